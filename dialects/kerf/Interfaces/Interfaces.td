@@ -1,0 +1,91 @@
+//===- Interfaces.td - the contract between ops and phases -*- tablegen -*-===//
+#ifndef KERF_INTERFACES_TD
+#define KERF_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Kerf_ShardingRuleInterface : OpInterface<"ShardingRuleInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    The op as a factor mapping (see ShardingRule.h), and the op on local shapes.
+  }];
+  let methods = [
+    InterfaceMethod<"The factors of this op on its present (global) shapes.",
+      "::kerf::ShardingRule", "getShardingRule", (ins)>,
+    InterfaceMethod<[{
+        Builds the op on local shapes: `operands` are the local operands (already
+        masked where the rule asks for it), `resultTypes` the local types. The
+        default clones the op with the new types; ops whose attributes or
+        semantics name global sizes or indices override it.
+      }],
+      "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>", "buildLocal",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+           "::mlir::TypeRange":$resultTypes, "::kerf::LocalContext &":$context),
+      [{}], [{
+        ::mlir::IRMapping mapping;
+        mapping.map($_op->getOperands(), operands);
+        ::mlir::Operation *local = builder.clone(*$_op.getOperation(), mapping);
+        for (auto [result, type] : ::llvm::zip(local->getResults(), resultTypes))
+          result.setType(type);
+        return ::llvm::SmallVector<::mlir::Value>(local->getResults());
+      }]>
+  ];
+}
+
+def Kerf_OpCostInterface : OpInterface<"OpCostInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Floating-point operations and bytes touched as functions of local shapes, so
+    that a sharded op is costed without being built. A multiply-add is two.
+  }];
+  let methods = [
+    InterfaceMethod<"Floating-point operations on these local shapes.",
+      "int64_t", "getFlops",
+      (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
+           "::llvm::ArrayRef<::mlir::RankedTensorType>":$results)>,
+    InterfaceMethod<"Bytes read and written: by default every operand and result once.",
+      "int64_t", "getBytesTouched",
+      (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
+           "::llvm::ArrayRef<::mlir::RankedTensorType>":$results),
+      [{}], [{ return ::kerf::defaultBytesTouched(operands, results); }]>,
+    InterfaceMethod<"Which resource limits the op.",
+      "::kerf::CostClass", "getCostClass", (ins)>
+  ];
+}
+
+def Kerf_SourceOpInterface : OpInterface<"SourceOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    An op without operands whose whole content is known before the program runs
+    (weights, constants). It can be stored in any sharding; partition gives it
+    its local type and records the sharding, and every rank loads its slice.
+  }];
+  let methods = [
+    InterfaceMethod<"Whether the content is a parameter of the model (a weight).",
+      "bool", "isParameter", (ins)>,
+    InterfaceMethod<"Whether the slices of all ranks are alike (a splat).",
+      "bool", "isUniform", (ins)>,
+    InterfaceMethod<"The name of the parameter, empty for a constant.",
+      "::llvm::StringRef", "getSourceName", (ins)>
+  ];
+}
+
+def Kerf_DifferentiableInterface : OpInterface<"DifferentiableInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    The vector-Jacobian product of the op, in ops of its own dialect.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Given d(loss)/d(result) for each result (null where nothing depends on
+        it), gives d(loss)/d(operand) for each operand; null where it is zero or
+        where the operand is not differentiable (integers). Failure: the op has
+        no gradient for these attributes; the error says which.
+      }],
+      "::mlir::FailureOr<::llvm::SmallVector<::mlir::Value>>",
+      "buildVectorJacobianProduct",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGradients)>
+  ];
+}
+
+#endif // KERF_INTERFACES_TD

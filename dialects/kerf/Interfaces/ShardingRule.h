@@ -1,0 +1,108 @@
+//===- ShardingRule.h - ops as einsum-like factor mappings ------*- C++ -*-===//
+//
+// A sharding rule says which loops ("factors") an op is made of and which
+// factors index which dimension of which operand and result. Matmul is
+//
+//     ([m, k], [k, n]) -> ([m, n])   {k: sum}
+//
+// From this alone follow all legal shardings of the op (put mesh axes on
+// factors), the partial results that they leave (axes on a reduction factor),
+// and the local shapes (divide factors, rounding up). Neither planner nor
+// partitioner knows any op: they see this struct.
+//
+// Invariants (checked by verifyShardingRule): one entry per operand, result and
+// dimension; the product of a dimension's factor sizes is the dimension's size,
+// or the list is empty, which means "never sharded"; a Parallel factor occurs
+// in every result, a Reduction factor in none.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_INTERFACES_SHARDINGRULE_H
+#define KERF_INTERFACES_SHARDINGRULE_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace kerf {
+
+enum class ReductionKind { Sum, Max, Min, Prod };
+llvm::StringRef stringifyReductionKind(ReductionKind kind);
+std::optional<ReductionKind> symbolizeReductionKind(llvm::StringRef name);
+
+enum class FactorKind {
+  Parallel,   ///< iterations are independent; occurs in every result
+  Reduction,  ///< iterations are combined by `reduction`; in no result
+  Replicated, ///< every device needs the whole range
+};
+
+struct Factor {
+  int64_t size = 1;
+  FactorKind kind = FactorKind::Parallel;
+  ReductionKind reduction = ReductionKind::Sum;
+  /// A sharded reduction over a range that the shards do not divide reads
+  /// padding. Most ops are masked by the partitioner with the identity of
+  /// `reduction` in every operand that has the factor; an op that does its own
+  /// masking in buildLocal (gather) says so.
+  bool masksItself = false;
+  /// The factor may be sharded only where the shards divide it (conv groups,
+  /// the inner blocks of a reshape).
+  bool mustDivide = false;
+};
+
+/// The factors of one dimension, major to minor. Only the major factor of a
+/// dimension with several can be sharded, and only where the shards divide it.
+using DimFactors = llvm::SmallVector<unsigned, 2>;
+/// One entry per dimension. Scalars have none.
+using TensorFactors = llvm::SmallVector<DimFactors, 4>;
+
+struct ShardingRule {
+  llvm::SmallVector<Factor> factors;
+  llvm::SmallVector<TensorFactors> operands;
+  llvm::SmallVector<TensorFactors> results;
+  /// Each group is a set of operands in which the op is jointly linear: when
+  /// exactly these are partial<sum> over some axes (and the other operands are
+  /// not partial), the results are partial<sum> over the same axes. add has
+  /// {0, 1}; mul {0} and {1}; exp has none.
+  llvm::SmallVector<llvm::SmallVector<unsigned>> linearGroups;
+
+  unsigned addFactor(int64_t size, FactorKind kind = FactorKind::Parallel,
+                     ReductionKind reduction = ReductionKind::Sum) {
+    factors.push_back({size, kind, reduction});
+    return factors.size() - 1;
+  }
+};
+
+/// Elementwise with right-aligned NumPy broadcasting: one parallel factor per
+/// dimension of the result; an operand dimension of size 1 has none.
+ShardingRule elementwiseShardingRule(mlir::Operation *op);
+/// Nothing may be sharded: all factors replicated.
+ShardingRule replicatedShardingRule(mlir::Operation *op);
+/// Factors of a reshape: the coarsest common split of both shapes.
+ShardingRule reshapeShardingRule(llvm::ArrayRef<int64_t> from,
+                                 llvm::ArrayRef<int64_t> to);
+/// Checks the invariants above; emits an error on `op`.
+mlir::LogicalResult verifyShardingRule(mlir::Operation *op,
+                                       const ShardingRule &rule);
+
+/// What an op may ask while it is rebuilt on local shapes.
+class LocalContext {
+public:
+  virtual ~LocalContext() = default;
+  /// Number of shards of a factor (1: whole).
+  virtual int64_t shards(unsigned factor) const = 0;
+  /// Iterations of the factor on each device: ceil(size / shards).
+  virtual int64_t localSize(unsigned factor) const = 0;
+  /// This device's first global index of the factor, as a tensor<i64>; a
+  /// constant 0 for an unsharded factor.
+  virtual mlir::Value shardOffset(mlir::OpBuilder &builder,
+                                  unsigned factor) = 0;
+};
+
+/// What limits an op's speed, and so which entry of a machine's throughput
+/// table holds for it.
+enum class CostClass { View, Elementwise, Row, Matmul, Convolution, Gather };
+
+} // namespace kerf
+
+#include "kerf/Interfaces/Interfaces.h.inc"
+
+#endif // KERF_INTERFACES_SHARDINGRULE_H
