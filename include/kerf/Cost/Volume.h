@@ -1,0 +1,92 @@
+//===- Volume.h - bytes that a collective moves -----------------*- C++ -*-===//
+//
+// Two models of one interface. `ring` counts what good algorithms (and our
+// runtime) send; `article` counts as the source article does: every device
+// sends what it contributes to every other one. Both count the *group total*,
+// an exact integer whatever the group size divides.
+//
+//   S = bytes of the full logical buffer (padding included), N = group size
+//
+//                     ring total        article total
+//   all_reduce        2(N-1) S          N(N-1) S
+//   reduce_scatter    (N-1) S           (N-1) S      (each contributes N parts)
+//   all_gather        (N-1) S           (N-1) S      (each contributes S/N)
+//   all_to_all        (N-1) S / N       (N-1) S / N  (each holds S/N of S)
+//   broadcast         (N-1) S           (N-1) S
+//   send              S                 S
+//   permute           S                 S            (each passes its S/N on)
+//
+// A group of one moves nothing. `communication` in plan.json is always `ring`;
+// the model in use changes only the objective.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_COST_VOLUME_H
+#define KERF_COST_VOLUME_H
+
+#include "kerf/Cost/Integers.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace kerf::cost {
+
+enum class Collective {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  Broadcast,
+  Send,
+  Permute
+};
+llvm::StringRef toString(Collective kind);
+std::optional<Collective> parseCollective(llvm::StringRef name);
+
+enum class VolumeModel { Ring, Article };
+llvm::StringRef toString(VolumeModel model);
+std::optional<VolumeModel> parseVolumeModel(llvm::StringRef name);
+
+struct Volume {
+  /// Sum over the ranks of the group of the bytes that they send.
+  Int128 totalBytes = 0;
+  /// The share of the busiest rank: ceil(total / N); the whole for a send (its
+  /// sender) and, per rank, S for a pipelined broadcast.
+  int64_t bytesPerRank = 0;
+  /// Messages one after another, each paying the latency.
+  int64_t steps = 0;
+};
+
+/// `bufferBytes` is S above, >= 0; `groupSize` >= 1. Saturates bytesPerRank;
+/// totalBytes is exact for any int64 S and N up to 2^31.
+Volume collectiveVolume(VolumeModel model, Collective kind, int64_t bufferBytes,
+                        int64_t groupSize);
+
+/// A formula of the collective's total for people: "2(N-1)S".
+llvm::StringRef volumeFormula(VolumeModel model, Collective kind);
+
+/// The article's three pure cuts, in bytes over all devices (cost-model.md 1):
+/// Par * Byte * N * (N-1).
+Int128 articleDataParallelBytes(int64_t parameters, int64_t bytesPerElement,
+                                int64_t numDevices);
+/// sum_i out_i * Byte * N * (N-1); out_i = output elements on each device of
+/// the layers that need to communicate.
+Int128 articleVerticalBytes(llvm::ArrayRef<int64_t> outputElements,
+                            int64_t bytesPerElement, int64_t numDevices);
+/// sum_i out_i * Byte; out_i = elements that stage i hands to the next one for
+/// the whole batch (0 for the last).
+Int128 articleHorizontalBytes(llvm::ArrayRef<int64_t> handedOnElements,
+                              int64_t bytesPerElement);
+
+/// The same three under `ring`, as totals over all devices of a training step:
+/// gradients all-reduced once; activations all-reduced (`allReduces` lists the
+/// elements of each); activations forward and their gradients back.
+Int128 ringDataParallelBytes(int64_t parameters, int64_t bytesPerElement,
+                             int64_t numDevices);
+Int128 ringVerticalBytes(llvm::ArrayRef<int64_t> allReduceElements,
+                         int64_t bytesPerElement, int64_t numDevices);
+Int128 ringHorizontalBytes(llvm::ArrayRef<int64_t> handedOnElements,
+                           int64_t bytesPerElement);
+
+} // namespace kerf::cost
+
+#endif // KERF_COST_VOLUME_H

@@ -1,0 +1,105 @@
+//===- Solvers.h - free functions from Problem to Solution ------*- C++ -*-===//
+//
+// Every solver takes a Problem that check() accepts and says what it promises.
+// All are deterministic: the same problem, options and seed give the same
+// answer, except that a deadline which strikes may cut the search at another
+// point. None touches global state; several may run at once.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_PLAN_SOLVERS_H
+#define KERF_PLAN_SOLVERS_H
+
+#include "kerf/Plan/Problem.h"
+
+namespace kerf::plan {
+
+enum class Status {
+  Optimal,    ///< `solution` is legal and no legal one is cheaper
+  Feasible,   ///< `solution` is legal; `lowerBound` says how far off at most
+  Infeasible, ///< proven: no legal solution exists
+  Unknown,    ///< none found, none excluded
+};
+llvm::StringRef toString(Status status);
+
+struct SolveOptions {
+  /// Wall-clock limit; 0 or less: none. solve() returns within it plus 10%.
+  double deadlineSeconds = 0;
+  uint64_t seed = 0;
+  /// Threads that the large-problem search may use. The answer depends on it
+  /// (and, with a deadline, on the clock), small problems do not.
+  unsigned numThreads = 1;
+  /// Elimination gives up exactness where a table would pass this size.
+  int64_t maxTableEntries = int64_t(1) << 22;
+  /// A legal or illegal first guess, or empty.
+  Solution hint;
+};
+
+struct Statistics {
+  size_t nodes = 0, choices = 0, edges = 0;
+  size_t nodesAfterPruning = 0, choicesAfterPruning = 0, edgesAfterPruning = 0;
+  /// Of the elimination order: the largest table, in entries (as a double, it
+  /// may be astronomical), and the number of nodes in its scope less one.
+  double largestTable = 0;
+  size_t inducedWidth = 0;
+  /// Eliminations computed, and taken from an equal one (repeated layers).
+  size_t eliminations = 0, eliminationsReused = 0;
+  size_t lagrangianRounds = 0, branches = 0, localSearchMoves = 0;
+  double seconds = 0;
+  /// What ended the search: "elimination", "bound met", "search exhausted",
+  /// "deadline", ...
+  std::string stoppedBy;
+};
+
+struct SolveResult {
+  Status status = Status::Unknown;
+  Solution solution;               ///< empty unless Optimal or Feasible
+  Evaluation evaluation;           ///< of `solution`
+  /// Proven: every legal solution costs at least this in level 0. For Optimal
+  /// equal to the cost. Meaningless for Infeasible.
+  Sum lowerBound = 0;
+  /// Infeasible or Unknown: for each resource, the least peak that is proven to
+  /// be needed whatever the cost (a lower bound), and the smallest peak of any
+  /// solution found that obeys the other rules (nothing: none found).
+  std::vector<Sum> leastNeeded;
+  std::vector<std::optional<Sum>> leastFound;
+  Statistics statistics;
+
+  bool hasSolution() const {
+    return status == Status::Optimal || status == Status::Feasible;
+  }
+  bool optimal() const { return status == Status::Optimal; }
+  Sum cost() const { return evaluation.cost[0]; }
+  /// (cost - lowerBound) / max(|cost|, 1): 0 when optimal.
+  double gap() const;
+};
+
+/// The judge: tries every combination in lexicographic order with no bound but
+/// the plain partial sums. Optimal or Infeasible, or Unknown when there are
+/// more than `maxCombinations`.
+SolveResult bruteForce(const Problem &problem,
+                       double maxCombinations = 20'000'000);
+
+/// Any legal solution, drawn from `seed`: nodes in random order take a random
+/// choice among those that stay consistent with all edges (an exact look-ahead
+/// where the elimination tables fit, else propagation), then resources over
+/// their limit are repaired. Feasible, Infeasible or Unknown; no bound.
+SolveResult randomSolution(const Problem &problem, uint64_t seed);
+
+/// Exact variable elimination in min-weight order after dominance pruning,
+/// with limits ignored: the answer is Optimal when it happens to keep every
+/// limit, else Unknown with the proven `lowerBound`, and `relaxed` (if given)
+/// holds the cheapest solution without limits. Unknown without a bound where a
+/// table would pass options.maxTableEntries. O(nodes * d^(width+1)); equal
+/// eliminations (repeated layers) are done once.
+SolveResult eliminate(const Problem &problem, const SolveOptions &options = {},
+                      Solution *relaxed = nullptr);
+
+/// The solver to use. Dominance pruning; elimination; Lagrangian bounds on the
+/// limits; choices whose reduced cost passes the gap are dropped; exact search
+/// over what is left; and for what is too large for that, message passing for
+/// the bound and local search for the solution, until proven or the deadline.
+SolveResult solve(const Problem &problem, const SolveOptions &options = {});
+
+} // namespace kerf::plan
+
+#endif // KERF_PLAN_SOLVERS_H
