@@ -101,3 +101,12 @@ function(kerf_add_unittest name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unittests)
   set_property(GLOBAL APPEND PROPERTY KERF_UNITTESTS ${name})
 endfunction()
+
+# kerf_add_subdirectories(a b ...): those that have a CMakeLists.txt.
+macro(kerf_add_subdirectories)
+  foreach(dir ${ARGN})
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${dir}/CMakeLists.txt)
+      add_subdirectory(${dir})
+    endif()
+  endforeach()
+endmacro()

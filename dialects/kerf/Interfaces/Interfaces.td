@@ -43,11 +43,14 @@ def Kerf_OpCostInterface : OpInterface<"OpCostInterface"> {
       "int64_t", "getFlops",
       (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
            "::llvm::ArrayRef<::mlir::RankedTensorType>":$results)>,
-    InterfaceMethod<"Bytes read and written: by default every operand and result once.",
+    InterfaceMethod<[{
+        Bytes read and written: by default every operand and result once; a
+        gather reads only what it selects.
+      }],
       "int64_t", "getBytesTouched",
       (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
            "::llvm::ArrayRef<::mlir::RankedTensorType>":$results),
-      [{}], [{ return ::kerf::defaultBytesTouched(operands, results); }]>,
+      [{}], [{ return ::kerf::defaultBytesTouched($_op.getCostClass(), operands, results); }]>,
     InterfaceMethod<"Which resource limits the op.",
       "::kerf::CostClass", "getCostClass", (ins)>
   ];

@@ -20,6 +20,8 @@
 #define KERF_INTERFACES_SHARDINGRULE_H
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpDefinition.h"
 
 namespace kerf {
@@ -100,6 +102,12 @@ public:
 /// What limits an op's speed, and so which entry of a machine's throughput
 /// table holds for it.
 enum class CostClass { View, Elementwise, Row, Matmul, Convolution, Gather };
+
+/// Every operand and result once, in bytes; a gather touches only its result,
+/// twice. Views touch nothing.
+int64_t defaultBytesTouched(CostClass costClass,
+                            llvm::ArrayRef<mlir::RankedTensorType> operands,
+                            llvm::ArrayRef<mlir::RankedTensorType> results);
 
 } // namespace kerf
 

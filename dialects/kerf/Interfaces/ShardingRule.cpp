@@ -1,0 +1,200 @@
+//===- ShardingRule.cpp - common rules and their invariants ---------------===//
+//
+// Rules that many ops share, and the check that a rule is well formed. A
+// reshape's factors are found by walking both shapes together: the coarsest
+// split in which every dimension of either side is a run of whole factors.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Interfaces/ShardingRule.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace kerf;
+
+#include "kerf/Interfaces/Interfaces.cpp.inc"
+
+llvm::StringRef kerf::stringifyReductionKind(ReductionKind kind) {
+  switch (kind) {
+  case ReductionKind::Sum:
+    return "sum";
+  case ReductionKind::Max:
+    return "max";
+  case ReductionKind::Min:
+    return "min";
+  case ReductionKind::Prod:
+    return "prod";
+  }
+  llvm_unreachable("bad ReductionKind");
+}
+
+std::optional<ReductionKind> kerf::symbolizeReductionKind(StringRef name) {
+  for (ReductionKind kind : {ReductionKind::Sum, ReductionKind::Max,
+                             ReductionKind::Min, ReductionKind::Prod})
+    if (name == stringifyReductionKind(kind))
+      return kind;
+  return std::nullopt;
+}
+
+int64_t kerf::defaultBytesTouched(CostClass costClass,
+                                  ArrayRef<RankedTensorType> operands,
+                                  ArrayRef<RankedTensorType> results) {
+  if (costClass == CostClass::View)
+    return 0;
+  if (costClass == CostClass::Gather)
+    operands = results;
+  int64_t bytes = 0;
+  for (ArrayRef<RankedTensorType> types : {operands, results})
+    for (RankedTensorType type : types)
+      bytes += type.getNumElements() *
+               ((type.getElementTypeBitWidth() + 7) / 8);
+  return bytes;
+}
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+ShardingRule kerf::elementwiseShardingRule(Operation *op) {
+  ShardingRule rule;
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  TensorFactors all;
+  for (int64_t size : shape)
+    all.push_back(size == 1 ? DimFactors{} : DimFactors{rule.addFactor(size)});
+  rule.results.assign(op->getNumResults(), all);
+  for (Value operand : op->getOperands()) {
+    ArrayRef<int64_t> from = shapeOf(operand);
+    TensorFactors factors(from.size());
+    size_t skip = shape.size() - from.size();
+    for (size_t dim = 0; dim < from.size(); ++dim)
+      if (from[dim] != 1)
+        factors[dim] = all[skip + dim];
+    rule.operands.push_back(std::move(factors));
+  }
+  return rule;
+}
+
+ShardingRule kerf::replicatedShardingRule(Operation *op) {
+  ShardingRule rule;
+  for (Value operand : op->getOperands())
+    rule.operands.emplace_back(shapeOf(operand).size());
+  for (Value result : op->getResults())
+    rule.results.emplace_back(shapeOf(result).size());
+  return rule;
+}
+
+ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
+                                       ArrayRef<int64_t> to) {
+  ShardingRule rule;
+  rule.operands.emplace_back(from.size());
+  rule.results.emplace_back(to.size());
+  rule.linearGroups.push_back({0});
+  TensorFactors &in = rule.operands[0], &out = rule.results[0];
+  if (llvm::is_contained(from, 0) || llvm::is_contained(to, 0))
+    return rule;
+  // Walk from the minor end; `restFrom` and `restTo` are what is left of the
+  // current dimensions. A common divisor that is neither rest ends the walk:
+  // the dimensions straddle each other and stay whole.
+  auto i = static_cast<int64_t>(from.size()) - 1;
+  auto j = static_cast<int64_t>(to.size()) - 1;
+  int64_t restFrom = i >= 0 ? from[i] : 1, restTo = j >= 0 ? to[j] : 1;
+  auto skipOnes = [&] {
+    while (i >= 0 && restFrom == 1)
+      restFrom = --i >= 0 ? from[i] : 1;
+    while (j >= 0 && restTo == 1)
+      restTo = --j >= 0 ? to[j] : 1;
+  };
+  for (skipOnes(); i >= 0 && j >= 0; skipOnes()) {
+    int64_t size = std::min(restFrom, restTo);
+    if (std::max(restFrom, restTo) % size != 0) {
+      in[i].clear();
+      out[j].clear();
+      // What lies outwards of a straddle cannot be matched from this end.
+      break;
+    }
+    unsigned factor = rule.addFactor(size);
+    in[i].insert(in[i].begin(), factor);
+    out[j].insert(out[j].begin(), factor);
+    restFrom /= size;
+    restTo /= size;
+  }
+  // Dimensions that the walk left half split are whole, and so is their peer.
+  auto prune = [&](TensorFactors &side, ArrayRef<int64_t> shape) {
+    bool changed = false;
+    for (auto [dim, factors] : llvm::enumerate(side)) {
+      int64_t product = 1;
+      for (unsigned factor : factors)
+        product *= rule.factors[factor].size;
+      if (factors.empty() || product == shape[dim])
+        continue;
+      for (unsigned factor : factors)
+        rule.factors[factor].kind = FactorKind::Replicated;
+      factors.clear();
+      changed = true;
+    }
+    return changed;
+  };
+  auto dropReplicated = [&](TensorFactors &side) {
+    for (DimFactors &factors : side)
+      if (llvm::any_of(factors, [&](unsigned f) {
+            return rule.factors[f].kind == FactorKind::Replicated;
+          })) {
+        for (unsigned factor : factors)
+          rule.factors[factor].kind = FactorKind::Replicated;
+        factors.clear();
+      }
+  };
+  prune(in, from);
+  prune(out, to);
+  for (size_t round = 0; round < from.size() + to.size(); ++round) {
+    dropReplicated(in);
+    dropReplicated(out);
+  }
+  for (TensorFactors *side : {&in, &out})
+    for (DimFactors &factors : *side)
+      if (factors.size() > 1)
+        for (unsigned factor : factors)
+          rule.factors[factor].mustDivide = true;
+  return rule;
+}
+
+LogicalResult kerf::verifyShardingRule(Operation *op,
+                                       const ShardingRule &rule) {
+  auto check = [&](ArrayRef<TensorFactors> sides, ValueRange values,
+                   StringRef what) -> LogicalResult {
+    if (sides.size() != values.size())
+      return op->emitOpError("sharding rule has ")
+             << sides.size() << " " << what << "s, expected " << values.size();
+    for (auto [index, value] : llvm::enumerate(values)) {
+      ArrayRef<int64_t> shape = shapeOf(value);
+      if (sides[index].size() != shape.size())
+        return op->emitOpError("sharding rule of ")
+               << what << " " << index << " has rank " << sides[index].size()
+               << ", expected " << shape.size();
+      for (auto [dim, factors] : llvm::enumerate(sides[index])) {
+        int64_t product = 1;
+        for (unsigned factor : factors)
+          product *= rule.factors[factor].size;
+        if (!factors.empty() && product != shape[dim])
+          return op->emitOpError("sharding rule of ")
+                 << what << " " << index << ": factors of dimension " << dim
+                 << " multiply to " << product << ", expected " << shape[dim];
+      }
+    }
+    return success();
+  };
+  if (failed(check(rule.operands, op->getOperands(), "operand")) ||
+      failed(check(rule.results, op->getResults(), "result")))
+    return failure();
+  for (auto [id, factor] : llvm::enumerate(rule.factors))
+    for (const TensorFactors &tensor : rule.results) {
+      bool found = llvm::any_of(tensor, [&](const DimFactors &dims) {
+        return llvm::is_contained(dims, id);
+      });
+      if (factor.kind == FactorKind::Reduction && found)
+        return op->emitOpError("reduction factor ") << id << " in a result";
+      if (factor.kind == FactorKind::Parallel && !found)
+        return op->emitOpError("parallel factor ") << id << " in no result";
+    }
+  return success();
+}

@@ -1,0 +1,47 @@
+//===- NN.h - the nn dialect ------------------------------------*- C++ -*-===//
+//
+// What to compute: tensor ops with value semantics and static shapes. Each op's
+// sharding rule, cost, local form and result type stand beside its definition
+// (ShardingRules.cpp, Cost.cpp, Local.cpp, InferTypes.cpp).
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_NN_NN_H
+#define KERF_NN_NN_H
+
+#include "kerf/Interfaces/ShardingRule.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace kerf::nn {
+
+/// The NumPy broadcast of two shapes; none if they do not broadcast.
+std::optional<llvm::SmallVector<int64_t>>
+broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
+
+/// Result type of a broadcasting elementwise op; i1 elements if `boolean`.
+mlir::LogicalResult
+inferElementwise(mlir::MLIRContext *context,
+                 std::optional<mlir::Location> location,
+                 mlir::ValueRange operands, bool boolean,
+                 llvm::SmallVectorImpl<mlir::Type> &types);
+
+/// Positions of a window along one dimension: floor((size + low + high -
+/// dilation (kernel - 1) - 1) / stride) + 1, at least 0.
+int64_t windowCount(int64_t size, int64_t kernel, int64_t stride, int64_t low,
+                    int64_t high, int64_t dilation);
+
+} // namespace kerf::nn
+
+#include "kerf/NN/NNDialect.h.inc"
+#include "kerf/NN/NNEnums.h.inc"
+
+#define GET_OP_CLASSES
+#include "kerf/NN/NNOps.h.inc"
+
+#endif // KERF_NN_NN_H

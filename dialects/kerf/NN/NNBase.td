@@ -1,0 +1,116 @@
+//===- NNBase.td - the nn dialect and its op classes ------*- tablegen -*-===//
+#ifndef KERF_NN_BASE_TD
+#define KERF_NN_BASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "kerf/Interfaces/Interfaces.td"
+
+def NN_Dialect : Dialect {
+  let name = "nn";
+  let cppNamespace = "::kerf::nn";
+  let summary = "what to compute: tensor ops with value semantics";
+  let description = [{
+    A small orthogonal set of tensor ops into which ONNX's operators are
+    decomposed at import. Every shape is static. What libraries do well as a
+    whole (matmul, convolution, softmax, normalization, gather) stays whole.
+    Each op carries its sharding rule, its cost and its result types beside its
+    definition. Images are laid out NHWC, convolution weights OIHW.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 0;
+}
+
+def NN_Tensor : StaticShapeTensorOf<[AnyType]>;
+def NN_Float : StaticShapeTensorOf<[AnyFloat]>;
+def NN_Integer : StaticShapeTensorOf<[AnyInteger]>;
+def NN_Bool : StaticShapeTensorOf<[I1]>;
+
+// Every op: no side effects, a sharding rule, a cost.
+class NN_Op<string mnemonic, list<Trait> traits = []>
+    : Op<NN_Dialect, mnemonic, !listconcat(traits, [Pure,
+        DeclareOpInterfaceMethods<Kerf_OpCostInterface>])>;
+
+// Ops whose rule is written out in ShardingRules.cpp.
+class NN_RuleOp<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])>;
+
+// The same, and rebuilt on local shapes by code in Local.cpp.
+class NN_LocalOp<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface, ["buildLocal"]>])>;
+
+def NN_Infer : DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes"]>;
+
+// Elementwise with right-aligned broadcasting. `linear` holds the operand
+// groups in which the op is jointly linear, as a C++ initializer; `cost` the
+// floating-point operations per element of the result.
+class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
+                       list<Trait> traits = [NN_Infer]>
+    : NN_Op<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])> {
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  string elementwiseDefinition = [{
+    ::kerf::ShardingRule $cppClass::getShardingRule() {
+      ::kerf::ShardingRule rule = ::kerf::elementwiseShardingRule(getOperation());
+      rule.linearGroups = }] # linear # [{;
+      return rule;
+    }
+    int64_t $cppClass::getFlops(::llvm::ArrayRef<::mlir::RankedTensorType>,
+                                ::llvm::ArrayRef<::mlir::RankedTensorType> results) {
+      return results[0].getNumElements() * }] # cost # [{;
+    }
+    ::kerf::CostClass $cppClass::getCostClass() {
+      return ::kerf::CostClass::Elementwise;
+    }
+  }];
+  let extraClassDefinition = elementwiseDefinition;
+}
+
+// result[i] = f(x[i]), same type.
+class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
+                 TypeConstraint type = NN_Tensor>
+    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer]> {
+  let summary = "elementwise " # formula;
+  let description = "`result[i] = " # formula # "`, elementwise.\n\n"
+    # "```mlir\n%r = nn." # mnemonic # " %x : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
+  let arguments = (ins type:$x);
+  let extraClassDefinition = elementwiseDefinition # [{
+    ::mlir::LogicalResult $cppClass::inferReturnTypes(
+        ::mlir::MLIRContext *, std::optional<::mlir::Location>, ::mlir::ValueRange operands,
+        ::mlir::DictionaryAttr, ::mlir::OpaqueProperties, ::mlir::RegionRange,
+        ::llvm::SmallVectorImpl<::mlir::Type> &types) {
+      types.push_back(operands[0].getType());
+      return ::mlir::success();
+    }
+  }];
+}
+
+// result[i] = f(lhs[i], rhs[i]) with broadcasting, element type of the operands
+// or, where `boolean` is set, i1.
+class NN_BinaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
+                  bit boolean = 0, TypeConstraint type = NN_Tensor>
+    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer]> {
+  let summary = "elementwise " # formula;
+  let description = "`result[i] = " # formula # "`, elementwise; dimensions of "
+    # "size 1 and missing leading dimensions are broadcast.\n\n```mlir\n"
+    # "%r = nn." # mnemonic # " %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3x"
+    # !if(boolean, "i1", "f32") # ">\n```\n\nC1: operands have one element type and broadcast.";
+  let arguments = (ins type:$lhs, type:$rhs);
+  let extraClassDefinition = elementwiseDefinition # [{
+    ::mlir::LogicalResult $cppClass::inferReturnTypes(
+        ::mlir::MLIRContext *context, std::optional<::mlir::Location> location,
+        ::mlir::ValueRange operands, ::mlir::DictionaryAttr, ::mlir::OpaqueProperties,
+        ::mlir::RegionRange, ::llvm::SmallVectorImpl<::mlir::Type> &types) {
+      return ::kerf::nn::inferElementwise(context, location, operands, }]
+        # !if(boolean, "true", "false") # [{, types);
+    }
+  }];
+}
+
+#endif // KERF_NN_BASE_TD

@@ -1,0 +1,88 @@
+//===- NNContractions.td - matmul, convolution, pooling ---*- tablegen -*-===//
+#ifndef KERF_NN_CONTRACTIONS_TD
+#define KERF_NN_CONTRACTIONS_TD
+
+include "kerf/NN/NNBase.td"
+
+def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer]> {
+  let summary = "batched matrix product";
+  let description = [{
+    `result[b, m, n] = sum_k lhs[b, m, k] rhs[b, k, n]`. Leading (batch)
+    dimensions are right-aligned and broadcast. `transpose_lhs` and
+    `transpose_rhs` swap the two last dimensions of an operand first.
+    Accumulates in f32 (f64 for f64). `2 b m n k` floating-point operations.
+
+    Factors: `([b, m, k], [b, k, n]) -> ([b, m, n]) {k: sum}`.
+
+    ```mlir
+    %r = nn.matmul %a, %b {transpose_rhs}
+       : (tensor<5x2x3xf32>, tensor<4x3xf32>) -> tensor<5x2x4xf32>
+    ```
+
+    C1: ranks are at least 2. C2: the contracted sizes agree. C3: batch
+    dimensions broadcast. C4: one element type.
+  }];
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, UnitAttr:$transpose_lhs,
+                       UnitAttr:$transpose_rhs);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer]> {
+  let summary = "convolution, NHWC activations and OIHW weights";
+  let description = [{
+    `result[n, p..., o] = sum_{r..., c} x[n, p*stride + r*dilation - low, g*C + c] w[o, c, r...]`
+    for one, two or three spatial dimensions; `groups` divides input and output
+    channels. Reads outside the image are zero.
+
+    ```mlir
+    %r = nn.conv %x, %w {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
+         high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+       : (tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32>
+    ```
+
+    C1: one stride, dilation, low and high per spatial dimension. C2: channels
+    are divisible by `groups` and agree with the weights. C3: the result is not empty.
+  }];
+  let arguments = (ins NN_Float:$x, NN_Float:$weights, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+                       DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+  let results = (outs NN_Float:$result);
+  let assemblyFormat = "$x `,` $weights attr-dict `:` functional-type(operands, results)";
+}
+
+class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Infer]> {
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  dag window = (ins NN_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                    DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+                    DenseI64ArrayAttr:$dilations);
+}
+
+def NN_MaxPoolOp : NN_PoolOp<"max_pool"> {
+  let summary = "maximum over windows, NHWC";
+  let description = [{
+    `result[n, p..., c] = max_r x[n, p*stride + r*dilation - low, c]` over the
+    positions inside the image. `high` may be enlarged by the importer for
+    ONNX's ceil_mode.
+
+    C1: one entry of each attribute per spatial dimension. C2: not empty.
+  }];
+  let arguments = window;
+}
+
+def NN_AvgPoolOp : NN_PoolOp<"avg_pool"> {
+  let summary = "mean over windows, NHWC";
+  let description = [{
+    The sum over a window divided by the number of its positions inside the
+    image, or with `count_include_pad` inside the image or its padding
+    (`count_low`, `count_high` where they differ from `low`, `high`: ceil_mode
+    windows that hang over the padded edge do not count what hangs over).
+
+    C1: one entry of each attribute per spatial dimension. C2: not empty.
+  }];
+  let arguments = !con(window, (ins UnitAttr:$count_include_pad,
+                                    OptionalAttr<DenseI64ArrayAttr>:$count_high));
+}
+
+#endif // KERF_NN_CONTRACTIONS_TD

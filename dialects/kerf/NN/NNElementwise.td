@@ -1,0 +1,89 @@
+//===- NNElementwise.td - elementwise ops -----------------*- tablegen -*-===//
+#ifndef KERF_NN_ELEMENTWISE_TD
+#define KERF_NN_ELEMENTWISE_TD
+
+include "kerf/NN/NNBase.td"
+
+def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}">;
+def NN_AbsOp : NN_UnaryOp<"abs", "|x|">;
+def NN_SignOp : NN_UnaryOp<"sign", "sign(x)">;
+def NN_ExpOp : NN_UnaryOp<"exp", "exp(x)", "{}", 10, NN_Float>;
+def NN_LogOp : NN_UnaryOp<"log", "log(x)", "{}", 10, NN_Float>;
+def NN_SqrtOp : NN_UnaryOp<"sqrt", "sqrt(x)", "{}", 4, NN_Float>;
+def NN_RsqrtOp : NN_UnaryOp<"rsqrt", "1 / sqrt(x)", "{}", 4, NN_Float>;
+def NN_ReciprocalOp : NN_UnaryOp<"reciprocal", "1 / x", "{}", 4, NN_Float>;
+def NN_ErfOp : NN_UnaryOp<"erf", "erf(x)", "{}", 15, NN_Float>;
+def NN_TanhOp : NN_UnaryOp<"tanh", "tanh(x)", "{}", 15, NN_Float>;
+def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float>;
+def NN_SinOp : NN_UnaryOp<"sin", "sin(x)", "{}", 15, NN_Float>;
+def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float>;
+def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float>;
+def NN_CeilOp : NN_UnaryOp<"ceil", "ceil(x)", "{}", 1, NN_Float>;
+def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float>;
+def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)">;
+def NN_NotOp : NN_UnaryOp<"not", "not x", "{}", 1, NN_Bool>;
+
+def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form", "{}", 20, NN_Float> {
+  let arguments = (ins NN_Float:$x, UnitAttr:$tanh);
+  let description = [{
+    `x/2 (1 + erf(x / sqrt(2)))`, or with `tanh` the approximation
+    `x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`.
+
+    ```mlir
+    %r = nn.gelu %x {tanh} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    ```
+  }];
+}
+
+def NN_IsNaNOp : NN_ElementwiseOp<"is_nan"> {
+  let summary = "elementwise isnan(x)";
+  let arguments = (ins NN_Float:$x);
+}
+
+def NN_CastOp : NN_ElementwiseOp<"cast", "{}", 1, []> {
+  let summary = "elementwise change of element type";
+  let description = [{
+    Between floats: rounds to nearest even. Float to integer truncates towards
+    zero. To i1: `x != 0`. From i1: 0 or 1.
+
+    ```mlir
+    %r = nn.cast %x : (tensor<2x3xi64>) -> tensor<2x3xf32>
+    ```
+
+    C1: operand and result have one shape.
+  }];
+  let arguments = (ins NN_Tensor:$x);
+  let hasVerifier = 1;
+}
+
+def NN_AddOp : NN_BinaryOp<"add", "lhs + rhs", "{{0, 1}}">;
+def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}">;
+def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}">;
+def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)", "{{0}}", 4>;
+def NN_ModOp : NN_BinaryOp<"mod", "lhs - floor(lhs / rhs) * rhs (sign of the divisor)", "{}", 4>;
+def NN_RemOp : NN_BinaryOp<"rem", "lhs - trunc(lhs / rhs) * rhs (sign of the dividend)", "{}", 4>;
+def NN_PowOp : NN_BinaryOp<"pow", "lhs ^ rhs", "{}", 20>;
+def NN_MaxOp : NN_BinaryOp<"max", "max(lhs, rhs), NaN if either is">;
+def NN_MinOp : NN_BinaryOp<"min", "min(lhs, rhs), NaN if either is">;
+def NN_AndOp : NN_BinaryOp<"and", "lhs and rhs", "{}", 1, 0, NN_Bool>;
+def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs", "{}", 1, 0, NN_Bool>;
+def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs", "{}", 1, 0, NN_Bool>;
+def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1>;
+def NN_LessOp : NN_BinaryOp<"less", "lhs < rhs", "{}", 1, 1>;
+def NN_LessEqualOp : NN_BinaryOp<"less_equal", "lhs <= rhs", "{}", 1, 1>;
+
+def NN_SelectOp : NN_ElementwiseOp<"select"> {
+  let summary = "elementwise condition ? on_true : on_false";
+  let description = [{
+    `result[i] = condition[i] ? on_true[i] : on_false[i]` with broadcasting.
+
+    ```mlir
+    %r = nn.select %c, %a, %b : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+    ```
+
+    C1: `on_true` and `on_false` have one element type; all three broadcast.
+  }];
+  let arguments = (ins NN_Bool:$condition, NN_Tensor:$on_true, NN_Tensor:$on_false);
+}
+
+#endif // KERF_NN_ELEMENTWISE_TD

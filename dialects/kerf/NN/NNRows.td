@@ -1,0 +1,115 @@
+//===- NNRows.td - reductions and normalizations ----------*- tablegen -*-===//
+#ifndef KERF_NN_ROWS_TD
+#define KERF_NN_ROWS_TD
+
+include "kerf/NN/NNBase.td"
+
+def NN_ReduceKind : I64EnumAttr<"ReduceKind", "kind of a reduction", [
+    I64EnumAttrCase<"Sum", 0, "sum">, I64EnumAttrCase<"Max", 1, "max">,
+    I64EnumAttrCase<"Min", 2, "min">, I64EnumAttrCase<"Prod", 3, "prod">]> {
+  let cppNamespace = "::kerf::nn";
+}
+
+def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Infer]> {
+  let summary = "reduction over dimensions";
+  let description = [{
+    `result[i] = kind over dims of x[i, dims]`; the reduced dimensions are
+    dropped. Floats accumulate in f32. An empty range gives the identity.
+
+    ```mlir
+    %r = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2xf32>
+    ```
+
+    C1: `dims` are distinct, ascending dimensions of `x`.
+  }];
+  let arguments = (ins NN_Tensor:$x, NN_ReduceKind:$kind, DenseI64ArrayAttr:$dims);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer]> {
+  let summary = "index of the largest or smallest element along a dimension";
+  let description = [{
+    `result[i] = the first (with last: the last) j that maximises (with min:
+    minimises) x[i, j]`, as i64; the dimension is dropped.
+  }];
+  let arguments = (ins NN_Tensor:$x, I64Attr:$dim, UnitAttr:$min, UnitAttr:$last);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+class NN_SoftmaxLike<string mnemonic, string formula> : NN_RuleOp<mnemonic, [NN_Infer]> {
+  let summary = formula # " along a dimension";
+  let description = "`result = " # formula # "`, along `dim`, in f32.\n\n```mlir\n%r = nn."
+    # mnemonic # " %x {dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```\n\n"
+    # "C1: `dim` is a dimension of `x`.";
+  let arguments = (ins NN_Float:$x, I64Attr:$dim);
+  let results = (outs NN_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_SoftmaxOp : NN_SoftmaxLike<"softmax", "exp(x - max) / sum exp(x - max)">;
+def NN_LogSoftmaxOp : NN_SoftmaxLike<"log_softmax", "x - max - log sum exp(x - max)">;
+
+def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer]> {
+  let summary = "normalization over the trailing dimensions";
+  let description = [{
+    `result = (x - mean) / sqrt(var + epsilon) * scale + bias`, mean and variance
+    over dimensions `dim` and up, in f32; `scale` and `bias` have the shape of
+    those dimensions.
+
+    ```mlir
+    %r = nn.layer_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64}
+       : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+    ```
+
+    C1: `dim` is a dimension of `x`. C2: `scale` and `bias` have the trailing shape.
+  }];
+  let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, I64Attr:$dim,
+                       F64Attr:$epsilon);
+  let results = (outs NN_Float:$result);
+  let assemblyFormat = "$x `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer]> {
+  let summary = "root-mean-square normalization over the trailing dimensions";
+  let description = [{
+    `result = x / sqrt(mean(x^2) + epsilon) * scale`, the mean over dimensions
+    `dim` and up, in f32.
+
+    C1: `dim` is a dimension of `x`. C2: `scale` has the trailing shape.
+  }];
+  let arguments = (ins NN_Float:$x, NN_Float:$scale, I64Attr:$dim, F64Attr:$epsilon);
+  let results = (outs NN_Float:$result);
+  let assemblyFormat = "$x `,` $scale attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer]> {
+  let summary = "normalization per channel by given statistics";
+  let description = [{
+    `result[..., c] = (x[..., c] - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c]`;
+    the channel is the last dimension.
+
+    C1: `scale`, `bias`, `mean` and `variance` have the size of the last dimension.
+  }];
+  let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, NN_Float:$mean,
+                       NN_Float:$variance, F64Attr:$epsilon);
+  let results = (outs NN_Float:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_LRNOp : NN_RuleOp<"lrn", [NN_Infer]> {
+  let summary = "local response normalization across channels";
+  let description = [{
+    `result[..., c] = x[..., c] / (bias + alpha / size * s)^beta` where `s` sums
+    the squares of channels `c - floor((size-1)/2)` to `c + ceil((size-1)/2)`;
+    the channel is the last dimension.
+
+    C1: `size` is positive.
+  }];
+  let arguments = (ins NN_Float:$x, I64Attr:$size, F64Attr:$alpha, F64Attr:$beta, F64Attr:$bias);
+  let results = (outs NN_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+#endif // KERF_NN_ROWS_TD

@@ -1,0 +1,129 @@
+//===- NNShape.td - ops that move elements ----------------*- tablegen -*-===//
+#ifndef KERF_NN_SHAPE_TD
+#define KERF_NN_SHAPE_TD
+
+include "kerf/NN/NNBase.td"
+
+def NN_ReshapeOp : NN_RuleOp<"reshape"> {
+  let summary = "the same elements in row-major order, another shape";
+  let description = [{
+    ```mlir
+    %r = nn.reshape %x : (tensor<2x12xf32>) -> tensor<2x3x4xf32>
+    ```
+
+    C1: operand and result have the same element type and number of elements.
+  }];
+  let arguments = (ins NN_Tensor:$x);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer]> {
+  let summary = "permutation of dimensions";
+  let description = [{
+    `result[i_perm[0], ..., i_perm[n]] = x[i_0, ..., i_n]`: dimension `d` of the
+    result is dimension `perm[d]` of the operand.
+
+    ```mlir
+    %r = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    ```
+
+    C1: `perm` is a permutation of the operand's dimensions.
+  }];
+  let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$perm);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasFolder = 1;
+}
+
+def NN_BroadcastOp : NN_RuleOp<"broadcast"> {
+  let summary = "repetition along new dimensions and dimensions of size 1";
+  let description = [{
+    Right-aligned: each operand dimension equals the result's or is 1.
+
+    ```mlir
+    %r = nn.broadcast %x : (tensor<3x1xf32>) -> tensor<2x3x4xf32>
+    ```
+
+    C1: the operand broadcasts to the result's shape.
+  }];
+  let arguments = (ins NN_Tensor:$x);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer]> {
+  let summary = "operands one after another along a dimension";
+  let description = [{
+    ```mlir
+    %r = nn.concat %a, %b {dim = 0 : i64} : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<6x3xf32>
+    ```
+
+    C1: operands agree in element type and in every dimension but `dim`.
+  }];
+  let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$dim);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer]> {
+  let summary = "a strided box of a tensor";
+  let description = [{
+    `result[i] = x[starts + i * strides]`; strides may be negative.
+
+    ```mlir
+    %r = nn.slice %x {starts = array<i64: 0, 1>, sizes = array<i64: 2, 2>,
+                      strides = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+    ```
+
+    C1: one start, size and stride per dimension. C2: the box lies inside `x`.
+  }];
+  let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$starts,
+                       DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_PadOp : NN_RuleOp<"pad", [NN_Infer]> {
+  let summary = "a constant border";
+  let description = [{
+    `low[d]` elements of `value` before and `high[d]` after dimension `d`.
+
+    ```mlir
+    %r = nn.pad %x {low = array<i64: 1>, high = array<i64: 0>, value = 0.0 : f32}
+       : (tensor<3xf32>) -> tensor<4xf32>
+    ```
+
+    C1: one non-negative `low` and `high` per dimension.
+  }];
+  let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+                       TypedAttrInterface:$value);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer]> {
+  let summary = "slices of a tensor selected by indices along a dimension";
+  let description = [{
+    `result[a..., i..., b...] = data[a..., indices[i...], b...]` where `a` has
+    `dim` dimensions. Negative indices count from the end; an index outside
+    `[-n, n)` is a run-time error that names the node.
+
+    Sharding `dim` gives partial sums: each device contributes the rows that it
+    holds and zero for the others (a vocabulary-parallel embedding). The attribute
+    `partial` marks such a local gather: indices that it does not hold give zero.
+
+    ```mlir
+    %r = nn.gather %table, %ids {dim = 0 : i64}
+       : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
+    ```
+  }];
+  let arguments = (ins NN_Tensor:$data, NN_Integer:$indices, I64Attr:$dim, UnitAttr:$partial);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$data `,` $indices attr-dict `:` functional-type(operands, results)";
+}
+
+#endif // KERF_NN_SHAPE_TD

@@ -1,0 +1,76 @@
+//===- NNSources.td - weights, literals, iota -------------*- tablegen -*-===//
+#ifndef KERF_NN_SOURCES_TD
+#define KERF_NN_SOURCES_TD
+
+include "kerf/NN/NNBase.td"
+
+class NN_SourceOp<string mnemonic, list<Trait> traits = []>
+    : NN_LocalOp<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<Kerf_SourceOpInterface>])>;
+
+def NN_WeightOp : NN_SourceOp<"weight"> {
+  let summary = "a parameter of the model, in a file";
+  let description = [{
+    The tensor `name` of the model, of type `stored`, whose raw little-endian
+    bytes are `length` bytes at `offset` of file number `file` (an index into the
+    module's `kerf.files`). Nothing is read until the package is written. With
+    `starts`, the result is the view of the stored tensor that begins there and
+    has the result's shape: fused projections are taken apart this way.
+
+    ```mlir
+    %w = nn.weight "attn.qkv" {file = 0 : i64, offset = 128 : i64, length = 7077888 : i64,
+          stored = tensor<768x2304xf32>, starts = array<i64: 0, 768>} : tensor<768x768xf32>
+    ```
+
+    C1: `length` is the size in bytes of `stored`. C2: the view lies inside
+    `stored` and has its rank and element type.
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$file, I64Attr:$offset, I64Attr:$length,
+                       TypeAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$starts);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def NN_ConstantOp : NN_SourceOp<"constant", [AllTypesMatch<["value", "result"]>]> {
+  let summary = "a literal tensor";
+  let description = [{
+    A literal. A `name` marks a parameter of the model that is a literal (a
+    weight made by ConstantOfShape is a splat); without one it is a constant.
+
+    ```mlir
+    %c = nn.constant dense<1.0> : tensor<2x3xf32>
+    ```
+
+    C1: `value` is a dense elements attribute.
+  }];
+  let arguments = (ins TypedAttrInterface:$value, OptionalAttr<StrAttr>:$name);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "attr-dict $value";
+  let builders = [OpBuilder<(ins "::mlir::ElementsAttr":$value), [{
+    build($_builder, $_state, value.getShapedType(), ::llvm::cast<::mlir::TypedAttr>(value), nullptr);
+  }]>];
+  let extraClassDeclaration = [{
+    ::mlir::DenseElementsAttr getElements() {
+      return ::llvm::cast<::mlir::DenseElementsAttr>(getValue());
+    }
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_IotaOp : NN_LocalOp<"iota"> {
+  let summary = "indices along a dimension";
+  let description = [{
+    `result[i_0, ..., i_n] = i_dim`.
+
+    ```mlir
+    %i = nn.iota {dim = 1 : i64} : tensor<2x3xi64>
+    ```
+  }];
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif // KERF_NN_SOURCES_TD
