@@ -1,0 +1,223 @@
+//===- MachinePresets.cpp - machines that have a name ---------------------===//
+//
+// The numbers and where they come from stand in docs/CostModel.md. Throughputs
+// are what good libraries reach, not data-sheet peaks: 70% of dense bf16 peak
+// for GPU matrix products, 85% of memory bandwidth for the rest.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Cost/Machine.h"
+
+#include "llvm/ADT/Twine.h"
+
+#include <algorithm>
+
+using namespace kerf::cost;
+
+static constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
+static constexpr int64_t kMiB = int64_t(1) << 20;
+static constexpr int64_t kGiB = int64_t(1) << 30;
+/// No preset is made larger than this; a mesh that needs more is a typo.
+static constexpr int64_t kMaxDevices = 1 << 16;
+
+static Throughput &rateOf(Machine &machine, ComputeClass kind) {
+  return machine.throughput[static_cast<unsigned>(kind)];
+}
+
+//===----------------------------------------------------------------------===//
+// GPUs
+//===----------------------------------------------------------------------===//
+
+/// `vectorFlops`: float32 outside the matrix units.
+static void setGPU(Machine &machine, double matrixFlops, double vectorFlops,
+                   double memoryBytesPerSecond, int64_t memoryBytes) {
+  double memory = 0.85 * memoryBytesPerSecond;
+  double launch = 3 * kMicro;
+  machine.memoryBytesPerDevice = memoryBytes;
+  rateOf(machine, ComputeClass::Elementwise) = {vectorFlops, memory, launch};
+  rateOf(machine, ComputeClass::Row) = {vectorFlops, memory, launch};
+  rateOf(machine, ComputeClass::Matmul) = {0.7 * matrixFlops, memory, launch};
+  rateOf(machine, ComputeClass::Convolution) = {0.55 * matrixFlops, memory,
+                                                launch};
+  rateOf(machine, ComputeClass::Gather) = {vectorFlops, 0.5 * memory, launch};
+}
+
+static Link nvlink4(bool measuredCurve) {
+  Link link;
+  link.latencySeconds = 2 * kMicro; // 14 ring steps: 28 us
+  link.bytesPerSecond = 365 * kGiga;
+  if (measuredCurve) {
+    // Share of the peak algorithm bandwidth reached on eight H200s.
+    double peak = link.bytesPerSecond / 1.75;
+    link.curveGroupSize = 8;
+    link.allReduceCurve.push_back({0, 28 * kMicro});
+    for (auto [mebibytes, share] : {std::pair<int64_t, double>{16, 0.46},
+                                    {32, 0.57},
+                                    {64, 0.72},
+                                    {128, 0.83},
+                                    {1024, 1.0}})
+      link.allReduceCurve.push_back(
+          {mebibytes * kMiB,
+           static_cast<double>(mebibytes * kMiB) / (share * peak)});
+  }
+  return link;
+}
+
+static Machine gpuNodes(llvm::StringRef gpu, int64_t nodes) {
+  Machine machine;
+  machine.nodes = nodes;
+  machine.devicesPerNode = 8;
+  bool h200 = gpu == "h200";
+  setGPU(machine, 989 * kTera, 60 * kTera, (h200 ? 4.8 : 3.35) * kTera,
+         h200 ? 141 * int64_t(1'000'000'000) : 80 * kGiB);
+  machine.local = nvlink4(h200);
+  machine.network.latencySeconds = 5 * kMicro;
+  machine.network.bytesPerSecond = 50 * kGiga; // NDR400, one port per GPU
+  machine.portsPerNode = 8;
+  machine.description =
+      (llvm::Twine(nodes) + " node" + (nodes > 1 ? "s" : "") + " of 8 " +
+       (h200 ? "H200" : "H100") + " SXM, NVLink 4, NDR400 per GPU")
+          .str();
+  return machine;
+}
+
+/// One PCIe 5 card with an H100's silicon, as in workstations and hosts.
+static void setPCIeCard(Machine &machine) {
+  setGPU(machine, 756 * kTera, 48 * kTera, 2.0 * kTera, 80 * kGiB);
+}
+
+static Machine pcieBox() {
+  Machine machine;
+  machine.devicesPerNode = 8;
+  setPCIeCard(machine);
+  machine.local.latencySeconds = 4 * kMicro;
+  machine.local.bytesPerSecond = 55 * kGiga;
+  machine.network = machine.local;
+  machine.network.bytesPerSecond = 12 * kGiga;
+  machine.portsPerNode = 1;
+  machine.description = "one box of 8 H100 PCIe cards on PCIe 5 x16";
+  return machine;
+}
+
+static Machine ethernet(int64_t nodes) {
+  Machine machine;
+  machine.nodes = nodes;
+  setPCIeCard(machine);
+  machine.network.latencySeconds = 14 * kMicro;
+  machine.network.bytesPerSecond = 12 * kGiga; // 100GbE
+  machine.portsPerNode = 1;
+  machine.description =
+      (llvm::Twine(nodes) + " hosts with one H100 PCIe card on 100GbE").str();
+  return machine;
+}
+
+//===----------------------------------------------------------------------===//
+// This host
+//===----------------------------------------------------------------------===//
+
+/// One rank per device, one thread each; ranks beyond the cores share them.
+static Machine cpuRanks(int64_t ranks, const HostInfo &host) {
+  Machine machine;
+  machine.devicesPerNode = ranks;
+  machine.cores = std::max<int64_t>(host.cores, 1);
+  machine.memoryBytesPerDevice = host.memoryBytes / ranks;
+  machine.ranksThatSaturateMemory =
+      std::max(2.0, static_cast<double>(machine.cores) / 4);
+  double call = 2 * kMicro;
+  rateOf(machine, ComputeClass::Elementwise) = {15 * kGiga, 20 * kGiga, call};
+  rateOf(machine, ComputeClass::Row) = {12 * kGiga, 17 * kGiga, call};
+  rateOf(machine, ComputeClass::Matmul) = {220 * kGiga, 20 * kGiga, call};
+  rateOf(machine, ComputeClass::Convolution) = {230 * kGiga, 20 * kGiga, call};
+  rateOf(machine, ComputeClass::Gather) = {15 * kGiga, 8 * kGiga, call};
+  machine.local.latencySeconds = 3 * kMicro;
+  machine.local.bytesPerSecond = 28 * kGiga;
+  // Shared-memory all-reduce of two ranks in cache-sized chunks.
+  machine.local.curveGroupSize = 2;
+  machine.local.allReduceCurve = {{0, 4 * kMicro},
+                                  {1 * kMiB, 6 * kMicro},
+                                  {16 * kMiB, 290 * kMicro},
+                                  {64 * kMiB, 2350 * kMicro}};
+  machine.description = (llvm::Twine(ranks) + " thread ranks on " +
+                         llvm::Twine(machine.cores) + " cores of this host")
+                            .str();
+  return machine;
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+std::vector<std::pair<std::string, std::string>>
+kerf::cost::machinePresetNames() {
+  return {{"cpu", "thread ranks of this host"},
+          {"h100-8", "one node of 8 H100 SXM on NVLink"},
+          {"h200-8", "one node of 8 H200 SXM on NVLink"},
+          {"h100-8xN", "N such nodes, one NDR400 port per GPU"},
+          {"h200-8xN", "N such nodes, one NDR400 port per GPU"},
+          {"pcie-8", "one box of 8 H100 PCIe cards"},
+          {"ethernet-N", "N hosts of one H100 PCIe card on 100GbE"}};
+}
+
+/// The N of "prefixN"; nullopt if the rest is no number in 1..kMaxDevices.
+static std::optional<int64_t> suffixNumber(llvm::StringRef name,
+                                           llvm::StringRef prefix) {
+  int64_t number;
+  if (!name.consume_front(prefix) || name.getAsInteger(10, number) ||
+      number < 1 || number > kMaxDevices)
+    return std::nullopt;
+  return number;
+}
+
+static std::optional<Machine>
+makePreset(llvm::StringRef name, int64_t numDevices, const HostInfo &host) {
+  if (name == "cpu")
+    return cpuRanks(
+        numDevices > 0 ? numDevices : std::max<int64_t>(host.cores, 1), host);
+  if (name == "h100-8" || name == "h200-8")
+    return gpuNodes(name.take_front(4), 1);
+  for (llvm::StringRef gpu : {"h100", "h200"})
+    if (std::optional<int64_t> nodes = suffixNumber(name, (gpu + "-8x").str()))
+      return gpuNodes(gpu, *nodes);
+  if (name == "pcie-8")
+    return pcieBox();
+  if (std::optional<int64_t> nodes = suffixNumber(name, "ethernet-"))
+    return ethernet(*nodes);
+  return std::nullopt;
+}
+
+llvm::Expected<Machine> kerf::cost::machinePreset(llvm::StringRef name,
+                                                  int64_t numDevices,
+                                                  const HostInfo &host) {
+  if (numDevices < 0 || numDevices > kMaxDevices)
+    return llvm::createStringError(llvm::Twine(numDevices) +
+                                   " devices, expected 1 to " +
+                                   llvm::Twine(kMaxDevices));
+  std::optional<Machine> machine = makePreset(name, numDevices, host);
+  if (!machine) {
+    std::string names;
+    for (auto &[preset, what] : machinePresetNames())
+      names += (names.empty() ? "" : ", ") + preset;
+    return llvm::createStringError("unknown machine \"" + name +
+                                   "\", expected a JSON file or one of " +
+                                   names);
+  }
+  machine->name = name.str();
+  if (numDevices == 0 || numDevices == machine->numDevices())
+    return *machine;
+  if (numDevices > machine->numDevices())
+    return llvm::createStringError(
+        "machine \"" + name + "\" has " + llvm::Twine(machine->numDevices()) +
+        " devices, " + llvm::Twine(numDevices) + " asked for");
+  // Part of the machine: whole nodes, or part of one.
+  if (numDevices <= machine->devicesPerNode) {
+    machine->nodes = 1;
+    machine->devicesPerNode = numDevices;
+  } else if (numDevices % machine->devicesPerNode == 0) {
+    machine->nodes = numDevices / machine->devicesPerNode;
+  } else {
+    return llvm::createStringError(
+        llvm::Twine(numDevices) + " devices of machine \"" + name +
+        "\", expected at most " + llvm::Twine(machine->devicesPerNode) +
+        " or a multiple of it");
+  }
+  return *machine;
+}

@@ -1,0 +1,260 @@
+//===- Schedule.cpp - pipeline schedules and their makespan ---------------===//
+//
+// Lists are built by the textbook rules. The simulation advances each stage
+// through its list as far as what it waits for is done; when no stage can move
+// and one has work left, the lists deadlock. Every instruction is looked at
+// once per stage that it unblocks, so the whole is linear.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Cost/Schedule.h"
+
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/ErrorHandling.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace kerf::cost;
+
+llvm::StringRef kerf::cost::toString(ScheduleKind kind) {
+  switch (kind) {
+  case ScheduleKind::Forward:
+    return "forward";
+  case ScheduleKind::GPipe:
+    return "gpipe";
+  case ScheduleKind::OneFOneB:
+    return "1f1b";
+  }
+  llvm_unreachable("bad ScheduleKind");
+}
+
+std::optional<ScheduleKind>
+kerf::cost::parseScheduleKind(llvm::StringRef name) {
+  for (ScheduleKind kind :
+       {ScheduleKind::Forward, ScheduleKind::GPipe, ScheduleKind::OneFOneB})
+    if (toString(kind) == name)
+      return kind;
+  return std::nullopt;
+}
+
+Schedule kerf::cost::buildSchedule(ScheduleKind kind, int64_t numStages,
+                                   int64_t numMicroBatches) {
+  assert(numStages >= 1 && numMicroBatches >= 1);
+  Schedule schedule(numStages);
+  for (int64_t stage = 0; stage < numStages; ++stage) {
+    std::vector<Instruction> &list = schedule[stage];
+    // GPipe is 1F1B whose warm-up is the whole forward.
+    int64_t warmUp = kind == ScheduleKind::OneFOneB
+                         ? std::min(numMicroBatches, numStages - stage)
+                         : numMicroBatches;
+    for (int64_t j = 0; j < warmUp; ++j)
+      list.push_back({Phase::Forward, j, 0});
+    if (kind == ScheduleKind::Forward)
+      continue;
+    for (int64_t j = 0; j < numMicroBatches; ++j) {
+      list.push_back({Phase::Backward, j, 0});
+      if (warmUp + j < numMicroBatches)
+        list.push_back({Phase::Forward, warmUp + j, 0});
+    }
+  }
+  return schedule;
+}
+
+static llvm::Error scheduleError(const llvm::Twine &message) {
+  return llvm::createStringError("schedule: " + message);
+}
+
+static const char *phaseName(Phase phase) {
+  return phase == Phase::Forward    ? "forward"
+         : phase == Phase::Backward ? "backward"
+                                    : "backward-weight";
+}
+
+static std::string describe(int64_t stage, const Instruction &instruction) {
+  return (llvm::Twine("stage ") + llvm::Twine(stage) + ": " +
+          phaseName(instruction.phase) + " of micro-batch " +
+          llvm::Twine(instruction.microBatch) + ", chunk " +
+          llvm::Twine(instruction.chunk))
+      .str();
+}
+
+namespace {
+
+constexpr Int128 kNever = -1;
+constexpr unsigned kNumPhases = 3;
+
+/// When each instruction ended and when what it sends arrived.
+struct Simulation {
+  const Schedule &schedule;
+  llvm::ArrayRef<StageTimes> times;
+  int64_t numStages, numVirtual, numMicroBatches = 0;
+  bool hasPhase[kNumPhases] = {false, false, false};
+  /// ended[phase][virtual stage * numMicroBatches + micro-batch]
+  std::vector<Int128> ended[kNumPhases], arrived[kNumPhases];
+  std::vector<Int128> linkFree[kNumPhases];
+  std::vector<Int128> clock, busy;
+  std::vector<size_t> next;
+
+  Simulation(const Schedule &schedule, llvm::ArrayRef<StageTimes> times)
+      : schedule(schedule), times(times),
+        numStages(static_cast<int64_t>(schedule.size())),
+        numVirtual(static_cast<int64_t>(times.size())) {}
+
+  size_t slot(int64_t virtualStage, int64_t microBatch) const {
+    return virtualStage * numMicroBatches + microBatch;
+  }
+
+  llvm::Error checkLists();
+  /// When all that the instruction waits for is there; kNever if not yet.
+  Int128 ready(int64_t virtualStage, const Instruction &instruction) const;
+  void execute(int64_t stage, const Instruction &instruction, Int128 start);
+};
+
+} // namespace
+
+llvm::Error Simulation::checkLists() {
+  if (numStages == 0 || numVirtual % numStages != 0 || numVirtual == 0)
+    return scheduleError("has " + llvm::Twine(numVirtual) +
+                         " stage times, expected a multiple of " +
+                         llvm::Twine(numStages) + " stages");
+  for (auto &list : schedule)
+    for (const Instruction &instruction : list) {
+      numMicroBatches = std::max(numMicroBatches, instruction.microBatch + 1);
+      hasPhase[static_cast<unsigned>(instruction.phase)] = true;
+    }
+  hasPhase[0] = true;
+  std::vector<bool> seen[kNumPhases];
+  for (auto &bits : seen)
+    bits.resize(numVirtual * numMicroBatches);
+  for (int64_t stage = 0; stage < numStages; ++stage)
+    for (const Instruction &instruction : schedule[stage]) {
+      int64_t virtualStage = instruction.chunk * numStages + stage;
+      if (instruction.microBatch < 0 || instruction.chunk < 0 ||
+          virtualStage >= numVirtual)
+        return scheduleError(describe(stage, instruction) + " does not exist");
+      auto &&bit = seen[static_cast<unsigned>(instruction.phase)]
+                       [slot(virtualStage, instruction.microBatch)];
+      if (bit)
+        return scheduleError(describe(stage, instruction) + " occurs twice");
+      bit = true;
+    }
+  for (unsigned phase = 0; phase < kNumPhases; ++phase)
+    for (int64_t v = 0; hasPhase[phase] && v < numVirtual; ++v)
+      for (int64_t j = 0; j < numMicroBatches; ++j)
+        if (!seen[phase][slot(v, j)])
+          return scheduleError(
+              describe(v % numStages,
+                       {static_cast<Phase>(phase), j, v / numStages}) +
+              " is missing");
+  return llvm::Error::success();
+}
+
+Int128 Simulation::ready(int64_t v, const Instruction &instruction) const {
+  size_t here = slot(v, instruction.microBatch);
+  auto both = [](Int128 a, Int128 b) {
+    return a == kNever || b == kNever ? kNever : std::max(a, b);
+  };
+  switch (instruction.phase) {
+  case Phase::Forward:
+    return v == 0 ? 0 : arrived[0][slot(v - 1, instruction.microBatch)];
+  case Phase::Backward:
+    if (v + 1 == numVirtual)
+      return ended[0][here];
+    return both(ended[0][here],
+                arrived[1][slot(v + 1, instruction.microBatch)]);
+  case Phase::BackwardWeight:
+    return ended[1][here];
+  }
+  llvm_unreachable("bad Phase");
+}
+
+void Simulation::execute(int64_t stage, const Instruction &instruction,
+                         Int128 start) {
+  int64_t v = instruction.chunk * numStages + stage;
+  auto phase = static_cast<unsigned>(instruction.phase);
+  int64_t duration = phase == 0   ? times[v].forward
+                     : phase == 1 ? times[v].backward
+                                  : times[v].backwardWeight;
+  Int128 end = start + duration;
+  clock[stage] = end;
+  busy[stage] += duration;
+  size_t here = slot(v, instruction.microBatch);
+  ended[phase][here] = end;
+  // The link from v to its neighbour carries one message at a time.
+  int64_t send = phase == 0   ? times[v].sendForward
+                 : phase == 1 ? (v > 0 ? times[v - 1].sendBackward : 0)
+                              : 0;
+  Int128 &free = linkFree[phase][v];
+  free = std::max(free, end) + send;
+  arrived[phase][here] = free;
+}
+
+llvm::Expected<ScheduleResult>
+kerf::cost::simulate(const Schedule &schedule,
+                     llvm::ArrayRef<StageTimes> times) {
+  Simulation sim(schedule, times);
+  if (llvm::Error error = sim.checkLists())
+    return std::move(error);
+  for (unsigned phase = 0; phase < kNumPhases; ++phase) {
+    sim.ended[phase].assign(sim.numVirtual * sim.numMicroBatches, kNever);
+    sim.arrived[phase] = sim.ended[phase];
+    sim.linkFree[phase].assign(sim.numVirtual, 0);
+  }
+  sim.clock.assign(sim.numStages, 0);
+  sim.busy.assign(sim.numStages, 0);
+  sim.next.assign(sim.numStages, 0);
+
+  // What a stage finishes may unblock the stages next to it (in a ring, when
+  // there are several chunks).
+  std::vector<int64_t> work;
+  for (int64_t stage = sim.numStages; stage-- > 0;)
+    work.push_back(stage);
+  while (!work.empty()) {
+    int64_t stage = work.back();
+    work.pop_back();
+    bool moved = false;
+    for (size_t &at = sim.next[stage]; at < schedule[stage].size(); ++at) {
+      const Instruction &instruction = schedule[stage][at];
+      Int128 ready =
+          sim.ready(instruction.chunk * sim.numStages + stage, instruction);
+      if (ready == kNever)
+        break;
+      sim.execute(stage, instruction, std::max(ready, sim.clock[stage]));
+      moved = true;
+    }
+    if (moved && sim.numStages > 1) {
+      work.push_back((stage + 1) % sim.numStages);
+      work.push_back((stage + sim.numStages - 1) % sim.numStages);
+    }
+  }
+  for (int64_t stage = 0; stage < sim.numStages; ++stage)
+    if (sim.next[stage] < schedule[stage].size())
+      return scheduleError(
+          "deadlock: " + describe(stage, schedule[stage][sim.next[stage]]) +
+          " can never run");
+
+  ScheduleResult result;
+  Int128 makespan = *std::max_element(sim.clock.begin(), sim.clock.end());
+  result.makespan = saturate(makespan);
+  Int128 idleSum = 0;
+  // Memory of a micro-batch is free after its last phase.
+  Phase last = sim.hasPhase[2] ? Phase::BackwardWeight : Phase::Backward;
+  for (int64_t stage = 0; stage < sim.numStages; ++stage) {
+    Int128 idle = makespan - sim.busy[stage];
+    idleSum += idle;
+    result.idle.push_back(saturate(idle));
+    int64_t held = 0, most = 0;
+    for (const Instruction &instruction : schedule[stage]) {
+      if (instruction.phase == Phase::Forward)
+        most = std::max(most, ++held);
+      if (instruction.phase == last || !sim.hasPhase[1])
+        --held;
+    }
+    result.activationsHeld.push_back(most);
+  }
+  if (makespan > 0)
+    result.bubbleFraction =
+        static_cast<double>(idleSum) /
+        (static_cast<double>(sim.numStages) * static_cast<double>(makespan));
+  return result;
+}

@@ -1,0 +1,227 @@
+//===- Time.cpp - seconds from bytes and operations -----------------------===//
+//
+// A group that spans k nodes with g ranks each works in two levels: inside the
+// nodes first, then g rings of k ranks over the network at once, each on 1/g of
+// the buffer. Ports shared by several rings divide their bandwidth. A measured
+// curve replaces latency and bandwidth of the local link: a collective is
+// looked up by the bytes that its busiest rank sends.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Cost/Time.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/ErrorHandling.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace kerf::cost;
+
+//===----------------------------------------------------------------------===//
+// Placement
+//===----------------------------------------------------------------------===//
+
+GroupPlacement kerf::cost::placeStrided(const Machine &machine,
+                                        int64_t numRanks,
+                                        llvm::ArrayRef<int64_t> strides,
+                                        llvm::ArrayRef<int64_t> sizes) {
+  assert(strides.size() == sizes.size());
+  llvm::SmallVector<int64_t> offsets = {0};
+  for (auto [stride, size] : llvm::zip(strides, sizes)) {
+    llvm::SmallVector<int64_t> next;
+    for (int64_t c = 0; c < size; ++c)
+      for (int64_t offset : offsets)
+        next.push_back(offset + c * stride);
+    offsets = std::move(next);
+  }
+  GroupPlacement placement;
+  placement.size = static_cast<int64_t>(offsets.size());
+  if (placement.size == 1)
+    return placement;
+  // A rank is the first of its group iff all its coordinates are zero.
+  auto isFirst = [&](int64_t rank) {
+    for (auto [stride, size] : llvm::zip(strides, sizes))
+      if (rank / stride % size != 0)
+        return false;
+    return true;
+  };
+  int64_t perNode = std::max<int64_t>(machine.devicesPerNode, 1);
+  llvm::DenseMap<int64_t, int64_t> groupsOnNode;
+  int64_t worstNodes = 0;
+  for (int64_t base = 0; base < numRanks; ++base) {
+    if (!isFirst(base) || base + offsets.back() >= numRanks)
+      continue;
+    llvm::SmallDenseMap<int64_t, int64_t> membersOnNode;
+    int64_t most = 0;
+    for (int64_t offset : offsets)
+      most = std::max(most, ++membersOnNode[(base + offset) / perNode]);
+    auto nodes = static_cast<int64_t>(membersOnNode.size());
+    if (nodes > worstNodes) {
+      worstNodes = nodes;
+      placement.ranksPerNode = most;
+    }
+    for (auto &[node, members] : membersOnNode)
+      ++groupsOnNode[node];
+  }
+  placement.numNodes = std::max<int64_t>(worstNodes, 1);
+  for (auto &[node, groups] : groupsOnNode)
+    placement.groupsPerNode = std::max(placement.groupsPerNode, groups);
+  return placement;
+}
+
+GroupPlacement kerf::cost::placeGroup(const Machine &machine,
+                                      llvm::ArrayRef<int64_t> meshSizes,
+                                      llvm::ArrayRef<unsigned> axes) {
+  llvm::SmallVector<int64_t> meshStrides(meshSizes.size(), 1);
+  int64_t numRanks = 1;
+  for (size_t axis = meshSizes.size(); axis-- > 0;) {
+    meshStrides[axis] = numRanks;
+    numRanks *= meshSizes[axis];
+  }
+  llvm::SmallVector<int64_t> strides, sizes;
+  for (unsigned axis : axes) {
+    strides.push_back(meshStrides[axis]);
+    sizes.push_back(meshSizes[axis]);
+  }
+  return placeStrided(machine, numRanks, strides, sizes);
+}
+
+GroupPlacement kerf::cost::placePair(const Machine &machine, int64_t numRanks,
+                                     int64_t stride) {
+  int64_t perNode = std::max<int64_t>(machine.devicesPerNode, 1);
+  GroupPlacement placement;
+  placement.size = 2;
+  placement.ranksPerNode = 2;
+  // At most min(stride, perNode) ranks of a node send out of it at once.
+  for (int64_t rank = 0; rank + stride < numRanks; ++rank)
+    if (rank / perNode != (rank + stride) / perNode) {
+      placement.numNodes = 2;
+      placement.ranksPerNode = 1;
+    }
+  placement.groupsPerNode = std::min(stride, perNode);
+  return placement;
+}
+
+//===----------------------------------------------------------------------===//
+// Links
+//===----------------------------------------------------------------------===//
+
+/// Ranks of a CPU machine share memory, through which all traffic goes.
+static double memoryShare(const Machine &machine) {
+  if (machine.ranksThatSaturateMemory <= 0)
+    return 1;
+  return std::max(1.0, static_cast<double>(machine.devicesPerNode) /
+                           machine.ranksThatSaturateMemory);
+}
+
+static double coreShare(const Machine &machine) {
+  if (machine.cores <= 0)
+    return 1;
+  return std::max(1.0, static_cast<double>(machine.devicesPerNode) *
+                           static_cast<double>(machine.threadsPerDevice) /
+                           static_cast<double>(machine.cores));
+}
+
+static double curveSeconds(llvm::ArrayRef<Link::Point> curve, double bytes) {
+  if (curve.size() == 1)
+    return curve[0].seconds * bytes /
+           std::max<double>(1, static_cast<double>(curve[0].bufferBytes));
+  // The segment that holds `bytes`; the last one goes on for ever.
+  size_t i = 1;
+  while (i + 1 < curve.size() &&
+         static_cast<double>(curve[i].bufferBytes) < bytes)
+    ++i;
+  double x0 = static_cast<double>(curve[i - 1].bufferBytes);
+  double x1 = static_cast<double>(curve[i].bufferBytes);
+  double y0 = curve[i - 1].seconds, y1 = curve[i].seconds;
+  if (bytes < x0)
+    return y0;
+  return y0 + (y1 - y0) * (bytes - x0) / (x1 - x0);
+}
+
+/// `busyBytes` sent by the busiest of `groupSize` ranks in `steps` messages.
+static double linkSeconds(const Link &link, double busyBytes, double steps,
+                          double share) {
+  if (busyBytes <= 0)
+    return 0;
+  if (link.allReduceCurve.empty())
+    return steps * link.latencySeconds +
+           share * busyBytes / std::max(link.bytesPerSecond, 1e-9);
+  auto ranks = static_cast<double>(std::max<int64_t>(link.curveGroupSize, 2));
+  double curveSteps = 2 * (ranks - 1);
+  double equivalent = busyBytes * ranks / curveSteps;
+  double seconds = share * curveSeconds(link.allReduceCurve, equivalent) +
+                   (steps - curveSteps) * link.latencySeconds;
+  return std::max(seconds, steps * link.latencySeconds);
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+double kerf::cost::collectiveSeconds(const Machine &machine, Collective kind,
+                                     int64_t bufferBytes,
+                                     const GroupPlacement &group) {
+  if (group.size <= 1 || bufferBytes <= 0)
+    return 0;
+  double share = std::max(memoryShare(machine), coreShare(machine));
+  if (group.numNodes <= 1) {
+    Volume volume =
+        collectiveVolume(VolumeModel::Ring, kind, bufferBytes, group.size);
+    return linkSeconds(machine.local, static_cast<double>(volume.bytesPerRank),
+                       static_cast<double>(volume.steps), share);
+  }
+  auto s = static_cast<double>(bufferBytes);
+  auto n = static_cast<double>(group.size);
+  auto g = static_cast<double>(group.ranksPerNode);
+  auto k = static_cast<double>(group.numNodes);
+  double portShare = 1;
+  if (machine.portsPerNode > 0)
+    portShare = std::max(1.0, g * static_cast<double>(group.groupsPerNode) /
+                                  static_cast<double>(machine.portsPerNode));
+  auto local = [&](double bytes, double steps) {
+    return linkSeconds(machine.local, bytes, steps, share);
+  };
+  auto network = [&](double bytes, double steps) {
+    return linkSeconds(machine.network, bytes, steps, portShare);
+  };
+  switch (kind) {
+  case Collective::AllReduce:
+    return local(2 * (g - 1) / g * s, 2 * (g - 1)) +
+           network(2 * (k - 1) / k * s / g, 2 * (k - 1));
+  case Collective::ReduceScatter:
+  case Collective::AllGather:
+    return local((g - 1) / g * s, g - 1) + network((k - 1) / k * s / g, k - 1);
+  case Collective::AllToAll:
+    // Pairwise messages of S/N^2; both levels carry theirs at once.
+    return std::max(local((g - 1) * s / (n * n), g - 1),
+                    network((n - g) * s / (n * n), n - g));
+  case Collective::Broadcast:
+    return std::max(local(g > 1 ? s : 0, g - 1), network(s, k - 1));
+  case Collective::Send:
+    return network(s, 1);
+  case Collective::Permute:
+    return network(s / n, 1);
+  }
+  llvm_unreachable("bad Collective");
+}
+
+//===----------------------------------------------------------------------===//
+// Compute
+//===----------------------------------------------------------------------===//
+
+double kerf::cost::computeSeconds(const Machine &machine, ComputeClass kind,
+                                  int64_t flops, int64_t bytesTouched) {
+  if (kind == ComputeClass::View)
+    return 0;
+  const Throughput &rate = machine.throughput[static_cast<unsigned>(kind)];
+  double cores = coreShare(machine);
+  double arithmetic = 0, memory = 0;
+  if (rate.flopsPerSecond > 0)
+    arithmetic = cores * static_cast<double>(flops) / rate.flopsPerSecond;
+  if (rate.bytesPerSecond > 0)
+    memory = std::max(cores, memoryShare(machine)) *
+             static_cast<double>(bytesTouched) / rate.bytesPerSecond;
+  return rate.latencySeconds * cores + std::max(arithmetic, memory);
+}

@@ -1,0 +1,105 @@
+//===- MachineTest.cpp - machine files and presets ------------------------===//
+#include "kerf/Cost/Machine.h"
+
+#include <gtest/gtest.h>
+
+using namespace kerf::cost;
+
+namespace {
+
+std::string errorOf(llvm::StringRef text) {
+  llvm::Expected<Machine> machine = parseMachine(text, "m.json");
+  return machine ? "" : llvm::toString(machine.takeError());
+}
+
+std::string presetError(llvm::StringRef name, int64_t devices) {
+  llvm::Expected<Machine> machine = machinePreset(name, devices, {2, 0});
+  return machine ? "" : llvm::toString(machine.takeError());
+}
+
+Machine preset(llvm::StringRef name, int64_t devices = 0) {
+  return llvm::cantFail(machinePreset(name, devices, {2, int64_t(8) << 30}));
+}
+
+/// A valid file with one piece of text replaced.
+std::string edited(llvm::StringRef from, llvm::StringRef to) {
+  std::string text = writeMachine(preset("h200-8"));
+  size_t at = text.find(from.str());
+  EXPECT_NE(at, std::string::npos) << from.str();
+  return text.replace(at, from.size(), to.str());
+}
+
+// Every preset survives a file.
+TEST(Machine, RoundTrip) {
+  for (llvm::StringRef name : {"cpu", "h100-8", "h200-8", "h100-8x4",
+                               "h200-8x2", "pcie-8", "ethernet-3"}) {
+    std::string text = writeMachine(preset(name));
+    llvm::Expected<Machine> again = parseMachine(text, "m.json");
+    ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError());
+    EXPECT_EQ(writeMachine(*again), text);
+    EXPECT_EQ(again->numDevices(), preset(name).numDevices());
+    EXPECT_EQ(again->local.allReduceCurve.size(),
+              preset(name).local.allReduceCurve.size());
+  }
+}
+
+TEST(Machine, PresetSizes) {
+  EXPECT_EQ(preset("cpu").numDevices(), 2);
+  EXPECT_EQ(preset("cpu", 8).numDevices(), 8);
+  EXPECT_EQ(preset("cpu", 8).memoryBytesPerDevice, int64_t(1) << 30);
+  EXPECT_EQ(preset("h100-8x4").numDevices(), 32);
+  EXPECT_EQ(preset("h100-8x4", 16).nodes, 2);
+  EXPECT_EQ(preset("h100-8x4", 4).nodes, 1);
+  EXPECT_EQ(preset("ethernet-16").nodes, 16);
+}
+
+TEST(Machine, PresetErrors) {
+  EXPECT_EQ(presetError("h100-8", 16),
+            "machine \"h100-8\" has 8 devices, 16 asked for");
+  EXPECT_EQ(presetError("h100-8x4", 12),
+            "12 devices of machine \"h100-8x4\", expected at most 8 or a "
+            "multiple of it");
+  EXPECT_EQ(presetError("h100", 0),
+            "unknown machine \"h100\", expected a JSON file or one of cpu, "
+            "h100-8, h200-8, h100-8xN, h200-8xN, pcie-8, ethernet-N");
+  EXPECT_NE(presetError("ethernet-0", 0), "");
+  EXPECT_NE(presetError("ethernet-99999999999999999999", 0), "");
+  EXPECT_NE(presetError("cpu", 1 << 20), "");
+}
+
+// A typo, a wrong type, a wrong range: the member is named with its path.
+TEST(Machine, FileErrors) {
+  EXPECT_EQ(errorOf("[]"), "m.json: not a JSON object");
+  EXPECT_NE(errorOf("{").find("m.json: not JSON"), std::string::npos);
+  EXPECT_EQ(errorOf("{}"), "m.json: missing member \"schema\"");
+  EXPECT_EQ(errorOf(edited("kerf.machine/1", "kerf.machine/2")),
+            "m.json: schema is \"kerf.machine/2\", expected "
+            "\"kerf.machine/1\"");
+  EXPECT_EQ(errorOf(edited("\"nodes\": 1", "\"nodes\": 0")),
+            "m.json: \"nodes\" is 0, expected at least 1");
+  EXPECT_EQ(errorOf(edited("\"nodes\": 1", "\"nodes\": 1.5")),
+            "m.json: \"nodes\" is not an integer");
+  EXPECT_EQ(errorOf(edited("\"nodes\": 1", "\"nodes\": 1000000")),
+            "m.json: nodes times devices_per_node is over 1048576");
+  EXPECT_EQ(errorOf(edited("\"local\"", "\"lokal\"")),
+            "m.json: missing member \"local\"");
+  EXPECT_NE(errorOf(edited("\"ports_per_node\"", "\"ports\""))
+                .find("m.json: unknown member \"ports\", expected one of"),
+            std::string::npos);
+  EXPECT_NE(errorOf(edited("\"matmul\"", "\"matmull\""))
+                .find("m.json: compute: missing member \"matmul\""),
+            std::string::npos);
+  EXPECT_EQ(errorOf(edited("\"bandwidth_bytes_per_second\": 365000000000",
+                           "\"bandwidth_bytes_per_second\": -1")),
+            "m.json: local: \"bandwidth_bytes_per_second\" is -1, expected "
+            "more than 0");
+  EXPECT_EQ(
+      errorOf(edited("\"buffer_bytes\": 33554432", "\"buffer_bytes\": 5")),
+      "m.json: points[2]: expected more bytes and no fewer seconds than "
+      "the point before");
+  EXPECT_EQ(errorOf(edited("\"group_size\": 8", "\"group_size\": 1")),
+            "m.json: local.all_reduce_curve: \"group_size\" is 1, expected at "
+            "least 2");
+}
+
+} // namespace
