@@ -1,17 +1,17 @@
 //===- Problem.h - what a planner decides, as plain data --------*- C++ -*-===//
 //
-// A Problem is a set of decisions ("nodes"). Each node takes one of its choices;
-// a choice costs something by itself, edges (over two or more nodes) cost
-// something for each combination of choices, and choices use resources over
-// intervals of time, of which there is a limit at every instant:
+// A Problem is a set of decisions ("nodes"). Each node takes one of its
+// choices; a choice costs something by itself, edges (over two or more nodes)
+// cost something for each combination of choices, and choices use resources
+// over intervals of time, of which there is a limit at every instant:
 //
 //     minimise   sum_n cost_n(x_n) + sum_e table_e(x_e)
 //     subject to sum_{u lives at t} amount_u(x_node(u)) <= limit   for all t
 //
-// In a plan a node is an op or a value, its choices are shardings, an edge holds
-// the price of resharding, the resource is memory. A budget that holds for the
-// whole program (floating-point operations of a device) is a resource whose
-// usages all live on [0, 1).
+// In a plan a node is an op or a value, its choices are shardings, an edge
+// holds the price of resharding, the resource is memory. A budget that holds
+// for the whole program (floating-point operations of a device) is a resource
+// whose usages all live on [0, 1).
 //
 // Nothing here knows IR. Building a Problem from IR, solving it (Solvers.h) and
 // writing the answer back are three separate things.
@@ -142,7 +142,7 @@ struct Evaluation {
     Sum amount = 0;
     int64_t time = 0; ///< the first instant at which it is reached
   };
-  std::vector<Peak> peaks;           ///< per resource
+  std::vector<Peak> peaks;             ///< per resource
   std::vector<uint32_t> overcommitted; ///< resources over their limit
   bool legal() const { return forbidden == 0 && overcommitted.empty(); }
 };

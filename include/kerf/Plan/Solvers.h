@@ -52,8 +52,8 @@ struct Statistics {
 
 struct SolveResult {
   Status status = Status::Unknown;
-  Solution solution;               ///< empty unless Optimal or Feasible
-  Evaluation evaluation;           ///< of `solution`
+  Solution solution;     ///< empty unless Optimal or Feasible
+  Evaluation evaluation; ///< of `solution`
   /// Proven: every legal solution costs at least this in level 0. For Optimal
   /// equal to the cost. Meaningless for Infeasible.
   Sum lowerBound = 0;
