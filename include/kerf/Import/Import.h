@@ -1,0 +1,110 @@
+//===- Import.h - ONNX models become nn functions ---------------*- C++ -*-===//
+//
+// Problem: an ONNX file, with symbolic dimensions, shape subgraphs, local
+// functions and many operator versions, becomes one function of nn ops with
+// static shapes. Nothing that the file holds as raw bytes is copied: nn.weight
+// refers to ranges of the mapped file. Everything that is wrong or unsupported
+// is collected in one report; bad input never aborts.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_IMPORT_IMPORT_H
+#define KERF_IMPORT_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+/// What the user binds before shapes are known.
+struct ImportOptions {
+  /// `--dim batch=8`: symbolic dimension to size. An anonymous dimension is
+  /// called INPUT.INDEX.
+  std::map<std::string, int64_t> dims;
+  /// `--constant NAME=@file.npy` or `NAME=1,2,3`: graph inputs that become
+  /// constants. The value is the text after '='.
+  std::map<std::string, std::string> constants;
+  /// `--batch-dim x=0`: the batch dimension of an input; -1 for none.
+  std::map<std::string, int64_t> batchDims;
+  /// Skip the simplification that follows (tests of the handlers).
+  bool simplify = true;
+};
+
+/// One thing that is wrong. `node` is the ONNX node, value or empty.
+struct ImportIssue {
+  enum class Kind { Usage, Refused, Internal };
+  Kind kind = Kind::Refused;
+  std::string node;
+  std::string message;
+  std::vector<std::string> notes;
+};
+
+/// An operator, type or attribute that Kerf does not have, with every node
+/// that needs it.
+struct UnsupportedItem {
+  std::string what;
+  std::vector<std::string> nodes;
+};
+
+/// A graph input or output as the file declares it.
+struct ModelValue {
+  struct Dim {
+    int64_t size = -1;  ///< -1 where it is symbolic and not bound.
+    std::string symbol; ///< empty where the file gives a number.
+  };
+  std::string name;
+  std::string elementType;
+  std::vector<Dim> dims;
+};
+
+/// What was found, whether or not the import succeeded.
+struct ImportReport {
+  std::string file;
+  std::string graphName, producer;
+  int64_t irVersion = 0;
+  std::map<std::string, int64_t> opsets;
+  std::vector<ModelValue> inputs, outputs;
+  std::map<std::string, int64_t> operatorCounts;
+  int64_t numParameters = 0;      ///< tensors, tied ones once
+  int64_t parameterElements = 0;
+  int64_t parameterBytes = 0;
+  std::vector<std::string> unboundDims;
+  std::vector<UnsupportedItem> unsupported;
+  std::vector<ImportIssue> issues;
+
+  /// 0, 2 (wrong usage: unbound dims, constants), 3 (model refused) or 70.
+  int exitCode() const;
+  /// `error: FILE[:NODE]: reason` lines with their notes.
+  void print(llvm::raw_ostream &stream) const;
+};
+
+/// Imports the model at `path`. The result holds `func.func @main`, the module
+/// attribute `kerf.files` (absolute paths that nn.weight's `file` indexes),
+/// argument and result attributes `kerf.name` (ONNX names) and the argument
+/// attribute `kerf.batch_dim` (i64) where an input has a batch dimension.
+/// Locations are the ONNX node names. On failure the report has the errors.
+/// Thread-safe for distinct contexts.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
+           const ImportOptions &options, ImportReport &report);
+
+/// Floating-point operations of a module by the OpCost interface.
+struct ModuleCost {
+  int64_t flops = 0;
+  std::map<std::string, int64_t> opCounts; ///< "nn.matmul" -> uses
+};
+ModuleCost costOfModule(mlir::ModuleOp module);
+
+/// `kerf inspect`: text for people or one JSON object. `module` may be null
+/// (then FLOPs are unknown).
+void printInspection(llvm::raw_ostream &stream, const ImportReport &report,
+                     mlir::ModuleOp module);
+void printInspectionJson(llvm::raw_ostream &stream, const ImportReport &report,
+                         mlir::ModuleOp module);
+
+} // namespace kerf
+
+#endif // KERF_IMPORT_IMPORT_H
