@@ -1,0 +1,198 @@
+//===- ExecCalls.td - buffers and calls --------------------*- tablegen -*-===//
+#ifndef KERF_EXEC_CALLS_TD
+#define KERF_EXEC_CALLS_TD
+
+include "kerf/Exec/ExecBase.td"
+
+class Exec_CallOp<string mnemonic, list<Trait> traits = []>
+    : Exec_Op<mnemonic, !listconcat(traits, [HasParent<"FuncOp">])>;
+
+def Exec_ParamOp : Exec_CallOp<"param", [Pure]> {
+  let summary = "this rank's part of a parameter";
+  let description = [{
+    `result = params[index]`, read-only.
+
+    ```mlir
+    %w = exec.param 3 : memref<3xf32>
+    ```
+
+    C1: `index` is not negative.
+  }];
+  let arguments = (ins I64Attr:$index);
+  let results = (outs Exec_Buffer:$result);
+  let assemblyFormat = "$index attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Exec_ArenaOp : Exec_CallOp<"arena", [Pure]> {
+  let summary = "a buffer in the function's scratch memory";
+  let description = [{
+    `result = scratch + offset`. Without an offset: not yet planned. The buffer is
+    live from the first call that uses it or a view of it to the last; buffers
+    whose lives meet do not overlap.
+
+    ```mlir
+    %t = exec.arena at 128 : memref<2x3xf32>
+    ```
+
+    C1: the offset is a non-negative multiple of 64.
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Exec_Buffer:$result);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Exec_ViewOp : Exec_CallOp<"view", [Pure]> {
+  let summary = "part of a buffer as a buffer of another type";
+  let description = [{
+    `result = source + byte_offset`: contiguous elements, nothing is copied. It
+    may start anywhere that the element type allows.
+
+    ```mlir
+    %row = exec.view %x at 12 : memref<2x3xf32> to memref<3xf32>
+    ```
+
+    C1: it lies within the source. C2: one element type, whose size divides the offset.
+  }];
+  let arguments = (ins Exec_Buffer:$source, I64Attr:$byte_offset);
+  let results = (outs Exec_Buffer:$result);
+  let assemblyFormat = "$source `at` $byte_offset attr-dict `:` type($source) `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Exec_LaunchOp : Exec_CallOp<"launch", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a generated kernel on the rank's threads";
+  let description = [{
+    Buffers are handed over inputs first. An output may be the buffer of an input
+    (in place) when the kernel reads each element of it before it writes the same
+    element, and no other.
+
+    ```mlir
+    exec.launch @add_relu(%x, %b) -> (%y) : (memref<2x3xf32>, memref<3xf32>) -> memref<2x3xf32>
+    ```
+
+    C1: buffers have the shapes and element types of the kernel's arguments and results.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_Buffer>:$inputs,
+                       Variadic<Exec_Buffer>:$outputs);
+  let assemblyFormat = [{
+    $kernel `(` $inputs `)` `->` `(` $outputs `)` attr-dict `:` functional-type($inputs, $outputs)
+  }];
+}
+
+def Exec_LibraryOp : Exec_CallOp<"library", [AttrSizedOperandSegments]> {
+  let summary = "a call into the device's library";
+  let description = [{
+    Entry `index` of the manifest's `library` is `descriptor`; `{buffer = k}` in it
+    is the k-th of the inputs followed by the outputs. With the post-op `sum` an
+    output is read, too.
+
+    ```mlir
+    exec.library 0 {kind = "matmul", node = "/fc", dtype = "f32", batch = [], m = 2 : i64,
+        n = 4 : i64, k = 3 : i64, lhs = {buffer = 0 : i64}, rhs = {param = 0 : i64},
+        dst = {buffer = 1 : i64}, post_ops = [{kind = "relu"} ]}
+      (%x) -> (%y) : (memref<2x3xf32>) -> memref<2x4xf32>
+    ```
+
+    C1: every `buffer` is below the number of buffers, and each buffer is named.
+    C2: `dst` names the output.
+  }];
+  let arguments = (ins I64Attr:$index, DictionaryAttr:$descriptor,
+                       Variadic<Exec_Buffer>:$inputs, Variadic<Exec_Buffer>:$outputs);
+  let assemblyFormat = [{
+    $index $descriptor `(` $inputs `)` `->` `(` $outputs `)` attr-dict
+    `:` functional-type($inputs, $outputs)
+  }];
+  let hasVerifier = 1;
+}
+
+class Exec_CollectiveCall<string mnemonic> : Exec_CallOp<mnemonic> {
+  let arguments = (ins I64Attr:$index, DictionaryAttr:$descriptor,
+                       Exec_Buffer:$src, Exec_Buffer:$dst);
+  let hasVerifier = 1;
+}
+
+def Exec_CollectiveOp : Exec_CollectiveCall<"collective"> {
+  let summary = "a collective over some mesh axes";
+  let description = [{
+    Entry `index` of the manifest's `collectives` is `descriptor`. An all_reduce or
+    broadcast may have one buffer for both.
+
+    ```mlir
+    exec.collective 0 {kind = "all_reduce", reduction = "sum", ...} %x -> %y
+      : memref<2x3xf32> -> memref<2x3xf32>
+    ```
+
+    C1: `src` and `dst` have the shapes and dtype of the descriptor. C2: one
+    buffer for both only for all_reduce and broadcast.
+  }];
+  let assemblyFormat = "$index $descriptor $src `->` $dst attr-dict `:` type($src) `->` type($dst)";
+}
+
+def Exec_CollectiveStartOp : Exec_CollectiveCall<"collective_start"> {
+  let summary = "starts a collective";
+  let description = [{
+    As `exec.collective`, but returns at once. Until the event has been waited
+    for, `src` is not written and `dst` neither read nor written.
+
+    ```mlir
+    %e = exec.collective_start 0 {kind = "all_reduce", ...} %x -> %y
+       : memref<2x3xf32> -> memref<2x3xf32>
+    ```
+
+    C1, C2: as on `exec.collective`.
+  }];
+  let results = (outs Exec_Event:$event);
+  let assemblyFormat = "$index $descriptor $src `->` $dst attr-dict `:` type($src) `->` type($dst)";
+}
+
+def Exec_CollectiveWaitOp : Exec_CallOp<"collective_wait"> {
+  let summary = "waits for a collective that has been started";
+  let description = [{
+    ```mlir
+    exec.collective_wait %e
+    ```
+
+    C1: the event comes from `exec.collective_start` and is waited for once.
+  }];
+  let arguments = (ins Exec_Event:$event);
+  let assemblyFormat = "$event attr-dict";
+  let hasVerifier = 1;
+}
+
+def Exec_ShardIndexOp : Exec_CallOp<"shard_index"> {
+  let summary = "stores this rank's position over some mesh axes";
+  let description = [{
+    `dst[] =` the linear index (major to minor) over the axes of entry `index` of
+    the manifest's `shard_indices`, which is `axes`.
+
+    ```mlir
+    exec.shard_index 0 [{axis = "tp"} ] -> %i : memref<i64>
+    ```
+
+    C1: `dst` is a memref<i64>.
+  }];
+  let arguments = (ins I64Attr:$index, ArrayAttr:$axes, Exec_Buffer:$dst);
+  let assemblyFormat = "$index $axes `->` $dst attr-dict `:` type($dst)";
+  let hasVerifier = 1;
+}
+
+def Exec_CopyOp : Exec_CallOp<"copy"> {
+  let summary = "copies a buffer";
+  let description = [{
+    `dst[i] = src[i]`; they do not overlap.
+
+    ```mlir
+    exec.copy %x -> %y : memref<2x3xf32> -> memref<6xf32>
+    ```
+
+    C1: same element type and number of elements.
+  }];
+  let arguments = (ins Exec_Buffer:$src, Exec_Buffer:$dst);
+  let assemblyFormat = "$src `->` $dst attr-dict `:` type($src) `->` type($dst)";
+  let hasVerifier = 1;
+}
+
+#endif // KERF_EXEC_CALLS_TD
