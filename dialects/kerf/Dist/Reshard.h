@@ -1,0 +1,112 @@
+//===- Reshard.h - from one layout to another in few bytes ------*- C++ -*-===//
+//
+// decomposeReshard() gives the collectives that bring a tensor from one layout
+// to another on the same mesh. Planner and partitioner call the same function,
+// so the bytes that are planned are the bytes that are executed.
+//
+// The steps, on a tensor whose dimension d is cut by the axes X then R
+// (major to minor), with c = the digits that they stand for:
+//
+//   all_gather      d: X R -> X                    copies what others hold
+//   all_slice       d: X   -> X R                  local: keeps a part
+//   all_to_all      d: X R -> X,  e: Y -> Y R      moves axes between dims
+//   reduce_scatter  R partial,  d: X -> X R        adds and keeps a part
+//   all_reduce      R partial -> replicated        adds
+//   permute         equal local shapes             hands whole blocks on
+//
+// Blocks have ceiling size, so cutting a block again need not give the blocks
+// of the finer cut: with D = 5, 2 x 2 ways give [0,2) [2,4) [4,5) [5,5), but 2
+// ways [0,3) [3,5). A step on R inside X is therefore legal only where
+// |R| ceil(D/|XR|) = ceil(D/|X|), or X is empty: then the padding is at the
+// end, where the collectives cut it off themselves.
+//
+// Found by a shortest-path search over the layouts that these steps reach;
+// order: fewest bytes, then fewest collectives, then fewest steps. The axes
+// that stay where they are take no part in it, so the usual search has a
+// handful of states.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_DIST_RESHARD_H
+#define KERF_DIST_RESHARD_H
+
+#include "kerf/Dist/Layout.h"
+
+#include <memory>
+
+namespace kerf::dist {
+
+enum class StepKind {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllSlice,
+  AllToAll,
+  Permute
+};
+llvm::StringRef stringifyStepKind(StepKind kind);
+
+struct ReshardStep {
+  StepKind kind;
+  /// The group, major to minor: a rank's position is linearIndex() over them.
+  AxisList axes;
+  /// The dimension that is scattered, gathered, sliced, or (all_to_all) split.
+  int64_t dim = -1;
+  /// all_to_all: the dimension that is joined.
+  int64_t concatDim = -1;
+  ReductionKind reduction = ReductionKind::Sum;
+  /// permute: (from, to) positions in the group, each once on either side.
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 0> pairs;
+  /// Layout and local shape after the step.
+  Layout layout;
+  llvm::SmallVector<int64_t> localShape;
+
+  int64_t groupSize = 1;
+  /// Bytes that the ranks of one group send together (padding included).
+  int64_t groupBytes = 0;
+  /// S of the cost model: bytes of the full logical buffer of one group.
+  int64_t bufferBytes = 0;
+
+  bool isLocal() const { return kind == StepKind::AllSlice; }
+};
+
+struct Reshard {
+  llvm::SmallVector<ReshardStep, 0> steps;
+  /// Bytes that all ranks of the mesh send together.
+  int64_t totalBytes = 0;
+};
+
+/// Bytes that the ranks of one group send together in one execution, from the
+/// local shapes before and after (see docs/Package.md); `movedPairs` counts
+/// the pairs of a permute that are not (i, i).
+int64_t groupBytes(StepKind kind, int64_t groupSize, int64_t sourceBytes,
+                   int64_t resultBytes, int64_t splitSourceBytes = 0,
+                   int64_t movedPairs = 0);
+
+/// The cheapest steps from `from` to `to` for a tensor of `shape` (global) with
+/// `elementBytes` per element. Both layouts must pass checkLayout(). Partial
+/// axes of `to` must be partial in `from` with the same reduction. None if `to`
+/// is partial over other axes than `from`, or if an axis in time would have to
+/// be gathered, moved or reduced. Deterministic. Pure; safe from any thread.
+std::optional<Reshard> decomposeReshard(const Layout &from, const Layout &to,
+                                        llvm::ArrayRef<int64_t> shape,
+                                        int64_t elementBytes, const Mesh &mesh);
+
+/// decomposeReshard() with a memory, for one mesh. Not safe from two threads.
+class ReshardCache {
+public:
+  explicit ReshardCache(Mesh mesh);
+  ~ReshardCache();
+  const Mesh &getMesh() const { return mesh; }
+  /// The result lives as long as the cache; null where there is no way.
+  const Reshard *get(const Layout &from, const Layout &to,
+                     llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
+
+private:
+  struct Table;
+  Mesh mesh;
+  std::unique_ptr<Table> table;
+};
+
+} // namespace kerf::dist
+
+#endif // KERF_DIST_RESHARD_H

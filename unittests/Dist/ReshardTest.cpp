@@ -1,0 +1,406 @@
+//===- ReshardTest.cpp - every reshard, executed on simulated ranks -------===//
+//
+// A tensor of distinct numbers is cut by `from` onto simulated ranks (padding
+// is garbage, partial values are split at random), the steps are executed as
+// docs/Package.md defines them, and every rank must hold its part of `to`.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Dist/Reshard.h"
+
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace kerf;
+using namespace kerf::dist;
+
+namespace {
+
+using Shape = llvm::SmallVector<int64_t>;
+constexpr int64_t kGarbage = 1000003;
+
+struct Tensor {
+  Shape shape;
+  std::vector<int64_t> data;
+
+  explicit Tensor(Shape shape, int64_t fill = 0) : shape(std::move(shape)) {
+    int64_t size = 1;
+    for (int64_t dim : this->shape)
+      size *= dim;
+    data.assign(size, fill);
+  }
+  Shape index(int64_t linear) const {
+    Shape result(shape.size());
+    for (size_t d = shape.size(); d-- > 0; linear /= shape[d])
+      result[d] = linear % shape[d];
+    return result;
+  }
+  /// Null outside.
+  int64_t *at(const Shape &index) {
+    int64_t linear = 0;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (index[d] >= shape[d])
+        return nullptr;
+      linear = linear * shape[d] + index[d];
+    }
+    return &data[linear];
+  }
+};
+
+using Ranks = std::vector<Tensor>;
+
+struct World {
+  const Mesh &mesh;
+  Shape global;
+
+  /// Global index of a local one.
+  Shape toGlobal(const Layout &layout, int64_t rank, Shape index) const {
+    auto at = mesh.coordinates(rank);
+    Shape local = layout.localShape(global);
+    for (size_t d = 0; d < index.size(); ++d)
+      index[d] += linearIndex(mesh, layout.dims[d], at) * local[d];
+    return index;
+  }
+
+  Ranks scatter(Tensor &whole, const Layout &layout, std::mt19937 &random) {
+    Ranks ranks;
+    int64_t parts = numShards(layout.partial);
+    std::map<std::pair<std::vector<int64_t>, int64_t>, int64_t> shares;
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+      Tensor local(layout.localShape(global), kGarbage);
+      int64_t part = linearIndex(mesh, layout.partial, mesh.coordinates(rank));
+      for (size_t i = 0; i < local.data.size(); ++i) {
+        Shape index = toGlobal(layout, rank, local.index(i));
+        int64_t *value = whole.at(index);
+        if (!value)
+          continue;
+        // Share `part` of a sum: random, the last one makes it right. Equal on
+        // all ranks that hold the same share.
+        int64_t others = 0, own = 0;
+        for (int64_t p = 0; p < parts; ++p) {
+          auto key = std::make_pair(
+              std::vector<int64_t>(index.begin(), index.end()), p);
+          auto [it, added] = shares.try_emplace(key, 0);
+          if (added)
+            it->second =
+                p + 1 == parts ? *value - others : int64_t(random() % 100);
+          others += it->second;
+          if (p == part)
+            own = it->second;
+        }
+        local.data[i] = own;
+      }
+      ranks.push_back(std::move(local));
+    }
+    return ranks;
+  }
+
+  bool holds(Tensor &whole, const Layout &layout, Ranks &ranks) const {
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+      if (Shape(ranks[rank].shape) != layout.localShape(global))
+        return false;
+      for (size_t i = 0; i < ranks[rank].data.size(); ++i)
+        if (int64_t *value =
+                whole.at(toGlobal(layout, rank, ranks[rank].index(i))))
+          if (*value != ranks[rank].data[i])
+            return false;
+    }
+    return true;
+  }
+
+  /// Ranks of each group, by position.
+  std::vector<std::vector<int64_t>> groups(llvm::ArrayRef<AxisRef> axes) const {
+    std::map<std::vector<int64_t>, std::vector<int64_t>> result;
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+      auto at = mesh.coordinates(rank);
+      std::vector<int64_t> key(at.begin(), at.end());
+      for (const AxisRef &ref : axes) {
+        int64_t weight = mesh.axes[ref.axis].size / (ref.preSize * ref.size);
+        key[ref.axis] -= (at[ref.axis] / weight) % ref.size * weight;
+      }
+      auto &group = result[key];
+      group.resize(numShards(axes));
+      group[linearIndex(mesh, axes, at)] = rank;
+    }
+    std::vector<std::vector<int64_t>> list;
+    for (auto &[key, group] : result)
+      list.push_back(group);
+    return list;
+  }
+
+  void execute(const ReshardStep &step, Ranks &ranks) const {
+    Ranks results(ranks.size(), Tensor(step.localShape, 0));
+    for (const auto &group : groups(step.axes)) {
+      int64_t n = group.size();
+      ASSERT_EQ(n, step.groupSize);
+      for (int64_t position = 0; position < n; ++position) {
+        Tensor &out = results[group[position]];
+        int64_t source = -1;
+        for (auto [from, to] : step.pairs)
+          if (to == position)
+            source = from;
+        for (size_t i = 0; i < out.data.size(); ++i)
+          out.data[i] =
+              element(step, ranks, group, position, source, out.index(i));
+      }
+    }
+    ranks = std::move(results);
+  }
+
+  /// Element `index` of the result of the rank at `position`.
+  int64_t element(const ReshardStep &step, Ranks &ranks,
+                  const std::vector<int64_t> &group, int64_t position,
+                  int64_t source, Shape index) const {
+    auto read = [&](int64_t from, const Shape &at) {
+      int64_t *value = ranks[group[from]].at(at);
+      return value ? *value : 0;
+    };
+    auto sum = [&](const Shape &at) {
+      int64_t total = 0;
+      for (size_t from = 0; from < group.size(); ++from)
+        total += read(from, at);
+      return total;
+    };
+    switch (step.kind) {
+    case StepKind::AllReduce:
+      return sum(index);
+    case StepKind::ReduceScatter:
+      index[step.dim] += position * step.localShape[step.dim];
+      return sum(index);
+    case StepKind::AllSlice:
+      index[step.dim] += position * step.localShape[step.dim];
+      return read(position, index);
+    case StepKind::AllGather: {
+      int64_t part = ranks[group[0]].shape[step.dim];
+      int64_t from = index[step.dim] / part;
+      index[step.dim] %= part;
+      return read(from, index);
+    }
+    case StepKind::AllToAll: {
+      int64_t part = ranks[group[0]].shape[step.concatDim];
+      int64_t from = index[step.concatDim] / part;
+      index[step.concatDim] %= part;
+      index[step.dim] += position * step.localShape[step.dim];
+      return read(from, index);
+    }
+    case StepKind::Permute:
+      return source < 0 ? 0 : read(source, index);
+    }
+    return 0;
+  }
+};
+
+/// All layouts of `rank` dimensions that put each atom on a dimension (in any
+/// order), nowhere, or among the partial ones.
+std::vector<Layout> allLayouts(llvm::ArrayRef<AxisRef> atoms, size_t rank,
+                               bool partial) {
+  std::vector<Layout> result{Layout(rank)};
+  for (const AxisRef &atom : atoms) {
+    std::vector<Layout> next;
+    for (const Layout &layout : result) {
+      next.push_back(layout);
+      for (size_t dim = 0; dim < rank; ++dim)
+        for (size_t at = 0; at <= layout.dims[dim].size(); ++at) {
+          Layout more = layout;
+          more.dims[dim].insert(more.dims[dim].begin() + at, atom);
+          next.push_back(std::move(more));
+        }
+      if (partial) {
+        Layout more = layout;
+        more.partial.push_back(atom);
+        next.push_back(std::move(more));
+      }
+    }
+    result = std::move(next);
+  }
+  for (Layout &layout : result)
+    layout.canonicalize();
+  return result;
+}
+
+void checkAll(const Mesh &mesh, llvm::ArrayRef<AxisRef> atoms, Shape shape,
+              unsigned every = 1) {
+  std::mt19937 random(7);
+  World world{mesh, shape};
+  Tensor whole(shape);
+  for (size_t i = 0; i < whole.data.size(); ++i)
+    whole.data[i] = 17 * i + 5;
+  auto sources = allLayouts(atoms, shape.size(), /*partial=*/true);
+  auto targets = allLayouts(atoms, shape.size(), /*partial=*/false);
+  unsigned count = 0;
+  for (const Layout &from : sources) {
+    for (const Layout &to : targets) {
+      if (count++ % every)
+        continue;
+      auto reshard = decomposeReshard(from, to, shape, 4, mesh);
+      std::string what = toString(from, mesh) + " -> " + toString(to, mesh);
+      ASSERT_TRUE(reshard) << what;
+      Ranks ranks = world.scatter(whole, from, random);
+      std::string path;
+      __int128 total = 0;
+      for (const ReshardStep &step : reshard->steps) {
+        path += " " + stringifyStepKind(step.kind).str() +
+                toString(step.axes, mesh) + toString(step.layout, mesh);
+        world.execute(step, ranks);
+        total += __int128(step.groupBytes) * (mesh.numRanks() / step.groupSize);
+      }
+      EXPECT_EQ(int64_t(total), reshard->totalBytes);
+      ASSERT_TRUE(world.holds(whole, to, ranks)) << what << ":" << path;
+      // Never dearer than to reduce and gather all, then cut.
+      auto all = decomposeReshard(from, Layout(shape.size()), shape, 4, mesh);
+      ASSERT_LE(reshard->totalBytes, all->totalBytes) << what << ":" << path;
+    }
+  }
+}
+
+AxisRef whole(const Mesh &mesh, unsigned axis) { return wholeAxis(mesh, axis); }
+
+TEST(ReshardTest, AllOn2) {
+  Mesh mesh{{{"x", 2}}};
+  for (Shape shape : {Shape{4, 6}, Shape{3, 5}, Shape{1, 7}})
+    checkAll(mesh, {whole(mesh, 0)}, shape);
+}
+
+TEST(ReshardTest, AllOn4) {
+  Mesh mesh{{{"x", 2}, {"y", 2}}};
+  for (Shape shape : {Shape{4, 8}, Shape{3, 5}, Shape{5, 9}, Shape{7, 2}})
+    checkAll(mesh, {whole(mesh, 0), whole(mesh, 1)}, shape);
+  Mesh line{{{"x", 4}}};
+  for (Shape shape : {Shape{4, 8}, Shape{3, 5}, Shape{5, 9}})
+    checkAll(line, {{0, 1, 2}, {0, 2, 2}}, shape);
+}
+
+TEST(ReshardTest, AllOn6) {
+  Mesh mesh{{{"x", 2}, {"y", 3}}};
+  for (Shape shape : {Shape{6, 12}, Shape{5, 7}, Shape{4, 9}, Shape{2, 3, 2}})
+    checkAll(mesh, {whole(mesh, 0), whole(mesh, 1)}, shape);
+  Mesh line{{{"x", 6}}};
+  for (Shape shape : {Shape{6, 12}, Shape{5, 7}})
+    checkAll(line, {{0, 1, 3}, {0, 3, 2}}, shape);
+}
+
+TEST(ReshardTest, AllOn8) {
+  Mesh mesh{{{"x", 2}, {"y", 2}, {"z", 2}}};
+  for (Shape shape : {Shape{8, 8}, Shape{5, 7}})
+    checkAll(mesh, {whole(mesh, 0), whole(mesh, 1), whole(mesh, 2)}, shape);
+  Mesh mixed{{{"x", 4}, {"y", 2}}};
+  for (Shape shape : {Shape{8, 16}, Shape{3, 10}})
+    checkAll(mixed, {{0, 1, 2}, {1, 1, 2}, {0, 2, 2}}, shape);
+  for (Shape shape : {Shape{8, 4, 4}, Shape{3, 5, 2}})
+    checkAll(mixed, {whole(mixed, 0), whole(mixed, 1)}, shape);
+}
+
+struct Expectation {
+  Layout from, to;
+  Shape shape;
+  std::vector<StepKind> kinds;
+  int64_t totalBytes;
+};
+
+std::vector<StepKind> kindsOf(const Reshard &reshard) {
+  std::vector<StepKind> kinds;
+  for (const ReshardStep &step : reshard.steps)
+    kinds.push_back(step.kind);
+  return kinds;
+}
+
+Layout layout(std::vector<AxisList> dims, AxisList partial = {}) {
+  Layout result(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i)
+    result.dims[i] = dims[i];
+  result.partial = partial;
+  result.canonicalize();
+  return result;
+}
+
+// The steps that one would take by hand, with their ring bytes.
+TEST(ReshardTest, CheapestSteps) {
+  Mesh mesh{{{"x", 4}, {"y", 2}}};
+  AxisRef x = wholeAxis(mesh, 0), y = wholeAxis(mesh, 1);
+  auto run = [&](Layout from, Layout to, Shape shape) {
+    return *decomposeReshard(from, to, shape, 4, mesh);
+  };
+  using Kinds = std::vector<StepKind>;
+  int64_t S = 8 * 8 * 4;
+  // all-reduce: 2(N-1)S in each of the two groups.
+  auto r = run(layout({{}, {}}, {x}), layout({{}, {}}), {8, 8});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllReduce});
+  EXPECT_EQ(r.totalBytes, 2 * 2 * 3 * S);
+  // partial to sharded: reduce-scatter, half of it.
+  r = run(layout({{}, {}}, {x}), layout({{x}, {}}), {8, 8});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::ReduceScatter});
+  EXPECT_EQ(r.totalBytes, 2 * 3 * S);
+  // to another dimension: all-to-all, (N-1)S/N.
+  r = run(layout({{x}, {}}), layout({{}, {x}}), {8, 8});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllToAll});
+  EXPECT_EQ(r.totalBytes, 2 * 3 * S / 4);
+  // cut first, reduce what is left.
+  r = run(layout({{}, {}}, {x}), layout({{}, {y}}), {8, 8});
+  EXPECT_EQ(kindsOf(r), (Kinds{StepKind::AllSlice, StepKind::AllReduce}));
+  EXPECT_EQ(r.totalBytes, 2 * 2 * 3 * S / 2);
+  // another order in a dimension: blocks are handed on.
+  r = run(layout({{x, y}, {}}), layout({{y, x}, {}}), {8, 8});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::Permute});
+  // both axes at once.
+  r = run(layout({{}, {}}, {x, y}), layout({{x, y}, {}}), {8, 8});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::ReduceScatter});
+  EXPECT_EQ(r.totalBytes, 7 * S);
+  // nothing to do.
+  EXPECT_TRUE(run(layout({{x}, {}}), layout({{x}, {}}), {8, 8}).steps.empty());
+}
+
+// 12 as 3 x 4 and as 4 x 3 have no common digits.
+TEST(ReshardTest, IncompatibleSubAxes) {
+  Mesh mesh{{{"x", 12}}};
+  Shape shape{12, 24};
+  World world{mesh, shape};
+  Tensor whole(shape);
+  for (size_t i = 0; i < whole.data.size(); ++i)
+    whole.data[i] = i;
+  std::mt19937 random(1);
+  Layout from = layout({{{0, 1, 3}}, {{0, 3, 4}}});
+  Layout to = layout({{{0, 1, 4}}, {{0, 4, 3}}});
+  auto reshard = decomposeReshard(from, to, shape, 4, mesh);
+  ASSERT_TRUE(reshard);
+  Ranks ranks = world.scatter(whole, from, random);
+  for (const ReshardStep &step : reshard->steps)
+    world.execute(step, ranks);
+  EXPECT_TRUE(world.holds(whole, to, ranks));
+}
+
+// Axes in time stay where they are; around them all is as ever.
+TEST(ReshardTest, TimeStays) {
+  Mesh mesh{{{"x", 2}, {"mb", 2, true}}};
+  AxisRef x = wholeAxis(mesh, 0), mb = wholeAxis(mesh, 1);
+  auto gather = decomposeReshard(layout({{mb, x}}), layout({{mb}}), {8}, 4, mesh);
+  ASSERT_TRUE(gather);
+  EXPECT_EQ(kindsOf(*gather), std::vector<StepKind>{StepKind::AllGather});
+  EXPECT_EQ(gather->steps[0].localShape, Shape{4});
+  EXPECT_FALSE(decomposeReshard(layout({{mb}}), layout({{}}), {8}, 4, mesh));
+  EXPECT_FALSE(
+      decomposeReshard(layout({{mb}, {}}), layout({{}, {mb}}), {8, 8}, 4, mesh));
+}
+
+// A partial result over other axes cannot be made.
+TEST(ReshardTest, NoNewPartials) {
+  Mesh mesh{{{"x", 2}, {"y", 2}}};
+  AxisRef x = wholeAxis(mesh, 0), y = wholeAxis(mesh, 1);
+  EXPECT_FALSE(decomposeReshard(layout({{}}), layout({{}}, {x}), {4}, 4, mesh));
+  auto kept =
+      decomposeReshard(layout({{}}, {x, y}), layout({{}}, {y}), {4}, 4, mesh);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kindsOf(*kept), std::vector<StepKind>{StepKind::AllReduce});
+}
+
+TEST(ReshardTest, CacheGivesTheSame) {
+  Mesh mesh{{{"x", 2}}};
+  ReshardCache cache(mesh);
+  Layout from = layout({{wholeAxis(mesh, 0)}}), to = layout({{}});
+  const Reshard *first = cache.get(from, to, {6}, 4);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first, cache.get(from, to, {6}, 4));
+  EXPECT_NE(first->totalBytes, cache.get(from, to, {7}, 4)->totalBytes);
+  EXPECT_EQ(cache.get(to, layout({{}}, {wholeAxis(mesh, 0)}), {6}, 4), nullptr);
+}
+
+} // namespace
