@@ -92,8 +92,8 @@ function(kerf_add_tool name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# kerf_add_unittest(NAME SOURCES ... LINK ...): a GoogleTest binary, run by lit
-# from the build folder's unittests/. COMPILER links MLIR.
+# kerf_add_unittest(NAME SOURCES ... LINK ...): a GoogleTest binary whose name
+# ends in Tests, run by lit (and ctest) from the build folder's unittests/. COMPILER links MLIR.
 function(kerf_add_unittest name)
   cmake_parse_arguments(ARG "COMPILER;EXCEPTIONS" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -106,6 +106,7 @@ function(kerf_add_unittest name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unittests)
   set_property(GLOBAL APPEND PROPERTY KERF_UNITTESTS ${name})
+  add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
 # kerf_add_subdirectories(a b ...): those that have a CMakeLists.txt.
