@@ -1,0 +1,120 @@
+//===- Plan.h - decide how a function is cut --------------------*- C++ -*-===//
+//
+// The plan phase: candidates (mesh shapes, stage counts, micro-batches) -> one
+// Problem per candidate -> solve -> the cheapest, written back as attributes
+// (docs/Partition.md has the contract), with a certificate: cost, proven lower
+// bound, and the set of candidates for which it is proven.
+//
+// Sees ops only through their interfaces.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_PLAN_PLAN_H
+#define KERF_PLAN_PLAN_H
+
+#include "kerf/Cost/Machine.h"
+#include "kerf/Plan/Solvers.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/JSON.h"
+
+namespace kerf::plan {
+
+enum class Objective { Time, Volume };
+llvm::StringRef toString(Objective objective);
+
+enum class SolverKind { Auto, BruteForce, Random };
+
+/// A wish: values whose name matches `pattern` (a full match of an extended
+/// regular expression) get this sharding, in the syntax `[{tp},{}]`.
+struct ShardHint {
+  std::string pattern, sharding;
+};
+
+struct PlanOptions {
+  int64_t devices = 1;
+  cost::Machine machine;
+  /// Fixed degrees, outermost first ("pp" is always outermost); empty: search.
+  /// Axes that are not named have degree 1. `dp` shards only batch dimensions,
+  /// `tp` only others, any other name anything.
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  Objective objective = Objective::Time;
+  cost::VolumeModel volumeModel = cost::VolumeModel::Ring;
+  std::optional<int64_t> memoryLimitBytes;
+  std::vector<ShardHint> hints;
+  SolverKind solver = SolverKind::Auto;
+  uint64_t seed = 0;
+  /// For the whole search; 0: none.
+  double deadlineSeconds = 0;
+  llvm::StringMap<int64_t> batchDims;
+  /// Micro-batches per step; nothing: search where there are stages.
+  std::optional<int64_t> microBatches;
+};
+
+/// One candidate and how it ended.
+struct CandidateSummary {
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  int64_t microBatches = 1;
+  Status status = Status::Unknown;
+  /// Objective level 0 of the best plan found and the proven bound, in the
+  /// objective's unit (seconds, or bytes of the busiest rank).
+  double cost = 0, lowerBound = 0;
+  double seconds = 0;       ///< predicted step
+  int64_t bytesPerRank = 0; ///< busiest rank
+  int64_t totalBytes = 0;
+  int64_t peakMemoryBytes = 0;
+  std::string reason; ///< why there is no plan, where there is none
+};
+
+struct StageSummary {
+  int64_t index = 0, nodes = 0, flops = 0;
+  double seconds = 0;
+};
+
+/// The article's question: what each pure cut would send, as a training step
+/// over all devices, in both volume models.
+struct PureCuts {
+  cost::Int128 article[3], ring[3]; ///< data, tensor, pipeline
+};
+
+struct PlanResult {
+  std::vector<std::pair<std::string, int64_t>> mesh; ///< pp first
+  int64_t microBatches = 1;
+  Objective objective = Objective::Time;
+  double cost = 0, lowerBound = 0, gap = 0;
+  double stepSeconds = 0, computeSeconds = 0, communicationSeconds = 0;
+  double bubbleFraction = 0;
+  std::vector<CandidateSummary> candidates; ///< best first
+  std::string candidateSet;                 ///< in words
+  std::vector<StageSummary> stages;
+  PureCuts pureCuts;
+  struct Memory {
+    int64_t parameters = 0, activations = 0, peak = 0;
+  };
+  std::vector<Memory> memory; ///< per stage
+  int64_t parameters = 0, flops = 0, parameterBytes = 0;
+  double planningSeconds = 0;
+  std::string solver;
+};
+
+/// What can go wrong, by exit code of the driver.
+enum class PlanError { None, BadRequest, Infeasible };
+
+/// Plans `main` of the module and writes the plan back onto it. On failure the
+/// module is unchanged and `message` says why (one line, then notes).
+mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
+                                       const PlanOptions &options,
+                                       PlanError &error, std::string &message);
+
+/// Sets the shardings, stages and mesh that a plan.json names. Values that the
+/// file does not name are an error, as are names that the module lacks.
+mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
+                                  const llvm::json::Value &plan,
+                                  std::string &message);
+
+/// The "values" of plan.json: name, shape, sharding, operands, stage.
+llvm::json::Array valuesToJson(mlir::ModuleOp module);
+
+} // namespace kerf::plan
+
+#endif // KERF_PLAN_PLAN_H

@@ -1,0 +1,448 @@
+//===- Graph.cpp - building the Problem of one candidate mesh -------------===//
+#include "Graph.h"
+
+#include "kerf/Dist/Layout.h"
+
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static bool hasSeveralUses(Value value) {
+  return !value.use_empty() && !value.hasOneUse();
+}
+
+ValueNames::ValueNames(func::FuncOp function) {
+  auto add = [&](Value value, StringRef base) {
+    std::string name = base.empty() ? "value" : base.str();
+    for (int64_t count = 2; values.count(name); ++count)
+      name = (base + "#" + Twine(count)).str();
+    values[name] = value;
+    names[value] = name;
+  };
+  for (BlockArgument argument : function.getArguments()) {
+    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                      "kerf.name");
+    add(argument, name ? name.getValue() : "arg");
+  }
+  for (Operation &op : function.getBody().front())
+    for (OpResult result : op.getResults()) {
+      std::string base = op.getName().stripDialect().str();
+      if (auto loc = op.getLoc()->findInstanceOf<NameLoc>())
+        base = loc.getName().str();
+      if (auto source = dyn_cast<SourceOpInterface>(&op);
+          source && !source.getSourceName().empty())
+        base = source.getSourceName().str();
+      if (result.getResultNumber() > 0)
+        base += ":" + std::to_string(result.getResultNumber());
+      add(result, base);
+    }
+}
+
+Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
+             const PlanOptions &options, const BatchAnalysis &batch,
+             const ValueNames &names)
+    : candidate(candidate), function(function), options(options), batch(batch),
+      names(names),
+      costs(candidate, options.machine, options.volumeModel, layouts) {
+  addArguments();
+  for (Operation &op : function.getBody().front()) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      addReturn(&op);
+    else
+      addOp(&op);
+    for (Value result : op.getResults())
+      if (hasSeveralUses(result))
+        addHub(result);
+    if (!error.empty())
+      return;
+  }
+  addMemory();
+  if (options.objective == Objective::Volume)
+    addFlops();
+}
+
+StrategyOptions
+Graph::strategyOptions(std::optional<unsigned> batchFactor) const {
+  StrategyOptions result;
+  result.batchFactor = batchFactor;
+  result.batchSize = batch.batchSize();
+  return result;
+}
+
+Levels Graph::levelsOf(double seconds, int64_t perRank, int64_t total) const {
+  int64_t picoseconds = cost::toPicoseconds(seconds);
+  if (options.objective == Objective::Time)
+    return {picoseconds, perRank, total};
+  return {perRank, total, picoseconds};
+}
+
+void Graph::applyHints(Value value, uint32_t node,
+                       llvm::function_ref<LayoutId(size_t)> layoutOf) {
+  for (const ShardHint &hint : options.hints) {
+    if (!llvm::Regex("^(" + hint.pattern + ")$").match(names[value]))
+      continue;
+    bool any = false;
+    for (size_t choice = 0; choice < problem.numChoices(node); ++choice) {
+      dist::Layout layout = layouts[layoutOf(choice)];
+      // The time axis is the schedule's, not the user's.
+      for (dist::AxisList &axes : layout.dims)
+        llvm::erase_if(axes, [&](const dist::AxisRef &ref) {
+          return candidate.timeAxis == ref.axis;
+        });
+      std::string text = dist::toString(layout, candidate.mesh);
+      auto squeeze = [](StringRef from) {
+        std::string to;
+        for (char c : from)
+          if (!isspace(static_cast<unsigned char>(c)) && c != '"')
+            to.push_back(c);
+        return to;
+      };
+      if (squeeze(text) == squeeze(hint.sharding))
+        any = true;
+      else
+        problem.nodes[node].costs.forbid(choice);
+    }
+    if (!any && error.empty())
+      error = ("--shard: '" + hint.sharding + "' is not a legal sharding of '" +
+               names[value] + "'")
+                  .str();
+  }
+}
+
+void Graph::addArguments() {
+  for (BlockArgument argument : function.getArguments()) {
+    std::optional<int64_t> dim = batch.batchDim(argument);
+    std::optional<unsigned> factor;
+    ValueNode node;
+    node.layouts = enumerateLayouts(tensorType(argument), dim, candidate,
+                                    strategyOptions(factor), layouts);
+    node.node = problem.addNode(CostTable::zeros(node.layouts.size()),
+                                names[argument].str());
+    applyHints(argument, node.node,
+               [&](size_t choice) { return node.layouts[choice]; });
+    arguments[argument] = std::move(node);
+    if (hasSeveralUses(argument))
+      addHub(argument);
+  }
+}
+
+OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
+  auto costed = dyn_cast<OpCostInterface>(op);
+  if (!costed)
+    return {};
+  SmallVector<RankedTensorType> operands, results;
+  for (auto [value, layout] : llvm::zip(op->getOperands(), strategy.operands))
+    operands.push_back(localType(tensorType(value), layouts[layout]));
+  for (auto [value, layout] : llvm::zip(op->getResults(), strategy.results))
+    results.push_back(localType(tensorType(value), layouts[layout]));
+  OpTotals totals;
+  totals.flops = costed.getFlops(operands, results);
+  if (costed.getCostClass() != CostClass::View)
+    totals.seconds = cost::computeSeconds(
+        options.machine, static_cast<cost::ComputeClass>(costed.getCostClass()),
+        totals.flops, costed.getBytesTouched(operands, results));
+  return totals;
+}
+
+static SmallVector<NamedAttribute> inherentAttrs(Operation *op) {
+  SmallVector<NamedAttribute> attrs;
+  for (NamedAttribute attr : op->getAttrs())
+    if (!attr.getName().getValue().contains('.'))
+      attrs.push_back(attr);
+  return attrs;
+}
+
+const OpChoices *Graph::choicesFor(Operation *op) {
+  std::optional<unsigned> factor = batch.batchFactor(op);
+  SmallVector<NamedAttribute> attrs = inherentAttrs(op);
+  bool isSource = isa<SourceOpInterface>(op);
+  if (isSource)
+    attrs.clear(); // names and offsets do not matter, uniformity does
+  bool isUniform = isSource && (cast<SourceOpInterface>(op).isUniform() ||
+                                cast<SourceOpInterface>(op).isParameter());
+  llvm::hash_code hash = llvm::hash_combine(
+      op->getName(), factor.value_or(~0u), isUniform,
+      llvm::hash_combine_range(attrs.begin(), attrs.end()),
+      llvm::hash_combine_range(op->operand_type_begin(),
+                               op->operand_type_end()),
+      llvm::hash_combine_range(op->result_type_begin(),
+                               op->result_type_end()));
+  auto &bucket = alike[hash];
+  for (auto &[other, choices] : bucket)
+    if (other->getName() == op->getName() &&
+        other->getOperandTypes() == op->getOperandTypes() &&
+        other->getResultTypes() == op->getResultTypes() &&
+        batch.batchFactor(other) == factor &&
+        (isSource || inherentAttrs(other) == attrs))
+      return choices;
+
+  auto choices = std::make_unique<OpChoices>();
+  ShardingRule rule = isa<ShardingRuleInterface>(op)
+                          ? cast<ShardingRuleInterface>(op).getShardingRule()
+                          : replicatedShardingRule(op);
+  if (isSource && !isUniform)
+    rule = replicatedShardingRule(op);
+  choices->strategies = enumerateStrategies(rule, candidate,
+                                            strategyOptions(factor), layouts);
+  for (const Strategy &strategy : choices->strategies)
+    choices->totals.push_back(totalsOf(op, strategy));
+  const OpChoices *result = choices.get();
+  ownedChoices.push_back(std::move(choices));
+  bucket.push_back({op, result});
+  return result;
+}
+
+void Graph::addOp(Operation *op) {
+  const OpChoices *choices = choicesFor(op);
+  CostTable table = CostTable::zeros(choices->strategies.size());
+  for (auto [index, totals] : llvm::enumerate(choices->totals))
+    table.set(index, levelsOf(totals.seconds, 0, 0));
+  std::string name = op->getNumResults() ? names[op->getResult(0)].str() : "";
+  uint32_t node = problem.addNode(std::move(table), std::move(name));
+  ops[op] = {node, choices};
+  for (OpResult result : op->getResults())
+    applyHints(result, node, [&](size_t choice) {
+      return choices->strategies[choice].results[result.getResultNumber()];
+    });
+  for (OpOperand &operand : op->getOpOperands()) {
+    Provider from = providerOf(operand.get(), true);
+    std::vector<LayoutId> wanted;
+    for (const Strategy &strategy : choices->strategies)
+      wanted.push_back(strategy.operands[operand.getOperandNumber()]);
+    const void *key = &layoutKeys.try_emplace(wanted).first->second;
+    connect(from.node, from.layouts, from.key, node, wanted, key,
+            tensorType(operand.get()));
+  }
+}
+
+Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
+  Provider provider;
+  if (auto hub = hubs.find(value); throughHub && hub != hubs.end()) {
+    provider.node = hub->second.node;
+    provider.layouts = hub->second.layouts;
+  } else if (auto argument = arguments.find(value);
+             argument != arguments.end()) {
+    provider.node = argument->second.node;
+    provider.layouts = argument->second.layouts;
+  } else {
+    auto result = cast<OpResult>(value);
+    const OpNode &op = ops.find(result.getOwner())->second;
+    provider.node = op.node;
+    for (const Strategy &strategy : op.choices->strategies)
+      provider.layouts.push_back(strategy.results[result.getResultNumber()]);
+  }
+  auto &keys = const_cast<std::map<std::vector<LayoutId>, const void *> &>(
+      layoutKeys);
+  provider.key = &keys.try_emplace(provider.layouts).first->second;
+  return provider;
+}
+
+void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
+                    const void *fromKey, uint32_t to,
+                    const std::vector<LayoutId> &toLayouts, const void *toKey,
+                    RankedTensorType type) {
+  if (from == to)
+    return;
+  auto [it, isNew] = edgeTables.try_emplace(
+      {fromKey, toKey, type.getAsOpaquePointer()}, 0);
+  if (isNew) {
+    CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
+    size_t entry = 0;
+    for (LayoutId source : fromLayouts)
+      for (LayoutId target : toLayouts) {
+        if (source != target) {
+          const MoveCost &cost = costs.get(source, target, type);
+          if (cost.possible)
+            table.set(entry, levelsOf(cost.seconds, cost.bytesPerRank,
+                                      cost.totalBytes));
+          else
+            table.forbid(entry);
+        }
+        ++entry;
+      }
+    it->second = problem.addTable(std::move(table));
+  }
+  problem.addEdge({from, to}, it->second);
+}
+
+void Graph::addHub(Value value) {
+  Provider from = providerOf(value, false);
+  // What is made can be shared as it is, or in any layout that is not partial.
+  ValueNode hub;
+  llvm::DenseSet<LayoutId> seen;
+  for (LayoutId layout : from.layouts)
+    if (seen.insert(layout).second)
+      hub.layouts.push_back(layout);
+  for (LayoutId layout :
+       enumerateLayouts(tensorType(value), batch.batchDim(value), candidate,
+                        strategyOptions(std::nullopt), layouts))
+    if (seen.insert(layout).second)
+      hub.layouts.push_back(layout);
+  hub.node = problem.addNode(CostTable::zeros(hub.layouts.size()),
+                             (names[value] + " (shared)").str());
+  const void *key = &layoutKeys.try_emplace(hub.layouts).first->second;
+  connect(from.node, from.layouts, from.key, hub.node, hub.layouts, key,
+          tensorType(value));
+  hubs[value] = std::move(hub);
+}
+
+void Graph::addReturn(Operation *op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    RankedTensorType type = tensorType(operand.get());
+    ValueNode output;
+    output.layouts =
+        enumerateLayouts(type, batch.batchDim(operand.get()), candidate,
+                         strategyOptions(std::nullopt), layouts);
+    output.node = problem.addNode(CostTable::zeros(output.layouts.size()),
+                                  (names[operand.get()] + " (output)").str());
+    Provider from = providerOf(operand.get(), true);
+    const void *key = &layoutKeys.try_emplace(output.layouts).first->second;
+    connect(from.node, from.layouts, from.key, output.node, output.layouts, key,
+            type);
+    outputs[&operand] = std::move(output);
+  }
+}
+
+void Graph::addMemory() {
+  std::optional<int64_t> limit = options.memoryLimitBytes;
+  if (!limit && options.machine.memoryBytesPerDevice > 0)
+    limit = options.machine.memoryBytesPerDevice;
+  // Stages share the whole; what each holds is checked after the cut.
+  if (limit && candidate.stages > 1)
+    limit = *limit <= kMaxEntry / candidate.stages ? *limit * candidate.stages
+                                                   : kMaxEntry;
+  uint32_t memory = problem.addResource("memory", limit);
+  llvm::DenseMap<Operation *, int64_t> position;
+  int64_t end = 0;
+  for (Operation &op : function.getBody().front())
+    position[&op] = end++;
+  auto amounts = [&](RankedTensorType type, llvm::ArrayRef<LayoutId> ids) {
+    std::vector<int64_t> bytes;
+    for (LayoutId id : ids)
+      bytes.push_back(sizeBytes(localType(type, layouts[id])));
+    return bytes;
+  };
+  auto lastUse = [&](Value value) {
+    int64_t last = 0;
+    for (Operation *user : value.getUsers())
+      last = std::max(last, position[user]);
+    return last;
+  };
+  for (auto &[op, node] : ops)
+    for (OpResult result : op->getResults()) {
+      Interval live{position[op], lastUse(result) + 1};
+      if (isa<SourceOpInterface>(op)) {
+        live = {0, end};
+      } else if (auto costed = dyn_cast<OpCostInterface>(op);
+                 costed && costed.getCostClass() == CostClass::View) {
+        continue; // an alias
+      }
+      std::vector<LayoutId> ids;
+      for (const Strategy &strategy : node.choices->strategies)
+        ids.push_back(strategy.results[result.getResultNumber()]);
+      problem.addUsage(memory, node.node, live,
+                       amounts(tensorType(result), ids));
+    }
+  for (BlockArgument argument : function.getArguments()) {
+    const ValueNode &node = arguments[argument];
+    problem.addUsage(memory, node.node, {0, lastUse(argument) + 1},
+                     amounts(tensorType(argument), node.layouts));
+  }
+}
+
+void Graph::addFlops() {
+  cost::Int128 whole = 0;
+  std::vector<std::pair<const OpNode *, std::vector<int64_t>>> usages;
+  for (auto &[op, node] : ops) {
+    // What one device would do alone, on the whole batch.
+    auto costed = dyn_cast<OpCostInterface>(op);
+    if (!costed)
+      continue;
+    SmallVector<RankedTensorType> operands, results;
+    for (Value value : op->getOperands())
+      operands.push_back(tensorType(value));
+    for (Value value : op->getResults())
+      results.push_back(tensorType(value));
+    int64_t flops = costed.getFlops(operands, results);
+    whole += flops;
+    if (flops == 0)
+      continue;
+    std::vector<int64_t> amounts;
+    for (const OpTotals &totals : node.choices->totals)
+      amounts.push_back(
+          cost::saturate(cost::Int128(totals.flops) * candidate.microBatches));
+    usages.push_back({&node, std::move(amounts)});
+  }
+  // A mesh that the user chose need not divide the work.
+  int64_t asked = 1;
+  for (const auto &axis : options.mesh)
+    asked *= axis.second;
+  if (asked == options.devices && !options.mesh.empty())
+    return;
+  cost::Int128 limit = whole * 11 / 10 / candidate.devicesPerStage();
+  uint32_t resource = problem.addResource("flops", cost::saturate(limit));
+  for (auto &[node, amounts] : usages)
+    problem.addUsage(resource, node->node, {0, 1}, amounts);
+}
+
+LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
+  Provider provider = providerOf(value, false);
+  return provider.layouts[solution[provider.node]];
+}
+
+std::optional<LayoutId> Graph::sharedLayout(const Solution &solution,
+                                            Value value) const {
+  auto hub = hubs.find(value);
+  if (hub == hubs.end())
+    return std::nullopt;
+  return hub->second.layouts[solution[hub->second.node]];
+}
+
+LayoutId Graph::operandLayout(const Solution &solution,
+                              OpOperand &operand) const {
+  auto output = outputs.find(&operand);
+  if (output != outputs.end())
+    return output->second.layouts[solution[output->second.node]];
+  const OpNode &op = ops.find(operand.getOwner())->second;
+  return op.choices->strategies[solution[op.node]]
+      .operands[operand.getOperandNumber()];
+}
+
+int64_t Graph::localBytes(const Solution &solution, Value value) const {
+  return sizeBytes(
+      localType(tensorType(value), layouts[resultLayout(solution, value)]));
+}
+
+Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
+  OpCost total;
+  auto move = [&](LayoutId from, LayoutId to, Value value) {
+    if (from == to)
+      return;
+    const MoveCost &cost = costs.get(from, to, tensorType(value));
+    total.moveSeconds += cost.seconds;
+    total.bytesPerRank += cost.bytesPerRank;
+    total.totalBytes += cost.totalBytes;
+  };
+  if (auto found = ops.find(op); found != ops.end()) {
+    const OpTotals &own =
+        found->second.choices->totals[solution[found->second.node]];
+    total.computeSeconds = own.seconds;
+    total.flops = own.flops;
+  }
+  for (OpOperand &operand : op->getOpOperands()) {
+    LayoutId from = sharedLayout(solution, operand.get())
+                        .value_or(resultLayout(solution, operand.get()));
+    move(from, operandLayout(solution, operand), operand.get());
+  }
+  // What is shared is moved once, where it is made.
+  for (Value result : op->getResults())
+    if (std::optional<LayoutId> shared = sharedLayout(solution, result))
+      move(resultLayout(solution, result), *shared, result);
+  return total;
+}

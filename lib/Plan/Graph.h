@@ -1,0 +1,146 @@
+//===- Graph.h - a function as a planning Problem ---------------*- C++ -*-===//
+//
+// Nodes of the Problem: every op (choices: strategies), every input and weight
+// (choices: storage layouts), every value with several uses (choices: the
+// layout that is shared; a gather that several uses need is paid for once), and
+// every output (choices: how it is left). Edges: what moving the value between
+// the two layouts costs. Resources: memory, and for the volume objective the
+// floating-point operations of a device.
+//
+// Ops that are alike (name, attributes, types, batch factor) share strategies
+// and cost tables, so repeated layers are enumerated once and the solver
+// recognises them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_GRAPH_H
+#define KERF_LIB_PLAN_GRAPH_H
+
+#include "ReshardCosts.h"
+#include "Strategies.h"
+
+#include "kerf/Plan/BatchAnalysis.h"
+#include "kerf/Plan/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace kerf::plan {
+
+/// What one op costs under one strategy, on one device, for one micro-batch.
+struct OpTotals {
+  double seconds = 0;
+  int64_t flops = 0;
+};
+
+/// Strategies and costs that ops alike share.
+struct OpChoices {
+  std::vector<Strategy> strategies;
+  std::vector<OpTotals> totals;
+};
+
+/// Names of values for hints and plan.json: the ONNX name of inputs, weights
+/// and nodes, made unique by "#2", "#3".
+class ValueNames {
+public:
+  explicit ValueNames(mlir::func::FuncOp function);
+  llvm::StringRef operator[](mlir::Value value) const {
+    return names.find(value)->second;
+  }
+  mlir::Value find(llvm::StringRef name) const { return values.lookup(name); }
+
+private:
+  llvm::DenseMap<mlir::Value, std::string> names;
+  llvm::StringMap<mlir::Value> values;
+};
+
+class Graph {
+public:
+  Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
+        const PlanOptions &options, const BatchAnalysis &batch,
+        const ValueNames &names);
+
+  /// Why there can be no plan (a hint that cannot be kept), or empty.
+  const std::string &getError() const { return error; }
+
+  const MeshCandidate &candidate;
+  LayoutTable layouts;
+  Problem problem;
+
+  /// Layout of each operand and result of an op, or of an argument, under a
+  /// solution.
+  LayoutId resultLayout(const Solution &solution, mlir::Value value) const;
+  LayoutId operandLayout(const Solution &solution,
+                         mlir::OpOperand &operand) const;
+  /// The shared layout of a value with several uses, else nothing.
+  std::optional<LayoutId> sharedLayout(const Solution &solution,
+                                       mlir::Value value) const;
+
+  /// Seconds and operations of an op under a solution, with the moves of its
+  /// operands; bytes of those moves.
+  struct OpCost {
+    double computeSeconds = 0, moveSeconds = 0;
+    int64_t flops = 0, bytesPerRank = 0, totalBytes = 0;
+  };
+  OpCost costOf(const Solution &solution, mlir::Operation *op);
+  /// Local bytes of a value under a solution.
+  int64_t localBytes(const Solution &solution, mlir::Value value) const;
+
+private:
+  struct ValueNode {
+    uint32_t node;
+    std::vector<LayoutId> layouts; ///< per choice
+  };
+  struct OpNode {
+    uint32_t node;
+    const OpChoices *choices;
+  };
+
+  void addArguments();
+  void addOp(mlir::Operation *op);
+  void addReturn(mlir::Operation *op);
+  void addHub(mlir::Value value);
+  void addMemory();
+  void addFlops();
+  const OpChoices *choicesFor(mlir::Operation *op);
+  OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;
+  /// Forbids the choices that a hint on `value` rules out.
+  void applyHints(mlir::Value value, uint32_t node,
+                  llvm::function_ref<LayoutId(size_t)> layoutOf);
+  Levels levelsOf(double seconds, int64_t perRank, int64_t total) const;
+  /// Adds the edge that moves `value` from node to node.
+  void connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
+               const void *fromKey, uint32_t to,
+               const std::vector<LayoutId> &toLayouts, const void *toKey,
+               mlir::RankedTensorType type);
+  /// Node, layouts per choice and identity of what provides `value` to a use.
+  struct Provider {
+    uint32_t node;
+    std::vector<LayoutId> layouts;
+    const void *key;
+  };
+  Provider providerOf(mlir::Value value, bool throughHub) const;
+  StrategyOptions strategyOptions(std::optional<unsigned> batchFactor) const;
+
+  mlir::func::FuncOp function;
+  const PlanOptions &options;
+  const BatchAnalysis &batch;
+  const ValueNames &names;
+  ReshardCosts costs;
+  std::string error;
+
+  llvm::MapVector<mlir::Operation *, OpNode> ops;
+  llvm::DenseMap<mlir::Value, ValueNode> arguments, hubs;
+  llvm::MapVector<mlir::OpOperand *, ValueNode> outputs;
+  std::vector<std::unique_ptr<OpChoices>> ownedChoices;
+  llvm::DenseMap<llvm::hash_code,
+                 llvm::SmallVector<std::pair<mlir::Operation *,
+                                             const OpChoices *>>>
+      alike;
+  std::map<std::vector<LayoutId>, const void *> layoutKeys;
+  std::map<std::tuple<const void *, const void *, const void *>, uint32_t>
+      edgeTables;
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_GRAPH_H

@@ -1,0 +1,143 @@
+//===- Meshes.cpp - the mesh shapes that are tried ------------------------===//
+#include "Meshes.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace kerf;
+using namespace kerf::plan;
+
+namespace {
+struct NamedAxis {
+  std::string name;
+  int64_t size;
+  AxisRole role;
+};
+} // namespace
+
+static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
+                                   const std::vector<NamedAxis> &axes) {
+  MeshCandidate candidate;
+  candidate.stages = stages;
+  candidate.microBatches = microBatches;
+  auto add = [&](std::string name, int64_t size, AxisRole role, bool isTime) {
+    candidate.mesh.axes.push_back({std::move(name), size, isTime});
+    candidate.roles.push_back(role);
+    return static_cast<unsigned>(candidate.roles.size() - 1);
+  };
+  if (stages > 1)
+    candidate.stageAxis = add("pp", stages, AxisRole::Fixed, false);
+  for (const NamedAxis &axis : axes)
+    if (axis.size > 1)
+      add(axis.name, axis.size, axis.role, false);
+  if (microBatches > 1)
+    candidate.timeAxis = add("mb", microBatches, AxisRole::Fixed, true);
+  return candidate;
+}
+
+/// Micro-batches to try for a pipeline: multiples of the stages that divide the
+/// batch, up to four rounds; what the user says; 1 where nothing can be cut.
+static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
+                                              int64_t stages, int64_t batch,
+                                              bool canMicroBatch) {
+  if (options.microBatches)
+    return {*options.microBatches};
+  if (stages == 1 || !canMicroBatch)
+    return {1};
+  std::vector<int64_t> choices;
+  for (int64_t count : {stages / 2, stages, 2 * stages, 4 * stages})
+    if (count > 1 && batch % count == 0)
+      choices.push_back(count);
+  if (choices.empty())
+    for (int64_t count = std::min(batch, 4 * stages); count > 1; --count)
+      if (batch % count == 0) {
+        choices.push_back(count);
+        break;
+      }
+  if (choices.empty())
+    choices.push_back(1);
+  return choices;
+}
+
+/// All ways to put `count` devices on free axes.
+static std::vector<std::vector<NamedAxis>> freeAxes(int64_t count,
+                                                    bool orderMatters) {
+  std::vector<std::vector<NamedAxis>> shapes;
+  shapes.push_back({{"x", count, AxisRole::Free}});
+  for (int64_t outer = 2; outer < count; ++outer) {
+    if (count % outer != 0)
+      continue;
+    int64_t inner = count / outer;
+    if (!orderMatters && outer < inner)
+      continue;
+    shapes.push_back(
+        {{"x", outer, AxisRole::Free}, {"y", inner, AxisRole::Free}});
+  }
+  return shapes;
+}
+
+MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
+                                    int64_t batchSize, bool canMicroBatch) {
+  MeshSet set;
+  std::optional<int64_t> fixedStages;
+  std::vector<NamedAxis> fixed;
+  cost::Int128 product = 1;
+  for (const auto &[name, size] : options.mesh) {
+    product *= size;
+    if (name == "pp") {
+      fixedStages = size;
+      continue;
+    }
+    if (name == "mb" || name == "x" || name == "y") {
+      set.error = "--mesh: axis name \"" + name + "\" is reserved";
+      return set;
+    }
+    AxisRole role = name == "dp"   ? AxisRole::Batch
+                    : name == "tp" ? AxisRole::NonBatch
+                                   : AxisRole::Free;
+    fixed.push_back({name, size, role});
+  }
+  if (product > options.devices || options.devices % product != 0) {
+    set.error = "--mesh: degrees multiply to " + cost::toString(product) +
+                ", expected a divisor of " + std::to_string(options.devices) +
+                " devices";
+    return set;
+  }
+  if (options.microBatches && *options.microBatches > 1) {
+    if (!canMicroBatch) {
+      set.error = "--micro-batches: the model cannot be cut along its batch";
+      return set;
+    }
+    if (batchSize % *options.microBatches != 0) {
+      set.error = "--micro-batches: " + std::to_string(*options.microBatches) +
+                  " does not divide the batch of " + std::to_string(batchSize);
+      return set;
+    }
+  }
+  int64_t rest = options.devices / static_cast<int64_t>(product);
+  bool orderMatters = options.machine.nodes > 1;
+  for (int64_t stages = 1; stages <= options.devices; ++stages) {
+    if (fixedStages ? stages != *fixedStages : rest % stages != 0)
+      continue;
+    int64_t inner = fixedStages ? rest : rest / stages;
+    for (int64_t micro : microBatchChoices(options, stages, batchSize,
+                                           canMicroBatch))
+      for (std::vector<NamedAxis> &free : freeAxes(inner, orderMatters)) {
+        std::vector<NamedAxis> axes = fixed;
+        axes.insert(axes.end(), free.begin(), free.end());
+        set.candidates.push_back(makeCandidate(stages, micro, axes));
+      }
+  }
+  std::string fixedText;
+  for (const auto &[name, size] : options.mesh)
+    fixedText += (fixedText.empty() ? "" : ",") + name + "=" +
+                 std::to_string(size);
+  set.description =
+      std::to_string(set.candidates.size()) + " meshes" +
+      (fixedText.empty() ? "" : " with " + fixedText) +
+      " (stages that divide the devices; 1, p/2, p, 2p or 4p micro-batches "
+      "that divide the batch; the rest of the devices on one free axis or on "
+      "two), every sharding of every op over the factors of its rule with at "
+      "most one major sub-axis per axis and at most a quarter of padding, "
+      "stages contiguous in program order";
+  return set;
+}

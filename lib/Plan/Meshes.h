@@ -1,0 +1,30 @@
+//===- Meshes.h - the mesh shapes that are tried ----------------*- C++ -*-===//
+//
+// Which meshes a search looks at: for each number of stages that divides the
+// devices, each number of micro-batches that the batch allows, and the rest of
+// the devices on one free axis or on two. What the user fixes stays fixed. The
+// set is what the certificate is about, so it is also put in words.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MESHES_H
+#define KERF_LIB_PLAN_MESHES_H
+
+#include "Layouts.h"
+
+#include "kerf/Plan/Plan.h"
+
+namespace kerf::plan {
+
+struct MeshSet {
+  std::vector<MeshCandidate> candidates;
+  std::string description; ///< for plan.json
+  std::string error;       ///< why the wish is impossible, or empty
+};
+
+/// `canMicroBatch`: the batch can be followed through the whole function.
+MeshSet enumerateMeshes(const PlanOptions &options, int64_t batchSize,
+                        bool canMicroBatch);
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MESHES_H

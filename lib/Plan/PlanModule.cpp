@@ -1,0 +1,280 @@
+//===- PlanModule.cpp - candidates, solutions, the cheapest ---------------===//
+#include "kerf/Plan/Plan.h"
+
+#include "Meshes.h"
+#include "PureCuts.h"
+#include "WriteBack.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static_assert(static_cast<int>(CostClass::Gather) ==
+                  static_cast<int>(cost::ComputeClass::Gather),
+              "cost classes of interfaces and machines must match");
+
+StringRef kerf::plan::toString(Objective objective) {
+  return objective == Objective::Time ? "time" : "volume";
+}
+
+namespace {
+
+/// A candidate mesh with what became of it.
+struct Attempt {
+  std::unique_ptr<Graph> graph;
+  SolveResult solved;
+  StagePlan stages;
+  CandidateSummary summary;
+};
+
+class Planner {
+public:
+  Planner(ModuleOp module, func::FuncOp function, const PlanOptions &options)
+      : module(module), function(function), options(options),
+        batch(function, options.batchDims), names(function),
+        start(std::chrono::steady_clock::now()) {}
+
+  FailureOr<PlanResult> run(PlanError &error, std::string &message);
+
+private:
+  double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         start)
+        .count();
+  }
+  void attempt(const MeshCandidate &candidate, double deadline);
+  void summarize(Attempt &attempt);
+  PlanResult describe(const Attempt &best, StringRef candidateSet);
+  std::string infeasibleMessage() const;
+
+  ModuleOp module;
+  func::FuncOp function;
+  const PlanOptions &options;
+  BatchAnalysis batch;
+  ValueNames names;
+  std::chrono::steady_clock::time_point start;
+  std::vector<MeshCandidate> candidates; ///< graphs refer to them
+  std::vector<Attempt> attempts;
+};
+
+} // namespace
+
+void Planner::attempt(const MeshCandidate &candidate, double deadline) {
+  Attempt attempt;
+  attempt.graph = std::make_unique<Graph>(function, candidate, options, batch,
+                                          names);
+  for (const dist::MeshAxis &axis : candidate.mesh.axes)
+    if (!axis.isTime)
+      attempt.summary.mesh.push_back({axis.name, axis.size});
+  attempt.summary.microBatches = candidate.microBatches;
+  if (!attempt.graph->getError().empty()) {
+    attempt.summary.reason = attempt.graph->getError();
+    attempts.push_back(std::move(attempt));
+    return;
+  }
+  const Problem &problem = attempt.graph->problem;
+  SolveOptions solveOptions;
+  solveOptions.seed = options.seed;
+  solveOptions.deadlineSeconds = deadline;
+  switch (options.solver) {
+  case SolverKind::Auto:
+    attempt.solved = solve(problem, solveOptions);
+    break;
+  case SolverKind::BruteForce:
+    attempt.solved = bruteForce(problem);
+    break;
+  case SolverKind::Random:
+    attempt.solved = randomSolution(problem, options.seed);
+    break;
+  }
+  summarize(attempt);
+  attempts.push_back(std::move(attempt));
+}
+
+void Planner::summarize(Attempt &attempt) {
+  CandidateSummary &summary = attempt.summary;
+  const MeshCandidate &candidate = attempt.graph->candidate;
+  summary.status = attempt.solved.status;
+  bool isTime = options.objective == Objective::Time;
+  bool bounded = options.solver != SolverKind::Random;
+  double micro = static_cast<double>(candidate.microBatches);
+  double stages = static_cast<double>(candidate.stages);
+  double bound = bounded ? static_cast<double>(attempt.solved.lowerBound) : 0;
+  // See Stages.h for a pipeline's bound; bytes add up over micro-batches, and
+  // the busiest stage has at least its share.
+  summary.lowerBound =
+      isTime ? bound * 1e-12 * (1 + (micro - 1) / stages)
+             : bound * micro / stages;
+  if (!attempt.solved.hasSolution()) {
+    summary.reason = attempt.solved.status == Status::Infeasible
+                         ? "nothing fits"
+                         : "none found";
+    return;
+  }
+  attempt.stages =
+      cutStages(*attempt.graph, attempt.solved.solution, function, options);
+  if (!attempt.stages.feasible) {
+    summary.status = Status::Unknown;
+    summary.reason = attempt.stages.reason;
+    return;
+  }
+  summary.seconds = attempt.stages.stepSeconds;
+  summary.bytesPerRank = attempt.stages.bytesPerRank;
+  summary.totalBytes = attempt.stages.totalBytes;
+  for (const PlanResult::Memory &memory : attempt.stages.memory)
+    summary.peakMemoryBytes = std::max(summary.peakMemoryBytes, memory.peak);
+  // One stage: exactly what was minimised. Several: what the cut makes of it.
+  if (candidate.stages == 1)
+    summary.cost = isTime ? static_cast<double>(attempt.solved.cost()) * 1e-12 *
+                                micro
+                          : static_cast<double>(attempt.solved.cost()) * micro;
+  else
+    summary.cost =
+        isTime ? summary.seconds : static_cast<double>(summary.bytesPerRank);
+}
+
+/// Cheaper first; ties by bytes, then time, then order.
+static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
+  auto key = [](const CandidateSummary &s) {
+    bool none = !s.reason.empty();
+    return std::make_tuple(none, s.cost, double(s.totalBytes), s.seconds);
+  };
+  return key(a) < key(b);
+}
+
+std::string Planner::infeasibleMessage() const {
+  std::string text = "no plan fits";
+  std::optional<Sum> least;
+  for (const Attempt &attempt : attempts) {
+    if (!attempt.graph || attempt.solved.leastNeeded.empty())
+      continue;
+    Sum needed = attempt.solved.leastFound.empty() ||
+                         !attempt.solved.leastFound[0]
+                     ? attempt.solved.leastNeeded[0]
+                     : *attempt.solved.leastFound[0];
+    needed = (needed + attempt.graph->candidate.stages - 1) /
+             attempt.graph->candidate.stages;
+    if (!least || needed < *least)
+      least = needed;
+  }
+  std::optional<int64_t> limit = options.memoryLimitBytes;
+  if (!limit && options.machine.memoryBytesPerDevice > 0)
+    limit = options.machine.memoryBytesPerDevice;
+  if (least && limit)
+    text = "no plan fits in memory: the least that is needed is " +
+           toString(*least) + " bytes per device, the limit is " +
+           std::to_string(*limit);
+  for (const Attempt &attempt : attempts)
+    if (!attempt.summary.reason.empty()) {
+      std::string mesh;
+      for (const auto &[name, size] : attempt.summary.mesh)
+        mesh += (mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
+      text += "\nnote: " + (mesh.empty() ? std::string("one device") : mesh) +
+              ": " + attempt.summary.reason;
+    }
+  if (least && limit)
+    text += "\nnote: more devices, --mesh with more tp or pp, or a limit of " +
+            toString(*least) + " bytes would make it fit";
+  return text;
+}
+
+PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
+  const MeshCandidate &candidate = best.graph->candidate;
+  PlanResult result;
+  result.objective = options.objective;
+  if (candidate.stages == 1)
+    result.mesh.push_back({"pp", 1});
+  for (const dist::MeshAxis &axis : candidate.mesh.axes)
+    if (!axis.isTime)
+      result.mesh.push_back({axis.name, axis.size});
+  result.microBatches = candidate.microBatches;
+  result.cost = best.summary.cost;
+  result.lowerBound = result.cost;
+  for (const Attempt &attempt : attempts) {
+    if (attempt.solved.status != Status::Infeasible &&
+        attempt.graph->getError().empty())
+      result.lowerBound =
+          std::min(result.lowerBound, attempt.summary.lowerBound);
+    result.candidates.push_back(attempt.summary);
+  }
+  llvm::stable_sort(result.candidates, isBetter);
+  result.gap = result.cost > 0
+                   ? (result.cost - result.lowerBound) / result.cost
+                   : 0;
+  result.stepSeconds = best.summary.seconds;
+  result.computeSeconds = best.stages.computeSeconds;
+  result.communicationSeconds = best.stages.communicationSeconds;
+  result.bubbleFraction = best.stages.bubbleFraction;
+  result.stages = best.stages.stages;
+  result.memory = best.stages.memory;
+  result.candidateSet = candidateSet.str();
+  result.pureCuts = pureCuts(function, std::max<int64_t>(options.devices, 2));
+  ParameterCount parameters = countParameters(function);
+  result.parameters = parameters.elements;
+  result.parameterBytes = parameters.bytes;
+  result.flops = countFlops(function);
+  result.solver = options.solver == SolverKind::Random       ? "random"
+                  : options.solver == SolverKind::BruteForce ? "brute-force"
+                                                             : "auto";
+  return result;
+}
+
+FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
+  bool canMicroBatch = batch.batchSize() > 1 && batch.breaks().empty();
+  MeshSet set = enumerateMeshes(options, batch.batchSize(), canMicroBatch);
+  if (!set.error.empty()) {
+    error = PlanError::BadRequest;
+    message = set.error;
+    return failure();
+  }
+  candidates = std::move(set.candidates);
+  if (options.solver == SolverKind::Random && candidates.size() > 1) {
+    // Any mesh, as the seed says.
+    uint64_t pick = (options.seed * 0x9E3779B97F4A7C15ull) >> 33;
+    candidates = {candidates[pick % candidates.size()]};
+  }
+  for (const MeshCandidate &candidate : candidates) {
+    double left = 0;
+    if (options.deadlineSeconds > 0) {
+      left = options.deadlineSeconds - elapsed();
+      if (left <= 0 && !attempts.empty())
+        break;
+      left = std::max(left, 0.01);
+    }
+    attempt(candidate, left);
+  }
+  auto best = llvm::min_element(attempts, [](const Attempt &a,
+                                             const Attempt &b) {
+    return isBetter(a.summary, b.summary);
+  });
+  if (best == attempts.end() || !best->summary.reason.empty()) {
+    bool badHint = llvm::all_of(attempts, [](const Attempt &attempt) {
+      return !attempt.graph->getError().empty();
+    });
+    error = badHint ? PlanError::BadRequest : PlanError::Infeasible;
+    message = badHint && !attempts.empty() ? attempts[0].graph->getError()
+                                           : infeasibleMessage();
+    return failure();
+  }
+  PlanResult result = describe(*best, set.description);
+  writeBack(module, function, *best->graph, best->solved.solution,
+            best->stages);
+  result.planningSeconds = elapsed();
+  return result;
+}
+
+FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
+                                             const PlanOptions &options,
+                                             PlanError &error,
+                                             std::string &message) {
+  error = PlanError::None;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (!function || !llvm::hasSingleElement(function.getBody())) {
+    error = PlanError::BadRequest;
+    message = "the module has no function @main of one block";
+    return failure();
+  }
+  return Planner(module, function, options).run(error, message);
+}

@@ -1,0 +1,84 @@
+//===- ReshardCosts.cpp - what moving a value costs -----------------------===//
+#include "ReshardCosts.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static cost::Collective toCollective(dist::StepKind kind) {
+  switch (kind) {
+  case dist::StepKind::AllReduce:
+    return cost::Collective::AllReduce;
+  case dist::StepKind::ReduceScatter:
+    return cost::Collective::ReduceScatter;
+  case dist::StepKind::AllGather:
+    return cost::Collective::AllGather;
+  case dist::StepKind::AllToAll:
+    return cost::Collective::AllToAll;
+  case dist::StepKind::Permute:
+    return cost::Collective::Permute;
+  case dist::StepKind::AllSlice:
+    break;
+  }
+  llvm_unreachable("a local step is no collective");
+}
+
+cost::GroupPlacement
+ReshardCosts::place(llvm::ArrayRef<dist::AxisRef> axes) const {
+  SmallVector<int64_t> strides, sizes;
+  for (const dist::AxisRef &ref : axes) {
+    int64_t stride = 1;
+    for (size_t inner = ref.axis + 1; inner < candidate.mesh.axes.size();
+         ++inner)
+      if (!candidate.mesh.axes[inner].isTime)
+        stride *= candidate.mesh.axes[inner].size;
+    int64_t axisSize = candidate.mesh.axes[ref.axis].size;
+    strides.push_back(stride * (axisSize / (ref.preSize * ref.size)));
+    sizes.push_back(ref.size);
+  }
+  return cost::placeStrided(machine, candidate.mesh.numRanks(), strides, sizes);
+}
+
+MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
+                               RankedTensorType type) {
+  MoveCost result;
+  const dist::Reshard *reshard =
+      cache.get(layouts[from], layouts[to], type.getShape(),
+                elementBytes(type));
+  if (!reshard)
+    return result;
+  result.possible = true;
+  cost::Int128 perRank = 0, total = 0;
+  for (const dist::ReshardStep &step : reshard->steps) {
+    int64_t localBytes = elementBytes(type);
+    for (int64_t size : step.localShape)
+      localBytes *= size;
+    if (step.isLocal()) {
+      result.seconds += cost::computeSeconds(
+          machine, cost::ComputeClass::Elementwise, 0, 2 * localBytes);
+      continue;
+    }
+    cost::Collective kind = toCollective(step.kind);
+    result.seconds += cost::collectiveSeconds(machine, kind, step.bufferBytes,
+                                              place(step.axes));
+    cost::Int128 group = step.groupBytes;
+    if (model != cost::VolumeModel::Ring)
+      group = cost::collectiveVolume(model, kind, step.bufferBytes,
+                                     step.groupSize)
+                  .totalBytes;
+    perRank += cost::ceilDivide(group, step.groupSize);
+    total += group * (candidate.devicesPerStage() / step.groupSize);
+  }
+  result.bytesPerRank = cost::saturate(perRank);
+  result.totalBytes = cost::saturate(total);
+  return result;
+}
+
+const MoveCost &ReshardCosts::get(LayoutId from, LayoutId to,
+                                  RankedTensorType type) {
+  auto [it, isNew] =
+      costs.try_emplace({from, to, type.getAsOpaquePointer()}, MoveCost());
+  if (isNew)
+    it->second = compute(from, to, type);
+  return it->second;
+}

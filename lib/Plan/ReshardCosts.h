@@ -1,0 +1,52 @@
+//===- ReshardCosts.h - what moving a value costs ---------------*- C++ -*-===//
+//
+// The price of bringing a value from the layout in which it is made to the one
+// in which it is used: the collectives of dist::decomposeReshard, the same that
+// partition will insert, counted in bytes and in seconds.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_RESHARDCOSTS_H
+#define KERF_LIB_PLAN_RESHARDCOSTS_H
+
+#include "Layouts.h"
+
+#include "kerf/Cost/Time.h"
+#include "kerf/Dist/Reshard.h"
+
+#include <map>
+
+namespace kerf::plan {
+
+struct MoveCost {
+  bool possible = false;
+  double seconds = 0;
+  /// Of the volume model of the objective: busiest rank, and all ranks of one
+  /// stage. Saturated.
+  int64_t bytesPerRank = 0, totalBytes = 0;
+};
+
+class ReshardCosts {
+public:
+  ReshardCosts(const MeshCandidate &candidate, const cost::Machine &machine,
+               cost::VolumeModel model, const LayoutTable &layouts)
+      : candidate(candidate), machine(machine), model(model), layouts(layouts),
+        cache(candidate.mesh) {}
+
+  /// Memoized. A value that stays partial must keep its partial axes.
+  const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type);
+
+private:
+  MoveCost compute(LayoutId from, LayoutId to, mlir::RankedTensorType type);
+  cost::GroupPlacement place(llvm::ArrayRef<dist::AxisRef> axes) const;
+
+  const MeshCandidate &candidate;
+  const cost::Machine &machine;
+  cost::VolumeModel model;
+  const LayoutTable &layouts;
+  dist::ReshardCache cache;
+  std::map<std::tuple<LayoutId, LayoutId, const void *>, MoveCost> costs;
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_RESHARDCOSTS_H

@@ -1,0 +1,225 @@
+//===- Strategies.cpp - axes on factors -----------------------------------===//
+#include "Strategies.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+namespace {
+
+/// Where one digit of an axis goes: a factor, or a linear group to pass a
+/// partial sum through (kNowhere: neither).
+struct Digit {
+  dist::AxisRef slice;
+  int factor = -1;
+  int group = -1;
+};
+
+class Enumerator {
+public:
+  Enumerator(const ShardingRule &rule, const MeshCandidate &mesh,
+             const StrategyOptions &options, LayoutTable &layouts)
+      : rule(rule), mesh(mesh), options(options), layouts(layouts) {
+    for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
+      if (isMajorEverywhere(factor))
+        candidates.push_back(factor);
+  }
+
+  std::vector<Strategy> run() {
+    shards.assign(rule.factors.size(), 1);
+    if (options.batchFactor && mesh.timeAxis) {
+      digits.push_back({{*mesh.timeAxis, 1, mesh.microBatches},
+                        static_cast<int>(*options.batchFactor), -1});
+      shards[*options.batchFactor] = mesh.microBatches;
+    }
+    visitAxis(0);
+    return std::move(found);
+  }
+
+private:
+  /// A factor can be sharded where no larger factor stands outwards of it in a
+  /// dimension, and where it is not replicated.
+  bool isMajorEverywhere(unsigned factor) const {
+    if (rule.factors[factor].kind == FactorKind::Replicated ||
+        rule.factors[factor].size == 1)
+      return false;
+    for (const auto *side : {&rule.operands, &rule.results})
+      for (const TensorFactors &tensor : *side)
+        for (const DimFactors &list : tensor)
+          for (size_t i = 1; i < list.size(); ++i)
+            if (list[i] == factor)
+              for (size_t j = 0; j < i; ++j)
+                if (rule.factors[list[j]].size != 1)
+                  return false;
+    return true;
+  }
+
+  /// Whether `extra` more shards fit on the factor.
+  bool fits(unsigned factor, int64_t extra, AxisRole role) const {
+    bool isBatch = options.batchFactor == factor;
+    if ((role == AxisRole::Batch && !isBatch) ||
+        (role == AxisRole::NonBatch && isBatch))
+      return false;
+    int64_t total = shards[factor] * extra;
+    int64_t size = rule.factors[factor].size;
+    if (isBatch && options.batchSize % total != 0 &&
+        (rule.factors[factor].mustDivide || mesh.microBatches > 1))
+      return false;
+    if (size % total == 0)
+      return true;
+    if (rule.factors[factor].mustDivide || size < total)
+      return false;
+    int64_t padded = (size + total - 1) / total * total;
+    return static_cast<double>(padded) <= options.maxPadding * size;
+  }
+
+  void visitAxis(size_t axis) {
+    if (axis == mesh.roles.size()) {
+      emit();
+      return;
+    }
+    if (mesh.roles[axis] == AxisRole::Fixed) {
+      visitAxis(axis + 1);
+      return;
+    }
+    int64_t size = mesh.mesh.axes[axis].size;
+    auto id = static_cast<unsigned>(axis);
+    AxisRole role = mesh.roles[axis];
+    visitAxis(axis + 1);
+    for (unsigned factor : candidates) {
+      if (fits(factor, size, role)) {
+        place({{id, 1, size}, static_cast<int>(factor), -1}, axis);
+        if (rule.factors[factor].size % (shards[factor] * size) == 0)
+          continue;
+      }
+      // The largest major part that divides what is left of the factor.
+      int64_t rest = rule.factors[factor].size / shards[factor];
+      for (int64_t major = size / 2; major > 1; --major) {
+        if (size % major != 0 || rest % major != 0 ||
+            !fits(factor, major, role))
+          continue;
+        digits.push_back({{id, 1, major}, static_cast<int>(factor), -1});
+        shards[factor] *= major;
+        dist::AxisRef minor{id, major, size / major};
+        visitAxis(axis + 1);
+        for (unsigned other : candidates)
+          if (other != factor && fits(other, minor.size, role))
+            place({minor, static_cast<int>(other), -1}, axis);
+        shards[factor] /= major;
+        digits.pop_back();
+        break;
+      }
+    }
+    for (int group = 0; group < static_cast<int>(rule.linearGroups.size());
+         ++group)
+      place({{id, 1, size}, -1, group}, axis);
+  }
+
+  void place(const Digit &digit, size_t axis) {
+    digits.push_back(digit);
+    if (digit.factor >= 0)
+      shards[digit.factor] *= digit.slice.size;
+    visitAxis(axis + 1);
+    if (digit.factor >= 0)
+      shards[digit.factor] /= digit.slice.size;
+    digits.pop_back();
+  }
+
+  dist::Layout layoutOf(const TensorFactors &tensor) const {
+    dist::Layout layout(tensor.size());
+    for (size_t dim = 0; dim < tensor.size(); ++dim)
+      for (const Digit &digit : digits)
+        if (digit.factor >= 0 &&
+            llvm::is_contained(tensor[dim], unsigned(digit.factor)))
+          layout.dims[dim].push_back(digit.slice);
+    return layout;
+  }
+
+  void emit() {
+    Strategy strategy;
+    std::optional<ReductionKind> reduction;
+    dist::AxisList partial;
+    for (const Digit &digit : digits) {
+      std::optional<ReductionKind> kind;
+      if (digit.group >= 0)
+        kind = ReductionKind::Sum;
+      else if (rule.factors[digit.factor].kind == FactorKind::Reduction)
+        kind = rule.factors[digit.factor].reduction;
+      if (!kind)
+        continue;
+      // A partial value has one reduction, and a reduction that is not a sum
+      // is resolved where it arises.
+      if (reduction && *reduction != *kind)
+        return;
+      reduction = kind;
+      partial.push_back(digit.slice);
+    }
+    llvm::sort(partial);
+    for (const TensorFactors &tensor : rule.results) {
+      dist::Layout layout = layoutOf(tensor);
+      layout.partial = partial;
+      layout.reduction = reduction.value_or(ReductionKind::Sum);
+      layout.canonicalize();
+      strategy.results.push_back(layouts.intern(layout));
+    }
+    for (auto [index, tensor] : llvm::enumerate(rule.operands)) {
+      dist::Layout layout = layoutOf(tensor);
+      for (const Digit &digit : digits)
+        if (digit.group >= 0 &&
+            llvm::is_contained(rule.linearGroups[digit.group], index))
+          layout.partial.push_back(digit.slice);
+      layout.canonicalize();
+      strategy.operands.push_back(layouts.intern(layout));
+    }
+    std::vector<LayoutId> key(strategy.operands.begin(),
+                              strategy.operands.end());
+    key.insert(key.end(), strategy.results.begin(), strategy.results.end());
+    if (seen.insert(key).second)
+      found.push_back(std::move(strategy));
+  }
+
+  const ShardingRule &rule;
+  const MeshCandidate &mesh;
+  const StrategyOptions &options;
+  LayoutTable &layouts;
+  std::vector<unsigned> candidates;
+  std::vector<int64_t> shards; ///< per factor, of the digits so far
+  std::vector<Digit> digits;
+  std::set<std::vector<LayoutId>> seen;
+  std::vector<Strategy> found;
+};
+
+} // namespace
+
+std::vector<Strategy>
+kerf::plan::enumerateStrategies(const ShardingRule &rule,
+                                const MeshCandidate &mesh,
+                                const StrategyOptions &options,
+                                LayoutTable &layouts) {
+  return Enumerator(rule, mesh, options, layouts).run();
+}
+
+std::vector<LayoutId> kerf::plan::enumerateLayouts(
+    RankedTensorType type, std::optional<int64_t> batchDim,
+    const MeshCandidate &mesh, const StrategyOptions &options,
+    LayoutTable &layouts) {
+  ShardingRule rule;
+  rule.results.emplace_back();
+  StrategyOptions local = options;
+  local.batchFactor = std::nullopt;
+  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    DimFactors factors;
+    if (size != 1)
+      factors.push_back(rule.addFactor(size));
+    if (batchDim == static_cast<int64_t>(dim) && !factors.empty())
+      local.batchFactor = factors[0];
+    rule.results[0].push_back(factors);
+  }
+  std::vector<LayoutId> ids;
+  for (const Strategy &strategy :
+       enumerateStrategies(rule, mesh, local, layouts))
+    ids.push_back(strategy.results[0]);
+  return ids;
+}

@@ -1,0 +1,215 @@
+//===- Options.cpp - parsing of the driver's options ----------------------===//
+#include "Options.h"
+
+#include <cmath>
+#include <cstdio>
+
+using namespace kerf::tool;
+
+void kerf::tool::addModel(CLI::App &app, Options &o) {
+  app.add_option("model", o.model, "ONNX model (model.onnx)")->required();
+  app.add_option("--dim", o.dims, "Bind a symbolic dimension: NAME=SIZE")
+      ->group("Model");
+  app.add_option("--constant", o.constants,
+                 "Bind an input that steers shapes: NAME=@FILE.npy")
+      ->group("Model");
+  app.add_option("--batch-dim", o.batchDims,
+                 "Batch dimension of an input: NAME=DIM (-1: none; default: "
+                 "the common leading dimension)")
+      ->group("Model");
+}
+
+void kerf::tool::addPlanning(CLI::App &app, Options &o) {
+  const char *group = "Planning";
+  app.add_option("--devices", o.devices, "Devices: 8, cpu:4 or cuda:0-3")
+      ->group(group);
+  app.add_option("--machine", o.machine,
+                 "Machine preset (cpu, h100-8, h200-8, h100-8xN, pcie-8, "
+                 "ethernet-N) or FILE.json")
+      ->group(group);
+  app.add_option("--mesh", o.mesh,
+                 "Fix the degrees of the mesh: dp=2,tp=4,pp=1 (default: search)")
+      ->group(group);
+  app.add_option("--shard", o.shards,
+                 "Hint on values: 'REGEX=[{tp},{}]', repeatable")
+      ->group(group);
+  app.add_option("--plan", o.planFile, "Use this plan.json")->group(group);
+  app.add_option("--solver", o.solver, "auto, brute-force or random")
+      ->check(CLI::IsMember({"auto", "brute-force", "random"}))
+      ->group(group);
+  app.add_option("--seed", o.seed, "Seed of inputs and of the solver")
+      ->group(group);
+  app.add_option("--cost-model", o.costModel, "Volume model: ring or article")
+      ->check(CLI::IsMember({"ring", "article"}))
+      ->group(group);
+  app.add_option("--objective", o.objective,
+                 "time: fewest predicted seconds; volume: fewest bytes of the "
+                 "busiest rank among plans that divide the work")
+      ->check(CLI::IsMember({"time", "volume"}))
+      ->group(group);
+  app.add_option("--memory-limit", o.memoryLimit, "Per device, as 80GiB")
+      ->group(group);
+  app.add_option("--micro-batches", o.microBatches,
+                 "Micro-batches per step of a pipeline (default: search)")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--deadline", o.deadline, "Seconds that the search may take")
+      ->group(group);
+  app.add_option("--stop-after", o.stopAfter,
+                 "Print the IR after this phase: import, plan, partition, "
+                 "collectives, lower")
+      ->group("Inspection");
+  app.add_option("--dump-dir", o.dumpDir, "Write the IR after each phase here")
+      ->group("Inspection");
+}
+
+void kerf::tool::addCompiling(CLI::App &app, Options &o) {
+  app.add_option("--target-cpu", o.targetCpu,
+                 "CPU to compile for, as LLVM names it (default: this host)")
+      ->group("Code generation");
+}
+
+void kerf::tool::addRunning(CLI::App &app, Options &o) {
+  const char *group = "Running";
+  app.add_option("--input", o.inputs,
+                 "Input: NAME=@FILE.npy (default: drawn from --seed)")
+      ->group(group);
+  app.add_option("--threads", o.threads,
+                 "Threads per rank (default: the cores divided by the ranks)")
+      ->group(group);
+  app.add_option("--timeout", o.timeout, "Deadline of every wait, in seconds")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--inject", o.inject,
+                 "Fail on purpose, to test: rank=1,collective=3,fault=die")
+      ->group(group);
+}
+
+void kerf::tool::addPrinting(CLI::App &app, Options &o) {
+  app.add_flag("--json", o.json, "Print JSON on stdout")->group("Output");
+  app.add_flag("-q,--quiet", o.quiet, "Print results alone")->group("Output");
+  app.add_flag("-v,--verbose", o.verbose, "Print more")->group("Output");
+}
+
+static int64_t parseInteger(const std::string &text, const std::string &what) {
+  size_t used = 0;
+  long long value = 0;
+  try {
+    value = std::stoll(text, &used);
+  } catch (const std::exception &) {
+    used = 0;
+  }
+  if (text.empty() || used != text.size())
+    throw Failure{kUsage, what + ": '" + text + "' is not an integer", {}};
+  return value;
+}
+
+Devices kerf::tool::parseDevices(const std::string &text) {
+  Devices devices;
+  std::string rest = text;
+  if (size_t colon = text.find(':'); colon != std::string::npos) {
+    devices.kind = text.substr(0, colon);
+    rest = text.substr(colon + 1);
+  }
+  if (devices.kind != "cpu" && devices.kind != "cuda")
+    throw Failure{kUsage,
+                  "--devices: unknown kind '" + devices.kind +
+                      "', expected cpu or cuda",
+                  {}};
+  if (devices.kind == "cuda") {
+    size_t dash = rest.find('-');
+    int64_t first = parseInteger(rest.substr(0, dash), "--devices");
+    int64_t last = dash == std::string::npos
+                       ? first
+                       : parseInteger(rest.substr(dash + 1), "--devices");
+    if (first < 0 || last < first)
+      throw Failure{kUsage, "--devices: bad range '" + rest + "'", {}};
+    for (int64_t id = first; id <= last; ++id)
+      devices.ids.push_back(id);
+    devices.count = last - first + 1;
+  } else {
+    devices.count = parseInteger(rest, "--devices");
+  }
+  if (devices.count < 1 || devices.count > 65536)
+    throw Failure{kUsage,
+                  "--devices: " + std::to_string(devices.count) +
+                      " devices, expected 1 to 65536",
+                  {}};
+  return devices;
+}
+
+std::pair<std::string, int64_t>
+kerf::tool::parseBinding(const std::string &text, const std::string &flag) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Failure{kUsage, flag + ": '" + text + "', expected NAME=NUMBER", {}};
+  return {text.substr(0, equals), parseInteger(text.substr(equals + 1), flag)};
+}
+
+Pairs kerf::tool::parsePairs(const std::string &text, const std::string &flag) {
+  Pairs pairs;
+  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    auto pair = parseBinding(text.substr(begin, end - begin), flag);
+    if (pair.second < 1)
+      throw Failure{kUsage,
+                    flag + ": axis \"" + pair.first + "\" has size " +
+                        std::to_string(pair.second) + ", expected at least 1",
+                    {}};
+    for (const auto &other : pairs)
+      if (other.first == pair.first)
+        throw Failure{kUsage, flag + ": axis \"" + pair.first + "\" twice", {}};
+    pairs.push_back(pair);
+    begin = end + 1;
+  }
+  return pairs;
+}
+
+int64_t kerf::tool::parseBytes(const std::string &text,
+                               const std::string &flag) {
+  char *end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  const std::pair<const char *, double> units[] = {
+      {"", 1},      {"B", 1},      {"KB", 1e3},         {"MB", 1e6},
+      {"GB", 1e9},  {"TB", 1e12},  {"KiB", 1024.},      {"MiB", 1048576.},
+      {"GiB", 1073741824.},        {"TiB", 1099511627776.}};
+  for (const auto &[name, factor] : units)
+    if (end != text.c_str() && unit == name && value >= 0 &&
+        value * factor < 9e18)
+      return static_cast<int64_t>(std::llround(value * factor));
+  throw Failure{kUsage,
+                flag + ": '" + text + "' is not a size, expected as 80GiB",
+                {}};
+}
+
+static std::string formatScaled(double value, double base,
+                                std::initializer_list<const char *> units) {
+  auto unit = units.begin();
+  while (std::fabs(value) >= base && unit + 1 != units.end()) {
+    value /= base;
+    ++unit;
+  }
+  char text[64];
+  const char *format = unit == units.begin() && value == std::floor(value)
+                           ? "%.0f%s"
+                       : std::fabs(value) < 10  ? "%.2f%s"
+                       : std::fabs(value) < 100 ? "%.1f%s"
+                                                : "%.0f%s";
+  std::snprintf(text, sizeof(text), format, value, *unit);
+  return text;
+}
+
+std::string kerf::tool::formatBytes(double bytes) {
+  return formatScaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
+}
+
+std::string kerf::tool::formatCount(double count) {
+  return formatScaled(count, 1000, {"", " k", " M", " G", " T", " P"});
+}
+
+std::string kerf::tool::formatSeconds(double seconds) {
+  if (seconds >= 1)
+    return formatScaled(seconds, 1e9, {" s"});
+  return formatScaled(seconds * 1e9, 1000, {" ns", " us", " ms"});
+}

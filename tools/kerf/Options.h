@@ -1,0 +1,95 @@
+//===- Options.h - the driver's command line --------------------*- C++ -*-===//
+//
+// One struct holds every option; the subcommands add the groups they
+// understand. Parsing turns text into the structs of the library; an
+// impossible value is an error that shows the text and what was expected.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_OPTIONS_H
+#define KERF_TOOLS_OPTIONS_H
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kerf::tool {
+
+/// Exit codes (docs/CommandLine.md).
+enum ExitCode {
+  kFine = 0,
+  kResultsDiffer = 1,
+  kUsage = 2,
+  kModelRefused = 3,
+  kNoPlan = 4,
+  kRunTime = 5,
+  kInternal = 70,
+};
+
+/// Thrown by parsing and by subcommands; main() prints it and returns `code`.
+struct Failure {
+  int code;
+  std::string message; ///< without the leading "error: "
+  std::vector<std::string> notes;
+};
+
+using Pairs = std::vector<std::pair<std::string, int64_t>>;
+
+struct Devices {
+  std::string kind = "cpu"; ///< cpu or cuda
+  int64_t count = 1;
+  std::vector<int64_t> ids; ///< of GPUs, empty: 0..count-1
+};
+
+struct Options {
+  std::string model;
+  // Binding the model.
+  std::vector<std::string> dims, constants, batchDims;
+  // Planning.
+  std::string devices = "1", machine, mesh, planFile;
+  std::vector<std::string> shards;
+  std::string solver = "auto", costModel = "ring", objective = "time";
+  std::string memoryLimit;
+  int64_t microBatches = 0;
+  double deadline = 0;
+  uint64_t seed = 0;
+  // Compiling.
+  std::string output, targetCpu = "host", stopAfter, dumpDir;
+  // Running.
+  std::vector<std::string> inputs;
+  std::string outputDir, stats, trace;
+  int64_t threads = 0, repeat = 1;
+  double timeout = 30;
+  std::string inject;
+  // Comparing.
+  double rtol = 1e-3, atol = 1e-5;
+  // Printing.
+  bool json = false, quiet = false, verbose = false;
+};
+
+void addModel(CLI::App &app, Options &options);
+void addPlanning(CLI::App &app, Options &options);
+void addCompiling(CLI::App &app, Options &options);
+void addRunning(CLI::App &app, Options &options);
+void addPrinting(CLI::App &app, Options &options);
+
+Devices parseDevices(const std::string &text);
+/// "dp=2,tp=4": names and positive sizes.
+Pairs parsePairs(const std::string &text, const std::string &flag);
+/// "NAME=NUMBER" for a flag that may be repeated.
+std::pair<std::string, int64_t> parseBinding(const std::string &text,
+                                             const std::string &flag);
+/// "80GiB", "512MiB", "1.5GB", "4096".
+int64_t parseBytes(const std::string &text, const std::string &flag);
+
+/// People's bytes and seconds: "1.5 MiB", "3.2 ms".
+std::string formatBytes(double bytes);
+std::string formatSeconds(double seconds);
+std::string formatCount(double count);
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_OPTIONS_H
