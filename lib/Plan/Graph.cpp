@@ -1,7 +1,7 @@
 //===- Graph.cpp - building the Problem of one candidate mesh -------------===//
 #include "Graph.h"
 
-#include "kerf/Dist/Layout.h"
+#include "kerf/Dist/Dist.h"
 
 #include "llvm/Support/Regex.h"
 
@@ -30,7 +30,10 @@ ValueNames::ValueNames(func::FuncOp function) {
                                                       "kerf.name");
     add(argument, name ? name.getValue() : "arg");
   }
-  for (Operation &op : function.getBody().front())
+  for (Operation &op : function.getBody().front()) {
+    // Reshards are the plan's, not the model's.
+    if (isa<dist::ReshardOp>(op))
+      continue;
     for (OpResult result : op.getResults()) {
       std::string base = op.getName().stripDialect().str();
       if (auto loc = op.getLoc()->findInstanceOf<NameLoc>())
@@ -42,6 +45,7 @@ ValueNames::ValueNames(func::FuncOp function) {
         base += ":" + std::to_string(result.getResultNumber());
       add(result, base);
     }
+  }
 }
 
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,

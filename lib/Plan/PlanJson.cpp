@@ -1,0 +1,306 @@
+//===- PlanJson.cpp - shardings of all values, out and back in ------------===//
+//
+// The "values" of plan.json: for each value its sharding, the sharding in which
+// several uses share it, those of the operands of the op that makes it, and the
+// stage. Read back, edited or not, they give the same attributes that planning
+// writes. Everything is checked before anything is changed.
+//
+//===----------------------------------------------------------------------===//
+#include "Graph.h"
+
+#include "kerf/Dist/Dist.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+namespace json = llvm::json;
+
+/// [{"tp"}, {}], as in IR.
+static std::string textOf(Attribute attr) {
+  std::string text;
+  llvm::raw_string_ostream(text) << attr;
+  StringRef view = text;
+  view.consume_front("#dist.sharding<");
+  view.consume_back(">");
+  return view.str();
+}
+
+static dist::ReshardOp sharedReshard(Value value) {
+  for (Operation *user : value.getUsers())
+    if (auto reshard = dyn_cast<dist::ReshardOp>(user))
+      return reshard;
+  return {};
+}
+
+static json::Array shapeOf(Value value) {
+  json::Array shape;
+  for (int64_t size : cast<RankedTensorType>(value.getType()).getShape())
+    shape.push_back(size);
+  return shape;
+}
+
+json::Array kerf::plan::valuesToJson(ModuleOp module) {
+  json::Array values;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  ValueNames names(function);
+  auto add = [&](Value value, Attribute sharding) {
+    json::Object entry{{"name", names[value]},
+                       {"shape", shapeOf(value)},
+                       {"sharding", textOf(sharding)}};
+    if (dist::ReshardOp shared = sharedReshard(value))
+      entry["shared"] = textOf(shared.getTo());
+    return entry;
+  };
+  for (BlockArgument argument : function.getArguments())
+    values.push_back(add(argument, function.getArgAttr(argument.getArgNumber(),
+                                                       "dist.sharding")));
+  for (Operation &op : function.getBody().front()) {
+    auto results = op.getAttrOfType<ArrayAttr>("dist.results");
+    if (isa<dist::ReshardOp>(op) || !results)
+      continue;
+    for (OpResult result : op.getResults()) {
+      json::Object entry = add(result, results[result.getResultNumber()]);
+      json::Object operands;
+      if (auto attrs = op.getAttrOfType<ArrayAttr>("dist.operands"))
+        for (auto [index, attr] : llvm::enumerate(attrs))
+          operands[std::to_string(index)] = textOf(attr);
+      if (!operands.empty() && result.getResultNumber() == 0)
+        entry["operands"] = std::move(operands);
+      if (auto stage = op.getAttrOfType<IntegerAttr>("dist.stage"))
+        entry["stage"] = stage.getInt();
+      values.push_back(std::move(entry));
+    }
+  }
+  for (int64_t index = 0; index < int64_t(function.getNumResults()); ++index)
+    values.push_back(json::Object{
+        {"name", "output:" + std::to_string(index)},
+        {"sharding", textOf(function.getResultAttr(index, "dist.sharding"))}});
+  return values;
+}
+
+namespace {
+
+class Reader {
+public:
+  Reader(ModuleOp module, func::FuncOp function, const json::Value &plan,
+         std::string &message)
+      : module(module), function(function), plan(plan), message(message),
+        names(function) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult fail(const Twine &text) {
+    message = text.str();
+    return failure();
+  }
+  LogicalResult readMesh();
+  FailureOr<Attribute> readSharding(StringRef name, std::optional<StringRef> text,
+                                    int64_t rank);
+  LogicalResult readValue(const json::Object &entry);
+  void write();
+
+  ModuleOp module;
+  func::FuncOp function;
+  const json::Value &plan;
+  std::string &message;
+  ValueNames names;
+  dist::Mesh mesh;
+  dist::MeshAttr meshAttr;
+  struct OpPlan {
+    SmallVector<Attribute> operands, results;
+    std::optional<int64_t> stage;
+  };
+  llvm::MapVector<Operation *, OpPlan> ops;
+  llvm::MapVector<Value, Attribute> arguments, shared;
+  SmallVector<Attribute> outputs;
+};
+
+} // namespace
+
+LogicalResult Reader::readMesh() {
+  const json::Object *root = plan.getAsObject();
+  if (!root || root->getString("schema") != StringRef("kerf.plan/1"))
+    return fail("schema is not \"kerf.plan/1\"");
+  const json::Object *axes = root->getObject("mesh");
+  if (!axes)
+    return fail("mesh: missing");
+  // JSON objects have no order: "axes" has, "mesh" is for people.
+  const json::Array *order = root->getArray("mesh_axes");
+  if (!order)
+    return fail("mesh_axes: missing");
+  for (const json::Value &axis : *order) {
+    std::optional<StringRef> name = axis.getAsString();
+    std::optional<int64_t> size = name ? axes->getInteger(*name) : std::nullopt;
+    if (!size || *size < 1)
+      return fail("mesh: no size of at least 1 for an axis of mesh_axes");
+    if (*size > 1)
+      mesh.axes.push_back({name->str(), *size, false});
+  }
+  if (std::optional<int64_t> devices = root->getInteger("devices");
+      devices && *devices != mesh.numRanks())
+    return fail("mesh: degrees multiply to " + Twine(mesh.numRanks()) +
+                ", expected " + Twine(*devices) + " devices");
+  int64_t micro = 1;
+  if (const json::Object *schedule = root->getObject("schedule"))
+    micro = schedule->getInteger("micro_batches").value_or(1);
+  if (micro < 1)
+    return fail("schedule: micro_batches is " + Twine(micro));
+  if (micro > 1)
+    mesh.axes.push_back({"mb", micro, true});
+  meshAttr = dist::MeshAttr::get(module.getContext(), mesh);
+  return success();
+}
+
+FailureOr<Attribute> Reader::readSharding(StringRef name,
+                                          std::optional<StringRef> text,
+                                          int64_t rank) {
+  if (!text)
+    return fail("values: '" + name + "' has no sharding");
+  // Parse errors are reported here, with the value's name, not by the parser.
+  ScopedDiagnosticHandler quiet(module.getContext(),
+                                [](Diagnostic &) { return success(); });
+  Attribute attr = parseAttribute(("#dist.sharding<" + *text + ">").str(),
+                                  module.getContext());
+  auto sharding = dyn_cast_if_present<dist::ShardingAttr>(attr);
+  if (!sharding)
+    return fail("values: '" + name + "': '" + *text +
+                "' is not a sharding, expected as [{\"tp\"}, {}]");
+  llvm::Expected<dist::Layout> layout = sharding.toLayout(mesh);
+  if (!layout)
+    return fail("values: '" + name + "': " +
+                llvm::toString(layout.takeError()));
+  if (std::string wrong = dist::checkLayout(*layout, mesh, rank);
+      !wrong.empty())
+    return fail("values: '" + name + "': " + wrong);
+  return attr;
+}
+
+LogicalResult Reader::readValue(const json::Object &entry) {
+  std::optional<StringRef> name = entry.getString("name");
+  if (!name)
+    return fail("values: an entry has no name");
+  if (name->starts_with("output:")) {
+    size_t index = outputs.size();
+    if (index >= function.getNumResults() ||
+        *name != "output:" + std::to_string(index))
+      return fail("values: unexpected '" + *name + "'");
+    auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
+    auto attr = readSharding(*name, entry.getString("sharding"), type.getRank());
+    if (failed(attr))
+      return failure();
+    outputs.push_back(*attr);
+    return success();
+  }
+  Value value = names.find(*name);
+  if (!value)
+    return fail("values: the model has no value '" + *name + "'");
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  auto own = readSharding(*name, entry.getString("sharding"), rank);
+  if (failed(own))
+    return failure();
+  if (std::optional<StringRef> text = entry.getString("shared")) {
+    auto attr = readSharding(*name, text, rank);
+    if (failed(attr))
+      return failure();
+    shared[value] = *attr;
+  }
+  auto result = dyn_cast<OpResult>(value);
+  if (!result) {
+    arguments[value] = *own;
+    return success();
+  }
+  OpPlan &op = ops[result.getOwner()];
+  op.results.push_back(*own);
+  if (result.getResultNumber() > 0)
+    return success();
+  op.stage = entry.getInteger("stage");
+  const json::Object *operands = entry.getObject("operands");
+  for (OpOperand &operand : result.getOwner()->getOpOperands()) {
+    std::string key = std::to_string(operand.getOperandNumber());
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    auto attr = readSharding(
+        *name, operands ? operands->getString(key) : std::nullopt,
+        type.getRank());
+    if (failed(attr))
+      return failure();
+    op.operands.push_back(*attr);
+  }
+  return success();
+}
+
+void Reader::write() {
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  dist::MeshOp::create(builder, module.getLoc(), "mesh", meshAttr);
+  for (auto &[value, attr] : arguments)
+    function.setArgAttr(cast<BlockArgument>(value).getArgNumber(),
+                        "dist.sharding", attr);
+  for (auto [index, attr] : llvm::enumerate(outputs))
+    function.setResultAttr(index, "dist.sharding", attr);
+  for (auto &[op, plan] : ops) {
+    op->setAttr("dist.operands", builder.getArrayAttr(plan.operands));
+    op->setAttr("dist.results", builder.getArrayAttr(plan.results));
+    if (plan.stage && mesh.find("pp"))
+      op->setAttr("dist.stage", builder.getI64IntegerAttr(*plan.stage));
+  }
+  for (auto &[value, to] : shared) {
+    Attribute from = arguments.contains(value)
+                         ? arguments[value]
+                         : ops[value.getDefiningOp()]
+                               .results[cast<OpResult>(value).getResultNumber()];
+    if (Operation *def = value.getDefiningOp())
+      builder.setInsertionPointAfter(def);
+    else
+      builder.setInsertionPointToStart(&function.getBody().front());
+    auto reshard = dist::ReshardOp::create(
+        builder, value.getLoc(), value.getType(), value, dist::ShardingAttr(),
+        cast<dist::ShardingAttr>(to), TypeAttr(), dist::PurposeAttr());
+    reshard->setAttr("dist.operands", builder.getArrayAttr(from));
+    reshard->setAttr("dist.results", builder.getArrayAttr(to));
+    Operation *staged = value.getDefiningOp();
+    if (!staged || !staged->hasAttr("dist.stage"))
+      staged = *value.getUsers().begin();
+    if (Attribute stage = staged->getAttr("dist.stage"))
+      reshard->setAttr("dist.stage", stage);
+    value.replaceAllUsesExcept(reshard.getResult(), reshard);
+  }
+}
+
+LogicalResult Reader::run() {
+  if (failed(readMesh()))
+    return failure();
+  const json::Array *values = plan.getAsObject()->getArray("values");
+  if (!values)
+    return fail("values: missing");
+  for (const json::Value &value : *values) {
+    const json::Object *entry = value.getAsObject();
+    if (!entry)
+      return fail("values: an entry is not an object");
+    if (failed(readValue(*entry)))
+      return failure();
+  }
+  for (BlockArgument argument : function.getArguments())
+    if (!arguments.contains(argument))
+      return fail("values: input '" + names[argument] + "' is missing");
+  for (Operation &op : function.getBody().front())
+    if (op.getNumResults() && ops[&op].results.size() != op.getNumResults())
+      return fail("values: '" + names[op.getResult(0)] + "' is missing");
+  if (outputs.size() != function.getNumResults())
+    return fail("values: " + Twine(outputs.size()) + " outputs, expected " +
+                Twine(function.getNumResults()));
+  write();
+  return success();
+}
+
+LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
+                                        const json::Value &plan,
+                                        std::string &message) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (!function) {
+    message = "the module has no function @main";
+    return failure();
+  }
+  return Reader(module, function, plan, message).run();
+}
