@@ -142,9 +142,9 @@ OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
     return {};
   SmallVector<RankedTensorType> operands, results;
   for (auto [value, layout] : llvm::zip(op->getOperands(), strategy.operands))
-    operands.push_back(localType(tensorType(value), layouts[layout]));
+    operands.push_back(plan::localType(tensorType(value), layouts[layout]));
   for (auto [value, layout] : llvm::zip(op->getResults(), strategy.results))
-    results.push_back(localType(tensorType(value), layouts[layout]));
+    results.push_back(plan::localType(tensorType(value), layouts[layout]));
   OpTotals totals;
   totals.flops = costed.getFlops(operands, results);
   if (costed.getCostClass() != CostClass::View)
@@ -329,7 +329,7 @@ void Graph::addMemory() {
   auto amounts = [&](RankedTensorType type, llvm::ArrayRef<LayoutId> ids) {
     std::vector<int64_t> bytes;
     for (LayoutId id : ids)
-      bytes.push_back(sizeBytes(localType(type, layouts[id])));
+      bytes.push_back(sizeBytes(plan::localType(type, layouts[id])));
     return bytes;
   };
   auto lastUse = [&](Value value) {
@@ -420,7 +420,7 @@ LayoutId Graph::operandLayout(const Solution &solution,
 
 int64_t Graph::localBytes(const Solution &solution, Value value) const {
   return sizeBytes(
-      localType(tensorType(value), layouts[resultLayout(solution, value)]));
+      plan::localType(tensorType(value), layouts[resultLayout(solution, value)]));
 }
 
 Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {

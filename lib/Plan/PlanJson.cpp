@@ -264,7 +264,7 @@ void Reader::write() {
       staged = *value.getUsers().begin();
     if (Attribute stage = staged->getAttr("dist.stage"))
       reshard->setAttr("dist.stage", stage);
-    value.replaceAllUsesExcept(reshard.getResult(), reshard);
+    value.replaceAllUsesExcept(reshard.getResult(), reshard.getOperation());
   }
 }
 

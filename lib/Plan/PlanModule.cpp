@@ -199,7 +199,7 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
           std::min(result.lowerBound, attempt.summary.lowerBound);
     result.candidates.push_back(attempt.summary);
   }
-  llvm::stable_sort(result.candidates, isBetter);
+  llvm::sort(result.candidates, isBetter);
   result.gap = result.cost > 0
                    ? (result.cost - result.lowerBound) / result.cost
                    : 0;

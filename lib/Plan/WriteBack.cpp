@@ -15,7 +15,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
   auto mesh = dist::MeshAttr::get(context, graph.candidate.mesh);
   dist::MeshOp::create(builder, module.getLoc(), "mesh", mesh);
   auto attrOf = [&](LayoutId id) -> Attribute {
-    return dist::ShardingAttr::get(mesh, graph.layouts[id]);
+    return dist::ShardingAttr::get(context, mesh, graph.layouts[id]);
   };
 
   // Read everything first: the reshards that are inserted below are not part
@@ -70,7 +70,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     }
     setStage(&op, stage);
   }
-  for (const Shared &move : shared) {
+  for (Shared &move : shared) {
     Operation *def = move.value.getDefiningOp();
     if (def)
       builder.setInsertionPointAfter(def);
@@ -93,6 +93,6 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
           stage = std::min(stage, other);
     }
     setStage(reshard, stage);
-    move.value.replaceAllUsesExcept(reshard.getResult(), reshard);
+    move.value.replaceAllUsesExcept(reshard.getResult(), reshard.getOperation());
   }
 }

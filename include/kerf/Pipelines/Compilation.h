@@ -1,0 +1,97 @@
+//===- Compilation.h - a model on its way to a package ----------*- C++ -*-===//
+//
+// The phases one after another over one module, for the driver and for programs
+// that embed Kerf: import -> plan -> partition -> collectives -> lower ->
+// package. Each step takes what the one before left; the IR after each can be
+// read, printed or written to a folder. Two compilations can live side by side.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_PIPELINES_COMPILATION_H
+#define KERF_PIPELINES_COMPILATION_H
+
+#include "kerf/Import/Import.h"
+#include "kerf/Plan/Plan.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+namespace kerf {
+
+/// Exit codes of the driver, also the classes of failure of the library.
+enum class Outcome {
+  Fine = 0,
+  ResultsDiffer = 1,
+  WrongUsage = 2,
+  ModelRefused = 3,
+  NoPlan = 4,
+  RunTimeFailure = 5,
+  Internal = 70,
+};
+
+struct CompilationOptions {
+  std::string model; ///< path of the ONNX file
+  ImportOptions import;
+  plan::PlanOptions plan;
+  /// A plan.json to use instead of planning, and where it came from.
+  std::optional<llvm::json::Value> givenPlan;
+  std::string givenPlanPath;
+  /// As LLVM names it; "host" for this machine.
+  std::string targetCpu = "host";
+  /// Packages refer to the model's weights where they are instead of copying
+  /// them (for packages that live no longer than a run).
+  bool weightsInPlace = false;
+  /// Write 01-import.mlir, 02-plan.mlir, ... here; empty: nowhere.
+  std::string dumpDir;
+};
+
+class Compilation {
+public:
+  explicit Compilation(CompilationOptions options);
+  ~Compilation();
+
+  /// Each returns Outcome::Fine or sets messages().
+  Outcome runImport();
+  Outcome runPlan();
+  Outcome runPartition();
+  Outcome runCollectives();
+  Outcome runLower();
+  /// Writes the package folder `path` (aside, then renamed).
+  Outcome runPackage(llvm::StringRef path);
+  /// Everything from import up to and with `phase` ("import" ... "lower").
+  Outcome runUntil(llvm::StringRef phase);
+
+  /// "error: FILE[:NODE]: reason" and its notes, one per line.
+  const std::vector<std::string> &messages() const { return lines; }
+
+  mlir::ModuleOp getModule() const { return module.get(); }
+  const ImportReport &getImportReport() const { return report; }
+  const plan::PlanResult &getPlan() const { return planned; }
+  /// plan.json (schema kerf.plan/1). After runCollectives its `communication`
+  /// is that of the program; before, it is missing.
+  const llvm::json::Object &getPlanJson() const { return planJson; }
+  /// Seconds of each phase that ran, in order.
+  const std::vector<std::pair<std::string, double>> &getTimes() const {
+    return times;
+  }
+
+private:
+  class Timer;
+  Outcome fail(Outcome outcome, const llvm::Twine &reason);
+  Outcome runPasses(llvm::StringRef phase,
+                    llvm::function_ref<void(mlir::OpPassManager &)> build);
+  Outcome dump(llvm::StringRef phase);
+  Outcome readGivenPlan();
+
+  CompilationOptions options;
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  ImportReport report;
+  plan::PlanResult planned;
+  llvm::json::Object planJson;
+  std::vector<std::string> lines;
+  std::vector<std::pair<std::string, double>> times;
+  int dumps = 0;
+};
+
+} // namespace kerf
+
+#endif // KERF_PIPELINES_COMPILATION_H

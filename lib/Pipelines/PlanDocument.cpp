@@ -1,0 +1,126 @@
+//===- PlanDocument.cpp - plan.json ---------------------------------------===//
+#include "PlanDocument.h"
+
+using namespace kerf;
+namespace json = llvm::json;
+
+static json::Value exact(cost::Int128 value) {
+  // Past 2^53 a JSON number is not exact for most readers.
+  if (value <= (cost::Int128(1) << 53))
+    return static_cast<int64_t>(value);
+  return cost::toString(value);
+}
+
+static json::Object meshObject(
+    const std::vector<std::pair<std::string, int64_t>> &mesh) {
+  json::Object object;
+  for (const auto &[name, size] : mesh)
+    object[name] = size;
+  return object;
+}
+
+static json::Object pureCutsObject(const plan::PureCuts &cuts) {
+  json::Object object;
+  const char *names[] = {"data", "tensor", "pipeline"};
+  for (int i = 0; i < 3; ++i)
+    object[names[i]] = json::Object{{"article_bytes", exact(cuts.article[i])},
+                                    {"ring_bytes", exact(cuts.ring[i])}};
+  return object;
+}
+
+static json::Array candidatesArray(const plan::PlanResult &plan) {
+  json::Array array;
+  for (const plan::CandidateSummary &candidate : plan.candidates) {
+    json::Object entry{{"mesh", meshObject(candidate.mesh)},
+                       {"micro_batches", candidate.microBatches},
+                       {"status", plan::toString(candidate.status)}};
+    if (candidate.reason.empty()) {
+      entry["cost"] = candidate.cost;
+      entry["step_seconds"] = candidate.seconds;
+      entry["bytes_per_rank"] = candidate.bytesPerRank;
+      entry["total_bytes"] = candidate.totalBytes;
+      entry["peak_memory_bytes"] = candidate.peakMemoryBytes;
+      entry["lower_bound"] = candidate.lowerBound;
+    } else {
+      entry["reason"] = candidate.reason;
+    }
+    array.push_back(std::move(entry));
+  }
+  return array;
+}
+
+json::Object kerf::planDocument(const ImportReport &report,
+                                const CompilationOptions &options,
+                                const plan::PlanResult &plan,
+                                mlir::ModuleOp module) {
+  json::Array inputs;
+  for (const ModelValue &input : report.inputs)
+    inputs.push_back(input.name);
+  json::Array axes;
+  for (const auto &axis : plan.mesh)
+    axes.push_back(axis.first);
+  json::Array stages;
+  for (const plan::StageSummary &stage : plan.stages)
+    stages.push_back(json::Object{
+        {"index", stage.index},
+        {"devices", options.plan.devices /
+                        std::max<int64_t>(int64_t(plan.stages.size()), 1)},
+        {"nodes", stage.nodes},
+        {"flops", stage.flops},
+        {"seconds", stage.seconds}});
+  json::Array memory;
+  for (const plan::PlanResult::Memory &stage : plan.memory)
+    memory.push_back(json::Object{{"parameters", stage.parameters},
+                                  {"gradients", 0},
+                                  {"optimizer", 0},
+                                  {"activations", stage.activations},
+                                  {"workspace", 0},
+                                  {"peak", stage.peak}});
+  std::optional<int64_t> limit = options.plan.memoryLimitBytes;
+  if (!limit && options.plan.machine.memoryBytesPerDevice > 0)
+    limit = options.plan.machine.memoryBytesPerDevice;
+  llvm::Expected<json::Value> machine =
+      json::parse(cost::writeMachine(options.plan.machine));
+  if (!machine)
+    llvm::consumeError(machine.takeError());
+  return json::Object{
+      {"schema", "kerf.plan/1"},
+      {"model", json::Object{{"name", report.graphName},
+                             {"inputs", std::move(inputs)},
+                             {"parameters", plan.parameters},
+                             {"parameter_bytes", plan.parameterBytes},
+                             {"flops", plan.flops}}},
+      {"goal", "inference"},
+      {"devices", options.plan.devices},
+      {"machine", machine ? std::move(*machine) : json::Value(nullptr)},
+      {"mesh", meshObject(plan.mesh)},
+      {"mesh_axes", std::move(axes)},
+      {"precision", "f32"},
+      {"zero", 0},
+      {"recompute", json::Array()},
+      {"stages", std::move(stages)},
+      {"schedule",
+       json::Object{{"kind", plan.stages.size() > 1 ? "forward" : "none"},
+                    {"micro_batches", plan.microBatches},
+                    {"bubble_fraction", plan.bubbleFraction}}},
+      {"objective",
+       json::Object{{"kind", plan::toString(plan.objective)},
+                    {"cost_model", cost::toString(options.plan.volumeModel)},
+                    {"cost", plan.cost},
+                    {"lower_bound", plan.lowerBound},
+                    {"gap", plan.gap},
+                    {"solver", plan.solver},
+                    {"candidates", plan.candidateSet}}},
+      {"runners_up", candidatesArray(plan)},
+      {"pure_cuts", pureCutsObject(plan.pureCuts)},
+      {"memory",
+       json::Object{{"limit", limit ? json::Value(*limit) : json::Value(nullptr)},
+                    {"per_device", std::move(memory)}}},
+      {"time",
+       json::Object{{"step_seconds", plan.stepSeconds},
+                    {"compute_seconds", plan.computeSeconds},
+                    {"exposed_communication_seconds",
+                     plan.communicationSeconds}}},
+      {"values", plan::valuesToJson(module)},
+      {"planning_seconds", plan.planningSeconds}};
+}

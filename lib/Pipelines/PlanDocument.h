@@ -1,0 +1,17 @@
+//===- PlanDocument.h - plan.json -------------------------------*- C++ -*-===//
+#ifndef KERF_LIB_PIPELINES_PLANDOCUMENT_H
+#define KERF_LIB_PIPELINES_PLANDOCUMENT_H
+
+#include "kerf/Pipelines/Compilation.h"
+
+namespace kerf {
+
+/// Everything of plan.json that is known when planning is done.
+llvm::json::Object planDocument(const ImportReport &report,
+                                const CompilationOptions &options,
+                                const plan::PlanResult &plan,
+                                mlir::ModuleOp module);
+
+} // namespace kerf
+
+#endif // KERF_LIB_PIPELINES_PLANDOCUMENT_H
