@@ -20,7 +20,6 @@ def NN_Dialect : Dialect {
     Each op carries its sharding rule, its cost and its result types beside its
     definition. Images are laid out NHWC, convolution weights OIHW.
   }];
-  let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 0;
 }
 

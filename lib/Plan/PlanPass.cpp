@@ -1,0 +1,71 @@
+//===- PlanPass.cpp - planning as a pass ----------------------------------===//
+#include "kerf/Plan/Passes.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Plan/Plan.h"
+
+namespace kerf::plan {
+#define GEN_PASS_DEF_PLANPASS
+#include "kerf/Plan/Passes.h.inc"
+} // namespace kerf::plan
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+namespace {
+
+struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
+  using PlanPassBase::PlanPassBase;
+
+  LogicalResult readOptions(PlanOptions &o) {
+    o.devices = devices;
+    o.objective = objective == "volume" ? Objective::Volume : Objective::Time;
+    o.volumeModel = cost::parseVolumeModel(costModel).value_or(
+        cost::VolumeModel::Ring);
+    o.solver = solver == "random"        ? SolverKind::Random
+               : solver == "brute-force" ? SolverKind::BruteForce
+                                         : SolverKind::Auto;
+    o.seed = seed;
+    if (memoryLimit > 0)
+      o.memoryLimitBytes = memoryLimit;
+    if (microBatches > 0)
+      o.microBatches = microBatches;
+    SmallVector<StringRef> axes;
+    StringRef(mesh).split(axes, ',', -1, /*KeepEmpty=*/false);
+    for (StringRef axis : axes) {
+      auto [name, text] = axis.split('=');
+      int64_t size = 0;
+      if (text.getAsInteger(10, size) || size < 1)
+        return getOperation().emitError("mesh: '")
+               << axis << "', expected NAME=SIZE";
+      o.mesh.push_back({name.str(), size});
+    }
+    for (const std::string &hint : shard) {
+      auto [pattern, sharding] = StringRef(hint).rsplit('=');
+      o.hints.push_back({pattern.str(), sharding.str()});
+    }
+    cost::HostInfo host;
+    llvm::Expected<cost::Machine> preset =
+        cost::machinePreset(machine, devices, host);
+    if (!preset)
+      return getOperation().emitError("machine: ")
+             << llvm::toString(preset.takeError());
+    o.machine = std::move(*preset);
+    return success();
+  }
+
+  void runOnOperation() override {
+    PlanOptions options;
+    PlanError error;
+    std::string message;
+    if (failed(readOptions(options)))
+      return signalPassFailure();
+    if (succeeded(planModule(getOperation(), options, error, message)))
+      return;
+    getOperation().emitError(StringRef(message).split('\n').first);
+    signalPassFailure();
+  }
+};
+
+} // namespace
