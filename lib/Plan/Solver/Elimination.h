@@ -1,0 +1,95 @@
+//===- Elimination.h - exact variable elimination ---------------*- C++ -*-===//
+//
+// Nodes are eliminated one after another: all tables that mention the node are
+// added up and minimised over its choices, which leaves a message over its
+// neighbours. The order is found greedily by the smallest table; among equals
+// the node least touched so far goes first, so repeated structure is eliminated
+// in the same way everywhere and chains of equal pieces halve instead of
+// growing from one end. A step whose input tables (by id) and their relative
+// positions have occurred before takes the earlier message.
+//
+// With a graph of induced width w and d choices: O(nodes * d^(w+1)) time.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_SOLVER_ELIMINATION_H
+#define KERF_LIB_PLAN_SOLVER_ELIMINATION_H
+
+#include "Model.h"
+
+#include <functional>
+
+namespace kerf::plan {
+
+/// One elimination: `node` given `scope`, its neighbours at that moment.
+struct EliminationStep {
+  struct Input {
+    /// A factor of the model, or the message of an earlier step.
+    bool isMessage;
+    uint32_t index;
+    /// Place of each of the input's axes in (scope..., node).
+    llvm::SmallVector<uint32_t, 4> positions;
+  };
+  uint32_t node;
+  llvm::SmallVector<uint32_t, 4> scope; ///< ascending
+  llvm::SmallVector<Input, 4> inputs;
+};
+
+/// An order and what it costs. Only the structure of the model is used.
+struct EliminationOrder {
+  std::vector<EliminationStep> steps;
+  bool fits = true; ///< no joint table passes the limit; else steps is partial
+  double largestTable = 0, totalEntries = 0;
+  size_t width = 0;
+
+  template <typename V>
+  static EliminationOrder find(const Model<V> &model, double maxTableEntries);
+};
+
+/// What the unary tables of a run look like: by default the model's own.
+template <typename V> class Elimination {
+public:
+  Elimination(Model<V> &model, const EliminationOrder &order)
+      : model(model), order(order) {}
+
+  /// The cheapest assignment and its cost (infinity: none is allowed), for the
+  /// given unary tables. Messages stay valid until the store is truncated.
+  V run(llvm::ArrayRef<TableId> unary);
+  std::vector<uint32_t> backtrack() const;
+
+  /// After run(): for each node and choice the cheapest cost of a solution
+  /// that takes it. `completions[step]` is, over the scope of the step's
+  /// message, the cheapest cost of all that is not in the message.
+  struct Marginals {
+    std::vector<std::vector<V>> ofNode;
+    std::vector<std::vector<V>> completions;
+  };
+  Marginals marginals() const;
+
+  /// The message of a step, without its offset.
+  const Table<V> &messageOf(size_t step) const {
+    return model.store[messages[step]];
+  }
+  V offsetOf(size_t step) const { return offsets[step]; }
+  const Table<V> &tableOf(const EliminationStep::Input &input) const {
+    return model.store[input.isMessage ? messages[input.index]
+                                       : model.factors[input.index].table];
+  }
+  size_t computed = 0, reused = 0;
+
+private:
+  struct Joint;
+
+  Model<V> &model;
+  const EliminationOrder &order;
+  std::vector<TableId> unary;
+  std::vector<TableId> messages;
+  std::vector<V> offsets;
+  V total = 0;
+};
+
+extern template class Elimination<int64_t>;
+extern template class Elimination<Sum>;
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_SOLVER_ELIMINATION_H

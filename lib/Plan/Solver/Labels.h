@@ -1,0 +1,36 @@
+//===- Labels.h - exact search under limits ---------------------*- C++ -*-===//
+//
+// Elimination whose messages hold, for each assignment of their scope, all
+// pairs of (cost, loads of a few rows) that no other one beats: a resource
+// constrained shortest path generalised from paths to graphs of small width.
+// A label is dropped when its priced cost plus the priced completion (from
+// min-marginals) reaches the cost of the best known solution. Rows outside
+// the few are ignored; when the answer breaks one, it joins them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_SOLVER_LABELS_H
+#define KERF_LIB_PLAN_SOLVER_LABELS_H
+
+#include "Lagrange.h"
+
+namespace kerf::plan {
+
+template <typename V> struct LabelResult {
+  /// False: a label budget or the deadline struck, nothing is proven.
+  bool complete = false;
+  /// The cheapest assignment below the upper bound that keeps the given rows,
+  /// if there is one.
+  std::optional<std::vector<uint32_t>> choices;
+  size_t labels = 0;
+};
+
+/// `prices` must be zero outside of `rows`.
+template <typename V>
+LabelResult<V> searchLabels(Dual<V> &dual, const EliminationOrder &order,
+                            llvm::ArrayRef<uint32_t> rows,
+                            const std::vector<Sum> &prices, V upperBound,
+                            size_t maxLabels, const Clock &clock);
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_SOLVER_LABELS_H

@@ -1,0 +1,163 @@
+//===- Prune.cpp - choices that no optimal solution needs -----------------===//
+//
+// Choice a dominates b when
+//
+//     cost(a) - cost(b) + sum_e max_rest (e(a, rest) - e(b, rest)) <= 0
+//
+// and a uses no more of any row. Then any solution with b is no worse with a.
+// Nodes that look alike (repeated layers) are judged once. A node costs
+// O(choices^2 * entries of its factors); nodes beyond a budget are left alone.
+//
+//===----------------------------------------------------------------------===//
+#include "Model.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+
+using namespace kerf::plan;
+
+namespace {
+
+/// A factor seen from one of its nodes: entry (o, choice, i) of a three-way
+/// view outer x choices x inner.
+template <typename V> struct View {
+  const V *values;
+  size_t outer, inner;
+};
+
+template <typename V> struct Pruner {
+  Model<V> &model;
+  const std::vector<std::vector<uint32_t>> adjacency;
+  std::map<std::vector<int64_t>, std::vector<char>> known;
+
+  explicit Pruner(Model<V> &model)
+      : model(model), adjacency(model.adjacency()) {}
+
+  std::vector<int64_t> keyOf(uint32_t node) const;
+  std::vector<char> judge(uint32_t node) const;
+  bool dominates(uint32_t node, const std::vector<View<V>> &views, size_t a,
+                 size_t b) const;
+  const std::vector<char> &keep(uint32_t node) {
+    auto [it, isNew] = known.try_emplace(keyOf(node));
+    if (isNew)
+      it->second = judge(node);
+    return it->second;
+  }
+};
+
+} // namespace
+
+template <typename V>
+static size_t axisOf(const typename Model<V>::Factor &factor, uint32_t node) {
+  return llvm::find(factor.scope, node) - factor.scope.begin();
+}
+
+/// All that the judgement depends on.
+template <typename V>
+std::vector<int64_t> Pruner<V>::keyOf(uint32_t node) const {
+  std::vector<int64_t> key = {model.unary[node]};
+  for (uint32_t index : adjacency[node]) {
+    key.push_back(model.factors[index].table);
+    key.push_back(axisOf<V>(model.factors[index], node));
+  }
+  key.push_back(-1);
+  for (const RowUsage &usage : model.usages[node])
+    key.insert(key.end(), usage.amounts.begin(), usage.amounts.end());
+  return key;
+}
+
+template <typename V>
+bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
+                          size_t a, size_t b) const {
+  for (const RowUsage &usage : model.usages[node])
+    if (usage.amounts[a] > usage.amounts[b])
+      return false;
+  size_t choices = model.numChoices(node);
+  V worst = model.costs(node)[a] - model.costs(node)[b];
+  for (const View<V> &view : views) {
+    V most = -infinity<V>();
+    for (size_t o = 0; o < view.outer; ++o) {
+      const V *rowA = view.values + (o * choices + a) * view.inner;
+      const V *rowB = view.values + (o * choices + b) * view.inner;
+      for (size_t i = 0; i < view.inner; ++i) {
+        if (blocked(rowB[i]))
+          continue;
+        if (blocked(rowA[i]))
+          return false;
+        most = std::max(most, rowA[i] - rowB[i]);
+      }
+    }
+    worst += most;
+  }
+  // Of equals the first stays.
+  return worst < 0 || (worst == 0 && a < b);
+}
+
+template <typename V> std::vector<char> Pruner<V>::judge(uint32_t node) const {
+  size_t choices = model.numChoices(node);
+  std::vector<char> keep(choices, 1);
+  std::vector<View<V>> views;
+  size_t entries = 0;
+  for (uint32_t index : adjacency[node]) {
+    const auto &factor = model.factors[index];
+    const Table<V> &table = model.store[factor.table];
+    size_t axis = axisOf<V>(factor, node);
+    View<V> view{table.values.data(), 1, 1};
+    for (size_t i = 0; i < table.dims.size(); ++i)
+      (i < axis ? view.outer : view.inner) *= i == axis ? 1 : table.dims[i];
+    entries += view.outer * view.inner;
+    views.push_back(view);
+  }
+  for (size_t c = 0; c < choices; ++c) {
+    bool possible = !blocked(model.costs(node)[c]);
+    for (const View<V> &view : views) {
+      bool any = false;
+      for (size_t o = 0; o < view.outer && possible && !any; ++o) {
+        const V *row = view.values + (o * choices + c) * view.inner;
+        any = std::any_of(row, row + view.inner,
+                          [](V value) { return !blocked(value); });
+      }
+      possible &= any;
+    }
+    keep[c] = possible;
+  }
+  constexpr double kBudget = 2e7;
+  if (static_cast<double>(choices) * static_cast<double>(choices) *
+          static_cast<double>(entries + 1) >
+      kBudget)
+    return keep;
+  for (size_t b = 0; b < choices; ++b)
+    for (size_t a = 0; a < choices && keep[b]; ++a)
+      if (a != b && keep[a] && dominates(node, views, a, b))
+        keep[b] = 0;
+  return keep;
+}
+
+template <typename V>
+void kerf::plan::pruneDominated(Model<V> &model, int rounds) {
+  for (int round = 0; round < rounds && !model.infeasible; ++round) {
+    Pruner<V> pruner(model);
+    std::vector<std::vector<char>> keep(model.numNodes());
+    bool changed = false;
+    for (uint32_t node = 0; node < model.numNodes(); ++node) {
+      if (model.numChoices(node) <= 1) {
+        keep[node].assign(model.numChoices(node), 1);
+        continue;
+      }
+      keep[node] = pruner.keep(node);
+      changed |= llvm::is_contained(keep[node], 0);
+      if (!llvm::is_contained(keep[node], 1)) {
+        model.infeasible = true;
+        return;
+      }
+    }
+    if (!changed)
+      return;
+    model.keepChoices(keep);
+    model.tidy();
+  }
+}
+
+template void kerf::plan::pruneDominated(Model<int64_t> &, int);
+template void kerf::plan::pruneDominated(Model<Sum> &, int);

@@ -1,0 +1,65 @@
+//===- Search.h - what the parts of solve() share ---------------*- C++ -*-===//
+//
+// A clock, a random generator that is the same everywhere, and the functions
+// that turn what was found on a Model into a SolveResult.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_SOLVER_SEARCH_H
+#define KERF_LIB_PLAN_SOLVER_SEARCH_H
+
+#include "Model.h"
+
+#include <chrono>
+
+namespace kerf::plan {
+
+class Clock {
+public:
+  explicit Clock(double deadlineSeconds)
+      : begin(std::chrono::steady_clock::now()), deadline(deadlineSeconds) {}
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         begin)
+        .count();
+  }
+  bool expired() const { return deadline > 0 && seconds() >= deadline; }
+  /// Seconds left; a large number without a deadline.
+  double left() const { return deadline > 0 ? deadline - seconds() : 1e9; }
+
+private:
+  std::chrono::steady_clock::time_point begin;
+  double deadline;
+};
+
+/// SplitMix64: standard distributions differ between libraries, this does not.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed) {}
+  uint64_t next() {
+    uint64_t z = (state += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+  /// 0 <= result < bound; bound > 0.
+  uint64_t below(uint64_t bound) {
+    return static_cast<uint64_t>(
+        (static_cast<unsigned __int128>(next()) * bound) >> 64);
+  }
+  double unit() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+private:
+  uint64_t state;
+};
+
+/// Sizes of the problem, before anything is done.
+SolveResult emptyResult(const Problem &problem);
+/// Takes the solution if it is legal and cheaper than the one there is.
+bool offer(const Problem &problem, SolveResult &result,
+           const Solution &solution);
+template <typename V>
+void noteModel(const Model<V> &model, Statistics &statistics);
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_SOLVER_SEARCH_H

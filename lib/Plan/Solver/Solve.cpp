@@ -1,0 +1,339 @@
+//===- Solve.cpp - the order in which the parts are tried -----------------===//
+//
+// Small width: elimination; then prices, reduced-cost fixing and labels until
+// bound and solution meet. Large width: LargeSearch.cpp. Whatever is returned
+// has been evaluated on the original problem.
+//
+//===----------------------------------------------------------------------===//
+#include "Feasibility.h"
+#include "Labels.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace kerf::plan;
+
+//===----------------------------------------------------------------------===//
+// eliminate
+//===----------------------------------------------------------------------===//
+
+template <typename V>
+static SolveResult eliminateOn(const Problem &problem,
+                               const LevelWeights &weights,
+                               const SolveOptions &options, Solution *relaxed) {
+  Clock clock(options.deadlineSeconds);
+  SolveResult result = emptyResult(problem);
+  Statistics &statistics = result.statistics;
+  auto finish = [&](llvm::StringRef why) {
+    statistics.stoppedBy = why.str();
+    statistics.seconds = clock.seconds();
+    return result;
+  };
+  Model<V> model(problem, weights);
+  // Limits are ignored, so using more is no reason to keep a choice.
+  model.dropRows();
+  pruneDominated(model, 4);
+  noteModel(model, statistics);
+  if (model.infeasible) {
+    result.status = Status::Infeasible;
+    return finish("no choice left");
+  }
+  EliminationOrder order = EliminationOrder::find(
+      model, static_cast<double>(options.maxTableEntries));
+  statistics.largestTable = order.largestTable;
+  statistics.inducedWidth = order.width;
+  if (!order.fits)
+    return finish("table too large");
+  Elimination<V> elimination(model, order);
+  V cost = elimination.run(model.unary);
+  statistics.eliminations = elimination.computed;
+  statistics.eliminationsReused = elimination.reused;
+  if (blocked(cost)) {
+    result.status = Status::Infeasible;
+    return finish("elimination");
+  }
+  Solution solution = model.toOriginal(elimination.backtrack());
+  result.lowerBound = weights.primaryBound(cost);
+  if (relaxed)
+    *relaxed = solution;
+  if (offer(problem, result, solution))
+    result.status = Status::Optimal;
+  return finish("elimination");
+}
+
+SolveResult kerf::plan::eliminate(const Problem &problem,
+                                  const SolveOptions &options,
+                                  Solution *relaxed) {
+  LevelWeights weights = LevelWeights::of(problem);
+  return weights.fits64()
+             ? eliminateOn<int64_t>(problem, weights, options, relaxed)
+             : eliminateOn<Sum>(problem, weights, options, relaxed);
+}
+
+//===----------------------------------------------------------------------===//
+// solve
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+template <typename V> struct Solver {
+  const Problem &problem;
+  const LevelWeights weights;
+  const SolveOptions &options;
+  Clock clock;
+  SolveResult result;
+  Model<V> model;
+  /// Combined cost of the best solution; infinity without one.
+  V upper = infinity<V>();
+  /// Combined; every legal solution costs at least this, or at least `upper`.
+  V lower;
+
+  Solver(const Problem &problem, const LevelWeights &weights,
+         const SolveOptions &options)
+      : problem(problem), weights(weights), options(options),
+        clock(options.deadlineSeconds), result(emptyResult(problem)),
+        model(problem, weights), lower(-infinity<V>()) {}
+
+  SolveResult run();
+
+private:
+  void take(const Solution &solution);
+  void takeChoices(const std::vector<uint32_t> &choices) {
+    take(model.toOriginal(choices));
+  }
+  SolveResult finish(llvm::StringRef why);
+  SolveResult finishInfeasible(llvm::StringRef why);
+  bool met() const { return lower >= upper; }
+
+  /// One round of prices and fixing. True while choices get fewer.
+  bool tighten(const EliminationOrder &order, int rounds);
+  /// The part of it that works on the model as it is: which choices stay.
+  std::optional<std::vector<std::vector<char>>>
+  price(const EliminationOrder &order, int rounds);
+  /// True when the search was exhausted, so `upper` is the optimum.
+  bool searchExactly(const EliminationOrder &order);
+
+  std::vector<Sum> prices; ///< of the last tighten()
+};
+
+} // namespace
+
+template <typename V> void Solver<V>::take(const Solution &solution) {
+  if (!offer(problem, result, solution))
+    return;
+  Sum combined = 0;
+  for (uint32_t node = 0; node < problem.nodes.size(); ++node)
+    combined += weights.combine(problem.nodes[node].costs, solution[node]);
+  for (const Problem::Edge &edge : problem.edges) {
+    size_t entry = 0;
+    for (uint32_t node : edge.nodes)
+      entry = entry * problem.numChoices(node) + solution[node];
+    combined += weights.combine(problem.tables[edge.table], entry);
+  }
+  upper = std::min<V>(upper, static_cast<V>(combined));
+}
+
+template <typename V> SolveResult Solver<V>::finish(llvm::StringRef why) {
+  result.statistics.stoppedBy = why.str();
+  result.statistics.seconds = clock.seconds();
+  if (result.hasSolution() && met()) {
+    result.status = Status::Optimal;
+    result.lowerBound = result.cost();
+  } else {
+    // Below -infinity/2 nothing was proven: fall back on the plain sum.
+    result.lowerBound =
+        std::max(result.lowerBound, weights.primaryBound(lower));
+    if (result.hasSolution())
+      result.lowerBound = std::min(result.lowerBound, result.cost());
+  }
+  return result;
+}
+
+template <typename V>
+SolveResult Solver<V>::finishInfeasible(llvm::StringRef why) {
+  if (result.leastNeeded.empty() || !result.hasSolution()) {
+    SolveResult legal = findLegal(problem, options, clock);
+    for (size_t r = 0; r < problem.resources.size(); ++r) {
+      result.leastNeeded[r] =
+          std::max(result.leastNeeded[r], legal.leastNeeded[r]);
+      if (legal.leastFound[r] && (!result.leastFound[r] ||
+                                  *legal.leastFound[r] < *result.leastFound[r]))
+        result.leastFound[r] = legal.leastFound[r];
+    }
+  }
+  result.status = Status::Infeasible;
+  result.statistics.stoppedBy = why.str();
+  result.statistics.seconds = clock.seconds();
+  return result;
+}
+
+template <typename V>
+std::optional<std::vector<std::vector<char>>>
+Solver<V>::price(const EliminationOrder &order, int rounds) {
+  Dual<V> dual(model, order);
+  auto ascent = dual.ascend(
+      rounds, clock,
+      [&](const typename Dual<V>::Point &point) {
+        if (point.blocked)
+          return;
+        lower = std::max(lower, std::min(point.bound, upper));
+        if (point.legal)
+          takeChoices(point.choices);
+      },
+      blocked(upper) ? std::nullopt : std::optional<V>(upper));
+  result.statistics.lagrangianRounds += dual.rounds;
+  result.statistics.eliminations += dual.elimination.computed;
+  result.statistics.eliminationsReused += dual.elimination.reused;
+  prices = ascent.prices;
+  if (ascent.best.blocked)
+    lower = upper; // no solution below `upper` is left
+  if (met() || blocked(upper))
+    return std::nullopt;
+  // Choices whose every solution costs at least `upper` can go.
+  dual.evaluate(prices);
+  typename Elimination<V>::Marginals marginals = dual.marginals();
+  std::vector<std::vector<char>> keep(model.numNodes());
+  for (uint32_t node = 0; node < model.numNodes(); ++node)
+    for (V value : marginals.ofNode[node])
+      keep[node].push_back(!blocked(value) &&
+                           value - dual.lastConstant < upper);
+  return keep;
+}
+
+template <typename V>
+bool Solver<V>::tighten(const EliminationOrder &order, int rounds) {
+  std::optional<std::vector<std::vector<char>>> keep = price(order, rounds);
+  if (!keep)
+    return false;
+  size_t before = 0, after = 0;
+  for (const std::vector<char> &flags : *keep) {
+    size_t kept = llvm::count(flags, 1);
+    before += flags.size();
+    after += kept;
+    if (kept == 0) {
+      lower = upper;
+      return false;
+    }
+  }
+  if (after == before)
+    return false;
+  model.keepChoices(*keep);
+  model.tidy();
+  pruneDominated(model, 3);
+  if (model.infeasible) {
+    lower = upper;
+    return false;
+  }
+  return after * 10 < before * 9;
+}
+
+template <typename V>
+bool Solver<V>::searchExactly(const EliminationOrder &order) {
+  Dual<V> dual(model, order);
+  // The rows with the largest prices, as many as a label holds.
+  std::vector<uint32_t> rows;
+  for (uint32_t row = 0; row < prices.size(); ++row)
+    if (prices[row] > 0)
+      rows.push_back(row);
+  llvm::sort(rows, [&](uint32_t a, uint32_t b) {
+    return std::tie(prices[b], a) < std::tie(prices[a], b);
+  });
+  if (rows.size() > 3)
+    rows.resize(3);
+  for (int tries = 0; tries < 6 && !clock.expired(); ++tries) {
+    std::vector<Sum> chosen(model.rows.size(), 0);
+    for (uint32_t row : rows)
+      chosen[row] = prices[row];
+    LabelResult<V> search = searchLabels<V>(dual, order, rows, chosen, upper,
+                                            size_t(1) << 22, clock);
+    result.statistics.branches += search.labels;
+    if (!search.complete)
+      return false;
+    if (!search.choices)
+      return true;
+    std::vector<Sum> load = model.loadOf(*search.choices);
+    takeChoices(*search.choices);
+    std::optional<uint32_t> worst;
+    for (uint32_t row = 0; row < load.size(); ++row)
+      if (load[row] > model.rows[row].limit &&
+          (!worst || load[row] - model.rows[row].limit >
+                         load[*worst] - model.rows[*worst].limit))
+        worst = row;
+    if (!worst)
+      return true; // legal, and nothing is cheaper
+    // Nothing that keeps the chosen rows is cheaper than this one.
+    lower = std::max(lower, std::min(upper, model.costOf(*search.choices)));
+    rows.push_back(*worst);
+  }
+  return false;
+}
+
+template <typename V> SolveResult Solver<V>::run() {
+  if (!options.hint.empty() && options.hint.size() == problem.nodes.size() &&
+      llvm::all_of(llvm::enumerate(options.hint), [&](auto entry) {
+        return entry.value() < problem.numChoices(entry.index());
+      }))
+    take(options.hint);
+  if (model.infeasible)
+    return finishInfeasible("no choice left");
+  pruneDominated(model, 5);
+  noteModel(model, result.statistics);
+  if (model.infeasible)
+    return finishInfeasible("no choice left");
+  auto findOrder = [&] {
+    return EliminationOrder::find(model,
+                                  static_cast<double>(options.maxTableEntries));
+  };
+  EliminationOrder order = findOrder();
+  result.statistics.largestTable = order.largestTable;
+  result.statistics.inducedWidth = order.width;
+  if (!order.fits)
+    return finish("table too large");
+  bool shrunk = tighten(order, 60);
+  if (met())
+    return result.hasSolution() ? finish("bound met")
+                                : finishInfeasible("elimination");
+  if (!result.hasSolution()) {
+    SolveResult legal = findLegal(problem, options, clock);
+    result.leastNeeded = legal.leastNeeded;
+    if (legal.status == Status::Infeasible)
+      return finishInfeasible("limits cannot be kept");
+    if (legal.hasSolution()) {
+      take(legal.solution);
+      shrunk = tighten(order, 60);
+    }
+  }
+  for (int round = 0; round < 6 && shrunk && !met() && !clock.expired();
+       ++round) {
+    order = findOrder();
+    shrunk = tighten(order, 40);
+  }
+  if (met())
+    return finish("bound met");
+  order = findOrder();
+  if (prices.size() != model.rows.size()) {
+    tighten(order, 40);
+    order = findOrder();
+    if (met())
+      return finish("bound met");
+    if (prices.size() != model.rows.size())
+      prices.assign(model.rows.size(), 0);
+  }
+  if (searchExactly(order)) {
+    if (!result.hasSolution())
+      return finishInfeasible("search exhausted");
+    lower = upper;
+    return finish("search exhausted");
+  }
+  return finish(clock.expired() ? "deadline" : "label budget");
+}
+
+SolveResult kerf::plan::solve(const Problem &problem,
+                              const SolveOptions &options) {
+  LevelWeights weights = LevelWeights::of(problem);
+  if (weights.fits64())
+    return Solver<int64_t>(problem, weights, options).run();
+  return Solver<Sum>(problem, weights, options).run();
+}
+SolveResult kerf::plan::randomSolution(const Problem &problem, uint64_t seed) {
+  return emptyResult(problem);
+}

@@ -1,0 +1,177 @@
+//===- kerf-solve.cpp - solve planning problems from files ----------------===//
+//
+// Reads an IOPDDL contest instance (.json or .json.gz), solves it and prints
+// the solution line, then cost, proven bound and gap:
+//
+//     kerf-solve INSTANCE [--solver=auto] [--deadline=60] [--seed=0]
+//
+// Exit codes: 0 a legal solution; 2 wrong usage or a bad file; 4 no solution.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Plan/IOPDDL.h"
+#include "kerf/Plan/Solvers.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <zlib.h>
+
+using namespace kerf::plan;
+namespace cl = llvm::cl;
+
+namespace {
+enum class Solver { Auto, BruteForce, Random, Eliminate };
+} // namespace
+
+static cl::opt<std::string> input(cl::Positional, cl::Required,
+                                  cl::desc("INSTANCE.json[.gz]"));
+static cl::opt<Solver> solver(
+    "solver", cl::desc("which solver to use"), cl::init(Solver::Auto),
+    cl::values(clEnumValN(Solver::Auto, "auto", "all of them (default)"),
+               clEnumValN(Solver::BruteForce, "brute-force",
+                          "every combination, for small instances"),
+               clEnumValN(Solver::Random, "random", "any legal solution"),
+               clEnumValN(Solver::Eliminate, "eliminate",
+                          "variable elimination, limits ignored")));
+static cl::opt<double> deadline("deadline", cl::desc("seconds, 0 for none"),
+                                cl::init(60));
+static cl::opt<uint64_t> seed("seed", cl::desc("of the random choices"),
+                              cl::init(0));
+static cl::opt<unsigned> threads("num-threads", cl::desc("of the local search"),
+                                 cl::init(1));
+static cl::opt<std::string> hint("hint", cl::desc("file with a solution line"));
+static cl::opt<bool> statistics("statistics", cl::desc("print what was done"));
+
+/// The exit code for a file that cannot be used.
+static int refuse(llvm::StringRef file, const llvm::Twine &reason) {
+  llvm::errs() << "error: " << file << ": " << reason << "\n";
+  return 2;
+}
+
+/// A gzip member unpacked; an error for damaged or truncated data.
+static llvm::Expected<std::string> gunzip(llvm::StringRef packed) {
+  z_stream stream = {};
+  // 16: expect a gzip header.
+  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
+    return llvm::createStringError("cannot start zlib");
+  stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(packed.data()));
+  stream.avail_in = packed.size();
+  std::string text;
+  int status = Z_OK;
+  while (status == Z_OK) {
+    size_t done = text.size();
+    text.resize(std::max<size_t>(1 << 20, done * 2));
+    stream.next_out = reinterpret_cast<Bytef *>(text.data() + done);
+    stream.avail_out = text.size() - done;
+    status = inflate(&stream, Z_NO_FLUSH);
+    text.resize(text.size() - stream.avail_out);
+  }
+  inflateEnd(&stream);
+  if (status != Z_STREAM_END)
+    return llvm::createStringError("damaged or truncated gzip data");
+  return text;
+}
+
+static llvm::Expected<Problem> readProblem(llvm::StringRef file) {
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
+      llvm::MemoryBuffer::getFileOrSTDIN(file);
+  if (!buffer)
+    return llvm::createStringError(buffer.getError().message());
+  llvm::StringRef text = (*buffer)->getBuffer();
+  if (!text.starts_with("\x1f\x8b"))
+    return parseIOPDDL(text);
+  llvm::Expected<std::string> unpacked = gunzip(text);
+  if (!unpacked)
+    return unpacked.takeError();
+  return parseIOPDDL(*unpacked);
+}
+
+static SolveResult run(const Problem &problem, const SolveOptions &options) {
+  switch (solver) {
+  case Solver::BruteForce:
+    return bruteForce(problem);
+  case Solver::Random:
+    return randomSolution(problem, seed);
+  case Solver::Eliminate:
+    return eliminate(problem, options);
+  case Solver::Auto:
+    break;
+  }
+  return solve(problem, options);
+}
+
+static void printStatistics(const Statistics &s) {
+  llvm::outs() << "nodes " << s.nodes << " -> " << s.nodesAfterPruning
+               << ", choices " << s.choices << " -> " << s.choicesAfterPruning
+               << ", edges " << s.edges << " -> " << s.edgesAfterPruning << "\n"
+               << "width " << s.inducedWidth << ", largest table "
+               << llvm::format("%.3g", s.largestTable) << ", eliminations "
+               << s.eliminations << " (reused " << s.eliminationsReused << ")\n"
+               << "lagrangian rounds " << s.lagrangianRounds << ", branches "
+               << s.branches << ", local search moves " << s.localSearchMoves
+               << "\n";
+}
+
+static void print(const Problem &problem, const SolveResult &result) {
+  if (result.hasSolution()) {
+    llvm::outs() << writeSolution(result.solution) << "\n"
+                 << "cost " << toString(result.cost()) << " bound "
+                 << toString(result.lowerBound) << " gap "
+                 << llvm::format("%.6f", result.gap());
+    for (size_t r = 0; r < problem.resources.size(); ++r)
+      llvm::outs() << " " << problem.resources[r].name << " "
+                   << toString(result.evaluation.peaks[r].amount);
+    llvm::outs() << "\n";
+  }
+  llvm::outs() << "status " << toString(result.status) << " after "
+               << llvm::format("%.3f", result.statistics.seconds)
+               << " s, stopped by " << result.statistics.stoppedBy << "\n";
+  if (!result.hasSolution())
+    for (size_t r = 0; r < problem.resources.size(); ++r) {
+      const Problem::Resource &resource = problem.resources[r];
+      llvm::outs() << resource.name << ": needs at least "
+                   << toString(result.leastNeeded[r]);
+      if (resource.limit)
+        llvm::outs() << ", limit " << *resource.limit;
+      if (result.leastFound[r])
+        llvm::outs() << ", " << toString(*result.leastFound[r]) << " is enough";
+      llvm::outs() << "\n";
+    }
+  if (statistics)
+    printStatistics(result.statistics);
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::ParseCommandLineOptions(argc, argv, "solves planning problems\n");
+  llvm::Expected<Problem> problem = readProblem(input);
+  if (!problem)
+    return refuse(input, llvm::toString(problem.takeError()));
+  SolveOptions options;
+  options.deadlineSeconds = deadline;
+  options.seed = seed;
+  options.numThreads = threads;
+  if (!hint.empty()) {
+    llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
+        llvm::MemoryBuffer::getFile(hint);
+    if (!buffer)
+      return refuse(hint, buffer.getError().message());
+    llvm::Expected<Solution> solution =
+        parseSolution((*buffer)->getBuffer().split('\n').first);
+    if (!solution)
+      return refuse(hint, llvm::toString(solution.takeError()));
+    options.hint = std::move(*solution);
+  }
+  SolveResult result = run(*problem, options);
+  if (result.hasSolution())
+    if (llvm::Error error = verify(*problem, result.solution).takeError()) {
+      llvm::errs() << "error: " << input << ": solver gave a bad solution: "
+                   << llvm::toString(std::move(error)) << "\n";
+      return 70;
+    }
+  print(*problem, result);
+  return result.hasSolution() ? 0 : 4;
+}

@@ -1,0 +1,97 @@
+//===- SolveTest.cpp - the whole solver against the judge -----------------===//
+#include "RandomProblems.h"
+
+#include <gtest/gtest.h>
+
+using namespace kerf::plan;
+
+namespace {
+
+/// Legal, as cheap as the judge's, and called optimal.
+void expectOptimal(const Problem &problem, const SolveResult &result,
+                   uint64_t seed) {
+  SolveResult judge = bruteForce(problem);
+  ASSERT_EQ(toString(result.status).str(), toString(judge.status).str())
+      << "seed " << seed << ", stopped by " << result.statistics.stoppedBy;
+  if (!judge.hasSolution()) {
+    // What is said to be needed never exceeds what is really needed.
+    for (size_t r = 0; r < problem.resources.size(); ++r)
+      if (judge.leastFound[r])
+        EXPECT_LE(result.leastNeeded[r], *judge.leastFound[r])
+            << "seed " << seed;
+    return;
+  }
+  llvm::Expected<Evaluation> verified = verify(problem, result.solution);
+  ASSERT_TRUE(bool(verified)) << llvm::toString(verified.takeError());
+  EXPECT_EQ(compare(verified->cost, judge.evaluation.cost), 0)
+      << "seed " << seed << ": " << toString(result.cost()) << ", expected "
+      << toString(judge.cost());
+  EXPECT_EQ(result.lowerBound, judge.cost()) << "seed " << seed;
+  EXPECT_EQ(result.gap(), 0);
+}
+
+// One limited resource, from impossible to loose.
+TEST(Solve, MatchesBruteForceUnderOneLimit) {
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    RandomShape shape;
+    shape.resources = 1;
+    shape.nodes = 2 + seed % 7;
+    shape.edges = seed % 12;
+    shape.tightness = double(seed % 11) / 10;
+    shape.negative = seed % 3 == 0;
+    Problem problem = randomProblem(seed, shape);
+    ASSERT_FALSE(bool(problem.check()));
+    expectOptimal(problem, solve(problem), seed);
+  }
+}
+
+// Several resources and levels at once.
+TEST(Solve, MatchesBruteForceUnderSeveralLimits) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    RandomShape shape;
+    shape.resources = 2 + seed % 2;
+    shape.levels = true;
+    shape.edges = seed % 10;
+    shape.tightness = 0.2 + double(seed % 8) / 10;
+    Problem problem = randomProblem(1000 + seed, shape);
+    expectOptimal(problem, solve(problem), seed);
+  }
+}
+
+// A bound is a bound whatever stops the search, here tiny tables.
+TEST(Solve, BoundsHoldWhenStopped) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomShape shape;
+    shape.resources = seed % 2;
+    shape.edges = 12;
+    Problem problem = randomProblem(2000 + seed, shape);
+    SolveOptions options;
+    options.maxTableEntries = 9;
+    options.deadlineSeconds = 0.05;
+    SolveResult judge = bruteForce(problem), result = solve(problem, options);
+    if (result.status == Status::Infeasible) {
+      EXPECT_FALSE(judge.hasSolution()) << "seed " << seed;
+      continue;
+    }
+    if (!judge.hasSolution()) {
+      EXPECT_FALSE(result.hasSolution()) << "seed " << seed;
+      continue;
+    }
+    EXPECT_LE(result.lowerBound, judge.cost()) << "seed " << seed;
+    if (result.hasSolution())
+      EXPECT_GE(result.cost(), judge.cost()) << "seed " << seed;
+  }
+}
+
+// The same question twice gives the same answer.
+TEST(Solve, Deterministic) {
+  RandomShape shape;
+  shape.resources = 1;
+  shape.nodes = 8;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = randomProblem(seed, shape);
+    EXPECT_EQ(solve(problem).solution, solve(problem).solution);
+  }
+}
+
+} // namespace
