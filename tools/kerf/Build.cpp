@@ -1,0 +1,75 @@
+//===- Build.cpp - inspect, plan, compile ---------------------------------===//
+#include "Commands.h"
+#include "PlanReport.h"
+#include "Setup.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace kerf;
+using namespace kerf::tool;
+
+int kerf::tool::inspect(const Options &options) {
+  Compilation compilation(compilationOptions(options));
+  Outcome outcome = compilation.runImport();
+  const ImportReport &report = compilation.getImportReport();
+  // Even a model that is refused has something to show.
+  bool readable = outcome == Outcome::Fine || !report.inputs.empty() ||
+                  !report.operatorCounts.empty();
+  if (readable) {
+    if (options.json)
+      printInspectionJson(llvm::outs(), report, compilation.getModule());
+    else
+      printInspection(llvm::outs(), report, compilation.getModule());
+  }
+  llvm::outs().flush();
+  require(compilation, outcome);
+  return kFine;
+}
+
+/// Prints the IR if --stop-after names a phase; true if it did.
+static bool stopAfter(Compilation &compilation, const Options &options) {
+  if (options.stopAfter.empty())
+    return false;
+  require(compilation, compilation.runUntil(options.stopAfter));
+  compilation.getModule().print(llvm::outs());
+  llvm::outs() << "\n";
+  llvm::outs().flush();
+  return true;
+}
+
+int kerf::tool::plan(const Options &options) {
+  Compilation compilation(compilationOptions(options));
+  if (stopAfter(compilation, options))
+    return kFine;
+  // Partitioned as well, so that what is shown is what is executed.
+  require(compilation, compilation.runUntil("collectives"));
+  std::string json;
+  llvm::raw_string_ostream(json)
+      << llvm::formatv("{0:2}", llvm::json::Value(llvm::json::Object(
+                                    compilation.getPlanJson())));
+  json += "\n";
+  if (!options.output.empty())
+    writeFile(options.output, json);
+  if (options.json)
+    llvm::outs() << json;
+  else if (!options.quiet)
+    printPlan(llvm::outs(), compilation.getPlanJson(), options.verbose);
+  llvm::outs().flush();
+  return kFine;
+}
+
+int kerf::tool::compile(const Options &options) {
+  Compilation compilation(compilationOptions(options));
+  if (stopAfter(compilation, options))
+    return kFine;
+  require(compilation, compilation.runUntil("lower"));
+  require(compilation, compilation.runPackage(options.output));
+  if (options.quiet)
+    return kFine;
+  llvm::outs() << options.output << ":";
+  for (const auto &[phase, seconds] : compilation.getTimes())
+    llvm::outs() << " " << phase << " " << formatSeconds(seconds);
+  llvm::outs() << "\n";
+  llvm::outs().flush();
+  return kFine;
+}

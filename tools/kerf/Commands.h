@@ -1,0 +1,23 @@
+//===- Commands.h - the subcommands of kerf ---------------------*- C++ -*-===//
+//
+// Each takes the parsed options and returns the exit code; Failure is thrown
+// for what goes wrong. Results go to stdout, everything else to stderr.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_COMMANDS_H
+#define KERF_TOOLS_COMMANDS_H
+
+#include "Options.h"
+
+namespace kerf::tool {
+
+int inspect(const Options &options);
+int plan(const Options &options);
+int compile(const Options &options);
+int run(const Options &options);
+int verify(const Options &options);
+int report(const Options &options);
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_COMMANDS_H

@@ -1,0 +1,142 @@
+//===- Setup.cpp - from options to a compilation --------------------------===//
+#include "Setup.h"
+
+#include "kerf/rt/run.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <thread>
+#include <unistd.h>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+static std::string readFile(const std::string &path, const std::string &flag) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    throw Failure{kUsage, path + ": " + buffer.getError().message(),
+                  {"given by " + flag}};
+  return (*buffer)->getBuffer().str();
+}
+
+static cost::Machine readMachine(const Options &o, int64_t devices) {
+  cost::HostInfo host;
+  host.cores = std::max(1u, std::thread::hardware_concurrency());
+  host.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
+                     sysconf(_SC_PAGE_SIZE);
+  bool cuda = parseDevices(o.devices).kind == "cuda";
+  std::string name = !o.machine.empty() ? o.machine : cuda ? "h100-8" : "cpu";
+  llvm::Expected<cost::Machine> machine =
+      llvm::StringRef(name).ends_with(".json")
+          ? cost::parseMachine(readFile(name, "--machine"), name)
+          : cost::machinePreset(name, devices, host);
+  if (!machine)
+    throw Failure{kUsage, "--machine: " + llvm::toString(machine.takeError()),
+                  {}};
+  if (machine->numDevices() < devices)
+    throw Failure{kUsage,
+                  "--machine: " + machine->name + " has " +
+                      std::to_string(machine->numDevices()) +
+                      " devices, expected at least " + std::to_string(devices),
+                  {}};
+  return std::move(*machine);
+}
+
+static std::pair<std::string, std::string>
+splitAtEquals(const std::string &text, const std::string &flag, bool last) {
+  size_t equals = last ? text.rfind("=[") : text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Failure{kUsage,
+                  flag + ": '" + text + "', expected " +
+                      (last ? "REGEX=[{axis},{}]" : "NAME=@FILE.npy"),
+                  {}};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+CompilationOptions kerf::tool::compilationOptions(const Options &o) {
+  CompilationOptions result;
+  result.model = o.model;
+  for (const std::string &text : o.dims) {
+    auto [name, size] = parseBinding(text, "--dim");
+    if (size < 1)
+      throw Failure{kUsage,
+                    "--dim: \"" + name + "\" has size " + std::to_string(size) +
+                        ", expected at least 1",
+                    {}};
+    result.import.dims[name] = size;
+  }
+  for (const std::string &text : o.constants) {
+    auto [name, value] = splitAtEquals(text, "--constant", false);
+    result.import.constants[name] = value;
+  }
+  for (const std::string &text : o.batchDims) {
+    auto [name, dim] = parseBinding(text, "--batch-dim");
+    result.import.batchDims[name] = dim;
+    result.plan.batchDims[name] = dim;
+  }
+  plan::PlanOptions &p = result.plan;
+  p.devices = parseDevices(o.devices).count;
+  p.machine = readMachine(o, p.devices);
+  p.mesh = parsePairs(o.mesh, "--mesh");
+  for (const std::string &text : o.shards) {
+    auto [pattern, sharding] = splitAtEquals(text, "--shard", true);
+    p.hints.push_back({pattern, sharding});
+  }
+  p.objective = o.objective == "volume" ? plan::Objective::Volume
+                                        : plan::Objective::Time;
+  p.volumeModel = *cost::parseVolumeModel(o.costModel);
+  p.solver = o.solver == "random"        ? plan::SolverKind::Random
+             : o.solver == "brute-force" ? plan::SolverKind::BruteForce
+                                         : plan::SolverKind::Auto;
+  p.seed = o.seed;
+  p.deadlineSeconds = o.deadline;
+  if (!o.memoryLimit.empty())
+    p.memoryLimitBytes = parseBytes(o.memoryLimit, "--memory-limit");
+  if (o.microBatches > 0)
+    p.microBatches = o.microBatches;
+  if (!o.planFile.empty()) {
+    llvm::Expected<llvm::json::Value> json =
+        llvm::json::parse(readFile(o.planFile, "--plan"));
+    if (!json)
+      throw Failure{kUsage,
+                    o.planFile + ": " + llvm::toString(json.takeError()),
+                    {}};
+    result.givenPlan = std::move(*json);
+    result.givenPlanPath = o.planFile;
+  }
+  result.targetCpu = o.targetCpu;
+  result.dumpDir = o.dumpDir;
+  return result;
+}
+
+void kerf::tool::require(const Compilation &compilation, Outcome outcome) {
+  if (outcome == Outcome::Fine)
+    return;
+  Failure failure{static_cast<int>(outcome), "", compilation.messages()};
+  throw failure;
+}
+
+bool kerf::tool::isPackage(const std::string &path) {
+  return llvm::sys::fs::is_directory(path);
+}
+
+TemporaryFolder::TemporaryFolder() {
+  llvm::SmallString<128> folder;
+  if (llvm::sys::fs::createUniqueDirectory("kerf", folder))
+    throw Failure{kRunTime, "cannot make a temporary folder", {}};
+  path = folder.str().str();
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  llvm::sys::fs::remove_directories(path);
+}
+
+void kerf::tool::writeFile(const std::string &path,
+                           const std::string &content) {
+  rt::FileSet files;
+  std::string error;
+  if (!files.add(path, content, error) || !files.commit(error))
+    throw Failure{kUsage, error, {}};
+}

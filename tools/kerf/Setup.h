@@ -1,0 +1,38 @@
+//===- Setup.h - from options to a compilation ------------------*- C++ -*-===//
+#ifndef KERF_TOOLS_SETUP_H
+#define KERF_TOOLS_SETUP_H
+
+#include "Options.h"
+
+#include "kerf/Pipelines/Compilation.h"
+
+namespace kerf::tool {
+
+/// The library's options from the command line's. Reads plan and machine files.
+CompilationOptions compilationOptions(const Options &options);
+
+/// Throws a Failure with the compilation's messages unless `outcome` is Fine.
+void require(const Compilation &compilation, Outcome outcome);
+
+/// Whether the path names a package folder rather than a model.
+bool isPackage(const std::string &path);
+
+/// A folder that is removed with everything in it.
+class TemporaryFolder {
+public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+  std::string file(const std::string &name) const { return path + "/" + name; }
+
+private:
+  std::string path;
+};
+
+/// Writes a text file aside and renames it. Throws.
+void writeFile(const std::string &path, const std::string &content);
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_SETUP_H

@@ -1,0 +1,110 @@
+//===- main.cpp - the kerf command line -----------------------------------===//
+//
+//   kerf inspect | plan | compile | run | verify | report   model.onnx ...
+//
+// Errors are one line "error: FILE[:NODE]: reason" and notes on stderr, with
+// the exit codes of docs/CommandLine.md. The process leaves with _Exit: a rank
+// that hangs must not keep it.
+//
+//===----------------------------------------------------------------------===//
+#include "Commands.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+using namespace kerf::tool;
+
+[[noreturn]] static void leave(int code) {
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+static int printFailure(const Failure &failure) {
+  if (!failure.message.empty())
+    std::fprintf(stderr, "error: %s\n", failure.message.c_str());
+  for (const std::string &note : failure.notes)
+    if (failure.message.empty())
+      std::fprintf(stderr, "%s\n", note.c_str());
+    else
+      std::fprintf(stderr, "note: %s\n", note.c_str());
+  return failure.code;
+}
+
+int main(int argc, char **argv) {
+  Options options;
+  int (*command)(const Options &) = nullptr;
+  CLI::App app("Kerf cuts an ONNX model over devices where that costs the least "
+               "communication, and runs it.");
+  app.name("kerf");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "kerf " KERF_VERSION);
+  auto add = [&](const char *name, const char *text,
+                 int (*run)(const Options &)) {
+    CLI::App *sub = app.add_subcommand(name, text);
+    sub->callback([&command, run] { command = run; });
+    addPrinting(*sub, options);
+    return sub;
+  };
+  CLI::App *sub = add("inspect", "What a model holds and what it needs", inspect);
+  addModel(*sub, options);
+
+  sub = add("plan", "Decide how to cut a model, and say why", plan);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  sub->add_option("-o,--output", options.output, "Write plan.json here");
+
+  sub = add("compile", "Write a package that kerf-run runs", compile);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  sub->add_option("-o,--output", options.output, "The package, NAME.kerf")
+      ->required();
+
+  sub = add("run", "Run a model or a package", run);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addRunning(*sub, options);
+  sub->add_option("--output-dir", options.outputDir,
+                  "Write each output as NAME.npy")
+      ->group("Running");
+  sub->add_option("--stats", options.stats, "Write run.json")->group("Running");
+  sub->add_option("--trace", options.trace, "Write a Chrome trace of the last step")
+      ->group("Running");
+  sub->add_option("--repeat", options.repeat, "Number of steps")
+      ->check(CLI::PositiveNumber)
+      ->group("Running");
+
+  sub = add("verify", "Prove the partitioned program equal to one device",
+            verify);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addRunning(*sub, options);
+  sub->add_option("--rtol", options.rtol, "Relative tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Comparison");
+  sub->add_option("--atol", options.atol, "Absolute tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Comparison");
+
+  try {
+    app.parse(argc, argv);
+    leave(command(options));
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      leave(app.exit(error)); // --help, --version
+    std::string message = error.what();
+    for (char &c : message)
+      if (c == '\n')
+        c = ' ';
+    std::fprintf(stderr, "error: %s\nnote: see kerf --help\n", message.c_str());
+    leave(kUsage);
+  } catch (const Failure &failure) {
+    leave(printFailure(failure));
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    leave(kInternal);
+  }
+}
