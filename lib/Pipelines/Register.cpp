@@ -4,6 +4,7 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Plan/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/Passes.h"
@@ -15,4 +16,5 @@ void kerf::registerDialects(mlir::DialectRegistry &registry) {
 
 void kerf::registerPasses() {
   mlir::registerTransformsPasses();
+  plan::registerKerfPlanPasses();
 }
