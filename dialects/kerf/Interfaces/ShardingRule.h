@@ -66,6 +66,15 @@ struct ShardingRule {
   /// {0, 1}; mul {0} and {1}; exp has none.
   llvm::SmallVector<llvm::SmallVector<unsigned>> linearGroups;
 
+  /// Integer operands of whose content the op can fail (an index, a divisor):
+  /// where a dimension is sharded unevenly, the partitioner fills their padding
+  /// with a value that is fine.
+  struct PaddingFill {
+    unsigned operand;
+    int64_t value;
+  };
+  llvm::SmallVector<PaddingFill, 0> paddingFills;
+
   unsigned addFactor(int64_t size, FactorKind kind = FactorKind::Parallel,
                      ReductionKind reduction = ReductionKind::Sum) {
     factors.push_back({size, kind, reduction});

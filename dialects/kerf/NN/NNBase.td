@@ -47,9 +47,10 @@ def NN_Infer : DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnType
 
 // Elementwise with right-aligned broadcasting. `linear` holds the operand
 // groups in which the op is jointly linear, as a C++ initializer; `cost` the
-// floating-point operations per element of the result.
+// floating-point operations per element of the result; `fills` the operands of
+// whose integers it can fail (ShardingRule::paddingFills).
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
-                       list<Trait> traits = [NN_Infer]>
+                       list<Trait> traits = [NN_Infer], string fills = "{}">
     : NN_Op<mnemonic, !listconcat(traits, [
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])> {
   let results = (outs NN_Tensor:$result);
@@ -58,6 +59,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
     ::kerf::ShardingRule $cppClass::getShardingRule() {
       ::kerf::ShardingRule rule = ::kerf::elementwiseShardingRule(getOperation());
       rule.linearGroups = }] # linear # [{;
+      rule.paddingFills = }] # fills # [{;
       return rule;
     }
     int64_t $cppClass::getFlops(::llvm::ArrayRef<::mlir::RankedTensorType>,

@@ -121,6 +121,7 @@ ShardingRule GatherOp::getShardingRule() {
   }
   for (auto [d, size] : llvm::enumerate(shapeOf(getIndices())))
     rule.operands[1][d] = rule.results[0][dim + d] = factorFor(rule, size);
+  rule.paddingFills = {{1, 0}};
   rule.linearGroups = {{0}};
   return rule;
 }
