@@ -4,9 +4,11 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 void kerf::registerDialects(mlir::DialectRegistry &registry) {
@@ -17,4 +19,8 @@ void kerf::registerDialects(mlir::DialectRegistry &registry) {
 void kerf::registerPasses() {
   mlir::registerTransformsPasses();
   plan::registerKerfPlanPasses();
+  registerKerfPartitionPasses();
+  mlir::PassPipelineRegistration<>(
+      "partition", "The partition phase: a planned module becomes local",
+      [](mlir::OpPassManager &passes) { buildPartitionPipeline(passes); });
 }

@@ -372,13 +372,14 @@ TEST(ReshardTest, IncompatibleSubAxes) {
 TEST(ReshardTest, TimeStays) {
   Mesh mesh{{{"x", 2}, {"mb", 2, true}}};
   AxisRef x = wholeAxis(mesh, 0), mb = wholeAxis(mesh, 1);
-  auto gather = decomposeReshard(layout({{mb, x}}), layout({{mb}}), {8}, 4, mesh);
+  auto gather =
+      decomposeReshard(layout({{mb, x}}), layout({{mb}}), {8}, 4, mesh);
   ASSERT_TRUE(gather);
   EXPECT_EQ(kindsOf(*gather), std::vector<StepKind>{StepKind::AllGather});
   EXPECT_EQ(gather->steps[0].localShape, Shape{4});
   EXPECT_FALSE(decomposeReshard(layout({{mb}}), layout({{}}), {8}, 4, mesh));
-  EXPECT_FALSE(
-      decomposeReshard(layout({{mb}, {}}), layout({{}, {mb}}), {8, 8}, 4, mesh));
+  EXPECT_FALSE(decomposeReshard(layout({{mb}, {}}), layout({{}, {mb}}), {8, 8},
+                                4, mesh));
 }
 
 // A partial result over other axes cannot be made.

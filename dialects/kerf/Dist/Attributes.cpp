@@ -119,8 +119,7 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis))
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    names, sizes,
-                    static_cast<int64_t>(names.size() - inSpace));
+                    names, sizes, static_cast<int64_t>(names.size() - inSpace));
 }
 void MeshAttr::print(AsmPrinter &printer) const {
   size_t inSpace = getNames().size() - getNumTimeAxes();

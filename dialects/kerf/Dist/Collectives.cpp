@@ -112,9 +112,8 @@ LogicalResult AllGatherOp::verify() {
 }
 
 LogicalResult AllSliceOp::verify() {
-  auto size = verifyAxes(*this, getAxes(), /*time=*/true); // all_slice C1
-  if (failed(size) ||
-      failed(verifyDim(*this, getDim(), "dim"))) // all_slice C2
+  auto size = verifyAxes(*this, getAxes(), /*time=*/true);       // all_slice C1
+  if (failed(size) || failed(verifyDim(*this, getDim(), "dim"))) // all_slice C2
     return failure();
   return verifyShapes(*this, *size,
                       {{static_cast<int64_t>(getDim()), true}}); // C3
@@ -173,7 +172,8 @@ LogicalResult WaitOp::verify() {
 //===----------------------------------------------------------------------===//
 
 int64_t dist::collectiveGroupBytes(Operation *op, int64_t n) {
-  int64_t source = sizeBytes(cast<RankedTensorType>(op->getOperand(0).getType()));
+  int64_t source =
+      sizeBytes(cast<RankedTensorType>(op->getOperand(0).getType()));
   int64_t result = sizeBytes(tensorOf(op->getResult(0).getType()));
   if (isa<AllReduceOp>(op))
     return groupBytes(StepKind::AllReduce, n, source, result);
@@ -199,7 +199,8 @@ int64_t dist::collectiveGroupBytes(Operation *op, int64_t n) {
 }
 
 int64_t dist::collectiveBufferBytes(Operation *op, int64_t n) {
-  int64_t source = sizeBytes(cast<RankedTensorType>(op->getOperand(0).getType()));
+  int64_t source =
+      sizeBytes(cast<RankedTensorType>(op->getOperand(0).getType()));
   if (isa<ReduceScatterOp>(op))
     return n * sizeBytes(tensorOf(op->getResult(0).getType()));
   if (isa<AllGatherOp>(op))

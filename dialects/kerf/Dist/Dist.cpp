@@ -135,9 +135,8 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                        "argument " + Twine(index));
 }
 
-LogicalResult
-DistDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned index,
-                                         NamedAttribute attribute) {
+LogicalResult DistDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
   if (attribute.getName() != kSharding)
     return success();
   auto function = dyn_cast<FunctionOpInterface>(op);

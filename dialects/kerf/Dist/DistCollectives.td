@@ -50,7 +50,7 @@ def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce"> {
   }];
   let arguments = !con((ins Dist_Tensor:$x, Dist_ReductionAttr:$reduction,
                             Dist_AxesAttr:$axes), common);
-  let assemblyFormat = "$x $reduction $axes" # tail;
+  let assemblyFormat = "$x `` $reduction $axes" # tail;
   let hasFolder = 1;
 }
 
@@ -73,7 +73,7 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter"> {
   }];
   let arguments = !con((ins Dist_Tensor:$x, Dist_ReductionAttr:$reduction,
                             Dist_AxesAttr:$axes, I64Attr:$dim), common);
-  let assemblyFormat = "$x $reduction $axes `dim` custom<Int>($dim)" # tail;
+  let assemblyFormat = "$x `` $reduction $axes `dim` custom<Int>($dim)" # tail;
 }
 
 def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather"> {

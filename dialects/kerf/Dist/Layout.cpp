@@ -124,8 +124,7 @@ std::string dist::checkAxes(ArrayRef<AxisRef> axes, const Mesh &mesh) {
     if (ref.axis >= mesh.axes.size())
       return "axis number " + std::to_string(ref.axis) + " is not in the mesh";
     const MeshAxis &axis = mesh.axes[ref.axis];
-    if (ref.preSize < 1 || ref.size < 1 ||
-        axis.size % ref.preSize != 0 ||
+    if (ref.preSize < 1 || ref.size < 1 || axis.size % ref.preSize != 0 ||
         (axis.size / ref.preSize) % ref.size != 0)
       return "sub-axis " + toString(ref, mesh) + " does not divide axis \"" +
              axis.name + "\" of size " + std::to_string(axis.size);
@@ -168,7 +167,8 @@ std::string dist::toString(const Layout &layout, const Mesh &mesh) {
   for (auto [index, axes] : enumerate(layout.dims))
     result += (index ? ", " : "") + toString(axes, mesh);
   if (layout.isPartial())
-    result += (layout.dims.empty() ? "partial " : ", partial ") + stringifyReductionKind(layout.reduction).str() +
-              " " + toString(layout.partial, mesh);
+    result += (layout.dims.empty() ? "partial " : ", partial ") +
+              stringifyReductionKind(layout.reduction).str() + " " +
+              toString(layout.partial, mesh);
   return result + ">";
 }

@@ -142,15 +142,16 @@ LogicalResult MaskOp::verify() {
            << expected << " for " << getSize() << " in " << *parts << " parts";
   // mask C3
   if (getFill().getType() != type.getElementType())
-    return emitOpError("fill is ") << getFill().getType() << ", expected "
-                                   << type.getElementType();
+    return emitOpError("fill is ")
+           << getFill().getType() << ", expected " << type.getElementType();
   return success();
 }
 
 LogicalResult ShardIndexOp::verify() {
   if (cast<RankedTensorType>(getType()).getRank() != 0)
     return emitOpError("result is ") << getType() << ", expected tensor<i64>";
-  return success(succeeded(verifyPositions(*this, getAxes()))); // shard_index C1
+  return success(
+      succeeded(verifyPositions(*this, getAxes()))); // shard_index C1
 }
 
 //===----------------------------------------------------------------------===//
@@ -176,9 +177,9 @@ static LogicalResult verifyTransfer(Operation *op, uint64_t number, Type type,
            << number << (sends ? " leaves stage " : " enters stage ") << end
            << ", expected " << stage;
   if (channel.getType() != type)
-    return op->emitOpError("moves ") << type << ", expected "
-                                     << channel.getType() << " of channel "
-                                     << number;
+    return op->emitOpError("moves ")
+           << type << ", expected " << channel.getType() << " of channel "
+           << number;
   return success();
 }
 

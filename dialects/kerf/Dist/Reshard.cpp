@@ -153,9 +153,8 @@ private:
   bool isTime(uint8_t atom) const { return mesh.axes[atoms[atom].axis].isTime; }
   /// Whether blocks of dim cut by `outer` are made of blocks cut by both.
   bool aligned(size_t dim, int64_t outer, int64_t inner) const {
-    return outer == 1 ||
-           inner * localSize(shape[dim], outer * inner) ==
-               localSize(shape[dim], outer);
+    return outer == 1 || inner * localSize(shape[dim], outer * inner) ==
+                             localSize(shape[dim], outer);
   }
   bool matchBlocks(const State &from, const State &to, Move &move) const;
   Wide moveBytes(const Move &move, const State &from, const State &to,
@@ -283,8 +282,7 @@ bool Search::fixPrefixes() {
     }
     if (any_of(drop_begin(from, common), [&](uint8_t a) { return isTime(a); }))
       return false;
-    bool divides =
-        shape[dim] % parts(from) == 0 && shape[dim] % parts(to) == 0;
+    bool divides = shape[dim] % parts(from) == 0 && shape[dim] % parts(to) == 0;
     fixed.push_back(divides || from == to ? common : time);
   }
   return true;
@@ -321,8 +319,7 @@ bool Search::matchBlocks(const State &from, const State &to, Move &move) const {
   int64_t size = parts(move.atoms);
   if (size > 4096)
     return false;
-  auto block = [&](int64_t position,
-                   ArrayRef<std::pair<int, int64_t>> place) {
+  auto block = [&](int64_t position, ArrayRef<std::pair<int, int64_t>> place) {
     SmallVector<int64_t, 4> result(shape.size(), 0);
     for (uint8_t atom : reverse(move.atoms)) {
       int64_t digit = position % atoms[atom].size;
@@ -365,8 +362,8 @@ Wide Search::moveBytes(const Move &move, const State &from, const State &to,
   if (move.kind == StepKind::AllToAll)
     split = source / std::max<int64_t>(local(from, move.dim), 1) *
             local(to, move.dim);
-  Wide bytes = wideGroupBytes(move.kind, n, source, result, split,
-                              move.movedPairs);
+  Wide bytes =
+      wideGroupBytes(move.kind, n, source, result, split, move.movedPairs);
   if (step) {
     step->groupSize = static_cast<int64_t>(n);
     step->groupBytes = saturate(bytes);
@@ -390,8 +387,7 @@ Wide Search::moveBytes(const Move &move, const State &from, const State &to,
       return 0;
     }
   }
-  return move.kind == StepKind::AllSlice ? 0
-                                         : bytes * (mesh.numRanks() / n);
+  return move.kind == StepKind::AllSlice ? 0 : bytes * (mesh.numRanks() / n);
 }
 
 void Search::relax(int parent, Move move, State next) {
@@ -429,18 +425,26 @@ void Search::expandGathers(int at, size_t dim) {
     for (uint8_t atom : run)
       next.used &= ~(1u << atom);
     relax(at,
-          {StepKind::AllGather, AtomList(run), static_cast<int64_t>(dim), -1, {}, 0},
+          {StepKind::AllGather,
+           AtomList(run),
+           static_cast<int64_t>(dim),
+           -1,
+           {},
+           0},
           next);
     for (size_t other = 0; other < shape.size(); ++other) {
-      if (other == dim ||
-          !aligned(other, parts(state.dims[other]), parts(run)))
+      if (other == dim || !aligned(other, parts(state.dims[other]), parts(run)))
         continue;
       State moved = next;
       moved.dims[other].append(run.begin(), run.end());
       moved.used = state.used;
       relax(at,
-            {StepKind::AllToAll, AtomList(run), static_cast<int64_t>(other),
-             static_cast<int64_t>(dim), {}, 0},
+            {StepKind::AllToAll,
+             AtomList(run),
+             static_cast<int64_t>(other),
+             static_cast<int64_t>(dim),
+             {},
+             0},
             std::move(moved));
     }
   }
@@ -465,7 +469,11 @@ void Search::expandCuts(int at, size_t dim) {
     next.partial &= ~mask;
     relax(at,
           {scatter ? StepKind::ReduceScatter : StepKind::AllSlice,
-           AtomList(run), static_cast<int64_t>(dim), -1, {}, 0},
+           AtomList(run),
+           static_cast<int64_t>(dim),
+           -1,
+           {},
+           0},
           std::move(next));
   };
   // The rest of the target in one step, then single atoms.
@@ -567,7 +575,8 @@ void Search::expand(int at) {
 
 bool Search::run(const Layout &from, const Layout &to, Reshard &result) {
   target = toState(to);
-  nodes.push_back({toState(from), {}, -1, {StepKind::AllSlice, {}, -1, -1, {}, 0}, false});
+  nodes.push_back(
+      {toState(from), {}, -1, {StepKind::AllSlice, {}, -1, -1, {}, 0}, false});
   if (target.partial & ~nodes[0].state.partial)
     return false;
   if (!fixPrefixes())
@@ -644,8 +653,7 @@ std::optional<Reshard> dist::decomposeReshard(const Layout &from,
   if (!first || !second)
     return std::nullopt;
   first->steps.append(second->steps);
-  first->totalBytes =
-      saturate(Wide(first->totalBytes) + second->totalBytes);
+  first->totalBytes = saturate(Wide(first->totalBytes) + second->totalBytes);
   return first;
 }
 
@@ -665,10 +673,10 @@ struct Query {
 };
 struct QueryHash {
   size_t operator()(const Query &query) const {
-    return hash_combine(hash_value(query.from), hash_value(query.to),
-                        hash_combine_range(query.shape.begin(),
-                                           query.shape.end()),
-                        query.elementBytes);
+    return hash_combine(
+        hash_value(query.from), hash_value(query.to),
+        hash_combine_range(query.shape.begin(), query.shape.end()),
+        query.elementBytes);
   }
 };
 } // namespace

@@ -95,8 +95,9 @@ class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost
 // result[i] = f(lhs[i], rhs[i]) with broadcasting, element type of the operands
 // or, where `boolean` is set, i1.
 class NN_BinaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
-                  bit boolean = 0, TypeConstraint type = NN_Tensor>
-    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer]> {
+                  bit boolean = 0, TypeConstraint type = NN_Tensor,
+                  string fills = "{}">
+    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], fills> {
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise; dimensions of "
     # "size 1 and missing leading dimensions are broadcast.\n\n```mlir\n"

@@ -1,0 +1,58 @@
+//===- OpSharding.h - the shardings of one op, checked ----------*- C++ -*-===//
+//
+// Joins what the plan says about an op (dist.operands, dist.results) with the
+// op's sharding rule: which mesh axes lie on which factor. The same answer
+// serves the check of a plan and the rebuilding of ops on local shapes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_PARTITION_OPSHARDING_H
+#define KERF_PARTITION_OPSHARDING_H
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/ShardingRule.h"
+
+namespace kerf {
+
+struct OpSharding {
+  ShardingRule rule;
+  llvm::SmallVector<dist::Layout, 2> operands, results;
+  /// Per factor of the rule.
+  llvm::SmallVector<dist::AxisList, 4> factorAxes;
+};
+
+/// The layouts that an array attribute of shardings gives; fails with an error
+/// on `op` if it is missing or does not fit `types`.
+mlir::FailureOr<llvm::SmallVector<dist::Layout, 2>>
+getLayouts(mlir::Operation *op, llvm::StringRef attribute,
+           mlir::TypeRange types, const dist::Mesh &mesh);
+
+/// Checks an annotated op against its rule:
+/// * a dimension is cut by axes only if it has a factor, only the major one of
+///   several is cut, and its shards divide it where the rule or the shape asks;
+/// * a factor has the same axes wherever it occurs; no axis lies on two
+/// factors;
+/// * axes of reduction factors are partial in every result, with the factor's
+///   reduction; so are the sum-partial axes of the operands of one linear
+///   group; nothing else is;
+/// * no factor is reduced over an axis in time, a dimension that is cut in time
+///   divides, and the stage axis cuts nothing.
+/// Errors are emitted on the op.
+mlir::FailureOr<OpSharding> analyzeOp(mlir::Operation *op,
+                                      const dist::Mesh &mesh);
+
+/// The layout of a value: its producer's dist.results, or the argument's
+/// dist.sharding. The plan must have been verified.
+dist::Layout getLayout(mlir::Value value, const dist::Mesh &mesh);
+dist::ShardingAttr getSharding(mlir::Value value);
+
+/// The last checks above, which hold for every tensor of a plan: error text,
+/// or empty.
+std::string checkPlanned(const dist::Layout &layout, const dist::Mesh &mesh,
+                         llvm::ArrayRef<int64_t> shape);
+
+/// The stage of an op; 0 without dist.stage.
+int64_t getStage(mlir::Operation *op);
+
+} // namespace kerf
+
+#endif // KERF_PARTITION_OPSHARDING_H

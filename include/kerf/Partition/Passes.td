@@ -1,0 +1,103 @@
+//===- Passes.td - from a planned to a partitioned module --*- tablegen -*-===//
+#ifndef KERF_PARTITION_PASSES_TD
+#define KERF_PARTITION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def VerifyPlan : Pass<"verify-plan", "::mlir::ModuleOp"> {
+  let summary = "checks that a plan can be partitioned";
+  let description = [{
+    The contract between plan and partition: every op, argument and result of
+    `@main` has its shardings, they follow from the op's sharding rule, stages
+    only hand values on to later stages, and nothing is reduced over time.
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
+  let summary = "puts a dist.reshard where a use wants another sharding";
+  let description = [{
+    One op per value, sharding and stage, however many uses share it.
+
+    ```mlir
+    %h = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>], ...}
+    %r = nn.softmax %h {dist.operands = [#dist.sharding<{}, {}>], ...}
+    // becomes
+    %0 = dist.reshard %h to <{}, {}> : tensor<2x3xf32>
+    %r = nn.softmax %0 ...
+    ```
+
+    Where producer and use are in different stages, the reshard runs in the
+    stage that makes the transfer small: the producer's if the local size does
+    not grow, else the use's.
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def SplitStages : Pass<"split-stages", "::mlir::ModuleOp"> {
+  let summary = "one function per stage";
+  let description = [{
+    `@main` becomes a declaration; what each stage computes becomes
+    `@stageN_forward`. Arguments are program inputs (`dist.input = i`) or values
+    of earlier stages (`dist.recv = k`), results program outputs
+    (`dist.output = [i...]`) and values for later stages (`dist.send = [k...]`);
+    k numbers the `dist.channel` ops. Sources are cloned into every stage that
+    uses them.
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect", "::mlir::func::FuncDialect"];
+}
+
+def Localize : Pass<"localize", "::mlir::ModuleOp"> {
+  let summary = "every op on the shapes of one device";
+  let description = [{
+    Ops are rebuilt through `ShardingRuleInterface::buildLocal`. Operands of a
+    reduction over a factor that the shards do not divide are masked with the
+    identity first. Sources keep `dist.sharding` and `dist.global_type`.
+
+    ```mlir
+    %r = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>,
+           dist.operands = [#dist.sharding<{"tp"}>], ...} : (tensor<5xf32>) -> tensor<f32>
+    // becomes, on 2 ranks
+    %0 = dist.mask %x dim 0 size 5 over ["tp"] fill 0.0 : f32 : tensor<3xf32>
+    %r = nn.reduce %0 {kind = 0 : i64, dims = array<i64: 0>} : (tensor<3xf32>) -> tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect", "::mlir::func::FuncDialect"];
+}
+
+def LowerReshards : Pass<"lower-reshards", "::mlir::ModuleOp"> {
+  let summary = "reshards become collectives";
+  let description = [{
+    By `decomposeReshard`, the function with which the planner computes bytes.
+
+    ```mlir
+    %r = dist.reshard %x from <{}, partial sum {"tp"}> to <{"tp"}>
+       of tensor<6xf32> : tensor<6xf32> -> tensor<3xf32>
+    // becomes
+    %r = dist.reduce_scatter %x sum ["tp"] dim 0 : tensor<6xf32> -> tensor<3xf32>
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
+  let summary = "the instruction list of every stage";
+  let description = [{
+    For inference each stage takes the micro-batches in order: receive, run,
+    send. A send does not wait, so all stages work at once on different
+    micro-batches.
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def VerifyPartition : Pass<"verify-after-partition", "::mlir::ModuleOp"> {
+  let summary = "checks the contract between partition and what follows";
+  let description = [{
+    No shardings or stages on compute ops, no reshards; arguments, results and
+    sources have the local types of their shardings; each stage has a schedule
+    in which every channel, input and output is served once per micro-batch.
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+#endif // KERF_PARTITION_PASSES_TD

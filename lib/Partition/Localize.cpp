@@ -1,0 +1,236 @@
+//===- Localize.cpp - every op on the shapes of one device ----------------===//
+//
+// Each op is rebuilt by its own buildLocal with local operands. What partition
+// adds is the mask: an operand of a reduction over a factor that the shards do
+// not divide is filled with the identity beyond its end, because padding may
+// hold anything (0 * NaN is not 0, exp(0) is not 0). Sources need none for a
+// sum: packages pad them with zeros. Linear in the ops.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Partition/OpSharding.h"
+#include "kerf/Partition/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_LOCALIZE
+#include "kerf/Partition/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+/// The neutral element of a reduction.
+static TypedAttr identityOf(ReductionKind kind, Type type) {
+  if (auto floatType = dyn_cast<FloatType>(type)) {
+    const llvm::fltSemantics &semantics = floatType.getFloatSemantics();
+    switch (kind) {
+    case ReductionKind::Sum:
+      return FloatAttr::get(type, APFloat::getZero(semantics));
+    case ReductionKind::Prod:
+      return FloatAttr::get(type, APFloat(semantics, 1));
+    case ReductionKind::Max:
+      return FloatAttr::get(type, APFloat::getInf(semantics, true));
+    case ReductionKind::Min:
+      return FloatAttr::get(type, APFloat::getInf(semantics));
+    }
+  }
+  unsigned width = type.getIntOrFloatBitWidth();
+  // i1 is a truth value, never negative.
+  bool isSigned = width > 1 && !type.isUnsignedInteger();
+  switch (kind) {
+  case ReductionKind::Sum:
+    return IntegerAttr::get(type, APInt::getZero(width));
+  case ReductionKind::Prod:
+    return IntegerAttr::get(type, APInt(width, 1));
+  case ReductionKind::Max:
+    return IntegerAttr::get(type, isSigned ? APInt::getSignedMinValue(width)
+                                           : APInt::getMinValue(width));
+  case ReductionKind::Min:
+    return IntegerAttr::get(type, isSigned ? APInt::getSignedMaxValue(width)
+                                           : APInt::getMaxValue(width));
+  }
+  llvm_unreachable("bad ReductionKind");
+}
+
+namespace {
+
+class Context : public LocalContext {
+public:
+  Context(const OpSharding &sharding, const Mesh &mesh, Location loc)
+      : sharding(sharding), mesh(mesh), loc(loc) {}
+
+  int64_t shards(unsigned factor) const override {
+    return numShards(sharding.factorAxes[factor]);
+  }
+  int64_t localSize(unsigned factor) const override {
+    return dist::localSize(sharding.rule.factors[factor].size, shards(factor));
+  }
+  Value shardOffset(OpBuilder &builder, unsigned factor) override {
+    return ShardIndexOp::create(
+        builder, loc, RankedTensorType::get({}, builder.getI64Type()),
+        toAxesAttr(builder.getContext(), sharding.factorAxes[factor], mesh),
+        localSize(factor));
+  }
+
+private:
+  const OpSharding &sharding;
+  const Mesh &mesh;
+  Location loc;
+};
+
+struct Localize : kerf::impl::LocalizeBase<Localize> {
+  void runOnOperation() override {
+    MeshAttr attribute = getMesh(getOperation());
+    if (!attribute)
+      return;
+    meshAttr = attribute;
+    mesh = attribute.toMesh();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(localize(function)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult localize(func::FuncOp function) {
+    Block *before = &function.getBody().front();
+    Block *after = new Block;
+    function.getBody().push_back(after);
+    IRMapping mapping;
+    SmallVector<Type> argumentTypes, resultTypes;
+    for (BlockArgument argument : before->getArguments()) {
+      Type type = localTypeOf(argument, getLayout(argument, mesh));
+      argumentTypes.push_back(type);
+      mapping.map(argument, after->addArgument(type, argument.getLoc()));
+      function.setArgAttr(argument.getArgNumber(), kGlobalType,
+                          TypeAttr::get(argument.getType()));
+    }
+    auto builder = OpBuilder::atBlockEnd(after);
+    for (Operation &op : before->without_terminator())
+      if (failed(localize(builder, &op, mapping))) {
+        after->erase();
+        return failure();
+      }
+    Operation *terminator = before->getTerminator();
+    SmallVector<Value> results;
+    for (OpOperand &use : terminator->getOpOperands()) {
+      results.push_back(mapping.lookup(use.get()));
+      resultTypes.push_back(results.back().getType());
+      function.setResultAttr(use.getOperandNumber(), kGlobalType,
+                             TypeAttr::get(use.get().getType()));
+    }
+    func::ReturnOp::create(builder, terminator->getLoc(), results);
+    before->dropAllDefinedValueUses();
+    before->erase();
+    function.setType(
+        FunctionType::get(&getContext(), argumentTypes, resultTypes));
+    for (unsigned index = 0; index < function.getNumArguments(); ++index)
+      if (auto channel =
+              function.getArgAttrOfType<IntegerAttr>(index, "dist.recv"))
+        for (auto op : getOperation().getOps<ChannelOp>())
+          if (op.getNumber() == channel.getValue())
+            op.setType(argumentTypes[index]);
+    return success();
+  }
+
+  static RankedTensorType localTypeOf(Value value, const Layout &layout) {
+    return localType(cast<RankedTensorType>(value.getType()), layout);
+  }
+
+  LogicalResult localize(OpBuilder &builder, Operation *op,
+                         IRMapping &mapping) {
+    if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      Layout to = getLayout(reshard.getResult(), mesh);
+      auto local = ReshardOp::create(
+          builder, op->getLoc(), localTypeOf(reshard.getResult(), to),
+          mapping.lookup(reshard.getX()), getSharding(reshard.getX()),
+          reshard.getTo(), TypeAttr::get(reshard.getType()),
+          reshard.getPurposeAttr());
+      mapping.map(reshard.getResult(), local.getResult());
+      return success();
+    }
+    auto sharding = analyzeOp(op, mesh);
+    if (failed(sharding))
+      return failure();
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(mapping.lookup(operand));
+    mask(builder, op, *sharding, operands);
+    SmallVector<Type> types;
+    for (auto [result, layout] : llvm::zip(op->getResults(), sharding->results))
+      types.push_back(localTypeOf(result, layout));
+
+    Operation *last =
+        builder.getBlock()->empty() ? nullptr : &builder.getBlock()->back();
+    Context context(*sharding, mesh, op->getLoc());
+    auto local = cast<ShardingRuleInterface>(op).buildLocal(builder, operands,
+                                                            types, context);
+    if (failed(local))
+      return op->emitError("cannot be built on local shapes");
+    for (Operation &made :
+         llvm::make_range(last ? std::next(last->getIterator())
+                               : builder.getBlock()->begin(),
+                          builder.getBlock()->end()))
+      for (StringRef name :
+           {StringRef(kOperands), StringRef(kResults), StringRef(kStage)})
+        made.removeDiscardableAttr(name);
+    for (auto [number, value] : llvm::enumerate(*local)) {
+      if (value.getType() != types[number])
+        return op->emitError("is built on local shapes as ")
+               << value.getType() << ", expected " << types[number];
+      mapping.map(op->getResult(number), value);
+    }
+    auto source = dyn_cast<SourceOpInterface>(op);
+    if (source && source.isParameter()) {
+      Operation *made = local->front().getDefiningOp();
+      made->setAttr(kSharding, getSharding(op->getResult(0)));
+      made->setAttr(kGlobalType, TypeAttr::get(op->getResult(0).getType()));
+    }
+    return success();
+  }
+
+  void mask(OpBuilder &builder, Operation *op, const OpSharding &sharding,
+            MutableArrayRef<Value> operands) {
+    const ShardingRule &rule = sharding.rule;
+    auto fill = [&](size_t number, size_t dim, TypedAttr value) {
+      const AxisList &axes = sharding.operands[number].dims[dim];
+      int64_t size = cast<RankedTensorType>(op->getOperand(number).getType())
+                         .getDimSize(dim);
+      if (size % numShards(axes) == 0)
+        return;
+      operands[number] = MaskOp::create(
+          builder, op->getLoc(), operands[number].getType(), operands[number],
+          dim, size, toAxesAttr(&getContext(), axes, mesh), value);
+    };
+    for (auto [number, factors] : llvm::enumerate(rule.operands)) {
+      Type type = getElementTypeOrSelf(op->getOperand(number).getType());
+      auto source = dyn_cast_or_null<SourceOpInterface>(
+          op->getOperand(number).getDefiningOp());
+      bool zeroPadded = source && !source.isUniform();
+      for (auto [dim, list] : llvm::enumerate(factors)) {
+        if (list.size() != 1)
+          continue; // several factors: the shards divide them
+        const Factor &factor = rule.factors[list[0]];
+        if (factor.kind == FactorKind::Reduction && !factor.masksItself &&
+            !(zeroPadded && factor.reduction == ReductionKind::Sum))
+          fill(number, dim, identityOf(factor.reduction, type));
+      }
+    }
+    for (const ShardingRule::PaddingFill &padding : rule.paddingFills) {
+      auto type = dyn_cast<IntegerType>(
+          getElementTypeOrSelf(op->getOperand(padding.operand).getType()));
+      if (!type)
+        continue;
+      for (size_t dim = 0; dim < sharding.operands[padding.operand].dims.size();
+           ++dim)
+        fill(padding.operand, dim, IntegerAttr::get(type, padding.value));
+    }
+  }
+
+  MeshAttr meshAttr;
+  Mesh mesh;
+};
+
+} // namespace

@@ -1,0 +1,239 @@
+//===- OpSharding.cpp - the shardings of one op, checked ------------------===//
+//
+// Axes of dimensions are mapped onto factors; what is left is comparing lists.
+// Linear in the op's dimensions and axes.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Partition/OpSharding.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+int64_t kerf::getStage(Operation *op) {
+  auto stage = op->getAttrOfType<IntegerAttr>(kStage);
+  return stage ? stage.getInt() : 0;
+}
+
+FailureOr<SmallVector<Layout, 2>> kerf::getLayouts(Operation *op,
+                                                   StringRef attribute,
+                                                   TypeRange types,
+                                                   const Mesh &mesh) {
+  auto array = op->getAttrOfType<ArrayAttr>(attribute);
+  if (!array && types.empty())
+    return SmallVector<Layout, 2>();
+  if (!array || array.size() != types.size()) {
+    op->emitError() << "has no " << attribute << " for its " << types.size()
+                    << " tensors";
+    return failure();
+  }
+  SmallVector<Layout, 2> layouts;
+  for (Attribute entry : array) {
+    auto layout = cast<ShardingAttr>(entry).toLayout(mesh);
+    if (!layout) {
+      op->emitError() << attribute << ": "
+                      << llvm::toString(layout.takeError());
+      return failure();
+    }
+    layouts.push_back(std::move(*layout));
+  }
+  return layouts;
+}
+
+ShardingAttr kerf::getSharding(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function =
+        dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    return function ? function.getArgAttrOfType<ShardingAttr>(
+                          argument.getArgNumber(), kSharding)
+                    : ShardingAttr();
+  }
+  auto result = cast<OpResult>(value);
+  if (auto reshard = dyn_cast<ReshardOp>(result.getOwner()))
+    return reshard.getTo();
+  auto array = result.getOwner()->getAttrOfType<ArrayAttr>(kResults);
+  return array ? cast<ShardingAttr>(array[result.getResultNumber()])
+               : ShardingAttr();
+}
+
+Layout kerf::getLayout(Value value, const Mesh &mesh) {
+  return llvm::cantFail(getSharding(value).toLayout(mesh));
+}
+
+std::string kerf::checkPlanned(const Layout &layout, const Mesh &mesh,
+                               ArrayRef<int64_t> shape) {
+  auto isStage = [&](const AxisRef &ref) {
+    return mesh.axes[ref.axis].name == kStageAxis;
+  };
+  auto isTime = [&](const AxisRef &ref) { return mesh.axes[ref.axis].isTime; };
+  for (auto [dim, axes] : llvm::enumerate(layout.dims)) {
+    if (llvm::any_of(axes, isStage))
+      return "dimension " + std::to_string(dim) +
+             " is cut by the stage axis \"pp\"";
+    if (llvm::any_of(axes, isTime) && shape[dim] % numShards(axes) != 0)
+      return "dimension " + std::to_string(dim) + " has size " +
+             std::to_string(shape[dim]) + ", not divisible by " +
+             std::to_string(numShards(axes)) +
+             " parts of which some are in time";
+  }
+  if (llvm::any_of(layout.partial, isStage))
+    return "tensor is partial over the stage axis \"pp\"";
+  if (llvm::any_of(layout.partial, isTime))
+    return "tensor is partial over an axis in time";
+  return "";
+}
+
+namespace {
+
+struct Analysis {
+  Operation *op;
+  const Mesh &mesh;
+  OpSharding result;
+
+  InFlightDiagnostic error() { return op->emitError("plan: "); }
+
+  /// Puts the axes of a tensor's dimensions on the factors.
+  LogicalResult mapTensor(const TensorFactors &factors, const Layout &layout,
+                          RankedTensorType type, const Twine &what,
+                          SmallVectorImpl<bool> &seen) {
+    for (auto [dim, axes] : llvm::enumerate(layout.dims)) {
+      ArrayRef<unsigned> list = factors[dim];
+      if (list.empty()) {
+        if (!axes.empty())
+          return error() << what << ": dimension " << dim
+                         << " must stay whole but is cut by "
+                         << dist::toString(axes, mesh);
+        continue;
+      }
+      const Factor &factor = result.rule.factors[list[0]];
+      int64_t shards = numShards(axes);
+      if (factor.kind == FactorKind::Replicated && shards > 1)
+        return error() << what << ": dimension " << dim
+                       << " must be replicated but is cut by "
+                       << dist::toString(axes, mesh);
+      if ((factor.mustDivide || list.size() > 1) && factor.size % shards != 0)
+        return error() << what << ": dimension " << dim << " has a factor of "
+                       << factor.size << ", not divisible by " << shards
+                       << " parts";
+      AxisList &known = result.factorAxes[list[0]];
+      if (seen[list[0]] && known != axes)
+        return error() << what << ": dimension " << dim << " is cut by "
+                       << dist::toString(axes, mesh) << ", expected "
+                       << dist::toString(known, mesh)
+                       << " as elsewhere in this op";
+      known = axes;
+      seen[list[0]] = true;
+      // Minor factors are whole here, so they are whole everywhere.
+      for (unsigned minor : list.drop_front()) {
+        if (seen[minor] && !result.factorAxes[minor].empty())
+          return error() << what << ": a minor part of dimension " << dim
+                         << " is cut by "
+                         << dist::toString(result.factorAxes[minor], mesh)
+                         << " elsewhere in this op";
+        seen[minor] = true;
+      }
+    }
+    return success();
+  }
+
+  /// The axes over which the results must be partial.
+  LogicalResult partialAxes(Layout &expected) {
+    for (auto [number, factor] : llvm::enumerate(result.rule.factors)) {
+      const AxisList &axes = result.factorAxes[number];
+      if (factor.kind != FactorKind::Reduction || axes.empty())
+        continue;
+      for (const AxisRef &ref : axes)
+        if (mesh.axes[ref.axis].isTime)
+          return error() << "a sum runs over axis \""
+                         << mesh.axes[ref.axis].name << "\", which is in time";
+      if (!expected.partial.empty() && expected.reduction != factor.reduction)
+        return error() << "cannot be partial with two reductions";
+      expected.reduction = factor.reduction;
+      expected.partial.append(axes);
+    }
+    SmallVector<unsigned> partialOperands;
+    for (auto [number, layout] : llvm::enumerate(result.operands))
+      if (layout.isPartial())
+        partialOperands.push_back(number);
+    if (partialOperands.empty())
+      return success();
+    for (unsigned operand : partialOperands) {
+      const Layout &layout = result.operands[operand];
+      if (layout.reduction != ReductionKind::Sum)
+        return error() << "operand " << operand << " is partial "
+                       << stringifyReductionKind(layout.reduction)
+                       << ", expected it to be reduced first";
+      if (layout.partial != result.operands[partialOperands[0]].partial)
+        return error() << "operands " << partialOperands[0] << " and "
+                       << operand << " are partial over different axes";
+    }
+    if (!llvm::is_contained(result.rule.linearGroups, partialOperands))
+      return error() << "is not linear in the operands that are partial";
+    if (!expected.partial.empty() && expected.reduction != ReductionKind::Sum)
+      return error() << "cannot be partial with two reductions";
+    expected.reduction = ReductionKind::Sum;
+    expected.partial.append(result.operands[partialOperands[0]].partial);
+    return success();
+  }
+
+  LogicalResult run() {
+    auto interface = dyn_cast<ShardingRuleInterface>(op);
+    if (!interface)
+      return error() << "'" << op->getName() << "' has no sharding rule";
+    result.rule = interface.getShardingRule();
+    auto operands = getLayouts(op, kOperands, op->getOperandTypes(), mesh);
+    auto results = getLayouts(op, kResults, op->getResultTypes(), mesh);
+    if (failed(operands) || failed(results))
+      return failure();
+    result.operands = std::move(*operands);
+    result.results = std::move(*results);
+    result.factorAxes.resize(result.rule.factors.size());
+    SmallVector<bool> seen(result.rule.factors.size(), false);
+    auto check = [&](const TensorFactors &factors, const Layout &layout,
+                     Type type, const Twine &what) -> LogicalResult {
+      auto tensor = cast<RankedTensorType>(type);
+      std::string text = checkPlanned(layout, mesh, tensor.getShape());
+      if (!text.empty())
+        return error() << what << ": " << text;
+      return mapTensor(factors, layout, tensor, what, seen);
+    };
+    for (auto [number, layout] : llvm::enumerate(result.operands))
+      if (failed(check(result.rule.operands[number], layout,
+                       op->getOperand(number).getType(),
+                       "operand " + Twine(number))))
+        return failure();
+    for (auto [number, layout] : llvm::enumerate(result.results))
+      if (failed(check(result.rule.results[number], layout,
+                       op->getResult(number).getType(),
+                       "result " + Twine(number))))
+        return failure();
+    Layout expected;
+    if (failed(partialAxes(expected)))
+      return failure();
+    AxisList all = expected.partial;
+    for (auto [number, axes] : llvm::enumerate(result.factorAxes))
+      if (result.rule.factors[number].kind != FactorKind::Reduction)
+        all.append(axes);
+    if (std::string text = checkAxes(all, mesh); !text.empty())
+      return error() << text << " by two factors";
+    expected.canonicalize();
+    for (auto [number, layout] : llvm::enumerate(result.results))
+      if (layout.partial != expected.partial ||
+          (layout.isPartial() && layout.reduction != expected.reduction))
+        return error() << "result " << number << " is partial over "
+                       << dist::toString(layout.partial, mesh) << ", expected "
+                       << dist::toString(expected.partial, mesh);
+    return success();
+  }
+};
+
+} // namespace
+
+FailureOr<OpSharding> kerf::analyzeOp(Operation *op, const Mesh &mesh) {
+  Analysis analysis{op, mesh, {}};
+  if (failed(analysis.run()))
+    return failure();
+  return std::move(analysis.result);
+}

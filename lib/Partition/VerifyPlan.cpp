@@ -1,0 +1,118 @@
+//===- VerifyPlan.cpp - checks that a plan can be partitioned -------------===//
+//
+// Every later pass of the phase takes the plan as right; this one sees to it,
+// op by op, with an error that names the op, the dimension and the axes.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Partition/OpSharding.h"
+#include "kerf/Partition/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_VERIFYPLAN
+#include "kerf/Partition/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+namespace {
+
+struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(verify(function)))
+        signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+  LogicalResult verify(func::FuncOp function) {
+    MeshAttr attribute = getMesh(function);
+    if (!attribute)
+      return function.emitError("plan: the module has no dist.mesh");
+    Mesh mesh = attribute.toMesh();
+    int64_t numStages = 1;
+    if (auto axis = mesh.find(kStageAxis)) {
+      numStages = mesh.axes[*axis].size;
+      if (*axis != 0)
+        return function.emitError("plan: the stage axis \"pp\" must be the "
+                                  "outermost of the mesh");
+    }
+    auto ends = [&](Attribute sharding, Type type,
+                    const Twine &what) -> LogicalResult {
+      auto entry = dyn_cast_or_null<ShardingAttr>(sharding);
+      if (!entry)
+        return function.emitError("plan: ") << what << " has no dist.sharding";
+      auto layout = entry.toLayout(mesh);
+      if (!layout)
+        return function.emitError("plan: ")
+               << what << ": " << llvm::toString(layout.takeError());
+      if (layout->isPartial())
+        return function.emitError("plan: ") << what << " is partial";
+      std::string text =
+          checkPlanned(*layout, mesh, cast<RankedTensorType>(type).getShape());
+      if (!text.empty())
+        return function.emitError("plan: ") << what << ": " << text;
+      return success();
+    };
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (failed(ends(function.getArgAttr(i, kSharding),
+                      function.getArgumentTypes()[i], "argument " + Twine(i))))
+        return failure();
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (failed(ends(function.getResultAttr(i, kSharding),
+                      function.getResultTypes()[i], "result " + Twine(i))))
+        return failure();
+    if (!function.getBody().hasOneBlock())
+      return function.emitError("plan: has control flow, expected one block");
+
+    // Report every op that is wrong, not the first alone.
+    bool failed = false;
+    for (Operation &op : function.getBody().front().without_terminator())
+      failed |= mlir::failed(verify(&op, mesh, numStages));
+    return failure(failed);
+  }
+
+  LogicalResult verify(Operation *op, const Mesh &mesh, int64_t numStages) {
+    int64_t stage = getStage(op);
+    if (stage < 0 || stage >= numStages)
+      return op->emitError("plan: stage is ")
+             << stage << ", expected less than " << numStages;
+    if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      if (reshard.getFrom())
+        return op->emitError("plan: names its source sharding before shapes "
+                             "are local");
+      auto layout = reshard.getTo().toLayout(mesh);
+      std::string text =
+          layout ? checkPlanned(
+                       *layout, mesh,
+                       cast<RankedTensorType>(reshard.getType()).getShape())
+                 : llvm::toString(layout.takeError());
+      if (!text.empty())
+        return op->emitError("plan: ") << text;
+    } else if (failed(analyzeOp(op, mesh))) {
+      return failure();
+    }
+    auto source = dyn_cast<SourceOpInterface>(op);
+    if (source)
+      for (const AxisList &axes : getLayout(op->getResult(0), mesh).dims)
+        for (const AxisRef &ref : axes)
+          if (mesh.axes[ref.axis].isTime)
+            return op->emitError("plan: a source cannot be stored in parts "
+                                 "over time");
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        if (!isa<SourceOpInterface>(producer) && getStage(producer) > stage) {
+          auto diag = op->emitError("plan: is in stage ")
+                      << stage << " but uses a value of stage "
+                      << getStage(producer);
+          diag.attachNote(producer->getLoc()) << "produced here";
+          return diag;
+        }
+    return success();
+  }
+};
+
+} // namespace
