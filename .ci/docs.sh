@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# docs/generated/ is what the .td files say. --fix writes it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tblgen="/usr/lib/llvm-22/bin/mlir-tblgen -I /usr/lib/llvm-22/include -I dialects -I include"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+for name in NN Dist Exec; do
+  file=dialects/kerf/$name/${name}Ops.td
+  [ -e "$file" ] || continue
+  $tblgen -gen-dialect-doc -dialect="${name,,}" "$file" | sed 's/[[:space:]]*$//' >"$out/$name.md"
+done
+if [ -e dialects/kerf/Interfaces/Interfaces.td ]; then
+  $tblgen -gen-op-interface-docs dialects/kerf/Interfaces/Interfaces.td | sed 's/[[:space:]]*$//' >"$out/Interfaces.md"
+fi
+for file in include/kerf/*/Passes.td; do
+  [ -e "$file" ] || continue
+  phase=$(basename "$(dirname "$file")")
+  $tblgen -gen-pass-doc "$file" | sed 's/[[:space:]]*$//' >"$out/${phase}Passes.md"
+done
+if [ "${1:-}" = --fix ]; then
+  rm -rf docs/generated
+  mkdir -p docs/generated
+  cp "$out"/*.md docs/generated/
+else
+  diff -r docs/generated "$out" >/dev/null || {
+    echo "docs/generated is not what the .td files say (.ci/docs.sh --fix):" >&2
+    diff -rq docs/generated "$out" | sed "s#$out#new#" >&2
+    exit 1
+  }
+fi

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Who may include whom (docs/Architecture.md), downwards only:
+#   tools -> Pipelines -> phases -> dialects -> Interfaces -> Support -> MLIR
+#   Package -> runtime/include (plain C);  runtime -> never the compiler
+# A rule names a set of files and the includes that they must not have.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+bad=0
+
+# never WHY PATTERN FOLDER...: no file in these folders includes what matches.
+never() {
+  local why=$1 pattern=$2 folder found folders=()
+  shift 2
+  for folder in "$@"; do [ -e "$folder" ] && folders+=("$folder"); done
+  [ ${#folders[@]} -gt 0 ] || return 0
+  if found=$(grep -rnE --include='*.cpp' --include='*.h' --include='*.c' --include='*.td' \
+    "^[[:space:]]*#?[[:space:]]*include[[:space:]]*[<\"]($pattern)" "${folders[@]}"); then
+    printf '%s\n%s\n' "$why:" "$found" >&2
+    bad=1
+  fi
+}
+
+phases=(Import Autodiff Plan Partition Collectives Lower Package)
+for phase in "${phases[@]}"; do
+  others=$(printf '%s\n' "${phases[@]}" | grep -vx "$phase" | paste -sd'|')
+  never "$phase includes another phase" "kerf/($others)/" lib/$phase include/kerf/$phase
+  never "$phase includes the pipelines" "kerf/Pipelines/" lib/$phase include/kerf/$phase
+done
+for phase in Plan Partition Collectives; do
+  never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
+done
+all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Interpret")
+never "a dialect includes a phase" "kerf/($all)/" dialects
+never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces
+never "nn includes exec, or dist" "kerf/(Exec|Dist)/" dialects/kerf/NN
+never "dist includes nn or exec" "kerf/(NN|Exec)/" dialects/kerf/Dist
+never "exec includes nn or dist" "kerf/(NN|Dist)/" dialects/kerf/Exec
+never "the cost model builds IR" "kerf/(NN|Dist|Exec|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
+never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
+never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
+never "a phase other than Package includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
+# Options are structs; two compilations live in one process.
+if found=$(grep -rnE 'cl::(opt|list|bits)\b' --include='*.cpp' --include='*.h' lib include dialects runtime); then
+  printf 'cl::opt outside tools/:\n%s\n' "$found" >&2
+  bad=1
+fi
+exit $bad

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""summary.py LIT.json PASSED FAILED: the last lines of ./check, and its verdict.
+
+Adds lit's results to the counts of the checks before it. A test that could not
+be run, timed out or passed against its expectation has failed; a missing or
+empty result file is a failure, too. Skipped tests are counted aloud.
+"""
+import collections
+import json
+import sys
+
+path, passed, failed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+try:
+    with open(path) as file:
+        tests = json.load(file)["tests"]
+except (OSError, ValueError) as error:
+    print(f"no results of lit: {error}")
+    tests, failed = [], failed + 1
+codes = collections.Counter(test["code"] for test in tests)
+good = codes.pop("PASS", 0) + codes.pop("FLAKYPASS", 0)
+known = codes.pop("XFAIL", 0)
+skipped = codes.pop("UNSUPPORTED", 0) + codes.pop("SKIPPED", 0) + codes.pop("EXCLUDED", 0)
+passed += good
+failed += sum(codes.values())
+if not good:
+    failed += 1
+    print("no test of lit has passed")
+for code, count in (("expected to fail", known), ("skipped, for want of a device, a library or --full", skipped)):
+    if count:
+        print(f"{count} {code}")
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed > 0)
