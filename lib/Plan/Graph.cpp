@@ -103,7 +103,7 @@ void Graph::applyHints(Value value, uint32_t node,
       auto squeeze = [](StringRef from) {
         std::string to;
         for (char c : from)
-          if (!isspace(static_cast<unsigned char>(c)) && c != '"')
+          if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' && c != ']')
             to.push_back(c);
         return to;
       };

@@ -1,0 +1,167 @@
+//===- Compilation.cpp - the phases over one module -----------------------===//
+#include "kerf/Pipelines/Compilation.h"
+
+#include "PlanDocument.h"
+
+#include "kerf/Partition/Passes.h"
+#include "kerf/Pipelines/Register.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace kerf;
+
+/// Adds the seconds of a phase to the list when it ends.
+class Compilation::Timer {
+public:
+  Timer(Compilation &compilation, StringRef phase)
+      : compilation(compilation), phase(phase.str()),
+        start(std::chrono::steady_clock::now()) {}
+  ~Timer() {
+    std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
+    compilation.times.push_back({phase, seconds.count()});
+  }
+
+private:
+  Compilation &compilation;
+  std::string phase;
+  std::chrono::steady_clock::time_point start;
+};
+
+Compilation::Compilation(CompilationOptions options)
+    : options(std::move(options)) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  context = std::make_unique<MLIRContext>(registry,
+                                          MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+}
+
+Compilation::~Compilation() = default;
+
+Outcome Compilation::fail(Outcome outcome, const Twine &reason) {
+  lines.push_back(("error: " + reason).str());
+  return outcome;
+}
+
+Outcome Compilation::dump(StringRef phase) {
+  if (options.dumpDir.empty())
+    return Outcome::Fine;
+  if (std::error_code error =
+          llvm::sys::fs::create_directories(options.dumpDir))
+    return fail(Outcome::WrongUsage,
+                options.dumpDir + ": " + error.message());
+  llvm::SmallString<128> path(options.dumpDir);
+  llvm::sys::path::append(path, "0" + Twine(++dumps) + "-" + phase + ".mlir");
+  std::error_code error;
+  llvm::raw_fd_ostream stream(path, error);
+  if (error)
+    return fail(Outcome::WrongUsage, path + ": " + error.message());
+  OpPrintingFlags flags;
+  flags.elideLargeElementsAttrs(16);
+  module->print(stream, flags);
+  stream << "\n";
+  return Outcome::Fine;
+}
+
+Outcome Compilation::runImport() {
+  Timer timer(*this, "import");
+  // The report speaks of the model; MLIR's own diagnostics would repeat it.
+  std::string internal;
+  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+        internal.empty())
+      internal = diagnostic.str();
+    return success();
+  });
+  FailureOr<OwningOpRef<ModuleOp>> imported =
+      importOnnx(*context, options.model, options.import, report);
+  if (failed(imported)) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    report.print(stream);
+    llvm::SmallVector<StringRef> split;
+    StringRef(text).split(split, '\n', -1, /*KeepEmpty=*/false);
+    for (StringRef line : split)
+      lines.push_back(line.str());
+    if (lines.empty())
+      return fail(Outcome::Internal, options.model + ": " + internal);
+    return static_cast<Outcome>(report.exitCode());
+  }
+  module = std::move(*imported);
+  return dump("import");
+}
+
+Outcome Compilation::readGivenPlan() {
+  std::string message;
+  if (failed(plan::applyPlanJson(module.get(), *options.givenPlan, message)))
+    return fail(Outcome::WrongUsage, options.givenPlanPath + ": " + message);
+  planJson = *options.givenPlan->getAsObject();
+  return Outcome::Fine;
+}
+
+Outcome Compilation::runPlan() {
+  Timer timer(*this, "plan");
+  if (options.givenPlan) {
+    if (Outcome outcome = readGivenPlan(); outcome != Outcome::Fine)
+      return outcome;
+    return dump("plan");
+  }
+  plan::PlanError error;
+  std::string message;
+  FailureOr<plan::PlanResult> result =
+      plan::planModule(module.get(), options.plan, error, message);
+  if (failed(result)) {
+    llvm::SmallVector<StringRef> split;
+    StringRef(message).split(split, '\n', -1, /*KeepEmpty=*/false);
+    bool isRequest = error == plan::PlanError::BadRequest;
+    lines.push_back(
+        ("error: " + (isRequest ? "" : options.model + ": ") + split[0]).str());
+    for (StringRef line : llvm::drop_begin(split))
+      lines.push_back(line.str());
+    return isRequest ? Outcome::WrongUsage : Outcome::NoPlan;
+  }
+  planned = std::move(*result);
+  planJson = planDocument(report, options, planned, module.get());
+  return dump("plan");
+}
+
+Outcome
+Compilation::runPasses(StringRef phase,
+                       llvm::function_ref<void(OpPassManager &)> build) {
+  Timer timer(*this, phase);
+  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return success();
+    std::string node;
+    if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
+      node = ":" + name.getName().str();
+    lines.push_back("error: " + options.model + node + ": " +
+                    diagnostic.str());
+    for (Diagnostic &note : diagnostic.getNotes())
+      lines.push_back("note: " + note.str());
+    return success();
+  });
+  PassManager passes(context.get());
+  build(passes);
+  if (succeeded(passes.run(module.get())))
+    return dump(phase);
+  if (lines.empty())
+    return fail(Outcome::Internal, options.model + ": " + phase + " failed");
+  // A plan that the user wrote can be wrong; ours cannot.
+  return options.givenPlan ? Outcome::WrongUsage : Outcome::Internal;
+}
+
+Outcome Compilation::runPartition() {
+  return runPasses("partition", [](OpPassManager &passes) {
+    buildPartitionPipeline(passes);
+  });
+}
