@@ -92,6 +92,7 @@ void Graph::applyHints(Value value, uint32_t node,
     if (!llvm::Regex("^(" + hint.pattern + ")$").match(names[value]))
       continue;
     bool any = false;
+    std::string legal;
     for (size_t choice = 0; choice < problem.numChoices(node); ++choice) {
       dist::Layout layout = layouts[layoutOf(choice)];
       // The time axis is the schedule's, not the user's.
@@ -100,13 +101,18 @@ void Graph::applyHints(Value value, uint32_t node,
           return candidate.timeAxis == ref.axis;
         });
       std::string text = dist::toString(layout, candidate.mesh);
+      if (text.size() > 1 && text.front() == '<') // <{tp}, {}>: written [..]
+        text = "[" + text.substr(1, text.size() - 2) + "]";
       auto squeeze = [](StringRef from) {
         std::string to;
         for (char c : from)
-          if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' && c != ']')
+          if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' &&
+              c != ']')
             to.push_back(c);
         return to;
       };
+      if (legal.find(text) == std::string::npos)
+        legal += (legal.empty() ? "" : "  ") + text;
       if (squeeze(text) == squeeze(hint.sharding))
         any = true;
       else
@@ -114,7 +120,7 @@ void Graph::applyHints(Value value, uint32_t node,
     }
     if (!any && error.empty())
       error = ("--shard: '" + hint.sharding + "' is not a legal sharding of '" +
-               names[value] + "'")
+               names[value] + "'\nnote: legal on this mesh: " + legal)
                   .str();
   }
 }

@@ -63,7 +63,13 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       return signalPassFailure();
     if (succeeded(planModule(getOperation(), options, error, message)))
       return;
-    getOperation().emitError(StringRef(message).split('\n').first);
+    SmallVector<StringRef> lines;
+    StringRef(message).split(lines, '\n');
+    InFlightDiagnostic diagnostic = getOperation().emitError(lines[0]);
+    for (StringRef line : llvm::drop_begin(lines)) {
+      line.consume_front("note: ");
+      diagnostic.attachNote() << line;
+    }
     signalPassFailure();
   }
 };
