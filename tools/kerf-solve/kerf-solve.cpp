@@ -40,8 +40,6 @@ static cl::opt<double> deadline("deadline", cl::desc("seconds, 0 for none"),
                                 cl::init(60));
 static cl::opt<uint64_t> seed("seed", cl::desc("of the random choices"),
                               cl::init(0));
-static cl::opt<unsigned> threads("num-threads", cl::desc("of the local search"),
-                                 cl::init(1));
 static cl::opt<std::string> hint("hint", cl::desc("file with a solution line"));
 static cl::opt<bool> statistics("statistics", cl::desc("print what was done"));
 
@@ -153,7 +151,6 @@ int main(int argc, char **argv) {
   SolveOptions options;
   options.deadlineSeconds = deadline;
   options.seed = seed;
-  options.numThreads = threads;
   if (!hint.empty()) {
     llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
         llvm::MemoryBuffer::getFile(hint);

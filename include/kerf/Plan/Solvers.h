@@ -25,9 +25,6 @@ struct SolveOptions {
   /// Wall-clock limit; 0 or less: none. solve() returns within it plus 10%.
   double deadlineSeconds = 0;
   uint64_t seed = 0;
-  /// Threads that the large-problem search may use. The answer depends on it
-  /// (and, with a deadline, on the clock), small problems do not.
-  unsigned numThreads = 1;
   /// Elimination gives up exactness where a table would pass this size.
   int64_t maxTableEntries = int64_t(1) << 22;
   /// A legal or illegal first guess, or empty.
@@ -79,10 +76,11 @@ struct SolveResult {
 SolveResult bruteForce(const Problem &problem,
                        double maxCombinations = 20'000'000);
 
-/// Any legal solution, drawn from `seed`: nodes in random order take a random
-/// choice among those that stay consistent with all edges (an exact look-ahead
-/// where the elimination tables fit, else propagation), then resources over
-/// their limit are repaired. Feasible, Infeasible or Unknown; no bound.
+/// Any legal solution, drawn from `seed`: node by node a random choice among
+/// those that some completion allows (exact look-ahead by elimination); where
+/// limits bind, the cheapest one under random costs and rising prices on usage.
+/// Feasible, Infeasible (proven) or Unknown; the bound is meaningless. Every
+/// choice that occurs in a legal solution without limits can be drawn.
 SolveResult randomSolution(const Problem &problem, uint64_t seed);
 
 /// Exact variable elimination in min-weight order after dominance pruning,

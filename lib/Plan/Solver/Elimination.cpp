@@ -192,6 +192,14 @@ template <typename V> V Elimination<V>::run(llvm::ArrayRef<TableId> unaries) {
 }
 
 template <typename V> std::vector<uint32_t> Elimination<V>::backtrack() const {
+  return backtrack([](const std::vector<V> &row) -> uint32_t {
+    return llvm::min_element(row) - row.begin();
+  });
+}
+
+template <typename V>
+std::vector<uint32_t> Elimination<V>::backtrack(
+    llvm::function_ref<uint32_t(const std::vector<V> &)> pick) const {
   std::vector<uint32_t> choices(model.numNodes(), 0);
   std::vector<V> row;
   for (const EliminationStep &step : llvm::reverse(order.steps)) {
@@ -209,7 +217,7 @@ template <typename V> std::vector<uint32_t> Elimination<V>::backtrack() const {
       for (size_t c = 0; c < row.size(); ++c)
         row[c] = addCosts(row[c], table.values[at + c * stride]);
     }
-    choices[step.node] = llvm::min_element(row) - row.begin();
+    choices[step.node] = pick(row);
   }
   return choices;
 }

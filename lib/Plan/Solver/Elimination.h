@@ -55,6 +55,10 @@ public:
   /// given unary tables. Messages stay valid until the store is truncated.
   V run(llvm::ArrayRef<TableId> unary);
   std::vector<uint32_t> backtrack() const;
+  /// The same with `pick` choosing from each node's row of cheapest costs,
+  /// given what was chosen before.
+  std::vector<uint32_t>
+  backtrack(llvm::function_ref<uint32_t(const std::vector<V> &)> pick) const;
 
   /// After run(): for each node and choice the cheapest cost of a solution
   /// that takes it. `completions[step]` is, over the scope of the step's

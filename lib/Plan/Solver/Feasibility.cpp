@@ -118,7 +118,7 @@ SolveResult kerf::plan::findLegal(const Problem &problem,
   for (int tries = 0; tries < 8 && !clock.expired(); ++tries) {
     LabelResult<int64_t> search = searchLabels<int64_t>(
         dual, order, rows, std::vector<Sum>(model.rows.size(), 0), 1,
-        size_t(1) << 21, clock);
+        size_t(1) << 21, /*beam=*/0, clock);
     result.statistics.branches += search.labels;
     if (!search.complete)
       return result;

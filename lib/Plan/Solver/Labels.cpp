@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace kerf::plan;
 
@@ -38,6 +39,7 @@ template <typename V> struct LabelSearch {
   llvm::ArrayRef<uint32_t> rows;
   V upperBound;
   size_t maxLabels;
+  size_t beam;
   const Clock &clock;
 
   std::vector<TableId> priced;
@@ -48,7 +50,14 @@ template <typename V> struct LabelSearch {
   std::vector<std::vector<LabelList<V>>> lists;
   std::vector<Origin> origins;
   size_t created = 0;
-  bool gaveUp = false;
+  bool gaveUp = false, dropped = false;
+
+  LabelSearch(Dual<V> &dual, const EliminationOrder &order,
+              llvm::ArrayRef<uint32_t> rows, V upperBound, size_t maxLabels,
+              size_t beam, const Clock &clock)
+      : dual(dual), model(dual.model), order(order), rows(rows),
+        upperBound(upperBound), maxLabels(maxLabels), beam(beam), clock(clock) {
+  }
 
   std::array<int64_t, kMaxRows> loadOf(uint32_t node, uint32_t choice) const;
   bool keeps(const Label<V> &label) const;
@@ -59,7 +68,8 @@ template <typename V> struct LabelSearch {
   /// All pairs whose bound, priced + rest, stays below `cutoff`.
   LabelList<V> join(const LabelList<V> &left, const LabelList<V> &right,
                     V cutoff);
-  void prune(LabelList<V> &list) const;
+  void prune(LabelList<V> &list);
+  void narrow(LabelList<V> &list);
   void expand(size_t stepIndex);
   LabelList<V> joinRoots();
   std::vector<uint32_t> trace(uint32_t origin) const;
@@ -86,7 +96,7 @@ template <typename V> bool LabelSearch<V>::keeps(const Label<V> &label) const {
 }
 
 /// Drops labels that another one beats in cost and in every load.
-template <typename V> void LabelSearch<V>::prune(LabelList<V> &list) const {
+template <typename V> void LabelSearch<V>::prune(LabelList<V> &list) {
   llvm::sort(list, [&](const Label<V> &a, const Label<V> &b) {
     return std::tie(a.cost, a.load, a.origin) <
            std::tie(b.cost, b.load, b.origin);
@@ -106,12 +116,39 @@ template <typename V> void LabelSearch<V>::prune(LabelList<V> &list) const {
       list[kept++] = list[i];
   }
   list.resize(kept);
+  if (beam > 0 && kept > beam)
+    narrow(list);
+}
+
+/// Keeps `beam` labels of a pruned list: half of them the cheapest at the
+/// prices, the others spread evenly over the front, dear with little load to
+/// cheap with much, so that what is still to come can be balanced.
+template <typename V> void LabelSearch<V>::narrow(LabelList<V> &list) {
+  dropped = true;
+  std::vector<uint32_t> byPrice(list.size());
+  std::iota(byPrice.begin(), byPrice.end(), 0);
+  llvm::sort(byPrice, [&](uint32_t a, uint32_t b) {
+    return std::tie(list[a].priced, a) < std::tie(list[b].priced, b);
+  });
+  std::vector<char> keep(list.size(), 0);
+  for (size_t i = 0; i < beam / 2; ++i)
+    keep[byPrice[i]] = 1;
+  size_t spread = beam - beam / 2;
+  for (size_t i = 0; i < spread; ++i)
+    keep[i * (list.size() - 1) / std::max<size_t>(spread - 1, 1)] = 1;
+  size_t kept = 0;
+  for (size_t i = 0; i < list.size(); ++i)
+    if (keep[i])
+      list[kept++] = list[i];
+  list.resize(kept);
 }
 
 template <typename V>
 LabelList<V> LabelSearch<V>::join(const LabelList<V> &left,
                                   const LabelList<V> &right, V cutoff) {
   LabelList<V> out;
+  // Only labels that survive get an origin for good.
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
   for (const Label<V> &a : left)
     for (const Label<V> &b : right) {
       Label<V> sum;
@@ -127,10 +164,14 @@ LabelList<V> LabelSearch<V>::join(const LabelList<V> &left,
         gaveUp = true;
         return {};
       }
-      sum.origin = origin({a.origin, b.origin, false});
+      sum.origin = pairs.size();
+      pairs.push_back({a.origin, b.origin});
       out.push_back(sum);
     }
   prune(out);
+  for (Label<V> &label : out)
+    label.origin =
+        origin({pairs[label.origin].first, pairs[label.origin].second, false});
   return out;
 }
 
@@ -241,7 +282,7 @@ LabelResult<V>
 kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
                          llvm::ArrayRef<uint32_t> rows,
                          const std::vector<Sum> &prices, V upperBound,
-                         size_t maxLabels, const Clock &clock) {
+                         size_t maxLabels, size_t beam, const Clock &clock) {
   LabelResult<V> result;
   if (rows.size() > kMaxRows)
     return result;
@@ -250,8 +291,7 @@ kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
     result.complete = true;
     return result;
   }
-  LabelSearch<V> search{dual,  dual.model, order, rows, upperBound, maxLabels,
-                        clock, {},         {},    {},   {},         {}};
+  LabelSearch<V> search(dual, order, rows, upperBound, maxLabels, beam, clock);
   V constant;
   search.priced = dual.penalised(prices, constant);
   search.marginals = dual.marginals();
@@ -268,8 +308,8 @@ kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
   if (!search.gaveUp)
     all = search.joinRoots();
   result.labels = search.created;
-  result.complete = !search.gaveUp;
-  if (result.complete && !all.empty() &&
+  result.complete = !search.gaveUp && !search.dropped;
+  if (!search.gaveUp && !all.empty() &&
       all.front().cost + dual.model.constant < upperBound)
     result.choices = search.trace(all.front().origin);
   return result;
@@ -278,9 +318,8 @@ kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
 template LabelResult<int64_t>
 kerf::plan::searchLabels(Dual<int64_t> &, const EliminationOrder &,
                          llvm::ArrayRef<uint32_t>, const std::vector<Sum> &,
-                         int64_t, size_t, const Clock &);
-template LabelResult<Sum> kerf::plan::searchLabels(Dual<Sum> &,
-                                                   const EliminationOrder &,
-                                                   llvm::ArrayRef<uint32_t>,
-                                                   const std::vector<Sum> &,
-                                                   Sum, size_t, const Clock &);
+                         int64_t, size_t, size_t, const Clock &);
+template LabelResult<Sum>
+kerf::plan::searchLabels(Dual<Sum> &, const EliminationOrder &,
+                         llvm::ArrayRef<uint32_t>, const std::vector<Sum> &,
+                         Sum, size_t, size_t, const Clock &);

@@ -24,12 +24,13 @@ template <typename V> struct LabelResult {
   size_t labels = 0;
 };
 
-/// `prices` must be zero outside of `rows`.
+/// `prices` must be zero outside of `rows`. With `beam` > 0 no list keeps more
+/// labels than that: fast, a good solution, but never complete.
 template <typename V>
 LabelResult<V> searchLabels(Dual<V> &dual, const EliminationOrder &order,
                             llvm::ArrayRef<uint32_t> rows,
                             const std::vector<Sum> &prices, V upperBound,
-                            size_t maxLabels, const Clock &clock);
+                            size_t maxLabels, size_t beam, const Clock &clock);
 
 } // namespace kerf::plan
 

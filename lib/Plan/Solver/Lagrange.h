@@ -40,7 +40,9 @@ public:
     bool legal = false;
     bool blocked = false; ///< no assignment is allowed at all
   };
-  /// One elimination.
+  /// Scales prices down where their penalties would come near infinity.
+  void limitPrices(Prices &prices) const;
+  /// One elimination, for prices within the limit.
   Point evaluate(const Prices &prices);
   /// For a model in which nothing costs: the assignment that uses least of the
   /// row; `bound` is how much.
@@ -72,8 +74,6 @@ private:
   Point lineSearch(Prices &prices, size_t row, const Point &start, int &budget,
                    const Clock &clock,
                    llvm::function_ref<void(const Point &)> seen);
-  void limitPrices(Prices &prices) const;
-
   size_t mark;
 };
 

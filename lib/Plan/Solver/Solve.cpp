@@ -73,6 +73,9 @@ SolveResult kerf::plan::eliminate(const Problem &problem,
 // solve
 //===----------------------------------------------------------------------===//
 
+/// About four seconds of label search.
+static constexpr size_t kMaxLabels = size_t(1) << 26;
+
 namespace {
 
 template <typename V> struct Solver {
@@ -102,6 +105,11 @@ private:
   }
   SolveResult finish(llvm::StringRef why);
   SolveResult finishInfeasible(llvm::StringRef why);
+  /// `lower` has reached `upper`: the best solution is optimal, or there is
+  /// none.
+  SolveResult finishMet(llvm::StringRef why) {
+    return result.hasSolution() ? finish(why) : finishInfeasible(why);
+  }
   bool met() const { return lower >= upper; }
 
   /// One round of prices and fixing. True while choices get fewer.
@@ -109,8 +117,9 @@ private:
   /// The part of it that works on the model as it is: which choices stay.
   std::optional<std::vector<std::vector<char>>>
   price(const EliminationOrder &order, int rounds);
-  /// True when the search was exhausted, so `upper` is the optimum.
-  bool searchExactly(const EliminationOrder &order);
+  /// Labels (see Labels.h). True when the search was exhausted, so `upper` is
+  /// the optimum; never with a beam.
+  bool searchLimits(const EliminationOrder &order, size_t beam);
 
   std::vector<Sum> prices; ///< of the last tighten()
 };
@@ -227,7 +236,7 @@ bool Solver<V>::tighten(const EliminationOrder &order, int rounds) {
 }
 
 template <typename V>
-bool Solver<V>::searchExactly(const EliminationOrder &order) {
+bool Solver<V>::searchLimits(const EliminationOrder &order, size_t beam) {
   Dual<V> dual(model, order);
   // The rows with the largest prices, as many as a label holds.
   std::vector<uint32_t> rows;
@@ -244,12 +253,10 @@ bool Solver<V>::searchExactly(const EliminationOrder &order) {
     for (uint32_t row : rows)
       chosen[row] = prices[row];
     LabelResult<V> search = searchLabels<V>(dual, order, rows, chosen, upper,
-                                            size_t(1) << 22, clock);
+                                            kMaxLabels, beam, clock);
     result.statistics.branches += search.labels;
-    if (!search.complete)
-      return false;
     if (!search.choices)
-      return true;
+      return search.complete;
     std::vector<Sum> load = model.loadOf(*search.choices);
     takeChoices(*search.choices);
     std::optional<uint32_t> worst;
@@ -259,9 +266,10 @@ bool Solver<V>::searchExactly(const EliminationOrder &order) {
                          load[*worst] - model.rows[*worst].limit))
         worst = row;
     if (!worst)
-      return true; // legal, and nothing is cheaper
+      return search.complete; // legal, and nothing is cheaper
     // Nothing that keeps the chosen rows is cheaper than this one.
-    lower = std::max(lower, std::min(upper, model.costOf(*search.choices)));
+    if (search.complete)
+      lower = std::max(lower, std::min(upper, model.costOf(*search.choices)));
     rows.push_back(*worst);
   }
   return false;
@@ -290,8 +298,7 @@ template <typename V> SolveResult Solver<V>::run() {
     return finish("table too large");
   bool shrunk = tighten(order, 60);
   if (met())
-    return result.hasSolution() ? finish("bound met")
-                                : finishInfeasible("elimination");
+    return finishMet("bound met");
   if (!result.hasSolution()) {
     SolveResult legal = findLegal(problem, options, clock);
     result.leastNeeded = legal.leastNeeded;
@@ -302,27 +309,32 @@ template <typename V> SolveResult Solver<V>::run() {
       shrunk = tighten(order, 60);
     }
   }
-  for (int round = 0; round < 6 && shrunk && !met() && !clock.expired();
-       ++round) {
-    order = findOrder();
-    shrunk = tighten(order, 40);
-  }
-  if (met())
-    return finish("bound met");
-  order = findOrder();
-  if (prices.size() != model.rows.size()) {
-    tighten(order, 40);
-    order = findOrder();
+  // A better solution lets more choices be dropped, which makes the next
+  // search smaller: beams that widen, then everything.
+  for (size_t beam : {size_t(8), size_t(32), size_t(128), size_t(0)}) {
+    for (int round = 0; round < 4 && shrunk && !met() && !clock.expired();
+         ++round) {
+      order = findOrder();
+      shrunk = tighten(order, 40);
+    }
     if (met())
-      return finish("bound met");
+      return finishMet("bound met");
+    order = findOrder();
+    if (prices.size() != model.rows.size())
+      tighten(order, 40);
+    if (met())
+      return finishMet("bound met");
     if (prices.size() != model.rows.size())
       prices.assign(model.rows.size(), 0);
-  }
-  if (searchExactly(order)) {
-    if (!result.hasSolution())
-      return finishInfeasible("search exhausted");
-    lower = upper;
-    return finish("search exhausted");
+    order = findOrder();
+    V before = upper;
+    if (searchLimits(order, beam)) {
+      lower = upper;
+      return finishMet("search exhausted");
+    }
+    shrunk = upper < before;
+    if (clock.expired())
+      break;
   }
   return finish(clock.expired() ? "deadline" : "label budget");
 }
@@ -333,7 +345,4 @@ SolveResult kerf::plan::solve(const Problem &problem,
   if (weights.fits64())
     return Solver<int64_t>(problem, weights, options).run();
   return Solver<Sum>(problem, weights, options).run();
-}
-SolveResult kerf::plan::randomSolution(const Problem &problem, uint64_t seed) {
-  return emptyResult(problem);
 }
