@@ -94,17 +94,24 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   SmallVector<int64_t> handedOn;
   size_t previous = 0;
   for (int64_t boundary = 1; boundary < numDevices; ++boundary) {
-    std::optional<size_t> best;
+    // In its window the fewest bytes; where one op fills the window, the
+    // nearest place.
+    auto distance = [&](size_t cut) {
+      cost::Int128 off = done[cut] * numDevices - total * boundary;
+      return off < 0 ? -off : off;
+    };
+    std::optional<size_t> best, nearest;
     for (size_t cut = previous + 1; cut < ops.size(); ++cut) {
-      cost::Int128 place = done[cut] * 2 * numDevices;
-      if (place < total * (2 * boundary - 1) ||
-          place > total * (2 * boundary + 1))
-        continue;
-      if (!best || crossing[cut] < crossing[*best])
+      if (!nearest || distance(cut) < distance(*nearest))
+        nearest = cut;
+      if (distance(cut) * 2 <= total &&
+          (!best || crossing[cut] < crossing[*best]))
         best = cut;
     }
     if (!best)
-      continue; // fewer ops than stages
+      best = nearest;
+    if (!best)
+      break; // fewer ops than stages
     previous = *best;
     handedOn.push_back(crossing[*best]);
   }
