@@ -1,0 +1,130 @@
+# Wishes that cannot be granted: exit code and message, nothing written. The
+# number is that of the promise: 13 plan files, 14 meshes, 15 memory; and flags,
+# hints, machines, inputs.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %models %inputs
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, sys.argv[3])
+import numpy as np
+
+from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf
+
+OUT, MODELS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2])
+MLP = [MODELS / "mlp/model.onnx", "--dim", "batch=8"]
+
+
+def written(name, content):
+    path = OUT / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+# A plan of the right form, to spoil in one place each.
+made = kerf("plan", *MLP, "--devices=2", "--mesh=tp=2", "--json")
+checks = Checks()
+checks.expect("a good plan", made.returncode == 0, made.stderr)
+good = json.loads(made.stdout) if made.returncode == 0 else {"values": [{}], "mesh": {}}
+
+
+def spoiled(name, change):
+    plan = json.loads(json.dumps(good))
+    change(plan)
+    return f"--plan={written(name + '.json', plan)}"
+
+
+def rename_value(plan):
+    plan["values"][0]["name"] = "nobody"
+
+
+def unknown_axis(plan):
+    plan["values"][1]["sharding"] = "{\"zz\"}, {}"
+
+
+def too_many_dims(plan):
+    plan["values"][1]["sharding"] = "{}, {}, {}, {}, {}"
+
+
+def no_sharding(plan):
+    plan["values"][1]["sharding"] = "[[["
+
+
+machine = written("machine.json", {"schema": "kerf.machine/1"})
+np.save(OUT / "short.npy", np.zeros((8, 31), np.float32))
+np.save(OUT / "whole.npy", np.zeros((8, 32), np.int64))
+written("text.npy", "no array at all")
+(OUT / "huge.npy").write_bytes(b"\x93NUMPY\x01\x00\x76\x00" + (
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846976, 64), }".ljust(117) + "\n").encode())
+
+PLAN = [  # name, arguments after the model, exit code, patterns
+    ("no-such-flag", ["--devises=4"], 2, ["devises"]),
+    ("devices-zero", ["--devices=0"], 2, ["devices", "0"]),
+    ("devices-negative", ["--devices=-4"], 2, ["devices"]),
+    ("devices-word", ["--devices=many"], 2, ["many"]),
+    ("devices-kind", ["--devices=tpu:4"], 2, ["tpu"]),
+    ("14-mesh-zero", ["--devices=4", "--mesh=dp=0"], 2, ["dp", r"\b0\b"]),
+    ("14-mesh-negative", ["--devices=4", "--mesh=dp=-2"], 2, ["dp", "-2"]),
+    ("14-mesh-count", ["--devices=4", "--mesh=dp=3"], 2, [r"\b3\b", r"\b4\b"]),
+    ("14-mesh-product", ["--devices=4", "--mesh=dp=2,tp=4"], 2, [r"\b8\b", r"\b4\b"]),
+    ("14-mesh-twice", ["--devices=4", "--mesh=dp=2,dp=2"], 2, ["dp", "twice"]),
+    ("14-mesh-text", ["--devices=4", "--mesh=two"], 2, ["two"]),
+    ("14-mesh-overflow", ["--devices=4", "--mesh=dp=4294967296,tp=4294967296"], 2, ["4294967296"]),
+    ("14-stages", ["--devices=64", "--mesh=pp=64"], 2, ["64"]),
+    ("dim-zero", ["--dim=batch=0", "--devices=2"], 2, ["batch"]),
+    ("dim-text", ["--dim=batch", "--devices=2"], 2, ["batch"]),
+    ("micro-batches", ["--devices=2", "--mesh=pp=2", "--micro-batches=0"], 2, ["micro-batches"]),
+    ("hint-syntax", ["--devices=2", "--shard=x=[{tp]"], 2, [r"\[\{tp\]|\{tp"]),
+    ("hint-nobody", ["--devices=2", "--shard=nobody_has_this=[{tp},{}]"], 2, ["nobody_has_this"]),
+    ("hint-regex", ["--devices=2", "--shard=(=[{tp},{}]"], 2, [r"\("]),
+    ("hint-axis", ["--devices=2", "--mesh=tp=2", "--shard=logits=[{zz},{}]"], 2, ["zz"]),
+    ("hint-dims", ["--devices=2", "--mesh=tp=2", "--shard=logits=[{tp},{},{}]"], 2, ["logits"]),
+    ("machine-unknown", ["--devices=2", "--machine=abacus"], 2, ["abacus"]),
+    ("machine-missing", ["--devices=2", f"--machine={OUT / 'none.json'}"], 2, ["none.json"]),
+    ("machine-empty", ["--devices=2", f"--machine={machine}"], 2, ["machine.json"]),
+    ("machine-syntax", ["--devices=2", f"--machine={written('broken.json', '{')}"], 2, ["broken.json"]),
+    ("memory-text", ["--devices=2", "--memory-limit=lots"], 2, ["lots"]),
+    ("15-memory", ["--devices=2", "--memory-limit=4KiB"], 4, ["4096|4(.00)? KiB", "needed|least"]),
+    ("13-plan-missing", ["--devices=2", f"--plan={OUT / 'none.json'}"], 2, ["none.json"]),
+    ("13-plan-syntax", ["--devices=2", f"--plan={written('syntax.json', '{oops')}"], 2, ["syntax.json"]),
+    ("13-plan-array", ["--devices=2", f"--plan={written('array.json', [1])}"], 2, ["array.json"]),
+    ("13-plan-schema", ["--devices=2", spoiled("schema", lambda p: p.update(schema="kerf.plan/99"))], 2,
+     ["schema.json", "kerf.plan/99", "kerf.plan/1"]),
+    ("13-plan-value", ["--devices=2", spoiled("value", rename_value)], 2, ["value.json", "nobody"]),
+    ("13-plan-axis", ["--devices=2", spoiled("axis", unknown_axis)], 2, ["axis.json", "zz"]),
+    ("13-plan-dims", ["--devices=2", spoiled("dims", too_many_dims)], 2, ["dims.json"]),
+    ("13-plan-text", ["--devices=2", spoiled("text", no_sharding)], 2, ["text.json"]),
+    ("13-plan-mesh", ["--devices=2", spoiled("mesh", lambda p: p.update(mesh={"dp": 5, "tp": 7}))], 2, ["mesh.json"]),
+    ("13-plan-devices", ["--devices=8", spoiled("devices", lambda p: None)], 2, [r"\b2\b", r"\b8\b"]),
+]
+RUN = [
+    ("input-unknown", ["--input", f"nobody=@{OUT / 'short.npy'}"], 2, ["nobody"]),
+    ("input-shape", ["--input", f"x=@{OUT / 'short.npy'}"], 2, ["31", "32"]),
+    ("input-type", ["--input", f"x=@{OUT / 'whole.npy'}"], 2, ["i64|int64", "f32|float32"]),
+    ("input-missing", ["--input", f"x=@{OUT / 'none.npy'}"], 2, ["none.npy"]),
+    ("input-text", ["--input", f"x=@{OUT / 'text.npy'}"], 2, ["text.npy"]),
+    ("input-huge", ["--input", f"x=@{OUT / 'huge.npy'}"], 2, ["huge.npy"]),
+    ("input-syntax", ["--input", "x"], 2, ["NAME=@"]),
+]
+jobs = [(expect_error, checks, name, ["plan", *MLP, *flags], code, patterns)
+        for name, flags, code, patterns in PLAN]
+jobs += [(expect_error, checks, name, ["run", *MLP, "--devices=2", f"--output-dir={OUT / name}", *flags], code,
+          patterns, "kerf", [OUT / name / "logits.npy"]) for name, flags, code, patterns in RUN]
+# A failed compilation leaves the package that was there.
+before = OUT / "kept.kerf"
+before.mkdir()
+(before / "manifest.json").write_text("mine")
+jobs.append((expect_error, checks, "kept", ["compile", *MLP, "--devices=4", "--mesh=dp=3", "-o", before], 2, ["3"]))
+jobs.append((expect_error, checks, "no-folder", ["compile", *MLP, "--devices=1", "-o", OUT / "none/at/all.kerf"], 2,
+             ["all.kerf"], "kerf", [OUT / "none"]))
+jobs.append((expect_error, checks, "no-command", [], 2, ["subcommand"]))
+jobs.append((expect_error, checks, "unknown-command", ["ponder"], 2, ["ponder"]))
+in_parallel(jobs)
+checks.expect("the old package is as it was", (before / "manifest.json").read_text() == "mine")
+# Asked by hand, everything helps.
+for command in ("", "plan", "compile", "run", "verify", "inspect"):
+    helped = kerf(*([command] if command else []), "--help")
+    checks.expect(f"{command} --help", helped.returncode == 0 and "Usage" in helped.stdout, helped.stderr)
+checks.finish()
