@@ -1,6 +1,7 @@
 //===- Register.cpp - all of Kerf's dialects and passes -------------------===//
 #include "kerf/Pipelines/Register.h"
 
+#include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/NN/NN.h"
@@ -20,7 +21,11 @@ void kerf::registerPasses() {
   mlir::registerTransformsPasses();
   plan::registerKerfPlanPasses();
   registerKerfPartitionPasses();
+  registerKerfCollectivesPasses();
   mlir::PassPipelineRegistration<>(
       "partition", "The partition phase: a planned module becomes local",
       [](mlir::OpPassManager &passes) { buildPartitionPipeline(passes); });
+  mlir::PassPipelineRegistration<>(
+      "collectives", "The collectives phase: fewer and cheaper collectives",
+      [](mlir::OpPassManager &passes) { buildCollectivesPipeline(passes); });
 }

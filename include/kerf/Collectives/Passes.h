@@ -1,0 +1,33 @@
+//===- Passes.h - fewer and cheaper collectives -----------------*- C++ -*-===//
+#ifndef KERF_COLLECTIVES_PASSES_H
+#define KERF_COLLECTIVES_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace kerf {
+
+#define GEN_PASS_DECL
+#include "kerf/Collectives/Passes.h.inc"
+
+struct CollectivesOptions {
+  /// Split collectives into start and wait and move them apart.
+  bool overlap = false;
+};
+
+/// All passes of the phase in order, on builtin.module.
+void buildCollectivesPipeline(mlir::OpPassManager &passes,
+                              const CollectivesOptions &options = {});
+
+#define GEN_PASS_REGISTRATION
+#include "kerf/Collectives/Passes.h.inc"
+
+} // namespace kerf
+
+#endif // KERF_COLLECTIVES_PASSES_H

@@ -1,0 +1,65 @@
+//===- Passes.td - fewer and cheaper collectives -----------*- tablegen -*-===//
+#ifndef KERF_COLLECTIVES_PASSES_TD
+#define KERF_COLLECTIVES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SimplifyCollectives : Pass<"simplify-collectives", "::mlir::func::FuncOp"> {
+  let summary = "removes collectives that do nothing or undo each other";
+  let description = [{
+    * groups of one rank, permutes that keep every block in place;
+    * a slice of a gather over the same axes and dimension is the source;
+    * the same collective of the same value is done once;
+    * results that nothing uses.
+
+    ```mlir
+    %g = dist.all_gather %x ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
+    %s = dist.all_slice %g ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+    // uses of %s become uses of %x
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def FormReduceScatter : Pass<"form-reduce-scatter", "::mlir::func::FuncOp"> {
+  let summary = "an all-reduce of which each rank keeps a part";
+  let description = [{
+    Where every use of an all-reduce is the same slice over some of its axes,
+    those axes are reduce-scattered (half the bytes) and the rest is reduced on
+    the smaller tensor.
+
+    ```mlir
+    %r = dist.all_reduce %x sum ["dp", "tp"] : tensor<4xf32> -> tensor<4xf32>
+    %s = dist.all_slice %r ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+    // becomes
+    %0 = dist.reduce_scatter %x sum ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
+    %s = dist.all_reduce %0 sum ["dp"] : tensor<2xf32> -> tensor<2xf32>
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def OverlapCollectives : Pass<"overlap-collectives", "::mlir::func::FuncOp"> {
+  let summary = "starts collectives early and waits for them late";
+  let description = [{
+    Each collective is split into a start, right after its source is made, and a
+    `dist.wait` right before its first use, wherever an op that needs neither
+    stands between them. At most `max-started` are under way at once.
+
+    ```mlir
+    %r = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
+    %y = nn.exp %z : (tensor<4xf32>) -> tensor<4xf32>
+    %s = nn.add %r, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // becomes
+    %p = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
+    %y = nn.exp %z : (tensor<4xf32>) -> tensor<4xf32>
+    %r = dist.wait %p : !dist.pending<tensor<4xf32>>
+    %s = nn.add %r, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let options = [Option<"maxStarted", "max-started", "int64_t", "16",
+                        "most collectives under way at once">];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+#endif // KERF_COLLECTIVES_PASSES_TD

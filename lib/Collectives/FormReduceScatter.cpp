@@ -1,0 +1,94 @@
+//===- FormReduceScatter.cpp - an all-reduce of which a part is kept ------===//
+//
+// Reshards from one layout to one other take the cheapest way already; what is
+// left to find are values that were reduced whole for a use that is gone, or
+// that several reshards in a row made. Bytes: 2(N-1)S becomes (N-1)S.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Collectives/Passes.h"
+#include "kerf/Dist/Dist.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_FORMREDUCESCATTER
+#include "kerf/Collectives/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+void kerf::buildCollectivesPipeline(OpPassManager &passes,
+                                    const CollectivesOptions &options) {
+  passes.addNestedPass<func::FuncOp>(createSimplifyCollectives());
+  passes.addNestedPass<func::FuncOp>(createFormReduceScatter());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  if (options.overlap)
+    passes.addNestedPass<func::FuncOp>(createOverlapCollectives());
+}
+
+namespace {
+
+struct FormReduceScatter
+    : kerf::impl::FormReduceScatterBase<FormReduceScatter> {
+  void runOnOperation() override {
+    MeshAttr attribute = getMesh(getOperation());
+    if (!attribute)
+      return;
+    mesh = attribute.toMesh();
+    getOperation().walk([&](AllReduceOp op) { rewrite(op); });
+  }
+
+private:
+  void rewrite(AllReduceOp reduce) {
+    if (reduce.isStarted() || reduce->use_empty())
+      return;
+    auto slice = dyn_cast<AllSliceOp>(*reduce->user_begin());
+    if (!slice)
+      return;
+    for (Operation *user : reduce->getUsers()) {
+      auto other = dyn_cast<AllSliceOp>(user);
+      if (!other || other.getAxes() != slice.getAxes() ||
+          other.getDim() != slice.getDim())
+        return;
+    }
+    // The slice's axes must be among the reduced ones; the rest stays.
+    AxisList cut = llvm::cantFail(toAxisList(slice.getAxes(), mesh));
+    AxisList rest;
+    for (const AxisRef &ref :
+         llvm::cantFail(toAxisList(reduce.getAxes(), mesh))) {
+      bool isCut = llvm::is_contained(cut, ref);
+      if (!isCut && llvm::any_of(cut, [&](const AxisRef &other) {
+            return overlap(ref, other);
+          }))
+        return; // a sub-axis: rare, and the reduction is right as it is
+      if (!isCut)
+        rest.push_back(ref);
+    }
+    AxisList all = llvm::cantFail(toAxisList(reduce.getAxes(), mesh));
+    if (all.size() != rest.size() + cut.size())
+      return;
+
+    OpBuilder builder(reduce);
+    Value value = ReduceScatterOp::create(
+        builder, reduce.getLoc(), slice.getType(), reduce.getX(),
+        reduce.getReductionAttr(), slice.getAxes(), slice.getDim(),
+        reduce.getPurposeAttr(), reduce.getPhaseAttr());
+    if (!rest.empty())
+      value = AllReduceOp::create(
+          builder, reduce.getLoc(), slice.getType(), value,
+          reduce.getReductionAttr(), toAxesAttr(&getContext(), rest, mesh),
+          reduce.getPurposeAttr(), reduce.getPhaseAttr());
+    for (Operation *user : llvm::make_early_inc_range(reduce->getUsers())) {
+      user->getResult(0).replaceAllUsesWith(value);
+      user->erase();
+    }
+    reduce.erase();
+  }
+
+  Mesh mesh;
+};
+
+} // namespace
