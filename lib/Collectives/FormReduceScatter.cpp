@@ -38,7 +38,10 @@ struct FormReduceScatter
     if (!attribute)
       return;
     mesh = attribute.toMesh();
-    getOperation().walk([&](AllReduceOp op) { rewrite(op); });
+    SmallVector<AllReduceOp> reductions;
+    getOperation().walk([&](AllReduceOp op) { reductions.push_back(op); });
+    for (AllReduceOp op : reductions)
+      rewrite(op);
   }
 
 private:

@@ -203,7 +203,7 @@ def Dist_WaitOp : Op<Dist_Dialect, "wait", [Pure,
   }];
   let arguments = (ins Dist_PendingType:$pending);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$pending attr-dict `:` type($pending)";
+  let assemblyFormat = "$pending attr-dict `:` qualified(type($pending))";
   let builders = [OpBuilder<(ins "::mlir::Value":$pending), [{
     build($_builder, $_state, tensorOf(pending.getType()), pending);
   }]>];
