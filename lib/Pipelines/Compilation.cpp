@@ -1,8 +1,10 @@
 //===- Compilation.cpp - the phases over one module -----------------------===//
 #include "kerf/Pipelines/Compilation.h"
 
+#include "CollectiveSeconds.h"
 #include "PlanDocument.h"
 
+#include "kerf/Collectives/Passes.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/Register.h"
 
@@ -164,4 +166,43 @@ Outcome Compilation::runPartition() {
   return runPasses("partition", [](OpPassManager &passes) {
     buildPartitionPipeline(passes);
   });
+}
+
+Outcome Compilation::runCollectives() {
+  Outcome outcome = runPasses("collectives", [](OpPassManager &passes) {
+    buildCollectivesPipeline(passes);
+  });
+  if (outcome != Outcome::Fine)
+    return outcome;
+  FailureOr<CommunicationReport> communication =
+      accountCommunication(module.get());
+  if (failed(communication))
+    return fail(Outcome::Internal,
+                options.model + ": collectives cannot be accounted for");
+  addSeconds(*communication, module.get(), options.plan.machine);
+  planJson["communication"] = toJson(*communication);
+  return Outcome::Fine;
+}
+
+Outcome Compilation::runUntil(StringRef phase) {
+  const std::pair<StringRef, Outcome (Compilation::*)()> phases[] = {
+      {"import", &Compilation::runImport},
+      {"plan", &Compilation::runPlan},
+      {"partition", &Compilation::runPartition},
+      {"collectives", &Compilation::runCollectives},
+      {"lower", &Compilation::runLower}};
+  std::string names;
+  for (const auto &[name, run] : phases) {
+    names += (names.empty() ? "" : ", ") + name.str();
+    if (name != phase)
+      continue;
+    for (const auto &[each, step] : phases) {
+      if (Outcome outcome = (this->*step)(); outcome != Outcome::Fine)
+        return outcome;
+      if (each == phase)
+        return Outcome::Fine;
+    }
+  }
+  return fail(Outcome::WrongUsage, "--stop-after: no phase '" + phase +
+                                       "', expected one of " + names);
 }
