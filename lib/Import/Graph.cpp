@@ -1,0 +1,510 @@
+//===- Graph.cpp - inputs, nodes, calls and subgraphs ---------------------===//
+//
+// Names first: used before definition, twice defined or never defined is an
+// error that names the value. Then a backward pass finds what is needed, then
+// nodes are imported in order. Functions may not call themselves, and the whole
+// expansion is bounded, since calls of calls grow exponentially.
+//
+//===----------------------------------------------------------------------===//
+#include "Handlers.h"
+#include "Importer.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+static constexpr unsigned kMaxDepth = 32;
+static constexpr int64_t kMaxNodes = 2'000'000;
+
+static std::string nodeName(const onnx::NodeProto &proto, const Scope &scope,
+                            int index) {
+  if (!proto.name().empty())
+    return scope.prefix + proto.name();
+  return scope.prefix + proto.op_type() + "_" + std::to_string(index);
+}
+
+static StringRef domainOf(const onnx::NodeProto &proto) {
+  return proto.domain() == "ai.onnx" ? StringRef() : StringRef(proto.domain());
+}
+
+int64_t Importer::opsetOf(StringRef domain, const Scope &scope) const {
+  for (const Scope *s = &scope; s; s = s->parent)
+    if (!s->opsets.empty()) {
+      auto found = s->opsets.find(domain);
+      return found == s->opsets.end() ? 0 : found->second;
+    }
+  return 0;
+}
+
+const onnx::FunctionProto *
+Importer::functionFor(const onnx::NodeProto &proto) const {
+  auto found = functions.find(proto.domain() + "\n" + proto.op_type() + "\n" +
+                              proto.overload());
+  return found == functions.end() ? nullptr : found->second;
+}
+
+/// The static shape of an input (reporting what is not bound) or of another
+/// value (none if it is not fully known).
+std::optional<SmallVector<int64_t>>
+Importer::bindShape(const onnx::ValueInfoProto &info, bool input) {
+  const auto &tensor = info.type().tensor_type();
+  if (!tensor.has_shape()) {
+    if (input)
+      usage(info.name(), "input has no shape; export the model with one");
+    return std::nullopt;
+  }
+  SmallVector<int64_t> shape;
+  bool known = true;
+  for (int index = 0; index < tensor.shape().dim_size(); ++index) {
+    const auto &dim = tensor.shape().dim(index);
+    std::string symbol = dim.dim_param();
+    if (symbol.empty() && !dim.has_dim_value())
+      symbol = info.name() + "." + std::to_string(index);
+    int64_t size = dim.dim_value();
+    // Exporters of old write 0 or -1 for "any".
+    if (symbol.empty() && input && size < 0)
+      symbol = info.name() + "." + std::to_string(index);
+    if (!symbol.empty()) {
+      auto bound = options.dims.find(symbol);
+      size = bound == options.dims.end() ? -1 : bound->second;
+      if (size < 0) {
+        known = false;
+        if (input && !llvm::is_contained(report.unboundDims, symbol))
+          report.unboundDims.push_back(symbol);
+      }
+    }
+    shape.push_back(size);
+  }
+  if (!known)
+    return std::nullopt;
+  return shape;
+}
+
+static ModelValue describe(const onnx::ValueInfoProto &info,
+                           const ImportOptions &options) {
+  ModelValue value;
+  value.name = info.name();
+  const auto &tensor = info.type().tensor_type();
+  value.elementType = info.type().has_tensor_type()
+                          ? dataTypeName(tensor.elem_type())
+                          : "not a tensor";
+  for (const auto &dim : tensor.shape().dim()) {
+    ModelValue::Dim described;
+    described.symbol = dim.dim_param();
+    if (dim.has_dim_value())
+      described.size = dim.dim_value();
+    else {
+      if (described.symbol.empty())
+        described.symbol =
+            info.name() + "." + std::to_string(value.dims.size());
+      if (auto bound = options.dims.find(described.symbol);
+          bound != options.dims.end())
+        described.size = bound->second;
+    }
+    value.dims.push_back(described);
+  }
+  return value;
+}
+
+bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
+  size_t issuesBefore = report.issues.size();
+  Block &block = function.getBody().front();
+  for (const auto &output : graph.output())
+    report.outputs.push_back(describe(output, options));
+  for (const auto &[name, size] : options.dims)
+    if (size < 0)
+      usage(name, "--dim: size is " + Twine(size) + ", expected at least 0");
+  SmallVector<const onnx::ValueInfoProto *> arguments;
+  for (const auto &input : graph.input()) {
+    if (initializers.count(input.name())) {
+      declared[input.name()] = &input;
+      continue;
+    }
+    report.inputs.push_back(describe(input, options));
+    Location loc = NameLoc::get(ops.getStringAttr(input.name()));
+    if (scope.values.count(input.name())) {
+      refuse(input.name(), "name is defined twice");
+      continue;
+    }
+    if (auto constant = constants.find(input.name());
+        constant != constants.end()) {
+      scope.values[input.name()] =
+          nn::ConstantOp::create(ops, loc, constant->second).getResult();
+      continue;
+    }
+    scope.values[input.name()] = Value();
+    if (!input.type().has_tensor_type()) {
+      unsupported("input that is not a tensor", input.name());
+      continue;
+    }
+    int32_t dataType = input.type().tensor_type().elem_type();
+    Type element = elementType(&context, dataType);
+    auto shape = bindShape(input, /*input=*/true);
+    if (!element) {
+      unsupported("type " + dataTypeName(dataType), input.name());
+      continue;
+    }
+    if (!shape)
+      continue;
+    if (!tensorBytes(*shape, element)) {
+      refuse(input.name(), "input is larger than 2^47 bytes");
+      continue;
+    }
+    scope.values[input.name()] =
+        block.addArgument(RankedTensorType::get(*shape, element), loc);
+    arguments.push_back(&input);
+  }
+  if (!report.unboundDims.empty()) {
+    std::string flags;
+    for (const std::string &symbol : report.unboundDims)
+      flags += " --dim " + symbol + "=SIZE";
+    usage("", "symbolic dimensions are not bound: bind them with" + flags);
+  }
+  function.setType(
+      FunctionType::get(&context, block.getArgumentTypes(), {}));
+
+  // The batch: symbolic leading dimensions, else the common leading size.
+  int64_t common = -1;
+  bool symbolic = false;
+  auto leading = [](const onnx::ValueInfoProto *info) {
+    return info->type().tensor_type().shape().dim_size()
+               ? &info->type().tensor_type().shape().dim(0)
+               : nullptr;
+  };
+  for (auto [index, input] : llvm::enumerate(arguments)) {
+    const auto *dim = leading(input);
+    symbolic |= dim && !dim->has_dim_value();
+    if (dim) {
+      int64_t size = shapeOf(block.getArgument(index))[0];
+      common = common == -1 || common == size ? size : -2;
+    }
+  }
+  for (auto [index, input] : llvm::enumerate(arguments)) {
+    function.setArgAttr(unsigned(index), "kerf.name",
+                        ops.getStringAttr(input->name()));
+    const auto *dim = leading(input);
+    int64_t batch =
+        dim && (symbolic ? !dim->has_dim_value() : common >= 0) ? 0 : -1;
+    if (auto given = options.batchDims.find(input->name());
+        given != options.batchDims.end()) {
+      batch = given->second;
+      if (batch >= rankOf(block.getArgument(index)) || batch < -1)
+        usage(input->name(), "--batch-dim is " + Twine(batch) +
+                                 ", expected less than rank " +
+                                 Twine(rankOf(block.getArgument(index))));
+    }
+    if (batch >= 0)
+      function.setArgAttr(unsigned(index), "kerf.batch_dim",
+                          ops.getI64IntegerAttr(batch));
+  }
+  for (const auto &[name, dim] : options.batchDims)
+    if (llvm::none_of(arguments, [name = name](const auto *input) {
+          return input->name() == name;
+        }))
+      usage(name, "--batch-dim: model has no input of this name");
+  return report.issues.size() == issuesBefore;
+}
+
+void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value) {
+  if (!value || !info.type().has_tensor_type())
+    return;
+  int32_t dataType = info.type().tensor_type().elem_type();
+  Type element = elementType(&context, dataType);
+  if (dataType != 0 && element != elementOf(value)) {
+    refuse(info.name(), "declared as " + dataTypeName(dataType) +
+                            ", but its node gives " +
+                            [&] {
+                              std::string text;
+                              llvm::raw_string_ostream(text) << typeOf(value);
+                              return text;
+                            }());
+    return;
+  }
+  auto shape = bindShape(info, /*input=*/false);
+  if (!shape || ArrayRef<int64_t>(*shape) == shapeOf(value) ||
+      llvm::any_of(*shape, [](int64_t size) { return size < 0; }))
+    return;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "declared shape [";
+  llvm::interleaveComma(*shape, stream);
+  stream << "] contradicts [";
+  llvm::interleaveComma(shapeOf(value), stream);
+  stream << "], which its node gives";
+  refuse(info.name(), text);
+}
+
+/// Every name that the node reads, its subgraphs included.
+template <typename Visit>
+static void forEachRead(const onnx::NodeProto &proto, Visit visit) {
+  for (const std::string &input : proto.input())
+    if (!input.empty())
+      visit(input);
+  for (const auto &attribute : proto.attribute()) {
+    auto inGraph = [&](const onnx::GraphProto &graph) {
+      for (const auto &node : graph.node())
+        forEachRead(node, visit);
+      for (const auto &output : graph.output())
+        visit(output.name());
+    };
+    if (attribute.has_g())
+      inGraph(attribute.g());
+    for (const auto &graph : attribute.graphs())
+      inGraph(graph);
+  }
+}
+
+bool Importer::checkNames(const Nodes &nodes, const Scope &scope) {
+  llvm::StringMap<int> definedBy;
+  bool fine = true;
+  for (int index = 0; index < nodes.size(); ++index)
+    for (const std::string &output : nodes[index].output()) {
+      if (output.empty())
+        continue;
+      if (!definedBy.try_emplace(output, index).second ||
+          scope.values.count(output)) {
+        refuse(nodeName(nodes[index], scope, index),
+               "value \"" + output + "\" is defined twice");
+        fine = false;
+      }
+    }
+  for (int index = 0; index < nodes.size(); ++index)
+    for (const std::string &input : nodes[index].input()) {
+      if (input.empty())
+        continue;
+      auto by = definedBy.find(input);
+      std::string name = nodeName(nodes[index], scope, index);
+      if (by == definedBy.end()) {
+        if (scope.lookup(input) || scope.isAbsent(input) ||
+            (callStack.empty() && initializers.count(input)))
+          continue;
+        refuse(name, "value \"" + input + "\" is not defined");
+        fine = false;
+      } else if (by->second >= index) {
+        refuse(name, "value \"" + input + "\" is used before \"" +
+                         nodeName(nodes[by->second], scope, by->second) +
+                         "\" defines it: the graph has a cycle or is not "
+                         "sorted");
+        fine = false;
+      }
+    }
+  return fine;
+}
+
+void Importer::importNodes(const Nodes &nodes, Scope &scope,
+                           ArrayRef<StringRef> results) {
+  // Initializers of the main graph are entered below, after their uses are
+  // known; names are checked against all of them.
+  if (!checkNames(nodes, scope))
+    return;
+  llvm::StringSet<> needed;
+  for (StringRef result : results)
+    needed.insert(result);
+  std::vector<bool> wanted(nodes.size(), false);
+  for (int index = nodes.size() - 1; index >= 0; --index) {
+    for (const std::string &output : nodes[index].output())
+      wanted[index] = wanted[index] || needed.contains(output);
+    if (wanted[index])
+      forEachRead(nodes[index], [&](const std::string &name) {
+        needed.insert(name);
+        used.insert(name);
+      });
+  }
+  if (!scope.parent && callStack.empty())
+    importInitializers(model.graph(), scope);
+  for (int index = 0; index < nodes.size(); ++index) {
+    if (!wanted[index])
+      continue;
+    if (++nodesImported > kMaxNodes) {
+      if (nodesImported == kMaxNodes + 1)
+        refuse("", "model expands to more than " + Twine(kMaxNodes) +
+                       " nodes");
+      return;
+    }
+    importNode(nodes[index], scope, nodeName(nodes[index], scope, index));
+  }
+}
+
+void Importer::defineOutputs(const onnx::NodeProto &proto,
+                             ArrayRef<Value> values, Scope &scope) {
+  for (int index = 0; index < proto.output_size(); ++index) {
+    const std::string &name = proto.output(index);
+    if (name.empty())
+      continue;
+    Value value = size_t(index) < values.size() ? values[index] : Value();
+    scope.values[name] = value;
+    if (!scope.parent && callStack.empty())
+      if (auto info = declared.find(name); info != declared.end())
+        checkDeclared(*info->second, value);
+  }
+}
+
+void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
+                          StringRef name) {
+  if (const onnx::FunctionProto *called = functionFor(proto))
+    return importCall(proto, *called, scope, name);
+  StringRef domain = domainOf(proto);
+  ++report.operatorCounts[(domain.empty() ? "" : domain.str() + ".") +
+                          proto.op_type()];
+  int64_t opset = opsetOf(domain, scope), first = 0;
+  Handler handler =
+      domain.empty() ? handlers().find(proto.op_type(), opset, first) : nullptr;
+  if (!handler) {
+    std::string what = "operator " + proto.op_type();
+    what += " (" + (domain.empty() ? "" : "domain " + domain.str() + ", ") +
+            "operator set " + std::to_string(opset) +
+            (first > opset ? ", known from " + std::to_string(first) : "") +
+            ")";
+    unsupported(what, name);
+    return defineOutputs(proto, {}, scope);
+  }
+  Node node(*this, proto, scope, name.str(), opset);
+  node.loc = NameLoc::get(ops.getStringAttr(name));
+  bool skipped = false;
+  for (const std::string &input : proto.input()) {
+    node.inputs.push_back({});
+    if (input.empty() || scope.isAbsent(input))
+      continue;
+    auto value = scope.lookup(input);
+    if (value)
+      node.inputs.back() = *value;
+    skipped |= !value || !*value;
+  }
+  // Trailing absent inputs are no inputs.
+  while (!node.inputs.empty() && !node.inputs.back() && !skipped)
+    node.inputs.pop_back();
+  if (skipped)
+    return defineOutputs(proto, {}, scope);
+  size_t issues = report.issues.size();
+  bool fine = succeeded(handler(node)) && !node.failed;
+  if (fine)
+    node.checkAttributes();
+  else if (report.issues.size() == issues && !node.failed)
+    refuse(name, "node could not be imported");
+  defineOutputs(proto, node.failed || !fine ? ArrayRef<Value>() : node.outputs,
+                scope);
+}
+
+void Importer::importCall(const onnx::NodeProto &proto,
+                          const onnx::FunctionProto &called, Scope &scope,
+                          StringRef name) {
+  if (llvm::is_contained(callStack, &called) || callStack.size() >= kMaxDepth) {
+    refuse(name, "function \"" + called.name() +
+                     "\" calls itself or is nested deeper than " +
+                     Twine(kMaxDepth));
+    return defineOutputs(proto, {}, scope);
+  }
+  if (proto.input_size() > called.input_size() ||
+      proto.output_size() > called.output_size()) {
+    refuse(name, "call has " + Twine(proto.input_size()) + " inputs and " +
+                     Twine(proto.output_size()) + " outputs, expected " +
+                     Twine(called.input_size()) + " and " +
+                     Twine(called.output_size()));
+    return defineOutputs(proto, {}, scope);
+  }
+  Scope inner;
+  inner.prefix = name.str() + "/";
+  for (const auto &opset : called.opset_import())
+    inner.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] =
+        opset.version();
+  if (inner.opsets.empty())
+    inner.opsets = scope.opsets;
+  // A call within a function passes its caller's attributes on.
+  for (const auto &attribute : called.attribute_proto())
+    inner.attributes[attribute.name()] = &attribute;
+  for (const auto &attribute : proto.attribute()) {
+    const onnx::AttributeProto *given = &attribute;
+    if (!attribute.ref_attr_name().empty()) {
+      given = nullptr;
+      for (const Scope *s = &scope; s && !given; s = s->parent)
+        given = s->attributes.lookup(attribute.ref_attr_name());
+    }
+    if (given)
+      inner.attributes[attribute.name()] = given;
+  }
+  for (int index = 0; index < called.input_size(); ++index) {
+    std::string actual =
+        index < proto.input_size() ? proto.input(index) : std::string();
+    // An absent optional input reads as an empty name inside too.
+    if (actual.empty() || scope.isAbsent(actual)) {
+      inner.absent.insert(called.input(index));
+      continue;
+    }
+    inner.values[called.input(index)] = scope.lookup(actual).value_or(Value());
+  }
+  SmallVector<StringRef> results;
+  for (const std::string &output : called.output()) {
+    results.push_back(output);
+    used.insert(output);
+  }
+  callStack.push_back(&called);
+  importNodes(called.node(), inner, results);
+  callStack.pop_back();
+  SmallVector<Value> values;
+  for (const std::string &output : called.output())
+    values.push_back(inner.lookup(output).value_or(Value()));
+  defineOutputs(proto, values, scope);
+}
+
+LogicalResult Importer::importSubgraph(const onnx::GraphProto &graph,
+                                       const Scope &parent, StringRef prefix,
+                                       SmallVectorImpl<Value> &results) {
+  if (++depth > kMaxDepth) {
+    refuse(prefix, "subgraphs are nested deeper than " + Twine(kMaxDepth));
+    --depth;
+    return failure();
+  }
+  Scope inner;
+  inner.parent = &parent;
+  inner.prefix = prefix.str();
+  for (const auto &tensor : graph.initializer())
+    inner.values[tensor.name()] =
+        literal(tensor, tensor.name(), prefix.str() + tensor.name());
+  SmallVector<StringRef> names;
+  for (const auto &output : graph.output()) {
+    names.push_back(output.name());
+    used.insert(output.name());
+  }
+  importNodes(graph.node(), inner, names);
+  for (StringRef name : names) {
+    auto value = inner.lookup(name);
+    if (!value && !initializers.count(name))
+      refuse(prefix, "subgraph output \"" + name + "\" is not defined");
+    results.push_back(value.value_or(Value()));
+  }
+  --depth;
+  return success();
+}
+
+/// Without shapes nothing can be imported, but operators can be named.
+void Importer::surveyOperators(const Nodes &nodes, const Scope &scope,
+                               unsigned level) {
+  if (level > kMaxDepth)
+    return;
+  for (int index = 0; index < nodes.size(); ++index) {
+    const auto &proto = nodes[index];
+    if (++nodesImported > kMaxNodes)
+      return;
+    std::string name = nodeName(proto, scope, index);
+    if (const onnx::FunctionProto *called = functionFor(proto)) {
+      Scope inner;
+      inner.prefix = name + "/";
+      for (const auto &opset : called->opset_import())
+        inner.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] =
+            opset.version();
+      surveyOperators(called->node(), inner, level + 1);
+      continue;
+    }
+    StringRef domain = domainOf(proto);
+    ++report.operatorCounts[(domain.empty() ? "" : domain.str() + ".") +
+                            proto.op_type()];
+    int64_t opset = opsetOf(domain, scope), first = 0;
+    if (!domain.empty() || !handlers().find(proto.op_type(), opset, first))
+      unsupported("operator " + proto.op_type() + " (" +
+                      (domain.empty() ? "" : "domain " + domain.str() + ", ") +
+                      "operator set " + std::to_string(opset) + ")",
+                  name);
+  }
+}

@@ -1,0 +1,246 @@
+//===- Builder.cpp - building nn ops from checked pieces ------------------===//
+//
+// One way in: an op is inferred, verified, and folded if its operands are
+// constants. The vocabulary above it only shortens what handlers write.
+//
+//===----------------------------------------------------------------------===//
+#include "Node.h"
+
+#include "kerf/NN/Evaluate.h"
+
+#include "mlir/IR/Verifier.h"
+
+using namespace kerf;
+using namespace kerf::nn;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+using IntegerList = ArrayRef<int64_t>;
+
+NamedAttribute GraphBuilder::i64(StringRef name, int64_t value) {
+  return ops.getNamedAttr(name, ops.getI64IntegerAttr(value));
+}
+NamedAttribute GraphBuilder::i64s(StringRef name, IntegerList values) {
+  return ops.getNamedAttr(name, ops.getDenseI64ArrayAttr(values));
+}
+NamedAttribute GraphBuilder::f64(StringRef name, double value) {
+  return ops.getNamedAttr(name, ops.getF64FloatAttr(value));
+}
+NamedAttribute GraphBuilder::unit(StringRef name) {
+  return ops.getNamedAttr(name, ops.getUnitAttr());
+}
+
+bool GraphBuilder::tooLarge(Type type) {
+  auto tensor = llvm::cast<RankedTensorType>(type);
+  if (tensorBytes(tensor.getShape(), tensor.getElementType()))
+    return false;
+  emitError(loc) << "result " << type << " is larger than 2^47 bytes";
+  return true;
+}
+
+Value GraphBuilder::finish(OperationState &state) {
+  for (Type type : state.types)
+    if (tooLarge(type))
+      return {};
+  Operation *op = ops.create(state);
+  if (failed(verify(op, /*verifyRecursively=*/false))) {
+    op->erase();
+    return {};
+  }
+  if (DenseElementsAttr folded = evaluate(op)) {
+    op->erase();
+    return constant(folded);
+  }
+  return op->getResult(0);
+}
+
+Value GraphBuilder::makeTyped(StringRef op, RankedTensorType type,
+                         ValueRange operands,
+                         ArrayRef<NamedAttribute> attributes) {
+  if (!type || llvm::is_contained(operands, Value()))
+    return {};
+  OperationState state(loc, op);
+  state.addOperands(operands);
+  state.addTypes(type);
+  state.addAttributes(attributes);
+  return finish(state);
+}
+
+Value GraphBuilder::constant(DenseElementsAttr elements) {
+  return ConstantOp::create(ops, loc, elements).getResult();
+}
+Value GraphBuilder::integers(IntegerList values) {
+  auto type =
+      RankedTensorType::get({int64_t(values.size())}, ops.getI64Type());
+  return constant(DenseElementsAttr::get(type, values));
+}
+Value GraphBuilder::scalar(double value, Type element) {
+  return splat({}, value, element);
+}
+Value GraphBuilder::splat(IntegerList shape, double value, Type element) {
+  auto type = RankedTensorType::get(shape, element);
+  if (tooLarge(type))
+    return {};
+  if (auto floatType = dyn_cast<FloatType>(element))
+    return constant(DenseElementsAttr::get(
+        type, Attribute(FloatAttr::get(floatType, value))));
+  APInt number = APInt(64, uint64_t(int64_t(value)))
+                     .trunc(element.getIntOrFloatBitWidth());
+  return constant(DenseElementsAttr::get(
+      type, Attribute(IntegerAttr::get(element, number))));
+}
+Value GraphBuilder::iota(int64_t size, Type element) {
+  auto type = RankedTensorType::get({size}, ops.getI64Type());
+  return cast(makeTyped(IotaOp::getOperationName(), type, {}, {i64("dim", 0)}),
+              element);
+}
+
+Value GraphBuilder::reshape(Value x, IntegerList shape) {
+  if (!x || shapeOf(x) == shape)
+    return x;
+  return makeTyped(ReshapeOp::getOperationName(), typeOf(x).clone(shape), {x});
+}
+Value GraphBuilder::broadcast(Value x, IntegerList shape) {
+  if (!x || shapeOf(x) == shape)
+    return x;
+  return makeTyped(BroadcastOp::getOperationName(), typeOf(x).clone(shape),
+                   {x});
+}
+Value GraphBuilder::transpose(Value x, IntegerList perm) {
+  if (!x || llvm::is_sorted(perm))
+    return x;
+  return make<TransposeOp>({x}, {i64s("perm", perm)});
+}
+Value GraphBuilder::slice(Value x, int64_t dim, int64_t start, int64_t size,
+                     int64_t stride) {
+  if (!x)
+    return {};
+  SmallVector<int64_t> starts(rankOf(x), 0), sizes(shapeOf(x)),
+      strides(rankOf(x), 1);
+  starts[dim] = start;
+  sizes[dim] = size;
+  strides[dim] = stride;
+  if (start == 0 && stride == 1 && size == shapeOf(x)[dim])
+    return x;
+  return make<SliceOp>({x}, {i64s("starts", starts), i64s("sizes", sizes),
+                             i64s("strides", strides)});
+}
+Value GraphBuilder::concat(ValueRange inputs, int64_t dim) {
+  if (inputs.size() == 1)
+    return inputs[0];
+  return make<ConcatOp>(inputs, {i64("dim", dim)});
+}
+Value GraphBuilder::gather(Value data, Value indices, int64_t dim) {
+  return make<GatherOp>({data, indices}, {i64("dim", dim)});
+}
+Value GraphBuilder::cast(Value x, Type element) {
+  if (!x || elementOf(x) == element)
+    return x;
+  return makeTyped(CastOp::getOperationName(), typeOf(x).clone(element), {x});
+}
+Value GraphBuilder::reduce(Value x, ReduceKind kind, IntegerList dims,
+                      bool keepDims) {
+  if (!x || dims.empty())
+    return x;
+  Value result = make<ReduceOp>(
+      {x}, {ops.getNamedAttr("kind", ReduceKindAttr::get(context, kind)),
+            i64s("dims", dims)});
+  if (!result || !keepDims)
+    return result;
+  SmallVector<int64_t> shape(shapeOf(x));
+  for (int64_t dim : dims)
+    shape[dim] = 1;
+  return reshape(result, shape);
+}
+Value GraphBuilder::mean(Value x, IntegerList dims, bool keepDims) {
+  if (!x)
+    return {};
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= shapeOf(x)[dim];
+  Value sum = reduce(x, ReduceKind::Sum, dims, keepDims);
+  if (count == 1)
+    return sum;
+  if (sum && !isa<FloatType>(elementOf(x)))
+    return div(sum, scalar(double(count), elementOf(x)));
+  return mul(sum, 1.0 / double(count));
+}
+Value GraphBuilder::matmul(Value lhs, Value rhs, bool transposeLhs,
+                      bool transposeRhs) {
+  SmallVector<NamedAttribute, 2> flags;
+  if (transposeLhs)
+    flags.push_back(unit("transpose_lhs"));
+  if (transposeRhs)
+    flags.push_back(unit("transpose_rhs"));
+  return make<MatmulOp>({lhs, rhs}, flags);
+}
+Value GraphBuilder::add(Value a, Value b) { return make<AddOp>({a, b}); }
+Value GraphBuilder::sub(Value a, Value b) { return make<SubOp>({a, b}); }
+Value GraphBuilder::mul(Value a, Value b) { return make<MulOp>({a, b}); }
+Value GraphBuilder::div(Value a, Value b) { return make<DivOp>({a, b}); }
+Value GraphBuilder::add(Value a, double b) {
+  return a ? add(a, scalar(b, elementOf(a))) : a;
+}
+Value GraphBuilder::mul(Value a, double b) {
+  return a ? mul(a, scalar(b, elementOf(a))) : a;
+}
+Value GraphBuilder::select(Value condition, Value a, Value b) {
+  return make<SelectOp>({condition, a, b});
+}
+
+DenseElementsAttr GraphBuilder::elements(Value x) {
+  if (!x)
+    return {};
+  if (auto constant = x.getDefiningOp<ConstantOp>())
+    return constant.getElements();
+  auto weight = x.getDefiningOp<WeightOp>();
+  constexpr uint64_t kMost = 16 << 20;
+  if (!weight || weight.getStarts() || weight.getLength() > kMost)
+    return {};
+  TensorData data;
+  data.type = typeOf(x);
+  data.bytes = files.bytes(int64_t(weight.getFile()))
+                   .slice(weight.getOffset(), weight.getLength());
+  return toElements(data);
+}
+
+Value GraphBuilder::asConstant(Value x) {
+  DenseElementsAttr attr = elements(x);
+  return attr ? constant(attr) : x;
+}
+
+Value GraphBuilder::asParameter(Value x, StringRef name) {
+  auto constant = x ? x.getDefiningOp<ConstantOp>() : ConstantOp();
+  if (!constant || constant.getName() || typeOf(x).getNumElements() <= 1 ||
+      !isa<FloatType>(elementOf(x)))
+    return x;
+  constant.setName(name);
+  return x;
+}
+
+std::optional<SmallVector<int64_t>> GraphBuilder::integerElements(Value x) {
+  DenseElementsAttr attr = elements(x);
+  constexpr int64_t kMost = 1 << 20;
+  if (!attr || !isa<IntegerType>(attr.getElementType()) ||
+      attr.getNumElements() > kMost)
+    return std::nullopt;
+  bool zeroExtend = attr.getElementType().isUnsignedInteger() ||
+                    attr.getElementType().isInteger(1);
+  SmallVector<int64_t> result;
+  for (const APInt &value : attr.getValues<APInt>())
+    result.push_back(zeroExtend ? int64_t(value.getZExtValue())
+                                : value.getSExtValue());
+  return result;
+}
+
+std::optional<double> GraphBuilder::scalarElement(Value x) {
+  DenseElementsAttr attr = elements(x);
+  if (!attr || attr.getNumElements() != 1)
+    return std::nullopt;
+  if (isa<IntegerType>(attr.getElementType()))
+    return double((*integerElements(x))[0]);
+  APFloat value = *attr.getValues<APFloat>().begin();
+  bool lost;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+  return value.convertToDouble();
+}

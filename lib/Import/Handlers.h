@@ -1,0 +1,52 @@
+//===- Handlers.h - which operator is imported by what ----------*- C++ -*-===//
+//
+// A handler serves one operator from one version on, until the next entry of
+// the same operator. The table is built once from the files that group
+// handlers by kind; there is no switch over operators.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_HANDLERS_H
+#define KERF_LIB_IMPORT_HANDLERS_H
+
+#include "Node.h"
+
+namespace kerf::onnx_import {
+
+using Handler = mlir::LogicalResult (*)(Node &);
+
+/// The newest operator set and file format that the handlers know.
+constexpr int64_t kNewestOpset = 28;
+constexpr int64_t kNewestIR = 14;
+
+class HandlerTable {
+public:
+  /// `since` is the first version of the operator that `handler` serves.
+  void add(llvm::StringRef name, int64_t since, Handler handler) {
+    entries[name].push_back({since, handler});
+  }
+  /// The handler for the operator in this version of ai.onnx; null if there is
+  /// none. `first` is set to the first version that has one, or 0.
+  Handler find(llvm::StringRef name, int64_t opset, int64_t &first) const;
+
+private:
+  struct Entry {
+    int64_t since;
+    Handler handler;
+  };
+  llvm::StringMap<llvm::SmallVector<Entry, 2>> entries;
+};
+
+const HandlerTable &handlers();
+
+void addElementwise(HandlerTable &table);
+void addActivations(HandlerTable &table);
+void addContractions(HandlerTable &table);
+void addIndexing(HandlerTable &table);
+void addRows(HandlerTable &table);
+void addShapeOps(HandlerTable &table);
+void addSources(HandlerTable &table);
+void addWindows(HandlerTable &table);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_HANDLERS_H

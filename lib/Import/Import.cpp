@@ -1,0 +1,284 @@
+//===- Import.cpp - from a file to a module -------------------------------===//
+//
+// Map and parse the file, bind what the user gave, walk the nodes, declare
+// inputs and outputs, simplify. Every step reports and goes on where it can.
+//
+//===----------------------------------------------------------------------===//
+#include "Handlers.h"
+#include "Importer.h"
+#include "Npy.h"
+#include "Wire.h"
+
+#include "kerf/Import/Simplify.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/ScopeExit.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+Importer::Importer(MLIRContext &context, const ImportOptions &options,
+                   ImportReport &report)
+    : ops(&context), context(context), options(options), report(report) {}
+
+void Importer::refuse(StringRef node, const Twine &message) {
+  report.issues.push_back(
+      {ImportIssue::Kind::Refused, node.str(), message.str(), {}});
+}
+void Importer::usage(StringRef node, const Twine &message) {
+  report.issues.push_back(
+      {ImportIssue::Kind::Usage, node.str(), message.str(), {}});
+}
+void Importer::unsupported(const std::string &what, StringRef node) {
+  auto [entry, isNew] =
+      unsupportedIndex.try_emplace(what, report.unsupported.size());
+  if (isNew)
+    report.unsupported.push_back({what, {}});
+  report.unsupported[entry->second].nodes.push_back(node.str());
+}
+
+Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
+                        StringRef node) {
+  std::string error;
+  bool unsupportedType;
+  auto data = files().read(&context, tensor, error, unsupportedType);
+  if (!data) {
+    if (unsupportedType)
+      unsupported("type " + dataTypeName(tensor.data_type()), node);
+    else
+      refuse(node, error);
+    return {};
+  }
+  Location loc = NameLoc::get(StringAttr::get(&context, name));
+  bool isFloat = isa<FloatType>(data->type.getElementType());
+  int64_t count = data->type.getNumElements();
+  constexpr size_t kMostConstantBytes = 16 << 20;
+  if (data->file < 0 || count <= 1 ||
+      (!isFloat && data->bytes.size() <= kMostConstantBytes)) {
+    auto constant = nn::ConstantOp::create(ops, loc, toElements(*data));
+    if (isFloat && count > 1)
+      constant.setName(name);
+    return constant.getResult();
+  }
+  // Weights stand together at the function's start.
+  OpBuilder::InsertionGuard guard(ops);
+  if (lastWeight)
+    ops.setInsertionPointAfter(lastWeight);
+  else
+    ops.setInsertionPointToStart(ops.getBlock());
+  auto weight = nn::WeightOp::create(
+      ops, loc, data->type, ops.getStringAttr(name),
+      ops.getI64IntegerAttr(data->file),
+      ops.getI64IntegerAttr(int64_t(data->offset)),
+      ops.getI64IntegerAttr(int64_t(data->bytes.size())),
+      TypeAttr::get(data->type), DenseI64ArrayAttr());
+  lastWeight = weight;
+  return weight.getResult();
+}
+
+/// Facts of the model, and what no operator set or format can excuse.
+bool Importer::checkModel() {
+  report.irVersion = model.ir_version();
+  report.producer = model.producer_name();
+  if (!model.producer_version().empty())
+    report.producer += " " + model.producer_version();
+  report.graphName = model.graph().name();
+  bool fine = true;
+  auto wrong = [&](const Twine &message) {
+    refuse("", message);
+    fine = false;
+  };
+  if (!model.has_graph())
+    wrong("file holds no graph, not an ONNX model");
+  if (model.ir_version() < 1 || model.ir_version() > kNewestIR)
+    wrong("format version (ir_version) is " + Twine(model.ir_version()) +
+          ", expected from 1 to " + Twine(kNewestIR));
+  if (!fine)
+    return false;
+  for (const auto &opset : model.opset_import()) {
+    std::string domain = opset.domain() == "ai.onnx" ? "" : opset.domain();
+    report.opsets[domain] = opset.version();
+  }
+  if (report.opsets.empty() && model.ir_version() < 3)
+    report.opsets[""] = 1;
+  for (auto &[domain, version] : report.opsets)
+    if (domain.empty() && (version < 1 || version > kNewestOpset))
+      wrong("operator set is " + Twine(version) + ", expected from 1 to " +
+            Twine(kNewestOpset));
+  for (const auto &function : model.functions())
+    functions[function.domain() + "\n" + function.name() + "\n" +
+              function.overload()] = &function;
+  return fine;
+}
+
+bool Importer::bindConstants() {
+  bool fine = true;
+  for (const auto &[name, text] : options.constants) {
+    bool known = llvm::any_of(model.graph().input(), [&](const auto &input) {
+      return input.name() == name;
+    });
+    std::string error;
+    if (!known)
+      error = "model has no input of this name";
+    DenseElementsAttr value;
+    if (known)
+      value = parseConstant(&context, text, error);
+    if (value)
+      constants[name] = value;
+    else
+      usage(name, "--constant: " + error), fine = false;
+  }
+  return fine;
+}
+
+void Importer::importInitializers(const onnx::GraphProto &graph,
+                                  Scope &scope) {
+  for (const auto &tensor : graph.initializer()) {
+    if (scope.values.count(tensor.name())) {
+      refuse(tensor.name(), "name is defined twice");
+      continue;
+    }
+    if (!used.contains(tensor.name()))
+      continue;
+    Value value = literal(tensor, tensor.name(), tensor.name());
+    scope.values[tensor.name()] = value;
+    if (value && isa<FloatType>(elementOf(value)) &&
+        typeOf(value).getNumElements() > 1) {
+      ++report.numParameters;
+      report.parameterElements += typeOf(value).getNumElements();
+      report.parameterBytes +=
+          *tensorBytes(shapeOf(value), elementOf(value));
+    }
+    if (auto info = declared.find(tensor.name()); info != declared.end())
+      checkDeclared(*info->second, value);
+  }
+  for (const auto &sparse : graph.sparse_initializer())
+    if (used.contains(sparse.values().name())) {
+      unsupported("sparse initializer", sparse.values().name());
+      scope.values[sparse.values().name()] = Value();
+    }
+}
+
+/// Declares results, and finishes the function.
+bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
+  SmallVector<Value> results;
+  for (const auto &output : graph.output()) {
+    auto value = scope.lookup(output.name());
+    if (!value) {
+      refuse(output.name(), "output is not defined by any node");
+      continue;
+    }
+    if (*value) {
+      checkDeclared(output, *value);
+      results.push_back(*value);
+    }
+  }
+  if (graph.output().empty())
+    refuse("", "graph has no output");
+  if (!report.issues.empty() || !report.unsupported.empty())
+    return false;
+  if (results.size() != size_t(graph.output_size())) {
+    report.issues.push_back({ImportIssue::Kind::Internal, "",
+                             "an output was lost without an error", {}});
+    return false;
+  }
+  ops.setInsertionPointToEnd(&function.getBody().front());
+  func::ReturnOp::create(ops, function.getLoc(), results);
+  function.setType(FunctionType::get(
+      &context, function.getBody().front().getArgumentTypes(),
+      ValueRange(results).getTypes()));
+  for (auto [index, output] : llvm::enumerate(graph.output()))
+    function.setResultAttr(unsigned(index), "kerf.name",
+                           ops.getStringAttr(output.name()));
+  SmallVector<Attribute> paths;
+  for (const std::string &path : files().paths())
+    paths.push_back(ops.getStringAttr(path));
+  (*module)->setAttr("kerf.files", ops.getArrayAttr(paths));
+  return true;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
+  report.file = path.str();
+  std::string error;
+  modelFiles = ModelFiles::open(path, error);
+  if (!modelFiles) {
+    refuse("", "cannot open: " + error);
+    return failure();
+  }
+  auto skeleton = readSkeleton(files().modelBytes(), error);
+  if (!skeleton) {
+    refuse("", error);
+    return failure();
+  }
+  if (!model.ParseFromString(*skeleton)) {
+    refuse("", "file is not an ONNX model: fields have wrong types");
+    return failure();
+  }
+  skeleton.reset();
+  if (!checkModel())
+    return failure();
+
+  // What inference says goes to the node under way.
+  std::string diagnosed;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    std::string node;
+    if (auto name = dyn_cast<NameLoc>(diagnostic.getLocation()))
+      node = name.getName().str();
+    if (!report.issues.empty() && report.issues.back().node == node)
+      return success();
+    std::string message = diagnostic.str();
+    if (StringRef(message).starts_with("'nn."))
+      message = message.substr(message.find("' op ") + 5);
+    refuse(node, message);
+    return success();
+  });
+
+  const onnx::GraphProto &graph = model.graph();
+  Scope scope;
+  for (const auto &[domain, version] : report.opsets)
+    scope.opsets[domain] = version;
+  module = ModuleOp::create(FileLineColLoc::get(&context, path, 0, 0));
+  ops.setInsertionPointToStart(module->getBody());
+  function = func::FuncOp::create(ops, module->getLoc(), "main",
+                                  ops.getFunctionType({}, {}));
+  ops.setInsertionPointToStart(function.addEntryBlock());
+
+  for (const auto &tensor : graph.initializer())
+    initializers[tensor.name()] = &tensor;
+  for (const auto &info : graph.value_info())
+    declared[info.name()] = &info;
+  SmallVector<StringRef> results;
+  for (const auto &output : graph.output()) {
+    results.push_back(output.name());
+    used.insert(output.name());
+  }
+  bool bound = bindConstants();
+  bound &= importInputs(graph, scope);
+  if (!bound) {
+    surveyOperators(graph.node(), scope, 0);
+    return failure();
+  }
+  importNodes(graph.node(), scope, results);
+  if (!finish(graph, scope))
+    return failure();
+  if (failed(verify(*module)))
+    return failure();
+  if (options.simplify && failed(simplifyModule(*module))) {
+    report.issues.push_back({ImportIssue::Kind::Internal, "",
+                             "simplification does not converge", {}});
+    return failure();
+  }
+  return std::move(module);
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+kerf::importOnnx(MLIRContext &context, StringRef path,
+                 const ImportOptions &options, ImportReport &report) {
+  context.loadDialect<nn::NNDialect, func::FuncDialect>();
+  return Importer(context, options, report).run(path);
+}

@@ -1,0 +1,95 @@
+//===- Importer.h - the walk over a model -----------------------*- C++ -*-===//
+//
+// Nodes are imported in the file's order into one block; local functions and
+// `If` on constants are entered where they stand. Only nodes that something
+// needs are imported. Errors do not stop the walk: what depends on a failed
+// node is skipped, everything else is still looked at.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_IMPORTER_H
+#define KERF_LIB_IMPORT_IMPORTER_H
+
+#include "Node.h"
+
+#include "kerf/Import/Import.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace kerf::onnx_import {
+
+class Importer {
+public:
+  Importer(mlir::MLIRContext &context, const ImportOptions &options,
+           ImportReport &report);
+
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run(llvm::StringRef path);
+
+  mlir::OpBuilder ops;
+  ModelFiles &files() { return *modelFiles; }
+
+  /// Errors: at a node or value (may be empty).
+  void refuse(llvm::StringRef node, const llvm::Twine &message);
+  void usage(llvm::StringRef node, const llvm::Twine &message);
+  void unsupported(const std::string &what, llvm::StringRef node);
+  bool isUsed(llvm::StringRef name) const { return used.contains(name); }
+
+  /// A tensor as nn.constant (integers, one element, typed payloads) or
+  /// nn.weight. Null after reporting at `node`.
+  mlir::Value literal(const onnx::TensorProto &tensor, llvm::StringRef name,
+                      llvm::StringRef node);
+
+  /// Imports a subgraph where it stands; its outputs are appended to
+  /// `results` (null where they failed).
+  mlir::LogicalResult
+  importSubgraph(const onnx::GraphProto &graph, const Scope &parent,
+                 llvm::StringRef prefix,
+                 llvm::SmallVectorImpl<mlir::Value> &results);
+
+private:
+  using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+  bool checkModel();
+  bool importInputs(const onnx::GraphProto &graph, Scope &scope);
+  bool bindConstants();
+  void importInitializers(const onnx::GraphProto &graph, Scope &scope);
+  void importNodes(const Nodes &nodes, Scope &scope,
+                   llvm::ArrayRef<llvm::StringRef> results);
+  bool checkNames(const Nodes &nodes, const Scope &scope);
+  void importNode(const onnx::NodeProto &proto, Scope &scope,
+                  llvm::StringRef name);
+  void importCall(const onnx::NodeProto &proto,
+                  const onnx::FunctionProto &function, Scope &scope,
+                  llvm::StringRef name);
+  void defineOutputs(const onnx::NodeProto &proto,
+                     llvm::ArrayRef<mlir::Value> values, Scope &scope);
+  void checkDeclared(const onnx::ValueInfoProto &info, mlir::Value value);
+  bool finish(const onnx::GraphProto &graph, Scope &scope);
+  void surveyOperators(const Nodes &nodes, const Scope &scope, unsigned depth);
+  int64_t opsetOf(llvm::StringRef domain, const Scope &scope) const;
+  const onnx::FunctionProto *functionFor(const onnx::NodeProto &proto) const;
+  std::optional<llvm::SmallVector<int64_t>>
+  bindShape(const onnx::ValueInfoProto &info, bool input);
+
+  mlir::MLIRContext &context;
+  const ImportOptions &options;
+  ImportReport &report;
+  std::unique_ptr<ModelFiles> modelFiles;
+  onnx::ModelProto model;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp function;
+  std::map<std::string, const onnx::FunctionProto *> functions;
+  llvm::StringMap<const onnx::TensorProto *> initializers;
+  llvm::StringMap<mlir::DenseElementsAttr> constants;
+  llvm::StringMap<const onnx::ValueInfoProto *> declared;
+  /// Names that a node, subgraph or output reads.
+  llvm::StringSet<> used;
+  llvm::SmallVector<const onnx::FunctionProto *> callStack;
+  std::map<std::string, unsigned> unsupportedIndex;
+  mlir::Operation *lastWeight = nullptr;
+  int64_t nodesImported = 0;
+  unsigned depth = 0;
+};
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_IMPORTER_H

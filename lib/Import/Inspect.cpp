@@ -1,0 +1,175 @@
+//===- Inspect.cpp - what a model is, for people and programs -------------===//
+//
+// Facts come from the report, which is filled even where the import fails;
+// FLOPs from the OpCost interface of the imported module.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Import/Import.h"
+#include "kerf/NN/NN.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace kerf;
+using namespace mlir;
+
+static std::optional<SmallVector<RankedTensorType>> tensorTypes(TypeRange types) {
+  SmallVector<RankedTensorType> result;
+  for (Type type : types) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      return std::nullopt;
+    result.push_back(tensor);
+  }
+  return result;
+}
+
+ModuleCost kerf::costOfModule(ModuleOp module) {
+  ModuleCost cost;
+  module.walk([&](OpCostInterface op) {
+    auto operands = tensorTypes(op->getOperandTypes());
+    auto results = tensorTypes(op->getResultTypes());
+    ++cost.opCounts[op->getName().getStringRef().str()];
+    if (operands && results)
+      cost.flops = llvm::SaturatingAdd(
+          uint64_t(cost.flops), uint64_t(op.getFlops(*operands, *results)));
+  });
+  return cost;
+}
+
+static void printValue(raw_ostream &stream, const ModelValue &value) {
+  stream << "  " << value.name << ": " << value.elementType << "[";
+  llvm::interleaveComma(value.dims, stream, [&](const ModelValue::Dim &dim) {
+    stream << dim.symbol;
+    if (!dim.symbol.empty() && dim.size >= 0)
+      stream << "=";
+    if (dim.symbol.empty() || dim.size >= 0)
+      stream << dim.size;
+  });
+  stream << "]\n";
+}
+
+static std::string scaled(double number, ArrayRef<const char *> units,
+                          double step) {
+  size_t unit = 0;
+  for (; number >= step && unit + 1 < units.size(); number /= step)
+    ++unit;
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.4g", number) << units[unit];
+  return text;
+}
+
+void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
+                           ModuleOp module) {
+  stream << "model " << report.file;
+  if (!report.graphName.empty())
+    stream << " (" << report.graphName << ")";
+  stream << "\n";
+  if (!report.producer.empty())
+    stream << "written by " << report.producer << "\n";
+  stream << "format version " << report.irVersion << ", operator sets ";
+  bool first = true;
+  for (const auto &[domain, version] : report.opsets) {
+    stream << (first ? "" : ", ") << (domain.empty() ? "ai.onnx" : domain)
+           << " " << version;
+    first = false;
+  }
+  stream << "\ninputs\n";
+  for (const ModelValue &value : report.inputs)
+    printValue(stream, value);
+  stream << "outputs\n";
+  for (const ModelValue &value : report.outputs)
+    printValue(stream, value);
+  if (!report.unboundDims.empty()) {
+    stream << "not bound\n";
+    for (const std::string &dim : report.unboundDims)
+      stream << "  " << dim << " (--dim " << dim << "=SIZE)\n";
+  }
+  stream << "parameters " << report.numParameters << " tensors, "
+         << report.parameterElements << " elements, "
+         << scaled(double(report.parameterBytes), {" B", " KiB", " MiB", " GiB"},
+                   1024)
+         << "\n";
+  if (module) {
+    ModuleCost cost = costOfModule(module);
+    stream << "FLOPs " << cost.flops << " ("
+           << scaled(double(cost.flops),
+                     {"", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}, 1000)
+           << ")\n";
+  }
+  stream << "operators\n";
+  for (const auto &[name, count] : report.operatorCounts)
+    stream << "  " << name << " " << count << "\n";
+  if (!report.unsupported.empty()) {
+    stream << "unsupported\n";
+    for (const UnsupportedItem &item : report.unsupported) {
+      stream << "  " << item.what << ": ";
+      llvm::interleaveComma(item.nodes, stream);
+      stream << "\n";
+    }
+  }
+}
+
+static llvm::json::Array valuesJson(const std::vector<ModelValue> &values) {
+  llvm::json::Array result;
+  for (const ModelValue &value : values) {
+    llvm::json::Array dims;
+    for (const ModelValue::Dim &dim : value.dims) {
+      if (dim.size >= 0)
+        dims.push_back(dim.size);
+      else
+        dims.push_back(dim.symbol);
+    }
+    llvm::json::Object object{{"name", value.name},
+                              {"type", value.elementType},
+                              {"shape", std::move(dims)}};
+    llvm::json::Object symbols;
+    for (auto [index, dim] : llvm::enumerate(value.dims))
+      if (!dim.symbol.empty())
+        symbols[std::to_string(index)] = dim.symbol;
+    if (!symbols.empty())
+      object["symbols"] = std::move(symbols);
+    result.push_back(std::move(object));
+  }
+  return result;
+}
+
+void kerf::printInspectionJson(raw_ostream &stream, const ImportReport &report,
+                               ModuleOp module) {
+  llvm::json::Object opsets, operators;
+  for (const auto &[domain, version] : report.opsets)
+    opsets[domain.empty() ? "ai.onnx" : domain] = version;
+  for (const auto &[name, count] : report.operatorCounts)
+    operators[name] = count;
+  llvm::json::Array unsupported;
+  for (const UnsupportedItem &item : report.unsupported)
+    unsupported.push_back(llvm::json::Object{
+        {"what", item.what}, {"nodes", llvm::json::Array(item.nodes)}});
+  llvm::json::Object object{
+      {"schema", "kerf.inspect/1"},
+      {"file", report.file},
+      {"graph", report.graphName},
+      {"producer", report.producer},
+      {"ir_version", report.irVersion},
+      {"opsets", std::move(opsets)},
+      {"inputs", valuesJson(report.inputs)},
+      {"outputs", valuesJson(report.outputs)},
+      {"unbound_dims", llvm::json::Array(report.unboundDims)},
+      {"parameters", llvm::json::Object{{"tensors", report.numParameters},
+                                        {"elements", report.parameterElements},
+                                        {"bytes", report.parameterBytes}}},
+      {"operators", std::move(operators)},
+      {"unsupported", std::move(unsupported)}};
+  if (module) {
+    ModuleCost cost = costOfModule(module);
+    llvm::json::Object counts;
+    for (const auto &[name, count] : cost.opCounts)
+      counts[name] = count;
+    object["flops"] = cost.flops;
+    object["ops"] = std::move(counts);
+  }
+  stream << llvm::formatv("{0:2}", llvm::json::Value(std::move(object)))
+         << "\n";
+}

@@ -1,0 +1,247 @@
+//===- Node.cpp - attributes, inputs and errors of a node -----------------===//
+//
+// Attributes carry a type; a wrong one is an error that names it. What a
+// handler never asked for was not understood, and is reported too.
+//
+//===----------------------------------------------------------------------===//
+#include "Node.h"
+#include "Importer.h"
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+using Proto = onnx::AttributeProto;
+
+Node::Node(Importer &importer, const onnx::NodeProto &proto,
+           const Scope &scope, std::string name, int64_t opset)
+    : GraphBuilder(importer.ops, importer.files()), importer(importer),
+      proto(proto), scope(scope), name(std::move(name)), opset(opset) {
+  outputs.resize(proto.output_size());
+}
+
+bool Node::wants(size_t index) const {
+  return int(index) < proto.output_size() &&
+         !proto.output(int(index)).empty() &&
+         importer.isUsed(proto.output(int(index)));
+}
+
+LogicalResult Node::arity(size_t least, size_t most, size_t maxOutputs) {
+  if (inputs.size() > most || inputs.size() < least)
+    return error("node has " + Twine(inputs.size()) + " inputs, expected " +
+                 (least == most ? Twine(least)
+                                : Twine(least) + " to " + Twine(most)));
+  for (size_t i = 0; i < least; ++i)
+    if (!inputs[i])
+      return error("input " + Twine(i) + " is absent");
+  if (outputs.size() > maxOutputs)
+    return error("node has " + Twine(outputs.size()) +
+                 " outputs, expected at most " + Twine(maxOutputs));
+  return success();
+}
+
+static const char *attributeTypeName(int type) {
+  static constexpr const char *names[] = {
+      "undefined", "float", "int",    "string", "tensor",
+      "graph",     "floats", "ints",  "strings", "tensors",
+      "graphs",    "sparse_tensor",   "sparse_tensors", "type_proto",
+      "type_protos"};
+  return type >= 0 && size_t(type) < std::size(names) ? names[type] : "unknown";
+}
+
+/// The type, or what is filled in where old files leave it undefined.
+static Proto::AttributeType typeOfAttribute(const Proto &attribute) {
+  if (attribute.type() != Proto::UNDEFINED)
+    return attribute.type();
+  if (attribute.has_f())
+    return Proto::FLOAT;
+  if (attribute.has_i())
+    return Proto::INT;
+  if (attribute.has_s())
+    return Proto::STRING;
+  if (attribute.has_t())
+    return Proto::TENSOR;
+  if (attribute.has_g())
+    return Proto::GRAPH;
+  if (attribute.floats_size())
+    return Proto::FLOATS;
+  if (attribute.ints_size())
+    return Proto::INTS;
+  return Proto::UNDEFINED;
+}
+
+const Proto *Node::find(StringRef name, Proto::AttributeType type) {
+  asked.insert(name);
+  for (const Proto &given : proto.attribute()) {
+    if (given.name() != name)
+      continue;
+    const Proto *attribute = &given;
+    if (!given.ref_attr_name().empty()) {
+      attribute = nullptr;
+      for (const Scope *s = &scope; s && !attribute; s = s->parent)
+        attribute = s->attributes.lookup(given.ref_attr_name());
+      if (!attribute)
+        return nullptr;
+    }
+    Proto::AttributeType found = typeOfAttribute(*attribute);
+    // An empty list has no type in some files.
+    if (found == Proto::UNDEFINED &&
+        (type == Proto::INTS || type == Proto::FLOATS))
+      return attribute;
+    if (found != type) {
+      (void)error("attribute \"" + name + "\" has type " +
+                  attributeTypeName(found) + ", expected " +
+                  attributeTypeName(type));
+      return nullptr;
+    }
+    return attribute;
+  }
+  return nullptr;
+}
+
+bool Node::hasAttribute(StringRef name) {
+  for (const Proto &given : proto.attribute())
+    if (given.name() == name) {
+      if (given.ref_attr_name().empty())
+        return true;
+      for (const Scope *s = &scope; s; s = s->parent)
+        if (s->attributes.count(given.ref_attr_name()))
+          return true;
+    }
+  return false;
+}
+
+void Node::requireAttribute(StringRef name) {
+  if (!hasAttribute(name))
+    (void)error("attribute \"" + name + "\" is missing");
+}
+
+int64_t Node::integer(StringRef name, int64_t otherwise) {
+  const Proto *attribute = find(name, Proto::INT);
+  return attribute ? attribute->i() : otherwise;
+}
+double Node::real(StringRef name, double otherwise) {
+  const Proto *attribute = find(name, Proto::FLOAT);
+  return attribute ? double(attribute->f()) : otherwise;
+}
+std::string Node::text(StringRef name, StringRef otherwise) {
+  const Proto *attribute = find(name, Proto::STRING);
+  return attribute ? attribute->s() : otherwise.str();
+}
+std::optional<SmallVector<int64_t>> Node::integerList(StringRef name) {
+  const Proto *attribute = find(name, Proto::INTS);
+  if (!attribute)
+    return std::nullopt;
+  return SmallVector<int64_t>(attribute->ints().begin(),
+                              attribute->ints().end());
+}
+std::optional<SmallVector<double>> Node::realList(StringRef name) {
+  const Proto *attribute = find(name, Proto::FLOATS);
+  if (!attribute)
+    return std::nullopt;
+  return SmallVector<double>(attribute->floats().begin(),
+                             attribute->floats().end());
+}
+const onnx::TensorProto *Node::tensor(StringRef name) {
+  const Proto *attribute = find(name, Proto::TENSOR);
+  return attribute ? &attribute->t() : nullptr;
+}
+const onnx::GraphProto *Node::graph(StringRef name) {
+  const Proto *attribute = find(name, Proto::GRAPH);
+  return attribute ? &attribute->g() : nullptr;
+}
+
+std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {
+  if (!has(index))
+    return std::nullopt;
+  auto values = integerElements(in(index));
+  if (!values) {
+    std::string input = index < size_t(proto.input_size())
+                            ? proto.input(int(index))
+                            : std::to_string(index);
+    if (isa<BlockArgument>(in(index)))
+      (void)error("input \"" + input +
+                  "\" steers a shape and must be known: bind it with "
+                  "--constant " + input + "=@FILE.npy");
+    else
+      (void)unsupported("operator " + proto.op_type() +
+                        " with a computed input " + Twine(index) +
+                        " that steers a shape");
+  }
+  return values;
+}
+
+std::optional<double> Node::constantReal(size_t index) {
+  if (!has(index))
+    return std::nullopt;
+  auto value = scalarElement(in(index));
+  if (!value)
+    (void)unsupported("operator " + proto.op_type() + " with a computed input " +
+                      Twine(index));
+  return value;
+}
+
+std::optional<SmallVector<int64_t>> Node::integersFrom(StringRef name,
+                                                       size_t index) {
+  if (auto list = integerList(name))
+    return list;
+  return constantIntegers(index);
+}
+
+std::optional<int64_t> Node::axisWithin(int64_t axis, int64_t rank,
+                                        bool endAllowed) {
+  int64_t limit = rank + (endAllowed ? 1 : 0);
+  if (axis >= -rank && axis < limit)
+    return axis < 0 ? axis + rank : axis;
+  (void)error("axis is " + Twine(axis) + ", expected from " + Twine(-rank) +
+              " to " + Twine(limit - 1));
+  return std::nullopt;
+}
+
+std::optional<SmallVector<int64_t>> Node::axesWithin(ArrayRef<int64_t> axes,
+                                                     int64_t rank) {
+  SmallVector<int64_t> result;
+  for (int64_t axis : axes) {
+    auto within = axisWithin(axis, rank);
+    if (!within)
+      return std::nullopt;
+    if (llvm::is_contained(result, *within)) {
+      (void)error("axis " + Twine(axis) + " is given twice");
+      return std::nullopt;
+    }
+    result.push_back(*within);
+  }
+  llvm::sort(result);
+  return result;
+}
+
+LogicalResult Node::error(const Twine &message) {
+  if (!failed)
+    importer.refuse(name, message);
+  failed = true;
+  return failure();
+}
+
+LogicalResult Node::unsupported(const Twine &what) {
+  if (!failed)
+    importer.unsupported(what.str(), name);
+  failed = true;
+  return failure();
+}
+
+LogicalResult Node::set(size_t index, Value value) {
+  if (!value)
+    return failed ? failure() : error("node could not be imported");
+  if (index < outputs.size())
+    outputs[index] = value;
+  return success();
+}
+
+void Node::checkAttributes() {
+  for (const Proto &attribute : proto.attribute())
+    if (!asked.count(attribute.name())) {
+      (void)unsupported("attribute \"" + attribute.name() +
+                        "\" of operator " + proto.op_type());
+      return;
+    }
+}

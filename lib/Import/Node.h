@@ -1,0 +1,198 @@
+//===- Node.h - one ONNX node while it is imported --------------*- C++ -*-===//
+//
+// What an operator's handler sees: its inputs as values, its attributes with
+// their types checked, and a small vocabulary to build nn ops. Everything that
+// is built from constants becomes a constant at once, so handlers never treat
+// shape computations apart. A failed step gives a null value; null operands
+// give null results; the first error of the node is the one that is reported.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_NODE_H
+#define KERF_LIB_IMPORT_NODE_H
+
+#include "Scope.h"
+#include "Tensors.h"
+
+#include "kerf/Import/Import.h"
+#include "kerf/NN/NN.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace kerf::onnx_import {
+
+class Importer;
+
+/// Builds nn ops at the end of a block; folds constants; checks before it
+/// builds, so that bad input is an error and not an assertion.
+class GraphBuilder {
+public:
+  GraphBuilder(mlir::OpBuilder &builder, ModelFiles &files)
+      : ops(builder), files(files), context(builder.getContext()) {}
+
+  mlir::OpBuilder &ops;
+  ModelFiles &files;
+  mlir::MLIRContext *context;
+  mlir::Location loc = mlir::UnknownLoc::get(context);
+
+  /// Op with inferred result type.
+  template <typename Op>
+  mlir::Value make(mlir::ValueRange operands,
+                   llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
+  /// Op with the result type given.
+  mlir::Value makeTyped(llvm::StringRef op, mlir::RankedTensorType type,
+                        mlir::ValueRange operands,
+                        llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
+
+  mlir::Value constant(mlir::DenseElementsAttr elements);
+  mlir::Value integers(llvm::ArrayRef<int64_t> values); ///< tensor<nxi64>
+  mlir::Value scalar(double value, mlir::Type element); ///< rank 0
+  mlir::Value splat(llvm::ArrayRef<int64_t> shape, double value,
+                    mlir::Type element);
+  mlir::Value iota(int64_t size, mlir::Type element); ///< 0 .. size-1
+
+  mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
+  mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> perm);
+  mlir::Value slice(mlir::Value x, int64_t dim, int64_t start, int64_t size,
+                    int64_t stride = 1);
+  mlir::Value concat(mlir::ValueRange inputs, int64_t dim);
+  mlir::Value gather(mlir::Value data, mlir::Value indices, int64_t dim);
+  mlir::Value cast(mlir::Value x, mlir::Type element);
+  mlir::Value reduce(mlir::Value x, nn::ReduceKind kind,
+                     llvm::ArrayRef<int64_t> dims, bool keepDims);
+  mlir::Value mean(mlir::Value x, llvm::ArrayRef<int64_t> dims, bool keepDims);
+  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
+                     bool transposeRhs = false);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value sub(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value div(mlir::Value a, mlir::Value b);
+  /// `b` as a scalar of the element type of `a`.
+  mlir::Value add(mlir::Value a, double b);
+  mlir::Value mul(mlir::Value a, double b);
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
+
+  /// The elements of a constant, or of a weight of at most 16 MiB; else null.
+  mlir::DenseElementsAttr elements(mlir::Value x);
+  std::optional<llvm::SmallVector<int64_t>> integerElements(mlir::Value x);
+  std::optional<double> scalarElement(mlir::Value x);
+  /// A constant that handlers may compute with, if the weight is small.
+  mlir::Value asConstant(mlir::Value x);
+  /// Marks an unnamed float constant of more than one element as a parameter.
+  mlir::Value asParameter(mlir::Value x, llvm::StringRef name);
+
+  mlir::NamedAttribute i64(llvm::StringRef name, int64_t value);
+  mlir::NamedAttribute i64s(llvm::StringRef name,
+                            llvm::ArrayRef<int64_t> values);
+  mlir::NamedAttribute f64(llvm::StringRef name, double value);
+  mlir::NamedAttribute unit(llvm::StringRef name);
+
+private:
+  mlir::Value finish(mlir::OperationState &state);
+  bool tooLarge(mlir::Type type);
+};
+
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return typeOf(value).getShape();
+}
+inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
+inline mlir::Type elementOf(mlir::Value value) {
+  return typeOf(value).getElementType();
+}
+
+class Node : public GraphBuilder {
+public:
+  Node(Importer &importer, const onnx::NodeProto &proto, const Scope &scope,
+       std::string name, int64_t opset);
+
+  Importer &importer;
+  const onnx::NodeProto &proto;
+  const Scope &scope;
+  std::string name;
+  int64_t opset;
+  llvm::SmallVector<mlir::Value> inputs; ///< null where absent
+  llvm::SmallVector<mlir::Value> outputs;
+
+  /// Input `index`, null if absent. `require` reports absence.
+  mlir::Value in(size_t index) const {
+    return index < inputs.size() ? inputs[index] : mlir::Value();
+  }
+  bool has(size_t index) const { return bool(in(index)); }
+  /// Whether something uses output `index`.
+  bool wants(size_t index) const;
+  /// Checks the number of inputs (those that must be there) and outputs.
+  mlir::LogicalResult arity(size_t least, size_t most, size_t outputs = 1);
+
+  int64_t integer(llvm::StringRef name, int64_t otherwise);
+  double real(llvm::StringRef name, double otherwise);
+  std::string text(llvm::StringRef name, llvm::StringRef otherwise);
+  std::optional<llvm::SmallVector<int64_t>> integerList(llvm::StringRef name);
+  std::optional<llvm::SmallVector<double>> realList(llvm::StringRef name);
+  const onnx::TensorProto *tensor(llvm::StringRef name);
+  const onnx::GraphProto *graph(llvm::StringRef name);
+  bool hasAttribute(llvm::StringRef name);
+  /// An attribute that must be there: reports its absence.
+  void requireAttribute(llvm::StringRef name);
+
+  /// Integers from attribute `name` or constant input `index`; none if both
+  /// are absent. Reports an input that is not constant.
+  std::optional<llvm::SmallVector<int64_t>>
+  integersFrom(llvm::StringRef name, size_t index);
+  /// The integers of a constant input; reports if it is not constant.
+  std::optional<llvm::SmallVector<int64_t>> constantIntegers(size_t index);
+  std::optional<double> constantReal(size_t index);
+
+  /// `axis` counted from the front, within [0, limit); reports otherwise.
+  std::optional<int64_t> axisWithin(int64_t axis, int64_t rank,
+                                    bool endAllowed = false);
+  std::optional<llvm::SmallVector<int64_t>>
+  axesWithin(llvm::ArrayRef<int64_t> axes, int64_t rank);
+
+  /// Reports the first error of this node; returns failure.
+  mlir::LogicalResult error(const llvm::Twine &message);
+  /// Reports something that Kerf does not have (mode, attribute value).
+  mlir::LogicalResult unsupported(const llvm::Twine &what);
+  /// Sets output 0; failure if the value is null.
+  mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
+  mlir::LogicalResult set(size_t index, mlir::Value value);
+
+  bool failed = false;
+  /// Attributes that the handler did not ask for are reported.
+  void checkAttributes();
+
+private:
+  const onnx::AttributeProto *find(llvm::StringRef name,
+                                   onnx::AttributeProto::AttributeType type);
+  llvm::StringSet<> asked;
+};
+
+template <typename Op>
+mlir::Value GraphBuilder::make(mlir::ValueRange operands,
+                          llvm::ArrayRef<mlir::NamedAttribute> attributes) {
+  if (llvm::is_contained(operands, mlir::Value()))
+    return {};
+  mlir::OperationState state(loc, Op::getOperationName());
+  state.addOperands(operands);
+  mlir::DictionaryAttr dictionary = ops.getDictionaryAttr(attributes);
+  mlir::OpaqueProperties properties(nullptr);
+  if constexpr (!std::is_same_v<typename Op::Properties, mlir::EmptyProperties>) {
+    auto &props = state.getOrAddProperties<typename Op::Properties>();
+    if (failed(Op::setPropertiesFromAttr(
+            props, dictionary, [&] { return mlir::emitError(loc); })))
+      return {};
+    properties = state.getRawProperties();
+  }
+  llvm::SmallVector<mlir::Type> types;
+  if (failed(Op::inferReturnTypes(context, loc, operands, dictionary,
+                                  properties, state.regions, types)))
+    return {};
+  state.addTypes(types);
+  return finish(state);
+}
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_NODE_H

@@ -1,0 +1,115 @@
+//===- Npy.cpp - read a NumPy array ---------------------------------------===//
+//
+// The header is a Python dictionary of three known keys; only what NumPy itself
+// writes is accepted.
+//
+//===----------------------------------------------------------------------===//
+#include "Npy.h"
+#include "Tensors.h"
+
+#include "kerf/Support/MappedFile.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Endian.h"
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+static Type npyType(MLIRContext *context, StringRef code) {
+  return llvm::StringSwitch<Type>(code)
+      .Case("<f4", Float32Type::get(context))
+      .Case("<f8", Float64Type::get(context))
+      .Case("<f2", Float16Type::get(context))
+      .Case("<i8", IntegerType::get(context, 64))
+      .Case("<i4", IntegerType::get(context, 32))
+      .Case("<i2", IntegerType::get(context, 16))
+      .Case("|i1", IntegerType::get(context, 8))
+      .Case("|b1", IntegerType::get(context, 1))
+      .Case("|u1", IntegerType::get(context, 8, IntegerType::Unsigned))
+      .Default(Type());
+}
+
+/// The text after `'key':` in a header.
+static StringRef valueOf(StringRef header, StringRef key) {
+  size_t at = header.find(("'" + key + "':").str());
+  if (at == StringRef::npos)
+    return {};
+  return header.drop_front(at + key.size() + 3).ltrim();
+}
+
+static DenseElementsAttr parseNpy(MLIRContext *context, StringRef path,
+                                  std::string &error) {
+  auto file = MappedFile::open(path, error);
+  if (!file) {
+    error = path.str() + ": " + error;
+    return {};
+  }
+  auto fail = [&](const Twine &reason) {
+    error = (path + ": " + reason).str();
+    return DenseElementsAttr();
+  };
+  ArrayRef<uint8_t> bytes = file->bytes();
+  StringRef text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  if (text.size() < 12 || !text.starts_with("\x93NUMPY"))
+    return fail("not a NumPy array (.npy)");
+  bool wide = text[6] > 1;
+  size_t length = wide ? llvm::support::endian::read32le(bytes.data() + 8)
+                       : llvm::support::endian::read16le(bytes.data() + 8);
+  size_t start = wide ? 12 : 10;
+  if (length > text.size() - start)
+    return fail("header is longer than the file");
+  StringRef header = text.substr(start, length);
+  Type element =
+      npyType(context, valueOf(header, "descr").split(',').first.trim("' "));
+  if (!element)
+    return fail("element type " + valueOf(header, "descr").split(',').first +
+                " is not supported");
+  if (!valueOf(header, "fortran_order").starts_with("False"))
+    return fail("array is in Fortran order, expected C order");
+  SmallVector<int64_t> shape;
+  SmallVector<StringRef> sizes;
+  valueOf(header, "shape").split(')').first.ltrim("(").split(sizes, ',', -1,
+                                                            false);
+  for (StringRef size : sizes) {
+    int64_t number;
+    if (size.trim().empty())
+      continue;
+    if (size.trim().getAsInteger(10, number))
+      return fail("shape is not a tuple of numbers");
+    shape.push_back(number);
+  }
+  auto size = tensorBytes(shape, element);
+  if (!size || uint64_t(*size) != text.size() - start - length)
+    return fail("array has " + Twine(text.size() - start - length) +
+                " bytes, expected " + Twine(size.value_or(-1)));
+  TensorData data;
+  data.type = RankedTensorType::get(shape, element);
+  data.bytes = bytes.slice(start + length, *size);
+  return toElements(data);
+}
+
+DenseElementsAttr kerf::onnx_import::parseConstant(MLIRContext *context,
+                                                   StringRef text,
+                                                   std::string &error) {
+  if (text.consume_front("@"))
+    return parseNpy(context, text, error);
+  SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  SmallVector<int64_t> values;
+  for (StringRef part : parts) {
+    int64_t number;
+    if (part.trim().getAsInteger(10, number)) {
+      error = "\"" + part.str() +
+              "\" is not an integer; expected @FILE.npy or integers";
+      return {};
+    }
+    values.push_back(number);
+  }
+  SmallVector<int64_t> shape;
+  if (values.size() != 1)
+    shape.push_back(int64_t(values.size()));
+  return DenseElementsAttr::get(
+      RankedTensorType::get(shape, IntegerType::get(context, 64)),
+      ArrayRef<int64_t>(values));
+}

@@ -1,0 +1,21 @@
+//===- Npy.h - constants given on the command line --------------*- C++ -*-===//
+//
+// `@FILE.npy` is a NumPy array of version 1 to 3 in C order, little-endian;
+// anything else is a list of numbers, `1,2,3`, of type int64, or one number.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_NPY_H
+#define KERF_LIB_IMPORT_NPY_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+namespace kerf::onnx_import {
+
+/// Null on failure with the reason.
+mlir::DenseElementsAttr parseConstant(mlir::MLIRContext *context,
+                                      llvm::StringRef text,
+                                      std::string &error);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_NPY_H

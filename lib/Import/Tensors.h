@@ -1,0 +1,81 @@
+//===- Tensors.h - the model's files and the tensors in them ----*- C++ -*-===//
+//
+// A TensorProto is a type and a payload: a range of the model file, a range of
+// an external file, or typed numbers. Every size is checked against the
+// payload before anything is allocated, and payloads in files stay there.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_TENSORS_H
+#define KERF_LIB_IMPORT_TENSORS_H
+
+#include "kerf/Support/MappedFile.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+#include "onnx.pb.h"
+
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace kerf::onnx_import {
+
+/// Tensors larger than this are refused before allocation (2^47 bytes).
+constexpr int64_t kMaxTensorBytes = int64_t(1) << 47;
+
+/// Bytes that the elements occupy; none if negative or over kMaxTensorBytes.
+std::optional<int64_t> tensorBytes(llvm::ArrayRef<int64_t> shape,
+                                   mlir::Type element);
+
+/// The element type for an ONNX data type; null where Kerf has none.
+mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType);
+/// ONNX's name of a data type, "float16"; "data type 99" if it is unknown.
+std::string dataTypeName(int32_t dataType);
+
+/// A tensor's type and bytes (raw little-endian; i1 as one byte each).
+struct TensorData {
+  std::string name;
+  mlir::RankedTensorType type;
+  int64_t file = -1;   ///< index of the file, -1 if the bytes are `owned`
+  uint64_t offset = 0; ///< in that file
+  llvm::ArrayRef<uint8_t> bytes;
+  std::vector<uint8_t> owned;
+};
+
+/// The elements as an attribute (copies them).
+mlir::DenseElementsAttr toElements(const TensorData &data);
+
+class ModelFiles {
+public:
+  /// Maps the model. Null on failure with the reason.
+  static std::unique_ptr<ModelFiles> open(llvm::StringRef path,
+                                          std::string &error);
+
+  llvm::ArrayRef<uint8_t> modelBytes() const { return files[0]->bytes(); }
+  /// Absolute paths, in the order that nn.weight's `file` counts.
+  std::vector<std::string> paths() const;
+  llvm::ArrayRef<uint8_t> bytes(int64_t file) const {
+    return files[file]->bytes();
+  }
+
+  /// Checks the tensor and finds its bytes. None on failure with the reason;
+  /// `unsupportedType` is set if that is why.
+  std::optional<TensorData> read(mlir::MLIRContext *context,
+                                 const onnx::TensorProto &tensor,
+                                 std::string &error, bool &unsupportedType);
+
+private:
+  bool readExternal(const onnx::TensorProto &tensor, int64_t size,
+                    TensorData &data, std::string &error);
+  bool readTyped(const onnx::TensorProto &tensor, int64_t count,
+                 TensorData &data, std::string &error);
+
+  std::string directory;
+  std::vector<std::unique_ptr<MappedFile>> files;
+  std::map<std::string, int64_t> externals;
+};
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_TENSORS_H

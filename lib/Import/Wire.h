@@ -1,0 +1,40 @@
+//===- Wire.h - a model's skeleton, without its payloads --------*- C++ -*-===//
+//
+// libprotobuf copies `raw_data`. So the mapped file is walked first: everything
+// is copied into a skeleton except the payloads of tensors, which become
+// references to where they lie. libprotobuf then parses the skeleton. One pass
+// over the tags, memory proportional to what is not payload; nesting is bounded
+// before any recursion, lengths are checked in 64 bits.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_WIRE_H
+#define KERF_LIB_IMPORT_WIRE_H
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <optional>
+#include <string>
+
+namespace kerf::onnx_import {
+
+/// What stands in a skeleton's TensorProto.raw_data.
+struct PayloadRef {
+  enum Kind : uint8_t { Raw, Float, Double, Conflict };
+  uint64_t offset = 0, length = 0;
+  Kind kind = Raw;
+
+  std::string encode() const;
+  static std::optional<PayloadRef> decode(llvm::StringRef bytes);
+};
+
+/// The serialized ModelProto with every payload (raw_data, packed float_data
+/// and double_data) replaced by an encoded PayloadRef in field raw_data. Two
+/// payloads in one tensor give kind Conflict. Training graphs and unknown
+/// fields of nested messages are kept out or copied as they are. On malformed
+/// input none, and `error` names the byte.
+std::optional<std::string> readSkeleton(llvm::ArrayRef<uint8_t> file,
+                                        std::string &error);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_WIRE_H
