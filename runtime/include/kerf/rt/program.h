@@ -66,8 +66,8 @@ typedef struct kerf_program_api {
                      void *const *buffers);
 
   /* Executes entry `index` of the manifest's "collectives": reads src (shape
-     "src_shape"), writes dst (shape "dst_shape"), both dense row-major. all_reduce,
-     broadcast and permute allow src == dst; otherwise they must not overlap. */
+     "src_shape"), writes dst (shape "dst_shape"), both dense row-major. all_reduce
+     and broadcast allow src == dst; otherwise they must not overlap. */
   int32_t (*collective)(kerf_program_context *ctx, int32_t index,
                         const void *src, void *dst);
 

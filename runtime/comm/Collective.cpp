@@ -1,0 +1,154 @@
+//===- Collective.cpp - what a collective does, whoever does it -----------===//
+//
+// Legality and byte counts of collectives; see the table in docs/Package.md.
+//
+//===----------------------------------------------------------------------===//
+#include "Collective.h"
+
+using namespace kerf::rt;
+
+namespace {
+constexpr const char *kindNames[] = {"all_reduce", "reduce_scatter",
+                                     "all_gather", "all_to_all",
+                                     "broadcast",  "permute"};
+constexpr const char *reductionNames[] = {"sum", "max", "min", "prod"};
+
+template <typename Enum, size_t N>
+bool parseName(std::string_view name, const char *const (&names)[N], Enum &value) {
+  for (size_t i = 0; i < N; ++i)
+    if (name == names[i]) {
+      value = static_cast<Enum>(i);
+      return true;
+    }
+  return false;
+}
+
+[[noreturn]] void bad(const std::string &message) {
+  throw Error(KERF_BAD_PACKAGE, message);
+}
+} // namespace
+
+const char *kerf::rt::kindName(CollectiveKind kind) {
+  return kindNames[static_cast<int>(kind)];
+}
+bool kerf::rt::parseKind(std::string_view name, CollectiveKind &kind) {
+  return parseName(name, kindNames, kind);
+}
+const char *kerf::rt::reductionName(Reduction reduction) {
+  return reductionNames[static_cast<int>(reduction)];
+}
+bool kerf::rt::parseReduction(std::string_view name, Reduction &reduction) {
+  return parseName(name, reductionNames, reduction);
+}
+
+static void checkSameExcept(const CollectiveDesc &desc, int64_t a, int64_t b) {
+  if (desc.srcShape.size() != desc.dstShape.size())
+    bad(cat("rank of src and dst differ: ", shapeString(desc.srcShape),
+            " against ", shapeString(desc.dstShape)));
+  for (int64_t d = 0; d < static_cast<int64_t>(desc.srcShape.size()); ++d)
+    if (d != a && d != b && desc.srcShape[d] != desc.dstShape[d])
+      bad(cat("dimension ", d, " of src and dst differ: ",
+              shapeString(desc.srcShape), " against ", shapeString(desc.dstShape)));
+}
+
+static void checkDim(const CollectiveDesc &desc, int64_t dim, const char *key) {
+  if (dim < 0 || dim >= static_cast<int64_t>(desc.srcShape.size()))
+    bad(cat(key, " ", dim, " is not a dimension of ", shapeString(desc.srcShape)));
+}
+
+// part[dim] is the ceiling share of whole[dim].
+static void checkShare(const Shape &part, const Shape &whole, int64_t dim,
+                       int64_t groupSize) {
+  if (part[dim] != ceilDiv(whole[dim], groupSize))
+    bad(cat("dimension ", dim, " of a part of ", shapeString(whole), " over ",
+            groupSize, " ranks is ", part[dim], ", expected ",
+            ceilDiv(whole[dim], groupSize)));
+}
+
+void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {
+  if (desc.reduces() && desc.dtype == KERF_BOOL)
+    bad("a reduction of bool is not supported");
+  switch (desc.kind) {
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Permute:
+    checkSameExcept(desc, -1, -1);
+    break;
+  case CollectiveKind::ReduceScatter:
+    checkDim(desc, desc.dim, "dim");
+    checkSameExcept(desc, desc.dim, -1);
+    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize);
+    break;
+  case CollectiveKind::AllGather:
+    checkDim(desc, desc.dim, "dim");
+    checkSameExcept(desc, desc.dim, -1);
+    checkShare(desc.srcShape, desc.dstShape, desc.dim, groupSize);
+    break;
+  case CollectiveKind::AllToAll:
+    checkDim(desc, desc.dim, "split_dim");
+    checkDim(desc, desc.concatDim, "concat_dim");
+    if (desc.dim == desc.concatDim)
+      bad("split_dim and concat_dim are the same");
+    checkSameExcept(desc, desc.dim, desc.concatDim);
+    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize);
+    checkShare(desc.srcShape, desc.dstShape, desc.concatDim, groupSize);
+    break;
+  }
+  if (desc.kind == CollectiveKind::Broadcast &&
+      (desc.root < 0 || desc.root >= groupSize))
+    bad(cat("root ", desc.root, " is not a position in a group of ", groupSize));
+  if (desc.kind == CollectiveKind::Permute) {
+    std::vector<bool> from(groupSize), to(groupSize);
+    for (auto [a, b] : desc.pairs) {
+      if (a < 0 || a >= groupSize || b < 0 || b >= groupSize || from[a] || to[b])
+        bad(cat("pair [", a, ", ", b, "] is out of range or repeats a position"));
+      from[a] = to[b] = true;
+    }
+  }
+  groupBytes(desc, groupSize); // overflow
+}
+
+int64_t kerf::rt::groupBytes(const CollectiveDesc &desc, int64_t n) {
+  int64_t src = numBytes(desc.srcShape, desc.dtype);
+  int64_t dst = numBytes(desc.dstShape, desc.dtype);
+  switch (desc.kind) {
+  case CollectiveKind::AllReduce:
+    return mulChecked(2 * (n - 1), src);
+  case CollectiveKind::ReduceScatter:
+    return mulChecked(mulChecked(n - 1, n), dst);
+  case CollectiveKind::AllGather:
+    return mulChecked(mulChecked(n - 1, n), src);
+  case CollectiveKind::AllToAll: {
+    Shape block = desc.srcShape;
+    block[desc.dim] = desc.dstShape[desc.dim];
+    return mulChecked(mulChecked(n - 1, n), numBytes(block, desc.dtype));
+  }
+  case CollectiveKind::Broadcast:
+    return mulChecked(n - 1, src);
+  case CollectiveKind::Permute: {
+    int64_t moves = 0;
+    for (auto [from, to] : desc.pairs)
+      moves += from != to;
+    return mulChecked(moves, src);
+  }
+  }
+  return 0;
+}
+
+int64_t kerf::rt::bytesPerRank(const CollectiveDesc &desc, int64_t n) {
+  if (n <= 1)
+    return 0;
+  if (desc.kind == CollectiveKind::Broadcast || desc.kind == CollectiveKind::Permute)
+    return groupBytes(desc, n) ? numBytes(desc.srcShape, desc.dtype) : 0;
+  return ceilDiv(groupBytes(desc, n), n);
+}
+
+std::string kerf::rt::describe(const CollectiveDesc &desc, int64_t index) {
+  std::string text = kindName(desc.kind);
+  if (desc.reduces())
+    text += cat("<", reductionName(desc.reduction), ">");
+  text += cat(" ", kerf_dtype_name(desc.dtype), " ", shapeString(desc.srcShape));
+  if (!desc.node.empty())
+    text += cat(" at ", desc.node);
+  return text + cat(" (#", index, ")");
+}

@@ -1,0 +1,61 @@
+//===- Collective.h - what a collective does, whoever does it ---*- C++ -*-===//
+//
+// A descriptor of the manifest, its legality and the bytes that it must send.
+// Here nothing knows threads, MPI or NCCL. Byte counts are group totals of one
+// execution, derived from the shapes of the call alone (docs/Package.md has the
+// table); planner and runtime compute them independently and must agree.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_COMM_COLLECTIVE_H
+#define KERF_RT_COMM_COLLECTIVE_H
+
+#include "../src/Mesh.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kerf::rt {
+
+enum class CollectiveKind {
+  AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Permute
+};
+enum class Reduction { Sum, Max, Min, Prod };
+
+const char *kindName(CollectiveKind kind);
+bool parseKind(std::string_view name, CollectiveKind &kind);
+const char *reductionName(Reduction reduction);
+bool parseReduction(std::string_view name, Reduction &reduction);
+
+struct CollectiveDesc {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  Reduction reduction = Reduction::Sum;
+  kerf_dtype_t dtype = KERF_F32;
+  AxisList axes;
+  Shape srcShape, dstShape;
+  int64_t dim = 0;       ///< reduce_scatter, all_gather; all_to_all: split_dim
+  int64_t concatDim = 0; ///< all_to_all
+  int64_t root = 0;      ///< broadcast
+  std::vector<std::pair<int64_t, int64_t>> pairs; ///< permute: from, to
+  int64_t plannedGroupBytes = -1;                 ///< -1: not planned
+  std::string tensor, node, purpose, phase;
+
+  bool reduces() const {
+    return kind == CollectiveKind::AllReduce ||
+           kind == CollectiveKind::ReduceScatter;
+  }
+};
+
+/// Throws KERF_BAD_PACKAGE if shapes, dims and positions do not fit a group of
+/// `groupSize`.
+void checkCollective(const CollectiveDesc &desc, int64_t groupSize);
+/// Bytes that all ranks of a group send in one execution. Padding included.
+int64_t groupBytes(const CollectiveDesc &desc, int64_t groupSize);
+/// The busiest rank's share.
+int64_t bytesPerRank(const CollectiveDesc &desc, int64_t groupSize);
+/// "all_reduce<sum> f32 2x3 at /h.0/Add (#4)", for errors.
+std::string describe(const CollectiveDesc &desc, int64_t index);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_COMM_COLLECTIVE_H

@@ -1,0 +1,101 @@
+//===- ThreadWorld.cpp - ranks as threads of one process ------------------===//
+//
+// Everything is allocated here, at load: joining only looks things up.
+//
+//===----------------------------------------------------------------------===//
+#include "ThreadWorld.h"
+
+#include "ThreadComm.h"
+
+#include <algorithm>
+#include <thread>
+
+using namespace kerf::rt;
+
+std::unique_ptr<World> kerf::rt::makeThreadWorld(const WorldSpec &spec) {
+  return std::make_unique<ThreadWorld>(spec);
+}
+
+ThreadWorld::ThreadWorld(const WorldSpec &worldSpec)
+    : spec(worldSpec), notes(worldSpec.mesh.numRanks()) {
+  int64_t ranks = spec.mesh.numRanks();
+  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  // Spinning helps only a waiter that does not take the core of a worker.
+  spinCount = ranks <= static_cast<int64_t>(cores) ? 2000 : 20;
+  for (const CollectiveDesc &desc : spec.collectives) {
+    checkCollective(desc, Mesh::sizeOf(desc.axes));
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      std::vector<int64_t> members = spec.mesh.group(rank, desc.axes);
+      std::unique_ptr<Group> &group = groups[members];
+      if (!group)
+        group = std::make_unique<Group>(members);
+    }
+  }
+  for (size_t c = 0; c < spec.channels.size(); ++c)
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      if (spec.mesh.stageOf(rank) == spec.channels[c].fromStage) {
+        auto pipe = std::make_unique<Pipe>();
+        pipe->ring.resize(std::max<int64_t>(1, spec.maxSends));
+        pipe->from = rank;
+        pipe->to = spec.mesh.withStage(rank, spec.channels[c].toStage);
+        pipes[{static_cast<int64_t>(c), rank}] = std::move(pipe);
+      }
+}
+
+std::unique_ptr<Comm> ThreadWorld::join(int64_t rank) {
+  return std::make_unique<ThreadComm>(*this, rank);
+}
+
+Group &ThreadWorld::groupOf(int64_t rank, const AxisList &axes) {
+  return *groups.at(spec.mesh.group(rank, axes));
+}
+
+Pipe *ThreadWorld::pipe(int64_t channel, int64_t fromRank) {
+  auto it = pipes.find({channel, fromRank});
+  return it == pipes.end() ? nullptr : it->second.get();
+}
+
+void ThreadWorld::fail(const Error &error) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!first)
+      first = error;
+  }
+  aborted.store(true, std::memory_order_release);
+  for (auto &[members, group] : groups)
+    for (auto &slot : group->slots) {
+      slot->ready.wakeAll();
+      slot->finished.wakeAll();
+    }
+  for (auto &[key, pipe] : pipes) {
+    pipe->posted.wakeAll();
+    pipe->taken.wakeAll();
+  }
+}
+
+Error ThreadWorld::failure() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return first ? *first : Error(KERF_INTERNAL, "no failure");
+}
+
+std::vector<std::string> ThreadWorld::lastCollectives() const {
+  std::vector<std::string> lines;
+  for (size_t rank = 0; rank < notes.size(); ++rank) {
+    const RankNote &note = notes[rank];
+    int64_t last = note.lastCollective.load(), channel = note.channel.load();
+    int state = note.state.load();
+    std::string line = cat("rank ", rank, ": ", note.collectives.load(),
+                           " collectives begun, last ");
+    line += last < 0 ? "none" : describe(spec.collectives[last], last);
+    if (state == RankNote::InCollective)
+      line += ", waiting in it";
+    else if (state == RankNote::InSend)
+      line += cat(", waiting for channel ", channel, " to be received");
+    else if (state == RankNote::InReceive)
+      line += cat(", waiting to receive on channel ", channel);
+    else
+      line += ", not communicating";
+    lines.push_back(line);
+  }
+  return lines;
+}

@@ -1,0 +1,147 @@
+//===- CpuDevice.cpp - a rank on the CPU ----------------------------------===//
+//
+// Kernels run on the rank's OpenMP team in equal contiguous ranges, one per
+// thread; the split depends on count, grain and threads alone, so results do
+// not change from run to run. A launch that is worth one thread only is a plain
+// call.
+//
+//===----------------------------------------------------------------------===//
+#include "../Device.h"
+#include "OpenMP.h"
+#include "PackCache.h"
+
+#ifdef KERF_HAVE_ONEDNN
+#include "DnnlCall.h"
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <sys/mman.h>
+
+using namespace kerf::rt;
+
+namespace {
+
+class MappedMemory : public DeviceMemory {
+public:
+  explicit MappedMemory(int64_t size) {
+    bytes = size;
+    length = static_cast<size_t>(std::max<int64_t>(size, 1));
+    void *address = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED)
+      throw std::bad_alloc();
+    constexpr size_t hugePage = size_t(2) << 20;
+    if (length >= hugePage)
+      ::madvise(address, length, MADV_HUGEPAGE);
+    data = address;
+  }
+  ~MappedMemory() override { ::munmap(data, length); }
+
+private:
+  size_t length;
+};
+
+/// What the threads of a team need to run their ranges.
+struct TeamJob {
+  kerf_kernel_t kernel;
+  void *const *buffers;
+  const int64_t *scalars;
+  int64_t count, threads;
+};
+
+void runShare(void *data) {
+  const TeamJob &job = *static_cast<const TeamJob *>(data);
+  const OpenMP &omp = OpenMP::get();
+  // The team may be smaller than asked for: then threads take several ranges.
+  for (int64_t i = omp.threadNumber(), n = omp.numThreads(); i < job.threads; i += n) {
+    int64_t share = job.count / job.threads, rest = job.count % job.threads;
+    int64_t begin = i * share + std::min(i, rest);
+    int64_t end = begin + share + (i < rest);
+    if (begin < end)
+      job.kernel(job.buffers, job.scalars, begin, end);
+  }
+}
+
+void copyRange(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  int64_t block = scalars[0], bytes = scalars[1];
+  int64_t from = begin * block, to = std::min(end * block, bytes);
+  std::memcpy(static_cast<char *>(buffers[1]) + from,
+              static_cast<const char *>(buffers[0]) + from, static_cast<size_t>(to - from));
+}
+
+class CpuDevice : public Device {
+public:
+  CpuDevice(int64_t rank, int32_t threadCount, std::shared_ptr<PackCache> packCache)
+      : rank(rank), threads(std::max(1, threadCount)), cache(std::move(packCache)) {
+    const OpenMP &omp = OpenMP::get();
+    if (omp.available())
+      omp.setNumThreads(threads); // of this thread's team, which oneDNN uses, too
+    else
+      threads = 1;
+  }
+
+  std::unique_ptr<DeviceMemory> allocate(int64_t bytes, const char *what) override {
+    try {
+      return std::make_unique<MappedMemory>(bytes);
+    } catch (const std::bad_alloc &) {
+      throw Error(KERF_OUT_OF_MEMORY,
+                  cat("out of memory: ", bytes, " bytes for ", what, " of rank ", rank));
+    }
+  }
+
+  void launch(kerf_kernel_t kernel, void *const *buffers, const int64_t *scalars,
+              int64_t count, int64_t grain) override {
+    if (count <= 0)
+      return;
+    int64_t parts = std::min<int64_t>(threads, ceilDiv(count, std::max<int64_t>(1, grain)));
+    if (parts <= 1)
+      return kernel(buffers, scalars, 0, count);
+    TeamJob job{kernel, buffers, scalars, count, parts};
+    OpenMP::get().parallel(runShare, &job, static_cast<unsigned>(parts), 0);
+  }
+
+  void copy(const void *src, void *dst, int64_t bytes) override {
+    constexpr int64_t block = 4096;
+    void *buffers[] = {const_cast<void *>(src), dst};
+    int64_t scalars[] = {block, bytes};
+    launch(copyRange, buffers, scalars, ceilDiv(bytes, block), 64);
+  }
+
+  std::unique_ptr<LibraryCall>
+  prepare(const LibraryDesc &desc, int64_t index,
+          const std::function<ParameterView(int64_t)> &parameter) override {
+    try {
+#ifdef KERF_HAVE_ONEDNN
+      if (!dnnl)
+        dnnl = std::make_unique<DnnlContext>();
+      return makeDnnlCall(desc, *dnnl, *this, static_cast<CpuPackCache &>(*cache), parameter);
+#else
+      throw Error(KERF_UNSUPPORTED_HOST, "this runtime was built without oneDNN");
+#endif
+    } catch (Error &error) {
+      error.message = cat("library[", index, "]: ", error.message);
+      error.node = desc.node;
+      throw;
+    }
+  }
+
+private:
+  int64_t rank;
+  int32_t threads;
+  std::shared_ptr<PackCache> cache;
+#ifdef KERF_HAVE_ONEDNN
+  std::unique_ptr<DnnlContext> dnnl;
+#endif
+};
+
+} // namespace
+
+std::shared_ptr<PackCache> kerf::rt::makeCpuPackCache() {
+  return std::make_shared<CpuPackCache>();
+}
+
+std::unique_ptr<Device> kerf::rt::makeCpuDevice(int64_t rank, int32_t threads,
+                                                std::shared_ptr<PackCache> cache) {
+  return std::make_unique<CpuDevice>(rank, threads, std::move(cache));
+}

@@ -1,0 +1,28 @@
+//===- DnnlPostOps.h - post-ops of the manifest as oneDNN's -----*- C++ -*-===//
+#ifndef KERF_RT_DEVICE_CPU_DNNLPOSTOPS_H
+#define KERF_RT_DEVICE_CPU_DNNLPOSTOPS_H
+
+#include "../../src/Manifest.h"
+#include "Dnnl.h"
+
+#include <functional>
+
+namespace kerf::rt {
+
+/// A post-op with a second tensor: its place in oneDNN's list.
+struct BinaryPostOp {
+  int index;
+  const Operand *operand;
+  dnnl_memory_desc_t desc;
+};
+
+/// Builds the attribute; describe(operand) gives the memory descriptor of a
+/// second tensor, broadcast dimensions as 1.
+DnnlHandle<dnnl_primitive_attr_t>
+makeAttributes(const std::vector<PostOp> &ops,
+               const std::function<dnnl_memory_desc_t(const Operand &)> &describe,
+               std::vector<BinaryPostOp> &binaries);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_DEVICE_CPU_DNNLPOSTOPS_H

@@ -1,0 +1,81 @@
+//===- run.h - running a package as a whole ---------------------*- C++ -*-===//
+//
+// What kerf-run and `kerf run` share above the C ABI: .npy files, seeded random
+// inputs, files that are never half written, and the run itself with its exit
+// code and messages. Nothing here throws; functions that can fail return false
+// and set `error` to one line without a file name in front unless said so.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_RUN_H
+#define KERF_RT_RUN_H
+
+#include "kerf/rt/runtime.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kerf::rt {
+
+/// A dense row-major tensor in memory. data starts at 16-byte alignment.
+struct HostTensor {
+  kerf_dtype_t dtype = KERF_F32;
+  std::vector<int64_t> shape;
+  std::vector<char> data;
+};
+
+/// Reads NumPy's .npy format, versions 1 to 3, little endian, C or Fortran order.
+/// bf16 is the 2-byte void type. Errors name the file.
+bool readNpy(const std::string &path, HostTensor &tensor, std::string &error);
+/// The bytes of a .npy file (version 1.0) of `bytes` bytes of data.
+bool formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape, const void *data,
+               size_t bytes, std::string &file);
+
+/// Files that appear all together or not at all: each is written beside its place
+/// and synced, then all are renamed. Errors name the file.
+class FileSet {
+public:
+  FileSet() = default;
+  FileSet(const FileSet &) = delete;
+  FileSet &operator=(const FileSet &) = delete;
+  ~FileSet(); ///< removes what was added and not committed
+  bool add(const std::string &path, const std::string &content, std::string &error);
+  bool commit(std::string &error);
+
+private:
+  std::vector<std::pair<std::string, std::string>> files; ///< temporary, final
+};
+
+/// Element i depends on (seed, name, i) alone, so every mesh gets the same data.
+/// Floats are uniform in [-1, 1), integers in [low, high), bools fair.
+void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype, int64_t count,
+                int64_t low, int64_t high, void *data);
+
+struct RunOptions {
+  std::string package;
+  std::vector<std::string> inputs; ///< "NAME=@FILE.npy" or "NAME=NUMBER"
+  bool hasSeed = false; ///< inputs that are not given are drawn from `seed`
+  uint64_t seed = 0;
+  std::string outputDir, statsFile, traceFile, inject; ///< empty: none
+  int32_t repeat = 1, threads = 0;
+  double timeoutSeconds = 30;
+  bool json = false;  ///< print run.json on `out` instead of a summary
+  bool quiet = false; ///< no summary
+  bool verbose = false;
+  bool skipHashes = false;
+};
+
+/// Runs a package; prints results on `out`, `error: FILE[:NODE]: reason` and notes
+/// on `err`; returns the exit code. After exit code 5 a rank may still hang in
+/// the background: end the process with _Exit rather than by waiting for it.
+int runPackage(const RunOptions &options, std::FILE *out, std::FILE *err);
+
+/// Prints a status as an error line with notes, frees it, gives its exit code (0
+/// for none).
+int reportStatus(kerf_status_t status, const std::string &file, std::FILE *err);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_RUN_H

@@ -1,0 +1,141 @@
+/*===- runtime.h - the runtime's C ABI ----------------------------*- C -*-===*\
+|*
+|* Opens a package, makes a session of ranks (threads of this process), hands
+|* it global tensors, runs steps, gives global tensors back. The same calls
+|* serve kerf-run, the kerf driver and programs that embed Kerf.
+|*
+|* Rules: a function that can fail returns a status, NULL when all is well, to
+|* be freed with kerf_status_free; outputs come last and are untouched on
+|* failure. Nothing here exits, prints or throws. Handles of different packages
+|* and sessions may be used on different threads at once; one session is used by
+|* one thread at a time. Structs given in carry their size, so that they can grow.
+|*
+\*===----------------------------------------------------------------------===*/
+#ifndef KERF_RT_RUNTIME_H
+#define KERF_RT_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kerf_status *kerf_status_t;
+typedef struct kerf_package kerf_package_t;
+typedef struct kerf_session kerf_session_t;
+
+typedef enum kerf_code {
+  KERF_OK = 0,
+  KERF_INVALID_ARGUMENT = 1, /* a wrong argument of the caller */
+  KERF_BAD_PACKAGE = 2,      /* missing, damaged or contradictory package */
+  KERF_UNSUPPORTED_HOST = 3, /* CPU features or a library are missing */
+  KERF_IO_ERROR = 4,         /* a file could not be read or written */
+  KERF_OUT_OF_MEMORY = 5,
+  KERF_PROGRAM_FAILURE = 6, /* the model's own error: index out of range, ... */
+  KERF_RANK_FAILURE = 7,    /* a rank ended, hung or never arrived (deadline) */
+  KERF_MISMATCH = 8,        /* ranks disagree on what they communicate */
+  KERF_BYTES_DIFFER = 9,    /* counted bytes are not the planned bytes */
+  KERF_INTERNAL = 10        /* a bug of ours */
+} kerf_code_t;
+
+/* 1 */ kerf_code_t kerf_status_code(kerf_status_t status); /* NULL: KERF_OK */
+/* 2 */ const char *kerf_status_message(kerf_status_t status); /* one line */
+/* 3: The model's node at which it happened, or "". */
+const char *kerf_status_node(kerf_status_t status);
+/* 4, 5: Further lines, such as the table of each rank's last collective. */
+int32_t kerf_status_num_notes(kerf_status_t status);
+const char *kerf_status_note(kerf_status_t status, int32_t index);
+/* 6: The process exit code that belongs to it (docs/Runtime.md): 0, 2, 3, 5, 70. */
+int32_t kerf_status_exit_code(kerf_status_t status);
+/* 7 */ void kerf_status_free(kerf_status_t status);
+
+typedef enum kerf_dtype {
+  KERF_F32, KERF_F64, KERF_F16, KERF_BF16, KERF_I8, KERF_I16, KERF_I32,
+  KERF_I64, KERF_U8, KERF_U16, KERF_U32, KERF_U64, KERF_BOOL
+} kerf_dtype_t;
+
+/* 8, 9: Bytes of an element (0 if unknown) and the name ("f32"). */
+size_t kerf_dtype_size(kerf_dtype_t dtype);
+const char *kerf_dtype_name(kerf_dtype_t dtype);
+
+typedef enum kerf_log_level { KERF_LOG_INFO, KERF_LOG_WARNING } kerf_log_level_t;
+/* Receives one line without newline; may be called from any rank's thread. */
+typedef void (*kerf_log_sink_t)(void *user, kerf_log_level_t level,
+                                const char *line);
+
+/* A global tensor of the model. Pointers live as long as the package. */
+typedef struct kerf_tensor_info {
+  const char *name;
+  kerf_dtype_t dtype;
+  int32_t rank;
+  const int64_t *shape;
+  size_t bytes;
+  int64_t range_low, range_high; /* of random integers, half open */
+} kerf_tensor_info_t;
+
+typedef struct kerf_package_options {
+  size_t struct_size;
+  kerf_log_sink_t log; /* may be NULL */
+  void *log_user;
+  int32_t skip_hashes; /* nonzero: compare sizes of files only */
+} kerf_package_options_t;
+
+/* 10: Maps and checks the package in folder `path`. KERF_BAD_PACKAGE,
+   KERF_UNSUPPORTED_HOST, KERF_IO_ERROR. `options` may be NULL. */
+kerf_status_t kerf_package_open(const char *path,
+                                const kerf_package_options_t *options,
+                                kerf_package_t **package);
+/* 11: Sessions keep what they need of it; closing it first is allowed. */
+void kerf_package_close(kerf_package_t *package);
+/* 12-14 */
+int32_t kerf_package_num_ranks(const kerf_package_t *package);
+int32_t kerf_package_num_inputs(const kerf_package_t *package);
+int32_t kerf_package_num_outputs(const kerf_package_t *package);
+/* 15, 16: KERF_INVALID_ARGUMENT for an index out of range. */
+kerf_status_t kerf_package_input(const kerf_package_t *package, int32_t index,
+                                 kerf_tensor_info_t *info);
+kerf_status_t kerf_package_output(const kerf_package_t *package, int32_t index,
+                                  kerf_tensor_info_t *info);
+
+typedef struct kerf_session_options {
+  size_t struct_size;
+  int32_t threads;         /* per rank; 0: cores / ranks, at least 1 */
+  double deadline_seconds; /* of every wait on another rank; 0: 30 */
+  kerf_log_sink_t log;     /* may be NULL */
+  void *log_user;
+  int32_t trace; /* nonzero: record events for kerf_session_trace */
+  /* Test only: "rank=1,collective=3,fault=die|hang|skip". NULL: none. */
+  const char *inject;
+} kerf_session_options_t;
+
+/* 17: Starts the ranks, loads and packs their parameters, allocates their
+   arenas. `options` may be NULL. */
+kerf_status_t kerf_session_create(kerf_package_t *package,
+                                  const kerf_session_options_t *options,
+                                  kerf_session_t **session);
+/* 18: Ends the ranks. A rank that hangs is abandoned after one second, and what
+   it uses is leaked. */
+void kerf_session_destroy(kerf_session_t *session);
+/* 19: Global input `index`, dense, `bytes` as in kerf_tensor_info_t. Borrowed: it
+   must stay until the next kerf_session_run returns, or another is set. */
+kerf_status_t kerf_session_set_input(kerf_session_t *session, int32_t index,
+                                     const void *data, size_t bytes);
+/* 20: One step on all ranks. After a failure the session can only be destroyed. */
+kerf_status_t kerf_session_run(kerf_session_t *session);
+/* 21: Global output `index` of the last run; valid until the next run. */
+kerf_status_t kerf_session_get_output(kerf_session_t *session, int32_t index,
+                                      const void **data, size_t *bytes);
+/* 22: run.json without the model's name (schema kerf.run/1) for all runs so far. */
+kerf_status_t kerf_session_statistics(kerf_session_t *session, char **json);
+/* 23: Events of the last run as Chrome trace JSON; needs options.trace. */
+kerf_status_t kerf_session_trace(kerf_session_t *session, char **json);
+/* 24 */ void kerf_string_free(char *string);
+/* 25: "0.1.0 (program abi 1)" */
+const char *kerf_runtime_version(void);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* KERF_RT_RUNTIME_H */

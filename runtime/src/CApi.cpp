@@ -1,0 +1,170 @@
+//===- CApi.cpp - the runtime's C ABI -------------------------------------===//
+//
+// Thin: arguments are checked, exceptions become statuses, handles hold shared
+// pointers.
+//
+//===----------------------------------------------------------------------===//
+#include "Statistics.h"
+#include "kerf/rt/runtime.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+using namespace kerf::rt;
+
+struct kerf_package {
+  std::shared_ptr<Package> package;
+};
+struct kerf_session {
+  std::unique_ptr<Session> session;
+};
+
+namespace {
+// A caller compiled against an older header passes a shorter struct.
+template <typename T> T completed(const T *given) {
+  T options;
+  std::memset(&options, 0, sizeof(T));
+  if (given)
+    std::memcpy(&options, given, std::min(sizeof(T), given->struct_size));
+  return options;
+}
+
+void require(bool condition, const char *what) {
+  if (!condition)
+    throw Error(KERF_INVALID_ARGUMENT, what);
+}
+
+kerf_status_t describeTensor(const kerf_package_t *package, int32_t index,
+                             std::vector<GlobalTensor> Manifest::*list,
+                             kerf_tensor_info_t *info) {
+  return guard([&] {
+    require(package && info, "a handle is null");
+    const auto &tensors = package->package->manifest.*list;
+    require(index >= 0 && static_cast<size_t>(index) < tensors.size(),
+            "tensor index out of range");
+    const GlobalTensor &t = tensors[index];
+    *info = {t.name.c_str(), t.dtype, static_cast<int32_t>(t.globalShape.size()),
+             t.globalShape.data(), static_cast<size_t>(numBytes(t.globalShape, t.dtype)),
+             t.rangeLow, t.rangeHigh};
+  });
+}
+
+char *duplicate(const std::string &text) {
+  char *copy = static_cast<char *>(std::malloc(text.size() + 1));
+  if (!copy)
+    throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+} // namespace
+
+extern "C" {
+
+kerf_status_t kerf_package_open(const char *path, const kerf_package_options_t *options,
+                                kerf_package_t **package) {
+  return guard([&] {
+    require(path && package, "path or package is null");
+    kerf_package_options_t full = completed(options);
+    auto opened = Package::open(path, full.skip_hashes != 0);
+    if (full.log)
+      full.log(full.log_user, KERF_LOG_INFO,
+               cat("opened ", path, ": ", opened->manifest.mesh.numRanks(), " ranks, ",
+                   opened->manifest.parameters.size(), " parameters")
+                   .c_str());
+    *package = new kerf_package{std::move(opened)};
+  });
+}
+
+void kerf_package_close(kerf_package_t *package) { delete package; }
+
+int32_t kerf_package_num_ranks(const kerf_package_t *package) {
+  return package ? static_cast<int32_t>(package->package->manifest.mesh.numRanks()) : 0;
+}
+int32_t kerf_package_num_inputs(const kerf_package_t *package) {
+  return package ? static_cast<int32_t>(package->package->manifest.inputs.size()) : 0;
+}
+int32_t kerf_package_num_outputs(const kerf_package_t *package) {
+  return package ? static_cast<int32_t>(package->package->manifest.outputs.size()) : 0;
+}
+kerf_status_t kerf_package_input(const kerf_package_t *package, int32_t index,
+                                 kerf_tensor_info_t *info) {
+  return describeTensor(package, index, &Manifest::inputs, info);
+}
+kerf_status_t kerf_package_output(const kerf_package_t *package, int32_t index,
+                                  kerf_tensor_info_t *info) {
+  return describeTensor(package, index, &Manifest::outputs, info);
+}
+
+kerf_status_t kerf_session_create(kerf_package_t *package,
+                                  const kerf_session_options_t *options,
+                                  kerf_session_t **session) {
+  return guard([&] {
+    require(package && session, "package or session is null");
+    kerf_session_options_t full = completed(options);
+    require(full.threads >= 0 && full.threads <= 4096, "threads is not in [0, 4096]");
+    require(full.deadline_seconds >= 0, "the deadline is negative");
+    SessionOptions inner;
+    inner.threads = full.threads;
+    if (full.deadline_seconds > 0)
+      inner.deadlineSeconds = std::min(full.deadline_seconds, 1e6);
+    inner.trace = full.trace != 0;
+    if (full.inject)
+      inner.injection = parseInjection(full.inject);
+    auto made = std::make_unique<Session>(package->package, inner);
+    if (full.log)
+      full.log(full.log_user, KERF_LOG_INFO,
+               cat("loaded ", made->spec().mesh.numRanks(), " ranks of ", made->threads(),
+                   " threads in ", made->loadSeconds(), " s")
+                   .c_str());
+    *session = new kerf_session{std::move(made)};
+  });
+}
+
+void kerf_session_destroy(kerf_session_t *session) { delete session; }
+
+kerf_status_t kerf_session_set_input(kerf_session_t *session, int32_t index,
+                                     const void *data, size_t bytes) {
+  return guard([&] {
+    require(session, "session is null");
+    session->session->setInput(index, data, bytes);
+  });
+}
+
+kerf_status_t kerf_session_run(kerf_session_t *session) {
+  return guard([&] {
+    require(session, "session is null");
+    session->session->run();
+  });
+}
+
+kerf_status_t kerf_session_get_output(kerf_session_t *session, int32_t index,
+                                      const void **data, size_t *bytes) {
+  return guard([&] {
+    require(session && data && bytes, "a pointer is null");
+    auto [where, size] = session->session->output(index);
+    *data = where;
+    *bytes = size;
+  });
+}
+
+kerf_status_t kerf_session_statistics(kerf_session_t *session, char **json) {
+  return guard([&] {
+    require(session && json, "a pointer is null");
+    *json = duplicate(statisticsJson(*session->session));
+  });
+}
+
+kerf_status_t kerf_session_trace(kerf_session_t *session, char **json) {
+  return guard([&] {
+    require(session && json, "a pointer is null");
+    *json = duplicate(traceJson(*session->session));
+  });
+}
+
+void kerf_string_free(char *string) { std::free(string); }
+
+const char *kerf_runtime_version(void) { return "0.1.0 (program abi 1)"; }
+
+} // extern "C"

@@ -1,0 +1,515 @@
+//===- Manifest.cpp - manifest.json to structs ----------------------------===//
+//
+// One function per kind of entry, in the order of docs/Package.md. Everything
+// that an entry can be checked for alone is checked here; what needs several
+// entries is in ManifestCheck.cpp.
+//
+//===----------------------------------------------------------------------===//
+#include "Manifest.h"
+
+#include "JsonReader.h"
+#include "kerf/rt/program.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace kerf::rt;
+
+namespace {
+constexpr int64_t maxRanks = 4096;
+constexpr int64_t maxDims = 12;
+
+Shape parseShape(const JsonReader &in, kerf_dtype_t dtype) {
+  Shape shape = in.shape();
+  if (static_cast<int64_t>(shape.size()) > maxDims)
+    in.fail(cat("has ", shape.size(), " dimensions, at most ", maxDims));
+  in.located([&] { return numBytes(shape, dtype); });
+  return shape;
+}
+
+std::string parseFileName(const JsonReader &in) {
+  std::string name = in.string();
+  if (name.empty() || name == "." || name == ".." ||
+      name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
+    in.fail("expected a plain file name");
+  return name;
+}
+
+Mesh::Axis parseMeshAxis(const JsonReader &in) {
+  return {in["name"].string(), in["size"].integer(1, 1 << 20)};
+}
+
+Mesh parseMesh(const JsonReader &in) {
+  Mesh mesh;
+  mesh.axes = in.list<Mesh::Axis>("axes", parseMeshAxis);
+  if (in.has("time_axis")) {
+    mesh.hasTimeAxis = true;
+    mesh.timeAxis = parseMeshAxis(in["time_axis"]);
+  }
+  std::string stage = in.stringOr("stage_axis", "");
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    const std::string &name = mesh.axes[i].name;
+    for (size_t j = 0; j < i; ++j)
+      if (mesh.axes[j].name == name)
+        in.fail("axis \"" + name + "\" is there twice");
+    if (mesh.hasTimeAxis && mesh.timeAxis.name == name)
+      in.fail("time axis \"" + name + "\" is also a mesh axis");
+    if (name == stage)
+      mesh.stageAxis = static_cast<int>(i);
+  }
+  if (!stage.empty() && mesh.stageAxis < 0)
+    in.fail("stage axis \"" + stage + "\" is not an axis of the mesh");
+  if (in.located([&] { return mesh.numRanks(); }) > maxRanks)
+    in.fail(cat("has more than ", maxRanks, " ranks"));
+  return mesh;
+}
+
+AxisRef parseAxisRef(const JsonReader &in, const Mesh &mesh, bool allowTime) {
+  std::string name = in["axis"].string();
+  AxisRef ref;
+  int64_t full = 0;
+  for (size_t i = 0; i < mesh.axes.size(); ++i)
+    if (mesh.axes[i].name == name) {
+      ref.axis = static_cast<int>(i);
+      full = mesh.axes[i].size;
+    }
+  if (mesh.hasTimeAxis && mesh.timeAxis.name == name) {
+    if (!allowTime)
+      in.fail("the time axis \"" + name + "\" cannot stand here");
+    ref.axis = Mesh::timeAxisIndex;
+    full = mesh.timeAxis.size;
+  }
+  if (full == 0)
+    in.fail("\"" + name + "\" is not an axis of the mesh");
+  int64_t preSize = in.integerOr("pre_size", 1, full, 1);
+  ref.size = in.integerOr("size", 1, full, full / preSize);
+  if (full % (preSize * ref.size) != 0)
+    in.fail(cat("sub-axis (", preSize, ")", ref.size, " does not divide axis \"",
+                name, "\" of size ", full));
+  ref.weight = full / (preSize * ref.size);
+  return ref;
+}
+
+AxisList parseAxes(const JsonReader &in, const Mesh &mesh, bool allowTime) {
+  AxisList list;
+  for (size_t i = 0, n = in.size(); i < n; ++i)
+    list.push_back(parseAxisRef(in[i], mesh, allowTime));
+  AxisList spatial;
+  for (const AxisRef &ref : list)
+    if (ref.axis != Mesh::timeAxisIndex)
+      spatial.push_back(ref);
+  in.located([&] { return mesh.group(0, spatial); });
+  return list;
+}
+
+Sharding parseSharding(const JsonReader &in, const Mesh &mesh, size_t rank,
+                       bool allowTime) {
+  if (in.size() != rank)
+    in.fail(cat("has ", in.size(), " dimensions, the tensor has ", rank));
+  Sharding sharding;
+  AxisList all;
+  for (size_t d = 0; d < rank; ++d) {
+    sharding.push_back(parseAxes(in[d], mesh, allowTime));
+    for (const AxisRef &ref : sharding.back())
+      if (ref.axis != Mesh::timeAxisIndex)
+        all.push_back(ref);
+  }
+  in.located([&] { return mesh.group(0, all); });
+  return sharding;
+}
+
+// global_shape, sharding and local_shape, which follows from them.
+template <typename T>
+void parsePlacement(const JsonReader &in, const Mesh &mesh, bool allowTime, T &out) {
+  out.dtype = in["dtype"].dtype();
+  out.globalShape = parseShape(in["global_shape"], out.dtype);
+  out.sharding = parseSharding(in["sharding"], mesh, out.globalShape.size(), allowTime);
+  out.localShape = localShape(out.sharding, out.globalShape);
+  if (in.has("local_shape") && in["local_shape"].shape() != out.localShape)
+    in["local_shape"].fail(cat("is ", shapeString(in["local_shape"].shape()),
+                               ", the sharding gives ", shapeString(out.localShape)));
+}
+
+double parseSplat(const JsonReader &in) {
+  if (in.raw().is_boolean())
+    return in.raw().get<bool>();
+  if (in.raw().is_string()) {
+    std::string text = in.string();
+    double inf = std::numeric_limits<double>::infinity();
+    if (text == "inf" || text == "-inf")
+      return text == "inf" ? inf : -inf;
+    if (text == "nan")
+      return std::nan("");
+  }
+  return in.number();
+}
+
+// Computed at load: no global shape, every rank has its own.
+void parseDerived(const JsonReader &in, Parameter &p) {
+  p.source = Parameter::Derived;
+  p.dtype = in["dtype"].dtype();
+  p.globalShape = p.localShape = parseShape(in["local_shape"], p.dtype);
+  p.sharding.resize(p.localShape.size());
+  if (p.stages.size() != 1)
+    in.fail("a derived parameter has exactly one stage");
+}
+
+void parseExternal(const JsonReader &in, const Manifest &m, Parameter &p) {
+  p.source = Parameter::External;
+  p.externalFile = in["file"].integer(0, static_cast<int64_t>(m.externalFiles.size()) - 1);
+  p.externalOffset = in["offset"].size64();
+  p.externalShape = parseShape(in["shape"], p.dtype);
+  int64_t end = in.located([&] {
+    return addChecked(p.externalOffset, numBytes(p.externalShape, p.dtype));
+  });
+  const ExternalFile &file = m.externalFiles[p.externalFile];
+  if (end > file.bytes)
+    in.fail(cat("ends at ", end, ", past ", file.path, " of ", file.bytes, " bytes"));
+}
+
+Parameter parseParameter(const JsonReader &in, const Manifest &m) {
+  Parameter p;
+  p.name = in["name"].string();
+  p.stages = in.list<int64_t>("stages", [&](const JsonReader &s) {
+    return s.integer(0, m.mesh.numStages() - 1);
+  });
+  p.libraryOnly = in.has("library_only") && in["library_only"].boolean();
+  bool derived = in.has("derived") && in["derived"].boolean();
+  if (in.has("tensor") + in.has("external") + in.has("splat") + derived != 1)
+    in.fail("expected exactly one of \"tensor\", \"external\", \"splat\" and \"derived\"");
+  if (derived) {
+    parseDerived(in, p);
+    return p;
+  }
+  parsePlacement(in, m.mesh, /*allowTime=*/false, p);
+  if (in.has("tensor")) {
+    p.source = Parameter::Tensor;
+    p.tensor = in["tensor"].string();
+  } else if (in.has("external")) {
+    parseExternal(in["external"], m, p);
+  } else {
+    p.source = Parameter::Splat;
+    p.splat = parseSplat(in["splat"]);
+  }
+  if (in.has("view")) {
+    p.hasView = true;
+    p.viewStarts = in["view"]["starts"].shape();
+    if (in["view"]["sizes"].shape() != p.globalShape)
+      in["view"]["sizes"].fail("differs from global_shape");
+    if (p.viewStarts.size() != p.globalShape.size())
+      in["view"]["starts"].fail("has another rank than sizes");
+  }
+  return p;
+}
+
+GlobalTensor parseGlobal(const JsonReader &in, const Mesh &mesh) {
+  GlobalTensor t;
+  t.name = in["name"].string();
+  parsePlacement(in, mesh, /*allowTime=*/true, t);
+  if (in.has("range")) {
+    if (in["range"].size() != 2)
+      in["range"].fail("expected [low, high]");
+    t.rangeLow = in["range"][size_t(0)].integer(-JsonReader::maxInteger, JsonReader::maxInteger);
+    t.rangeHigh = in["range"][size_t(1)].integer(t.rangeLow + 1, JsonReader::maxInteger);
+  }
+  return t;
+}
+
+Operand parseOperand(const JsonReader &in, size_t numParameters, size_t rank) {
+  Operand op;
+  if (in.has("buffer") == in.has("param"))
+    in.fail("expected exactly one of \"buffer\" and \"param\"");
+  if (in.has("buffer")) {
+    op.kind = Operand::Buffer;
+    op.index = in["buffer"].integer(0, 63);
+  } else {
+    op.kind = Operand::Param;
+    op.index = in["param"].integer(0, static_cast<int64_t>(numParameters) - 1);
+  }
+  op.offset = in.integerOr("offset", 0, JsonReader::maxInteger, 0);
+  op.transpose = in.has("transpose") && in["transpose"].boolean();
+  if (in.has("strides")) {
+    op.strides = in["strides"].shape();
+    if (op.transpose)
+      in.fail("strides and transpose exclude each other");
+    if (op.strides.size() != rank)
+      in["strides"].fail(cat("has ", op.strides.size(), " entries, expected ", rank));
+  }
+  if (op.transpose && rank < 2)
+    in.fail("transpose needs two dimensions");
+  return op;
+}
+
+PostOp parsePostOp(const JsonReader &in, size_t numParameters, size_t rank) {
+  PostOp op;
+  op.kind = in["kind"].string();
+  op.alpha = in.numberOr("alpha", 0);
+  op.beta = in.numberOr("beta", 0);
+  if (in.has("operand"))
+    op.operand = parseOperand(in["operand"], numParameters, rank);
+  return op;
+}
+
+void parseWindow(const JsonReader &in, LibraryDesc &lib) {
+  lib.batch = {in["batch"].size64()};
+  lib.in = in["in"].shape();
+  size_t spatial = lib.in.size();
+  if (spatial < 1 || spatial > 3)
+    in["in"].fail("expected 1 to 3 spatial dimensions");
+  auto window = [&](const char *key, int64_t low) {
+    if (in[key].size() != spatial)
+      in[key].fail(cat("expected ", spatial, " entries"));
+    Shape values = in[key].shape();
+    for (size_t d = 0; d < spatial; ++d)
+      if (values[d] < low || values[d] > (int64_t(1) << 31))
+        in[key][d].fail(cat("expected at least ", low, " and at most 2^31"));
+    return values;
+  };
+  lib.out = window("out", 0);
+  lib.kernel = window("kernel", 1);
+  lib.strides = window("strides", 1);
+  lib.padsLow = window("pads_low", 0);
+  lib.padsHigh = window("pads_high", 0);
+  lib.dilations = window("dilations", 1);
+  for (size_t d = 0; d < spatial; ++d) {
+    int64_t room = lib.in[d] + lib.padsLow[d] + lib.padsHigh[d] -
+                   ((lib.kernel[d] - 1) * lib.dilations[d] + 1);
+    int64_t out = room < 0 ? 0 : room / lib.strides[d] + 1;
+    if (lib.out[d] != out)
+      in["out"][d].fail(cat("is ", lib.out[d], ", the window gives ", out));
+  }
+}
+
+LibraryDesc parseLibrary(const JsonReader &in, size_t numParameters) {
+  LibraryDesc lib;
+  std::string kind = in["kind"].string();
+  lib.node = in.stringOr("node", "");
+  lib.dtype = in["dtype"].dtype();
+  auto operand = [&](const char *key, size_t rank) {
+    return parseOperand(in[key], numParameters, rank);
+  };
+  size_t rank;
+  if (kind == "matmul") {
+    lib.kind = LibraryDesc::Matmul;
+    lib.batch = in["batch"].shape();
+    if (lib.batch.size() > 4)
+      in["batch"].fail("expected at most 4 batch dimensions");
+    lib.m = in["m"].size64();
+    lib.n = in["n"].size64();
+    lib.k = in["k"].size64();
+    rank = lib.batch.size() + 2;
+    lib.lhs = operand("lhs", rank);
+    lib.rhs = operand("rhs", rank);
+  } else if (kind == "conv" || kind == "pool") {
+    lib.kind = kind == "conv" ? LibraryDesc::Conv : LibraryDesc::Pool;
+    parseWindow(in, lib);
+    rank = lib.in.size() + 2;
+    lib.lhs = operand("src", rank);
+    if (lib.kind == LibraryDesc::Conv) {
+      lib.inChannels = in["in_channels"].integer(1, 1 << 30);
+      lib.outChannels = in["out_channels"].integer(1, 1 << 30);
+      lib.groups = in["groups"].integer(1, lib.inChannels);
+      if (lib.inChannels % lib.groups || lib.outChannels % lib.groups)
+        in["groups"].fail("does not divide the channels");
+      lib.rhs = operand("weights", rank);
+    } else {
+      lib.inChannels = lib.outChannels = in["channels"].integer(1, 1 << 30);
+      lib.algorithm = in["algorithm"].string();
+    }
+  } else {
+    in["kind"].fail("unknown library call \"" + kind + "\"");
+  }
+  if (in.has("bias"))
+    lib.bias = operand("bias", 1);
+  lib.dst = operand("dst", rank);
+  if (lib.dst.kind != Operand::Buffer)
+    in["dst"].fail("expected a buffer");
+  lib.postOps = in.list<PostOp>("post_ops", [&](const JsonReader &p) {
+    return parsePostOp(p, numParameters, rank);
+  });
+  return lib;
+}
+
+CollectiveDesc parseCollective(const JsonReader &in, const Mesh &mesh) {
+  CollectiveDesc c;
+  if (!parseKind(in["kind"].string(), c.kind))
+    in["kind"].fail("unknown collective \"" + in["kind"].string() + "\"");
+  c.dtype = in["dtype"].dtype();
+  c.axes = parseAxes(in["axes"], mesh, /*allowTime=*/false);
+  c.srcShape = parseShape(in["src_shape"], c.dtype);
+  c.dstShape = parseShape(in["dst_shape"], c.dtype);
+  if (c.reduces() && !parseReduction(in["reduction"].string(), c.reduction))
+    in["reduction"].fail("unknown reduction \"" + in["reduction"].string() + "\"");
+  bool allToAll = c.kind == CollectiveKind::AllToAll;
+  if (c.kind == CollectiveKind::ReduceScatter || c.kind == CollectiveKind::AllGather)
+    c.dim = in["dim"].integer(0, maxDims);
+  if (allToAll) {
+    c.dim = in["split_dim"].integer(0, maxDims);
+    c.concatDim = in["concat_dim"].integer(0, maxDims);
+  }
+  if (c.kind == CollectiveKind::Broadcast)
+    c.root = in["root"].integer(0, maxRanks);
+  if (c.kind == CollectiveKind::Permute)
+    c.pairs = in.list<std::pair<int64_t, int64_t>>("pairs", [](const JsonReader &p) {
+      if (p.size() != 2)
+        p.fail("expected [from, to]");
+      return std::make_pair(p[size_t(0)].integer(0, maxRanks), p[size_t(1)].integer(0, maxRanks));
+    });
+  c.plannedGroupBytes = in["group_bytes"].size64();
+  c.tensor = in.stringOr("tensor", "");
+  c.node = in.stringOr("node", "");
+  c.purpose = in.stringOr("purpose", "activation");
+  c.phase = in.stringOr("phase", "forward");
+  in.located([&] { checkCollective(c, Mesh::sizeOf(c.axes)); });
+  return c;
+}
+
+ChannelDesc parseChannel(const JsonReader &in, const Mesh &mesh) {
+  ChannelDesc c;
+  c.fromStage = in["from_stage"].integer(0, mesh.numStages() - 1);
+  c.toStage = in["to_stage"].integer(0, mesh.numStages() - 1);
+  if (c.fromStage == c.toStage)
+    in.fail("joins a stage with itself");
+  c.dtype = in["dtype"].dtype();
+  c.shape = parseShape(in["shape"], c.dtype);
+  c.plannedBytes = in["bytes"].size64();
+  c.tensor = in.stringOr("tensor", "");
+  c.node = in.stringOr("node", "");
+  c.purpose = in.stringOr("purpose", "activation");
+  c.phase = in.stringOr("phase", "forward");
+  return c;
+}
+
+FunctionDesc parseFunction(const JsonReader &in) {
+  FunctionDesc f;
+  f.symbol = in["symbol"].string();
+  f.scratchBytes = in["scratch_bytes"].size64();
+  f.ios = in.list<FunctionDesc::Io>("ios", [](const JsonReader &io) {
+    FunctionDesc::Io result;
+    result.name = io.stringOr("name", "");
+    result.dtype = io["dtype"].dtype();
+    result.shape = parseShape(io["shape"], result.dtype);
+    return result;
+  });
+  f.numArguments = in["num_arguments"].integer(0, static_cast<int64_t>(f.ios.size()));
+  return f;
+}
+
+Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
+  Instruction i;
+  struct {
+    const char *key;
+    Instruction::Op op;
+    size_t count;
+  } ops[] = {{"input", Instruction::Input, m.inputs.size()},
+             {"run", Instruction::Run, m.functions.size()},
+             {"send", Instruction::Send, m.channels.size()},
+             {"recv", Instruction::Recv, m.channels.size()},
+             {"output", Instruction::Output, m.outputs.size()}};
+  int found = 0;
+  for (auto &op : ops)
+    if (in.has(op.key)) {
+      ++found;
+      i.op = op.op;
+      i.index = in[op.key].integer(0, static_cast<int64_t>(op.count) - 1);
+    }
+  if (found != 1)
+    in.fail("expected exactly one of input, run, send, recv, output");
+  i.microBatch = in.integerOr("micro_batch", 0, m.mesh.numMicroBatches() - 1, 0);
+  if (i.op == Instruction::Run)
+    i.slots = in["slots"].shape();
+  else
+    i.slots = {in["slot"].size64()};
+  return i;
+}
+
+StageDesc parseStage(const JsonReader &in, const Manifest &m) {
+  StageDesc s;
+  s.arenaBytes = in["arena_bytes"].size64();
+  if (in.has("scratch")) {
+    s.scratchOffset = in["scratch"]["offset"].size64();
+    s.scratchBytes = in["scratch"]["bytes"].size64();
+  }
+  s.init = in.list<InitCall>("init", [&](const JsonReader &call) {
+    InitCall result;
+    result.function = call["run"].integer(0, static_cast<int64_t>(m.functions.size()) - 1);
+    result.parameters = call.list<int64_t>("parameters", [&](const JsonReader &p) {
+      return p.integer(0, static_cast<int64_t>(m.parameters.size()) - 1);
+    });
+    return result;
+  });
+  s.slots = in.list<Slot>("slots", [](const JsonReader &slot) {
+    return Slot{slot.stringOr("name", ""), slot["offset"].size64(), slot["bytes"].size64()};
+  });
+  s.instructions = in.list<Instruction>("instructions", [&](const JsonReader &i) {
+    return parseInstruction(i, m);
+  });
+  return s;
+}
+
+void parseTop(const JsonReader &in, Manifest &m) {
+  std::string schema = in["schema"].string();
+  if (schema != "kerf.package/1")
+    in["schema"].fail("is \"" + schema + "\", expected \"kerf.package/1\"");
+  m.name = in.stringOr("name", "");
+  m.abi = in["abi"].size64();
+  if (m.abi > KERF_PROGRAM_ABI_VERSION || m.abi < 1)
+    in["abi"].fail(cat("is ", m.abi, ", this runtime knows up to ", KERF_PROGRAM_ABI_VERSION));
+  if (in.has("target")) {
+    JsonReader target = in["target"];
+    std::string device = target.stringOr("device", "cpu");
+    if (device != "cpu")
+      target["device"].fail("device \"" + device + "\" is not in this runtime, expected \"cpu\"");
+    m.targetCpu = target.stringOr("cpu", "");
+    m.targetFeatures = target.list<std::string>(
+        "features", [](const JsonReader &f) { return f.string(); });
+  }
+  m.mesh = parseMesh(in["mesh"]);
+  m.files = in.list<FileEntry>("files", [](const JsonReader &f) {
+    return FileEntry{parseFileName(f["path"]), f["bytes"].size64(), f["xxh3"].string()};
+  });
+  m.externalFiles = in.list<ExternalFile>("external_files", [](const JsonReader &f) {
+    std::string path = f["path"].string();
+    if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos)
+      f["path"].fail("expected an absolute path");
+    return ExternalFile{path, f["bytes"].size64()};
+  });
+  m.program = parseFileName(in["program"]);
+  if (in.has("weights"))
+    m.weights = parseFileName(in["weights"]);
+  m.parameters = in.list<Parameter>(
+      "parameters", [&](const JsonReader &p) { return parseParameter(p, m); });
+  auto global = [&](const JsonReader &t) { return parseGlobal(t, m.mesh); };
+  m.inputs = in.list<GlobalTensor>("inputs", global);
+  m.outputs = in.list<GlobalTensor>("outputs", global);
+  m.kernels = in.list<KernelEntry>("kernels", [](const JsonReader &k) {
+    return KernelEntry{k["name"].string(), k.stringOr("node", "")};
+  });
+  m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
+    return parseLibrary(l, m.parameters.size());
+  });
+  m.collectives = in.list<CollectiveDesc>(
+      "collectives", [&](const JsonReader &c) { return parseCollective(c, m.mesh); });
+  m.shardIndices = in.list<AxisList>("shard_indices", [&](const JsonReader &list) {
+    return parseAxes(list, m.mesh, /*allowTime=*/false);
+  });
+  m.channels = in.list<ChannelDesc>(
+      "channels", [&](const JsonReader &c) { return parseChannel(c, m.mesh); });
+  m.functions = in.list<FunctionDesc>("functions", parseFunction);
+  m.stages = in.list<StageDesc>(
+      "stages", [&](const JsonReader &s) { return parseStage(s, m); });
+}
+} // namespace
+
+Manifest kerf::rt::parseManifest(const char *text, size_t bytes) {
+  nlohmann::json root;
+  try {
+    root = nlohmann::json::parse(text, text + bytes);
+  } catch (const nlohmann::json::exception &error) {
+    throw Error(KERF_BAD_PACKAGE, cat("manifest.json: ", error.what()));
+  }
+  Manifest manifest;
+  parseTop(JsonReader(root, "manifest.json: "), manifest);
+  checkStages(manifest);
+  return manifest;
+}

@@ -1,0 +1,154 @@
+//===- Manifest.h - manifest.json in memory ---------------------*- C++ -*-===//
+//
+// The structs of docs/Package.md, after parsing and checking: whoever holds a
+// Manifest may trust every index, size and shape in it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_SRC_MANIFEST_H
+#define KERF_RT_SRC_MANIFEST_H
+
+#include "../comm/Comm.h"
+#include "Mesh.h"
+
+#include <string>
+#include <vector>
+
+namespace kerf::rt {
+
+struct FileEntry {
+  std::string path;
+  int64_t bytes = 0;
+  std::string xxh3;
+};
+
+/// A file outside the package from which parameters are mapped.
+struct ExternalFile {
+  std::string path;
+  int64_t bytes = 0;
+};
+
+struct Parameter {
+  enum Source { Tensor, External, Splat, Derived };
+  Source source = Splat;
+  std::string name, tensor;
+  int64_t externalFile = 0, externalOffset = 0;
+  Shape externalShape;
+  double splat = 0;
+  kerf_dtype_t dtype = KERF_F32;
+  Shape globalShape, localShape;
+  bool hasView = false;
+  Shape viewStarts;
+  Sharding sharding;
+  std::vector<int64_t> stages; ///< empty: all
+  bool libraryOnly = false;
+
+  bool heldBy(int64_t stage) const;
+};
+
+struct GlobalTensor {
+  std::string name;
+  kerf_dtype_t dtype = KERF_F32;
+  Shape globalShape, localShape;
+  Sharding sharding;
+  int64_t rangeLow = 0, rangeHigh = 2;
+};
+
+struct Operand {
+  enum Kind { None, Buffer, Param };
+  Kind kind = None;
+  int64_t index = 0, offset = 0;
+  Shape strides; ///< empty: dense
+  bool transpose = false;
+};
+
+struct PostOp {
+  std::string kind;
+  double alpha = 0, beta = 0;
+  Operand operand;
+};
+
+struct LibraryDesc {
+  enum Kind { Matmul, Conv, Pool };
+  Kind kind = Matmul;
+  std::string node, algorithm;
+  kerf_dtype_t dtype = KERF_F32;
+  Shape batch;                      ///< matmul: batch dims; conv, pool: one entry
+  int64_t m = 0, n = 0, k = 0;      ///< matmul
+  int64_t inChannels = 0, outChannels = 0, groups = 1; ///< pool: in == out
+  Shape in, out, kernel, strides, padsLow, padsHigh, dilations;
+  Operand lhs, rhs, bias, dst; ///< conv: src and weights; pool: src
+  std::vector<PostOp> postOps;
+
+  int64_t numBuffers() const;
+  std::vector<const Operand *> operands() const;
+};
+
+struct KernelEntry {
+  std::string name, node;
+};
+
+struct FunctionDesc {
+  struct Io {
+    std::string name;
+    kerf_dtype_t dtype = KERF_F32;
+    Shape shape;
+    int64_t bytes() const { return numBytes(shape, dtype); }
+  };
+  std::string symbol;
+  int64_t scratchBytes = 0, numArguments = 0;
+  std::vector<Io> ios;
+};
+
+struct Instruction {
+  enum Op { Input, Run, Send, Recv, Output };
+  Op op = Run;
+  int64_t index = 0, microBatch = 0;
+  std::vector<int64_t> slots;
+};
+
+struct Slot {
+  std::string name;
+  int64_t offset = 0, bytes = 0;
+};
+
+/// A function that runs once at load and writes derived parameters.
+struct InitCall {
+  int64_t function = 0;
+  std::vector<int64_t> parameters;
+};
+
+struct StageDesc {
+  std::vector<InitCall> init;
+  int64_t arenaBytes = 0, scratchOffset = 0, scratchBytes = 0;
+  std::vector<Slot> slots;
+  std::vector<Instruction> instructions;
+};
+
+struct Manifest {
+  std::string name, targetCpu, program, weights;
+  std::vector<std::string> targetFeatures;
+  int64_t abi = 0;
+  Mesh mesh;
+  std::vector<FileEntry> files;
+  std::vector<ExternalFile> externalFiles;
+  std::vector<Parameter> parameters;
+  std::vector<GlobalTensor> inputs, outputs;
+  std::vector<KernelEntry> kernels;
+  std::vector<LibraryDesc> library;
+  std::vector<CollectiveDesc> collectives;
+  std::vector<AxisList> shardIndices;
+  std::vector<ChannelDesc> channels;
+  std::vector<FunctionDesc> functions;
+  std::vector<StageDesc> stages;
+};
+
+/// Parses and checks manifest.json. Throws KERF_BAD_PACKAGE naming the entry.
+Manifest parseManifest(const char *text, size_t bytes);
+
+/// What one entry alone cannot show: instruction lists against slots, functions
+/// and channels. Called by parseManifest.
+void checkStages(const Manifest &manifest);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_SRC_MANIFEST_H

@@ -1,0 +1,58 @@
+//===- Parameters.h - each rank's part of the weights -----------*- C++ -*-===//
+//
+// A part that lies contiguous and aligned in the mapped file is used there;
+// any other is copied once, zero-filled past the end of the tensor, and shared
+// by all ranks that need the same part. Thread-safe; keeps the package alive.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_SRC_PARAMETERS_H
+#define KERF_RT_SRC_PARAMETERS_H
+
+#include "../device/Device.h"
+#include "Package.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+namespace kerf::rt {
+
+class ParameterStore {
+public:
+  explicit ParameterStore(std::shared_ptr<const Package> package)
+      : package(std::move(package)) {}
+
+  /// Part of parameter `index` that `rank` holds; `device` allocates copies.
+  ParameterView get(int64_t index, int64_t rank, Device &device);
+
+  /// Memory of derived parameters, by index.
+  using Derived = std::map<int64_t, std::shared_ptr<DeviceMemory>>;
+  /// The derived parameters of ranks with this signature, computed by the first
+  /// that asks; the others wait. A compute that throws leaves nothing behind.
+  std::shared_ptr<Derived> derived(const std::string &signature,
+                                   const std::function<Derived()> &compute);
+
+  /// Bytes of parts that had to be copied so far.
+  int64_t copiedBytes();
+  /// All ranks are loaded: from now on only they keep parts alive.
+  void release();
+
+private:
+  struct Entry {
+    std::mutex mutex;
+    std::shared_ptr<DeviceMemory> memory;
+  };
+  std::shared_ptr<const Package> package;
+  std::atomic<int64_t> copied{0};
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Entry>> entries;
+  struct DerivedEntry {
+    std::mutex mutex;
+    std::shared_ptr<Derived> derived;
+  };
+  std::map<std::string, std::shared_ptr<DerivedEntry>> derivedEntries;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_SRC_PARAMETERS_H

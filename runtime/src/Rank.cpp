@@ -1,0 +1,267 @@
+//===- Rank.cpp - one rank: load, then run the instruction list -----------===//
+//
+// See Rank.h. The order of loading keeps peak memory low: library calls pack
+// their weights first, then parts that only they needed are let go.
+//
+//===----------------------------------------------------------------------===//
+#include "Rank.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace kerf::rt;
+
+Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex, int32_t threads,
+           World &world, ParameterStore &store, std::shared_ptr<PackCache> packCache,
+           bool trace)
+    : package(std::move(opened)), manifest(package->manifest), rank(rankIndex),
+      stageIndex(manifest.mesh.stageOf(rank)), stageDesc(manifest.stages[stageIndex]) {
+  device = makeCpuDevice(rank, threads, std::move(packCache));
+  comm = world.join(rank);
+  context.manifest = &manifest;
+  context.device = device.get();
+  context.comm = comm.get();
+  context.rank = rank;
+  for (const AxisList &axes : manifest.shardIndices)
+    context.shardIndices.push_back(manifest.mesh.position(rank, axes));
+  if (trace)
+    context.trace.enable(1 << 16);
+  context.library.resize(manifest.library.size());
+  loadParameters(store);
+  prepareLibrary();
+  computeDerived(store);
+  prepareLibrary(); // those that pack derived parameters
+  for (size_t i = 0; i < parts.size(); ++i) {
+    bool keep = !manifest.parameters[i].libraryOnly;
+    params.push_back(keep ? const_cast<void *>(parts[i].data) : nullptr);
+    if (keep && parts[i].owner)
+      owners.push_back(parts[i].owner);
+  }
+  parts.clear();
+  arena = device->allocate(stageDesc.arenaBytes, "the arena");
+  prepareInstructions();
+  findAwaitedSends();
+  seconds.resize(stageDesc.instructions.size());
+}
+
+void Rank::loadParameters(ParameterStore &store) {
+  parts.resize(manifest.parameters.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Parameter &p = manifest.parameters[i];
+    if (!p.heldBy(stageIndex))
+      continue;
+    heldBytes += numBytes(p.localShape, p.dtype);
+    if (p.source != Parameter::Derived)
+      parts[i] = store.get(static_cast<int64_t>(i), rank, *device);
+  }
+}
+
+// Ranks that hold the same parts at the same indices derive the same values: one
+// computes them for all.
+void Rank::computeDerived(ParameterStore &store) {
+  if (stageDesc.init.empty())
+    return;
+  std::string signature = cat("stage ", stageIndex);
+  for (const ParameterView &part : parts)
+    signature += "|" + part.key;
+  for (int64_t index : context.shardIndices)
+    signature += cat("#", index);
+  auto derived = store.derived(signature, [&] { return runInit(); });
+  for (auto &[index, memory] : *derived) {
+    ParameterView &part = parts[index];
+    part.data = memory->data;
+    part.elements = numElements(manifest.parameters[index].localShape);
+    part.key = cat("derived ", index, " of ", signature);
+    part.owner = memory;
+  }
+}
+
+ParameterStore::Derived Rank::runInit() {
+  ParameterStore::Derived derived;
+  std::vector<void *> all;
+  for (const ParameterView &part : parts)
+    all.push_back(const_cast<void *>(part.data));
+  int64_t scratchBytes = 0;
+  for (const InitCall &call : stageDesc.init)
+    scratchBytes = std::max(scratchBytes, manifest.functions[call.function].scratchBytes);
+  auto scratch = device->allocate(scratchBytes, "init scratch");
+  for (const InitCall &call : stageDesc.init) {
+    std::vector<void *> ios;
+    for (int64_t index : call.parameters) {
+      const Parameter &p = manifest.parameters[index];
+      std::shared_ptr<DeviceMemory> memory = device->allocate(
+          numBytes(p.localShape, p.dtype), ("parameter " + p.name).c_str());
+      derived[index] = memory;
+      all[index] = memory->data;
+      ios.push_back(memory->data);
+    }
+    context.run(package->functions[call.function],
+                manifest.functions[call.function].symbol.c_str(), all.data(), ios.data(),
+                scratch->data);
+  }
+  return derived;
+}
+
+void Rank::prepareLibrary() {
+  for (size_t i = 0; i < manifest.library.size(); ++i) {
+    const LibraryDesc &desc = manifest.library[i];
+    auto operands = desc.operands();
+    bool ready = std::all_of(operands.begin(), operands.end(), [&](const Operand *o) {
+      return o->kind != Operand::Param || parts[o->index].data;
+    });
+    if (!ready || context.library[i]) // of another stage, or derived later
+      continue;
+    context.library[i] = device->prepare(desc, static_cast<int64_t>(i),
+                                         [&](int64_t p) { return parts[p]; });
+    libraryScratchBytes = std::max(libraryScratchBytes, context.library[i]->scratchBytes());
+  }
+  libraryScratch = device->allocate(libraryScratchBytes, "library scratch");
+  context.libraryScratch = libraryScratch->data;
+}
+
+void Rank::prepareInput(Prepared &p, const GlobalTensor &tensor) {
+  Part part = partOf(manifest.mesh, tensor.sharding, tensor.globalShape, rank,
+                     p.instruction->microBatch);
+  p.copy = makeBoxCopy(tensor.globalShape, part.starts, tensor.localShape,
+                       Shape(part.starts.size(), 0), part.sizes, dtypeSize(tensor.dtype));
+  p.slotBytes = numBytes(tensor.localShape, tensor.dtype);
+  p.zeroFirst = part.sizes != tensor.localShape;
+}
+
+void Rank::prepareOutput(Prepared &p, const GlobalTensor &tensor) {
+  auto partOfRank = [&](int64_t r) {
+    return partOf(manifest.mesh, tensor.sharding, tensor.globalShape, r,
+                  p.instruction->microBatch);
+  };
+  Part part = partOfRank(rank);
+  p.copy = makeBoxCopy(tensor.localShape, Shape(part.starts.size(), 0), tensor.globalShape,
+                       part.starts, part.sizes, dtypeSize(tensor.dtype));
+  for (int64_t r = 0; r < rank && !p.skip; ++r)
+    if (manifest.mesh.stageOf(r) == stageIndex) {
+      Part other = partOfRank(r);
+      p.skip = other.starts == part.starts && other.sizes == part.sizes;
+    }
+}
+
+void Rank::prepareInstructions() {
+  char *base = static_cast<char *>(arena->data);
+  for (const Instruction &in : stageDesc.instructions) {
+    Prepared p;
+    p.instruction = &in;
+    for (int64_t slot : in.slots)
+      p.pointers.push_back(base + stageDesc.slots[slot].offset);
+    if (in.op == Instruction::Input)
+      prepareInput(p, manifest.inputs[in.index]);
+    if (in.op == Instruction::Output)
+      prepareOutput(p, manifest.outputs[in.index]);
+    if (in.op == Instruction::Send) {
+      p.sendOrdinal = sends.size();
+      sends.push_back({in.index, -1, false});
+    }
+    prepared.push_back(std::move(p));
+  }
+}
+
+void Rank::findAwaitedSends() {
+  struct Range {
+    int64_t begin, end;
+    bool overlaps(const Range &other) const {
+      return begin < other.end && other.begin < end;
+    }
+  };
+  struct Open {
+    size_t ordinal;
+    Range range;
+  };
+  std::vector<Open> open;
+  auto slotRange = [&](int64_t slot, int64_t bytes) {
+    int64_t offset = stageDesc.slots[slot].offset;
+    return Range{offset, offset + bytes};
+  };
+  for (Prepared &p : prepared) {
+    const Instruction &in = *p.instruction;
+    std::vector<Range> writes;
+    if (in.op == Instruction::Send) {
+      open.push_back({p.sendOrdinal,
+                      slotRange(in.slots[0], manifest.channels[in.index].bytes())});
+    } else if (in.op == Instruction::Input) {
+      writes.push_back(slotRange(in.slots[0], p.slotBytes));
+    } else if (in.op == Instruction::Recv) {
+      writes.push_back(slotRange(in.slots[0], manifest.channels[in.index].bytes()));
+    } else if (in.op == Instruction::Run) {
+      const FunctionDesc &f = manifest.functions[in.index];
+      for (size_t i = f.numArguments; i < f.ios.size(); ++i)
+        writes.push_back(slotRange(in.slots[i], f.ios[i].bytes()));
+      writes.push_back({stageDesc.scratchOffset, stageDesc.scratchOffset + f.scratchBytes});
+    }
+    for (const Range &write : writes)
+      open.erase(std::remove_if(open.begin(), open.end(),
+                                [&](const Open &o) {
+                                  if (!o.range.overlaps(write))
+                                    return false;
+                                  p.awaitedSends.push_back(o.ordinal);
+                                  return true;
+                                }),
+                 open.end());
+  }
+}
+
+void Rank::execute(Prepared &p, const StepIo &io) {
+  const Instruction &in = *p.instruction;
+  for (size_t ordinal : p.awaitedSends)
+    if (sends[ordinal].open) {
+      comm->finishSend(sends[ordinal].channel, sends[ordinal].number);
+      sends[ordinal].open = false;
+    }
+  context.microBatch = in.microBatch;
+  switch (in.op) {
+  case Instruction::Input: {
+    TraceScope scope(context.trace, TraceEvent::Input, in.index, in.microBatch);
+    if (p.zeroFirst)
+      std::memset(p.pointers[0], 0, static_cast<size_t>(p.slotBytes));
+    p.copy.run(io.inputs[in.index], p.pointers[0]);
+    return;
+  }
+  case Instruction::Output: {
+    TraceScope scope(context.trace, TraceEvent::Output, in.index, in.microBatch);
+    if (!p.skip)
+      p.copy.run(p.pointers[0], io.outputs[in.index]);
+    return;
+  }
+  case Instruction::Run: {
+    TraceScope scope(context.trace, TraceEvent::Run, in.index, in.microBatch);
+    context.run(package->functions[in.index], manifest.functions[in.index].symbol.c_str(),
+                params.data(), p.pointers.data(),
+                static_cast<char *>(arena->data) + stageDesc.scratchOffset);
+    return;
+  }
+  case Instruction::Send: {
+    TraceScope scope(context.trace, TraceEvent::Send, in.index, in.microBatch);
+    SendState &send = sends[p.sendOrdinal];
+    send.number = comm->send(in.index, p.pointers[0], in.microBatch);
+    send.open = true;
+    return;
+  }
+  case Instruction::Recv: {
+    TraceScope scope(context.trace, TraceEvent::Recv, in.index, in.microBatch);
+    comm->receive(in.index, p.pointers[0], in.microBatch);
+    return;
+  }
+  }
+}
+
+void Rank::step(const StepIo &io) {
+  context.trace.clear();
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    position.store(static_cast<int64_t>(i), std::memory_order_relaxed);
+    int64_t begin = Trace::now();
+    execute(prepared[i], io);
+    seconds[i] += static_cast<double>(Trace::now() - begin) * 1e-9;
+  }
+  position.store(static_cast<int64_t>(prepared.size()), std::memory_order_relaxed);
+  for (SendState &send : sends)
+    if (send.open) {
+      comm->finishSend(send.channel, send.number);
+      send.open = false;
+    }
+}

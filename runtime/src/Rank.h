@@ -1,0 +1,90 @@
+//===- Rank.h - one rank: load, then run the instruction list ---*- C++ -*-===//
+//
+// Loading resolves everything: parameters, packed library calls, the arena, the
+// boxes of inputs and outputs, and which sends must have been received before
+// an instruction may write. A step then walks the list and allocates nothing.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_SRC_RANK_H
+#define KERF_RT_SRC_RANK_H
+
+#include "Boxes.h"
+#include "Context.h"
+#include "Parameters.h"
+
+#include <atomic>
+
+namespace kerf::rt {
+
+/// Global tensors of a step, shared by all ranks.
+struct StepIo {
+  std::vector<const char *> inputs; ///< the caller's
+  std::vector<char *> outputs;
+};
+
+class Rank {
+public:
+  Rank(std::shared_ptr<const Package> package, int64_t rank, int32_t threads, World &world,
+       ParameterStore &store, std::shared_ptr<PackCache> packCache, bool trace);
+
+  /// One step, on the thread that constructed the rank. Throws.
+  void step(const StepIo &io);
+
+  const CommCounters &counters() const { return comm->counters(); }
+  const Trace &trace() const { return context.trace; }
+  int64_t stage() const { return stageIndex; }
+  /// Seconds per instruction, summed over steps.
+  const std::vector<double> &instructionSeconds() const { return seconds; }
+  int64_t arenaBytes() const { return arena->bytes; }
+  int64_t parameterBytes() const { return heldBytes; }
+  /// The instruction that is being executed, for deadline reports.
+  int64_t progress() const { return position.load(std::memory_order_relaxed); }
+
+private:
+  struct Prepared {
+    const Instruction *instruction;
+    BoxCopy copy;           ///< input, output
+    bool zeroFirst = false; ///< input with padding
+    bool skip = false;      ///< output that another rank stores
+    int64_t slotBytes = 0;  ///< input: of the local shape
+    std::vector<void *> pointers; ///< slots
+    std::vector<size_t> awaitedSends; ///< ordinals of sends that read what this writes
+    size_t sendOrdinal = 0;
+  };
+
+  void loadParameters(ParameterStore &store);
+  void computeDerived(ParameterStore &store);
+  ParameterStore::Derived runInit();
+  /// Prepares the library calls whose parameters are all there.
+  void prepareLibrary();
+  void prepareInstructions();
+  void prepareInput(Prepared &p, const GlobalTensor &tensor);
+  void prepareOutput(Prepared &p, const GlobalTensor &tensor);
+  void findAwaitedSends();
+  void execute(Prepared &p, const StepIo &io);
+
+  std::shared_ptr<const Package> package;
+  const Manifest &manifest;
+  int64_t rank, stageIndex;
+  const StageDesc &stageDesc;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Comm> comm;
+  std::vector<std::shared_ptr<void>> owners;
+  std::vector<ParameterView> parts; ///< while loading: of all parameters held
+  std::vector<void *> params;
+  std::unique_ptr<DeviceMemory> arena, libraryScratch;
+  std::vector<Prepared> prepared;
+  struct SendState {
+    int64_t channel, number;
+    bool open;
+  };
+  std::vector<SendState> sends; ///< by ordinal
+  std::vector<double> seconds;
+  int64_t heldBytes = 0, libraryScratchBytes = 0;
+  std::atomic<int64_t> position{0};
+  kerf_program_context context;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_SRC_RANK_H

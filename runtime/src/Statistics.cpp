@@ -1,0 +1,259 @@
+//===- Statistics.cpp - run.json and Chrome traces of a session -----------===//
+//
+// Bytes are per step. A rank's bytes are its share of each collective that it
+// takes part in plus what it sends; bytes_per_rank is the largest such sum, and
+// by_axis and by_purpose are the shares of that rank.
+//
+//===----------------------------------------------------------------------===//
+#include "Statistics.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+using namespace kerf::rt;
+using nlohmann::ordered_json;
+
+namespace {
+
+std::string axesName(const Mesh &mesh, const AxisList &axes) {
+  std::string name;
+  for (const AxisRef &ref : axes) {
+    const Mesh::Axis &axis = mesh.axes[ref.axis];
+    name += name.empty() ? axis.name : "+" + axis.name;
+    if (ref.size != axis.size)
+      name += cat(":(", axis.size / (ref.weight * ref.size), ")", ref.size);
+  }
+  return name;
+}
+
+int64_t plannedPerRank(const CollectiveDesc &desc, int64_t n) {
+  if (desc.plannedGroupBytes < 0 || n <= 1)
+    return bytesPerRank(desc, n);
+  bool whole = desc.kind == CollectiveKind::Broadcast || desc.kind == CollectiveKind::Permute;
+  return whole ? bytesPerRank(desc, n) : ceilDiv(desc.plannedGroupBytes, n);
+}
+
+double median(std::vector<double> values) {
+  if (values.empty())
+    return 0;
+  std::sort(values.begin(), values.end());
+  size_t mid = values.size() / 2;
+  return values.size() % 2 ? values[mid] : (values[mid - 1] + values[mid]) / 2;
+}
+
+/// What one rank sends in a step.
+struct RankBytes {
+  int64_t counted = 0, planned = 0;
+  std::map<std::string, int64_t> byAxis, byPurpose;
+  double seconds = 0; ///< in communication
+};
+
+RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
+  const WorldSpec &spec = session.spec();
+  const CommCounters &counters = session.rank(rank).counters();
+  RankBytes result;
+  auto add = [&](const std::string &axis, const std::string &purpose, int64_t bytes) {
+    result.counted += bytes;
+    result.byAxis[axis] += bytes;
+    result.byPurpose[purpose] += bytes;
+  };
+  for (size_t i = 0; i < spec.collectives.size(); ++i) {
+    const CollectiveDesc &desc = spec.collectives[i];
+    const CommCounters::Entry &entry = counters.collectives[i];
+    int64_t n = Mesh::sizeOf(desc.axes), calls = entry.calls / runs;
+    if (entry.calls != 0)
+      add(axesName(spec.mesh, desc.axes), desc.purpose, bytesPerRank(desc, n) * calls);
+    result.planned += plannedPerRank(desc, n) * calls;
+    result.seconds += entry.seconds;
+  }
+  std::string stageAxis = spec.mesh.stageAxis < 0 ? "" : spec.mesh.axes[spec.mesh.stageAxis].name;
+  for (size_t i = 0; i < spec.channels.size(); ++i) {
+    const CommCounters::Entry &sent = counters.sends[i];
+    if (sent.calls != 0)
+      add(stageAxis, spec.channels[i].purpose, sent.groupBytes / runs);
+    int64_t planned = spec.channels[i].plannedBytes;
+    result.planned += (planned < 0 ? spec.channels[i].bytes() : planned) * (sent.calls / runs);
+    result.seconds += sent.seconds + counters.receives[i].seconds;
+  }
+  result.seconds /= static_cast<double>(runs);
+  return result;
+}
+
+/// One entry per collective that ran; total_bytes is summed over its groups.
+ordered_json collectivesJson(const Session &session, int64_t runs, int64_t &totalBytes) {
+  const WorldSpec &spec = session.spec();
+  int64_t ranks = spec.mesh.numRanks();
+  ordered_json list = ordered_json::array();
+  for (size_t i = 0; i < spec.collectives.size(); ++i) {
+    const CollectiveDesc &desc = spec.collectives[i];
+    int64_t n = Mesh::sizeOf(desc.axes), calls = 0, callers = 0;
+    double seconds = 0;
+    for (int64_t r = 0; r < ranks; ++r) {
+      const CommCounters::Entry &entry = session.rank(r).counters().collectives[i];
+      calls = std::max(calls, entry.calls / runs);
+      callers += entry.calls != 0;
+      seconds = std::max(seconds, entry.seconds / static_cast<double>(runs));
+    }
+    if (calls == 0)
+      continue;
+    totalBytes += groupBytes(desc, n) * calls * (callers / n);
+    list.push_back({{"op", kindName(desc.kind)}, {"node", desc.node}, {"tensor", desc.tensor},
+                    {"axes", axesName(spec.mesh, desc.axes)}, {"group_size", n},
+                    {"buffer_bytes", numBytes(desc.srcShape, desc.dtype)},
+                    {"bytes_per_rank", bytesPerRank(desc, n)},
+                    {"group_bytes", groupBytes(desc, n)}, {"count", calls},
+                    {"phase", desc.phase}, {"purpose", desc.purpose}, {"seconds", seconds}});
+  }
+  for (size_t i = 0; i < spec.channels.size(); ++i) {
+    const ChannelDesc &desc = spec.channels[i];
+    int64_t calls = 0, bytes = 0;
+    double seconds = 0;
+    for (int64_t r = 0; r < ranks; ++r) {
+      const CommCounters &counters = session.rank(r).counters();
+      calls = std::max(calls, counters.sends[i].calls / runs);
+      bytes += counters.sends[i].groupBytes / runs;
+      seconds = std::max(seconds, counters.receives[i].seconds / static_cast<double>(runs));
+    }
+    if (calls == 0)
+      continue;
+    totalBytes += bytes;
+    list.push_back({{"op", "send"}, {"node", desc.node}, {"tensor", desc.tensor},
+                    {"axes", spec.mesh.axes[spec.mesh.stageAxis].name}, {"group_size", 2},
+                    {"buffer_bytes", desc.bytes()}, {"bytes_per_rank", desc.bytes()},
+                    {"group_bytes", desc.bytes()}, {"count", calls}, {"phase", desc.phase},
+                    {"purpose", desc.purpose}, {"seconds", seconds}});
+  }
+  return list;
+}
+
+const char *opName(Instruction::Op op) {
+  static constexpr const char *names[] = {"input", "run", "send", "recv", "output"};
+  return names[op];
+}
+
+ordered_json rankJson(const Session &session, int64_t rank, int64_t runs) {
+  const Rank &r = session.rank(rank);
+  const auto &instructions =
+      session.package().manifest.stages[r.stage()].instructions;
+  ordered_json list = ordered_json::array();
+  for (size_t i = 0; i < instructions.size(); ++i)
+    list.push_back({{"op", opName(instructions[i].op)}, {"index", instructions[i].index},
+                    {"micro_batch", instructions[i].microBatch},
+                    {"seconds", r.instructionSeconds()[i] / static_cast<double>(runs)}});
+  return {{"rank", rank}, {"stage", r.stage()}, {"instructions", list}};
+}
+
+std::string eventName(const Manifest &m, const TraceEvent &event) {
+  switch (event.kind) {
+  case TraceEvent::Run:
+    return m.functions[event.index].symbol;
+  case TraceEvent::Input:
+    return "input " + m.inputs[event.index].name;
+  case TraceEvent::Output:
+    return "output " + m.outputs[event.index].name;
+  case TraceEvent::Send:
+    return cat("send ", event.index);
+  case TraceEvent::Recv:
+    return cat("recv ", event.index);
+  case TraceEvent::Launch:
+    return event.index >= 0 && event.index < static_cast<int32_t>(m.kernels.size())
+               ? m.kernels[event.index].name
+               : "kernel";
+  case TraceEvent::Library: {
+    const LibraryDesc &desc = m.library[event.index];
+    const char *kind = desc.kind == LibraryDesc::Matmul ? "matmul"
+                       : desc.kind == LibraryDesc::Conv ? "conv"
+                                                        : "pool";
+    return cat(kind, desc.node.empty() ? "" : " ", desc.node);
+  }
+  case TraceEvent::Collective: {
+    const CollectiveDesc &desc = m.collectives[event.index];
+    return cat(kindName(desc.kind), desc.node.empty() ? "" : " ", desc.node);
+  }
+  case TraceEvent::Copy:
+    return "copy";
+  }
+  return "";
+}
+} // namespace
+
+std::string kerf::rt::statisticsJson(const Session &session) {
+  const Manifest &m = session.package().manifest;
+  int64_t ranks = m.mesh.numRanks();
+  int64_t runs = static_cast<int64_t>(session.stepSeconds().size());
+  ordered_json root = {{"schema", "kerf.run/1"}, {"model", {{"name", m.name}}},
+                       {"devices", ranks}};
+  root["mesh"] = ordered_json::object();
+  for (const Mesh::Axis &axis : m.mesh.axes)
+    root["mesh"][axis.name] = axis.size;
+  root["threads_per_rank"] = session.threads();
+  root["repeat"] = runs;
+  if (runs == 0)
+    return root.dump(1);
+
+  RankBytes busiest;
+  double computeSeconds = 0, communicationSeconds = 0;
+  int64_t planned = 0;
+  ordered_json perDevice = ordered_json::array(), perRank = ordered_json::array();
+  for (int64_t r = 0; r < ranks; ++r) {
+    RankBytes bytes = bytesOf(session, r, runs);
+    if (bytes.counted > busiest.counted || r == 0)
+      busiest = bytes;
+    planned = std::max(planned, bytes.planned);
+    const Rank &rank = session.rank(r);
+    double all = 0;
+    const auto &instructions = m.stages[rank.stage()].instructions;
+    for (size_t i = 0; i < instructions.size(); ++i)
+      if (instructions[i].op == Instruction::Run)
+        all += rank.instructionSeconds()[i];
+    double channels = 0;
+    for (size_t i = 0; i < m.channels.size(); ++i)
+      channels += rank.counters().sends[i].seconds + rank.counters().receives[i].seconds;
+    // Collectives run inside functions, transfers between them.
+    double compute = (all + channels) / static_cast<double>(runs) - bytes.seconds;
+    computeSeconds = std::max(computeSeconds, compute);
+    communicationSeconds = std::max(communicationSeconds, bytes.seconds);
+    perDevice.push_back({{"parameters", rank.parameterBytes()}, {"arena", rank.arenaBytes()},
+                         {"peak", rank.parameterBytes() + rank.arenaBytes()}});
+    perRank.push_back(rankJson(session, r, runs));
+  }
+  int64_t total = 0;
+  ordered_json collectives = collectivesJson(session, runs, total);
+  root["communication"] = {{"bytes_per_rank", busiest.counted},
+                           {"planned_bytes_per_rank", planned},
+                           {"total_bytes", total},
+                           {"by_axis", busiest.byAxis},
+                           {"by_purpose", busiest.byPurpose},
+                           {"collectives", collectives}};
+  root["memory"] = {{"per_device", perDevice}};
+  root["time"] = {{"step_seconds", median(session.stepSeconds())},
+                  {"step_seconds_all", session.stepSeconds()},
+                  {"compute_seconds", computeSeconds},
+                  {"exposed_communication_seconds", communicationSeconds},
+                  {"load_seconds", session.loadSeconds()}};
+  root["ranks"] = perRank;
+  return root.dump(1);
+}
+
+std::string kerf::rt::traceJson(const Session &session) {
+  static constexpr const char *categories[] = {"run",    "input",   "output",     "send", "recv",
+                                               "launch", "library", "collective", "copy"};
+  const Manifest &m = session.package().manifest;
+  ordered_json events = ordered_json::array();
+  int64_t start = INT64_MAX;
+  for (int64_t r = 0; r < m.mesh.numRanks(); ++r)
+    for (const TraceEvent &event : session.rank(r).trace().all())
+      start = std::min(start, event.beginNs);
+  for (int64_t r = 0; r < m.mesh.numRanks(); ++r) {
+    events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 0}, {"tid", r},
+                      {"args", {{"name", cat("rank ", r)}}}});
+    for (const TraceEvent &event : session.rank(r).trace().all())
+      events.push_back({{"name", eventName(m, event)}, {"cat", categories[event.kind]},
+                        {"ph", "X"}, {"pid", 0}, {"tid", r},
+                        {"ts", static_cast<double>(event.beginNs - start) * 1e-3},
+                        {"dur", static_cast<double>(event.endNs - event.beginNs) * 1e-3},
+                        {"args", {{"micro_batch", event.microBatch}, {"index", event.index}}}});
+  }
+  return ordered_json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
+}

@@ -1,0 +1,56 @@
+//===- kerf-run.cpp - run a package, with the runtime alone ---------------===//
+//
+//   kerf-run out.kerf --input x=@x.npy --output-dir=out --stats=run.json
+//
+// Flags become RunOptions; the rest is kerf/rt/run.h. The process leaves with
+// _Exit: a rank that hangs must not keep it.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/rt/run.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+
+[[noreturn]] static void leave(int code) {
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+int main(int argc, char **argv) {
+  kerf::rt::RunOptions options;
+  CLI::App app("Runs a package that kerf compile wrote.");
+  app.set_version_flag("--version", kerf_runtime_version());
+  app.add_option("package", options.package, "folder NAME.kerf")->required();
+  app.add_option("--input,-i", options.inputs, "NAME=@FILE.npy or NAME=NUMBER")
+      ->allow_extra_args(false);
+  auto *seed = app.add_option("--seed", options.seed, "draw inputs that are not given");
+  app.add_option("--output-dir", options.outputDir, "write each output as NAME.npy");
+  app.add_option("--stats", options.statsFile, "write run.json (kerf.run/1)");
+  app.add_option("--trace", options.traceFile, "write a Chrome trace of the last step");
+  app.add_option("--repeat", options.repeat, "number of steps")->check(CLI::PositiveNumber);
+  app.add_option("--threads", options.threads, "threads per rank (0: cores / ranks)")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--timeout", options.timeoutSeconds, "seconds any rank waits for another")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--inject", options.inject, "test only: rank=R,collective=K,fault=die|hang|skip");
+  app.add_flag("--skip-hashes", options.skipHashes, "compare sizes of files only");
+  app.add_flag("--json", options.json, "print run.json");
+  app.add_flag("-q,--quiet", options.quiet, "print no summary");
+  app.add_flag("-v,--verbose", options.verbose, "say what is done on stderr");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      leave(app.exit(error)); // --help, --version
+    std::string message = error.what();
+    for (char &c : message)
+      if (c == '\n')
+        c = ' ';
+    std::fprintf(stderr, "error: %s\n", message.c_str());
+    leave(2);
+  }
+  options.hasSeed = seed->count() != 0;
+  leave(kerf::rt::runPackage(options, stdout, stderr));
+}
