@@ -1,0 +1,153 @@
+//===- FilesTest.cpp - .npy, safetensors, atomic files, host features -----===//
+#include "TestPackage.h"
+#include "src/HostFeatures.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <fstream>
+#include <sys/stat.h>
+
+using namespace kerf::rt;
+using namespace kerf::rt::test;
+using testing::HasSubstr;
+
+namespace {
+
+TEST(Npy, RoundTripsEveryType) {
+  TempDir dir;
+  for (int t = KERF_F32; t <= KERF_BOOL; ++t) {
+    auto dtype = static_cast<kerf_dtype_t>(t);
+    std::string data(6 * kerf_dtype_size(dtype), 'x'), file;
+    ASSERT_TRUE(formatNpy(dtype, {2, 3}, data.data(), data.size(), file));
+    EXPECT_EQ((file.size() - data.size()) % 64, 0u);
+    dir.write("a.npy", file);
+    HostTensor tensor;
+    std::string error;
+    ASSERT_TRUE(readNpy(dir.path("a.npy"), tensor, error)) << error;
+    EXPECT_EQ(tensor.dtype, dtype);
+    EXPECT_EQ(tensor.shape, (std::vector<int64_t>{2, 3}));
+    EXPECT_EQ(std::string(tensor.data.begin(), tensor.data.end()), data);
+  }
+}
+
+TEST(Npy, ScalarsAndFortranOrder) {
+  TempDir dir;
+  std::string file, error;
+  float value = 3;
+  formatNpy(KERF_F32, {}, &value, 4, file);
+  dir.write("s.npy", file);
+  HostTensor tensor;
+  ASSERT_TRUE(readNpy(dir.path("s.npy"), tensor, error)) << error;
+  EXPECT_TRUE(tensor.shape.empty());
+  int8_t columns[] = {1, 4, 2, 5, 3, 6}; // of [[1, 2, 3], [4, 5, 6]]
+  formatNpy(KERF_I8, {2, 3}, columns, 6, file);
+  file.replace(file.find("False"), 5, "True ");
+  dir.write("f.npy", file);
+  ASSERT_TRUE(readNpy(dir.path("f.npy"), tensor, error)) << error;
+  EXPECT_EQ(tensor.data, (std::vector<char>{1, 2, 3, 4, 5, 6}));
+}
+
+// Every truncation and every changed header byte: an error or a tensor, no crash.
+TEST(Npy, DamagedFiles) {
+  TempDir dir;
+  std::string file, error;
+  float data[6] = {};
+  formatNpy(KERF_F32, {2, 3}, data, sizeof(data), file);
+  HostTensor tensor;
+  for (size_t n = 0; n < file.size(); ++n) {
+    dir.write("t.npy", file.substr(0, n));
+    EXPECT_FALSE(readNpy(dir.path("t.npy"), tensor, error));
+    EXPECT_THAT(error, HasSubstr("t.npy: "));
+  }
+  for (size_t i = 0; i < 80; ++i)
+    for (char c : {'\0', '9', '\'', '\xff'}) {
+      std::string changed = file;
+      changed[i] = c;
+      dir.write("t.npy", changed);
+      readNpy(dir.path("t.npy"), tensor, error);
+    }
+  EXPECT_FALSE(readNpy(dir.path("missing.npy"), tensor, error));
+  EXPECT_FALSE(readNpy(dir.path(""), tensor, error));
+}
+
+TEST(FileSet, AllOrNothing) {
+  TempDir dir;
+  std::string error;
+  {
+    FileSet files;
+    ASSERT_TRUE(files.add(dir.path("a"), "one", error));
+    EXPECT_FALSE(files.add(dir.path("no/b"), "two", error));
+    EXPECT_THAT(error, HasSubstr("no/b: cannot write"));
+  }
+  EXPECT_TRUE(dir.list().empty()); // nothing, nor a temporary
+  FileSet files;
+  ASSERT_TRUE(files.add(dir.path("a"), "one", error) && files.add(dir.path("b"), "two", error));
+  ASSERT_TRUE(files.commit(error));
+  EXPECT_EQ(dir.list(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(dir.read("b"), "two");
+}
+
+// Values depend on seed, name and index alone, and stay in their range.
+TEST(Random, IsReproducibleAndInRange) {
+  std::vector<float> a(1000), b(1000);
+  fillRandom("x", 1, KERF_F32, 1000, 0, 0, a.data());
+  fillRandom("x", 1, KERF_F32, 1000, 0, 0, b.data());
+  EXPECT_EQ(a, b);
+  fillRandom("y", 1, KERF_F32, 1000, 0, 0, b.data());
+  EXPECT_NE(a, b);
+  double sum = 0;
+  for (float value : a) {
+    EXPECT_TRUE(value >= -1 && value < 1);
+    sum += value;
+  }
+  EXPECT_LT(std::abs(sum / 1000), 0.1);
+  std::vector<int64_t> ids(1000);
+  fillRandom("ids", 1, KERF_I64, 1000, -3, 5, ids.data());
+  for (int64_t id : ids)
+    EXPECT_TRUE(id >= -3 && id < 5);
+}
+
+std::string safetensorsOf(const std::string &header, size_t dataBytes) {
+  uint64_t length = header.size();
+  std::string file(reinterpret_cast<const char *>(&length), 8);
+  return file + header + std::string(dataBytes, 'd');
+}
+
+std::string loadError(const std::string &content) {
+  TempDir dir;
+  dir.write("w", content);
+  try {
+    Safetensors(std::make_shared<MappedFile>(dir.path("w")), "w");
+    return "";
+  } catch (const Error &error) {
+    return error.message;
+  }
+}
+
+TEST(Safetensors, ReadsAndRefuses) {
+  std::string good = R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  EXPECT_EQ(loadError(safetensorsOf(good, 8)), "");
+  EXPECT_THAT(loadError("abc"), HasSubstr("shorter"));
+  EXPECT_THAT(loadError(std::string(8, '\xff')), HasSubstr("header of"));
+  EXPECT_THAT(loadError(safetensorsOf(good, 7)), HasSubstr("w: x.data_offsets: is not a range"));
+  EXPECT_THAT(loadError(safetensorsOf("[]", 0)), HasSubstr("expected an object"));
+  EXPECT_THAT(loadError(safetensorsOf(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8)),
+              HasSubstr("range of 12 bytes"));
+  EXPECT_THAT(loadError(safetensorsOf(
+                  R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})", 8)),
+              HasSubstr("overflows"));
+  EXPECT_THAT(loadError(safetensorsOf(R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[8,4]}})", 8)),
+              HasSubstr("shape[0]: expected an integer"));
+}
+
+TEST(HostFeatures, NamesOfLlvmAndLinux) {
+  std::string flags = "fpu pni sse4_1 avx512_bf16 avx512f amx_tile abm bmi1 sha_ni";
+  EXPECT_TRUE(missingFeatures({"x87", "sse3", "sse4.1", "avx512bf16", "amx-tile", "lzcnt", "bmi",
+                               "sha", "prefer-256-bit", "fast-gather"},
+                              flags)
+                  .empty());
+  EXPECT_EQ(missingFeatures({"avx512f", "avx512vl", "fma"}, flags),
+            (std::vector<std::string>{"avx512vl", "fma"}));
+}
+} // namespace

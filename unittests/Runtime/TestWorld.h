@@ -1,0 +1,33 @@
+//===- TestWorld.h - threads that play ranks in tests -----------*- C++ -*-===//
+#ifndef KERF_UNITTESTS_RUNTIME_TESTWORLD_H
+#define KERF_UNITTESTS_RUNTIME_TESTWORLD_H
+
+#include "comm/Comm.h"
+
+#include <gtest/gtest.h>
+
+namespace kerf::rt::test {
+
+/// A mesh from sizes; axes are called a, b, c, ... `stageAxis` is an index or -1.
+Mesh meshOf(const std::vector<int64_t> &sizes, int stageAxis = -1);
+/// Whole axes by index.
+AxisList axesOf(const Mesh &mesh, const std::vector<int> &axes);
+
+/// What each rank ended with: nothing, or an error.
+struct RankOutcome {
+  bool failed = false, died = false;
+  Error error{KERF_OK, ""};
+};
+
+/// Runs `body(rank, comm)` on one thread per rank, joins all, checks bytes if all
+/// went well. `seconds` is the time until the last rank that did not hang ended.
+std::vector<RankOutcome>
+runRanks(const WorldSpec &spec, const std::function<void(int64_t, Comm &)> &body,
+         double *seconds = nullptr);
+
+/// Fails the current test for every rank that failed.
+void expectNoFailure(const std::vector<RankOutcome> &outcomes);
+
+} // namespace kerf::rt::test
+
+#endif // KERF_UNITTESTS_RUNTIME_TESTWORLD_H
