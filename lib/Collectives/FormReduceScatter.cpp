@@ -74,6 +74,14 @@ private:
     if (all.size() != rest.size() + cut.size())
       return;
 
+    // Padding can eat the gain: 2 elements over 8 ranks travel as 8.
+    int64_t n = numShards(cut), m = numShards(rest), numRanks = n * m;
+    int64_t whole = sizeBytes(cast<RankedTensorType>(reduce.getX().getType()));
+    int64_t part = sizeBytes(cast<RankedTensorType>(slice.getType()));
+    if (numRanks * (n - 1) * part + 2 * n * (m - 1) * part >=
+        2 * (numRanks - 1) * whole)
+      return;
+
     OpBuilder builder(reduce);
     Value value = ReduceScatterOp::create(
         builder, reduce.getLoc(), slice.getType(), reduce.getX(),

@@ -1,0 +1,48 @@
+//===- Interpret.h - what a module means, whole or partitioned --*- C++ -*-===//
+//
+// The judge of partitioning: the same function evaluated as it stands, and as
+// the partitioned program on simulated ranks that run their instruction lists
+// against each other. Plain loops in double precision; for small tensors.
+//
+// Padding is poisoned with NaN (integers: a number that no index survives), so
+// a value that leaks out of it cannot go unnoticed.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_INTERPRET_INTERPRET_H
+#define KERF_INTERPRET_INTERPRET_H
+
+#include "kerf/Interpret/Tensor.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <functional>
+
+namespace kerf::interpret {
+
+/// The whole (global) content of an nn.weight.
+using Weights = std::function<Tensor(mlir::Operation *weight)>;
+
+/// One op of nn on given operands. Fails with an error on the op if the
+/// interpreter does not know it or an index is out of range.
+mlir::FailureOr<llvm::SmallVector<Tensor, 1>>
+evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+
+/// An unpartitioned function.
+mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
+                                         llvm::ArrayRef<Tensor> inputs,
+                                         const Weights &weights);
+
+/// A partitioned module (docs/Partition.md): cuts the global inputs, lets every
+/// stage run its schedule, joins the outputs. Fails with an error if the
+/// schedules deadlock, or if ranks that hold the same part of an output differ.
+mlir::FailureOr<std::vector<Tensor>>
+runPartitioned(mlir::ModuleOp module, llvm::ArrayRef<Tensor> inputs,
+               const Weights &weights);
+
+/// Largest |a - b| / (1 + |b|); infinite where shapes differ or one is NaN.
+double difference(const Tensor &a, const Tensor &b);
+
+} // namespace kerf::interpret
+
+#endif // KERF_INTERPRET_INTERPRET_H

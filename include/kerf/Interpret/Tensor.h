@@ -1,0 +1,45 @@
+//===- Tensor.h - a tensor of the interpreter -------------------*- C++ -*-===//
+//
+// Dense, row-major, every element a double: the interpreter judges meaning, not
+// rounding, and all integers of the tests are exact in it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_INTERPRET_TENSOR_H
+#define KERF_INTERPRET_TENSOR_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <vector>
+
+namespace kerf::interpret {
+
+using Index = llvm::SmallVector<int64_t, 6>;
+
+struct Tensor {
+  Index shape;
+  std::vector<double> data;
+
+  Tensor() = default;
+  explicit Tensor(llvm::ArrayRef<int64_t> shape, double fill = 0);
+
+  /// Position of an index that lies inside.
+  int64_t offset(llvm::ArrayRef<int64_t> index) const;
+  bool contains(llvm::ArrayRef<int64_t> index) const;
+  double &at(llvm::ArrayRef<int64_t> index) { return data[offset(index)]; }
+  double at(llvm::ArrayRef<int64_t> index) const { return data[offset(index)]; }
+  /// The element at a position, right-aligned and broadcast along dimensions of
+  /// size 1, as NumPy does.
+  double broadcastAt(llvm::ArrayRef<int64_t> index) const;
+};
+
+/// Calls `visit` with every index of `shape` in row-major order.
+void forEachIndex(llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit);
+
+/// The elements of a literal.
+Tensor fromElements(mlir::DenseElementsAttr elements);
+
+} // namespace kerf::interpret
+
+#endif // KERF_INTERPRET_TENSOR_H

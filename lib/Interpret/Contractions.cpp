@@ -1,0 +1,208 @@
+//===- Contractions.cpp - matmul, convolution, reductions, norms ----------===//
+#include "Evaluate.h"
+
+#include "kerf/NN/NN.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::interpret;
+
+namespace {
+
+Tensor matmul(nn::MatmulOp op, Operands operands) {
+  const Tensor &lhs = *operands[0], &rhs = *operands[1];
+  Tensor result(resultShape(op));
+  size_t rank = result.shape.size();
+  int64_t k = lhs.shape[lhs.shape.size() - (op.getTransposeLhs() ? 2 : 1)];
+  size_t next = 0;
+  forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
+    Index left(index), right(index);
+    double sum = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      left[rank - 2] = op.getTransposeLhs() ? i : index[rank - 2];
+      left[rank - 1] = op.getTransposeLhs() ? index[rank - 2] : i;
+      right[rank - 2] = op.getTransposeRhs() ? index[rank - 1] : i;
+      right[rank - 1] = op.getTransposeRhs() ? i : index[rank - 1];
+      sum += lhs.broadcastAt(left) * rhs.broadcastAt(right);
+    }
+    result.data[next++] = sum;
+  });
+  return result;
+}
+
+Tensor conv(nn::ConvOp op, Operands operands) {
+  const Tensor &x = *operands[0], &w = *operands[1];
+  Tensor result(resultShape(op));
+  size_t spatial = x.shape.size() - 2, rank = x.shape.size();
+  int64_t groups = op.getGroups(), channels = w.shape[1];
+  size_t next = 0;
+  forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
+    int64_t out = index[rank - 1], group = out / (w.shape[0] / groups);
+    double sum = 0;
+    forEachIndex(
+        ArrayRef<int64_t>(w.shape).drop_front(2), [&](ArrayRef<int64_t> tap) {
+          Index from(index);
+          for (size_t d = 0; d < spatial; ++d)
+            from[d + 1] = index[d + 1] * op.getStrides()[d] +
+                          tap[d] * op.getDilations()[d] - op.getLow()[d];
+          for (int64_t c = 0; c < channels; ++c) {
+            from[rank - 1] = group * channels + c;
+            Index weight{out, c};
+            weight.append(tap.begin(), tap.end());
+            if (x.contains(from))
+              sum += x.at(from) * w.at(weight);
+          }
+        });
+    result.data[next++] = sum;
+  });
+  return result;
+}
+
+Tensor maxPool(nn::MaxPoolOp op, Operands operands) {
+  const Tensor &x = *operands[0];
+  Tensor result(resultShape(op));
+  size_t next = 0;
+  forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
+    double best = -INFINITY;
+    forEachIndex(op.getKernel(), [&](ArrayRef<int64_t> tap) {
+      Index from(index);
+      for (size_t d = 0; d < tap.size(); ++d)
+        from[d + 1] = index[d + 1] * op.getStrides()[d] +
+                      tap[d] * op.getDilations()[d] - op.getLow()[d];
+      if (x.contains(from) && !(x.at(from) <= best))
+        best = x.at(from);
+    });
+    result.data[next++] = best;
+  });
+  return result;
+}
+
+double combine(nn::ReduceKind kind, double a, double b) {
+  switch (kind) {
+  case nn::ReduceKind::Sum:
+    return a + b;
+  case nn::ReduceKind::Max:
+    return std::isnan(a) || a > b ? a : b;
+  case nn::ReduceKind::Min:
+    return std::isnan(a) || a < b ? a : b;
+  case nn::ReduceKind::Prod:
+    return a * b;
+  }
+  llvm_unreachable("bad ReduceKind");
+}
+
+Tensor reduce(nn::ReduceOp op, Operands operands) {
+  const double start[] = {0, -INFINITY, INFINITY, 1};
+  Tensor result(resultShape(op), start[static_cast<int>(op.getKind())]);
+  forEachIndex(operands[0]->shape, [&](ArrayRef<int64_t> index) {
+    Index kept;
+    for (size_t d = 0; d < index.size(); ++d)
+      if (!llvm::is_contained(op.getDims(), static_cast<int64_t>(d)))
+        kept.push_back(index[d]);
+    double &value = result.at(kept);
+    value = combine(op.getKind(), value, operands[0]->at(index));
+  });
+  return result;
+}
+
+Tensor argReduce(nn::ArgReduceOp op, Operands operands) {
+  Tensor result(resultShape(op)), best(resultShape(op));
+  forEachIndex(operands[0]->shape, [&](ArrayRef<int64_t> index) {
+    Index kept(index);
+    kept.erase(kept.begin() + op.getDim());
+    double value = operands[0]->at(index) * (op.getMin() ? -1 : 1);
+    int64_t here = index[op.getDim()];
+    if (here == 0 || value > best.at(kept) ||
+        (op.getLast() && value == best.at(kept))) {
+      best.at(kept) = value;
+      result.at(kept) = static_cast<double>(here);
+    }
+  });
+  return result;
+}
+
+Tensor softmax(Operation *op, uint64_t dim, bool log, Operands operands) {
+  const Tensor &x = *operands[0];
+  Tensor result(resultShape(op));
+  Index rows(x.shape);
+  rows[dim] = 1;
+  forEachIndex(rows, [&](ArrayRef<int64_t> row) {
+    Index index(row);
+    double most = -INFINITY, sum = 0;
+    for (index[dim] = 0; index[dim] < x.shape[dim]; ++index[dim])
+      most = std::max(most, x.at(index));
+    for (index[dim] = 0; index[dim] < x.shape[dim]; ++index[dim])
+      sum += std::exp(x.at(index) - most);
+    for (index[dim] = 0; index[dim] < x.shape[dim]; ++index[dim]) {
+      double value = x.at(index) - most;
+      result.at(index) = log ? value - std::log(sum) : std::exp(value) / sum;
+    }
+  });
+  return result;
+}
+
+/// Normalization over the trailing dimensions; without `bias` by the root mean
+/// square alone.
+Tensor norm(Operation *op, double epsilon, const Tensor &scale,
+            const Tensor *bias, Operands operands) {
+  const Tensor &x = *operands[0];
+  Tensor result(resultShape(op));
+  size_t inner = scale.data.size();
+  for (size_t row = 0; row < x.data.size(); row += inner) {
+    double mean = 0, square = 0;
+    for (size_t i = 0; bias && i < inner; ++i)
+      mean += x.data[row + i] / inner;
+    for (size_t i = 0; i < inner; ++i)
+      square += (x.data[row + i] - mean) * (x.data[row + i] - mean) / inner;
+    for (size_t i = 0; i < inner; ++i)
+      result.data[row + i] = (x.data[row + i] - mean) /
+                                 std::sqrt(square + epsilon) * scale.data[i] +
+                             (bias ? bias->data[i] : 0);
+  }
+  return result;
+}
+
+Tensor batchNorm(nn::BatchNormOp op, Operands operands) {
+  Tensor result(resultShape(op));
+  size_t channels = result.shape.back();
+  double epsilon = op.getEpsilon().convertToDouble();
+  for (size_t i = 0; i < result.data.size(); ++i) {
+    size_t c = i % channels;
+    result.data[i] = (operands[0]->data[i] - operands[3]->data[c]) /
+                         std::sqrt(operands[4]->data[c] + epsilon) *
+                         operands[1]->data[c] +
+                     operands[2]->data[c];
+  }
+  return result;
+}
+
+} // namespace
+
+MaybeTensor kerf::interpret::evaluateContraction(Operation *op,
+                                                 Operands operands) {
+  if (auto it = dyn_cast<nn::MatmulOp>(op))
+    return matmul(it, operands);
+  if (auto it = dyn_cast<nn::ConvOp>(op))
+    return conv(it, operands);
+  if (auto it = dyn_cast<nn::MaxPoolOp>(op))
+    return maxPool(it, operands);
+  if (auto it = dyn_cast<nn::ReduceOp>(op))
+    return reduce(it, operands);
+  if (auto it = dyn_cast<nn::ArgReduceOp>(op))
+    return argReduce(it, operands);
+  if (auto it = dyn_cast<nn::SoftmaxOp>(op))
+    return softmax(op, it.getDim(), false, operands);
+  if (auto it = dyn_cast<nn::LogSoftmaxOp>(op))
+    return softmax(op, it.getDim(), true, operands);
+  if (auto it = dyn_cast<nn::LayerNormOp>(op))
+    return norm(op, it.getEpsilon().convertToDouble(), *operands[1],
+                operands[2], operands);
+  if (auto it = dyn_cast<nn::RMSNormOp>(op))
+    return norm(op, it.getEpsilon().convertToDouble(), *operands[1], nullptr,
+                operands);
+  if (auto it = dyn_cast<nn::BatchNormOp>(op))
+    return batchNorm(it, operands);
+  return std::nullopt;
+}

@@ -1,0 +1,23 @@
+//===- Evaluate.h - the interpreter's table of ops --------------*- C++ -*-===//
+#ifndef KERF_LIB_INTERPRET_EVALUATE_H
+#define KERF_LIB_INTERPRET_EVALUATE_H
+
+#include "kerf/Interpret/Interpret.h"
+
+namespace kerf::interpret {
+
+using Operands = llvm::ArrayRef<const Tensor *>;
+/// A result of the op's type; the evaluators below fill it. None: not theirs.
+using MaybeTensor = std::optional<Tensor>;
+
+MaybeTensor evaluateContraction(mlir::Operation *op, Operands operands);
+MaybeTensor evaluateMovement(mlir::Operation *op, Operands operands);
+
+inline llvm::ArrayRef<int64_t> resultShape(mlir::Operation *op) {
+  return llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType())
+      .getShape();
+}
+
+} // namespace kerf::interpret
+
+#endif // KERF_LIB_INTERPRET_EVALUATE_H

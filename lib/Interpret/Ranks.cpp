@@ -1,0 +1,263 @@
+//===- Ranks.cpp - ranks of a stage in lockstep ---------------------------===//
+//
+// Collectives as docs/Package.md defines them, one element at a time, from the
+// ops alone; only padding is poisoned where a package would have zeros.
+//
+//===----------------------------------------------------------------------===//
+#include "Ranks.h"
+
+#include "kerf/NN/NN.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+using namespace kerf::interpret;
+
+double kerf::interpret::poison(Type elementType) {
+  if (isa<FloatType>(elementType))
+    return std::numeric_limits<double>::quiet_NaN();
+  return elementType.isInteger(1) ? 1 : 4e15;
+}
+
+Tensor kerf::interpret::cutPart(const Tensor &whole, const Layout &layout,
+                                const Mesh &mesh, ArrayRef<int64_t> coordinates,
+                                double padding) {
+  Tensor part(layout.localShape(whole.shape), padding);
+  size_t next = 0;
+  forEachIndex(part.shape, [&](ArrayRef<int64_t> index) {
+    Index global(index);
+    for (size_t d = 0; d < index.size(); ++d)
+      global[d] +=
+          linearIndex(mesh, layout.dims[d], coordinates) * part.shape[d];
+    if (whole.contains(global))
+      part.data[next] = whole.at(global);
+    ++next;
+  });
+  return part;
+}
+
+StageRanks::StageRanks(const Mesh &mesh, int64_t stage) : mesh(mesh) {
+  auto axis = mesh.find(kStageAxis);
+  for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
+    if (!axis || mesh.coordinates(rank)[*axis] == stage)
+      ranks.push_back(rank);
+}
+
+std::vector<std::vector<size_t>>
+StageRanks::groups(ArrayRef<AxisRef> axes) const {
+  std::map<std::vector<int64_t>, std::vector<size_t>> byRest;
+  for (size_t member = 0; member < ranks.size(); ++member) {
+    auto at = mesh.coordinates(ranks[member]);
+    // Coordinates with the group's digits taken out name the group.
+    std::vector<int64_t> rest(at.begin(), at.end());
+    for (const AxisRef &ref : axes) {
+      int64_t weight = mesh.axes[ref.axis].size / (ref.preSize * ref.size);
+      rest[ref.axis] -= at[ref.axis] / weight % ref.size * weight;
+    }
+    auto &group = byRest[rest];
+    group.resize(numShards(axes));
+    group[linearIndex(mesh, axes, at)] = member;
+  }
+  std::vector<std::vector<size_t>> result;
+  for (auto &[rest, group] : byRest)
+    result.push_back(std::move(group));
+  return result;
+}
+
+static double combine(ReductionKind kind, double a, double b) {
+  switch (kind) {
+  case ReductionKind::Sum:
+    return a + b;
+  case ReductionKind::Max:
+    return std::isnan(a) || a > b ? a : b;
+  case ReductionKind::Min:
+    return std::isnan(a) || a < b ? a : b;
+  case ReductionKind::Prod:
+    return a * b;
+  }
+  llvm_unreachable("bad ReductionKind");
+}
+
+namespace {
+
+/// One member's view of its group while an op is evaluated.
+struct Group {
+  const PerRank &source;
+  const std::vector<size_t> &members;
+  size_t position;
+  double padding;
+
+  double read(size_t from, ArrayRef<int64_t> index) const {
+    const Tensor &tensor = source[members[from]];
+    return tensor.contains(index) ? tensor.at(index) : padding;
+  }
+  double reduce(ReductionKind kind, ArrayRef<int64_t> index) const {
+    double value = read(0, index);
+    for (size_t from = 1; from < members.size(); ++from)
+      value = combine(kind, value, read(from, index));
+    return value;
+  }
+  int64_t sizeOf(size_t dim) const { return source[members[0]].shape[dim]; }
+};
+
+/// Element `index` of the member's result.
+double element(Operation *op, const Group &group, ArrayRef<int64_t> result,
+               Index index) {
+  auto shift = [&](uint64_t dim) {
+    index[dim] += group.position * result[dim];
+  };
+  auto owner = [&](uint64_t dim) {
+    size_t from = index[dim] / group.sizeOf(dim);
+    index[dim] %= group.sizeOf(dim);
+    return from;
+  };
+  if (auto it = dyn_cast<AllReduceOp>(op))
+    return group.reduce(it.getReduction().getValue(), index);
+  if (auto it = dyn_cast<ReduceScatterOp>(op)) {
+    shift(it.getDim());
+    return group.reduce(it.getReduction().getValue(), index);
+  }
+  if (auto it = dyn_cast<AllGatherOp>(op)) {
+    size_t from = owner(it.getDim());
+    return group.read(from, index);
+  }
+  if (auto it = dyn_cast<AllToAllOp>(op)) {
+    size_t from = owner(it.getConcat());
+    shift(it.getSplit());
+    return group.read(from, index);
+  }
+  if (auto it = dyn_cast<BroadcastOp>(op))
+    return group.read(it.getRoot(), index);
+  auto pairs = cast<PermuteOp>(op).getPairs();
+  for (size_t i = 0; i < pairs.size(); i += 2)
+    if (pairs[i + 1] == static_cast<int64_t>(group.position))
+      return group.read(pairs[i], index);
+  return 0;
+}
+
+} // namespace
+
+FailureOr<PerRank> StageRanks::evaluateDist(Operation *op,
+                                            const PerRank *source,
+                                            int64_t microBatch) const {
+  if (isa<WaitOp>(op))
+    return *source;
+  RankedTensorType type = tensorOf(op->getResult(0).getType());
+  double padding = poison(type.getElementType());
+  PerRank results(ranks.size(), Tensor(type.getShape()));
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+    AxisList axes = llvm::cantFail(toAxisList(collective.getGroup(), mesh));
+    for (const std::vector<size_t> &members : groups(axes))
+      for (size_t position = 0; position < members.size(); ++position) {
+        Group group{*source, members, position, padding};
+        Tensor &result = results[members[position]];
+        size_t next = 0;
+        forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
+          result.data[next++] = element(op, group, result.shape, Index(index));
+        });
+      }
+    return results;
+  }
+  for (size_t member = 0; member < ranks.size(); ++member) {
+    auto at = coordinates(member, microBatch);
+    Tensor &result = results[member];
+    auto position = [&](AxesAttr axes) {
+      return linearIndex(mesh, llvm::cantFail(toAxisList(axes, mesh)), at);
+    };
+    size_t next = 0;
+    if (auto index = dyn_cast<ShardIndexOp>(op)) {
+      result.data[0] = static_cast<double>(
+          position(index.getAxes()) * static_cast<int64_t>(index.getScale()));
+    } else if (auto slice = dyn_cast<AllSliceOp>(op)) {
+      int64_t start = position(slice.getAxes()) * result.shape[slice.getDim()];
+      forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
+        Index from(index);
+        from[slice.getDim()] += start;
+        const Tensor &x = (*source)[member];
+        result.data[next++] = x.contains(from) ? x.at(from) : padding;
+      });
+    } else if (auto mask = dyn_cast<MaskOp>(op)) {
+      int64_t start = position(mask.getAxes()) * result.shape[mask.getDim()];
+      double fill = 0;
+      if (auto number = dyn_cast<FloatAttr>(mask.getFill()))
+        fill = number.getValueAsDouble();
+      else
+        fill = static_cast<double>(cast<IntegerAttr>(mask.getFill()).getInt());
+      forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
+        bool valid =
+            start + index[mask.getDim()] < static_cast<int64_t>(mask.getSize());
+        result.data[next++] = valid ? (*source)[member].at(index) : fill;
+      });
+    } else {
+      return op->emitError("interpreter: '")
+             << op->getName() << "' is not known";
+    }
+  }
+  return results;
+}
+
+/// Weights are cut from the whole, padded with zeros as packages are.
+FailureOr<PerRank> StageRanks::evaluateSource(Operation *op,
+                                              const Weights &weights) const {
+  Tensor whole;
+  if (isa<nn::WeightOp>(op)) {
+    whole = weights(op);
+  } else {
+    auto result = evaluate(op, {});
+    if (failed(result))
+      return failure();
+    whole = result->front();
+  }
+  auto sharding = op->getAttrOfType<ShardingAttr>(kSharding);
+  PerRank results;
+  for (size_t member = 0; member < ranks.size(); ++member) {
+    if (isa<nn::WeightOp>(op) && sharding)
+      results.push_back(cutPart(whole, llvm::cantFail(sharding.toLayout(mesh)),
+                                mesh, coordinates(member, 0), 0));
+    else
+      results.push_back(whole);
+  }
+  return results;
+}
+
+FailureOr<std::vector<PerRank>> StageRanks::run(func::FuncOp function,
+                                                std::vector<PerRank> arguments,
+                                                int64_t microBatch,
+                                                const Weights &weights) const {
+  llvm::DenseMap<Value, PerRank> values;
+  for (auto [value, argument] :
+       llvm::zip_equal(function.getArguments(), arguments))
+    values[value] = std::move(argument);
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    FailureOr<PerRank> results = failure();
+    if (isa<SourceOpInterface>(op)) {
+      results = evaluateSource(&op, weights);
+    } else if (isa<DistDialect>(op.getDialect())) {
+      const PerRank *source =
+          op.getNumOperands() ? &values[op.getOperand(0)] : nullptr;
+      results = evaluateDist(&op, source, microBatch);
+    } else {
+      results = PerRank();
+      for (size_t member = 0; member < ranks.size(); ++member) {
+        llvm::SmallVector<const Tensor *> operands;
+        for (Value operand : op.getOperands())
+          operands.push_back(&values[operand][member]);
+        auto one = evaluate(&op, operands);
+        if (failed(one))
+          return failure();
+        results->push_back(std::move(one->front()));
+      }
+    }
+    if (failed(results))
+      return failure();
+    values[op.getResult(0)] = std::move(*results);
+  }
+  std::vector<PerRank> outputs;
+  for (Value value : function.getBody().front().getTerminator()->getOperands())
+    outputs.push_back(values[value]);
+  return outputs;
+}

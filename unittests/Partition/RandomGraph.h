@@ -1,0 +1,46 @@
+//===- RandomGraph.h - random functions and random legal plans --*- C++ -*-===//
+//
+// Property tests of partitioning: a function of a handful of ops with small,
+// mostly indivisible shapes; and a plan for it that is drawn from the sharding
+// rules alone, without the planner.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_UNITTESTS_PARTITION_RANDOMGRAPH_H
+#define KERF_UNITTESTS_PARTITION_RANDOMGRAPH_H
+
+#include "kerf/Dist/Layout.h"
+#include "kerf/Interpret/Interpret.h"
+
+#include <random>
+
+namespace kerf::test {
+
+using Random = std::mt19937;
+
+/// Uniform in [0, n).
+inline int64_t draw(Random &random, int64_t n) {
+  return static_cast<int64_t>(random() % n);
+}
+inline bool chance(Random &random, int percent) {
+  return draw(random, 100) < percent;
+}
+
+/// A module with a function @main of about `numOps` ops.
+mlir::OwningOpRef<mlir::ModuleOp> makeGraph(mlir::MLIRContext *context,
+                                            Random &random, int numOps);
+
+/// Inputs and weights for such a module; weights depend on their name alone.
+std::vector<interpret::Tensor> makeInputs(mlir::func::FuncOp main,
+                                          Random &random);
+interpret::Weights makeWeights();
+
+/// A mesh with 1, 2, 4, 6 or 8 ranks, perhaps with stages and micro-batches.
+dist::Mesh makeMesh(Random &random);
+
+/// Annotates @main and adds the mesh. Micro-batches are dropped from `mesh` if
+/// the function is not exact under them.
+void makePlan(mlir::ModuleOp module, dist::Mesh mesh, Random &random);
+
+} // namespace kerf::test
+
+#endif // KERF_UNITTESTS_PARTITION_RANDOMGRAPH_H

@@ -1,0 +1,337 @@
+//===- RandomPlan.cpp - random legal plans --------------------------------===//
+//
+// For each op in program order the free digits of the mesh are thrown onto its
+// factors; an operand that is partial may stay so where the op is linear in it.
+// What the results then are follows from the rule. Nothing here is clever: that
+// is the point.
+//
+//===----------------------------------------------------------------------===//
+#include "RandomGraph.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/NN/NN.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+using namespace kerf::test;
+
+Mesh kerf::test::makeMesh(Random &random) {
+  Mesh mesh;
+  if (chance(random, 30))
+    mesh.axes.push_back({kStageAxis.str(), 2 + draw(random, 2), false});
+  switch (draw(random, 7)) {
+  case 0:
+    mesh.axes.push_back({"x", 2, false});
+    break;
+  case 1:
+    mesh.axes.push_back({"x", 4, false});
+    break;
+  case 2:
+    mesh.axes.append({{"x", 2, false}, {"y", 2, false}});
+    break;
+  case 3:
+    mesh.axes.append({{"x", 3, false}, {"y", 2, false}});
+    break;
+  case 4:
+    mesh.axes.push_back({"x", 6, false});
+    break;
+  case 5:
+    mesh.axes.append({{"x", 2, false}, {"y", 4, false}});
+    break;
+  default:
+    mesh.axes.append({{"x", 2, false}, {"y", 2, false}, {"z", 2, false}});
+  }
+  if (chance(random, 30))
+    mesh.axes.push_back({"mb", 2 + draw(random, 2), true});
+  return mesh;
+}
+
+namespace {
+
+struct Planner {
+  Mesh mesh;
+  Random &random;
+  llvm::DenseMap<Value, Layout> layouts{};
+  /// The dimension of a value that micro-batches cut.
+  llvm::DenseMap<Value, int64_t> batchDim{};
+
+  std::optional<unsigned> timeAxis() {
+    for (auto [index, axis] : llvm::enumerate(mesh.axes))
+      if (axis.isTime)
+        return index;
+    return std::nullopt;
+  }
+
+  /// The axes in space in digits, in random order.
+  AxisList digits() {
+    AxisList result;
+    for (auto [index, axis] : llvm::enumerate(mesh.axes)) {
+      if (axis.isTime || axis.name == kStageAxis)
+        continue;
+      int64_t pre = 1;
+      if (axis.size == 4 || axis.size == 6) {
+        int64_t first = axis.size == 6 && chance(random, 50) ? 3 : 2;
+        result.push_back({static_cast<unsigned>(index), 1, first});
+        pre = first;
+      }
+      result.push_back({static_cast<unsigned>(index), pre, axis.size / pre});
+    }
+    std::shuffle(result.begin(), result.end(), random);
+    return result;
+  }
+
+  ShardingAttr attr(MLIRContext *context, const Layout &layout) {
+    return ShardingAttr::get(context, MeshAttr::get(context, mesh), layout);
+  }
+
+  /// Any layout for a tensor that stands alone (input, output, weight).
+  Layout anyLayout(ArrayRef<int64_t> shape, std::optional<int64_t> batch) {
+    Layout layout(shape.size());
+    if (batch)
+      layout.dims[*batch].push_back(wholeAxis(mesh, *timeAxis()));
+    for (const AxisRef &digit : digits())
+      if (!shape.empty() && chance(random, 60)) {
+        int64_t dim = draw(random, shape.size());
+        if (batch && dim == *batch &&
+            shape[dim] % (numShards(layout.dims[dim]) * digit.size) != 0)
+          continue;
+        layout.dims[dim].push_back(digit);
+      }
+    layout.canonicalize();
+    return layout;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Micro-batches
+  //===--------------------------------------------------------------------===//
+
+  /// Follows dimension 0 of the inputs through the ops; false if some op mixes
+  /// micro-batches.
+  bool followBatch(func::FuncOp main) {
+    int64_t parts = mesh.axes[*timeAxis()].size;
+    for (BlockArgument argument : main.getArguments())
+      if (cast<RankedTensorType>(argument.getType()).getShape()[0] == parts * 2)
+        batchDim[argument] = 0;
+    for (Operation &op : main.getBody().front().without_terminator()) {
+      ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
+      std::optional<unsigned> factor;
+      for (auto [number, operand] : llvm::enumerate(op.getOperands())) {
+        auto at = batchDim.find(operand);
+        if (at == batchDim.end())
+          continue;
+        const DimFactors &factors = rule.operands[number][at->second];
+        if (factors.empty() || (factor && *factor != factors[0]))
+          return false;
+        factor = factors[0];
+      }
+      if (!factor)
+        continue;
+      if (rule.factors[*factor].kind != FactorKind::Parallel ||
+          rule.factors[*factor].size % parts != 0)
+        return false;
+      auto dimWith = [&](const TensorFactors &tensor) {
+        for (auto [dim, factors] : llvm::enumerate(tensor))
+          if (!factors.empty() && factors[0] == *factor)
+            return static_cast<int64_t>(dim);
+        return int64_t(-1);
+      };
+      // Operands without a batch are cut on the way, unless they are weights.
+      for (auto [number, operand] : llvm::enumerate(op.getOperands()))
+        if (dimWith(rule.operands[number]) >= 0 && !batchDim.count(operand) &&
+            isa<BlockArgument>(operand))
+          return false;
+      batchDim[op.getResult(0)] = dimWith(rule.results[0]);
+      opBatch[&op] = *factor;
+    }
+    return !batchDim.empty();
+  }
+  llvm::DenseMap<Operation *, unsigned> opBatch{};
+
+  //===--------------------------------------------------------------------===//
+  // Ops
+  //===--------------------------------------------------------------------===//
+
+  static bool clashes(const AxisRef &digit, ArrayRef<AxisRef> axes) {
+    return llvm::any_of(
+        axes, [&](const AxisRef &other) { return overlap(digit, other); });
+  }
+
+  void planOp(Operation *op) {
+    ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
+    SmallVector<AxisList> factorAxes(rule.factors.size());
+    std::optional<unsigned> batch;
+    if (auto found = opBatch.find(op); found != opBatch.end()) {
+      batch = found->second;
+      factorAxes[*batch].push_back(wholeAxis(mesh, *timeAxis()));
+    }
+
+    // Operands that stay partial.
+    AxisList kept;
+    SmallVector<unsigned> keptBy;
+    for (const auto &group : rule.linearGroups) {
+      const Layout &first = layouts[op->getOperand(group[0])];
+      bool all = first.isPartial() && first.reduction == ReductionKind::Sum;
+      for (unsigned operand : group)
+        all &= layouts[op->getOperand(operand)].partial == first.partial &&
+               layouts[op->getOperand(operand)].reduction == first.reduction;
+      if (all && chance(random, 70)) {
+        kept = first.partial;
+        keptBy.assign(group.begin(), group.end());
+        break;
+      }
+    }
+
+    // Where each factor may be cut at all.
+    std::vector<unsigned> open;
+    for (unsigned factor = 0; factor < rule.factors.size(); ++factor) {
+      bool major = true, several = false, seen = false;
+      auto look = [&](const TensorFactors &tensor) {
+        for (const DimFactors &factors : tensor)
+          for (auto [place, number] : llvm::enumerate(factors))
+            if (number == factor) {
+              seen = true;
+              major &= place == 0;
+              several |= factors.size() > 1;
+            }
+      };
+      for (const TensorFactors &tensor : rule.operands)
+        look(tensor);
+      for (const TensorFactors &tensor : rule.results)
+        look(tensor);
+      if (seen && major && rule.factors[factor].kind != FactorKind::Replicated)
+        open.push_back(factor);
+      rule.factors[factor].mustDivide |= several;
+    }
+    bool uniform = true;
+    if (auto source = dyn_cast<SourceOpInterface>(op))
+      uniform = source.isParameter() || source.isUniform();
+    std::optional<ReductionKind> reduction;
+    if (!kept.empty())
+      reduction = ReductionKind::Sum;
+    for (const AxisRef &digit : digits()) {
+      if (open.empty() || clashes(digit, kept) || !uniform ||
+          !chance(random, 75))
+        continue;
+      unsigned factor = open[draw(random, open.size())];
+      const Factor &info = rule.factors[factor];
+      AxisList axes = factorAxes[factor];
+      axes.push_back(digit);
+      bool divides = info.size % numShards(axes) == 0;
+      if ((info.mustDivide || batch == factor) && !divides)
+        continue;
+      if (info.kind == FactorKind::Reduction) {
+        if (reduction && *reduction != info.reduction)
+          continue;
+        reduction = info.reduction;
+      }
+      factorAxes[factor] = axes;
+    }
+
+    auto layoutOf = [&](const TensorFactors &tensor) {
+      Layout layout(tensor.size());
+      for (auto [dim, factors] : llvm::enumerate(tensor))
+        if (!factors.empty())
+          layout.dims[dim] = factorAxes[factors[0]];
+      return layout;
+    };
+    MLIRContext *context = op->getContext();
+    SmallVector<Attribute> operands, results;
+    for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+      Layout layout = layoutOf(rule.operands[i]);
+      if (llvm::is_contained(keptBy, i))
+        layout.partial = kept;
+      operands.push_back(attr(context, layout));
+    }
+    for (unsigned i = 0; i < op->getNumResults(); ++i) {
+      Layout layout = layoutOf(rule.results[i]);
+      for (auto [number, factor] : llvm::enumerate(rule.factors))
+        if (factor.kind == FactorKind::Reduction)
+          layout.partial.append(factorAxes[number]);
+      layout.partial.append(kept);
+      layout.reduction = reduction.value_or(ReductionKind::Sum);
+      layout.canonicalize();
+      layouts[op->getResult(i)] = layout;
+      results.push_back(attr(context, layout));
+    }
+    op->setAttr(kOperands, ArrayAttr::get(context, operands));
+    op->setAttr(kResults, ArrayAttr::get(context, results));
+  }
+
+  /// Now and then a value is brought somewhere for all its uses.
+  void addHub(Value value, int64_t stage) {
+    auto type = cast<RankedTensorType>(value.getType());
+    for (OpOperand &use : value.getUses()) // a use that wants it partial
+      if (auto list = use.getOwner()->getAttrOfType<ArrayAttr>(kOperands))
+        if (cast<ShardingAttr>(list[use.getOperandNumber()]).isPartial())
+          return;
+    std::optional<int64_t> batch;
+    if (auto found = batchDim.find(value); found != batchDim.end())
+      batch = found->second;
+    Layout to = anyLayout(type.getShape(), batch);
+    OpBuilder builder(value.getContext());
+    builder.setInsertionPointAfterValue(value);
+    auto hub = ReshardOp::create(builder, value.getLoc(), type, value,
+                                 ShardingAttr(), attr(value.getContext(), to),
+                                 TypeAttr(), PurposeAttr());
+    hub->setAttr(kStage, builder.getI64IntegerAttr(stage));
+    value.replaceAllUsesExcept(hub.getResult(), hub);
+  }
+
+  void run(ModuleOp module) {
+    auto main = module.lookupSymbol<func::FuncOp>("main");
+    MLIRContext *context = module.getContext();
+    if (auto time = timeAxis(); time && !followBatch(main)) {
+      mesh.axes.erase(mesh.axes.begin() + *time);
+      batchDim.clear();
+      opBatch.clear();
+    }
+    auto builder = OpBuilder::atBlockBegin(module.getBody());
+    MeshOp::create(builder, module.getLoc(), "mesh",
+                   MeshAttr::get(context, mesh));
+    auto batchOf = [&](Value value) -> std::optional<int64_t> {
+      auto found = batchDim.find(value);
+      if (found == batchDim.end())
+        return std::nullopt;
+      return found->second;
+    };
+    for (BlockArgument argument : main.getArguments()) {
+      layouts[argument] =
+          anyLayout(cast<RankedTensorType>(argument.getType()).getShape(),
+                    batchOf(argument));
+      main.setArgAttr(argument.getArgNumber(), kSharding,
+                      attr(context, layouts[argument]));
+    }
+    Operation *terminator = main.getBody().front().getTerminator();
+    for (OpOperand &use : terminator->getOpOperands())
+      main.setResultAttr(
+          use.getOperandNumber(), kSharding,
+          attr(context,
+               anyLayout(cast<RankedTensorType>(use.get().getType()).getShape(),
+                         batchOf(use.get()))));
+
+    int64_t numStages = 1, stage = 0;
+    if (auto axis = mesh.find(kStageAxis))
+      numStages = mesh.axes[*axis].size;
+    SmallVector<Operation *> ops;
+    for (Operation &op : main.getBody().front().without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : ops) {
+      planOp(op);
+      if (stage + 1 < numStages &&
+          chance(random, static_cast<int>(100 * numStages / ops.size())))
+        ++stage;
+      op->setAttr(kStage, builder.getI64IntegerAttr(stage));
+    }
+    for (Operation *op : ops)
+      if (chance(random, 15) && !isa<SourceOpInterface>(op))
+        addHub(op->getResult(0),
+               cast<IntegerAttr>(op->getAttr(kStage)).getInt());
+  }
+};
+
+} // namespace
+
+void kerf::test::makePlan(ModuleOp module, Mesh mesh, Random &random) {
+  Planner{std::move(mesh), random}.run(module);
+}
