@@ -29,6 +29,15 @@ std::optional<double> kerf::splatValue(Value value) {
   return elements.getSplatValue<APFloat>().convertToDouble();
 }
 
+/// Shape ops between a base and the op that reads it belong to the call.
+static void takeOperandChain(LibraryCall &call, Value operand, Value base) {
+  while (operand != base && operand.hasOneUse() &&
+         isShapeOp(operand.getDefiningOp())) {
+    call.ops.push_back(operand.getDefiningOp());
+    operand = operand.getDefiningOp()->getOperand(0);
+  }
+}
+
 namespace {
 /// Follows the result of an anchor through its users.
 class Absorber {
@@ -107,7 +116,8 @@ private:
   }
 
   /// `value`, read over the shape of the present result, over logical dims.
-  std::optional<StridedView> operandView(Value value, ArrayRef<Operation *> all) {
+  std::optional<StridedView> operandView(Value value,
+                                         ArrayRef<Operation *> all) {
     StridedView view = broadcastView(composeView(value), shapeOf(call.result));
     auto strides = pullBack(all, view.strides);
     if (!strides)
@@ -150,6 +160,7 @@ private:
         addLinear(1 / *splat, 0);
       else
         return false;
+      takeOperandChain(call, other, Value());
       return true;
     }
     if (!selfLeft && !commutes)
@@ -174,6 +185,7 @@ private:
     }
     if (!perColumn && !full)
       return false;
+    takeOperandChain(call, other, view->base);
     if (kind == "add" && perColumn && !call.bias && call.postOps.empty()) {
       call.bias = std::move(view);
       return true;
@@ -258,12 +270,12 @@ static void mergeDims(LibraryCall &call) {
   }
   while (!call.batch.empty()) {
     size_t d = call.batch.size() - 1;
-    bool merges = call.rhs.strides[d] == 0 &&
-                  llvm::all_of(tensors, [&](Tensor &tensor) {
-                    return !tensor.hasM || call.m == 1 ||
-                           tensor.view->strides[d] ==
-                               tensor.view->strides[d + 1] * call.m;
-                  });
+    bool merges =
+        call.rhs.strides[d] == 0 && llvm::all_of(tensors, [&](Tensor &tensor) {
+          return !tensor.hasM || call.m == 1 ||
+                 tensor.view->strides[d] ==
+                     tensor.view->strides[d + 1] * call.m;
+        });
     if (!merges)
       break;
     for (Tensor &tensor : tensors)
@@ -277,24 +289,12 @@ static void mergeDims(LibraryCall &call) {
   }
 }
 
-/// Shape ops between a base and the op that reads it belong to the call.
-static void takeOperandChain(LibraryCall &call, Value operand, Value base) {
-  while (operand != base) {
-    Operation *op = operand.getDefiningOp();
-    if (!op->getResult(0).hasOneUse())
-      break; // without sinking, others may read it
-    call.ops.push_back(op);
-    operand = op->getOperand(0);
-  }
-}
-
 /// Strides of 1 along a row or a column, which is what the library packs.
 static bool isMatrix(const StridedView &view) {
   size_t rank = view.sizes.size();
   auto ok = [&](size_t unit, size_t other) {
     return (view.strides[unit] == 1 || view.sizes[unit] == 1) &&
-           (view.sizes[other] == 1 ||
-            view.strides[other] >= view.sizes[unit]);
+           (view.sizes[other] == 1 || view.strides[other] >= view.sizes[unit]);
   };
   return ok(rank - 1, rank - 2) || ok(rank - 2, rank - 1);
 }

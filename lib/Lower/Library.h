@@ -4,10 +4,10 @@
 // activations and adds a residual while the result is still in registers, and
 // reads and writes strided. What is not handed to it costs a pass over memory.
 //
-// Idea: from the contraction (the anchor) follow its result as long as it has one
-// use, taking in elementwise ops that exist as post-ops and shape ops that can
-// be expressed as strides of what is written; and follow each operand backwards
-// through shape ops that can be expressed as strides of what is read.
+// Idea: from the contraction (the anchor) follow its result as long as it has
+// one use, taking in elementwise ops that exist as post-ops and shape ops that
+// can be expressed as strides of what is written; and follow each operand
+// backwards through shape ops that can be expressed as strides of what is read.
 //
 // Invariant: the call computes `result` from the bases of its operands and
 // nothing else; `ops` are what it replaces, in block order, all of whose other

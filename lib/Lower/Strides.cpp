@@ -64,8 +64,8 @@ std::optional<Dims> kerf::reshapeStrides(ArrayRef<int64_t> from,
 }
 
 bool kerf::isShapeOp(Operation *op) {
-  return op && isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastOp,
-                   nn::SliceOp>(op);
+  return op &&
+         isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastOp, nn::SliceOp>(op);
 }
 
 /// The view of `op`'s result, given that of its operand; false if it has none.
@@ -109,9 +109,8 @@ StridedView kerf::composeView(Value value) {
     ArrayRef<int64_t> shape = cast<RankedTensorType>(base.getType()).getShape();
     view.sizes.assign(shape.begin(), shape.end());
     view.strides = denseStrides(shape);
-    if (llvm::all_of(llvm::reverse(chain), [&](Operation *op) {
-          return applyShapeOp(op, view);
-        }))
+    if (llvm::all_of(llvm::reverse(chain),
+                     [&](Operation *op) { return applyShapeOp(op, view); }))
       return view;
     base = chain.pop_back_val()->getResult(0);
   }

@@ -3,8 +3,8 @@
 // Problem: attention moves heads by reshape and transpose around every matmul,
 // and a library that takes strides needs none of these copies.
 //
-// Idea: a chain of shape ops over a dense tensor is, as long as each step can be
-// written so, an offset and one stride per dimension. Followed from a tensor
+// Idea: a chain of shape ops over a dense tensor is, as long as each step can
+// be written so, an offset and one stride per dimension. Followed from a tensor
 // towards its user it gives the strides of an operand (composeView); followed
 // from a result backwards it gives the strides, over the producer's dimensions,
 // of what lies at the end of the chain (pullBack).
@@ -29,7 +29,8 @@ using Dims = llvm::SmallVector<int64_t, 4>;
 Dims denseStrides(llvm::ArrayRef<int64_t> shape);
 
 /// Strides with which a tensor of shape `from` and strides `strides` is read as
-/// shape `to` of as many elements, in row-major order; none if no strides do it.
+/// shape `to` of as many elements, in row-major order; none if no strides do
+/// it.
 std::optional<Dims> reshapeStrides(llvm::ArrayRef<int64_t> from,
                                    llvm::ArrayRef<int64_t> strides,
                                    llvm::ArrayRef<int64_t> to);

@@ -66,10 +66,11 @@ public:
       position[&op] = n++;
   }
 
-  SmallVector<Unit> build() {
+  FailureOr<std::vector<Unit>> build() {
     findConstants();
     selectLibrary();
-    formKernels();
+    if (failed(formKernels()))
+      return failure();
     return schedule();
   }
 
@@ -88,7 +89,7 @@ private:
         auto axes = dist::toAxisList(index.getAxes(), mesh.toMesh());
         if (axes)
           constant = llvm::all_of(*axes, [&](const dist::AxisRef &axis) {
-            return !mesh.toMesh().isTime(axis.axis);
+            return !mesh.toMesh().axes[axis.axis].isTime;
           });
         else
           llvm::consumeError(axes.takeError());
@@ -100,9 +101,8 @@ private:
     }
     for (Operation &op : llvm::reverse(block))
       if (isShapeOp(&op) && isConst(&op) &&
-          llvm::any_of(op.getUsers(), [&](Operation *user) {
-            return !isConst(user);
-          }))
+          llvm::any_of(op.getUsers(),
+                       [&](Operation *user) { return !isConst(user); }))
         constants.erase(&op);
   }
 
@@ -141,32 +141,63 @@ private:
   }
 
   /// Whether the op is computed where it is used: it moves elements or is a
-  /// small constant, and its one user is a kernel's op.
+  /// small constant, and its one user stands in a kernel.
   bool follows(Operation *op) const {
-    if (!(isShapeOp(op) || isInline(op)) || !op->getResult(0).hasOneUse())
+    if (!(isShapeOp(op) || isInline(op)) || taken.contains(op) ||
+        stays.contains(op) || !op->getResult(0).hasOneUse())
       return false;
     Operation *user = *op->user_begin();
-    return isa<nn::NNDialect>(user->getDialect()) && !taken.contains(user) &&
-           isConst(user) == isConst(op);
-  }
-
-  /// Constants that a kernel outside init uses are its own, too.
-  bool followsInto(Operation *op, Operation *user) const {
-    return (isShapeOp(op) || isInline(op)) && op->getResult(0).hasOneUse() &&
-           (isConst(user) == isConst(op) || isInline(op));
+    if (!isa<nn::NNDialect>(user->getDialect()) || taken.contains(user) ||
+        (isConst(user) != isConst(op) && !isInline(op)))
+      return false;
+    return !isAlias(user) || follows(user);
   }
 
   void collect(Operation *op, SmallVectorImpl<Operation *> &ops) {
     ops.push_back(op);
-    for (Value operand : op->getOperands()) {
-      Operation *def = operand.getDefiningOp();
-      if (def && !taken.contains(def) && !unitOf.count(def) &&
-          followsInto(def, op))
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && follows(def))
         collect(def, ops);
-    }
   }
 
-  void formKernels() {
+  /// A kernel for one op with what follows into it. Where code generation does
+  /// not take them together, what is not a constant is computed first.
+  LogicalResult formKernel(Operation *op) {
+    SmallVector<Operation *> ops;
+    collect(op, ops);
+    int64_t id = newUnit(Unit::Kind::Kernel, ops, isConst(op));
+    KernelVerdict verdict = classifyKernel(units[id].ops);
+    if (verdict.supported) {
+      drawInProducers(id);
+      return success();
+    }
+    bool retry = false;
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp();
+          def && follows(def) && !isInline(def)) {
+        stays.insert(def);
+        retry = true;
+      }
+    if (!retry)
+      return op->emitError("cannot be compiled: ") << verdict.reason;
+    for (Operation *member : units[id].ops)
+      unitOf.erase(member);
+    units[id].ops.clear();
+    for (Operation *member : llvm::reverse(ops))
+      if (stays.contains(member) && !unitOf.count(member))
+        if (failed(formUnit(member)))
+          return failure();
+    return formKernel(op);
+  }
+
+  LogicalResult formUnit(Operation *op) {
+    if (!isAlias(op))
+      return formKernel(op);
+    newUnit(Unit::Kind::Alias, {op}, isConst(op));
+    return success();
+  }
+
+  LogicalResult formKernels() {
     for (Operation &op : block) {
       if (op.hasTrait<OpTrait::IsTerminator>() || taken.contains(&op))
         continue;
@@ -178,15 +209,10 @@ private:
         continue; // parameters, or in the kernel that uses them
       if (op.use_empty() || follows(&op))
         continue;
-      if (isAlias(&op)) {
-        newUnit(Unit::Kind::Alias, {&op}, isConst(&op));
-        continue;
-      }
-      SmallVector<Operation *> ops;
-      collect(&op, ops);
-      int64_t id = newUnit(Unit::Kind::Kernel, ops, isConst(&op));
-      drawInProducers(id);
+      if (failed(formUnit(&op)))
+        return failure();
     }
+    return success();
   }
 
   void drawInProducers(int64_t id) {
@@ -236,8 +262,8 @@ private:
     for (Operation *op : units[from].ops)
       for (Operation *user : op->getUsers()) {
         auto it = unitOf.find(user);
-        bool direct = it != unitOf.end() &&
-                      (it->second == to || it->second == from);
+        bool direct =
+            it != unitOf.end() && (it->second == to || it->second == from);
         if (!direct && seenOps.insert(user).second)
           stack.push_back(user);
       }
@@ -259,7 +285,7 @@ private:
   }
 
   /// Fills inputs and outputs, drops merged units, orders the rest.
-  SmallVector<Unit> schedule() {
+  FailureOr<std::vector<Unit>> schedule() {
     SmallVector<int64_t> live;
     for (auto [id, unit] : llvm::enumerate(units)) {
       if (unit.ops.empty())
@@ -289,7 +315,7 @@ private:
     for (int64_t id : live)
       if (!waiting[id])
         enqueue(id);
-    SmallVector<Unit> ordered;
+    std::vector<Unit> ordered;
     SmallVector<int64_t> order;
     while (!ready.empty()) {
       int64_t id = ready.top().second;
@@ -299,7 +325,8 @@ private:
         if (--waiting[next] == 0)
           enqueue(next);
     }
-    assert(order.size() == live.size() && "units form a cycle");
+    if (order.size() != live.size())
+      return function.emitError("units form a cycle"); // a bug of ours
     for (int64_t id : order)
       ordered.push_back(std::move(units[id]));
     return ordered;
@@ -329,11 +356,13 @@ private:
   Block &block;
   DenseMap<Operation *, int64_t> position;
   DenseSet<Operation *> constants, taken;
+  /// Shape ops that are computed by themselves although a kernel reads them.
+  DenseSet<Operation *> stays;
   DenseMap<Operation *, int64_t> unitOf;
-  SmallVector<Unit> units;
+  std::vector<Unit> units;
 };
 } // namespace
 
-SmallVector<Unit> kerf::formUnits(func::FuncOp function) {
+FailureOr<std::vector<Unit>> kerf::formUnits(func::FuncOp function) {
   return UnitBuilder(function).build();
 }

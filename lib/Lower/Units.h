@@ -26,6 +26,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <vector>
+
 namespace kerf {
 
 struct Unit {
@@ -47,8 +49,9 @@ struct Unit {
 bool isInline(mlir::Operation *op);
 
 /// The units of a function whose shape ops and inline constants are sunk
-/// (sinkShapeOps), in an order in which they can run.
-llvm::SmallVector<Unit> formUnits(mlir::func::FuncOp function);
+/// (sinkShapeOps), in an order in which they can run. Fails, with an error,
+/// only where code generation refuses a single op.
+mlir::FailureOr<std::vector<Unit>> formUnits(mlir::func::FuncOp function);
 
 } // namespace kerf
 
