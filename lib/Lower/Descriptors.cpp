@@ -17,18 +17,18 @@
 using namespace mlir;
 using namespace kerf;
 
-std::string kerf::nodeName(Location loc) {
+std::string kerf::modelNode(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return name.getName().str();
   if (auto fused = dyn_cast<FusedLoc>(loc)) {
     for (Location part : fused.getLocations()) {
-      std::string name = nodeName(part);
+      std::string name = modelNode(part);
       if (!name.empty())
         return name;
     }
   }
   if (auto call = dyn_cast<CallSiteLoc>(loc))
-    return nodeName(call.getCallee());
+    return modelNode(call.getCallee());
   return "";
 }
 
@@ -76,7 +76,7 @@ DictionaryAttr kerf::describeLibraryCall(const LibraryCall &call,
     describeMatmul(entry, call);
   else
     describeConv(entry, call);
-  entry.set("node", StringRef(nodeName(call.anchor->getLoc())));
+  entry.set("node", StringRef(modelNode(call.anchor->getLoc())));
   entry.set("dtype", "f32");
   entry.set(matmul ? "lhs" : "src",
             describeOperand(call.lhs, describeBase(call.lhs.base, false)));
@@ -122,8 +122,8 @@ DictionaryAttr kerf::describeCollective(Operation *op) {
   entry.set("axes", axesEntry(op->getContext(), collective.getGroup()));
   entry.set("src_shape", src.getShape()).set("dst_shape", dst.getShape());
   entry.set("group_bytes", collective.getGroupBytes(dist::numShards(axes)));
-  entry.set("node", StringRef(nodeName(op->getLoc())));
-  entry.set("tensor", StringRef(nodeName(op->getLoc())));
+  entry.set("node", StringRef(modelNode(op->getLoc())));
+  entry.set("tensor", StringRef(modelNode(op->getLoc())));
   entry.set("purpose",
             dist::stringifyPurpose(collective.getPurposeOrDefault()));
   auto integer = [](IntegerAttr attr) { return attr.getInt(); };

@@ -13,7 +13,7 @@
 namespace kerf {
 
 /// The node's name in the model: the innermost name of the location.
-std::string nodeName(mlir::Location loc);
+std::string modelNode(mlir::Location loc);
 
 /// {buffer = k} or {param = i} for the base of an operand; `packed`: the call
 /// keeps its own copy of a parameter.

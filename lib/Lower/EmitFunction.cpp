@@ -72,7 +72,7 @@ private:
       auto it = initValues.find(value);
       if (it == initValues.end() || derived.count(value))
         return;
-      std::string name = nodeName(value.getLoc());
+      std::string name = modelNode(value.getLoc());
       name += (name.empty() ? "derived_" : ".derived_") +
               std::to_string(derived.size());
       if (stage || function.getName() != "main")
@@ -266,7 +266,7 @@ private:
     std::string node;
     for (Operation *op : llvm::reverse(unit.ops))
       if (node.empty())
-        node = nodeName(op->getLoc());
+        node = modelNode(op->getLoc());
     SmallVector<Type> inputTypes, outputTypes;
     for (Value value : unit.inputs)
       inputTypes.push_back(value.getType());

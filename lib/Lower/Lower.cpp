@@ -209,7 +209,7 @@ static void buildStage(OpBuilder &builder, dist::ScheduleOp schedule) {
 
 static DictionaryAttr channelEntry(dist::ChannelOp channel) {
   auto type = cast<RankedTensorType>(channel.getType());
-  std::string node = nodeName(channel.getLoc());
+  std::string node = modelNode(channel.getLoc());
   return Dict(channel.getContext())
       .set("from_stage", static_cast<int64_t>(channel.getFrom()))
       .set("to_stage", static_cast<int64_t>(channel.getTo()))
