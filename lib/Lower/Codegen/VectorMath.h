@@ -1,0 +1,65 @@
+//===- VectorMath.h - functions as polynomials ------------------*- C++ -*-===//
+//
+// Problem: program.so may call nothing, and a call per element would be slow.
+//
+// Idea: every function is a branch-free expression of adds, multiplies, shifts
+// and selects on a value of any width: scalar or vector, f32 or f64. Coefficients
+// were fitted at Chebyshev nodes in 60 digits.
+//
+// Invariant: errors are at most 4 units in the last place in f32 and 8 in f64
+// (unittests/Codegen/MathTest.cpp), NaN gives NaN, infinities and zeros give what
+// libm gives. Results below the smallest normal number are flushed to zero by
+// exp. sin and cos are good for |x| < 2^30.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LOWER_CODEGEN_VECTORMATH_H
+#define KERF_LOWER_CODEGEN_VECTORMATH_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/IR/IRBuilder.h"
+
+namespace kerf::codegen {
+
+class VectorMath {
+public:
+  using Value = llvm::Value *;
+  explicit VectorMath(llvm::IRBuilder<> &builder) : b(builder) {}
+
+  Value exp(Value x);
+  /// For x <= 0 (or NaN), as in softmax: no overflow to take care of.
+  Value expNonPositive(Value x);
+  Value log(Value x);
+  Value tanh(Value x);
+  Value erf(Value x);
+  Value sin(Value x) { return sinCos(x, false); }
+  Value cos(Value x) { return sinCos(x, true); }
+  Value pow(Value x, Value y);
+  Value sigmoid(Value x);
+  /// x - trunc(x / y) y, or with floor.
+  Value remainder(Value x, Value y, bool floor);
+
+  /// NaN if either is.
+  Value maximum(Value x, Value y);
+  Value minimum(Value x, Value y);
+  Value unary(llvm::Intrinsic::ID id, Value x);
+  Value mulAdd(Value x, Value y, Value z);
+  /// A constant of the type (and width) of `like`.
+  Value constant(Value like, double value);
+
+private:
+  Value polynomial(Value x, llvm::ArrayRef<double> ascending);
+  Value expImpl(Value x, bool nonPositive);
+  Value erf64(Value x);
+  Value sinCos(Value x, bool cosine);
+  Value select(Value condition, Value a, Value b_);
+  llvm::Type *integerType(llvm::Type *type, unsigned bits);
+  /// The same width with another element type.
+  llvm::Type *withElement(llvm::Type *type, llvm::Type *element);
+  bool isDouble(Value x);
+
+  llvm::IRBuilder<> &b;
+};
+
+} // namespace kerf::codegen
+
+#endif // KERF_LOWER_CODEGEN_VECTORMATH_H
