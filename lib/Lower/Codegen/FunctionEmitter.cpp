@@ -1,0 +1,204 @@
+//===- FunctionEmitter.cpp - exec.func as LLVM IR -------------------------===//
+#include "FunctionEmitter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace llvm;
+
+namespace kerf::codegen {
+
+namespace {
+
+class FunctionEmitter {
+  using V = llvm::Value *;
+
+public:
+  FunctionEmitter(exec::FuncOp func, Module &module,
+                  const DenseMap<mlir::StringAttr, CompiledKernel> &kernels,
+                  mlir::SymbolTable &symbols)
+      : func(func), module(module), context(module.getContext()), b(context),
+        kernels(kernels), symbols(symbols),
+        pointer(PointerType::get(context, 0)) {}
+
+  mlir::LogicalResult emit();
+
+private:
+  mlir::LogicalResult emitOp(mlir::Operation *op);
+  mlir::LogicalResult emitLaunch(exec::LaunchOp op);
+  V entry(ApiOffset offset);
+  /// Calls an entry; leaves the function if it fails.
+  void call(ApiOffset offset, ArrayRef<V> arguments);
+  V at(V base, int64_t bytes) {
+    return bytes ? b.CreateConstGEP1_64(b.getInt8Ty(), base, bytes) : base;
+  }
+  V slot(V array, int64_t index) {
+    return b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, array, index));
+  }
+  V argument(unsigned at) { return function->getArg(at); }
+  /// The buffers' addresses in an array, which lives until the next call.
+  V fill(ArrayRef<V> buffers);
+
+  exec::FuncOp func;
+  Module &module;
+  LLVMContext &context;
+  IRBuilder<> b;
+  const DenseMap<mlir::StringAttr, CompiledKernel> &kernels;
+  mlir::SymbolTable &symbols;
+  PointerType *pointer;
+  Function *function = nullptr;
+  AllocaInst *array = nullptr;
+  uint64_t arraySize = 1;
+  DenseMap<mlir::Value, V> values;
+};
+
+FunctionEmitter::V FunctionEmitter::entry(ApiOffset offset) {
+  return b.CreateLoad(pointer, at(argument(0), offset));
+}
+
+void FunctionEmitter::call(ApiOffset offset, ArrayRef<V> arguments) {
+  SmallVector<V> all = {argument(1)};
+  all.append(arguments.begin(), arguments.end());
+  SmallVector<Type *> types;
+  for (V value : all)
+    types.push_back(value->getType());
+  V status = b.CreateCall(FunctionType::get(b.getInt32Ty(), types, false),
+                          entry(offset), all);
+  BasicBlock *failed = BasicBlock::Create(context, "failed", function);
+  BasicBlock *next = BasicBlock::Create(context, "next", function);
+  b.CreateCondBr(b.CreateICmpNE(status, b.getInt32(0)), failed, next);
+  b.SetInsertPoint(failed);
+  b.CreateRet(status);
+  b.SetInsertPoint(next);
+}
+
+FunctionEmitter::V FunctionEmitter::fill(ArrayRef<V> buffers) {
+  arraySize = std::max<uint64_t>(arraySize, buffers.size());
+  for (auto [at, buffer] : enumerate(buffers))
+    b.CreateStore(buffer, b.CreateConstGEP1_64(pointer, array, at));
+  return array;
+}
+
+mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
+  auto kernel = symbols.lookup<exec::KernelOp>(op.getKernel());
+  auto it = kernel ? kernels.find(kernel.getSymNameAttr()) : kernels.end();
+  if (it == kernels.end())
+    return op.emitOpError("launches '")
+           << op.getKernel() << "', which is not a compiled kernel";
+  const CompiledKernel &compiled = it->second;
+  if (!compiled.launch.count)
+    return mlir::success();
+  SmallVector<V> buffers;
+  for (mlir::Value value : op.getInputs())
+    buffers.push_back(values.lookup(value));
+  for (mlir::Value value : op.getOutputs())
+    buffers.push_back(values.lookup(value));
+  if (compiled.launch.canFail) {
+    buffers.append({argument(0), argument(1)});
+    buffers.push_back(b.CreateGlobalString(kernel.getNode(), "node"));
+  }
+  auto *type = FunctionType::get(
+      b.getVoidTy(), {pointer, pointer, b.getInt64Ty(), b.getInt64Ty()}, false);
+  auto *code = cast<Function>(
+      module.getOrInsertFunction(compiled.symbol, type).getCallee());
+  code->setVisibility(GlobalValue::HiddenVisibility);
+  V scalars = ConstantPointerNull::get(pointer);
+  call(kApiLaunch,
+       {b.getInt32(kernel.getIndex()), code, fill(buffers),
+        b.getInt32(buffers.size()), scalars, b.getInt64(compiled.launch.count),
+        b.getInt64(compiled.launch.grain)});
+  return mlir::success();
+}
+
+mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
+  return TypeSwitch<mlir::Operation *, mlir::LogicalResult>(op)
+      .Case<exec::ParamOp>([&](exec::ParamOp param) {
+        values[param.getResult()] = slot(argument(2), param.getIndex());
+        return mlir::success();
+      })
+      .Case<exec::ArenaOp>([&](exec::ArenaOp arena) -> mlir::LogicalResult {
+        if (!arena.getOffset())
+          return arena.emitOpError("has no offset, expected planned arenas");
+        values[arena.getResult()] = at(argument(4), *arena.getOffset());
+        return mlir::success();
+      })
+      .Case<exec::ViewOp>([&](exec::ViewOp view) {
+        values[view.getResult()] =
+            at(values.lookup(view.getSource()), view.getByteOffset());
+        return mlir::success();
+      })
+      .Case<exec::LaunchOp>(
+          [&](exec::LaunchOp launch) { return emitLaunch(launch); })
+      .Case<exec::LibraryOp>([&](exec::LibraryOp library) {
+        SmallVector<V> buffers;
+        for (mlir::Value value : library->getOperands())
+          buffers.push_back(values.lookup(value));
+        call(kApiLibrary, {b.getInt32(library.getIndex()), fill(buffers)});
+        return mlir::success();
+      })
+      .Case<exec::CollectiveOp, exec::CollectiveStartOp>([&](auto collective) {
+        bool starts = mlir::isa<exec::CollectiveStartOp>(op);
+        call(starts ? kApiCollectiveStart : kApiCollective,
+             {b.getInt32(collective.getIndex()),
+              values.lookup(collective.getSrc()),
+              values.lookup(collective.getDst())});
+        return mlir::success();
+      })
+      .Case<exec::CollectiveWaitOp>([&](exec::CollectiveWaitOp wait) {
+        auto start =
+            wait.getEvent().getDefiningOp<exec::CollectiveStartOp>();
+        call(kApiCollectiveWait, {b.getInt32(start.getIndex())});
+        return mlir::success();
+      })
+      .Case<exec::ShardIndexOp>([&](exec::ShardIndexOp shard) {
+        auto *type = FunctionType::get(b.getInt64Ty(),
+                                       {pointer, b.getInt32Ty()}, false);
+        V index = b.CreateCall(type, entry(kApiShardIndex),
+                               {argument(1), b.getInt32(shard.getIndex())});
+        b.CreateStore(index, values.lookup(shard.getDst()));
+        return mlir::success();
+      })
+      .Case<exec::CopyOp>([&](exec::CopyOp copy) {
+        call(kApiCopy,
+             {values.lookup(copy.getSrc()), values.lookup(copy.getDst()),
+              b.getInt64(exec::sizeBytes(
+                  mlir::cast<mlir::ShapedType>(copy.getSrc().getType())))});
+        return mlir::success();
+      })
+      .Case<exec::ReturnOp>([&](auto) {
+        b.CreateRet(b.getInt32(0));
+        return mlir::success();
+      })
+      .Default([](mlir::Operation *other) {
+        return other->emitOpError("has no code generation");
+      });
+}
+
+mlir::LogicalResult FunctionEmitter::emit() {
+  SmallVector<Type *> types(5, pointer);
+  function = Function::Create(FunctionType::get(b.getInt32Ty(), types, false),
+                              GlobalValue::ExternalLinkage, func.getSymName(),
+                              module);
+  function->addFnAttr(Attribute::NoUnwind);
+  function->addFnAttr("no-builtins");
+  b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
+  array = b.CreateAlloca(pointer, b.getInt64(1));
+  mlir::Block &body = func.getBody().front();
+  for (mlir::BlockArgument buffer : body.getArguments())
+    values[buffer] = slot(argument(3), buffer.getArgNumber());
+  for (mlir::Operation &op : body)
+    if (mlir::failed(emitOp(&op)))
+      return mlir::failure();
+  array->setOperand(0, b.getInt64(arraySize));
+  return mlir::success();
+}
+
+} // namespace
+
+mlir::LogicalResult
+emitFunction(exec::FuncOp func, Module &module,
+             const DenseMap<mlir::StringAttr, CompiledKernel> &kernels,
+             mlir::SymbolTable &symbols) {
+  return FunctionEmitter(func, module, kernels, symbols).emit();
+}
+
+} // namespace kerf::codegen

@@ -1,0 +1,164 @@
+//===- Program.cpp - a module of exec ops to program.so -------------------===//
+//
+// Kernels of one structure are compiled once: layers repeat, and so do their
+// kernels. Each kernel is a module in a context of its own, emitted here in order
+// and compiled on several threads; the linker gets the objects in order, so the
+// bytes do not depend on the threads.
+//
+//===----------------------------------------------------------------------===//
+#include "FunctionEmitter.h"
+#include "ObjectCode.h"
+
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/IR/LLVMContext.h"
+
+#include <atomic>
+#include <thread>
+
+using namespace mlir;
+
+namespace kerf::codegen {
+
+namespace {
+
+/// A module to compile. The context must outlive it.
+struct Unit {
+  std::unique_ptr<llvm::LLVMContext> context =
+      std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> module;
+  llvm::SmallString<0> object;
+  std::string error;
+
+  explicit Unit(llvm::StringRef name) {
+    module = std::make_unique<llvm::Module>(name, *context);
+    module->setSourceFileName(name);
+  }
+};
+
+/// What distinguishes the code of one kernel from that of another: ops, their
+/// operands and attributes, types. Attributes and types are unique in a context.
+std::vector<const void *> structureOf(exec::KernelOp kernel) {
+  std::vector<const void *> key;
+  llvm::DenseMap<Value, uintptr_t> numbers;
+  auto number = [&](Value value) {
+    auto [it, inserted] = numbers.try_emplace(value, numbers.size());
+    return reinterpret_cast<const void *>(it->second);
+  };
+  Block &body = kernel.getBody().front();
+  key.push_back(kernel.getFunctionType().getAsOpaquePointer());
+  for (BlockArgument argument : body.getArguments())
+    number(argument);
+  for (Operation &op : body) {
+    key.push_back(op.getName().getAsOpaquePointer());
+    key.push_back(op.getPropertiesAsAttribute().getAsOpaquePointer());
+    key.push_back(reinterpret_cast<const void *>(
+        static_cast<uintptr_t>(op.getNumOperands())));
+    for (Value operand : op.getOperands())
+      key.push_back(number(operand));
+    for (Value result : op.getResults()) {
+      number(result);
+      key.push_back(result.getType().getAsOpaquePointer());
+    }
+  }
+  return key;
+}
+
+FailureOr<KernelPlan> planOf(exec::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator())
+    ops.push_back(&op);
+  SmallVector<Value> outputs(body.getTerminator()->getOperands());
+  KernelPlan plan = planKernel(ops, outputs);
+  if (!plan.supported)
+    return kernel.emitOpError("cannot become one kernel: ") << plan.reason;
+  llvm::SetVector<Value> inputs;
+  for (BlockArgument argument : body.getArguments())
+    inputs.insert(argument);
+  plan.inputs = std::move(inputs);
+  return plan;
+}
+
+void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
+                const CodegenOptions &options) {
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t at; (at = next++) < units.size();) {
+      Unit &unit = *units[at];
+      auto object = compileModule(*unit.module, target, options.dumpDir);
+      if (object)
+        unit.object = std::move(*object);
+      else
+        unit.error = llvm::toString(object.takeError());
+      unit.module.reset();
+    }
+  };
+  size_t wanted = std::min<size_t>(std::max(options.threads, 1u), units.size());
+  std::vector<std::thread> threads;
+  for (size_t at = 1; at < wanted; ++at)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+} // namespace
+
+} // namespace kerf::codegen
+
+FailureOr<kerf::TargetInfo> kerf::resolveTarget(Location loc,
+                                                llvm::StringRef cpu) {
+  auto target = codegen::resolve(cpu);
+  if (!target)
+    return emitError(loc) << llvm::toString(target.takeError());
+  return target->info;
+}
+
+FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
+                                              const CodegenOptions &options) {
+  using namespace kerf::codegen;
+  auto target = resolve(options.cpu);
+  if (!target)
+    return emitError(module.getLoc()) << llvm::toString(target.takeError());
+
+  std::vector<std::unique_ptr<Unit>> units;
+  std::map<std::vector<const void *>, CompiledKernel> known;
+  llvm::DenseMap<StringAttr, CompiledKernel> kernels;
+  for (exec::KernelOp kernel : module.getOps<exec::KernelOp>()) {
+    CompiledKernel &compiled = known[structureOf(kernel)];
+    if (compiled.symbol.empty()) {
+      FailureOr<KernelPlan> plan = planOf(kernel);
+      if (failed(plan))
+        return failure();
+      compiled.symbol = ("kernel." + kernel.getSymName()).str();
+      units.push_back(std::make_unique<Unit>(compiled.symbol));
+      KernelEmitter emitter(*plan, *units.back()->module, target->vectors);
+      compiled.launch = emitter.emit(compiled.symbol);
+    }
+    kernels[kernel.getSymNameAttr()] = compiled;
+    kernel.setCount(compiled.launch.count);
+    kernel.setGrain(compiled.launch.grain);
+  }
+  int64_t numKernels = units.size();
+  SymbolTable symbols(module);
+  units.push_back(std::make_unique<Unit>("functions"));
+  for (exec::FuncOp func : module.getOps<exec::FuncOp>())
+    if (failed(emitFunction(func, *units.back()->module, kernels, symbols)))
+      return failure();
+
+  compileAll(units, *target, options);
+  std::vector<llvm::SmallString<0>> objects;
+  for (std::unique_ptr<Unit> &unit : units) {
+    if (!unit->error.empty())
+      return emitError(module.getLoc()) << unit->error;
+    objects.push_back(std::move(unit->object));
+  }
+  auto shared = linkShared(objects);
+  if (!shared)
+    return emitError(module.getLoc()) << llvm::toString(shared.takeError());
+  Program program;
+  program.target = target->info;
+  program.sharedObject = std::move(*shared);
+  program.numKernels = numKernels;
+  return program;
+}
