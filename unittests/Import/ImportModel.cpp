@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
   cl::opt<bool> json("json", cl::desc("the same as JSON"));
   cl::opt<bool> plain("no-simplify", cl::desc("print what the handlers made"));
   cl::opt<bool> quiet("quiet", cl::desc("print nothing but errors"));
+  cl::opt<bool> full("full", cl::desc("print large constants too"));
   cl::opt<bool> locations("locations", cl::desc("print locations"));
   cl::ParseCommandLineOptions(argc, argv);
 
@@ -50,7 +51,8 @@ int main(int argc, char **argv) {
     kerf::printInspection(outs(), report, op);
   else if (imported && !quiet) {
     mlir::OpPrintingFlags flags;
-    flags.elideLargeElementsAttrs(32);
+    if (!full)
+      flags.elideLargeElementsAttrs(32);
     if (locations)
       flags.enableDebugInfo(true, false);
     op.print(outs(), flags);
