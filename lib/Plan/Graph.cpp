@@ -181,8 +181,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
       llvm::hash_combine_range(attrs.begin(), attrs.end()),
       llvm::hash_combine_range(op->operand_type_begin(),
                                op->operand_type_end()),
-      llvm::hash_combine_range(op->result_type_begin(),
-                               op->result_type_end()));
+      llvm::hash_combine_range(op->result_type_begin(), op->result_type_end()));
   auto &bucket = alike[hash];
   for (auto &[other, choices] : bucket)
     if (other->getName() == op->getName() &&
@@ -198,8 +197,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
                           : replicatedShardingRule(op);
   if (isSource && !isUniform)
     rule = replicatedShardingRule(op);
-  choices->strategies = enumerateStrategies(rule, candidate,
-                                            strategyOptions(factor), layouts);
+  choices->strategies =
+      enumerateStrategies(rule, candidate, strategyOptions(factor), layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
   const OpChoices *result = choices.get();
@@ -247,8 +246,8 @@ Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
     for (const Strategy &strategy : op.choices->strategies)
       provider.layouts.push_back(strategy.results[result.getResultNumber()]);
   }
-  auto &keys = const_cast<std::map<std::vector<LayoutId>, const void *> &>(
-      layoutKeys);
+  auto &keys =
+      const_cast<std::map<std::vector<LayoutId>, const void *> &>(layoutKeys);
   provider.key = &keys.try_emplace(provider.layouts).first->second;
   return provider;
 }
@@ -259,8 +258,8 @@ void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                     RankedTensorType type) {
   if (from == to)
     return;
-  auto [it, isNew] = edgeTables.try_emplace(
-      {fromKey, toKey, type.getAsOpaquePointer()}, 0);
+  auto [it, isNew] =
+      edgeTables.try_emplace({fromKey, toKey, type.getAsOpaquePointer()}, 0);
   if (isNew) {
     CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
     size_t entry = 0;
@@ -425,8 +424,8 @@ LayoutId Graph::operandLayout(const Solution &solution,
 }
 
 int64_t Graph::localBytes(const Solution &solution, Value value) const {
-  return sizeBytes(
-      plan::localType(tensorType(value), layouts[resultLayout(solution, value)]));
+  return sizeBytes(plan::localType(tensorType(value),
+                                   layouts[resultLayout(solution, value)]));
 }
 
 Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
@@ -451,8 +450,24 @@ Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
     move(from, operandLayout(solution, operand), operand.get());
   }
   // What is shared is moved once, where it is made.
-  for (Value result : op->getResults())
-    if (std::optional<LayoutId> shared = sharedLayout(solution, result))
-      move(resultLayout(solution, result), *shared, result);
+  for (Value result : op->getResults()) {
+    OpCost shared = sharedCostOf(solution, result);
+    total.moveSeconds += shared.moveSeconds;
+    total.bytesPerRank += shared.bytesPerRank;
+    total.totalBytes += shared.totalBytes;
+  }
+  return total;
+}
+
+Graph::OpCost Graph::sharedCostOf(const Solution &solution, Value value) {
+  OpCost total;
+  std::optional<LayoutId> shared = sharedLayout(solution, value);
+  if (!shared || *shared == resultLayout(solution, value))
+    return total;
+  const MoveCost &cost =
+      costs.get(resultLayout(solution, value), *shared, tensorType(value));
+  total.moveSeconds = cost.seconds;
+  total.bytesPerRank = cost.bytesPerRank;
+  total.totalBytes = cost.totalBytes;
   return total;
 }

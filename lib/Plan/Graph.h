@@ -82,6 +82,8 @@ public:
     int64_t flops = 0, bytesPerRank = 0, totalBytes = 0;
   };
   OpCost costOf(const Solution &solution, mlir::Operation *op);
+  /// What it costs to bring a value to its shared layout, if it has one.
+  OpCost sharedCostOf(const Solution &solution, mlir::Value value);
   /// Local bytes of a value under a solution.
   int64_t localBytes(const Solution &solution, mlir::Value value) const;
 

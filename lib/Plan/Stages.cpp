@@ -45,10 +45,10 @@ private:
 double Cutter::sendSeconds(int64_t bytes) const {
   if (bytes == 0)
     return 0;
-  return cost::collectiveSeconds(
-      options.machine, cost::Collective::Send, bytes,
-      cost::placePair(options.machine, candidate.mesh.numRanks(),
-                      candidate.devicesPerStage()));
+  return cost::collectiveSeconds(options.machine, cost::Collective::Send, bytes,
+                                 cost::placePair(options.machine,
+                                                 candidate.mesh.numRanks(),
+                                                 candidate.devicesPerStage()));
 }
 
 void Cutter::collect() {
@@ -60,6 +60,26 @@ void Cutter::collect() {
     ops.push_back(&op);
     costs.push_back(graph.costOf(solution, &op));
   }
+  // Arguments and sources have no op here: what brings them to a layout that
+  // several uses share counts at the first use.
+  auto addShared = [&](Value value) {
+    Graph::OpCost move = graph.sharedCostOf(solution, value);
+    size_t first = ops.size();
+    for (Operation *user : value.getUsers())
+      if (auto found = index.find(user); found != index.end())
+        first = std::min(first, found->second);
+    if (first == ops.size())
+      return;
+    costs[first].moveSeconds += move.moveSeconds;
+    costs[first].bytesPerRank += move.bytesPerRank;
+    costs[first].totalBytes += move.totalBytes;
+  };
+  for (BlockArgument argument : function.getArguments())
+    addShared(argument);
+  for (Operation &op : function.getBody().front())
+    if (isa<SourceOpInterface>(op))
+      for (Value result : op.getResults())
+        addShared(result);
   // What is left to move for the outputs counts where the output is made.
   Operation *end = function.getBody().front().getTerminator();
   if (!ops.empty()) {
@@ -91,13 +111,13 @@ std::vector<size_t> Cutter::placeCuts() {
     flops[i + 1] = flops[i] + double(costs[i].flops);
   }
   bool isVolume = options.objective == Objective::Volume;
-  // Every device at most 1.1/N of the work, waived for a mesh that was asked for.
+  // Every device at most 1.1/N of the work, waived for a mesh that was asked
+  // for.
   int64_t asked = 1;
   for (const auto &axis : options.mesh)
     asked *= axis.second;
   bool waived = !options.mesh.empty() && asked == options.devices;
-  double flopsLimit =
-      isVolume && !waived ? 1.1 * flops[n] / double(p) : kNever;
+  double flopsLimit = isVolume && !waived ? 1.1 * flops[n] / double(p) : kNever;
   auto stageScore = [&](size_t begin, size_t end) {
     if (flops[end] - flops[begin] > flopsLimit)
       return kNever;
@@ -169,8 +189,7 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
       llvm::SmallDenseSet<int64_t> targets;
       for (Operation *user : result.getUsers())
         if (auto found = plan.stageOf.find(user);
-            found != plan.stageOf.end() &&
-            found->second != plan.stageOf[op])
+            found != plan.stageOf.end() && found->second != plan.stageOf[op])
           targets.insert(found->second);
       int64_t bytes = graph.localBytes(solution, result);
       int64_t stage = plan.stageOf[op];
@@ -258,9 +277,8 @@ StagePlan Cutter::run() {
                   std::to_string(candidate.stages) + " stages";
     return std::move(plan);
   }
-  std::vector<size_t> cuts = candidate.stages == 1
-                                 ? std::vector<size_t>{0, ops.size()}
-                                 : placeCuts();
+  std::vector<size_t> cuts =
+      candidate.stages == 1 ? std::vector<size_t>{0, ops.size()} : placeCuts();
   if (cuts.empty()) {
     plan.reason = "no cut into " + std::to_string(candidate.stages) +
                   " stages divides the work";
@@ -272,7 +290,8 @@ StagePlan Cutter::run() {
   if (!limit && options.machine.memoryBytesPerDevice > 0)
     limit = options.machine.memoryBytesPerDevice;
   for (const PlanResult::Memory &memory : plan.memory)
-    if (plan.feasible && limit && candidate.stages > 1 && memory.peak > *limit) {
+    if (plan.feasible && limit && candidate.stages > 1 &&
+        memory.peak > *limit) {
       plan.feasible = false;
       plan.reason = "a stage needs " + std::to_string(memory.peak) +
                     " bytes, the limit is " + std::to_string(*limit);
