@@ -53,11 +53,6 @@ struct InsertReshards : kerf::impl::InsertReshardsBase<InsertReshards> {
         int64_t stage = &op == terminator ? (producer ? getStage(producer) : 0)
                                           : getStage(&op);
         auto type = cast<RankedTensorType>(use.get().getType());
-        if (producer && !isa<SourceOpInterface>(producer) &&
-            getStage(producer) != stage &&
-            localType(type, layout).getNumElements() <=
-                localType(type, held).getNumElements())
-          stage = getStage(producer);
         Value &resharded =
             known[{use.get(),
                    ShardingAttr::get(&getContext(), getMesh(function), layout),
@@ -70,6 +65,15 @@ struct InsertReshards : kerf::impl::InsertReshardsBase<InsertReshards> {
                    << dist::toString(held, mesh) << " to "
                    << dist::toString(layout, mesh);
           OpBuilder builder(&op);
+          // A splat is the same everywhere: another one, no communication.
+          auto source = dyn_cast_or_null<SourceOpInterface>(producer);
+          if (source && source.isUniform()) {
+            Operation *other = builder.clone(*producer);
+            other->setAttr(kResults, builder.getArrayAttr(wanted));
+            resharded = other->getResult(0);
+            use.set(resharded);
+            continue;
+          }
           Location loc = producer ? producer->getLoc() : op.getLoc();
           auto reshard =
               ReshardOp::create(builder, loc, type, use.get(), ShardingAttr(),

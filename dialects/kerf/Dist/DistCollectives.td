@@ -20,7 +20,7 @@ class Dist_CollectiveOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
   dag common = (ins OptionalAttr<Dist_PurposeAttr>:$purpose,
                     OptionalAttr<Dist_PhaseAttr>:$phase);
-  string tail = [{ (`purpose` $purpose^)? (`phase` $phase^)? attr-dict
+  string tail = [{ (`purpose` `` $purpose^)? (`phase` `` $phase^)? attr-dict
                    `:` type($x) `->` type($result)}];
   code bytes = [{
     int64_t $cppClass::getGroupBytes(int64_t n) {

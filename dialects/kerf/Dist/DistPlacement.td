@@ -60,7 +60,7 @@ def Dist_ReshardOp : Op<Dist_Dialect, "reshard", [Pure]> {
                        OptionalAttr<Dist_PurposeAttr>:$purpose);
   let results = (outs Dist_Tensor:$result);
   let assemblyFormat = [{
-    $x (`from` $from^)? `to` $to (`of` $global^)? (`purpose` $purpose^)? attr-dict
+    $x (`from` $from^)? `to` $to (`of` $global^)? (`purpose` `` $purpose^)? attr-dict
     `:` custom<SameOrFunctional>(type($x), type($result))
   }];
   let hasVerifier = 1;

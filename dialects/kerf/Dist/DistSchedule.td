@@ -95,7 +95,7 @@ def Dist_SendOp : Dist_Transfer<"send"> {
   }];
   let arguments = !con((ins Dist_Tensor:$x), transfer);
   let assemblyFormat = [{
-    $x `channel` custom<Int>($channel) `micro_batch` custom<Int>($micro_batch) (`purpose` $purpose^)? attr-dict `:` type($x)
+    $x `channel` custom<Int>($channel) `micro_batch` custom<Int>($micro_batch) (`purpose` `` $purpose^)? attr-dict `:` type($x)
   }];
 }
 
@@ -111,7 +111,7 @@ def Dist_RecvOp : Dist_Transfer<"recv"> {
   let arguments = transfer;
   let results = (outs Dist_Tensor:$result);
   let assemblyFormat = [{
-    `channel` custom<Int>($channel) `micro_batch` custom<Int>($micro_batch) (`purpose` $purpose^)? attr-dict `:` type($result)
+    `channel` custom<Int>($channel) `micro_batch` custom<Int>($micro_batch) (`purpose` `` $purpose^)? attr-dict `:` type($result)
   }];
 }
 

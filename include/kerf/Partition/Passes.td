@@ -27,9 +27,8 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
     %r = nn.softmax %0 ...
     ```
 
-    Where producer and use are in different stages, the reshard runs in the
-    stage that makes the transfer small: the producer's if the local size does
-    not grow, else the use's.
+    Where producer and use are in different stages, the value crosses as it was
+    made and is brought where it is wanted in the stage of its use.
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
