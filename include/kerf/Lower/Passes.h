@@ -1,0 +1,23 @@
+//===- Passes.h - passes of the lower phase ---------------------*- C++ -*-===//
+#ifndef KERF_LOWER_PASSES_H
+#define KERF_LOWER_PASSES_H
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Exec/Exec.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace kerf {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "kerf/Lower/Passes.h.inc"
+
+/// lower-to-exec, plan-arenas, verify-after-lower.
+void buildLowerPipeline(mlir::OpPassManager &passes);
+
+} // namespace kerf
+
+#endif // KERF_LOWER_PASSES_H

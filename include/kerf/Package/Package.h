@@ -1,0 +1,43 @@
+//===- Package.h - write a lowered module as a package ----------*- C++ -*-===//
+//
+// The last phase: a module of exec ops and the machine code made from it become
+// the folder that docs/Package.md describes. The folder is written beside its
+// place and renamed, so there is never half a package. The same input gives the
+// same bytes.
+//
+// Weights are copied from the mapped files of `kerf.files`, or, in place, only
+// referred to; either way they never pass through IR.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_PACKAGE_PACKAGE_H
+#define KERF_PACKAGE_PACKAGE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LLVM.h"
+
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+struct PackageContents {
+  std::string name;                  ///< of the model
+  std::string cpu = "";              ///< what program.so was compiled for
+  std::vector<std::string> features; ///< as LLVM names them, without '+'
+  std::string sharedObject;          ///< bytes of program.so
+  std::string plan; ///< plan.json as text; empty: none is written
+  /// Refer to weights where they are (absolute paths) instead of copying them.
+  bool weightsInPlace = false;
+};
+
+/// Writes the folder `path` for a module that verifyLowered accepts. An
+/// existing package there is replaced; any other existing file or folder is an
+/// error, as are files that cannot be read or written (emitted at the module).
+/// Needs no more memory than the largest literal.
+mlir::LogicalResult writePackage(mlir::ModuleOp module,
+                                 const PackageContents &contents,
+                                 llvm::StringRef path);
+
+} // namespace kerf
+
+#endif // KERF_PACKAGE_PACKAGE_H

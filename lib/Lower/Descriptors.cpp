@@ -1,0 +1,157 @@
+//===- Descriptors.cpp - library calls and collectives as entries ---------===//
+//
+// See Descriptors.h.
+//
+//===----------------------------------------------------------------------===//
+#include "Descriptors.h"
+
+#include "Dict.h"
+#include "Parameters.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Exec/Exec.h"
+#include "kerf/NN/NN.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kerf;
+
+std::string kerf::modelNode(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    for (Location part : fused.getLocations()) {
+      std::string name = modelNode(part);
+      if (!name.empty())
+        return name;
+    }
+  }
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return modelNode(call.getCallee());
+  return "";
+}
+
+/// {base, strides unless dense, offset unless 0}.
+static DictionaryAttr describeOperand(const StridedView &view,
+                                      DictionaryAttr base) {
+  Dict entry(base.getContext());
+  for (NamedAttribute attribute : base)
+    entry.set(attribute.getName(), attribute.getValue());
+  if (view.strides != denseStrides(view.sizes))
+    entry.set("strides", view.strides);
+  if (view.offset != 0)
+    entry.set("offset", view.offset);
+  return entry.get();
+}
+
+static void describeMatmul(Dict &entry, const LibraryCall &call) {
+  entry.set("kind", "matmul").set("batch", call.batch);
+  entry.set("m", call.m).set("n", call.n).set("k", call.k);
+}
+
+static void describeConv(Dict &entry, const LibraryCall &call) {
+  auto conv = cast<nn::ConvOp>(call.anchor);
+  auto x = cast<RankedTensorType>(conv.getX().getType()).getShape();
+  auto y = cast<RankedTensorType>(conv.getResult().getType()).getShape();
+  auto w = cast<RankedTensorType>(conv.getWeights().getType()).getShape();
+  entry.set("kind", "conv").set("batch", x[0]);
+  entry.set("in_channels", x.back()).set("out_channels", y.back());
+  entry.set("groups", static_cast<int64_t>(conv.getGroups()));
+  entry.set("in", x.slice(1, x.size() - 2));
+  entry.set("out", y.slice(1, y.size() - 2));
+  entry.set("kernel", w.drop_front(2));
+  entry.set("strides", conv.getStrides());
+  entry.set("pads_low", conv.getLow()).set("pads_high", conv.getHigh());
+  entry.set("dilations", conv.getDilations());
+}
+
+DictionaryAttr kerf::describeLibraryCall(const LibraryCall &call,
+                                         DictionaryAttr dst,
+                                         DescribeBase describeBase) {
+  MLIRContext *context = dst.getContext();
+  Dict entry(context);
+  bool matmul = call.kind == LibraryCall::Kind::Matmul;
+  if (matmul)
+    describeMatmul(entry, call);
+  else
+    describeConv(entry, call);
+  entry.set("node", StringRef(modelNode(call.anchor->getLoc())));
+  entry.set("dtype", "f32");
+  entry.set(matmul ? "lhs" : "src",
+            describeOperand(call.lhs, describeBase(call.lhs.base, false)));
+  entry.set(matmul ? "rhs" : "weights",
+            describeOperand(call.rhs, describeBase(call.rhs.base, true)));
+  if (call.bias) {
+    Dict bias(context);
+    for (NamedAttribute attribute : describeBase(call.bias->base, true))
+      bias.set(attribute.getName(), attribute.getValue());
+    if (call.bias->offset != 0)
+      bias.set("offset", call.bias->offset);
+    entry.set("bias", bias.get());
+  }
+  entry.set("dst", describeOperand(call.dst, dst));
+  SmallVector<Attribute> postOps;
+  for (const PostOp &post : call.postOps) {
+    Dict op(context);
+    op.set("kind", StringRef(post.kind));
+    if (post.alpha)
+      op.set("alpha", *post.alpha);
+    if (post.beta)
+      op.set("beta", *post.beta);
+    if (post.operand)
+      op.set("operand",
+             describeOperand(*post.operand,
+                             describeBase(post.operand->base, true)));
+    postOps.push_back(op.get());
+  }
+  if (!postOps.empty())
+    entry.set("post_ops", ArrayRef<Attribute>(postOps));
+  return entry.get();
+}
+
+DictionaryAttr kerf::describeCollective(Operation *op) {
+  auto collective = cast<dist::CollectiveOpInterface>(op);
+  RankedTensorType src = collective.getSourceType(),
+                   dst = collective.getResultTensorType();
+  dist::Mesh mesh = dist::getMesh(op).toMesh();
+  auto axes = llvm::cantFail(dist::toAxisList(collective.getGroup(), mesh));
+  Dict entry(op->getContext());
+  entry.set("kind", collective.getKindName());
+  entry.set("dtype", exec::dtypeName(src.getElementType()));
+  entry.set("axes", axesEntry(op->getContext(), collective.getGroup()));
+  entry.set("src_shape", src.getShape()).set("dst_shape", dst.getShape());
+  entry.set("group_bytes", collective.getGroupBytes(dist::numShards(axes)));
+  entry.set("node", StringRef(modelNode(op->getLoc())));
+  entry.set("tensor", StringRef(modelNode(op->getLoc())));
+  entry.set("purpose",
+            dist::stringifyPurpose(collective.getPurposeOrDefault()));
+  auto integer = [](IntegerAttr attr) { return attr.getInt(); };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<dist::AllReduceOp>([&](auto reduce) {
+        entry.set("reduction",
+                  stringifyReductionKind(reduce.getReduction().getValue()));
+      })
+      .Case<dist::ReduceScatterOp>([&](auto reduce) {
+        entry.set("reduction",
+                  stringifyReductionKind(reduce.getReduction().getValue()));
+        entry.set("dim", integer(reduce.getDimAttr()));
+      })
+      .Case<dist::AllGatherOp>(
+          [&](auto gather) { entry.set("dim", integer(gather.getDimAttr())); })
+      .Case<dist::AllToAllOp>([&](auto all) {
+        entry.set("split_dim", integer(all.getSplitAttr()));
+        entry.set("concat_dim", integer(all.getConcatAttr()));
+      })
+      .Case<dist::BroadcastOp>(
+          [&](auto root) { entry.set("root", integer(root.getRootAttr())); })
+      .Case<dist::PermuteOp>([&](dist::PermuteOp permute) {
+        SmallVector<Attribute> pairs;
+        Builder builder(op->getContext());
+        ArrayRef<int64_t> flat = permute.getPairs();
+        for (size_t i = 0; i + 1 < flat.size(); i += 2)
+          pairs.push_back(builder.getI64ArrayAttr(flat.slice(i, 2)));
+        entry.set("pairs", ArrayRef<Attribute>(pairs));
+      });
+  return entry.get();
+}

@@ -1,0 +1,391 @@
+//===- EmitFunction.cpp - a function of tensor ops as calls ---------------===//
+//
+// See EmitFunction.h.
+//
+//===----------------------------------------------------------------------===//
+#include "EmitFunction.h"
+
+#include "Descriptors.h"
+#include "Dict.h"
+#include "Units.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/NN/NN.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static MemRefType bufferType(Type type) {
+  auto tensor = dist::tensorOf(type);
+  return MemRefType::get(tensor.getShape(), tensor.getElementType());
+}
+
+/// "add_gelu_12": the ops that compute, at most four.
+static std::string kernelName(ArrayRef<Operation *> ops, int64_t index) {
+  std::string name;
+  int count = 0;
+  for (Operation *op : ops)
+    if (!isInline(op) && (!isShapeOp(op) || ops.size() == 1) && count++ < 4)
+      name += op->getName().stripDialect().str() + "_";
+  return (name.empty() ? "move_" : name) + std::to_string(index);
+}
+
+namespace {
+class Emitter {
+public:
+  Emitter(func::FuncOp function, int64_t stage, ProgramState &state)
+      : function(function), stage(stage), state(state),
+        builder(function.getContext()) {}
+
+  FailureOr<EmittedFunction> emit(StringRef phase, StringRef name) {
+    auto formed = formUnits(function);
+    if (failed(formed))
+      return failure();
+    units = std::move(*formed);
+    EmittedFunction result;
+    findDerived();
+    if (!derived.empty())
+      result.init = emitInit(name);
+    result.forward = emitForward(phase, name);
+    if (failedOnce)
+      return failure();
+    return result;
+  }
+
+private:
+  /// Where the function that is being emitted has its values.
+  struct Frame {
+    exec::FuncOp op;
+    DenseMap<Value, Value> buffers;
+    DenseMap<Value, Value> placed; ///< values that live in a result
+    DenseMap<Value, Value> events; ///< pending value -> event
+  };
+
+  /// Values of init units that other units, or the terminator, read.
+  void findDerived() {
+    DenseMap<Value, const Unit *> initValues;
+    for (const Unit &unit : units)
+      if (unit.init)
+        for (Value output : unit.outputs)
+          initValues[output] = &unit;
+    auto visit = [&](Value value) {
+      auto it = initValues.find(value);
+      if (it == initValues.end() || derived.count(value))
+        return;
+      std::string name = modelNode(value.getLoc());
+      name += (name.empty() ? "derived_" : ".derived_") +
+              std::to_string(derived.size());
+      if (stage || function.getName() != "main")
+        name = function.getName().str() + "." + name;
+      derived[value] = state.parameters.addDerived(
+          name, cast<RankedTensorType>(value.getType()), stage);
+    };
+    for (const Unit &unit : units)
+      if (!unit.init)
+        for (Value input : unit.inputs)
+          visit(input);
+    for (Value value : terminator()->getOperands())
+      visit(value);
+  }
+
+  Operation *terminator() { return function.getBody().front().getTerminator(); }
+
+  exec::FuncOp startFunction(Location loc, StringRef name, StringRef phase,
+                             ArrayRef<Type> arguments, int64_t numInputs) {
+    builder.setInsertionPoint(function);
+    auto op = exec::FuncOp::create(
+        builder, loc, builder.getStringAttr(name),
+        TypeAttr::get(builder.getFunctionType(arguments, {})), ArrayAttr(),
+        ArrayAttr(), builder.getI64IntegerAttr(numInputs),
+        builder.getI64IntegerAttr(stage), builder.getStringAttr(phase),
+        IntegerAttr(), DenseI64ArrayAttr());
+    Block *block = builder.createBlock(&op.getBody());
+    block->addArguments(arguments,
+                        SmallVector<Location>(arguments.size(), loc));
+    builder.setInsertionPointToStart(block);
+    frame = Frame();
+    frame.op = op;
+    return op;
+  }
+
+  exec::FuncOp emitInit(StringRef name) {
+    SmallVector<Type> types;
+    SmallVector<int64_t> indices;
+    for (auto [value, index] : derived) {
+      types.push_back(bufferType(value.getType()));
+      indices.push_back(index);
+    }
+    exec::FuncOp op = startFunction(function.getLoc(), (name + "_init").str(),
+                                    "init", types, 0);
+    op.setDerivedAttr(builder.getDenseI64ArrayAttr(indices));
+    for (auto [i, entry] : llvm::enumerate(derived))
+      frame.placed[entry.first] = op.getBody().getArgument(i);
+    inInit = true;
+    for (const Unit &unit : units)
+      if (unit.init)
+        emitUnit(unit);
+    // An alias of something else is copied to where it is wanted.
+    for (auto [i, entry] : llvm::enumerate(derived)) {
+      Value value = entry.first, argument = op.getBody().getArgument(i);
+      if (frame.buffers.lookup(value) != argument)
+        exec::CopyOp::create(builder, value.getLoc(), buffer(value), argument);
+    }
+    inInit = false;
+    exec::ReturnOp::create(builder, function.getLoc());
+    return op;
+  }
+
+  exec::FuncOp emitForward(StringRef phase, StringRef name) {
+    SmallVector<Type> types;
+    for (Type type : function.getArgumentTypes())
+      types.push_back(bufferType(type));
+    for (Type type : function.getResultTypes())
+      types.push_back(bufferType(type));
+    int64_t numInputs = function.getNumArguments();
+    exec::FuncOp op =
+        startFunction(function.getLoc(), name, phase, types, numInputs);
+    Block &block = op.getBody().front();
+    for (BlockArgument argument : function.getArguments())
+      frame.buffers[argument] = block.getArgument(argument.getArgNumber());
+    placeResults(block, numInputs);
+    for (const Unit &unit : units)
+      if (!unit.init)
+        emitUnit(unit);
+    for (OpOperand &use : terminator()->getOpOperands()) {
+      Value target = block.getArgument(numInputs + use.getOperandNumber());
+      if (returned.lookup(use.getOperandNumber()) != target)
+        exec::CopyOp::create(builder, terminator()->getLoc(), buffer(use.get()),
+                             target);
+    }
+    for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
+      bool input = static_cast<int64_t>(i) < numInputs;
+      auto label = input ? function.getArgAttr(i, "kerf.name")
+                         : function.getResultAttr(i - numInputs, "kerf.name");
+      if (label)
+        op.setArgAttr(i, "kerf.name", label);
+    }
+    exec::ReturnOp::create(builder, function.getLoc());
+    return op;
+  }
+
+  /// A returned value is computed where the caller wants it, seen through
+  /// reshapes; what is returned twice, or not computed here, is copied.
+  void placeResults(Block &block, int64_t numInputs) {
+    DenseSet<Value> computed, aliases;
+    for (const Unit &unit : units)
+      if (!unit.init)
+        for (Value output : unit.outputs)
+          (unit.kind == Unit::Kind::Alias ? aliases : computed).insert(output);
+    for (OpOperand &use : terminator()->getOpOperands()) {
+      Value value = use.get();
+      while (aliases.contains(value) && value.getDefiningOp<nn::ReshapeOp>())
+        value = value.getDefiningOp()->getOperand(0);
+      if (auto wait = value.getDefiningOp<dist::WaitOp>())
+        value = wait.getPending();
+      if (!computed.contains(value) || frame.placed.count(value))
+        continue;
+      Value target = block.getArgument(numInputs + use.getOperandNumber());
+      frame.placed[value] = target;
+      returned[use.getOperandNumber()] = target;
+    }
+  }
+
+  /// Where a value lies; parameters are fetched when first asked for.
+  Value buffer(Value value) {
+    if (Value known = frame.buffers.lookup(value))
+      return known;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&frame.op.getBody().front());
+    int64_t index;
+    Operation *def = value.getDefiningOp();
+    if (auto it = derived.find(value); it != derived.end() && !inInit) {
+      index = it->second;
+      state.parameters.use(index, false);
+    } else if (isa_and_nonnull<nn::WeightOp, nn::ConstantOp>(def)) {
+      index = state.parameters.get(def, stage, false);
+    } else {
+      failedOnce = true;
+      mlir::emitError(value.getLoc(),
+                      "value is not computed before it is used");
+      return exec::ArenaOp::create(builder, value.getLoc(),
+                                   bufferType(value.getType()), IntegerAttr());
+    }
+    Value param = exec::ParamOp::create(builder, value.getLoc(),
+                                        bufferType(value.getType()), index);
+    return frame.buffers[value] = param;
+  }
+
+  /// A buffer for a value that is about to be computed.
+  Value target(Value value) {
+    Value result;
+    if (Value place = frame.placed.lookup(value)) {
+      MemRefType type = bufferType(value.getType());
+      result =
+          place.getType() == type
+              ? place
+              : exec::ViewOp::create(builder, value.getLoc(), type, place, 0)
+                    .getResult();
+    } else {
+      result = exec::ArenaOp::create(
+          builder, value.getLoc(), bufferType(value.getType()), IntegerAttr());
+    }
+    return frame.buffers[value] = result;
+  }
+
+  void emitUnit(const Unit &unit) {
+    switch (unit.kind) {
+    case Unit::Kind::Kernel:
+      return emitKernel(unit);
+    case Unit::Kind::Library:
+      return emitLibrary(unit);
+    case Unit::Kind::Alias:
+      return emitAlias(unit.ops.front());
+    case Unit::Kind::Other:
+      return emitOther(unit.ops.front());
+    }
+  }
+
+  void emitAlias(Operation *op) {
+    int64_t offset = 0;
+    if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+      auto type = slice.getX().getType();
+      Dims strides = denseStrides(type.getShape());
+      for (auto [start, stride] : llvm::zip(slice.getStarts(), strides))
+        offset += start * stride;
+      offset *= exec::elementBytes(type.getElementType());
+    }
+    Value result = op->getResult(0);
+    frame.buffers[result] = exec::ViewOp::create(
+        builder, op->getLoc(), bufferType(result.getType()),
+        buffer(op->getOperand(0)), offset);
+  }
+
+  void emitKernel(const Unit &unit) {
+    int64_t index = state.numKernels++;
+    std::string name = kernelName(unit.ops, index);
+    std::string node;
+    for (Operation *op : llvm::reverse(unit.ops))
+      if (node.empty())
+        node = modelNode(op->getLoc());
+    SmallVector<Type> inputTypes, outputTypes;
+    for (Value value : unit.inputs)
+      inputTypes.push_back(value.getType());
+    for (Value value : unit.outputs)
+      outputTypes.push_back(value.getType());
+    Location loc = unit.ops.back()->getLoc();
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(frame.op);
+      auto kernel = exec::KernelOp::create(
+          builder, loc, builder.getStringAttr(name),
+          TypeAttr::get(builder.getFunctionType(inputTypes, outputTypes)),
+          ArrayAttr(), ArrayAttr(), builder.getI64IntegerAttr(index),
+          builder.getStringAttr(node), IntegerAttr(), IntegerAttr());
+      Block *block = builder.createBlock(&kernel.getBody());
+      IRMapping mapping;
+      for (Value value : unit.inputs)
+        mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
+      builder.setInsertionPointToStart(block);
+      for (Operation *op : unit.ops)
+        builder.clone(*op, mapping);
+      SmallVector<Value> results;
+      for (Value value : unit.outputs)
+        results.push_back(mapping.lookup(value));
+      exec::YieldOp::create(builder, loc, results);
+    }
+    SmallVector<Value> inputs, outputs;
+    for (Value value : unit.inputs)
+      inputs.push_back(buffer(value));
+    for (Value value : unit.outputs)
+      outputs.push_back(target(value));
+    exec::LaunchOp::create(builder, loc,
+                           FlatSymbolRefAttr::get(builder.getContext(), name),
+                           inputs, outputs);
+  }
+
+  void emitLibrary(const Unit &unit) {
+    const LibraryCall &call = *unit.call;
+    SmallVector<Value> inputs;
+    auto describeBase = [&](Value base, bool packed) {
+      Dict entry(builder.getContext());
+      Operation *def = base.getDefiningOp();
+      if (isa_and_nonnull<nn::WeightOp, nn::ConstantOp>(def))
+        return entry.set("param", state.parameters.get(def, stage, packed))
+            .get();
+      if (auto it = derived.find(base); it != derived.end()) {
+        state.parameters.use(it->second, packed);
+        return entry.set("param", it->second).get();
+      }
+      Value value = buffer(base);
+      size_t i = llvm::find(inputs, value) - inputs.begin();
+      if (i == inputs.size())
+        inputs.push_back(value);
+      return entry.set("buffer", static_cast<int64_t>(i)).get();
+    };
+    // The number of the output is known when all inputs are.
+    Dict placeholder(builder.getContext());
+    describeLibraryCall(call, placeholder.get(), describeBase);
+    Dict dst(builder.getContext());
+    dst.set("buffer", static_cast<int64_t>(inputs.size()));
+    DictionaryAttr descriptor =
+        describeLibraryCall(call, dst.get(), describeBase);
+    Value output = target(call.result);
+    exec::LibraryOp::create(builder, call.anchor->getLoc(),
+                            builder.getI64IntegerAttr(state.numLibrary++),
+                            descriptor, inputs, ValueRange{output});
+  }
+
+  void emitOther(Operation *op) {
+    Location loc = op->getLoc();
+    if (auto index = dyn_cast<dist::ShardIndexOp>(op)) {
+      Value result = target(index.getResult());
+      ArrayAttr axes = axesEntry(builder.getContext(), index.getAxes());
+      int64_t number =
+          state.shardIndices.insert({axes, state.shardIndices.size()})
+              .first->second;
+      exec::ShardIndexOp::create(
+          builder, loc, builder.getI64IntegerAttr(number), axes, result);
+      return;
+    }
+    if (auto wait = dyn_cast<dist::WaitOp>(op)) {
+      exec::CollectiveWaitOp::create(builder, loc,
+                                     frame.events.lookup(wait.getPending()));
+      frame.buffers[wait.getResult()] = buffer(wait.getPending());
+      return;
+    }
+    if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
+      Value source = buffer(op->getOperand(0));
+      Value result = target(op->getResult(0));
+      auto index = builder.getI64IntegerAttr(state.numCollectives++);
+      DictionaryAttr descriptor = describeCollective(op);
+      if (collective.isStarted())
+        frame.events[op->getResult(0)] = exec::CollectiveStartOp::create(
+            builder, loc, exec::EventType::get(builder.getContext()), index,
+            descriptor, source, result);
+      else
+        exec::CollectiveOp::create(builder, loc, index, descriptor, source,
+                                   result);
+      return;
+    }
+    failedOnce = true;
+    op->emitError("cannot be lowered: ") << op->getName();
+  }
+
+  func::FuncOp function;
+  int64_t stage;
+  ProgramState &state;
+  OpBuilder builder;
+  std::vector<Unit> units;
+  llvm::MapVector<Value, int64_t> derived;
+  DenseMap<unsigned, Value> returned;
+  Frame frame;
+  bool inInit = false, failedOnce = false;
+};
+} // namespace
+
+FailureOr<EmittedFunction> kerf::emitFunction(func::FuncOp function,
+                                              int64_t stage, StringRef phase,
+                                              StringRef name,
+                                              ProgramState &state) {
+  return Emitter(function, stage, state).emit(phase, name);
+}

@@ -1,0 +1,399 @@
+//===- Library.cpp - what a library call can take in ----------------------===//
+//
+// See Library.h.
+//
+//===----------------------------------------------------------------------===//
+#include "Library.h"
+
+#include "kerf/NN/NN.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+std::optional<double> kerf::splatValue(Value value) {
+  while (isShapeOp(value.getDefiningOp()) ||
+         isa_and_nonnull<nn::CastOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  if (!constant)
+    return std::nullopt;
+  DenseElementsAttr elements = constant.getElements();
+  if (!elements.isSplat() || !isa<FloatType>(elements.getElementType()))
+    return std::nullopt;
+  return elements.getSplatValue<APFloat>().convertToDouble();
+}
+
+/// Shape ops between a base and the op that reads it belong to the call.
+static void takeOperandChain(LibraryCall &call, Value operand, Value base) {
+  while (operand != base && operand.hasOneUse() &&
+         isShapeOp(operand.getDefiningOp())) {
+    call.ops.push_back(operand.getDefiningOp());
+    operand = operand.getDefiningOp()->getOperand(0);
+  }
+}
+
+namespace {
+/// Follows the result of an anchor through its users.
+class Absorber {
+public:
+  Absorber(LibraryCall &call, const DenseSet<Operation *> &taken,
+           ArrayRef<int64_t> logicalShape)
+      : call(call), taken(taken), logical(logicalShape) {}
+
+  void run() {
+    while (call.result.hasOneUse()) {
+      Operation *user = *call.result.user_begin();
+      if (taken.contains(user) || user->getNumResults() != 1)
+        break;
+      if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
+        pending.push_back(user);
+        call.result = user->getResult(0);
+        continue;
+      }
+      if (!storable() || !absorbElementwise(user))
+        break;
+      // What the op was reached through is now part of the call.
+      commitPending();
+      call.ops.push_back(user);
+      call.result = user->getResult(0);
+    }
+    finishPending();
+  }
+
+private:
+  void commitPending() {
+    call.ops.append(pending.begin(), pending.end());
+    chain.append(pending.begin(), pending.end());
+    pending.clear();
+  }
+
+  /// Whether the present result can be written: rows stay contiguous, and a
+  /// convolution's whole image does.
+  bool storable() {
+    if (pending.empty())
+      return true;
+    SmallVector<Operation *> all(chain);
+    all.append(pending.begin(), pending.end());
+    auto strides = pullBack(all, denseStrides(shapeOf(call.result)));
+    if (!strides)
+      return false;
+    if (call.kind == LibraryCall::Kind::Conv)
+      return *strides == denseStrides(logical);
+    return logical.back() > 1 && strides->back() == 1;
+  }
+
+  /// Trailing shape ops: kept out, since users read them as views, unless the
+  /// user is a contraction that could not, or nobody reads views.
+  void finishPending() {
+    while (!pending.empty()) {
+      Operation *last = pending.back();
+      Value end = last->getResult(0);
+      bool readsViews = false;
+      if (end.hasOneUse() && isa<nn::MatmulOp>(*end.user_begin()))
+        readsViews = composeView(end).base == pending.front()->getOperand(0);
+      bool needed = llvm::any_of(
+          pending, [](Operation *op) { return isa<nn::TransposeOp>(op); });
+      if (!readsViews && needed && call.kind == LibraryCall::Kind::Matmul) {
+        if (storable()) {
+          commitPending();
+          return;
+        }
+      }
+      if (readsViews || !needed) {
+        call.result = pending.front()->getOperand(0);
+        pending.clear();
+        return;
+      }
+      pending.pop_back();
+      call.result = last->getOperand(0);
+    }
+  }
+
+  /// `value`, read over the shape of the present result, over logical dims.
+  std::optional<StridedView> operandView(Value value,
+                                         ArrayRef<Operation *> all) {
+    StridedView view = broadcastView(composeView(value), shapeOf(call.result));
+    auto strides = pullBack(all, view.strides);
+    if (!strides)
+      return std::nullopt;
+    view.strides = std::move(*strides);
+    view.sizes = logical;
+    return view;
+  }
+
+  void add(StringRef kind, std::optional<double> alpha = std::nullopt,
+           std::optional<double> beta = std::nullopt) {
+    call.postOps.push_back({kind.str(), alpha, beta, std::nullopt});
+  }
+
+  void addLinear(double alpha, double beta) {
+    if (!call.postOps.empty() && call.postOps.back().kind == "linear") {
+      PostOp &last = call.postOps.back();
+      last.beta = *last.beta * alpha + beta;
+      last.alpha = *last.alpha * alpha;
+      return;
+    }
+    add("linear", alpha, beta);
+  }
+
+  bool absorbBinary(Operation *op, StringRef kind, bool commutes) {
+    Value self = call.result;
+    Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
+    bool selfLeft = op->getOperand(0) == self;
+    // The result must have the shape of what was computed so far.
+    if (op->getResult(0).getType() != self.getType() || other == self)
+      return false;
+    if (auto splat = splatValue(other)) {
+      if (kind == "add")
+        addLinear(1, *splat);
+      else if (kind == "sub")
+        selfLeft ? addLinear(1, -*splat) : addLinear(-1, *splat);
+      else if (kind == "mul")
+        addLinear(*splat, 0);
+      else if (kind == "div" && selfLeft)
+        addLinear(1 / *splat, 0);
+      else
+        return false;
+      takeOperandChain(call, other, Value());
+      return true;
+    }
+    if (!selfLeft && !commutes)
+      return false;
+    SmallVector<Operation *> all(chain);
+    all.append(pending.begin(), pending.end());
+    auto view = operandView(other, all);
+    if (!view)
+      return false;
+    // The library is fast for operands of full size and for one value per
+    // column.
+    bool perColumn = true, full = true;
+    Dims dense = denseStrides(logical);
+    auto dstDense = pullBack(all, denseStrides(shapeOf(self)));
+    for (size_t d = 0; d < logical.size(); ++d) {
+      if (logical[d] == 1)
+        continue;
+      bool last = d + 1 == logical.size();
+      perColumn &= view->strides[d] == (last ? 1 : 0);
+      full &= view->strides[d] == dense[d] ||
+              (dstDense && view->strides[d] == (*dstDense)[d]);
+    }
+    if (!perColumn && !full)
+      return false;
+    takeOperandChain(call, other, view->base);
+    if (kind == "add" && perColumn && !call.bias && call.postOps.empty()) {
+      call.bias = std::move(view);
+      return true;
+    }
+    call.postOps.push_back(
+        {kind.str(), std::nullopt, std::nullopt, std::move(view)});
+    return true;
+  }
+
+  bool absorbElementwise(Operation *op) {
+    auto unary = [&](StringRef kind) {
+      add(kind);
+      return true;
+    };
+    return llvm::TypeSwitch<Operation *, bool>(op)
+        .Case<nn::ReluOp>([&](auto) { return unary("relu"); })
+        .Case<nn::TanhOp>([&](auto) { return unary("tanh"); })
+        .Case<nn::SigmoidOp>([&](auto) { return unary("sigmoid"); })
+        .Case<nn::AbsOp>([&](auto) { return unary("abs"); })
+        .Case<nn::GeluOp>([&](nn::GeluOp gelu) {
+          return unary(gelu.getTanh() ? "gelu_tanh" : "gelu_erf");
+        })
+        .Case<nn::NegOp>([&](auto) {
+          addLinear(-1, 0);
+          return true;
+        })
+        .Case<nn::AddOp>([&](auto) { return absorbBinary(op, "add", true); })
+        .Case<nn::SubOp>([&](auto) { return absorbBinary(op, "sub", false); })
+        .Case<nn::MulOp>([&](auto) { return absorbBinary(op, "mul", true); })
+        .Case<nn::DivOp>([&](auto) { return absorbBinary(op, "div", false); })
+        .Default([](Operation *) { return false; });
+  }
+
+  LibraryCall &call;
+  const DenseSet<Operation *> &taken;
+  Dims logical;
+  /// Shape ops taken in so far, and those waiting for an op that needs them.
+  SmallVector<Operation *> chain, pending;
+
+public:
+  ArrayRef<Operation *> getChain() const { return chain; }
+};
+} // namespace
+
+/// Removes batch dimensions of size 1, merges neighbours where one stride
+/// describes both for every tensor, and moves batch dimensions that rhs repeats
+/// into m.
+static void mergeDims(LibraryCall &call) {
+  struct Tensor {
+    StridedView *view;
+    bool hasM, hasN;
+  };
+  SmallVector<Tensor> tensors = {{&call.lhs, true, false},
+                                 {&call.rhs, false, true},
+                                 {&call.dst, true, true}};
+  for (PostOp &post : call.postOps)
+    if (post.operand)
+      tensors.push_back({&*post.operand, true, true});
+  auto erase = [&](size_t d) {
+    for (Tensor &tensor : tensors) {
+      tensor.view->strides.erase(tensor.view->strides.begin() + d);
+      tensor.view->sizes.erase(tensor.view->sizes.begin() + d);
+    }
+    call.batch.erase(call.batch.begin() + d);
+  };
+  for (size_t d = call.batch.size(); d-- > 0;)
+    if (call.batch[d] == 1)
+      erase(d);
+  for (size_t d = call.batch.size(); d-- > 1;) {
+    if (!llvm::all_of(tensors, [&](Tensor &tensor) {
+          return tensor.view->strides[d - 1] ==
+                 tensor.view->strides[d] * call.batch[d];
+        }))
+      continue;
+    int64_t size = call.batch[d - 1] * call.batch[d];
+    for (Tensor &tensor : tensors) {
+      tensor.view->strides[d - 1] = tensor.view->strides[d];
+      tensor.view->sizes[d - 1] = size;
+    }
+    erase(d);
+    call.batch[d - 1] = size;
+  }
+  while (!call.batch.empty()) {
+    size_t d = call.batch.size() - 1;
+    bool merges =
+        call.rhs.strides[d] == 0 && llvm::all_of(tensors, [&](Tensor &tensor) {
+          return !tensor.hasM || call.m == 1 ||
+                 tensor.view->strides[d] ==
+                     tensor.view->strides[d + 1] * call.m;
+        });
+    if (!merges)
+      break;
+    for (Tensor &tensor : tensors)
+      if (tensor.hasM) {
+        if (call.m == 1)
+          tensor.view->strides[d + 1] = tensor.view->strides[d];
+        tensor.view->sizes[d + 1] *= call.batch[d];
+      }
+    call.m *= call.batch[d];
+    erase(d);
+  }
+}
+
+/// Strides of 1 along a row or a column, which is what the library packs.
+static bool isMatrix(const StridedView &view) {
+  size_t rank = view.sizes.size();
+  auto ok = [&](size_t unit, size_t other) {
+    return (view.strides[unit] == 1 || view.sizes[unit] == 1) &&
+           (view.sizes[other] == 1 || view.strides[other] >= view.sizes[unit]);
+  };
+  return ok(rank - 1, rank - 2) || ok(rank - 2, rank - 1);
+}
+
+/// An operand as [batch.., rows, columns]; materialised where it is no matrix.
+static StridedView matrixOperand(Value value, bool transposed,
+                                 ArrayRef<int64_t> batch) {
+  StridedView view = composeView(value);
+  size_t rank = view.sizes.size();
+  if (transposed) {
+    std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
+    std::swap(view.strides[rank - 1], view.strides[rank - 2]);
+  }
+  if (!isMatrix(view)) {
+    view.base = value;
+    view.offset = 0;
+    ArrayRef<int64_t> shape = shapeOf(value);
+    view.sizes.assign(shape.begin(), shape.end());
+    view.strides = denseStrides(shape);
+    if (transposed) {
+      std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
+      std::swap(view.strides[rank - 1], view.strides[rank - 2]);
+    }
+  }
+  Dims shape(batch);
+  shape.append(view.sizes.end() - 2, view.sizes.end());
+  return broadcastView(std::move(view), shape);
+}
+
+static std::optional<LibraryCall>
+selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  LibraryCall call;
+  call.kind = LibraryCall::Kind::Matmul;
+  call.anchor = op;
+  call.result = op.getResult();
+  call.batch.assign(shape.begin(), shape.end() - 2);
+  call.lhs = matrixOperand(op.getLhs(), op.getTransposeLhs(), call.batch);
+  call.rhs = matrixOperand(op.getRhs(), op.getTransposeRhs(), call.batch);
+  call.m = shape[shape.size() - 2];
+  call.n = shape.back();
+  call.k = call.lhs.sizes.back();
+  if (call.m == 0 || call.n == 0 || call.k == 0 || llvm::is_contained(shape, 0))
+    return std::nullopt;
+  takeOperandChain(call, op.getLhs(), call.lhs.base);
+  takeOperandChain(call, op.getRhs(), call.rhs.base);
+  call.ops.push_back(op);
+  Absorber absorber(call, taken, shape);
+  absorber.run();
+  call.dst.sizes.assign(shape.begin(), shape.end());
+  call.dst.strides =
+      *pullBack(absorber.getChain(), denseStrides(shapeOf(call.result)));
+  mergeDims(call);
+  if (call.batch.size() > 4)
+    return std::nullopt;
+  return call;
+}
+
+static std::optional<LibraryCall>
+selectConv(nn::ConvOp op, const DenseSet<Operation *> &taken) {
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  if (llvm::is_contained(shape, 0) || shape.size() > 5)
+    return std::nullopt;
+  LibraryCall call;
+  call.kind = LibraryCall::Kind::Conv;
+  call.anchor = op;
+  call.result = op.getResult();
+  call.n = shape.back();
+  auto dense = [&](Value value) {
+    StridedView view = composeView(value);
+    if (view.offset != 0 || view.strides != denseStrides(view.sizes)) {
+      view.base = value;
+      view.offset = 0;
+      view.strides = denseStrides(view.sizes);
+    }
+    takeOperandChain(call, value, view.base);
+    return view;
+  };
+  call.lhs = dense(op.getX());
+  call.rhs = dense(op.getWeights());
+  call.ops.push_back(op);
+  Absorber absorber(call, taken, shape);
+  absorber.run();
+  call.dst.sizes.assign(shape.begin(), shape.end());
+  call.dst.strides =
+      *pullBack(absorber.getChain(), denseStrides(shapeOf(call.result)));
+  return call;
+}
+
+std::optional<LibraryCall>
+kerf::selectLibraryCall(Operation *op, const DenseSet<Operation *> &taken) {
+  auto type = op->getNumResults() == 1
+                  ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
+                  : RankedTensorType();
+  if (!type || !type.getElementType().isF32())
+    return std::nullopt;
+  if (auto matmul = dyn_cast<nn::MatmulOp>(op))
+    return selectMatmul(matmul, taken);
+  if (auto conv = dyn_cast<nn::ConvOp>(op))
+    return selectConv(conv, taken);
+  return std::nullopt;
+}

@@ -1,0 +1,62 @@
+//===- Library.h - what a library call can take in --------------*- C++ -*-===//
+//
+// Problem: matmul and convolution come from a library that adds a bias, applies
+// activations and adds a residual while the result is still in registers, and
+// reads and writes strided. What is not handed to it costs a pass over memory.
+//
+// Idea: from the contraction (the anchor) follow its result as long as it has
+// one use, taking in elementwise ops that exist as post-ops and shape ops that
+// can be expressed as strides of what is written; and follow each operand
+// backwards through shape ops that can be expressed as strides of what is read.
+//
+// Invariant: the call computes `result` from the bases of its operands and
+// nothing else; `ops` are what it replaces, in block order, all of whose other
+// results are not used elsewhere. Linear in the length of the chains.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_LOWER_LIBRARY_H
+#define KERF_LIB_LOWER_LIBRARY_H
+
+#include "Strides.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+#include <string>
+
+namespace kerf {
+
+struct PostOp {
+  std::string kind;
+  std::optional<double> alpha, beta;
+  /// Strides over the logical dimensions of the call's dst.
+  std::optional<StridedView> operand;
+};
+
+struct LibraryCall {
+  enum class Kind { Matmul, Conv };
+  Kind kind;
+  mlir::Operation *anchor = nullptr;
+  llvm::SmallVector<mlir::Operation *> ops;
+  /// What the call stores, dense.
+  mlir::Value result;
+  /// Matmul: strides over [batch.., m, k], [batch.., k, n], [batch.., m, n].
+  Dims batch;
+  int64_t m = 0, n = 0, k = 0;
+  /// Conv: lhs are the activations, rhs the weights, both dense.
+  StridedView lhs, rhs, dst;
+  std::optional<StridedView> bias; ///< one element per n or output channel
+  llvm::SmallVector<PostOp> postOps;
+};
+
+/// The call for a matmul or convolution, or none for types and layouts that
+/// the library does not take. Ops in `taken` belong to other calls.
+std::optional<LibraryCall>
+selectLibraryCall(mlir::Operation *op,
+                  const llvm::DenseSet<mlir::Operation *> &taken);
+
+/// The value of a splat constant, looked for through shape ops and float casts.
+std::optional<double> splatValue(mlir::Value value);
+
+} // namespace kerf
+
+#endif // KERF_LIB_LOWER_LIBRARY_H

@@ -1,0 +1,74 @@
+//===- Placement.cpp - masks and slices of a rank in nn ops ---------------===//
+//
+// After partitioning some ops depend on the rank: they become nn ops over
+// dist.shard_index, so that they fuse with what surrounds them.
+//
+//===----------------------------------------------------------------------===//
+#include "Simplify.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/NN/NN.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static Value splat(OpBuilder &builder, Location loc, Attribute value) {
+  auto type = RankedTensorType::get({}, cast<TypedAttr>(value).getType());
+  return nn::ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+}
+
+/// scale * position of this rank over the axes.
+static Value offset(OpBuilder &builder, Location loc, dist::AxesAttr axes,
+                    int64_t scale) {
+  Value index = dist::ShardIndexOp::create(
+      builder, loc, RankedTensorType::get({}, builder.getI64Type()), axes, 1);
+  if (scale == 1)
+    return index;
+  return nn::MulOp::create(
+      builder, loc, index,
+      splat(builder, loc, builder.getI64IntegerAttr(scale)));
+}
+
+void kerf::expandPlacement(func::FuncOp function) {
+  OpBuilder builder(function.getContext());
+  Type i64 = builder.getI64Type();
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    builder.setInsertionPoint(&op);
+    Location loc = op.getLoc();
+    Value replacement;
+    if (auto mask = dyn_cast<dist::MaskOp>(op)) {
+      RankedTensorType type = mask.getResult().getType();
+      int64_t dim = mask.getDim(), size = type.getDimSize(dim);
+      SmallVector<int64_t> shape(type.getRank(), 1);
+      shape[dim] = size;
+      Value index = nn::IotaOp::create(builder, loc,
+                                       RankedTensorType::get(shape, i64), dim);
+      index = nn::AddOp::create(builder, loc, index,
+                                offset(builder, loc, mask.getAxes(), size));
+      Value valid = nn::LessOp::create(
+          builder, loc, index,
+          splat(builder, loc, builder.getI64IntegerAttr(mask.getSize())));
+      replacement = nn::SelectOp::create(builder, loc, type, valid, mask.getX(),
+                                         splat(builder, loc, mask.getFill()));
+    } else if (auto slice = dyn_cast<dist::AllSliceOp>(op)) {
+      RankedTensorType type = slice.getResult().getType();
+      int64_t dim = slice.getDim(), size = type.getDimSize(dim);
+      // What lies past the end is zero: a partial gather.
+      Value index = nn::IotaOp::create(builder, loc,
+                                       RankedTensorType::get({size}, i64), 0);
+      index = nn::AddOp::create(builder, loc, index,
+                                offset(builder, loc, slice.getAxes(), size));
+      replacement = nn::GatherOp::create(builder, loc, type, slice.getX(),
+                                         index, dim, /*partial=*/true);
+    } else if (auto index = dyn_cast<dist::ShardIndexOp>(op)) {
+      if (index.getScale() == 1)
+        continue;
+      replacement = offset(builder, loc, index.getAxes(), index.getScale());
+    } else {
+      continue;
+    }
+    op.getResult(0).replaceAllUsesWith(replacement);
+    op.erase();
+  }
+}

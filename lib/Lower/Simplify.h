@@ -1,0 +1,39 @@
+//===- Simplify.h - nn functions as lowering wants them ---------*- C++ -*-===//
+//
+// The steps before units are formed. Each takes a function of nn (and, after
+// partitioning, dist) ops and leaves one that computes the same.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_LOWER_SIMPLIFY_H
+#define KERF_LIB_LOWER_SIMPLIFY_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kerf {
+
+/// Elementwise ops on splat constants become splat constants.
+void foldSplats(mlir::func::FuncOp function);
+
+/// Batch norms whose statistics are constant go into the convolution in front
+/// of them (w' = w s, b' = b s + t with s = scale / sqrt(variance + epsilon),
+/// t = bias - mean s); all others become x s + t.
+void foldBatchNorms(mlir::func::FuncOp function);
+
+/// Factors on an operand of a matmul become factors on its result, where a
+/// library call takes them for nothing; small powers become products.
+void moveScalars(mlir::func::FuncOp function);
+
+/// dist.mask and dist.all_slice in nn ops over dist.shard_index, whose scale
+/// becomes a factor.
+void expandPlacement(mlir::func::FuncOp function);
+
+/// Gives every use of a shape op or inline constant an op of its own, in front
+/// of the user.
+void sinkShapeOps(mlir::func::FuncOp function);
+
+/// Removes ops that nothing uses.
+void eraseDeadOps(mlir::func::FuncOp function);
+
+} // namespace kerf
+
+#endif // KERF_LIB_LOWER_SIMPLIFY_H

@@ -1,0 +1,368 @@
+//===- Units.cpp - which ops are computed together ------------------------===//
+//
+// See Units.h.
+//
+//===----------------------------------------------------------------------===//
+#include "Units.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Exec/Exec.h"
+#include "kerf/Lower/Codegen.h"
+#include "kerf/NN/NN.h"
+
+#include <queue>
+
+using namespace mlir;
+using namespace kerf;
+
+/// Larger groups only cost compile time.
+static constexpr size_t maxKernelOps = 96;
+
+bool kerf::isInline(Operation *op) {
+  if (isa<nn::IotaOp>(op))
+    return true;
+  auto constant = dyn_cast<nn::ConstantOp>(op);
+  return constant && (constant.getElements().isSplat() ||
+                      exec::sizeBytes(constant.getResult().getType()) <=
+                          kMaxInlineConstantBytes);
+}
+
+static bool isSource(Operation *op) {
+  return isa<nn::WeightOp, nn::ConstantOp, nn::IotaOp>(op);
+}
+
+/// Reshapes, and slices of whole rows that start where a buffer may start.
+static bool isAlias(Operation *op) {
+  if (isa<nn::ReshapeOp>(op))
+    return true;
+  auto slice = dyn_cast<nn::SliceOp>(op);
+  if (!slice)
+    return false;
+  RankedTensorType from = slice.getX().getType(),
+                   to = slice.getResult().getType();
+  Dims strides = denseStrides(from.getShape());
+  int64_t offset = 0;
+  bool whole = true; // every dimension so far (from the last) is taken whole
+  for (int64_t d = from.getRank() - 1; d >= 0; --d) {
+    offset += slice.getStarts()[d] * strides[d];
+    if (to.getDimSize(d) > 1 && slice.getStrides()[d] != 1)
+      return false;
+    if (!whole && to.getDimSize(d) != 1)
+      return false;
+    whole &= to.getDimSize(d) == from.getDimSize(d);
+  }
+  return offset * exec::elementBytes(from.getElementType()) %
+             exec::bufferAlignment ==
+         0;
+}
+
+namespace {
+class UnitBuilder {
+public:
+  explicit UnitBuilder(func::FuncOp function)
+      : function(function), block(function.getBody().front()) {
+    int64_t n = 0;
+    for (Operation &op : block)
+      position[&op] = n++;
+  }
+
+  FailureOr<std::vector<Unit>> build() {
+    findConstants();
+    selectLibrary();
+    if (failed(formKernels()))
+      return failure();
+    return schedule();
+  }
+
+private:
+  bool isConst(Operation *op) const { return constants.contains(op); }
+
+  /// The ops that depend on parameters alone. A shape op that something else
+  /// reads is left to its reader, which sees through it.
+  void findConstants() {
+    for (Operation &op : block) {
+      if (op.hasTrait<OpTrait::IsTerminator>())
+        continue;
+      bool constant = isa<nn::NNDialect>(op.getDialect());
+      if (auto index = dyn_cast<dist::ShardIndexOp>(op)) {
+        dist::MeshAttr mesh = dist::getMesh(&op);
+        auto axes = dist::toAxisList(index.getAxes(), mesh.toMesh());
+        if (axes)
+          constant = llvm::all_of(*axes, [&](const dist::AxisRef &axis) {
+            return !mesh.toMesh().axes[axis.axis].isTime;
+          });
+        else
+          llvm::consumeError(axes.takeError());
+      }
+      for (Value operand : op.getOperands())
+        constant &= operand.getDefiningOp() && isConst(operand.getDefiningOp());
+      if (constant)
+        constants.insert(&op);
+    }
+    for (Operation &op : llvm::reverse(block))
+      if (isShapeOp(&op) && isConst(&op) &&
+          llvm::any_of(op.getUsers(),
+                       [&](Operation *user) { return !isConst(user); }))
+        constants.erase(&op);
+  }
+
+  int64_t newUnit(Unit::Kind kind, ArrayRef<Operation *> ops, bool init) {
+    Unit unit;
+    unit.kind = kind;
+    unit.ops.assign(ops.begin(), ops.end());
+    unit.init = init;
+    sortOps(unit);
+    int64_t id = units.size();
+    for (Operation *op : unit.ops)
+      unitOf[op] = id;
+    units.push_back(std::move(unit));
+    return id;
+  }
+
+  void sortOps(Unit &unit) {
+    llvm::sort(unit.ops, [&](Operation *a, Operation *b) {
+      return position.lookup(a) < position.lookup(b);
+    });
+    unit.ops.erase(std::unique(unit.ops.begin(), unit.ops.end()),
+                   unit.ops.end());
+  }
+
+  void selectLibrary() {
+    for (Operation &op : block) {
+      if (isConst(&op) || taken.contains(&op))
+        continue;
+      auto call = selectLibraryCall(&op, taken);
+      if (!call)
+        continue;
+      int64_t id = newUnit(Unit::Kind::Library, call->ops, false);
+      taken.insert(call->ops.begin(), call->ops.end());
+      units[id].call = std::move(call);
+    }
+  }
+
+  /// Whether the op is computed where it is used: it moves elements or is a
+  /// small constant, and its one user stands in a kernel.
+  bool follows(Operation *op) const {
+    if (!(isShapeOp(op) || isInline(op)) || taken.contains(op) ||
+        stays.contains(op) || !op->getResult(0).hasOneUse())
+      return false;
+    Operation *user = *op->user_begin();
+    if (!isa<nn::NNDialect>(user->getDialect()) || taken.contains(user) ||
+        (isConst(user) != isConst(op) && !isInline(op)))
+      return false;
+    return !isAlias(user) || follows(user);
+  }
+
+  void collect(Operation *op, SmallVectorImpl<Operation *> &ops) {
+    ops.push_back(op);
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && follows(def))
+        collect(def, ops);
+  }
+
+  /// A kernel for one op with what follows into it. Where code generation does
+  /// not take them together, what is not a constant is computed first.
+  LogicalResult formKernel(Operation *op) {
+    SmallVector<Operation *> ops;
+    collect(op, ops);
+    int64_t id = newUnit(Unit::Kind::Kernel, ops, isConst(op));
+    KernelVerdict verdict = classifyKernel(units[id].ops);
+    if (verdict.supported) {
+      drawInProducers(id);
+      return success();
+    }
+    bool retry = false;
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp();
+          def && follows(def) && !isInline(def)) {
+        stays.insert(def);
+        retry = true;
+      }
+    if (!retry)
+      return op->emitError("cannot be compiled: ") << verdict.reason;
+    for (Operation *member : units[id].ops)
+      unitOf.erase(member);
+    units[id].ops.clear();
+    for (Operation *member : llvm::reverse(ops))
+      if (stays.contains(member) && !unitOf.count(member))
+        if (failed(formUnit(member)))
+          return failure();
+    return formKernel(op);
+  }
+
+  LogicalResult formUnit(Operation *op) {
+    if (!isAlias(op))
+      return formKernel(op);
+    newUnit(Unit::Kind::Alias, {op}, isConst(op));
+    return success();
+  }
+
+  LogicalResult formKernels() {
+    for (Operation &op : block) {
+      if (op.hasTrait<OpTrait::IsTerminator>() || taken.contains(&op))
+        continue;
+      if (!isa<nn::NNDialect>(op.getDialect())) {
+        newUnit(Unit::Kind::Other, {&op}, isConst(&op));
+        continue;
+      }
+      if (isSource(&op))
+        continue; // parameters, or in the kernel that uses them
+      if (op.use_empty() || follows(&op))
+        continue;
+      if (failed(formUnit(&op)))
+        return failure();
+    }
+    return success();
+  }
+
+  void drawInProducers(int64_t id) {
+    SmallVector<int64_t> producers;
+    for (Operation *op : units[id].ops)
+      for (Value operand : op->getOperands())
+        if (Operation *def = operand.getDefiningOp()) {
+          auto it = unitOf.find(def);
+          if (it != unitOf.end() && it->second != id &&
+              units[it->second].kind == Unit::Kind::Kernel &&
+              units[it->second].init == units[id].init)
+            producers.push_back(it->second);
+        }
+    // The latest first: it is the likeliest to stand in between others.
+    llvm::sort(producers, [&](int64_t a, int64_t b) {
+      return position.lookup(units[a].ops.back()) >
+             position.lookup(units[b].ops.back());
+    });
+    producers.erase(std::unique(producers.begin(), producers.end()),
+                    producers.end());
+    for (int64_t producer : producers) {
+      Unit merged;
+      merged.ops = units[producer].ops;
+      merged.ops.append(units[id].ops);
+      sortOps(merged);
+      if (merged.ops.size() > maxKernelOps || hasDetour(producer, id) ||
+          !canFuse(merged.ops))
+        continue;
+      for (Operation *op : units[producer].ops)
+        unitOf[op] = id;
+      units[id].ops = std::move(merged.ops);
+      units[producer].ops.clear();
+    }
+  }
+
+  /// Whether a path leads from one unit to another through a third.
+  bool hasDetour(int64_t from, int64_t to) {
+    DenseSet<int64_t> seenUnits = {from};
+    DenseSet<Operation *> seenOps;
+    SmallVector<Operation *> stack;
+    auto push = [&](Operation *op) {
+      for (Operation *user : op->getUsers()) {
+        if (user->getBlock() == &block && seenOps.insert(user).second)
+          stack.push_back(user);
+      }
+    };
+    for (Operation *op : units[from].ops)
+      for (Operation *user : op->getUsers()) {
+        auto it = unitOf.find(user);
+        bool direct =
+            it != unitOf.end() && (it->second == to || it->second == from);
+        if (!direct && seenOps.insert(user).second)
+          stack.push_back(user);
+      }
+    while (!stack.empty()) {
+      Operation *op = stack.pop_back_val();
+      auto it = unitOf.find(op);
+      if (it == unitOf.end()) {
+        // No unit yet: it stands behind `to` or moves elements for such an op.
+        push(op);
+        continue;
+      }
+      if (it->second == to)
+        return true;
+      if (seenUnits.insert(it->second).second)
+        for (Operation *member : units[it->second].ops)
+          push(member);
+    }
+    return false;
+  }
+
+  /// Fills inputs and outputs, drops merged units, orders the rest.
+  FailureOr<std::vector<Unit>> schedule() {
+    SmallVector<int64_t> live;
+    for (auto [id, unit] : llvm::enumerate(units)) {
+      if (unit.ops.empty())
+        continue;
+      live.push_back(id);
+      finish(unit, id);
+    }
+    // Kahn's algorithm, the earliest last op first.
+    SmallVector<SmallVector<int64_t>> successors(units.size());
+    SmallVector<int64_t> waiting(units.size(), 0);
+    for (int64_t id : live) {
+      DenseSet<int64_t> before;
+      for (Value input : units[id].inputs)
+        if (Operation *def = input.getDefiningOp()) {
+          auto it = unitOf.find(def);
+          if (it != unitOf.end() && before.insert(it->second).second) {
+            successors[it->second].push_back(id);
+            ++waiting[id];
+          }
+        }
+    }
+    using Entry = std::pair<int64_t, int64_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+    auto enqueue = [&](int64_t id) {
+      ready.push({position.lookup(units[id].ops.back()), id});
+    };
+    for (int64_t id : live)
+      if (!waiting[id])
+        enqueue(id);
+    std::vector<Unit> ordered;
+    SmallVector<int64_t> order;
+    while (!ready.empty()) {
+      int64_t id = ready.top().second;
+      ready.pop();
+      order.push_back(id);
+      for (int64_t next : successors[id])
+        if (--waiting[next] == 0)
+          enqueue(next);
+    }
+    if (order.size() != live.size())
+      return function.emitError("units form a cycle"); // a bug of ours
+    for (int64_t id : order)
+      ordered.push_back(std::move(units[id]));
+    return ordered;
+  }
+
+  void finish(Unit &unit, int64_t id) {
+    if (unit.kind == Unit::Kind::Kernel) {
+      KernelVerdict verdict = classifyKernel(unit.ops);
+      unit.inputs = verdict.inputs;
+      unit.outputs = verdict.outputs;
+      return;
+    }
+    DenseSet<Operation *> members(unit.ops.begin(), unit.ops.end());
+    DenseSet<Value> seen;
+    for (Operation *op : unit.ops)
+      for (Value operand : op->getOperands())
+        if (!members.contains(operand.getDefiningOp()) &&
+            seen.insert(operand).second)
+          unit.inputs.push_back(operand);
+    if (unit.call)
+      unit.outputs.push_back(unit.call->result);
+    else
+      llvm::append_range(unit.outputs, unit.ops.back()->getResults());
+  }
+
+  func::FuncOp function;
+  Block &block;
+  DenseMap<Operation *, int64_t> position;
+  DenseSet<Operation *> constants, taken;
+  /// Shape ops that are computed by themselves although a kernel reads them.
+  DenseSet<Operation *> stays;
+  DenseMap<Operation *, int64_t> unitOf;
+  std::vector<Unit> units;
+};
+} // namespace
+
+FailureOr<std::vector<Unit>> kerf::formUnits(func::FuncOp function) {
+  return UnitBuilder(function).build();
+}

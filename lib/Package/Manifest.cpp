@@ -1,0 +1,197 @@
+//===- Manifest.cpp - manifest.json from a module -------------------------===//
+//
+// Attributes are already in the words of docs/Package.md; what is left is to
+// collect them in order of their numbers and to replace symbols by numbers.
+//
+//===----------------------------------------------------------------------===//
+#include "Manifest.h"
+
+#include "kerf/Exec/Exec.h"
+#include "kerf/rt/program.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace kerf;
+namespace json = llvm::json;
+
+static json::Value toJson(Attribute attr) {
+  if (auto dict = dyn_cast<DictionaryAttr>(attr)) {
+    json::Object object;
+    for (NamedAttribute entry : dict)
+      object[entry.getName().getValue()] = toJson(entry.getValue());
+    return object;
+  }
+  if (auto array = dyn_cast<ArrayAttr>(attr)) {
+    json::Array values;
+    for (Attribute element : array)
+      values.push_back(toJson(element));
+    return values;
+  }
+  if (auto boolean = dyn_cast<BoolAttr>(attr))
+    return boolean.getValue();
+  if (auto integer = dyn_cast<IntegerAttr>(attr))
+    return integer.getInt();
+  if (auto real = dyn_cast<FloatAttr>(attr))
+    return real.getValueAsDouble();
+  return json::Value(cast<StringAttr>(attr).getValue().str());
+}
+
+static json::Value moduleAttr(ModuleOp module, StringRef name) {
+  Attribute attr = module->getAttr(name);
+  return attr ? toJson(attr) : json::Value(json::Array());
+}
+
+static json::Array parameters(ModuleOp module, const WeightPlan &weights) {
+  std::map<int64_t, json::Value> entries;
+  for (auto parameter : module.getOps<exec::ParameterOp>()) {
+    json::Object entry = *toJson(parameter.getEntry()).getAsObject();
+    entry["name"] = parameter.getName();
+    if (auto source = parameter.getSource()) {
+      auto stored = weights.names.find(*source);
+      if (stored != weights.names.end()) {
+        entry["tensor"] = stored->second;
+      } else {
+        entry.erase("tensor");
+        auto type = cast<RankedTensorType>(
+            source->getAs<TypeAttr>("stored").getValue());
+        entry["external"] = json::Object{
+            {"file", weights.externalOf.lookup(
+                         source->getAs<IntegerAttr>("file").getInt())},
+            {"offset", source->getAs<IntegerAttr>("offset").getInt()},
+            {"shape", json::Array(type.getShape())}};
+      }
+    }
+    entries.emplace(parameter.getIndex(), std::move(entry));
+  }
+  json::Array result;
+  for (auto &[index, entry] : entries)
+    result.push_back(std::move(entry));
+  return result;
+}
+
+/// Entries of calls inside functions, by number.
+template <typename... Ops> static json::Array callEntries(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  module.walk([&](Operation *op) {
+    (
+        [&](auto call) {
+          if (call)
+            entries.emplace(call.getIndex(), toJson(call.getDescriptor()));
+        }(dyn_cast<Ops>(op)),
+        ...);
+  });
+  json::Array result;
+  for (auto &[index, entry] : entries)
+    result.push_back(std::move(entry));
+  return result;
+}
+
+static json::Array functions(ModuleOp module,
+                             llvm::StringMap<int64_t> &numbers) {
+  json::Array result;
+  for (auto function : module.getOps<exec::FuncOp>()) {
+    numbers[function.getName()] = result.size();
+    json::Array ios;
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+      auto buffer = cast<MemRefType>(type);
+      auto name = function.getArgAttrOfType<StringAttr>(i, "kerf.name");
+      ios.push_back(json::Object{
+          {"name", name ? name.getValue().str() : "io_" + std::to_string(i)},
+          {"dtype", exec::dtypeName(buffer.getElementType())},
+          {"shape", json::Array(buffer.getShape())}});
+    }
+    result.push_back(json::Object{
+        {"symbol", function.getName()},
+        {"scratch_bytes", static_cast<int64_t>(*function.getScratch())},
+        {"num_arguments", static_cast<int64_t>(function.getNumInputs())},
+        {"ios", std::move(ios)}});
+  }
+  return result;
+}
+
+static json::Array stages(ModuleOp module,
+                          const llvm::StringMap<int64_t> &numbers) {
+  std::map<int64_t, json::Value> entries;
+  for (auto stage : module.getOps<exec::StageOp>()) {
+    json::Array instructions, init;
+    int64_t scratch = 0;
+    for (Attribute attr : stage.getInstructions()) {
+      json::Object instruction;
+      for (NamedAttribute entry : cast<DictionaryAttr>(attr)) {
+        if (auto symbol = dyn_cast<FlatSymbolRefAttr>(entry.getValue())) {
+          instruction[entry.getName().getValue()] =
+              numbers.lookup(symbol.getValue());
+          auto callee = module.lookupSymbol<exec::FuncOp>(symbol.getValue());
+          scratch = std::max<int64_t>(scratch, *callee.getScratch());
+        } else {
+          instruction[entry.getName().getValue()] = toJson(entry.getValue());
+        }
+      }
+      instructions.push_back(std::move(instruction));
+    }
+    for (auto function : module.getOps<exec::FuncOp>())
+      if (function.getDerived() && function.getStage() == stage.getIndex())
+        init.push_back(
+            json::Object{{"run", numbers.lookup(function.getName())},
+                         {"parameters", json::Array(*function.getDerived())}});
+    entries.emplace(
+        stage.getIndex(),
+        json::Object{
+            {"arena_bytes", static_cast<int64_t>(*stage.getArena())},
+            {"scratch", json::Object{{"offset", static_cast<int64_t>(
+                                                    *stage.getScratchOffset())},
+                                     {"bytes", scratch}}},
+            {"slots", toJson(stage.getSlots())},
+            {"init", std::move(init)},
+            {"instructions", std::move(instructions)}});
+  }
+  json::Array result;
+  for (auto &[index, entry] : entries)
+    result.push_back(std::move(entry));
+  return result;
+}
+
+json::Object kerf::buildManifest(ModuleOp module,
+                                 const PackageContents &contents,
+                                 const WeightPlan &weights) {
+  std::map<int64_t, json::Value> kernels;
+  for (auto kernel : module.getOps<exec::KernelOp>())
+    kernels.emplace(
+        kernel.getIndex(),
+        json::Object{{"name", kernel.getName()}, {"node", kernel.getNode()}});
+  json::Array kernelList;
+  for (auto &[index, entry] : kernels)
+    kernelList.push_back(std::move(entry));
+  json::Array external;
+  for (const ExternalFile &file : weights.external)
+    external.push_back(
+        json::Object{{"path", file.path}, {"bytes", file.bytes}});
+  llvm::StringMap<int64_t> numbers;
+  json::Array functionList = functions(module, numbers);
+  json::Object manifest{
+      {"schema", "kerf.package/1"},
+      {"name", contents.name},
+      {"abi", KERF_PROGRAM_ABI_VERSION},
+      {"target", json::Object{{"device", "cpu"},
+                              {"cpu", contents.cpu},
+                              {"features", json::Array(contents.features)}}},
+      {"mesh", moduleAttr(module, "exec.mesh")},
+      {"program", "program.so"},
+      {"parameters", parameters(module, weights)},
+      {"inputs", moduleAttr(module, "exec.inputs")},
+      {"outputs", moduleAttr(module, "exec.outputs")},
+      {"kernels", std::move(kernelList)},
+      {"library", callEntries<exec::LibraryOp>(module)},
+      {"collectives",
+       callEntries<exec::CollectiveOp, exec::CollectiveStartOp>(module)},
+      {"shard_indices", moduleAttr(module, "exec.shard_indices")},
+      {"channels", moduleAttr(module, "exec.channels")},
+      {"functions", std::move(functionList)},
+      {"stages", stages(module, numbers)}};
+  if (!weights.tensors.empty())
+    manifest["weights"] = "weights.safetensors";
+  if (!external.empty())
+    manifest["external_files"] = std::move(external);
+  return manifest;
+}

@@ -1,0 +1,148 @@
+//===- Package.cpp - write a lowered module as a package ------------------===//
+//
+// See kerf/Package/Package.h.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Package/Package.h"
+
+#include "Manifest.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/xxhash.h"
+
+#include <unistd.h>
+
+using namespace mlir;
+using namespace kerf;
+namespace fs = llvm::sys::fs;
+namespace json = llvm::json;
+
+namespace {
+/// Writes the files of one package into a folder.
+class FolderWriter {
+public:
+  explicit FolderWriter(StringRef folder) : folder(folder) {}
+
+  /// Creates a file, fills it, syncs it, and notes its hash.
+  llvm::Error
+  write(StringRef name,
+        llvm::function_ref<llvm::Error(llvm::raw_fd_ostream &)> fill) {
+    SmallString<128> path(folder);
+    llvm::sys::path::append(path, name);
+    int descriptor = -1;
+    if (auto code = fs::openFileForWrite(path, descriptor, fs::CD_CreateNew))
+      return error(path, code);
+    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+    if (llvm::Error failed = fill(stream)) {
+      stream.clear_error();
+      return failed;
+    }
+    stream.flush();
+    if (stream.has_error()) {
+      std::error_code code = stream.error();
+      stream.clear_error();
+      return error(path, code);
+    }
+    if (::fsync(descriptor) != 0)
+      return error(path, std::error_code(errno, std::generic_category()));
+    stream.close();
+    auto content = llvm::MemoryBuffer::getFile(
+        path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    if (!content)
+      return error(path, content.getError());
+    StringRef bytes = (*content)->getBuffer();
+    uint64_t hash = llvm::xxh3_64bits(ArrayRef(
+        reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
+    std::string text;
+    llvm::raw_string_ostream hex(text);
+    hex << llvm::format_hex_no_prefix(hash, 16);
+    files.push_back(json::Object{{"path", name},
+                                 {"bytes", static_cast<int64_t>(bytes.size())},
+                                 {"xxh3", hex.str()}});
+    return llvm::Error::success();
+  }
+
+  llvm::Error write(StringRef name, StringRef text) {
+    return write(name, [&](llvm::raw_fd_ostream &stream) {
+      stream << text;
+      return llvm::Error::success();
+    });
+  }
+
+  json::Array takeFiles() { return std::move(files); }
+
+private:
+  static llvm::Error error(StringRef path, std::error_code code) {
+    return llvm::createStringError(code, path + ": " + code.message());
+  }
+
+  StringRef folder;
+  json::Array files;
+};
+} // namespace
+
+static llvm::Error writeFolder(ModuleOp module, const PackageContents &contents,
+                               StringRef folder) {
+  auto weights = planWeights(module, contents.weightsInPlace);
+  if (!weights)
+    return weights.takeError();
+  json::Object manifest = buildManifest(module, contents, *weights);
+  FolderWriter writer(folder);
+  if (llvm::Error error = writer.write("program.so", contents.sharedObject))
+    return error;
+  if (!weights->tensors.empty())
+    if (llvm::Error error = writer.write(
+            "weights.safetensors", [&](llvm::raw_fd_ostream &stream) {
+              return writeWeights(module, *weights, stream);
+            }))
+      return error;
+  manifest["files"] = writer.takeFiles();
+  if (!contents.plan.empty())
+    if (llvm::Error error = writer.write("plan.json", contents.plan))
+      return error;
+  std::string text =
+      llvm::formatv("{0:2}\n", json::Value(std::move(manifest))).str();
+  return writer.write("manifest.json", text);
+}
+
+/// Moves `aside` to `path`, replacing a package that may be there.
+static std::error_code moveIntoPlace(StringRef aside, StringRef path) {
+  if (!fs::exists(path))
+    return fs::rename(aside, path);
+  std::string old = (aside + ".old").str();
+  if (auto code = fs::rename(path, old))
+    return code;
+  if (auto code = fs::rename(aside, path)) {
+    fs::rename(old, path);
+    return code;
+  }
+  return fs::remove_directories(old);
+}
+
+LogicalResult kerf::writePackage(ModuleOp module,
+                                 const PackageContents &contents,
+                                 StringRef path) {
+  path = path.rtrim('/');
+  SmallString<128> manifest(path);
+  llvm::sys::path::append(manifest, "manifest.json");
+  if (fs::exists(path) && !fs::exists(manifest))
+    return module.emitError("")
+           << path << ": exists and is not a package; it is not replaced";
+  std::string aside =
+      (path + ".tmp." + Twine(llvm::sys::Process::getProcessId())).str();
+  if (auto code = fs::create_directory(aside, /*IgnoreExisting=*/false))
+    return module.emitError("") << path << ": " << code.message();
+  llvm::scope_exit cleanup([&] { fs::remove_directories(aside); });
+  if (llvm::Error error = writeFolder(module, contents, aside))
+    return module.emitError("") << llvm::toString(std::move(error));
+  if (auto code = moveIntoPlace(aside, path))
+    return module.emitError("") << path << ": " << code.message();
+  cleanup.release();
+  return success();
+}
