@@ -5,6 +5,9 @@
 #include "PlanDocument.h"
 
 #include "kerf/Collectives/Passes.h"
+#include "kerf/Lower/Codegen.h"
+#include "kerf/Lower/Passes.h"
+#include "kerf/Package/Package.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/Register.h"
 
@@ -205,4 +208,36 @@ Outcome Compilation::runUntil(StringRef phase) {
   }
   return fail(Outcome::WrongUsage, "--stop-after: no phase '" + phase +
                                        "', expected one of " + names);
+}
+Outcome Compilation::runLower() {
+  return runPasses("lower", [](OpPassManager &passes) {
+    buildLowerPipeline(passes);
+  });
+}
+
+Outcome Compilation::runPackage(StringRef path) {
+  Timer timer(*this, "package");
+  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      lines.push_back("error: " + diagnostic.str());
+    return success();
+  });
+  CodegenOptions codegen;
+  codegen.cpu = options.targetCpu;
+  FailureOr<Program> program = compileProgram(module.get(), codegen);
+  if (failed(program))
+    return lines.empty() ? fail(Outcome::Internal, "code generation failed")
+                         : Outcome::WrongUsage;
+  PackageContents contents;
+  contents.name = report.graphName;
+  contents.cpu = program->target.cpu;
+  contents.features = program->target.features;
+  contents.sharedObject = std::move(program->sharedObject);
+  llvm::raw_string_ostream(contents.plan) << llvm::formatv(
+      "{0:2}\n", llvm::json::Value(llvm::json::Object(planJson)));
+  contents.weightsInPlace = options.weightsInPlace;
+  if (succeeded(writePackage(module.get(), contents, path)))
+    return Outcome::Fine;
+  return lines.empty() ? fail(Outcome::Internal, "packaging failed")
+                       : Outcome::WrongUsage;
 }

@@ -4,6 +4,7 @@
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
+#include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
@@ -22,10 +23,14 @@ void kerf::registerPasses() {
   plan::registerKerfPlanPasses();
   registerKerfPartitionPasses();
   registerKerfCollectivesPasses();
+  registerKerfLowerPasses();
   mlir::PassPipelineRegistration<>(
       "partition", "The partition phase: a planned module becomes local",
       [](mlir::OpPassManager &passes) { buildPartitionPipeline(passes); });
   mlir::PassPipelineRegistration<>(
       "collectives", "The collectives phase: fewer and cheaper collectives",
       [](mlir::OpPassManager &passes) { buildCollectivesPipeline(passes); });
+  mlir::PassPipelineRegistration<>(
+      "lower", "The lower phase: local tensor functions become exec",
+      [](mlir::OpPassManager &passes) { buildLowerPipeline(passes); });
 }

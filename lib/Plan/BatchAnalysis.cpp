@@ -57,6 +57,14 @@ void BatchAnalysis::visit(Operation *op) {
     broken.push_back(op);
     return;
   }
+  // Where the batch ends up inside of another factor it cannot be cut in
+  // contiguous parts.
+  for (const TensorFactors &tensor : rule.results)
+    for (const DimFactors &list : tensor)
+      if (llvm::is_contained(list, *factor) && list.front() != *factor) {
+        broken.push_back(op);
+        return;
+      }
   factors[op] = *factor;
   for (auto [index, result] : llvm::enumerate(op->getResults()))
     for (auto [dim, list] : llvm::enumerate(rule.results[index]))

@@ -76,7 +76,8 @@ static std::vector<std::vector<NamedAxis>> freeAxes(int64_t count,
 }
 
 MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
-                                    int64_t batchSize, bool canMicroBatch) {
+                                    int64_t batchSize, bool canMicroBatch,
+                                    llvm::StringRef whyNot) {
   MeshSet set;
   std::optional<int64_t> fixedStages;
   std::vector<NamedAxis> fixed;
@@ -104,7 +105,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   }
   if (options.microBatches && *options.microBatches > 1) {
     if (!canMicroBatch) {
-      set.error = "--micro-batches: the model cannot be cut along its batch";
+      set.error = "--micro-batches: the model cannot be cut along its batch" +
+                  (whyNot.empty() ? "" : ": " + whyNot.str());
       return set;
     }
     if (batchSize % *options.microBatches != 0) {

@@ -21,9 +21,10 @@ struct MeshSet {
   std::string error;       ///< why the wish is impossible, or empty
 };
 
-/// `canMicroBatch`: the batch can be followed through the whole function.
+/// `canMicroBatch`: the batch can be followed through the whole function;
+/// `whyNot` names what ends it.
 MeshSet enumerateMeshes(const PlanOptions &options, int64_t batchSize,
-                        bool canMicroBatch);
+                        bool canMicroBatch, llvm::StringRef whyNot = "");
 
 } // namespace kerf::plan
 

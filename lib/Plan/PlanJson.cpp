@@ -46,7 +46,7 @@ json::Array kerf::plan::valuesToJson(ModuleOp module) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   ValueNames names(function);
   auto add = [&](Value value, Attribute sharding) {
-    json::Object entry{{"name", names[value]},
+    json::Object entry{{"name", names[value].str()},
                        {"shape", shapeOf(value)},
                        {"sharding", textOf(sharding)}};
     if (dist::ReshardOp shared = sharedReshard(value))

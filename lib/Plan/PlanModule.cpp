@@ -223,7 +223,15 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
 
 FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
   bool canMicroBatch = batch.batchSize() > 1 && batch.breaks().empty();
-  MeshSet set = enumerateMeshes(options, batch.batchSize(), canMicroBatch);
+  std::string whyNot;
+  if (!batch.breaks().empty()) {
+    Operation *first = batch.breaks().front();
+    whyNot = (names[first->getResult(0)] + " (" +
+              first->getName().getStringRef() + ") needs all of it")
+                 .str();
+  }
+  MeshSet set =
+      enumerateMeshes(options, batch.batchSize(), canMicroBatch, whyNot);
   if (!set.error.empty()) {
     error = PlanError::BadRequest;
     message = set.error;

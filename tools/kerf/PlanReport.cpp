@@ -8,13 +8,32 @@
 
 #include "Options.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
+
+#include <map>
 
 using namespace kerf::tool;
 namespace json = llvm::json;
 
 namespace {
+
+/// A short list of named rows in order of first mention.
+template <typename Row> class Rows {
+public:
+  Row &operator[](const std::string &key) {
+    for (auto &[name, row] : list)
+      if (name == key)
+        return row;
+    list.push_back({key, Row()});
+    return list.back().second;
+  }
+  auto begin() const { return list.begin(); }
+  auto end() const { return list.end(); }
+  bool empty() const { return list.empty(); }
+
+private:
+  std::vector<std::pair<std::string, Row>> list;
+};
 
 class Printer {
 public:
@@ -43,13 +62,17 @@ private:
                ? formatBytes(value)
                : formatSeconds(value);
   }
+  /// Stages first, then by name: JSON objects have no order.
   static std::string meshText(const json::Object *mesh) {
-    std::string result;
+    std::map<std::pair<bool, std::string>, int64_t> axes;
     if (mesh)
       for (const auto &[name, size] : *mesh)
         if (size.getAsInteger().value_or(1) > 1)
-          result += (result.empty() ? "" : " x ") + name.str() + "=" +
-                    std::to_string(*size.getAsInteger());
+          axes[{name.str() != "pp", name.str()}] = *size.getAsInteger();
+    std::string result;
+    for (const auto &[name, size] : axes)
+      result += (result.empty() ? "" : " x ") + name.second + "=" +
+                std::to_string(size);
     return result.empty() ? "nothing cut" : result;
   }
 
@@ -117,10 +140,9 @@ void Printer::printCollectives() {
   struct Row {
     int64_t count = 0;
     double bytes = 0, seconds = 0;
-    std::string example;
+    std::string example, formula;
   };
-  llvm::MapVector<std::string, Row> rows;
-  std::map<std::string, std::string> formulas;
+  Rows<Row> rows;
   const json::Array *list = communication->getArray("collectives");
   for (const json::Value &value : list ? *list : json::Array()) {
     const json::Object *c = value.getAsObject();
@@ -135,17 +157,17 @@ void Printer::printCollectives() {
     Row &row = rows[key];
     double count = std::max(1.0, number(c, "count"));
     row.count += int64_t(count);
-    row.bytes += number(c, "bytes_per_rank");
-    row.seconds += number(c, "seconds");
+    row.bytes += number(c, "bytes_per_rank") * count;
+    row.seconds += number(c, "seconds") * count;
     if (row.example.empty())
       row.example = text(c, "node");
-    formulas[key] = text(c, "formula");
+    row.formula = text(c, "formula");
   }
   for (const auto &[key, row] : rows) {
     out << "  " << row.count << " x " << key << ": " << formatBytes(row.bytes)
         << " per rank";
-    if (!formulas[key].empty())
-      out << " = " << formulas[key] << " / N each";
+    if (!row.formula.empty())
+      out << " (" << row.formula << " / N each)";
     if (row.seconds > 0)
       out << ", " << formatSeconds(row.seconds);
     if (!row.example.empty())
@@ -181,7 +203,7 @@ void Printer::printCuts(bool verbose) {
   if (!values)
     return;
   // Parameters and values by sharding: what is cut how.
-  llvm::MapVector<std::string, std::pair<int64_t, std::string>> kinds;
+  Rows<std::pair<int64_t, std::string>> kinds;
   for (const json::Value &value : *values) {
     const json::Object *entry = value.getAsObject();
     std::string sharding = text(entry, "sharding");

@@ -407,4 +407,5 @@ void kerf::nn::populateSimplifyPatterns(RewritePatternSet &patterns) {
   populateTransposePatterns(patterns);
   populateSlicePatterns(patterns);
   populateRecognitionPatterns(patterns);
+  populateGatherPatterns(patterns);
 }

@@ -21,6 +21,8 @@ void populateTransposePatterns(mlir::RewritePatternSet &patterns);
 void populateSlicePatterns(mlir::RewritePatternSet &patterns);
 /// layer_norm, rms_norm, gelu and softmax from their parts.
 void populateRecognitionPatterns(mlir::RewritePatternSet &patterns);
+/// Gathers by a run of consecutive constants become slices.
+void populateGatherPatterns(mlir::RewritePatternSet &patterns);
 /// All of the above.
 void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
 

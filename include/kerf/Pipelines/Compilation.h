@@ -14,6 +14,10 @@
 
 #include "mlir/IR/MLIRContext.h"
 
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
 namespace kerf {
 
 /// Exit codes of the driver, also the classes of failure of the library.
