@@ -121,7 +121,7 @@ static LogicalResult mod(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
   bool fmod = node.integer("fmod", 0);
-  if (!fmod && isFloat(node.in(0)))
+  if (!fmod && isFloat(node.in(0)) && node.opset < 28)
     return node.error("fmod is 0 for floats, expected 1");
   if (fmod)
     return node.set(node.make<RemOp>({node.in(0), node.in(1)}));

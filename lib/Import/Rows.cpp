@@ -56,7 +56,9 @@ static LogicalResult reduce(Node &node) {
   bool boolean = elementOf(r->x).isInteger(1);
   Value x = boolean ? node.cast(r->x, node.ops.getI32Type()) : r->x;
   Value result = node.reduce(x, kind, r->dims, r->keepDims);
-  return node.set(boolean ? node.cast(result, node.ops.getI1Type()) : result);
+  if (boolean && result)
+    result = node.make<LessOp>({node.scalar(0, elementOf(x)), result});
+  return node.set(result);
 }
 
 static LogicalResult reduceMean(Node &node) {

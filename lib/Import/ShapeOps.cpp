@@ -452,7 +452,7 @@ static LogicalResult spaceToDepth(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
   Value x = node.in(0);
-  (void)node.text("mode", "DCR");
+  std::string mode = node.text("mode", "DCR");
   node.requireAttribute("blocksize");
   int64_t b = node.integer("blocksize", 0);
   if (node.failed)
@@ -462,7 +462,9 @@ static LogicalResult spaceToDepth(Node &node) {
     return node.error("blocksize " + Twine(b) + " does not fit " +
                       listText(s));
   Value split = node.reshape(x, {s[0], s[1], s[2] / b, b, s[3] / b, b});
-  return node.set(node.reshape(node.transpose(split, {0, 3, 5, 1, 2, 4}),
+  Value moved = mode == "CRD" ? node.transpose(split, {0, 1, 3, 5, 2, 4})
+                              : node.transpose(split, {0, 3, 5, 1, 2, 4});
+  return node.set(node.reshape(moved,
                                {s[0], s[1] * b * b, s[2] / b, s[3] / b}));
 }
 

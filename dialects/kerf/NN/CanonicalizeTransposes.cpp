@@ -156,6 +156,37 @@ struct SinkBelowReshape : OpRewritePattern<ReshapeOp> {
   }
 };
 
+/// Between two transposes stands a reshape that only merges: the second one
+/// moves up through it and meets the first. (ShuffleNet's channel shuffle.)
+struct MeetAcrossReshape : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto reshape = op.getX().getDefiningOp<ReshapeOp>();
+    if (!reshape || !reshape->hasOneUse() || isPlanned(op))
+      return failure();
+    auto first = reshape.getX().getDefiningOp<TransposeOp>();
+    if (!first)
+      return failure();
+    auto groups =
+        reshapeGroups(shapeOf(reshape.getX()), shapeOf(reshape.getResult()));
+    if (!groups || int64_t(groups->size()) != rankOf(op.getX()))
+      return failure();
+    Integers perm;
+    for (int64_t to : op.getPerm()) {
+      const ReshapeGroup &group = (*groups)[to];
+      if (group.to != to || group.toEnd != to + 1)
+        return failure();
+      for (int64_t from = group.from; from < group.fromEnd; ++from)
+        perm.push_back(first.getPerm()[from]);
+    }
+    Value moved = makeTranspose(rewriter, op.getLoc(), first.getX(), perm);
+    rewriter.replaceOp(op, makeReshape(rewriter, op.getLoc(), moved,
+                                       shapeOf(op.getResult())));
+    return success();
+  }
+};
+
 /// matmul reads an operand either way: a swap of the last two dimensions goes
 /// into its flag, where that makes the transpose vanish or keeps the operand's
 /// innermost dimension innermost.
@@ -346,7 +377,7 @@ struct SinkBelowSlice : OpRewritePattern<SliceOp> {
 } // namespace
 
 void kerf::nn::populateTransposePatterns(RewritePatternSet &patterns) {
-  patterns.add<ComposeTransposes, SinkBelowElementwise, SinkBelowReshape,
+  patterns.add<ComposeTransposes, MeetAcrossReshape, SinkBelowElementwise, SinkBelowReshape,
                AbsorbIntoMatmul, SinkBelowReduce, SinkBelowSoftmax<SoftmaxOp>,
                SinkBelowSoftmax<LogSoftmaxOp>, SinkBelowConcat, SinkBelowPad,
                SinkBelowSlice, SinkBelowMatmul, SinkBelowNorm<LayerNormOp>,
