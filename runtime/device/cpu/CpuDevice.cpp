@@ -42,6 +42,25 @@ private:
   size_t length;
 };
 
+// The barriers of libgomp, told to the thread sanitizer, which cannot see them.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define KERF_TSAN 1
+extern "C" void __tsan_acquire(void *);
+extern "C" void __tsan_release(void *);
+#endif
+#endif
+void enterTeam(const void *job) {
+#ifdef KERF_TSAN
+  __tsan_acquire(const_cast<void *>(job));
+#endif
+}
+void leaveTeam(const void *job) {
+#ifdef KERF_TSAN
+  __tsan_release(const_cast<void *>(job));
+#endif
+}
+
 /// What the threads of a team need to run their ranges.
 struct TeamJob {
   kerf_kernel_t kernel;
@@ -51,6 +70,7 @@ struct TeamJob {
 };
 
 void runShare(void *data) {
+  enterTeam(data);
   const TeamJob &job = *static_cast<const TeamJob *>(data);
   const OpenMP &omp = OpenMP::get();
   // The team may be smaller than asked for: then threads take several ranges.
@@ -61,6 +81,7 @@ void runShare(void *data) {
     if (begin < end)
       job.kernel(job.buffers, job.scalars, begin, end);
   }
+  leaveTeam(data);
 }
 
 void copyRange(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
@@ -98,7 +119,9 @@ public:
     if (parts <= 1)
       return kernel(buffers, scalars, 0, count);
     TeamJob job{kernel, buffers, scalars, count, parts};
+    leaveTeam(&job);
     OpenMP::get().parallel(runShare, &job, static_cast<unsigned>(parts), 0);
+    enterTeam(&job);
   }
 
   void copy(const void *src, void *dst, int64_t bytes) override {
