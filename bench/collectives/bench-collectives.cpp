@@ -51,8 +51,8 @@ int main(int argc, char **argv) {
   std::vector<float *> src, dst; // aligned as in an arena
   for (int64_t rank = 0; rank < ranks; ++rank)
     for (auto *list : {&src, &dst}) {
-      list->push_back(static_cast<float *>(
-          std::aligned_alloc(64, static_cast<size_t>(ceilDiv(count * 4, 64) * 64))));
+      list->push_back(static_cast<float *>(std::aligned_alloc(
+          64, static_cast<size_t>(ceilDiv(count * 4, 64) * 64))));
       std::fill_n(list->back(), count, 1.f);
     }
   std::vector<std::thread> threads;
@@ -80,8 +80,9 @@ int main(int argc, char **argv) {
   for (std::thread &thread : threads)
     thread.join();
   for (const float *part : dst)
-    if (std::any_of(part, part + count,
-                    [&](float value) { return value != static_cast<float>(ranks); })) {
+    if (std::any_of(part, part + count, [&](float value) {
+          return value != static_cast<float>(ranks);
+        })) {
       std::fprintf(stderr, "error: wrong sum\n");
       return 1;
     }

@@ -1,5 +1,6 @@
-/* mpi-allreduce.c - the same all-reduce by MPI: mpirun -n N ./mpi-allreduce BYTES
-   ROUNDS prints the median in microseconds of rank 0, between barriers. */
+/* mpi-allreduce.c - the same all-reduce by MPI: mpirun -n N ./mpi-allreduce
+   BYTES ROUNDS prints the median in microseconds of rank 0, between barriers.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   long count = atol(argv[1]) / 4;
-  float *src = malloc(count * sizeof(float)), *dst = calloc(count, sizeof(float));
+  float *src = malloc(count * sizeof(float)),
+        *dst = calloc(count, sizeof(float));
   double *times = malloc(rounds * sizeof(double));
   for (long i = 0; i < count; ++i)
     src[i] = 1;

@@ -14,7 +14,8 @@ constexpr const char *kindNames[] = {"all_reduce", "reduce_scatter",
 constexpr const char *reductionNames[] = {"sum", "max", "min", "prod"};
 
 template <typename Enum, size_t N>
-bool parseName(std::string_view name, const char *const (&names)[N], Enum &value) {
+bool parseName(std::string_view name, const char *const (&names)[N],
+               Enum &value) {
   for (size_t i = 0; i < N; ++i)
     if (name == names[i]) {
       value = static_cast<Enum>(i);
@@ -47,13 +48,15 @@ static void checkSameExcept(const CollectiveDesc &desc, int64_t a, int64_t b) {
             " against ", shapeString(desc.dstShape)));
   for (int64_t d = 0; d < static_cast<int64_t>(desc.srcShape.size()); ++d)
     if (d != a && d != b && desc.srcShape[d] != desc.dstShape[d])
-      bad(cat("dimension ", d, " of src and dst differ: ",
-              shapeString(desc.srcShape), " against ", shapeString(desc.dstShape)));
+      bad(cat("dimension ", d,
+              " of src and dst differ: ", shapeString(desc.srcShape),
+              " against ", shapeString(desc.dstShape)));
 }
 
 static void checkDim(const CollectiveDesc &desc, int64_t dim, const char *key) {
   if (dim < 0 || dim >= static_cast<int64_t>(desc.srcShape.size()))
-    bad(cat(key, " ", dim, " is not a dimension of ", shapeString(desc.srcShape)));
+    bad(cat(key, " ", dim, " is not a dimension of ",
+            shapeString(desc.srcShape)));
 }
 
 // part[dim] is the ceiling share of whole[dim].
@@ -96,12 +99,15 @@ void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {
   }
   if (desc.kind == CollectiveKind::Broadcast &&
       (desc.root < 0 || desc.root >= groupSize))
-    bad(cat("root ", desc.root, " is not a position in a group of ", groupSize));
+    bad(cat("root ", desc.root, " is not a position in a group of ",
+            groupSize));
   if (desc.kind == CollectiveKind::Permute) {
     std::vector<bool> from(groupSize), to(groupSize);
     for (auto [a, b] : desc.pairs) {
-      if (a < 0 || a >= groupSize || b < 0 || b >= groupSize || from[a] || to[b])
-        bad(cat("pair [", a, ", ", b, "] is out of range or repeats a position"));
+      if (a < 0 || a >= groupSize || b < 0 || b >= groupSize || from[a] ||
+          to[b])
+        bad(cat("pair [", a, ", ", b,
+                "] is out of range or repeats a position"));
       from[a] = to[b] = true;
     }
   }
@@ -138,7 +144,8 @@ int64_t kerf::rt::groupBytes(const CollectiveDesc &desc, int64_t n) {
 int64_t kerf::rt::bytesPerRank(const CollectiveDesc &desc, int64_t n) {
   if (n <= 1)
     return 0;
-  if (desc.kind == CollectiveKind::Broadcast || desc.kind == CollectiveKind::Permute)
+  if (desc.kind == CollectiveKind::Broadcast ||
+      desc.kind == CollectiveKind::Permute)
     return groupBytes(desc, n) ? numBytes(desc.srcShape, desc.dtype) : 0;
   return ceilDiv(groupBytes(desc, n), n);
 }
@@ -147,7 +154,8 @@ std::string kerf::rt::describe(const CollectiveDesc &desc, int64_t index) {
   std::string text = kindName(desc.kind);
   if (desc.reduces())
     text += cat("<", reductionName(desc.reduction), ">");
-  text += cat(" ", kerf_dtype_name(desc.dtype), " ", shapeString(desc.srcShape));
+  text +=
+      cat(" ", kerf_dtype_name(desc.dtype), " ", shapeString(desc.srcShape));
   if (!desc.node.empty())
     text += cat(" at ", desc.node);
   return text + cat(" (#", index, ")");

@@ -18,7 +18,12 @@
 namespace kerf::rt {
 
 enum class CollectiveKind {
-  AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Permute
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  Broadcast,
+  Permute
 };
 enum class Reduction { Sum, Max, Min, Prod };
 

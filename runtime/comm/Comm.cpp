@@ -46,8 +46,9 @@ Injection kerf::rt::parseInjection(const std::string &text) {
   return injection;
 }
 
-static void checkCollectiveBytes(const WorldSpec &spec, int64_t index,
-                                 const std::vector<const CommCounters *> &counters) {
+static void
+checkCollectiveBytes(const WorldSpec &spec, int64_t index,
+                     const std::vector<const CommCounters *> &counters) {
   const CollectiveDesc &desc = spec.collectives[index];
   std::vector<bool> seen(counters.size());
   for (size_t rank = 0; rank < counters.size(); ++rank) {
@@ -55,7 +56,8 @@ static void checkCollectiveBytes(const WorldSpec &spec, int64_t index,
     if (seen[rank] || mine.calls == 0)
       continue;
     int64_t moved = 0;
-    for (int64_t member : spec.mesh.group(static_cast<int64_t>(rank), desc.axes)) {
+    for (int64_t member :
+         spec.mesh.group(static_cast<int64_t>(rank), desc.axes)) {
       const CommCounters::Entry &entry = counters[member]->collectives[index];
       moved += entry.movedBytes + entry.paddedBytes;
       seen[member] = true;
@@ -77,14 +79,16 @@ static void checkCollectiveBytes(const WorldSpec &spec, int64_t index,
   }
 }
 
-static void checkChannelBytes(const WorldSpec &spec, int64_t index,
-                              const std::vector<const CommCounters *> &counters) {
+static void
+checkChannelBytes(const WorldSpec &spec, int64_t index,
+                  const std::vector<const CommCounters *> &counters) {
   const ChannelDesc &desc = spec.channels[index];
   for (size_t rank = 0; rank < counters.size(); ++rank) {
     const CommCounters::Entry &sent = counters[rank]->sends[index];
     if (sent.calls == 0)
       continue;
-    int64_t peer = spec.mesh.withStage(static_cast<int64_t>(rank), desc.toStage);
+    int64_t peer =
+        spec.mesh.withStage(static_cast<int64_t>(rank), desc.toStage);
     const CommCounters::Entry &got = counters[peer]->receives[index];
     int64_t planned =
         (desc.plannedBytes < 0 ? desc.bytes() : desc.plannedBytes) * sent.calls;

@@ -56,9 +56,10 @@ struct CommCounters {
   struct Entry {
     int64_t calls = 0;
     int64_t groupBytes = 0; ///< from the arguments of the calls
-    int64_t movedBytes = 0; ///< copied to or from another rank's memory by this one
+    int64_t movedBytes =
+        0; ///< copied to or from another rank's memory by this one
     int64_t paddedBytes = 0; ///< counted, but padding that needed no copy
-    double seconds = 0;     ///< from start (or wait) to end
+    double seconds = 0;      ///< from start (or wait) to end
   };
   std::vector<Entry> collectives;
   std::vector<Entry> sends, receives; ///< receives carry the moved bytes
@@ -76,7 +77,8 @@ public:
   virtual void progress() = 0;
 
   /// Offers `data` on a channel; gives the number of the send.
-  virtual int64_t send(int64_t channel, const void *data, int64_t microBatch) = 0;
+  virtual int64_t send(int64_t channel, const void *data,
+                       int64_t microBatch) = 0;
   /// Waits until send `number` was taken: its data may be overwritten.
   virtual void finishSend(int64_t channel, int64_t number) = 0;
   virtual void receive(int64_t channel, void *data, int64_t microBatch) = 0;
@@ -103,8 +105,9 @@ public:
 /// Ranks as threads of this process. Throws KERF_BAD_PACKAGE on a bad spec.
 std::unique_ptr<World> makeThreadWorld(const WorldSpec &spec);
 
-/// Compares, over all ranks, bytes planned, counted and moved, per collective and
-/// group and per channel; throws KERF_BYTES_DIFFER naming the first difference.
+/// Compares, over all ranks, bytes planned, counted and moved, per collective
+/// and group and per channel; throws KERF_BYTES_DIFFER naming the first
+/// difference.
 void checkBytes(const WorldSpec &spec,
                 const std::vector<const CommCounters *> &counters);
 

@@ -54,7 +54,8 @@ public:
   virtual ~Device() = default;
   /// Aligned to KERF_BUFFER_ALIGNMENT, zeroed. Throws KERF_OUT_OF_MEMORY naming
   /// `what`, the bytes and the rank.
-  virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes, const char *what) = 0;
+  virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes,
+                                                 const char *what) = 0;
   virtual void launch(kerf_kernel_t kernel, void *const *buffers,
                       const int64_t *scalars, int64_t count, int64_t grain) = 0;
   virtual void copy(const void *src, void *dst, int64_t bytes) = 0;

@@ -1,7 +1,7 @@
 //===- FileSet.cpp - files that are never half written --------------------===//
 //
-// Write beside the place, fsync, rename: a reader sees the old file or the whole
-// new one, and a failure leaves nothing behind.
+// Write beside the place, fsync, rename: a reader sees the old file or the
+// whole new one, and a failure leaves nothing behind.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/run.h"
@@ -13,14 +13,17 @@
 
 using namespace kerf::rt;
 
-static bool fail(const std::string &path, const char *what, std::string &error) {
+static bool fail(const std::string &path, const char *what,
+                 std::string &error) {
   error = path + ": " + what + ": " + std::strerror(errno);
   return false;
 }
 
-bool FileSet::add(const std::string &path, const std::string &content, std::string &error) {
+bool FileSet::add(const std::string &path, const std::string &content,
+                  std::string &error) {
   std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0)
     return fail(path, "cannot write", error);
   files.emplace_back(temporary, path);

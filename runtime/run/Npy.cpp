@@ -20,24 +20,29 @@ struct TypeCode {
   kerf_dtype_t dtype;
 };
 constexpr TypeCode codes[] = {
-    {"<f4", KERF_F32}, {"<f8", KERF_F64}, {"<f2", KERF_F16},  {"<V2", KERF_BF16},
-    {"|i1", KERF_I8},  {"<i2", KERF_I16}, {"<i4", KERF_I32},  {"<i8", KERF_I64},
-    {"|u1", KERF_U8},  {"<u2", KERF_U16}, {"<u4", KERF_U32},  {"<u8", KERF_U64},
+    {"<f4", KERF_F32},  {"<f8", KERF_F64}, {"<f2", KERF_F16},
+    {"<V2", KERF_BF16}, {"|i1", KERF_I8},  {"<i2", KERF_I16},
+    {"<i4", KERF_I32},  {"<i8", KERF_I64}, {"|u1", KERF_U8},
+    {"<u2", KERF_U16},  {"<u4", KERF_U32}, {"<u8", KERF_U64},
     {"|b1", KERF_BOOL}, {"|V2", KERF_BF16}};
 
-[[noreturn]] void bad(const std::string &reason) { throw Error(KERF_INVALID_ARGUMENT, reason); }
+[[noreturn]] void bad(const std::string &reason) {
+  throw Error(KERF_INVALID_ARGUMENT, reason);
+}
 
 // The text after `'key':` in the header.
 std::string valueOf(const std::string &header, const char *key) {
   size_t at = header.find(cat("'", key, "'"));
-  if (at == std::string::npos || (at = header.find(':', at)) == std::string::npos)
+  if (at == std::string::npos ||
+      (at = header.find(':', at)) == std::string::npos)
     bad(cat("no '", key, "' in the header"));
   at = header.find_first_not_of(' ', at + 1);
   return at == std::string::npos ? "" : header.substr(at);
 }
 
 kerf_dtype_t parseDescr(const std::string &value) {
-  std::string code = value.size() >= 5 && value[0] == '\'' ? value.substr(1, 3) : "";
+  std::string code =
+      value.size() >= 5 && value[0] == '\'' ? value.substr(1, 3) : "";
   for (const TypeCode &entry : codes)
     if (value.size() > 4 && value[4] == '\'' && code == entry.code)
       return entry.dtype;
@@ -68,7 +73,8 @@ Shape parseShape(const std::string &value) {
 }
 
 // Fortran order is the transpose of the reversed shape.
-void copyFortran(const char *src, const Shape &shape, int64_t elementBytes, char *dst) {
+void copyFortran(const char *src, const Shape &shape, int64_t elementBytes,
+                 char *dst) {
   Shape index(shape.size(), 0), strides(shape.size(), elementBytes);
   for (size_t d = 1; d < shape.size(); ++d)
     strides[d] = strides[d - 1] * shape[d - 1];
@@ -76,7 +82,8 @@ void copyFortran(const char *src, const Shape &shape, int64_t elementBytes, char
     int64_t from = 0;
     for (size_t d = 0; d < shape.size(); ++d)
       from += index[d] * strides[d];
-    std::memcpy(dst + i * elementBytes, src + from, static_cast<size_t>(elementBytes));
+    std::memcpy(dst + i * elementBytes, src + from,
+                static_cast<size_t>(elementBytes));
     for (size_t d = shape.size(); d-- > 0;) {
       if (++index[d] < shape[d])
         break;
@@ -104,23 +111,27 @@ void read(const std::string &path, HostTensor &tensor) {
   int64_t bytes = numBytes(tensor.shape, tensor.dtype);
   if (static_cast<uint64_t>(bytes) != size - prefix - length)
     bad(cat("has ", size - prefix - length, " bytes of data, shape ",
-            shapeString(tensor.shape), " of ", kerf_dtype_name(tensor.dtype), " needs ", bytes));
+            shapeString(tensor.shape), " of ", kerf_dtype_name(tensor.dtype),
+            " needs ", bytes));
   tensor.data.resize(static_cast<size_t>(bytes));
   const char *payload = data + prefix + length;
   if (valueOf(header, "fortran_order").rfind("True", 0) == 0)
-    copyFortran(payload, tensor.shape, dtypeSize(tensor.dtype), tensor.data.data());
+    copyFortran(payload, tensor.shape, dtypeSize(tensor.dtype),
+                tensor.data.data());
   else if (bytes != 0)
     std::memcpy(tensor.data.data(), payload, static_cast<size_t>(bytes));
 }
 } // namespace
 
-bool kerf::rt::readNpy(const std::string &path, HostTensor &tensor, std::string &error) {
+bool kerf::rt::readNpy(const std::string &path, HostTensor &tensor,
+                       std::string &error) {
   try {
     read(path, tensor);
     return true;
   } catch (...) {
     Error caught = currentError();
-    error = caught.code == KERF_IO_ERROR ? caught.message : path + ": " + caught.message;
+    error = caught.code == KERF_IO_ERROR ? caught.message
+                                         : path + ": " + caught.message;
     return false;
   }
 }
@@ -133,7 +144,8 @@ bool kerf::rt::formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape,
       code = entry.code;
   if (!code)
     return false;
-  std::string header = cat("{'descr': '", code, "', 'fortran_order': False, 'shape': (");
+  std::string header =
+      cat("{'descr': '", code, "', 'fortran_order': False, 'shape': (");
   for (size_t i = 0; i < shape.size(); ++i)
     header += std::to_string(shape[i]) + (i + 1 < shape.size() ? ", " : "");
   header += shape.size() == 1 ? ",), }" : "), }";

@@ -25,8 +25,9 @@ static void fill(void *data, int64_t count, uint64_t key, Make &&make) {
   }
 }
 
-void kerf::rt::fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype,
-                          int64_t count, int64_t low, int64_t high, void *data) {
+void kerf::rt::fillRandom(const std::string &name, uint64_t seed,
+                          kerf_dtype_t dtype, int64_t count, int64_t low,
+                          int64_t high, void *data) {
   uint64_t key = splitmix(seed);
   for (char c : name)
     key = splitmix(key ^ static_cast<unsigned char>(c));
@@ -41,11 +42,13 @@ void kerf::rt::fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t d
   case KERF_F32:
     return fill<float>(data, count, key, unit);
   case KERF_F64:
-    return fill<double>(data, count, key,
-                        [](uint64_t bits) { return double(bits >> 11) * 0x1p-52 - 1.0; });
+    return fill<double>(data, count, key, [](uint64_t bits) {
+      return double(bits >> 11) * 0x1p-52 - 1.0;
+    });
   case KERF_F16:
-    return fill<_Float16>(data, count, key,
-                          [&](uint64_t bits) { return static_cast<_Float16>(unit(bits)); });
+    return fill<_Float16>(data, count, key, [&](uint64_t bits) {
+      return static_cast<_Float16>(unit(bits));
+    });
   case KERF_BF16: // truncation keeps [-1, 1)
     return fill<uint16_t>(data, count, key, [&](uint64_t bits) {
       float f = unit(bits);
@@ -54,8 +57,9 @@ void kerf::rt::fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t d
       return static_cast<uint16_t>(word >> 16);
     });
   case KERF_BOOL:
-    return fill<uint8_t>(data, count, key,
-                         [](uint64_t bits) { return static_cast<uint8_t>(bits & 1); });
+    return fill<uint8_t>(data, count, key, [](uint64_t bits) {
+      return static_cast<uint8_t>(bits & 1);
+    });
   case KERF_I8:
   case KERF_U8:
     return fill<uint8_t>(data, count, key, integer);

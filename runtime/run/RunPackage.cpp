@@ -9,8 +9,8 @@
 #include "../src/Types.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -48,7 +48,8 @@ private:
     throw Exit{2};
   }
   void readInputs();
-  HostTensor parseInput(const kerf_tensor_info_t &info, const std::string &value);
+  HostTensor parseInput(const kerf_tensor_info_t &info,
+                        const std::string &value);
   void writeFiles();
   void printSummary();
   std::string take(char *json) {
@@ -83,11 +84,13 @@ std::string fileName(const std::string &name) {
   return result.substr(0, 200);
 }
 
-void fillNumber(const kerf_tensor_info_t &info, double value, HostTensor &tensor) {
+void fillNumber(const kerf_tensor_info_t &info, double value,
+                HostTensor &tensor) {
   size_t count = info.bytes / kerf_dtype_size(info.dtype);
   auto fill = [&](auto number) {
     for (size_t i = 0; i < count; ++i)
-      std::memcpy(tensor.data.data() + i * sizeof(number), &number, sizeof(number));
+      std::memcpy(tensor.data.data() + i * sizeof(number), &number,
+                  sizeof(number));
   };
   auto integer = static_cast<int64_t>(value);
   switch (info.dtype) {
@@ -101,7 +104,8 @@ void fillNumber(const kerf_tensor_info_t &info, double value, HostTensor &tensor
     float f = static_cast<float>(value);
     uint32_t bits;
     std::memcpy(&bits, &f, 4);
-    return fill(static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16));
+    return fill(
+        static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16));
   }
   case KERF_BOOL:
     return fill(static_cast<uint8_t>(value != 0));
@@ -120,7 +124,8 @@ void fillNumber(const kerf_tensor_info_t &info, double value, HostTensor &tensor
   }
 }
 
-HostTensor Runner::parseInput(const kerf_tensor_info_t &info, const std::string &value) {
+HostTensor Runner::parseInput(const kerf_tensor_info_t &info,
+                              const std::string &value) {
   HostTensor tensor;
   std::vector<int64_t> shape = shapeOf(info);
   if (!value.empty() && value[0] == '@') {
@@ -129,19 +134,21 @@ HostTensor Runner::parseInput(const kerf_tensor_info_t &info, const std::string 
       usage(error);
     if (tensor.dtype != info.dtype || tensor.shape != shape)
       usage(cat(value.substr(1), ": is ", kerf_dtype_name(tensor.dtype), " ",
-                shapeString(tensor.shape), ", input \"", info.name, "\" expects ",
-                kerf_dtype_name(info.dtype), " ", shapeString(shape)));
+                shapeString(tensor.shape), ", input \"", info.name,
+                "\" expects ", kerf_dtype_name(info.dtype), " ",
+                shapeString(shape)));
     return tensor;
   }
   char *end = nullptr;
   double number = std::strtod(value.c_str(), &end);
   if (value.empty() || *end)
-    usage(cat("input \"", info.name, "\": '", value, "' is neither @FILE.npy nor a number"));
+    usage(cat("input \"", info.name, "\": '", value,
+              "' is neither @FILE.npy nor a number"));
   bool isFloat = info.dtype == KERF_F32 || info.dtype == KERF_F64 ||
                  info.dtype == KERF_F16 || info.dtype == KERF_BF16;
   if (!isFloat && !(std::abs(number) < 9e18))
-    usage(cat("input \"", info.name, "\": '", value, "' is not a number of type ",
-              kerf_dtype_name(info.dtype)));
+    usage(cat("input \"", info.name, "\": '", value,
+              "' is not a number of type ", kerf_dtype_name(info.dtype)));
   tensor.dtype = info.dtype;
   tensor.shape = shape;
   tensor.data.resize(info.bytes);
@@ -162,12 +169,14 @@ void Runner::readInputs() {
   for (const std::string &text : options.inputs) {
     size_t eq = text.find('=');
     std::string name = text.substr(0, eq);
-    auto it = std::find_if(infos.begin(), infos.end(),
-                           [&](const kerf_tensor_info_t &info) { return name == info.name; });
+    auto it = std::find_if(
+        infos.begin(), infos.end(),
+        [&](const kerf_tensor_info_t &info) { return name == info.name; });
     if (eq == std::string::npos)
       usage(cat("--input '", text, "': expected NAME=@FILE.npy"));
     if (it == infos.end())
-      usage(cat(options.package, ": no input \"", name, "\", there are: ", names));
+      usage(cat(options.package, ": no input \"", name,
+                "\", there are: ", names));
     size_t index = static_cast<size_t>(it - infos.begin());
     if (given[index])
       usage(cat("input \"", name, "\" is given twice"));
@@ -178,15 +187,17 @@ void Runner::readInputs() {
     if (!given[i]) {
       if (!options.hasSeed)
         usage(cat(options.package, ": input \"", infos[i].name, "\" (",
-                  kerf_dtype_name(infos[i].dtype), " ", shapeString(shapeOf(infos[i])),
-                  ") is missing: give --input ", infos[i].name,
-                  "=@FILE.npy, or --seed=S for random inputs"));
+                  kerf_dtype_name(infos[i].dtype), " ",
+                  shapeString(shapeOf(infos[i])), ") is missing: give --input ",
+                  infos[i].name, "=@FILE.npy, or --seed=S for random inputs"));
       inputs[i].dtype = infos[i].dtype;
       inputs[i].shape = shapeOf(infos[i]);
       inputs[i].data.resize(infos[i].bytes);
       fillRandom(infos[i].name, options.seed, infos[i].dtype,
-                 static_cast<int64_t>(infos[i].bytes / kerf_dtype_size(infos[i].dtype)),
-                 infos[i].range_low, infos[i].range_high, inputs[i].data.data());
+                 static_cast<int64_t>(infos[i].bytes /
+                                      kerf_dtype_size(infos[i].dtype)),
+                 infos[i].range_low, infos[i].range_high,
+                 inputs[i].data.data());
     }
 }
 
@@ -201,7 +212,8 @@ void Runner::writeFiles() {
     if (::mkdir(options.outputDir.c_str(), 0777) != 0 && errno != EEXIST)
       usage(cat(options.outputDir, ": cannot create: ", std::strerror(errno)));
     std::vector<std::string> used;
-    for (int32_t i = 0, n = kerf_package_num_outputs(package.get()); i < n; ++i) {
+    for (int32_t i = 0, n = kerf_package_num_outputs(package.get()); i < n;
+         ++i) {
       kerf_tensor_info_t info = outputInfo(i);
       const void *data;
       size_t bytes;
@@ -252,7 +264,8 @@ void Runner::printSummary() {
         high = std::max<double>(high, values[j]);
         sum += values[j];
       }
-      line += cat(", min ", low, ", max ", high, ", mean ", sum / static_cast<double>(count));
+      line += cat(", min ", low, ", max ", high, ", mean ",
+                  sum / static_cast<double>(count));
     }
     std::fprintf(out, "%s\n", line.c_str());
   }
@@ -274,21 +287,23 @@ void Runner::run() {
   sessionOptions.threads = options.threads;
   sessionOptions.deadline_seconds = options.timeoutSeconds;
   sessionOptions.trace = !options.traceFile.empty();
-  sessionOptions.inject = options.inject.empty() ? nullptr : options.inject.c_str();
+  sessionOptions.inject =
+      options.inject.empty() ? nullptr : options.inject.c_str();
   if (options.verbose) {
     packageOptions.log = sessionOptions.log = logLine;
     packageOptions.log_user = sessionOptions.log_user = err;
   }
   kerf_package_t *rawPackage = nullptr;
-  check(kerf_package_open(options.package.c_str(), &packageOptions, &rawPackage));
+  check(
+      kerf_package_open(options.package.c_str(), &packageOptions, &rawPackage));
   package.reset(rawPackage);
   readInputs();
   kerf_session_t *rawSession = nullptr;
   check(kerf_session_create(rawPackage, &sessionOptions, &rawSession));
   session.reset(rawSession);
   for (size_t i = 0; i < inputs.size(); ++i)
-    check(kerf_session_set_input(rawSession, static_cast<int32_t>(i), inputs[i].data.data(),
-                                 inputs[i].data.size()));
+    check(kerf_session_set_input(rawSession, static_cast<int32_t>(i),
+                                 inputs[i].data.data(), inputs[i].data.size()));
   for (int32_t i = 0; i < options.repeat; ++i)
     check(kerf_session_run(rawSession));
   writeFiles();
@@ -296,12 +311,14 @@ void Runner::run() {
 }
 } // namespace
 
-int kerf::rt::reportStatus(kerf_status_t status, const std::string &file, std::FILE *err) {
+int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
+                           std::FILE *err) {
   if (!status)
     return 0;
   std::string node = kerf_status_node(status);
-  std::fprintf(err, "error: %s%s%s: %s\n", file.c_str(), node.empty() ? "" : ":",
-               node.c_str(), kerf_status_message(status));
+  std::fprintf(err, "error: %s%s%s: %s\n", file.c_str(),
+               node.empty() ? "" : ":", node.c_str(),
+               kerf_status_message(status));
   for (int32_t i = 0; i < kerf_status_num_notes(status); ++i)
     std::fprintf(err, "note: %s\n", kerf_status_note(status, i));
   int code = kerf_status_exit_code(status);
@@ -309,7 +326,8 @@ int kerf::rt::reportStatus(kerf_status_t status, const std::string &file, std::F
   return code;
 }
 
-int kerf::rt::runPackage(const RunOptions &options, std::FILE *out, std::FILE *err) {
+int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
+                         std::FILE *err) {
   try {
     Runner(options, out, err).run();
     return 0;

@@ -12,7 +12,8 @@
 
 namespace kerf::rt {
 
-/// A prepared copy: loops of `counts` with byte strides around a contiguous run.
+/// A prepared copy: loops of `counts` with byte strides around a contiguous
+/// run.
 struct BoxCopy {
   struct Loop {
     int64_t count, srcStride, dstStride; ///< strides in bytes
@@ -42,14 +43,16 @@ private:
   }
 };
 
-/// The box of `sizes` at srcStarts of a dense srcShape, to dstStarts of dstShape.
+/// The box of `sizes` at srcStarts of a dense srcShape, to dstStarts of
+/// dstShape.
 BoxCopy makeBoxCopy(const Shape &srcShape, const Shape &srcStarts,
                     const Shape &dstShape, const Shape &dstStarts,
                     const Shape &sizes, int64_t elementSize);
 
-/// True when a box of a dense tensor is one contiguous range; its element offset.
-bool isContiguousBox(const Shape &shape, const Shape &starts, const Shape &sizes,
-                     int64_t &offset);
+/// True when a box of a dense tensor is one contiguous range; its element
+/// offset.
+bool isContiguousBox(const Shape &shape, const Shape &starts,
+                     const Shape &sizes, int64_t &offset);
 
 } // namespace kerf::rt
 

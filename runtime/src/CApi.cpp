@@ -45,9 +45,13 @@ kerf_status_t describeTensor(const kerf_package_t *package, int32_t index,
     require(index >= 0 && static_cast<size_t>(index) < tensors.size(),
             "tensor index out of range");
     const GlobalTensor &t = tensors[index];
-    *info = {t.name.c_str(), t.dtype, static_cast<int32_t>(t.globalShape.size()),
-             t.globalShape.data(), static_cast<size_t>(numBytes(t.globalShape, t.dtype)),
-             t.rangeLow, t.rangeHigh};
+    *info = {t.name.c_str(),
+             t.dtype,
+             static_cast<int32_t>(t.globalShape.size()),
+             t.globalShape.data(),
+             static_cast<size_t>(numBytes(t.globalShape, t.dtype)),
+             t.rangeLow,
+             t.rangeHigh};
   });
 }
 
@@ -62,7 +66,8 @@ char *duplicate(const std::string &text) {
 
 extern "C" {
 
-kerf_status_t kerf_package_open(const char *path, const kerf_package_options_t *options,
+kerf_status_t kerf_package_open(const char *path,
+                                const kerf_package_options_t *options,
                                 kerf_package_t **package) {
   return guard([&] {
     require(path && package, "path or package is null");
@@ -70,8 +75,9 @@ kerf_status_t kerf_package_open(const char *path, const kerf_package_options_t *
     auto opened = Package::open(path, full.skip_hashes != 0);
     if (full.log)
       full.log(full.log_user, KERF_LOG_INFO,
-               cat("opened ", path, ": ", opened->manifest.mesh.numRanks(), " ranks, ",
-                   opened->manifest.parameters.size(), " parameters")
+               cat("opened ", path, ": ", opened->manifest.mesh.numRanks(),
+                   " ranks, ", opened->manifest.parameters.size(),
+                   " parameters")
                    .c_str());
     *package = new kerf_package{std::move(opened)};
   });
@@ -80,13 +86,19 @@ kerf_status_t kerf_package_open(const char *path, const kerf_package_options_t *
 void kerf_package_close(kerf_package_t *package) { delete package; }
 
 int32_t kerf_package_num_ranks(const kerf_package_t *package) {
-  return package ? static_cast<int32_t>(package->package->manifest.mesh.numRanks()) : 0;
+  return package
+             ? static_cast<int32_t>(package->package->manifest.mesh.numRanks())
+             : 0;
 }
 int32_t kerf_package_num_inputs(const kerf_package_t *package) {
-  return package ? static_cast<int32_t>(package->package->manifest.inputs.size()) : 0;
+  return package
+             ? static_cast<int32_t>(package->package->manifest.inputs.size())
+             : 0;
 }
 int32_t kerf_package_num_outputs(const kerf_package_t *package) {
-  return package ? static_cast<int32_t>(package->package->manifest.outputs.size()) : 0;
+  return package
+             ? static_cast<int32_t>(package->package->manifest.outputs.size())
+             : 0;
 }
 kerf_status_t kerf_package_input(const kerf_package_t *package, int32_t index,
                                  kerf_tensor_info_t *info) {
@@ -103,7 +115,8 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
   return guard([&] {
     require(package && session, "package or session is null");
     kerf_session_options_t full = completed(options);
-    require(full.threads >= 0 && full.threads <= 4096, "threads is not in [0, 4096]");
+    require(full.threads >= 0 && full.threads <= 4096,
+            "threads is not in [0, 4096]");
     require(full.deadline_seconds >= 0, "the deadline is negative");
     SessionOptions inner;
     inner.threads = full.threads;
@@ -115,8 +128,8 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
     auto made = std::make_unique<Session>(package->package, inner);
     if (full.log)
       full.log(full.log_user, KERF_LOG_INFO,
-               cat("loaded ", made->spec().mesh.numRanks(), " ranks of ", made->threads(),
-                   " threads in ", made->loadSeconds(), " s")
+               cat("loaded ", made->spec().mesh.numRanks(), " ranks of ",
+                   made->threads(), " threads in ", made->loadSeconds(), " s")
                    .c_str());
     *session = new kerf_session{std::move(made)};
   });

@@ -16,8 +16,9 @@ int32_t kerf_program_context::keep(std::exception_ptr failure) noexcept {
   return 1;
 }
 
-void kerf_program_context::run(kerf_program_function_t function, const char *symbol,
-                               void *const *params, void *const *ios, void *scratch) {
+void kerf_program_context::run(kerf_program_function_t function,
+                               const char *symbol, void *const *params,
+                               void *const *ios, void *scratch) {
   int32_t status = function(&programApi(), this, params, ios, scratch);
   if (hasFailed())
     std::rethrow_exception(first);
@@ -44,18 +45,23 @@ template <typename Body> int32_t entry(Context *ctx, Body &&body) noexcept {
 template <typename List>
 void checkIndex(int32_t index, const List &list, const char *what) {
   if (index < 0 || static_cast<size_t>(index) >= list.size())
-    throw Error(KERF_BAD_PACKAGE, cat("program names ", what, " ", index, " of ", list.size()));
+    throw Error(KERF_BAD_PACKAGE,
+                cat("program names ", what, " ", index, " of ", list.size()));
 }
 
 int32_t launch(Context *ctx, int32_t kernelIndex, kerf_kernel_t kernel,
-               void *const *buffers, int32_t, const int64_t *scalars, int64_t count,
-               int64_t grain) {
-  return entry(ctx, [&] {
-    TraceScope scope(ctx->trace, TraceEvent::Launch, kernelIndex, ctx->microBatch);
-    ctx->comm->progress();
-    ctx->device->launch(kernel, buffers, scalars, count, grain);
-    // A kernel may have called fail; entry() reports success only without it.
-  }) || ctx->hasFailed();
+               void *const *buffers, int32_t, const int64_t *scalars,
+               int64_t count, int64_t grain) {
+  return entry(ctx,
+               [&] {
+                 TraceScope scope(ctx->trace, TraceEvent::Launch, kernelIndex,
+                                  ctx->microBatch);
+                 ctx->comm->progress();
+                 ctx->device->launch(kernel, buffers, scalars, count, grain);
+                 // A kernel may have called fail; entry() reports success only
+                 // without it.
+               }) ||
+         ctx->hasFailed();
 }
 
 int32_t library(Context *ctx, int32_t index, void *const *buffers) {
@@ -63,8 +69,8 @@ int32_t library(Context *ctx, int32_t index, void *const *buffers) {
     checkIndex(index, ctx->library, "library call");
     if (!ctx->library[index])
       throw Error(KERF_BAD_PACKAGE,
-                  cat("library call ", index, " uses a parameter that rank ", ctx->rank,
-                      " does not hold"),
+                  cat("library call ", index, " uses a parameter that rank ",
+                      ctx->rank, " does not hold"),
                   ctx->manifest->library[index].node);
     TraceScope scope(ctx->trace, TraceEvent::Library, index, ctx->microBatch);
     ctx->comm->progress();
@@ -72,7 +78,8 @@ int32_t library(Context *ctx, int32_t index, void *const *buffers) {
   });
 }
 
-int32_t collectiveStart(Context *ctx, int32_t index, const void *src, void *dst) {
+int32_t collectiveStart(Context *ctx, int32_t index, const void *src,
+                        void *dst) {
   return entry(ctx, [&] {
     checkIndex(index, ctx->manifest->collectives, "collective");
     ctx->comm->start(index, src, dst);
@@ -82,7 +89,8 @@ int32_t collectiveStart(Context *ctx, int32_t index, const void *src, void *dst)
 int32_t collectiveWait(Context *ctx, int32_t index) {
   return entry(ctx, [&] {
     checkIndex(index, ctx->manifest->collectives, "collective");
-    TraceScope scope(ctx->trace, TraceEvent::Collective, index, ctx->microBatch);
+    TraceScope scope(ctx->trace, TraceEvent::Collective, index,
+                     ctx->microBatch);
     ctx->comm->wait(index);
   });
 }
@@ -90,7 +98,8 @@ int32_t collectiveWait(Context *ctx, int32_t index) {
 int32_t collective(Context *ctx, int32_t index, const void *src, void *dst) {
   return entry(ctx, [&] {
     checkIndex(index, ctx->manifest->collectives, "collective");
-    TraceScope scope(ctx->trace, TraceEvent::Collective, index, ctx->microBatch);
+    TraceScope scope(ctx->trace, TraceEvent::Collective, index,
+                     ctx->microBatch);
     ctx->comm->start(index, src, dst);
     ctx->comm->wait(index);
   });
@@ -122,13 +131,21 @@ int32_t fail(Context *ctx, int32_t code, const char *node, int64_t detail) {
     reason = cat("check failed with code ", code, ", detail ", detail);
   }
   return ctx->keep(std::make_exception_ptr(
-      Error(KERF_PROGRAM_FAILURE, cat(reason, " on rank ", ctx->rank), node ? node : "")));
+      Error(KERF_PROGRAM_FAILURE, cat(reason, " on rank ", ctx->rank),
+            node ? node : "")));
 }
 } // namespace
 
 const kerf_program_api &kerf::rt::programApi() {
-  static const kerf_program_api api = {
-      KERF_PROGRAM_ABI_VERSION, sizeof(kerf_program_api), launch, library, collective,
-      collectiveStart, collectiveWait, shardIndex, copy, fail};
+  static const kerf_program_api api = {KERF_PROGRAM_ABI_VERSION,
+                                       sizeof(kerf_program_api),
+                                       launch,
+                                       library,
+                                       collective,
+                                       collectiveStart,
+                                       collectiveWait,
+                                       shardIndex,
+                                       copy,
+                                       fail};
   return api;
 }

@@ -20,7 +20,8 @@ struct kerf_program_context {
   const kerf::rt::Manifest *manifest = nullptr;
   kerf::rt::Device *device = nullptr;
   kerf::rt::Comm *comm = nullptr;
-  std::vector<std::unique_ptr<kerf::rt::LibraryCall>> library; ///< null: not here
+  std::vector<std::unique_ptr<kerf::rt::LibraryCall>>
+      library; ///< null: not here
   void *libraryScratch = nullptr;
   std::vector<int64_t> shardIndices;
   kerf::rt::Trace trace;
@@ -31,8 +32,8 @@ struct kerf_program_context {
   bool hasFailed() const { return failed.load(std::memory_order_acquire); }
   /// Calls a function of the program; throws what was kept, or an error if the
   /// function gives up without a reason.
-  void run(kerf_program_function_t function, const char *symbol, void *const *params,
-           void *const *ios, void *scratch);
+  void run(kerf_program_function_t function, const char *symbol,
+           void *const *params, void *const *ios, void *scratch);
 
 private:
   std::atomic<bool> failed{false};

@@ -19,21 +19,33 @@ struct Alias {
 };
 // LLVM name -> flag in /proc/cpuinfo, both without punctuation.
 constexpr Alias aliases[] = {
-    {"sse3", "pni"},        {"pclmul", "pclmulqdq"}, {"lzcnt", "abm"},
-    {"prfchw", "3dnowprefetch"}, {"sahf", "lahflm"}, {"rdrnd", "rdrand"},
-    {"sha", "shani"},       {"crc32", "sse42"},      {"64bit", "lm"},
-    {"x87", "fpu"},
+    {"sse3", "pni"},    {"pclmul", "pclmulqdq"},
+    {"lzcnt", "abm"},   {"prfchw", "3dnowprefetch"},
+    {"sahf", "lahflm"}, {"rdrnd", "rdrand"},
+    {"sha", "shani"},   {"crc32", "sse42"},
+    {"64bit", "lm"},    {"x87", "fpu"},
 };
 constexpr const char *sameName[] = {
-    "mmx", "sse", "sse2", "ssse3", "sse41", "sse42", "sse4a", "avx", "avx2",
-    "fma", "fma4", "f16c", "bmi1", "bmi2", "popcnt", "movbe", "aes", "adx",
-    "cx8", "cx16", "cmov", "fxsr", "xsave", "xsaveopt", "xsavec", "xsaves",
-    "fsgsbase", "rdseed", "avx512f", "avx512cd", "avx512bw", "avx512dq",
-    "avx512vl", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni",
-    "avx512bitalg", "avx512vpopcntdq", "avx512bf16", "avx512fp16",
-    "avx512vp2intersect", "avxvnni", "avxifma", "avxvnniint8", "avxneconvert",
-    "gfni", "vaes", "vpclmulqdq", "amxtile", "amxint8", "amxbf16", "amxfp16",
-    "movdiri", "movdir64b", "serialize", "xop", "tbm"};
+    "mmx",          "sse",          "sse2",
+    "ssse3",        "sse41",        "sse42",
+    "sse4a",        "avx",          "avx2",
+    "fma",          "fma4",         "f16c",
+    "bmi1",         "bmi2",         "popcnt",
+    "movbe",        "aes",          "adx",
+    "cx8",          "cx16",         "cmov",
+    "fxsr",         "xsave",        "xsaveopt",
+    "xsavec",       "xsaves",       "fsgsbase",
+    "rdseed",       "avx512f",      "avx512cd",
+    "avx512bw",     "avx512dq",     "avx512vl",
+    "avx512ifma",   "avx512vbmi",   "avx512vbmi2",
+    "avx512vnni",   "avx512bitalg", "avx512vpopcntdq",
+    "avx512bf16",   "avx512fp16",   "avx512vp2intersect",
+    "avxvnni",      "avxifma",      "avxvnniint8",
+    "avxneconvert", "gfni",         "vaes",
+    "vpclmulqdq",   "amxtile",      "amxint8",
+    "amxbf16",      "amxfp16",      "movdiri",
+    "movdir64b",    "serialize",    "xop",
+    "tbm"};
 
 std::string plain(const std::string &name) {
   std::string result;

@@ -7,13 +7,15 @@
 
 namespace kerf::rt {
 
-/// Of `features` (LLVM's names) those that this host's CPU lacks. Names that are
-/// no instruction set known here are taken for tuning flags and pass.
-std::vector<std::string> missingHostFeatures(const std::vector<std::string> &features);
+/// Of `features` (LLVM's names) those that this host's CPU lacks. Names that
+/// are no instruction set known here are taken for tuning flags and pass.
+std::vector<std::string>
+missingHostFeatures(const std::vector<std::string> &features);
 
 /// For tests: the same against a given "flags" line of /proc/cpuinfo.
-std::vector<std::string> missingFeatures(const std::vector<std::string> &features,
-                                         const std::string &cpuFlags);
+std::vector<std::string>
+missingFeatures(const std::vector<std::string> &features,
+                const std::string &cpuFlags);
 
 } // namespace kerf::rt
 

@@ -53,7 +53,8 @@ public:
                 !(value.is_number_unsigned() &&
                   value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
     if (!fits || value.get<int64_t>() < low || value.get<int64_t>() > high)
-      fail(cat("expected an integer in [", low, ", ", high, "], got ", shown()));
+      fail(
+          cat("expected an integer in [", low, ", ", high, "], got ", shown()));
     return value.get<int64_t>();
   }
   int64_t size64() const { return integer(0, maxInteger); }
@@ -120,7 +121,8 @@ private:
   std::string shown() const {
     if (value.is_structured())
       return value.is_array() ? "an array" : "an object";
-    std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string text =
+        value.dump(-1, ' ', false, json::error_handler_t::replace);
     return text.size() > 60 ? text.substr(0, 60) + "..." : text;
   }
 

@@ -30,7 +30,8 @@ Shape parseShape(const JsonReader &in, kerf_dtype_t dtype) {
 std::string parseFileName(const JsonReader &in) {
   std::string name = in.string();
   if (name.empty() || name == "." || name == ".." ||
-      name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
+      name.find('/') != std::string::npos ||
+      name.find('\0') != std::string::npos)
     in.fail("expected a plain file name");
   return name;
 }
@@ -84,8 +85,8 @@ AxisRef parseAxisRef(const JsonReader &in, const Mesh &mesh, bool allowTime) {
   int64_t preSize = in.integerOr("pre_size", 1, full, 1);
   ref.size = in.integerOr("size", 1, full, full / preSize);
   if (full % (preSize * ref.size) != 0)
-    in.fail(cat("sub-axis (", preSize, ")", ref.size, " does not divide axis \"",
-                name, "\" of size ", full));
+    in.fail(cat("sub-axis (", preSize, ")", ref.size,
+                " does not divide axis \"", name, "\" of size ", full));
   ref.weight = full / (preSize * ref.size);
   return ref;
 }
@@ -120,14 +121,17 @@ Sharding parseSharding(const JsonReader &in, const Mesh &mesh, size_t rank,
 
 // global_shape, sharding and local_shape, which follows from them.
 template <typename T>
-void parsePlacement(const JsonReader &in, const Mesh &mesh, bool allowTime, T &out) {
+void parsePlacement(const JsonReader &in, const Mesh &mesh, bool allowTime,
+                    T &out) {
   out.dtype = in["dtype"].dtype();
   out.globalShape = parseShape(in["global_shape"], out.dtype);
-  out.sharding = parseSharding(in["sharding"], mesh, out.globalShape.size(), allowTime);
+  out.sharding =
+      parseSharding(in["sharding"], mesh, out.globalShape.size(), allowTime);
   out.localShape = localShape(out.sharding, out.globalShape);
   if (in.has("local_shape") && in["local_shape"].shape() != out.localShape)
     in["local_shape"].fail(cat("is ", shapeString(in["local_shape"].shape()),
-                               ", the sharding gives ", shapeString(out.localShape)));
+                               ", the sharding gives ",
+                               shapeString(out.localShape)));
 }
 
 double parseSplat(const JsonReader &in) {
@@ -156,7 +160,8 @@ void parseDerived(const JsonReader &in, Parameter &p) {
 
 void parseExternal(const JsonReader &in, const Manifest &m, Parameter &p) {
   p.source = Parameter::External;
-  p.externalFile = in["file"].integer(0, static_cast<int64_t>(m.externalFiles.size()) - 1);
+  p.externalFile =
+      in["file"].integer(0, static_cast<int64_t>(m.externalFiles.size()) - 1);
   p.externalOffset = in["offset"].size64();
   p.externalShape = parseShape(in["shape"], p.dtype);
   int64_t end = in.located([&] {
@@ -164,7 +169,8 @@ void parseExternal(const JsonReader &in, const Manifest &m, Parameter &p) {
   });
   const ExternalFile &file = m.externalFiles[p.externalFile];
   if (end > file.bytes)
-    in.fail(cat("ends at ", end, ", past ", file.path, " of ", file.bytes, " bytes"));
+    in.fail(cat("ends at ", end, ", past ", file.path, " of ", file.bytes,
+                " bytes"));
 }
 
 Parameter parseParameter(const JsonReader &in, const Manifest &m) {
@@ -176,7 +182,8 @@ Parameter parseParameter(const JsonReader &in, const Manifest &m) {
   p.libraryOnly = in.has("library_only") && in["library_only"].boolean();
   bool derived = in.has("derived") && in["derived"].boolean();
   if (in.has("tensor") + in.has("external") + in.has("splat") + derived != 1)
-    in.fail("expected exactly one of \"tensor\", \"external\", \"splat\" and \"derived\"");
+    in.fail("expected exactly one of \"tensor\", \"external\", \"splat\" and "
+            "\"derived\"");
   if (derived) {
     parseDerived(in, p);
     return p;
@@ -209,8 +216,10 @@ GlobalTensor parseGlobal(const JsonReader &in, const Mesh &mesh) {
   if (in.has("range")) {
     if (in["range"].size() != 2)
       in["range"].fail("expected [low, high]");
-    t.rangeLow = in["range"][size_t(0)].integer(-JsonReader::maxInteger, JsonReader::maxInteger);
-    t.rangeHigh = in["range"][size_t(1)].integer(t.rangeLow + 1, JsonReader::maxInteger);
+    t.rangeLow = in["range"][size_t(0)].integer(-JsonReader::maxInteger,
+                                                JsonReader::maxInteger);
+    t.rangeHigh =
+        in["range"][size_t(1)].integer(t.rangeLow + 1, JsonReader::maxInteger);
   }
   return t;
 }
@@ -233,7 +242,8 @@ Operand parseOperand(const JsonReader &in, size_t numParameters, size_t rank) {
     if (op.transpose)
       in.fail("strides and transpose exclude each other");
     if (op.strides.size() != rank)
-      in["strides"].fail(cat("has ", op.strides.size(), " entries, expected ", rank));
+      in["strides"].fail(
+          cat("has ", op.strides.size(), " entries, expected ", rank));
   }
   if (op.transpose && rank < 2)
     in.fail("transpose needs two dimensions");
@@ -339,9 +349,11 @@ CollectiveDesc parseCollective(const JsonReader &in, const Mesh &mesh) {
   c.srcShape = parseShape(in["src_shape"], c.dtype);
   c.dstShape = parseShape(in["dst_shape"], c.dtype);
   if (c.reduces() && !parseReduction(in["reduction"].string(), c.reduction))
-    in["reduction"].fail("unknown reduction \"" + in["reduction"].string() + "\"");
+    in["reduction"].fail("unknown reduction \"" + in["reduction"].string() +
+                         "\"");
   bool allToAll = c.kind == CollectiveKind::AllToAll;
-  if (c.kind == CollectiveKind::ReduceScatter || c.kind == CollectiveKind::AllGather)
+  if (c.kind == CollectiveKind::ReduceScatter ||
+      c.kind == CollectiveKind::AllGather)
     c.dim = in["dim"].integer(0, maxDims);
   if (allToAll) {
     c.dim = in["split_dim"].integer(0, maxDims);
@@ -350,11 +362,13 @@ CollectiveDesc parseCollective(const JsonReader &in, const Mesh &mesh) {
   if (c.kind == CollectiveKind::Broadcast)
     c.root = in["root"].integer(0, maxRanks);
   if (c.kind == CollectiveKind::Permute)
-    c.pairs = in.list<std::pair<int64_t, int64_t>>("pairs", [](const JsonReader &p) {
-      if (p.size() != 2)
-        p.fail("expected [from, to]");
-      return std::make_pair(p[size_t(0)].integer(0, maxRanks), p[size_t(1)].integer(0, maxRanks));
-    });
+    c.pairs =
+        in.list<std::pair<int64_t, int64_t>>("pairs", [](const JsonReader &p) {
+          if (p.size() != 2)
+            p.fail("expected [from, to]");
+          return std::make_pair(p[size_t(0)].integer(0, maxRanks),
+                                p[size_t(1)].integer(0, maxRanks));
+        });
   c.plannedGroupBytes = in["group_bytes"].size64();
   c.tensor = in.stringOr("tensor", "");
   c.node = in.stringOr("node", "");
@@ -391,7 +405,8 @@ FunctionDesc parseFunction(const JsonReader &in) {
     result.shape = parseShape(io["shape"], result.dtype);
     return result;
   });
-  f.numArguments = in["num_arguments"].integer(0, static_cast<int64_t>(f.ios.size()));
+  f.numArguments =
+      in["num_arguments"].integer(0, static_cast<int64_t>(f.ios.size()));
   return f;
 }
 
@@ -415,7 +430,8 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
     }
   if (found != 1)
     in.fail("expected exactly one of input, run, send, recv, output");
-  i.microBatch = in.integerOr("micro_batch", 0, m.mesh.numMicroBatches() - 1, 0);
+  i.microBatch =
+      in.integerOr("micro_batch", 0, m.mesh.numMicroBatches() - 1, 0);
   if (i.op == Instruction::Run)
     i.slots = in["slots"].shape();
   else
@@ -432,18 +448,22 @@ StageDesc parseStage(const JsonReader &in, const Manifest &m) {
   }
   s.init = in.list<InitCall>("init", [&](const JsonReader &call) {
     InitCall result;
-    result.function = call["run"].integer(0, static_cast<int64_t>(m.functions.size()) - 1);
-    result.parameters = call.list<int64_t>("parameters", [&](const JsonReader &p) {
-      return p.integer(0, static_cast<int64_t>(m.parameters.size()) - 1);
-    });
+    result.function =
+        call["run"].integer(0, static_cast<int64_t>(m.functions.size()) - 1);
+    result.parameters =
+        call.list<int64_t>("parameters", [&](const JsonReader &p) {
+          return p.integer(0, static_cast<int64_t>(m.parameters.size()) - 1);
+        });
     return result;
   });
   s.slots = in.list<Slot>("slots", [](const JsonReader &slot) {
-    return Slot{slot.stringOr("name", ""), slot["offset"].size64(), slot["bytes"].size64()};
+    return Slot{slot.stringOr("name", ""), slot["offset"].size64(),
+                slot["bytes"].size64()};
   });
-  s.instructions = in.list<Instruction>("instructions", [&](const JsonReader &i) {
-    return parseInstruction(i, m);
-  });
+  s.instructions =
+      in.list<Instruction>("instructions", [&](const JsonReader &i) {
+        return parseInstruction(i, m);
+      });
   return s;
 }
 
@@ -454,26 +474,31 @@ void parseTop(const JsonReader &in, Manifest &m) {
   m.name = in.stringOr("name", "");
   m.abi = in["abi"].size64();
   if (m.abi > KERF_PROGRAM_ABI_VERSION || m.abi < 1)
-    in["abi"].fail(cat("is ", m.abi, ", this runtime knows up to ", KERF_PROGRAM_ABI_VERSION));
+    in["abi"].fail(cat("is ", m.abi, ", this runtime knows up to ",
+                       KERF_PROGRAM_ABI_VERSION));
   if (in.has("target")) {
     JsonReader target = in["target"];
     std::string device = target.stringOr("device", "cpu");
     if (device != "cpu")
-      target["device"].fail("device \"" + device + "\" is not in this runtime, expected \"cpu\"");
+      target["device"].fail("device \"" + device +
+                            "\" is not in this runtime, expected \"cpu\"");
     m.targetCpu = target.stringOr("cpu", "");
     m.targetFeatures = target.list<std::string>(
         "features", [](const JsonReader &f) { return f.string(); });
   }
   m.mesh = parseMesh(in["mesh"]);
   m.files = in.list<FileEntry>("files", [](const JsonReader &f) {
-    return FileEntry{parseFileName(f["path"]), f["bytes"].size64(), f["xxh3"].string()};
+    return FileEntry{parseFileName(f["path"]), f["bytes"].size64(),
+                     f["xxh3"].string()};
   });
-  m.externalFiles = in.list<ExternalFile>("external_files", [](const JsonReader &f) {
-    std::string path = f["path"].string();
-    if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos)
-      f["path"].fail("expected an absolute path");
-    return ExternalFile{path, f["bytes"].size64()};
-  });
+  m.externalFiles =
+      in.list<ExternalFile>("external_files", [](const JsonReader &f) {
+        std::string path = f["path"].string();
+        if (path.empty() || path[0] != '/' ||
+            path.find('\0') != std::string::npos)
+          f["path"].fail("expected an absolute path");
+        return ExternalFile{path, f["bytes"].size64()};
+      });
   m.program = parseFileName(in["program"]);
   if (in.has("weights"))
     m.weights = parseFileName(in["weights"]);
@@ -488,11 +513,14 @@ void parseTop(const JsonReader &in, Manifest &m) {
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
     return parseLibrary(l, m.parameters.size());
   });
-  m.collectives = in.list<CollectiveDesc>(
-      "collectives", [&](const JsonReader &c) { return parseCollective(c, m.mesh); });
-  m.shardIndices = in.list<AxisList>("shard_indices", [&](const JsonReader &list) {
-    return parseAxes(list, m.mesh, /*allowTime=*/false);
-  });
+  m.collectives =
+      in.list<CollectiveDesc>("collectives", [&](const JsonReader &c) {
+        return parseCollective(c, m.mesh);
+      });
+  m.shardIndices =
+      in.list<AxisList>("shard_indices", [&](const JsonReader &list) {
+        return parseAxes(list, m.mesh, /*allowTime=*/false);
+      });
   m.channels = in.list<ChannelDesc>(
       "channels", [&](const JsonReader &c) { return parseChannel(c, m.mesh); });
   m.functions = in.list<FunctionDesc>("functions", parseFunction);

@@ -72,8 +72,8 @@ struct LibraryDesc {
   Kind kind = Matmul;
   std::string node, algorithm;
   kerf_dtype_t dtype = KERF_F32;
-  Shape batch;                      ///< matmul: batch dims; conv, pool: one entry
-  int64_t m = 0, n = 0, k = 0;      ///< matmul
+  Shape batch;                 ///< matmul: batch dims; conv, pool: one entry
+  int64_t m = 0, n = 0, k = 0; ///< matmul
   int64_t inChannels = 0, outChannels = 0, groups = 1; ///< pool: in == out
   Shape in, out, kernel, strides, padsLow, padsHigh, dilations;
   Operand lhs, rhs, bias, dst; ///< conv: src and weights; pool: src

@@ -22,18 +22,20 @@ namespace {
 void checkSlots(const StageDesc &stage, const std::string &where) {
   auto inArena = [&](int64_t offset, int64_t bytes, const std::string &what) {
     if (offset % KERF_BUFFER_ALIGNMENT)
-      bad(what, cat("offset ", offset, " is not a multiple of ", KERF_BUFFER_ALIGNMENT));
+      bad(what, cat("offset ", offset, " is not a multiple of ",
+                    KERF_BUFFER_ALIGNMENT));
     if (addChecked(offset, bytes) > stage.arenaBytes)
       bad(what, cat("ends at ", offset + bytes, ", past the arena of ",
                     stage.arenaBytes, " bytes"));
   };
   for (size_t i = 0; i < stage.slots.size(); ++i)
-    inArena(stage.slots[i].offset, stage.slots[i].bytes, cat(where, ".slots[", i, "]"));
+    inArena(stage.slots[i].offset, stage.slots[i].bytes,
+            cat(where, ".slots[", i, "]"));
   inArena(stage.scratchOffset, stage.scratchBytes, where + ".scratch");
 }
 
-void checkInstruction(const Manifest &m, int64_t stageIndex, const Instruction &in,
-                      const std::string &where) {
+void checkInstruction(const Manifest &m, int64_t stageIndex,
+                      const Instruction &in, const std::string &where) {
   const StageDesc &stage = m.stages[stageIndex];
   auto needs = [&](int64_t slot, int64_t bytes) {
     if (slot >= static_cast<int64_t>(stage.slots.size()))
@@ -45,7 +47,8 @@ void checkInstruction(const Manifest &m, int64_t stageIndex, const Instruction &
   switch (in.op) {
   case Instruction::Input:
   case Instruction::Output: {
-    const GlobalTensor &t = (in.op == Instruction::Input ? m.inputs : m.outputs)[in.index];
+    const GlobalTensor &t =
+        (in.op == Instruction::Input ? m.inputs : m.outputs)[in.index];
     needs(in.slots[0], numBytes(t.localShape, t.dtype));
     return;
   }
@@ -84,27 +87,32 @@ void checkInit(const Manifest &m, int64_t stageIndex) {
     const FunctionDesc &f = m.functions[call.function];
     std::string where = cat("stages[", stageIndex, "].init[", i, "]");
     if (f.numArguments != 0 || f.ios.size() != call.parameters.size())
-      bad(where, cat("function \"", f.symbol, "\" has ", f.numArguments, " arguments and ",
-                     f.ios.size(), " ios, expected 0 and ", call.parameters.size()));
+      bad(where, cat("function \"", f.symbol, "\" has ", f.numArguments,
+                     " arguments and ", f.ios.size(), " ios, expected 0 and ",
+                     call.parameters.size()));
     for (size_t j = 0; j < call.parameters.size(); ++j) {
       const Parameter &p = m.parameters[call.parameters[j]];
       if (p.source != Parameter::Derived || !p.heldBy(stageIndex))
-        bad(where, "parameter \"" + p.name + "\" is not a derived one of this stage");
+        bad(where,
+            "parameter \"" + p.name + "\" is not a derived one of this stage");
       if (!written.insert(call.parameters[j]).second)
         bad(where, "parameter \"" + p.name + "\" is written twice");
       if (f.ios[j].bytes() != numBytes(p.localShape, p.dtype))
-        bad(where, cat("parameter \"", p.name, "\" has ", numBytes(p.localShape, p.dtype),
+        bad(where, cat("parameter \"", p.name, "\" has ",
+                       numBytes(p.localShape, p.dtype),
                        " bytes, the function writes ", f.ios[j].bytes()));
     }
   }
   for (size_t i = 0; i < m.parameters.size(); ++i)
-    if (m.parameters[i].source == Parameter::Derived && m.parameters[i].heldBy(stageIndex) &&
+    if (m.parameters[i].source == Parameter::Derived &&
+        m.parameters[i].heldBy(stageIndex) &&
         !written.count(static_cast<int64_t>(i)))
       bad(cat("parameters[", i, "]"), "derived, but no init call writes it");
 }
 
 // The micro-batches that pass a channel, in the order of one side.
-std::vector<int64_t> traffic(const StageDesc &stage, Instruction::Op op, int64_t channel) {
+std::vector<int64_t> traffic(const StageDesc &stage, Instruction::Op op,
+                             int64_t channel) {
   std::vector<int64_t> result;
   for (const Instruction &in : stage.instructions)
     if (in.op == op && in.index == channel)
@@ -114,7 +122,8 @@ std::vector<int64_t> traffic(const StageDesc &stage, Instruction::Op op, int64_t
 } // namespace
 
 bool Parameter::heldBy(int64_t stage) const {
-  return stages.empty() || std::find(stages.begin(), stages.end(), stage) != stages.end();
+  return stages.empty() ||
+         std::find(stages.begin(), stages.end(), stage) != stages.end();
 }
 
 std::vector<const Operand *> LibraryDesc::operands() const {
@@ -139,7 +148,8 @@ void kerf::rt::checkStages(const Manifest &m) {
   std::set<std::string> symbols;
   for (size_t i = 0; i < m.functions.size(); ++i)
     if (!symbols.insert(m.functions[i].symbol).second)
-      bad(cat("functions[", i, "]"), "symbol \"" + m.functions[i].symbol + "\" is there twice");
+      bad(cat("functions[", i, "]"),
+          "symbol \"" + m.functions[i].symbol + "\" is there twice");
   for (size_t s = 0; s < m.stages.size(); ++s) {
     std::string where = cat("stages[", s, "]");
     checkSlots(m.stages[s], where);
@@ -151,15 +161,17 @@ void kerf::rt::checkStages(const Manifest &m) {
   for (size_t c = 0; c < m.channels.size(); ++c)
     if (traffic(m.stages[m.channels[c].fromStage], Instruction::Send, c) !=
         traffic(m.stages[m.channels[c].toStage], Instruction::Recv, c))
-      bad(cat("channels[", c, "]"), "sends and receives do not meet in number and micro-batch");
-  bool usesWeights = std::any_of(m.parameters.begin(), m.parameters.end(),
-                                 [](const Parameter &p) { return p.source == Parameter::Tensor; });
+      bad(cat("channels[", c, "]"),
+          "sends and receives do not meet in number and micro-batch");
+  bool usesWeights = std::any_of(
+      m.parameters.begin(), m.parameters.end(),
+      [](const Parameter &p) { return p.source == Parameter::Tensor; });
   if (usesWeights && m.weights.empty())
     bad("weights", "missing, but parameters name tensors");
   auto listed = [&](const std::string &name, const char *key) {
-    if (!name.empty() && std::none_of(m.files.begin(), m.files.end(), [&](const FileEntry &f) {
-          return f.path == name;
-        }))
+    if (!name.empty() &&
+        std::none_of(m.files.begin(), m.files.end(),
+                     [&](const FileEntry &f) { return f.path == name; }))
       bad(key, "file \"" + name + "\" is not in \"files\"");
   };
   listed(m.program, "program");

@@ -22,7 +22,8 @@ using namespace kerf::rt;
 
 MappedFile::MappedFile(const std::string &path) {
   auto failed = [&](const char *what) {
-    return Error(KERF_IO_ERROR, cat(path, ": ", what, ": ", std::strerror(errno)));
+    return Error(KERF_IO_ERROR,
+                 cat(path, ": ", what, ": ", std::strerror(errno)));
   };
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)

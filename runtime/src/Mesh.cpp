@@ -43,7 +43,8 @@ int64_t Mesh::position(int64_t rank, const AxisList &list,
                        int64_t microBatch) const {
   int64_t index = 0;
   for (const AxisRef &ref : list) {
-    int64_t c = ref.axis == timeAxisIndex ? microBatch : coordinate(rank, ref.axis);
+    int64_t c =
+        ref.axis == timeAxisIndex ? microBatch : coordinate(rank, ref.axis);
     index = index * ref.size + c / ref.weight % ref.size;
   }
   return index;

@@ -34,7 +34,7 @@ struct Mesh {
   static constexpr int timeAxisIndex = -1;
 
   std::vector<Axis> axes;
-  int stageAxis = -1;    ///< index into axes, or -1
+  int stageAxis = -1; ///< index into axes, or -1
   bool hasTimeAxis = false;
   Axis timeAxis;
 

@@ -1,7 +1,8 @@
 //===- Package.cpp - an opened package ------------------------------------===//
 //
 // Order matters: the manifest is checked first, then files against their
-// hashes, then the host against the target, and only then is native code loaded.
+// hashes, then the host against the target, and only then is native code
+// loaded.
 //
 //===----------------------------------------------------------------------===//
 #include "Package.h"
@@ -23,12 +24,14 @@ static std::shared_ptr<MappedFile> mapPackageFile(const std::string &path) {
   }
 }
 
-std::shared_ptr<Package> Package::open(const std::string &path, bool skipHashes) {
+std::shared_ptr<Package> Package::open(const std::string &path,
+                                       bool skipHashes) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
     throw Error(KERF_BAD_PACKAGE, "no such package");
   if (!S_ISDIR(info.st_mode))
-    throw Error(KERF_BAD_PACKAGE, "not a package, expected a folder with manifest.json");
+    throw Error(KERF_BAD_PACKAGE,
+                "not a package, expected a folder with manifest.json");
   auto package = std::make_shared<Package>();
   package->path = path;
   auto text = mapPackageFile(path + "/manifest.json");
@@ -52,8 +55,9 @@ void Package::checkFiles(bool skipHashes) {
   for (const FileEntry &entry : manifest.files) {
     auto file = mapPackageFile(path + "/" + entry.path);
     if (static_cast<int64_t>(file->size()) != entry.bytes)
-      throw Error(KERF_BAD_PACKAGE, cat(entry.path, ": has ", file->size(),
-                                        " bytes, the manifest says ", entry.bytes));
+      throw Error(KERF_BAD_PACKAGE,
+                  cat(entry.path, ": has ", file->size(),
+                      " bytes, the manifest says ", entry.bytes));
     if (!skipHashes) {
       std::string hash = hashHex(file->data(), file->size());
       if (hash != entry.xxh3)
@@ -66,8 +70,9 @@ void Package::checkFiles(bool skipHashes) {
   for (const ExternalFile &entry : manifest.externalFiles) {
     externalFiles.push_back(mapPackageFile(entry.path));
     if (static_cast<int64_t>(externalFiles.back()->size()) != entry.bytes)
-      throw Error(KERF_BAD_PACKAGE, cat(entry.path, ": has ", externalFiles.back()->size(),
-                                        " bytes, the manifest says ", entry.bytes));
+      throw Error(KERF_BAD_PACKAGE,
+                  cat(entry.path, ": has ", externalFiles.back()->size(),
+                      " bytes, the manifest says ", entry.bytes));
   }
   if (weightsFile)
     weights = Safetensors(weightsFile, manifest.weights);
@@ -77,15 +82,16 @@ void Package::checkParameters() {
   for (size_t i = 0; i < manifest.parameters.size(); ++i) {
     const Parameter &p = manifest.parameters[i];
     auto bad = [&](const std::string &reason) {
-      throw Error(KERF_BAD_PACKAGE,
-                  cat("manifest.json: parameters[", i, "] (", p.name, "): ", reason));
+      throw Error(KERF_BAD_PACKAGE, cat("manifest.json: parameters[", i, "] (",
+                                        p.name, "): ", reason));
     };
     stored.emplace_back();
     if (p.source == Parameter::Splat || p.source == Parameter::Derived)
       continue;
     StoredTensor &place = stored.back();
     if (p.source == Parameter::External) {
-      place = {p.externalShape, externalFiles[p.externalFile]->data() + p.externalOffset};
+      place = {p.externalShape,
+               externalFiles[p.externalFile]->data() + p.externalOffset};
     } else {
       const Safetensors::Tensor *tensor = weights.find(p.tensor);
       if (!tensor)
@@ -98,10 +104,12 @@ void Package::checkParameters() {
     if (p.hasView) {
       bool inside = place.shape.size() == p.globalShape.size();
       for (size_t d = 0; inside && d < p.globalShape.size(); ++d)
-        inside = addChecked(p.viewStarts[d], p.globalShape[d]) <= place.shape[d];
+        inside =
+            addChecked(p.viewStarts[d], p.globalShape[d]) <= place.shape[d];
       if (!inside)
-        bad(cat("view of ", shapeString(p.globalShape), " at ", shapeString(p.viewStarts),
-                " is not inside ", shapeString(place.shape)));
+        bad(cat("view of ", shapeString(p.globalShape), " at ",
+                shapeString(p.viewStarts), " is not inside ",
+                shapeString(place.shape)));
     } else if (numElements(p.globalShape) != numElements(place.shape)) {
       bad(cat("is ", shapeString(p.globalShape), ", the stored tensor is ",
               shapeString(place.shape)));
@@ -116,7 +124,8 @@ void Package::loadProgram() {
     file = "./" + file;
   program = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!program)
-    throw Error(KERF_BAD_PACKAGE, cat(manifest.program, ": cannot load: ", ::dlerror()));
+    throw Error(KERF_BAD_PACKAGE,
+                cat(manifest.program, ": cannot load: ", ::dlerror()));
   link_map *base = nullptr;
   ::dlinfo(program, RTLD_DI_LINKMAP, &base);
   for (const FunctionDesc &f : manifest.functions) {

@@ -24,11 +24,12 @@ struct StoredTensor {
 struct Package {
   std::string path;
   Manifest manifest;
-  std::vector<StoredTensor> stored; ///< as manifest.parameters
+  std::vector<StoredTensor> stored;               ///< as manifest.parameters
   std::vector<kerf_program_function_t> functions; ///< as manifest.functions
 
   /// Maps and checks everything. `skipHashes`: compare sizes only.
-  static std::shared_ptr<Package> open(const std::string &path, bool skipHashes);
+  static std::shared_ptr<Package> open(const std::string &path,
+                                       bool skipHashes);
   ~Package();
 
 private:

@@ -33,7 +33,8 @@ template <typename T> static void fillAs(void *data, int64_t count, T value) {
     static_cast<T *>(data)[i] = value;
 }
 
-static void fillSplat(void *data, int64_t count, kerf_dtype_t dtype, double value) {
+static void fillSplat(void *data, int64_t count, kerf_dtype_t dtype,
+                      double value) {
   switch (dtype) {
   case KERF_F32:
     return fillAs(data, count, static_cast<float>(value));
@@ -44,19 +45,25 @@ static void fillSplat(void *data, int64_t count, kerf_dtype_t dtype, double valu
   case KERF_BF16:
     return fillAs(data, count, bfloatBits(value));
   case KERF_I8:
-    return fillAs(data, count, static_cast<int8_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count,
+                  static_cast<int8_t>(static_cast<int64_t>(value)));
   case KERF_I16:
-    return fillAs(data, count, static_cast<int16_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count,
+                  static_cast<int16_t>(static_cast<int64_t>(value)));
   case KERF_I32:
-    return fillAs(data, count, static_cast<int32_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count,
+                  static_cast<int32_t>(static_cast<int64_t>(value)));
   case KERF_I64:
     return fillAs(data, count, static_cast<int64_t>(value));
   case KERF_U8:
-    return fillAs(data, count, static_cast<uint8_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count,
+                  static_cast<uint8_t>(static_cast<int64_t>(value)));
   case KERF_U16:
-    return fillAs(data, count, static_cast<uint16_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count,
+                  static_cast<uint16_t>(static_cast<int64_t>(value)));
   case KERF_U32:
-    return fillAs(data, count, static_cast<uint32_t>(static_cast<int64_t>(value)));
+    return fillAs(data, count,
+                  static_cast<uint32_t>(static_cast<int64_t>(value)));
   case KERF_U64:
     return fillAs(data, count, static_cast<uint64_t>(value));
   case KERF_BOOL:
@@ -79,10 +86,12 @@ ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
   }
   ParameterView result;
   result.elements = numElements(p.localShape);
-  std::string key = cat(index, ":", shapeString(part.starts), "+", shapeString(part.sizes));
+  std::string key =
+      cat(index, ":", shapeString(part.starts), "+", shapeString(part.sizes));
   bool whole = part.sizes == p.localShape;
   int64_t elementBytes = dtypeSize(p.dtype), offset = 0;
-  if (tensor.data && whole && isContiguousBox(stored, starts, part.sizes, offset)) {
+  if (tensor.data && whole &&
+      isContiguousBox(stored, starts, part.sizes, offset)) {
     const char *data = tensor.data + offset * elementBytes;
     // Generated code counts on aligned buffers, libraries do not.
     int64_t alignment = p.libraryOnly ? elementBytes : KERF_BUFFER_ALIGNMENT;
@@ -103,11 +112,12 @@ ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
   std::lock_guard<std::mutex> lock(entry->mutex);
   std::shared_ptr<DeviceMemory> &memory = entry->memory;
   if (!memory) {
-    std::shared_ptr<DeviceMemory> fresh = device.allocate(numBytes(p.localShape, p.dtype),
-                             ("parameter " + p.name).c_str()); // zeroed
+    std::shared_ptr<DeviceMemory> fresh =
+        device.allocate(numBytes(p.localShape, p.dtype),
+                        ("parameter " + p.name).c_str()); // zeroed
     if (tensor.data)
-      makeBoxCopy(stored, starts, p.localShape, Shape(starts.size(), 0), part.sizes,
-                  elementBytes)
+      makeBoxCopy(stored, starts, p.localShape, Shape(starts.size(), 0),
+                  part.sizes, elementBytes)
           .run(tensor.data, fresh->data);
     else
       fillSplat(fresh->data, result.elements, p.dtype, p.splat);

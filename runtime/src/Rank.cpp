@@ -11,11 +11,12 @@
 
 using namespace kerf::rt;
 
-Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex, int32_t threads,
-           World &world, ParameterStore &store, std::shared_ptr<PackCache> packCache,
-           bool trace)
+Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
+           int32_t threads, World &world, ParameterStore &store,
+           std::shared_ptr<PackCache> packCache, bool trace)
     : package(std::move(opened)), manifest(package->manifest), rank(rankIndex),
-      stageIndex(manifest.mesh.stageOf(rank)), stageDesc(manifest.stages[stageIndex]) {
+      stageIndex(manifest.mesh.stageOf(rank)),
+      stageDesc(manifest.stages[stageIndex]) {
   device = makeCpuDevice(rank, threads, std::move(packCache));
   comm = world.join(rank);
   context.manifest = &manifest;
@@ -56,8 +57,8 @@ void Rank::loadParameters(ParameterStore &store) {
   }
 }
 
-// Ranks that hold the same parts at the same indices derive the same values: one
-// computes them for all.
+// Ranks that hold the same parts at the same indices derive the same values:
+// one computes them for all.
 void Rank::computeDerived(ParameterStore &store) {
   if (stageDesc.init.empty())
     return;
@@ -83,7 +84,8 @@ ParameterStore::Derived Rank::runInit() {
     all.push_back(const_cast<void *>(part.data));
   int64_t scratchBytes = 0;
   for (const InitCall &call : stageDesc.init)
-    scratchBytes = std::max(scratchBytes, manifest.functions[call.function].scratchBytes);
+    scratchBytes =
+        std::max(scratchBytes, manifest.functions[call.function].scratchBytes);
   auto scratch = device->allocate(scratchBytes, "init scratch");
   for (const InitCall &call : stageDesc.init) {
     std::vector<void *> ios;
@@ -96,8 +98,8 @@ ParameterStore::Derived Rank::runInit() {
       ios.push_back(memory->data);
     }
     context.run(package->functions[call.function],
-                manifest.functions[call.function].symbol.c_str(), all.data(), ios.data(),
-                scratch->data);
+                manifest.functions[call.function].symbol.c_str(), all.data(),
+                ios.data(), scratch->data);
   }
   return derived;
 }
@@ -106,14 +108,16 @@ void Rank::prepareLibrary() {
   for (size_t i = 0; i < manifest.library.size(); ++i) {
     const LibraryDesc &desc = manifest.library[i];
     auto operands = desc.operands();
-    bool ready = std::all_of(operands.begin(), operands.end(), [&](const Operand *o) {
-      return o->kind != Operand::Param || parts[o->index].data;
-    });
+    bool ready =
+        std::all_of(operands.begin(), operands.end(), [&](const Operand *o) {
+          return o->kind != Operand::Param || parts[o->index].data;
+        });
     if (!ready || context.library[i]) // of another stage, or derived later
       continue;
     context.library[i] = device->prepare(desc, static_cast<int64_t>(i),
                                          [&](int64_t p) { return parts[p]; });
-    libraryScratchBytes = std::max(libraryScratchBytes, context.library[i]->scratchBytes());
+    libraryScratchBytes =
+        std::max(libraryScratchBytes, context.library[i]->scratchBytes());
   }
   libraryScratch = device->allocate(libraryScratchBytes, "library scratch");
   context.libraryScratch = libraryScratch->data;
@@ -123,7 +127,8 @@ void Rank::prepareInput(Prepared &p, const GlobalTensor &tensor) {
   Part part = partOf(manifest.mesh, tensor.sharding, tensor.globalShape, rank,
                      p.instruction->microBatch);
   p.copy = makeBoxCopy(tensor.globalShape, part.starts, tensor.localShape,
-                       Shape(part.starts.size(), 0), part.sizes, dtypeSize(tensor.dtype));
+                       Shape(part.starts.size(), 0), part.sizes,
+                       dtypeSize(tensor.dtype));
   p.slotBytes = numBytes(tensor.localShape, tensor.dtype);
   p.zeroFirst = part.sizes != tensor.localShape;
 }
@@ -134,8 +139,9 @@ void Rank::prepareOutput(Prepared &p, const GlobalTensor &tensor) {
                   p.instruction->microBatch);
   };
   Part part = partOfRank(rank);
-  p.copy = makeBoxCopy(tensor.localShape, Shape(part.starts.size(), 0), tensor.globalShape,
-                       part.starts, part.sizes, dtypeSize(tensor.dtype));
+  p.copy = makeBoxCopy(tensor.localShape, Shape(part.starts.size(), 0),
+                       tensor.globalShape, part.starts, part.sizes,
+                       dtypeSize(tensor.dtype));
   for (int64_t r = 0; r < rank && !p.skip; ++r)
     if (manifest.mesh.stageOf(r) == stageIndex) {
       Part other = partOfRank(r);
@@ -182,17 +188,20 @@ void Rank::findAwaitedSends() {
     const Instruction &in = *p.instruction;
     std::vector<Range> writes;
     if (in.op == Instruction::Send) {
-      open.push_back({p.sendOrdinal,
-                      slotRange(in.slots[0], manifest.channels[in.index].bytes())});
+      open.push_back(
+          {p.sendOrdinal,
+           slotRange(in.slots[0], manifest.channels[in.index].bytes())});
     } else if (in.op == Instruction::Input) {
       writes.push_back(slotRange(in.slots[0], p.slotBytes));
     } else if (in.op == Instruction::Recv) {
-      writes.push_back(slotRange(in.slots[0], manifest.channels[in.index].bytes()));
+      writes.push_back(
+          slotRange(in.slots[0], manifest.channels[in.index].bytes()));
     } else if (in.op == Instruction::Run) {
       const FunctionDesc &f = manifest.functions[in.index];
       for (size_t i = f.numArguments; i < f.ios.size(); ++i)
         writes.push_back(slotRange(in.slots[i], f.ios[i].bytes()));
-      writes.push_back({stageDesc.scratchOffset, stageDesc.scratchOffset + f.scratchBytes});
+      writes.push_back(
+          {stageDesc.scratchOffset, stageDesc.scratchOffset + f.scratchBytes});
     }
     for (const Range &write : writes)
       open.erase(std::remove_if(open.begin(), open.end(),
@@ -223,15 +232,17 @@ void Rank::execute(Prepared &p, const StepIo &io) {
     return;
   }
   case Instruction::Output: {
-    TraceScope scope(context.trace, TraceEvent::Output, in.index, in.microBatch);
+    TraceScope scope(context.trace, TraceEvent::Output, in.index,
+                     in.microBatch);
     if (!p.skip)
       p.copy.run(p.pointers[0], io.outputs[in.index]);
     return;
   }
   case Instruction::Run: {
     TraceScope scope(context.trace, TraceEvent::Run, in.index, in.microBatch);
-    context.run(package->functions[in.index], manifest.functions[in.index].symbol.c_str(),
-                params.data(), p.pointers.data(),
+    context.run(package->functions[in.index],
+                manifest.functions[in.index].symbol.c_str(), params.data(),
+                p.pointers.data(),
                 static_cast<char *>(arena->data) + stageDesc.scratchOffset);
     return;
   }
@@ -258,7 +269,8 @@ void Rank::step(const StepIo &io) {
     execute(prepared[i], io);
     seconds[i] += static_cast<double>(Trace::now() - begin) * 1e-9;
   }
-  position.store(static_cast<int64_t>(prepared.size()), std::memory_order_relaxed);
+  position.store(static_cast<int64_t>(prepared.size()),
+                 std::memory_order_relaxed);
   for (SendState &send : sends)
     if (send.open) {
       comm->finishSend(send.channel, send.number);

@@ -24,8 +24,9 @@ struct StepIo {
 
 class Rank {
 public:
-  Rank(std::shared_ptr<const Package> package, int64_t rank, int32_t threads, World &world,
-       ParameterStore &store, std::shared_ptr<PackCache> packCache, bool trace);
+  Rank(std::shared_ptr<const Package> package, int64_t rank, int32_t threads,
+       World &world, ParameterStore &store,
+       std::shared_ptr<PackCache> packCache, bool trace);
 
   /// One step, on the thread that constructed the rank. Throws.
   void step(const StepIo &io);
@@ -43,12 +44,13 @@ public:
 private:
   struct Prepared {
     const Instruction *instruction;
-    BoxCopy copy;           ///< input, output
-    bool zeroFirst = false; ///< input with padding
-    bool skip = false;      ///< output that another rank stores
-    int64_t slotBytes = 0;  ///< input: of the local shape
+    BoxCopy copy;                 ///< input, output
+    bool zeroFirst = false;       ///< input with padding
+    bool skip = false;            ///< output that another rank stores
+    int64_t slotBytes = 0;        ///< input: of the local shape
     std::vector<void *> pointers; ///< slots
-    std::vector<size_t> awaitedSends; ///< ordinals of sends that read what this writes
+    std::vector<size_t>
+        awaitedSends; ///< ordinals of sends that read what this writes
     size_t sendOrdinal = 0;
   };
 

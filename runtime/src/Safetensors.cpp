@@ -16,10 +16,10 @@ static bool parseSafetensorsType(const std::string &name, kerf_dtype_t &dtype) {
   static constexpr struct {
     const char *name;
     kerf_dtype_t dtype;
-  } types[] = {{"F32", KERF_F32}, {"F64", KERF_F64}, {"F16", KERF_F16},
-               {"BF16", KERF_BF16}, {"I8", KERF_I8}, {"I16", KERF_I16},
-               {"I32", KERF_I32}, {"I64", KERF_I64}, {"U8", KERF_U8},
-               {"U16", KERF_U16}, {"U32", KERF_U32}, {"U64", KERF_U64},
+  } types[] = {{"F32", KERF_F32},   {"F64", KERF_F64}, {"F16", KERF_F16},
+               {"BF16", KERF_BF16}, {"I8", KERF_I8},   {"I16", KERF_I16},
+               {"I32", KERF_I32},   {"I64", KERF_I64}, {"U8", KERF_U8},
+               {"U16", KERF_U16},   {"U32", KERF_U32}, {"U64", KERF_U64},
                {"BOOL", KERF_BOOL}};
   for (auto &type : types)
     if (name == type.name) {
@@ -29,7 +29,8 @@ static bool parseSafetensorsType(const std::string &name, kerf_dtype_t &dtype) {
   return false;
 }
 
-Safetensors::Safetensors(std::shared_ptr<MappedFile> mapped, const std::string &name)
+Safetensors::Safetensors(std::shared_ptr<MappedFile> mapped,
+                         const std::string &name)
     : file(std::move(mapped)) {
   auto bad = [&](const std::string &reason) {
     return Error(KERF_BAD_PACKAGE, name + ": " + reason);
@@ -39,7 +40,8 @@ Safetensors::Safetensors(std::shared_ptr<MappedFile> mapped, const std::string &
     throw bad("shorter than the header length");
   std::memcpy(&headerBytes, file->data(), 8);
   if (headerBytes > file->size() - 8)
-    throw bad(cat("header of ", headerBytes, " bytes in a file of ", file->size()));
+    throw bad(
+        cat("header of ", headerBytes, " bytes in a file of ", file->size()));
   const char *base = file->data() + 8 + headerBytes;
   int64_t dataBytes = static_cast<int64_t>(file->size() - 8 - headerBytes);
   nlohmann::json header;
@@ -57,9 +59,11 @@ Safetensors::Safetensors(std::shared_ptr<MappedFile> mapped, const std::string &
     JsonReader entry = in[item.key().c_str()];
     Tensor tensor;
     if (!parseSafetensorsType(entry["dtype"].string(), tensor.dtype))
-      entry["dtype"].fail("unknown data type \"" + entry["dtype"].string() + "\"");
+      entry["dtype"].fail("unknown data type \"" + entry["dtype"].string() +
+                          "\"");
     tensor.shape = entry["shape"].shape();
-    tensor.bytes = entry.located([&] { return numBytes(tensor.shape, tensor.dtype); });
+    tensor.bytes =
+        entry.located([&] { return numBytes(tensor.shape, tensor.dtype); });
     Shape range = entry["data_offsets"].shape();
     if (range.size() != 2 || range[0] > range[1] || range[1] > dataBytes ||
         range[1] - range[0] != tensor.bytes)

@@ -1,9 +1,9 @@
 //===- Session.cpp - ranks as threads, run step by step -------------------===//
 //
 // Generation 0 is loading, every step is one more. The session's own wait needs
-// a deadline, too: once some rank has ended its list, the others must go on from
-// instruction to instruction within the deadline. After a failure ranks get a
-// moment to come back, then the failure is reported without them.
+// a deadline, too: once some rank has ended its list, the others must go on
+// from instruction to instruction within the deadline. After a failure ranks
+// get a moment to come back, then the failure is reported without them.
 //
 //===----------------------------------------------------------------------===//
 #include "Session.h"
@@ -23,15 +23,17 @@ static int64_t mostSends(const Manifest &m) {
   for (const StageDesc &stage : m.stages)
     for (size_t c = 0; c < m.channels.size(); ++c)
       most = std::max<int64_t>(
-          most, std::count_if(stage.instructions.begin(), stage.instructions.end(),
-                              [&](const Instruction &i) {
-                                return i.op == Instruction::Send &&
-                                       i.index == static_cast<int64_t>(c);
-                              }));
+          most,
+          std::count_if(stage.instructions.begin(), stage.instructions.end(),
+                        [&](const Instruction &i) {
+                          return i.op == Instruction::Send &&
+                                 i.index == static_cast<int64_t>(c);
+                        }));
   return most;
 }
 
-Session::Session(std::shared_ptr<const Package> package, const SessionOptions &options)
+Session::Session(std::shared_ptr<const Package> package,
+                 const SessionOptions &options)
     : state(std::make_shared<State>(package)) {
   auto begin = SteadyClock::now();
   const Manifest &m = package->manifest;
@@ -43,20 +45,23 @@ Session::Session(std::shared_ptr<const Package> package, const SessionOptions &o
   state->spec.injection = options.injection;
   state->spec.maxSends = mostSends(m);
   if (options.injection && options.injection->rank >= ranks)
-    throw Error(KERF_INVALID_ARGUMENT, cat("fault for rank ", options.injection->rank,
-                                           " of ", ranks));
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("fault for rank ", options.injection->rank, " of ", ranks));
   state->world = makeThreadWorld(state->spec);
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  state->threads = options.threads > 0
-                       ? options.threads
-                       : static_cast<int32_t>(std::max<int64_t>(1, cores / ranks));
+  state->threads =
+      options.threads > 0
+          ? options.threads
+          : static_cast<int32_t>(std::max<int64_t>(1, cores / ranks));
   state->trace = options.trace;
   state->ranks.resize(ranks);
   state->doneRanks.resize(ranks);
   auto host = makeCpuDevice(0, 1, state->packs);
   for (const GlobalTensor &t : m.outputs) {
-    state->outputs.push_back(host->allocate(numBytes(t.globalShape, t.dtype), "an output"));
-    state->io.outputs.push_back(static_cast<char *>(state->outputs.back()->data));
+    state->outputs.push_back(
+        host->allocate(numBytes(t.globalShape, t.dtype), "an output"));
+    state->io.outputs.push_back(
+        static_cast<char *>(state->outputs.back()->data));
   }
   state->io.inputs.resize(m.inputs.size());
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -121,15 +126,16 @@ void Session::rankThread(std::shared_ptr<State> state, int64_t rank) {
     state->changed.notify_all();
   };
   attempt([&] {
-    state->ranks[rank] =
-        std::make_unique<Rank>(state->package, rank, state->threads, *state->world,
-                               state->store, state->packs, state->trace);
+    state->ranks[rank] = std::make_unique<Rank>(
+        state->package, rank, state->threads, *state->world, state->store,
+        state->packs, state->trace);
   });
   finish();
   for (int64_t seen = 0; !died;) {
     {
       std::unique_lock<std::mutex> lock(state->mutex);
-      state->changed.wait(lock, [&] { return state->closing || state->generation != seen; });
+      state->changed.wait(
+          lock, [&] { return state->closing || state->generation != seen; });
       if (state->closing)
         break;
       seen = state->generation;
@@ -149,8 +155,9 @@ Error Session::stuck(const std::vector<int64_t> &progress) const {
   for (size_t rank = 0; rank < progress.size(); ++rank)
     if (!state->doneRanks[rank])
       return Error(KERF_RANK_FAILURE,
-                   cat("rank ", rank, " did not get on from instruction ", progress[rank],
-                       " within ", state->spec.deadlineSeconds, " s"),
+                   cat("rank ", rank, " did not get on from instruction ",
+                       progress[rank], " within ", state->spec.deadlineSeconds,
+                       " s"),
                    "", state->world->lastCollectives());
   return Error(KERF_INTERNAL, "no rank is stuck");
 }
@@ -166,7 +173,8 @@ void Session::runGeneration() {
   std::vector<int64_t> last(ranks, -1);
   auto lastChange = SteadyClock::now(), failedSince = lastChange;
   bool sawFailure = false;
-  while (!state->changed.wait_for(lock, std::chrono::milliseconds(50), allDone)) {
+  while (
+      !state->changed.wait_for(lock, std::chrono::milliseconds(50), allDone)) {
     if (state->world->failed()) {
       if (!sawFailure)
         failedSince = SteadyClock::now();
@@ -196,7 +204,8 @@ void Session::run() {
   const Manifest &m = state->package->manifest;
   for (size_t i = 0; i < m.inputs.size(); ++i)
     if (!state->io.inputs[i])
-      throw Error(KERF_INVALID_ARGUMENT, "input \"" + m.inputs[i].name + "\" is not set");
+      throw Error(KERF_INVALID_ARGUMENT,
+                  "input \"" + m.inputs[i].name + "\" is not set");
   auto begin = SteadyClock::now();
   broken = true;
   runGeneration();
@@ -211,7 +220,8 @@ void Session::run() {
 void Session::setInput(int64_t index, const void *data, size_t bytes) {
   const auto &inputs = state->package->manifest.inputs;
   if (index < 0 || index >= static_cast<int64_t>(inputs.size()))
-    throw Error(KERF_INVALID_ARGUMENT, cat("input ", index, " of ", inputs.size()));
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("input ", index, " of ", inputs.size()));
   const GlobalTensor &t = inputs[index];
   size_t expected = static_cast<size_t>(numBytes(t.globalShape, t.dtype));
   if (bytes != expected || (!data && expected != 0))
@@ -223,8 +233,10 @@ void Session::setInput(int64_t index, const void *data, size_t bytes) {
 
 std::pair<const void *, size_t> Session::output(int64_t index) const {
   if (index < 0 || index >= static_cast<int64_t>(state->outputs.size()))
-    throw Error(KERF_INVALID_ARGUMENT, cat("output ", index, " of ", state->outputs.size()));
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("output ", index, " of ", state->outputs.size()));
   if (broken || steps.empty())
     throw Error(KERF_INVALID_ARGUMENT, "no step has run");
-  return {state->outputs[index]->data, static_cast<size_t>(state->outputs[index]->bytes)};
+  return {state->outputs[index]->data,
+          static_cast<size_t>(state->outputs[index]->bytes)};
 }

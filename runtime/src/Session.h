@@ -26,7 +26,8 @@ struct SessionOptions {
 class Session {
 public:
   /// Starts and loads all ranks. Throws the first failure.
-  Session(std::shared_ptr<const Package> package, const SessionOptions &options);
+  Session(std::shared_ptr<const Package> package,
+          const SessionOptions &options);
   /// Waits one second for ranks to end, then leaves them behind.
   ~Session();
 

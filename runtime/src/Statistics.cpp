@@ -30,7 +30,8 @@ std::string axesName(const Mesh &mesh, const AxisList &axes) {
 int64_t plannedPerRank(const CollectiveDesc &desc, int64_t n) {
   if (desc.plannedGroupBytes < 0 || n <= 1)
     return bytesPerRank(desc, n);
-  bool whole = desc.kind == CollectiveKind::Broadcast || desc.kind == CollectiveKind::Permute;
+  bool whole = desc.kind == CollectiveKind::Broadcast ||
+               desc.kind == CollectiveKind::Permute;
   return whole ? bytesPerRank(desc, n) : ceilDiv(desc.plannedGroupBytes, n);
 }
 
@@ -53,7 +54,8 @@ RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
   const WorldSpec &spec = session.spec();
   const CommCounters &counters = session.rank(rank).counters();
   RankBytes result;
-  auto add = [&](const std::string &axis, const std::string &purpose, int64_t bytes) {
+  auto add = [&](const std::string &axis, const std::string &purpose,
+                 int64_t bytes) {
     result.counted += bytes;
     result.byAxis[axis] += bytes;
     result.byPurpose[purpose] += bytes;
@@ -63,17 +65,20 @@ RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
     const CommCounters::Entry &entry = counters.collectives[i];
     int64_t n = Mesh::sizeOf(desc.axes), calls = entry.calls / runs;
     if (entry.calls != 0)
-      add(axesName(spec.mesh, desc.axes), desc.purpose, bytesPerRank(desc, n) * calls);
+      add(axesName(spec.mesh, desc.axes), desc.purpose,
+          bytesPerRank(desc, n) * calls);
     result.planned += plannedPerRank(desc, n) * calls;
     result.seconds += entry.seconds;
   }
-  std::string stageAxis = spec.mesh.stageAxis < 0 ? "" : spec.mesh.axes[spec.mesh.stageAxis].name;
+  std::string stageAxis =
+      spec.mesh.stageAxis < 0 ? "" : spec.mesh.axes[spec.mesh.stageAxis].name;
   for (size_t i = 0; i < spec.channels.size(); ++i) {
     const CommCounters::Entry &sent = counters.sends[i];
     if (sent.calls != 0)
       add(stageAxis, spec.channels[i].purpose, sent.groupBytes / runs);
     int64_t planned = spec.channels[i].plannedBytes;
-    result.planned += (planned < 0 ? spec.channels[i].bytes() : planned) * (sent.calls / runs);
+    result.planned += (planned < 0 ? spec.channels[i].bytes() : planned) *
+                      (sent.calls / runs);
     result.seconds += sent.seconds + counters.receives[i].seconds;
   }
   result.seconds /= static_cast<double>(runs);
@@ -81,7 +86,8 @@ RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
 }
 
 /// One entry per collective that ran; total_bytes is summed over its groups.
-ordered_json collectivesJson(const Session &session, int64_t runs, int64_t &totalBytes) {
+ordered_json collectivesJson(const Session &session, int64_t runs,
+                             int64_t &totalBytes) {
   const WorldSpec &spec = session.spec();
   int64_t ranks = spec.mesh.numRanks();
   ordered_json list = ordered_json::array();
@@ -90,7 +96,8 @@ ordered_json collectivesJson(const Session &session, int64_t runs, int64_t &tota
     int64_t n = Mesh::sizeOf(desc.axes), calls = 0, callers = 0;
     double seconds = 0;
     for (int64_t r = 0; r < ranks; ++r) {
-      const CommCounters::Entry &entry = session.rank(r).counters().collectives[i];
+      const CommCounters::Entry &entry =
+          session.rank(r).counters().collectives[i];
       calls = std::max(calls, entry.calls / runs);
       callers += entry.calls != 0;
       seconds = std::max(seconds, entry.seconds / static_cast<double>(runs));
@@ -98,12 +105,18 @@ ordered_json collectivesJson(const Session &session, int64_t runs, int64_t &tota
     if (calls == 0)
       continue;
     totalBytes += groupBytes(desc, n) * calls * (callers / n);
-    list.push_back({{"op", kindName(desc.kind)}, {"node", desc.node}, {"tensor", desc.tensor},
-                    {"axes", axesName(spec.mesh, desc.axes)}, {"group_size", n},
+    list.push_back({{"op", kindName(desc.kind)},
+                    {"node", desc.node},
+                    {"tensor", desc.tensor},
+                    {"axes", axesName(spec.mesh, desc.axes)},
+                    {"group_size", n},
                     {"buffer_bytes", numBytes(desc.srcShape, desc.dtype)},
                     {"bytes_per_rank", bytesPerRank(desc, n)},
-                    {"group_bytes", groupBytes(desc, n)}, {"count", calls},
-                    {"phase", desc.phase}, {"purpose", desc.purpose}, {"seconds", seconds}});
+                    {"group_bytes", groupBytes(desc, n)},
+                    {"count", calls},
+                    {"phase", desc.phase},
+                    {"purpose", desc.purpose},
+                    {"seconds", seconds}});
   }
   for (size_t i = 0; i < spec.channels.size(); ++i) {
     const ChannelDesc &desc = spec.channels[i];
@@ -113,22 +126,31 @@ ordered_json collectivesJson(const Session &session, int64_t runs, int64_t &tota
       const CommCounters &counters = session.rank(r).counters();
       calls = std::max(calls, counters.sends[i].calls / runs);
       bytes += counters.sends[i].groupBytes / runs;
-      seconds = std::max(seconds, counters.receives[i].seconds / static_cast<double>(runs));
+      seconds = std::max(seconds, counters.receives[i].seconds /
+                                      static_cast<double>(runs));
     }
     if (calls == 0)
       continue;
     totalBytes += bytes;
-    list.push_back({{"op", "send"}, {"node", desc.node}, {"tensor", desc.tensor},
-                    {"axes", spec.mesh.axes[spec.mesh.stageAxis].name}, {"group_size", 2},
-                    {"buffer_bytes", desc.bytes()}, {"bytes_per_rank", desc.bytes()},
-                    {"group_bytes", desc.bytes()}, {"count", calls}, {"phase", desc.phase},
-                    {"purpose", desc.purpose}, {"seconds", seconds}});
+    list.push_back({{"op", "send"},
+                    {"node", desc.node},
+                    {"tensor", desc.tensor},
+                    {"axes", spec.mesh.axes[spec.mesh.stageAxis].name},
+                    {"group_size", 2},
+                    {"buffer_bytes", desc.bytes()},
+                    {"bytes_per_rank", desc.bytes()},
+                    {"group_bytes", desc.bytes()},
+                    {"count", calls},
+                    {"phase", desc.phase},
+                    {"purpose", desc.purpose},
+                    {"seconds", seconds}});
   }
   return list;
 }
 
 const char *opName(Instruction::Op op) {
-  static constexpr const char *names[] = {"input", "run", "send", "recv", "output"};
+  static constexpr const char *names[] = {"input", "run", "send", "recv",
+                                          "output"};
   return names[op];
 }
 
@@ -138,9 +160,11 @@ ordered_json rankJson(const Session &session, int64_t rank, int64_t runs) {
       session.package().manifest.stages[r.stage()].instructions;
   ordered_json list = ordered_json::array();
   for (size_t i = 0; i < instructions.size(); ++i)
-    list.push_back({{"op", opName(instructions[i].op)}, {"index", instructions[i].index},
-                    {"micro_batch", instructions[i].microBatch},
-                    {"seconds", r.instructionSeconds()[i] / static_cast<double>(runs)}});
+    list.push_back(
+        {{"op", opName(instructions[i].op)},
+         {"index", instructions[i].index},
+         {"micro_batch", instructions[i].microBatch},
+         {"seconds", r.instructionSeconds()[i] / static_cast<double>(runs)}});
   return {{"rank", rank}, {"stage", r.stage()}, {"instructions", list}};
 }
 
@@ -157,7 +181,8 @@ std::string eventName(const Manifest &m, const TraceEvent &event) {
   case TraceEvent::Recv:
     return cat("recv ", event.index);
   case TraceEvent::Launch:
-    return event.index >= 0 && event.index < static_cast<int32_t>(m.kernels.size())
+    return event.index >= 0 &&
+                   event.index < static_cast<int32_t>(m.kernels.size())
                ? m.kernels[event.index].name
                : "kernel";
   case TraceEvent::Library: {
@@ -182,7 +207,8 @@ std::string kerf::rt::statisticsJson(const Session &session) {
   const Manifest &m = session.package().manifest;
   int64_t ranks = m.mesh.numRanks();
   int64_t runs = static_cast<int64_t>(session.stepSeconds().size());
-  ordered_json root = {{"schema", "kerf.run/1"}, {"model", {{"name", m.name}}},
+  ordered_json root = {{"schema", "kerf.run/1"},
+                       {"model", {{"name", m.name}}},
                        {"devices", ranks}};
   root["mesh"] = ordered_json::object();
   for (const Mesh::Axis &axis : m.mesh.axes)
@@ -195,7 +221,8 @@ std::string kerf::rt::statisticsJson(const Session &session) {
   RankBytes busiest;
   double computeSeconds = 0, communicationSeconds = 0;
   int64_t planned = 0;
-  ordered_json perDevice = ordered_json::array(), perRank = ordered_json::array();
+  ordered_json perDevice = ordered_json::array(),
+               perRank = ordered_json::array();
   for (int64_t r = 0; r < ranks; ++r) {
     RankBytes bytes = bytesOf(session, r, runs);
     if (bytes.counted > busiest.counted || r == 0)
@@ -209,12 +236,15 @@ std::string kerf::rt::statisticsJson(const Session &session) {
         all += rank.instructionSeconds()[i];
     double channels = 0;
     for (size_t i = 0; i < m.channels.size(); ++i)
-      channels += rank.counters().sends[i].seconds + rank.counters().receives[i].seconds;
+      channels += rank.counters().sends[i].seconds +
+                  rank.counters().receives[i].seconds;
     // Collectives run inside functions, transfers between them.
-    double compute = (all + channels) / static_cast<double>(runs) - bytes.seconds;
+    double compute =
+        (all + channels) / static_cast<double>(runs) - bytes.seconds;
     computeSeconds = std::max(computeSeconds, compute);
     communicationSeconds = std::max(communicationSeconds, bytes.seconds);
-    perDevice.push_back({{"parameters", rank.parameterBytes()}, {"arena", rank.arenaBytes()},
+    perDevice.push_back({{"parameters", rank.parameterBytes()},
+                         {"arena", rank.arenaBytes()},
                          {"peak", rank.parameterBytes() + rank.arenaBytes()}});
     perRank.push_back(rankJson(session, r, runs));
   }
@@ -237,8 +267,9 @@ std::string kerf::rt::statisticsJson(const Session &session) {
 }
 
 std::string kerf::rt::traceJson(const Session &session) {
-  static constexpr const char *categories[] = {"run",    "input",   "output",     "send", "recv",
-                                               "launch", "library", "collective", "copy"};
+  static constexpr const char *categories[] = {
+      "run",    "input",   "output",     "send", "recv",
+      "launch", "library", "collective", "copy"};
   const Manifest &m = session.package().manifest;
   ordered_json events = ordered_json::array();
   int64_t start = INT64_MAX;
@@ -246,14 +277,23 @@ std::string kerf::rt::traceJson(const Session &session) {
     for (const TraceEvent &event : session.rank(r).trace().all())
       start = std::min(start, event.beginNs);
   for (int64_t r = 0; r < m.mesh.numRanks(); ++r) {
-    events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 0}, {"tid", r},
+    events.push_back({{"name", "thread_name"},
+                      {"ph", "M"},
+                      {"pid", 0},
+                      {"tid", r},
                       {"args", {{"name", cat("rank ", r)}}}});
     for (const TraceEvent &event : session.rank(r).trace().all())
-      events.push_back({{"name", eventName(m, event)}, {"cat", categories[event.kind]},
-                        {"ph", "X"}, {"pid", 0}, {"tid", r},
-                        {"ts", static_cast<double>(event.beginNs - start) * 1e-3},
-                        {"dur", static_cast<double>(event.endNs - event.beginNs) * 1e-3},
-                        {"args", {{"micro_batch", event.microBatch}, {"index", event.index}}}});
+      events.push_back(
+          {{"name", eventName(m, event)},
+           {"cat", categories[event.kind]},
+           {"ph", "X"},
+           {"pid", 0},
+           {"tid", r},
+           {"ts", static_cast<double>(event.beginNs - start) * 1e-3},
+           {"dur", static_cast<double>(event.endNs - event.beginNs) * 1e-3},
+           {"args",
+            {{"micro_batch", event.microBatch}, {"index", event.index}}}});
   }
-  return ordered_json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
+  return ordered_json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}
+      .dump();
 }

@@ -14,7 +14,17 @@
 namespace kerf::rt {
 
 struct TraceEvent {
-  enum Kind : uint8_t { Run, Input, Output, Send, Recv, Launch, Library, Collective, Copy };
+  enum Kind : uint8_t {
+    Run,
+    Input,
+    Output,
+    Send,
+    Recv,
+    Launch,
+    Library,
+    Collective,
+    Copy
+  };
   Kind kind;
   int32_t index; ///< function, input, channel, kernel, library call, collective
   int32_t microBatch;
@@ -57,11 +67,12 @@ private:
 /// Records the time between construction and destruction if the trace is on.
 class TraceScope {
 public:
-  TraceScope(Trace &trace, TraceEvent::Kind kind, int64_t index, int64_t microBatch)
+  TraceScope(Trace &trace, TraceEvent::Kind kind, int64_t index,
+             int64_t microBatch)
       : trace(trace) {
     if (trace.on())
-      event = {kind, static_cast<int32_t>(index), static_cast<int32_t>(microBatch),
-               Trace::now(), 0};
+      event = {kind, static_cast<int32_t>(index),
+               static_cast<int32_t>(microBatch), Trace::now(), 0};
   }
   ~TraceScope() {
     if (trace.on()) {

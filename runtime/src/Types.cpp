@@ -12,10 +12,10 @@ struct TypeEntry {
   const char *name;
   size_t size;
 };
-constexpr TypeEntry types[] = {
-    {"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i8", 1},
-    {"i16", 2}, {"i32", 4}, {"i64", 8}, {"u8", 1},   {"u16", 2},
-    {"u32", 4}, {"u64", 8}, {"bool", 1}};
+constexpr TypeEntry types[] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2},
+                               {"i8", 1},  {"i16", 2}, {"i32", 4}, {"i64", 8},
+                               {"u8", 1},  {"u16", 2}, {"u32", 4}, {"u64", 8},
+                               {"bool", 1}};
 constexpr size_t numTypes = sizeof(types) / sizeof(types[0]);
 } // namespace
 

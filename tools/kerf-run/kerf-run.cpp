@@ -25,17 +25,25 @@ int main(int argc, char **argv) {
   app.add_option("package", options.package, "folder NAME.kerf")->required();
   app.add_option("--input,-i", options.inputs, "NAME=@FILE.npy or NAME=NUMBER")
       ->allow_extra_args(false);
-  auto *seed = app.add_option("--seed", options.seed, "draw inputs that are not given");
-  app.add_option("--output-dir", options.outputDir, "write each output as NAME.npy");
+  auto *seed =
+      app.add_option("--seed", options.seed, "draw inputs that are not given");
+  app.add_option("--output-dir", options.outputDir,
+                 "write each output as NAME.npy");
   app.add_option("--stats", options.statsFile, "write run.json (kerf.run/1)");
-  app.add_option("--trace", options.traceFile, "write a Chrome trace of the last step");
-  app.add_option("--repeat", options.repeat, "number of steps")->check(CLI::PositiveNumber);
-  app.add_option("--threads", options.threads, "threads per rank (0: cores / ranks)")
-      ->check(CLI::Range(0, 4096));
-  app.add_option("--timeout", options.timeoutSeconds, "seconds any rank waits for another")
+  app.add_option("--trace", options.traceFile,
+                 "write a Chrome trace of the last step");
+  app.add_option("--repeat", options.repeat, "number of steps")
       ->check(CLI::PositiveNumber);
-  app.add_option("--inject", options.inject, "test only: rank=R,collective=K,fault=die|hang|skip");
-  app.add_flag("--skip-hashes", options.skipHashes, "compare sizes of files only");
+  app.add_option("--threads", options.threads,
+                 "threads per rank (0: cores / ranks)")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--timeout", options.timeoutSeconds,
+                 "seconds any rank waits for another")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--inject", options.inject,
+                 "test only: rank=R,collective=K,fault=die|hang|skip");
+  app.add_flag("--skip-hashes", options.skipHashes,
+               "compare sizes of files only");
   app.add_flag("--json", options.json, "print run.json");
   app.add_flag("-q,--quiet", options.quiet, "print no summary");
   app.add_flag("-v,--verbose", options.verbose, "say what is done on stderr");

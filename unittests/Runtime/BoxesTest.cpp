@@ -36,7 +36,8 @@ TEST(Boxes, EveryBoxOfASmallTensor) {
 
 // Whole inner dimensions become one run.
 TEST(Boxes, RunsAreMerged) {
-  BoxCopy copy = makeBoxCopy({4, 3, 5}, {1, 0, 0}, {2, 3, 5}, {0, 0, 0}, {2, 3, 5}, 2);
+  BoxCopy copy =
+      makeBoxCopy({4, 3, 5}, {1, 0, 0}, {2, 3, 5}, {0, 0, 0}, {2, 3, 5}, 2);
   EXPECT_TRUE(copy.loops.empty());
   EXPECT_EQ(copy.runBytes, 2 * 3 * 5 * 2);
   EXPECT_EQ(copy.srcOffset, 15 * 2);
@@ -49,7 +50,8 @@ TEST(Boxes, EmptyAndScalar) {
   int src = 7, dst = 0;
   makeBoxCopy({}, {}, {}, {}, {}, 4).run(&src, &dst);
   EXPECT_EQ(dst, 7);
-  EXPECT_EQ(makeBoxCopy({3, 0}, {0, 0}, {3, 0}, {0, 0}, {3, 0}, 4).totalBytes(), 0);
+  EXPECT_EQ(makeBoxCopy({3, 0}, {0, 0}, {3, 0}, {0, 0}, {3, 0}, 4).totalBytes(),
+            0);
 }
 
 TEST(Boxes, Contiguity) {

@@ -83,14 +83,16 @@ int64_t flat(const Shape &shape, const Shape &index) {
   return i;
 }
 
-/// What element `index` of position `me`'s dst must be; members are rank numbers.
-int expected(const CollectiveDesc &c, const std::vector<int64_t> &members, int64_t me,
-             Shape index) {
+/// What element `index` of position `me`'s dst must be; members are rank
+/// numbers.
+int expected(const CollectiveDesc &c, const std::vector<int64_t> &members,
+             int64_t me, Shape index) {
   int64_t n = static_cast<int64_t>(members.size());
   auto reduced = [&](const Shape &at) {
     int value = valueAt(members[0], flat(c.srcShape, at));
     for (int64_t j = 1; j < n; ++j)
-      value = combine(c.reduction, value, valueAt(members[j], flat(c.srcShape, at)));
+      value = combine(c.reduction, value,
+                      valueAt(members[j], flat(c.srcShape, at)));
     return value;
   };
   switch (c.kind) {
@@ -147,10 +149,12 @@ void expectResult(const WorldSpec &spec, const CollectiveDesc &c, int64_t rank,
   Shape index(c.dstShape.size(), 0);
   if (numElements(c.dstShape) != 0)
     do
-      store(c.dtype, want.data(), flat(c.dstShape, index), expected(c, members, me, index));
+      store(c.dtype, want.data(), flat(c.dstShape, index),
+            expected(c, members, me, index));
     while (next(c.dstShape, index));
-  EXPECT_TRUE(dst == want) << describe(c, 0) << " to " << shapeString(c.dstShape)
-                           << " on rank " << rank << " of a group of " << members.size();
+  EXPECT_TRUE(dst == want) << describe(c, 0) << " to "
+                           << shapeString(c.dstShape) << " on rank " << rank
+                           << " of a group of " << members.size();
 }
 
 /// Runs all collectives of the spec one after the other and checks each.
@@ -170,13 +174,15 @@ void runAll(WorldSpec spec) {
 }
 
 /// One of each kind over `axes`, with a dimension of `size` to be cut.
-void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype, int64_t size) {
+void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype,
+             int64_t size) {
   int64_t n = Mesh::sizeOf(axes), part = ceilDiv(size, n);
   CollectiveDesc c;
   c.dtype = dtype;
   c.axes = axes;
   if (dtype != KERF_BOOL) {
-    for (Reduction r : {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod}) {
+    for (Reduction r :
+         {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod}) {
       c.kind = CollectiveKind::AllReduce;
       c.reduction = r;
       c.srcShape = c.dstShape = {size, 3};
@@ -202,7 +208,8 @@ void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype, int64_t 
     spec.collectives.push_back(c);
   }
   c.kind = CollectiveKind::AllToAll;
-  for (auto [split, concat] : {std::pair<int64_t, int64_t>{0, 2}, {2, 0}, {1, 0}}) {
+  for (auto [split, concat] :
+       {std::pair<int64_t, int64_t>{0, 2}, {2, 0}, {1, 0}}) {
     c.dim = split;
     c.concatDim = concat;
     c.srcShape = c.dstShape = {2, 2, 2};
@@ -261,25 +268,26 @@ TEST_P(Conformance, EveryType) {
   runAll(spec);
 }
 
-INSTANTIATE_TEST_SUITE_P(Meshes, Conformance,
-                         testing::Values(std::vector<int64_t>{1}, std::vector<int64_t>{2},
-                                         std::vector<int64_t>{3}, std::vector<int64_t>{5},
-                                         std::vector<int64_t>{7},
-                                         std::vector<int64_t>{2, 2}, std::vector<int64_t>{2, 3},
-                                         std::vector<int64_t>{2, 2, 2}),
-                         [](const auto &info) {
-                           std::string name;
-                           for (int64_t size : info.param)
-                             name += (name.empty() ? "" : "x") + std::to_string(size);
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, Conformance,
+    testing::Values(std::vector<int64_t>{1}, std::vector<int64_t>{2},
+                    std::vector<int64_t>{3}, std::vector<int64_t>{5},
+                    std::vector<int64_t>{7}, std::vector<int64_t>{2, 2},
+                    std::vector<int64_t>{2, 3}, std::vector<int64_t>{2, 2, 2}),
+    [](const auto &info) {
+      std::string name;
+      for (int64_t size : info.param)
+        name += (name.empty() ? "" : "x") + std::to_string(size);
+      return name;
+    });
 
 // Sub-axes cut one axis of 8 into digits: "a":(1)2, "a":(2)2, "a":(4)2.
 TEST(Collectives, SubAxes) {
   WorldSpec spec;
   spec.mesh = meshOf({8});
-  for (AxisList axes : {AxisList{{0, 2, 4}}, AxisList{{0, 2, 2}}, AxisList{{0, 2, 1}},
-                        AxisList{{0, 4, 2}}, AxisList{{0, 2, 1}, {0, 2, 4}}})
+  for (AxisList axes :
+       {AxisList{{0, 2, 4}}, AxisList{{0, 2, 2}}, AxisList{{0, 2, 1}},
+        AxisList{{0, 4, 2}}, AxisList{{0, 2, 1}, {0, 2, 4}}})
     addEach(spec, axes, KERF_F32, 5);
   runAll(spec);
 }
@@ -345,7 +353,8 @@ TEST(Collectives, StartedAndWaitedInAnyOrder) {
       for (int i = 0; i < 4; ++i)
         comm.start(i, src[i].data(), dst[i].data());
       comm.progress();
-      for (int i : round % 2 ? std::vector<int>{3, 1, 0, 2} : std::vector<int>{0, 2, 3, 1}) {
+      for (int i : round % 2 ? std::vector<int>{3, 1, 0, 2}
+                             : std::vector<int>{0, 2, 3, 1}) {
         comm.wait(i);
         expectResult(spec, spec.collectives[i], rank, dst[i]);
       }
@@ -378,8 +387,8 @@ TEST(Collectives, WaitOrderMayDifferBetweenRanks) {
   }));
 }
 
-// Sends are taken in order, may run ahead of receives, and pair equal coordinates
-// of the other axes.
+// Sends are taken in order, may run ahead of receives, and pair equal
+// coordinates of the other axes.
 TEST(Collectives, SendAndReceive) {
   WorldSpec spec;
   spec.mesh = meshOf({2, 3}, /*stageAxis=*/0);
@@ -396,7 +405,8 @@ TEST(Collectives, SendAndReceive) {
       std::vector<std::vector<float>> data;
       std::vector<int64_t> numbers;
       for (int j = 0; j < 4; ++j) {
-        data.push_back(std::vector<float>(5, 10 * other + static_cast<float>(j)));
+        data.push_back(
+            std::vector<float>(5, 10 * other + static_cast<float>(j)));
         numbers.push_back(comm.send(0, data.back().data(), j));
       }
       for (int j = 0; j < 4; ++j) {
@@ -434,7 +444,8 @@ TEST(Collectives, GroupBytesAreTheClosedForms) {
   c.concatDim = 0;
   c.srcShape = {2, 8};
   c.dstShape = {8, 2};
-  EXPECT_EQ(groupBytes(c, 4), 3 * 8 * 8 * 4 / 4); // (N-1)S/N of the tensor of 8x8
+  EXPECT_EQ(groupBytes(c, 4),
+            3 * 8 * 8 * 4 / 4); // (N-1)S/N of the tensor of 8x8
   c.kind = CollectiveKind::Broadcast;
   EXPECT_EQ(groupBytes(c, 4), 3 * 64);
   EXPECT_EQ(bytesPerRank(c, 4), 64);

@@ -49,8 +49,10 @@ void expectAll(const std::vector<RankOutcome> &outcomes, kerf_code_t code,
 
 /// Rank 1 runs collective 1 where all others run collective 0.
 void expectMismatch(WorldSpec spec) {
-  auto outcomes = runRanks(spec, [&](int64_t rank, Comm &comm) { run(comm, rank == 1); });
-  expectAll(outcomes, KERF_MISMATCH, {"rank 0 runs", "rank 1 runs", "/layer0/Add", "/layer1/Add"});
+  auto outcomes =
+      runRanks(spec, [&](int64_t rank, Comm &comm) { run(comm, rank == 1); });
+  expectAll(outcomes, KERF_MISMATCH,
+            {"rank 0 runs", "rank 1 runs", "/layer0/Add", "/layer1/Add"});
 }
 
 TEST(CommFaults, OperationsDiffer) {
@@ -109,7 +111,8 @@ TEST(CommFaults, SkippedCollective) {
     for (int64_t i = 0; i < 3; ++i)
       run(comm, i);
   });
-  expectAll(outcomes, KERF_MISMATCH, {"rank 2 runs", "/layer1/Add", "/layer2/Add"});
+  expectAll(outcomes, KERF_MISMATCH,
+            {"rank 2 runs", "/layer1/Add", "/layer2/Add"});
 }
 
 void expectGone(const char *fault) {
@@ -125,14 +128,16 @@ void expectGone(const char *fault) {
       &seconds);
   EXPECT_TRUE(outcomes[1].died);
   expectAll(outcomes, KERF_RANK_FAILURE,
-            {"rank 1 did not arrive at all_reduce<sum>", "/layer2/Add", "within 0.3 s"});
+            {"rank 1 did not arrive at all_reduce<sum>", "/layer2/Add",
+             "within 0.3 s"});
   EXPECT_LT(seconds, 0.3 + 5);
   const Error &error = outcomes[0].error;
   EXPECT_EQ(error.node, "/layer2/Add");
   ASSERT_EQ(error.notes.size(), 4u); // the table
   EXPECT_THAT(error.notes[0], HasSubstr("rank 0: 3 collectives begun"));
   EXPECT_THAT(error.notes[0], HasSubstr("waiting in it"));
-  EXPECT_THAT(error.notes[1], HasSubstr("rank 1: 2 collectives begun, last all_reduce"));
+  EXPECT_THAT(error.notes[1],
+              HasSubstr("rank 1: 2 collectives begun, last all_reduce"));
   EXPECT_THAT(error.notes[1], HasSubstr("not communicating"));
 }
 
@@ -175,7 +180,8 @@ TEST(CommFaults, MicroBatchesDiffer) {
     else
       comm.receive(0, data, 5);
   });
-  expectAll(outcomes, KERF_MISMATCH, {"micro-batch 4", "micro-batch 5", "channel 0"});
+  expectAll(outcomes, KERF_MISMATCH,
+            {"micro-batch 4", "micro-batch 5", "channel 0"});
 }
 
 TEST(CommFaults, MissingSendIsNamed) {
@@ -194,8 +200,10 @@ TEST(CommFaults, MissingSendIsNamed) {
   });
   ASSERT_TRUE(outcomes[1].failed);
   EXPECT_EQ(outcomes[1].error.code, KERF_RANK_FAILURE);
-  EXPECT_THAT(outcomes[1].error.message, HasSubstr("rank 0 did not send number 0 on channel 0 at /cut"));
-  EXPECT_THAT(outcomes[1].error.notes[1], HasSubstr("waiting to receive on channel 0"));
+  EXPECT_THAT(outcomes[1].error.message,
+              HasSubstr("rank 0 did not send number 0 on channel 0 at /cut"));
+  EXPECT_THAT(outcomes[1].error.notes[1],
+              HasSubstr("waiting to receive on channel 0"));
 }
 
 // Counted bytes are the planned bytes, or the run fails.
@@ -212,7 +220,8 @@ TEST(CommFaults, PlannedBytesDiffer) {
 }
 
 TEST(CommFaults, BadInjectionsAreRefused) {
-  for (const char *text : {"", "rank=x", "rank=1,fault=burn", "rank=-1", "what=1", "rank"})
+  for (const char *text :
+       {"", "rank=x", "rank=1,fault=burn", "rank=-1", "what=1", "rank"})
     EXPECT_THROW(parseInjection(text), Error) << text;
   Injection injection = parseInjection("fault=hang,collective=7,rank=2");
   EXPECT_EQ(injection.rank, 2);

@@ -48,7 +48,8 @@ TEST(Npy, ScalarsAndFortranOrder) {
   EXPECT_EQ(tensor.data, (std::vector<char>{1, 2, 3, 4, 5, 6}));
 }
 
-// Every truncation and every changed header byte: an error or a tensor, no crash.
+// Every truncation and every changed header byte: an error or a tensor, no
+// crash.
 TEST(Npy, DamagedFiles) {
   TempDir dir;
   std::string file, error;
@@ -82,7 +83,8 @@ TEST(FileSet, AllOrNothing) {
   }
   EXPECT_TRUE(dir.list().empty()); // nothing, nor a temporary
   FileSet files;
-  ASSERT_TRUE(files.add(dir.path("a"), "one", error) && files.add(dir.path("b"), "two", error));
+  ASSERT_TRUE(files.add(dir.path("a"), "one", error) &&
+              files.add(dir.path("b"), "two", error));
   ASSERT_TRUE(files.commit(error));
   EXPECT_EQ(dir.list(), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(dir.read("b"), "two");
@@ -126,27 +128,38 @@ std::string loadError(const std::string &content) {
 }
 
 TEST(Safetensors, ReadsAndRefuses) {
-  std::string good = R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  std::string good =
+      R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   EXPECT_EQ(loadError(safetensorsOf(good, 8)), "");
   EXPECT_THAT(loadError("abc"), HasSubstr("shorter"));
   EXPECT_THAT(loadError(std::string(8, '\xff')), HasSubstr("header of"));
-  EXPECT_THAT(loadError(safetensorsOf(good, 7)), HasSubstr("w: x.data_offsets: is not a range"));
-  EXPECT_THAT(loadError(safetensorsOf("[]", 0)), HasSubstr("expected an object"));
-  EXPECT_THAT(loadError(safetensorsOf(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8)),
-              HasSubstr("range of 12 bytes"));
-  EXPECT_THAT(loadError(safetensorsOf(
-                  R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})", 8)),
-              HasSubstr("overflows"));
-  EXPECT_THAT(loadError(safetensorsOf(R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[8,4]}})", 8)),
-              HasSubstr("shape[0]: expected an integer"));
+  EXPECT_THAT(loadError(safetensorsOf(good, 7)),
+              HasSubstr("w: x.data_offsets: is not a range"));
+  EXPECT_THAT(loadError(safetensorsOf("[]", 0)),
+              HasSubstr("expected an object"));
+  EXPECT_THAT(
+      loadError(safetensorsOf(
+          R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8)),
+      HasSubstr("range of 12 bytes"));
+  EXPECT_THAT(
+      loadError(safetensorsOf(
+          R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})",
+          8)),
+      HasSubstr("overflows"));
+  EXPECT_THAT(
+      loadError(safetensorsOf(
+          R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[8,4]}})", 8)),
+      HasSubstr("shape[0]: expected an integer"));
 }
 
 TEST(HostFeatures, NamesOfLlvmAndLinux) {
-  std::string flags = "fpu pni sse4_1 avx512_bf16 avx512f amx_tile abm bmi1 sha_ni";
-  EXPECT_TRUE(missingFeatures({"x87", "sse3", "sse4.1", "avx512bf16", "amx-tile", "lzcnt", "bmi",
-                               "sha", "prefer-256-bit", "fast-gather"},
-                              flags)
-                  .empty());
+  std::string flags =
+      "fpu pni sse4_1 avx512_bf16 avx512f amx_tile abm bmi1 sha_ni";
+  EXPECT_TRUE(
+      missingFeatures({"x87", "sse3", "sse4.1", "avx512bf16", "amx-tile",
+                       "lzcnt", "bmi", "sha", "prefer-256-bit", "fast-gather"},
+                      flags)
+          .empty());
   EXPECT_EQ(missingFeatures({"avx512f", "avx512vl", "fma"}, flags),
             (std::vector<std::string>{"avx512vl", "fma"}));
 }

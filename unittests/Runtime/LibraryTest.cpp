@@ -53,7 +53,8 @@ float activate(const std::string &kind, float x, double alpha, double beta) {
   if (kind == "gelu_erf")
     return 0.5f * x * (1 + std::erf(x / std::sqrt(2.f)));
   if (kind == "gelu_tanh")
-    return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+    return 0.5f * x *
+           (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
   if (kind == "silu")
     return x / (1 + std::exp(-x));
   if (kind == "exp")
@@ -65,13 +66,16 @@ float activate(const std::string &kind, float x, double alpha, double beta) {
   if (kind == "elu")
     return x > 0 ? x : static_cast<float>(alpha) * (std::exp(x) - 1);
   if (kind == "clip")
-    return std::min(std::max(x, static_cast<float>(alpha)), static_cast<float>(beta));
+    return std::min(std::max(x, static_cast<float>(alpha)),
+                    static_cast<float>(beta));
   if (kind == "linear")
     return static_cast<float>(alpha) * x + static_cast<float>(beta);
   if (kind == "hardswish")
     return x * std::min(std::max(x + 3, 0.f), 6.f) / 6;
   if (kind == "hardsigmoid")
-    return std::min(std::max(static_cast<float>(alpha) * x + static_cast<float>(beta), 0.f), 1.f);
+    return std::min(
+        std::max(static_cast<float>(alpha) * x + static_cast<float>(beta), 0.f),
+        1.f);
   ADD_FAILURE() << kind;
   return 0;
 }
@@ -81,17 +85,20 @@ void runCall(const LibraryDesc &desc, std::vector<void *> buffers,
   auto device = makeCpuDevice(0, threads, makeCpuPackCache());
   auto call = device->prepare(desc, 0, [&](int64_t i) {
     Data &data = *parameters.at(i);
-    return ParameterView{data.values.data(), static_cast<int64_t>(data.values.size()),
+    return ParameterView{data.values.data(),
+                         static_cast<int64_t>(data.values.size()),
                          "p" + std::to_string(i), nullptr};
   });
   auto scratch = device->allocate(call->scratchBytes(), "scratch");
   call->run(buffers.data(), scratch->data);
 }
 
-void expectNear(const std::vector<float> &got, const std::vector<float> &want, const char *what) {
+void expectNear(const std::vector<float> &got, const std::vector<float> &want,
+                const char *what) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i)
-    ASSERT_NEAR(got[i], want[i], 1e-4 + 1e-4 * std::abs(want[i])) << what << " at " << i;
+    ASSERT_NEAR(got[i], want[i], 1e-4 + 1e-4 * std::abs(want[i]))
+        << what << " at " << i;
 }
 
 LibraryDesc matmulOf(Shape batch, int64_t m, int64_t n, int64_t k) {
@@ -106,10 +113,13 @@ LibraryDesc matmulOf(Shape batch, int64_t m, int64_t n, int64_t k) {
   return desc;
 }
 
-// Sizes of one and of odd numbers, rhs from a buffer and packed from a parameter,
-// stored as [k, n] and as [n, k], with and without bias.
+// Sizes of one and of odd numbers, rhs from a buffer and packed from a
+// parameter, stored as [k, n] and as [n, k], with and without bias.
 TEST(Library, Matmul) {
-  for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {5, 7, 3}, {16, 64, 32}, {128, 96, 48}})
+  for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1},
+                         {5, 7, 3},
+                         {16, 64, 32},
+                         {128, 96, 48}})
     for (bool packed : {false, true})
       for (bool transposed : {false, true})
         for (bool bias : {false, true}) {
@@ -120,20 +130,23 @@ TEST(Library, Matmul) {
           desc.rhs.transpose = transposed;
           if (bias)
             desc.bias = parameter(1);
-          runCall(desc, {a.values.data(), b.values.data(), d.values.data()}, {&b, &c});
+          runCall(desc, {a.values.data(), b.values.data(), d.values.data()},
+                  {&b, &c});
           std::vector<float> want(m * n);
           for (int64_t i = 0; i < m; ++i)
             for (int64_t j = 0; j < n; ++j) {
               float sum = bias ? c.values[j] : 0;
               for (int64_t x = 0; x < k; ++x)
-                sum += a.values[i * k + x] * b.values[transposed ? j * k + x : x * n + j];
+                sum += a.values[i * k + x] *
+                       b.values[transposed ? j * k + x : x * n + j];
               want[i * n + j] = sum;
             }
           expectNear(d.values, want, "matmul");
         }
 }
 
-// Attention: q and k as slices of one [t, 3, heads, d] buffer, scores [heads, t, t].
+// Attention: q and k as slices of one [t, 3, heads, d] buffer, scores [heads,
+// t, t].
 TEST(Library, BatchedMatmulOnStridedSlices) {
   int64_t t = 6, heads = 4, d = 8, row = 3 * heads * d;
   Data qkv(t * row, 4), scores(heads * t * t);
@@ -149,7 +162,8 @@ TEST(Library, BatchedMatmulOnStridedSlices) {
       for (int64_t j = 0; j < t; ++j) {
         float sum = 0;
         for (int64_t x = 0; x < d; ++x)
-          sum += qkv.values[i * row + h * d + x] * qkv.values[j * row + (heads + h) * d + x];
+          sum += qkv.values[i * row + h * d + x] *
+                 qkv.values[j * row + (heads + h) * d + x];
         want.push_back(0.5f * sum);
       }
   expectNear(scores.values, want, "scores");
@@ -169,7 +183,8 @@ TEST(Library, BatchedMatmulBroadcastsRhs) {
         for (int64_t j = 0; j < 7; ++j) {
           float sum = 0;
           for (int64_t x = 0; x < 4; ++x)
-            sum += a.values[(g * 5 + i) * 4 + x] * b.values[(shared ? 0 : g * 28) + x * 7 + j];
+            sum += a.values[(g * 5 + i) * 4 + x] *
+                   b.values[(shared ? 0 : g * 28) + x * 7 + j];
           want.push_back(std::max(sum, 0.f));
         }
     expectNear(d.values, want, "batch");
@@ -179,8 +194,8 @@ TEST(Library, BatchedMatmulBroadcastsRhs) {
 // Each elementwise post-op alone, and the chains that models have.
 TEST(Library, PostOps) {
   std::vector<std::vector<PostOp>> chains;
-  for (const char *kind : {"relu", "tanh", "sigmoid", "gelu_erf", "gelu_tanh", "silu", "exp",
-                           "abs", "square", "hardswish"})
+  for (const char *kind : {"relu", "tanh", "sigmoid", "gelu_erf", "gelu_tanh",
+                           "silu", "exp", "abs", "square", "hardswish"})
     chains.push_back({{kind, 0, 0, {}}});
   chains.push_back({{"leaky_relu", 0.1, 0, {}}});
   chains.push_back({{"elu", 0.7, 0, {}}});
@@ -188,7 +203,9 @@ TEST(Library, PostOps) {
   chains.push_back({{"linear", 2, 1, {}}});
   chains.push_back({{"hardsigmoid", 0.2, 0.5, {}}});
   chains.push_back({{"add", 0, 0, buffer(3)}, {"relu", 0, 0, {}}});
-  chains.push_back({{"mul", 0, 0, buffer(3)}, {"sub", 0, 0, buffer(3)}, {"max", 0, 0, buffer(3)}});
+  chains.push_back({{"mul", 0, 0, buffer(3)},
+                    {"sub", 0, 0, buffer(3)},
+                    {"max", 0, 0, buffer(3)}});
   chains.push_back({{"gelu_tanh", 0, 0, {}}, {"add", 0, 0, buffer(3, {0, 1})}});
   chains.push_back({{"sum", 0, 0, {}}, {"tanh", 0, 0, {}}});
   for (auto &chain : chains) {
@@ -198,7 +215,8 @@ TEST(Library, PostOps) {
     LibraryDesc desc = matmulOf({}, m, n, k);
     desc.rhs = parameter(0);
     desc.postOps = chain;
-    runCall(desc, {a.values.data(), nullptr, d.values.data(), e.values.data()}, {&b});
+    runCall(desc, {a.values.data(), nullptr, d.values.data(), e.values.data()},
+            {&b});
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
         float value = 0;
@@ -225,8 +243,8 @@ TEST(Library, PostOps) {
   }
 }
 
-/// A window op over NHWC in plain loops: visit(out index, channel, in index or -1,
-/// kernel index) for every tap.
+/// A window op over NHWC in plain loops: visit(out index, channel, in index or
+/// -1, kernel index) for every tap.
 template <typename Visit> void forEachTap(const LibraryDesc &c, Visit &&visit) {
   for (int64_t b = 0; b < c.batch[0]; ++b)
     for (int64_t y = 0; y < c.out[0]; ++y)
@@ -237,13 +255,14 @@ template <typename Visit> void forEachTap(const LibraryDesc &c, Visit &&visit) {
             int64_t ix = x * c.strides[1] - c.padsLow[1] + kx * c.dilations[1];
             bool inside = iy >= 0 && iy < c.in[0] && ix >= 0 && ix < c.in[1];
             visit((b * c.out[0] + y) * c.out[1] + x,
-                  inside ? (b * c.in[0] + iy) * c.in[1] + ix : -1, ky * c.kernel[1] + kx);
+                  inside ? (b * c.in[0] + iy) * c.in[1] + ix : -1,
+                  ky * c.kernel[1] + kx);
           }
 }
 
-LibraryDesc windowOf(LibraryDesc::Kind kind, int64_t batch, int64_t in, int64_t out,
-                     Shape size, Shape kernel, Shape strides, Shape low, Shape high,
-                     Shape dilations) {
+LibraryDesc windowOf(LibraryDesc::Kind kind, int64_t batch, int64_t in,
+                     int64_t out, Shape size, Shape kernel, Shape strides,
+                     Shape low, Shape high, Shape dilations) {
   LibraryDesc c;
   c.kind = kind;
   c.batch = {batch};
@@ -256,13 +275,17 @@ LibraryDesc windowOf(LibraryDesc::Kind kind, int64_t batch, int64_t in, int64_t 
   c.padsHigh = high;
   c.dilations = dilations;
   for (int d = 0; d < 2; ++d)
-    c.out.push_back((size[d] + low[d] + high[d] - ((kernel[d] - 1) * dilations[d] + 1)) / strides[d] + 1);
+    c.out.push_back(
+        (size[d] + low[d] + high[d] - ((kernel[d] - 1) * dilations[d] + 1)) /
+            strides[d] +
+        1);
   c.lhs = buffer(0);
   c.dst = buffer(1);
   return c;
 }
 
-// Strides, asymmetric pads, dilations, groups, depthwise; bias, residual and relu.
+// Strides, asymmetric pads, dilations, groups, depthwise; bias, residual and
+// relu.
 TEST(Library, Convolution) {
   struct Case {
     int64_t batch, in, out, groups;
@@ -278,19 +301,23 @@ TEST(Library, Convolution) {
   for (const Case &t : cases)
     for (bool packed : {true, false})
       for (bool rest : {false, true}) { // bias, residual, relu
-        LibraryDesc c = windowOf(LibraryDesc::Conv, t.batch, t.in, t.out, t.size, t.kernel,
-                                 t.strides, t.low, t.high, t.dilations);
+        LibraryDesc c =
+            windowOf(LibraryDesc::Conv, t.batch, t.in, t.out, t.size, t.kernel,
+                     t.strides, t.low, t.high, t.dilations);
         c.groups = t.groups;
         int64_t perGroup = t.in / t.groups, taps = t.kernel[0] * t.kernel[1];
         int64_t points = t.batch * c.out[0] * c.out[1];
-        Data x(t.batch * t.size[0] * t.size[1] * t.in, 1), w(t.out * perGroup * taps, 2),
-            bias(t.out, 3), residual(points * t.out, 4), y(points * t.out);
+        Data x(t.batch * t.size[0] * t.size[1] * t.in, 1),
+            w(t.out * perGroup * taps, 2), bias(t.out, 3),
+            residual(points * t.out, 4), y(points * t.out);
         c.rhs = packed ? parameter(0) : buffer(2);
         if (rest) {
           c.bias = parameter(1);
           c.postOps = {{"add", 0, 0, buffer(3)}, {"relu", 0, 0, {}}};
         }
-        runCall(c, {x.values.data(), y.values.data(), w.values.data(), residual.values.data()},
+        runCall(c,
+                {x.values.data(), y.values.data(), w.values.data(),
+                 residual.values.data()},
                 {&w, &bias});
         std::vector<float> want(points * t.out);
         for (int64_t i = 0; rest && i < points * t.out; ++i)
@@ -310,7 +337,8 @@ TEST(Library, Convolution) {
 
 // Writing into the channels of a wider tensor (a concatenation without a copy).
 TEST(Library, ConvolutionIntoASlice) {
-  LibraryDesc c = windowOf(LibraryDesc::Conv, 1, 4, 8, {5, 5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1});
+  LibraryDesc c = windowOf(LibraryDesc::Conv, 1, 4, 8, {5, 5}, {1, 1}, {1, 1},
+                           {0, 0}, {0, 0}, {1, 1});
   Data x(25 * 4, 1), w(32, 2), y(25 * 24, 3);
   std::vector<float> want = y.values;
   c.rhs = parameter(0);
@@ -327,19 +355,23 @@ TEST(Library, ConvolutionIntoASlice) {
 }
 
 TEST(Library, Pooling) {
-  for (const char *algorithm : {"max", "avg_include_padding", "avg_exclude_padding"}) {
-    LibraryDesc c = windowOf(LibraryDesc::Pool, 2, 16, 16, {7, 8}, {3, 2}, {2, 2}, {1, 0}, {1, 1}, {1, 1});
+  for (const char *algorithm :
+       {"max", "avg_include_padding", "avg_exclude_padding"}) {
+    LibraryDesc c = windowOf(LibraryDesc::Pool, 2, 16, 16, {7, 8}, {3, 2},
+                             {2, 2}, {1, 0}, {1, 1}, {1, 1});
     c.algorithm = algorithm;
     int64_t points = 2 * c.out[0] * c.out[1];
     Data x(2 * 7 * 8 * 16, 1), y(points * 16);
     runCall(c, {x.values.data(), y.values.data()}, {});
     bool max = c.algorithm == "max";
-    std::vector<float> want(points * 16, max ? -INFINITY : 0), count(points * 16);
+    std::vector<float> want(points * 16, max ? -INFINITY : 0),
+        count(points * 16);
     forEachTap(c, [&](int64_t out, int64_t in, int64_t) {
       for (int64_t ch = 0; ch < 16; ++ch) {
         float &value = want[out * 16 + ch];
         if (in >= 0)
-          value = max ? std::max(value, x.values[in * 16 + ch]) : value + x.values[in * 16 + ch];
+          value = max ? std::max(value, x.values[in * 16 + ch])
+                      : value + x.values[in * 16 + ch];
         count[out * 16 + ch] += in >= 0 || c.algorithm == "avg_include_padding";
       }
     });
@@ -372,7 +404,8 @@ TEST(Library, ConvolutionOfOneDimension) {
     for (int64_t o = 0; o < 3; ++o)
       for (int64_t i = 0; i < 2; ++i)
         for (int64_t k = 0; k < 3; ++k)
-          want[p * 3 + o] += x.values[(p + k) * 2 + i] * w.values[(o * 2 + i) * 3 + k];
+          want[p * 3 + o] +=
+              x.values[(p + k) * 2 + i] * w.values[(o * 2 + i) * 3 + k];
   expectNear(y.values, want, "conv1d");
 }
 
@@ -386,9 +419,11 @@ TEST(Library, PackedWeightsAreShared) {
   auto view = [&](int64_t) {
     return ParameterView{b.values.data(), 256 * 256, "w", nullptr};
   };
-  auto one = device->prepare(desc, 0, view), two = other->prepare(desc, 0, view);
+  auto one = device->prepare(desc, 0, view),
+       two = other->prepare(desc, 0, view);
   Data a(64 * 256, 2), x(64 * 256), y(64 * 256);
-  auto scratch = device->allocate(std::max<int64_t>(one->scratchBytes(), 1), "scratch");
+  auto scratch =
+      device->allocate(std::max<int64_t>(one->scratchBytes(), 1), "scratch");
   void *first[] = {a.values.data(), nullptr, x.values.data()};
   void *second[] = {a.values.data(), nullptr, y.values.data()};
   one->run(first, scratch->data);

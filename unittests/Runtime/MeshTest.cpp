@@ -18,8 +18,10 @@ TEST(Mesh, RowMajorCoordinates) {
 TEST(Mesh, GroupsAreOrderedByPosition) {
   Mesh mesh = meshOf({2, 2, 2});
   EXPECT_EQ(mesh.group(5, axesOf(mesh, {1})), (std::vector<int64_t>{5, 7}));
-  EXPECT_EQ(mesh.group(1, axesOf(mesh, {0, 1})), (std::vector<int64_t>{1, 3, 5, 7}));
-  EXPECT_EQ(mesh.group(1, axesOf(mesh, {1, 0})), (std::vector<int64_t>{1, 5, 3, 7}));
+  EXPECT_EQ(mesh.group(1, axesOf(mesh, {0, 1})),
+            (std::vector<int64_t>{1, 3, 5, 7}));
+  EXPECT_EQ(mesh.group(1, axesOf(mesh, {1, 0})),
+            (std::vector<int64_t>{1, 5, 3, 7}));
   EXPECT_EQ(mesh.group(6, {}), (std::vector<int64_t>{6}));
 }
 

@@ -48,19 +48,39 @@ TestPackage twoRanks() {
   p.manifest["outputs"] = {tensor("y", {8}, {axes({})})};
   p.manifest["shard_indices"] = {axes({"tp"})};
   p.manifest["kernels"] = {{{"name", "k"}, {"node", "/n"}}};
-  p.manifest["library"] = {{{"kind", "matmul"}, {"dtype", "f32"}, {"batch", json::array()}, {"m", 2},
-                            {"n", 2}, {"k", 2}, {"lhs", {{"buffer", 0}}}, {"rhs", {{"buffer", 1}}},
-                            {"dst", {{"buffer", 2}}}, {"post_ops", {{{"kind", "relu"}}}}}};
-  p.manifest["collectives"] = {{{"kind", "all_gather"}, {"dtype", "f32"}, {"axes", axes({"tp"})},
-                                {"src_shape", {4}}, {"dst_shape", {8}}, {"dim", 0},
-                                {"group_bytes", 32}, {"node", "/Gather"}}};
-  json ios = {{{"dtype", "f32"}, {"shape", {4}}}, {{"dtype", "f32"}, {"shape", {8}}}};
-  p.manifest["functions"] = {
-      {{"symbol", "run"}, {"scratch_bytes", 16}, {"num_arguments", 1}, {"ios", ios}}};
-  p.manifest["stages"] = {{{"arena_bytes", 192}, {"scratch", {{"offset", 128}, {"bytes", 64}}},
-                           {"slots", {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
-                           {"instructions", {{{"input", 0}, {"slot", 0}}, {{"run", 0}, {"slots", {0, 1}}},
-                                             {{"output", 0}, {"slot", 1}}}}}};
+  p.manifest["library"] = {{{"kind", "matmul"},
+                            {"dtype", "f32"},
+                            {"batch", json::array()},
+                            {"m", 2},
+                            {"n", 2},
+                            {"k", 2},
+                            {"lhs", {{"buffer", 0}}},
+                            {"rhs", {{"buffer", 1}}},
+                            {"dst", {{"buffer", 2}}},
+                            {"post_ops", {{{"kind", "relu"}}}}}};
+  p.manifest["collectives"] = {{{"kind", "all_gather"},
+                                {"dtype", "f32"},
+                                {"axes", axes({"tp"})},
+                                {"src_shape", {4}},
+                                {"dst_shape", {8}},
+                                {"dim", 0},
+                                {"group_bytes", 32},
+                                {"node", "/Gather"}}};
+  json ios = {{{"dtype", "f32"}, {"shape", {4}}},
+              {{"dtype", "f32"}, {"shape", {8}}}};
+  p.manifest["functions"] = {{{"symbol", "run"},
+                              {"scratch_bytes", 16},
+                              {"num_arguments", 1},
+                              {"ios", ios}}};
+  p.manifest["stages"] = {
+      {{"arena_bytes", 192},
+       {"scratch", {{"offset", 128}, {"bytes", 64}}},
+       {"slots",
+        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
+       {"instructions",
+        {{{"input", 0}, {"slot", 0}},
+         {{"run", 0}, {"slots", {0, 1}}},
+         {{"output", 0}, {"slot", 1}}}}}};
   return p;
 }
 
@@ -90,10 +110,13 @@ TEST(PackageFaults, IndexOutOfRangeInAKernel) {
 }
 
 TEST(PackageFaults, FunctionsThatGiveUp) {
-  RunResult result = runWith(
-      [](TestPackage &p) { p.manifest["functions"][0]["symbol"] = "gives_up"; });
+  RunResult result = runWith([](TestPackage &p) {
+    p.manifest["functions"][0]["symbol"] = "gives_up";
+  });
   EXPECT_EQ(result.message, "function \"gives_up\" failed with status 7");
-  result = runWith([](TestPackage &p) { p.manifest["functions"][0]["symbol"] = "bad_index"; });
+  result = runWith([](TestPackage &p) {
+    p.manifest["functions"][0]["symbol"] = "bad_index";
+  });
   EXPECT_EQ(result.message, "program names library call 3 of 1");
 }
 
@@ -107,14 +130,18 @@ TEST(PackageFaults, RanksThatDieOrHang) {
     auto begin = std::chrono::steady_clock::now();
     RunResult result = runWith([](TestPackage &) {}, options);
     double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+            .count();
     EXPECT_LT(seconds, 0.3 + 5);
     EXPECT_EQ(result.code, KERF_RANK_FAILURE);
     EXPECT_EQ(result.exitCode, 5);
     EXPECT_EQ(result.node, "/Gather");
-    EXPECT_THAT(result.message, HasSubstr("rank 1 did not arrive at all_gather f32 4 at /Gather"));
+    EXPECT_THAT(
+        result.message,
+        HasSubstr("rank 1 did not arrive at all_gather f32 4 at /Gather"));
     ASSERT_EQ(result.notes.size(), 2u);
-    EXPECT_THAT(result.notes[1], HasSubstr("rank 1: 0 collectives begun, last none"));
+    EXPECT_THAT(result.notes[1],
+                HasSubstr("rank 1: 0 collectives begun, last none"));
     EXPECT_TRUE(result.outputs.empty());
   }
 }
@@ -130,11 +157,14 @@ TEST(PackageFaults, RankThatSkipsTheLastCollective) {
 }
 
 TEST(PackageFaults, PlannedBytesMustBeRight) {
-  RunResult result = runWith([](TestPackage &p) { p.manifest["collectives"][0]["group_bytes"] = 33; });
+  RunResult result = runWith(
+      [](TestPackage &p) { p.manifest["collectives"][0]["group_bytes"] = 33; });
   EXPECT_EQ(result.code, KERF_BYTES_DIFFER);
   EXPECT_EQ(result.exitCode, 5);
-  EXPECT_THAT(result.message, HasSubstr("counted bytes of all_gather f32 4 at /Gather (#0) are 32, "
-                                        "planned are 33"));
+  EXPECT_THAT(
+      result.message,
+      HasSubstr("counted bytes of all_gather f32 4 at /Gather (#0) are 32, "
+                "planned are 33"));
 }
 
 struct Edit {
@@ -146,58 +176,85 @@ struct Edit {
 // One wrong entry each: refused on load, with its place.
 TEST(PackageFaults, ManifestEntries) {
   const Edit edits[] = {
-      {"/schema", "kerf.package/2", "manifest.json: schema: is \"kerf.package/2\""},
+      {"/schema", "kerf.package/2",
+       "manifest.json: schema: is \"kerf.package/2\""},
       {"/abi", 99, "abi: is 99, this runtime knows up to 1"},
       {"/program", "../program.so", "program: expected a plain file name"},
       {"/program", "other.so", "file \"other.so\" is not in \"files\""},
       {"/mesh/axes/0/size", 0, "mesh.axes[0].size: expected an integer in [1"},
-      {"/mesh/axes/0/size", 3, "collectives[0]: dimension 0 of a part of 8 over 3 ranks is 4, expected 3"},
+      {"/mesh/axes/0/size", 3,
+       "collectives[0]: dimension 0 of a part of 8 over 3 ranks is 4, expected "
+       "3"},
       {"/mesh/stage_axis", "pp", "stage axis \"pp\" is not an axis"},
-      {"/target", {{"device", "cuda"}}, "device \"cuda\" is not in this runtime"},
+      {"/target",
+       {{"device", "cuda"}},
+       "device \"cuda\" is not in this runtime"},
       {"/target", {{"features", {"avx512f", "xop"}}}, "this CPU lacks: xop"},
       {"/files/0/bytes", 5, "program.so: has"},
       {"/files/0/xxh3", "0123456789abcdef", "program.so: has hash"},
-      {"/files/1/path", "nothing", "file \"weights.safetensors\" is not in \"files\""},
+      {"/files/1/path", "nothing",
+       "file \"weights.safetensors\" is not in \"files\""},
       {"/files/0/path", ".", "files[0].path: expected a plain file name"},
       {"/parameters/0/tensor", "v", "no tensor \"v\" in weights.safetensors"},
       {"/parameters/0/dtype", "i32", "the stored tensor is f32"},
       {"/parameters/0/global_shape", {3}, "is 3, the stored tensor is 2"},
-      {"/parameters/0/global_shape", {int64_t(1) << 62, 16}, "expected an integer in [0"},
-      {"/parameters/0/view", {{"starts", {1}}, {"sizes", {2}}}, "view of 2 at 1 is not inside 2"},
+      {"/parameters/0/global_shape",
+       {int64_t(1) << 62, 16},
+       "expected an integer in [0"},
+      {"/parameters/0/view",
+       {{"starts", {1}}, {"sizes", {2}}},
+       "view of 2 at 1 is not inside 2"},
       {"/parameters/0/local_shape", {2}, "is 2, the sharding gives 1"},
       {"/parameters/0/splat", 1, "exactly one of"},
       {"/parameters/0/stages", {1}, "stages[0]: expected an integer in [0, 0]"},
-      {"/inputs/0/sharding", json::array({axes({"xx"})}), "\"xx\" is not an axis of the mesh"},
-      {"/inputs/0/sharding", json::array(), "has 0 dimensions, the tensor has 1"},
+      {"/inputs/0/sharding", json::array({axes({"xx"})}),
+       "\"xx\" is not an axis of the mesh"},
+      {"/inputs/0/sharding", json::array(),
+       "has 0 dimensions, the tensor has 1"},
       {"/inputs/0/sharding/0", axes({"tp", "tp"}), "axes of a group overlap"},
       {"/inputs/0/range", {3, 3}, "inputs[0].range[1]"},
-      {"/inputs/0/global_shape", {int64_t(1) << 50, int64_t(1) << 50}, "overflows"},
+      {"/inputs/0/global_shape",
+       {int64_t(1) << 50, int64_t(1) << 50},
+       "overflows"},
       {"/collectives/0/kind", "gather", "unknown collective \"gather\""},
       {"/collectives/0/dim", 4, "dim 4 is not a dimension"},
       {"/collectives/0/dst_shape", {9}, "expected 5"},
-      {"/collectives/0/axes/0/size", 4, "axes[0].size: expected an integer in [1, 2]"},
+      {"/collectives/0/axes/0/size", 4,
+       "axes[0].size: expected an integer in [1, 2]"},
       {"/collectives/0/group_bytes", -1, "group_bytes: expected an integer"},
       {"/library/0/kind", "fft", "unknown library call"},
       {"/library/0/lhs", {{"buffer", 0}, {"param", 0}}, "exactly one of"},
-      {"/library/0/rhs", {{"param", 1}}, "rhs.param: expected an integer in [0, 0]"},
-      {"/library/0/rhs", {{"param", 0}}, "operand reaches element 4 of parameter 0, which has 1"},
+      {"/library/0/rhs",
+       {{"param", 1}},
+       "rhs.param: expected an integer in [0, 0]"},
+      {"/library/0/rhs",
+       {{"param", 0}},
+       "operand reaches element 4 of parameter 0, which has 1"},
       {"/library/0/dst", {{"param", 0}}, "dst: expected a buffer"},
       {"/library/0/lhs/strides", {1}, "has 1 entries, expected 2"},
       {"/library/0/post_ops/0/kind", "softmax", "unknown post-op \"softmax\""},
       {"/library/0/post_ops/0/kind", "add", "post-op add has no operand"},
       {"/functions/0/symbol", "missing", "program.so: no function \"missing\""},
       {"/functions/0/symbol", "malloc", "program.so: no function \"malloc\""},
-      {"/functions/0/num_arguments", 3, "num_arguments: expected an integer in [0, 2]"},
+      {"/functions/0/num_arguments", 3,
+       "num_arguments: expected an integer in [0, 2]"},
       {"/functions/0/scratch_bytes", 65, "needs 65 bytes of scratch"},
       {"/stages/0/arena_bytes", 128, "ends at 192, past the arena"},
       {"/stages/0/slots/0/offset", 4, "offset 4 is not a multiple of 64"},
       {"/stages/0/slots/1/bytes", 16, "slot 1 has 16 bytes, needs 32"},
       {"/stages/0/slots/0/offset", int64_t(1) << 52, "past the arena"},
       {"/stages/0/instructions/0/slot", 2, "slot 2 is not one of 2"},
-      {"/stages/0/instructions/0/micro_batch", 1, "micro_batch: expected an integer in [0, 0]"},
-      {"/stages/0/instructions/1/slots", {0}, "has 1 slots, function \"run\" takes 2"},
-      {"/stages/0/instructions/1", {{"jump", 0}}, "expected exactly one of input, run"},
-      {"/stages/0/instructions/1", {{"send", 0}, {"slot", 0}}, "send: expected an integer in [0, -1]"},
+      {"/stages/0/instructions/0/micro_batch", 1,
+       "micro_batch: expected an integer in [0, 0]"},
+      {"/stages/0/instructions/1/slots",
+       {0},
+       "has 1 slots, function \"run\" takes 2"},
+      {"/stages/0/instructions/1",
+       {{"jump", 0}},
+       "expected exactly one of input, run"},
+      {"/stages/0/instructions/1",
+       {{"send", 0}, {"slot", 0}},
+       "send: expected an integer in [0, -1]"},
       {"/stages", json::array(), "has 0 entries, the mesh has 1 stages"},
   };
   for (const Edit &edit : edits) {
@@ -206,14 +263,16 @@ TEST(PackageFaults, ManifestEntries) {
     json::json_pointer pointer(edit.pointer);
     p.manifest[pointer] = edit.value;
     RunResult result = runTestPackage(p.write(), input);
-    EXPECT_TRUE(result.code == KERF_BAD_PACKAGE || result.code == KERF_UNSUPPORTED_HOST)
+    EXPECT_TRUE(result.code == KERF_BAD_PACKAGE ||
+                result.code == KERF_UNSUPPORTED_HOST)
         << edit.pointer << ": " << result.code;
     EXPECT_THAT(result.message, HasSubstr(edit.message)) << edit.pointer;
     EXPECT_EQ(result.exitCode, 3);
   }
 }
 
-// A manifest cut off anywhere, or with any byte changed: an error or a manifest.
+// A manifest cut off anywhere, or with any byte changed: an error or a
+// manifest.
 TEST(PackageFaults, TruncatedAndEditedManifests) {
   TestPackage p = twoRanks();
   p.write();
@@ -236,9 +295,11 @@ TEST(PackageFaults, TruncatedAndEditedManifests) {
 }
 
 // Every value replaced by values of every other kind, every entry removed.
-void mutateEach(const json &root, const json::json_pointer &at, const json &value) {
-  static const json others[] = {nullptr, true, -1, int64_t(1) << 60, 0.5, "x", "",
-                                json::array(), json::object(), {1, 2}, UINT64_MAX};
+void mutateEach(const json &root, const json::json_pointer &at,
+                const json &value) {
+  static const json others[] = {
+      nullptr,       true,           -1,     int64_t(1) << 60, 0.5, "x", "",
+      json::array(), json::object(), {1, 2}, UINT64_MAX};
   for (const json &other : others) {
     json changed = root;
     changed[at] = other;
@@ -246,7 +307,8 @@ void mutateEach(const json &root, const json::json_pointer &at, const json &valu
     try {
       parseManifest(text.data(), text.size());
     } catch (const Error &error) {
-      EXPECT_EQ(error.code, KERF_BAD_PACKAGE) << at.to_string() << ": " << error.message;
+      EXPECT_EQ(error.code, KERF_BAD_PACKAGE)
+          << at.to_string() << ": " << error.message;
     }
   }
   if (value.is_object())
@@ -265,31 +327,39 @@ TEST(PackageFaults, EveryValueReplaced) {
 }
 
 TEST(PackageFaults, DamagedFolders) {
-  EXPECT_EQ(runTestPackage("/nonexistent.kerf", input).message, "no such package");
+  EXPECT_EQ(runTestPackage("/nonexistent.kerf", input).message,
+            "no such package");
   TempDir dir;
-  EXPECT_THAT(runTestPackage(dir.path(""), input).message, HasSubstr("manifest.json: cannot open"));
+  EXPECT_THAT(runTestPackage(dir.path(""), input).message,
+              HasSubstr("manifest.json: cannot open"));
   dir.write("file", "x");
-  EXPECT_THAT(runTestPackage(dir.path("file"), input).message, HasSubstr("not a package"));
+  EXPECT_THAT(runTestPackage(dir.path("file"), input).message,
+              HasSubstr("not a package"));
   TestPackage p = twoRanks();
   std::string path = p.write();
-  p.dir().write("weights.safetensors", p.dir().read("weights.safetensors") + "x");
-  EXPECT_THAT(runTestPackage(path, input).message, HasSubstr("weights.safetensors: has"));
+  p.dir().write("weights.safetensors",
+                p.dir().read("weights.safetensors") + "x");
+  EXPECT_THAT(runTestPackage(path, input).message,
+              HasSubstr("weights.safetensors: has"));
   // With a matching hash it is the loader that refuses.
   TestPackage q = twoRanks();
   q.write();
   std::string junk = "not an ELF file";
-  q.manifest["files"][0] = {{"path", "program.so"}, {"bytes", junk.size()},
+  q.manifest["files"][0] = {{"path", "program.so"},
+                            {"bytes", junk.size()},
                             {"xxh3", hashHex(junk.data(), junk.size())}};
   q.write();
   q.dir().write("program.so", junk);
-  EXPECT_THAT(runTestPackage(q.dir().path(""), input).message, HasSubstr("program.so: cannot load"));
+  EXPECT_THAT(runTestPackage(q.dir().path(""), input).message,
+              HasSubstr("program.so: cannot load"));
 }
 
 // Wrong use of the C ABI is an error of the caller.
 TEST(PackageFaults, WrongUseOfTheAbi) {
   TestPackage p = twoRanks();
   EXPECT_EQ(runTestPackage(p.write(), {}).message, "input \"x\" is not set");
-  EXPECT_EQ(runTestPackage(p.write(), {{1, 2}}).message, "input \"x\" has 8 bytes, expected 32");
+  EXPECT_EQ(runTestPackage(p.write(), {{1, 2}}).message,
+            "input \"x\" has 8 bytes, expected 32");
   kerf_session_options_t options = {};
   options.inject = "rank=5,collective=0,fault=die";
   EXPECT_EQ(runTestPackage(p.write(), input, options).exitCode, 2);

@@ -25,7 +25,9 @@ std::vector<float> ramp(size_t count, float start = 0) {
   return values;
 }
 
-json io(const std::vector<int64_t> &shape) { return {{"dtype", "f32"}, {"shape", shape}}; }
+json io(const std::vector<int64_t> &shape) {
+  return {{"dtype", "f32"}, {"shape", shape}};
+}
 
 // y = x @ w over the local k, then the sum over the axis: k cut over ranks.
 constexpr const char *matmulSource = R"(
@@ -53,9 +55,10 @@ std::string matmulProgram(int64_t localK, bool async) {
     source.replace(source.find(what), what.size(), with);
   };
   replace("{K,", "{" + std::to_string(localK) + ",");
-  replace("ASYNC", async ? "TRY(api->collective_start(ctx, 0, scratch, ios[1]));\n"
-                           "  return api->collective_wait(ctx, 0);"
-                         : "return api->collective(ctx, 0, scratch, ios[1]);");
+  replace("ASYNC",
+          async ? "TRY(api->collective_start(ctx, 0, scratch, ios[1]));\n"
+                  "  return api->collective_wait(ctx, 0);"
+                : "return api->collective(ctx, 0, scratch, ios[1]);");
   return source;
 }
 
@@ -72,16 +75,28 @@ TestPackage matmulPackage(int64_t ranks, bool async = false) {
   p.manifest["inputs"] = {tensor("x", {2, 10}, {axes({}), axes({"tp"})})};
   p.manifest["outputs"] = {tensor("y", {2, 5}, {axes({}), axes({})})};
   p.manifest["kernels"] = {{{"name", "matmul_kernel"}, {"node", "/MatMul"}}};
-  p.manifest["collectives"] = {
-      {{"kind", "all_reduce"}, {"reduction", "sum"}, {"dtype", "f32"}, {"axes", axes({"tp"})},
-       {"src_shape", {2, 5}}, {"dst_shape", {2, 5}}, {"group_bytes", 2 * (ranks - 1) * 40},
-       {"node", "/MatMul"}, {"tensor", "y"}}};
-  p.manifest["functions"] = {{{"symbol", "matmul"}, {"scratch_bytes", 40}, {"num_arguments", 1},
+  p.manifest["collectives"] = {{{"kind", "all_reduce"},
+                                {"reduction", "sum"},
+                                {"dtype", "f32"},
+                                {"axes", axes({"tp"})},
+                                {"src_shape", {2, 5}},
+                                {"dst_shape", {2, 5}},
+                                {"group_bytes", 2 * (ranks - 1) * 40},
+                                {"node", "/MatMul"},
+                                {"tensor", "y"}}};
+  p.manifest["functions"] = {{{"symbol", "matmul"},
+                              {"scratch_bytes", 40},
+                              {"num_arguments", 1},
                               {"ios", {io({2, k}), io({2, 5})}}}};
-  p.manifest["stages"] = {{{"arena_bytes", 256}, {"scratch", {{"offset", 192}, {"bytes", 64}}},
-                           {"slots", {{{"offset", 0}, {"bytes", 128}}, {{"offset", 128}, {"bytes", 64}}}},
-                           {"instructions", {{{"input", 0}, {"slot", 0}}, {{"run", 0}, {"slots", {0, 1}}},
-                                             {{"output", 0}, {"slot", 1}}}}}};
+  p.manifest["stages"] = {
+      {{"arena_bytes", 256},
+       {"scratch", {{"offset", 192}, {"bytes", 64}}},
+       {"slots",
+        {{{"offset", 0}, {"bytes", 128}}, {{"offset", 128}, {"bytes", 64}}}},
+       {"instructions",
+        {{{"input", 0}, {"slot", 0}},
+         {{"run", 0}, {"slots", {0, 1}}},
+         {{"output", 0}, {"slot", 1}}}}}};
   return p;
 }
 
@@ -100,7 +115,8 @@ TEST(Package, MatmulOverRanks) {
     for (bool async : {false, true})
       for (bool aligned : {true, false}) {
         TestPackage p = matmulPackage(ranks, async);
-        RunResult result = runTestPackage(p.write(aligned), {ramp(20)}, {}, /*repeat=*/3);
+        RunResult result =
+            runTestPackage(p.write(aligned), {ramp(20)}, {}, /*repeat=*/3);
         ASSERT_EQ(result.message, "");
         EXPECT_EQ(result.outputs[0], matmulReference()) << ranks << " ranks";
       }
@@ -111,7 +127,8 @@ TEST(Package, ThreadsPerRank) {
   TestPackage p = matmulPackage(2);
   kerf_session_options_t options = {};
   options.threads = 2;
-  EXPECT_EQ(runTestPackage(p.write(), {ramp(20)}, options).outputs[0], matmulReference());
+  EXPECT_EQ(runTestPackage(p.write(), {ramp(20)}, options).outputs[0],
+            matmulReference());
 }
 
 // Measured bytes have plan.json's names; a trace has an event for everything.
@@ -157,18 +174,30 @@ FUNCTION(second) {
 TestPackage pipelinePackage() {
   TestPackage p(pipelineSource);
   std::vector<json> sharding = {axes({"mb", "dp"})};
-  p.manifest["mesh"] = {{"axes", {{{"name", "pp"}, {"size", 2}}, {{"name", "dp"}, {"size", 2}}}},
-                        {"stage_axis", "pp"}, {"time_axis", {{"name", "mb"}, {"size", 3}}}};
+  p.manifest["mesh"] = {
+      {"axes", {{{"name", "pp"}, {"size", 2}}, {{"name", "dp"}, {"size", 2}}}},
+      {"stage_axis", "pp"},
+      {"time_axis", {{"name", "mb"}, {"size", 3}}}};
   p.manifest["inputs"] = {tensor("x", {12}, sharding)};
   p.manifest["outputs"] = {tensor("y", {12}, sharding)};
   p.manifest["shard_indices"] = {axes({"dp"})};
-  p.manifest["channels"] = {{{"from_stage", 0}, {"to_stage", 1}, {"dtype", "f32"}, {"shape", {2}},
-                             {"bytes", 8}, {"node", "/cut"}}};
+  p.manifest["channels"] = {{{"from_stage", 0},
+                             {"to_stage", 1},
+                             {"dtype", "f32"},
+                             {"shape", {2}},
+                             {"bytes", 8},
+                             {"node", "/cut"}}};
   json ios = {io({2}), io({2})};
-  p.manifest["functions"] = {
-      {{"symbol", "first"}, {"scratch_bytes", 0}, {"num_arguments", 1}, {"ios", ios}},
-      {{"symbol", "second"}, {"scratch_bytes", 0}, {"num_arguments", 1}, {"ios", ios}}};
-  json slots = {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}};
+  p.manifest["functions"] = {{{"symbol", "first"},
+                              {"scratch_bytes", 0},
+                              {"num_arguments", 1},
+                              {"ios", ios}},
+                             {{"symbol", "second"},
+                              {"scratch_bytes", 0},
+                              {"num_arguments", 1},
+                              {"ios", ios}}};
+  json slots = {{{"offset", 0}, {"bytes", 64}},
+                {{"offset", 64}, {"bytes", 64}}};
   json lists[2] = {json::array(), json::array()};
   for (int j = 0; j < 3; ++j) {
     // Slot 1 is written again while it may still be sent: the runtime waits.
@@ -179,8 +208,9 @@ TestPackage pipelinePackage() {
     lists[1].push_back({{"run", 1}, {"slots", {0, 1}}, {"micro_batch", j}});
     lists[1].push_back({{"output", 0}, {"slot", 1}, {"micro_batch", j}});
   }
-  p.manifest["stages"] = {{{"arena_bytes", 128}, {"slots", slots}, {"instructions", lists[0]}},
-                          {{"arena_bytes", 128}, {"slots", slots}, {"instructions", lists[1]}}};
+  p.manifest["stages"] = {
+      {{"arena_bytes", 128}, {"slots", slots}, {"instructions", lists[0]}},
+      {{"arena_bytes", 128}, {"slots", slots}, {"instructions", lists[1]}}};
   return p;
 }
 
@@ -206,28 +236,36 @@ FUNCTION(init) {
 }
 )";
 
-TestPackage copyPackage(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
+TestPackage copyPackage(const std::vector<int64_t> &global,
+                        const std::vector<int64_t> &local,
                         const std::vector<json> &sharding) {
   int64_t bytes = numBytes(local, KERF_F32);
   std::string source = copySource;
   source.replace(source.find("BYTES"), 5, std::to_string(bytes));
   TestPackage p(source);
-  p.manifest["mesh"] = {{"axes", {{{"name", "a"}, {"size", 2}}, {{"name", "b"}, {"size", 2}}}}};
+  p.manifest["mesh"] = {
+      {"axes", {{{"name", "a"}, {"size", 2}}, {{"name", "b"}, {"size", 2}}}}};
   p.manifest["outputs"] = {tensor("y", global, sharding)};
-  p.manifest["functions"] = {{{"symbol", "copy_parameter"}, {"scratch_bytes", 0},
-                              {"num_arguments", 0}, {"ios", {io(local)}}}};
-  p.manifest["stages"] = {{{"arena_bytes", ceilDiv(bytes, 64) * 64},
-                           {"slots", {{{"offset", 0}, {"bytes", bytes}}}},
-                           {"instructions", {{{"run", 0}, {"slots", {0}}}, {{"output", 0}, {"slot", 0}}}}}};
+  p.manifest["functions"] = {{{"symbol", "copy_parameter"},
+                              {"scratch_bytes", 0},
+                              {"num_arguments", 0},
+                              {"ios", {io(local)}}}};
+  p.manifest["stages"] = {
+      {{"arena_bytes", ceilDiv(bytes, 64) * 64},
+       {"slots", {{{"offset", 0}, {"bytes", bytes}}}},
+       {"instructions",
+        {{{"run", 0}, {"slots", {0}}}, {{"output", 0}, {"slot", 0}}}}}};
   return p;
 }
 
 // A parameter that is a view of a stored tensor, cut unevenly in two dimensions
 // over two axes, comes out whole: columns 2..6 of 3x8 as 3x5.
 TEST(Package, ViewsAndUnevenShardsOfParameters) {
-  for (auto &[rows, columns] : std::vector<std::pair<json, json>>{
-           {axes({}), axes({})}, {axes({"a"}), axes({"b"})}, {axes({"b", "a"}), axes({})},
-           {axes({}), axes({"a", "b"})}}) {
+  for (auto &[rows, columns] :
+       std::vector<std::pair<json, json>>{{axes({}), axes({})},
+                                          {axes({"a"}), axes({"b"})},
+                                          {axes({"b", "a"}), axes({})},
+                                          {axes({}), axes({"a", "b"})}}) {
     std::vector<json> sharding = {rows, columns};
     std::vector<int64_t> local = {ceilDiv(3, int64_t(1) << rows.size()),
                                   ceilDiv(5, int64_t(1) << columns.size())};
@@ -257,8 +295,10 @@ TEST(Package, SplatAndExternalParameters) {
 
   TestPackage q = copyPackage({4}, {2}, {axes({"a"})});
   std::vector<float> data = ramp(7);
-  q.dir().write("outside", std::string(reinterpret_cast<char *>(data.data()), 28));
-  q.manifest["external_files"] = {{{"path", q.dir().path("outside")}, {"bytes", 28}}};
+  q.dir().write("outside",
+                std::string(reinterpret_cast<char *>(data.data()), 28));
+  q.manifest["external_files"] = {
+      {{"path", q.dir().path("outside")}, {"bytes", 28}}};
   parameter = tensor("e", {4}, {axes({"a"})});
   parameter["external"] = {{"file", 0}, {"offset", 8}, {"shape", {2, 2}}};
   q.manifest["parameters"] = {parameter};
@@ -266,7 +306,8 @@ TEST(Package, SplatAndExternalParameters) {
   ASSERT_EQ(result.message, "");
   EXPECT_EQ(result.outputs[0], ramp(4, 2));
   q.dir().write("outside", "short");
-  EXPECT_THAT(runTestPackage(q.dir().path(""), {}).message, HasSubstr("the manifest says 28"));
+  EXPECT_THAT(runTestPackage(q.dir().path(""), {}).message,
+              HasSubstr("the manifest says 28"));
 }
 
 // A derived parameter is computed at load from another one.
@@ -275,17 +316,23 @@ TEST(Package, DerivedParameters) {
   p.weights["w"] = {{4}, ramp(4)};
   json source = tensor("w", {4}, {axes({})});
   source["tensor"] = "w";
-  p.manifest["parameters"] = {
-      {{"name", "d"}, {"derived", true}, {"dtype", "f32"}, {"local_shape", {4}}, {"stages", {0}}},
-      source};
-  p.manifest["functions"].push_back({{"symbol", "init"}, {"scratch_bytes", 0},
-                                     {"num_arguments", 0}, {"ios", {io({4})}}});
+  p.manifest["parameters"] = {{{"name", "d"},
+                               {"derived", true},
+                               {"dtype", "f32"},
+                               {"local_shape", {4}},
+                               {"stages", {0}}},
+                              source};
+  p.manifest["functions"].push_back({{"symbol", "init"},
+                                     {"scratch_bytes", 0},
+                                     {"num_arguments", 0},
+                                     {"ios", {io({4})}}});
   p.manifest["stages"][0]["init"] = {{{"run", 1}, {"parameters", {0}}}};
   RunResult result = runTestPackage(p.write(), {});
   ASSERT_EQ(result.message, "");
   EXPECT_EQ(result.outputs[0], ramp(4, 1000));
   p.manifest["stages"][0].erase("init");
-  EXPECT_THAT(runTestPackage(p.write(), {}).message, HasSubstr("derived, but no init call"));
+  EXPECT_THAT(runTestPackage(p.write(), {}).message,
+              HasSubstr("derived, but no init call"));
 }
 
 // Aligned whole parts lie in the mapping; ranks share what has to be copied.
@@ -302,8 +349,10 @@ TEST(Package, ParametersAreSharedNotCopied) {
   auto device = makeCpuDevice(0, 1, makeCpuPackCache());
   EXPECT_EQ(store.get(1, 0, *device).data, package->stored[1].data);
   EXPECT_EQ(store.get(2, 0, *device).data, package->stored[2].data);
-  EXPECT_EQ(store.copiedBytes(), 0); // the second half of rows is not aligned to 64
-  ParameterView left = store.get(0, 0, *device), same = store.get(0, 1, *device),
+  EXPECT_EQ(store.copiedBytes(),
+            0); // the second half of rows is not aligned to 64
+  ParameterView left = store.get(0, 0, *device),
+                same = store.get(0, 1, *device),
                 right = store.get(0, 2, *device);
   EXPECT_EQ(left.data, same.data);
   EXPECT_NE(left.data, right.data);

@@ -11,7 +11,8 @@ using namespace kerf::rt;
 
 namespace {
 
-constexpr ReduceLevel levels[] = {ReduceLevel::Base, ReduceLevel::Avx2, ReduceLevel::Avx512};
+constexpr ReduceLevel levels[] = {ReduceLevel::Base, ReduceLevel::Avx2,
+                                  ReduceLevel::Avx512};
 
 // All instruction sets give the same bits for random bit patterns of every type
 // (no NaN among them: which payload wins is not promised), for lengths around
@@ -19,19 +20,23 @@ constexpr ReduceLevel levels[] = {ReduceLevel::Base, ReduceLevel::Avx2, ReduceLe
 TEST(Reduce, InstructionSetsAgree) {
   std::mt19937_64 random(3);
   for (int t = KERF_F32; t < KERF_BOOL; ++t)
-    for (Reduction r : {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod})
+    for (Reduction r :
+         {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod})
       for (int64_t count : {1, 15, 64, 2048, 2051}) {
         auto dtype = static_cast<kerf_dtype_t>(t);
         int64_t bytes = count * dtypeSize(dtype);
-        std::vector<std::vector<unsigned char>> srcs(3, std::vector<unsigned char>(bytes));
+        std::vector<std::vector<unsigned char>> srcs(
+            3, std::vector<unsigned char>(bytes));
         for (auto &src : srcs)
           for (int64_t i = 0; i < bytes; ++i)
             src[i] = static_cast<unsigned char>(random());
         if (dtype <= KERF_BF16) // bound the exponent: no infinity, no NaN
           for (auto &src : srcs)
-            for (int64_t i = dtypeSize(dtype) - 1; i < bytes; i += dtypeSize(dtype))
+            for (int64_t i = dtypeSize(dtype) - 1; i < bytes;
+                 i += dtypeSize(dtype))
               src[i] = static_cast<unsigned char>((src[i] & 0x80) | 0x3b);
-        const void *pointers[] = {srcs[0].data(), srcs[1].data(), srcs[2].data()};
+        const void *pointers[] = {srcs[0].data(), srcs[1].data(),
+                                  srcs[2].data()};
         std::vector<unsigned char> base(bytes);
         for (ReduceLevel level : levels) {
           ReduceFn reduce = reduceFunction(dtype, r, level);
@@ -43,7 +48,8 @@ TEST(Reduce, InstructionSetsAgree) {
           if (level == ReduceLevel::Base)
             base = result;
           EXPECT_EQ(std::memcmp(base.data(), result.data(), bytes), 0)
-              << kerf_dtype_name(dtype) << " " << reductionName(r) << " " << count;
+              << kerf_dtype_name(dtype) << " " << reductionName(r) << " "
+              << count;
         }
       }
 }

@@ -59,27 +59,35 @@ static std::string compileProgram(const std::string &source) {
     return object;
   TempDir dir;
   dir.write("program.c", prelude + source);
-  std::string command = std::string(KERF_TEST_CC) +
-                        " -O1 -std=c11 -ffreestanding -fno-builtin -fPIC -shared -nostdlib "
-                        "-fvisibility=hidden -I" KERF_TEST_INCLUDE " -o " +
-                        dir.path("program.so") + " " + dir.path("program.c");
+  std::string command =
+      std::string(KERF_TEST_CC) +
+      " -O1 -std=c11 -ffreestanding -fno-builtin -fPIC -shared -nostdlib "
+      "-fvisibility=hidden -I" KERF_TEST_INCLUDE " -o " +
+      dir.path("program.so") + " " + dir.path("program.c");
   if (std::system(command.c_str()) != 0)
     ADD_FAILURE() << "cannot compile: " << command;
   object = dir.read("program.so");
   return object;
 }
 
-TestPackage::TestPackage(const std::string &source) : program(compileProgram(source)) {
-  manifest = {{"schema", "kerf.package/1"}, {"name", "test"}, {"abi", 1},
-              {"mesh", {{"axes", nlohmann::json::array()}}}, {"program", "program.so"}};
+TestPackage::TestPackage(const std::string &source)
+    : program(compileProgram(source)) {
+  manifest = {{"schema", "kerf.package/1"},
+              {"name", "test"},
+              {"abi", 1},
+              {"mesh", {{"axes", nlohmann::json::array()}}},
+              {"program", "program.so"}};
 }
 
-static std::string formatSafetensors(const std::map<std::string, Weight> &weights, bool aligned) {
+static std::string
+formatSafetensors(const std::map<std::string, Weight> &weights, bool aligned) {
   nlohmann::json header = nlohmann::json::object();
   std::string data;
   for (auto &[name, weight] : weights) {
     size_t begin = data.size(), bytes = weight.values.size() * sizeof(float);
-    header[name] = {{"dtype", "F32"}, {"shape", weight.shape}, {"data_offsets", {begin, begin + bytes}}};
+    header[name] = {{"dtype", "F32"},
+                    {"shape", weight.shape},
+                    {"data_offsets", {begin, begin + bytes}}};
     data.append(reinterpret_cast<const char *>(weight.values.data()), bytes);
     if (aligned)
       data.resize((data.size() + 63) / 64 * 64);
@@ -94,7 +102,8 @@ std::string TestPackage::write(bool aligned) {
   nlohmann::json files = nlohmann::json::array();
   auto add = [&](const std::string &name, const std::string &content) {
     temp.write(name, content);
-    files.push_back({{"path", name}, {"bytes", content.size()},
+    files.push_back({{"path", name},
+                     {"bytes", content.size()},
                      {"xxh3", hashHex(content.data(), content.size())}});
   };
   add("program.so", program);
@@ -115,10 +124,14 @@ nlohmann::json kerf::rt::test::axes(const std::vector<std::string> &names) {
   return list;
 }
 
-nlohmann::json kerf::rt::test::tensor(const std::string &name,
-                                      const std::vector<int64_t> &shape,
-                                      const std::vector<nlohmann::json> &sharding) {
-  return {{"name", name}, {"dtype", "f32"}, {"global_shape", shape}, {"sharding", sharding}};
+nlohmann::json
+kerf::rt::test::tensor(const std::string &name,
+                       const std::vector<int64_t> &shape,
+                       const std::vector<nlohmann::json> &sharding) {
+  return {{"name", name},
+          {"dtype", "f32"},
+          {"global_shape", shape},
+          {"sharding", sharding}};
 }
 
 namespace {
@@ -132,9 +145,10 @@ struct Handles {
 };
 } // namespace
 
-RunResult kerf::rt::test::runTestPackage(const std::string &path,
-                                         const std::vector<std::vector<float>> &inputs,
-                                         kerf_session_options_t options, int repeat) {
+RunResult
+kerf::rt::test::runTestPackage(const std::string &path,
+                               const std::vector<std::vector<float>> &inputs,
+                               kerf_session_options_t options, int repeat) {
   RunResult result;
   Handles handles;
   auto fine = [&](kerf_status_t status) {
@@ -159,7 +173,8 @@ RunResult kerf::rt::test::runTestPackage(const std::string &path,
     return result;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!fine(kerf_session_set_input(handles.session, static_cast<int32_t>(i),
-                                     inputs[i].data(), inputs[i].size() * sizeof(float))))
+                                     inputs[i].data(),
+                                     inputs[i].size() * sizeof(float))))
       return result;
   for (int i = 0; i < repeat; ++i)
     if (!fine(kerf_session_run(handles.session)))

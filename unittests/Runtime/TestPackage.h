@@ -1,7 +1,7 @@
 //===- TestPackage.h - packages made by tests -------------------*- C++ -*-===//
 //
-// A temporary folder, a weights file from arrays, and program.so compiled from C
-// by the compiler that builds the tests: the runtime is tested without ours.
+// A temporary folder, a weights file from arrays, and program.so compiled from
+// C by the compiler that builds the tests: the runtime is tested without ours.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_UNITTESTS_RUNTIME_TESTPACKAGE_H
@@ -40,10 +40,12 @@ struct Weight {
 
 class TestPackage {
 public:
-  /// `source` is the body of program.c after the includes; see prelude in the .cpp.
+  /// `source` is the body of program.c after the includes; see prelude in the
+  /// .cpp.
   explicit TestPackage(const std::string &source);
 
-  nlohmann::json manifest; ///< schema, abi, mesh of one rank; tests fill the rest
+  nlohmann::json
+      manifest; ///< schema, abi, mesh of one rank; tests fill the rest
   std::map<std::string, Weight> weights;
 
   /// Writes everything, with hashes unless the test gave "files"; the path.
@@ -58,10 +60,12 @@ private:
 /// {"axis": name} in a list, one per name.
 nlohmann::json axes(const std::vector<std::string> &names);
 /// A global tensor or parameter of f32.
-nlohmann::json tensor(const std::string &name, const std::vector<int64_t> &shape,
+nlohmann::json tensor(const std::string &name,
+                      const std::vector<int64_t> &shape,
                       const std::vector<nlohmann::json> &sharding);
 
-/// Opens, runs once and gives the f32 outputs; empty and `error` set on failure.
+/// Opens, runs once and gives the f32 outputs; empty and `error` set on
+/// failure.
 struct RunResult {
   std::vector<std::vector<float>> outputs;
   kerf_code_t code = KERF_OK;

@@ -16,7 +16,8 @@ Mesh kerf::rt::test::meshOf(const std::vector<int64_t> &sizes, int stageAxis) {
   return mesh;
 }
 
-AxisList kerf::rt::test::axesOf(const Mesh &mesh, const std::vector<int> &axes) {
+AxisList kerf::rt::test::axesOf(const Mesh &mesh,
+                                const std::vector<int> &axes) {
   AxisList list;
   for (int axis : axes)
     list.push_back({axis, mesh.axes[axis].size, 1});
@@ -53,7 +54,9 @@ kerf::rt::test::runRanks(const WorldSpec &spec,
   while (running > hanging)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (seconds)
-    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    *seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+            .count();
   world->release();
   for (std::thread &thread : threads)
     thread.join();

@@ -8,7 +8,8 @@
 
 namespace kerf::rt::test {
 
-/// A mesh from sizes; axes are called a, b, c, ... `stageAxis` is an index or -1.
+/// A mesh from sizes; axes are called a, b, c, ... `stageAxis` is an index or
+/// -1.
 Mesh meshOf(const std::vector<int64_t> &sizes, int stageAxis = -1);
 /// Whole axes by index.
 AxisList axesOf(const Mesh &mesh, const std::vector<int> &axes);
@@ -19,10 +20,12 @@ struct RankOutcome {
   Error error{KERF_OK, ""};
 };
 
-/// Runs `body(rank, comm)` on one thread per rank, joins all, checks bytes if all
-/// went well. `seconds` is the time until the last rank that did not hang ended.
+/// Runs `body(rank, comm)` on one thread per rank, joins all, checks bytes if
+/// all went well. `seconds` is the time until the last rank that did not hang
+/// ended.
 std::vector<RankOutcome>
-runRanks(const WorldSpec &spec, const std::function<void(int64_t, Comm &)> &body,
+runRanks(const WorldSpec &spec,
+         const std::function<void(int64_t, Comm &)> &body,
          double *seconds = nullptr);
 
 /// Fails the current test for every rank that failed.

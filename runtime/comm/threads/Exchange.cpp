@@ -26,8 +26,8 @@ Exchange::Exchange(const CollectiveDesc &desc, int64_t groupSize, int64_t pos)
   Shape zero(rank, 0);
   auto add = [&](int64_t from, const Shape &srcStarts, const Shape &dstStarts,
                  const Shape &sizes) {
-    BoxCopy copy = makeBoxCopy(desc.srcShape, srcStarts, desc.dstShape, dstStarts,
-                               sizes, elementBytes);
+    BoxCopy copy = makeBoxCopy(desc.srcShape, srcStarts, desc.dstShape,
+                               dstStarts, sizes, elementBytes);
     if (copy.runBytes != 0)
       pieces.push_back({from, copy});
     return copy.totalBytes();
@@ -51,7 +51,8 @@ Exchange::Exchange(const CollectiveDesc &desc, int64_t groupSize, int64_t pos)
     Shape starts = zero, sizes = desc.dstShape;
     int64_t share = desc.dstShape[desc.dim];
     starts[desc.dim] = std::min(position * share, desc.srcShape[desc.dim]);
-    sizes[desc.dim] = std::min(share, desc.srcShape[desc.dim] - starts[desc.dim]);
+    sizes[desc.dim] =
+        std::min(share, desc.srcShape[desc.dim] - starts[desc.dim]);
     covered = add(position, starts, zero, sizes);
     movedPerRun = (size - 1) * covered;
     planned = (size - 1) * dstBytes;
@@ -75,7 +76,8 @@ Exchange::Exchange(const CollectiveDesc &desc, int64_t groupSize, int64_t pos)
     for (int64_t from = 0; from < size; ++from) {
       Shape dstStarts = zero, sizes = block;
       dstStarts[concatDim] = std::min(from * part, desc.dstShape[concatDim]);
-      sizes[concatDim] = std::min(part, desc.dstShape[concatDim] - dstStarts[concatDim]);
+      sizes[concatDim] =
+          std::min(part, desc.dstShape[concatDim] - dstStarts[concatDim]);
       int64_t copied = add(from, srcStarts, dstStarts, sizes);
       covered += copied;
       if (from != position) {
@@ -90,7 +92,8 @@ Exchange::Exchange(const CollectiveDesc &desc, int64_t groupSize, int64_t pos)
   paddedPerRun = planned - movedPerRun;
 }
 
-void Exchange::run(const std::vector<Post> &posts, int64_t &moved, int64_t &padded) {
+void Exchange::run(const std::vector<Post> &posts, int64_t &moved,
+                   int64_t &padded) {
   if (kind == CollectiveKind::AllReduce)
     return runAllReduce(posts, moved);
   void *dst = posts[position].dst;
@@ -124,7 +127,8 @@ void Exchange::runAllReduce(const std::vector<Post> &posts, int64_t &moved) {
   moved += 2 * (size - 1) * (end - begin);
 }
 
-void Exchange::runReduceScatter(const std::vector<Post> &posts, int64_t &moved) {
+void Exchange::runReduceScatter(const std::vector<Post> &posts,
+                                int64_t &moved) {
   for (const Piece &piece : pieces)
     piece.copy.forEachRun([&](int64_t srcAt, int64_t dstAt) {
       for (int64_t j = 0; j < size; ++j)

@@ -24,13 +24,13 @@ namespace kerf::rt {
 struct alignas(64) Post {
   const void *src = nullptr;
   void *dst = nullptr;
-  int64_t index = -1;   ///< entry of the manifest
+  int64_t index = -1;    ///< entry of the manifest
   uint64_t sequence = 0; ///< number of the call in this group
-  uint64_t hash = 0;    ///< of all calls of this member in this group so far
+  uint64_t hash = 0;     ///< of all calls of this member in this group so far
   CollectiveKind kind = CollectiveKind::AllReduce;
   Reduction reduction = Reduction::Sum;
   kerf_dtype_t dtype = KERF_F32;
-  int64_t count = 0; ///< elements of src
+  int64_t count = 0;              ///< elements of src
   std::atomic<uint32_t> round{0}; ///< last round posted + 1; for error tables
 };
 

@@ -31,7 +31,8 @@ ReduceFn kerf::rt::reduceFunction(kerf_dtype_t dtype, Reduction reduction,
   if (level == ReduceLevel::Avx2)
     return avx2 ? reduceTableAvx2(dtype, reduction) : nullptr;
 #endif
-  return level == ReduceLevel::Base ? reduceTableBase(dtype, reduction) : nullptr;
+  return level == ReduceLevel::Base ? reduceTableBase(dtype, reduction)
+                                    : nullptr;
 }
 
 ReduceFn kerf::rt::reduceFunction(kerf_dtype_t dtype, Reduction reduction) {

@@ -23,7 +23,8 @@ ReduceFn reduceFunction(kerf_dtype_t dtype, Reduction reduction);
 
 /// The same of one instruction set, for tests; nullptr if the CPU lacks it.
 enum class ReduceLevel { Base, Avx2, Avx512 };
-ReduceFn reduceFunction(kerf_dtype_t dtype, Reduction reduction, ReduceLevel level);
+ReduceFn reduceFunction(kerf_dtype_t dtype, Reduction reduction,
+                        ReduceLevel level);
 
 } // namespace kerf::rt
 

@@ -83,11 +83,14 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   checkFailed();
   if (p.state != Prepared::Idle)
     fail(Error(KERF_INTERNAL,
-               cat(describe(desc, index), " is started twice on rank ", rank), desc.node));
+               cat(describe(desc, index), " is started twice on rank ", rank),
+               desc.node));
   if (p.membership->started == KERF_MAX_STARTED)
     fail(Error(KERF_INTERNAL,
-               cat("more than ", KERF_MAX_STARTED, " collectives are started at ",
-                   describe(desc, index), " on rank ", rank), desc.node));
+               cat("more than ", KERF_MAX_STARTED,
+                   " collectives are started at ", describe(desc, index),
+                   " on rank ", rank),
+               desc.node));
   if (injected()) {
     p.state = Prepared::Skipped;
     return;
@@ -100,9 +103,10 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   p.sequence = m.sequence++;
   ++m.started;
   int64_t count = numElements(desc.srcShape);
-  for (uint64_t part : {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
-                        static_cast<uint64_t>(desc.reduction),
-                        static_cast<uint64_t>(desc.dtype), static_cast<uint64_t>(count)})
+  for (uint64_t part :
+       {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
+        static_cast<uint64_t>(desc.reduction),
+        static_cast<uint64_t>(desc.dtype), static_cast<uint64_t>(count)})
     m.hash = mix(m.hash, part);
 
   GroupSlot &slot = slotOf(p);
@@ -125,7 +129,8 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   entry.groupBytes += groupBytes(desc, m.group->size());
 
   uint32_t members = static_cast<uint32_t>(m.group->size());
-  if (slot.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1 == round * members)
+  if (slot.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1 ==
+      round * members)
     slot.ready.bump();
   progress();
 }
@@ -158,8 +163,9 @@ void ThreadComm::comparePosts(int64_t index, const GroupSlot &slot) {
   for (size_t i = 1; i < slot.posts.size(); ++i) {
     const Post &other = slot.posts[i];
     bool same = other.index == base.index && other.kind == base.kind &&
-                other.reduction == base.reduction && other.dtype == base.dtype &&
-                other.count == base.count && other.sequence == base.sequence;
+                other.reduction == base.reduction &&
+                other.dtype == base.dtype && other.count == base.count &&
+                other.sequence == base.sequence;
     if (same && other.hash == base.hash)
       continue;
     const auto &collectives = world.getSpec().collectives;
@@ -167,16 +173,18 @@ void ThreadComm::comparePosts(int64_t index, const GroupSlot &slot) {
         same ? cat("ranks ", group.ranks[0], " and ", group.ranks[i],
                    " ran other collectives before ",
                    describe(collectives[base.index], base.index))
-             : cat("ranks disagree on collective ", base.sequence, " of their group: rank ",
-                   group.ranks[0], " runs ", describe(collectives[base.index], base.index),
-                   ", rank ", group.ranks[i], " runs ",
+             : cat("ranks disagree on collective ", base.sequence,
+                   " of their group: rank ", group.ranks[0], " runs ",
+                   describe(collectives[base.index], base.index), ", rank ",
+                   group.ranks[i], " runs ",
                    describe(collectives[other.index], other.index));
     std::vector<std::string> notes;
     for (size_t j = 0; j < slot.posts.size(); ++j)
-      notes.push_back(cat("rank ", group.ranks[j], ": ",
-                          describe(collectives[slot.posts[j].index], slot.posts[j].index),
-                          ", ", kerf_dtype_name(slot.posts[j].dtype), ", ",
-                          slot.posts[j].count, " elements"));
+      notes.push_back(
+          cat("rank ", group.ranks[j], ": ",
+              describe(collectives[slot.posts[j].index], slot.posts[j].index),
+              ", ", kerf_dtype_name(slot.posts[j].dtype), ", ",
+              slot.posts[j].count, " elements"));
     fail(Error(KERF_MISMATCH, message, collectives[base.index].node, notes));
   }
 }
@@ -184,8 +192,8 @@ void ThreadComm::comparePosts(int64_t index, const GroupSlot &slot) {
 void ThreadComm::await(Signal &signal, uint32_t target, int64_t index,
                        const GroupSlot &slot, bool arriving) {
   const WorldSpec &spec = world.getSpec();
-  switch (signal.waitFor(target, deadlineIn(spec.deadlineSeconds), world.abortFlag(),
-                         world.spins())) {
+  switch (signal.waitFor(target, deadlineIn(spec.deadlineSeconds),
+                         world.abortFlag(), world.spins())) {
   case Signal::Outcome::Reached:
     return;
   case Signal::Outcome::Aborted:
@@ -216,7 +224,8 @@ void ThreadComm::wait(int64_t index) {
   checkFailed();
   if (p.state == Prepared::Idle)
     fail(Error(KERF_INTERNAL,
-               cat("wait for ", describe(world.getSpec().collectives[index], index),
+               cat("wait for ",
+                   describe(world.getSpec().collectives[index], index),
                    " which was not started on rank ", rank)));
   Clock::time_point begin = Clock::now();
   RankNote &note = world.note(rank);
@@ -238,11 +247,13 @@ void ThreadComm::wait(int64_t index) {
   counts.collectives[index].seconds += secondsSince(begin);
 }
 
-Pipe &ThreadComm::pipeFrom(int64_t channel, int64_t fromRank, const char *what) {
+Pipe &ThreadComm::pipeFrom(int64_t channel, int64_t fromRank,
+                           const char *what) {
   checkFailed();
   Pipe *pipe = world.pipe(channel, fromRank);
   if (!pipe || (pipe->from != rank && pipe->to != rank))
-    fail(Error(KERF_INTERNAL, cat("rank ", rank, " cannot ", what, " on channel ", channel)));
+    fail(Error(KERF_INTERNAL,
+               cat("rank ", rank, " cannot ", what, " on channel ", channel)));
   return *pipe;
 }
 
@@ -260,8 +271,8 @@ void ThreadComm::awaitPipe(Signal &signal, uint32_t target, int64_t channel,
     const ChannelDesc &desc = spec.channels[channel];
     fail(Error(KERF_RANK_FAILURE,
                cat("rank ", peer, " did not ",
-                   state == RankNote::InReceive ? "send" : "receive", " number ",
-                   target - 1, " on channel ", channel,
+                   state == RankNote::InReceive ? "send" : "receive",
+                   " number ", target - 1, " on channel ", channel,
                    desc.node.empty() ? "" : " at " + desc.node, " within ",
                    spec.deadlineSeconds, " s"),
                desc.node, world.lastCollectives()));
@@ -269,7 +280,8 @@ void ThreadComm::awaitPipe(Signal &signal, uint32_t target, int64_t channel,
   note.state.store(RankNote::Working, std::memory_order_relaxed);
 }
 
-int64_t ThreadComm::send(int64_t channel, const void *data, int64_t microBatch) {
+int64_t ThreadComm::send(int64_t channel, const void *data,
+                         int64_t microBatch) {
   const ChannelDesc &desc = world.getSpec().channels[channel];
   Pipe &pipe = pipeFrom(channel, rank, "send");
   if (injected())
@@ -292,8 +304,8 @@ void ThreadComm::finishSend(int64_t channel, int64_t number) {
   if (number < 0)
     return;
   Clock::time_point begin = Clock::now();
-  awaitPipe(pipe.taken, static_cast<uint32_t>(number + 1), channel, RankNote::InSend,
-            pipe.to);
+  awaitPipe(pipe.taken, static_cast<uint32_t>(number + 1), channel,
+            RankNote::InSend, pipe.to);
   counts.sends[channel].seconds += secondsSince(begin);
 }
 
@@ -301,7 +313,8 @@ void ThreadComm::receive(int64_t channel, void *data, int64_t microBatch) {
   const WorldSpec &spec = world.getSpec();
   const ChannelDesc &desc = spec.channels[channel];
   checkFailed();
-  Pipe &pipe = pipeFrom(channel, spec.mesh.withStage(rank, desc.fromStage), "receive");
+  Pipe &pipe =
+      pipeFrom(channel, spec.mesh.withStage(rank, desc.fromStage), "receive");
   if (injected())
     return;
   Clock::time_point begin = Clock::now();
@@ -311,9 +324,10 @@ void ThreadComm::receive(int64_t channel, void *data, int64_t microBatch) {
   const Pipe::Offer &offer = pipe.ring[number % pipe.ring.size()];
   if (offer.bytes != desc.bytes() || offer.microBatch != microBatch)
     fail(Error(KERF_MISMATCH,
-               cat("channel ", channel, ": rank ", pipe.from, " sends ", offer.bytes,
-                   " bytes of micro-batch ", offer.microBatch, ", rank ", rank,
-                   " expects ", desc.bytes(), " bytes of micro-batch ", microBatch),
+               cat("channel ", channel, ": rank ", pipe.from, " sends ",
+                   offer.bytes, " bytes of micro-batch ", offer.microBatch,
+                   ", rank ", rank, " expects ", desc.bytes(),
+                   " bytes of micro-batch ", microBatch),
                desc.node));
   std::memcpy(data, offer.data, static_cast<size_t>(offer.bytes));
   pipe.taken.bump();

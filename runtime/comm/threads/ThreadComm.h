@@ -43,8 +43,8 @@ private:
   GroupSlot &slotOf(const Prepared &p) const;
   void work(int64_t index);
   void comparePosts(int64_t index, const GroupSlot &slot);
-  void await(Signal &signal, uint32_t target, int64_t index, const GroupSlot &slot,
-             bool arriving);
+  void await(Signal &signal, uint32_t target, int64_t index,
+             const GroupSlot &slot, bool arriving);
   [[noreturn]] void fail(Error error);
   void checkFailed();
   /// Counts a communication call; true if an injected fault skips it.
@@ -57,7 +57,7 @@ private:
   int64_t rank;
   std::map<Group *, Membership> memberships;
   std::vector<Prepared> prepared;
-  std::vector<int64_t> pending; ///< started and not waited for, in order
+  std::vector<int64_t> pending;        ///< started and not waited for, in order
   std::vector<int64_t> received, sent; ///< per channel
   int64_t calls = 0;
   CommCounters counts;

@@ -41,7 +41,9 @@ public:
 
   std::unique_ptr<Comm> join(int64_t rank) override;
   void fail(const Error &error) override;
-  bool failed() const override { return aborted.load(std::memory_order_acquire); }
+  bool failed() const override {
+    return aborted.load(std::memory_order_acquire);
+  }
   Error failure() const override;
   std::vector<std::string> lastCollectives() const override;
   void release() override { released.store(true); }

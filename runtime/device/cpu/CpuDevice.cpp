@@ -74,7 +74,8 @@ void runShare(void *data) {
   const TeamJob &job = *static_cast<const TeamJob *>(data);
   const OpenMP &omp = OpenMP::get();
   // The team may be smaller than asked for: then threads take several ranges.
-  for (int64_t i = omp.threadNumber(), n = omp.numThreads(); i < job.threads; i += n) {
+  for (int64_t i = omp.threadNumber(), n = omp.numThreads(); i < job.threads;
+       i += n) {
     int64_t share = job.count / job.threads, rest = job.count % job.threads;
     int64_t begin = i * share + std::min(i, rest);
     int64_t end = begin + share + (i < rest);
@@ -84,38 +85,46 @@ void runShare(void *data) {
   leaveTeam(data);
 }
 
-void copyRange(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+void copyRange(void *const *buffers, const int64_t *scalars, int64_t begin,
+               int64_t end) {
   int64_t block = scalars[0], bytes = scalars[1];
   int64_t from = begin * block, to = std::min(end * block, bytes);
   std::memcpy(static_cast<char *>(buffers[1]) + from,
-              static_cast<const char *>(buffers[0]) + from, static_cast<size_t>(to - from));
+              static_cast<const char *>(buffers[0]) + from,
+              static_cast<size_t>(to - from));
 }
 
 class CpuDevice : public Device {
 public:
-  CpuDevice(int64_t rank, int32_t threadCount, std::shared_ptr<PackCache> packCache)
-      : rank(rank), threads(std::max(1, threadCount)), cache(std::move(packCache)) {
+  CpuDevice(int64_t rank, int32_t threadCount,
+            std::shared_ptr<PackCache> packCache)
+      : rank(rank), threads(std::max(1, threadCount)),
+        cache(std::move(packCache)) {
     const OpenMP &omp = OpenMP::get();
     if (omp.available())
-      omp.setNumThreads(threads); // of this thread's team, which oneDNN uses, too
+      omp.setNumThreads(
+          threads); // of this thread's team, which oneDNN uses, too
     else
       threads = 1;
   }
 
-  std::unique_ptr<DeviceMemory> allocate(int64_t bytes, const char *what) override {
+  std::unique_ptr<DeviceMemory> allocate(int64_t bytes,
+                                         const char *what) override {
     try {
       return std::make_unique<MappedMemory>(bytes);
     } catch (const std::bad_alloc &) {
       throw Error(KERF_OUT_OF_MEMORY,
-                  cat("out of memory: ", bytes, " bytes for ", what, " of rank ", rank));
+                  cat("out of memory: ", bytes, " bytes for ", what,
+                      " of rank ", rank));
     }
   }
 
-  void launch(kerf_kernel_t kernel, void *const *buffers, const int64_t *scalars,
-              int64_t count, int64_t grain) override {
+  void launch(kerf_kernel_t kernel, void *const *buffers,
+              const int64_t *scalars, int64_t count, int64_t grain) override {
     if (count <= 0)
       return;
-    int64_t parts = std::min<int64_t>(threads, ceilDiv(count, std::max<int64_t>(1, grain)));
+    int64_t parts =
+        std::min<int64_t>(threads, ceilDiv(count, std::max<int64_t>(1, grain)));
     if (parts <= 1)
       return kernel(buffers, scalars, 0, count);
     TeamJob job{kernel, buffers, scalars, count, parts};
@@ -138,9 +147,11 @@ public:
 #ifdef KERF_HAVE_ONEDNN
       if (!dnnl)
         dnnl = std::make_unique<DnnlContext>();
-      return makeDnnlCall(desc, *dnnl, *this, static_cast<CpuPackCache &>(*cache), parameter);
+      return makeDnnlCall(desc, *dnnl, *this,
+                          static_cast<CpuPackCache &>(*cache), parameter);
 #else
-      throw Error(KERF_UNSUPPORTED_HOST, "this runtime was built without oneDNN");
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  "this runtime was built without oneDNN");
 #endif
     } catch (Error &error) {
       error.message = cat("library[", index, "]: ", error.message);
@@ -164,7 +175,8 @@ std::shared_ptr<PackCache> kerf::rt::makeCpuPackCache() {
   return std::make_shared<CpuPackCache>();
 }
 
-std::unique_ptr<Device> kerf::rt::makeCpuDevice(int64_t rank, int32_t threads,
-                                                std::shared_ptr<PackCache> cache) {
+std::unique_ptr<Device>
+kerf::rt::makeCpuDevice(int64_t rank, int32_t threads,
+                        std::shared_ptr<PackCache> cache) {
   return std::make_unique<CpuDevice>(rank, threads, std::move(cache));
 }

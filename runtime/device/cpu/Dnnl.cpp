@@ -30,9 +30,10 @@ static Dnnl openDnnl() {
 const Dnnl &Dnnl::get() {
   static const Dnnl dnnl = openDnnl();
   if (!dnnl.error.empty())
-    throw Error(KERF_UNSUPPORTED_HOST,
-                "oneDNN is needed for matmul and convolution (package libdnnl2): " +
-                    dnnl.error);
+    throw Error(
+        KERF_UNSUPPORTED_HOST,
+        "oneDNN is needed for matmul and convolution (package libdnnl2): " +
+            dnnl.error);
   return dnnl;
 }
 
@@ -49,7 +50,8 @@ void Dnnl::check(dnnl_status_t status, const char *what) {
 }
 
 DnnlHandle<dnnl_memory_t> kerf::rt::makeMemory(const dnnl_memory_desc_t &desc,
-                                               dnnl_engine_t engine, void *data) {
+                                               dnnl_engine_t engine,
+                                               void *data) {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_t memory = nullptr;
   Dnnl::check(dnnl.dnnl_memory_create(&memory, &desc, engine,

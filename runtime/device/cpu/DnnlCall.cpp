@@ -32,7 +32,8 @@ dnnl_data_type_t dataType(kerf_dtype_t dtype) {
   case KERF_F16:
     return dnnl_f16;
   default:
-    throw Error(KERF_BAD_PACKAGE, cat("library calls do not take ", kerf_dtype_name(dtype)));
+    throw Error(KERF_BAD_PACKAGE,
+                cat("library calls do not take ", kerf_dtype_name(dtype)));
   }
 }
 
@@ -82,15 +83,17 @@ dnnl_memory_desc_t descOf(const View &view, kerf_dtype_t dtype) {
 dnnl_memory_desc_t anyDesc(const Shape &dims, kerf_dtype_t dtype) {
   dnnl_memory_desc_t desc;
   Dnnl::check(Dnnl::get().dnnl_memory_desc_init_by_tag(
-                  &desc, static_cast<int>(dims.size()), dims.data(), dataType(dtype),
-                  dnnl_format_tag_any),
+                  &desc, static_cast<int>(dims.size()), dims.data(),
+                  dataType(dtype), dnnl_format_tag_any),
               "the layout of weights");
   return desc;
 }
 
 // [batch, spatial.., channel] -> [batch, channel, spatial..].
 View channelsFirst(View view) {
-  auto rotate = [](Shape &s) { std::rotate(s.begin() + 1, s.end() - 1, s.end()); };
+  auto rotate = [](Shape &s) {
+    std::rotate(s.begin() + 1, s.end() - 1, s.end());
+  };
   rotate(view.dims);
   rotate(view.strides);
   return view;
@@ -132,7 +135,8 @@ public:
         dnnl.dnnl_primitive_execute(primitive.get(), context.stream.get(),
                                     static_cast<int>(args.size()), args.data());
     if (status != dnnl_success)
-      throw Error(KERF_PROGRAM_FAILURE, cat("oneDNN failed with status ", status), desc.node);
+      throw Error(KERF_PROGRAM_FAILURE,
+                  cat("oneDNN failed with status ", status), desc.node);
   }
 
 private:
@@ -148,7 +152,8 @@ private:
   void create(const void *opDesc, dnnl_primitive_attr_t attr);
   /// Binds an operand under `arg`: a buffer at each call, or a parameter now.
   void bind(int arg, const Operand &operand, const View &view);
-  /// Binds weights, reordered as the primitive wants them if they are a parameter.
+  /// Binds weights, reordered as the primitive wants them if they are a
+  /// parameter.
   void bindWeights(const Operand &operand, const View &view);
   void addArg(int arg, DnnlHandle<dnnl_memory_t> memory);
   void finish(const std::vector<BinaryPostOp> &binaries,
@@ -166,7 +171,8 @@ private:
   DnnlHandle<dnnl_primitive_t> primitive;
   std::vector<DnnlHandle<dnnl_memory_t>> memories;
   DnnlHandle<dnnl_memory_t> scratchMemory{nullptr, nullptr};
-  std::vector<std::shared_ptr<void>> owners; ///< of parameters and packed weights
+  std::vector<std::shared_ptr<void>>
+      owners; ///< of parameters and packed weights
   std::vector<Binding> bindings;
   std::vector<dnnl_exec_arg_t> args;
   int64_t scratchSize = 0;
@@ -189,13 +195,16 @@ void DnnlCall::addArg(int arg, DnnlHandle<dnnl_memory_t> memory) {
   memories.push_back(std::move(memory));
 }
 
-ParameterView DnnlCall::parameterAt(const Operand &operand, const View &view) const {
+ParameterView DnnlCall::parameterAt(const Operand &operand,
+                                    const View &view) const {
   ParameterView part = parameter(operand.index);
   int64_t needed = extent(view);
   if (needed > part.elements)
-    throw Error(KERF_BAD_PACKAGE, cat("operand reaches element ", needed, " of parameter ",
-                                      operand.index, ", which has ", part.elements));
-  part.data = static_cast<const char *>(part.data) + view.offset * dtypeSize(desc.dtype);
+    throw Error(KERF_BAD_PACKAGE,
+                cat("operand reaches element ", needed, " of parameter ",
+                    operand.index, ", which has ", part.elements));
+  part.data = static_cast<const char *>(part.data) +
+              view.offset * dtypeSize(desc.dtype);
   return part;
 }
 
@@ -206,9 +215,11 @@ void DnnlCall::bind(int arg, const Operand &operand, const View &view) {
     data = const_cast<void *>(part.data);
     owners.push_back(part.owner);
   }
-  auto memory = makeMemory(descOf(view, desc.dtype), context.engine.get(), data);
+  auto memory =
+      makeMemory(descOf(view, desc.dtype), context.engine.get(), data);
   if (operand.kind == Operand::Buffer)
-    bindings.push_back({memory.get(), operand.index, view.offset * dtypeSize(desc.dtype)});
+    bindings.push_back(
+        {memory.get(), operand.index, view.offset * dtypeSize(desc.dtype)});
   addArg(arg, std::move(memory));
 }
 
@@ -217,42 +228,50 @@ void DnnlCall::bindWeights(const Operand &operand, const View &view) {
     return bind(DNNL_ARG_WEIGHTS, operand, view);
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t plain = descOf(view, desc.dtype);
-  dnnl_memory_desc_t wanted =
-      *dnnl.dnnl_primitive_desc_query_md(primitiveDesc.get(), dnnl_query_weights_md, 0);
+  dnnl_memory_desc_t wanted = *dnnl.dnnl_primitive_desc_query_md(
+      primitiveDesc.get(), dnnl_query_weights_md, 0);
   ParameterView part = parameterAt(operand, view);
   void *data = const_cast<void *>(part.data);
   if (dnnl.dnnl_memory_desc_equal(&plain, &wanted)) {
     owners.push_back(part.owner); // read in place at every call
-    return addArg(DNNL_ARG_WEIGHTS, makeMemory(plain, context.engine.get(), data));
+    return addArg(DNNL_ARG_WEIGHTS,
+                  makeMemory(plain, context.engine.get(), data));
   }
   std::string key = part.key + cat("@", view.offset, ":");
   key.append(reinterpret_cast<const char *>(&plain), sizeof(plain));
   key.append(reinterpret_cast<const char *>(&wanted), sizeof(wanted));
   CpuPackCache::Bytes packed = cache.get(key, [&] {
     CpuPackCache::Bytes bytes = device.allocate(
-        static_cast<int64_t>(dnnl.dnnl_memory_desc_get_size(&wanted)), "packed weights");
+        static_cast<int64_t>(dnnl.dnnl_memory_desc_get_size(&wanted)),
+        "packed weights");
     auto from = makeMemory(plain, context.engine.get(), data);
     auto to = makeMemory(wanted, context.engine.get(), bytes->data);
     dnnl_primitive_desc_t rawDesc = nullptr;
     Dnnl::check(dnnl.dnnl_reorder_primitive_desc_create(
-                    &rawDesc, &plain, context.engine.get(), &wanted, context.engine.get(),
-                    nullptr),
+                    &rawDesc, &plain, context.engine.get(), &wanted,
+                    context.engine.get(), nullptr),
                 "packing of weights");
-    DnnlHandle<dnnl_primitive_desc_t> reorderDesc(rawDesc, dnnl.dnnl_primitive_desc_destroy);
+    DnnlHandle<dnnl_primitive_desc_t> reorderDesc(
+        rawDesc, dnnl.dnnl_primitive_desc_destroy);
     dnnl_primitive_t raw = nullptr;
-    Dnnl::check(dnnl.dnnl_primitive_create(&raw, rawDesc), "packing of weights");
-    DnnlHandle<dnnl_primitive_t> reorder(raw, dnnl.dnnl_primitive_destroy);
-    dnnl_exec_arg_t reorderArgs[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
-    Dnnl::check(dnnl.dnnl_primitive_execute(raw, context.stream.get(), 2, reorderArgs),
+    Dnnl::check(dnnl.dnnl_primitive_create(&raw, rawDesc),
                 "packing of weights");
+    DnnlHandle<dnnl_primitive_t> reorder(raw, dnnl.dnnl_primitive_destroy);
+    dnnl_exec_arg_t reorderArgs[] = {{DNNL_ARG_FROM, from.get()},
+                                     {DNNL_ARG_TO, to.get()}};
+    Dnnl::check(
+        dnnl.dnnl_primitive_execute(raw, context.stream.get(), 2, reorderArgs),
+        "packing of weights");
     return bytes;
   });
   owners.push_back(packed);
-  addArg(DNNL_ARG_WEIGHTS, makeMemory(wanted, context.engine.get(), packed->data));
+  addArg(DNNL_ARG_WEIGHTS,
+         makeMemory(wanted, context.engine.get(), packed->data));
 }
 
-void DnnlCall::finish(const std::vector<BinaryPostOp> &binaries,
-                      const std::function<View(const Operand &)> &viewOfPostOp) {
+void DnnlCall::finish(
+    const std::vector<BinaryPostOp> &binaries,
+    const std::function<View(const Operand &)> &viewOfPostOp) {
   for (const BinaryPostOp &b : binaries)
     bind(DNNL_ARG_ATTR_MULTIPLE_POST_OP(b.index) | DNNL_ARG_SRC_1, *b.operand,
          viewOfPostOp(*b.operand));
@@ -270,11 +289,15 @@ void DnnlCall::finish(const std::vector<BinaryPostOp> &binaries,
 void DnnlCall::flattenBatch(Shape &batch, int64_t &m) const {
   if (batch.empty())
     return;
-  bool sameRhs = !desc.rhs.strides.empty() &&
-                 std::all_of(desc.rhs.strides.begin(), desc.rhs.strides.end() - 2,
-                             [](int64_t s) { return s == 0; });
-  bool single = std::all_of(batch.begin(), batch.end(), [](int64_t b) { return b == 1; });
-  auto plain = [](const Operand &o) { return o.strides.empty() && !o.transpose; };
+  bool sameRhs =
+      !desc.rhs.strides.empty() &&
+      std::all_of(desc.rhs.strides.begin(), desc.rhs.strides.end() - 2,
+                  [](int64_t s) { return s == 0; });
+  bool single =
+      std::all_of(batch.begin(), batch.end(), [](int64_t b) { return b == 1; });
+  auto plain = [](const Operand &o) {
+    return o.strides.empty() && !o.transpose;
+  };
   bool dense = plain(desc.lhs) && plain(desc.dst);
   for (const PostOp &op : desc.postOps)
     dense = dense && plain(op.operand);
@@ -289,7 +312,8 @@ void DnnlCall::buildMatmul() {
   int64_t m = desc.m;
   flattenBatch(batch, m);
   if (batch.empty() && !desc.rhs.strides.empty())
-    desc.rhs.strides.erase(desc.rhs.strides.begin(), desc.rhs.strides.end() - 2);
+    desc.rhs.strides.erase(desc.rhs.strides.begin(),
+                           desc.rhs.strides.end() - 2);
   auto with = [&](int64_t a, int64_t b) {
     Shape dims = batch;
     dims.push_back(a);
@@ -297,7 +321,8 @@ void DnnlCall::buildMatmul() {
     return dims;
   };
   Shape dstDims = with(m, desc.n);
-  View lhs = viewOf(desc.lhs, with(m, desc.k)), rhs = viewOf(desc.rhs, with(desc.k, desc.n)),
+  View lhs = viewOf(desc.lhs, with(m, desc.k)),
+       rhs = viewOf(desc.rhs, with(desc.k, desc.n)),
        dst = viewOf(desc.dst, dstDims);
   if (dst.dims != dstDims)
     throw Error(KERF_BAD_PACKAGE, "dst of a matmul has a stride of 0");
@@ -310,12 +335,15 @@ void DnnlCall::buildMatmul() {
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(desc.postOps.size());
   auto attr = makeAttributes(
-      desc.postOps, [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
+      desc.postOps,
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
       binaries);
   const Dnnl &dnnl = Dnnl::get();
-  dnnl_memory_desc_t lhsDesc = descOf(lhs, desc.dtype), dstDesc = descOf(dst, desc.dtype);
-  dnnl_memory_desc_t rhsDesc = desc.rhs.kind == Operand::Param ? anyDesc(rhs.dims, desc.dtype)
-                                                               : descOf(rhs, desc.dtype);
+  dnnl_memory_desc_t lhsDesc = descOf(lhs, desc.dtype),
+                     dstDesc = descOf(dst, desc.dtype);
+  dnnl_memory_desc_t rhsDesc = desc.rhs.kind == Operand::Param
+                                   ? anyDesc(rhs.dims, desc.dtype)
+                                   : descOf(rhs, desc.dtype);
   View bias;
   bool hasBias = desc.bias.kind != Operand::None;
   dnnl_memory_desc_t biasDesc;
@@ -330,7 +358,8 @@ void DnnlCall::buildMatmul() {
   }
   dnnl_matmul_desc_t op;
   Dnnl::check(dnnl.dnnl_matmul_desc_init(&op, &lhsDesc, &rhsDesc,
-                                         hasBias ? &biasDesc : nullptr, &dstDesc),
+                                         hasBias ? &biasDesc : nullptr,
+                                         &dstDesc),
               "this matmul");
   create(&op, attr.get());
   bind(DNNL_ARG_SRC, desc.lhs, lhs);
@@ -356,7 +385,8 @@ static Shape minusOne(Shape values) {
 
 void DnnlCall::buildConv() {
   Shape dstDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
-  View src = channelsFirst(viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
+  View src = channelsFirst(
+      viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
   View dst = channelsFirst(viewOf(desc.dst, dstDims));
   Shape weightDims = {desc.outChannels, desc.inChannels / desc.groups};
   weightDims.insert(weightDims.end(), desc.kernel.begin(), desc.kernel.end());
@@ -365,18 +395,23 @@ void DnnlCall::buildConv() {
     int64_t perGroup = desc.outChannels / desc.groups;
     weights.dims[0] = perGroup;
     weights.dims.insert(weights.dims.begin(), desc.groups);
-    weights.strides.insert(weights.strides.begin(), weights.strides[0] * perGroup);
+    weights.strides.insert(weights.strides.begin(),
+                           weights.strides[0] * perGroup);
   }
   empty = numElements(dstDims) == 0;
   if (empty)
     return;
-  auto viewOfPostOp = [&](const Operand &o) { return channelsFirst(viewOf(o, dstDims)); };
+  auto viewOfPostOp = [&](const Operand &o) {
+    return channelsFirst(viewOf(o, dstDims));
+  };
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(desc.postOps.size());
   auto attr = makeAttributes(
-      desc.postOps, [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
+      desc.postOps,
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
       binaries);
-  dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype), dstDesc = descOf(dst, desc.dtype);
+  dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
+                     dstDesc = descOf(dst, desc.dtype);
   dnnl_memory_desc_t weightDesc = desc.rhs.kind == Operand::Param
                                       ? anyDesc(weights.dims, desc.dtype)
                                       : descOf(weights, desc.dtype);
@@ -390,8 +425,9 @@ void DnnlCall::buildConv() {
   Shape dilates = minusOne(desc.dilations);
   dnnl_convolution_desc_t op;
   Dnnl::check(Dnnl::get().dnnl_dilated_convolution_forward_desc_init(
-                  &op, dnnl_forward_inference, dnnl_convolution_direct, &srcDesc, &weightDesc,
-                  hasBias ? &biasDesc : nullptr, &dstDesc, desc.strides.data(), dilates.data(),
+                  &op, dnnl_forward_inference, dnnl_convolution_direct,
+                  &srcDesc, &weightDesc, hasBias ? &biasDesc : nullptr,
+                  &dstDesc, desc.strides.data(), dilates.data(),
                   desc.padsLow.data(), desc.padsHigh.data()),
               "this convolution");
   create(&op, attr.get());
@@ -405,7 +441,8 @@ void DnnlCall::buildConv() {
 
 void DnnlCall::buildPool() {
   Shape dstDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
-  View src = channelsFirst(viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
+  View src = channelsFirst(
+      viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
   View dst = channelsFirst(viewOf(desc.dst, dstDims));
   dnnl_alg_kind_t algorithm;
   if (desc.algorithm == "max")
@@ -415,17 +452,22 @@ void DnnlCall::buildPool() {
   else if (desc.algorithm == "avg_exclude_padding")
     algorithm = dnnl_pooling_avg_exclude_padding;
   else
-    throw Error(KERF_BAD_PACKAGE, "unknown pooling algorithm \"" + desc.algorithm + "\"");
+    throw Error(KERF_BAD_PACKAGE,
+                "unknown pooling algorithm \"" + desc.algorithm + "\"");
   empty = numElements(dstDims) == 0;
   if (empty)
     return;
-  auto viewOfPostOp = [&](const Operand &o) { return channelsFirst(viewOf(o, dstDims)); };
+  auto viewOfPostOp = [&](const Operand &o) {
+    return channelsFirst(viewOf(o, dstDims));
+  };
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(desc.postOps.size());
   auto attr = makeAttributes(
-      desc.postOps, [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
+      desc.postOps,
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
       binaries);
-  dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype), dstDesc = descOf(dst, desc.dtype);
+  dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
+                     dstDesc = descOf(dst, desc.dtype);
   Shape dilates = minusOne(desc.dilations);
   dnnl_pooling_v2_desc_t op;
   Dnnl::check(Dnnl::get().dnnl_pooling_v2_forward_desc_init(
@@ -440,20 +482,22 @@ void DnnlCall::buildPool() {
 }
 } // namespace
 
-DnnlContext::DnnlContext() : engine(nullptr, nullptr), stream(nullptr, nullptr) {
+DnnlContext::DnnlContext()
+    : engine(nullptr, nullptr), stream(nullptr, nullptr) {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_engine_t rawEngine = nullptr;
   Dnnl::check(dnnl.dnnl_engine_create(&rawEngine, dnnl_cpu, 0), "an engine");
   engine = {rawEngine, dnnl.dnnl_engine_destroy};
   dnnl_stream_t rawStream = nullptr;
-  Dnnl::check(dnnl.dnnl_stream_create(&rawStream, rawEngine, dnnl_stream_default_flags),
-              "a stream");
+  Dnnl::check(
+      dnnl.dnnl_stream_create(&rawStream, rawEngine, dnnl_stream_default_flags),
+      "a stream");
   stream = {rawStream, dnnl.dnnl_stream_destroy};
 }
 
 std::unique_ptr<LibraryCall>
-kerf::rt::makeDnnlCall(const LibraryDesc &desc, DnnlContext &context, Device &device,
-                       CpuPackCache &cache,
+kerf::rt::makeDnnlCall(const LibraryDesc &desc, DnnlContext &context,
+                       Device &device, CpuPackCache &cache,
                        const std::function<ParameterView(int64_t)> &parameter) {
   return std::make_unique<DnnlCall>(desc, context, device, cache, parameter);
 }

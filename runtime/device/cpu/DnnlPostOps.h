@@ -18,10 +18,10 @@ struct BinaryPostOp {
 
 /// Builds the attribute; describe(operand) gives the memory descriptor of a
 /// second tensor, broadcast dimensions as 1.
-DnnlHandle<dnnl_primitive_attr_t>
-makeAttributes(const std::vector<PostOp> &ops,
-               const std::function<dnnl_memory_desc_t(const Operand &)> &describe,
-               std::vector<BinaryPostOp> &binaries);
+DnnlHandle<dnnl_primitive_attr_t> makeAttributes(
+    const std::vector<PostOp> &ops,
+    const std::function<dnnl_memory_desc_t(const Operand &)> &describe,
+    std::vector<BinaryPostOp> &binaries);
 
 } // namespace kerf::rt
 

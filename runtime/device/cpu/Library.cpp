@@ -1,6 +1,7 @@
 //===- Library.cpp - shared libraries opened at run time ------------------===//
 //
-// Never closed: thread pools and JIT code of these libraries outlive their users.
+// Never closed: thread pools and JIT code of these libraries outlive their
+// users.
 //
 //===----------------------------------------------------------------------===//
 #include "Library.h"
@@ -11,8 +12,9 @@ using namespace kerf::rt;
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-// These libraries are not instrumented: the sanitizer sees their memory, but not
-// what orders the accesses. Our own team barrier is told to it in CpuDevice.cpp.
+// These libraries are not instrumented: the sanitizer sees their memory, but
+// not what orders the accesses. Our own team barrier is told to it in
+// CpuDevice.cpp.
 extern "C" const char *__tsan_default_suppressions() {
   return "called_from_lib:libdnnl.so\nrace:libdnnl.so\n"
          "called_from_lib:libgomp.so\nrace:libgomp.so\n";

@@ -1,6 +1,7 @@
 //===- OpenMP.cpp - the thread team that oneDNN uses, too -----------------===//
 //
-// GOMP_parallel is what GCC emits for `#pragma omp parallel`, and ABI of libgomp.
+// GOMP_parallel is what GCC emits for `#pragma omp parallel`, and ABI of
+// libgomp.
 //
 //===----------------------------------------------------------------------===//
 #include "OpenMP.h"

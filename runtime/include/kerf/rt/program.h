@@ -66,14 +66,16 @@ typedef struct kerf_program_api {
                      void *const *buffers);
 
   /* Executes entry `index` of the manifest's "collectives": reads src (shape
-     "src_shape"), writes dst (shape "dst_shape"), both dense row-major. all_reduce
-     and broadcast allow src == dst; otherwise they must not overlap. */
+     "src_shape"), writes dst (shape "dst_shape"), both dense row-major.
+     all_reduce and broadcast allow src == dst; otherwise they must not overlap.
+   */
   int32_t (*collective)(kerf_program_context *ctx, int32_t index,
                         const void *src, void *dst);
 
   /* The same in two halves. Between start and wait, src must not be written and
      dst neither read nor written. At most KERF_MAX_STARTED (per set of axes)
-     may be under way; entry `index` may be started again only after its wait. */
+     may be under way; entry `index` may be started again only after its wait.
+   */
   int32_t (*collective_start)(kerf_program_context *ctx, int32_t index,
                               const void *src, void *dst);
   int32_t (*collective_wait)(kerf_program_context *ctx, int32_t index);
@@ -83,14 +85,16 @@ typedef struct kerf_program_api {
      in range; -1 otherwise. */
   int64_t (*shard_index)(kerf_program_context *ctx, int32_t index);
 
-  /* Copies `bytes` from src to dst, which do not overlap, on the rank's threads. */
+  /* Copies `bytes` from src to dst, which do not overlap, on the rank's
+   * threads. */
   int32_t (*copy)(kerf_program_context *ctx, const void *src, void *dst,
                   int64_t bytes);
 
   /* Ends the run with an error at `node` (a string that outlives the call, or
-     NULL). May be called by kernels on any thread, which got `ctx` and the table
-     through `buffers`: the launch then returns the failure, and the kernel's
-     output is discarded. The first failure wins. Returns the status to return. */
+     NULL). May be called by kernels on any thread, which got `ctx` and the
+     table through `buffers`: the launch then returns the failure, and the
+     kernel's output is discarded. The first failure wins. Returns the status to
+     return. */
   int32_t (*fail)(kerf_program_context *ctx, int32_t code, const char *node,
                   int64_t detail);
 } kerf_program_api;
@@ -99,9 +103,9 @@ typedef struct kerf_program_api {
 
 /* A function of program.so, under the name in the manifest's "functions".
    params[i]: this rank's part of entry i of the manifest's "parameters", in its
-   local shape, dense; NULL if this rank's stage does not hold it or it is marked
-   "library_only". ios: the boundary buffers, arguments then results. scratch: at
-   least "scratch_bytes" bytes, of undefined content. */
+   local shape, dense; NULL if this rank's stage does not hold it or it is
+   marked "library_only". ios: the boundary buffers, arguments then results.
+   scratch: at least "scratch_bytes" bytes, of undefined content. */
 typedef int32_t (*kerf_program_function_t)(const kerf_program_api *api,
                                            kerf_program_context *ctx,
                                            void *const *params,

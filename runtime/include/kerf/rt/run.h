@@ -26,32 +26,33 @@ struct HostTensor {
   std::vector<char> data;
 };
 
-/// Reads NumPy's .npy format, versions 1 to 3, little endian, C or Fortran order.
-/// bf16 is the 2-byte void type. Errors name the file.
+/// Reads NumPy's .npy format, versions 1 to 3, little endian, C or Fortran
+/// order. bf16 is the 2-byte void type. Errors name the file.
 bool readNpy(const std::string &path, HostTensor &tensor, std::string &error);
 /// The bytes of a .npy file (version 1.0) of `bytes` bytes of data.
-bool formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape, const void *data,
-               size_t bytes, std::string &file);
+bool formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape,
+               const void *data, size_t bytes, std::string &file);
 
-/// Files that appear all together or not at all: each is written beside its place
-/// and synced, then all are renamed. Errors name the file.
+/// Files that appear all together or not at all: each is written beside its
+/// place and synced, then all are renamed. Errors name the file.
 class FileSet {
 public:
   FileSet() = default;
   FileSet(const FileSet &) = delete;
   FileSet &operator=(const FileSet &) = delete;
   ~FileSet(); ///< removes what was added and not committed
-  bool add(const std::string &path, const std::string &content, std::string &error);
+  bool add(const std::string &path, const std::string &content,
+           std::string &error);
   bool commit(std::string &error);
 
 private:
   std::vector<std::pair<std::string, std::string>> files; ///< temporary, final
 };
 
-/// Element i depends on (seed, name, i) alone, so every mesh gets the same data.
-/// Floats are uniform in [-1, 1), integers in [low, high), bools fair.
-void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype, int64_t count,
-                int64_t low, int64_t high, void *data);
+/// Element i depends on (seed, name, i) alone, so every mesh gets the same
+/// data. Floats are uniform in [-1, 1), integers in [low, high), bools fair.
+void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype,
+                int64_t count, int64_t low, int64_t high, void *data);
 
 struct RunOptions {
   std::string package;
@@ -67,13 +68,14 @@ struct RunOptions {
   bool skipHashes = false;
 };
 
-/// Runs a package; prints results on `out`, `error: FILE[:NODE]: reason` and notes
-/// on `err`; returns the exit code. After exit code 5 a rank may still hang in
-/// the background: end the process with _Exit rather than by waiting for it.
+/// Runs a package; prints results on `out`, `error: FILE[:NODE]: reason` and
+/// notes on `err`; returns the exit code. After exit code 5 a rank may still
+/// hang in the background: end the process with _Exit rather than by waiting
+/// for it.
 int runPackage(const RunOptions &options, std::FILE *out, std::FILE *err);
 
-/// Prints a status as an error line with notes, frees it, gives its exit code (0
-/// for none).
+/// Prints a status as an error line with notes, frees it, gives its exit code
+/// (0 for none).
 int reportStatus(kerf_status_t status, const std::string &file, std::FILE *err);
 
 } // namespace kerf::rt

@@ -8,7 +8,8 @@
 |* be freed with kerf_status_free; outputs come last and are untouched on
 |* failure. Nothing here exits, prints or throws. Handles of different packages
 |* and sessions may be used on different threads at once; one session is used by
-|* one thread at a time. Structs given in carry their size, so that they can grow.
+|* one thread at a time. Structs given in carry their size, so that they can
+grow.
 |*
 \*===----------------------------------------------------------------------===*/
 #ifndef KERF_RT_RUNTIME_H
@@ -46,20 +47,35 @@ const char *kerf_status_node(kerf_status_t status);
 /* 4, 5: Further lines, such as the table of each rank's last collective. */
 int32_t kerf_status_num_notes(kerf_status_t status);
 const char *kerf_status_note(kerf_status_t status, int32_t index);
-/* 6: The process exit code that belongs to it (docs/Runtime.md): 0, 2, 3, 5, 70. */
+/* 6: The process exit code that belongs to it (docs/Runtime.md): 0, 2, 3,
+ * 5, 70. */
 int32_t kerf_status_exit_code(kerf_status_t status);
 /* 7 */ void kerf_status_free(kerf_status_t status);
 
 typedef enum kerf_dtype {
-  KERF_F32, KERF_F64, KERF_F16, KERF_BF16, KERF_I8, KERF_I16, KERF_I32,
-  KERF_I64, KERF_U8, KERF_U16, KERF_U32, KERF_U64, KERF_BOOL
+  KERF_F32,
+  KERF_F64,
+  KERF_F16,
+  KERF_BF16,
+  KERF_I8,
+  KERF_I16,
+  KERF_I32,
+  KERF_I64,
+  KERF_U8,
+  KERF_U16,
+  KERF_U32,
+  KERF_U64,
+  KERF_BOOL
 } kerf_dtype_t;
 
 /* 8, 9: Bytes of an element (0 if unknown) and the name ("f32"). */
 size_t kerf_dtype_size(kerf_dtype_t dtype);
 const char *kerf_dtype_name(kerf_dtype_t dtype);
 
-typedef enum kerf_log_level { KERF_LOG_INFO, KERF_LOG_WARNING } kerf_log_level_t;
+typedef enum kerf_log_level {
+  KERF_LOG_INFO,
+  KERF_LOG_WARNING
+} kerf_log_level_t;
 /* Receives one line without newline; may be called from any rank's thread. */
 typedef void (*kerf_log_sink_t)(void *user, kerf_log_level_t level,
                                 const char *line);
@@ -117,16 +133,18 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
 /* 18: Ends the ranks. A rank that hangs is abandoned after one second, and what
    it uses is leaked. */
 void kerf_session_destroy(kerf_session_t *session);
-/* 19: Global input `index`, dense, `bytes` as in kerf_tensor_info_t. Borrowed: it
-   must stay until the next kerf_session_run returns, or another is set. */
+/* 19: Global input `index`, dense, `bytes` as in kerf_tensor_info_t. Borrowed:
+   it must stay until the next kerf_session_run returns, or another is set. */
 kerf_status_t kerf_session_set_input(kerf_session_t *session, int32_t index,
                                      const void *data, size_t bytes);
-/* 20: One step on all ranks. After a failure the session can only be destroyed. */
+/* 20: One step on all ranks. After a failure the session can only be destroyed.
+ */
 kerf_status_t kerf_session_run(kerf_session_t *session);
 /* 21: Global output `index` of the last run; valid until the next run. */
 kerf_status_t kerf_session_get_output(kerf_session_t *session, int32_t index,
                                       const void **data, size_t *bytes);
-/* 22: run.json without the model's name (schema kerf.run/1) for all runs so far. */
+/* 22: run.json without the model's name (schema kerf.run/1) for all runs so
+ * far. */
 kerf_status_t kerf_session_statistics(kerf_session_t *session, char **json);
 /* 23: Events of the last run as Chrome trace JSON; needs options.trace. */
 kerf_status_t kerf_session_trace(kerf_session_t *session, char **json);
