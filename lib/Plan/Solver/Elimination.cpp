@@ -31,7 +31,9 @@ template <typename V> struct Elimination<V>::Joint {
   /// atDepth[d]: inputs whose last scope position is d - 1.
   std::vector<std::vector<uint32_t>> atDepth;
 
-  Joint(const Elimination &elimination, const EliminationStep &step);
+  /// `own`: the node's costs that this step accounts for.
+  Joint(const Elimination &elimination, const EliminationStep &step,
+        const std::vector<V> &own);
 
   /// The row for one assignment of the scope.
   void row(llvm::ArrayRef<uint32_t> index, std::vector<V> &out) const {
@@ -57,11 +59,11 @@ private:
 
 template <typename V>
 Elimination<V>::Joint::Joint(const Elimination &elimination,
-                             const EliminationStep &step) {
+                             const EliminationStep &step,
+                             const std::vector<V> &own) {
   const Model<V> &model = elimination.model;
-  const Table<V> &own = model.store[elimination.unary[step.node]];
-  rowSize = own.values.size();
-  unary = own.values.data();
+  rowSize = own.size();
+  unary = own.data();
   for (uint32_t node : step.scope) {
     dims.push_back(model.numChoices(node));
     numRows *= dims.back();
@@ -140,6 +142,70 @@ void Elimination<V>::Joint::walk(Fn visit) const {
   }
 }
 
+/// Computes the message of a step whose node has the costs `own`.
+template <typename V>
+void Elimination<V>::runStep(size_t index, const Table<V> &own) {
+  ++computed;
+  Joint joint(*this, order.steps[index], own.values);
+  Table<V> message;
+  message.dims.assign(joint.dims.begin(), joint.dims.end());
+  message.values.resize(joint.numRows);
+  V least = infinity<V>();
+  joint.walk([&](size_t row, const V *values) {
+    V best = values[0];
+    for (size_t i = 1; i < joint.rowSize; ++i)
+      best = std::min(best, values[i]);
+    message.values[row] = clampBlocked(best);
+    least = std::min(least, best);
+  });
+  // Relative messages recur more often than absolute ones.
+  offsets[index] = clampBlocked(least);
+  if (least != 0 && !blocked(least))
+    for (V &value : message.values)
+      if (!blocked(value))
+        value -= least;
+  messages[index] = model.store.intern(std::move(message));
+}
+
+/// The copies of a split node get shares of its costs such that all see the
+/// same min-marginals. The shares never sum to more than the costs.
+template <typename V> void Elimination<V>::runGroup(size_t first) {
+  const EliminationStep &head = order.steps[first];
+  size_t count = head.groupSize;
+  const Table<V> &own = model.store[unary[head.node]];
+  size_t choices = own.values.size();
+  std::vector<std::vector<V>> seen(count, std::vector<V>(choices));
+  const std::vector<V> nothing(choices, 0);
+  for (size_t copy = 0; copy < count; ++copy) {
+    Joint joint(*this, order.steps[first + copy],
+                copy == 0 ? own.values : nothing);
+    std::vector<V> &marginal = seen[copy];
+    marginal.assign(choices, infinity<V>());
+    joint.walk([&](size_t, const V *values) {
+      for (size_t i = 0; i < choices; ++i)
+        marginal[i] = std::min(marginal[i], values[i]);
+    });
+  }
+  for (size_t c = 0; c < choices; ++c) {
+    V sum = 0;
+    for (size_t copy = 0; copy < count; ++copy)
+      sum = addCosts<V>(sum, seen[copy][c]);
+    V mean = sum / static_cast<V>(count);
+    if (sum < 0 && sum % static_cast<V>(count) != 0)
+      --mean;
+    for (size_t copy = 0; copy < count; ++copy) {
+      V base = copy == 0 ? own.values[c] : 0;
+      seen[copy][c] =
+          blocked(sum) ? infinity<V>() : base + (mean - seen[copy][c]);
+    }
+  }
+  for (size_t copy = 0; copy < count; ++copy) {
+    Table<V> share;
+    share.values = std::move(seen[copy]);
+    runStep(first + copy, share);
+  }
+}
+
 template <typename V> V Elimination<V>::run(llvm::ArrayRef<TableId> unaries) {
   unary.assign(unaries.begin(), unaries.end());
   messages.assign(order.steps.size(), 0);
@@ -147,7 +213,15 @@ template <typename V> V Elimination<V>::run(llvm::ArrayRef<TableId> unaries) {
   total = model.constant;
   // What a step depends on -> the step that had it first.
   std::map<std::vector<uint32_t>, size_t> known;
-  for (auto [index, step] : llvm::enumerate(order.steps)) {
+  for (size_t index = 0; index < order.steps.size(); ++index) {
+    const EliminationStep &step = order.steps[index];
+    if (step.groupSize != 1) {
+      runGroup(index);
+      for (size_t copy = 0; copy < step.groupSize; ++copy)
+        total = addCosts(total, offsets[index + copy]);
+      index += step.groupSize - 1;
+      continue;
+    }
     std::vector<uint32_t> key = {unary[step.node],
                                  static_cast<uint32_t>(step.scope.size())};
     for (const EliminationStep::Input &input : step.inputs) {
@@ -156,37 +230,14 @@ template <typename V> V Elimination<V>::run(llvm::ArrayRef<TableId> unaries) {
       key.insert(key.end(), input.positions.begin(), input.positions.end());
     }
     auto [it, isNew] = known.try_emplace(std::move(key), index);
-    if (!isNew) {
+    if (isNew) {
+      runStep(index, model.store[unary[step.node]]);
+    } else {
       messages[index] = messages[it->second];
       offsets[index] = offsets[it->second];
-      total = addCosts(total, offsets[index]);
       ++reused;
-      continue;
     }
-    ++computed;
-    Joint joint(*this, step);
-    Table<V> message;
-    message.dims.assign(joint.dims.begin(), joint.dims.end());
-    message.values.resize(joint.numRows);
-    V least = infinity<V>();
-    joint.walk([&](size_t row, const V *values) {
-      V best = values[0];
-      for (size_t i = 1; i < joint.rowSize; ++i)
-        best = std::min(best, values[i]);
-      message.values[row] = clampBlocked(best);
-      least = std::min(least, best);
-    });
-    // Relative messages recur more often than absolute ones.
-    if (least != 0 && !blocked(least)) {
-      offsets[index] = least;
-      for (V &value : message.values)
-        if (!blocked(value))
-          value -= least;
-    }
-    if (blocked(least))
-      offsets[index] = infinity<V>();
     total = addCosts(total, offsets[index]);
-    messages[index] = model.store.intern(std::move(message));
   }
   return total;
 }
@@ -203,7 +254,9 @@ std::vector<uint32_t> Elimination<V>::backtrack(
   std::vector<uint32_t> choices(model.numNodes(), 0);
   std::vector<V> row;
   for (const EliminationStep &step : llvm::reverse(order.steps)) {
-    row = model.store[unary[step.node]].values;
+    // The steps of a split node come together, its head last.
+    if (row.empty())
+      row = model.store[unary[step.node]].values;
     for (const EliminationStep::Input &input : step.inputs) {
       const Table<V> &table = tableOf(input);
       size_t at = 0, stride = 0, running = 1;
@@ -217,7 +270,10 @@ std::vector<uint32_t> Elimination<V>::backtrack(
       for (size_t c = 0; c < row.size(); ++c)
         row[c] = addCosts(row[c], table.values[at + c * stride]);
     }
+    if (step.groupSize == 0)
+      continue;
     choices[step.node] = pick(row);
+    row.clear();
   }
   return choices;
 }
@@ -232,7 +288,7 @@ typename Elimination<V>::Marginals Elimination<V>::marginals() const {
   // the message does not.
   for (size_t index = order.steps.size(); index-- > 0;) {
     const EliminationStep &step = order.steps[index];
-    Joint joint(*this, step);
+    Joint joint(*this, step, model.store[unary[step.node]].values);
     std::vector<V> &down = result.completions[index];
     if (step.scope.empty())
       down.assign(1, total);

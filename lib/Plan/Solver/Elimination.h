@@ -32,6 +32,10 @@ struct EliminationStep {
   uint32_t node;
   llvm::SmallVector<uint32_t, 4> scope; ///< ascending
   llvm::SmallVector<Input, 4> inputs;
+  /// A split node has several steps in a row, the first of which says how many
+  /// (the others 0). Each has part of the inputs; the node's own costs are
+  /// shared out so that the parts agree as far as they can.
+  uint32_t groupSize = 1;
 };
 
 /// An order and what it costs. Only the structure of the model is used.
@@ -41,8 +45,16 @@ struct EliminationOrder {
   double largestTable = 0, totalEntries = 0;
   size_t width = 0;
 
+  /// Exact: stops (fits = false) where the next table would pass the limit.
   template <typename V>
   static EliminationOrder find(const Model<V> &model, double maxTableEntries);
+  /// Never stops: a node whose joint table would pass the limit is split into
+  /// copies that are free to differ ("mini-buckets"), which makes the result
+  /// of a run a lower bound. `splits` counts them.
+  template <typename V>
+  static EliminationOrder findSplitting(const Model<V> &model,
+                                        double maxTableEntries);
+  size_t splits = 0;
 };
 
 /// What the unary tables of a run look like: by default the model's own.
@@ -52,8 +64,11 @@ public:
       : model(model), order(order) {}
 
   /// The cheapest assignment and its cost (infinity: none is allowed), for the
-  /// given unary tables. Messages stay valid until the store is truncated.
+  /// given unary tables; with split nodes a lower bound of it. Messages stay
+  /// valid until the store is truncated.
   V run(llvm::ArrayRef<TableId> unary);
+  /// With split nodes: each node looks at all its steps, so the assignment is
+  /// consistent, but need not be the cheapest nor even allowed.
   std::vector<uint32_t> backtrack() const;
   /// The same with `pick` choosing from each node's row of cheapest costs,
   /// given what was chosen before.
@@ -67,6 +82,7 @@ public:
     std::vector<std::vector<V>> ofNode;
     std::vector<std::vector<V>> completions;
   };
+  /// Not for orders with split nodes.
   Marginals marginals() const;
 
   /// The message of a step, without its offset.
@@ -82,6 +98,8 @@ public:
 
 private:
   struct Joint;
+  void runStep(size_t index, const Table<V> &own);
+  void runGroup(size_t first);
 
   Model<V> &model;
   const EliminationOrder &order;

@@ -37,21 +37,31 @@ struct Greedy {
       weight *= sizes[other];
     return weight;
   }
-  EliminationStep eliminate(uint32_t node, uint32_t stepIndex);
+  /// Consumes the pieces; the message becomes a piece.
+  EliminationStep makeStep(uint32_t node, llvm::ArrayRef<uint32_t> ids,
+                           uint32_t stepIndex);
+  void connect(uint32_t node, llvm::ArrayRef<uint32_t> scope);
+  std::vector<std::vector<uint32_t>> split(uint32_t node, double limit) const;
 };
 
 } // namespace
 
-EliminationStep Greedy::eliminate(uint32_t node, uint32_t stepIndex) {
+EliminationStep Greedy::makeStep(uint32_t node, llvm::ArrayRef<uint32_t> ids,
+                                 uint32_t stepIndex) {
   EliminationStep step;
   step.node = node;
-  step.scope.assign(neighbours[node].begin(), neighbours[node].end());
+  for (uint32_t id : ids)
+    for (uint32_t other : pieces[id].scope)
+      if (other != node)
+        step.scope.push_back(other);
+  llvm::sort(step.scope);
+  step.scope.erase(llvm::unique(step.scope), step.scope.end());
   auto positionOf = [&](uint32_t other) -> uint32_t {
     if (other == node)
       return step.scope.size();
     return llvm::lower_bound(step.scope, other) - step.scope.begin();
   };
-  for (uint32_t id : piecesOf[node]) {
+  for (uint32_t id : ids) {
     Piece &piece = pieces[id];
     EliminationStep::Input input{piece.isMessage, piece.index, {}};
     for (uint32_t other : piece.scope)
@@ -65,24 +75,69 @@ EliminationStep Greedy::eliminate(uint32_t node, uint32_t stepIndex) {
     return std::tie(a.positions, a.isMessage, a.index) <
            std::tie(b.positions, b.isMessage, b.index);
   });
-  for (uint32_t other : step.scope) {
+  for (uint32_t other : step.scope)
     piecesOf[other].push_back(pieces.size());
-    touched[other] = std::max(touched[other], touched[node] + 1);
-    // The neighbours become a clique.
-    std::vector<uint32_t> merged;
-    std::set_union(neighbours[other].begin(), neighbours[other].end(),
-                   step.scope.begin(), step.scope.end(),
-                   std::back_inserter(merged));
-    llvm::erase_if(merged, [&](uint32_t n) { return n == other || n == node; });
-    neighbours[other] = std::move(merged);
-  }
   pieces.push_back({step.scope, /*isMessage=*/true, stepIndex});
   return step;
 }
 
+/// The scope becomes a clique without the node.
+void Greedy::connect(uint32_t node, llvm::ArrayRef<uint32_t> scope) {
+  for (uint32_t other : scope) {
+    touched[other] = std::max(touched[other], touched[node] + 1);
+    std::vector<uint32_t> merged;
+    std::set_union(neighbours[other].begin(), neighbours[other].end(),
+                   scope.begin(), scope.end(), std::back_inserter(merged));
+    llvm::erase_if(merged, [&](uint32_t n) { return n == other || n == node; });
+    neighbours[other] = std::move(merged);
+  }
+}
+
+/// First fit, largest pieces first: which pieces share a copy of the node.
+std::vector<std::vector<uint32_t>> Greedy::split(uint32_t node,
+                                                 double limit) const {
+  struct Copy {
+    std::vector<uint32_t> ids, scope;
+  };
+  auto entries = [&](llvm::ArrayRef<uint32_t> scope) {
+    double product = 1;
+    for (uint32_t other : scope)
+      product *= sizes[other];
+    return product;
+  };
+  std::vector<uint32_t> ids = piecesOf[node];
+  llvm::sort(ids, [&](uint32_t a, uint32_t b) {
+    double x = entries(pieces[a].scope), y = entries(pieces[b].scope);
+    return x != y ? x > y : a < b;
+  });
+  std::vector<Copy> copies;
+  for (uint32_t id : ids) {
+    bool placed = false;
+    for (Copy &copy : copies) {
+      std::vector<uint32_t> joint;
+      std::set_union(copy.scope.begin(), copy.scope.end(),
+                     pieces[id].scope.begin(), pieces[id].scope.end(),
+                     std::back_inserter(joint));
+      if (entries(joint) > limit)
+        continue;
+      copy.ids.push_back(id);
+      copy.scope = std::move(joint);
+      placed = true;
+      break;
+    }
+    if (!placed)
+      copies.push_back(
+          {{id}, {pieces[id].scope.begin(), pieces[id].scope.end()}});
+  }
+  std::vector<std::vector<uint32_t>> result;
+  for (Copy &copy : copies)
+    result.push_back(std::move(copy.ids));
+  return result;
+}
+
 template <typename V>
-EliminationOrder EliminationOrder::find(const Model<V> &model,
-                                        double maxTableEntries) {
+static EliminationOrder findOrder(const Model<V> &model, double limit,
+                                  bool splitting) {
   Greedy greedy;
   size_t numNodes = model.numNodes();
   greedy.neighbours.resize(numNodes);
@@ -118,25 +173,55 @@ EliminationOrder EliminationOrder::find(const Model<V> &model,
   EliminationOrder order;
   while (!queue.empty()) {
     auto [weight, touched, node] = *queue.begin();
-    order.largestTable = std::max(order.largestTable, weight);
     order.width = std::max(order.width, greedy.neighbours[node].size());
-    if (weight > maxTableEntries) {
+    if (weight > limit && !splitting) {
+      order.largestTable = std::max(order.largestTable, weight);
       order.fits = false;
       return order;
     }
-    order.totalEntries += weight;
     queue.erase(queue.begin());
-    EliminationStep step = greedy.eliminate(node, order.steps.size());
-    for (uint32_t other : step.scope) {
+    std::vector<std::vector<uint32_t>> copies = {greedy.piecesOf[node]};
+    if (weight > limit)
+      copies = greedy.split(node, limit);
+    std::vector<uint32_t> affected = greedy.neighbours[node];
+    for (uint32_t other : affected)
+      llvm::erase(greedy.neighbours[other], node);
+    for (auto [index, ids] : llvm::enumerate(copies)) {
+      EliminationStep step = greedy.makeStep(node, ids, order.steps.size());
+      step.groupSize = index == 0 ? copies.size() : 0;
+      greedy.connect(node, step.scope);
+      double entries = greedy.sizes[node];
+      for (uint32_t other : step.scope)
+        entries *= greedy.sizes[other];
+      order.largestTable = std::max(order.largestTable, entries);
+      order.totalEntries += entries;
+      order.steps.push_back(std::move(step));
+    }
+    order.splits += copies.size() - 1;
+    for (uint32_t other : affected) {
       queue.erase(keys[other]);
       keys[other] = keyOf(other);
       queue.insert(keys[other]);
     }
-    order.steps.push_back(std::move(step));
   }
   return order;
+}
+
+template <typename V>
+EliminationOrder EliminationOrder::find(const Model<V> &model,
+                                        double maxTableEntries) {
+  return findOrder(model, maxTableEntries, /*splitting=*/false);
+}
+template <typename V>
+EliminationOrder EliminationOrder::findSplitting(const Model<V> &model,
+                                                 double maxTableEntries) {
+  return findOrder(model, maxTableEntries, /*splitting=*/true);
 }
 
 template EliminationOrder EliminationOrder::find(const Model<int64_t> &,
                                                  double);
 template EliminationOrder EliminationOrder::find(const Model<Sum> &, double);
+template EliminationOrder
+EliminationOrder::findSplitting(const Model<int64_t> &, double);
+template EliminationOrder EliminationOrder::findSplitting(const Model<Sum> &,
+                                                          double);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Feasibility.h"
 #include "Labels.h"
+#include "LargeSearch.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -94,11 +95,30 @@ template <typename V> struct Solver {
          const SolveOptions &options)
       : problem(problem), weights(weights), options(options),
         clock(options.deadlineSeconds), result(emptyResult(problem)),
-        model(problem, weights), lower(-infinity<V>()) {}
+        model(problem, weights), lower(-infinity<V>()), random(options.seed) {}
 
   SolveResult run();
+  /// Gives up instead of searching where elimination does not fit.
+  bool narrowOnly = false;
 
 private:
+  SolveResult runLarge();
+  void boundBySplitting(double seconds);
+  void makeLegal(Landscape &landscape, const Clock &until);
+  void descend(Landscape &landscape, const std::vector<uint32_t> &seeds,
+               int64_t patience, const Clock &until);
+
+  /// Starts for the local search.
+  std::vector<Solution> guesses;
+  Random random;
+  uint64_t moves = 0;
+  struct RegionShape {
+    size_t size;
+    double limit;
+    double score; ///< gains per time, decaying
+  };
+  RegionShape shapes[6] = {{15, 3e6, 1},  {40, 3e6, 1},   {100, 1e6, 1},
+                           {300, 3e5, 1}, {1000, 1e5, 1}, {3000, 3e4, 1}};
   void take(const Solution &solution);
   void takeChoices(const std::vector<uint32_t> &choices) {
     take(model.toOriginal(choices));
@@ -295,7 +315,7 @@ template <typename V> SolveResult Solver<V>::run() {
   result.statistics.largestTable = order.largestTable;
   result.statistics.inducedWidth = order.width;
   if (!order.fits)
-    return finish("table too large");
+    return narrowOnly ? finish("table too large") : runLarge();
   bool shrunk = tighten(order, 60);
   if (met())
     return finishMet("bound met");
@@ -339,10 +359,185 @@ template <typename V> SolveResult Solver<V>::run() {
   return finish(clock.expired() ? "deadline" : "label budget");
 }
 
+//===----------------------------------------------------------------------===//
+// Large width
+//===----------------------------------------------------------------------===//
+
+/// Prices over an order with split nodes: cheap, and any price gives a bound.
+/// What larger tables make of the best prices are starts for the local search.
+template <typename V> void Solver<V>::boundBySplitting(double seconds) {
+  Clock own(seconds);
+  auto seen = [&](const typename Dual<V>::Point &point) {
+    if (point.blocked)
+      return;
+    lower = std::max(lower, point.bound);
+    if (!blocked(point.cost) && point.legal)
+      takeChoices(point.choices);
+  };
+  // About 60 million entries a second, and sixty rounds.
+  double affordable = seconds * 5e5;
+  double limit = 1e3;
+  EliminationOrder order = EliminationOrder::findSplitting(model, limit);
+  for (double larger : {3e3, 1e4, 3e4, 1e5}) {
+    EliminationOrder next = EliminationOrder::findSplitting(model, larger);
+    if (next.totalEntries > affordable)
+      break;
+    order = std::move(next);
+    limit = larger;
+  }
+  std::vector<Sum> best;
+  {
+    Dual<V> dual(model, order);
+    best = dual.ascend(60, own, seen,
+                       blocked(upper) ? std::nullopt : std::optional<V>(upper))
+               .prices;
+    result.statistics.lagrangianRounds += dual.rounds;
+  }
+  for (limit *= 10; limit < 2e6; limit *= 10) {
+    order = EliminationOrder::findSplitting(model, limit);
+    if (order.totalEntries > affordable * 20)
+      return;
+    Dual<V> dual(model, order);
+    for (Sum factor : {1, 2, 4}) {
+      std::vector<Sum> prices = best;
+      for (Sum &price : prices)
+        price *= factor;
+      dual.limitPrices(prices);
+      auto point = dual.evaluate(prices);
+      seen(point);
+      if (!point.blocked)
+        guesses.push_back(model.toOriginal(point.choices));
+      if (clock.expired())
+        return;
+    }
+  }
+}
+
+/// Regions around what is forbidden or over a limit, growing, at rising prices.
+template <typename V>
+void Solver<V>::makeLegal(Landscape &landscape, const Clock &until) {
+  Sum limit = 1;
+  for (const Problem::Resource &resource : problem.resources)
+    if (resource.limit)
+      limit = std::max<Sum>(limit, *resource.limit);
+  Evaluation evaluation = evaluate(problem, landscape.solution());
+  landscape.overloadPrice =
+      (std::abs(double(evaluation.cost[0])) + 1) / double(limit) / 16;
+  std::vector<uint32_t> seeds = landscape.nodesInConflict();
+  for (size_t size = 60; !seeds.empty() && size < 4000 && !until.expired();
+       size = size * 3 / 2) {
+    for (size_t i = seeds.size(); i > 1; --i)
+      std::swap(seeds[i - 1], seeds[random.below(i)]);
+    // Neighbours share a region; a part of the seeds reaches them all.
+    size_t count = std::min(seeds.size(), 20 * seeds.size() / size + 20);
+    for (size_t i = 0; i < count && !until.expired(); ++i)
+      landscape.improve(landscape.region(seeds[i], size, 5e4, random),
+                        /*soft=*/true, std::min(2.0, until.left()), moves);
+    seeds = landscape.nodesInConflict();
+    landscape.overloadPrice *= 2;
+  }
+}
+
+/// Region after region until the clock strikes or `patience` regions in a row
+/// gained nothing. Small regions with large tables move a dense core as a
+/// whole, large ones with small tables long chains; what gains is drawn more.
+template <typename V>
+void Solver<V>::descend(Landscape &landscape,
+                        const std::vector<uint32_t> &seeds, int64_t patience,
+                        const Clock &until) {
+  for (int64_t idle = 0; idle < patience && !until.expired(); ++idle) {
+    double sum = 0;
+    for (const RegionShape &shape : shapes)
+      sum += shape.score;
+    double draw = random.unit() * sum;
+    RegionShape *shape = shapes;
+    while (shape + 1 != std::end(shapes) && draw >= shape->score)
+      draw -= (shape++)->score;
+    uint32_t seed = seeds[random.below(seeds.size())];
+    double begin = until.seconds();
+    bool gained = landscape.improve(
+        landscape.region(seed, shape->size, shape->limit, random),
+        /*soft=*/false, std::min(2.0, until.left()), moves);
+    double spent = std::max(until.seconds() - begin, 1e-4);
+    shape->score =
+        std::max(0.9 * shape->score + 0.1 * (gained ? 0.01 / spent : 0), 0.02);
+    if (gained)
+      idle = 0;
+  }
+}
+
+template <typename V> SolveResult Solver<V>::runLarge() {
+  // Without a deadline the search ends by itself, after some sweeps.
+  bool deadlineGiven = options.deadlineSeconds > 0;
+  double seconds = deadlineGiven ? clock.left() : 60;
+  boundBySplitting(std::min(20.0, seconds / 5));
+  if (met())
+    return finishMet("bound met");
+  std::vector<uint32_t> nodes;
+  for (uint32_t node = 0; node < problem.nodes.size(); ++node)
+    if (problem.numChoices(node) > 1)
+      nodes.push_back(node);
+  auto finishLarge = [&] {
+    result.statistics.localSearchMoves = moves;
+    return met() ? finishMet("bound met")
+                 : finish(clock.expired() ? "deadline" : "search ended");
+  };
+  // Several starts share half of what is left, the best one goes on.
+  guesses.push_back(leastUsage(problem));
+  if (result.hasSolution())
+    guesses.push_back(result.solution);
+  std::reverse(guesses.begin(), guesses.end());
+  for (auto [index, guess] : llvm::enumerate(guesses)) {
+    if (clock.expired())
+      break;
+    size_t rest = guesses.size() - index;
+    Clock slice(deadlineGiven ? clock.left() / double(rest + guesses.size())
+                              : 0);
+    Landscape landscape(problem, guess);
+    makeLegal(landscape, slice);
+    descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
+    take(landscape.solution());
+  }
+  if (!result.hasSolution())
+    return finishLarge();
+  // Shake a region, mend around it, keep what is better.
+  Landscape landscape(problem, result.solution);
+  int64_t turns = deadlineGiven ? INT64_MAX : 50;
+  for (int64_t turn = 0; turn < turns && !clock.expired() && !met(); ++turn) {
+    descend(landscape, nodes, 20, clock);
+    take(landscape.solution());
+    std::vector<uint32_t> region = landscape.region(
+        nodes[random.below(nodes.size())], 20 << random.below(6), 1e4, random);
+    if (region.empty() || clock.expired())
+      continue;
+    landscape.shake(region, random, std::min(1.0, clock.left()));
+    descend(landscape, region, 15, clock);
+    Evaluation shaken = evaluate(problem, landscape.solution());
+    if (compare(shaken.cost, result.evaluation.cost) > 0)
+      landscape.moveTo(result.solution);
+  }
+  take(landscape.solution());
+  return finishLarge();
+}
+
+static SolveResult solveWith(const Problem &problem,
+                             const SolveOptions &options, bool narrowOnly) {
+  LevelWeights weights = LevelWeights::of(problem);
+  auto run = [&](auto solver) {
+    solver->narrowOnly = narrowOnly;
+    return solver->run();
+  };
+  if (weights.fits64())
+    return run(std::make_unique<Solver<int64_t>>(problem, weights, options));
+  return run(std::make_unique<Solver<Sum>>(problem, weights, options));
+}
+
 SolveResult kerf::plan::solve(const Problem &problem,
                               const SolveOptions &options) {
-  LevelWeights weights = LevelWeights::of(problem);
-  if (weights.fits64())
-    return Solver<int64_t>(problem, weights, options).run();
-  return Solver<Sum>(problem, weights, options).run();
+  return solveWith(problem, options, /*narrowOnly=*/false);
+}
+
+SolveResult kerf::plan::solveNarrow(const Problem &problem,
+                                    const SolveOptions &options) {
+  return solveWith(problem, options, /*narrowOnly=*/true);
 }
