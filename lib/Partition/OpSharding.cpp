@@ -184,8 +184,10 @@ struct Analysis {
       return error() << "'" << op->getName() << "' has no sharding rule";
     result.rule = interface.getShardingRule();
     auto operands = getLayouts(op, kOperands, op->getOperandTypes(), mesh);
+    if (failed(operands))
+      return failure();
     auto results = getLayouts(op, kResults, op->getResultTypes(), mesh);
-    if (failed(operands) || failed(results))
+    if (failed(results))
       return failure();
     result.operands = std::move(*operands);
     result.results = std::move(*results);

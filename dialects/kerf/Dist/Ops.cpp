@@ -50,12 +50,12 @@ LogicalResult MeshOp::verify() {
   auto module = dyn_cast_or_null<ModuleOp>((*this)->getParentOp());
   if (!module)
     return success();
-  for (auto other : module.getOps<MeshOp>()) // mesh C3
-    if (other != *this) {
-      auto diag = emitOpError("is the second mesh of the module, expected one");
-      diag.attachNote(other.getLoc()) << "the other one";
-      return diag;
-    }
+  auto first = *module.getOps<MeshOp>().begin();
+  if (first != *this) { // mesh C3
+    auto diag = emitOpError("is the second mesh of the module, expected one");
+    diag.attachNote(first.getLoc()) << "the other one";
+    return diag;
+  }
   return success();
 }
 
@@ -202,7 +202,9 @@ LogicalResult ScheduleOp::verify() {
   }
   if (auto module = (*this)->getParentOfType<ModuleOp>())
     for (auto other : module.getOps<ScheduleOp>()) // schedule C2
-      if (other != *this && other.getStage() == getStage())
+      if (other == *this)
+        break;
+      else if (other.getStage() == getStage())
         return emitOpError("is the second one of stage ") << getStage();
   return success();
 }
@@ -238,7 +240,9 @@ LogicalResult ChannelOp::verify() {
     return emitOpError("joins stage ") << getFrom() << " to itself";
   if (auto module = (*this)->getParentOfType<ModuleOp>())
     for (auto other : module.getOps<ChannelOp>()) // channel C2
-      if (other != *this && other.getNumber() == getNumber())
+      if (other == *this)
+        break;
+      else if (other.getNumber() == getNumber())
         return emitOpError("is the second one of number ") << getNumber();
   return success();
 }

@@ -1,0 +1,100 @@
+// RUN: kerf-opt %s --split-input-file --verify-diagnostics
+// REQUIRES: kerf-opt
+
+// mesh C1
+// expected-error @below {{mesh axis "x" is named twice}}
+dist.mesh @mesh ["x"=2, "x"=2]
+
+// -----
+
+// mesh C1
+// expected-error @below {{mesh axis has no name}}
+dist.mesh @mesh [""=2]
+
+// -----
+
+// mesh C2
+// expected-error @below {{mesh axis "x" has size 0, expected at least 1}}
+dist.mesh @mesh ["x"=0]
+
+// -----
+
+// mesh C3
+// expected-note @below {{the other one}}
+dist.mesh @a ["x"=2]
+// expected-error @below {{is the second mesh of the module, expected one}}
+dist.mesh @b ["x"=2]
+
+// -----
+
+// sharding C1: an axis that is not there
+dist.mesh @mesh ["x"=2]
+// expected-error @below {{argument 0: axis "y" is not in the mesh}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"y"}>}) {
+  return
+}
+
+// -----
+
+// sharding C1: a sub-axis that does not divide
+dist.mesh @mesh ["x"=8]
+// expected-error @below {{argument 0: sub-axis x:(1)3 does not divide axis "x" of size 8}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"x":(1)3}>}) {
+  return
+}
+
+// -----
+
+// sharding C2: twice in two dimensions
+dist.mesh @mesh ["x"=2]
+// expected-error @below {{result 0: axis x is used twice}}
+func.func private @f() -> (tensor<4x4xf32> {dist.sharding = #dist.sharding<{"x"}, {"x"}>})
+
+// -----
+
+// sharding C2: overlapping sub-axes, one of them partial
+dist.mesh @mesh ["x"=8]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{result 0: axis x:(2)4 is used twice}}
+  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x":(1)4}, partial sum {"x":(2)4}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// sharding C3
+dist.mesh @mesh ["x"=2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{operand 0: sharding has 2 dimensions, expected 1 for 'tensor<4xf32>'}}
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{"x"}, {}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["x"=2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{dist.operands needs an array of 1 shardings}}
+  %0 = nn.neg %x {dist.operands = []} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{argument 0 has a sharding but the module has no dist.mesh}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"x"}>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["x"=2]
+// expected-error @below {{argument 0 has 3 : i64, expected a #dist.sharding}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = 3}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{unknown reduction 'mean', expected sum, max, min or prod}}
+func.func private @f(tensor<4xf32> {dist.sharding = #dist.sharding<{}, partial mean {"x"}>})

@@ -1,0 +1,83 @@
+// RUN: kerf-opt %s | kerf-opt | FileCheck %s
+// RUN: kerf-opt %s --mlir-print-op-generic | kerf-opt | FileCheck %s
+// REQUIRES: kerf-opt
+
+// What is printed is read back, in the pretty and in the generic form.
+
+// CHECK: dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=4] time ["mb"=2]
+dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=4] time ["mb"=2]
+
+// CHECK-LABEL: @shardings
+// CHECK-SAME: dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>
+// CHECK-SAME: dist.sharding = #dist.sharding<{}, {}>
+func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>})
+    -> (tensor<8x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+  // CHECK: dist.operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>],
+                  dist.results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]} : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  // CHECK: #dist.sharding<partial max {"tp"}>
+  %1 = nn.reduce %0 {kind = 1 : i64, dims = array<i64: 0, 1>, dist.operands = [#dist.sharding<{"tp"}, {}>],
+                     dist.results = [#dist.sharding<partial max {"tp"}>]} : (tensor<8x6xf32>) -> tensor<f32>
+  return %0 : tensor<8x6xf32>
+}
+
+// CHECK-LABEL: @collectives
+func.func @collectives(%x: tensor<4x8xf32>) {
+  // CHECK: dist.all_reduce %{{.*}} sum ["tp"] : tensor<4x8xf32> -> tensor<4x8xf32>
+  %0 = dist.all_reduce %x sum ["tp"] : tensor<4x8xf32> -> tensor<4x8xf32>
+  // CHECK: dist.all_reduce %{{.*}} max ["dp", "tp":(1)2] purpose statistics phase update {note = 1 : i64} : tensor<4x8xf32> -> !dist.pending<tensor<4x8xf32>>
+  %1 = dist.all_reduce %x max ["dp", "tp":(1)2] purpose statistics phase update {note = 1 : i64} : tensor<4x8xf32> -> !dist.pending<tensor<4x8xf32>>
+  // CHECK: dist.wait %{{.*}} : !dist.pending<tensor<4x8xf32>>
+  %2 = dist.wait %1 : !dist.pending<tensor<4x8xf32>>
+  // CHECK: dist.reduce_scatter %{{.*}} sum ["tp"] dim 1 purpose gradient : tensor<4x8xf32> -> tensor<4x2xf32>
+  %3 = dist.reduce_scatter %x sum ["tp"] dim 1 purpose gradient : tensor<4x8xf32> -> tensor<4x2xf32>
+  // CHECK: dist.all_gather %{{.*}} ["tp"] dim 0 : tensor<4x8xf32> -> tensor<15x8xf32>
+  %4 = dist.all_gather %x ["tp"] dim 0 : tensor<4x8xf32> -> tensor<15x8xf32>
+  // CHECK: dist.all_slice %{{.*}} ["mb", "dp"] dim 1 : tensor<4x8xf32> -> tensor<4x2xf32>
+  %5 = dist.all_slice %x ["mb", "dp"] dim 1 : tensor<4x8xf32> -> tensor<4x2xf32>
+  // CHECK: dist.all_to_all %{{.*}} ["tp"] split 1 concat 0 : tensor<4x8xf32> -> tensor<16x2xf32>
+  %6 = dist.all_to_all %x ["tp"] split 1 concat 0 : tensor<4x8xf32> -> tensor<16x2xf32>
+  // CHECK: dist.broadcast %{{.*}} ["dp"] root 1 purpose control : tensor<4x8xf32> -> tensor<4x8xf32>
+  %7 = dist.broadcast %x ["dp"] root 1 purpose control : tensor<4x8xf32> -> tensor<4x8xf32>
+  // CHECK: dist.permute %{{.*}} ["dp"] pairs [0, 1, 1, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  %8 = dist.permute %x ["dp"] pairs [0, 1, 1, 0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  // CHECK: dist.mask %{{.*}} dim 1 size 30 over ["tp"] fill 0xFF800000 : f32 : tensor<4x8xf32>
+  %9 = dist.mask %x dim 1 size 30 over ["tp"] fill 0xFF800000 : f32 : tensor<4x8xf32>
+  // CHECK: dist.shard_index ["dp", "tp"] scale 3 : tensor<i64>
+  %10 = dist.shard_index ["dp", "tp"] scale 3 : tensor<i64>
+  // CHECK: dist.shard_index [] scale 1 : tensor<i64>
+  %11 = dist.shard_index [] scale 1 : tensor<i64>
+  return
+}
+
+// CHECK-LABEL: @reshards
+func.func @reshards(%x: tensor<6x4xf32>) -> tensor<2x4xf32> {
+  // CHECK: dist.reshard %{{.*}} to <{"tp"}, {}> : tensor<6x4xf32>
+  %0 = dist.reshard %x to <{"tp"}, {}> : tensor<6x4xf32>
+  // CHECK: dist.reshard %{{.*}} from <{}, {}, partial sum {"tp"}> to <{"tp"}, {}> of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
+  %1 = dist.reshard %x from <{}, {}, partial sum {"tp"}> to <{"tp"}, {}> of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+
+// CHECK: dist.channel 0 from 0 to 1 : tensor<2x4xf32>
+dist.channel 0 from 0 to 1 : tensor<2x4xf32>
+func.func @stage0(%x: tensor<2x8xf32>) -> tensor<2x4xf32> {
+  %0 = nn.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 2, 4>, strides = array<i64: 1, 1>} : (tensor<2x8xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+// CHECK: dist.schedule 0 {
+dist.schedule 0 {
+  // CHECK-NEXT: %[[X:.*]] = dist.input 0 micro_batch 1 : tensor<2x8xf32>
+  %x = dist.input 0 micro_batch 1 : tensor<2x8xf32>
+  // CHECK-NEXT: %[[H:.*]] = dist.run @stage0(%[[X]]) micro_batch 1 : (tensor<2x8xf32>) -> tensor<2x4xf32>
+  %h = dist.run @stage0(%x) micro_batch 1 : (tensor<2x8xf32>) -> tensor<2x4xf32>
+  // CHECK-NEXT: dist.send %[[H]] channel 0 micro_batch 1 purpose gradient : tensor<2x4xf32>
+  dist.send %h channel 0 micro_batch 1 purpose gradient : tensor<2x4xf32>
+}
+// CHECK: dist.schedule 1 {
+dist.schedule 1 {
+  // CHECK-NEXT: %[[R:.*]] = dist.recv channel 0 micro_batch 1 : tensor<2x4xf32>
+  %r = dist.recv channel 0 micro_batch 1 : tensor<2x4xf32>
+  // CHECK-NEXT: dist.output %[[R]] to 0 micro_batch 1 : tensor<2x4xf32>
+  dist.output %r to 0 micro_batch 1 : tensor<2x4xf32>
+}

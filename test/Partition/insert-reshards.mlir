@@ -1,0 +1,56 @@
+// RUN: kerf-opt %s --split-input-file --insert-reshards | FileCheck %s
+// REQUIRES: kerf-opt
+
+// Two uses that want the same share one reshard; a third wants another; a use
+// that takes the value as it is needs none.
+dist.mesh @mesh ["tp"=2]
+// CHECK-LABEL: @shared
+// CHECK-SAME: (%[[X:.*]]: tensor<4x6xf32>
+func.func @shared(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>})
+    -> (tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>}) {
+  // CHECK: nn.exp %[[X]]
+  %0 = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}, {}>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK: %[[W:.*]] = dist.reshard %[[X]] to <{}, {}> : tensor<4x6xf32>
+  // CHECK: nn.neg %[[W]]
+  %1 = nn.neg %x {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK-NOT: dist.reshard
+  // CHECK: %[[T:.*]] = nn.tanh %[[W]]
+  %2 = nn.tanh %x {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK: %[[R:.*]] = dist.reshard %[[X]] to <{}, {"tp"}>
+  // CHECK: return %[[R]]
+  return %x : tensor<4x6xf32>
+}
+
+// -----
+
+// Weights say what they are; a splat is rebuilt where it is wanted.
+dist.mesh @mesh ["tp"=2]
+// CHECK-LABEL: @sources
+func.func @sources() -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // CHECK: %[[W:.*]] = nn.weight
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = tensor<4xf32>,
+    dist.results = [#dist.sharding<{"tp"}>]} : tensor<4xf32>
+  %c = nn.constant {dist.results = [#dist.sharding<{"tp"}>]} dense<1.0> : tensor<4xf32>
+  // CHECK: %[[G:.*]] = dist.reshard %[[W]] to <{}> purpose parameter : tensor<4xf32>
+  // CHECK: %[[C:.*]] = nn.constant {dist.results = [#dist.sharding<{}>]}
+  // CHECK: nn.add %[[G]], %[[C]]
+  %0 = nn.add %w, %c {dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// Each stage reshards what it receives.
+dist.mesh @mesh ["pp"=3, "tp"=2]
+// CHECK-LABEL: @stages
+func.func @stages(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) -> (tensor<4xf32> {dist.sharding = #dist.sharding<{"tp"}>}) {
+  // CHECK: %[[H:.*]] = nn.neg
+  %0 = nn.neg %x {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[A:.*]] = dist.reshard %[[H]] to <{"tp"}> {dist.stage = 1 : i64}
+  // CHECK: %[[E:.*]] = nn.exp %[[A]]
+  %1 = nn.exp %0 {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[B:.*]] = dist.reshard %[[H]] to <{"tp"}> {dist.stage = 2 : i64}
+  // CHECK: nn.add %[[B]], %[[E]]
+  %2 = nn.add %0, %1 {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{"tp"}>, #dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}

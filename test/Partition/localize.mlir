@@ -1,0 +1,70 @@
+// RUN: kerf-opt %s --localize | FileCheck %s
+// REQUIRES: kerf-opt
+
+dist.mesh @mesh ["tp"=2]
+
+// Every reduction has its own identity; the mask stands at the reduction.
+// CHECK-LABEL: @identities
+// CHECK-SAME: (%[[X:.*]]: tensor<3xf32>
+func.func @identities(%x: tensor<5xf32> {dist.sharding = #dist.sharding<{"tp"}>}) {
+  // CHECK: %[[S:.*]] = dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 0.000000e+00 : f32
+  // CHECK: nn.reduce %[[S]]
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial sum {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  // CHECK: dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 0xFF800000 : f32
+  %1 = nn.reduce %x {kind = 1 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial max {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  // CHECK: dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 0x7F800000 : f32
+  %2 = nn.reduce %x {kind = 2 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial min {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  // CHECK: dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 1.000000e+00 : f32
+  %3 = nn.reduce %x {kind = 3 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial prod {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  return
+}
+
+// The smallest integer, where there is no infinity.
+// CHECK-LABEL: @integers
+func.func @integers(%x: tensor<5xi8> {dist.sharding = #dist.sharding<{"tp"}>}) {
+  // CHECK: fill -128 : i8
+  %1 = nn.reduce %x {kind = 1 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial max {"tp"}>]} : (tensor<5xi8>) -> tensor<i8>
+  return
+}
+
+// What divides needs no mask, nor do rows that are not summed over, nor a weight,
+// which comes with zeros.
+// CHECK-LABEL: @no_mask
+func.func @no_mask(%x: tensor<5x6xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>}) {
+  // CHECK-NOT: dist.mask
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>, dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<5x6xf32>) -> tensor<5xf32>
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 20 : i64, stored = tensor<5xf32>, dist.results = [#dist.sharding<{"tp"}>]} : tensor<5xf32>
+  %1 = nn.reduce %w {kind = 0 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial sum {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  // CHECK: return
+  return
+}
+
+// A gather of a cut table: indices move by what the ranks before hold, and
+// padding of the indices is a row that exists.
+// CHECK-LABEL: @gather
+// CHECK-SAME: (%[[I:.*]]: tensor<3xi64>
+func.func @gather(%i: tensor<5xi64> {dist.sharding = #dist.sharding<{"tp":(1)2}>}) {
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 40 : i64, stored = tensor<5x2xf32>, dist.results = [#dist.sharding<{}, {}>]} : tensor<5x2xf32>
+  // CHECK: %[[M:.*]] = dist.mask %[[I]] dim 0 size 5 over ["tp"] fill 0 : i64 : tensor<3xi64>
+  // CHECK: nn.gather %{{.*}}, %[[M]]
+  %0 = nn.gather %w, %i {dim = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}, {}>]} : (tensor<5x2xf32>, tensor<5xi64>) -> tensor<5x2xf32>
+  return
+}
+
+// CHECK-LABEL: @gather_rows
+func.func @gather_rows(%i: tensor<4xi64> {dist.sharding = #dist.sharding<{}>}) {
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 40 : i64, stored = tensor<5x2xf32>, dist.results = [#dist.sharding<{"tp"}, {}>]} : tensor<5x2xf32>
+  // CHECK: %[[O:.*]] = dist.shard_index ["tp"] scale 3 : tensor<i64>
+  // CHECK: %[[S:.*]] = nn.sub %{{.*}}, %[[O]]
+  // CHECK: nn.gather %{{.*}}, %[[S]] {dim = 0 : i64, partial} : (tensor<3x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
+  %0 = nn.gather %w, %i {dim = 0 : i64, dist.operands = [#dist.sharding<{"tp"}, {}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}, {}, partial sum {"tp"}>]} : (tensor<5x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
+  return
+}
+
+// A reshard keeps both ends and the global type.
+// CHECK-LABEL: @reshard
+func.func @reshard(%x: tensor<5xf32> {dist.sharding = #dist.sharding<{"tp"}>}) -> (tensor<5xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // CHECK: dist.reshard %{{.*}} from <{"tp"}> to <{}> of tensor<5xf32> : tensor<3xf32> -> tensor<5xf32>
+  %0 = dist.reshard %x to <{}> : tensor<5xf32>
+  return %0 : tensor<5xf32>
+}

@@ -1,0 +1,39 @@
+// RUN: kerf-opt %s --split-stages | FileCheck %s
+// REQUIRES: kerf-opt
+
+// A weight that two stages use is in both (tied weights); a value that skips a
+// stage goes straight; an input is read by the stage that uses it; a value that
+// is output and sent is one result.
+dist.mesh @mesh ["pp"=3, "tp"=2]
+func.func @main(%x: tensor<4xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{}>},
+                %y: tensor<4xf32> {kerf.name = "y", dist.sharding = #dist.sharding<{"tp"}>})
+    -> (tensor<4xf32> {kerf.name = "p", dist.sharding = #dist.sharding<{}>},
+        tensor<4xf32> {kerf.name = "q", dist.sharding = #dist.sharding<{"tp"}>}) {
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = tensor<4xf32>,
+    dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.add %x, %w {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = nn.neg %0 {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = nn.mul %1, %w {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = nn.add %2, %0 {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %4 = nn.neg %y {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %4 : tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-DAG: dist.channel 0 from 0 to 1 : tensor<4xf32>
+// CHECK-DAG: dist.channel 1 from 1 to 2 : tensor<4xf32>
+// CHECK-DAG: dist.channel 2 from 0 to 2 : tensor<4xf32>
+// CHECK: func.func private @main(tensor<4xf32> {{.*}}kerf.name = "x"}, tensor<4xf32> {{.*}}kerf.name = "y"})
+// CHECK-LABEL: func.func @stage0_forward(
+// CHECK-SAME: dist.input = 0
+// CHECK-SAME: dist.output = array<i64: 0>, dist.send = array<i64: 0, 2>
+// CHECK: nn.weight "w"
+// CHECK-LABEL: func.func @stage1_forward(
+// CHECK-SAME: dist.recv = 0
+// CHECK-SAME: dist.send = array<i64: 1>
+// CHECK: nn.weight "w"
+// CHECK-LABEL: func.func @stage2_forward(
+// CHECK-SAME: dist.recv = 1
+// CHECK-SAME: dist.recv = 2
+// CHECK-SAME: dist.input = 1
+// CHECK-SAME: dist.output = array<i64: 1>
+// CHECK-NOT: nn.weight

@@ -1,0 +1,63 @@
+// RUN: kerf-opt %s --split-input-file --verify-after-partition --verify-diagnostics
+// REQUIRES: kerf-opt
+
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{partition: argument 0 needs dist.sharding and dist.global_type}}
+func.func @argument(%x: tensor<2xf32>) attributes {dist.stage = 0 : i64} {
+  return
+}
+dist.schedule 0 {
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{partition: argument 0 is 'tensor<4xf32>', expected 'tensor<2xf32>' for <{tp}> of 'tensor<4xf32>'}}
+func.func @local(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"tp"}>, dist.global_type = tensor<4xf32>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+func.func @reshard(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{"tp"}>, dist.global_type = tensor<4xf32>}) {
+  // expected-error @below {{partition: a reshard is left}}
+  %0 = dist.reshard %x from <{"tp"}> to <{}> of tensor<4xf32> : tensor<2xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+func.func @left_over(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{"tp"}>, dist.global_type = tensor<4xf32>}) {
+  // expected-error @below {{partition: dist.results is left}}
+  %0 = nn.neg %x {dist.results = [#dist.sharding<{"tp"}>]} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["pp"=2] time ["mb"=2]
+// expected-error @below {{partition: is sent 1 and received 1 times, expected 2 in one order}}
+dist.channel 0 from 0 to 1 : tensor<2xf32>
+dist.schedule 0 {
+  %0 = dist.input 0 micro_batch 0 : tensor<2xf32>
+  dist.send %0 channel 0 micro_batch 0 : tensor<2xf32>
+}
+dist.schedule 1 {
+  %0 = dist.recv channel 0 micro_batch 0 : tensor<2xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["pp"=2]
+// expected-error @below {{partition: stage 1 has no schedule}}
+func.func @stage() attributes {dist.stage = 1 : i64} {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{partition: result 0 is handed out by no stage}}
+func.func private @main() -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>})

@@ -1,0 +1,185 @@
+// RUN: kerf-opt %s --split-input-file --verify-plan --verify-diagnostics
+// REQUIRES: kerf-opt
+
+// A plan that is right says nothing.
+dist.mesh @mesh ["tp"=2]
+func.func @right(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>})
+    -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>, dist.operands = [#dist.sharding<{}, {"tp"}>],
+    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4x6xf32>) -> tensor<4xf32>
+  %1 = nn.neg %0 {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>],
+    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{plan: the module has no dist.mesh}}
+func.func @no_mesh() {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{plan: argument 0 has no dist.sharding}}
+func.func @argument(%x: tensor<4xf32>) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{plan: result 0 is partial}}
+func.func @partial_result(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>})
+    -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}, partial sum {"tp"}>}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+func.func @op_without(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // expected-error @below {{has no dist.operands for its 1 tensors}}
+  %0 = nn.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2, "pp"=2]
+// expected-error @below {{plan: the stage axis "pp" must be the outermost of the mesh}}
+func.func @stage_axis() {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["pp"=2]
+// expected-error @below {{plan: argument 0: dimension 0 is cut by the stage axis "pp"}}
+func.func @cut_by_stage(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"pp"}>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2] time ["mb"=4]
+// expected-error @below {{plan: argument 0: dimension 0 has size 12, not divisible by 8 parts of which some are in time}}
+func.func @time_divides(%x: tensor<12xf32> {dist.sharding = #dist.sharding<{"mb", "tp"}>}) {
+  return
+}
+
+// -----
+
+// Softmax needs its rows whole.
+dist.mesh @mesh ["tp"=2]
+func.func @whole(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+  // expected-error @below {{plan: operand 0: dimension 1 must stay whole but is cut by {tp}}}
+  %0 = nn.softmax %x {dim = 1 : i64, dist.operands = [#dist.sharding<{}, {"tp"}>],
+    dist.results = [#dist.sharding<{}, {"tp"}>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+// A factor lies the same way on operands and results.
+dist.mesh @mesh ["tp"=2]
+func.func @same_axes(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+  // expected-error @below {{plan: result 0: dimension 0 is cut by {}, expected {tp} as elsewhere in this op}}
+  %0 = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>],
+    dist.results = [#dist.sharding<{}, {}>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+// A sum over a cut dimension is partial.
+dist.mesh @mesh ["tp"=2]
+func.func @must_be_partial(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+  // expected-error @below {{plan: result 0 is partial over {}, expected {tp}}}
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>, dist.operands = [#dist.sharding<{}, {"tp"}>],
+    dist.results = [#dist.sharding<{}>]} : (tensor<4x6xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// exp of a sum is not the sum of exps.
+dist.mesh @mesh ["tp"=2]
+func.func @not_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // expected-error @below {{plan: is not linear in the operands that are partial}}
+  %0 = nn.exp %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>],
+    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// A sum that is partial in one operand alone would add the other N times.
+dist.mesh @mesh ["tp"=2]
+func.func @not_jointly_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // expected-error @below {{plan: is not linear in the operands that are partial}}
+  %0 = nn.add %x, %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>, #dist.sharding<{}>],
+    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+func.func @max_is_not_passed_on(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // expected-error @below {{plan: operand 0 is partial max, expected it to be reduced first}}
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, partial max {"tp"}>],
+    dist.results = [#dist.sharding<{}, partial max {"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// Only the major part of a dimension that is split can be cut, and evenly.
+dist.mesh @mesh ["tp"=4]
+func.func @split_divides(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+  // expected-error @below {{plan: operand 0: dimension 0 has a factor of 6, not divisible by 4 parts}}
+  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}>]}
+    : (tensor<6x2xf32>) -> tensor<12xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2] time ["mb"=2]
+func.func @sum_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
+  // expected-error @below {{plan: a sum runs over axis "mb", which is in time}}
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"mb"}>],
+    dist.results = [#dist.sharding<>]} : (tensor<4xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["pp"=2, "tp"=2]
+func.func @backwards(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // expected-note @below {{produced here}}
+  %0 = nn.neg %x {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @below {{plan: is in stage 0 but uses a value of stage 1}}
+  %1 = nn.neg %0 {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["pp"=2, "tp"=2]
+func.func @no_such_stage(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+  // expected-error @below {{plan: stage is 2, expected less than 2}}
+  %0 = nn.neg %x {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2] time ["mb"=2]
+func.func @source_in_time() {
+  // expected-error @below {{plan: a source cannot be stored in parts over time}}
+  %0 = nn.constant {dist.results = [#dist.sharding<{"mb"}>]} dense<1.0> : tensor<4xf32>
+  return
+}
