@@ -13,7 +13,7 @@ using namespace kerf::rt;
 
 Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
            int32_t threads, World &world, ParameterStore &store,
-           std::shared_ptr<PackCache> packCache, bool trace)
+           std::shared_ptr<PackCache> packCache, const StepIo &io, bool trace)
     : package(std::move(opened)), manifest(package->manifest), rank(rankIndex),
       stageIndex(manifest.mesh.stageOf(rank)),
       stageDesc(manifest.stages[stageIndex]) {
@@ -40,7 +40,7 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
   }
   parts.clear();
   arena = device->allocate(stageDesc.arenaBytes, "the arena");
-  prepareInstructions();
+  prepareInstructions(io);
   findAwaitedSends();
   seconds.resize(stageDesc.instructions.size());
 }
@@ -142,6 +142,7 @@ void Rank::prepareOutput(Prepared &p, const GlobalTensor &tensor) {
   p.copy = makeBoxCopy(tensor.localShape, Shape(part.starts.size(), 0),
                        tensor.globalShape, part.starts, part.sizes,
                        dtypeSize(tensor.dtype));
+  p.slotBytes = numBytes(tensor.localShape, tensor.dtype);
   for (int64_t r = 0; r < rank && !p.skip; ++r)
     if (manifest.mesh.stageOf(r) == stageIndex) {
       Part other = partOfRank(r);
@@ -149,13 +150,51 @@ void Rank::prepareOutput(Prepared &p, const GlobalTensor &tensor) {
     }
 }
 
-void Rank::prepareInstructions() {
-  char *base = static_cast<char *>(arena->data);
+// The most bytes that any instruction reads or writes in a slot.
+int64_t Rank::bytesUsed(int64_t slot) const {
+  int64_t bytes = 0;
+  for (const Prepared &p : prepared) {
+    const Instruction &in = *p.instruction;
+    for (size_t i = 0; i < in.slots.size(); ++i)
+      if (in.slots[i] == slot)
+        bytes = std::max(
+            bytes, in.op == Instruction::Run
+                       ? manifest.functions[in.index].ios[i].bytes()
+                   : in.op == Instruction::Send || in.op == Instruction::Recv
+                       ? manifest.channels[in.index].bytes()
+                       : p.slotBytes);
+  }
+  return bytes;
+}
+
+// A slot that is stored once, as one aligned run, can lie in the output itself:
+// what fills it writes there, and the store has nothing left to do. Nobody else
+// sees its bytes in the arena, since every access goes through its number.
+std::vector<char *> Rank::placeSlots(const StepIo &io) {
+  std::vector<char *> places;
+  for (const Slot &slot : stageDesc.slots)
+    places.push_back(static_cast<char *>(arena->data) + slot.offset);
+  for (const Prepared &p : prepared) {
+    const Instruction &in = *p.instruction;
+    if (in.op != Instruction::Output || p.skip || !p.copy.loops.empty())
+      continue;
+    auto stores = [&](const Prepared &other) {
+      return other.instruction->op == Instruction::Output &&
+             other.instruction->slots[0] == in.slots[0];
+    };
+    if (std::count_if(prepared.begin(), prepared.end(), stores) == 1 &&
+        p.copy.runBytes == p.slotBytes && p.slotBytes != 0 &&
+        p.copy.dstOffset % KERF_BUFFER_ALIGNMENT == 0 &&
+        bytesUsed(in.slots[0]) == p.slotBytes)
+      places[in.slots[0]] = io.outputs[in.index] + p.copy.dstOffset;
+  }
+  return places;
+}
+
+void Rank::prepareInstructions(const StepIo &io) {
   for (const Instruction &in : stageDesc.instructions) {
     Prepared p;
     p.instruction = &in;
-    for (int64_t slot : in.slots)
-      p.pointers.push_back(base + stageDesc.slots[slot].offset);
     if (in.op == Instruction::Input)
       prepareInput(p, manifest.inputs[in.index]);
     if (in.op == Instruction::Output)
@@ -166,6 +205,10 @@ void Rank::prepareInstructions() {
     }
     prepared.push_back(std::move(p));
   }
+  std::vector<char *> places = placeSlots(io);
+  for (Prepared &p : prepared)
+    for (int64_t slot : p.instruction->slots)
+      p.pointers.push_back(places[slot]);
 }
 
 void Rank::findAwaitedSends() {
@@ -234,7 +277,8 @@ void Rank::execute(Prepared &p, const StepIo &io) {
   case Instruction::Output: {
     TraceScope scope(context.trace, TraceEvent::Output, in.index,
                      in.microBatch);
-    if (!p.skip)
+    if (!p.skip && p.pointers[0] != io.outputs[in.index] +
+                                        p.copy.dstOffset) // see placeSlots
       p.copy.run(p.pointers[0], io.outputs[in.index]);
     return;
   }

@@ -26,7 +26,7 @@ class Rank {
 public:
   Rank(std::shared_ptr<const Package> package, int64_t rank, int32_t threads,
        World &world, ParameterStore &store,
-       std::shared_ptr<PackCache> packCache, bool trace);
+       std::shared_ptr<PackCache> packCache, const StepIo &io, bool trace);
 
   /// One step, on the thread that constructed the rank. Throws.
   void step(const StepIo &io);
@@ -47,7 +47,7 @@ private:
     BoxCopy copy;                 ///< input, output
     bool zeroFirst = false;       ///< input with padding
     bool skip = false;            ///< output that another rank stores
-    int64_t slotBytes = 0;        ///< input: of the local shape
+    int64_t slotBytes = 0;        ///< input, output: of the local shape
     std::vector<void *> pointers; ///< slots
     std::vector<size_t>
         awaitedSends; ///< ordinals of sends that read what this writes
@@ -59,7 +59,10 @@ private:
   ParameterStore::Derived runInit();
   /// Prepares the library calls whose parameters are all there.
   void prepareLibrary();
-  void prepareInstructions();
+  void prepareInstructions(const StepIo &io);
+  /// Where each slot lies: in the arena, or in an output that it fills.
+  std::vector<char *> placeSlots(const StepIo &io);
+  int64_t bytesUsed(int64_t slot) const;
   void prepareInput(Prepared &p, const GlobalTensor &tensor);
   void prepareOutput(Prepared &p, const GlobalTensor &tensor);
   void findAwaitedSends();

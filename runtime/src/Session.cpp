@@ -128,7 +128,7 @@ void Session::rankThread(std::shared_ptr<State> state, int64_t rank) {
   attempt([&] {
     state->ranks[rank] = std::make_unique<Rank>(
         state->package, rank, state->threads, *state->world, state->store,
-        state->packs, state->trace);
+        state->packs, state->io, state->trace);
   });
   finish();
   for (int64_t seen = 0; !died;) {

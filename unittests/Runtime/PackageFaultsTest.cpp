@@ -354,6 +354,18 @@ TEST(PackageFaults, DamagedFolders) {
               HasSubstr("program.so: cannot load"));
 }
 
+// Case 22 for the host: size, buffer and rank.
+TEST(PackageFaults, OutOfMemory) {
+  RunResult result = runWith([](TestPackage &p) {
+    p.manifest["stages"][0]["arena_bytes"] = int64_t(1) << 52;
+  });
+  EXPECT_EQ(result.code, KERF_OUT_OF_MEMORY);
+  EXPECT_EQ(result.exitCode, 5);
+  EXPECT_THAT(
+      result.message,
+      HasSubstr("out of memory: 4503599627370496 bytes for the arena of rank"));
+}
+
 // Wrong use of the C ABI is an error of the caller.
 TEST(PackageFaults, WrongUseOfTheAbi) {
   TestPackage p = twoRanks();
