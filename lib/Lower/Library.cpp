@@ -96,7 +96,8 @@ private:
       Value end = last->getResult(0);
       bool readsViews = false;
       if (end.hasOneUse() && isa<nn::MatmulOp>(*end.user_begin()))
-        readsViews = composeView(end).base == pending.front()->getOperand(0);
+        readsViews =
+            composeView(end, taken).base == pending.front()->getOperand(0);
       bool needed = llvm::any_of(
           pending, [](Operation *op) { return isa<nn::TransposeOp>(op); });
       if (!readsViews && needed && call.kind == LibraryCall::Kind::Matmul) {
@@ -118,7 +119,8 @@ private:
   /// `value`, read over the shape of the present result, over logical dims.
   std::optional<StridedView> operandView(Value value,
                                          ArrayRef<Operation *> all) {
-    StridedView view = broadcastView(composeView(value), shapeOf(call.result));
+    StridedView view =
+        broadcastView(composeView(value, taken), shapeOf(call.result));
     auto strides = pullBack(all, view.strides);
     if (!strides)
       return std::nullopt;
@@ -301,8 +303,9 @@ static bool isMatrix(const StridedView &view) {
 
 /// An operand as [batch.., rows, columns]; materialised where it is no matrix.
 static StridedView matrixOperand(Value value, bool transposed,
-                                 ArrayRef<int64_t> batch) {
-  StridedView view = composeView(value);
+                                 ArrayRef<int64_t> batch,
+                                 const DenseSet<Operation *> &taken) {
+  StridedView view = composeView(value, taken);
   size_t rank = view.sizes.size();
   if (transposed) {
     std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
@@ -332,8 +335,10 @@ selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
   call.anchor = op;
   call.result = op.getResult();
   call.batch.assign(shape.begin(), shape.end() - 2);
-  call.lhs = matrixOperand(op.getLhs(), op.getTransposeLhs(), call.batch);
-  call.rhs = matrixOperand(op.getRhs(), op.getTransposeRhs(), call.batch);
+  call.lhs =
+      matrixOperand(op.getLhs(), op.getTransposeLhs(), call.batch, taken);
+  call.rhs =
+      matrixOperand(op.getRhs(), op.getTransposeRhs(), call.batch, taken);
   call.m = shape[shape.size() - 2];
   call.n = shape.back();
   call.k = call.lhs.sizes.back();
@@ -364,7 +369,7 @@ selectConv(nn::ConvOp op, const DenseSet<Operation *> &taken) {
   call.result = op.getResult();
   call.n = shape.back();
   auto dense = [&](Value value) {
-    StridedView view = composeView(value);
+    StridedView view = composeView(value, taken);
     if (view.offset != 0 || view.strides != denseStrides(view.sizes)) {
       view.base = value;
       view.offset = 0;

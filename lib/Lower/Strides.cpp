@@ -20,47 +20,83 @@ Dims kerf::denseStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-std::optional<Dims> kerf::reshapeStrides(ArrayRef<int64_t> from,
-                                         ArrayRef<int64_t> strides,
-                                         ArrayRef<int64_t> to) {
-  // Merge the dimensions of `from` into runs that one stride describes, then
-  // cut each run into dimensions of `to`.
-  struct Run {
-    int64_t size, stride;
-  };
-  SmallVector<Run> runs;
-  for (auto [size, stride] : llvm::zip(from, strides)) {
-    if (size == 1)
-      continue;
-    if (!runs.empty() && runs.back().stride == size * stride &&
-        (runs.back().stride != 0 || stride == 0))
-      runs.back() = {runs.back().size * size, stride};
-    else
-      runs.push_back({size, stride});
+namespace {
+struct StrideFactor {
+  int64_t size, stride;
+};
+/// The factors of each dimension, major to minor; those of size 1 are left out.
+using StrideFactors = SmallVector<SmallVector<StrideFactor, 2>, 4>;
+} // namespace
+
+static StrideFactors toFactors(ArrayRef<int64_t> sizes,
+                               ArrayRef<int64_t> strides) {
+  StrideFactors factors;
+  for (auto [size, stride] : llvm::zip(sizes, strides)) {
+    factors.emplace_back();
+    if (size != 1)
+      factors.back().push_back({size, stride});
   }
+  return factors;
+}
+
+/// The same elements as dimensions of sizes `to`; false if a factor would have
+/// to be cut where it does not divide.
+static bool reshapeFactors(StrideFactors &factors, ArrayRef<int64_t> to) {
   if (llvm::is_contained(to, 0))
-    return std::nullopt;
-  Dims result(to.size(), 0);
-  size_t run = 0;
-  int64_t left = runs.empty() ? 1 : runs[0].size;
-  for (size_t d = 0; d < to.size(); ++d) {
-    if (to[d] == 1)
-      continue;
-    if (left == 1) {
-      if (++run >= runs.size())
-        return std::nullopt;
-      left = runs[run].size;
+    return false;
+  SmallVector<StrideFactor> flat;
+  for (auto &dim : factors)
+    for (StrideFactor factor : dim) {
+      if (factor.size == 0)
+        return false;
+      flat.push_back(factor);
     }
-    if (left % to[d] != 0)
-      return std::nullopt;
-    left /= to[d];
-    result[d] = runs[run].stride * left;
+  // From the minor end, each dimension takes factors until it is full.
+  StrideFactors result(to.size());
+  for (int64_t d = static_cast<int64_t>(to.size()) - 1; d >= 0; --d) {
+    int64_t left = to[d];
+    while (left != 1) {
+      if (flat.empty())
+        return false;
+      StrideFactor &minor = flat.back();
+      if (minor.size <= left) {
+        if (left % minor.size != 0)
+          return false;
+        left /= minor.size;
+        result[d].insert(result[d].begin(), minor);
+        flat.pop_back();
+        continue;
+      }
+      if (minor.size % left != 0)
+        return false;
+      result[d].insert(result[d].begin(), {left, minor.stride});
+      minor = {minor.size / left, minor.stride * left};
+      left = 1;
+    }
+  }
+  factors = std::move(result);
+  return true;
+}
+
+/// One stride per dimension; none if a dimension needs several.
+static std::optional<Dims> toStrides(const StrideFactors &factors,
+                                     ArrayRef<int64_t> sizes) {
+  Dims strides(factors.size(), 0);
+  for (size_t d = 0; d < factors.size(); ++d) {
+    ArrayRef<StrideFactor> dim = factors[d];
+    for (size_t i = 1; i < dim.size(); ++i)
+      if (dim[i - 1].stride != dim[i].stride * dim[i].size)
+        return std::nullopt;
+    if (!dim.empty())
+      strides[d] = dim.back().stride;
   }
   // Dimensions of size 1 get a stride as if they were dense.
-  for (int64_t d = static_cast<int64_t>(to.size()) - 2; d >= 0; --d)
-    if (to[d] == 1)
-      result[d] = result[d + 1] * to[d + 1];
-  return result;
+  for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d)
+    if (sizes[d] == 1)
+      strides[d] = d + 1 < static_cast<int64_t>(sizes.size())
+                       ? strides[d + 1] * sizes[d + 1]
+                       : 1;
+  return strides;
 }
 
 bool kerf::isShapeOp(Operation *op) {
@@ -69,49 +105,71 @@ bool kerf::isShapeOp(Operation *op) {
 }
 
 /// The view of `op`'s result, given that of its operand; false if it has none.
-static bool applyShapeOp(Operation *op, StridedView &view) {
-  ArrayRef<int64_t> shape =
-      cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+static bool applyShapeOp(Operation *op, int64_t &offset,
+                         StrideFactors &factors) {
+  auto from = cast<RankedTensorType>(op->getOperand(0).getType()).getShape();
+  auto to = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
-    Dims strides;
+    StrideFactors moved;
     for (int64_t d : transpose.getPerm())
-      strides.push_back(view.strides[d]);
-    view.strides = std::move(strides);
-  } else if (auto slice = dyn_cast<nn::SliceOp>(op)) {
-    for (int64_t d = 0, e = shape.size(); d < e; ++d) {
-      view.offset += slice.getStarts()[d] * view.strides[d];
-      view.strides[d] *= slice.getStrides()[d];
-      if (view.strides[d] < 0 && shape[d] > 1)
-        return false;
-    }
-  } else if (isa<nn::BroadcastOp>(op)) {
-    view = broadcastView(std::move(view), shape);
-  } else {
-    auto strides = reshapeStrides(view.sizes, view.strides, shape);
-    if (!strides)
-      return false;
-    view.strides = std::move(*strides);
+      moved.push_back(factors[d]);
+    factors = std::move(moved);
+    return true;
   }
-  view.sizes.assign(shape.begin(), shape.end());
-  return true;
+  if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+    for (int64_t d = 0, e = to.size(); d < e; ++d) {
+      int64_t start = slice.getStarts()[d], step = slice.getStrides()[d];
+      if (to[d] == from[d] && start == 0 && step == 1)
+        continue;
+      if (factors[d].size() > 1 || to[d] == 0 || (step < 0 && to[d] > 1))
+        return false;
+      int64_t stride = factors[d].empty() ? 0 : factors[d][0].stride;
+      offset += start * stride;
+      factors[d].clear();
+      if (to[d] != 1)
+        factors[d].push_back({to[d], stride * step});
+    }
+    return true;
+  }
+  if (isa<nn::BroadcastOp>(op)) {
+    StrideFactors spread(to.size());
+    size_t missing = to.size() - from.size();
+    for (size_t d = 0; d < to.size(); ++d) {
+      if (d >= missing && from[d - missing] == to[d])
+        spread[d] = factors[d - missing];
+      else if (to[d] != 1)
+        spread[d].push_back({to[d], 0});
+    }
+    factors = std::move(spread);
+    return true;
+  }
+  return reshapeFactors(factors, to);
 }
 
-StridedView kerf::composeView(Value value) {
+StridedView kerf::composeView(Value value,
+                              const DenseSet<Operation *> &opaque) {
   SmallVector<Operation *> chain;
   Value base = value;
-  while (isShapeOp(base.getDefiningOp())) {
+  while (isShapeOp(base.getDefiningOp()) &&
+         !opaque.contains(base.getDefiningOp())) {
     chain.push_back(base.getDefiningOp());
     base = base.getDefiningOp()->getOperand(0);
   }
+  StridedView view;
+  ArrayRef<int64_t> sizes = cast<RankedTensorType>(value.getType()).getShape();
+  view.sizes.assign(sizes.begin(), sizes.end());
   while (true) {
-    StridedView view;
-    view.base = base;
     ArrayRef<int64_t> shape = cast<RankedTensorType>(base.getType()).getShape();
-    view.sizes.assign(shape.begin(), shape.end());
-    view.strides = denseStrides(shape);
-    if (llvm::all_of(llvm::reverse(chain),
-                     [&](Operation *op) { return applyShapeOp(op, view); }))
-      return view;
+    StrideFactors factors = toFactors(shape, denseStrides(shape));
+    view.base = base;
+    view.offset = 0;
+    if (llvm::all_of(llvm::reverse(chain), [&](Operation *op) {
+          return applyShapeOp(op, view.offset, factors);
+        }))
+      if (auto strides = toStrides(factors, sizes)) {
+        view.strides = std::move(*strides);
+        return view;
+      }
     base = chain.pop_back_val()->getResult(0);
   }
 }
@@ -130,23 +188,23 @@ StridedView kerf::broadcastView(StridedView view, ArrayRef<int64_t> shape) {
 
 std::optional<Dims> kerf::pullBack(ArrayRef<Operation *> chain,
                                    ArrayRef<int64_t> strides) {
-  Dims current(strides);
+  if (chain.empty())
+    return Dims(strides);
+  auto sizesOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getShape();
+  };
+  StrideFactors factors =
+      toFactors(sizesOf(chain.back()->getResult(0)), strides);
   for (Operation *op : llvm::reverse(chain)) {
-    auto from = cast<RankedTensorType>(op->getOperand(0).getType()).getShape();
-    auto to = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
     if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
-      Dims before(current.size());
+      StrideFactors before(factors.size());
       for (auto [d, source] : llvm::enumerate(transpose.getPerm()))
-        before[source] = current[d];
-      current = std::move(before);
-    } else if (isa<nn::ReshapeOp>(op)) {
-      auto before = reshapeStrides(to, current, from);
-      if (!before)
-        return std::nullopt;
-      current = std::move(*before);
-    } else {
+        before[source] = factors[d];
+      factors = std::move(before);
+    } else if (!isa<nn::ReshapeOp>(op) ||
+               !reshapeFactors(factors, sizesOf(op->getOperand(0)))) {
       return std::nullopt;
     }
   }
-  return current;
+  return toStrides(factors, sizesOf(chain.front()->getOperand(0)));
 }

@@ -18,6 +18,7 @@
 
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <optional>
 
@@ -47,7 +48,9 @@ bool isShapeOp(mlir::Operation *op);
 
 /// `value` as a view of a value that is no shape op's result, or, where strides
 /// cannot say that, of the result of the first shape op from which on they can.
-StridedView composeView(mlir::Value value);
+/// Shape ops in `opaque` are not looked through.
+StridedView composeView(mlir::Value value,
+                        const llvm::DenseSet<mlir::Operation *> &opaque);
 
 /// `view` broadcast, right-aligned, to `shape`: strides of 0 where it repeats.
 StridedView broadcastView(StridedView view, llvm::ArrayRef<int64_t> shape);
