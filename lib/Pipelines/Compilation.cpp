@@ -187,39 +187,6 @@ Outcome Compilation::runCollectives() {
   return Outcome::Fine;
 }
 
-Outcome Compilation::runLower() {
-  return runPasses("lower",
-                   [](OpPassManager &passes) { buildLowerPipeline(passes); });
-}
-
-Outcome Compilation::runPackage(StringRef path) {
-  Timer timer(*this, "package");
-  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      lines.push_back("error: " + diagnostic.str());
-    return success();
-  });
-  CodegenOptions codegen;
-  codegen.cpu = options.targetCpu;
-  FailureOr<TargetInfo> target = resolveTarget(module->getLoc(), codegen.cpu);
-  if (failed(target))
-    return Outcome::WrongUsage;
-  FailureOr<Program> program = compileProgram(module.get(), codegen);
-  if (failed(program))
-    return Outcome::Internal;
-  PackageContents contents;
-  contents.name = llvm::sys::path::stem(options.model).str();
-  contents.cpu = program->target.cpu;
-  contents.features = program->target.features;
-  contents.sharedObject = std::move(program->sharedObject);
-  contents.weightsInPlace = options.weightsInPlace;
-  llvm::raw_string_ostream(contents.plan) << llvm::formatv(
-      "{0:2}\n", llvm::json::Value(llvm::json::Object(planJson)));
-  if (failed(writePackage(module.get(), contents, path)))
-    return Outcome::WrongUsage;
-  return Outcome::Fine;
-}
-
 Outcome Compilation::runUntil(StringRef phase) {
   const std::pair<StringRef, Outcome (Compilation::*)()> phases[] = {
       {"import", &Compilation::runImport},
