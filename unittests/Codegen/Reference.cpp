@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 
 using namespace mlir;
 using namespace kerf;
@@ -154,8 +155,15 @@ static void along(const std::vector<int64_t> &shape,
   }
 }
 
+struct RowStatistics {
+  double max = -INFINITY, sum = 0, square = 0, count = 0, total = 0,
+         variance = 0;
+};
+/// By position with the row's dimensions at 0.
+using RowCache = std::map<Position, RowStatistics>;
+
 static double rowOp(Operation *op, const std::vector<Tensor> &in,
-                    const Position &at) {
+                    const Position &at, RowCache &cache) {
   const Tensor &x = in[0];
   std::vector<int64_t> dims;
   if (auto softmax = dyn_cast<nn::SoftmaxOp>(op))
@@ -169,35 +177,38 @@ static double rowOp(Operation *op, const std::vector<Tensor> &in,
     for (int64_t d = first; d < (int64_t)x.shape.size(); ++d)
       dims.push_back(d);
   }
-  double max = -INFINITY, sum = 0, square = 0, count = 0;
-  along(x.shape, dims, at, [&](const Position &p) {
-    max = std::max(max, read(x, p));
-    sum += read(x, p);
-    square += read(x, p) * read(x, p);
-    count += 1;
-  });
-  double value = read(x, at);
-  if (isa<nn::SoftmaxOp, nn::LogSoftmaxOp>(op)) {
-    double total = 0;
-    along(x.shape, dims, at,
-          [&](const Position &p) { total += std::exp(read(x, p) - max); });
-    return isa<nn::SoftmaxOp>(op) ? std::exp(value - max) / total
-                                  : value - max - std::log(total);
+  Position base(at);
+  for (int64_t d : dims)
+    base[d] = 0;
+  auto [it, isNew] = cache.try_emplace(base);
+  RowStatistics &row = it->second;
+  if (isNew) {
+    along(x.shape, dims, at, [&](const Position &p) {
+      row.max = std::max(row.max, read(x, p));
+      row.sum += read(x, p);
+      row.square += read(x, p) * read(x, p);
+      row.count += 1;
+    });
+    double mean = row.sum / row.count;
+    along(x.shape, dims, at, [&](const Position &p) {
+      row.total += std::exp(read(x, p) - row.max);
+      row.variance += (read(x, p) - mean) * (read(x, p) - mean) / row.count;
+    });
   }
+  double value = read(x, at);
+  if (isa<nn::SoftmaxOp>(op))
+    return std::exp(value - row.max) / row.total;
+  if (isa<nn::LogSoftmaxOp>(op))
+    return value - row.max - std::log(row.total);
   Position trailing(at.begin() + dims[0], at.end());
   double scale = read(in[1], trailing);
-  if (auto norm = dyn_cast<nn::LayerNormOp>(op)) {
-    double mean = sum / count, variance = 0;
-    along(x.shape, dims, at, [&](const Position &p) {
-      variance += (read(x, p) - mean) * (read(x, p) - mean) / count;
-    });
-    return (value - mean) /
-               std::sqrt(variance + norm.getEpsilon().convertToDouble()) *
+  if (auto norm = dyn_cast<nn::LayerNormOp>(op))
+    return (value - row.sum / row.count) /
+               std::sqrt(row.variance + norm.getEpsilon().convertToDouble()) *
                scale +
            read(in[2], trailing);
-  }
   double epsilon = cast<nn::RMSNormOp>(op).getEpsilon().convertToDouble();
-  return value / std::sqrt(square / count + epsilon) * scale;
+  return value / std::sqrt(row.square / row.count + epsilon) * scale;
 }
 
 static double reduce(nn::ReduceOp op, const Tensor &x, const Position &at) {
@@ -336,7 +347,7 @@ static double conv(nn::ConvOp op, const Tensor &x, const Tensor &w,
 }
 
 static double element(Operation *op, const std::vector<Tensor> &in,
-                      const Tensor &result, int64_t flat) {
+                      const Tensor &result, int64_t flat, RowCache &cache) {
   Position at = unflatten(flat, result.shape);
   if (isa<nn::ReshapeOp>(op))
     return in[0].data[flat];
@@ -402,7 +413,7 @@ static double element(Operation *op, const std::vector<Tensor> &in,
   if (auto r = dyn_cast<nn::ArgReduceOp>(op))
     return argReduce(r, in[0], at);
   if (isa<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::LayerNormOp, nn::RMSNormOp>(op))
-    return rowOp(op, in, at);
+    return rowOp(op, in, at, cache);
   if (auto p = dyn_cast<nn::MaxPoolOp>(op))
     return pool(p, in[0], at, true);
   if (auto p = dyn_cast<nn::AvgPoolOp>(op))
@@ -424,8 +435,9 @@ Tensor evaluate(Operation *op, const std::vector<Tensor> &operands) {
   Tensor result;
   result.shape.assign(type.getShape().begin(), type.getShape().end());
   result.data.resize(type.getNumElements());
+  RowCache cache;
   for (int64_t flat = 0; flat < result.size(); ++flat)
-    result.data[flat] = element(op, operands, result, flat);
+    result.data[flat] = element(op, operands, result, flat, cache);
   return result;
 }
 
