@@ -9,6 +9,7 @@
 #include "kerf/Lower/Passes.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Partition/Passes.h"
+#include "kerf/Pipelines/FailPass.h"
 #include "kerf/Pipelines/Register.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -157,12 +158,29 @@ Compilation::runPasses(StringRef phase,
   });
   PassManager passes(context.get());
   build(passes);
-  if (succeeded(passes.run(module.get())))
+  if (options.failPhase == phase)
+    passes.addPass(createFailPass());
+  // A pass that fails on a plan of ours is our bug: keep what replays it. A
+  // plan that the user wrote can be wrong.
+  llvm::SmallString<128> reproducer;
+  bool ours = !options.givenPlan;
+  if (ours && !llvm::sys::fs::createTemporaryFile("kerf-reproducer", "mlir",
+                                                  reproducer))
+    passes.enableCrashReproducerGeneration(reproducer);
+  LogicalResult result = passes.run(module.get());
+  if (succeeded(result)) {
+    if (!reproducer.empty())
+      llvm::sys::fs::remove(reproducer);
     return dump(phase);
+  }
   if (lines.empty())
-    return fail(Outcome::Internal, options.model + ": " + phase + " failed");
-  // A plan that the user wrote can be wrong; ours cannot.
-  return options.givenPlan ? Outcome::WrongUsage : Outcome::Internal;
+    lines.push_back("error: " + options.model + ": " + phase.str() +
+                    " failed");
+  if (!reproducer.empty())
+    lines.push_back("note: this is a bug of kerf; replay it with kerf-opt "
+                    "--run-reproducer " +
+                    reproducer.str().str());
+  return ours ? Outcome::Internal : Outcome::WrongUsage;
 }
 
 Outcome Compilation::runPartition() {

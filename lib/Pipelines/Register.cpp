@@ -7,6 +7,7 @@
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Partition/Passes.h"
+#include "kerf/Pipelines/FailPass.h"
 #include "kerf/Plan/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,6 +21,7 @@ void kerf::registerDialects(mlir::DialectRegistry &registry) {
 
 void kerf::registerPasses() {
   mlir::registerTransformsPasses();
+  registerFailPass();
   plan::registerKerfPlanPasses();
   registerKerfPartitionPasses();
   registerKerfCollectivesPasses();

@@ -59,6 +59,8 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "Print the IR after this phase: import, plan, partition, "
                  "collectives, lower")
       ->group("Inspection");
+  app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")
+      ->group("");
   app.add_option("--dump-dir", o.dumpDir, "Write the IR after each phase here")
       ->group("Inspection");
 }

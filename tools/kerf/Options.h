@@ -57,7 +57,7 @@ struct Options {
   double deadline = 0;
   uint64_t seed = 0;
   // Compiling.
-  std::string output, targetCpu = "host", stopAfter, dumpDir;
+  std::string output, targetCpu = "host", stopAfter, dumpDir, failPhase;
   // Running.
   std::vector<std::string> inputs;
   std::string outputDir, stats, trace;

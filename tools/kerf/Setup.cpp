@@ -108,6 +108,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   }
   result.targetCpu = o.targetCpu;
   result.dumpDir = o.dumpDir;
+  result.failPhase = o.failPhase;
   return result;
 }
 

@@ -43,6 +43,8 @@ struct CompilationOptions {
   /// Packages refer to the model's weights where they are instead of copying
   /// them (for packages that live no longer than a run).
   bool weightsInPlace = false;
+  /// Test only: make this phase fail as a bug of ours would.
+  std::string failPhase;
   /// Write 01-import.mlir, 02-plan.mlir, ... here; empty: nowhere.
   std::string dumpDir;
 };
