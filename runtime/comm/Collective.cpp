@@ -141,6 +141,22 @@ int64_t kerf::rt::groupBytes(const CollectiveDesc &desc, int64_t n) {
   return 0;
 }
 
+int64_t kerf::rt::bufferBytes(const CollectiveDesc &desc, int64_t n) {
+  switch (desc.kind) {
+  case CollectiveKind::ReduceScatter:
+    return mulChecked(n, numBytes(desc.dstShape, desc.dtype));
+  case CollectiveKind::AllGather:
+    return mulChecked(n, numBytes(desc.srcShape, desc.dtype));
+  case CollectiveKind::AllToAll: // each rank holds S/N
+    return n == 1 ? numBytes(desc.srcShape, desc.dtype)
+                  : groupBytes(desc, n) / (n - 1) * n;
+  case CollectiveKind::Permute:
+    return groupBytes(desc, n);
+  default:
+    return numBytes(desc.srcShape, desc.dtype);
+  }
+}
+
 int64_t kerf::rt::bytesPerRank(const CollectiveDesc &desc, int64_t n) {
   if (n <= 1)
     return 0;

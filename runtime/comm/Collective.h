@@ -56,6 +56,8 @@ struct CollectiveDesc {
 void checkCollective(const CollectiveDesc &desc, int64_t groupSize);
 /// Bytes that all ranks of a group send in one execution. Padding included.
 int64_t groupBytes(const CollectiveDesc &desc, int64_t groupSize);
+/// S of the cost model: the full logical buffer (all_gather: N times src).
+int64_t bufferBytes(const CollectiveDesc &desc, int64_t groupSize);
 /// The busiest rank's share.
 int64_t bytesPerRank(const CollectiveDesc &desc, int64_t groupSize);
 /// "all_reduce<sum> f32 2x3 at /h.0/Add (#4)", for errors.

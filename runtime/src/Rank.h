@@ -37,6 +37,7 @@ public:
   /// Seconds per instruction, summed over steps.
   const std::vector<double> &instructionSeconds() const { return seconds; }
   int64_t arenaBytes() const { return arena->bytes; }
+  int64_t workspaceBytes() const { return libraryScratch->bytes; }
   int64_t parameterBytes() const { return heldBytes; }
   /// The instruction that is being executed, for deadline reports.
   int64_t progress() const { return position.load(std::memory_order_relaxed); }

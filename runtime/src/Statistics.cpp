@@ -16,14 +16,23 @@ using nlohmann::ordered_json;
 
 namespace {
 
-std::string axesName(const Mesh &mesh, const AxisList &axes) {
-  std::string name;
+/// "tp", or "tp:(1)2" for a sub-axis.
+std::vector<std::string> axisNames(const Mesh &mesh, const AxisList &axes) {
+  std::vector<std::string> names;
   for (const AxisRef &ref : axes) {
     const Mesh::Axis &axis = mesh.axes[ref.axis];
-    name += name.empty() ? axis.name : "+" + axis.name;
+    names.push_back(axis.name);
     if (ref.size != axis.size)
-      name += cat(":(", axis.size / (ref.weight * ref.size), ")", ref.size);
+      names.back() +=
+          cat(":(", axis.size / (ref.weight * ref.size), ")", ref.size);
   }
+  return names;
+}
+
+std::string axesName(const Mesh &mesh, const AxisList &axes) {
+  std::string name;
+  for (const std::string &part : axisNames(mesh, axes))
+    name += name.empty() ? part : "+" + part;
   return name;
 }
 
@@ -64,7 +73,7 @@ RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
     const CollectiveDesc &desc = spec.collectives[i];
     const CommCounters::Entry &entry = counters.collectives[i];
     int64_t n = Mesh::sizeOf(desc.axes), calls = entry.calls / runs;
-    if (entry.calls != 0)
+    if (entry.calls != 0 && n > 1)
       add(axesName(spec.mesh, desc.axes), desc.purpose,
           bytesPerRank(desc, n) * calls);
     result.planned += plannedPerRank(desc, n) * calls;
@@ -85,68 +94,97 @@ RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
   return result;
 }
 
-/// One entry per collective that ran; total_bytes is summed over its groups.
-ordered_json collectivesJson(const Session &session, int64_t runs,
-                             int64_t &totalBytes) {
-  const WorldSpec &spec = session.spec();
-  int64_t ranks = spec.mesh.numRanks();
+/// One entry per collective that ran between several ranks, as in plan.json.
+/// total_bytes is summed over groups; seconds are of one execution.
+class CollectiveList {
+public:
+  explicit CollectiveList(const Session &session)
+      : session(session), spec(session.spec()),
+        runs(static_cast<int64_t>(session.stepSeconds().size())) {
+    for (size_t i = 0; i < spec.collectives.size(); ++i)
+      addCollective(i);
+    for (size_t i = 0; i < spec.channels.size(); ++i)
+      addChannel(i);
+  }
+
   ordered_json list = ordered_json::array();
-  for (size_t i = 0; i < spec.collectives.size(); ++i) {
+  int64_t totalBytes = 0;
+
+private:
+  /// What the ranks did, together: entry(rank) is one of its counters.
+  struct Sum {
+    int64_t calls = 0, callers = 0, stage = 0;
+    double seconds = 0; ///< of one execution, on the slowest rank
+  };
+  template <typename Get> Sum sumOver(Get &&entry) const {
+    Sum sum;
+    for (int64_t r = spec.mesh.numRanks(); r-- > 0;) {
+      const CommCounters::Entry &e = entry(session.rank(r).counters());
+      if (e.calls == 0)
+        continue;
+      sum.calls = std::max(sum.calls, e.calls / runs);
+      ++sum.callers;
+      sum.stage = spec.mesh.stageOf(r);
+      sum.seconds =
+          std::max(sum.seconds, e.seconds / static_cast<double>(e.calls));
+    }
+    return sum;
+  }
+
+  template <typename Desc>
+  void add(const char *op, const Desc &desc,
+           const std::vector<std::string> &axes, const Sum &sum, int64_t size,
+           int64_t groups, int64_t buffer, int64_t group, int64_t perRank) {
+    totalBytes += group * groups * sum.calls;
+    list.push_back({{"op", op},
+                    {"node", desc.node},
+                    {"tensor", desc.tensor},
+                    {"axes", axes},
+                    {"stage", sum.stage},
+                    {"group_size", size},
+                    {"groups", groups},
+                    {"buffer_bytes", buffer},
+                    {"group_bytes", group},
+                    {"bytes_per_rank", perRank},
+                    {"count", sum.calls},
+                    {"phase", desc.phase},
+                    {"purpose", desc.purpose},
+                    {"seconds", sum.seconds}});
+  }
+
+  void addCollective(size_t i) {
     const CollectiveDesc &desc = spec.collectives[i];
-    int64_t n = Mesh::sizeOf(desc.axes), calls = 0, callers = 0;
-    double seconds = 0;
-    for (int64_t r = 0; r < ranks; ++r) {
-      const CommCounters::Entry &entry =
-          session.rank(r).counters().collectives[i];
-      calls = std::max(calls, entry.calls / runs);
-      callers += entry.calls != 0;
-      seconds = std::max(seconds, entry.seconds / static_cast<double>(runs));
-    }
-    if (calls == 0)
-      continue;
-    totalBytes += groupBytes(desc, n) * calls * (callers / n);
-    list.push_back({{"op", kindName(desc.kind)},
-                    {"node", desc.node},
-                    {"tensor", desc.tensor},
-                    {"axes", axesName(spec.mesh, desc.axes)},
-                    {"group_size", n},
-                    {"buffer_bytes", numBytes(desc.srcShape, desc.dtype)},
-                    {"bytes_per_rank", bytesPerRank(desc, n)},
-                    {"group_bytes", groupBytes(desc, n)},
-                    {"count", calls},
-                    {"phase", desc.phase},
-                    {"purpose", desc.purpose},
-                    {"seconds", seconds}});
+    int64_t n = Mesh::sizeOf(desc.axes);
+    Sum sum =
+        sumOver([&](const CommCounters &c) -> const CommCounters::Entry & {
+          return c.collectives[i];
+        });
+    if (sum.calls != 0 && n > 1)
+      add(kindName(desc.kind), desc, axisNames(spec.mesh, desc.axes), sum, n,
+          sum.callers / n, bufferBytes(desc, n), groupBytes(desc, n),
+          bytesPerRank(desc, n));
   }
-  for (size_t i = 0; i < spec.channels.size(); ++i) {
+
+  void addChannel(size_t i) {
     const ChannelDesc &desc = spec.channels[i];
-    int64_t calls = 0, bytes = 0;
-    double seconds = 0;
-    for (int64_t r = 0; r < ranks; ++r) {
-      const CommCounters &counters = session.rank(r).counters();
-      calls = std::max(calls, counters.sends[i].calls / runs);
-      bytes += counters.sends[i].groupBytes / runs;
-      seconds = std::max(seconds, counters.receives[i].seconds /
-                                      static_cast<double>(runs));
-    }
-    if (calls == 0)
-      continue;
-    totalBytes += bytes;
-    list.push_back({{"op", "send"},
-                    {"node", desc.node},
-                    {"tensor", desc.tensor},
-                    {"axes", spec.mesh.axes[spec.mesh.stageAxis].name},
-                    {"group_size", 2},
-                    {"buffer_bytes", desc.bytes()},
-                    {"bytes_per_rank", desc.bytes()},
-                    {"group_bytes", desc.bytes()},
-                    {"count", calls},
-                    {"phase", desc.phase},
-                    {"purpose", desc.purpose},
-                    {"seconds", seconds}});
+    Sum sum =
+        sumOver([&](const CommCounters &c) -> const CommCounters::Entry & {
+          return c.sends[i];
+        });
+    Sum received =
+        sumOver([&](const CommCounters &c) -> const CommCounters::Entry & {
+          return c.receives[i];
+        });
+    sum.seconds = received.seconds; // sends return at once
+    if (sum.calls != 0)
+      add("send", desc, {spec.mesh.axes[spec.mesh.stageAxis].name}, sum, 2,
+          sum.callers, desc.bytes(), desc.bytes(), desc.bytes());
   }
-  return list;
-}
+
+  const Session &session;
+  const WorldSpec &spec;
+  int64_t runs;
+};
 
 const char *opName(Instruction::Op op) {
   static constexpr const char *names[] = {"input", "run", "send", "recv",
@@ -243,19 +281,23 @@ std::string kerf::rt::statisticsJson(const Session &session) {
         (all + channels) / static_cast<double>(runs) - bytes.seconds;
     computeSeconds = std::max(computeSeconds, compute);
     communicationSeconds = std::max(communicationSeconds, bytes.seconds);
-    perDevice.push_back({{"parameters", rank.parameterBytes()},
-                         {"arena", rank.arenaBytes()},
-                         {"peak", rank.parameterBytes() + rank.arenaBytes()}});
+    int64_t workspace = rank.workspaceBytes();
+    perDevice.push_back(
+        {{"parameters", rank.parameterBytes()},
+         {"gradients", 0},
+         {"optimizer", 0},
+         {"activations", rank.arenaBytes()},
+         {"workspace", workspace},
+         {"peak", rank.parameterBytes() + rank.arenaBytes() + workspace}});
     perRank.push_back(rankJson(session, r, runs));
   }
-  int64_t total = 0;
-  ordered_json collectives = collectivesJson(session, runs, total);
+  CollectiveList collectives(session);
   root["communication"] = {{"bytes_per_rank", busiest.counted},
                            {"planned_bytes_per_rank", planned},
-                           {"total_bytes", total},
+                           {"total_bytes", collectives.totalBytes},
                            {"by_axis", busiest.byAxis},
                            {"by_purpose", busiest.byPurpose},
-                           {"collectives", collectives}};
+                           {"collectives", collectives.list}};
   root["memory"] = {{"per_device", perDevice}};
   root["time"] = {{"step_seconds", median(session.stepSeconds())},
                   {"step_seconds_all", session.stepSeconds()},

@@ -446,6 +446,7 @@ TEST(Collectives, GroupBytesAreTheClosedForms) {
   c.dstShape = {8, 2};
   EXPECT_EQ(groupBytes(c, 4),
             3 * 8 * 8 * 4 / 4); // (N-1)S/N of the tensor of 8x8
+  EXPECT_EQ(bufferBytes(c, 4), 8 * 8 * 4);
   c.kind = CollectiveKind::Broadcast;
   EXPECT_EQ(groupBytes(c, 4), 3 * 64);
   EXPECT_EQ(bytesPerRank(c, 4), 64);

@@ -150,6 +150,8 @@ TEST(Package, StatisticsAndTrace) {
   ASSERT_EQ(comm["collectives"].size(), 1u);
   EXPECT_EQ(comm["collectives"][0]["count"], 1);
   EXPECT_EQ(comm["collectives"][0]["node"], "/MatMul");
+  EXPECT_EQ(comm["collectives"][0]["axes"], json({"tp"}));
+  EXPECT_EQ(comm["collectives"][0]["groups"], 1);
   EXPECT_GT(stats["time"]["step_seconds"], 0);
   EXPECT_EQ(stats["ranks"][3]["instructions"].size(), 3u);
   EXPECT_THAT(result.trace, HasSubstr("matmul_kernel"));

@@ -36,6 +36,8 @@ ThreadComm::ThreadComm(ThreadWorld &w, int64_t r) : world(w), rank(r) {
     p.membership->group = &group;
     p.position = spec.mesh.position(rank, desc.axes);
     p.exchange = std::make_unique<Exchange>(desc, group.size(), p.position);
+    p.count = numElements(desc.srcShape);
+    p.groupBytes = groupBytes(desc, group.size());
     prepared.push_back(std::move(p));
   }
   pending.reserve(prepared.size());
@@ -102,11 +104,10 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   Membership &m = *p.membership;
   p.sequence = m.sequence++;
   ++m.started;
-  int64_t count = numElements(desc.srcShape);
   for (uint64_t part :
        {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
         static_cast<uint64_t>(desc.reduction),
-        static_cast<uint64_t>(desc.dtype), static_cast<uint64_t>(count)})
+        static_cast<uint64_t>(desc.dtype), static_cast<uint64_t>(p.count)})
     m.hash = mix(m.hash, part);
 
   GroupSlot &slot = slotOf(p);
@@ -119,14 +120,14 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   post.kind = desc.kind;
   post.reduction = desc.reduction;
   post.dtype = desc.dtype;
-  post.count = count;
+  post.count = p.count;
   uint32_t round = roundOf(p.sequence);
   post.round.store(round, std::memory_order_release);
   p.state = Prepared::Started;
   pending.push_back(index);
   CommCounters::Entry &entry = counts.collectives[index];
   ++entry.calls;
-  entry.groupBytes += groupBytes(desc, m.group->size());
+  entry.groupBytes += p.groupBytes;
 
   uint32_t members = static_cast<uint32_t>(m.group->size());
   if (slot.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1 ==

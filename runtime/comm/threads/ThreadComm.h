@@ -38,6 +38,7 @@ private:
     std::unique_ptr<Exchange> exchange;
     enum { Idle, Started, Worked, Skipped } state = Idle;
     uint64_t sequence = 0;
+    int64_t count = 0, groupBytes = 0; ///< of one call
   };
 
   GroupSlot &slotOf(const Prepared &p) const;
