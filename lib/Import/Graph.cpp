@@ -63,9 +63,11 @@ Importer::bindShape(const onnx::ValueInfoProto &info, bool input) {
     if (symbol.empty() && !dim.has_dim_value())
       symbol = info.name() + "." + std::to_string(index);
     int64_t size = dim.dim_value();
-    // Exporters of old write 0 or -1 for "any".
-    if (symbol.empty() && input && size < 0)
-      symbol = info.name() + "." + std::to_string(index);
+    if (symbol.empty() && input && size < 0) {
+      refuse(info.name(), "dimension " + Twine(index) + " is " + Twine(size) +
+                              ", expected at least 0");
+      return std::nullopt;
+    }
     if (!symbol.empty()) {
       auto bound = options.dims.find(symbol);
       size = bound == options.dims.end() ? -1 : bound->second;
@@ -113,9 +115,20 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   Block &block = function.getBody().front();
   for (const auto &output : graph.output())
     report.outputs.push_back(describe(output, options));
-  for (const auto &[name, size] : options.dims)
+  std::string symbols;
+  llvm::StringSet<> known;
+  for (const auto &input : graph.input())
+    for (const ModelValue::Dim &dim : describe(input, options).dims)
+      if (!dim.symbol.empty() && known.insert(dim.symbol).second)
+        symbols += (symbols.empty() ? "" : ", ") + dim.symbol;
+  for (const auto &[name, size] : options.dims) {
     if (size < 0)
       usage(name, "--dim: size is " + Twine(size) + ", expected at least 0");
+    if (!known.contains(name))
+      usage(name, "--dim: no input has a dimension of this name" +
+                      (symbols.empty() ? Twine()
+                                       : ", expected " + Twine(symbols)));
+  }
   SmallVector<const onnx::ValueInfoProto *> arguments;
   for (const auto &input : graph.input()) {
     if (initializers.count(input.name())) {
@@ -260,6 +273,12 @@ bool Importer::checkNames(const Nodes &nodes, const Scope &scope) {
   llvm::StringMap<int> definedBy;
   bool fine = true;
   for (int index = 0; index < nodes.size(); ++index)
+    if (nodes[index].output_size() == 0) {
+      refuse(nodeName(nodes[index], scope, index),
+             nodes[index].op_type() + " has no outputs");
+      fine = false;
+    }
+  for (int index = 0; index < nodes.size(); ++index)
     for (const std::string &output : nodes[index].output()) {
       if (output.empty())
         continue;
@@ -381,8 +400,8 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
   bool fine = succeeded(handler(node)) && !node.failed;
   if (fine)
     node.checkAttributes();
-  else if (report.issues.size() == issues && !node.failed)
-    refuse(name, "node could not be imported");
+  else if (report.issues.size() == issues)
+    (void)node.fail();
   defineOutputs(proto, node.failed || !fine ? ArrayRef<Value>() : node.outputs,
                 scope);
 }

@@ -14,7 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <google/protobuf/io/coded_stream.h>
 
@@ -202,6 +202,22 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   return true;
 }
 
+/// 'tensor<2x3xf32>' as f32[2, 3]: users know shapes, not MLIR's types.
+static std::string readable(StringRef message) {
+  std::string result;
+  while (true) {
+    auto [before, rest] = message.split("'tensor<");
+    result += before.str();
+    if (rest.empty())
+      return result;
+    auto [type, after] = rest.split(">'");
+    SmallVector<StringRef> parts;
+    type.split(parts, 'x');
+    result += parts.pop_back_val().str() + "[" + llvm::join(parts, ", ") + "]";
+    message = after;
+  }
+}
+
 FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   report.file = path.str();
   std::string error;
@@ -234,7 +250,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     std::string message = diagnostic.str();
     if (StringRef(message).starts_with("'nn."))
       message = message.substr(message.find("' op ") + 5);
-    refuse(node, message);
+    refuse(node, readable(message));
     return success();
   });
 

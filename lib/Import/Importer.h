@@ -31,6 +31,10 @@ public:
   void refuse(llvm::StringRef node, const llvm::Twine &message);
   void usage(llvm::StringRef node, const llvm::Twine &message);
   void unsupported(const std::string &what, llvm::StringRef node);
+  /// Whether the last error was at this node.
+  bool hasIssueAt(llvm::StringRef node) const {
+    return !report.issues.empty() && report.issues.back().node == node;
+  }
   bool isUsed(llvm::StringRef name) const { return used.contains(name); }
 
   /// A tensor as nn.constant (integers, one element, typed payloads) or

@@ -28,14 +28,15 @@ bool Node::wants(size_t index) const {
 
 LogicalResult Node::arity(size_t least, size_t most, size_t maxOutputs) {
   if (inputs.size() > most || inputs.size() < least)
-    return error("node has " + Twine(inputs.size()) + " inputs, expected " +
+    return error(proto.op_type() + " has " + Twine(inputs.size()) +
+                 " inputs, expected " +
                  (least == most ? Twine(least)
                                 : Twine(least) + " to " + Twine(most)));
   for (size_t i = 0; i < least; ++i)
     if (!inputs[i])
-      return error("input " + Twine(i) + " is absent");
+      return error(proto.op_type() + ": input " + Twine(i) + " is absent");
   if (outputs.size() > maxOutputs)
-    return error("node has " + Twine(outputs.size()) +
+    return error(proto.op_type() + " has " + Twine(outputs.size()) +
                  " outputs, expected at most " + Twine(maxOutputs));
   return success();
 }
@@ -222,6 +223,13 @@ LogicalResult Node::error(const Twine &message) {
   return failure();
 }
 
+LogicalResult Node::fail() {
+  if (!failed && !importer.hasIssueAt(name))
+    importer.refuse(name, "node could not be imported");
+  failed = true;
+  return failure();
+}
+
 LogicalResult Node::unsupported(const Twine &what) {
   if (!failed)
     importer.unsupported(what.str(), name);
@@ -231,7 +239,7 @@ LogicalResult Node::unsupported(const Twine &what) {
 
 LogicalResult Node::set(size_t index, Value value) {
   if (!value)
-    return failed ? failure() : error("node could not be imported");
+    return failed ? failure() : fail();
   if (index < outputs.size())
     outputs[index] = value;
   return success();

@@ -153,6 +153,8 @@ public:
 
   /// Reports the first error of this node; returns failure.
   mlir::LogicalResult error(const llvm::Twine &message);
+  /// Fails; what inference said about the node is its error.
+  mlir::LogicalResult fail();
   /// Reports something that Kerf does not have (mode, attribute value).
   mlir::LogicalResult unsupported(const llvm::Twine &what);
   /// Sets output 0; failure if the value is null.

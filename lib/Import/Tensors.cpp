@@ -294,6 +294,15 @@ std::optional<TensorData> ModelFiles::read(MLIRContext *context,
     int32_t type = tensor.data_type();
     bool other = (ref->kind == PayloadRef::Float && type != onnx::TensorProto::FLOAT) ||
                  (ref->kind == PayloadRef::Double && type != onnx::TensorProto::DOUBLE);
+    uint64_t width = element.getIntOrFloatBitWidth() / 8;
+    if (!other && ref->kind != PayloadRef::Raw &&
+        ref->length != uint64_t(*size)) {
+      error = "tensor has " + std::to_string(ref->length / width) +
+              " numbers, expected " +
+              std::to_string(data.type.getNumElements()) + " for shape " +
+              text;
+      return std::nullopt;
+    }
     if (other || ref->length != uint64_t(*size)) {
       error = "payload has " + std::to_string(other ? 0 : ref->length) +
               " bytes, expected " + std::to_string(*size) + " for shape " +
