@@ -30,7 +30,8 @@ KernelLaunch KernelEmitter::chooseLaunch() {
   const LoopVar &last = outer.vars.back();
   outerLoops = outer.vars.size();
   blockSize = 0;
-  if (plan.lanesOuter) {
+  chooseTile();
+  if (plan.lanesOuter && tileLoop < 0) {
     --outerLoops;
     if (!plan.rowOps.empty()) {
       blockSize = last.size >= 4 * native ? 4 * native : native;
@@ -50,8 +51,12 @@ KernelLaunch KernelEmitter::chooseLaunch() {
   KernelLaunch result;
   result.canFail = plan.canFail;
   result.count = outer.size ? 1 : 0;
+  if (tileLoop >= 0)
+    outerLoops = outer.vars.size() - 1;
   for (int64_t at = 0; at < outerLoops; ++at)
-    result.count *= outer.vars[at].size;
+    result.count *= at == tileLoop
+                        ? divideCeil(outer.vars[at].size, tileBlock)
+                        : outer.vars[at].size;
   if (blockSize) {
     int64_t blocks = 0;
     for (auto [start, end] : segments(last))
@@ -182,7 +187,9 @@ void KernelEmitter::emitParallelLoop(V begin, V end) {
   PHINode *iteration = b.CreatePHI(b.getInt64Ty(), 2);
   iteration->addIncoming(begin, entry);
   pushScope();
-  if (plan.lanesOuter) {
+  if (tileLoop >= 0) {
+    emitTiles(iteration);
+  } else if (plan.lanesOuter) {
     emitBlocks(iteration, outerLoops);
   } else {
     decompose(iteration, plan.outer.vars);

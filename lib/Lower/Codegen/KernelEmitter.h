@@ -78,6 +78,13 @@ private:
   void decompose(V iteration, llvm::ArrayRef<LoopVar> vars);
   void pullHoists();
 
+  // Tiles.cpp: transposed reads.
+  void chooseTile();
+  void emitTiles(V iteration);
+  void fillTiles();
+  /// The register-sized rows of a square matrix to its columns.
+  void transpose(llvm::MutableArrayRef<V> rows);
+
   // Loops.cpp
   void forStatic(int64_t count, int64_t step, V base,
                  llvm::function_ref<void(V)> body);
@@ -172,6 +179,17 @@ private:
   int64_t native; ///< lanes of one vector register of f32
   KernelLaunch launch;
   int64_t outerLoops = 0; ///< loops of `outer` that are parallel
+  /// An input that is contiguous along another loop than the vectors': read in
+  /// squares, which are transposed in registers into a buffer on the stack.
+  struct Tile {
+    mlir::Value value;
+    Index flat;
+    V buffer;
+  };
+  std::vector<Tile> tiles;
+  int64_t tileLoop = -1;  ///< in `outer`, the loop along which they are read
+  int64_t tileBlock = 0;  ///< iterations of it in one parallel iteration
+  V tileRow = nullptr;    ///< row of the square that is being computed
   int64_t blockSize = 0;  ///< of the vectorised loop, if it is parallel, too
 
   /// Lanes of the code being emitted, and the atom that they run over.

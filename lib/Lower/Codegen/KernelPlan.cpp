@@ -212,6 +212,8 @@ bool Walk::visit(Value value, ArrayRef<Index> index) {
     auto &accesses = plan.accesses[value];
     if (!llvm::is_contained(accesses, flat))
       accesses.push_back(flat);
+    if (!undecided)
+      plan.freeAccesses.push_back({value, flat});
     return true;
   }
   int64_t count = ++visits[op];

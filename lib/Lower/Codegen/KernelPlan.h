@@ -77,6 +77,8 @@ struct KernelPlan {
   std::vector<Hoist> hoists;
   /// Flat indices at which each input is read.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Index, 2>> accesses;
+  /// Those that no guard can forbid: they may be read before they are needed.
+  std::vector<std::pair<mlir::Value, Index>> freeAccesses;
   bool canFail = false;
   /// Floating-point operations and bytes of the whole kernel.
   int64_t work = 0;

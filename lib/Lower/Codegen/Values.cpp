@@ -27,8 +27,21 @@ KernelEmitter::V KernelEmitter::pull(mlir::Value value, ArrayRef<Index> index) {
   mlir::Operation *op = value.getDefiningOp();
   if (!op || !plan.ops.contains(op)) {
     Index flat = space.linearize(index, shapeOf(value));
-    result = load(pointers.lookup(value), elementOf(value), flat,
-                  invariant.lookup(value));
+    auto tile = llvm::find_if(tiles, [&](const Tile &candidate) {
+      return tileRow && candidate.value == value && candidate.flat == flat;
+    });
+    if (tile != tiles.end()) {
+      Type *type = storageType(elementOf(value));
+      V row = b.CreateGEP(type, tile->buffer,
+                          b.CreateMul(tileRow, b.getInt64(native)));
+      result = fromStorage(
+          b.CreateAlignedLoad(vectorOf(type, native), row,
+                              Align(type->getScalarSizeInBits() / 8)),
+          elementOf(value));
+    } else {
+      result = load(pointers.lookup(value), elementOf(value), flat,
+                    invariant.lookup(value));
+    }
   } else if (auto it = kept.find(value);
              it != kept.end() && it->second.index == key.second) {
     Type *type = computeType(elementOf(value));
