@@ -31,6 +31,39 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
     dims.clear(); // one sample cannot be cut
   for (Operation &op : function.getBody().front())
     visit(&op);
+  for (Operation &op : llvm::reverse(function.getBody().front()))
+    visitBackward(&op);
+}
+
+/// What is made from no input but only used along the batch (a class token that
+/// is broadcast over the samples) is made for the samples at hand as well.
+void BatchAnalysis::visitBackward(Operation *op) {
+  auto sharded = dyn_cast<ShardingRuleInterface>(op);
+  if (!sharded || isa<SourceOpInterface>(op) || op->getNumResults() != 1 ||
+      factors.contains(op) || op->use_empty())
+    return;
+  std::optional<int64_t> dim;
+  for (OpOperand &use : op->getUses()) {
+    auto factor = factors.find(use.getOwner());
+    if (factor == factors.end())
+      return;
+    ShardingRule rule =
+        cast<ShardingRuleInterface>(use.getOwner()).getShardingRule();
+    std::optional<int64_t> here;
+    for (auto [index, list] :
+         llvm::enumerate(rule.operands[use.getOperandNumber()]))
+      if (!list.empty() && list.front() == factor->second)
+        here = static_cast<int64_t>(index);
+    if (!here || (dim && *dim != *here))
+      return;
+    dim = here;
+  }
+  ShardingRule rule = sharded.getShardingRule();
+  const DimFactors &list = rule.results[0][*dim];
+  if (list.empty() || rule.factors[list.front()].kind != FactorKind::Parallel)
+    return;
+  factors[op] = list.front();
+  dims[op->getResult(0)] = *dim;
 }
 
 void BatchAnalysis::visit(Operation *op) {

@@ -23,7 +23,6 @@ struct kerf_program_context {
   std::vector<std::unique_ptr<kerf::rt::LibraryCall>>
       library; ///< null: not here
   void *libraryScratch = nullptr;
-  std::vector<int64_t> shardIndices;
   kerf::rt::Trace trace;
   int64_t rank = 0, microBatch = 0;
 

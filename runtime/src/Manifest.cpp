@@ -519,7 +519,7 @@ void parseTop(const JsonReader &in, Manifest &m) {
       });
   m.shardIndices =
       in.list<AxisList>("shard_indices", [&](const JsonReader &list) {
-        return parseAxes(list, m.mesh, /*allowTime=*/false);
+        return parseAxes(list, m.mesh, /*allowTime=*/true);
       });
   m.channels = in.list<ChannelDesc>(
       "channels", [&](const JsonReader &c) { return parseChannel(c, m.mesh); });

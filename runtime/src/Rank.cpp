@@ -23,8 +23,6 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
   context.device = device.get();
   context.comm = comm.get();
   context.rank = rank;
-  for (const AxisList &axes : manifest.shardIndices)
-    context.shardIndices.push_back(manifest.mesh.position(rank, axes));
   if (trace)
     context.trace.enable(1 << 16);
   context.library.resize(manifest.library.size());
@@ -65,8 +63,8 @@ void Rank::computeDerived(ParameterStore &store) {
   std::string signature = cat("stage ", stageIndex);
   for (const ParameterView &part : parts)
     signature += "|" + part.key;
-  for (int64_t index : context.shardIndices)
-    signature += cat("#", index);
+  for (const AxisList &axes : manifest.shardIndices)
+    signature += cat("#", manifest.mesh.position(rank, axes));
   auto derived = store.derived(signature, [&] { return runInit(); });
   for (auto &[index, memory] : *derived) {
     ParameterView &part = parts[index];

@@ -38,6 +38,7 @@ public:
 
 private:
   void visit(mlir::Operation *op);
+  void visitBackward(mlir::Operation *op);
 
   int64_t size = 1;
   llvm::DenseMap<mlir::Value, int64_t> dims;
