@@ -210,8 +210,10 @@ void kerf::moveScalars(func::FuncOp function) {
         op.getOperand(1 - scalar).getType() != result.getType())
       continue;
     nn::MatmulOp matmul = reachedMatmul(result);
+    // Of a product with weights the bias comes next, and the factor costs nothing
+    // in the kernel in front of it.
     if (!matmul || !typeOf(result).getElementType().isF32() ||
-        isParameter(result))
+        isParameter(matmul.getLhs()) || isParameter(matmul.getRhs()))
       continue;
     result.replaceAllUsesWith(op.getOperand(1 - scalar));
     builder.setInsertionPointAfter(matmul);
