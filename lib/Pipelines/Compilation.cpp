@@ -111,6 +111,13 @@ Outcome Compilation::readGivenPlan() {
   if (failed(plan::applyPlanJson(module.get(), *options.givenPlan, message)))
     return fail(Outcome::WrongUsage, options.givenPlanPath + ": " + message);
   planJson = *options.givenPlan->getAsObject();
+  // One device is what is asked for when nothing is.
+  int64_t devices = planJson.getInteger("devices").value_or(1);
+  if (options.plan.devices > 1 && options.plan.devices != devices)
+    return fail(Outcome::WrongUsage,
+                options.givenPlanPath + ": plan is for " + Twine(devices) +
+                    " devices, expected " + Twine(options.plan.devices) +
+                    " (--devices)");
   return Outcome::Fine;
 }
 

@@ -122,8 +122,9 @@ private:
 
 LogicalResult Reader::readMesh() {
   const json::Object *root = plan.getAsObject();
-  if (!root || root->getString("schema") != StringRef("kerf.plan/1"))
-    return fail("schema is not \"kerf.plan/1\"");
+  StringRef schema = root ? root->getString("schema").value_or("") : "";
+  if (schema != "kerf.plan/1")
+    return fail("schema is \"" + schema + "\", expected \"kerf.plan/1\"");
   const json::Object *axes = root->getObject("mesh");
   if (!axes)
     return fail("mesh: missing");

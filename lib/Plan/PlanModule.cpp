@@ -5,6 +5,8 @@
 #include "PureCuts.h"
 #include "WriteBack.h"
 
+#include "llvm/Support/Regex.h"
+
 #include <chrono>
 
 using namespace mlir;
@@ -27,6 +29,11 @@ struct Attempt {
   SolveResult solved;
   StagePlan stages;
   CandidateSummary summary;
+
+  /// The stages cannot be, whatever the memory.
+  bool cannotBeCut() const {
+    return solved.hasSolution() && !stages.feasible && stages.memory.empty();
+  }
 };
 
 class Planner {
@@ -47,6 +54,7 @@ private:
   void attempt(const MeshCandidate &candidate, double deadline);
   void summarize(Attempt &attempt);
   PlanResult describe(const Attempt &best, StringRef candidateSet);
+  std::string checkHints();
   std::string infeasibleMessage() const;
 
   ModuleOp module;
@@ -145,10 +153,11 @@ static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
 }
 
 std::string Planner::infeasibleMessage() const {
-  std::string text = "no plan fits";
+  std::string text = "no plan exists for the mesh that is asked for";
   std::optional<Sum> least;
   for (const Attempt &attempt : attempts) {
-    if (!attempt.graph || attempt.solved.leastNeeded.empty())
+    if (!attempt.graph || attempt.solved.leastNeeded.empty() ||
+        attempt.cannotBeCut())
       continue;
     Sum needed = attempt.solved.leastFound.empty() ||
                          !attempt.solved.leastFound[0]
@@ -221,7 +230,37 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   return result;
 }
 
+/// A pattern that is none, or that no value has, is an error.
+std::string Planner::checkHints() {
+  for (const ShardHint &hint : options.hints) {
+    std::string why;
+    llvm::Regex pattern("^(" + hint.pattern + ")$");
+    if (!pattern.isValid(why))
+      return "--shard: '" + hint.pattern + "' is not a regular expression: " +
+             why;
+    bool any = false;
+    std::string examples;
+    auto visit = [&](Value value) {
+      any |= pattern.match(names[value]);
+      if (examples.size() < 100)
+        examples += (examples.empty() ? "'" : ", '") + names[value].str() + "'";
+    };
+    llvm::for_each(function.getArguments(), visit);
+    for (Operation &op : function.getBody().front())
+      llvm::for_each(op.getResults(), visit);
+    if (!any)
+      return "--shard: no value is named '" + hint.pattern +
+             "'\nnote: there are " + examples +
+             " and others (`kerf plan --json` lists all)";
+  }
+  return "";
+}
+
 FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
+  if (message = checkHints(); !message.empty()) {
+    error = PlanError::BadRequest;
+    return failure();
+  }
   bool canMicroBatch = batch.batchSize() > 1 && batch.breaks().empty();
   std::string whyNot;
   if (!batch.breaks().empty()) {
@@ -261,7 +300,9 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
     bool badHint = llvm::all_of(attempts, [](const Attempt &attempt) {
       return !attempt.graph->getError().empty();
     });
-    error = badHint ? PlanError::BadRequest : PlanError::Infeasible;
+    bool badMesh = llvm::all_of(
+        attempts, [](const Attempt &attempt) { return attempt.cannotBeCut(); });
+    error = badHint || badMesh ? PlanError::BadRequest : PlanError::Infeasible;
     message = badHint && !attempts.empty() ? attempts[0].graph->getError()
                                            : infeasibleMessage();
     return failure();

@@ -96,6 +96,9 @@ int main(int argc, char **argv) {
     if (error.get_exit_code() == 0)
       leave(app.exit(error)); // --help, --version
     std::string message = error.what();
+    auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(isFirst).empty())
+      message = std::string("unknown command '") + argv[1] + "'";
     for (char &c : message)
       if (c == '\n')
         c = ' ';
