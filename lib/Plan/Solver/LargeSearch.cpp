@@ -269,32 +269,53 @@ Problem Landscape::extract(const std::vector<uint32_t> &region,
       }
       stride *= problem.numChoices(node);
     }
-    size_t entries = 1;
-    for (uint32_t node : free)
-      entries *= problem.numChoices(node);
-    CostTable slice = CostTable::zeros(entries);
-    llvm::SmallVector<uint32_t, 3> digit(free.size(), 0);
-    for (size_t i = 0; i < entries; ++i) {
-      size_t entry = base;
-      for (size_t axis = 0; axis < free.size(); ++axis)
-        entry += digit[axis] * strides[axis];
-      slice.set(i, levelsAt(table, entry));
-      for (size_t axis = free.size(); axis-- > 0;) {
-        if (++digit[axis] < problem.numChoices(free[axis]))
-          break;
-        digit[axis] = 0;
+    auto placed = [&](CostTable slice) {
+      if (free.size() == 1) {
+        CostTable &own = sub.nodes[localOf[free[0]]].costs;
+        for (size_t i = 0; i < slice.size(); ++i)
+          own.add(i, {slice.at(0, i), slice.at(1, i), slice.at(2, i)});
+        return;
+      }
+      std::vector<uint32_t> ends;
+      for (uint32_t node : free)
+        ends.push_back(localOf[node]);
+      sub.addEdge(std::move(ends), std::move(slice));
+    };
+    // The rows of a slice are contiguous or strided runs of the table.
+    CostTable slice;
+    for (unsigned level = 0; level < kNumLevels; ++level) {
+      const std::vector<int64_t> &from = table.levels[level];
+      std::vector<int64_t> &to = slice.levels[level];
+      if (from.empty())
+        continue;
+      if (free.size() == edge.nodes.size()) {
+        to = from;
+        continue;
+      }
+      size_t entries = 1;
+      for (uint32_t node : free)
+        entries *= problem.numChoices(node);
+      to.reserve(entries);
+      size_t inner = problem.numChoices(free.back());
+      llvm::SmallVector<uint32_t, 3> digit(free.size() - 1, 0);
+      while (to.size() < entries) {
+        size_t entry = base;
+        for (size_t axis = 0; axis < digit.size(); ++axis)
+          entry += digit[axis] * strides[axis];
+        for (size_t i = 0; i < inner; ++i)
+          to.push_back(from[entry + i * strides.back()]);
+        for (size_t axis = digit.size(); axis-- > 0;) {
+          if (++digit[axis] < problem.numChoices(free[axis]))
+            break;
+          digit[axis] = 0;
+        }
       }
     }
-    if (free.size() == 1) {
-      CostTable &own = sub.nodes[localOf[free[0]]].costs;
-      for (size_t i = 0; i < entries; ++i)
-        own.add(i, {slice.at(0, i), slice.at(1, i), slice.at(2, i)});
-      continue;
-    }
-    std::vector<uint32_t> ends;
-    for (uint32_t node : free)
-      ends.push_back(localOf[node]);
-    sub.addEdge(std::move(ends), std::move(slice));
+    if (soft)
+      for (size_t i = 0; i < slice.size(); ++i)
+        if (slice.isForbidden(i))
+          slice.set(i, {penalty, 0, 0});
+    placed(std::move(slice));
   }
   addFixedLoad(sub, region);
   for (uint32_t node : region)
@@ -350,10 +371,10 @@ void Landscape::addFixedLoad(Problem &sub,
   }
 }
 
-bool Landscape::improve(const std::vector<uint32_t> &region, bool soft,
-                        double seconds, uint64_t &moves) {
+double Landscape::improve(const std::vector<uint32_t> &region, bool soft,
+                          double seconds, uint64_t &moves) {
   if (region.empty())
-    return false;
+    return 0;
   Problem sub = extract(region, soft);
   SolveOptions options;
   options.deadlineSeconds = seconds;
@@ -364,9 +385,9 @@ bool Landscape::improve(const std::vector<uint32_t> &region, bool soft,
   SolveResult result = solveNarrow(sub, options);
   if (!result.hasSolution() ||
       (before.legal() && compare(result.evaluation.cost, before.cost) >= 0))
-    return false;
+    return 0;
   moves += apply(region, result.solution);
-  return true;
+  return std::max(1e-3, double(before.cost[0] - result.cost()));
 }
 
 uint64_t Landscape::apply(const std::vector<uint32_t> &region,

@@ -37,10 +37,10 @@ public:
                                double maxTableEntries, Random &random) const;
 
   /// Solves the region with the rest fixed. With `soft`, forbidden entries
-  /// have a penalty and loads over the limit a price. True if the solution
-  /// changed for the better.
-  bool improve(const std::vector<uint32_t> &region, bool soft, double seconds,
-               uint64_t &moves);
+  /// have a penalty and loads over the limit a price. Gives what is gained in
+  /// level 0 (at least a little for a gain elsewhere), 0 if nothing changed.
+  double improve(const std::vector<uint32_t> &region, bool soft, double seconds,
+                 uint64_t &moves);
 
   /// Solves the region with random extra costs: legal if the state is, near the
   /// optimum of the region, but elsewhere.

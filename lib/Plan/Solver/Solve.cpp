@@ -115,10 +115,11 @@ private:
   struct RegionShape {
     size_t size;
     double limit;
-    double score; ///< gains per time, decaying
+    double score; ///< gain per second, decaying
   };
-  RegionShape shapes[6] = {{15, 3e6, 1},  {40, 3e6, 1},   {100, 1e6, 1},
-                           {300, 3e5, 1}, {1000, 1e5, 1}, {3000, 3e4, 1}};
+  RegionShape shapes[6] = {{15, 3e6, 1e12},   {40, 3e6, 1e12},
+                           {100, 1e6, 1e12},  {300, 3e5, 1e12},
+                           {1000, 1e5, 1e12}, {3000, 3e4, 1e12}};
   void take(const Solution &solution);
   void takeChoices(const std::vector<uint32_t> &choices) {
     take(model.toOriginal(choices));
@@ -316,7 +317,7 @@ template <typename V> SolveResult Solver<V>::run() {
   result.statistics.inducedWidth = order.width;
   if (!order.fits)
     return narrowOnly ? finish("table too large") : runLarge();
-  bool shrunk = tighten(order, 60);
+  bool shrunk = tighten(order, narrowOnly ? 20 : 60);
   if (met())
     return finishMet("bound met");
   if (!result.hasSolution()) {
@@ -332,10 +333,12 @@ template <typename V> SolveResult Solver<V>::run() {
   // A better solution lets more choices be dropped, which makes the next
   // search smaller: beams that widen, then everything.
   for (size_t beam : {size_t(8), size_t(32), size_t(128), size_t(0)}) {
+    if (narrowOnly && beam != 8)
+      break;
     for (int round = 0; round < 4 && shrunk && !met() && !clock.expired();
          ++round) {
       order = findOrder();
-      shrunk = tighten(order, 40);
+      shrunk = tighten(order, narrowOnly ? 12 : 40);
     }
     if (met())
       return finishMet("bound met");
@@ -398,10 +401,10 @@ template <typename V> void Solver<V>::boundBySplitting(double seconds) {
     if (order.totalEntries > affordable * 20)
       return;
     Dual<V> dual(model, order);
-    for (Sum factor : {1, 2, 4}) {
+    for (Sum factor : {4, 6, 8, 16}) { // quarters
       std::vector<Sum> prices = best;
       for (Sum &price : prices)
-        price *= factor;
+        price = price * factor / 4;
       dual.limitPrices(prices);
       auto point = dual.evaluate(prices);
       seen(point);
@@ -446,22 +449,26 @@ void Solver<V>::descend(Landscape &landscape,
                         const std::vector<uint32_t> &seeds, int64_t patience,
                         const Clock &until) {
   for (int64_t idle = 0; idle < patience && !until.expired(); ++idle) {
-    double sum = 0;
+    double sum = 0, most = 0;
     for (const RegionShape &shape : shapes)
-      sum += shape.score;
+      most = std::max(most, shape.score);
+    auto weightOf = [&](const RegionShape &shape) {
+      return std::max(shape.score, 0.05 * most) + 1e-12;
+    };
+    for (const RegionShape &shape : shapes)
+      sum += weightOf(shape);
     double draw = random.unit() * sum;
     RegionShape *shape = shapes;
-    while (shape + 1 != std::end(shapes) && draw >= shape->score)
-      draw -= (shape++)->score;
+    while (shape + 1 != std::end(shapes) && draw >= weightOf(*shape))
+      draw -= weightOf(*shape++);
     uint32_t seed = seeds[random.below(seeds.size())];
     double begin = until.seconds();
-    bool gained = landscape.improve(
+    double gain = landscape.improve(
         landscape.region(seed, shape->size, shape->limit, random),
         /*soft=*/false, std::min(2.0, until.left()), moves);
     double spent = std::max(until.seconds() - begin, 1e-4);
-    shape->score =
-        std::max(0.9 * shape->score + 0.1 * (gained ? 0.01 / spent : 0), 0.02);
-    if (gained)
+    shape->score = 0.9 * shape->score + 0.1 * gain / spent;
+    if (gain > 0)
       idle = 0;
   }
 }
@@ -482,19 +489,31 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     return met() ? finishMet("bound met")
                  : finish(clock.expired() ? "deadline" : "search ended");
   };
-  // Several starts share half of what is left, the best one goes on.
-  guesses.push_back(leastUsage(problem));
+  // Make the starts legal, then descend from the best three for a while.
   if (result.hasSolution())
     guesses.push_back(result.solution);
-  std::reverse(guesses.begin(), guesses.end());
-  for (auto [index, guess] : llvm::enumerate(guesses)) {
+  std::vector<std::pair<Sum, Solution>> starts;
+  for (size_t index = 0; index <= guesses.size() && !clock.expired(); ++index) {
+    bool last = index == guesses.size();
+    if (last && !starts.empty())
+      break;
+    Clock slice(deadlineGiven ? clock.left() / (last ? 2 : 10) : 0);
+    Landscape landscape(problem, last ? leastUsage(problem) : guesses[index]);
+    makeLegal(landscape, slice);
+    take(landscape.solution());
+    Evaluation evaluation = evaluate(problem, landscape.solution());
+    if (evaluation.legal())
+      starts.push_back({evaluation.cost[0], landscape.solution()});
+  }
+  llvm::sort(starts);
+  if (starts.size() > 3)
+    starts.resize(3);
+  double part = clock.left() / 6;
+  for (auto &[cost, solution] : starts) {
     if (clock.expired())
       break;
-    size_t rest = guesses.size() - index;
-    Clock slice(deadlineGiven ? clock.left() / double(rest + guesses.size())
-                              : 0);
-    Landscape landscape(problem, guess);
-    makeLegal(landscape, slice);
+    Clock slice(deadlineGiven ? std::min(part, clock.left()) : 0);
+    Landscape landscape(problem, solution);
     descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
     take(landscape.solution());
   }
