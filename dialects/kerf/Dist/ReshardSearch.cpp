@@ -1,0 +1,447 @@
+//===- ReshardSearch.cpp - shortest paths between layouts -----------------===//
+#include "ReshardSearch.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace kerf;
+using namespace kerf::dist;
+
+//===----------------------------------------------------------------------===//
+// Atoms
+//===----------------------------------------------------------------------===//
+
+bool ReshardSearch::makeAtoms(const Layout &from, const Layout &to,
+                              unsigned &conflict) {
+  SmallVector<SmallVector<int64_t, 4>, 4> bounds(mesh.axes.size());
+  auto add = [&](ArrayRef<AxisRef> axes) {
+    for (const AxisRef &ref : axes) {
+      bounds[ref.axis].push_back(ref.preSize);
+      bounds[ref.axis].push_back(ref.preSize * ref.size);
+    }
+  };
+  for (const Layout *layout : {&from, &to}) {
+    for (const AxisList &axes : layout->dims)
+      add(axes);
+    add(layout->partial);
+  }
+  for (auto [axis, list] : enumerate(bounds)) {
+    sort(list);
+    list.erase(llvm::unique(list), list.end());
+    for (size_t i = 1; i < list.size(); ++i) {
+      if (list[i] % list[i - 1] != 0) {
+        conflict = axis;
+        return false;
+      }
+      atoms.push_back(
+          {static_cast<unsigned>(axis), list[i - 1], list[i] / list[i - 1]});
+    }
+  }
+  conflict = 0;
+  return atoms.size() <= 32;
+}
+
+AtomList ReshardSearch::toAtoms(ArrayRef<AxisRef> axes) const {
+  AtomList result;
+  for (const AxisRef &ref : axes)
+    for (auto [number, atom] : enumerate(atoms))
+      if (atom.axis == ref.axis && atom.preSize >= ref.preSize &&
+          atom.preSize * atom.size <= ref.preSize * ref.size)
+        result.push_back(number);
+  return result;
+}
+
+AxisList ReshardSearch::toAxes(ArrayRef<uint8_t> list) const {
+  AxisList result;
+  for (uint8_t atom : list)
+    result.push_back(atoms[atom]);
+  mergeAdjacent(result);
+  return result;
+}
+
+ReshardState ReshardSearch::toState(const Layout &layout) const {
+  ReshardState state;
+  for (const AxisList &axes : layout.dims) {
+    state.dims.push_back(toAtoms(axes));
+    for (uint8_t atom : state.dims.back())
+      state.used |= 1u << atom;
+  }
+  for (uint8_t atom : toAtoms(layout.partial))
+    state.partial |= 1u << atom;
+  return state;
+}
+
+Layout ReshardSearch::toLayout(const ReshardState &state) const {
+  Layout layout;
+  for (const AtomList &list : state.dims)
+    layout.dims.push_back(toAxes(list));
+  for (size_t atom = 0; atom < atoms.size(); ++atom)
+    if (state.partial >> atom & 1)
+      layout.partial.push_back(atoms[atom]);
+  layout.reduction = reduction;
+  layout.canonicalize();
+  return layout;
+}
+
+/// What start and target have in common at the front of a dimension stays,
+/// where the dimension divides or does not change at all; atoms in time always
+/// stay, and must be alike (false if they are not).
+bool ReshardSearch::fixPrefixes() {
+  const ReshardState &start = nodes[0].state;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const AtomList &from = start.dims[dim], &to = target.dims[dim];
+    size_t common = 0, time = 0;
+    while (common < from.size() && common < to.size() &&
+           from[common] == to[common]) {
+      ++common;
+      if (isTime(from[common - 1]))
+        time = common;
+    }
+    if (any_of(drop_begin(from, common), [&](uint8_t a) { return isTime(a); }))
+      return false;
+    bool divides = shape[dim] % parts(from) == 0 && shape[dim] % parts(to) == 0;
+    fixed.push_back(divides || from == to ? common : time);
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Edges
+//===----------------------------------------------------------------------===//
+
+/// For a permute: the group, and how many of its ranks change their block.
+/// False if the two states are not permutations of the same blocks.
+bool ReshardSearch::matchBlocks(const ReshardState &from,
+                                const ReshardState &to,
+                                ReshardMove &move) const {
+  // What a digit of an atom adds to the number of a block; dimensions far
+  // enough apart that sums do not meet.
+  using Weights = SmallVector<int64_t, 8>;
+  auto weights = [&](const ReshardState &state) {
+    Weights result(atoms.size(), 0);
+    int64_t stride = 1;
+    for (const AtomList &list : state.dims) {
+      int64_t weight = stride;
+      for (uint8_t atom : reverse(list)) {
+        result[atom] = weight;
+        weight *= atoms[atom].size;
+      }
+      stride = weight;
+    }
+    return result;
+  };
+  Weights before = weights(from), after = weights(to);
+  move.atoms.clear();
+  for (size_t atom = 0; atom < atoms.size(); ++atom)
+    if (before[atom] != after[atom]) {
+      if (isTime(atom))
+        return false;
+      move.atoms.push_back(atom);
+    }
+  int64_t size = parts(move.atoms);
+  if (size > 4096)
+    return false;
+  auto number = [&](const Weights &weight) {
+    SmallVector<int64_t, 64> blocks{0};
+    for (uint8_t atom : move.atoms) {
+      SmallVector<int64_t, 64> next;
+      for (int64_t block : blocks)
+        for (int64_t digit = 0; digit < atoms[atom].size; ++digit)
+          next.push_back(block + digit * weight[atom]);
+      blocks = std::move(next);
+    }
+    return blocks;
+  };
+  auto heldBlocks = number(before), wantedBlocks = number(after);
+  move.held.assign(heldBlocks.begin(), heldBlocks.end());
+  move.wanted.assign(wantedBlocks.begin(), wantedBlocks.end());
+  move.movedPairs = 0;
+  for (int64_t position = 0; position < size; ++position)
+    move.movedPairs += move.held[position] != move.wanted[position];
+  sort(heldBlocks);
+  sort(wantedBlocks);
+  return heldBlocks == wantedBlocks;
+}
+
+/// Which position hands its block to which: what stays stays, the rest in
+/// order.
+static SmallVector<std::pair<int64_t, int64_t>, 0>
+pairUp(ArrayRef<int64_t> held, ArrayRef<int64_t> wanted) {
+  SmallVector<std::pair<int64_t, int64_t>, 0> pairs;
+  std::multimap<int64_t, int64_t> sources;
+  for (auto [position, block] : enumerate(held))
+    if (block != wanted[position])
+      sources.insert({block, position});
+  for (auto [position, block] : enumerate(wanted)) {
+    if (block == held[position]) {
+      pairs.push_back({position, position});
+      continue;
+    }
+    auto source = sources.find(block);
+    pairs.push_back({source->second, position});
+    sources.erase(source);
+  }
+  sort(pairs);
+  return pairs;
+}
+
+/// Bytes over the whole mesh; fills the counts of `step` if given.
+Wide ReshardSearch::moveBytes(const ReshardMove &move, const ReshardState &from,
+                              const ReshardState &to, ReshardStep *step) const {
+  Wide n = parts(move.atoms);
+  Wide source = localBytes(from), result = localBytes(to), split = 0;
+  if (move.kind == StepKind::AllToAll)
+    split = source / std::max<int64_t>(local(from, move.dim), 1) *
+            local(to, move.dim);
+  Wide bytes =
+      wideGroupBytes(move.kind, n, source, result, split, move.movedPairs);
+  if (step) {
+    step->groupSize = static_cast<int64_t>(n);
+    step->groupBytes = saturate(bytes);
+    switch (move.kind) {
+    case StepKind::AllReduce:
+      step->bufferBytes = saturate(source);
+      break;
+    case StepKind::ReduceScatter:
+      step->bufferBytes = saturate(n * result);
+      break;
+    case StepKind::AllGather:
+      step->bufferBytes = saturate(n * source);
+      break;
+    case StepKind::AllToAll:
+      step->bufferBytes = saturate(n * n * split);
+      break;
+    case StepKind::Permute:
+      step->bufferBytes = saturate(source * move.movedPairs);
+      break;
+    case StepKind::AllSlice:
+      return 0;
+    }
+  }
+  return move.kind == StepKind::AllSlice ? 0 : bytes * (mesh.numRanks() / n);
+}
+
+void ReshardSearch::relax(int parent, ReshardMove move, ReshardState next) {
+  ReshardCost cost = nodes[parent].cost;
+  cost.bytes += moveBytes(move, nodes[parent].state, next, nullptr);
+  cost.collectives += move.kind != StepKind::AllSlice;
+  cost.steps += 1;
+  auto [it, added] = index.try_emplace(next.key(), nodes.size());
+  if (added) {
+    nodes.push_back({std::move(next), cost, parent, std::move(move), false});
+  } else {
+    Node &node = nodes[it->second];
+    if (node.done || !(cost < node.cost))
+      return;
+    node.cost = cost;
+    node.parent = parent;
+    node.move = std::move(move);
+  }
+  queue.push({cost.bytes, cost.collectives, cost.steps, it->second});
+}
+
+/// all_gather and all_to_all of the last atoms of `dim`.
+void ReshardSearch::expandGathers(int at, size_t dim) {
+  const ReshardState state = nodes[at].state;
+  const AtomList &list = state.dims[dim];
+  for (size_t keep = list.size(); keep-- > fixed[dim];) {
+    ArrayRef<uint8_t> outer = ArrayRef(list).take_front(keep);
+    ArrayRef<uint8_t> run = ArrayRef(list).drop_front(keep);
+    if (isTime(run[0]))
+      return;
+    if (!aligned(dim, parts(outer), parts(run)))
+      continue;
+    ReshardState next = state;
+    next.dims[dim].assign(outer.begin(), outer.end());
+    for (uint8_t atom : run)
+      next.used &= ~(1u << atom);
+    relax(
+        at,
+        {StepKind::AllGather, AtomList(run), static_cast<int64_t>(dim), -1, 0},
+        next);
+    for (size_t other = 0; other < shape.size(); ++other) {
+      if (other == dim || !aligned(other, parts(state.dims[other]), parts(run)))
+        continue;
+      ReshardState moved = next;
+      moved.dims[other].append(run.begin(), run.end());
+      moved.used = state.used;
+      relax(at,
+            {StepKind::AllToAll, AtomList(run), static_cast<int64_t>(other),
+             static_cast<int64_t>(dim), 0},
+            std::move(moved));
+    }
+  }
+}
+
+/// all_slice and reduce_scatter that append atoms to `dim`.
+void ReshardSearch::expandCuts(int at, size_t dim) {
+  const ReshardState state = nodes[at].state;
+  const AtomList &list = state.dims[dim];
+  auto cut = [&](ArrayRef<uint8_t> run) {
+    uint32_t mask = 0;
+    for (uint8_t atom : run)
+      mask |= 1u << atom;
+    bool scatter = (mask & state.partial) == mask;
+    if ((mask & state.used) || (mask & target.partial) ||
+        (!scatter && (mask & state.partial)) ||
+        !aligned(dim, parts(list), parts(run)))
+      return;
+    ReshardState next = state;
+    next.dims[dim].append(run.begin(), run.end());
+    next.used |= mask;
+    next.partial &= ~mask;
+    relax(at,
+          {scatter ? StepKind::ReduceScatter : StepKind::AllSlice,
+           AtomList(run), static_cast<int64_t>(dim), -1, 0},
+          std::move(next));
+  };
+  // The rest of the target in one step, then single atoms.
+  const AtomList &goal = target.dims[dim];
+  if (goal.size() > list.size() + 1 &&
+      std::equal(list.begin(), list.end(), goal.begin()))
+    for (size_t end = list.size() + 2; end <= goal.size(); ++end)
+      cut(ArrayRef(goal).slice(list.size(), end - list.size()));
+  for (size_t atom = 0; atom < atoms.size(); ++atom)
+    cut({static_cast<uint8_t>(atom)});
+}
+
+void ReshardSearch::expandReductions(int at) {
+  const ReshardState state = nodes[at].state;
+  uint32_t open = state.partial & ~target.partial;
+  auto reduce = [&](uint32_t mask) {
+    ReshardMove move{StepKind::AllReduce, {}, -1, -1, 0};
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      if (mask >> atom & 1)
+        move.atoms.push_back(atom);
+    ReshardState next = state;
+    next.partial &= ~mask;
+    relax(at, std::move(move), std::move(next));
+  };
+  if (!open)
+    return;
+  reduce(open);
+  if (open & (open - 1))
+    for (size_t atom = 0; atom < atoms.size(); ++atom)
+      if (open >> atom & 1)
+        reduce(1u << atom);
+}
+
+void ReshardSearch::relaxPermute(int at, ReshardState next) {
+  // Something must move: no better than a way to the target that is known.
+  if (auto goal = index.find(goalKey);
+      goal != index.end() &&
+      nodes[goal->second].cost.bytes <=
+          nodes[at].cost.bytes + localBytes(nodes[at].state))
+    return;
+  ReshardMove move{StepKind::Permute, {}, -1, -1, 0};
+  if (matchBlocks(nodes[at].state, next, move) && !move.atoms.empty())
+    relax(at, std::move(move), std::move(next));
+}
+
+/// Straight to the target; another order of the atoms in a dimension; an atom
+/// replaced by a free one, or exchanged with one of another dimension, of the
+/// same size.
+void ReshardSearch::expandPermutes(int at) {
+  const ReshardState state = nodes[at].state;
+  bool sameShape = state.partial == target.partial;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    sameShape &= parts(state.dims[dim]) == parts(target.dims[dim]);
+  if (sameShape)
+    relaxPermute(at, target);
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const AtomList &list = state.dims[dim];
+    size_t moving = list.size() - fixed[dim];
+    if (moving >= 2 && moving <= 4) {
+      ReshardState next = state;
+      AtomList &order = next.dims[dim];
+      std::sort(order.begin() + fixed[dim], order.end());
+      do {
+        if (order != list)
+          relaxPermute(at, next);
+      } while (std::next_permutation(order.begin() + fixed[dim], order.end()));
+    }
+    for (size_t i = fixed[dim]; i < list.size(); ++i) {
+      uint8_t atom = list[i];
+      for (uint8_t other = 0; other < atoms.size(); ++other) {
+        if (other == atom || isTime(other) ||
+            atoms[other].size != atoms[atom].size)
+          continue;
+        uint32_t bit = 1u << other;
+        ReshardState next = state;
+        next.dims[dim][i] = other;
+        if (!(bit & (state.used | state.partial))) {
+          next.used = (state.used & ~(1u << atom)) | bit;
+          relaxPermute(at, std::move(next));
+          continue;
+        }
+        for (size_t d = dim + 1; d < shape.size(); ++d)
+          for (size_t j = fixed[d]; j < state.dims[d].size(); ++j)
+            if (state.dims[d][j] == other) {
+              next.dims[d][j] = atom;
+              relaxPermute(at, next);
+            }
+      }
+    }
+  }
+}
+
+void ReshardSearch::expand(int at) {
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    expandGathers(at, dim);
+    expandCuts(at, dim);
+  }
+  expandReductions(at);
+  expandPermutes(at);
+}
+
+//===----------------------------------------------------------------------===//
+// Search
+//===----------------------------------------------------------------------===//
+
+bool ReshardSearch::run(const Layout &from, const Layout &to, Reshard &result) {
+  target = toState(to);
+  nodes.push_back(
+      {toState(from), {}, -1, {StepKind::AllSlice, {}, -1, -1, 0}, false});
+  if (target.partial & ~nodes[0].state.partial)
+    return false;
+  if (!fixPrefixes())
+    return false;
+  index[nodes[0].state.key()] = 0;
+  queue.push({0, 0, 0, 0});
+  goalKey = target.key();
+  int found = -1;
+  while (!queue.empty()) {
+    int at = std::get<3>(queue.top());
+    queue.pop();
+    if (nodes[at].done)
+      continue;
+    nodes[at].done = true;
+    if (nodes[at].state.key() == goalKey) {
+      found = at;
+      break;
+    }
+    expand(at);
+  }
+  if (found < 0)
+    return false;
+  SmallVector<int> path;
+  for (int at = found; nodes[at].parent >= 0; at = nodes[at].parent)
+    path.push_back(at);
+  for (int at : reverse(path)) {
+    const Node &node = nodes[at];
+    ReshardStep step;
+    step.kind = node.move.kind;
+    step.axes = toAxes(node.move.atoms);
+    step.dim = node.move.dim;
+    step.concatDim = node.move.concatDim;
+    step.reduction = reduction;
+    step.pairs = pairUp(node.move.held, node.move.wanted);
+    step.layout = toLayout(node.state);
+    step.localShape = step.layout.localShape(shape);
+    Wide bytes =
+        moveBytes(node.move, nodes[node.parent].state, node.state, &step);
+    result.totalBytes = saturate(Wide(result.totalBytes) + bytes);
+    result.steps.push_back(std::move(step));
+  }
+  return true;
+}

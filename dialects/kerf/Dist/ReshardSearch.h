@@ -1,0 +1,149 @@
+//===- ReshardSearch.h - shortest paths between layouts ---------*- C++ -*-===//
+//
+// Axes are split into atoms: the coarsest digits of which every axis reference
+// of both layouts is made. A state lists the atoms of each dimension and the
+// partial ones; the steps of Reshard.h are the edges, their bytes the lengths;
+// Dijkstra. Atoms in a common prefix of a dimension never move (where the
+// dimension divides), nor do atoms that neither layout names: with k moving
+// atoms and r dimensions there are at most (r+1)^k k! states, usually < 20.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_DIST_RESHARDSEARCH_H
+#define KERF_DIST_RESHARDSEARCH_H
+
+#include "kerf/Dist/Reshard.h"
+
+#include <limits>
+#include <map>
+#include <queue>
+
+namespace kerf::dist {
+
+using Wide = __int128;
+
+inline int64_t saturate(Wide value) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  return value > most ? most : static_cast<int64_t>(value);
+}
+
+/// groupBytes() without a limit.
+Wide wideGroupBytes(StepKind kind, Wide n, Wide source, Wide result,
+                    Wide splitSource, Wide movedPairs);
+
+using AtomList = llvm::SmallVector<uint8_t, 4>;
+
+struct ReshardState {
+  llvm::SmallVector<AtomList, 4> dims;
+  uint32_t partial = 0;
+  /// Atoms in use by a dimension.
+  uint32_t used = 0;
+
+  std::string key() const {
+    std::string result;
+    for (const AtomList &atoms : dims) {
+      result.append(atoms.begin(), atoms.end());
+      result.push_back('\xff');
+    }
+    result.append(reinterpret_cast<const char *>(&partial), sizeof(partial));
+    return result;
+  }
+};
+
+struct ReshardCost {
+  Wide bytes = 0;
+  int collectives = 0, steps = 0;
+  bool operator<(const ReshardCost &other) const {
+    return std::tie(bytes, collectives, steps) <
+           std::tie(other.bytes, other.collectives, other.steps);
+  }
+};
+
+/// An edge of the search.
+struct ReshardMove {
+  StepKind kind;
+  AtomList atoms;
+  int64_t dim = -1, concatDim = -1;
+  int64_t movedPairs = 0;
+  /// permute: the blocks that positions of the group have and want.
+  llvm::SmallVector<int64_t, 0> held{}, wanted{};
+};
+
+class ReshardSearch {
+public:
+  ReshardSearch(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                const Mesh &mesh, ReductionKind reduction)
+      : shape(shape), elementBytes(elementBytes), mesh(mesh),
+        reduction(reduction) {}
+
+  /// Atoms of both layouts; false if an axis has no common ones (it is put in
+  /// `conflict`) or there are more than 32.
+  bool makeAtoms(const Layout &from, const Layout &to, unsigned &conflict);
+  /// Appends the steps and bytes to `result`; false if there is no way.
+  bool run(const Layout &from, const Layout &to, Reshard &result);
+
+private:
+  struct Node {
+    ReshardState state;
+    ReshardCost cost;
+    int parent = -1;
+    ReshardMove move;
+    bool done = false;
+  };
+
+  AtomList toAtoms(llvm::ArrayRef<AxisRef> axes) const;
+  AxisList toAxes(llvm::ArrayRef<uint8_t> list) const;
+  ReshardState toState(const Layout &layout) const;
+  Layout toLayout(const ReshardState &state) const;
+  bool fixPrefixes();
+
+  int64_t parts(llvm::ArrayRef<uint8_t> list) const {
+    int64_t result = 1;
+    for (uint8_t atom : list)
+      result *= atoms[atom].size;
+    return result;
+  }
+  int64_t local(const ReshardState &state, size_t dim) const {
+    return localSize(shape[dim], parts(state.dims[dim]));
+  }
+  Wide localBytes(const ReshardState &state) const {
+    Wide bytes = elementBytes;
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      bytes *= local(state, dim);
+    return bytes;
+  }
+  bool isTime(uint8_t atom) const { return mesh.axes[atoms[atom].axis].isTime; }
+  /// Whether blocks of dim cut by `outer` are made of blocks cut by both.
+  bool aligned(size_t dim, int64_t outer, int64_t inner) const {
+    return outer == 1 || inner * localSize(shape[dim], outer * inner) ==
+                             localSize(shape[dim], outer);
+  }
+  bool matchBlocks(const ReshardState &from, const ReshardState &to,
+                   ReshardMove &move) const;
+  Wide moveBytes(const ReshardMove &move, const ReshardState &from,
+                 const ReshardState &to, ReshardStep *step) const;
+
+  void relax(int index, ReshardMove move, ReshardState next);
+  void relaxPermute(int index, ReshardState next);
+  void expand(int index);
+  void expandGathers(int index, size_t dim);
+  void expandCuts(int index, size_t dim);
+  void expandReductions(int index);
+  void expandPermutes(int index);
+
+  llvm::ArrayRef<int64_t> shape;
+  int64_t elementBytes;
+  const Mesh &mesh;
+  ReductionKind reduction;
+  llvm::SmallVector<AxisRef, 8> atoms;
+  llvm::SmallVector<size_t, 4> fixed; // per dimension: atoms that never move
+  ReshardState target;
+  std::string goalKey;
+  std::vector<Node> nodes;
+  std::map<std::string, int> index;
+  using Entry = std::tuple<Wide, int, int, int>; // cost, then node number
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
+};
+
+} // namespace kerf::dist
+
+#endif // KERF_DIST_RESHARDSEARCH_H
