@@ -286,8 +286,12 @@ private:
       for (Value value : unit.inputs)
         mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
       builder.setInsertionPointToStart(block);
-      for (Operation *op : unit.ops)
-        builder.clone(*op, mapping);
+      for (Operation *op : unit.ops) {
+        // Where the value lies does not matter inside a kernel.
+        Operation *inside = builder.clone(*op, mapping);
+        inside->removeAttr("dist.sharding");
+        inside->removeAttr("dist.global_type");
+      }
       SmallVector<Value> results;
       for (Value value : unit.outputs)
         results.push_back(mapping.lookup(value));
