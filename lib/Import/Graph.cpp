@@ -16,7 +16,7 @@ using namespace kerf::onnx_import;
 using namespace mlir;
 
 static constexpr unsigned kMaxDepth = 32;
-static constexpr int64_t kMaxNodes = 2'000'000;
+static constexpr int64_t kMaxNodes = 300'000;
 
 static std::string nodeName(const onnx::NodeProto &proto, const Scope &scope,
                             int index) {

@@ -5,12 +5,18 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Simplify.h"
+#include "kerf/Import/Passes.h"
 #include "kerf/NN/Simplify.h"
 
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_SIMPLIFYIMPORT
+#include "kerf/Import/Passes.h.inc"
+} // namespace kerf
 
 using namespace kerf;
 using namespace mlir;
@@ -32,3 +38,12 @@ LogicalResult kerf::simplifyModule(ModuleOp module) {
   eliminateCommonSubExpressions(rewriter, dominance, module);
   return success();
 }
+
+namespace {
+struct SimplifyImport : kerf::impl::SimplifyImportBase<SimplifyImport> {
+  void runOnOperation() override {
+    if (failed(simplifyModule(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -4,6 +4,7 @@
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
+#include "kerf/Import/Passes.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Partition/Passes.h"
@@ -22,6 +23,7 @@ void kerf::registerDialects(mlir::DialectRegistry &registry) {
 void kerf::registerPasses() {
   mlir::registerTransformsPasses();
   registerFailPass();
+  registerKerfImportPasses();
   plan::registerKerfPlanPasses();
   registerKerfPartitionPasses();
   registerKerfCollectivesPasses();
