@@ -187,6 +187,13 @@ bool IndexSpace::dependsOn(const Index &a, AtomId atom) const {
   return false;
 }
 
+bool IndexSpace::dependsOnRuntime(const Index &a) const {
+  return any_of(a.terms, [&](const auto &entry) {
+    const Atom &term = atoms[entry.first];
+    return term.kind == Atom::Kind::Runtime || dependsOnRuntime(term.argument);
+  });
+}
+
 bool IndexSpace::dependsOnAny(const Index &a, ArrayRef<AtomId> of) const {
   return any_of(of, [&](AtomId atom) { return dependsOn(a, atom); });
 }

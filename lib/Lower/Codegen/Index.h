@@ -77,6 +77,7 @@ public:
   std::pair<int64_t, int64_t> range(const Index &a) const;
   /// Whether the index depends on the atom, through quotients, too.
   bool dependsOn(const Index &a, AtomId atom) const;
+  bool dependsOnRuntime(const Index &a) const;
   bool dependsOnAny(const Index &a, llvm::ArrayRef<AtomId> of) const;
 
   /// Row-major position of an element, and back.

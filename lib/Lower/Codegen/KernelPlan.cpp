@@ -131,7 +131,8 @@ bool Walk::visitGather(nn::GatherOp op, ArrayRef<Index> index) {
     plan.canFail = true;
   if (!undecided && !dependsOnVector(at) &&
       llvm::none_of(at, [&](const Index &i) {
-        return plan.space.dependsOnAny(i, plan.innerAtoms());
+        return plan.space.dependsOnAny(i, plan.innerAtoms()) ||
+               plan.space.dependsOnRuntime(i);
       }))
     plan.hoists.push_back({op.getIndices(), at});
   if (!visit(op.getIndices(), at))
