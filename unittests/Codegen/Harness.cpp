@@ -206,7 +206,8 @@ void evaluate(exec::KernelOp kernel, Result &result) {
     result.expected.push_back(values[output]);
 }
 
-void run(exec::KernelOp kernel, const Library &library, Result &result) {
+void run(exec::KernelOp kernel, const Library &library, Result &result,
+         int64_t sharedInput, int64_t sharedOutput) {
   auto function = reinterpret_cast<kerf_program_function_t>(
       library.symbol("run_" + kernel.getSymName().str()));
   if (!function) {
@@ -232,6 +233,8 @@ void run(exec::KernelOp kernel, const Library &library, Result &result) {
   size_t first = ios.size();
   for (Type type : kernel.getResultTypes())
     add(type);
+  if (sharedInput >= 0)
+    ios[first + sharedOutput] = ios[sharedInput];
   result.status = function(
       &result.host.api,
       reinterpret_cast<kerf_program_context *>(&result.host), nullptr,
@@ -243,7 +246,8 @@ void run(exec::KernelOp kernel, const Library &library, Result &result) {
     int64_t bytes = exec::elementBytes(tensor.getElementType());
     for (int64_t i = 0; i < tensor.getNumElements(); ++i)
       output.data.push_back(fetch(tensor.getElementType(),
-                                  buffers[first + at]->data() + i * bytes));
+                                  static_cast<char *>(ios[first + at]) +
+                                      i * bytes));
     result.outputs.push_back(std::move(output));
   }
 }

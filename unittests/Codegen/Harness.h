@@ -81,7 +81,9 @@ std::string check(const std::string &kernel, const std::string &cpu = "host",
                   uint64_t seed = 1, double tolerance = 0);
 
 /// Runs one kernel of a loaded program on given inputs.
-void run(exec::KernelOp kernel, const Library &library, Result &result);
+/// With `input`, output `output` lies in its buffer.
+void run(exec::KernelOp kernel, const Library &library, Result &result,
+         int64_t input = -1, int64_t output = -1);
 /// Fills `expected`.
 void evaluate(exec::KernelOp kernel, Result &result);
 std::string compare(exec::KernelOp kernel, const Result &result,

@@ -191,6 +191,13 @@ V VectorMath::log(V x) {
 // tanh and erf: x P(x^2) / Q(x^2) in f32; exponentials in f64.
 //===----------------------------------------------------------------------===//
 
+/// Rounding must not lead out of [-1, 1].
+V VectorMath::withinOne(V x) {
+  V one = constant(x, 1), minus = constant(x, -1);
+  V bounded = select(b.CreateFCmpOGT(x, one), one, x);
+  return select(b.CreateFCmpOLT(bounded, minus), minus, bounded);
+}
+
 V VectorMath::tanh(V x) {
   if (isDouble(x)) {
     static const double c[] = {
@@ -221,8 +228,8 @@ V VectorMath::tanh(V x) {
   V minus = constant(x, -9.02);
   clamped = select(b.CreateFCmpOLT(clamped, minus), minus, clamped);
   V z = b.CreateFMul(clamped, clamped);
-  return b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)),
-                      polynomial(z, q));
+  return withinOne(b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)),
+                                polynomial(z, q)));
 }
 
 V VectorMath::erf(V x) {
@@ -237,8 +244,8 @@ V VectorMath::erf(V x) {
   V minus = constant(x, -3.925);
   clamped = select(b.CreateFCmpOLT(clamped, minus), minus, clamped);
   V z = b.CreateFMul(clamped, clamped);
-  return b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)),
-                      polynomial(z, q));
+  return withinOne(b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)),
+                                polynomial(z, q)));
 }
 
 V VectorMath::erf64(V x) {

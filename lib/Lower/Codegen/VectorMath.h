@@ -6,7 +6,7 @@
 // and selects on a value of any width: scalar or vector, f32 or f64. Coefficients
 // were fitted at Chebyshev nodes in 60 digits.
 //
-// Invariant: errors are at most 4 units in the last place in f32 and 8 in f64
+// Invariant: errors are at most 6 units in the last place in f32 and 4 in f64
 // (unittests/Codegen/MathTest.cpp), NaN gives NaN, infinities and zeros give what
 // libm gives. Results below the smallest normal number are flushed to zero by
 // exp. sin and cos are good for |x| < 2^30.
@@ -50,6 +50,7 @@ private:
   Value polynomial(Value x, llvm::ArrayRef<double> ascending);
   Value expImpl(Value x, bool nonPositive);
   Value erf64(Value x);
+  Value withinOne(Value x);
   Value sinCos(Value x, bool cosine);
   Value select(Value condition, Value a, Value b_);
   llvm::Type *integerType(llvm::Type *type, unsigned bits);
