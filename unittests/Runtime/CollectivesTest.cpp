@@ -158,19 +158,22 @@ void expectResult(const WorldSpec &spec, const CollectiveDesc &c, int64_t rank,
 }
 
 /// Runs all collectives of the spec one after the other and checks each.
-void runAll(WorldSpec spec) {
+void runAll(WorldSpec spec, const Implementation &implementation) {
   for (CollectiveDesc &c : spec.collectives)
     c.plannedGroupBytes = groupBytes(c, Mesh::sizeOf(c.axes));
-  expectNoFailure(runRanks(spec, [&](int64_t rank, Comm &comm) {
-    for (size_t i = 0; i < spec.collectives.size(); ++i) {
-      const CollectiveDesc &c = spec.collectives[i];
-      std::vector<char> src = sourceOf(c, rank);
-      std::vector<char> dst(numBytes(c.dstShape, c.dtype), 0x55);
-      comm.start(static_cast<int64_t>(i), src.data(), dst.data());
-      comm.wait(static_cast<int64_t>(i));
-      expectResult(spec, c, rank, dst);
-    }
-  }));
+  expectNoFailure(runRanks(
+      spec,
+      [&](int64_t rank, Comm &comm) {
+        for (size_t i = 0; i < spec.collectives.size(); ++i) {
+          const CollectiveDesc &c = spec.collectives[i];
+          std::vector<char> src = sourceOf(c, rank);
+          std::vector<char> dst(numBytes(c.dstShape, c.dtype), 0x55);
+          comm.start(static_cast<int64_t>(i), src.data(), dst.data());
+          comm.wait(static_cast<int64_t>(i));
+          expectResult(spec, c, rank, dst);
+        }
+      },
+      nullptr, implementation.make));
 }
 
 /// One of each kind over `axes`, with a dimension of `size` to be cut.
@@ -234,12 +237,19 @@ void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype,
   spec.collectives.push_back(c);
 }
 
-class Conformance : public testing::TestWithParam<std::vector<int64_t>> {};
+class Conformance : public testing::TestWithParam<
+                        std::tuple<Implementation, std::vector<int64_t>>> {
+protected:
+  Mesh mesh() const { return meshOf(std::get<1>(GetParam())); }
+  void run(const WorldSpec &spec) const {
+    runAll(spec, std::get<0>(GetParam()));
+  }
+};
 
 // Every subset of the axes of a mesh, major first and reversed, f32, with sizes
 // that divide (8), do not (7), and are smaller than the group (1).
 TEST_P(Conformance, EveryKindOverEverySubsetOfAxes) {
-  Mesh mesh = meshOf(GetParam());
+  Mesh mesh = this->mesh();
   for (unsigned subset = 1; subset < (1u << mesh.axes.size()); ++subset) {
     std::vector<int> axes;
     for (size_t i = 0; i < mesh.axes.size(); ++i)
@@ -252,48 +262,62 @@ TEST_P(Conformance, EveryKindOverEverySubsetOfAxes) {
     std::vector<int> reversed(axes.rbegin(), axes.rend());
     if (axes.size() > 1)
       addEach(spec, axesOf(mesh, reversed), KERF_F32, 5);
-    runAll(spec);
+    run(spec);
   }
 }
 
 // Every element type on the whole mesh.
 TEST_P(Conformance, EveryType) {
   WorldSpec spec;
-  spec.mesh = meshOf(GetParam());
+  spec.mesh = mesh();
   std::vector<int> all;
   for (size_t i = 0; i < spec.mesh.axes.size(); ++i)
     all.push_back(static_cast<int>(i));
   for (int t = KERF_F32; t <= KERF_BOOL; ++t)
     addEach(spec, axesOf(spec.mesh, all), static_cast<kerf_dtype_t>(t), 6);
-  runAll(spec);
+  run(spec);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Meshes, Conformance,
-    testing::Values(std::vector<int64_t>{1}, std::vector<int64_t>{2},
-                    std::vector<int64_t>{3}, std::vector<int64_t>{5},
-                    std::vector<int64_t>{7}, std::vector<int64_t>{2, 2},
-                    std::vector<int64_t>{2, 3}, std::vector<int64_t>{2, 2, 2}),
+    testing::Combine(
+        testing::ValuesIn(implementations()),
+        testing::Values(std::vector<int64_t>{1}, std::vector<int64_t>{2},
+                        std::vector<int64_t>{3}, std::vector<int64_t>{5},
+                        std::vector<int64_t>{7}, std::vector<int64_t>{2, 2},
+                        std::vector<int64_t>{2, 3},
+                        std::vector<int64_t>{2, 2, 2})),
     [](const auto &info) {
-      std::string name;
-      for (int64_t size : info.param)
-        name += (name.empty() ? "" : "x") + std::to_string(size);
+      std::string name = std::get<0>(info.param).name;
+      for (int64_t size : std::get<1>(info.param))
+        name += "_" + std::to_string(size);
       return name;
     });
 
+class Collectives : public testing::TestWithParam<Implementation> {
+protected:
+  void runEach(const WorldSpec &spec,
+               const std::function<void(int64_t, Comm &)> &body) const {
+    expectNoFailure(runRanks(spec, body, nullptr, GetParam().make));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(implementations()),
+                         [](const auto &info) { return info.param.name; });
+
 // Sub-axes cut one axis of 8 into digits: "a":(1)2, "a":(2)2, "a":(4)2.
-TEST(Collectives, SubAxes) {
+TEST_P(Collectives, SubAxes) {
   WorldSpec spec;
   spec.mesh = meshOf({8});
   for (AxisList axes :
        {AxisList{{0, 2, 4}}, AxisList{{0, 2, 2}}, AxisList{{0, 2, 1}},
         AxisList{{0, 4, 2}}, AxisList{{0, 2, 1}, {0, 2, 4}}})
     addEach(spec, axes, KERF_F32, 5);
-  runAll(spec);
+  runAll(spec, GetParam());
 }
 
 // A buffer of several cache-sized chunks, in place, whose size divides nothing.
-TEST(Collectives, LargeAllReduceInPlace) {
+TEST_P(Collectives, LargeAllReduceInPlace) {
   for (int64_t n : {2, 3, 4}) {
     WorldSpec spec;
     spec.mesh = meshOf({n});
@@ -301,17 +325,17 @@ TEST(Collectives, LargeAllReduceInPlace) {
     c.axes = axesOf(spec.mesh, {0});
     c.srcShape = c.dstShape = {300007};
     spec.collectives = {c};
-    expectNoFailure(runRanks(spec, [&](int64_t rank, Comm &comm) {
+    runEach(spec, [&](int64_t rank, Comm &comm) {
       std::vector<char> data = sourceOf(c, rank);
       comm.start(0, data.data(), data.data());
       comm.wait(0);
       expectResult(spec, c, rank, data);
-    }));
+    });
   }
 }
 
 // The sum is taken in the order of positions: the same bits on every run.
-TEST(Collectives, AllReduceIsDeterministic) {
+TEST_P(Collectives, AllReduceIsDeterministic) {
   WorldSpec spec;
   spec.mesh = meshOf({4});
   CollectiveDesc c;
@@ -325,18 +349,18 @@ TEST(Collectives, AllReduceIsDeterministic) {
     for (float &value : part)
       value = uniform(random);
   for (int repeat = 0; repeat < 5; ++repeat)
-    expectNoFailure(runRanks(spec, [&](int64_t rank, Comm &comm) {
+    runEach(spec, [&](int64_t rank, Comm &comm) {
       std::vector<float> dst(5000);
       comm.start(0, src[rank].data(), dst.data());
       comm.wait(0);
       for (size_t i = 0; i < dst.size(); ++i)
         ASSERT_EQ(dst[i], ((src[0][i] + src[1][i]) + src[2][i]) + src[3][i]);
-    }));
+    });
 }
 
 // Many rounds reuse the slots of a group; started ones overlap and are waited
 // for in another order; groups of different axes interleave.
-TEST(Collectives, StartedAndWaitedInAnyOrder) {
+TEST_P(Collectives, StartedAndWaitedInAnyOrder) {
   WorldSpec spec;
   spec.mesh = meshOf({2, 2});
   for (std::vector<int> axes : {std::vector<int>{0, 1}, {0}, {1}, {0, 1}}) {
@@ -345,7 +369,7 @@ TEST(Collectives, StartedAndWaitedInAnyOrder) {
     c.srcShape = c.dstShape = {17};
     spec.collectives.push_back(c);
   }
-  expectNoFailure(runRanks(spec, [&](int64_t rank, Comm &comm) {
+  runEach(spec, [&](int64_t rank, Comm &comm) {
     std::vector<std::vector<char>> src, dst(4, std::vector<char>(17 * 4));
     for (const CollectiveDesc &c : spec.collectives)
       src.push_back(sourceOf(c, rank));
@@ -359,18 +383,18 @@ TEST(Collectives, StartedAndWaitedInAnyOrder) {
         expectResult(spec, spec.collectives[i], rank, dst[i]);
       }
     }
-  }));
+  });
 }
 
 // Ranks may wait for the same started collectives in different orders.
-TEST(Collectives, WaitOrderMayDifferBetweenRanks) {
+TEST_P(Collectives, WaitOrderMayDifferBetweenRanks) {
   WorldSpec spec;
   spec.mesh = meshOf({2});
   CollectiveDesc c;
   c.axes = axesOf(spec.mesh, {0});
   c.srcShape = c.dstShape = {3};
   spec.collectives = {c, c};
-  expectNoFailure(runRanks(spec, [&](int64_t rank, Comm &comm) {
+  runEach(spec, [&](int64_t rank, Comm &comm) {
     std::vector<char> src = sourceOf(c, rank), a(12), b(12);
     comm.start(0, src.data(), a.data());
     if (rank == 0) { // rank 1 waits for 0 before it starts 1
@@ -384,12 +408,12 @@ TEST(Collectives, WaitOrderMayDifferBetweenRanks) {
     }
     expectResult(spec, c, rank, a);
     expectResult(spec, c, rank, b);
-  }));
+  });
 }
 
 // Sends are taken in order, may run ahead of receives, and pair equal
 // coordinates of the other axes.
-TEST(Collectives, SendAndReceive) {
+TEST_P(Collectives, SendAndReceive) {
   WorldSpec spec;
   spec.mesh = meshOf({2, 3}, /*stageAxis=*/0);
   spec.maxSends = 4;
@@ -399,7 +423,7 @@ TEST(Collectives, SendAndReceive) {
   up.fromStage = 1;
   up.shape = {2};
   spec.channels = {down, up};
-  expectNoFailure(runRanks(spec, [&](int64_t rank, Comm &comm) {
+  runEach(spec, [&](int64_t rank, Comm &comm) {
     float other = static_cast<float>(rank % 3);
     if (rank < 3) {
       std::vector<std::vector<float>> data;
@@ -424,11 +448,11 @@ TEST(Collectives, SendAndReceive) {
         comm.finishSend(1, comm.send(1, reply.data(), j));
       }
     }
-  }));
+  });
 }
 
 // The group totals of docs/Package.md as integers, padding included.
-TEST(Collectives, GroupBytesAreTheClosedForms) {
+TEST(CollectiveBytes, GroupBytesAreTheClosedForms) {
   CollectiveDesc c;
   c.kind = CollectiveKind::AllReduce;
   c.srcShape = c.dstShape = {10, 3};

@@ -16,6 +16,10 @@ Mesh kerf::rt::test::meshOf(const std::vector<int64_t> &sizes, int stageAxis) {
   return mesh;
 }
 
+std::vector<Implementation> kerf::rt::test::implementations() {
+  return {{"threads", makeThreadWorld}};
+}
+
 AxisList kerf::rt::test::axesOf(const Mesh &mesh,
                                 const std::vector<int> &axes) {
   AxisList list;
@@ -24,12 +28,11 @@ AxisList kerf::rt::test::axesOf(const Mesh &mesh,
   return list;
 }
 
-std::vector<RankOutcome>
-kerf::rt::test::runRanks(const WorldSpec &spec,
-                         const std::function<void(int64_t, Comm &)> &body,
-                         double *seconds) {
+std::vector<RankOutcome> kerf::rt::test::runRanks(
+    const WorldSpec &spec, const std::function<void(int64_t, Comm &)> &body,
+    double *seconds, std::unique_ptr<World> (*make)(const WorldSpec &)) {
   auto begin = std::chrono::steady_clock::now();
-  auto world = makeThreadWorld(spec);
+  auto world = make(spec);
   int64_t ranks = spec.mesh.numRanks();
   std::vector<RankOutcome> outcomes(ranks);
   std::vector<std::unique_ptr<Comm>> comms(ranks);

@@ -14,6 +14,14 @@ Mesh meshOf(const std::vector<int64_t> &sizes, int stageAxis = -1);
 /// Whole axes by index.
 AxisList axesOf(const Mesh &mesh, const std::vector<int> &axes);
 
+/// An implementation under test.
+struct Implementation {
+  const char *name;
+  std::unique_ptr<World> (*make)(const WorldSpec &spec);
+};
+/// All that there are: the conformance suite runs over each.
+std::vector<Implementation> implementations();
+
 /// What each rank ended with: nothing, or an error.
 struct RankOutcome {
   bool failed = false, died = false;
@@ -26,7 +34,8 @@ struct RankOutcome {
 std::vector<RankOutcome>
 runRanks(const WorldSpec &spec,
          const std::function<void(int64_t, Comm &)> &body,
-         double *seconds = nullptr);
+         double *seconds = nullptr,
+         std::unique_ptr<World> (*make)(const WorldSpec &) = makeThreadWorld);
 
 /// Fails the current test for every rank that failed.
 void expectNoFailure(const std::vector<RankOutcome> &outcomes);
