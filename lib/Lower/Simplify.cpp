@@ -210,8 +210,8 @@ void kerf::moveScalars(func::FuncOp function) {
         op.getOperand(1 - scalar).getType() != result.getType())
       continue;
     nn::MatmulOp matmul = reachedMatmul(result);
-    // Of a product with weights the bias comes next, and the factor costs nothing
-    // in the kernel in front of it.
+    // Of a product with weights the bias comes next, and the factor costs
+    // nothing in the kernel in front of it.
     if (!matmul || !typeOf(result).getElementType().isF32() ||
         isParameter(matmul.getLhs()) || isParameter(matmul.getRhs()))
       continue;

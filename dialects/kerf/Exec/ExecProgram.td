@@ -91,7 +91,7 @@ def Exec_FuncOp : Exec_FunctionOp<"func"> {
 def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"KernelOp">]> {
   let summary = "the results of a kernel";
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
-  let assemblyFormat = "$values attr-dict `:` type($values)";
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 def Exec_ReturnOp : Exec_Op<"return", [Terminator, HasParent<"FuncOp">]> {
