@@ -50,8 +50,8 @@ ValueNames::ValueNames(func::FuncOp function) {
 
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
-             const ValueNames &names)
-    : candidate(candidate), function(function), options(options), batch(batch),
+             const ValueNames &names, double memoryShare)
+    : candidate(candidate), memoryShare(memoryShare), function(function), options(options), batch(batch),
       names(names),
       costs(candidate, options.machine, options.volumeModel, layouts) {
   addArguments();
@@ -324,8 +324,9 @@ void Graph::addMemory() {
     limit = options.machine.memoryBytesPerDevice;
   // Stages share the whole; what each holds is checked after the cut.
   if (limit && candidate.stages > 1)
-    limit = *limit <= kMaxEntry / candidate.stages ? *limit * candidate.stages
-                                                   : kMaxEntry;
+    limit = static_cast<int64_t>(
+        std::min(double(*limit) * double(candidate.stages) * memoryShare,
+                 double(kMaxEntry / 2)));
   uint32_t memory = problem.addResource("memory", limit);
   llvm::DenseMap<Operation *, int64_t> position;
   int64_t end = 0;

@@ -55,9 +55,10 @@ private:
 
 class Graph {
 public:
+  /// `memoryShare`: how much of what all stages together may hold is used.
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
-        const ValueNames &names);
+        const ValueNames &names, double memoryShare = 1);
 
   /// Why there can be no plan (a hint that cannot be kept), or empty.
   const std::string &getError() const { return error; }
@@ -123,6 +124,7 @@ private:
   Provider providerOf(mlir::Value value, bool throughHub) const;
   StrategyOptions strategyOptions(std::optional<unsigned> batchFactor) const;
 
+  double memoryShare;
   mlir::func::FuncOp function;
   const PlanOptions &options;
   const BatchAnalysis &batch;

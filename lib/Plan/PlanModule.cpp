@@ -52,6 +52,7 @@ private:
         .count();
   }
   void attempt(const MeshCandidate &candidate, double deadline);
+  void solveAndCut(Attempt &attempt, double deadline);
   void summarize(Attempt &attempt);
   PlanResult describe(const Attempt &best, StringRef candidateSet);
   std::string checkHints();
@@ -82,6 +83,23 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     attempts.push_back(std::move(attempt));
     return;
   }
+  solveAndCut(attempt, deadline);
+  // Stages of unequal weight may need sharper shardings than the whole does:
+  // tighten what all stages together may hold until a cut fits. The bound of
+  // the first solution stays valid.
+  double bound = attempt.summary.lowerBound;
+  for (double share : {0.75, 0.6, 0.5, 0.4})
+    if (candidate.stages > 1 && attempt.solved.hasSolution() &&
+        !attempt.stages.feasible && options.solver == SolverKind::Auto) {
+      attempt.graph = std::make_unique<Graph>(function, candidate, options,
+                                              batch, names, share);
+      solveAndCut(attempt, deadline);
+      attempt.summary.lowerBound = bound;
+    }
+  attempts.push_back(std::move(attempt));
+}
+
+void Planner::solveAndCut(Attempt &attempt, double deadline) {
   const Problem &problem = attempt.graph->problem;
   SolveOptions solveOptions;
   solveOptions.seed = options.seed;
@@ -98,12 +116,12 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     break;
   }
   summarize(attempt);
-  attempts.push_back(std::move(attempt));
 }
 
 void Planner::summarize(Attempt &attempt) {
   CandidateSummary &summary = attempt.summary;
   const MeshCandidate &candidate = attempt.graph->candidate;
+  summary.reason.clear();
   summary.status = attempt.solved.status;
   bool isTime = options.objective == Objective::Time;
   bool bounded = options.solver != SolverKind::Random;

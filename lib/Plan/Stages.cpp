@@ -28,6 +28,7 @@ private:
   void fillIn(const std::vector<size_t> &cuts);
   void fillMemory();
   double sendSeconds(int64_t bytes) const;
+  std::optional<int64_t> memoryLimit() const;
 
   Graph &graph;
   const Solution &solution;
@@ -37,6 +38,8 @@ private:
   std::vector<Operation *> ops; ///< in order, without sources and return
   std::vector<Graph::OpCost> costs;
   std::vector<int64_t> crossing; ///< bytes per rank over a cut before op i
+  std::vector<int64_t> live;     ///< bytes per rank of values while op i runs
+  std::vector<int64_t> parameters; ///< bytes per rank of sources op i reads
   StagePlan plan;
 };
 
@@ -89,7 +92,13 @@ void Cutter::collect() {
     costs.back().totalBytes += last.totalBytes;
   }
   crossing.assign(ops.size() + 1, 0);
-  for (auto [i, op] : llvm::enumerate(ops))
+  live.assign(ops.size(), 0);
+  parameters.assign(ops.size(), 0);
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp();
+          def && isa<SourceOpInterface>(def))
+        parameters[i] += graph.localBytes(solution, operand);
     for (Value result : op->getResults()) {
       size_t last = i;
       for (Operation *user : result.getUsers())
@@ -98,18 +107,34 @@ void Cutter::collect() {
       int64_t bytes = graph.localBytes(solution, result);
       for (size_t cut = i + 1; cut <= last; ++cut)
         crossing[cut] += bytes;
+      live[i] += bytes;
     }
+  }
+  for (size_t i = 0; i < ops.size(); ++i)
+    live[i] += crossing[i];
+}
+
+std::optional<int64_t> Cutter::memoryLimit() const {
+  if (options.memoryLimitBytes)
+    return options.memoryLimitBytes;
+  if (options.machine.memoryBytesPerDevice > 0)
+    return options.machine.memoryBytesPerDevice;
+  return std::nullopt;
 }
 
 std::vector<size_t> Cutter::placeCuts() {
   size_t n = ops.size(), p = candidate.stages;
   std::vector<double> seconds(n + 1, 0), bytes(n + 1, 0), flops(n + 1, 0);
+  std::vector<int64_t> held(n + 1, 0);
   for (size_t i = 0; i < n; ++i) {
     seconds[i + 1] =
         seconds[i] + costs[i].computeSeconds + costs[i].moveSeconds;
     bytes[i + 1] = bytes[i] + double(costs[i].bytesPerRank);
     flops[i + 1] = flops[i] + double(costs[i].flops);
+    held[i + 1] = held[i] + parameters[i];
   }
+  int64_t limit =
+      memoryLimit().value_or(std::numeric_limits<int64_t>::max());
   bool isVolume = options.objective == Objective::Volume;
   // Every device at most 1.1/N of the work, waived for a mesh that was asked
   // for.
@@ -132,8 +157,12 @@ std::vector<size_t> Cutter::placeCuts() {
   std::vector<std::vector<size_t>> from(p + 1, std::vector<size_t>(n + 1, 0));
   best[0][0] = {0, 0};
   for (size_t k = 1; k <= p; ++k)
-    for (size_t i = k; i <= n; ++i)
-      for (size_t j = k - 1; j < i; ++j) {
+    for (size_t i = k; i <= n; ++i) {
+      int64_t peak = 0; // of what is live inside the stage
+      for (size_t j = i; j-- > k - 1;) {
+        peak = std::max(peak, live[j]);
+        if (held[i] - held[j] + peak > limit)
+          break; // a longer stage needs more
         if (best[k - 1][j].first == kNever)
           continue;
         double stage = stageScore(j, i);
@@ -146,6 +175,7 @@ std::vector<size_t> Cutter::placeCuts() {
           from[k][i] = j;
         }
       }
+    }
   if (best[p][n].first == kNever)
     return {};
   std::vector<size_t> cuts(p + 1);
@@ -281,14 +311,12 @@ StagePlan Cutter::run() {
       candidate.stages == 1 ? std::vector<size_t>{0, ops.size()} : placeCuts();
   if (cuts.empty()) {
     plan.reason = "no cut into " + std::to_string(candidate.stages) +
-                  " stages divides the work";
+                  " stages divides the work and fits in memory";
     return std::move(plan);
   }
   fillIn(cuts);
   fillMemory();
-  std::optional<int64_t> limit = options.memoryLimitBytes;
-  if (!limit && options.machine.memoryBytesPerDevice > 0)
-    limit = options.machine.memoryBytesPerDevice;
+  std::optional<int64_t> limit = memoryLimit();
   for (const PlanResult::Memory &memory : plan.memory)
     if (plan.feasible && limit && candidate.stages > 1 &&
         memory.peak > *limit) {
