@@ -1,8 +1,9 @@
 //===- bench-kernels.cpp - generated kernels against memcpy ---------------===//
 //
 // Compiles the kernels below for this host, runs each on one thread, and prints
-// the median time, the bytes per second that it moves (inputs and outputs once),
-// and the time of one memcpy of as many bytes, measured in turns with it.
+// the median time, the bytes per second that it moves (inputs and outputs
+// once), and the time of one memcpy of as many bytes, measured in turns with
+// it.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Exec/Exec.h"
@@ -137,10 +138,9 @@ static void addFunction(OpBuilder &builder, exec::KernelOp kernel) {
   for (Type type : types)
     body->addArgument(type, kernel.getLoc());
   ValueRange buffers = body->getArguments();
-  exec::LaunchOp::create(builder, kernel.getLoc(),
-                         FlatSymbolRefAttr::get(kernel.getSymNameAttr()),
-                         buffers.take_front(numInputs),
-                         buffers.drop_front(numInputs));
+  exec::LaunchOp::create(
+      builder, kernel.getLoc(), FlatSymbolRefAttr::get(kernel.getSymNameAttr()),
+      buffers.take_front(numInputs), buffers.drop_front(numInputs));
   exec::ReturnOp::create(builder, kernel.getLoc());
 }
 

@@ -24,8 +24,8 @@ GuardedBuffer::GuardedBuffer(int64_t bytes) {
   size_t page = sysconf(_SC_PAGESIZE);
   size_t body = (std::max<int64_t>(bytes, 1) + page - 1) / page * page;
   mapped = body + 2 * page;
-  mapping = static_cast<char *>(mmap(nullptr, mapped, PROT_NONE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mapping = static_cast<char *>(
+      mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(mapping + page, body, PROT_READ | PROT_WRITE);
   begin = mapping + page + body - bytes;
   memset(begin, 0x7b, bytes);
@@ -236,18 +236,17 @@ void run(exec::KernelOp kernel, const Library &library, Result &result,
   if (sharedInput >= 0)
     ios[first + sharedOutput] = ios[sharedInput];
   result.status = function(
-      &result.host.api,
-      reinterpret_cast<kerf_program_context *>(&result.host), nullptr,
-      ios.data(), nullptr);
+      &result.host.api, reinterpret_cast<kerf_program_context *>(&result.host),
+      nullptr, ios.data(), nullptr);
   for (auto [at, type] : llvm::enumerate(kernel.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
     Tensor output;
     output.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
     int64_t bytes = exec::elementBytes(tensor.getElementType());
     for (int64_t i = 0; i < tensor.getNumElements(); ++i)
-      output.data.push_back(fetch(tensor.getElementType(),
-                                  static_cast<char *>(ios[first + at]) +
-                                      i * bytes));
+      output.data.push_back(
+          fetch(tensor.getElementType(),
+                static_cast<char *>(ios[first + at]) + i * bytes));
     result.outputs.push_back(std::move(output));
   }
 }

@@ -1,8 +1,8 @@
 //===- Harness.h - compiles kernels, runs them, compares --------*- C++ -*-===//
 //
-// Each exec.kernel of a module is compiled with a function that launches it, the
-// shared object is loaded, and the launch is answered here: in random pieces, in
-// random order. Every buffer ends at a page that may not be touched.
+// Each exec.kernel of a module is compiled with a function that launches it,
+// the shared object is loaded, and the launch is answered here: in random
+// pieces, in random order. Every buffer ends at a page that may not be touched.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_UNITTESTS_CODEGEN_HARNESS_H

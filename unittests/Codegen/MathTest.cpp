@@ -1,4 +1,5 @@
-//===- MathTest.cpp - errors of the polynomials, in units in the last place -===//
+//===- MathTest.cpp - errors of the polynomials, in units in the last place
+//-===//
 //
 // Each function on many points of its range and on the special values, in f32
 // and f64, against libm (in long double where it matters).
@@ -34,10 +35,12 @@ double ulps(double got, long double want, bool wide, double smallest) {
     return 0;
   if (std::isinf(got) || std::isinf(rounded))
     return 1e30;
-  double magnitude = std::max({std::fabs(rounded), smallest, wide ? 1e-300 : 1e-37});
+  double magnitude =
+      std::max({std::fabs(rounded), smallest, wide ? 1e-300 : 1e-37});
   int exponent;
   std::frexp(magnitude, &exponent);
-  return std::fabs((double)((long double)got - want)) / std::ldexp(1.0, exponent - (wide ? 53 : 24));
+  return std::fabs((double)((long double)got - want)) /
+         std::ldexp(1.0, exponent - (wide ? 53 : 24));
 }
 
 TEST(Math, FewUnitsInTheLastPlace) {
@@ -51,7 +54,8 @@ TEST(Math, FewUnitsInTheLastPlace) {
       {"tanh", "", [](long double x) { return std::tanh(x); }, -0.1, 0.1, 0},
       {"erf", "", [](long double x) { return std::erf(x); }, -5, 5, 0},
       {"erf", "", [](long double x) { return std::erf(x); }, -0.1, 0.1, 0},
-      {"sigmoid", "", [](long double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, 0},
+      {"sigmoid", "", [](long double x) { return 1 / (1 + std::exp(-x)); }, -80,
+       80, 0},
       {"sin", "", [](long double x) { return std::sin(x); }, -10, 10, 0.01},
       {"cos", "", [](long double x) { return std::cos(x); }, -10, 10, 0.01},
       {"sin", "", [](long double x) { return std::sin(x); }, -1e5, 1e5, 0.01},
@@ -61,11 +65,13 @@ TEST(Math, FewUnitsInTheLastPlace) {
   const int64_t count = 20000;
   for (const char *element : {"f32", "f64"}) {
     bool wide = element[1] == '6';
-    std::string text, type = "tensor<" + std::to_string(count) + "x" + element + ">";
+    std::string text,
+        type = "tensor<" + std::to_string(count) + "x" + element + ">";
     for (size_t at = 0; at < std::size(functions); ++at)
-      text += "exec.kernel @f" + std::to_string(at) + "(%x: " + type + ") -> " + type +
-              " attributes {index = 0 : i64, node = \"\"} {\n%r = nn." + functions[at].name + " %x " +
-              functions[at].attributes + " : (" + type + ") -> " + type + "\nexec.yield %r : " + type + "\n}\n";
+      text += "exec.kernel @f" + std::to_string(at) + "(%x: " + type + ") -> " +
+              type + " attributes {index = 0 : i64, node = \"\"} {\n%r = nn." +
+              functions[at].name + " %x " + functions[at].attributes + " : (" +
+              type + ") -> " + type + "\nexec.yield %r : " + type + "\n}\n";
     auto context = makeContext();
     auto module = parseSourceString<ModuleOp>(text, context.get());
     addFunctions(*module);
@@ -91,11 +97,13 @@ TEST(Math, FewUnitsInTheLastPlace) {
         double worst = 0, where = 0;
         for (int64_t at = 0; at < count; ++at) {
           double x = input.data[at];
-          double error = ulps(result.outputs[0].data[at], f.exact(x), wide, f.smallest);
+          double error =
+              ulps(result.outputs[0].data[at], f.exact(x), wide, f.smallest);
           if (error > worst)
             worst = error, where = x;
         }
-          EXPECT_LE(worst, wide ? 4 : 6) << f.name << " " << element << " at " << where;
+        EXPECT_LE(worst, wide ? 4 : 6)
+            << f.name << " " << element << " at " << where;
       }
     }
   }
@@ -106,16 +114,22 @@ TEST(Math, PowerOfSpecialValues) {
   for (std::string e : {"f32", "f64"}) {
     std::string t = "tensor<400x" + e + ">";
     auto module = parseSourceString<ModuleOp>(
-        "exec.kernel @k(%x: " + t + ", %y: " + t + ") -> (" + t + ", " + t + ", " + t + ") attributes {index = 0 : i64, node = \"\"} {\n"
-        "%r = nn.pow %x, %y : (" + t + ", " + t + ") -> " + t +
-        "\n%s = nn.rem %x, %y : (" + t + ", " + t + ") -> " + t +
-        "\n%m = nn.max %x, %y : (" + t + ", " + t + ") -> " + t +
-        "\nexec.yield %r, %s, %m : " + t + ", " + t + ", " + t + "\n}\n", context.get());
+        "exec.kernel @k(%x: " + t + ", %y: " + t + ") -> (" + t + ", " + t +
+            ", " + t +
+            ") attributes {index = 0 : i64, node = \"\"} {\n"
+            "%r = nn.pow %x, %y : (" +
+            t + ", " + t + ") -> " + t + "\n%s = nn.rem %x, %y : (" + t + ", " +
+            t + ") -> " + t + "\n%m = nn.max %x, %y : (" + t + ", " + t +
+            ") -> " + t + "\nexec.yield %r, %s, %m : " + t + ", " + t + ", " +
+            t + "\n}\n",
+        context.get());
     addFunctions(*module);
     auto program = compileProgram(*module, {});
     ASSERT_TRUE(succeeded(program));
     Library library(program->sharedObject);
-    const double specials[] = {0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, INFINITY, -INFINITY, NAN, 1.5, 10, -7, 0.1, 20, 33, 7.25};
+    const double specials[] = {0.0,  -0.0, 1,   -1,       2,         -2,  0.5,
+                               -0.5, 3,    -3,  INFINITY, -INFINITY, NAN, 1.5,
+                               10,   -7,   0.1, 20,       33,        7.25};
     Result result;
     result.inputs.resize(2);
     for (double x : specials)
@@ -130,11 +144,15 @@ TEST(Math, PowerOfSpecialValues) {
       if (e == "f32")
         want = (float)want;
       bool same = got == want || (std::isnan(got) && std::isnan(want)) ||
-                  std::fabs(got - want) <= std::fabs(want) * (e == "f32" ? 5e-7 : 4e-15);
-      EXPECT_TRUE(same) << e << ": " << x << " ^ " << y << " = " << got << ", expected " << want;
+                  std::fabs(got - want) <=
+                      std::fabs(want) * (e == "f32" ? 5e-7 : 4e-15);
+      EXPECT_TRUE(same) << e << ": " << x << " ^ " << y << " = " << got
+                        << ", expected " << want;
       got = result.outputs[1].data[at], want = std::fmod(x, y);
-      same = got == want || (std::isnan(got) && std::isnan(want)) || std::fabs(got - want) <= 1e-6 * std::fabs(y);
-      EXPECT_TRUE(same) << e << ": " << x << " rem " << y << " = " << got << ", expected " << want;
+      same = got == want || (std::isnan(got) && std::isnan(want)) ||
+             std::fabs(got - want) <= 1e-6 * std::fabs(y);
+      EXPECT_TRUE(same) << e << ": " << x << " rem " << y << " = " << got
+                        << ", expected " << want;
       got = result.outputs[2].data[at];
       want = std::isnan(x) || std::isnan(y) ? NAN : std::max(x, y);
       EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want)));

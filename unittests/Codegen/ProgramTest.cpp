@@ -1,7 +1,7 @@
 //===- ProgramTest.cpp - program.so as a whole ----------------------------===//
 //
-// What it imports (nothing), how wide its vectors are, that it is the same every
-// time, and that functions call the runtime's table as they should.
+// What it imports (nothing), how wide its vectors are, that it is the same
+// every time, and that functions call the runtime's table as they should.
 //
 //===----------------------------------------------------------------------===//
 #include "Harness.h"
@@ -119,8 +119,9 @@ TEST(Program, VectorsAsWideAsTheTarget) {
   struct Case {
     const char *cpu, *wanted, *unwanted;
   };
-  for (Case c : {Case{"x86-64-v4", "%zmm", "%none"}, Case{"x86-64-v3", "%ymm", "%zmm"},
-                 Case{"x86-64-v2", "%xmm", "%ymm"}}) {
+  for (Case c :
+       {Case{"x86-64-v4", "%zmm", "%none"}, Case{"x86-64-v3", "%ymm", "%zmm"},
+        Case{"x86-64-v2", "%xmm", "%ymm"}}) {
     llvm::SmallString<128> directory;
     ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("kerf-dump", directory));
     CodegenOptions options;
@@ -128,7 +129,8 @@ TEST(Program, VectorsAsWideAsTheTarget) {
     options.dumpDir = directory.str().str();
     compile(kEverything, options);
     for (const char *kernel : {"math", "softmax"}) {
-      auto text = llvm::MemoryBuffer::getFile(directory + "/kernel." + kernel + ".s");
+      auto text =
+          llvm::MemoryBuffer::getFile(directory + "/kernel." + kernel + ".s");
       ASSERT_TRUE(bool(text));
       EXPECT_TRUE((*text)->getBuffer().contains(c.wanted)) << c.cpu;
       EXPECT_FALSE((*text)->getBuffer().contains(c.unwanted)) << c.cpu;
@@ -142,7 +144,8 @@ TEST(Program, SameBytesAndMergedKernels) {
   CodegenOptions one, four;
   one.threads = 1;
   four.threads = 4;
-  Program first = compile(kEverything, one), second = compile(kEverything, four);
+  Program first = compile(kEverything, one),
+          second = compile(kEverything, four);
   EXPECT_EQ(first.sharedObject, second.sharedObject);
   EXPECT_EQ(first.numKernels, 6);
 }
@@ -201,7 +204,8 @@ exec.kernel @column_softmax(%x: tensor<9x96xf32>) -> tensor<9x96xf32> attributes
         for (Type type : kernel.getArgumentTypes()) {
           reference::Tensor input;
           auto tensor = cast<RankedTensorType>(type);
-          input.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
+          input.shape.assign(tensor.getShape().begin(),
+                             tensor.getShape().end());
           for (int64_t at = 0; at < tensor.getNumElements(); ++at)
             input.data.push_back((at * 37 % 101) / 32.0 - 1);
           result.inputs.push_back(input);
@@ -246,7 +250,8 @@ exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 
   auto program = compileProgram(*parsed.module, {});
   ASSERT_TRUE(succeeded(program));
   Library library(program->sharedObject);
-  auto function = reinterpret_cast<kerf_program_function_t>(library.symbol("f"));
+  auto function =
+      reinterpret_cast<kerf_program_function_t>(library.symbol("f"));
   ASSERT_TRUE(function);
   Recorder recorder;
   auto note = [](kerf_program_context *context, const std::string &call) {
@@ -255,24 +260,32 @@ exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 
     return r.failAt == call ? 7 : 0;
   };
   static auto record = note;
-  recorder.api.launch = [](kerf_program_context *c, int32_t index, kerf_kernel_t kernel, void *const *buffers, int32_t, const int64_t *scalars, int64_t count, int64_t) -> int32_t {
+  recorder.api.launch = [](kerf_program_context *c, int32_t index,
+                           kerf_kernel_t kernel, void *const *buffers, int32_t,
+                           const int64_t *scalars, int64_t count,
+                           int64_t) -> int32_t {
     kernel(buffers, scalars, 0, count);
     return record(c, "launch " + std::to_string(index));
   };
-  recorder.api.collective = [](kerf_program_context *c, int32_t index, const void *, void *) -> int32_t {
+  recorder.api.collective = [](kerf_program_context *c, int32_t index,
+                               const void *, void *) -> int32_t {
     return record(c, "collective " + std::to_string(index));
   };
-  recorder.api.collective_start = [](kerf_program_context *c, int32_t index, const void *, void *) -> int32_t {
+  recorder.api.collective_start = [](kerf_program_context *c, int32_t index,
+                                     const void *, void *) -> int32_t {
     return record(c, "start " + std::to_string(index));
   };
-  recorder.api.collective_wait = [](kerf_program_context *c, int32_t index) -> int32_t {
+  recorder.api.collective_wait = [](kerf_program_context *c,
+                                    int32_t index) -> int32_t {
     return record(c, "wait " + std::to_string(index));
   };
-  recorder.api.shard_index = [](kerf_program_context *c, int32_t index) -> int64_t {
+  recorder.api.shard_index = [](kerf_program_context *c,
+                                int32_t index) -> int64_t {
     record(c, "shard_index " + std::to_string(index));
     return 42;
   };
-  recorder.api.copy = [](kerf_program_context *c, const void *from, void *to, int64_t bytes) -> int32_t {
+  recorder.api.copy = [](kerf_program_context *c, const void *from, void *to,
+                         int64_t bytes) -> int32_t {
     memcpy(to, from, bytes);
     return record(c, "copy " + std::to_string(bytes));
   };
@@ -281,7 +294,9 @@ exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 
   void *params[] = {nullptr, nullptr, p}, *ios[] = {x, y};
   auto *context = reinterpret_cast<kerf_program_context *>(&recorder);
   EXPECT_EQ(function(&recorder.api, context, params, ios, scratch), 0);
-  std::vector<std::string> wanted = {"launch 4", "shard_index 1", "collective 3", "start 5", "wait 5", "copy 12"};
+  std::vector<std::string> wanted = {"launch 4",     "shard_index 1",
+                                     "collective 3", "start 5",
+                                     "wait 5",       "copy 12"};
   EXPECT_EQ(recorder.calls, wanted);
   EXPECT_EQ(y[0], 11);
   EXPECT_EQ(y[2], 33);

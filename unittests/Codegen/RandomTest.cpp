@@ -1,8 +1,8 @@
 //===- RandomTest.cpp - random groups that canFuse accepts ----------------===//
 //
 // Grows groups of random ops on random shapes, op by op, keeping what canFuse
-// accepts, and compares the kernels with the reference. Many groups are compiled
-// as one program. KERF_RANDOM_GROUPS sets their number.
+// accepts, and compares the kernels with the reference. Many groups are
+// compiled as one program. KERF_RANDOM_GROUPS sets their number.
 //
 //===----------------------------------------------------------------------===//
 #include "Harness.h"
@@ -21,8 +21,8 @@ namespace {
 
 class Grower {
 public:
-  Grower(ModuleOp module, uint64_t seed) : builder(module.getContext()),
-                                           random(seed) {
+  Grower(ModuleOp module, uint64_t seed)
+      : builder(module.getContext()), random(seed) {
     OperationState state(builder.getUnknownLoc(),
                          exec::KernelOp::getOperationName());
     state.addAttribute("sym_name",
@@ -124,13 +124,16 @@ private:
     case 0:
       return nn::TanhOp::create(builder, loc, x);
     case 1:
-      return nn::ExpOp::create(builder, loc, Value(nn::TanhOp::create(builder, loc, x)));
+      return nn::ExpOp::create(builder, loc,
+                               Value(nn::TanhOp::create(builder, loc, x)));
     case 2:
-      return nn::GeluOp::create(builder, loc, x.getType(), x, pick(2) ? builder.getUnitAttr() : UnitAttr());
+      return nn::GeluOp::create(builder, loc, x.getType(), x,
+                                pick(2) ? builder.getUnitAttr() : UnitAttr());
     case 3:
       return nn::ReluOp::create(builder, loc, x);
     case 4:
-      return nn::SqrtOp::create(builder, loc, Value(nn::AbsOp::create(builder, loc, x)));
+      return nn::SqrtOp::create(builder, loc,
+                                Value(nn::AbsOp::create(builder, loc, x)));
     case 5:
       return nn::SigmoidOp::create(builder, loc, x);
     case 6:
@@ -184,7 +187,8 @@ private:
         if (to.size() == shape.size())
           to.insert(to.begin() + dim, 1);
       }
-      return nn::ReshapeOp::create(builder, loc, RankedTensorType::get(to, element), x);
+      return nn::ReshapeOp::create(builder, loc,
+                                   RankedTensorType::get(to, element), x);
     }
     case 13: { // slice
       if (!rank)
@@ -192,8 +196,10 @@ private:
       SmallVector<int64_t> starts, lengths, strides;
       for (int64_t size : shape) {
         int64_t stride = pick(4) ? 1 : 2;
-        int64_t length = std::max<int64_t>(1, (size - pick(std::min<int64_t>(size, 4))) / stride);
-        int64_t room = size - ((length - 1) * stride + 1), start = pick(room + 1);
+        int64_t length = std::max<int64_t>(
+            1, (size - pick(std::min<int64_t>(size, 4))) / stride);
+        int64_t room = size - ((length - 1) * stride + 1),
+                start = pick(room + 1);
         if (!pick(5)) {
           start += (length - 1) * stride;
           stride = -stride;
@@ -210,7 +216,8 @@ private:
       SmallVector<int64_t> low(rank), high(rank);
       low[dim] = pick(4);
       high[dim] = pick(20);
-      return nn::PadOp::create(builder, loc, x, low, high, builder.getFloatAttr(element, 0.5));
+      return nn::PadOp::create(builder, loc, x, low, high,
+                               builder.getFloatAttr(element, 0.5));
     }
     case 15: { // concat
       if (!rank)
@@ -243,7 +250,8 @@ private:
       SmallVector<int64_t> row(shape.begin() + dim, shape.end());
       Value scale = argument(row, element), bias = argument(row, element);
       if (pick(2))
-        return nn::LayerNormOp::create(builder, loc, x, scale, bias, dim, APFloat(0.1));
+        return nn::LayerNormOp::create(builder, loc, x, scale, bias, dim,
+                                       APFloat(0.1));
       return nn::RMSNormOp::create(builder, loc, x, scale, dim, APFloat(0.1));
     }
     default: {
@@ -281,8 +289,10 @@ private:
     for (auto [value, size] : ranges)
       attributes[cast<BlockArgument>(value).getArgNumber()] =
           builder.getDictionaryAttr(
-              {builder.getNamedAttr("test.low", builder.getF64FloatAttr(-double(size))),
-               builder.getNamedAttr("test.high", builder.getF64FloatAttr(size))});
+              {builder.getNamedAttr("test.low",
+                                    builder.getF64FloatAttr(-double(size))),
+               builder.getNamedAttr("test.high",
+                                    builder.getF64FloatAttr(size))});
     kernel.setArgAttrsAttr(builder.getArrayAttr(attributes));
   }
 

@@ -84,51 +84,84 @@ static double castTo(double x, Type from, Type to) {
 static double applyElementwise(Operation *op, const std::vector<double> &v) {
   double x = v[0], y = v.size() > 1 ? v[1] : 0;
   bool isInteger = isa<IntegerType>(elementType(op->getOperand(0)));
-  if (isa<nn::NegOp>(op)) return -x;
-  if (isa<nn::AbsOp>(op)) return std::fabs(x);
-  if (isa<nn::SignOp>(op)) return x > 0 ? 1 : x < 0 ? -1 : x;
-  if (isa<nn::ExpOp>(op)) return std::exp(x);
-  if (isa<nn::LogOp>(op)) return std::log(x);
-  if (isa<nn::SqrtOp>(op)) return std::sqrt(x);
-  if (isa<nn::RsqrtOp>(op)) return 1 / std::sqrt(x);
-  if (isa<nn::ReciprocalOp>(op)) return 1 / x;
-  if (isa<nn::ErfOp>(op)) return std::erf(x);
-  if (isa<nn::TanhOp>(op)) return std::tanh(x);
-  if (isa<nn::SigmoidOp>(op)) return 1 / (1 + std::exp(-x));
-  if (isa<nn::SinOp>(op)) return std::sin(x);
-  if (isa<nn::CosOp>(op)) return std::cos(x);
-  if (isa<nn::FloorOp>(op)) return std::floor(x);
-  if (isa<nn::CeilOp>(op)) return std::ceil(x);
-  if (isa<nn::RoundOp>(op)) return std::nearbyint(x);
-  if (isa<nn::ReluOp>(op)) return std::isnan(x) ? x : std::max(x, 0.0);
-  if (isa<nn::NotOp>(op)) return x == 0;
+  if (isa<nn::NegOp>(op))
+    return -x;
+  if (isa<nn::AbsOp>(op))
+    return std::fabs(x);
+  if (isa<nn::SignOp>(op))
+    return x > 0 ? 1 : x < 0 ? -1 : x;
+  if (isa<nn::ExpOp>(op))
+    return std::exp(x);
+  if (isa<nn::LogOp>(op))
+    return std::log(x);
+  if (isa<nn::SqrtOp>(op))
+    return std::sqrt(x);
+  if (isa<nn::RsqrtOp>(op))
+    return 1 / std::sqrt(x);
+  if (isa<nn::ReciprocalOp>(op))
+    return 1 / x;
+  if (isa<nn::ErfOp>(op))
+    return std::erf(x);
+  if (isa<nn::TanhOp>(op))
+    return std::tanh(x);
+  if (isa<nn::SigmoidOp>(op))
+    return 1 / (1 + std::exp(-x));
+  if (isa<nn::SinOp>(op))
+    return std::sin(x);
+  if (isa<nn::CosOp>(op))
+    return std::cos(x);
+  if (isa<nn::FloorOp>(op))
+    return std::floor(x);
+  if (isa<nn::CeilOp>(op))
+    return std::ceil(x);
+  if (isa<nn::RoundOp>(op))
+    return std::nearbyint(x);
+  if (isa<nn::ReluOp>(op))
+    return std::isnan(x) ? x : std::max(x, 0.0);
+  if (isa<nn::NotOp>(op))
+    return x == 0;
   if (auto gelu = dyn_cast<nn::GeluOp>(op))
-    return gelu.getTanh()
-               ? x / 2 *
-                     (1 + std::tanh(std::sqrt(2 / M_PI) *
-                                    (x + 0.044715 * x * x * x)))
-               : x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
-  if (isa<nn::IsNaNOp>(op)) return std::isnan(x);
+    return gelu.getTanh() ? x / 2 *
+                                (1 + std::tanh(std::sqrt(2 / M_PI) *
+                                               (x + 0.044715 * x * x * x)))
+                          : x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+  if (isa<nn::IsNaNOp>(op))
+    return std::isnan(x);
   if (isa<nn::CastOp>(op))
     return castTo(x, elementType(op->getOperand(0)),
                   elementType(op->getResult(0)));
-  if (isa<nn::AddOp>(op)) return x + y;
-  if (isa<nn::SubOp>(op)) return x - y;
-  if (isa<nn::MulOp>(op)) return x * y;
-  if (isa<nn::DivOp>(op)) return isInteger ? std::trunc(x / y) : x / y;
-  if (isa<nn::ModOp>(op)) return x - std::floor(x / y) * y;
-  if (isa<nn::RemOp>(op)) return std::fmod(x, y);
+  if (isa<nn::AddOp>(op))
+    return x + y;
+  if (isa<nn::SubOp>(op))
+    return x - y;
+  if (isa<nn::MulOp>(op))
+    return x * y;
+  if (isa<nn::DivOp>(op))
+    return isInteger ? std::trunc(x / y) : x / y;
+  if (isa<nn::ModOp>(op))
+    return x - std::floor(x / y) * y;
+  if (isa<nn::RemOp>(op))
+    return std::fmod(x, y);
   if (isa<nn::PowOp>(op))
     return isInteger ? std::trunc(std::pow(x, y)) : std::pow(x, y);
-  if (isa<nn::MaxOp>(op)) return nanAware(x, y, true);
-  if (isa<nn::MinOp>(op)) return nanAware(x, y, false);
-  if (isa<nn::AndOp>(op)) return x != 0 && y != 0;
-  if (isa<nn::OrOp>(op)) return x != 0 || y != 0;
-  if (isa<nn::XorOp>(op)) return (x != 0) != (y != 0);
-  if (isa<nn::EqualOp>(op)) return x == y;
-  if (isa<nn::LessOp>(op)) return x < y;
-  if (isa<nn::LessEqualOp>(op)) return x <= y;
-  if (isa<nn::SelectOp>(op)) return x != 0 ? v[1] : v[2];
+  if (isa<nn::MaxOp>(op))
+    return nanAware(x, y, true);
+  if (isa<nn::MinOp>(op))
+    return nanAware(x, y, false);
+  if (isa<nn::AndOp>(op))
+    return x != 0 && y != 0;
+  if (isa<nn::OrOp>(op))
+    return x != 0 || y != 0;
+  if (isa<nn::XorOp>(op))
+    return (x != 0) != (y != 0);
+  if (isa<nn::EqualOp>(op))
+    return x == y;
+  if (isa<nn::LessOp>(op))
+    return x < y;
+  if (isa<nn::LessEqualOp>(op))
+    return x <= y;
+  if (isa<nn::SelectOp>(op))
+    return x != 0 ? v[1] : v[2];
   if (auto norm = dyn_cast<nn::BatchNormOp>(op))
     return (x - v[3]) / std::sqrt(v[4] + norm.getEpsilon().convertToDouble()) *
                v[1] +

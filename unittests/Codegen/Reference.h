@@ -1,8 +1,8 @@
 //===- Reference.h - nn ops element by element, in double -------*- C++ -*-===//
 //
 // What generated kernels are judged by: the formulas of the op descriptions,
-// written as plainly as possible over double, with explicit index vectors. Shares
-// no code with the code generator.
+// written as plainly as possible over double, with explicit index vectors.
+// Shares no code with the code generator.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_UNITTESTS_CODEGEN_REFERENCE_H

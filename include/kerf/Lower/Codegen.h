@@ -1,35 +1,37 @@
 //===- Codegen.h - fused groups of nn ops to native code --------*- C++ -*-===//
 //
-// Problem: between library calls stand groups of nn ops; each becomes one native
-// loop nest that reads its inputs and writes its outputs once.
+// Problem: between library calls stand groups of nn ops; each becomes one
+// native loop nest that reads its inputs and writes its outputs once.
 //
-// Idea: code is *pulled*. A kernel picks a loop domain for its outputs; the value
-// of an op at symbolic indices asks for its operands at indices that follow from
-// the op. Reshape, transpose, slice, broadcast, pad, concat and iota are only
-// arithmetic on indices, so they cost nothing. The innermost loop runs in vectors
-// whose width follows from the target; every function (exp, tanh, erf, ...) is
-// expanded to polynomials, so the code calls nothing.
+// Idea: code is *pulled*. A kernel picks a loop domain for its outputs; the
+// value of an op at symbolic indices asks for its operands at indices that
+// follow from the op. Reshape, transpose, slice, broadcast, pad, concat and
+// iota are only arithmetic on indices, so they cost nothing. The innermost loop
+// runs in vectors whose width follows from the target; every function (exp,
+// tanh, erf, ...) is expanded to polynomials, so the code calls nothing.
 //
 // Which groups become one kernel (classifyKernel decides, this is the summary):
 //
-// - Elementwise: elementwise ops, casts, broadcasts, selects, and shape ops. All
-//   outputs have the same number of elements. An op that is expensive must not be
-//   repeated: exp of a row that is then broadcast over 1000 rows is refused.
+// - Elementwise: elementwise ops, casts, broadcasts, selects, and shape ops.
+// All
+//   outputs have the same number of elements. An op that is expensive must not
+//   be repeated: exp of a row that is then broadcast over 1000 rows is refused.
 //   Gathers may be anywhere; their data may be computed (cheaply), too.
 // - Row: one or more of softmax, log_softmax, layer_norm, rms_norm, reduce,
-//   arg_reduce, with elementwise prologue and epilogue. All of them have the same
-//   number of rows (elements that are not normalised or reduced together), in the
-//   same order; outputs are full size (the shape of the first one's operand, or a
-//   reshape of it) or one element per row. Any reduced dimensions; trailing and
-//   leading ones are the fast cases.
-// - Window: max_pool, avg_pool, lrn with elementwise epilogue. Operands come from
+//   arg_reduce, with elementwise prologue and epilogue. All of them have the
+//   same number of rows (elements that are not normalised or reduced together),
+//   in the same order; outputs are full size (the shape of the first one's
+//   operand, or a reshape of it) or one element per row. Any reduced
+//   dimensions; trailing and leading ones are the fast cases.
+// - Window: max_pool, avg_pool, lrn with elementwise epilogue. Operands come
+// from
 //   outside the group or through shape ops and casts.
 // - Contraction: matmul, conv with elementwise epilogue; a plain loop nest for
 //   types that the library does not know. Right, not fast.
 //
 // nn.constant may be in a group if it is a splat or has at most
-// kMaxInlineConstantBytes; nn.weight may not. Element types: f32 f64 f16 bf16 (the
-// last two computed in f32), i1 (one byte), i8 i16 i32 i64 and unsigned.
+// kMaxInlineConstantBytes; nn.weight may not. Element types: f32 f64 f16 bf16
+// (the last two computed in f32), i1 (one byte), i8 i16 i32 i64 and unsigned.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_H
@@ -62,9 +64,9 @@ struct KernelVerdict {
   llvm::SmallVector<mlir::Value> inputs;
 };
 
-/// Can the ops, all of one block and in its order, become one kernel? Outputs are
-/// the results with a use outside of `ops`. Costs about as much as printing the
-/// ops; changes nothing. Any single nn op but weight is supported.
+/// Can the ops, all of one block and in its order, become one kernel? Outputs
+/// are the results with a use outside of `ops`. Costs about as much as printing
+/// the ops; changes nothing. Any single nn op but weight is supported.
 KernelVerdict classifyKernel(llvm::ArrayRef<mlir::Operation *> ops);
 
 /// classifyKernel(ops).supported.
@@ -77,7 +79,8 @@ bool mayShareBuffer(llvm::ArrayRef<mlir::Operation *> ops, unsigned input,
                     unsigned output);
 
 struct CodegenOptions {
-  /// "host", or a CPU as LLVM names it: x86-64-v2, x86-64-v3, sapphirerapids, ...
+  /// "host", or a CPU as LLVM names it: x86-64-v2, x86-64-v3, sapphirerapids,
+  /// ...
   std::string cpu = "host";
   /// Threads that compile (>= 1); the result does not depend on it.
   unsigned threads = 2;
@@ -92,7 +95,8 @@ struct TargetInfo {
   std::vector<std::string> features; ///< enabled ones, as LLVM names them
 };
 
-/// Resolves "host"; an error at `loc` for an unknown CPU, or one without SSE4.1.
+/// Resolves "host"; an error at `loc` for an unknown CPU, or one without
+/// SSE4.1.
 mlir::FailureOr<TargetInfo> resolveTarget(mlir::Location loc,
                                           llvm::StringRef cpu);
 

@@ -1,7 +1,8 @@
 //===- Elementwise.cpp - elementwise ops on scalars and vectors -----------===//
 //
 // Operands arrive in compute types, all scalars or all vectors of one width.
-// Arithmetic may be contracted into fused multiply-adds; nothing else is relaxed.
+// Arithmetic may be contracted into fused multiply-adds; nothing else is
+// relaxed.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
@@ -86,21 +87,26 @@ KernelEmitter::V KernelEmitter::elementwiseFloat(mlir::Operation *op,
         return b.CreateSelect(positive, constant(1),
                               b.CreateSelect(negative, constant(-1), x));
       })
-      .Case<nn::ExpOp>([&](auto) { return strict([&] { return math.exp(x); }); })
-      .Case<nn::LogOp>([&](auto) { return strict([&] { return math.log(x); }); })
+      .Case<nn::ExpOp>(
+          [&](auto) { return strict([&] { return math.exp(x); }); })
+      .Case<nn::LogOp>(
+          [&](auto) { return strict([&] { return math.log(x); }); })
       .Case<nn::SqrtOp>([&](auto) { return math.unary(Intrinsic::sqrt, x); })
       .Case<nn::RsqrtOp>([&](auto) {
         return b.CreateFDiv(constant(1), math.unary(Intrinsic::sqrt, x));
       })
       .Case<nn::ReciprocalOp>(
           [&](auto) { return b.CreateFDiv(constant(1), x); })
-      .Case<nn::ErfOp>([&](auto) { return strict([&] { return math.erf(x); }); })
+      .Case<nn::ErfOp>(
+          [&](auto) { return strict([&] { return math.erf(x); }); })
       .Case<nn::TanhOp>(
           [&](auto) { return strict([&] { return math.tanh(x); }); })
       .Case<nn::SigmoidOp>(
           [&](auto) { return strict([&] { return math.sigmoid(x); }); })
-      .Case<nn::SinOp>([&](auto) { return strict([&] { return math.sin(x); }); })
-      .Case<nn::CosOp>([&](auto) { return strict([&] { return math.cos(x); }); })
+      .Case<nn::SinOp>(
+          [&](auto) { return strict([&] { return math.sin(x); }); })
+      .Case<nn::CosOp>(
+          [&](auto) { return strict([&] { return math.cos(x); }); })
       .Case<nn::FloorOp>([&](auto) { return math.unary(Intrinsic::floor, x); })
       .Case<nn::CeilOp>([&](auto) { return math.unary(Intrinsic::ceil, x); })
       .Case<nn::RoundOp>(
@@ -124,8 +130,8 @@ KernelEmitter::V KernelEmitter::elementwiseFloat(mlir::Operation *op,
         V s = strict([&] { return math.sigmoid(b.CreateFMul(x, inner)); });
         V product = b.CreateFMul(x, s);
         // -infinity times 0.
-        return b.CreateSelect(
-            b.CreateFCmpOEQ(x, constant(-INFINITY)), constant(0), product);
+        return b.CreateSelect(b.CreateFCmpOEQ(x, constant(-INFINITY)),
+                              constant(0), product);
       })
       .Case<nn::IsNaNOp>([&](auto) { return b.CreateFCmpUNO(x, x); })
       .Case<nn::AddOp>([&](auto) { return b.CreateFAdd(x, y); })
@@ -152,8 +158,7 @@ KernelEmitter::V KernelEmitter::elementwiseFloat(mlir::Operation *op,
       .Case<nn::BatchNormOp>([&](nn::BatchNormOp norm) {
         V deviation = math.unary(
             Intrinsic::sqrt,
-            b.CreateFAdd(in[4],
-                         constant(norm.getEpsilon().convertToDouble())));
+            b.CreateFAdd(in[4], constant(norm.getEpsilon().convertToDouble())));
         V factor = b.CreateFDiv(in[1], deviation);
         return math.mulAdd(b.CreateFSub(x, in[3]), factor, in[2]);
       });
@@ -167,8 +172,7 @@ KernelEmitter::V KernelEmitter::integerDivision(mlir::Operation *op,
                                                 ArrayRef<V> in) {
   V x = in[0], y = in[1];
   mlir::Type element = elementOf(op->getOperand(0));
-  bool isUnsigned =
-      element.isUnsignedInteger() || element.isInteger(1);
+  bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
   Type *type = x->getType();
   V zero = Constant::getNullValue(type), one = ConstantInt::get(type, 1);
   if (!isNonZeroConstant(op->getOperand(1))) {
@@ -224,8 +228,8 @@ KernelEmitter::V KernelEmitter::integerPower(V base, V exponent,
   V isMinusOne = b.CreateICmpEQ(base, constant(-1));
   V sign = b.CreateSelect(b.CreateICmpEQ(odd, constant(1)), constant(-1),
                           constant(1));
-  V inverse = b.CreateSelect(
-      isOne, constant(1), b.CreateSelect(isMinusOne, sign, constant(0)));
+  V inverse = b.CreateSelect(isOne, constant(1),
+                             b.CreateSelect(isMinusOne, sign, constant(0)));
   return b.CreateSelect(negative, inverse, result);
 }
 
@@ -243,9 +247,9 @@ KernelEmitter::V KernelEmitter::elementwiseInteger(mlir::Operation *op,
   return TypeSwitch<Operation *, V>(op)
       .Case<nn::NegOp>([&](auto) { return b.CreateNeg(x); })
       .Case<nn::AbsOp>([&](auto) {
-        return isUnsigned ? x
-                          : b.CreateBinaryIntrinsic(Intrinsic::abs, x,
-                                                    b.getFalse());
+        return isUnsigned
+                   ? x
+                   : b.CreateBinaryIntrinsic(Intrinsic::abs, x, b.getFalse());
       })
       .Case<nn::SignOp>([&](auto) {
         V one = ConstantInt::get(x->getType(), 1);
@@ -257,9 +261,8 @@ KernelEmitter::V KernelEmitter::elementwiseInteger(mlir::Operation *op,
             b.CreateSelect(b.CreateICmpSLT(x, zero), minus, zero));
       })
       .Case<nn::ReluOp>([&](auto) {
-        return isUnsigned
-                   ? x
-                   : b.CreateBinaryIntrinsic(Intrinsic::smax, x, zero);
+        return isUnsigned ? x
+                          : b.CreateBinaryIntrinsic(Intrinsic::smax, x, zero);
       })
       .Case<nn::NotOp>([&](auto) { return b.CreateNot(x); })
       .Case<nn::AddOp>([&](auto) { return b.CreateAdd(x, y); })
@@ -286,7 +289,8 @@ KernelEmitter::V KernelEmitter::elementwiseInteger(mlir::Operation *op,
           [&](auto) { return choose(CmpInst::ICMP_SLE, CmpInst::ICMP_ULE); });
 }
 
-KernelEmitter::V KernelEmitter::convert(V value, mlir::Type from, mlir::Type to) {
+KernelEmitter::V KernelEmitter::convert(V value, mlir::Type from,
+                                        mlir::Type to) {
   Type *type = computeType(to);
   if (auto *vector = llvm::dyn_cast<FixedVectorType>(value->getType()))
     type = vectorOf(type, vector->getNumElements());
@@ -305,9 +309,8 @@ KernelEmitter::V KernelEmitter::convert(V value, mlir::Type from, mlir::Type to)
     return result;
   }
   if (fromFloat)
-    return b.CreateFreeze(to.isUnsignedInteger()
-                              ? b.CreateFPToUI(value, type)
-                              : b.CreateFPToSI(value, type));
+    return b.CreateFreeze(to.isUnsignedInteger() ? b.CreateFPToUI(value, type)
+                                                 : b.CreateFPToSI(value, type));
   if (!toFloat)
     return fromUnsigned ? b.CreateZExtOrTrunc(value, type)
                         : b.CreateSExtOrTrunc(value, type);

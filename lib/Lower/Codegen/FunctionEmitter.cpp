@@ -144,14 +144,13 @@ mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
         return mlir::success();
       })
       .Case<exec::CollectiveWaitOp>([&](exec::CollectiveWaitOp wait) {
-        auto start =
-            wait.getEvent().getDefiningOp<exec::CollectiveStartOp>();
+        auto start = wait.getEvent().getDefiningOp<exec::CollectiveStartOp>();
         call(kApiCollectiveWait, {b.getInt32(start.getIndex())});
         return mlir::success();
       })
       .Case<exec::ShardIndexOp>([&](exec::ShardIndexOp shard) {
-        auto *type = FunctionType::get(b.getInt64Ty(),
-                                       {pointer, b.getInt32Ty()}, false);
+        auto *type =
+            FunctionType::get(b.getInt64Ty(), {pointer, b.getInt32Ty()}, false);
         V index = b.CreateCall(type, entry(kApiShardIndex),
                                {argument(1), b.getInt32(shard.getIndex())});
         b.CreateStore(index, values.lookup(shard.getDst()));
@@ -175,9 +174,9 @@ mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
 
 mlir::LogicalResult FunctionEmitter::emit() {
   SmallVector<Type *> types(5, pointer);
-  function = Function::Create(FunctionType::get(b.getInt32Ty(), types, false),
-                              GlobalValue::ExternalLinkage, func.getSymName(),
-                              module);
+  function =
+      Function::Create(FunctionType::get(b.getInt32Ty(), types, false),
+                       GlobalValue::ExternalLinkage, func.getSymName(), module);
   function->addFnAttr(Attribute::NoUnwind);
   function->addFnAttr("no-builtins");
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));

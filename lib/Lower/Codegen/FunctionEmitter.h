@@ -1,8 +1,8 @@
 //===- FunctionEmitter.h - exec.func as LLVM IR -----------------*- C++ -*-===//
 //
-// An exec.func becomes straight code: addresses are parameters, boundary buffers,
-// or scratch plus a constant; every call goes through the runtime's table, and a
-// status that is not 0 is returned at once.
+// An exec.func becomes straight code: addresses are parameters, boundary
+// buffers, or scratch plus a constant; every call goes through the runtime's
+// table, and a status that is not 0 is returned at once.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_FUNCTIONEMITTER_H

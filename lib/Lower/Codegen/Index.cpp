@@ -1,10 +1,10 @@
 //===- Index.cpp - arithmetic on symbolic indices -------------------------===//
 //
-// See Index.h. Worked example: i < 12 and j < 64 give flat = 64 i + j. divide by
-// 64 splits off 64 i; the rest j has the range [0, 64), so the quotient is i and
-// the remainder j. divide by 48 finds no multiple; the common divisor of 64 and
-// 48 does not divide j's coefficient, so two atoms stand for the result, which
-// 48 q + r turns back into 64 i + j.
+// See Index.h. Worked example: i < 12 and j < 64 give flat = 64 i + j. divide
+// by 64 splits off 64 i; the rest j has the range [0, 64), so the quotient is i
+// and the remainder j. divide by 48 finds no multiple; the common divisor of 64
+// and 48 does not divide j's coefficient, so two atoms stand for the result,
+// which 48 q + r turns back into 64 i + j.
 //
 //===----------------------------------------------------------------------===//
 #include "Index.h"

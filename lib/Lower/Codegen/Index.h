@@ -1,14 +1,14 @@
 //===- Index.h - symbolic indices of generated loops ------------*- C++ -*-===//
 //
 // Problem: when reshapes, slices and transposes are folded into loads, the code
-// generator must see that ((i*12 + h)*64 + j) is contiguous in j although it was
-// written as a div and a mod of another shape's indices.
+// generator must see that ((i*12 + h)*64 + j) is contiguous in j although it
+// was written as a div and a mod of another shape's indices.
 //
-// Idea: an index is a linear form over atoms with known ranges. An atom is a loop
-// variable, a value known at run time, or the quotient or remainder of an index
-// by a constant that could not be resolved. div and mod split off the multiples
-// of the divisor and use ranges to resolve the rest; addition puts a quotient and
-// a remainder of the same index together again.
+// Idea: an index is a linear form over atoms with known ranges. An atom is a
+// loop variable, a value known at run time, or the quotient or remainder of an
+// index by a constant that could not be resolved. div and mod split off the
+// multiples of the divisor and use ranges to resolve the rest; addition puts a
+// quotient and a remainder of the same index together again.
 //
 // Invariant: two indices that print alike are equal for all values; ranges hold
 // for every iteration. Linear in the number of terms, which is small.

@@ -84,9 +84,8 @@ SmallVector<OperandUse, 3> operandUses(Operation *op, ArrayRef<Index> index,
   case OpKind::Pad: {
     auto pad = cast<nn::PadOp>(op);
     OperandUse use{0, {}, {}};
-    for (auto [i, low, high, size] :
-         llvm::zip_equal(index, pad.getLow(), pad.getHigh(),
-                         shapeOf(op->getOperand(0)))) {
+    for (auto [i, low, high, size] : llvm::zip_equal(
+             index, pad.getLow(), pad.getHigh(), shapeOf(op->getOperand(0)))) {
       use.index.push_back(space.add(i, Index(-low)));
       if (low || high)
         use.guards.push_back({i, low, low + size});

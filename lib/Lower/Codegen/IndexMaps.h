@@ -1,7 +1,7 @@
 //===- IndexMaps.h - where an op reads its operands -------------*- C++ -*-===//
 //
-// What planning and emission both ask about an nn op: which of a few kinds it is,
-// and, for those that compute an element from elements at indices known in
+// What planning and emission both ask about an nn op: which of a few kinds it
+// is, and, for those that compute an element from elements at indices known in
 // advance, which. Guards say under which condition an operand is read at all
 // (inside the border of a pad, within the part of a concat).
 //
@@ -44,8 +44,9 @@ struct OperandUse {
   llvm::SmallVector<Guard, 2> guards;
 };
 
-/// The uses of an Elementwise, Shape, Pad or Concat op for element `index` of its
-/// result. Of a Concat's uses exactly one passes its guard, of a Pad at most one.
+/// The uses of an Elementwise, Shape, Pad or Concat op for element `index` of
+/// its result. Of a Concat's uses exactly one passes its guard, of a Pad at
+/// most one.
 llvm::SmallVector<OperandUse, 3> operandUses(mlir::Operation *op,
                                              llvm::ArrayRef<Index> index,
                                              IndexSpace &space);

@@ -1,8 +1,8 @@
 //===- KernelEmitter.cpp - function and parallel loop of a kernel ---------===//
 //
-// The parallel loop runs over outer loops and, where the vectorised loop is long,
-// over blocks of it, so that a few thousand elements are one iteration. Rows are
-// iterations of their own, or vectors of rows.
+// The parallel loop runs over outer loops and, where the vectorised loop is
+// long, over blocks of it, so that a few thousand elements are one iteration.
+// Rows are iterations of their own, or vectors of rows.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
@@ -38,8 +38,8 @@ KernelLaunch KernelEmitter::chooseLaunch() {
     } else {
       int64_t perElement =
           std::max<int64_t>(plan.work / std::max<int64_t>(outer.size, 1), 1);
-      int64_t limit = std::clamp(kIterationWork / perElement, native,
-                                 kIterationElements);
+      int64_t limit =
+          std::clamp(kIterationWork / perElement, native, kIterationElements);
       int64_t inner = last.size;
       if (inner > limit)
         blockSize = limit / native * native;
@@ -54,9 +54,8 @@ KernelLaunch KernelEmitter::chooseLaunch() {
   if (tileLoop >= 0)
     outerLoops = outer.vars.size() - 1;
   for (int64_t at = 0; at < outerLoops; ++at)
-    result.count *= at == tileLoop
-                        ? divideCeil(outer.vars[at].size, tileBlock)
-                        : outer.vars[at].size;
+    result.count *= at == tileLoop ? divideCeil(outer.vars[at].size, tileBlock)
+                                   : outer.vars[at].size;
   if (blockSize) {
     int64_t blocks = 0;
     for (auto [start, end] : segments(last))
@@ -206,8 +205,7 @@ static void setAttributes(Function *function, VectorTarget target) {
   function->addFnAttr(Attribute::NoUnwind);
   // No loop may become a call of memcpy or memset: there is none.
   function->addFnAttr("no-builtins");
-  function->addFnAttr("prefer-vector-width",
-                      std::to_string(target.vectorBits));
+  function->addFnAttr("prefer-vector-width", std::to_string(target.vectorBits));
   function->addFnAttr("min-legal-vector-width",
                       std::to_string(target.vectorBits));
 }
@@ -221,9 +219,9 @@ KernelLaunch KernelEmitter::emit(StringRef name) {
 
   SmallVector<Type *> types(numBuffers, pointer);
   types.append({i64, i64});
-  function = Function::Create(FunctionType::get(b.getVoidTy(), types, false),
-                              GlobalValue::InternalLinkage, name + ".body",
-                              module);
+  function =
+      Function::Create(FunctionType::get(b.getVoidTy(), types, false),
+                       GlobalValue::InternalLinkage, name + ".body", module);
   setAttributes(function, target);
   // Pointers in parameters, so that the optimiser may be told that they differ.
   function->addFnAttr(Attribute::NoInline);

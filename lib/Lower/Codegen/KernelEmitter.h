@@ -4,14 +4,15 @@
 // vectors, so that nothing depends on what an optimiser recognises.
 //
 // Idea: `pull` computes a value at symbolic indices. A result that does not
-// change over the lanes of the innermost loop is a scalar, any other a vector of
-// `lanes` elements; operators widen where both meet. The body of a loop is emitted
-// once per width: the full vectors, and a last one of exactly the rest, which is
-// known, as every shape is.
+// change over the lanes of the innermost loop is a scalar, any other a vector
+// of `lanes` elements; operators widen where both meet. The body of a loop is
+// emitted once per width: the full vectors, and a last one of exactly the rest,
+// which is known, as every shape is.
 //
 // Invariant: what `pull` returns dominates the current insertion point; entries
 // of the innermost scope of the memo are dropped when the loop or branch that
-// they were computed in ends. Nothing outside of the buffers is read or written.
+// they were computed in ends. Nothing outside of the buffers is read or
+// written.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_KERNELEMITTER_H
@@ -92,8 +93,8 @@ private:
   /// A value from one of two branches.
   V ifElse(V condition, llvm::function_ref<V()> then,
            llvm::function_ref<V()> otherwise);
-  /// Vectors over `extent` values of `atom` from `base`: as many of `wide` lanes
-  /// as fit, then native ones, then one of the rest.
+  /// Vectors over `extent` values of `atom` from `base`: as many of `wide`
+  /// lanes as fit, then native ones, then one of the rest.
   void forLanes(AtomId atom, V base, int64_t extent, int64_t wide, Body body);
   /// All elements of a row. With `lanesOuter` by scalar loops.
   void forRow(Flat &flat, int64_t wide, Body body);
@@ -187,10 +188,10 @@ private:
     V buffer;
   };
   std::vector<Tile> tiles;
-  int64_t tileLoop = -1;  ///< in `outer`, the loop along which they are read
-  int64_t tileBlock = 0;  ///< iterations of it in one parallel iteration
-  V tileRow = nullptr;    ///< row of the square that is being computed
-  int64_t blockSize = 0;  ///< of the vectorised loop, if it is parallel, too
+  int64_t tileLoop = -1; ///< in `outer`, the loop along which they are read
+  int64_t tileBlock = 0; ///< iterations of it in one parallel iteration
+  V tileRow = nullptr;   ///< row of the square that is being computed
+  int64_t blockSize = 0; ///< of the vectorised loop, if it is parallel, too
 
   /// Lanes of the code being emitted, and the atom that they run over.
   int64_t lanes = 1;

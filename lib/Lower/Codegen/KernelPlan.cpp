@@ -1,8 +1,8 @@
 //===- KernelPlan.cpp - choosing the loops of a kernel --------------------===//
 //
 // See KernelPlan.h. A kernel is refused when an expensive op would be computed
-// several times per element, when rows do not correspond, or when the walk visits
-// far more elements than there are ops (each value at several indices).
+// several times per element, when rows do not correspond, or when the walk
+// visits far more elements than there are ops (each value at several indices).
 //
 //===----------------------------------------------------------------------===//
 #include "KernelPlan.h"
@@ -278,8 +278,8 @@ bool Walk::makeRows() {
   int64_t last = shape.size() - 1;
   while (last > 0 && shape[last] == 1)
     --last;
-  plan.lanesOuter = !dims.empty() && rows > 1 &&
-                    !llvm::is_contained(dims, last);
+  plan.lanesOuter =
+      !dims.empty() && rows > 1 && !llvm::is_contained(dims, last);
   int64_t count = llvm::product_of(innerShape(first));
   if (count < kMinVectorLoop && rows >= kMinVectorLoop)
     plan.lanesOuter = true;
@@ -292,8 +292,7 @@ bool Walk::makeRows() {
     Index flat = plan.outer.index;
     if (full)
       flat = plan.space.linearize(rowOperandIndex(first, plan), shape);
-    plan.outputIndex.push_back(
-        plan.space.delinearize(flat, shapeOf(output)));
+    plan.outputIndex.push_back(plan.space.delinearize(flat, shapeOf(output)));
   }
   return true;
 }
@@ -325,8 +324,8 @@ bool Walk::run() {
 }
 
 bool Walk::suggestSplits() {
-  bool anyWindow = plan.form == KernelForm::Window ||
-                   plan.form == KernelForm::Contraction;
+  bool anyWindow =
+      plan.form == KernelForm::Window || plan.form == KernelForm::Contraction;
   auto splitFlat = [&](const Flat &flat, int64_t key) {
     int64_t best = 0;
     for (AtomId id = 0; id < plan.space.size(); ++id) {
@@ -342,8 +341,7 @@ bool Walk::suggestSplits() {
           continue;
         bool tiny = &var == &flat.vars.back() && !anyWindow &&
                     atom.divisor < kMinVectorLoop &&
-                    var.size >= kMinVectorLoop &&
-                    plan.isVectorAtom(var.atom);
+                    var.size >= kMinVectorLoop && plan.isVectorAtom(var.atom);
         int64_t divisor = var.stride * atom.divisor;
         if (!tiny && (!best || divisor < best))
           best = divisor;
@@ -372,9 +370,8 @@ bool isNonZeroConstant(Value value) {
 bool KernelPlan::isVectorAtom(AtomId atom) const {
   if (lanesOuter)
     return atom == outer.last();
-  return llvm::any_of(inner, [&](auto &entry) {
-    return entry.second.last() == atom;
-  });
+  return llvm::any_of(inner,
+                      [&](auto &entry) { return entry.second.last() == atom; });
 }
 
 bool KernelPlan::mayShare(unsigned input, unsigned output) {
@@ -401,8 +398,8 @@ IndexVec rowOperandIndex(Operation *op, KernelPlan &plan) {
   SmallVector<int64_t> inner = innerShape(op);
   IndexVec outerIndex =
       plan.space.delinearize(plan.outer.index, outerShape(op));
-  IndexVec innerIndex = plan.space.delinearize(
-      plan.inner[llvm::product_of(inner)].index, inner);
+  IndexVec innerIndex =
+      plan.space.delinearize(plan.inner[llvm::product_of(inner)].index, inner);
   return joinRowIndex(op, outerIndex, innerIndex);
 }
 

@@ -1,18 +1,18 @@
 //===- KernelPlan.h - loops of a fused kernel -------------------*- C++ -*-===//
 //
 // Problem: choose the loops of a kernel so that every element that it reads is
-// at an index which is linear in the loop variables, and see whether the group of
-// ops can be one kernel at all.
+// at an index which is linear in the loop variables, and see whether the group
+// of ops can be one kernel at all.
 //
-// Idea: start from one flat loop over the output (or over rows, and one over the
-// elements of a row), walk the ops backwards with symbolic indices, and split a
-// loop wherever the walk has to divide its variable. Repeat until nothing is left
-// to split. The loops that remain are the fewest that the accesses allow, so
-// contiguous dimensions stay one long loop.
+// Idea: start from one flat loop over the output (or over rows, and one over
+// the elements of a row), walk the ops backwards with symbolic indices, and
+// split a loop wherever the walk has to divide its variable. Repeat until
+// nothing is left to split. The loops that remain are the fewest that the
+// accesses allow, so contiguous dimensions stay one long loop.
 //
 // Invariant: `space` knows the range of every atom; for every output,
-// `outputIndex` covers its elements once when all loops run. A few walks over the
-// group, each linear in its ops.
+// `outputIndex` covers its elements once when all loops run. A few walks over
+// the group, each linear in its ops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_KERNELPLAN_H

@@ -222,8 +222,7 @@ KernelEmitter::State KernelEmitter::reduceRow(Flat &flat, int64_t wide,
   auto loadAll = [&](const State &slots, int64_t width) {
     State state;
     for (auto [slot, neutral] : zip_equal(slots, identity))
-      state.push_back(
-          b.CreateLoad(vectorOf(neutral->getType(), width), slot));
+      state.push_back(b.CreateLoad(vectorOf(neutral->getType(), width), slot));
     return state;
   };
   forRow(flat, wide, [&] {

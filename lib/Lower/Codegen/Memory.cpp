@@ -1,8 +1,9 @@
 //===- Memory.cpp - indices, loads, stores, element types -----------------===//
 //
-// How an element lies in memory and how it is computed with: f16 and bf16 in f32,
-// i1 in one byte. A load at a symbolic index becomes a scalar load, a contiguous
-// vector, a reversed one, or a gather, by how the index changes over the lanes.
+// How an element lies in memory and how it is computed with: f16 and bf16 in
+// f32, i1 in one byte. A load at a symbolic index becomes a scalar load, a
+// contiguous vector, a reversed one, or a gather, by how the index changes over
+// the lanes.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
@@ -88,14 +89,14 @@ KernelEmitter::V KernelEmitter::floatToHalf(V value) {
   V sign = b.CreateAnd(bits, constant(0x80000000));
   V magnitude = b.CreateXor(bits, sign);
   V half = constant(0x3f000000);
-  V small = b.CreateSub(
-      b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, f32),
-                                   b.CreateBitCast(half, f32)),
-                      i32),
-      half);
+  V small =
+      b.CreateSub(b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(magnitude, f32),
+                                               b.CreateBitCast(half, f32)),
+                                  i32),
+                  half);
   V odd = b.CreateAnd(b.CreateLShr(magnitude, 13), constant(1));
-  V normal = b.CreateAdd(b.CreateAdd(magnitude, odd),
-                         constant(0xc8000000u + 0xfff));
+  V normal =
+      b.CreateAdd(b.CreateAdd(magnitude, odd), constant(0xc8000000u + 0xfff));
   normal = b.CreateLShr(normal, 13);
   V result = b.CreateSelect(b.CreateICmpULT(magnitude, constant(0x38800000)),
                             small, normal);
@@ -137,10 +138,9 @@ KernelEmitter::V KernelEmitter::toStorage(V value, mlir::Type element) {
   if (element.isInteger(1))
     return b.CreateZExt(value, sameWidth(value->getType(), b.getInt8Ty()));
   if (element.isF16())
-    return target.hasF16C
-               ? b.CreateFPTrunc(value,
-                                 sameWidth(value->getType(), b.getHalfTy()))
-               : floatToHalf(value);
+    return target.hasF16C ? b.CreateFPTrunc(value, sameWidth(value->getType(),
+                                                             b.getHalfTy()))
+                          : floatToHalf(value);
   if (element.isBF16())
     return floatToBFloat(value);
   return value;
@@ -177,9 +177,8 @@ KernelEmitter::V KernelEmitter::scalarAtom(AtomId id) {
   V argument = scalarIndex(atom.argument);
   V divisor = b.getInt64(atom.divisor);
   if (space.range(atom.argument).first >= 0)
-    return atom.kind == Atom::Kind::Quotient
-               ? b.CreateUDiv(argument, divisor)
-               : b.CreateURem(argument, divisor);
+    return atom.kind == Atom::Kind::Quotient ? b.CreateUDiv(argument, divisor)
+                                             : b.CreateURem(argument, divisor);
   V rest = b.CreateSRem(argument, divisor);
   V negative = b.CreateICmpSLT(rest, b.getInt64(0));
   if (atom.kind == Atom::Kind::Remainder)
@@ -249,8 +248,8 @@ KernelEmitter::V KernelEmitter::laneIndexAs(const Index &index, Type *type) {
       SmallVector<Constant *> steps;
       for (int64_t lane = 0; lane < lanes; ++lane)
         steps.push_back(ConstantInt::get(type, lane));
-      value = b.CreateAdd(splat(atomValues.lookup(id)),
-                          ConstantVector::get(steps));
+      value =
+          b.CreateAdd(splat(atomValues.lookup(id)), ConstantVector::get(steps));
     } else if (atom.kind == Atom::Kind::Runtime) {
       value = b.CreateSExtOrTrunc(atomValues.lookup(id), vector);
     } else {
@@ -263,11 +262,10 @@ KernelEmitter::V KernelEmitter::laneIndexAs(const Index &index, Type *type) {
       } else {
         V rest = b.CreateSRem(argument, divisor);
         V negative = b.CreateICmpSLT(rest, Constant::getNullValue(vector));
-        value = quotient
-                    ? b.CreateSub(b.CreateSDiv(argument, divisor),
-                                  b.CreateZExt(negative, vector))
-                    : b.CreateSelect(negative, b.CreateAdd(rest, divisor),
-                                     rest);
+        value = quotient ? b.CreateSub(b.CreateSDiv(argument, divisor),
+                                       b.CreateZExt(negative, vector))
+                         : b.CreateSelect(negative, b.CreateAdd(rest, divisor),
+                                          rest);
       }
     }
     if (k != 1)
@@ -348,9 +346,9 @@ void KernelEmitter::store(V value, V pointer, mlir::Type element,
     b.CreateAlignedStore(
         raw, b.CreateInBoundsGEP(type, pointer, scalarIndex(flat)), align);
   } else if (stride == 1) {
-    b.CreateAlignedStore(
-        widen(raw), b.CreateInBoundsGEP(type, pointer, scalarIndex(flat)),
-        align);
+    b.CreateAlignedStore(widen(raw),
+                         b.CreateInBoundsGEP(type, pointer, scalarIndex(flat)),
+                         align);
   } else {
     V addresses = b.CreateInBoundsGEP(type, pointer, laneIndex(flat));
     b.CreateMaskedScatter(widen(raw), addresses, align);

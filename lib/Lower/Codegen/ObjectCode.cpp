@@ -1,15 +1,15 @@
 //===- ObjectCode.cpp - LLVM modules to shared objects --------------------===//
 //
-// Kernels arrive in vectors, so the loop and SLP vectorisers are off: this halves
-// the time of a compilation. The linker runs inside this process, one link at a
-// time, since it keeps its state in globals.
+// Kernels arrive in vectors, so the loop and SLP vectorisers are off: this
+// halves the time of a compilation. The linker runs inside this process, one
+// link at a time, since it keeps its state in globals.
 //
 //===----------------------------------------------------------------------===//
 #include "ObjectCode.h"
 
 #include "lld/Common/Driver.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -154,9 +154,8 @@ Expected<SmallString<0>> compileModule(Module &module, const Target &target,
     raw_svector_ostream stream(assembly);
     std::unique_ptr<Module> copy = CloneModule(module);
     emit(*copy, stream, CodeGenFileType::AssemblyFile);
-    if (Error error = writeFile((path + ".s").str(), [&](raw_ostream &to) {
-          to << assembly;
-        }))
+    if (Error error = writeFile((path + ".s").str(),
+                                [&](raw_ostream &to) { to << assembly; }))
       return error;
   }
   SmallString<0> object;
@@ -177,11 +176,17 @@ Expected<std::string> linkShared(ArrayRef<SmallString<0>> objects) {
     ~Remover() { sys::fs::remove_directories(path); }
   } remover{directory};
 
-  std::vector<std::string> arguments = {
-      "ld.lld",         "-shared",          "-z",
-      "defs",           "--hash-style=gnu", "--build-id=none",
-      "--threads=1",    "--gc-sections",    "-z",
-      "noexecstack",    "-o"};
+  std::vector<std::string> arguments = {"ld.lld",
+                                        "-shared",
+                                        "-z",
+                                        "defs",
+                                        "--hash-style=gnu",
+                                        "--build-id=none",
+                                        "--threads=1",
+                                        "--gc-sections",
+                                        "-z",
+                                        "noexecstack",
+                                        "-o"};
   std::string output = (directory + "/program.so").str();
   arguments.push_back(output);
   for (auto [at, object] : llvm::enumerate(objects)) {

@@ -1,8 +1,8 @@
 //===- ObjectCode.h - LLVM modules to shared objects ------------*- C++ -*-===//
 //
 // The part of code generation that knows LLVM's back end and the linker, and
-// nothing of tensors: a target, a module to an object file, objects to program.so.
-// The bytes depend on the inputs and the target alone.
+// nothing of tensors: a target, a module to an object file, objects to
+// program.so. The bytes depend on the inputs and the target alone.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_OBJECTCODE_H

@@ -1,9 +1,9 @@
 //===- Program.cpp - a module of exec ops to program.so -------------------===//
 //
 // Kernels of one structure are compiled once: layers repeat, and so do their
-// kernels. Each kernel is a module in a context of its own, emitted here in order
-// and compiled on several threads; the linker gets the objects in order, so the
-// bytes do not depend on the threads.
+// kernels. Each kernel is a module in a context of its own, emitted here in
+// order and compiled on several threads; the linker gets the objects in order,
+// so the bytes do not depend on the threads.
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
@@ -36,7 +36,8 @@ struct Unit {
 };
 
 /// What distinguishes the code of one kernel from that of another: ops, their
-/// operands and attributes, types. Attributes and types are unique in a context.
+/// operands and attributes, types. Attributes and types are unique in a
+/// context.
 std::vector<const void *> structureOf(exec::KernelOp kernel) {
   std::vector<const void *> key;
   llvm::DenseMap<Value, uintptr_t> numbers;

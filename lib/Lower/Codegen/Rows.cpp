@@ -1,10 +1,10 @@
 //===- Rows.cpp - reductions, softmax and normalizations ------------------===//
 //
-// Every Row op is a few passes over the row, which lies in the first-level cache:
-// statistics first (rowState), the elements when they are pulled. What is computed
-// on the way is kept in a row buffer on the stack if it is small enough, else
-// computed again: the operand (a prologue is evaluated once), and softmax's
-// exponentials.
+// Every Row op is a few passes over the row, which lies in the first-level
+// cache: statistics first (rowState), the elements when they are pulled. What
+// is computed on the way is kept in a row buffer on the stack if it is small
+// enough, else computed again: the operand (a prologue is evaluated once), and
+// softmax's exponentials.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
@@ -61,8 +61,7 @@ static Constant *extreme(Type *type, bool largest, bool isUnsigned) {
                                         : APInt::getSignedMinValue(bits));
 }
 
-KernelEmitter::State KernelEmitter::reduceFor(mlir::Operation *op,
-                                              Flat &flat) {
+KernelEmitter::State KernelEmitter::reduceFor(mlir::Operation *op, Flat &flat) {
   mlir::Type element = elementOf(op->getOperand(0));
   Type *type = computeType(element);
   bool isFloat = type->isFloatingPointTy();
@@ -116,15 +115,13 @@ KernelEmitter::State KernelEmitter::argReduceFor(mlir::Operation *op,
     if (isFloat)
       better = min ? b.CreateFCmpOLT(t[0], s[0]) : b.CreateFCmpOGT(t[0], s[0]);
     else
-      better = b.CreateICmp(min ? (isUnsigned ? CmpInst::ICMP_ULT
-                                              : CmpInst::ICMP_SLT)
-                                : (isUnsigned ? CmpInst::ICMP_UGT
-                                              : CmpInst::ICMP_SGT),
-                            t[0], s[0]);
+      better = b.CreateICmp(
+          min ? (isUnsigned ? CmpInst::ICMP_ULT : CmpInst::ICMP_SLT)
+              : (isUnsigned ? CmpInst::ICMP_UGT : CmpInst::ICMP_SGT),
+          t[0], s[0]);
     V order = last ? b.CreateICmpSGT(t[1], s[1]) : b.CreateICmpSLT(t[1], s[1]);
     V take = b.CreateOr(better, b.CreateAnd(equal, order));
-    return {b.CreateSelect(take, t[0], s[0]),
-            b.CreateSelect(take, t[1], s[1])};
+    return {b.CreateSelect(take, t[0], s[0]), b.CreateSelect(take, t[1], s[1])};
   };
   State state = reduceRow(
       flat, native, {extreme(type, min, isUnsigned), b.getInt64(none)},
@@ -136,8 +133,8 @@ KernelEmitter::State KernelEmitter::argReduceFor(mlir::Operation *op,
       },
       combine);
   // Nothing but NaN: the first (last) element.
-  V isNone = b.CreateICmpEQ(
-      state[1], ConstantInt::get(state[1]->getType(), none, true));
+  V isNone = b.CreateICmpEQ(state[1],
+                            ConstantInt::get(state[1]->getType(), none, true));
   V fallback = ConstantInt::get(state[1]->getType(), last ? flat.size - 1 : 0);
   return {b.CreateSelect(isNone, fallback, state[1])};
 }
@@ -194,8 +191,7 @@ void KernelEmitter::computeRow(mlir::Operation *op) {
         flat, 4 * native, {extreme(type, false, false)},
         [&] { return State{rowElement(op)}; },
         [&](const State &s, const State &t) {
-          return State{
-              b.CreateSelect(b.CreateFCmpOGT(t[0], s[0]), t[0], s[0])};
+          return State{b.CreateSelect(b.CreateFCmpOGT(t[0], s[0]), t[0], s[0])};
         })[0];
     V memory = isa<nn::SoftmaxOp>(op) ? rowBuffer(flat.size, type) : nullptr;
     V sum = sumRow(flat, 2 * native, like, [&] {
@@ -213,8 +209,8 @@ void KernelEmitter::computeRow(mlir::Operation *op) {
     else
       rowState[op] = {max, math.log(sum)};
   } else if (auto norm = dyn_cast<nn::LayerNormOp>(op)) {
-    V mean = scaled(
-        sumRow(flat, 4 * native, like, [&] { return rowElement(op); }));
+    V mean =
+        scaled(sumRow(flat, 4 * native, like, [&] { return rowElement(op); }));
     V variance = scaled(sumRow(flat, 4 * native, like, [&] {
       V parts[] = {rowElement(op), mean};
       widenAll(parts);
@@ -227,8 +223,7 @@ void KernelEmitter::computeRow(mlir::Operation *op) {
       V x = rowElement(op);
       return b.CreateFMul(x, x);
     }));
-    rowState[op] = {
-        inverseRoot(square, cast<nn::RMSNormOp>(op).getEpsilon())};
+    rowState[op] = {inverseRoot(square, cast<nn::RMSNormOp>(op).getEpsilon())};
   }
 }
 

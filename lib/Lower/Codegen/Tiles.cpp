@@ -7,8 +7,8 @@
 // transposed in registers, and put into a small buffer in whose rows j is
 // contiguous; the kernel's body then reads rows. Each line is read once.
 //
-// Invariant: only reads that no guard can forbid; whatever does not fill a square
-// is gathered as usual. log2(n) shuffles per vector of n.
+// Invariant: only reads that no guard can forbid; whatever does not fill a
+// square is gathered as usual. log2(n) shuffles per vector of n.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
@@ -121,8 +121,7 @@ void KernelEmitter::emitTiles(V iteration) {
           tileRow = row;
           pushScope();
           pullHoists();
-          forLanes(j.atom, column, native, native,
-                   [&] { storeOutputs(true); });
+          forLanes(j.atom, column, native, native, [&] { storeOutputs(true); });
           popScope();
           tileRow = nullptr;
         });

@@ -1,10 +1,10 @@
 //===- Values.cpp - pulling values, ops that move elements ----------------===//
 //
-// `pull` is the heart: the value of an op at symbolic indices, remembered for the
-// current scope. Ops that move elements only change the indices; where an element
-// may lie outside of an operand (pad, concat), a guard decides: by ranges, by a
-// branch if all lanes agree, or else by a select over clamped loads, so that
-// memory outside of the operand is never touched.
+// `pull` is the heart: the value of an op at symbolic indices, remembered for
+// the current scope. Ops that move elements only change the indices; where an
+// element may lie outside of an operand (pad, concat), a guard decides: by
+// ranges, by a branch if all lanes agree, or else by a select over clamped
+// loads, so that memory outside of the operand is never touched.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
@@ -48,9 +48,9 @@ KernelEmitter::V KernelEmitter::pull(mlir::Value value, ArrayRef<Index> index) {
     V position = scalarIndex(it->second.position);
     if (plan.lanesOuter)
       position = b.CreateMul(position, b.getInt64(lanes));
-    result = b.CreateAlignedLoad(
-        vectorOf(type, lanes), b.CreateGEP(type, it->second.buffer, position),
-        Align(type->getScalarSizeInBits() / 8));
+    result = b.CreateAlignedLoad(vectorOf(type, lanes),
+                                 b.CreateGEP(type, it->second.buffer, position),
+                                 Align(type->getScalarSizeInBits() / 8));
   } else {
     result = pullOp(op, index);
   }
@@ -97,7 +97,8 @@ KernelEmitter::V KernelEmitter::pullOp(mlir::Operation *op,
 // Guards
 //===----------------------------------------------------------------------===//
 
-/// Whether the guard holds for all values of its atoms (true), for none (false).
+/// Whether the guard holds for all values of its atoms (true), for none
+/// (false).
 static std::optional<bool> decide(const IndexSpace &space, const Guard &guard) {
   auto [low, high] = space.range(guard.index);
   if (high < guard.low || low >= guard.high)
@@ -251,13 +252,14 @@ KernelEmitter::V KernelEmitter::pullGather(mlir::Operation *op,
   Type *i64 = b.getInt64Ty();
   if (auto *vector = dyn_cast<FixedVectorType>(raw->getType()))
     i64 = vectorOf(i64, vector->getNumElements());
-  bool isUnsigned = indexElement.isUnsignedInteger() || indexElement.isInteger(1);
+  bool isUnsigned =
+      indexElement.isUnsignedInteger() || indexElement.isInteger(1);
   V at = isUnsigned ? b.CreateZExt(raw, i64) : b.CreateSExt(raw, i64);
   V zero = ConstantInt::get(i64, 0), bound = ConstantInt::get(i64, size);
   V wrapped = at;
   if (!gather.getPartial())
-    wrapped = b.CreateSelect(b.CreateICmpSLT(at, zero),
-                             b.CreateAdd(at, bound), at);
+    wrapped =
+        b.CreateSelect(b.CreateICmpSLT(at, zero), b.CreateAdd(at, bound), at);
   V inside = b.CreateICmpULT(wrapped, bound);
   if (!gather.getPartial())
     failIf(b.CreateNot(inside), at, 1);
@@ -302,8 +304,8 @@ void KernelEmitter::failIf(V bad, V detail, int code) {
         false);
     V slot = b.CreateConstGEP1_64(b.getInt8Ty(), api, kApiFail);
     V fail = b.CreateLoad(pointer, slot);
-    CallInst *call = b.CreateCall(
-        type, fail, {apiContext, b.getInt32(code), node, first});
+    CallInst *call =
+        b.CreateCall(type, fail, {apiContext, b.getInt32(code), node, first});
     call->addFnAttr(Attribute::Cold);
   });
 }

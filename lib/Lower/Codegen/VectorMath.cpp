@@ -1,9 +1,9 @@
 //===- VectorMath.cpp - functions as polynomials --------------------------===//
 //
-// See VectorMath.h. Rounding to an integer adds and subtracts 1.5 * 2^23 (2^52),
-// whose low bits then hold the integer: cheaper than a rounding instruction plus a
-// conversion. This and the split constants of the range reductions need exact
-// evaluation order, so no fast-math flag is set here.
+// See VectorMath.h. Rounding to an integer adds and subtracts 1.5 * 2^23
+// (2^52), whose low bits then hold the integer: cheaper than a rounding
+// instruction plus a conversion. This and the split constants of the range
+// reductions need exact evaluation order, so no fast-math flag is set here.
 //
 //===----------------------------------------------------------------------===//
 #include "VectorMath.h"
@@ -69,8 +69,8 @@ V VectorMath::polynomial(V x, ArrayRef<double> c) {
 }
 
 //===----------------------------------------------------------------------===//
-// exp: x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) = 1 + r + r^2 P(r); n is added
-// to the exponent.
+// exp: x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) = 1 + r + r^2 P(r); n is
+// added to the exponent.
 //===----------------------------------------------------------------------===//
 
 V VectorMath::expImpl(V x, bool nonPositive) {
@@ -85,8 +85,8 @@ V VectorMath::expImpl(V x, bool nonPositive) {
   clamped = select(tooLow, constant(x, low), clamped);
 
   double magic = wide ? 6755399441055744.0 : 12582912.0;
-  V shifted = mulAdd(clamped, constant(x, 1.4426950408889634),
-                     constant(x, magic));
+  V shifted =
+      mulAdd(clamped, constant(x, 1.4426950408889634), constant(x, magic));
   V n = b.CreateFSub(shifted, constant(x, magic));
   double ln2High = wide ? 0.693147180369123816490 : 0.693359375;
   double ln2Low = wide ? 1.90821492927058770002e-10 : -2.12194440e-4;
@@ -94,26 +94,25 @@ V VectorMath::expImpl(V x, bool nonPositive) {
   r = mulAdd(n, constant(x, -ln2Low), r);
   static const double narrow[] = {0.5, 0.1666657338, 0.04166655011,
                                   0.008363773874, 0.001392692661};
-  static const double precise[] = {
-      0.5,
-      0.1666666666666667144,
-      0.04166666666666667007,
-      0.0083333333333255447,
-      0.001388888888888332667,
-      0.0001984126987686435493,
-      0.00002480158732700718673,
-      2.755725283351690975e-6,
-      2.755727181021979957e-7,
-      2.510627473357329469e-8,
-      2.091544229778011522e-9};
-  V p = polynomial(r, wide ? ArrayRef<double>(precise)
-                           : ArrayRef<double>(narrow));
+  static const double precise[] = {0.5,
+                                   0.1666666666666667144,
+                                   0.04166666666666667007,
+                                   0.0083333333333255447,
+                                   0.001388888888888332667,
+                                   0.0001984126987686435493,
+                                   0.00002480158732700718673,
+                                   2.755725283351690975e-6,
+                                   2.755727181021979957e-7,
+                                   2.510627473357329469e-8,
+                                   2.091544229778011522e-9};
+  V p = polynomial(r,
+                   wide ? ArrayRef<double>(precise) : ArrayRef<double>(narrow));
   p = b.CreateFAdd(mulAdd(p, b.CreateFMul(r, r), r), constant(x, 1));
 
   Type *bits = integerType(x->getType(), wide ? 64 : 32);
   V exponent = b.CreateShl(b.CreateBitCast(shifted, bits), wide ? 52 : 23);
-  V scaled = b.CreateBitCast(
-      b.CreateAdd(b.CreateBitCast(p, bits), exponent), x->getType());
+  V scaled = b.CreateBitCast(b.CreateAdd(b.CreateBitCast(p, bits), exponent),
+                             x->getType());
   scaled = select(tooLow, constant(x, 0), scaled);
   if (!nonPositive)
     scaled = select(b.CreateFCmpOGT(x, constant(x, high)),
@@ -151,8 +150,8 @@ V VectorMath::log(V x) {
   V m = b.CreateBitCast(b.CreateSub(raw, b.CreateShl(exponent, mantissa)),
                         x->getType());
   V e = b.CreateSIToFP(exponent, x->getType());
-  e = b.CreateFSub(e, select(subnormal, constant(x, wide ? 54 : 24),
-                             constant(x, 0)));
+  e = b.CreateFSub(
+      e, select(subnormal, constant(x, wide ? 54 : 24), constant(x, 0)));
   V result;
   if (wide) {
     // s = (m - 1) / (m + 1): log m = 2 s + s^3 P(s^2).
@@ -168,8 +167,8 @@ V VectorMath::log(V x) {
     V correction = b.CreateFMul(s, b.CreateFSub(t, tail));
     V low = mulAdd(e, constant(x, 1.90821492927058770002e-10),
                    b.CreateFNeg(correction));
-    result = mulAdd(e, constant(x, 0.693147180369123816490),
-                    b.CreateFAdd(t, low));
+    result =
+        mulAdd(e, constant(x, 0.693147180369123816490), b.CreateFAdd(t, low));
   } else {
     static const double c[] = {0.3333333118,  -0.2499999696, 0.2000071575,
                                -0.1666780232, 0.1424905765,  -0.1242568733,
@@ -182,8 +181,8 @@ V VectorMath::log(V x) {
     result = mulAdd(e, constant(x, 0.693359375), b.CreateFAdd(t, p));
   }
   result = select(b.CreateFCmpOEQ(x, constant(x, kInfinity)), x, result);
-  result = select(b.CreateFCmpOEQ(x, constant(x, 0)),
-                  constant(x, -kInfinity), result);
+  result = select(b.CreateFCmpOEQ(x, constant(x, 0)), constant(x, -kInfinity),
+                  result);
   return select(b.CreateFCmpULT(x, constant(x, 0)), constant(x, kNaN), result);
 }
 
@@ -201,13 +200,13 @@ V VectorMath::withinOne(V x) {
 V VectorMath::tanh(V x) {
   if (isDouble(x)) {
     static const double c[] = {
-        -0.3333333333333333333,   0.1333333333333333331,
-        -0.05396825396825392503,  0.02186948853615193155,
-        -0.008863235529772356797, 0.003592128033463853731,
-        -0.001455834338377055249, 0.0005900269170213870339,
-        -0.0002391251157197576078, 0.00009689336015100018398,
+        -0.3333333333333333333,     0.1333333333333333331,
+        -0.05396825396825392503,    0.02186948853615193155,
+        -0.008863235529772356797,   0.003592128033463853731,
+        -0.001455834338377055249,   0.0005900269170213870339,
+        -0.0002391251157197576078,  0.00009689336015100018398,
         -0.00003919024351497589267, 0.00001566390012497587036,
-        -5.925235403611006168e-6, 1.86150046033638624e-6,
+        -5.925235403611006168e-6,   1.86150046033638624e-6,
         -3.4490826410417723e-7};
     V z = b.CreateFMul(x, x);
     V small = mulAdd(b.CreateFMul(polynomial(z, c), z), x, x);
@@ -228,8 +227,8 @@ V VectorMath::tanh(V x) {
   V minus = constant(x, -9.02);
   clamped = select(b.CreateFCmpOLT(clamped, minus), minus, clamped);
   V z = b.CreateFMul(clamped, clamped);
-  return withinOne(b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)),
-                                polynomial(z, q)));
+  return withinOne(
+      b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)), polynomial(z, q)));
 }
 
 V VectorMath::erf(V x) {
@@ -244,30 +243,29 @@ V VectorMath::erf(V x) {
   V minus = constant(x, -3.925);
   clamped = select(b.CreateFCmpOLT(clamped, minus), minus, clamped);
   V z = b.CreateFMul(clamped, clamped);
-  return withinOne(b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)),
-                                polynomial(z, q)));
+  return withinOne(
+      b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)), polynomial(z, q)));
 }
 
 V VectorMath::erf64(V x) {
-  static const double c[] = {
-      1.128379167095512574,     -0.37612638903183748,
-      0.1128379167095487604,    -0.02686617064507626933,
-      0.005223977624812637324,  -0.000854832698050941287,
-      0.00012055331099279798,   -0.0000149255949575960262,
-      1.646099533819541209e-6,  -1.635025627869649843e-7,
-      1.465938382134006758e-8,  -1.137129183104795308e-9,
-      5.95447158315348262e-11};
+  static const double c[] = {1.128379167095512574,    -0.37612638903183748,
+                             0.1128379167095487604,   -0.02686617064507626933,
+                             0.005223977624812637324, -0.000854832698050941287,
+                             0.00012055331099279798,  -0.0000149255949575960262,
+                             1.646099533819541209e-6, -1.635025627869649843e-7,
+                             1.465938382134006758e-8, -1.137129183104795308e-9,
+                             5.95447158315348262e-11};
   // exp(x^2) erfc(x) on [0.99, 6] as a polynomial in u, where u in [-1, 1] is
   // affine in 4 / (4 + x).
   static const double large[] = {
-      0.1996672371382290873,    0.1491743335031468267,
-      0.05655961573648888154,   0.01837784519641444671,
-      0.005094480218397424578,  0.001190474772700715249,
-      0.0002289665869478030733, 0.00003452689131652700545,
-      3.61790477009254253e-6,   1.473805552650321518e-7,
-      -2.705072999374026229e-8, -5.184767208334328255e-9,
+      0.1996672371382290873,     0.1491743335031468267,
+      0.05655961573648888154,    0.01837784519641444671,
+      0.005094480218397424578,   0.001190474772700715249,
+      0.0002289665869478030733,  0.00003452689131652700545,
+      3.61790477009254253e-6,    1.473805552650321518e-7,
+      -2.705072999374026229e-8,  -5.184767208334328255e-9,
       -1.085152177748465867e-10, 7.332695757200039241e-11,
-      6.918178062909607104e-12, -8.995262123792975273e-13,
+      6.918178062909607104e-12,  -8.995262123792975273e-13,
       -1.661697577560696943e-13, 1.09537166035805326e-14,
       3.226026788298924326e-15};
   const double a = 0.4, e = 0.8016032064128256513;
@@ -279,10 +277,9 @@ V VectorMath::erf64(V x) {
   V t = b.CreateFDiv(constant(x, 4), b.CreateFAdd(constant(x, 4), clamped));
   V u = mulAdd(t, constant(x, 2 / (e - a)), constant(x, -(a + e) / (e - a)));
   V erfc = b.CreateFMul(polynomial(u, large), exp(b.CreateFNeg(z)));
-  V tail = b.CreateBinaryIntrinsic(
-      Intrinsic::copysign, b.CreateFSub(constant(x, 1), erfc), x);
-  V result =
-      select(b.CreateFCmpOLT(magnitude, constant(x, 1)), small, tail);
+  V tail = b.CreateBinaryIntrinsic(Intrinsic::copysign,
+                                   b.CreateFSub(constant(x, 1), erfc), x);
+  V result = select(b.CreateFCmpOLT(magnitude, constant(x, 1)), small, tail);
   return select(b.CreateFCmpUNO(x, x), x, result);
 }
 
@@ -302,8 +299,8 @@ V VectorMath::sinCos(V x, bool cosine) {
   V r = mulAdd(n, constant(d, -1.5707963267341256), d);
   r = mulAdd(n, constant(d, -6.077100506303966e-11), r);
   r = mulAdd(n, constant(d, -2.0222662487959506e-21), r);
-  V quadrant = b.CreateTrunc(
-      b.CreateBitCast(shifted, integerType(type, 64)), integerType(type, 32));
+  V quadrant = b.CreateTrunc(b.CreateBitCast(shifted, integerType(type, 64)),
+                             integerType(type, 32));
   if (cosine)
     quadrant = b.CreateAdd(quadrant, ConstantInt::get(quadrant->getType(), 1));
   if (!wide)
@@ -314,14 +311,14 @@ V VectorMath::sinCos(V x, bool cosine) {
   static const double c32[] = {0.04166666666, -0.001388888766, 2.480059644e-5,
                                -2.730044887e-7};
   static const double s64[] = {
-      -0.1666666666666666667,   0.00833333333333333147,
+      -0.1666666666666666667,    0.00833333333333333147,
       -0.0001984126984126501705, 2.755731921930193737e-6,
-      -2.505210621952836671e-8, 1.605852957329173808e-10,
+      -2.505210621952836671e-8,  1.605852957329173808e-10,
       -7.586576648405261201e-13};
   static const double c64[] = {
-      0.04166666666666666667,    -0.001388888888888888785,
-      0.0000248015873015846198,  -2.755731922138212596e-7,
-      2.087675578389763697e-9,   -1.147045975024485319e-11,
+      0.04166666666666666667,   -0.001388888888888888785,
+      0.0000248015873015846198, -2.755731922138212596e-7,
+      2.087675578389763697e-9,  -1.147045975024485319e-11,
       4.7458049232498397e-14};
   V s = polynomial(z, wide ? ArrayRef<double>(s64) : ArrayRef<double>(s32));
   s = mulAdd(b.CreateFMul(s, z), r, r);
@@ -329,7 +326,8 @@ V VectorMath::sinCos(V x, bool cosine) {
   c = mulAdd(b.CreateFMul(c, z), z,
              mulAdd(z, constant(x, -0.5), constant(x, 1)));
   auto bit = [&](uint64_t mask) {
-    V masked = b.CreateAnd(quadrant, ConstantInt::get(quadrant->getType(), mask));
+    V masked =
+        b.CreateAnd(quadrant, ConstantInt::get(quadrant->getType(), mask));
     return b.CreateICmpNE(masked, ConstantInt::get(quadrant->getType(), 0));
   };
   V result = select(bit(1), c, s);
@@ -339,7 +337,8 @@ V VectorMath::sinCos(V x, bool cosine) {
 }
 
 //===----------------------------------------------------------------------===//
-// pow = exp(y log |x|) in f64, with a correction of the logarithm in f64 proper.
+// pow = exp(y log |x|) in f64, with a correction of the logarithm in f64
+// proper.
 //===----------------------------------------------------------------------===//
 
 V VectorMath::pow(V x, V y) {
@@ -353,9 +352,8 @@ V VectorMath::pow(V x, V y) {
     // order, so that the error is not multiplied by the exponent.
     V high = log(magnitude);
     V back = exp(high);
-    V finite = b.CreateAnd(
-        b.CreateFCmpOGT(back, constant(x, 1e-290)),
-        b.CreateFCmpOLT(back, constant(x, 1e290)));
+    V finite = b.CreateAnd(b.CreateFCmpOGT(back, constant(x, 1e-290)),
+                           b.CreateFCmpOLT(back, constant(x, 1e290)));
     V low = b.CreateFDiv(b.CreateFSub(magnitude, back), back);
     low = select(finite, low, zero);
     V product = b.CreateFMul(y, high);

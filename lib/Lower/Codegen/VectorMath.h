@@ -3,13 +3,13 @@
 // Problem: program.so may call nothing, and a call per element would be slow.
 //
 // Idea: every function is a branch-free expression of adds, multiplies, shifts
-// and selects on a value of any width: scalar or vector, f32 or f64. Coefficients
-// were fitted at Chebyshev nodes in 60 digits.
+// and selects on a value of any width: scalar or vector, f32 or f64.
+// Coefficients were fitted at Chebyshev nodes in 60 digits.
 //
 // Invariant: errors are at most 6 units in the last place in f32 and 4 in f64
-// (unittests/Codegen/MathTest.cpp), NaN gives NaN, infinities and zeros give what
-// libm gives. Results below the smallest normal number are flushed to zero by
-// exp. sin and cos are good for |x| < 2^30.
+// (unittests/Codegen/MathTest.cpp), NaN gives NaN, infinities and zeros give
+// what libm gives. Results below the smallest normal number are flushed to zero
+// by exp. sin and cos are good for |x| < 2^30.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_VECTORMATH_H

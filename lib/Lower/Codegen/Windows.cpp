@@ -55,10 +55,10 @@ KernelEmitter::V KernelEmitter::pullPool(mlir::Operation *op,
                                        [&] { return avg.getKernel(); });
   ArrayRef<int64_t> strides = attribute([&] { return max.getStrides(); },
                                         [&] { return avg.getStrides(); });
-  ArrayRef<int64_t> low = attribute([&] { return max.getLow(); },
-                                    [&] { return avg.getLow(); });
-  ArrayRef<int64_t> high = attribute([&] { return max.getHigh(); },
-                                     [&] { return avg.getHigh(); });
+  ArrayRef<int64_t> low =
+      attribute([&] { return max.getLow(); }, [&] { return avg.getLow(); });
+  ArrayRef<int64_t> high =
+      attribute([&] { return max.getHigh(); }, [&] { return avg.getHigh(); });
   ArrayRef<int64_t> dilations = attribute([&] { return max.getDilations(); },
                                           [&] { return avg.getDilations(); });
   bool countPadding = avg && avg.getCountIncludePad();
@@ -173,20 +173,18 @@ KernelEmitter::V KernelEmitter::pullMatmul(mlir::Operation *op,
     // Batch dimensions are right-aligned and broadcast.
     auto operandIndex = [&](ArrayRef<int64_t> shape, Index a, Index c,
                             bool swapped) {
-      IndexVec result =
-          broadcastIndex(index.drop_back(2), shape.drop_back(2));
+      IndexVec result = broadcastIndex(index.drop_back(2), shape.drop_back(2));
       if (swapped)
         std::swap(a, c);
       result.push_back(a);
       result.push_back(c);
       return result;
     };
-    V parts[] = {pull(matmul.getLhs(),
-                      operandIndex(lhs, index[rank - 2], window[0],
-                                   matmul.getTransposeLhs())),
-                 pull(matmul.getRhs(),
-                      operandIndex(rhs, window[0], index[rank - 1],
-                                   matmul.getTransposeRhs()))};
+    V parts[] = {
+        pull(matmul.getLhs(), operandIndex(lhs, index[rank - 2], window[0],
+                                           matmul.getTransposeLhs())),
+        pull(matmul.getRhs(), operandIndex(rhs, window[0], index[rank - 1],
+                                           matmul.getTransposeRhs()))};
     for (V &part : parts)
       part = widen(part);
     V sum = b.CreateLoad(parts[0]->getType(), slot);
@@ -223,8 +221,7 @@ KernelEmitter::V KernelEmitter::pullConv(mlir::Operation *op,
       use.guards.push_back({at, 0, shape[d + 1]});
       weight.push_back(window[d]);
     }
-    use.index.push_back(
-        space.add(space.scale(group, channels), window.back()));
+    use.index.push_back(space.add(space.scale(group, channels), window.back()));
     V value = widen(pullGuarded(
         x, use, [&]() -> V { return Constant::getNullValue(type); }));
     V factor = widen(pull(weights, weight));
