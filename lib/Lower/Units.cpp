@@ -27,10 +27,6 @@ bool kerf::isInline(Operation *op) {
                           kMaxInlineConstantBytes);
 }
 
-static bool isSource(Operation *op) {
-  return isa<nn::WeightOp, nn::ConstantOp, nn::IotaOp>(op);
-}
-
 /// Reshapes, and slices of whole rows that start where a buffer may start.
 static bool isAlias(Operation *op) {
   if (isa<nn::ReshapeOp>(op))
@@ -205,10 +201,10 @@ private:
         newUnit(Unit::Kind::Other, {&op}, isConst(&op));
         continue;
       }
-      if (isSource(&op))
-        continue; // parameters, or in the kernel that uses them
       if (op.use_empty() || follows(&op))
         continue;
+      if (isa<nn::WeightOp, nn::ConstantOp>(op))
+        continue; // parameters
       if (failed(formUnit(&op)))
         return failure();
     }

@@ -1,0 +1,83 @@
+//===- ArenaTest.cpp - offsets for buffers with known lives ---------------===//
+#include "kerf/Lower/Arena.h"
+
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace kerf;
+
+namespace {
+
+// Buffers that follow one another share a place.
+TEST(ArenaTest, ReusesWhatIsDead) {
+  ArenaBuffer buffers[] = {{0, 1, 100}, {2, 3, 100}, {1, 2, 40}};
+  auto plan = planArena(buffers, 64);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->offsets[0], plan->offsets[1]);
+  EXPECT_EQ(plan->totalBytes, 128 + 64);
+  EXPECT_EQ(plan->lowerBoundBytes, 128 + 64);
+}
+
+// A step both ends and begins lives: what is read there may not be overwritten.
+TEST(ArenaTest, EndsAreIncluded) {
+  ArenaBuffer buffers[] = {{0, 1, 64}, {1, 2, 64}};
+  EXPECT_EQ(planArena(buffers, 64)->totalBytes, 128);
+}
+
+TEST(ArenaTest, NothingTakesNoRoom) {
+  EXPECT_EQ(planArena({}, 64)->totalBytes, 0);
+  ArenaBuffer empty[] = {{0, 5, 0}, {0, 5, 64}};
+  EXPECT_EQ(planArena(empty, 64)->totalBytes, 64);
+}
+
+TEST(ArenaTest, RefusesWhatOverflows) {
+  ArenaBuffer buffers[] = {{0, 1, INT64_MAX - 10}};
+  EXPECT_FALSE(planArena(buffers, 64));
+  ArenaBuffer sum[] = {{0, 1, INT64_MAX / 2}, {0, 1, INT64_MAX / 2 + 1}};
+  EXPECT_FALSE(planArena(sum, 64));
+}
+
+// The check itself notices an overlap, a wrong offset and a short arena.
+TEST(ArenaTest, CheckNotices) {
+  ArenaBuffer buffers[] = {{0, 1, 64}, {1, 2, 64}};
+  ArenaPlan plan = *planArena(buffers, 64);
+  EXPECT_EQ(checkArena(buffers, plan, 64), "");
+  ArenaPlan overlap = plan;
+  overlap.offsets[1] = overlap.offsets[0];
+  EXPECT_EQ(checkArena(buffers, overlap, 64),
+            "buffers 0 and 1 overlap while both are live");
+  ArenaPlan odd = plan;
+  odd.offsets[0] = 8;
+  EXPECT_NE(checkArena(buffers, odd, 64), "");
+  plan.totalBytes = 64;
+  EXPECT_NE(checkArena(buffers, plan, 64), "");
+}
+
+// Random lives: never an overlap, never below the bound, never above the sum,
+// the same offsets every time; on average close to the bound.
+TEST(ArenaTest, RandomLives) {
+  std::mt19937 random(7);
+  double excess = 0;
+  const int rounds = 300;
+  for (int round = 0; round < rounds; ++round) {
+    llvm::SmallVector<ArenaBuffer> buffers;
+    int64_t count = 1 + random() % 60, sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t begin = random() % 50, size = random() % 2000;
+      buffers.push_back({begin, begin + int64_t(random() % 8), size});
+      sum += (size + 63) / 64 * 64;
+    }
+    auto plan = planArena(buffers, 64);
+    ASSERT_TRUE(plan);
+    ASSERT_EQ(checkArena(buffers, *plan, 64), "") << "round " << round;
+    ASSERT_GE(plan->totalBytes, plan->lowerBoundBytes);
+    ASSERT_LE(plan->totalBytes, sum);
+    ASSERT_EQ(planArena(buffers, 64)->offsets, plan->offsets);
+    if (plan->lowerBoundBytes)
+      excess += double(plan->totalBytes) / double(plan->lowerBoundBytes) - 1;
+  }
+  EXPECT_LT(excess / rounds, 0.06);
+}
+
+} // namespace
