@@ -46,8 +46,8 @@ Compilation::Compilation(CompilationOptions options)
     : options(std::move(options)) {
   DialectRegistry registry;
   registerDialects(registry);
-  context = std::make_unique<MLIRContext>(registry,
-                                          MLIRContext::Threading::DISABLED);
+  context =
+      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
 }
 
@@ -63,8 +63,7 @@ Outcome Compilation::dump(StringRef phase) {
     return Outcome::Fine;
   if (std::error_code error =
           llvm::sys::fs::create_directories(options.dumpDir))
-    return fail(Outcome::WrongUsage,
-                options.dumpDir + ": " + error.message());
+    return fail(Outcome::WrongUsage, options.dumpDir + ": " + error.message());
   llvm::SmallString<128> path(options.dumpDir);
   llvm::sys::path::append(path, "0" + Twine(++dumps) + "-" + phase + ".mlir");
   std::error_code error;
@@ -160,8 +159,7 @@ Compilation::runPasses(StringRef phase,
     std::string node;
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       node = ":" + name.getName().str();
-    lines.push_back("error: " + options.model + node + ": " +
-                    diagnostic.str());
+    lines.push_back("error: " + options.model + node + ": " + diagnostic.str());
     for (Diagnostic &note : diagnostic.getNotes())
       lines.push_back("note: " + note.str());
     return success();
@@ -184,8 +182,7 @@ Compilation::runPasses(StringRef phase,
     return dump(phase);
   }
   if (lines.empty())
-    lines.push_back("error: " + options.model + ": " + phase.str() +
-                    " failed");
+    lines.push_back("error: " + options.model + ": " + phase.str() + " failed");
   if (!reproducer.empty())
     lines.push_back("note: this is a bug of kerf; replay it with kerf-opt "
                     "--run-reproducer " +
@@ -238,9 +235,8 @@ Outcome Compilation::runUntil(StringRef phase) {
                                        "', expected one of " + names);
 }
 Outcome Compilation::runLower() {
-  return runPasses("lower", [](OpPassManager &passes) {
-    buildLowerPipeline(passes);
-  });
+  return runPasses("lower",
+                   [](OpPassManager &passes) { buildLowerPipeline(passes); });
 }
 
 Outcome Compilation::runPackage(StringRef path) {

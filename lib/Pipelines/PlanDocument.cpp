@@ -11,8 +11,8 @@ static json::Value exact(cost::Int128 value) {
   return cost::toString(value);
 }
 
-static json::Object meshObject(
-    const std::vector<std::pair<std::string, int64_t>> &mesh) {
+static json::Object
+meshObject(const std::vector<std::pair<std::string, int64_t>> &mesh) {
   json::Object object;
   for (const auto &[name, size] : mesh)
     object[name] = size;
@@ -113,14 +113,13 @@ json::Object kerf::planDocument(const ImportReport &report,
                     {"candidates", plan.candidateSet}}},
       {"runners_up", candidatesArray(plan)},
       {"pure_cuts", pureCutsObject(plan.pureCuts)},
-      {"memory",
-       json::Object{{"limit", limit ? json::Value(*limit) : json::Value(nullptr)},
-                    {"per_device", std::move(memory)}}},
-      {"time",
-       json::Object{{"step_seconds", plan.stepSeconds},
-                    {"compute_seconds", plan.computeSeconds},
-                    {"exposed_communication_seconds",
-                     plan.communicationSeconds}}},
+      {"memory", json::Object{{"limit", limit ? json::Value(*limit)
+                                              : json::Value(nullptr)},
+                              {"per_device", std::move(memory)}}},
+      {"time", json::Object{{"step_seconds", plan.stepSeconds},
+                            {"compute_seconds", plan.computeSeconds},
+                            {"exposed_communication_seconds",
+                             plan.communicationSeconds}}},
       {"values", plan::valuesToJson(module)},
       {"planning_seconds", plan.planningSeconds}};
 }

@@ -14,8 +14,8 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || type.getRank() == 0)
       continue;
-    auto name =
-        function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "kerf.name");
+    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                      "kerf.name");
     auto given = name ? batchDims.find(name.getValue()) : batchDims.end();
     int64_t dim = given == batchDims.end() ? 0 : given->second;
     if (dim < 0 || dim >= type.getRank())

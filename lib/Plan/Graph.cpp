@@ -51,8 +51,8 @@ ValueNames::ValueNames(func::FuncOp function) {
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
              const ValueNames &names, double memoryShare)
-    : candidate(candidate), memoryShare(memoryShare), function(function), options(options), batch(batch),
-      names(names),
+    : candidate(candidate), memoryShare(memoryShare), function(function),
+      options(options), batch(batch), names(names),
       costs(candidate, options.machine, options.volumeModel, layouts) {
   addArguments();
   for (Operation &op : function.getBody().front()) {

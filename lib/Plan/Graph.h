@@ -136,9 +136,9 @@ private:
   llvm::DenseMap<mlir::Value, ValueNode> arguments, hubs;
   llvm::MapVector<mlir::OpOperand *, ValueNode> outputs;
   std::vector<std::unique_ptr<OpChoices>> ownedChoices;
-  llvm::DenseMap<llvm::hash_code,
-                 llvm::SmallVector<std::pair<mlir::Operation *,
-                                             const OpChoices *>>>
+  llvm::DenseMap<
+      llvm::hash_code,
+      llvm::SmallVector<std::pair<mlir::Operation *, const OpChoices *>>>
       alike;
   std::map<std::vector<LayoutId>, const void *> layoutKeys;
   std::map<std::tuple<const void *, const void *, const void *>, uint32_t>

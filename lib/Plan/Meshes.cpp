@@ -121,8 +121,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     if (fixedStages ? stages != *fixedStages : rest % stages != 0)
       continue;
     int64_t inner = fixedStages ? rest : rest / stages;
-    for (int64_t micro : microBatchChoices(options, stages, batchSize,
-                                           canMicroBatch))
+    for (int64_t micro :
+         microBatchChoices(options, stages, batchSize, canMicroBatch))
       for (std::vector<NamedAxis> &free : freeAxes(inner, orderMatters)) {
         std::vector<NamedAxis> axes = fixed;
         axes.insert(axes.end(), free.begin(), free.end());
@@ -131,8 +131,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   }
   std::string fixedText;
   for (const auto &[name, size] : options.mesh)
-    fixedText += (fixedText.empty() ? "" : ",") + name + "=" +
-                 std::to_string(size);
+    fixedText +=
+        (fixedText.empty() ? "" : ",") + name + "=" + std::to_string(size);
   set.description =
       std::to_string(set.candidates.size()) + " meshes" +
       (fixedText.empty() ? "" : " with " + fixedText) +

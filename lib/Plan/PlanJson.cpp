@@ -97,8 +97,8 @@ private:
     return failure();
   }
   LogicalResult readMesh();
-  FailureOr<Attribute> readSharding(StringRef name, std::optional<StringRef> text,
-                                    int64_t rank);
+  FailureOr<Attribute>
+  readSharding(StringRef name, std::optional<StringRef> text, int64_t rank);
   LogicalResult readValue(const json::Object &entry);
   void write();
 
@@ -171,8 +171,8 @@ FailureOr<Attribute> Reader::readSharding(StringRef name,
                 "' is not a sharding, expected as [{\"tp\"}, {}]");
   llvm::Expected<dist::Layout> layout = sharding.toLayout(mesh);
   if (!layout)
-    return fail("values: '" + name + "': " +
-                llvm::toString(layout.takeError()));
+    return fail("values: '" + name +
+                "': " + llvm::toString(layout.takeError()));
   if (std::string wrong = dist::checkLayout(*layout, mesh, rank);
       !wrong.empty())
     return fail("values: '" + name + "': " + wrong);
@@ -189,7 +189,8 @@ LogicalResult Reader::readValue(const json::Object &entry) {
         *name != "output:" + std::to_string(index))
       return fail("values: unexpected '" + *name + "'");
     auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
-    auto attr = readSharding(*name, entry.getString("sharding"), type.getRank());
+    auto attr =
+        readSharding(*name, entry.getString("sharding"), type.getRank());
     if (failed(attr))
       return failure();
     outputs.push_back(*attr);
@@ -222,9 +223,9 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   for (OpOperand &operand : result.getOwner()->getOpOperands()) {
     std::string key = std::to_string(operand.getOperandNumber());
     auto type = cast<RankedTensorType>(operand.get().getType());
-    auto attr = readSharding(
-        *name, operands ? operands->getString(key) : std::nullopt,
-        type.getRank());
+    auto attr =
+        readSharding(*name, operands ? operands->getString(key) : std::nullopt,
+                     type.getRank());
     if (failed(attr))
       return failure();
     op.operands.push_back(*attr);
@@ -247,10 +248,11 @@ void Reader::write() {
       op->setAttr("dist.stage", builder.getI64IntegerAttr(*plan.stage));
   }
   for (auto &[value, to] : shared) {
-    Attribute from = arguments.contains(value)
-                         ? arguments[value]
-                         : ops[value.getDefiningOp()]
-                               .results[cast<OpResult>(value).getResultNumber()];
+    Attribute from =
+        arguments.contains(value)
+            ? arguments[value]
+            : ops[value.getDefiningOp()]
+                  .results[cast<OpResult>(value).getResultNumber()];
     if (Operation *def = value.getDefiningOp())
       builder.setInsertionPointAfter(def);
     else

@@ -72,8 +72,8 @@ private:
 
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
-  attempt.graph = std::make_unique<Graph>(function, candidate, options, batch,
-                                          names);
+  attempt.graph =
+      std::make_unique<Graph>(function, candidate, options, batch, names);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)
     if (!axis.isTime)
       attempt.summary.mesh.push_back({axis.name, axis.size});
@@ -130,9 +130,8 @@ void Planner::summarize(Attempt &attempt) {
   double bound = bounded ? static_cast<double>(attempt.solved.lowerBound) : 0;
   // See Stages.h for a pipeline's bound; bytes add up over micro-batches, and
   // the busiest stage has at least its share.
-  summary.lowerBound =
-      isTime ? bound * 1e-12 * (1 + (micro - 1) / stages)
-             : bound * micro / stages;
+  summary.lowerBound = isTime ? bound * 1e-12 * (1 + (micro - 1) / stages)
+                              : bound * micro / stages;
   if (!attempt.solved.hasSolution()) {
     summary.reason = attempt.solved.status == Status::Infeasible
                          ? "nothing fits"
@@ -153,9 +152,9 @@ void Planner::summarize(Attempt &attempt) {
     summary.peakMemoryBytes = std::max(summary.peakMemoryBytes, memory.peak);
   // One stage: exactly what was minimised. Several: what the cut makes of it.
   if (candidate.stages == 1)
-    summary.cost = isTime ? static_cast<double>(attempt.solved.cost()) * 1e-12 *
-                                micro
-                          : static_cast<double>(attempt.solved.cost()) * micro;
+    summary.cost =
+        isTime ? static_cast<double>(attempt.solved.cost()) * 1e-12 * micro
+               : static_cast<double>(attempt.solved.cost()) * micro;
   else
     summary.cost =
         isTime ? summary.seconds : static_cast<double>(summary.bytesPerRank);
@@ -177,10 +176,10 @@ std::string Planner::infeasibleMessage() const {
     if (!attempt.graph || attempt.solved.leastNeeded.empty() ||
         attempt.cannotBeCut())
       continue;
-    Sum needed = attempt.solved.leastFound.empty() ||
-                         !attempt.solved.leastFound[0]
-                     ? attempt.solved.leastNeeded[0]
-                     : *attempt.solved.leastFound[0];
+    Sum needed =
+        attempt.solved.leastFound.empty() || !attempt.solved.leastFound[0]
+            ? attempt.solved.leastNeeded[0]
+            : *attempt.solved.leastFound[0];
     needed = (needed + attempt.graph->candidate.stages - 1) /
              attempt.graph->candidate.stages;
     if (!least || needed < *least)
@@ -227,9 +226,8 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
     result.candidates.push_back(attempt.summary);
   }
   llvm::sort(result.candidates, isBetter);
-  result.gap = result.cost > 0
-                   ? (result.cost - result.lowerBound) / result.cost
-                   : 0;
+  result.gap =
+      result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
   result.stepSeconds = best.summary.seconds;
   result.computeSeconds = best.stages.computeSeconds;
   result.communicationSeconds = best.stages.communicationSeconds;
@@ -254,8 +252,8 @@ std::string Planner::checkHints() {
     std::string why;
     llvm::Regex pattern("^(" + hint.pattern + ")$");
     if (!pattern.isValid(why))
-      return "--shard: '" + hint.pattern + "' is not a regular expression: " +
-             why;
+      return "--shard: '" + hint.pattern +
+             "' is not a regular expression: " + why;
     bool any = false;
     std::string examples;
     auto visit = [&](Value value) {
@@ -310,10 +308,10 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
     }
     attempt(candidate, left);
   }
-  auto best = llvm::min_element(attempts, [](const Attempt &a,
-                                             const Attempt &b) {
-    return isBetter(a.summary, b.summary);
-  });
+  auto best =
+      llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
+        return isBetter(a.summary, b.summary);
+      });
   if (best == attempts.end() || !best->summary.reason.empty()) {
     bool badHint = llvm::all_of(attempts, [](const Attempt &attempt) {
       return !attempt.graph->getError().empty();

@@ -21,8 +21,8 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
   LogicalResult readOptions(PlanOptions &o) {
     o.devices = devices;
     o.objective = objective == "volume" ? Objective::Volume : Objective::Time;
-    o.volumeModel = cost::parseVolumeModel(costModel).value_or(
-        cost::VolumeModel::Ring);
+    o.volumeModel =
+        cost::parseVolumeModel(costModel).value_or(cost::VolumeModel::Ring);
     o.solver = solver == "random"        ? SolverKind::Random
                : solver == "brute-force" ? SolverKind::BruteForce
                                          : SolverKind::Auto;

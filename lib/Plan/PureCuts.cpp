@@ -19,8 +19,8 @@ ParameterCount kerf::plan::countParameters(func::FuncOp function) {
         source && source.isParameter()) {
       RankedTensorType type = typeOf(op.getResult(0));
       count.elements += type.getNumElements();
-      count.bytes += type.getNumElements() *
-                     ((type.getElementTypeBitWidth() + 7) / 8);
+      count.bytes +=
+          type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
     }
   return count;
 }

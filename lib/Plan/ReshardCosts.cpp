@@ -42,9 +42,8 @@ ReshardCosts::place(llvm::ArrayRef<dist::AxisRef> axes) const {
 MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
                                RankedTensorType type) {
   MoveCost result;
-  const dist::Reshard *reshard =
-      cache.get(layouts[from], layouts[to], type.getShape(),
-                elementBytes(type));
+  const dist::Reshard *reshard = cache.get(layouts[from], layouts[to],
+                                           type.getShape(), elementBytes(type));
   if (!reshard)
     return result;
   result.possible = true;
@@ -63,9 +62,9 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
                                               place(step.axes));
     cost::Int128 group = step.groupBytes;
     if (model != cost::VolumeModel::Ring)
-      group = cost::collectiveVolume(model, kind, step.bufferBytes,
-                                     step.groupSize)
-                  .totalBytes;
+      group =
+          cost::collectiveVolume(model, kind, step.bufferBytes, step.groupSize)
+              .totalBytes;
     perRank += cost::ceilDivide(group, step.groupSize);
     total += group * (candidate.devicesPerStage() / step.groupSize);
   }

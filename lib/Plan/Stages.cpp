@@ -37,8 +37,8 @@ private:
   const MeshCandidate &candidate;
   std::vector<Operation *> ops; ///< in order, without sources and return
   std::vector<Graph::OpCost> costs;
-  std::vector<int64_t> crossing; ///< bytes per rank over a cut before op i
-  std::vector<int64_t> live;     ///< bytes per rank of values while op i runs
+  std::vector<int64_t> crossing;   ///< bytes per rank over a cut before op i
+  std::vector<int64_t> live;       ///< bytes per rank of values while op i runs
   std::vector<int64_t> parameters; ///< bytes per rank of sources op i reads
   StagePlan plan;
 };
@@ -133,8 +133,7 @@ std::vector<size_t> Cutter::placeCuts() {
     flops[i + 1] = flops[i] + double(costs[i].flops);
     held[i + 1] = held[i] + parameters[i];
   }
-  int64_t limit =
-      memoryLimit().value_or(std::numeric_limits<int64_t>::max());
+  int64_t limit = memoryLimit().value_or(std::numeric_limits<int64_t>::max());
   bool isVolume = options.objective == Objective::Volume;
   // Every device at most 1.1/N of the work, waived for a mesh that was asked
   // for.

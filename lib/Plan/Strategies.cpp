@@ -31,7 +31,8 @@ public:
     shards.assign(rule.factors.size(), 1);
     if (options.batchFactor && mesh.timeAxis) {
       digits.push_back({{*mesh.timeAxis, 1, mesh.microBatches},
-                        static_cast<int>(*options.batchFactor), -1});
+                        static_cast<int>(*options.batchFactor),
+                        -1});
       shards[*options.batchFactor] = mesh.microBatches;
     }
     visitAxis(0);
@@ -193,11 +194,9 @@ private:
 
 } // namespace
 
-std::vector<Strategy>
-kerf::plan::enumerateStrategies(const ShardingRule &rule,
-                                const MeshCandidate &mesh,
-                                const StrategyOptions &options,
-                                LayoutTable &layouts) {
+std::vector<Strategy> kerf::plan::enumerateStrategies(
+    const ShardingRule &rule, const MeshCandidate &mesh,
+    const StrategyOptions &options, LayoutTable &layouts) {
   return Enumerator(rule, mesh, options, layouts).run();
 }
 

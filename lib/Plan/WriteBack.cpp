@@ -81,9 +81,9 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     auto reshard = dist::ReshardOp::create(
         builder, move.value.getLoc(), move.value.getType(), move.value,
         dist::ShardingAttr(), to, TypeAttr(), dist::PurposeAttr());
-    reshard->setAttr("dist.operands",
-                     builder.getArrayAttr(attrOf(
-                         graph.resultLayout(solution, move.value))));
+    reshard->setAttr(
+        "dist.operands",
+        builder.getArrayAttr(attrOf(graph.resultLayout(solution, move.value))));
     reshard->setAttr("dist.results", builder.getArrayAttr(Attribute(to)));
     int64_t stage = def ? stageOf(def) : -1;
     if (stage < 0) {
@@ -93,6 +93,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
           stage = std::min(stage, other);
     }
     setStage(reshard, stage);
-    move.value.replaceAllUsesExcept(reshard.getResult(), reshard.getOperation());
+    move.value.replaceAllUsesExcept(reshard.getResult(),
+                                    reshard.getOperation());
   }
 }

@@ -44,9 +44,9 @@ int kerf::tool::plan(const Options &options) {
   // Partitioned as well, so that what is shown is what is executed.
   require(compilation, compilation.runUntil("collectives"));
   std::string json;
-  llvm::raw_string_ostream(json)
-      << llvm::formatv("{0:2}", llvm::json::Value(llvm::json::Object(
-                                    compilation.getPlanJson())));
+  llvm::raw_string_ostream(json) << llvm::formatv(
+      "{0:2}",
+      llvm::json::Value(llvm::json::Object(compilation.getPlanJson())));
   json += "\n";
   if (!options.output.empty())
     writeFile(options.output, json);

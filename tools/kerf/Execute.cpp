@@ -1,4 +1,5 @@
-//===- Execute.cpp - run ---------------------------------------------------===//
+//===- Execute.cpp - run
+//---------------------------------------------------===//
 //
 // A model is compiled into a temporary package whose weights stay in the model
 // file; a package is run as it is.

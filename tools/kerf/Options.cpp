@@ -27,8 +27,9 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "Machine preset (cpu, h100-8, h200-8, h100-8xN, pcie-8, "
                  "ethernet-N) or FILE.json")
       ->group(group);
-  app.add_option("--mesh", o.mesh,
-                 "Fix the degrees of the mesh: dp=2,tp=4,pp=1 (default: search)")
+  app.add_option(
+         "--mesh", o.mesh,
+         "Fix the degrees of the mesh: dp=2,tp=4,pp=1 (default: search)")
       ->group(group);
   app.add_option("--shard", o.shards,
                  "Hint on values: 'REGEX=[{tp},{}]', repeatable")
@@ -172,17 +173,22 @@ int64_t kerf::tool::parseBytes(const std::string &text,
   char *end = nullptr;
   double value = std::strtod(text.c_str(), &end);
   std::string unit = end;
-  const std::pair<const char *, double> units[] = {
-      {"", 1},      {"B", 1},      {"KB", 1e3},         {"MB", 1e6},
-      {"GB", 1e9},  {"TB", 1e12},  {"KiB", 1024.},      {"MiB", 1048576.},
-      {"GiB", 1073741824.},        {"TiB", 1099511627776.}};
+  const std::pair<const char *, double> units[] = {{"", 1},
+                                                   {"B", 1},
+                                                   {"KB", 1e3},
+                                                   {"MB", 1e6},
+                                                   {"GB", 1e9},
+                                                   {"TB", 1e12},
+                                                   {"KiB", 1024.},
+                                                   {"MiB", 1048576.},
+                                                   {"GiB", 1073741824.},
+                                                   {"TiB", 1099511627776.}};
   for (const auto &[name, factor] : units)
     if (end != text.c_str() && unit == name && value >= 0 &&
         value * factor < 9e18)
       return static_cast<int64_t>(std::llround(value * factor));
-  throw Failure{kUsage,
-                flag + ": '" + text + "' is not a size, expected as 80GiB",
-                {}};
+  throw Failure{
+      kUsage, flag + ": '" + text + "' is not a size, expected as 80GiB", {}};
 }
 
 static std::string formatScaled(double value, double base,

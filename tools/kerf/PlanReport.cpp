@@ -105,7 +105,8 @@ void Printer::printHead() {
       << (gap <= 1e-12 ? ", optimal over the candidates\n"
                        : llvm::formatv(", gap {0:F1}%\n", 100 * gap).str());
   out << "step      " << formatSeconds(number(time, "step_seconds"))
-      << " predicted: compute " << formatSeconds(number(time, "compute_seconds"))
+      << " predicted: compute "
+      << formatSeconds(number(time, "compute_seconds"))
       << ", communication that nothing hides "
       << formatSeconds(number(time, "exposed_communication_seconds")) << "\n";
 }
@@ -115,9 +116,8 @@ void Printer::printStages() {
   if (!stages || stages->size() < 2)
     return;
   out << "\nstages    " << "(idle "
-      << llvm::formatv("{0:F1}%",
-                       100 * number(plan.getObject("schedule"),
-                                    "bubble_fraction"))
+      << llvm::formatv("{0:F1}%", 100 * number(plan.getObject("schedule"),
+                                               "bubble_fraction"))
       << ")\n";
   for (const json::Value &value : *stages) {
     const json::Object *stage = value.getAsObject();
@@ -149,8 +149,8 @@ void Printer::printCollectives() {
     std::string axes;
     if (const json::Array *names = c->getArray("axes"))
       for (const json::Value &name : *names)
-        axes += (axes.empty() ? "" : ",") +
-                name.getAsString().value_or("").str();
+        axes +=
+            (axes.empty() ? "" : ",") + name.getAsString().value_or("").str();
     std::string key = text(c, "op") + " over " + (axes.empty() ? "-" : axes) +
                       ", " + formatBytes(number(c, "buffer_bytes")) + ", " +
                       text(c, "purpose");
@@ -180,7 +180,8 @@ void Printer::printCollectives() {
 
 void Printer::printMemory() {
   const json::Object *memory = plan.getObject("memory");
-  const json::Array *devices = memory ? memory->getArray("per_device") : nullptr;
+  const json::Array *devices =
+      memory ? memory->getArray("per_device") : nullptr;
   if (!devices)
     return;
   out << "\nmemory per device";
@@ -249,8 +250,8 @@ void Printer::printPureCuts() {
       article += " *";
     if (cheapest("ring_bytes") == name)
       ring += " *";
-    out << "  " << llvm::left_justify(name, 42) << llvm::left_justify(article, 15)
-        << ring << "\n";
+    out << "  " << llvm::left_justify(name, 42)
+        << llvm::left_justify(article, 15) << ring << "\n";
   }
 }
 

@@ -16,7 +16,8 @@ using namespace kerf::tool;
 static std::string readFile(const std::string &path, const std::string &flag) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
-    throw Failure{kUsage, path + ": " + buffer.getError().message(),
+    throw Failure{kUsage,
+                  path + ": " + buffer.getError().message(),
                   {"given by " + flag}};
   return (*buffer)->getBuffer().str();
 }
@@ -24,8 +25,8 @@ static std::string readFile(const std::string &path, const std::string &flag) {
 static cost::Machine readMachine(const Options &o, int64_t devices) {
   cost::HostInfo host;
   host.cores = std::max(1u, std::thread::hardware_concurrency());
-  host.memoryBytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
-                     sysconf(_SC_PAGE_SIZE);
+  host.memoryBytes =
+      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   bool cuda = parseDevices(o.devices).kind == "cuda";
   std::string name = !o.machine.empty() ? o.machine : cuda ? "h100-8" : "cpu";
   llvm::Expected<cost::Machine> machine =
@@ -33,8 +34,8 @@ static cost::Machine readMachine(const Options &o, int64_t devices) {
           ? cost::parseMachine(readFile(name, "--machine"), name)
           : cost::machinePreset(name, devices, host);
   if (!machine)
-    throw Failure{kUsage, "--machine: " + llvm::toString(machine.takeError()),
-                  {}};
+    throw Failure{
+        kUsage, "--machine: " + llvm::toString(machine.takeError()), {}};
   if (machine->numDevices() < devices)
     throw Failure{kUsage,
                   "--machine: " + machine->name + " has " +
@@ -84,8 +85,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     auto [pattern, sharding] = splitAtEquals(text, "--shard", true);
     p.hints.push_back({pattern, sharding});
   }
-  p.objective = o.objective == "volume" ? plan::Objective::Volume
-                                        : plan::Objective::Time;
+  p.objective =
+      o.objective == "volume" ? plan::Objective::Volume : plan::Objective::Time;
   p.volumeModel = *cost::parseVolumeModel(o.costModel);
   p.solver = o.solver == "random"        ? plan::SolverKind::Random
              : o.solver == "brute-force" ? plan::SolverKind::BruteForce
@@ -100,9 +101,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     llvm::Expected<llvm::json::Value> json =
         llvm::json::parse(readFile(o.planFile, "--plan"));
     if (!json)
-      throw Failure{kUsage,
-                    o.planFile + ": " + llvm::toString(json.takeError()),
-                    {}};
+      throw Failure{
+          kUsage, o.planFile + ": " + llvm::toString(json.takeError()), {}};
     result.givenPlan = std::move(*json);
     result.givenPlanPath = o.planFile;
   }
@@ -130,9 +130,7 @@ TemporaryFolder::TemporaryFolder() {
   path = folder.str().str();
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  llvm::sys::fs::remove_directories(path);
-}
+TemporaryFolder::~TemporaryFolder() { llvm::sys::fs::remove_directories(path); }
 
 void kerf::tool::writeFile(const std::string &path,
                            const std::string &content) {

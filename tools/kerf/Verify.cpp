@@ -102,9 +102,8 @@ void Program::run() {
       const std::string &text = options.inputs[k];
       size_t equals = text.find("=@");
       if (equals == std::string::npos)
-        throw Failure{kUsage,
-                      "--input: '" + text + "', expected NAME=@FILE.npy",
-                      {}};
+        throw Failure{
+            kUsage, "--input: '" + text + "', expected NAME=@FILE.npy", {}};
       if (text.substr(0, equals) != info.name)
         continue;
       std::string error;
@@ -231,8 +230,8 @@ static Difference compare(Program &partitioned, Program &reference,
 static std::string indexText(int64_t linear, llvm::ArrayRef<int64_t> shape) {
   std::string text;
   for (size_t dim = shape.size(); dim-- > 0;) {
-    text = std::to_string(linear % shape[dim]) + (text.empty() ? "" : ", ") +
-           text;
+    text =
+        std::to_string(linear % shape[dim]) + (text.empty() ? "" : ", ") + text;
     linear /= shape[dim];
   }
   return "[" + text + "]";
@@ -250,13 +249,13 @@ int kerf::tool::verify(const Options &options) {
     Difference d = compare(partitioned, reference, i, options);
     fine &= d.wrong == 0;
     std::string where = indexText(d.worst, d.shape);
-    rows.push_back(llvm::json::Object{
-        {"name", d.name},
-        {"elements", d.elements},
-        {"wrong", d.wrong},
-        {"largest_difference", d.largest},
-        {"largest_relative_difference", d.largestRelative},
-        {"at", where}});
+    rows.push_back(
+        llvm::json::Object{{"name", d.name},
+                           {"elements", d.elements},
+                           {"wrong", d.wrong},
+                           {"largest_difference", d.largest},
+                           {"largest_relative_difference", d.largestRelative},
+                           {"at", where}});
     if (options.json || (options.quiet && d.wrong == 0))
       continue;
     llvm::outs() << (d.wrong ? "differs  " : "equal    ") << d.name << ": "

@@ -34,8 +34,9 @@ static int printFailure(const Failure &failure) {
 int main(int argc, char **argv) {
   Options options;
   int (*command)(const Options &) = nullptr;
-  CLI::App app("Kerf cuts an ONNX model over devices where that costs the least "
-               "communication, and runs it.");
+  CLI::App app(
+      "Kerf cuts an ONNX model over devices where that costs the least "
+      "communication, and runs it.");
   app.name("kerf");
   app.require_subcommand(1);
   app.set_version_flag("--version", "kerf " KERF_VERSION);
@@ -46,7 +47,8 @@ int main(int argc, char **argv) {
     addPrinting(*sub, options);
     return sub;
   };
-  CLI::App *sub = add("inspect", "What a model holds and what it needs", inspect);
+  CLI::App *sub =
+      add("inspect", "What a model holds and what it needs", inspect);
   addModel(*sub, options);
 
   sub = add("plan", "Decide how to cut a model, and say why", plan);
@@ -70,7 +72,8 @@ int main(int argc, char **argv) {
                   "Write each output as NAME.npy")
       ->group("Running");
   sub->add_option("--stats", options.stats, "Write run.json")->group("Running");
-  sub->add_option("--trace", options.trace, "Write a Chrome trace of the last step")
+  sub->add_option("--trace", options.trace,
+                  "Write a Chrome trace of the last step")
       ->group("Running");
   sub->add_option("--repeat", options.repeat, "Number of steps")
       ->check(CLI::PositiveNumber)

@@ -25,8 +25,8 @@ struct AccountingTest : ::testing::Test {
   MLIRContext context;
 };
 
-// Two stages of two ranks, two micro-batches: an all-reduce of 2x5 floats in the
-// second stage, a send of 2x3 from each rank of the first.
+// Two stages of two ranks, two micro-batches: an all-reduce of 2x5 floats in
+// the second stage, a send of 2x3 from each rank of the first.
 TEST_F(AccountingTest, StagesAndMicroBatches) {
   auto module = parseSourceString<ModuleOp>(R"(
     dist.mesh @mesh ["pp"=2, "tp"=2] time ["mb"=2]

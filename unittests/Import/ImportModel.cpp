@@ -13,7 +13,8 @@
 using namespace llvm;
 
 int main(int argc, char **argv) {
-  cl::opt<std::string> path(cl::Positional, cl::Required, cl::desc("model.onnx"));
+  cl::opt<std::string> path(cl::Positional, cl::Required,
+                            cl::desc("model.onnx"));
   cl::list<std::string> dims("dim", cl::desc("NAME=SIZE"));
   cl::list<std::string> constants("constant", cl::desc("NAME=VALUE"));
   cl::list<std::string> batchDims("batch-dim", cl::desc("NAME=DIM"));
@@ -35,7 +36,8 @@ int main(int argc, char **argv) {
   for (StringRef dim : dims)
     options.dims[dim.split('=').first.str()] = number(dim.split('=').second);
   for (StringRef dim : batchDims)
-    options.batchDims[dim.split('=').first.str()] = number(dim.split('=').second);
+    options.batchDims[dim.split('=').first.str()] =
+        number(dim.split('=').second);
   for (StringRef constant : constants)
     options.constants[constant.split('=').first.str()] =
         constant.split('=').second.str();

@@ -46,8 +46,8 @@ int64_t kerf::defaultBytesTouched(CostClass costClass,
   int64_t bytes = 0;
   for (ArrayRef<RankedTensorType> types : {operands, results})
     for (RankedTensorType type : types)
-      bytes += type.getNumElements() *
-               ((type.getElementTypeBitWidth() + 7) / 8);
+      bytes +=
+          type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
   return bytes;
 }
 

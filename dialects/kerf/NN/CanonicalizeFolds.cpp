@@ -100,8 +100,8 @@ struct DropLogicalIdentity : RewritePattern {
       auto number = splatOf(op->getOperand(1 - keep));
       if (!number || (*number != 0) != isa<AndOp>(op))
         continue;
-      rewriter.replaceOpWithNewOp<BroadcastOp>(
-          op, op->getResult(0).getType(), op->getOperand(keep));
+      rewriter.replaceOpWithNewOp<BroadcastOp>(op, op->getResult(0).getType(),
+                                               op->getOperand(keep));
       return success();
     }
     return failure();
@@ -122,8 +122,7 @@ struct SinkBroadcast : RewritePattern {
     for (Value operand : op->getOperands()) {
       if (auto broadcast = operand.getDefiningOp<BroadcastOp>();
           broadcast && !found &&
-          shapeOf(operand) ==
-              shapeOf(op->getResult(0))) {
+          shapeOf(operand) == shapeOf(op->getResult(0))) {
         found = broadcast;
         operands.push_back(broadcast.getX());
       } else if (rankOf(operand) == 0) {
@@ -157,7 +156,8 @@ struct BroadcastIsReshape : OpRewritePattern<BroadcastOp> {
 
 /// Whether the elements repeat along `dim`; compares raw bytes.
 bool repeatsAlong(DenseElementsAttr elements, int64_t dim) {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(elements.getType()).getShape();
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(elements.getType()).getShape();
   unsigned bits = elements.getElementType().getIntOrFloatBitWidth();
   if (bits % 8 != 0)
     return false;
@@ -201,8 +201,8 @@ struct ShrinkConstant : RewritePattern {
       if (elements.isSplat() && ArrayRef<int64_t>(others) == result) {
         Attribute number = *elements.getValues<Attribute>().begin();
         auto type = RankedTensorType::get({}, elements.getElementType());
-        Value scalar = ConstantOp::create(
-            rewriter, constant.getLoc(), DenseElementsAttr::get(type, number));
+        Value scalar = ConstantOp::create(rewriter, constant.getLoc(),
+                                          DenseElementsAttr::get(type, number));
         rewriter.modifyOpInPlace(op, [&] { operand.set(scalar); });
         return success();
       }
@@ -271,7 +271,8 @@ struct DivideByPowerOfTwo : OpRewritePattern<DivOp> {
     auto type = RankedTensorType::get({}, element);
     Value inverse = ConstantOp::create(
         rewriter, op.getLoc(),
-        DenseElementsAttr::get(type, rewriter.getFloatAttr(element, 1 / *number)));
+        DenseElementsAttr::get(type,
+                               rewriter.getFloatAttr(element, 1 / *number)));
     rewriter.replaceOpWithNewOp<MulOp>(op, op.getLhs(), inverse);
     return success();
   }
@@ -334,8 +335,9 @@ struct NumberRight : RewritePattern {
 };
 
 /// PyTorch's attention replaces the NaN of a row that is masked whole by 0. A
-/// constant mask which leaves something in every row makes no such NaN, nor does
-/// one of finite numbers. (Scores that are not finite themselves then stay NaN.)
+/// constant mask which leaves something in every row makes no such NaN, nor
+/// does one of finite numbers. (Scores that are not finite themselves then stay
+/// NaN.)
 struct DropMaskGuard : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SelectOp op,
@@ -373,8 +375,7 @@ struct DropMaskGuard : OpRewritePattern<SelectOp> {
     if (!isa<FloatType>(elements.getElementType()))
       return false;
     if (elements.isSplat() || dim < 0)
-      return elements.isSplat() &&
-             elements.getSplatValue<APFloat>().isFinite();
+      return elements.isSplat() && elements.getSplatValue<APFloat>().isFinite();
     ArrayRef<int64_t> shape = shapeOf(mask);
     int64_t inner = 1, size = shape[dim];
     for (int64_t d = dim + 1; d < int64_t(shape.size()); ++d)
@@ -394,11 +395,11 @@ struct DropMaskGuard : OpRewritePattern<SelectOp> {
 } // namespace
 
 void kerf::nn::populateFoldPatterns(RewritePatternSet &patterns) {
-  patterns.add<EvaluateConstants, DropIdentity, DropBroadcast, DropLogicalIdentity,
-               SinkBroadcast,
-               BroadcastIsReshape, ShrinkConstant, ReciprocalOfSqrt, OneOver,
-               DivideByPowerOfTwo, ScaleOnce, NumberRight, DropMaskGuard>(
-      patterns.getContext());
+  patterns
+      .add<EvaluateConstants, DropIdentity, DropBroadcast, DropLogicalIdentity,
+           SinkBroadcast, BroadcastIsReshape, ShrinkConstant, ReciprocalOfSqrt,
+           OneOver, DivideByPowerOfTwo, ScaleOnce, NumberRight, DropMaskGuard>(
+          patterns.getContext());
 }
 
 void kerf::nn::populateSimplifyPatterns(RewritePatternSet &patterns) {

@@ -1,9 +1,9 @@
 //===- CanonicalizeGathers.cpp - gathers that are slices ------------------===//
 //
-// Exporters index with constants where a slice is meant: x[:, 0] becomes a gather
-// of index 0, masks are read through gathers of 0, 1, 2, ... A gather whose
-// indices are a run of consecutive numbers is a slice and a reshape, which shard
-// and fuse where a gather would not.
+// Exporters index with constants where a slice is meant: x[:, 0] becomes a
+// gather of index 0, masks are read through gathers of 0, 1, 2, ... A gather
+// whose indices are a run of consecutive numbers is a slice and a reshape,
+// which shard and fuse where a gather would not.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
@@ -46,8 +46,8 @@ struct GatherOfRun : OpRewritePattern<GatherOp> {
     sizes[op.getDim()] = count;
     Value value = op.getData();
     if (count != size)
-      value = SliceOp::create(rewriter, op.getLoc(), value, starts, sizes,
-                              strides);
+      value =
+          SliceOp::create(rewriter, op.getLoc(), value, starts, sizes, strides);
     if (value.getType() != op.getType())
       value = ReshapeOp::create(rewriter, op.getLoc(), op.getType(), value);
     rewriter.replaceOp(op, value);

@@ -82,7 +82,8 @@ std::optional<Polynomial> expand(Value value, Value x, Value t, int depth) {
   return multiply(*a, *b);
 }
 
-bool equals(const std::optional<Polynomial> &found, const Polynomial &expected) {
+bool equals(const std::optional<Polynomial> &found,
+            const Polynomial &expected) {
   if (!found)
     return false;
   size_t matched = 0;

@@ -55,8 +55,7 @@ std::optional<Mean> matchMean(Value value) {
 /// x and v of x / sqrt(v) or x * rsqrt(v), v behind unit reshapes.
 std::optional<std::pair<Value, Value>> matchOverRoot(Operation *op) {
   if (auto div = dyn_cast<DivOp>(op)) {
-    auto sqrt =
-        behindUnitReshapes(div.getRhs()).getDefiningOp<SqrtOp>();
+    auto sqrt = behindUnitReshapes(div.getRhs()).getDefiningOp<SqrtOp>();
     if (sqrt)
       return std::make_pair(div.getLhs(), behindUnitReshapes(sqrt.getX()));
   }
@@ -95,8 +94,7 @@ Value matchCentred(Value centred, ArrayRef<int64_t> dims) {
   if (!sub)
     return {};
   auto mean = matchMean(sub.getRhs());
-  if (!mean || mean->x != sub.getLhs() ||
-      ArrayRef<int64_t>(mean->dims) != dims)
+  if (!mean || mean->x != sub.getLhs() || ArrayRef<int64_t>(mean->dims) != dims)
     return {};
   return sub.getLhs();
 }
@@ -163,8 +161,8 @@ template <typename Op> struct AbsorbScale : OpRewritePattern<MulOp> {
     if (isPlanned(mul))
       return failure();
     for (bool swap : {false, true}) {
-      auto norm = (swap ? mul.getRhs() : mul.getLhs())
-                      .template getDefiningOp<Op>();
+      auto norm =
+          (swap ? mul.getRhs() : mul.getLhs()).template getDefiningOp<Op>();
       Value vector = swap ? mul.getLhs() : mul.getRhs();
       if (!norm || !norm->hasOneUse() || !isSplatOf(norm.getScale(), 1) ||
           norm.getType() != mul.getType())
@@ -172,14 +170,14 @@ template <typename Op> struct AbsorbScale : OpRewritePattern<MulOp> {
       if constexpr (std::is_same_v<Op, LayerNormOp>)
         if (!isSplatOf(norm.getBias(), 0))
           continue;
-      Value scale = asTrailing(rewriter, mul.getLoc(), vector,
-                               shapeOf(norm.getScale()));
+      Value scale =
+          asTrailing(rewriter, mul.getLoc(), vector, shapeOf(norm.getScale()));
       if (!scale)
         continue;
       SmallVector<Value> operands(norm->getOperands());
       operands[1] = scale;
-      rewriter.replaceOp(mul, cloneWith(rewriter, norm, operands,
-                                        shapeOf(norm.getResult())));
+      rewriter.replaceOp(
+          mul, cloneWith(rewriter, norm, operands, shapeOf(norm.getResult())));
       return success();
     }
     return failure();
@@ -203,8 +201,8 @@ struct AbsorbBias : OpRewritePattern<AddOp> {
           norm.getType() != add.getType() ||
           !isSource(behindUnitReshapes(vector)))
         continue;
-      Value bias = asTrailing(rewriter, add.getLoc(), vector,
-                              shapeOf(norm.getBias()));
+      Value bias =
+          asTrailing(rewriter, add.getLoc(), vector, shapeOf(norm.getBias()));
       if (!bias)
         continue;
       rewriter.replaceOpWithNewOp<LayerNormOp>(
@@ -222,8 +220,7 @@ struct RecogniseSoftmax : OpRewritePattern<DivOp> {
   LogicalResult matchAndRewrite(DivOp div,
                                 PatternRewriter &rewriter) const override {
     auto exp = div.getLhs().getDefiningOp<ExpOp>();
-    auto sum =
-        behindUnitReshapes(div.getRhs()).getDefiningOp<ReduceOp>();
+    auto sum = behindUnitReshapes(div.getRhs()).getDefiningOp<ReduceOp>();
     if (!exp || !sum || isPlanned(div) || sum.getX() != exp.getResult() ||
         sum.getKind() != ReduceKind::Sum || sum.getDims().size() != 1 ||
         div.getType() != exp.getType())
@@ -238,8 +235,7 @@ struct RecogniseSoftmax : OpRewritePattern<DivOp> {
       return failure();
     Value x = exp.getX();
     if (auto sub = x.getDefiningOp<SubOp>())
-      if (auto max =
-              behindUnitReshapes(sub.getRhs()).getDefiningOp<ReduceOp>();
+      if (auto max = behindUnitReshapes(sub.getRhs()).getDefiningOp<ReduceOp>();
           max && max.getKind() == ReduceKind::Max &&
           max.getDims() == sum.getDims() && max.getX() == sub.getLhs())
         x = sub.getLhs();

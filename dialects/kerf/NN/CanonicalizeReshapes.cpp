@@ -3,7 +3,8 @@
 // Exporters flatten [batch, sequence, hidden] to a matrix for a product and
 // shape it back. nn.matmul takes any leading dimensions, and the planner wants
 // batch and sequence apart: a reshape that keeps the last dimension sinks below
-// the product, its bias and what follows, until it meets the one that undoes it.
+// the product, its bias and what follows, until it meets the one that undoes
+// it.
 //
 //===----------------------------------------------------------------------===//
 #include "PatternUtils.h"
@@ -66,9 +67,8 @@ struct SinkBelowElementwise : RewritePattern {
       auto reshape = operand.getDefiningOp<ReshapeOp>();
       if (reshape && shapeOf(operand) == to && shapeOf(reshape.getX()) == from)
         operands.push_back(reshape.getX());
-      else if (rankOf(operand) == 0 ||
-               (rankOf(operand) == 1 && keepsLast &&
-                shapeOf(operand)[0] == to.back()))
+      else if (rankOf(operand) == 0 || (rankOf(operand) == 1 && keepsLast &&
+                                        shapeOf(operand)[0] == to.back()))
         operands.push_back(operand);
       else
         return failure();
@@ -95,8 +95,8 @@ template <typename Op> struct SinkBelowNorm : OpRewritePattern<Op> {
     operands[0] = reshape.getX();
     Value inner = cloneWith(rewriter, op, operands, from);
     inner.getDefiningOp<Op>().setDim(from.size() - 1);
-    rewriter.replaceOp(op, makeReshape(rewriter, op.getLoc(), inner,
-                                       shapeOf(op.getResult())));
+    rewriter.replaceOp(
+        op, makeReshape(rewriter, op.getLoc(), inner, shapeOf(op.getResult())));
     return success();
   }
 };
@@ -137,7 +137,8 @@ struct ReshapeNamedConstant : OpRewritePattern<ReshapeOp> {
 } // namespace
 
 void kerf::nn::populateReshapePatterns(RewritePatternSet &patterns) {
-  patterns.add<SinkBelowMatmul, SinkBelowElementwise,
-               SinkBelowNorm<LayerNormOp>, SinkBelowNorm<RMSNormOp>,
-               ReshapeWeight, ReshapeNamedConstant>(patterns.getContext());
+  patterns
+      .add<SinkBelowMatmul, SinkBelowElementwise, SinkBelowNorm<LayerNormOp>,
+           SinkBelowNorm<RMSNormOp>, ReshapeWeight, ReshapeNamedConstant>(
+          patterns.getContext());
 }

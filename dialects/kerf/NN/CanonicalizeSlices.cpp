@@ -122,9 +122,8 @@ struct RiseAboveMatmul : OpRewritePattern<SliceOp> {
         !leadsToProduct(op.getX()) || *cut != rankOf(op.getX()) - 1)
       return failure();
     int64_t dim = rankOf(matmul.getRhs()) - (matmul.getTransposeRhs() ? 2 : 1);
-    Value rhs =
-        sliceDim(rewriter, op.getLoc(), matmul.getRhs(), dim,
-                 op.getStarts()[*cut], op.getSizes()[*cut]);
+    Value rhs = sliceDim(rewriter, op.getLoc(), matmul.getRhs(), dim,
+                         op.getStarts()[*cut], op.getSizes()[*cut]);
     rewriter.replaceOpWithNewOp<MatmulOp>(op, matmul.getLhs(), rhs,
                                           matmul.getTransposeLhs(),
                                           matmul.getTransposeRhs());
@@ -152,8 +151,8 @@ struct RiseAboveElementwise : OpRewritePattern<SliceOp> {
                                               op.getSizes()[*cut]));
     }
     rewriter.setInsertionPoint(op);
-    rewriter.replaceOp(op, cloneWith(rewriter, producer, operands,
-                                     shapeOf(op.getResult())));
+    rewriter.replaceOp(
+        op, cloneWith(rewriter, producer, operands, shapeOf(op.getResult())));
     return success();
   }
 };
@@ -225,8 +224,8 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
       if (index != next++ || index < 0 || index >= size)
         return failure();
     }
-    Value sliced = sliceDim(rewriter, op.getLoc(), op.getData(), dim, *start,
-                            count);
+    Value sliced =
+        sliceDim(rewriter, op.getLoc(), op.getData(), dim, *start, count);
     rewriter.replaceOp(op, makeReshape(rewriter, op.getLoc(), sliced,
                                        shapeOf(op.getResult())));
     return success();

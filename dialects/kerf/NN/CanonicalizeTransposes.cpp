@@ -91,8 +91,7 @@ struct SinkBelowElementwise : RewritePattern {
     TransposeOp first;
     for (Value operand : op->getOperands())
       if (auto transpose = operand.getDefiningOp<TransposeOp>();
-          transpose && !first &&
-          rankOf(operand) == int64_t(shape.size()) &&
+          transpose && !first && rankOf(operand) == int64_t(shape.size()) &&
           !isSource(transpose.getX()))
         first = transpose;
     if (!first)
@@ -109,8 +108,7 @@ struct SinkBelowElementwise : RewritePattern {
     for (int64_t to : inversePermutation(perm))
       inner.push_back(shape[to]);
     Value result = cloneWith(rewriter, op, operands, inner);
-    rewriter.replaceOp(op,
-                       makeTranspose(rewriter, op->getLoc(), result, perm));
+    rewriter.replaceOp(op, makeTranspose(rewriter, op->getLoc(), result, perm));
     return success();
   }
 };
@@ -122,8 +120,7 @@ struct SinkBelowReshape : OpRewritePattern<ReshapeOp> {
     auto transpose = op.getX().getDefiningOp<TransposeOp>();
     if (!transpose || isPlanned(op))
       return failure();
-    auto groups =
-        reshapeGroups(shapeOf(op.getX()), shapeOf(op.getResult()));
+    auto groups = reshapeGroups(shapeOf(op.getX()), shapeOf(op.getResult()));
     if (!groups)
       return failure();
     ArrayRef<int64_t> perm = transpose.getPerm();
@@ -150,8 +147,8 @@ struct SinkBelowReshape : OpRewritePattern<ReshapeOp> {
     }
     Value reshaped =
         makeReshape(rewriter, op.getLoc(), transpose.getX(), shape);
-    rewriter.replaceOp(
-        op, makeTranspose(rewriter, op.getLoc(), reshaped, newPerm));
+    rewriter.replaceOp(op,
+                       makeTranspose(rewriter, op.getLoc(), reshaped, newPerm));
     return success();
   }
 };
@@ -181,8 +178,8 @@ struct MeetAcrossReshape : OpRewritePattern<TransposeOp> {
         perm.push_back(first.getPerm()[from]);
     }
     Value moved = makeTranspose(rewriter, op.getLoc(), first.getX(), perm);
-    rewriter.replaceOp(op, makeReshape(rewriter, op.getLoc(), moved,
-                                       shapeOf(op.getResult())));
+    rewriter.replaceOp(
+        op, makeReshape(rewriter, op.getLoc(), moved, shapeOf(op.getResult())));
     return success();
   }
 };
@@ -208,7 +205,8 @@ struct AbsorbIntoMatmul : OpRewritePattern<MatmulOp> {
       std::swap(perm[rank - 2], perm[rank - 1]);
       Value inner =
           makeTranspose(rewriter, op.getLoc(), transpose.getX(), perm);
-      bool transposeLhs = op.getTransposeLhs(), transposeRhs = op.getTransposeRhs();
+      bool transposeLhs = op.getTransposeLhs(),
+           transposeRhs = op.getTransposeRhs();
       if (rhs)
         transposeRhs = !transposeRhs;
       else
@@ -238,17 +236,15 @@ struct SinkBelowReduce : OpRewritePattern<ReduceOp> {
       (llvm::is_contained(op.getDims(), int64_t(dim)) ? dims : kept)
           .push_back(from);
     llvm::sort(dims);
-    Value reduced =
-        ReduceOp::create(rewriter, op.getLoc(), transpose.getX(),
-                         op.getKind(), dims);
+    Value reduced = ReduceOp::create(rewriter, op.getLoc(), transpose.getX(),
+                                     op.getKind(), dims);
     // The kept dimensions, counted without the reduced ones.
     Integers newPerm;
     for (int64_t from : kept)
-      newPerm.push_back(from - llvm::count_if(dims, [&](int64_t dim) {
-                          return dim < from;
-                        }));
-    rewriter.replaceOp(
-        op, makeTranspose(rewriter, op.getLoc(), reduced, newPerm));
+      newPerm.push_back(
+          from - llvm::count_if(dims, [&](int64_t dim) { return dim < from; }));
+    rewriter.replaceOp(op,
+                       makeTranspose(rewriter, op.getLoc(), reduced, newPerm));
     return success();
   }
 };
@@ -263,14 +259,14 @@ template <typename Op> struct SinkBelowSoftmax : OpRewritePattern<Op> {
       return failure();
     Value inner = Op::create(rewriter, op.getLoc(), transpose.getX(),
                              transpose.getPerm()[op.getDim()]);
-    rewriter.replaceOp(op, makeTranspose(rewriter, op.getLoc(), inner,
-                                         transpose.getPerm()));
+    rewriter.replaceOp(
+        op, makeTranspose(rewriter, op.getLoc(), inner, transpose.getPerm()));
     return success();
   }
 };
 
-/// A product with a matrix, and normalization, keep the other dimensions: if the
-/// last one stays last, the transpose passes.
+/// A product with a matrix, and normalization, keep the other dimensions: if
+/// the last one stays last, the transpose passes.
 struct SinkBelowMatmul : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MatmulOp op,
@@ -280,11 +276,10 @@ struct SinkBelowMatmul : OpRewritePattern<MatmulOp> {
         rankOf(op.getRhs()) != 2 || isSource(transpose.getX()) ||
         transpose.getPerm().back() != rankOf(op.getLhs()) - 1)
       return failure();
-    Value product =
-        MatmulOp::create(rewriter, op.getLoc(), transpose.getX(), op.getRhs(),
-                         false, op.getTransposeRhs());
-    rewriter.replaceOp(op, makeTranspose(rewriter, op.getLoc(), product,
-                                         transpose.getPerm()));
+    Value product = MatmulOp::create(rewriter, op.getLoc(), transpose.getX(),
+                                     op.getRhs(), false, op.getTransposeRhs());
+    rewriter.replaceOp(
+        op, makeTranspose(rewriter, op.getLoc(), product, transpose.getPerm()));
     return success();
   }
 };
@@ -301,10 +296,8 @@ template <typename Op> struct SinkBelowNorm : OpRewritePattern<Op> {
         return failure();
     SmallVector<Value> operands(op->getOperands());
     operands[0] = transpose.getX();
-    Value inner =
-        cloneWith(rewriter, op, operands, shapeOf(transpose.getX()));
-    rewriter.replaceOp(op,
-                       makeTranspose(rewriter, op.getLoc(), inner, perm));
+    Value inner = cloneWith(rewriter, op, operands, shapeOf(transpose.getX()));
+    rewriter.replaceOp(op, makeTranspose(rewriter, op.getLoc(), inner, perm));
     return success();
   }
 };
@@ -326,8 +319,8 @@ struct SinkBelowConcat : OpRewritePattern<ConcatOp> {
     }
     Value inner = ConcatOp::create(rewriter, op.getLoc(), inputs,
                                    uint64_t(perm[op.getDim()]));
-    rewriter.replaceOp(op, makeTranspose(rewriter, op.getLoc(), inner,
-                                         Integers(perm)));
+    rewriter.replaceOp(
+        op, makeTranspose(rewriter, op.getLoc(), inner, Integers(perm)));
     return success();
   }
 };
@@ -346,8 +339,8 @@ struct SinkBelowPad : OpRewritePattern<PadOp> {
     }
     Value inner = PadOp::create(rewriter, op.getLoc(), transpose.getX(), low,
                                 high, op.getValue());
-    rewriter.replaceOp(op, makeTranspose(rewriter, op.getLoc(), inner,
-                                         transpose.getPerm()));
+    rewriter.replaceOp(
+        op, makeTranspose(rewriter, op.getLoc(), inner, transpose.getPerm()));
     return success();
   }
 };
@@ -368,8 +361,8 @@ struct SinkBelowSlice : OpRewritePattern<SliceOp> {
     }
     Value inner = SliceOp::create(rewriter, op.getLoc(), transpose.getX(),
                                   starts, sizes, strides);
-    rewriter.replaceOp(op, makeTranspose(rewriter, op.getLoc(), inner,
-                                         transpose.getPerm()));
+    rewriter.replaceOp(
+        op, makeTranspose(rewriter, op.getLoc(), inner, transpose.getPerm()));
     return success();
   }
 };
@@ -377,9 +370,10 @@ struct SinkBelowSlice : OpRewritePattern<SliceOp> {
 } // namespace
 
 void kerf::nn::populateTransposePatterns(RewritePatternSet &patterns) {
-  patterns.add<ComposeTransposes, MeetAcrossReshape, SinkBelowElementwise, SinkBelowReshape,
-               AbsorbIntoMatmul, SinkBelowReduce, SinkBelowSoftmax<SoftmaxOp>,
-               SinkBelowSoftmax<LogSoftmaxOp>, SinkBelowConcat, SinkBelowPad,
-               SinkBelowSlice, SinkBelowMatmul, SinkBelowNorm<LayerNormOp>,
-               SinkBelowNorm<RMSNormOp>>(patterns.getContext());
+  patterns.add<ComposeTransposes, MeetAcrossReshape, SinkBelowElementwise,
+               SinkBelowReshape, AbsorbIntoMatmul, SinkBelowReduce,
+               SinkBelowSoftmax<SoftmaxOp>, SinkBelowSoftmax<LogSoftmaxOp>,
+               SinkBelowConcat, SinkBelowPad, SinkBelowSlice, SinkBelowMatmul,
+               SinkBelowNorm<LayerNormOp>, SinkBelowNorm<RMSNormOp>>(
+      patterns.getContext());
 }

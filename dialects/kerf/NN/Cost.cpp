@@ -44,7 +44,8 @@ KERF_COST(LogSoftmaxOp, Row, 14 * results[0].getNumElements())
 KERF_COST(LayerNormOp, Row, 8 * results[0].getNumElements())
 KERF_COST(RMSNormOp, Row, 5 * results[0].getNumElements())
 KERF_COST(BatchNormOp, Elementwise, 2 * results[0].getNumElements())
-KERF_COST(LRNOp, Row, (2 * int64_t(getSize()) + 20) * results[0].getNumElements())
+KERF_COST(LRNOp, Row,
+          (2 * int64_t(getSize()) + 20) * results[0].getNumElements())
 KERF_COST(MaxPoolOp, Row, windowSize(getKernel()) * results[0].getNumElements())
 KERF_COST(AvgPoolOp, Row, windowSize(getKernel()) * results[0].getNumElements())
 KERF_COST(MatmulOp, Matmul,
@@ -54,4 +55,3 @@ KERF_COST(MatmulOp, Matmul,
 KERF_COST(ConvOp, Convolution,
           2 * results[0].getNumElements() *
               windowSize(operands[1].getShape().drop_front()))
-

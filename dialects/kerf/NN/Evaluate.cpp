@@ -43,8 +43,8 @@ void forEachIndex(ArrayRef<int64_t> shape,
     for (int64_t dim = int64_t(shape.size()) - 1; dim >= 0; --dim) {
       bool wraps = ++index[dim] == shape[dim];
       for (size_t k = 0; k < strides.size(); ++k)
-        offsets[k] += wraps ? strides[k][dim] * (1 - shape[dim])
-                            : strides[k][dim];
+        offsets[k] +=
+            wraps ? strides[k][dim] * (1 - shape[dim]) : strides[k][dim];
       if (!wraps)
         break;
       index[dim] = 0;
@@ -93,8 +93,8 @@ bool elementwise(ArrayRef<HostTensor> operands, HostTensor &result, F f) {
     if constexpr (arity == 1)
       out.push_back(Out(f(numbers<In>(operands[0])[at[0]])));
     else
-      out.push_back(Out(f(numbers<In>(operands[0])[at[0]],
-                          numbers<In>(operands[1])[at[1]])));
+      out.push_back(Out(
+          f(numbers<In>(operands[0])[at[0]], numbers<In>(operands[1])[at[1]])));
   });
   return true;
 }
@@ -213,9 +213,8 @@ bool Evaluator::convert() {
 }
 
 bool Evaluator::select() {
-  bool splat =
-      llvm::all_of(in, [](const HostTensor &t) { return t.splat; }) &&
-      result.type.getNumElements() > 0;
+  bool splat = llvm::all_of(in, [](const HostTensor &t) { return t.splat; }) &&
+               result.type.getNumElements() > 0;
   if (!splat && result.type.getNumElements() > kMaxEvaluatedElements)
     return false;
   result.splat = splat;
@@ -307,21 +306,19 @@ bool Evaluator::pad(PadOp pad) {
   for (auto [stride, low] : llvm::zip(strides, pad.getLow()))
     base += stride * low;
   if (result.isFloat())
-    result.floats.assign(
-        count, cast<FloatAttr>(pad.getValue()).getValueAsDouble());
+    result.floats.assign(count,
+                         cast<FloatAttr>(pad.getValue()).getValueAsDouble());
   else
-    result.integers.assign(count,
-                           cast<IntegerAttr>(pad.getValue()).getInt());
+    result.integers.assign(count, cast<IntegerAttr>(pad.getValue()).getInt());
   SmallVector<int64_t, 1> offsets{base};
   SmallVector<SmallVector<int64_t>, 1> all{strides};
   int64_t i = 0;
-  forEachIndex(in[0].type.getShape(), all, offsets,
-               [&](ArrayRef<int64_t> at) {
-                 if (result.isFloat())
-                   result.floats[at[0]] = element<Float>(in[0], i++);
-                 else
-                   result.integers[at[0]] = element<Int>(in[0], i++);
-               });
+  forEachIndex(in[0].type.getShape(), all, offsets, [&](ArrayRef<int64_t> at) {
+    if (result.isFloat())
+      result.floats[at[0]] = element<Float>(in[0], i++);
+    else
+      result.integers[at[0]] = element<Int>(in[0], i++);
+  });
   return true;
 }
 
@@ -358,8 +355,8 @@ bool Evaluator::reduce(ReduceOp reduce) {
   SmallVector<int64_t> own = rowMajorStrides(result.type.getShape()), strides;
   size_t next = 0;
   for (int64_t d = 0; d < in[0].type.getRank(); ++d)
-    strides.push_back(
-        llvm::is_contained(reduce.getDims(), d) ? 0 : own[next++]);
+    strides.push_back(llvm::is_contained(reduce.getDims(), d) ? 0
+                                                              : own[next++]);
   int64_t count = result.type.getNumElements();
   ReduceKind kind = reduce.getKind();
   Float inf = std::numeric_limits<Float>::infinity();
@@ -377,31 +374,29 @@ bool Evaluator::reduce(ReduceOp reduce) {
   SmallVector<int64_t, 1> offsets{0};
   SmallVector<SmallVector<int64_t>, 1> all{strides};
   int64_t i = 0;
-  forEachIndex(in[0].type.getShape(), all, offsets,
-               [&](ArrayRef<int64_t> at) {
-                 if (result.isFloat()) {
-                   Float &to = result.floats[at[0]];
-                   Float x = element<Float>(in[0], i++);
-                   to = sum    ? to + x
-                        : prod ? to * x
-                        : max  ? floatMax(to, x)
-                               : floatMin(to, x);
-                 } else {
-                   Int &to = result.integers[at[0]];
-                   Int x = element<Int>(in[0], i++);
-                   to = sum    ? wrapAdd(to, x)
-                        : prod ? wrapMul(to, x)
-                        : max  ? std::max(to, x)
-                               : std::min(to, x);
-                 }
-               });
+  forEachIndex(in[0].type.getShape(), all, offsets, [&](ArrayRef<int64_t> at) {
+    if (result.isFloat()) {
+      Float &to = result.floats[at[0]];
+      Float x = element<Float>(in[0], i++);
+      to = sum    ? to + x
+           : prod ? to * x
+           : max  ? floatMax(to, x)
+                  : floatMin(to, x);
+    } else {
+      Int &to = result.integers[at[0]];
+      Int x = element<Int>(in[0], i++);
+      to = sum    ? wrapAdd(to, x)
+           : prod ? wrapMul(to, x)
+           : max  ? std::max(to, x)
+                  : std::min(to, x);
+    }
+  });
   return true;
 }
 
 #define KERF_FLOAT(Op, expression)                                             \
-  .Case<Op>([&](auto) {                                                        \
-    return unaryFloat([](Float x) { return expression; });                     \
-  })
+  .Case<Op>(                                                                   \
+      [&](auto) { return unaryFloat([](Float x) { return expression; }); })
 
 bool Evaluator::run() {
   auto strideView = [&](auto view) { return strided(view, 0); };
@@ -420,99 +415,124 @@ bool Evaluator::run() {
       KERF_FLOAT(FloorOp, std::floor(x))
       KERF_FLOAT(CeilOp, std::ceil(x))
       KERF_FLOAT(RoundOp, std::nearbyint(x))
-      // clang-format on
-      .Case<NegOp>([&](auto) {
-        return unary([](Float x) { return -x; },
-                     [](Int x) { return wrapSub(0, x); });
-      })
-      .Case<AbsOp>([&](auto) {
-        return unary([](Float x) { return std::fabs(x); },
-                     [](Int x) { return x < 0 ? wrapSub(0, x) : x; });
-      })
-      .Case<SignOp>([&](auto) {
-        return unary([](Float x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; },
-                     [](Int x) { return Int(x > 0) - Int(x < 0); });
-      })
-      .Case<ReluOp>([&](auto) {
-        return unary([](Float x) { return x < 0 ? 0.0 : x; },
-                     [](Int x) { return x < 0 ? 0 : x; });
-      })
-      .Case<NotOp>([&](auto) {
-        return elementwise<Int, Int, 1>(in, result, [](Int x) { return !x; });
-      })
-      .Case<IsNaNOp>([&](auto) {
-        return elementwise<Float, Int, 1>(in, result,
-                                          [](Float x) { return std::isnan(x); });
-      })
-      .Case<CastOp>([&](auto) { return convert(); })
-      .Case<AddOp>([&](auto) {
-        return binary([](Float a, Float b) { return a + b; }, wrapAdd);
-      })
-      .Case<SubOp>([&](auto) {
-        return binary([](Float a, Float b) { return a - b; }, wrapSub);
-      })
-      .Case<MulOp>([&](auto) {
-        return binary([](Float a, Float b) { return a * b; }, wrapMul);
-      })
-      .Case<DivOp>([&](auto) { return division(false, false); })
-      .Case<ModOp>([&](auto) { return division(true, true); })
-      .Case<RemOp>([&](auto) { return division(true, false); })
-      .Case<PowOp>([&](auto) {
-        return binary([](Float a, Float b) { return std::pow(a, b); },
-                      intPower);
-      })
-      .Case<MaxOp>([&](auto) {
-        return binary(floatMax, [](Int a, Int b) { return std::max(a, b); });
-      })
-      .Case<MinOp>([&](auto) {
-        return binary(floatMin, [](Int a, Int b) { return std::min(a, b); });
-      })
-      .Case<AndOp>([&](auto) {
-        return logical([](Int a, Int b) { return a & b; });
-      })
-      .Case<OrOp>(
-          [&](auto) { return logical([](Int a, Int b) { return a | b; }); })
-      .Case<XorOp>(
-          [&](auto) { return logical([](Int a, Int b) { return a ^ b; }); })
-      .Case<EqualOp>([&](auto) {
-        return compare([](auto a, auto b) { return a == b; });
-      })
-      .Case<LessOp>(
-          [&](auto) { return compare([](auto a, auto b) { return a < b; }); })
-      .Case<LessEqualOp>([&](auto) {
-        return compare([](auto a, auto b) { return a <= b; });
-      })
-      .Case<SelectOp>([&](auto) { return select(); })
-      .Case<ReshapeOp>([&](auto) {
-        return strideView(rowMajorStrides(result.type.getShape()));
-      })
-      .Case<BroadcastOp>([&](auto) {
-        return strideView(broadcastStrides(in[0], result.type.getRank()));
-      })
-      .Case<TransposeOp>([&](TransposeOp transpose) {
-        SmallVector<int64_t> own = rowMajorStrides(in[0].type.getShape());
-        SmallVector<int64_t> strides;
-        for (int64_t dim : transpose.getPerm())
-          strides.push_back(own[dim]);
-        return strided(strides, 0);
-      })
-      .Case<SliceOp>([&](SliceOp slice) {
-        SmallVector<int64_t> strides = rowMajorStrides(in[0].type.getShape());
-        int64_t base = 0;
-        for (size_t d = 0; d < strides.size(); ++d) {
-          base += strides[d] * slice.getStarts()[d];
-          strides[d] *= slice.getStrides()[d];
-        }
-        return strided(strides, base);
-      })
-      .Case<IotaOp>([&](IotaOp iotaOp) { return iota(iotaOp.getDim()); })
-      .Case<ConcatOp>([&](ConcatOp concatOp) { return concat(concatOp.getDim()); })
-      .Case<PadOp>([&](PadOp padOp) { return pad(padOp); })
-      .Case<GatherOp>([&](GatherOp gatherOp) {
-        return !gatherOp.getPartial() && gather(gatherOp.getDim());
-      })
-      .Case<ReduceOp>([&](ReduceOp reduceOp) { return reduce(reduceOp); })
-      .Default([](Operation *) { return false; });
+                      // clang-format on
+                      .Case<NegOp>([&](auto) {
+                        return unary([](Float x) { return -x; },
+                                     [](Int x) { return wrapSub(0, x); });
+                      })
+                      .Case<AbsOp>([&](auto) {
+                        return unary(
+                            [](Float x) { return std::fabs(x); },
+                            [](Int x) { return x < 0 ? wrapSub(0, x) : x; });
+                      })
+                      .Case<SignOp>([&](auto) {
+                        return unary(
+                            [](Float x) {
+                              return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
+                            },
+                            [](Int x) { return Int(x > 0) - Int(x < 0); });
+                      })
+                      .Case<ReluOp>([&](auto) {
+                        return unary([](Float x) { return x < 0 ? 0.0 : x; },
+                                     [](Int x) { return x < 0 ? 0 : x; });
+                      })
+                      .Case<NotOp>([&](auto) {
+                        return elementwise<Int, Int, 1>(
+                            in, result, [](Int x) { return !x; });
+                      })
+                      .Case<IsNaNOp>([&](auto) {
+                        return elementwise<Float, Int, 1>(
+                            in, result, [](Float x) { return std::isnan(x); });
+                      })
+                      .Case<CastOp>([&](auto) { return convert(); })
+                      .Case<AddOp>([&](auto) {
+                        return binary([](Float a, Float b) { return a + b; },
+                                      wrapAdd);
+                      })
+                      .Case<SubOp>([&](auto) {
+                        return binary([](Float a, Float b) { return a - b; },
+                                      wrapSub);
+                      })
+                      .Case<MulOp>([&](auto) {
+                        return binary([](Float a, Float b) { return a * b; },
+                                      wrapMul);
+                      })
+                      .Case<DivOp>([&](auto) { return division(false, false); })
+                      .Case<ModOp>([&](auto) { return division(true, true); })
+                      .Case<RemOp>([&](auto) { return division(true, false); })
+                      .Case<PowOp>([&](auto) {
+                        return binary(
+                            [](Float a, Float b) { return std::pow(a, b); },
+                            intPower);
+                      })
+                      .Case<MaxOp>([&](auto) {
+                        return binary(floatMax, [](Int a, Int b) {
+                          return std::max(a, b);
+                        });
+                      })
+                      .Case<MinOp>([&](auto) {
+                        return binary(floatMin, [](Int a, Int b) {
+                          return std::min(a, b);
+                        });
+                      })
+                      .Case<AndOp>([&](auto) {
+                        return logical([](Int a, Int b) { return a & b; });
+                      })
+                      .Case<OrOp>([&](auto) {
+                        return logical([](Int a, Int b) { return a | b; });
+                      })
+                      .Case<XorOp>([&](auto) {
+                        return logical([](Int a, Int b) { return a ^ b; });
+                      })
+                      .Case<EqualOp>([&](auto) {
+                        return compare([](auto a, auto b) { return a == b; });
+                      })
+                      .Case<LessOp>([&](auto) {
+                        return compare([](auto a, auto b) { return a < b; });
+                      })
+                      .Case<LessEqualOp>([&](auto) {
+                        return compare([](auto a, auto b) { return a <= b; });
+                      })
+                      .Case<SelectOp>([&](auto) { return select(); })
+                      .Case<ReshapeOp>([&](auto) {
+                        return strideView(
+                            rowMajorStrides(result.type.getShape()));
+                      })
+                      .Case<BroadcastOp>([&](auto) {
+                        return strideView(
+                            broadcastStrides(in[0], result.type.getRank()));
+                      })
+                      .Case<TransposeOp>([&](TransposeOp transpose) {
+                        SmallVector<int64_t> own =
+                            rowMajorStrides(in[0].type.getShape());
+                        SmallVector<int64_t> strides;
+                        for (int64_t dim : transpose.getPerm())
+                          strides.push_back(own[dim]);
+                        return strided(strides, 0);
+                      })
+                      .Case<SliceOp>([&](SliceOp slice) {
+                        SmallVector<int64_t> strides =
+                            rowMajorStrides(in[0].type.getShape());
+                        int64_t base = 0;
+                        for (size_t d = 0; d < strides.size(); ++d) {
+                          base += strides[d] * slice.getStarts()[d];
+                          strides[d] *= slice.getStrides()[d];
+                        }
+                        return strided(strides, base);
+                      })
+                      .Case<IotaOp>(
+                          [&](IotaOp iotaOp) { return iota(iotaOp.getDim()); })
+                      .Case<ConcatOp>([&](ConcatOp concatOp) {
+                        return concat(concatOp.getDim());
+                      })
+                      .Case<PadOp>([&](PadOp padOp) { return pad(padOp); })
+                      .Case<GatherOp>([&](GatherOp gatherOp) {
+                        return !gatherOp.getPartial() &&
+                               gather(gatherOp.getDim());
+                      })
+                      .Case<ReduceOp>(
+                          [&](ReduceOp reduceOp) { return reduce(reduceOp); })
+                      .Default([](Operation *) { return false; });
 }
 
 } // namespace

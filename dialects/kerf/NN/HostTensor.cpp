@@ -38,8 +38,7 @@ HostTensor kerf::nn::decode(DenseElementsAttr attr) {
       return value.convertToDouble();
     });
   } else {
-    bool zeroExtend =
-        element.isUnsignedInteger() || element.isInteger(1);
+    bool zeroExtend = element.isUnsignedInteger() || element.isInteger(1);
     read<APInt>(attr, tensor.splat, tensor.integers,
                 [zeroExtend](const APInt &value) {
                   return zeroExtend ? int64_t(value.getZExtValue())
@@ -62,8 +61,8 @@ DenseElementsAttr kerf::nn::encode(const HostTensor &tensor) {
     for (double number : tensor.floats) {
       APFloat value(number);
       bool lost;
-      value.convert(floatType.getFloatSemantics(),
-                    APFloat::rmNearestTiesToEven, &lost);
+      value.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                    &lost);
       values.push_back(value);
     }
     return DenseElementsAttr::get(tensor.type, ArrayRef<APFloat>(values));

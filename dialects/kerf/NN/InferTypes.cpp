@@ -58,18 +58,17 @@ LogicalResult kerf::nn::inferElementwise(MLIRContext *context,
   SmallVector<int64_t> shape(first.getShape());
   for (Value operand : operands.drop_front()) {
     if (tensor(operand).getElementType() != first.getElementType())
-      return emitOptionalError(location, "operands have element types ",
-                               first.getElementType(), " and ",
-                               tensor(operand).getElementType(),
-                               ", expected one");
+      return emitOptionalError(
+          location, "operands have element types ", first.getElementType(),
+          " and ", tensor(operand).getElementType(), ", expected one");
     auto joint = broadcastShapes(shape, tensor(operand).getShape());
     if (!joint)
       return emitOptionalError(location, "operands ", first, " and ",
                                operand.getType(), " do not broadcast");
     shape = *joint;
   }
-  Type element = boolean ? IntegerType::get(context, 1)
-                         : first.getElementType();
+  Type element =
+      boolean ? IntegerType::get(context, 1) : first.getElementType();
   types.push_back(RankedTensorType::get(shape, element));
   return success();
 }
@@ -216,8 +215,8 @@ KERF_INFER(MatmulOp) {
     std::swap(kr, n);
   // matmul C2
   if (kl != kr)
-    return emitOptionalError(location, "contracted sizes are ", kl, " and ",
-                             kr, " in ", lhs, " and ", rhs);
+    return emitOptionalError(location, "contracted sizes are ", kl, " and ", kr,
+                             " in ", lhs, " and ", rhs);
   // matmul C3
   auto shape = broadcastShapes(l.drop_back(2), r.drop_back(2));
   if (!shape)
@@ -241,8 +240,8 @@ static LogicalResult inferWindow(std::optional<Location> location, Adaptor &op,
                                " entries, expected ", rank);
   for (size_t d = 0; d < rank; ++d) {
     if (op.getStrides()[d] < 1 || op.getDilations()[d] < 1 || kernel[d] < 1)
-      return emitOptionalError(location,
-                               "strides, dilations and kernel must be positive");
+      return emitOptionalError(
+          location, "strides, dilations and kernel must be positive");
     int64_t count =
         windowCount(image[d], kernel[d], op.getStrides()[d], op.getLow()[d],
                     op.getHigh()[d], op.getDilations()[d]);
@@ -280,7 +279,8 @@ static LogicalResult inferPool(std::optional<Location> location, Adaptor &op,
                                Types &types) {
   RankedTensorType x = tensor(op.getX());
   if (x.getRank() < 3)
-    return emitOptionalError(location, "image ", x, ", expected rank 3 or more");
+    return emitOptionalError(location, "image ", x,
+                             ", expected rank 3 or more");
   SmallVector<int64_t> shape{x.getDimSize(0)};
   if (failed(inferWindow(location, op, x.getShape().drop_front().drop_back(),
                          op.getKernel(), shape)))
@@ -308,8 +308,8 @@ KERF_INFER(ReduceOp) {
   // reduce C1
   for (int64_t dim : op.getDims()) {
     if (dim <= last || dim >= x.getRank())
-      return emitOptionalError(
-          location, "dims must be ascending dimensions of ", x);
+      return emitOptionalError(location,
+                               "dims must be ascending dimensions of ", x);
     last = dim;
   }
   for (auto [dim, size] : llvm::enumerate(x.getShape()))

@@ -28,8 +28,8 @@ LocalValues ConstantOp::buildLocal(OpBuilder &builder, ValueRange,
     return SmallVector<Value>(builder.clone(*getOperation())->getResults());
   if (!isUniform())
     return emitOpError("is not a splat and cannot be stored in shards");
-  auto splat = cast<ElementsAttr>(DenseElementsAttr::get(
-      type, getElements().getSplatValue<Attribute>()));
+  auto splat = cast<ElementsAttr>(
+      DenseElementsAttr::get(type, getElements().getSplatValue<Attribute>()));
   auto local = builder.create<ConstantOp>(getLoc(), splat);
   if (getName())
     local.setNameAttr(getNameAttr());
@@ -65,22 +65,20 @@ LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
   ShardingRule rule = getShardingRule();
   const DimFactors &factors = rule.operands[0][getDim()];
   if (factors.empty() || context.shards(factors[0]) == 1)
-    return SmallVector<Value>{
-        builder.create<GatherOp>(getLoc(), operands[0], operands[1],
-                                 getDimAttr(), getPartialAttr())};
+    return SmallVector<Value>{builder.create<GatherOp>(
+        getLoc(), operands[0], operands[1], getDimAttr(), getPartialAttr())};
   // Bring negative indices into range first, since the table that is left knows
   // only its own rows; then shift by what the devices before this one hold.
   auto type = cast<RankedTensorType>(operands[1].getType());
   auto scalar = RankedTensorType::get({}, type.getElementType());
   auto literal = [&](int64_t value) -> Value {
     return builder.create<ConstantOp>(
-        getLoc(), cast<ElementsAttr>(DenseElementsAttr::get(
-                      scalar, builder.getIntegerAttr(type.getElementType(),
-                                                     value))));
+        getLoc(),
+        cast<ElementsAttr>(DenseElementsAttr::get(
+            scalar, builder.getIntegerAttr(type.getElementType(), value))));
   };
   int64_t size = rule.factors[factors[0]].size;
-  Value negative =
-      builder.create<LessOp>(getLoc(), operands[1], literal(0));
+  Value negative = builder.create<LessOp>(getLoc(), operands[1], literal(0));
   Value wrapped = builder.create<AddOp>(getLoc(), operands[1], literal(size));
   Value index =
       builder.create<SelectOp>(getLoc(), negative, wrapped, operands[1]);

@@ -82,7 +82,6 @@ StringRef ConstantOp::getSourceName() {
   return getName() ? *getName() : StringRef();
 }
 
-
 LogicalResult IotaOp::verify() {
   if (static_cast<int64_t>(getDim()) >= getResult().getType().getRank())
     return emitOpError("dim is ") << getDim() << ", expected less than rank "
@@ -94,8 +93,8 @@ LogicalResult CastOp::verify() {
   auto from = cast<RankedTensorType>(getX().getType());
   auto to = cast<RankedTensorType>(getResult().getType());
   if (from.getShape() != to.getShape())
-    return emitOpError("casts ") << from << " to " << to
-                                 << ", expected equal shapes";
+    return emitOpError("casts ")
+           << from << " to " << to << ", expected equal shapes";
   return success();
 }
 

@@ -25,11 +25,10 @@ std::optional<llvm::SmallVector<int64_t>>
 broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
 
 /// Result type of a broadcasting elementwise op; i1 elements if `boolean`.
-mlir::LogicalResult
-inferElementwise(mlir::MLIRContext *context,
-                 std::optional<mlir::Location> location,
-                 mlir::ValueRange operands, bool boolean,
-                 llvm::SmallVectorImpl<mlir::Type> &types);
+mlir::LogicalResult inferElementwise(mlir::MLIRContext *context,
+                                     std::optional<mlir::Location> location,
+                                     mlir::ValueRange operands, bool boolean,
+                                     llvm::SmallVectorImpl<mlir::Type> &types);
 
 /// Positions of a window along one dimension: floor((size + low + high -
 /// dilation (kernel - 1) - 1) / stride) + 1, at least 0.

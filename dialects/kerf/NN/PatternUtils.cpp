@@ -12,12 +12,12 @@ using namespace kerf::nn;
 using namespace mlir;
 
 bool kerf::nn::isElementwise(Operation *op) {
-  return op && isa<NegOp, AbsOp, SignOp, ExpOp, LogOp, SqrtOp, RsqrtOp,
-                   ReciprocalOp, ErfOp, TanhOp, SigmoidOp, SinOp, CosOp,
-                   FloorOp, CeilOp, RoundOp, ReluOp, NotOp, GeluOp, IsNaNOp,
-                   CastOp, AddOp, SubOp, MulOp, DivOp, ModOp, RemOp, PowOp,
-                   MaxOp, MinOp, AndOp, OrOp, XorOp, EqualOp, LessOp,
-                   LessEqualOp, SelectOp>(op);
+  return op &&
+         isa<NegOp, AbsOp, SignOp, ExpOp, LogOp, SqrtOp, RsqrtOp, ReciprocalOp,
+             ErfOp, TanhOp, SigmoidOp, SinOp, CosOp, FloorOp, CeilOp, RoundOp,
+             ReluOp, NotOp, GeluOp, IsNaNOp, CastOp, AddOp, SubOp, MulOp, DivOp,
+             ModOp, RemOp, PowOp, MaxOp, MinOp, AndOp, OrOp, XorOp, EqualOp,
+             LessOp, LessEqualOp, SelectOp>(op);
 }
 
 bool kerf::nn::isPlanned(Operation *op) { return op->hasAttr("dist.operands"); }
@@ -132,7 +132,6 @@ Value kerf::nn::cloneWith(OpBuilder &builder, Operation *op,
   // Operands that occur twice map to the last; set all of them.
   Operation *copy = builder.clone(*op, mapping);
   copy->setOperands(operands);
-  copy->getResult(0).setType(
-      typeOf(op->getResult(0)).clone(shape));
+  copy->getResult(0).setType(typeOf(op->getResult(0)).clone(shape));
   return copy->getResult(0);
 }

@@ -134,8 +134,9 @@ ShardingRule MatmulOp::getShardingRule() {
   for (size_t d = 0; d + 2 < rank; ++d) {
     DimFactors factors = factorFor(rule, shapeOf(getResult())[d]);
     result[d] = factors;
-    for (auto [side, value] : {std::pair<TensorFactors *, Value>{&lhs, getLhs()},
-                               {&rhs, getRhs()}}) {
+    for (auto [side, value] :
+         {std::pair<TensorFactors *, Value>{&lhs, getLhs()},
+          {&rhs, getRhs()}}) {
       ArrayRef<int64_t> shape = shapeOf(value);
       size_t skip = rank - shape.size();
       if (d >= skip && shape[d - skip] != 1)
@@ -161,8 +162,8 @@ ShardingRule ConvOp::getShardingRule() {
   x.front() = result.front() = factorFor(rule, shapeOf(getX()).front());
   if (getGroups() == 1) {
     w[0] = result.back() = factorFor(rule, shapeOf(getWeights())[0]);
-    x.back() = w[1] = factorFor(rule, shapeOf(getWeights())[1],
-                                FactorKind::Reduction);
+    x.back() = w[1] =
+        factorFor(rule, shapeOf(getWeights())[1], FactorKind::Reduction);
   }
   rule.linearGroups = {{0}, {1}};
   return rule;
@@ -200,12 +201,11 @@ ShardingRule ReduceOp::getShardingRule() {
   ShardingRule rule = replicatedShardingRule(getOperation());
   size_t next = 0;
   for (auto [dim, size] : llvm::enumerate(shapeOf(getX()))) {
-    bool reduced =
-        llvm::is_contained(getDims(), static_cast<int64_t>(dim));
-    rule.operands[0][dim] =
-        reduced ? factorFor(rule, size, FactorKind::Reduction,
-                            toReduction(getKind()))
-                : factorFor(rule, size);
+    bool reduced = llvm::is_contained(getDims(), static_cast<int64_t>(dim));
+    rule.operands[0][dim] = reduced
+                                ? factorFor(rule, size, FactorKind::Reduction,
+                                            toReduction(getKind()))
+                                : factorFor(rule, size);
     if (!reduced)
       rule.results[0][next++] = rule.operands[0][dim];
   }
@@ -246,7 +246,8 @@ ShardingRule RMSNormOp::getShardingRule() {
 }
 
 ShardingRule BatchNormOp::getShardingRule() {
-  ShardingRule rule = pointwiseRule(getOperation(), [](int64_t) { return true; });
+  ShardingRule rule =
+      pointwiseRule(getOperation(), [](int64_t) { return true; });
   for (TensorFactors &vector : llvm::drop_begin(rule.operands))
     vector[0] = rule.results[0].back();
   return rule;

@@ -1,4 +1,5 @@
-//===- BatchAnalysis.h - which dimension of each value is the batch -*- C++ -*-===//
+//===- BatchAnalysis.h - which dimension of each value is the batch -*- C++
+//-*-===//
 //
 // `dp` may shard only batch dimensions, micro-batches split nothing else, so
 // both need to know where the samples of a mini-batch went. The batch dimension

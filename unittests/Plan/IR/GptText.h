@@ -39,8 +39,8 @@ public:
     if (s.embedding)
       value = op("matmul", {norm(value, "lnf"), wte},
                  type({s.batch, s.sequence, s.vocabulary}), "{transpose_rhs}");
-    return "func.func @main(%in: " + argument + ") -> " + types[value] + " {\n" +
-           body + "  return " + value + " : " + types[value] + "\n}\n";
+    return "func.func @main(%in: " + argument + ") -> " + types[value] +
+           " {\n" + body + "  return " + value + " : " + types[value] + "\n}\n";
   }
 
 private:
@@ -73,9 +73,10 @@ private:
     return value;
   }
   std::string norm(const std::string &x, const std::string &name) {
-    return op("layer_norm",
-              {x, weight(name + ".g", {s.hidden}), weight(name + ".b", {s.hidden})},
-              types[x], "{dim = 2 : i64, epsilon = 1.0e-5 : f64}");
+    return op(
+        "layer_norm",
+        {x, weight(name + ".g", {s.hidden}), weight(name + ".b", {s.hidden})},
+        types[x], "{dim = 2 : i64, epsilon = 1.0e-5 : f64}");
   }
   std::string linear(const std::string &x, const std::string &name, int from,
                      int to) {
@@ -97,8 +98,8 @@ private:
     std::string q = heads("q"), k = heads("k"), v = heads("v");
     std::string square = type({s.batch, s.heads, s.sequence, s.sequence});
     std::string a = op("matmul", {q, k}, square, "{transpose_rhs}");
-    a = op("softmax", {op("mul", {a, weight(p + "scale", {1})}, square)}, square,
-           "{dim = 3 : i64}");
+    a = op("softmax", {op("mul", {a, weight(p + "scale", {1})}, square)},
+           square, "{dim = 3 : i64}");
     std::string c =
         op("matmul", {a, v}, type({s.batch, s.heads, s.sequence, depth}));
     c = op("transpose", {c}, type({s.batch, s.sequence, s.heads, depth}),

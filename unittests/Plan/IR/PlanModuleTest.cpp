@@ -61,8 +61,8 @@ std::string randomFunction(std::mt19937 &random, int depth) {
     return from[random() % from.size()];
   };
   int batch = pick({2, 4, 6, 8}), width = pick({6, 8, 12});
-  std::string type = "tensor<" + std::to_string(batch) + "x" +
-                     std::to_string(width) + "xf32>";
+  std::string type =
+      "tensor<" + std::to_string(batch) + "x" + std::to_string(width) + "xf32>";
   std::string body, value = "%x";
   for (int i = 0; i < depth; ++i) {
     std::string n = std::to_string(i);
@@ -70,9 +70,10 @@ std::string randomFunction(std::mt19937 &random, int depth) {
     case 0: {
       std::string weight = "tensor<" + std::to_string(width) + "x" +
                            std::to_string(width) + "xf32>";
-      body += "%w" + n + " = nn.constant {name = \"w" + n + "\"} dense<0.1> : " +
-              weight + "\n%v" + n + " = nn.matmul " + value + ", %w" + n +
-              " : (" + type + ", " + weight + ") -> " + type + "\n";
+      body += "%w" + n + " = nn.constant {name = \"w" + n +
+              "\"} dense<0.1> : " + weight + "\n%v" + n + " = nn.matmul " +
+              value + ", %w" + n + " : (" + type + ", " + weight + ") -> " +
+              type + "\n";
       break;
     }
     case 1:
@@ -84,8 +85,8 @@ std::string randomFunction(std::mt19937 &random, int depth) {
               type + ") -> " + type + "\n";
       break;
     case 3:
-      body += "%v" + n + " = nn.relu " + value + " : (" + type + ") -> " + type +
-              "\n";
+      body += "%v" + n + " = nn.relu " + value + " : (" + type + ") -> " +
+              type + "\n";
       break;
     }
     value = "%v" + n;
@@ -166,7 +167,8 @@ TEST_F(PlanModule, PlanJsonReadsBackToTheSameModule) {
         {"devices", 4},
         {"mesh", std::move(mesh)},
         {"mesh_axes", std::move(axes)},
-        {"schedule", llvm::json::Object{{"micro_batches", result->microBatches}}},
+        {"schedule",
+         llvm::json::Object{{"micro_batches", result->microBatches}}},
         {"values", plan::valuesToJson(*module)}};
     // Through text, as a user would.
     std::string json;

@@ -25,8 +25,7 @@ plan::PlanResult planOf(const GptSize &size, plan::PlanOptions options) {
   registerDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
-  auto module =
-      parseSourceString<ModuleOp>(GptText(size).build(), &context);
+  auto module = parseSourceString<ModuleOp>(GptText(size).build(), &context);
   EXPECT_TRUE(bool(module));
   cost::HostInfo host;
   auto machine = cost::machinePreset("h100-8", options.devices, host);
@@ -79,7 +78,8 @@ TEST(Transformer, LayerCostsAtMostMegatron) {
     options.objective = plan::Objective::Volume;
     int64_t weights = 12 * 768 * 768 * 4;
     int64_t tokens = size.batch * size.sequence;
-    // Room for the shards, vectors and activations, not for a whole matrix more.
+    // Room for the shards, vectors and activations, not for a whole matrix
+    // more.
     options.memoryLimitBytes = weights / devices + tokens * 768 * 4 * 8;
     plan::PlanResult result = planOf(size, options);
     ASSERT_FALSE(result.candidates.empty());
