@@ -16,7 +16,6 @@ int plan(const Options &options);
 int compile(const Options &options);
 int run(const Options &options);
 int verify(const Options &options);
-int report(const Options &options);
 
 } // namespace kerf::tool
 

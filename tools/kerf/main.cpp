@@ -1,6 +1,6 @@
 //===- main.cpp - the kerf command line -----------------------------------===//
 //
-//   kerf inspect | plan | compile | run | verify | report   model.onnx ...
+//   kerf inspect | plan | compile | run | verify   model.onnx ...
 //
 // Errors are one line "error: FILE[:NODE]: reason" and notes on stderr, with
 // the exit codes of docs/CommandLine.md. The process leaves with _Exit: a rank
