@@ -44,20 +44,22 @@ static LogicalResult elu(Node &node) {
   if (!floatInput(node))
     return failure();
   Value x = node.in(0);
-  return node.set(node.select(
-      isPositive(node, x), x,
-      expMinusOne(node, x, node.real("alpha", 1.0), 1.0)));
+  return node.set(
+      node.select(isPositive(node, x), x,
+                  expMinusOne(node, x, node.real("alpha", 1.0), 1.0)));
 }
 
 static LogicalResult selu(Node &node) {
   if (!floatInput(node))
     return failure();
-  double alpha = node.real("alpha", node.opset < 6 ? 1.6732 : 1.67326319217681884765625);
-  double gamma = node.real("gamma", node.opset < 6 ? 1.0507 : 1.05070102214813232421875);
+  double alpha =
+      node.real("alpha", node.opset < 6 ? 1.6732 : 1.67326319217681884765625);
+  double gamma =
+      node.real("gamma", node.opset < 6 ? 1.0507 : 1.05070102214813232421875);
   Value x = node.in(0);
-  return node.set(node.mul(node.select(isPositive(node, x), x,
-                                       expMinusOne(node, x, alpha, 1.0)),
-                           gamma));
+  return node.set(node.mul(
+      node.select(isPositive(node, x), x, expMinusOne(node, x, alpha, 1.0)),
+      gamma));
 }
 
 static LogicalResult celu(Node &node) {
@@ -65,8 +67,8 @@ static LogicalResult celu(Node &node) {
     return failure();
   double alpha = node.real("alpha", 1.0);
   Value x = node.in(0);
-  return node.set(node.add(maximum(node, x, 0),
-                           expMinusOne(node, x, alpha, alpha)));
+  return node.set(
+      node.add(maximum(node, x, 0), expMinusOne(node, x, alpha, alpha)));
 }
 
 static LogicalResult leakyRelu(Node &node) {
@@ -97,8 +99,7 @@ static LogicalResult thresholdedRelu(Node &node) {
   if (!floatInput(node))
     return failure();
   Value x = node.in(0);
-  Value above =
-      node.make<LessOp>({number(node, node.real("alpha", 1.0)), x});
+  Value above = node.make<LessOp>({number(node, node.real("alpha", 1.0)), x});
   return node.set(node.select(above, x, number(node, 0)));
 }
 
@@ -114,15 +115,14 @@ static LogicalResult hardSigmoid(Node &node) {
 static LogicalResult hardSwish(Node &node) {
   if (!floatInput(node))
     return failure();
-  return node.set(node.mul(node.in(0),
-                           hardSigmoidOf(node, node.in(0), 1.0 / 6, 0.5)));
+  return node.set(
+      node.mul(node.in(0), hardSigmoidOf(node, node.in(0), 1.0 / 6, 0.5)));
 }
 
 /// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
 static Value softplusOf(Node &node, Value x) {
   Value tail = node.make<ExpOp>({node.make<NegOp>({node.make<AbsOp>({x})})});
-  return node.add(maximum(node, x, 0),
-                  node.make<LogOp>({node.add(tail, 1.0)}));
+  return node.add(maximum(node, x, 0), node.make<LogOp>({node.add(tail, 1.0)}));
 }
 static LogicalResult softplus(Node &node) {
   if (!floatInput(node))
@@ -154,8 +154,7 @@ static LogicalResult gelu(Node &node) {
     return failure();
   std::string form = node.text("approximate", "none");
   if (form != "none" && form != "tanh")
-    return node.error("approximate is \"" + form +
-                      "\", expected none or tanh");
+    return node.error("approximate is \"" + form + "\", expected none or tanh");
   SmallVector<NamedAttribute, 1> flags;
   if (form == "tanh")
     flags.push_back(node.unit("tanh"));

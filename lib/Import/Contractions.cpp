@@ -66,7 +66,6 @@ static LogicalResult gemm(Node &node) {
   return node.set(node.add(result, c));
 }
 
-
 static bool parseEinsum(Node &node, std::string equation,
                         SmallVectorImpl<std::string> &terms,
                         std::string &result) {
@@ -209,8 +208,8 @@ static LogicalResult einsum(Node &node) {
     rhsShape.append({product(k), product(n)});
     outShape.append(m);
     outShape.append(n);
-    Value lhs = node.reshape(
-        arrange(terms[0], values[0], batch + left + inner), lhsShape);
+    Value lhs = node.reshape(arrange(terms[0], values[0], batch + left + inner),
+                             lhsShape);
     Value rhs = node.reshape(
         arrange(terms[1], values[1], batch + inner + right), rhsShape);
     values[0] = node.reshape(node.matmul(lhs, rhs), outShape);

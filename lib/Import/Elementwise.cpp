@@ -123,6 +123,14 @@ static LogicalResult mod(Node &node) {
   bool fmod = node.integer("fmod", 0);
   if (!fmod && isFloat(node.in(0)) && node.opset < 28)
     return node.error("fmod is 0 for floats, expected 1");
+  if (!fmod && isFloat(node.in(0))) {
+    // The sign of the divisor, also where that is infinite.
+    Value a = node.in(0), b = node.in(1), zero = node.scalar(0, elementOf(b));
+    Value rest = node.make<RemOp>({a, b});
+    Value differs =
+        node.make<LessOp>({node.mul(rest, node.make<SignOp>({b})), zero});
+    return node.set(node.select(differs, node.add(rest, b), rest));
+  }
   if (fmod)
     return node.set(node.make<RemOp>({node.in(0), node.in(1)}));
   return node.set(node.make<ModOp>({node.in(0), node.in(1)}));
@@ -141,8 +149,8 @@ static LogicalResult clip(Node &node) {
       high = node.scalar(node.real("max", 0), elementOf(x));
   }
   for (Value bound : {low, high})
-    if (bound && (typeOf(bound).getNumElements() != 1 ||
-                  rankOf(bound) > rankOf(x)))
+    if (bound &&
+        (typeOf(bound).getNumElements() != 1 || rankOf(bound) > rankOf(x)))
       return node.error("bounds must be scalars");
   if (low)
     x = node.make<MaxOp>({x, low});
@@ -178,9 +186,8 @@ static LogicalResult castTo(Node &node) {
   }
   if (node.failed)
     return failure();
-  Type element = to >= 0 && to < 1000
-                     ? elementType(node.context, int32_t(to))
-                     : Type();
+  Type element =
+      to >= 0 && to < 1000 ? elementType(node.context, int32_t(to)) : Type();
   if (!element)
     return node.unsupported("type " + dataTypeName(int32_t(to)));
   return node.set(node.cast(node.in(0), element));
@@ -228,8 +235,8 @@ static LogicalResult dropout(Node &node) {
       return node.unsupported("operator Dropout in training mode");
   }
   if (node.wants(1)) {
-    Type element = node.opset < 10 ? elementOf(node.in(0))
-                                   : Type(node.ops.getI1Type());
+    Type element =
+        node.opset < 10 ? elementOf(node.in(0)) : Type(node.ops.getI1Type());
     if (failed(node.set(1, node.splat(shapeOf(node.in(0)), 1, element))))
       return failure();
   }

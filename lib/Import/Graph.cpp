@@ -125,9 +125,9 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     if (size < 0)
       usage(name, "--dim: size is " + Twine(size) + ", expected at least 0");
     if (!known.contains(name))
-      usage(name, "--dim: no input has a dimension of this name" +
-                      (symbols.empty() ? Twine()
-                                       : ", expected " + Twine(symbols)));
+      usage(name,
+            "--dim: no input has a dimension of this name" +
+                (symbols.empty() ? Twine() : ", expected " + Twine(symbols)));
   }
   SmallVector<const onnx::ValueInfoProto *> arguments;
   for (const auto &input : graph.input()) {
@@ -175,8 +175,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
       flags += " --dim " + symbol + "=SIZE";
     usage("", "symbolic dimensions are not bound: bind them with" + flags);
   }
-  function.setType(
-      FunctionType::get(&context, block.getArgumentTypes(), {}));
+  function.setType(FunctionType::get(&context, block.getArgumentTypes(), {}));
 
   // The batch: symbolic leading dimensions, else the common leading size.
   int64_t common = -1;
@@ -226,13 +225,13 @@ void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value) {
   int32_t dataType = info.type().tensor_type().elem_type();
   Type element = elementType(&context, dataType);
   if (dataType != 0 && element != elementOf(value)) {
-    refuse(info.name(), "declared as " + dataTypeName(dataType) +
-                            ", but its node gives " +
-                            [&] {
-                              std::string text;
-                              llvm::raw_string_ostream(text) << typeOf(value);
-                              return text;
-                            }());
+    refuse(
+        info.name(), "declared as " + dataTypeName(dataType) +
+                         ", but its node gives " + [&] {
+                           std::string text;
+                           llvm::raw_string_ostream(text) << typeOf(value);
+                           return text;
+                         }());
     return;
   }
   auto shape = bindShape(info, /*input=*/false);
@@ -338,8 +337,7 @@ void Importer::importNodes(const Nodes &nodes, Scope &scope,
       continue;
     if (++nodesImported > kMaxNodes) {
       if (nodesImported == kMaxNodes + 1)
-        refuse("", "model expands to more than " + Twine(kMaxNodes) +
-                       " nodes");
+        refuse("", "model expands to more than " + Twine(kMaxNodes) + " nodes");
       return;
     }
     importNode(nodes[index], scope, nodeName(nodes[index], scope, index));

@@ -55,8 +55,8 @@ Value GraphBuilder::finish(OperationState &state) {
 }
 
 Value GraphBuilder::makeTyped(StringRef op, RankedTensorType type,
-                         ValueRange operands,
-                         ArrayRef<NamedAttribute> attributes) {
+                              ValueRange operands,
+                              ArrayRef<NamedAttribute> attributes) {
   if (!type || llvm::is_contained(operands, Value()))
     return {};
   OperationState state(loc, op);
@@ -70,8 +70,7 @@ Value GraphBuilder::constant(DenseElementsAttr elements) {
   return ConstantOp::create(ops, loc, elements).getResult();
 }
 Value GraphBuilder::integers(IntegerList values) {
-  auto type =
-      RankedTensorType::get({int64_t(values.size())}, ops.getI64Type());
+  auto type = RankedTensorType::get({int64_t(values.size())}, ops.getI64Type());
   return constant(DenseElementsAttr::get(type, values));
 }
 Value GraphBuilder::scalar(double value, Type element) {
@@ -112,7 +111,7 @@ Value GraphBuilder::transpose(Value x, IntegerList perm) {
   return make<TransposeOp>({x}, {i64s("perm", perm)});
 }
 Value GraphBuilder::slice(Value x, int64_t dim, int64_t start, int64_t size,
-                     int64_t stride) {
+                          int64_t stride) {
   if (!x)
     return {};
   SmallVector<int64_t> starts(rankOf(x), 0), sizes(shapeOf(x)),
@@ -139,7 +138,7 @@ Value GraphBuilder::cast(Value x, Type element) {
   return makeTyped(CastOp::getOperationName(), typeOf(x).clone(element), {x});
 }
 Value GraphBuilder::reduce(Value x, ReduceKind kind, IntegerList dims,
-                      bool keepDims) {
+                           bool keepDims) {
   if (!x || dims.empty())
     return x;
   Value result = make<ReduceOp>(
@@ -166,7 +165,7 @@ Value GraphBuilder::mean(Value x, IntegerList dims, bool keepDims) {
   return mul(sum, 1.0 / double(count));
 }
 Value GraphBuilder::matmul(Value lhs, Value rhs, bool transposeLhs,
-                      bool transposeRhs) {
+                           bool transposeRhs) {
   SmallVector<NamedAttribute, 2> flags;
   if (transposeLhs)
     flags.push_back(unit("transpose_lhs"));

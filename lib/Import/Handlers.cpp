@@ -27,8 +27,10 @@ const HandlerTable &kerf::onnx_import::handlers() {
     HandlerTable result;
     addElementwise(result);
     addActivations(result);
+    addAttention(result);
     addContractions(result);
     addIndexing(result);
+    addLosses(result);
     addRows(result);
     addShapeOps(result);
     addSources(result);

@@ -40,8 +40,10 @@ const HandlerTable &handlers();
 
 void addElementwise(HandlerTable &table);
 void addActivations(HandlerTable &table);
+void addAttention(HandlerTable &table);
 void addContractions(HandlerTable &table);
 void addIndexing(HandlerTable &table);
+void addLosses(HandlerTable &table);
 void addRows(HandlerTable &table);
 void addShapeOps(HandlerTable &table);
 void addSources(HandlerTable &table);

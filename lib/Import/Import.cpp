@@ -71,12 +71,12 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
     ops.setInsertionPointAfter(lastWeight);
   else
     ops.setInsertionPointToStart(ops.getBlock());
-  auto weight = nn::WeightOp::create(
-      ops, loc, data->type, ops.getStringAttr(name),
-      ops.getI64IntegerAttr(data->file),
-      ops.getI64IntegerAttr(int64_t(data->offset)),
-      ops.getI64IntegerAttr(int64_t(data->bytes.size())),
-      TypeAttr::get(data->type), DenseI64ArrayAttr());
+  auto weight =
+      nn::WeightOp::create(ops, loc, data->type, ops.getStringAttr(name),
+                           ops.getI64IntegerAttr(data->file),
+                           ops.getI64IntegerAttr(int64_t(data->offset)),
+                           ops.getI64IntegerAttr(int64_t(data->bytes.size())),
+                           TypeAttr::get(data->type), DenseI64ArrayAttr());
   lastWeight = weight;
   return weight.getResult();
 }
@@ -136,8 +136,7 @@ bool Importer::bindConstants() {
   return fine;
 }
 
-void Importer::importInitializers(const onnx::GraphProto &graph,
-                                  Scope &scope) {
+void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
   for (const auto &tensor : graph.initializer()) {
     if (scope.values.count(tensor.name())) {
       refuse(tensor.name(), "name is defined twice");
@@ -151,8 +150,7 @@ void Importer::importInitializers(const onnx::GraphProto &graph,
         typeOf(value).getNumElements() > 1) {
       ++report.numParameters;
       report.parameterElements += typeOf(value).getNumElements();
-      report.parameterBytes +=
-          *tensorBytes(shapeOf(value), elementOf(value));
+      report.parameterBytes += *tensorBytes(shapeOf(value), elementOf(value));
     }
     if (auto info = declared.find(tensor.name()); info != declared.end())
       checkDeclared(*info->second, value);
@@ -183,15 +181,17 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
   if (!report.issues.empty() || !report.unsupported.empty())
     return false;
   if (results.size() != size_t(graph.output_size())) {
-    report.issues.push_back({ImportIssue::Kind::Internal, "",
-                             "an output was lost without an error", {}});
+    report.issues.push_back({ImportIssue::Kind::Internal,
+                             "",
+                             "an output was lost without an error",
+                             {}});
     return false;
   }
   ops.setInsertionPointToEnd(&function.getBody().front());
   func::ReturnOp::create(ops, function.getLoc(), results);
-  function.setType(FunctionType::get(
-      &context, function.getBody().front().getArgumentTypes(),
-      ValueRange(results).getTypes()));
+  function.setType(
+      FunctionType::get(&context, function.getBody().front().getArgumentTypes(),
+                        ValueRange(results).getTypes()));
   for (auto [index, output] : llvm::enumerate(graph.output()))
     function.setResultAttr(unsigned(index), "kerf.name",
                            ops.getStringAttr(output.name()));
@@ -285,16 +285,19 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   if (failed(verify(*module)))
     return failure();
   if (options.simplify && failed(simplifyModule(*module))) {
-    report.issues.push_back({ImportIssue::Kind::Internal, "",
-                             "simplification does not converge", {}});
+    report.issues.push_back({ImportIssue::Kind::Internal,
+                             "",
+                             "simplification does not converge",
+                             {}});
     return failure();
   }
   return std::move(module);
 }
 
-FailureOr<OwningOpRef<ModuleOp>>
-kerf::importOnnx(MLIRContext &context, StringRef path,
-                 const ImportOptions &options, ImportReport &report) {
+FailureOr<OwningOpRef<ModuleOp>> kerf::importOnnx(MLIRContext &context,
+                                                  StringRef path,
+                                                  const ImportOptions &options,
+                                                  ImportReport &report) {
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
   return Importer(context, options, report).run(path);
 }

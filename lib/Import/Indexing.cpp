@@ -14,7 +14,8 @@ using namespace mlir;
 using Integers = SmallVector<int64_t>;
 
 static Value wideIndices(Node &node, Value indices) {
-  if (!isa<IntegerType>(elementOf(indices)) || elementOf(indices).isInteger(1)) {
+  if (!isa<IntegerType>(elementOf(indices)) ||
+      elementOf(indices).isInteger(1)) {
     (void)node.error("indices are not integers");
     return {};
   }
@@ -68,8 +69,8 @@ static LogicalResult gatherElements(Node &node) {
     return failure();
   ArrayRef<int64_t> from = shapeOf(data), to = shapeOf(indices);
   if (from.size() != to.size())
-    return node.error("indices have rank " + Twine(to.size()) +
-                      ", expected " + Twine(from.size()));
+    return node.error("indices have rank " + Twine(to.size()) + ", expected " +
+                      Twine(from.size()));
   for (size_t dim = 0; dim < to.size(); ++dim)
     if (int64_t(dim) != *axis && to[dim] > from[dim])
       return node.error("indices are larger than data in dimension " +
@@ -85,8 +86,7 @@ static LogicalResult gatherElements(Node &node) {
     shape[dim] = to[dim];
     Value position = node.reshape(node.iota(to[dim], i64), shape);
     linear = node.add(
-        linear,
-        node.mul(position, double(product(from.drop_front(dim + 1)))));
+        linear, node.mul(position, double(product(from.drop_front(dim + 1)))));
   }
   Value flat = node.reshape(data, {product(from)});
   return node.set(node.gather(flat, linear, 0));
@@ -101,20 +101,18 @@ static LogicalResult gatherND(Node &node) {
   if (!indices)
     return failure();
   ArrayRef<int64_t> from = shapeOf(data), to = shapeOf(indices);
-  if (to.empty() || batch < 0 || batch >= int64_t(to.size()) ||
-      to.back() < 1 || to.back() + batch > int64_t(from.size()) ||
+  if (to.empty() || batch < 0 || batch >= int64_t(to.size()) || to.back() < 1 ||
+      to.back() + batch > int64_t(from.size()) ||
       from.take_front(batch) != to.take_front(batch))
-    return node.error("indices do not fit data and batch_dims " +
-                      Twine(batch));
+    return node.error("indices do not fit data and batch_dims " + Twine(batch));
   int64_t last = rankOf(indices) - 1, depth = to.back();
   Type i64 = node.ops.getI64Type();
   Integers pickShape(to.drop_back());
   Value linear;
   for (int64_t j = 0; j < depth; ++j) {
     Value index = node.reshape(node.slice(indices, last, j, 1), pickShape);
-    index = node.mul(
-        fromEnd(node, index, from[batch + j]),
-        double(product(from.slice(batch + j + 1, depth - j - 1))));
+    index = node.mul(fromEnd(node, index, from[batch + j]),
+                     double(product(from.slice(batch + j + 1, depth - j - 1))));
     linear = linear ? node.add(linear, index) : index;
   }
   for (int64_t dim = 0; dim < batch; ++dim) {
@@ -143,8 +141,7 @@ static LogicalResult oneHot(Node &node) {
     return failure();
   if (size < 1 || size > (int64_t(1) << 32) || rankOf(values) != 1 ||
       shapeOf(values)[0] != 2)
-    return node.error("depth is " + Twine(size) +
-                      " and values must be a pair");
+    return node.error("depth is " + Twine(size) + " and values must be a pair");
   Type i64 = node.ops.getI64Type();
   Integers shape(shapeOf(indices)), classes(rank, 1);
   shape.insert(shape.begin() + *axis, 1);
@@ -190,9 +187,9 @@ static LogicalResult cumSum(Node &node) {
     // Integers have no matmul: mask and sum.
     Integers wide(shapeOf(x));
     wide.push_back(1);
-    Value masked = node.select(node.reshape(counts, shape),
-                               node.reshape(x, wide),
-                               node.scalar(0, elementOf(x)));
+    Value masked =
+        node.select(node.reshape(counts, shape), node.reshape(x, wide),
+                    node.scalar(0, elementOf(x)));
     Value sum = node.reduce(masked, ReduceKind::Sum, {*axis}, false);
     if (!sum)
       return failure();

@@ -15,7 +15,8 @@
 using namespace kerf;
 using namespace mlir;
 
-static std::optional<SmallVector<RankedTensorType>> tensorTypes(TypeRange types) {
+static std::optional<SmallVector<RankedTensorType>>
+tensorTypes(TypeRange types) {
   SmallVector<RankedTensorType> result;
   for (Type type : types) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -89,8 +90,8 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   }
   stream << "parameters " << report.numParameters << " tensors, "
          << report.parameterElements << " elements, "
-         << scaled(double(report.parameterBytes), {" B", " KiB", " MiB", " GiB"},
-                   1024)
+         << scaled(double(report.parameterBytes),
+                   {" B", " KiB", " MiB", " GiB"}, 1024)
          << "\n";
   if (module) {
     ModuleCost cost = costOfModule(module);

@@ -13,8 +13,8 @@ using namespace mlir;
 
 using Proto = onnx::AttributeProto;
 
-Node::Node(Importer &importer, const onnx::NodeProto &proto,
-           const Scope &scope, std::string name, int64_t opset)
+Node::Node(Importer &importer, const onnx::NodeProto &proto, const Scope &scope,
+           std::string name, int64_t opset)
     : GraphBuilder(importer.ops, importer.files()), importer(importer),
       proto(proto), scope(scope), name(std::move(name)), opset(opset) {
   outputs.resize(proto.output_size());
@@ -28,10 +28,10 @@ bool Node::wants(size_t index) const {
 
 LogicalResult Node::arity(size_t least, size_t most, size_t maxOutputs) {
   if (inputs.size() > most || inputs.size() < least)
-    return error(proto.op_type() + " has " + Twine(inputs.size()) +
-                 " inputs, expected " +
-                 (least == most ? Twine(least)
-                                : Twine(least) + " to " + Twine(most)));
+    return error(
+        proto.op_type() + " has " + Twine(inputs.size()) +
+        " inputs, expected " +
+        (least == most ? Twine(least) : Twine(least) + " to " + Twine(most)));
   for (size_t i = 0; i < least; ++i)
     if (!inputs[i])
       return error(proto.op_type() + ": input " + Twine(i) + " is absent");
@@ -43,10 +43,10 @@ LogicalResult Node::arity(size_t least, size_t most, size_t maxOutputs) {
 
 static const char *attributeTypeName(int type) {
   static constexpr const char *names[] = {
-      "undefined", "float", "int",    "string", "tensor",
-      "graph",     "floats", "ints",  "strings", "tensors",
-      "graphs",    "sparse_tensor",   "sparse_tensors", "type_proto",
-      "type_protos"};
+      "undefined",      "float",      "int",        "string",
+      "tensor",         "graph",      "floats",     "ints",
+      "strings",        "tensors",    "graphs",     "sparse_tensor",
+      "sparse_tensors", "type_proto", "type_protos"};
   return type >= 0 && size_t(type) < std::size(names) ? names[type] : "unknown";
 }
 
@@ -163,7 +163,8 @@ std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {
     if (isa<BlockArgument>(in(index)))
       (void)error("input \"" + input +
                   "\" steers a shape and must be known: bind it with "
-                  "--constant " + input + "=@FILE.npy");
+                  "--constant " +
+                  input + "=@FILE.npy");
     else
       (void)unsupported("operator " + proto.op_type() +
                         " with a computed input " + Twine(index) +
@@ -177,8 +178,8 @@ std::optional<double> Node::constantReal(size_t index) {
     return std::nullopt;
   auto value = scalarElement(in(index));
   if (!value)
-    (void)unsupported("operator " + proto.op_type() + " with a computed input " +
-                      Twine(index));
+    (void)unsupported("operator " + proto.op_type() +
+                      " with a computed input " + Twine(index));
   return value;
 }
 
@@ -248,8 +249,8 @@ LogicalResult Node::set(size_t index, Value value) {
 void Node::checkAttributes() {
   for (const Proto &attribute : proto.attribute())
     if (!asked.count(attribute.name())) {
-      (void)unsupported("attribute \"" + attribute.name() +
-                        "\" of operator " + proto.op_type());
+      (void)unsupported("attribute \"" + attribute.name() + "\" of operator " +
+                        proto.op_type());
       return;
     }
 }

@@ -61,8 +61,8 @@ public:
   mlir::Value reduce(mlir::Value x, nn::ReduceKind kind,
                      llvm::ArrayRef<int64_t> dims, bool keepDims);
   mlir::Value mean(mlir::Value x, llvm::ArrayRef<int64_t> dims, bool keepDims);
-  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
-                     bool transposeRhs = false);
+  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs,
+                     bool transposeLhs = false, bool transposeRhs = false);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value sub(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, mlir::Value b);
@@ -139,8 +139,8 @@ public:
 
   /// Integers from attribute `name` or constant input `index`; none if both
   /// are absent. Reports an input that is not constant.
-  std::optional<llvm::SmallVector<int64_t>>
-  integersFrom(llvm::StringRef name, size_t index);
+  std::optional<llvm::SmallVector<int64_t>> integersFrom(llvm::StringRef name,
+                                                         size_t index);
   /// The integers of a constant input; reports if it is not constant.
   std::optional<llvm::SmallVector<int64_t>> constantIntegers(size_t index);
   std::optional<double> constantReal(size_t index);
@@ -172,18 +172,20 @@ private:
 };
 
 template <typename Op>
-mlir::Value GraphBuilder::make(mlir::ValueRange operands,
-                          llvm::ArrayRef<mlir::NamedAttribute> attributes) {
+mlir::Value
+GraphBuilder::make(mlir::ValueRange operands,
+                   llvm::ArrayRef<mlir::NamedAttribute> attributes) {
   if (llvm::is_contained(operands, mlir::Value()))
     return {};
   mlir::OperationState state(loc, Op::getOperationName());
   state.addOperands(operands);
   mlir::DictionaryAttr dictionary = ops.getDictionaryAttr(attributes);
   mlir::OpaqueProperties properties(nullptr);
-  if constexpr (!std::is_same_v<typename Op::Properties, mlir::EmptyProperties>) {
+  if constexpr (!std::is_same_v<typename Op::Properties,
+                                mlir::EmptyProperties>) {
     auto &props = state.getOrAddProperties<typename Op::Properties>();
-    if (failed(Op::setPropertiesFromAttr(
-            props, dictionary, [&] { return mlir::emitError(loc); })))
+    if (failed(Op::setPropertiesFromAttr(props, dictionary,
+                                         [&] { return mlir::emitError(loc); })))
       return {};
     properties = state.getRawProperties();
   }

@@ -69,8 +69,10 @@ static DenseElementsAttr parseNpy(MLIRContext *context, StringRef path,
     return fail("array is in Fortran order, expected C order");
   SmallVector<int64_t> shape;
   SmallVector<StringRef> sizes;
-  valueOf(header, "shape").split(')').first.ltrim("(").split(sizes, ',', -1,
-                                                            false);
+  valueOf(header, "shape")
+      .split(')')
+      .first.ltrim("(")
+      .split(sizes, ',', -1, false);
   for (StringRef size : sizes) {
     int64_t number;
     if (size.trim().empty())

@@ -13,8 +13,7 @@ namespace kerf::onnx_import {
 
 /// Null on failure with the reason.
 mlir::DenseElementsAttr parseConstant(mlir::MLIRContext *context,
-                                      llvm::StringRef text,
-                                      std::string &error);
+                                      llvm::StringRef text, std::string &error);
 
 } // namespace kerf::onnx_import
 

@@ -165,8 +165,8 @@ template <typename Op> static LogicalResult softmaxLike(Node &node) {
   int64_t rows = 1, columns = 1;
   for (int64_t dim = 0; dim < rankOf(x); ++dim)
     (dim < *axis ? rows : columns) *= shape[dim];
-  Value flat = node.make<Op>({node.reshape(x, {rows, columns})},
-                             {node.i64("dim", 1)});
+  Value flat =
+      node.make<Op>({node.reshape(x, {rows, columns})}, {node.i64("dim", 1)});
   return node.set(node.reshape(flat, shape));
 }
 
@@ -220,9 +220,9 @@ static LogicalResult layerNorm(Node &node) {
     if (node.outputs.size() > 2 && failed(node.set(2, inverse)))
       return failure();
   }
-  return node.set(node.make<LayerNormOp>(
-      {x, scale, bias},
-      {node.i64("dim", *axis), node.f64("epsilon", epsilon)}));
+  return node.set(
+      node.make<LayerNormOp>({x, scale, bias}, {node.i64("dim", *axis),
+                                                node.f64("epsilon", epsilon)}));
 }
 
 static LogicalResult rmsNorm(Node &node) {
@@ -315,8 +315,8 @@ static LogicalResult meanVarianceNorm(Node &node) {
     return failure();
   Value centred = node.sub(x, node.mean(x, *axes, true));
   Value variance = node.mean(node.mul(centred, centred), *axes, true);
-  return node.set(node.div(
-      centred, node.add(node.make<SqrtOp>({variance}), 1e-9)));
+  return node.set(
+      node.div(centred, node.add(node.make<SqrtOp>({variance}), 1e-9)));
 }
 
 static LogicalResult lpNorm(Node &node) {

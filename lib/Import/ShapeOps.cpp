@@ -31,8 +31,8 @@ static LogicalResult reshape(Node &node) {
     return failure();
   (void)node.integerList("consumed_inputs");
   bool allowZero = node.integer("allowzero", 0);
-  auto wish = node.opset < 5 ? node.integerList("shape")
-                             : node.constantIntegers(1);
+  auto wish =
+      node.opset < 5 ? node.integerList("shape") : node.constantIntegers(1);
   if (!wish)
     return node.failed ? failure() : node.error("shape is missing");
   Value x = node.in(0);
@@ -42,8 +42,8 @@ static LogicalResult reshape(Node &node) {
     if (size == 0 && !allowZero) {
       if (int64_t(index) >= rankOf(x))
         return node.error("shape " + listText(*wish) +
-                          " copies a dimension that " +
-                          listText(shapeOf(x)) + " does not have");
+                          " copies a dimension that " + listText(shapeOf(x)) +
+                          " does not have");
       size = shapeOf(x)[index];
     }
     if (size == -1 && unknown < 0) {
@@ -86,8 +86,8 @@ static LogicalResult squeeze(Node &node) {
   if (failed(node.arity(1, node.opset < 13 ? 1 : 2)))
     return failure();
   Value x = node.in(0);
-  auto wish = node.opset < 13 ? node.integerList("axes")
-                              : node.constantIntegers(1);
+  auto wish =
+      node.opset < 13 ? node.integerList("axes") : node.constantIntegers(1);
   if (node.failed)
     return failure();
   Integers shape;
@@ -115,8 +115,8 @@ static LogicalResult unsqueeze(Node &node) {
   if (failed(node.arity(node.opset < 13 ? 1 : 2, node.opset < 13 ? 1 : 2)))
     return failure();
   Value x = node.in(0);
-  auto wish = node.opset < 13 ? node.integerList("axes")
-                              : node.constantIntegers(1);
+  auto wish =
+      node.opset < 13 ? node.integerList("axes") : node.constantIntegers(1);
   if (!wish)
     return node.failed ? failure() : node.error("axes are missing");
   int64_t rank = rankOf(x) + int64_t(wish->size());
@@ -146,9 +146,8 @@ static LogicalResult transpose(Node &node) {
   llvm::sort(sorted);
   for (int64_t dim = 0; dim < rankOf(x); ++dim)
     if (int64_t(sorted.size()) != rankOf(x) || sorted[dim] != dim)
-      return node.error("perm " + listText(perm) +
-                        " is not a permutation of " + Twine(rankOf(x)) +
-                        " dimensions");
+      return node.error("perm " + listText(perm) + " is not a permutation of " +
+                        Twine(rankOf(x)) + " dimensions");
   return node.set(node.transpose(x, perm));
 }
 
@@ -187,8 +186,8 @@ static LogicalResult split(Node &node) {
     int64_t each = (size + parts - 1) / parts;
     sizes.emplace();
     for (int64_t part = 0; part < parts; ++part)
-      sizes->push_back(std::max<int64_t>(
-          0, std::min(each, size - part * each)));
+      sizes->push_back(
+          std::max<int64_t>(0, std::min(each, size - part * each)));
   }
   int64_t sum = 0;
   for (int64_t part : *sizes)
@@ -201,8 +200,7 @@ static LogicalResult split(Node &node) {
   int64_t start = 0;
   for (size_t index = 0; index < node.outputs.size(); ++index) {
     if (node.wants(index) &&
-        failed(node.set(index,
-                        node.slice(x, *axis, start, (*sizes)[index]))))
+        failed(node.set(index, node.slice(x, *axis, start, (*sizes)[index]))))
       return failure();
     start += (*sizes)[index];
   }
@@ -339,8 +337,8 @@ static LogicalResult trilu(Node &node) {
   int64_t rows = shapeOf(x)[rankOf(x) - 2], columns = shapeOf(x).back();
   k = std::min(std::max(k, -rows - 1), columns + 1);
   Type i64 = node.ops.getI64Type();
-  Value row = node.add(node.reshape(node.iota(rows, i64), {rows, 1}),
-                       double(k));
+  Value row =
+      node.add(node.reshape(node.iota(rows, i64), {rows, 1}), double(k));
   Value column = node.iota(columns, i64);
   Value keep = upper ? node.make<LessEqualOp>({row, column})
                      : node.make<LessEqualOp>({column, row});
@@ -414,9 +412,9 @@ static LogicalResult pad(Node &node) {
             : Attribute(IntegerAttr::get(
                   element, APInt(64, uint64_t(int64_t(fill)))
                                .trunc(element.getIntOrFloatBitWidth())));
-    return node.set(node.make<PadOp>(
-        {x}, {node.i64s("low", low), node.i64s("high", high),
-              node.ops.getNamedAttr("value", value)}));
+    return node.set(
+        node.make<PadOp>({x}, {node.i64s("low", low), node.i64s("high", high),
+                               node.ops.getNamedAttr("value", value)}));
   }
   if (mode != "edge" && mode != "reflect" && mode != "wrap")
     return node.unsupported("mode \"" + mode + "\" of operator Pad");
@@ -459,13 +457,12 @@ static LogicalResult spaceToDepth(Node &node) {
     return failure();
   ArrayRef<int64_t> s = shapeOf(x);
   if (s.size() != 4 || b < 1 || s[2] % b || s[3] % b)
-    return node.error("blocksize " + Twine(b) + " does not fit " +
-                      listText(s));
+    return node.error("blocksize " + Twine(b) + " does not fit " + listText(s));
   Value split = node.reshape(x, {s[0], s[1], s[2] / b, b, s[3] / b, b});
   Value moved = mode == "CRD" ? node.transpose(split, {0, 1, 3, 5, 2, 4})
                               : node.transpose(split, {0, 3, 5, 1, 2, 4});
-  return node.set(node.reshape(moved,
-                               {s[0], s[1] * b * b, s[2] / b, s[3] / b}));
+  return node.set(
+      node.reshape(moved, {s[0], s[1] * b * b, s[2] / b, s[3] / b}));
 }
 
 static LogicalResult depthToSpace(Node &node) {
@@ -479,8 +476,7 @@ static LogicalResult depthToSpace(Node &node) {
     return failure();
   ArrayRef<int64_t> s = shapeOf(x);
   if (s.size() != 4 || b < 1 || b > (1 << 15) || s[1] % (b * b))
-    return node.error("blocksize " + Twine(b) + " does not fit " +
-                      listText(s));
+    return node.error("blocksize " + Twine(b) + " does not fit " + listText(s));
   int64_t c = s[1] / (b * b);
   Value moved =
       mode == "CRD"

@@ -31,9 +31,9 @@ static LogicalResult constant(Node &node) {
     return RankedTensorType::get({size}, element);
   };
   if (node.hasAttribute("value_int"))
-    return node.set(node.constant(DenseElementsAttr::get(
-        RankedTensorType::get({}, node.ops.getI64Type()),
-        node.integer("value_int", 0))));
+    return node.set(node.constant(
+        DenseElementsAttr::get(RankedTensorType::get({}, node.ops.getI64Type()),
+                               node.integer("value_int", 0))));
   if (node.hasAttribute("value_float"))
     return node.set(
         node.scalar(node.real("value_float", 0), Float32Type::get(context)));
@@ -47,8 +47,7 @@ static LogicalResult constant(Node &node) {
   }
   if (node.failed)
     return failure();
-  for (const char *other :
-       {"value_string", "value_strings", "sparse_value"})
+  for (const char *other : {"value_string", "value_strings", "sparse_value"})
     if (node.hasAttribute(other))
       return node.unsupported(std::string("attribute \"") + other +
                               "\" of operator Constant");
@@ -103,9 +102,9 @@ static LogicalResult shape(Node &node) {
 static LogicalResult size(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
-  return node.set(node.constant(DenseElementsAttr::get(
-      RankedTensorType::get({}, node.ops.getI64Type()),
-      typeOf(node.in(0)).getNumElements())));
+  return node.set(node.constant(
+      DenseElementsAttr::get(RankedTensorType::get({}, node.ops.getI64Type()),
+                             typeOf(node.in(0)).getNumElements())));
 }
 
 static LogicalResult range(Node &node) {
@@ -156,8 +155,7 @@ static LogicalResult branch(Node &node) {
     return node.error("branch has " + Twine(taken.output_size()) +
                       " outputs, expected " + Twine(node.outputs.size()));
   SmallVector<Value> results;
-  std::string prefix =
-      node.name + (*condition != 0 ? "/then/" : "/else/");
+  std::string prefix = node.name + (*condition != 0 ? "/then/" : "/else/");
   if (failed(node.importer.importSubgraph(taken, node.scope, prefix, results)))
     return failure();
   for (size_t index = 0; index < node.outputs.size(); ++index)
@@ -182,8 +180,7 @@ static LogicalResult eyeLike(Node &node) {
   Type i64 = node.ops.getI64Type();
   Value row = node.reshape(node.iota(shapeOf(x)[0], i64), {shapeOf(x)[0], 1});
   Value column = node.iota(shapeOf(x)[1], i64);
-  Value diagonal =
-      node.make<EqualOp>({node.add(row, double(k)), column});
+  Value diagonal = node.make<EqualOp>({node.add(row, double(k)), column});
   return node.set(node.cast(diagonal, element));
 }
 

@@ -84,8 +84,8 @@ std::optional<int64_t> kerf::onnx_import::tensorBytes(ArrayRef<int64_t> shape,
     if (dim < 0)
       return std::nullopt;
     empty |= dim == 0;
-    if (dim > 0 && (llvm::MulOverflow(bytes, dim, bytes) ||
-                    bytes > kMaxTensorBytes))
+    if (dim > 0 &&
+        (llvm::MulOverflow(bytes, dim, bytes) || bytes > kMaxTensorBytes))
       return std::nullopt;
   }
   return empty ? 0 : bytes;
@@ -270,9 +270,12 @@ std::optional<TensorData> ModelFiles::read(MLIRContext *context,
     return std::nullopt;
   }
   SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
-  std::string text = "[" + llvm::join(llvm::map_range(shape, [](int64_t dim) {
-                       return std::to_string(dim);
-                     }), ", ") + "]";
+  std::string text =
+      "[" +
+      llvm::join(llvm::map_range(
+                     shape, [](int64_t dim) { return std::to_string(dim); }),
+                 ", ") +
+      "]";
   auto size = tensorBytes(shape, element);
   if (!size || shape.size() > 64) {
     error = "shape " + text +
@@ -292,15 +295,15 @@ std::optional<TensorData> ModelFiles::read(MLIRContext *context,
       return std::nullopt;
     }
     int32_t type = tensor.data_type();
-    bool other = (ref->kind == PayloadRef::Float && type != onnx::TensorProto::FLOAT) ||
-                 (ref->kind == PayloadRef::Double && type != onnx::TensorProto::DOUBLE);
+    bool other =
+        (ref->kind == PayloadRef::Float && type != onnx::TensorProto::FLOAT) ||
+        (ref->kind == PayloadRef::Double && type != onnx::TensorProto::DOUBLE);
     uint64_t width = element.getIntOrFloatBitWidth() / 8;
     if (!other && ref->kind != PayloadRef::Raw &&
         ref->length != uint64_t(*size)) {
       error = "tensor has " + std::to_string(ref->length / width) +
               " numbers, expected " +
-              std::to_string(data.type.getNumElements()) + " for shape " +
-              text;
+              std::to_string(data.type.getNumElements()) + " for shape " + text;
       return std::nullopt;
     }
     if (other || ref->length != uint64_t(*size)) {

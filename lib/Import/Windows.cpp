@@ -53,8 +53,7 @@ static std::optional<Integers> perDimension(Node &node, StringRef name,
   }
   for (int64_t entry : *list)
     if (entry < -(int64_t(1) << 31) || entry > (int64_t(1) << 31)) {
-      (void)node.error(name + " has entry " + Twine(entry) +
-                       ", out of range");
+      (void)node.error(name + " has entry " + Twine(entry) + ", out of range");
       return std::nullopt;
     }
   return list;
@@ -83,8 +82,7 @@ static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
     int64_t span = l * (k - 1) + 1;
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       int64_t windows = (image[d] + s - 1) / s;
-      int64_t total =
-          std::max<int64_t>(0, (windows - 1) * s + span - image[d]);
+      int64_t total = std::max<int64_t>(0, (windows - 1) * s + span - image[d]);
       low = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
       high = total - low;
     } else if (automatic == "VALID") {
@@ -286,9 +284,10 @@ static LogicalResult lrn(Node &node) {
     return node.error("size is " + Twine(size) + " and rank " +
                       Twine(rankOf(x)) + ", expected at least 1 and 3");
   return node.set(toChannelsFirst(
-      node, node.make<LRNOp>({toChannelsLast(node, x)},
-                             {node.i64("size", size), node.f64("alpha", alpha),
-                              node.f64("beta", beta), node.f64("bias", bias)})));
+      node,
+      node.make<LRNOp>({toChannelsLast(node, x)},
+                       {node.i64("size", size), node.f64("alpha", alpha),
+                        node.f64("beta", beta), node.f64("bias", bias)})));
 }
 
 void kerf::onnx_import::addWindows(HandlerTable &table) {

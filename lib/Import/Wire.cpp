@@ -138,8 +138,8 @@ bool Walker::message(Message kind, uint64_t at, uint64_t end, unsigned depth,
     uint64_t field = tag >> 3;
     uint32_t wire = tag & 7;
     if (field == 0 || field > 0x1fffffff)
-      return fail(start, "field number " + Twine(field) +
-                             " is not one of protobuf");
+      return fail(start,
+                  "field number " + Twine(field) + " is not one of protobuf");
     switch (wire) {
     case 0:
       if (!varint(at, end, value))

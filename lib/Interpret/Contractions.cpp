@@ -79,6 +79,51 @@ Tensor maxPool(nn::MaxPoolOp op, Operands operands) {
   return result;
 }
 
+/// The mean over the positions inside the image, or inside its padding.
+Tensor avgPool(nn::AvgPoolOp op, Operands operands) {
+  const Tensor &x = *operands[0];
+  ArrayRef<int64_t> high =
+      op.getCountHigh() ? *op.getCountHigh() : ArrayRef<int64_t>(op.getHigh());
+  Tensor result(resultShape(op));
+  size_t next = 0;
+  forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
+    double sum = 0, count = 0;
+    forEachIndex(op.getKernel(), [&](ArrayRef<int64_t> tap) {
+      Index from(index);
+      bool padded = true;
+      for (size_t d = 0; d < tap.size(); ++d) {
+        from[d + 1] = index[d + 1] * op.getStrides()[d] +
+                      tap[d] * op.getDilations()[d] - op.getLow()[d];
+        padded &= from[d + 1] < x.shape[d + 1] + high[d];
+      }
+      bool inside = x.contains(from);
+      sum += inside ? x.at(from) : 0;
+      count += inside || (op.getCountIncludePad() && padded);
+    });
+    result.data[next++] = sum / count;
+  });
+  return result;
+}
+
+Tensor lrn(nn::LRNOp op, Operands operands) {
+  const Tensor &x = *operands[0];
+  int64_t size = op.getSize(), channels = x.shape.back();
+  double alpha = op.getAlpha().convertToDouble(),
+         beta = op.getBeta().convertToDouble(),
+         bias = op.getBias().convertToDouble();
+  Tensor result(resultShape(op));
+  for (int64_t i = 0; i < int64_t(x.data.size()); ++i) {
+    int64_t c = i % channels;
+    double squares = 0;
+    for (int64_t d = -((size - 1) / 2); d <= size / 2; ++d)
+      if (c + d >= 0 && c + d < channels)
+        squares += x.data[i + d] * x.data[i + d];
+    result.data[i] =
+        x.data[i] / std::pow(bias + alpha / double(size) * squares, beta);
+  }
+  return result;
+}
+
 double combine(nn::ReduceKind kind, double a, double b) {
   switch (kind) {
   case nn::ReduceKind::Sum:
@@ -188,6 +233,10 @@ MaybeTensor kerf::interpret::evaluateContraction(Operation *op,
     return conv(it, operands);
   if (auto it = dyn_cast<nn::MaxPoolOp>(op))
     return maxPool(it, operands);
+  if (auto it = dyn_cast<nn::AvgPoolOp>(op))
+    return avgPool(it, operands);
+  if (auto it = dyn_cast<nn::LRNOp>(op))
+    return lrn(it, operands);
   if (auto it = dyn_cast<nn::ReduceOp>(op))
     return reduce(it, operands);
   if (auto it = dyn_cast<nn::ArgReduceOp>(op))

@@ -48,6 +48,7 @@ Unary findUnary(Operation *op) {
       {"nn.ceil", [](double x) { return std::ceil(x); }},
       {"nn.round", [](double x) { return std::nearbyint(x); }},
       {"nn.relu", [](double x) { return x < 0 ? 0.0 : x; }},
+      {"nn.is_nan", [](double x) { return double(std::isnan(x)); }},
       {"nn.not", [](double x) { return double(x == 0); }},
   };
   if (auto op_ = dyn_cast<nn::GeluOp>(op))

@@ -97,8 +97,8 @@ std::unique_ptr<MappedFile> MappedFile::openBeneath(StringRef directory,
     if (current < 0)
       break;
     bool leaf = index + 1 == parts.size();
-    int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW |
-                (leaf ? O_NONBLOCK : O_DIRECTORY);
+    int flags =
+        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (leaf ? O_NONBLOCK : O_DIRECTORY);
     int next = ::openat(current, part.str().c_str(), flags);
     int saved = errno;
     ::close(current);
@@ -106,10 +106,9 @@ std::unique_ptr<MappedFile> MappedFile::openBeneath(StringRef directory,
     current = next;
   }
   if (current < 0) {
-    error = errno == ELOOP ? "path goes through a symbolic link"
-            : errno == ENOTDIR
-                ? "path goes through a symbolic link or a file"
-                : std::strerror(errno);
+    error = errno == ELOOP     ? "path goes through a symbolic link"
+            : errno == ENOTDIR ? "path goes through a symbolic link or a file"
+                               : std::strerror(errno);
     return nullptr;
   }
   SmallString<256> path(folder);

@@ -68,7 +68,7 @@ struct ImportReport {
   std::map<std::string, int64_t> opsets;
   std::vector<ModelValue> inputs, outputs;
   std::map<std::string, int64_t> operatorCounts;
-  int64_t numParameters = 0;      ///< tensors, tied ones once
+  int64_t numParameters = 0; ///< tensors, tied ones once
   int64_t parameterElements = 0;
   int64_t parameterBytes = 0;
   std::vector<std::string> unboundDims;
