@@ -210,6 +210,34 @@ TEST_F(Kernels, ShapeOps) {
                 "exec.yield %r : tensor<5x37xf32>"));
 }
 
+TEST_F(Kernels, EmptyTensors) {
+  for (std::string e : {"f32", "i64"}) {
+    std::string from = "tensor<3x0x" + e + ">", to = "tensor<3x" + e + ">",
+                pad = "tensor<3x20x" + e + ">",
+                value = e == "f32" ? "2.0 : f32" : "2 : i64";
+    for (int kind : {0, 3})
+      expect(kernel("%x: " + from, to,
+                    "%r = nn.reduce %x {kind = " + std::to_string(kind) +
+                        " : i64, dims = array<i64: 1>} : (" + from + ") -> " +
+                        to + "\nexec.yield %r : " + to));
+    expect(kernel("%x: " + from, pad,
+                  "%r = nn.pad %x {low = array<i64: 0, 5>, high = array<i64: "
+                  "0, 15>, value = " +
+                      value + "} : (" + from + ") -> " + pad +
+                      "\nexec.yield %r : " + pad));
+    expect(kernel("%x: " + from + ", %y: " + pad, pad,
+                  "%r = nn.concat %x, %y {dim = 1 : i64} : (" + from + ", " +
+                      pad + ") -> " + pad + "\nexec.yield %r : " + pad));
+    expect(kernel("%x: " + from, "tensor<0x3x" + e + ">",
+                  "%r = nn.transpose %x {perm = array<i64: 1, 0>} : (" + from +
+                      ") -> tensor<0x3x" + e +
+                      ">\nexec.yield %r : tensor<0x3x" + e + ">"));
+  }
+  expect(kernel("%x: tensor<0x5xf32>", "tensor<0x5xf32>",
+                "%r = nn.softmax %x {dim = 1 : i64} : (tensor<0x5xf32>) -> "
+                "tensor<0x5xf32>\nexec.yield %r : tensor<0x5xf32>"));
+}
+
 TEST_F(Kernels, PadsAndConcats) {
   for (const char *pad : {"0, 3", "2, 0", "1, 30"})
     expect(kernel(

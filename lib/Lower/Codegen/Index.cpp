@@ -211,6 +211,8 @@ Index IndexSpace::linearize(ArrayRef<Index> index, ArrayRef<int64_t> shape) {
 
 IndexVec IndexSpace::delinearize(Index flat, ArrayRef<int64_t> shape) {
   IndexVec index(shape.size());
+  if (is_contained(shape, 0))
+    return index;
   // The leading dimension takes what is left: no modulo.
   size_t leading = 0;
   while (leading < shape.size() && shape[leading] == 1)

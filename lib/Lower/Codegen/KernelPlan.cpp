@@ -23,6 +23,7 @@ using Splits = std::map<int64_t, std::set<int64_t>>;
 
 constexpr int64_t kMinVectorLoop = 8;
 constexpr size_t kMaxCuts = 16;
+constexpr int64_t kMaxGuards = 4;
 
 class Walk {
 public:
@@ -105,7 +106,7 @@ bool Walk::visitUses(Operation *op, ArrayRef<Index> index) {
     bool never = false, always = true;
     for (const Guard &guard : use.guards) {
       auto [low, high] = plan.space.range(guard.index);
-      if (high < guard.low || low >= guard.high)
+      if (high < guard.low || low >= guard.high || guard.low >= guard.high)
         never = true;
       if (low < guard.low || high >= guard.high) {
         always = false;
@@ -114,6 +115,9 @@ bool Walk::visitUses(Operation *op, ArrayRef<Index> index) {
     }
     if (never)
       continue;
+    // Each branch computes anew what stands behind it.
+    if (!always && undecided >= kMaxGuards)
+      return refuse("pads and concats are nested too deeply");
     undecided += !always;
     bool ok = visit(op->getOperand(use.operand), use.index);
     undecided -= !always;

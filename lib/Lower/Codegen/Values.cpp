@@ -101,7 +101,7 @@ KernelEmitter::V KernelEmitter::pullOp(mlir::Operation *op,
 /// (false).
 static std::optional<bool> decide(const IndexSpace &space, const Guard &guard) {
   auto [low, high] = space.range(guard.index);
-  if (high < guard.low || low >= guard.high)
+  if (high < guard.low || low >= guard.high || guard.low >= guard.high)
     return false;
   if (low >= guard.low && high < guard.high)
     return true;
