@@ -327,6 +327,17 @@ static StridedView matrixOperand(Value value, bool transposed,
   return broadcastView(std::move(view), shape);
 }
 
+/// Dimensions of size 1 get the strides that a dense row would have: the
+/// library takes a stride that is smaller than a row for an error even where it
+/// is multiplied by nothing.
+static void tidyUnitDims(StridedView &view) {
+  for (int64_t d = static_cast<int64_t>(view.sizes.size()) - 1; d >= 0; --d)
+    if (view.sizes[d] == 1)
+      view.strides[d] = d + 1 == static_cast<int64_t>(view.sizes.size())
+                            ? 1
+                            : view.sizes[d + 1] * view.strides[d + 1];
+}
+
 static std::optional<LibraryCall>
 selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
@@ -355,6 +366,8 @@ selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
   mergeDims(call);
   if (call.batch.size() > 4)
     return std::nullopt;
+  for (StridedView *view : {&call.lhs, &call.rhs, &call.dst})
+    tidyUnitDims(*view);
   return call;
 }
 
