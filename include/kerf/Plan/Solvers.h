@@ -23,8 +23,12 @@ llvm::StringRef toString(Status status);
 
 struct SolveOptions {
   /// Wall-clock limit; 0 or less: none. solve() returns within it plus 10%.
+  /// Problems too wide for elimination take 20 s where none is given.
   double deadlineSeconds = 0;
   uint64_t seed = 0;
+  /// Good enough: the search for something better ends once nothing can be
+  /// cheaper by more than this share of the cost (level 0). 0: proven optimal.
+  double relativeGap = 0;
   /// Elimination gives up exactness where a table would pass this size.
   int64_t maxTableEntries = int64_t(1) << 22;
   /// A legal or illegal first guess, or empty.

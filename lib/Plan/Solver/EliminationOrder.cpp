@@ -181,7 +181,7 @@ static EliminationOrder findOrder(const Model<V> &model, double limit,
     }
     queue.erase(queue.begin());
     std::vector<std::vector<uint32_t>> copies = {greedy.piecesOf[node]};
-    if (weight > limit)
+    if (weight > limit && !copies[0].empty())
       copies = greedy.split(node, limit);
     std::vector<uint32_t> affected = greedy.neighbours[node];
     for (uint32_t other : affected)

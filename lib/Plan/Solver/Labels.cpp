@@ -10,17 +10,19 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 using namespace kerf::plan;
 
-static constexpr size_t kMaxRows = 6;
+static constexpr size_t kMostRows = 6;
 
 namespace {
 
-template <typename V> struct Label {
+/// R: how many loads are kept; sorting moves labels, so it matters.
+template <typename V, size_t R> struct Label {
   V cost, priced;
-  std::array<int64_t, kMaxRows> load;
+  std::array<int64_t, R> load;
   uint32_t origin;
 };
 
@@ -30,9 +32,9 @@ struct Origin {
   bool isChoice;
 };
 
-template <typename V> using LabelList = std::vector<Label<V>>;
+template <typename V, size_t R> using LabelList = std::vector<Label<V, R>>;
 
-template <typename V> struct LabelSearch {
+template <typename V, size_t R> struct LabelSearch {
   Dual<V> &dual;
   Model<V> &model;
   const EliminationOrder &order;
@@ -47,7 +49,7 @@ template <typename V> struct LabelSearch {
   /// Offsets of the messages below and including a step.
   std::vector<V> subtreeOffset;
   /// lists[step][entry of the message]
-  std::vector<std::vector<LabelList<V>>> lists;
+  std::vector<std::vector<LabelList<V, R>>> lists;
   std::vector<Origin> origins;
   size_t created = 0;
   bool gaveUp = false, dropped = false;
@@ -59,28 +61,28 @@ template <typename V> struct LabelSearch {
         upperBound(upperBound), maxLabels(maxLabels), beam(beam), clock(clock) {
   }
 
-  std::array<int64_t, kMaxRows> loadOf(uint32_t node, uint32_t choice) const;
-  bool keeps(const Label<V> &label) const;
+  std::array<int64_t, R> loadOf(uint32_t node, uint32_t choice) const;
+  bool keeps(const Label<V, R> &label) const;
   uint32_t origin(Origin from) {
     origins.push_back(from);
     return origins.size() - 1;
   }
   /// All pairs whose bound, priced + rest, stays below `cutoff`.
-  LabelList<V> join(const LabelList<V> &left, const LabelList<V> &right,
-                    V cutoff);
-  void prune(LabelList<V> &list);
-  void narrow(LabelList<V> &list);
+  LabelList<V, R> join(const LabelList<V, R> &left,
+                       const LabelList<V, R> &right, V cutoff);
+  void prune(LabelList<V, R> &list);
+  void narrow(LabelList<V, R> &list);
   void expand(size_t stepIndex);
-  LabelList<V> joinRoots();
+  LabelList<V, R> joinRoots();
   std::vector<uint32_t> trace(uint32_t origin) const;
 };
 
 } // namespace
 
-template <typename V>
-std::array<int64_t, kMaxRows> LabelSearch<V>::loadOf(uint32_t node,
-                                                     uint32_t choice) const {
-  std::array<int64_t, kMaxRows> load = {};
+template <typename V, size_t R>
+std::array<int64_t, R> LabelSearch<V, R>::loadOf(uint32_t node,
+                                                 uint32_t choice) const {
+  std::array<int64_t, R> load = {};
   for (const RowUsage &usage : model.usages[node])
     for (size_t i = 0; i < rows.size(); ++i)
       if (usage.begin <= rows[i] && rows[i] < usage.end)
@@ -88,7 +90,8 @@ std::array<int64_t, kMaxRows> LabelSearch<V>::loadOf(uint32_t node,
   return load;
 }
 
-template <typename V> bool LabelSearch<V>::keeps(const Label<V> &label) const {
+template <typename V, size_t R>
+bool LabelSearch<V, R>::keeps(const Label<V, R> &label) const {
   for (size_t i = 0; i < rows.size(); ++i)
     if (label.load[i] > model.rows[rows[i]].limit)
       return false;
@@ -96,16 +99,30 @@ template <typename V> bool LabelSearch<V>::keeps(const Label<V> &label) const {
 }
 
 /// Drops labels that another one beats in cost and in every load.
-template <typename V> void LabelSearch<V>::prune(LabelList<V> &list) {
-  llvm::sort(list, [&](const Label<V> &a, const Label<V> &b) {
+template <typename V, size_t R>
+void LabelSearch<V, R>::prune(LabelList<V, R> &list) {
+  llvm::sort(list, [&](const Label<V, R> &a, const Label<V, R> &b) {
     return std::tie(a.cost, a.load, a.origin) <
            std::tie(b.cost, b.load, b.origin);
   });
   size_t kept = 0;
-  for (size_t i = 0; i < list.size(); ++i) {
+  if (rows.size() == 2) {
+    // What was kept, as a staircase: load 0 -> the least load 1 up to there.
+    std::map<int64_t, int64_t> stairs;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Label<V, R> &label = list[i];
+      auto after = stairs.upper_bound(label.load[0]);
+      if (after != stairs.begin() && std::prev(after)->second <= label.load[1])
+        continue;
+      while (after != stairs.end() && after->second >= label.load[1])
+        after = stairs.erase(after);
+      stairs[label.load[0]] = label.load[1];
+      list[kept++] = label;
+    }
+  }
+  for (size_t i = 0; rows.size() != 2 && i < list.size(); ++i) {
     bool beaten = false;
-    // The cheapest labels beat most often; with one row the last kept one,
-    // which has the least load, decides alone.
+    // With one row the last kept label, which has the least load, decides.
     size_t from = rows.size() == 1 && kept > 0 ? kept - 1 : 0;
     for (size_t k = from; k < kept && !beaten; ++k) {
       beaten = true;
@@ -123,7 +140,8 @@ template <typename V> void LabelSearch<V>::prune(LabelList<V> &list) {
 /// Keeps `beam` labels of a pruned list: half of them the cheapest at the
 /// prices, the others spread evenly over the front, dear with little load to
 /// cheap with much, so that what is still to come can be balanced.
-template <typename V> void LabelSearch<V>::narrow(LabelList<V> &list) {
+template <typename V, size_t R>
+void LabelSearch<V, R>::narrow(LabelList<V, R> &list) {
   dropped = true;
   std::vector<uint32_t> byPrice(list.size());
   std::iota(byPrice.begin(), byPrice.end(), 0);
@@ -143,20 +161,21 @@ template <typename V> void LabelSearch<V>::narrow(LabelList<V> &list) {
   list.resize(kept);
 }
 
-template <typename V>
-LabelList<V> LabelSearch<V>::join(const LabelList<V> &left,
-                                  const LabelList<V> &right, V cutoff) {
-  LabelList<V> out;
+template <typename V, size_t R>
+LabelList<V, R> LabelSearch<V, R>::join(const LabelList<V, R> &left,
+                                        const LabelList<V, R> &right,
+                                        V cutoff) {
+  LabelList<V, R> out;
   // Only labels that survive get an origin for good.
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
-  for (const Label<V> &a : left)
-    for (const Label<V> &b : right) {
-      Label<V> sum;
+  for (const Label<V, R> &a : left)
+    for (const Label<V, R> &b : right) {
+      Label<V, R> sum;
       sum.priced = a.priced + b.priced;
       if (sum.priced >= cutoff)
         continue;
       sum.cost = a.cost + b.cost;
-      for (size_t r = 0; r < kMaxRows; ++r)
+      for (size_t r = 0; r < R; ++r)
         sum.load[r] = a.load[r] + b.load[r];
       if (!keeps(sum))
         continue;
@@ -169,13 +188,14 @@ LabelList<V> LabelSearch<V>::join(const LabelList<V> &left,
       out.push_back(sum);
     }
   prune(out);
-  for (Label<V> &label : out)
+  for (Label<V, R> &label : out)
     label.origin =
         origin({pairs[label.origin].first, pairs[label.origin].second, false});
   return out;
 }
 
-template <typename V> void LabelSearch<V>::expand(size_t stepIndex) {
+template <typename V, size_t R>
+void LabelSearch<V, R>::expand(size_t stepIndex) {
   const EliminationStep &step = order.steps[stepIndex];
   const std::vector<V> &completion = marginals.completions[stepIndex];
   size_t numChoices = model.numChoices(step.node);
@@ -186,7 +206,7 @@ template <typename V> void LabelSearch<V>::expand(size_t stepIndex) {
   lists[stepIndex].resize(completion.size());
   llvm::SmallVector<uint32_t, 4> index(step.scope.size() + 1, 0);
   for (size_t row = 0; row < completion.size() && !gaveUp; ++row) {
-    LabelList<V> &out = lists[stepIndex][row];
+    LabelList<V, R> &out = lists[stepIndex][row];
     // A label of this entry survives while priced < cutoff:
     //   priced - subtree offset + completion - constant < upper bound
     V cutoff = upperBound + dual.lastConstant - completion[row] +
@@ -218,11 +238,11 @@ template <typename V> void LabelSearch<V>::expand(size_t stepIndex) {
       if (blocked(own) || blocked(ownPriced) || blocked(rest) ||
           ownPriced + rest >= cutoff)
         continue;
-      Label<V> seed{own, ownPriced, loadOf(step.node, c), 0};
+      Label<V, R> seed{own, ownPriced, loadOf(step.node, c), 0};
       if (!keeps(seed))
         continue;
       seed.origin = origin({step.node, static_cast<uint32_t>(c), true});
-      LabelList<V> partial = {seed};
+      LabelList<V, R> partial = {seed};
       for (const EliminationStep::Input &input : step.inputs) {
         if (!input.isMessage || partial.empty() || gaveUp)
           continue;
@@ -242,12 +262,12 @@ template <typename V> void LabelSearch<V>::expand(size_t stepIndex) {
   }
 }
 
-template <typename V> LabelList<V> LabelSearch<V>::joinRoots() {
+template <typename V, size_t R> LabelList<V, R> LabelSearch<V, R>::joinRoots() {
   V rest = model.constant;
   for (size_t step = 0; step < order.steps.size(); ++step)
     if (order.steps[step].scope.empty())
       rest += subtreeOffset[step];
-  LabelList<V> all = {{0, 0, {}, origin({0, 0, true})}};
+  LabelList<V, R> all = {{0, 0, {}, origin({0, 0, true})}};
   all[0].origin = UINT32_MAX;
   for (size_t step = 0; step < order.steps.size() && !gaveUp; ++step) {
     if (!order.steps[step].scope.empty())
@@ -258,8 +278,8 @@ template <typename V> LabelList<V> LabelSearch<V>::joinRoots() {
   return all;
 }
 
-template <typename V>
-std::vector<uint32_t> LabelSearch<V>::trace(uint32_t from) const {
+template <typename V, size_t R>
+std::vector<uint32_t> LabelSearch<V, R>::trace(uint32_t from) const {
   std::vector<uint32_t> choices(model.numNodes(), 0), work = {from};
   while (!work.empty()) {
     uint32_t at = work.back();
@@ -277,21 +297,19 @@ std::vector<uint32_t> LabelSearch<V>::trace(uint32_t from) const {
   return choices;
 }
 
-template <typename V>
-LabelResult<V>
-kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
-                         llvm::ArrayRef<uint32_t> rows,
-                         const std::vector<Sum> &prices, V upperBound,
-                         size_t maxLabels, size_t beam, const Clock &clock) {
+template <typename V, size_t R>
+static LabelResult<V>
+searchOver(Dual<V> &dual, const EliminationOrder &order,
+           llvm::ArrayRef<uint32_t> rows, const std::vector<Sum> &prices,
+           V upperBound, size_t maxLabels, size_t beam, const Clock &clock) {
   LabelResult<V> result;
-  if (rows.size() > kMaxRows)
-    return result;
   typename Dual<V>::Point point = dual.evaluate(prices);
   if (point.blocked || point.bound >= upperBound) {
     result.complete = true;
     return result;
   }
-  LabelSearch<V> search(dual, order, rows, upperBound, maxLabels, beam, clock);
+  LabelSearch<V, R> search(dual, order, rows, upperBound, maxLabels, beam,
+                           clock);
   V constant;
   search.priced = dual.penalised(prices, constant);
   search.marginals = dual.marginals();
@@ -302,9 +320,9 @@ kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
     // Consumed lists are not needed any more; only their origins are.
     for (const EliminationStep::Input &input : order.steps[step].inputs)
       if (input.isMessage)
-        std::vector<LabelList<V>>().swap(search.lists[input.index]);
+        std::vector<LabelList<V, R>>().swap(search.lists[input.index]);
   }
-  LabelList<V> all;
+  LabelList<V, R> all;
   if (!search.gaveUp)
     all = search.joinRoots();
   result.labels = search.created;
@@ -313,6 +331,27 @@ kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
       all.front().cost + dual.model.constant < upperBound)
     result.choices = search.trace(all.front().origin);
   return result;
+}
+
+template <typename V>
+LabelResult<V>
+kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
+                         llvm::ArrayRef<uint32_t> rows,
+                         const std::vector<Sum> &prices, V upperBound,
+                         size_t maxLabels, size_t beam, const Clock &clock) {
+  auto search = [&](auto numRows) {
+    return searchOver<V, decltype(numRows)::value>(
+        dual, order, rows, prices, upperBound, maxLabels, beam, clock);
+  };
+  if (rows.size() > kMostRows)
+    return {};
+  if (rows.size() <= 1)
+    return search(std::integral_constant<size_t, 1>());
+  if (rows.size() == 2)
+    return search(std::integral_constant<size_t, 2>());
+  if (rows.size() == 3)
+    return search(std::integral_constant<size_t, 3>());
+  return search(std::integral_constant<size_t, kMostRows>());
 }
 
 template LabelResult<int64_t>

@@ -22,6 +22,8 @@ public:
                                          begin)
         .count();
   }
+  /// Sets a deadline, `seconds` from now.
+  void limit(double fromNow) { deadline = seconds() + fromNow; }
   bool expired() const { return deadline > 0 && seconds() >= deadline; }
   /// Seconds left; a large number without a deadline.
   double left() const { return deadline > 0 ? deadline - seconds() : 1e9; }

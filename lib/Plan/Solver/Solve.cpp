@@ -131,7 +131,15 @@ private:
   SolveResult finishMet(llvm::StringRef why) {
     return result.hasSolution() ? finish(why) : finishInfeasible(why);
   }
-  bool met() const { return lower >= upper; }
+  /// Only what is cheaper than this is still looked for.
+  V goal() const {
+    if (options.relativeGap <= 0 || blocked(upper))
+      return upper;
+    auto cost = std::abs(static_cast<double>(result.evaluation.cost[0]));
+    auto slack = static_cast<Sum>(std::min(options.relativeGap, 1.0) * cost);
+    return static_cast<V>(upper - slack * weights.weight[0]);
+  }
+  bool met() const { return lower >= goal(); }
 
   /// One round of prices and fixing. True while choices get fewer.
   bool tighten(const EliminationOrder &order, int rounds);
@@ -165,7 +173,7 @@ template <typename V> void Solver<V>::take(const Solution &solution) {
 template <typename V> SolveResult Solver<V>::finish(llvm::StringRef why) {
   result.statistics.stoppedBy = why.str();
   result.statistics.seconds = clock.seconds();
-  if (result.hasSolution() && met()) {
+  if (result.hasSolution() && lower >= upper) {
     result.status = Status::Optimal;
     result.lowerBound = result.cost();
   } else {
@@ -205,7 +213,7 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
       [&](const typename Dual<V>::Point &point) {
         if (point.blocked)
           return;
-        lower = std::max(lower, std::min(point.bound, upper));
+        lower = std::max(lower, std::min(point.bound, goal()));
         if (point.legal)
           takeChoices(point.choices);
       },
@@ -215,7 +223,7 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
   result.statistics.eliminationsReused += dual.elimination.reused;
   prices = ascent.prices;
   if (ascent.best.blocked)
-    lower = upper; // no solution below `upper` is left
+    lower = goal(); // nothing that is looked for is left
   if (met() || blocked(upper))
     return std::nullopt;
   // Choices whose every solution costs at least `upper` can go.
@@ -225,7 +233,7 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
   for (uint32_t node = 0; node < model.numNodes(); ++node)
     for (V value : marginals.ofNode[node])
       keep[node].push_back(!blocked(value) &&
-                           value - dual.lastConstant < upper);
+                           value - dual.lastConstant < goal());
   return keep;
 }
 
@@ -240,7 +248,7 @@ bool Solver<V>::tighten(const EliminationOrder &order, int rounds) {
     before += flags.size();
     after += kept;
     if (kept == 0) {
-      lower = upper;
+      lower = goal();
       return false;
     }
   }
@@ -250,7 +258,7 @@ bool Solver<V>::tighten(const EliminationOrder &order, int rounds) {
   model.tidy();
   pruneDominated(model, 3);
   if (model.infeasible) {
-    lower = upper;
+    lower = goal();
     return false;
   }
   return after * 10 < before * 9;
@@ -273,7 +281,7 @@ bool Solver<V>::searchLimits(const EliminationOrder &order, size_t beam) {
     std::vector<Sum> chosen(model.rows.size(), 0);
     for (uint32_t row : rows)
       chosen[row] = prices[row];
-    LabelResult<V> search = searchLabels<V>(dual, order, rows, chosen, upper,
+    LabelResult<V> search = searchLabels<V>(dual, order, rows, chosen, goal(),
                                             kMaxLabels, beam, clock);
     result.statistics.branches += search.labels;
     if (!search.choices)
@@ -286,11 +294,15 @@ bool Solver<V>::searchLimits(const EliminationOrder &order, size_t beam) {
           (!worst || load[row] - model.rows[row].limit >
                          load[*worst] - model.rows[*worst].limit))
         worst = row;
-    if (!worst)
-      return search.complete; // legal, and nothing is cheaper
+    if (!worst) {
+      // Legal, and what is not in the model any more is dearer.
+      if (search.complete)
+        lower = std::max(lower, upper);
+      return search.complete;
+    }
     // Nothing that keeps the chosen rows is cheaper than this one.
     if (search.complete)
-      lower = std::max(lower, std::min(upper, model.costOf(*search.choices)));
+      lower = std::max(lower, std::min(goal(), model.costOf(*search.choices)));
     rows.push_back(*worst);
   }
   return false;
@@ -352,7 +364,7 @@ template <typename V> SolveResult Solver<V>::run() {
     order = findOrder();
     V before = upper;
     if (searchLimits(order, beam)) {
-      lower = upper;
+      lower = std::max(lower, goal());
       return finishMet("search exhausted");
     }
     shrunk = upper < before;
@@ -474,9 +486,9 @@ void Solver<V>::descend(Landscape &landscape,
 }
 
 template <typename V> SolveResult Solver<V>::runLarge() {
-  // Without a deadline the search ends by itself, after some sweeps.
-  bool deadlineGiven = options.deadlineSeconds > 0;
-  double seconds = deadlineGiven ? clock.left() : 60;
+  if (options.deadlineSeconds <= 0)
+    clock.limit(20); // it would go on for ever
+  double seconds = clock.left();
   boundBySplitting(std::min(20.0, seconds / 5));
   if (met())
     return finishMet("bound met");
@@ -486,8 +498,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
       nodes.push_back(node);
   auto finishLarge = [&] {
     result.statistics.localSearchMoves = moves;
-    return met() ? finishMet("bound met")
-                 : finish(clock.expired() ? "deadline" : "search ended");
+    return met() ? finishMet("bound met") : finish("deadline");
   };
   // Make the starts legal, then descend from the best three for a while.
   if (result.hasSolution())
@@ -497,7 +508,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     bool last = index == guesses.size();
     if (last && !starts.empty())
       break;
-    Clock slice(deadlineGiven ? clock.left() / (last ? 2 : 10) : 0);
+    Clock slice(clock.left() / (last ? 2 : 10));
     Landscape landscape(problem, last ? leastUsage(problem) : guesses[index]);
     makeLegal(landscape, slice);
     take(landscape.solution());
@@ -512,7 +523,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
   for (auto &[cost, solution] : starts) {
     if (clock.expired())
       break;
-    Clock slice(deadlineGiven ? std::min(part, clock.left()) : 0);
+    Clock slice(std::min(part, clock.left()));
     Landscape landscape(problem, solution);
     descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
     take(landscape.solution());
@@ -521,8 +532,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     return finishLarge();
   // Shake a region, mend around it, keep what is better.
   Landscape landscape(problem, result.solution);
-  int64_t turns = deadlineGiven ? INT64_MAX : 50;
-  for (int64_t turn = 0; turn < turns && !clock.expired() && !met(); ++turn) {
+  while (!clock.expired() && !met()) {
     descend(landscape, nodes, 20, clock);
     take(landscape.solution());
     std::vector<uint32_t> region = landscape.region(

@@ -1,4 +1,5 @@
 //===- SolveTest.cpp - the whole solver against the judge -----------------===//
+#include "../../../lib/Plan/Solver/Elimination.h"
 #include "RandomProblems.h"
 
 #include <gtest/gtest.h>
@@ -80,6 +81,75 @@ TEST(Solve, BoundsHoldWhenStopped) {
     EXPECT_LE(result.lowerBound, judge.cost()) << "seed " << seed;
     if (result.hasSolution())
       EXPECT_GE(result.cost(), judge.cost()) << "seed " << seed;
+  }
+}
+
+// With a tolerance the answer is that close, and the bound says so.
+TEST(Solve, KeepsTheRelativeGap) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomShape shape;
+    shape.resources = 1;
+    shape.tightness = 0.4;
+    shape.costRange = 1000;
+    shape.levels = seed % 2;
+    Problem problem = randomProblem(3000 + seed, shape);
+    SolveOptions options;
+    options.relativeGap = 0.1;
+    SolveResult judge = bruteForce(problem), result = solve(problem, options);
+    ASSERT_EQ(result.hasSolution(), judge.hasSolution()) << "seed " << seed;
+    if (!judge.hasSolution())
+      continue;
+    EXPECT_LE(result.lowerBound, judge.cost()) << "seed " << seed;
+    EXPECT_LE(result.gap(), 0.1 + 1e-9) << "seed " << seed;
+  }
+}
+
+// Split nodes only ever make the elimination cheaper than the truth.
+TEST(Solve, SplittingBounds) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomShape shape;
+    shape.edges = 12;
+    shape.negative = seed % 2;
+    Problem problem = randomProblem(4000 + seed, shape);
+    SolveResult judge = bruteForce(problem);
+    if (!judge.hasSolution())
+      continue;
+    Model<int64_t> model(problem, LevelWeights::of(problem));
+    for (double limit : {1.0, 9.0, 27.0, 1e9}) {
+      EliminationOrder order = EliminationOrder::findSplitting(model, limit);
+      Elimination<int64_t> elimination(model, order);
+      int64_t bound = elimination.run(model.unary);
+      EXPECT_LE(bound, int64_t(judge.cost())) << "seed " << seed;
+      if (order.splits == 0)
+        EXPECT_EQ(bound, int64_t(judge.cost())) << "seed " << seed;
+    }
+  }
+}
+
+// Too wide to eliminate, so wide that regions must work together: legal and
+// bounded at the deadline.
+TEST(Solve, SearchesWideProblems) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    RandomShape shape;
+    shape.nodes = 60;
+    shape.edges = 150;
+    shape.choices = 4;
+    shape.costRange = 1000;
+    shape.forbidden = 0;
+    shape.resources = 1;
+    Problem problem = randomProblem(5000 + seed, shape);
+    SolveOptions options;
+    options.maxTableEntries = 4096;
+    options.deadlineSeconds = 1;
+    SolveResult result = solve(problem, options);
+    ASSERT_TRUE(result.hasSolution()) << "seed " << seed;
+    llvm::Expected<Evaluation> verified = verify(problem, result.solution);
+    ASSERT_TRUE(bool(verified)) << llvm::toString(verified.takeError());
+    EXPECT_LE(result.lowerBound, result.cost());
+    // Any legal solution at random is far worse.
+    SolveResult random = randomSolution(problem, seed);
+    if (random.hasSolution())
+      EXPECT_LT(result.cost(), random.evaluation.cost[0]);
   }
 }
 
