@@ -243,6 +243,37 @@ TEST(Library, PostOps) {
   }
 }
 
+// One row with a second tensor: not fused by oneDNN, the same result all the
+// same.
+TEST(Library, PostOpsOfOneRow) {
+  int64_t n = 40, k = 24;
+  Data a(k, 1), b(k * n, 2), c(n, 3), d(n, 4), e(n, 5);
+  std::vector<float> old = d.values;
+  for (bool sum : {false, true}) {
+    d.values = old;
+    LibraryDesc desc = matmulOf({}, 1, n, k);
+    desc.rhs = parameter(0);
+    desc.postOps = {{"linear", 0.5, 0, {}},
+                    {"add", 0, 0, parameter(1, {0, 1})},
+                    {"gelu_erf", 0, 0, {}},
+                    {"mul", 0, 0, buffer(3)},
+                    {"hardsigmoid", 0.2, 0.5, {}}};
+    if (sum)
+      desc.postOps.insert(desc.postOps.begin(), {"sum", 0, 0, {}});
+    runCall(desc, {a.values.data(), nullptr, d.values.data(), e.values.data()},
+            {&b, &c});
+    std::vector<float> want(n);
+    for (int64_t j = 0; j < n; ++j) {
+      float value = sum ? old[j] : 0;
+      for (int64_t x = 0; x < k; ++x)
+        value += a.values[x] * b.values[x * n + j];
+      value = activate("gelu_erf", 0.5f * value + c.values[j], 0, 0);
+      want[j] = activate("hardsigmoid", value * e.values[j], 0.2, 0.5);
+    }
+    expectNear(d.values, want, "one row");
+  }
+}
+
 /// A window op over NHWC in plain loops: visit(out index, channel, in index or
 /// -1, kernel index) for every tap.
 template <typename Visit> void forEachTap(const LibraryDesc &c, Visit &&visit) {

@@ -37,6 +37,8 @@
   X(dnnl_post_ops_append_sum)                                                  \
   X(dnnl_matmul_desc_init)                                                     \
   X(dnnl_dilated_convolution_forward_desc_init)                                \
+  X(dnnl_eltwise_forward_desc_init)                                            \
+  X(dnnl_binary_desc_init)                                                     \
   X(dnnl_pooling_v2_forward_desc_init)                                         \
   X(dnnl_reorder_primitive_desc_create)                                        \
   X(dnnl_primitive_desc_create)                                                \

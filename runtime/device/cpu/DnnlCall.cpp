@@ -105,38 +105,37 @@ public:
            CpuPackCache &cache,
            const std::function<ParameterView(int64_t)> &parameter)
       : desc(desc), context(context), device(device), cache(cache),
-        parameter(parameter), primitiveDesc(nullptr, nullptr),
-        primitive(nullptr, nullptr) {
-    switch (desc.kind) {
-    case LibraryDesc::Matmul:
-      buildMatmul();
-      break;
-    case LibraryDesc::Conv:
-      buildConv();
-      break;
-    case LibraryDesc::Pool:
-      buildPool();
-      break;
+        parameter(parameter), primitiveDesc(nullptr, nullptr) {
+    // oneDNN has fast code for most chains of post-ops, not for all: a matmul
+    // of one row with a second tensor would take its reference loops, 100 times
+    // slower. Then the longest chain that is fast is fused, and the rest runs
+    // after it, in place.
+    fused = desc.postOps.size();
+    // A sum reads what dst held before: the main primitive must do it.
+    size_t least = fused != 0 && desc.postOps[0].kind == "sum";
+    while (!build()) {
+      allowReference = fused == least;
+      fused = allowReference ? desc.postOps.size() : fused - 1;
     }
   }
 
   int64_t scratchBytes() const override { return scratchSize; }
 
   void run(void *const *buffers, void *scratch) override {
-    if (empty)
-      return;
     const Dnnl &dnnl = Dnnl::get();
     for (const Binding &b : bindings)
       dnnl.dnnl_memory_set_data_handle(
           b.memory, static_cast<char *>(buffers[b.buffer]) + b.offsetBytes);
     if (scratchMemory)
       dnnl.dnnl_memory_set_data_handle(scratchMemory.get(), scratch);
-    dnnl_status_t status =
-        dnnl.dnnl_primitive_execute(primitive.get(), context.stream.get(),
-                                    static_cast<int>(args.size()), args.data());
-    if (status != dnnl_success)
-      throw Error(KERF_PROGRAM_FAILURE,
-                  cat("oneDNN failed with status ", status), desc.node);
+    for (const Step &step : steps) {
+      dnnl_status_t status = dnnl.dnnl_primitive_execute(
+          step.primitive.get(), context.stream.get(),
+          static_cast<int>(step.args.size()), step.args.data());
+      if (status != dnnl_success)
+        throw Error(KERF_PROGRAM_FAILURE,
+                    cat("oneDNN failed with status ", status), desc.node);
+    }
   }
 
 private:
@@ -145,18 +144,38 @@ private:
     int64_t buffer, offsetBytes;
   };
 
-  void buildMatmul();
+  /// One primitive with its arguments.
+  struct Step {
+    DnnlHandle<dnnl_primitive_t> primitive{nullptr, nullptr};
+    std::vector<dnnl_exec_arg_t> args;
+  };
+
+  /// Build everything with the first `fused` post-ops in the main primitive;
+  /// false, with nothing done, if oneDNN has only reference code for that.
+  bool build() {
+    return desc.kind == LibraryDesc::Matmul ? buildMatmul()
+           : desc.kind == LibraryDesc::Conv ? buildConv()
+                                            : buildPool();
+  }
+  bool buildMatmul();
   void flattenBatch(Shape &batch, int64_t &m) const;
-  void buildConv();
-  void buildPool();
-  void create(const void *opDesc, dnnl_primitive_attr_t attr);
+  bool buildConv();
+  bool buildPool();
+  std::vector<PostOp> fusedOps() const {
+    return {desc.postOps.begin(), desc.postOps.begin() + fused};
+  }
+  bool create(const void *opDesc, dnnl_primitive_attr_t attr);
+  /// Runs what was not fused on `dst`, in place.
+  void addTail(const Operand &dst, const View &view,
+               const std::function<View(const Operand &)> &viewOfPostOp);
+  void addStep(dnnl_primitive_desc_t primitiveDesc);
   /// Binds an operand under `arg`: a buffer at each call, or a parameter now.
   void bind(int arg, const Operand &operand, const View &view);
   /// Binds weights, reordered as the primitive wants them if they are a
   /// parameter.
   void bindWeights(const Operand &operand, const View &view);
   void addArg(int arg, DnnlHandle<dnnl_memory_t> memory);
-  void finish(const std::vector<BinaryPostOp> &binaries,
+  void finish(const std::vector<BinaryPostOp> &binaries, const View &dst,
               const std::function<View(const Operand &)> &viewOfPostOp);
   /// The parameter with `data` at the view's offset; checks that it is inside.
   ParameterView parameterAt(const Operand &operand, const View &view) const;
@@ -166,33 +185,82 @@ private:
   Device &device;
   CpuPackCache &cache;
   const std::function<ParameterView(int64_t)> &parameter; ///< while building
-  bool empty = false; ///< no element to compute
-  DnnlHandle<dnnl_primitive_desc_t> primitiveDesc;
-  DnnlHandle<dnnl_primitive_t> primitive;
+  size_t fused = 0; ///< post-ops in the main primitive
+  bool allowReference = false;
+  DnnlHandle<dnnl_primitive_desc_t> primitiveDesc; ///< of the main primitive
+  std::vector<Step> steps; ///< none: no element to compute
   std::vector<DnnlHandle<dnnl_memory_t>> memories;
   DnnlHandle<dnnl_memory_t> scratchMemory{nullptr, nullptr};
   std::vector<std::shared_ptr<void>>
       owners; ///< of parameters and packed weights
   std::vector<Binding> bindings;
-  std::vector<dnnl_exec_arg_t> args;
   int64_t scratchSize = 0;
 };
 
-void DnnlCall::create(const void *opDesc, dnnl_primitive_attr_t attr) {
+bool DnnlCall::create(const void *opDesc, dnnl_primitive_attr_t attr) {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_primitive_desc_t rawDesc = nullptr;
   Dnnl::check(dnnl.dnnl_primitive_desc_create(&rawDesc, opDesc, attr,
                                               context.engine.get(), nullptr),
               "this call");
   primitiveDesc = {rawDesc, dnnl.dnnl_primitive_desc_destroy};
+  const char *implementation = "";
+  dnnl.dnnl_primitive_desc_query(rawDesc, dnnl_query_impl_info_str, 0,
+                                 &implementation);
+  if (!allowReference && std::strncmp(implementation, "ref", 3) == 0)
+    return false;
+  addStep(rawDesc);
+  return true;
+}
+
+void DnnlCall::addStep(dnnl_primitive_desc_t rawDesc) {
   dnnl_primitive_t raw = nullptr;
-  Dnnl::check(dnnl.dnnl_primitive_create(&raw, rawDesc), "this call");
-  primitive = {raw, dnnl.dnnl_primitive_destroy};
+  Dnnl::check(Dnnl::get().dnnl_primitive_create(&raw, rawDesc), "this call");
+  steps.emplace_back();
+  steps.back().primitive = {raw, Dnnl::get().dnnl_primitive_destroy};
 }
 
 void DnnlCall::addArg(int arg, DnnlHandle<dnnl_memory_t> memory) {
-  args.push_back({arg, memory.get()});
+  steps.back().args.push_back({arg, memory.get()});
   memories.push_back(std::move(memory));
+}
+
+void DnnlCall::addTail(
+    const Operand &dst, const View &view,
+    const std::function<View(const Operand &)> &viewOfPostOp) {
+  const Dnnl &dnnl = Dnnl::get();
+  dnnl_memory_desc_t dstDesc = descOf(view, desc.dtype);
+  for (size_t i = fused; i < desc.postOps.size(); ++i)
+    for (const SimplePostOp &op : simplify(desc.postOps[i])) {
+      bool binary = op.kind == SimplePostOp::Binary;
+      dnnl_eltwise_desc_t eltwiseOp;
+      dnnl_binary_desc_t binaryOp;
+      if (binary) {
+        dnnl_memory_desc_t other =
+            descOf(viewOfPostOp(*op.operand), desc.dtype);
+        Dnnl::check(dnnl.dnnl_binary_desc_init(&binaryOp, op.algorithm,
+                                               &dstDesc, &other, &dstDesc),
+                    "a post-op");
+      } else {
+        Dnnl::check(dnnl.dnnl_eltwise_forward_desc_init(
+                        &eltwiseOp, dnnl_forward_inference, op.algorithm,
+                        &dstDesc, op.alpha, op.beta),
+                    "a post-op");
+      }
+      dnnl_primitive_desc_t rawDesc = nullptr;
+      const void *opDesc = binary ? static_cast<const void *>(&binaryOp)
+                                  : static_cast<const void *>(&eltwiseOp);
+      Dnnl::check(dnnl.dnnl_primitive_desc_create(
+                      &rawDesc, opDesc, nullptr, context.engine.get(), nullptr),
+                  "a post-op");
+      DnnlHandle<dnnl_primitive_desc_t> owner(rawDesc,
+                                              dnnl.dnnl_primitive_desc_destroy);
+      addStep(rawDesc);
+      bind(binary ? DNNL_ARG_SRC_0 : DNNL_ARG_SRC, dst, view);
+      if (binary)
+        bind(DNNL_ARG_SRC_1, *op.operand, viewOfPostOp(*op.operand));
+      bind(DNNL_ARG_DST, dst, view);
+    }
 }
 
 ParameterView DnnlCall::parameterAt(const Operand &operand,
@@ -270,7 +338,7 @@ void DnnlCall::bindWeights(const Operand &operand, const View &view) {
 }
 
 void DnnlCall::finish(
-    const std::vector<BinaryPostOp> &binaries,
+    const std::vector<BinaryPostOp> &binaries, const View &dst,
     const std::function<View(const Operand &)> &viewOfPostOp) {
   for (const BinaryPostOp &b : binaries)
     bind(DNNL_ARG_ATTR_MULTIPLE_POST_OP(b.index) | DNNL_ARG_SRC_1, *b.operand,
@@ -281,8 +349,9 @@ void DnnlCall::finish(
   if (scratch && scratch->ndims != 0) {
     scratchSize = static_cast<int64_t>(dnnl.dnnl_memory_desc_get_size(scratch));
     scratchMemory = makeMemory(*scratch, context.engine.get(), nullptr);
-    args.push_back({DNNL_ARG_SCRATCHPAD, scratchMemory.get()});
+    steps.back().args.push_back({DNNL_ARG_SCRATCHPAD, scratchMemory.get()});
   }
+  addTail(desc.dst, dst, viewOfPostOp);
 }
 
 // Merges the batch into m where every tensor but rhs is dense over both.
@@ -307,13 +376,14 @@ void DnnlCall::flattenBatch(Shape &batch, int64_t &m) const {
   }
 }
 
-void DnnlCall::buildMatmul() {
+bool DnnlCall::buildMatmul() {
   Shape batch = desc.batch;
   int64_t m = desc.m;
   flattenBatch(batch, m);
-  if (batch.empty() && !desc.rhs.strides.empty())
-    desc.rhs.strides.erase(desc.rhs.strides.begin(),
-                           desc.rhs.strides.end() - 2);
+  Operand rhsOperand = desc.rhs;
+  if (batch.empty() && !rhsOperand.strides.empty())
+    rhsOperand.strides.erase(rhsOperand.strides.begin(),
+                             rhsOperand.strides.end() - 2);
   auto with = [&](int64_t a, int64_t b) {
     Shape dims = batch;
     dims.push_back(a);
@@ -322,20 +392,20 @@ void DnnlCall::buildMatmul() {
   };
   Shape dstDims = with(m, desc.n);
   View lhs = viewOf(desc.lhs, with(m, desc.k)),
-       rhs = viewOf(desc.rhs, with(desc.k, desc.n)),
+       rhs = viewOf(rhsOperand, with(desc.k, desc.n)),
        dst = viewOf(desc.dst, dstDims);
   if (dst.dims != dstDims)
     throw Error(KERF_BAD_PACKAGE, "dst of a matmul has a stride of 0");
-  empty = numElements(dstDims) == 0;
-  if (empty)
-    return;
+  if (numElements(dstDims) == 0)
+    return true;
   if (desc.k == 0)
     throw Error(KERF_BAD_PACKAGE, "k of a matmul is 0");
   auto viewOfPostOp = [&](const Operand &o) { return viewOf(o, dstDims); };
+  std::vector<PostOp> mainOps = fusedOps();
   std::vector<BinaryPostOp> binaries;
-  binaries.reserve(desc.postOps.size());
+  binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
-      desc.postOps,
+      mainOps,
       [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
       binaries);
   const Dnnl &dnnl = Dnnl::get();
@@ -361,13 +431,15 @@ void DnnlCall::buildMatmul() {
                                          hasBias ? &biasDesc : nullptr,
                                          &dstDesc),
               "this matmul");
-  create(&op, attr.get());
+  if (!create(&op, attr.get()))
+    return false;
   bind(DNNL_ARG_SRC, desc.lhs, lhs);
-  bindWeights(desc.rhs, rhs);
+  bindWeights(rhsOperand, rhs);
   if (hasBias)
     bind(DNNL_ARG_BIAS, desc.bias, bias);
   bind(DNNL_ARG_DST, desc.dst, dst);
-  finish(binaries, viewOfPostOp);
+  finish(binaries, dst, viewOfPostOp);
+  return true;
 }
 
 static Shape windowDims(int64_t batch, const Shape &spatial, int64_t channels) {
@@ -383,7 +455,7 @@ static Shape minusOne(Shape values) {
   return values;
 }
 
-void DnnlCall::buildConv() {
+bool DnnlCall::buildConv() {
   Shape dstDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
   View src = channelsFirst(
       viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
@@ -398,16 +470,16 @@ void DnnlCall::buildConv() {
     weights.strides.insert(weights.strides.begin(),
                            weights.strides[0] * perGroup);
   }
-  empty = numElements(dstDims) == 0;
-  if (empty)
-    return;
+  if (numElements(dstDims) == 0)
+    return true;
   auto viewOfPostOp = [&](const Operand &o) {
     return channelsFirst(viewOf(o, dstDims));
   };
+  std::vector<PostOp> mainOps = fusedOps();
   std::vector<BinaryPostOp> binaries;
-  binaries.reserve(desc.postOps.size());
+  binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
-      desc.postOps,
+      mainOps,
       [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
       binaries);
   dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
@@ -430,16 +502,18 @@ void DnnlCall::buildConv() {
                   &dstDesc, desc.strides.data(), dilates.data(),
                   desc.padsLow.data(), desc.padsHigh.data()),
               "this convolution");
-  create(&op, attr.get());
+  if (!create(&op, attr.get()))
+    return false;
   bind(DNNL_ARG_SRC, desc.lhs, src);
   bindWeights(desc.rhs, weights);
   if (hasBias)
     bind(DNNL_ARG_BIAS, desc.bias, bias);
   bind(DNNL_ARG_DST, desc.dst, dst);
-  finish(binaries, viewOfPostOp);
+  finish(binaries, dst, viewOfPostOp);
+  return true;
 }
 
-void DnnlCall::buildPool() {
+bool DnnlCall::buildPool() {
   Shape dstDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
   View src = channelsFirst(
       viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
@@ -454,16 +528,16 @@ void DnnlCall::buildPool() {
   else
     throw Error(KERF_BAD_PACKAGE,
                 "unknown pooling algorithm \"" + desc.algorithm + "\"");
-  empty = numElements(dstDims) == 0;
-  if (empty)
-    return;
+  if (numElements(dstDims) == 0)
+    return true;
   auto viewOfPostOp = [&](const Operand &o) {
     return channelsFirst(viewOf(o, dstDims));
   };
+  std::vector<PostOp> mainOps = fusedOps();
   std::vector<BinaryPostOp> binaries;
-  binaries.reserve(desc.postOps.size());
+  binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
-      desc.postOps,
+      mainOps,
       [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
       binaries);
   dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
@@ -475,10 +549,12 @@ void DnnlCall::buildPool() {
                   desc.strides.data(), desc.kernel.data(), dilates.data(),
                   desc.padsLow.data(), desc.padsHigh.data()),
               "this pooling");
-  create(&op, attr.get());
+  if (!create(&op, attr.get()))
+    return false;
   bind(DNNL_ARG_SRC, desc.lhs, src);
   bind(DNNL_ARG_DST, desc.dst, dst);
-  finish(binaries, viewOfPostOp);
+  finish(binaries, dst, viewOfPostOp);
+  return true;
 }
 } // namespace
 

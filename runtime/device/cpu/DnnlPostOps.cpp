@@ -42,6 +42,29 @@ const NamedAlgorithm *find(const NamedAlgorithm (&table)[N],
 }
 } // namespace
 
+std::vector<SimplePostOp> kerf::rt::simplify(const PostOp &op) {
+  auto eltwiseOf = [](dnnl_alg_kind_t kind, double alpha, double beta) {
+    return SimplePostOp{SimplePostOp::Eltwise, kind, static_cast<float>(alpha),
+                        static_cast<float>(beta), nullptr};
+  };
+  if (op.kind == "sum")
+    return {{SimplePostOp::Sum, dnnl_alg_kind_undef, 0, 0, nullptr}};
+  if (op.kind == "hardsigmoid")
+    return {eltwiseOf(dnnl_eltwise_linear, op.alpha, op.beta),
+            eltwiseOf(dnnl_eltwise_clip_v2, 0, 1)};
+  if (const NamedAlgorithm *entry = find(eltwise, op.kind)) {
+    // relu without slope, swish with the plain sigmoid.
+    double alpha = op.kind == "relu" ? 0 : op.kind == "silu" ? 1 : op.alpha;
+    return {eltwiseOf(entry->kind, alpha, op.beta)};
+  }
+  if (const NamedAlgorithm *entry = find(binary, op.kind)) {
+    if (op.operand.kind == Operand::None)
+      throw Error(KERF_BAD_PACKAGE, "post-op " + op.kind + " has no operand");
+    return {{SimplePostOp::Binary, entry->kind, 0, 0, &op.operand}};
+  }
+  throw Error(KERF_BAD_PACKAGE, "unknown post-op \"" + op.kind + "\"");
+}
+
 DnnlHandle<dnnl_primitive_attr_t> kerf::rt::makeAttributes(
     const std::vector<PostOp> &ops,
     const std::function<dnnl_memory_desc_t(const Operand &)> &describe,
@@ -58,37 +81,29 @@ DnnlHandle<dnnl_primitive_attr_t> kerf::rt::makeAttributes(
   Dnnl::check(dnnl.dnnl_post_ops_create(&rawOps), "post-ops");
   DnnlHandle<dnnl_post_ops_t> postOps(rawOps, dnnl.dnnl_post_ops_destroy);
   int count = 0;
-  auto append = [&](dnnl_alg_kind_t kind, double alpha, double beta) {
-    Dnnl::check(dnnl.dnnl_post_ops_append_eltwise(rawOps, 1.f, kind,
-                                                  static_cast<float>(alpha),
-                                                  static_cast<float>(beta)),
-                "post-op");
-    ++count;
-  };
-  for (const PostOp &op : ops) {
-    if (op.kind == "sum") {
-      if (count != 0)
-        throw Error(KERF_BAD_PACKAGE, "post-op sum must come first");
-      Dnnl::check(dnnl.dnnl_post_ops_append_sum(rawOps, 1.f), "post-op sum");
+  for (const PostOp &op : ops)
+    for (const SimplePostOp &simple : simplify(op)) {
+      switch (simple.kind) {
+      case SimplePostOp::Sum:
+        if (count != 0)
+          throw Error(KERF_BAD_PACKAGE, "post-op sum must come first");
+        Dnnl::check(dnnl.dnnl_post_ops_append_sum(rawOps, 1.f), "post-op sum");
+        break;
+      case SimplePostOp::Eltwise:
+        Dnnl::check(
+            dnnl.dnnl_post_ops_append_eltwise(rawOps, 1.f, simple.algorithm,
+                                              simple.alpha, simple.beta),
+            "post-op");
+        break;
+      case SimplePostOp::Binary:
+        binaries.push_back({count, simple.operand, describe(*simple.operand)});
+        Dnnl::check(dnnl.dnnl_post_ops_append_binary(rawOps, simple.algorithm,
+                                                     &binaries.back().desc),
+                    "post-op");
+        break;
+      }
       ++count;
-    } else if (op.kind == "hardsigmoid") {
-      append(dnnl_eltwise_linear, op.alpha, op.beta);
-      append(dnnl_eltwise_clip_v2, 0, 1);
-    } else if (const NamedAlgorithm *entry = find(eltwise, op.kind)) {
-      // relu without slope, swish with the plain sigmoid.
-      double alpha = op.kind == "relu" ? 0 : op.kind == "silu" ? 1 : op.alpha;
-      append(entry->kind, alpha, op.beta);
-    } else if (const NamedAlgorithm *entry = find(binary, op.kind)) {
-      if (op.operand.kind == Operand::None)
-        throw Error(KERF_BAD_PACKAGE, "post-op " + op.kind + " has no operand");
-      binaries.push_back({count++, &op.operand, describe(op.operand)});
-      Dnnl::check(dnnl.dnnl_post_ops_append_binary(rawOps, entry->kind,
-                                                   &binaries.back().desc),
-                  "post-op");
-    } else {
-      throw Error(KERF_BAD_PACKAGE, "unknown post-op \"" + op.kind + "\"");
     }
-  }
   Dnnl::check(dnnl.dnnl_primitive_attr_set_post_ops(rawAttr, rawOps),
               "post-ops");
   return attr;

@@ -9,6 +9,17 @@
 
 namespace kerf::rt {
 
+/// What a post-op is to oneDNN: one or two of these.
+struct SimplePostOp {
+  enum Kind { Sum, Eltwise, Binary };
+  Kind kind = Eltwise;
+  dnnl_alg_kind_t algorithm = dnnl_alg_kind_undef;
+  float alpha = 0, beta = 0;        ///< Eltwise
+  const Operand *operand = nullptr; ///< Binary: of the given post-op
+};
+/// Throws KERF_BAD_PACKAGE for an unknown kind or a missing operand.
+std::vector<SimplePostOp> simplify(const PostOp &op);
+
 /// A post-op with a second tensor: its place in oneDNN's list.
 struct BinaryPostOp {
   int index;
