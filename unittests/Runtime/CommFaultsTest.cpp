@@ -8,6 +8,9 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 using namespace kerf::rt;
 using namespace kerf::rt::test;
 using testing::HasSubstr;
@@ -204,6 +207,43 @@ TEST(CommFaults, MissingSendIsNamed) {
               HasSubstr("rank 0 did not send number 0 on channel 0 at /cut"));
   EXPECT_THAT(outcomes[1].error.notes[1],
               HasSubstr("waiting to receive on channel 0"));
+}
+
+// Whoever waits for a rank that itself waits for a dead one does not blame the
+// first: the end of the chain is named. Rank 0 dies; rank 1 waits for it, rank
+// 3 for what rank 1 should send, rank 2 for rank 3.
+TEST(CommFaults, TheEndOfTheChainIsBlamed) {
+  WorldSpec spec;
+  spec.mesh = meshOf({2, 2}, 0);
+  spec.deadlineSeconds = 0.4;
+  CollectiveDesc c;
+  c.axes = axesOf(spec.mesh, {1});
+  c.srcShape = c.dstShape = {4};
+  c.node = "/first/Add";
+  spec.collectives = {c, c};
+  spec.collectives[1].node = "/second/Add";
+  ChannelDesc channel;
+  channel.toStage = 1;
+  channel.shape = {4};
+  spec.channels = {channel};
+  spec.injection = parseInjection("rank=0,collective=0,fault=die");
+  auto outcomes = runRanks(spec, [&](int64_t rank, Comm &comm) {
+    float data[4] = {};
+    if (rank == 1) // begins last: the others' deadlines come first
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (rank < 2) {
+      run(comm, 0);
+      comm.finishSend(0, comm.send(0, data, 0));
+    } else if (rank == 3) {
+      comm.receive(0, data, 0);
+      run(comm, 1);
+    } else {
+      run(comm, 1);
+    }
+  });
+  expectAll(outcomes, KERF_RANK_FAILURE,
+            {"rank 0 did not arrive at all_reduce<sum> f32 4 at /first/Add"});
+  EXPECT_EQ(outcomes[2].error.node, "/first/Add");
 }
 
 // Counted bytes are the planned bytes, or the run fails.

@@ -190,30 +190,21 @@ void ThreadComm::comparePosts(int64_t index, const GroupSlot &slot) {
   }
 }
 
-void ThreadComm::await(Signal &signal, uint32_t target, int64_t index,
-                       const GroupSlot &slot, bool arriving) {
+void ThreadComm::await(Signal &signal, uint32_t target, int state, int64_t wait,
+                       int64_t number) {
   const WorldSpec &spec = world.getSpec();
+  RankNote &note = world.note(rank);
+  note.waiting(static_cast<RankNote::State>(state), wait, number);
   switch (signal.waitFor(target, deadlineIn(spec.deadlineSeconds),
                          world.abortFlag(), world.spins())) {
   case Signal::Outcome::Reached:
+    note.working();
     return;
   case Signal::Outcome::Aborted:
     throw world.failure();
   case Signal::Outcome::Deadline:
-    break;
+    fail(world.deadlineError(rank));
   }
-  const CollectiveDesc &desc = spec.collectives[index];
-  const Group &group = *prepared[index].membership->group;
-  std::string missing;
-  for (size_t i = 0; arriving && i < slot.posts.size(); ++i)
-    if (slot.posts[i].round.load(std::memory_order_acquire) != target)
-      missing += cat(missing.empty() ? "rank " : ", rank ", group.ranks[i]);
-  if (missing.empty())
-    missing = "another rank";
-  fail(Error(KERF_RANK_FAILURE,
-             cat(missing, " did not ", arriving ? "arrive at " : "finish ",
-                 describe(desc, index), " within ", spec.deadlineSeconds, " s"),
-             desc.node, world.lastCollectives()));
 }
 
 void ThreadComm::wait(int64_t index) {
@@ -229,19 +220,18 @@ void ThreadComm::wait(int64_t index) {
                    describe(world.getSpec().collectives[index], index),
                    " which was not started on rank ", rank)));
   Clock::time_point begin = Clock::now();
-  RankNote &note = world.note(rank);
-  note.state.store(RankNote::InCollective, std::memory_order_relaxed);
   for (int64_t earlier : pending) {
     Prepared &e = prepared[earlier];
     if (e.state == Prepared::Started) {
-      await(slotOf(e).ready, roundOf(e.sequence), earlier, slotOf(e), true);
+      await(slotOf(e).ready, roundOf(e.sequence), RankNote::Arriving, earlier,
+            static_cast<int64_t>(e.sequence));
       work(earlier);
     }
     if (earlier == index)
       break;
   }
-  await(slotOf(p).finished, roundOf(p.sequence), index, slotOf(p), false);
-  note.state.store(RankNote::Working, std::memory_order_relaxed);
+  await(slotOf(p).finished, roundOf(p.sequence), RankNote::Finishing, index,
+        static_cast<int64_t>(p.sequence));
   p.state = Prepared::Idle;
   --p.membership->started;
   pending.erase(std::find(pending.begin(), pending.end(), index));
@@ -258,29 +248,6 @@ Pipe &ThreadComm::pipeFrom(int64_t channel, int64_t fromRank,
   return *pipe;
 }
 
-void ThreadComm::awaitPipe(Signal &signal, uint32_t target, int64_t channel,
-                           int state, int64_t peer) {
-  const WorldSpec &spec = world.getSpec();
-  RankNote &note = world.note(rank);
-  note.channel.store(channel, std::memory_order_relaxed);
-  note.state.store(state, std::memory_order_relaxed);
-  auto outcome = signal.waitFor(target, deadlineIn(spec.deadlineSeconds),
-                                world.abortFlag(), world.spins());
-  if (outcome == Signal::Outcome::Aborted)
-    throw world.failure();
-  if (outcome == Signal::Outcome::Deadline) {
-    const ChannelDesc &desc = spec.channels[channel];
-    fail(Error(KERF_RANK_FAILURE,
-               cat("rank ", peer, " did not ",
-                   state == RankNote::InReceive ? "send" : "receive",
-                   " number ", target - 1, " on channel ", channel,
-                   desc.node.empty() ? "" : " at " + desc.node, " within ",
-                   spec.deadlineSeconds, " s"),
-               desc.node, world.lastCollectives()));
-  }
-  note.state.store(RankNote::Working, std::memory_order_relaxed);
-}
-
 int64_t ThreadComm::send(int64_t channel, const void *data,
                          int64_t microBatch) {
   const ChannelDesc &desc = world.getSpec().channels[channel];
@@ -290,8 +257,8 @@ int64_t ThreadComm::send(int64_t channel, const void *data,
   int64_t number = sent[channel]++;
   int64_t room = static_cast<int64_t>(pipe.ring.size());
   if (number >= room)
-    awaitPipe(pipe.taken, static_cast<uint32_t>(number - room + 1), channel,
-              RankNote::InSend, pipe.to);
+    await(pipe.taken, static_cast<uint32_t>(number - room + 1),
+          RankNote::Sending, channel, number - room);
   pipe.ring[number % room] = {data, desc.bytes(), microBatch};
   pipe.posted.bump();
   CommCounters::Entry &entry = counts.sends[channel];
@@ -305,8 +272,8 @@ void ThreadComm::finishSend(int64_t channel, int64_t number) {
   if (number < 0)
     return;
   Clock::time_point begin = Clock::now();
-  awaitPipe(pipe.taken, static_cast<uint32_t>(number + 1), channel,
-            RankNote::InSend, pipe.to);
+  await(pipe.taken, static_cast<uint32_t>(number + 1), RankNote::Sending,
+        channel, number);
   counts.sends[channel].seconds += secondsSince(begin);
 }
 
@@ -320,8 +287,8 @@ void ThreadComm::receive(int64_t channel, void *data, int64_t microBatch) {
     return;
   Clock::time_point begin = Clock::now();
   int64_t number = received[channel]++;
-  awaitPipe(pipe.posted, static_cast<uint32_t>(number + 1), channel,
-            RankNote::InReceive, pipe.from);
+  await(pipe.posted, static_cast<uint32_t>(number + 1), RankNote::Receiving,
+        channel, number);
   const Pipe::Offer &offer = pipe.ring[number % pipe.ring.size()];
   if (offer.bytes != desc.bytes() || offer.microBatch != microBatch)
     fail(Error(KERF_MISMATCH,

@@ -44,15 +44,14 @@ private:
   GroupSlot &slotOf(const Prepared &p) const;
   void work(int64_t index);
   void comparePosts(int64_t index, const GroupSlot &slot);
-  void await(Signal &signal, uint32_t target, int64_t index,
-             const GroupSlot &slot, bool arriving);
+  /// Waits for another rank, saying in this rank's note what for.
+  void await(Signal &signal, uint32_t target, int state, int64_t wait,
+             int64_t number);
   [[noreturn]] void fail(Error error);
   void checkFailed();
   /// Counts a communication call; true if an injected fault skips it.
   bool injected();
   Pipe &pipeFrom(int64_t channel, int64_t fromRank, const char *what);
-  void awaitPipe(Signal &signal, uint32_t target, int64_t channel, int state,
-                 int64_t peer);
 
   ThreadWorld &world;
   int64_t rank;

@@ -29,10 +29,19 @@ struct Pipe {
 };
 
 /// What a rank is doing; written by it, read by whoever reports an error.
+/// `wait` is the collective or channel, `number` the call in the group or
+/// channel.
 struct alignas(64) RankNote {
-  enum State : int { Working, InCollective, InSend, InReceive };
+  enum State : int { Working, Arriving, Finishing, Sending, Receiving };
   std::atomic<int> state{Working};
-  std::atomic<int64_t> lastCollective{-1}, collectives{0}, channel{-1};
+  std::atomic<int64_t> lastCollective{-1}, collectives{0}, wait{-1}, number{0};
+
+  void waiting(State s, int64_t what, int64_t count) {
+    wait.store(what, std::memory_order_relaxed);
+    number.store(count, std::memory_order_relaxed);
+    state.store(s, std::memory_order_release);
+  }
+  void working() { state.store(Working, std::memory_order_release); }
 };
 
 class ThreadWorld : public World {
@@ -52,11 +61,23 @@ public:
   Group &groupOf(int64_t rank, const AxisList &axes);
   Pipe *pipe(int64_t channel, int64_t fromRank);
   RankNote &note(int64_t rank) { return notes[rank]; }
+  /// What to say when `rank` has waited too long. Whom it waits for may itself
+  /// be waiting for another: the end of that chain is to blame.
+  Error deadlineError(int64_t rank);
   const std::atomic<bool> &abortFlag() const { return aborted; }
   bool isReleased() const { return released.load(); }
   int spins() const { return spinCount; }
 
 private:
+  /// `waiter` waits, as its note says, for `missing`.
+  struct Blame {
+    int64_t waiter = -1, missing = -1;
+    int state = RankNote::Working;
+    int64_t wait = -1, number = 0;
+  };
+  /// False if the rank does not wait for anyone.
+  bool blame(int64_t rank, Blame &result);
+
   WorldSpec spec;
   std::map<std::vector<int64_t>, std::unique_ptr<Group>> groups;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Pipe>> pipes;
