@@ -37,7 +37,7 @@ install_python() {
   if ! cmp -s requirements.txt build/venv/requirements.txt; then
     say "installing $(grep -o '^[a-z]*==[0-9.]*' requirements.txt | tr '\n' ' ')into build/venv"
     # Debian's own interpreter: lit and the tests run in the environment alone.
-    /usr/bin/python3 -m venv build/venv
+    /usr/bin/python3 -m venv --clear build/venv
     build/venv/bin/pip install -q --disable-pip-version-check -r requirements.txt
     cp requirements.txt build/venv/
   fi

@@ -1,6 +1,6 @@
 # The lit suite of Kerf. Features: gpu, nccl, mpi, asserts, one for each tool that
 # is built (`REQUIRES: kerf-opt`), sanitizer, and `full` (lit -Dfull=1, what
-# ./check --full sets). Substitutions: %python, %inputs (test/Inputs), %models
+# ./check --full sets). Substitutions: %python, %build, %inputs (test/Inputs), %models
 # (its models), %light (ONNX's models with outputs), %cache (large generated files, kept).
 import os
 import re
@@ -43,6 +43,7 @@ def python_package(package):
 onnx_dir = python_package("onnx")
 config.substitutions += [
     ("%python", config.kerf_python),
+    ("%build", config.kerf_build_dir),
     ("%inputs", inputs),
     ("%models", os.path.join(inputs, "models")),
     ("%cache", cache),
