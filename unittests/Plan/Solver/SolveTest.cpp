@@ -140,7 +140,7 @@ TEST(Solve, SearchesWideProblems) {
     Problem problem = randomProblem(5000 + seed, shape);
     SolveOptions options;
     options.maxTableEntries = 4096;
-    options.deadlineSeconds = 1;
+    options.deadlineSeconds = 2;
     SolveResult result = solve(problem, options);
     ASSERT_TRUE(result.hasSolution()) << "seed " << seed;
     llvm::Expected<Evaluation> verified = verify(problem, result.solution);
