@@ -106,7 +106,8 @@ int32_t collective(Context *ctx, int32_t index, const void *src, void *dst) {
 }
 
 int64_t shardIndex(Context *ctx, int32_t index) {
-  if (index < 0 || static_cast<size_t>(index) >= ctx->manifest->shardIndices.size())
+  if (index < 0 ||
+      static_cast<size_t>(index) >= ctx->manifest->shardIndices.size())
     return -1;
   // Axes in time make it differ from one micro-batch to the next.
   return ctx->manifest->mesh.position(
