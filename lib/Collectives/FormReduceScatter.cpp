@@ -25,6 +25,11 @@ void kerf::buildCollectivesPipeline(OpPassManager &passes,
   passes.addNestedPass<func::FuncOp>(createSimplifyCollectives());
   passes.addNestedPass<func::FuncOp>(createFormReduceScatter());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
+  if (options.bucketBytes > 0) {
+    BucketCollectivesOptions bucket;
+    bucket.maxBytes = options.bucketBytes;
+    passes.addNestedPass<func::FuncOp>(createBucketCollectives(bucket));
+  }
   if (options.overlap)
     passes.addNestedPass<func::FuncOp>(createOverlapCollectives());
 }

@@ -224,6 +224,23 @@ FailureOr<PerRank> StageRanks::evaluateSource(Operation *op,
   return results;
 }
 
+/// Packing and unpacking are copies of the elements in order.
+static void repack(Operation *op, llvm::DenseMap<Value, PerRank> &values) {
+  size_t ranks = values[op->getOperand(0)].size();
+  for (Value result : op->getResults())
+    values[result].assign(
+        ranks, Tensor(cast<RankedTensorType>(result.getType()).getShape()));
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    std::vector<double> all;
+    for (Value operand : op->getOperands())
+      llvm::append_range(all, values[operand][rank].data);
+    auto next = all.begin();
+    for (Value result : op->getResults())
+      for (double &value : values[result][rank].data)
+        value = *next++;
+  }
+}
+
 FailureOr<std::vector<PerRank>> StageRanks::run(func::FuncOp function,
                                                 std::vector<PerRank> arguments,
                                                 int64_t microBatch,
@@ -234,6 +251,10 @@ FailureOr<std::vector<PerRank>> StageRanks::run(func::FuncOp function,
     values[value] = std::move(argument);
   for (Operation &op : function.getBody().front().without_terminator()) {
     FailureOr<PerRank> results = failure();
+    if (isa<PackOp, UnpackOp>(op)) {
+      repack(&op, values);
+      continue;
+    }
     if (isa<SourceOpInterface>(op)) {
       results = evaluateSource(&op, weights);
     } else if (isa<DistDialect>(op.getDialect())) {

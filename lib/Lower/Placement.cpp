@@ -30,6 +30,33 @@ static Value offset(OpBuilder &builder, Location loc, dist::AxesAttr axes,
       splat(builder, loc, builder.getI64IntegerAttr(scale)));
 }
 
+/// A buffer is a concatenation of flat tensors.
+static Value expandPack(OpBuilder &builder, dist::PackOp pack) {
+  SmallVector<Value> pieces;
+  for (Value input : pack.getInputs()) {
+    auto type = cast<RankedTensorType>(input.getType());
+    pieces.push_back(nn::ReshapeOp::create(
+        builder, pack.getLoc(),
+        RankedTensorType::get({type.getNumElements()}, type.getElementType()),
+        input));
+  }
+  return nn::ConcatOp::create(builder, pack.getLoc(), pieces, 0);
+}
+
+static void expandUnpack(OpBuilder &builder, dist::UnpackOp unpack) {
+  int64_t start = 0, one = 1;
+  for (Value output : unpack.getOutputs()) {
+    int64_t size = cast<RankedTensorType>(output.getType()).getNumElements();
+    Value piece =
+        nn::SliceOp::create(builder, unpack.getLoc(), unpack.getX(),
+                            ArrayRef(start), ArrayRef(size), ArrayRef(one));
+    output.replaceAllUsesWith(nn::ReshapeOp::create(builder, unpack.getLoc(),
+                                                    output.getType(), piece));
+    start += size;
+  }
+  unpack.erase();
+}
+
 void kerf::expandPlacement(func::FuncOp function) {
   OpBuilder builder(function.getContext());
   Type i64 = builder.getI64Type();
@@ -51,6 +78,11 @@ void kerf::expandPlacement(func::FuncOp function) {
           splat(builder, loc, builder.getI64IntegerAttr(mask.getSize())));
       replacement = nn::SelectOp::create(builder, loc, type, valid, mask.getX(),
                                          splat(builder, loc, mask.getFill()));
+    } else if (auto pack = dyn_cast<dist::PackOp>(op)) {
+      replacement = expandPack(builder, pack);
+    } else if (auto unpack = dyn_cast<dist::UnpackOp>(op)) {
+      expandUnpack(builder, unpack);
+      continue;
     } else if (auto slice = dyn_cast<dist::AllSliceOp>(op)) {
       RankedTensorType type = slice.getResult().getType();
       int64_t dim = slice.getDim(), size = type.getDimSize(dim);

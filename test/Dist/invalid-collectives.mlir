@@ -233,3 +233,35 @@ func.func @wait_c1_twice(%x: tensor<4xf32>) {
   %2 = dist.wait %0 : !dist.pending<tensor<4xf32>>
   return
 }
+
+// -----
+
+func.func @pack_c1_element_type(%x: tensor<4xf32>, %y: tensor<2xi32>) {
+  // expected-error @below {{piece is 'tensor<2xi32>', expected elements of 'tensor<6xf32>'}}
+  %0 = dist.pack %x, %y : tensor<4xf32>, tensor<2xi32> -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @pack_c2_elements(%x: tensor<4xf32>, %y: tensor<2xf32>) {
+  // expected-error @below {{buffer is 'tensor<5xf32>', expected one dimension of 6}}
+  %0 = dist.pack %x, %y : tensor<4xf32>, tensor<2xf32> -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @unpack_c1_element_type(%x: tensor<4xf32>) {
+  // expected-error @below {{piece is 'tensor<4xi32>', expected elements of 'tensor<4xf32>'}}
+  %0 = dist.unpack %x : tensor<4xf32> -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @unpack_c2_elements(%x: tensor<4xf32>) {
+  // expected-error @below {{buffer is 'tensor<4xf32>', expected one dimension of 3}}
+  %0 = dist.unpack %x : tensor<4xf32> -> tensor<3xf32>
+  return
+}

@@ -45,6 +45,10 @@ func.func @collectives(%x: tensor<4x8xf32>) {
   %9 = dist.mask %x dim 1 size 30 over ["tp"] fill 0xFF800000 : f32 : tensor<4x8xf32>
   // CHECK: dist.shard_index ["dp", "tp"] scale 3 : tensor<i64>
   %10 = dist.shard_index ["dp", "tp"] scale 3 : tensor<i64>
+  // CHECK: %[[P:.*]] = dist.pack %{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<4x2xf32> -> tensor<40xf32>
+  %12 = dist.pack %x, %3 : tensor<4x8xf32>, tensor<4x2xf32> -> tensor<40xf32>
+  // CHECK: dist.unpack %[[P]] : tensor<40xf32> -> tensor<4x8xf32>, tensor<4x2xf32>
+  %13, %14 = dist.unpack %12 : tensor<40xf32> -> tensor<4x8xf32>, tensor<4x2xf32>
   // CHECK: dist.shard_index [] scale 1 : tensor<i64>
   %11 = dist.shard_index [] scale 1 : tensor<i64>
   return

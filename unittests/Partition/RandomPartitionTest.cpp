@@ -33,7 +33,7 @@ std::string textOf(Operation *op) {
 }
 
 struct Coverage {
-  int stages = 0, microBatches = 0, masks = 0, subAxes = 0;
+  int stages = 0, microBatches = 0, masks = 0;
   std::map<std::string, int> collectives;
 };
 
@@ -74,7 +74,10 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   auto before = accountCommunication(*module);
   ASSERT_TRUE(succeeded(before));
   PassManager collectives(&context);
-  buildCollectivesPipeline(collectives, {/*overlap=*/seed % 2 == 0});
+  CollectivesOptions options;
+  options.overlap = seed % 2 == 0;
+  options.bucketBytes = seed % 3 == 0 ? 64 : 0;
+  buildCollectivesPipeline(collectives, options);
   ASSERT_TRUE(succeeded(collectives.run(*module)));
   compare("collectives");
   auto after = accountCommunication(*module);

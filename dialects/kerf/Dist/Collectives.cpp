@@ -167,6 +167,34 @@ LogicalResult WaitOp::verify() {
   return success();
 }
 
+/// The buffer is one-dimensional and holds all the pieces.
+static LogicalResult verifyPacked(Operation *op, RankedTensorType buffer,
+                                  TypeRange pieces) {
+  int64_t elements = 0;
+  for (Type piece : pieces) {
+    auto type = cast<RankedTensorType>(piece);
+    if (type.getElementType() != buffer.getElementType()) // pack, unpack C1
+      return op->emitOpError("piece is ")
+             << type << ", expected elements of " << buffer;
+    elements += type.getNumElements();
+  }
+  if (buffer.getRank() != 1 ||
+      buffer.getNumElements() != elements) // pack, unpack C2
+    return op->emitOpError("buffer is ")
+           << buffer << ", expected one dimension of " << elements;
+  return success();
+}
+
+LogicalResult PackOp::verify() {
+  return verifyPacked(*this, cast<RankedTensorType>(getType()),
+                      getInputs().getTypes());
+}
+
+LogicalResult UnpackOp::verify() {
+  return verifyPacked(*this, cast<RankedTensorType>(getX().getType()),
+                      getOutputs().getTypes());
+}
+
 //===----------------------------------------------------------------------===//
 // Bytes
 //===----------------------------------------------------------------------===//

@@ -210,4 +210,39 @@ def Dist_WaitOp : Op<Dist_Dialect, "wait", [Pure,
   let hasVerifier = 1;
 }
 
+def Dist_PackOp : Op<Dist_Dialect, "pack", [Pure]> {
+  let summary = "tensors one after another in one buffer; no communication";
+  let description = [{
+    `result` holds the elements of all operands in row-major order, one operand
+    after another: several small collectives become one.
+
+    ```mlir
+    %p = dist.pack %a, %b : tensor<2x3xf32>, tensor<4xf32> -> tensor<10xf32>
+    ```
+
+    C1: one element type. C2: the result has as many elements as all operands.
+  }];
+  let arguments = (ins Variadic<Dist_Tensor>:$inputs);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Dist_UnpackOp : Op<Dist_Dialect, "unpack", [Pure]> {
+  let summary = "takes a packed buffer apart; no communication";
+  let description = [{
+    The inverse of `dist.pack`.
+
+    ```mlir
+    %a, %b = dist.unpack %p : tensor<10xf32> -> tensor<2x3xf32>, tensor<4xf32>
+    ```
+
+    C1: one element type. C2: the operand has as many elements as all results.
+  }];
+  let arguments = (ins Dist_Tensor:$x);
+  let results = (outs Variadic<Dist_Tensor>:$outputs);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($outputs)";
+  let hasVerifier = 1;
+}
+
 #endif // KERF_DIST_COLLECTIVES_TD

@@ -17,6 +17,9 @@ namespace kerf {
 #include "kerf/Collectives/Passes.h.inc"
 
 struct CollectivesOptions {
+  /// Independent all-reduces of at most this many bytes travel together; 0: no.
+  /// Inference hardly has any (gradients will), so it is off there.
+  int64_t bucketBytes = 0;
   /// Split collectives into start and wait and move them apart.
   bool overlap = false;
 };

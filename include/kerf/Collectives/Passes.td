@@ -39,6 +39,27 @@ def FormReduceScatter : Pass<"form-reduce-scatter", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
+def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
+  let summary = "several small all-reduces at once";
+  let description = [{
+    All-reduces of the same kind over the same axes, none of which needs the
+    result of another, travel as one: the same bytes, one latency. Each waits at
+    most until the first of their results is used.
+
+    ```mlir
+    %0 = dist.all_reduce %a sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
+    %1 = dist.all_reduce %b sum ["tp"] : tensor<3xf32> -> tensor<3xf32>
+    // becomes
+    %p = dist.pack %a, %b : tensor<2xf32>, tensor<3xf32> -> tensor<5xf32>
+    %r = dist.all_reduce %p sum ["tp"] : tensor<5xf32> -> tensor<5xf32>
+    %0, %1 = dist.unpack %r : tensor<5xf32> -> tensor<2xf32>, tensor<3xf32>
+    ```
+  }];
+  let options = [Option<"maxBytes", "max-bytes", "int64_t", "16384",
+                        "largest collective that is put in a bucket">];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
 def OverlapCollectives : Pass<"overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "starts collectives early and waits for them late";
   let description = [{
