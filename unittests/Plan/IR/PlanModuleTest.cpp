@@ -194,7 +194,7 @@ TEST_F(PlanModule, PlanJsonNamesWhatIsWrong) {
     EXPECT_NE(message.find(wanted), std::string::npos) << message;
     EXPECT_EQ(print(*module), before);
   };
-  expect("{}", "schema is not \"kerf.plan/1\"");
+  expect("{}", "expected \"kerf.plan/1\"");
   expect(R"({"schema":"kerf.plan/1"})", "mesh: missing");
   std::string head =
       R"({"schema":"kerf.plan/1","mesh":{"tp":2},"mesh_axes":["tp"],)";
