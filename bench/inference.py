@@ -26,17 +26,26 @@ OUT = ROOT / "build/bench"
 MODELS = ["resnet50", "bert-base", "gpt2-124m"]
 
 
+# A process counts the memory of the one that started it, until it is its own
+# program: so a small one stands between.
+WRAPPER = """
+import json, resource, subprocess, sys, time
+start = time.perf_counter()
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+seconds = time.perf_counter() - start
+print(json.dumps([code, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024]))
+"""
+
+
 def measured(*command):
-    """(seconds, peak MiB, stdout) of a command; its errors end the benchmark."""
-    environment = dict(os.environ, OMP_WAIT_POLICY="passive")
-    start = time.perf_counter()
-    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, env=environment)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"error: {' '.join(map(str, command))}: exit {process.returncode}")
-    return time.perf_counter() - start, usage.ru_maxrss / 1024, output
+    """(seconds, peak MiB) of a command; its errors end the benchmark."""
+    command = [str(part) for part in command]
+    result = subprocess.run([sys.executable, "-c", WRAPPER, *command], stdout=subprocess.PIPE, check=True,
+                            env=dict(os.environ, OMP_WAIT_POLICY="passive"))
+    code, seconds, mebibytes = json.loads(result.stdout)
+    if code:
+        sys.exit(f"error: {' '.join(command)}: exit {code}")
+    return seconds, mebibytes
 
 
 class Reference:
@@ -116,7 +125,7 @@ def main():
         for phase, command in (("import", ["inspect", *model, "-q"]),
                                ("plan", ["plan", *model, "--devices=cpu:4", "-q"]),
                                ("compile", ["compile", *model, "--devices=cpu:4", "-q", "-o", OUT / "time.kerf"])):
-            seconds, mebibytes, _ = measured(KERF, *command)
+            seconds, mebibytes = measured(KERF, *command)
             row[phase] = {"seconds": seconds, "peak_mebibytes": mebibytes}
             text += f"{seconds:12.2f} s {mebibytes:5.0f} MiB"
         print(text, flush=True)
