@@ -84,7 +84,7 @@ private:
       attributes.set(kSharding, getSharding(value));
       attributes.set("dist.recv", builder.getI64IntegerAttr(numChannels));
       ChannelOp::create(builder, value.getLoc(), numChannels, stageOf(value),
-                        stage, value.getType());
+                        stage, value.getType(), PurposeAttr(), PhaseAttr());
       stages[stageOf(value)].results[value].second.push_back(numChannels++);
     };
     // Stage by stage, so that channels are numbered by their receivers.

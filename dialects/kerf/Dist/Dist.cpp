@@ -41,6 +41,15 @@ MeshAttr dist::getMesh(Operation *op) {
   return {};
 }
 
+Phase dist::getPhase(Operation *op) {
+  auto attribute = op->getAttrOfType<PhaseAttr>(kPhase);
+  return attribute ? attribute.getValue() : Phase::Forward;
+}
+
+bool dist::runsOncePerStep(Phase phase) {
+  return phase == Phase::Prologue || phase == Phase::Update;
+}
+
 RankedTensorType dist::localType(RankedTensorType type, const Layout &layout) {
   return RankedTensorType::get(layout.localShape(type.getShape()),
                                type.getElementType());
@@ -117,8 +126,13 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return checkSharding(op, attribute.getValue(), op->getResult(0).getType(),
                          "result 0");
   }
-  if (name == kStage && !isa<IntegerAttr>(attribute.getValue()))
-    return op->emitError("dist.stage must be an integer");
+  for (StringRef number : {StringRef(kStage), StringRef(kColocation)})
+    if (name == number && !isa<IntegerAttr>(attribute.getValue()))
+      return op->emitError() << number << " must be an integer";
+  if (name == kPhase && !isa<PhaseAttr>(attribute.getValue()))
+    return op->emitError("dist.phase must be a #dist<phase ...>");
+  if (name == kPurpose && !isa<PurposeAttr>(attribute.getValue()))
+    return op->emitError("dist.purpose must be a #dist<purpose ...>");
   return success();
 }
 

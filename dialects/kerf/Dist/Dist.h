@@ -37,9 +37,16 @@ inline constexpr llvm::StringLiteral kOperands = "dist.operands";
 inline constexpr llvm::StringLiteral kResults = "dist.results";
 inline constexpr llvm::StringLiteral kStage = "dist.stage";
 inline constexpr llvm::StringLiteral kPhase = "dist.phase";
+inline constexpr llvm::StringLiteral kColocation = "dist.colocation";
+inline constexpr llvm::StringLiteral kPurpose = "dist.purpose";
 inline constexpr llvm::StringLiteral kGlobalType = "dist.global_type";
 /// Name of the mesh axis whose coordinate is a rank's stage.
 inline constexpr llvm::StringLiteral kStageAxis = "pp";
+
+/// The part of a step that `op` belongs to; forward where it does not say.
+Phase getPhase(mlir::Operation *op);
+/// Whether the phase runs once per step instead of once per micro-batch.
+bool runsOncePerStep(Phase phase);
 
 /// The mesh of the module that holds `op`; null if it has none.
 MeshAttr getMesh(mlir::Operation *op);

@@ -19,6 +19,9 @@ def Dist_Dialect : Dialect {
     | `dist.sharding` | function arguments, function results | `#dist.sharding` |
     | `dist.operands`, `dist.results` | every op | an array of `#dist.sharding`, one per operand or result |
     | `dist.stage` | every op | number of its pipeline stage |
+    | `dist.phase` | ops of a training step | `#dist<phase ...>`; forward where there is none |
+    | `dist.colocation` | ops of a training step | ops of one number belong to one stage |
+    | `dist.purpose` | ops of a training step | `#dist<purpose ...>`: what it is for that is moved around the op |
 
     After partitioning, types are local and values move through collectives;
     what is left is `dist.sharding` and `dist.global_type` on function arguments
@@ -142,11 +145,19 @@ def Dist_Phase : I32EnumAttr<"Phase", "part of a step", [
     I32EnumAttrCase<"Forward", 0, "forward">,
     I32EnumAttrCase<"BackwardInput", 1, "backward_input">,
     I32EnumAttrCase<"BackwardWeight", 2, "backward_weight">,
-    I32EnumAttrCase<"Update", 3, "update">]> {
+    I32EnumAttrCase<"Update", 3, "update">,
+    I32EnumAttrCase<"Prologue", 4, "prologue">]> {
   let cppNamespace = "::kerf::dist";
   let genSpecializedAttr = 0;
 }
 def Dist_PhaseAttr : EnumAttr<Dist_Dialect, Dist_Phase, "phase"> {
+  let summary = "part of a step";
+  let description = [{
+    `prologue` runs once per step before the first micro-batch, `update` once
+    after the last; `forward`, `backward_input` (towards the gradients of
+    activations) and `backward_weight` (gradients of parameters alone) run once
+    per micro-batch. See docs/Training.md.
+  }];
   let assemblyFormat = "$value";
 }
 

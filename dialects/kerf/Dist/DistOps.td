@@ -6,5 +6,6 @@ include "kerf/Dist/DistBase.td"
 include "kerf/Dist/DistPlacement.td"
 include "kerf/Dist/DistCollectives.td"
 include "kerf/Dist/DistSchedule.td"
+include "kerf/Dist/DistTraining.td"
 
 #endif // KERF_DIST_OPS_TD

@@ -74,6 +74,19 @@ def Dist_RunOp : Dist_Instruction<"run"> {
   let hasVerifier = 1;
 }
 
+def Dist_ZeroOp : Dist_Instruction<"zero"> {
+  let summary = "a slot of zeros";
+  let description = [{
+    Where the sum over micro-batches begins (see `dist.accumulate`).
+
+    ```mlir
+    %acc = dist.zero : tensor<3x4xf32>
+    ```
+  }];
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 class Dist_Transfer<string mnemonic> : Dist_Instruction<mnemonic> {
   dag transfer = (ins I64Attr:$channel, I64Attr:$micro_batch,
                       OptionalAttr<Dist_PurposeAttr>:$purpose);
@@ -127,8 +140,13 @@ def Dist_ChannelOp : Op<Dist_Dialect, "channel"> {
 
     C1: two different stages of the mesh. C2: numbers are distinct.
   }];
-  let arguments = (ins I64Attr:$number, I64Attr:$from, I64Attr:$to, TypeAttr:$type);
-  let assemblyFormat = "custom<Int>($number) `from` custom<Int>($from) `to` custom<Int>($to) `:` $type attr-dict";
+  let arguments = (ins I64Attr:$number, I64Attr:$from, I64Attr:$to, TypeAttr:$type,
+                       OptionalAttr<Dist_PurposeAttr>:$purpose,
+                       OptionalAttr<Dist_PhaseAttr>:$phase);
+  let assemblyFormat = [{
+    custom<Int>($number) `from` custom<Int>($from) `to` custom<Int>($to)
+    (`purpose` `` $purpose^)? (`phase` `` $phase^)? `:` $type attr-dict
+  }];
   let hasVerifier = 1;
 }
 

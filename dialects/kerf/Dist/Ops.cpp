@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/ShardingRule.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -186,7 +187,7 @@ static LogicalResult verifyTransfer(Operation *op, uint64_t number, Type type,
 LogicalResult ScheduleOp::verify() {
   for (Operation &op : getBody().front()) {
     // schedule C1
-    if (!isa<InputOp, OutputOp, RunOp, SendOp, RecvOp>(op)) {
+    if (!isa<InputOp, OutputOp, RunOp, SendOp, RecvOp, ZeroOp>(op)) {
       auto diag = emitOpError("holds an op that is no instruction");
       diag.attachNote(op.getLoc()) << "this one";
       return diag;
@@ -244,5 +245,39 @@ LogicalResult ChannelOp::verify() {
         break;
       else if (other.getNumber() == getNumber())
         return emitOpError("is the second one of number ") << getNumber();
+  return success();
+}
+
+LogicalResult AccumulateOp::verify() {
+  // accumulate C1
+  if (getInto() && getInto().getType() != getX().getType())
+    return emitOpError("into is ")
+           << getInto().getType() << ", expected " << getX().getType();
+  return success();
+}
+
+LogicalResult AssignOp::verify() {
+  // assign C1
+  auto source = getSource().getDefiningOp<SourceOpInterface>();
+  if (!source || !source.isParameter() || !source.isMutable())
+    return emitOpError("assigns to what is no mutable parameter");
+  // assign C2
+  for (Operation *user : getSource().getUsers())
+    if (auto other = dyn_cast<AssignOp>(user);
+        other && other != *this && other.getSource() == getSource() &&
+        other->getBlock() == (*this)->getBlock()) {
+      auto diag = emitOpError("assigns ")
+                  << source.getSourceName() << " a second time";
+      diag.attachNote(other.getLoc()) << "the other one";
+      return diag;
+    }
+  // assign C3
+  auto operands = (*this)->getAttrOfType<ArrayAttr>(kOperands);
+  auto stored = source->getAttrOfType<ArrayAttr>(kResults);
+  if (operands && stored && operands.size() == 2)
+    for (Attribute sharding : operands)
+      if (sharding != stored[0])
+        return emitOpError("has ")
+               << sharding << ", expected the source's " << stored[0];
   return success();
 }

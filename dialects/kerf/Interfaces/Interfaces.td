@@ -66,6 +66,8 @@ def Kerf_SourceOpInterface : OpInterface<"SourceOpInterface"> {
   let methods = [
     InterfaceMethod<"Whether the content is a parameter of the model (a weight).",
       "bool", "isParameter", (ins)>,
+    InterfaceMethod<"Whether steps give it new values (dist.assign).",
+      "bool", "isMutable", (ins), [{}], [{ return false; }]>,
     InterfaceMethod<"Whether the slices of all ranks are alike (a splat).",
       "bool", "isUniform", (ins)>,
     InterfaceMethod<"The name of the parameter, empty for a constant.",

@@ -28,6 +28,7 @@ static int64_t windowSize(ArrayRef<int64_t> kernel) {
 }
 
 KERF_COST(WeightOp, View, 0)
+KERF_COST(StateOp, View, 0)
 KERF_COST(ConstantOp, View, 0)
 KERF_COST(IotaOp, Elementwise, 0)
 KERF_COST(ReshapeOp, View, 0)

@@ -21,6 +21,13 @@ LocalValues WeightOp::buildLocal(OpBuilder &builder, ValueRange,
   return SmallVector<Value>(local->getResults());
 }
 
+LocalValues StateOp::buildLocal(OpBuilder &builder, ValueRange,
+                                TypeRange resultTypes, LocalContext &) {
+  Operation *local = builder.clone(*getOperation());
+  local->getResult(0).setType(resultTypes[0]);
+  return SmallVector<Value>(local->getResults());
+}
+
 LocalValues ConstantOp::buildLocal(OpBuilder &builder, ValueRange,
                                    TypeRange resultTypes, LocalContext &) {
   auto type = cast<RankedTensorType>(resultTypes[0]);

@@ -69,6 +69,22 @@ bool WeightOp::isParameter() { return true; }
 bool WeightOp::isUniform() { return false; }
 StringRef WeightOp::getSourceName() { return getName(); }
 
+bool WeightOp::isMutable() { return getVariable(); }
+
+LogicalResult StateOp::verify() {
+  // state C1
+  Type element = getResult().getType().getElementType();
+  if (getInit().getType() != element)
+    return emitOpError("init is ")
+           << getInit().getType() << ", expected " << element;
+  return success();
+}
+
+bool StateOp::isParameter() { return true; }
+bool StateOp::isMutable() { return true; }
+bool StateOp::isUniform() { return false; }
+StringRef StateOp::getSourceName() { return getName(); }
+
 LogicalResult ConstantOp::verify() {
   // constant C1
   if (!isa<DenseElementsAttr>(getValue()))

@@ -4,18 +4,20 @@
 
 include "kerf/NN/NNBase.td"
 
-class NN_SourceOp<string mnemonic, list<Trait> traits = []>
+class NN_SourceOp<string mnemonic, list<Trait> traits = [], list<string> own = []>
     : NN_LocalOp<mnemonic, !listconcat(traits, [
-        DeclareOpInterfaceMethods<Kerf_SourceOpInterface>])>;
+        DeclareOpInterfaceMethods<Kerf_SourceOpInterface, own>])>;
 
-def NN_WeightOp : NN_SourceOp<"weight"> {
+def NN_WeightOp : NN_SourceOp<"weight", [], ["isMutable"]> {
   let summary = "a parameter of the model, in a file";
   let description = [{
     The tensor `name` of the model, of type `stored`, whose raw little-endian
     bytes are `length` bytes at `offset` of file number `file` (an index into the
     module's `kerf.files`). Nothing is read until the package is written. With
     `starts`, the result is the view of the stored tensor that begins there and
-    has the result's shape: fused projections are taken apart this way.
+    has the result's shape: fused projections are taken apart this way. `variable`
+    marks a weight that training steps give new values (`dist.assign`); what is
+    in the file is its first value.
 
     ```mlir
     %w = nn.weight "attn.qkv" {file = 0 : i64, offset = 128 : i64, length = 7077888 : i64,
@@ -26,7 +28,26 @@ def NN_WeightOp : NN_SourceOp<"weight"> {
     `stored` and has its rank and element type.
   }];
   let arguments = (ins StrAttr:$name, I64Attr:$file, I64Attr:$offset, I64Attr:$length,
-                       TypeAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$starts);
+                       TypeAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$starts,
+                       UnitAttr:$variable);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def NN_StateOp : NN_SourceOp<"state", [], ["isMutable"]> {
+  let summary = "a tensor that training keeps from step to step";
+  let description = [{
+    Starts with every element equal to `init`; `dist.assign` gives it the value
+    for the next step (momenta of an optimizer).
+
+    ```mlir
+    %m = nn.state "adam.m/h.0.mlp.weight" {init = 0.0 : f32} : tensor<2x3xf32>
+    ```
+
+    C1: `init` has the element type.
+  }];
+  let arguments = (ins StrAttr:$name, TypedAttrInterface:$init);
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
   let hasVerifier = 1;

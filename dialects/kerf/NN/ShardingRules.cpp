@@ -44,6 +44,7 @@ static ShardingRule sourceRule(Operation *op) {
 }
 
 ShardingRule WeightOp::getShardingRule() { return sourceRule(getOperation()); }
+ShardingRule StateOp::getShardingRule() { return sourceRule(getOperation()); }
 ShardingRule ConstantOp::getShardingRule() {
   return sourceRule(getOperation());
 }

@@ -1,0 +1,68 @@
+// RUN: kerf-opt %s --split-input-file --verify-diagnostics
+// REQUIRES: kerf-opt
+
+// accumulate C1
+func.func @accumulate_c1(%x: tensor<4xf32>, %y: tensor<5xf32>) {
+  // expected-error @below {{into is 'tensor<5xf32>', expected 'tensor<4xf32>'}}
+  %0 = dist.accumulate %x into %y : (tensor<4xf32>, tensor<5xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// assign C1
+func.func @assign_c1_argument(%x: tensor<4xf32>) {
+  // expected-error @below {{assigns to what is no mutable parameter}}
+  dist.assign %x, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+// assign C1
+func.func @assign_c1_frozen(%x: tensor<4xf32>) {
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = tensor<4xf32>} : tensor<4xf32>
+  // expected-error @below {{assigns to what is no mutable parameter}}
+  dist.assign %w, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+// assign C2
+func.func @assign_c2(%x: tensor<4xf32>) {
+  %m = nn.state "m" {init = 0.0 : f32} : tensor<4xf32>
+  // expected-error @below {{assigns m a second time}}
+  dist.assign %m, %x : tensor<4xf32>
+  // expected-note @below {{the other one}}
+  dist.assign %m, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+// assign C3
+dist.mesh @mesh ["dp"=2]
+func.func @assign_c3(%x: tensor<4xf32>) {
+  %m = nn.state "m" {init = 0.0 : f32, dist.results = [#dist.sharding<{"dp"}>]} : tensor<4xf32>
+  // expected-error @below {{expected the source's #dist.sharding<{"dp"}>}}
+  dist.assign %m, %x {dist.operands = [#dist.sharding<{"dp"}>, #dist.sharding<{}>]} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// state C1
+func.func @state_c1() {
+  // expected-error @below {{init is 'f64', expected 'f32'}}
+  %m = nn.state "m" {init = 0.0 : f64} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @phase(%x: tensor<4xf32>) {
+  // expected-error @below {{dist.phase must be a #dist<phase ...>}}
+  %0 = nn.neg %x {dist.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
