@@ -194,7 +194,8 @@ DenseElementsAttr GraphBuilder::elements(Value x) {
     return constant.getElements();
   auto weight = x.getDefiningOp<WeightOp>();
   constexpr uint64_t kMost = 16 << 20;
-  if (!weight || weight.getStarts() || weight.getLength() > kMost)
+  if (!weight || weight.getStarts() || weight.getLength() > kMost ||
+      files.isAbsent(int64_t(weight.getFile())))
     return {};
   TensorData data;
   data.type = typeOf(x);

@@ -57,9 +57,9 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
   Location loc = NameLoc::get(StringAttr::get(&context, name));
   bool isFloat = isa<FloatType>(data->type.getElementType());
   int64_t count = data->type.getNumElements();
-  constexpr size_t kMostConstantBytes = 16 << 20;
+  constexpr int64_t kMostConstantBytes = 16 << 20;
   if (data->file < 0 || count <= 1 ||
-      (!isFloat && data->bytes.size() <= kMostConstantBytes)) {
+      (!isFloat && data->sizeBytes <= kMostConstantBytes)) {
     auto constant = nn::ConstantOp::create(ops, loc, toElements(*data));
     if (isFloat && count > 1)
       constant.setName(name);
@@ -75,7 +75,7 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
       nn::WeightOp::create(ops, loc, data->type, ops.getStringAttr(name),
                            ops.getI64IntegerAttr(data->file),
                            ops.getI64IntegerAttr(int64_t(data->offset)),
-                           ops.getI64IntegerAttr(int64_t(data->bytes.size())),
+                           ops.getI64IntegerAttr(data->sizeBytes),
                            TypeAttr::get(data->type), DenseI64ArrayAttr());
   lastWeight = weight;
   return weight.getResult();
@@ -221,7 +221,7 @@ static std::string readable(StringRef message) {
 FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   report.file = path.str();
   std::string error;
-  modelFiles = ModelFiles::open(path, error);
+  modelFiles = ModelFiles::open(path, options.allowAbsentData, error);
   if (!modelFiles) {
     refuse("", "cannot open: " + error);
     return failure();

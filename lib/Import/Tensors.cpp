@@ -117,12 +117,13 @@ DenseElementsAttr kerf::onnx_import::toElements(const TensorData &data) {
       ArrayRef<char>(reinterpret_cast<char *>(aligned.data()), count * width));
 }
 
-std::unique_ptr<ModelFiles> ModelFiles::open(StringRef path,
-                                             std::string &error) {
+std::unique_ptr<ModelFiles>
+ModelFiles::open(StringRef path, bool allowAbsentData, std::string &error) {
   auto model = MappedFile::open(path, error);
   if (!model)
     return nullptr;
   std::unique_ptr<ModelFiles> files(new ModelFiles());
+  files->allowAbsentData = allowAbsentData;
   files->directory = llvm::sys::path::parent_path(path).str();
   files->files.push_back(std::move(model));
   return files;
@@ -168,7 +169,8 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
       externals.try_emplace(location, static_cast<int64_t>(files.size()));
   if (isNew) {
     std::string reason;
-    auto file = MappedFile::openBeneath(directory, location, reason);
+    auto file =
+        MappedFile::openBeneath(directory, location, reason, allowAbsentData);
     if (!file) {
       externals.erase(entry);
       error = "external data \"" + location + "\": " + reason;
@@ -177,6 +179,15 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
     files.push_back(std::move(file));
   }
   data.file = entry->second;
+  data.offset = offset;
+  if (files[data.file]->isAbsent()) {
+    if (isa<FloatType>(data.type.getElementType()) &&
+        data.type.getNumElements() > 1)
+      return true;
+    error = "external data \"" + location +
+            "\" is absent, but the model's shapes may depend on it";
+    return false;
+  }
   ArrayRef<uint8_t> bytes = files[data.file]->bytes();
   if (offset > bytes.size() || uint64_t(size) > bytes.size() - offset) {
     error = "external data \"" + location + "\": offset " +
@@ -185,7 +196,6 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
             std::to_string(bytes.size());
     return false;
   }
-  data.offset = offset;
   data.bytes = bytes.slice(offset, size);
   return true;
 }
@@ -283,6 +293,7 @@ std::optional<TensorData> ModelFiles::read(MLIRContext *context,
     return std::nullopt;
   }
   data.type = RankedTensorType::get(shape, element);
+  data.sizeBytes = *size;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     if (!readExternal(tensor, *size, data, error))
       return std::nullopt;

@@ -39,7 +39,8 @@ struct TensorData {
   mlir::RankedTensorType type;
   int64_t file = -1;   ///< index of the file, -1 if the bytes are `owned`
   uint64_t offset = 0; ///< in that file
-  llvm::ArrayRef<uint8_t> bytes;
+  int64_t sizeBytes = 0;
+  llvm::ArrayRef<uint8_t> bytes; ///< empty if the file is absent
   std::vector<uint8_t> owned;
 };
 
@@ -49,8 +50,8 @@ mlir::DenseElementsAttr toElements(const TensorData &data);
 class ModelFiles {
 public:
   /// Maps the model. Null on failure with the reason.
-  static std::unique_ptr<ModelFiles> open(llvm::StringRef path,
-                                          std::string &error);
+  static std::unique_ptr<ModelFiles>
+  open(llvm::StringRef path, bool allowAbsentData, std::string &error);
 
   llvm::ArrayRef<uint8_t> modelBytes() const { return files[0]->bytes(); }
   /// Absolute paths, in the order that nn.weight's `file` counts.
@@ -58,6 +59,7 @@ public:
   llvm::ArrayRef<uint8_t> bytes(int64_t file) const {
     return files[file]->bytes();
   }
+  bool isAbsent(int64_t file) const { return files[file]->isAbsent(); }
 
   /// Checks the tensor and finds its bytes. None on failure with the reason;
   /// `unsupportedType` is set if that is why.
@@ -72,6 +74,7 @@ private:
                  TensorData &data, std::string &error);
 
   std::string directory;
+  bool allowAbsentData = false;
   std::vector<std::unique_ptr<MappedFile>> files;
   std::map<std::string, int64_t> externals;
 };

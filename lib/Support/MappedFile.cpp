@@ -73,7 +73,8 @@ std::unique_ptr<MappedFile> MappedFile::open(StringRef path,
 
 std::unique_ptr<MappedFile> MappedFile::openBeneath(StringRef directory,
                                                     StringRef relative,
-                                                    std::string &error) {
+                                                    std::string &error,
+                                                    bool absentIsFine) {
   error.clear();
   if (relative.empty())
     error = "empty path";
@@ -104,6 +105,14 @@ std::unique_ptr<MappedFile> MappedFile::openBeneath(StringRef directory,
     ::close(current);
     errno = saved;
     current = next;
+  }
+  if (current < 0 && errno == ENOENT && absentIsFine) {
+    std::unique_ptr<MappedFile> file(new MappedFile());
+    SmallString<256> path(folder);
+    sys::path::append(path, relative);
+    file->absolutePath = path.str().str();
+    file->absent = true;
+    return file;
   }
   if (current < 0) {
     error = errno == ELOOP     ? "path goes through a symbolic link"

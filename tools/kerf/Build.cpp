@@ -8,8 +8,15 @@
 using namespace kerf;
 using namespace kerf::tool;
 
+/// What needs shapes alone does without the files of external data.
+static CompilationOptions shapesAlone(const Options &options) {
+  CompilationOptions result = compilationOptions(options);
+  result.import.allowAbsentData = true;
+  return result;
+}
+
 int kerf::tool::inspect(const Options &options) {
-  Compilation compilation(compilationOptions(options));
+  Compilation compilation(shapesAlone(options));
   Outcome outcome = compilation.runImport();
   const ImportReport &report = compilation.getImportReport();
   // Even a model that is refused has something to show.
@@ -38,7 +45,7 @@ static bool stopAfter(Compilation &compilation, const Options &options) {
 }
 
 int kerf::tool::plan(const Options &options) {
-  Compilation compilation(compilationOptions(options));
+  Compilation compilation(shapesAlone(options));
   if (stopAfter(compilation, options))
     return kFine;
   // Partitioned as well, so that what is shown is what is executed.

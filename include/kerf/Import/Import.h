@@ -29,6 +29,9 @@ struct ImportOptions {
   std::map<std::string, std::string> constants;
   /// `--batch-dim x=0`: the batch dimension of an input; -1 for none.
   std::map<std::string, int64_t> batchDims;
+  /// Files of external data may be missing: what a plan costs follows from
+  /// shapes. Content that shapes depend on must still be there.
+  bool allowAbsentData = false;
   /// Skip the simplification that follows (tests of the handlers).
   bool simplify = true;
 };

@@ -28,15 +28,19 @@ public:
   /// Maps `relative` beneath `directory`, for names that stand in untrusted
   /// files: absolute names, `..`, symbolic links on any component, files with
   /// several hard links and everything that is not a regular file are refused.
+  /// With `absentIsFine` a legal name of no file gives an object without bytes.
   static std::unique_ptr<MappedFile> openBeneath(llvm::StringRef directory,
                                                  llvm::StringRef relative,
-                                                 std::string &error);
+                                                 std::string &error,
+                                                 bool absentIsFine = false);
 
   ~MappedFile();
   MappedFile(const MappedFile &) = delete;
   MappedFile &operator=(const MappedFile &) = delete;
 
   llvm::ArrayRef<uint8_t> bytes() const { return {data, size}; }
+  /// There is no such file (see openBeneath).
+  bool isAbsent() const { return absent; }
   /// Absolute path.
   llvm::StringRef path() const { return absolutePath; }
 
@@ -47,6 +51,7 @@ private:
                                          std::string &error);
   const uint8_t *data = nullptr;
   size_t size = 0;
+  bool absent = false;
   std::string absolutePath;
 };
 

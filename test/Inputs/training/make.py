@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Exports the models of the training tests and records PyTorch's loss curves.
+
+    make.py [NAME ...]      models, data and curves, beside this script (committed)
+
+Each case is a folder: model.onnx as torch.onnx.export(..., dynamo=True) writes it,
+data.npz (arrays named after the model's inputs, and labels; step i takes rows
+[i B, i B + B) of what it holds, round and round) and curves.json (R is the learning rate of SGD):
+
+    {"batch": B, "rate": R, "steps": 100, "micro_batches": {"1": {"sgd": CURVE, ...}, ...}}
+    CURVE = {"losses": [...], "spread": s, "bf16": b}
+
+`spread` is how far PyTorch is from itself, as the largest relative difference of
+a loss over the 100 steps: with two threads in place of one, and with the
+samples of each batch in another order. `bf16` is the same between its bfloat16
+(autocast) and its float32. The models have BatchNorm statistics per micro-batch,
+so the convolutional net has a curve for each number of micro-batches.
+
+Needs torch 2.15, transformers, onnx; the test suite needs none of them.
+"""
+import argparse
+import json
+import math
+import pathlib
+import sys
+
+import numpy as np
+import torch
+from torch import nn
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "models"))
+from export import Gpt2, Mlp, generator, randomise, strip  # noqa: E402
+
+STEPS = 100
+OPTIMIZERS = {
+    "sgd": lambda p, rate: torch.optim.SGD(p, lr=rate),
+    "momentum": lambda p, rate: torch.optim.SGD(p, lr=rate / 4, momentum=0.9, weight_decay=1e-3),
+    "adam": lambda p, rate: torch.optim.Adam(p, lr=2e-3),
+    "adamw": lambda p, rate: torch.optim.AdamW(p, lr=2e-3, weight_decay=0.1),
+}
+
+
+class ConvBatchNorm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(2, 8, 3, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(8)
+        self.conv2 = nn.Conv2d(8, 12, 3, stride=2, padding=1)
+        self.norm2 = nn.BatchNorm2d(12)
+        self.fc1 = nn.Linear(12 * 3 * 3, 24)
+        self.fc2 = nn.Linear(24, 5)
+
+    def forward(self, image):
+        x = torch.relu(self.norm1(self.conv1(image)))
+        x = torch.max_pool2d(x, 2)
+        x = torch.relu(self.norm2(self.conv2(x)))
+        return self.fc2(torch.relu(self.fc1(x.flatten(1))))
+
+
+class RotaryAttention(nn.Module):
+    """Grouped queries: every key head serves several query heads."""
+
+    def __init__(self, width, heads, key_heads):
+        super().__init__()
+        self.heads, self.key_heads, self.size = heads, key_heads, width // heads
+        self.query = nn.Linear(width, heads * self.size, bias=False)
+        self.key = nn.Linear(width, key_heads * self.size, bias=False)
+        self.value = nn.Linear(width, key_heads * self.size, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def rotate(self, x):
+        length, half = x.shape[2], self.size // 2
+        angle = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(half) / half)
+        cos, sin = torch.cos(angle), torch.sin(angle)
+        a, b = x[..., :half], x[..., half:]
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        split = lambda y, n: y.view(batch, length, n, self.size).transpose(1, 2)
+        q = self.rotate(split(self.query(x), self.heads))
+        k = self.rotate(split(self.key(x), self.key_heads))
+        v = split(self.value(x), self.key_heads)
+        group = self.heads // self.key_heads
+        q = q.reshape(batch, self.key_heads, group, length, self.size)
+        scores = q @ k.unsqueeze(2).transpose(-1, -2) / math.sqrt(self.size)
+        mask = torch.triu(torch.full((length, length), -1e9), 1)
+        y = torch.softmax(scores + mask, -1) @ v.unsqueeze(2)
+        return self.out(y.reshape(batch, self.heads, length, self.size).transpose(1, 2).reshape(batch, length, width))
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, width, heads, key_heads, inner):
+        super().__init__()
+        self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
+        self.attention = RotaryAttention(width, heads, key_heads)
+        self.gate, self.up = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False)
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        y = self.norm2(x)
+        return x + self.down(torch.nn.functional.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    """LLaMA in small: RMSNorm, rotary positions, grouped-query attention, gated SiLU."""
+
+    def __init__(self, vocabulary, width, layers, heads, key_heads, inner):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.blocks = nn.ModuleList(LlamaBlock(width, heads, key_heads, inner) for _ in range(layers))
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, input_ids):
+        x = self.embedding(input_ids)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def classes(name, shape, count, samples):
+    """Labels that a hidden linear map of the input gives: something to learn."""
+    random = generator(f"data of {name}")
+    x = random.standard_normal((samples, *shape)).astype(np.float32)
+    teacher = random.standard_normal((math.prod(shape), count))
+    return x, (x.reshape(samples, -1) @ teacher).argmax(1).astype(np.int64)
+
+
+def sequences(name, vocabulary, length, samples):
+    """Walks in which the next token mostly follows from the last; a tenth of the labels is ignored."""
+    random = generator(f"data of {name}")
+    step = random.permutation(vocabulary)
+    tokens = np.empty((samples, length + 1), np.int64)
+    tokens[:, 0] = random.integers(0, vocabulary, samples)
+    for i in range(length):
+        stray = random.random(samples) < 0.2
+        tokens[:, i + 1] = np.where(stray, random.integers(0, vocabulary, samples), step[tokens[:, i]])
+    labels = tokens[:, 1:].copy()
+    labels[random.random(labels.shape) < 0.1] = -100
+    return tokens[:, :-1].copy(), labels
+
+
+# name -> (module, input, batch, (inputs, labels), rate of SGD, numbers of micro-batches)
+CASES = {
+    "mlp": (lambda: Mlp([20, 48, 40, 8]), "x", 16, classes("mlp", (20,), 8, 160), 0.1, (1,)),
+    "conv-batch-norm": (ConvBatchNorm, "image", 16, classes("conv", (2, 12, 12), 5, 80), 0.05, (1, 2, 4)),
+    "gpt2": (lambda: Gpt2(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0.0,
+                          embd_pdrop=0.0, attn_pdrop=0.0),
+             "input_ids", 8, sequences("gpt2", 64, 16, 80), 0.1, (1,)),
+    "llama": (lambda: Llama(60, 32, 2, 4, 2, 48), "input_ids", 8, sequences("llama", 60, 12, 80), 0.1, (1,)),
+}
+
+
+def make(name):
+    torch.manual_seed(0)
+    model = randomise(CASES[name][0]()).train()
+    # Running statistics start as PyTorch starts them.
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
+    return model
+
+
+def curve(name, optimizer, micro_batches=1, threads=1, reverse=False, bf16=False):
+    """The loss before each update, as the mean over the valid labels of the whole batch."""
+    _, _, batch, (inputs, labels), rate, _ = CASES[name]
+    torch.set_num_threads(threads)
+    model = make(name)
+    update = OPTIMIZERS[optimizer](model.parameters(), rate)
+    losses = []
+    for i in range(STEPS):
+        rows = (np.arange(i * batch, i * batch + batch)) % len(inputs)
+        parts = np.split(rows, micro_batches)
+        x = [torch.from_numpy(inputs[p[::-1].copy() if reverse else p]) for p in parts]
+        y = [torch.from_numpy(labels[p[::-1].copy() if reverse else p]) for p in parts]
+        valid = sum(int((part != -100).sum()) for part in y)
+        update.zero_grad()
+        total = 0.0
+        for each, target in zip(x, y):
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                logits = model(each)
+            logits = logits.float().reshape(-1, logits.shape[-1])
+            loss = nn.functional.cross_entropy(logits, target.reshape(-1), reduction="sum") / valid
+            loss.backward()
+            total += float(loss.detach())
+        update.step()
+        losses.append(total)
+    return np.array(losses)
+
+
+def difference(a, b):
+    return float(np.max(np.abs(a - b) / np.abs(b)))
+
+
+def record(name):
+    _, _, batch, _, rate, counts = CASES[name]
+    table = {}
+    for count in counts:
+        table[str(count)] = {}
+        for optimizer in OPTIMIZERS:
+            losses = curve(name, optimizer, count)
+            spread = max(difference(curve(name, optimizer, count, threads=2), losses),
+                         difference(curve(name, optimizer, count, reverse=True), losses))
+            bf16 = difference(curve(name, optimizer, count, bf16=True), losses)
+            table[str(count)][optimizer] = {"losses": [float(f"{v:.9g}") for v in losses],
+                                            "spread": float(f"{spread:.3g}"), "bf16": float(f"{bf16:.3g}")}
+            print(f"{name}, {count} micro-batches, {optimizer}: {losses[0]:.4f} -> {losses[-1]:.4f}, "
+                  f"spread {spread:.1e}, bf16 {bf16:.1e}", flush=True)
+    text = json.dumps({"batch": batch, "rate": rate, "steps": STEPS, "micro_batches": table}, indent=1)
+    (HERE / name / "curves.json").write_text(text + "\n")
+
+
+def export(name):
+    _, key, batch, (inputs, labels), _, _ = CASES[name]
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    np.savez_compressed(folder / "data.npz", **{key: inputs, "labels": labels})
+    model = make(name)
+    # The exporter folds BatchNorm away unless it is told not to optimise a model in training mode.
+    norms = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
+    example = torch.from_numpy(inputs[:batch])
+    torch.onnx.export(model if norms else model.eval(), (example,), str(folder / "model.onnx"), dynamo=True,
+                      external_data=False, optimize=not norms,
+                      input_names=[key], output_names=["logits"],
+                      dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=4096)},))
+    strip(folder / "model.onnx")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-curves", action="store_true", help="models and data alone")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(CASES)
+    if unknown:
+        sys.exit(f"error: unknown cases {sorted(unknown)}, expected some of {list(CASES)}")
+    for name in arguments.names or CASES:
+        export(name)
+        if not arguments.no_curves:
+            record(name)
+
+
+if __name__ == "__main__":
+    main()
