@@ -59,6 +59,7 @@ static json::Array parameters(ModuleOp module, const WeightPlan &weights) {
             {"file", weights.externalOf.lookup(
                          source->getAs<IntegerAttr>("file").getInt())},
             {"offset", source->getAs<IntegerAttr>("offset").getInt()},
+            {"tensor", parameter.getEntry().getAs<StringAttr>("tensor").str()},
             {"shape", json::Array(type.getShape())}};
       }
     }

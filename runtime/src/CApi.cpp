@@ -55,6 +55,17 @@ kerf_status_t describeTensor(const kerf_package_t *package, int32_t index,
   });
 }
 
+kerf_tensor_info_t describe(const std::string &name, kerf_dtype_t dtype,
+                            const Shape &shape) {
+  return {name.c_str(),
+          dtype,
+          static_cast<int32_t>(shape.size()),
+          shape.data(),
+          static_cast<size_t>(numBytes(shape, dtype)),
+          0,
+          2};
+}
+
 char *duplicate(const std::string &text) {
   char *copy = static_cast<char *>(std::malloc(text.size() + 1));
   if (!copy)
@@ -109,6 +120,35 @@ kerf_status_t kerf_package_output(const kerf_package_t *package, int32_t index,
   return describeTensor(package, index, &Manifest::outputs, info);
 }
 
+int32_t kerf_package_num_parameters(const kerf_package_t *package) {
+  return package ? static_cast<int32_t>(
+                       package->package->manifest.parameters.size())
+                 : 0;
+}
+kerf_status_t kerf_package_parameter(const kerf_package_t *package,
+                                     int32_t index,
+                                     kerf_parameter_info_t *info) {
+  return guard([&] {
+    require(package && info, "a handle is null");
+    const Manifest &m = package->package->manifest;
+    require(index >= 0 && static_cast<size_t>(index) < m.parameters.size(),
+            "parameter index out of range");
+    const Parameter &p = m.parameters[index];
+    const StoredTensor &stored = package->package->stored[index];
+    *info = {};
+    info->tensor = describe(p.name, p.dtype, p.globalShape);
+    info->is_mutable = p.isMutable;
+    if (!stored.data)
+      return;
+    info->stored = describe(p.tensor, p.dtype, stored.shape);
+    info->view_starts = p.hasView ? p.viewStarts.data() : nullptr;
+    if (p.source == Parameter::External) {
+      info->file = m.externalFiles[p.externalFile].path.c_str();
+      info->file_offset = static_cast<uint64_t>(p.externalOffset);
+    }
+  });
+}
+
 kerf_status_t kerf_session_create(kerf_package_t *package,
                                   const kerf_session_options_t *options,
                                   kerf_session_t **session) {
@@ -125,6 +165,10 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
     inner.trace = full.trace != 0;
     if (full.inject)
       inner.injection = parseInjection(full.inject);
+    if (full.stored_tensor)
+      for (int32_t i = 0; i < kerf_package_num_parameters(package); ++i)
+        inner.stored.push_back(
+            static_cast<const char *>(full.stored_tensor(full.stored_user, i)));
     auto made = std::make_unique<Session>(package->package, inner);
     if (full.log)
       full.log(full.log_user, KERF_LOG_INFO,
@@ -159,6 +203,22 @@ kerf_status_t kerf_session_get_output(kerf_session_t *session, int32_t index,
     auto [where, size] = session->session->output(index);
     *data = where;
     *bytes = size;
+  });
+}
+
+kerf_status_t kerf_session_get_parameter(kerf_session_t *session, int32_t index,
+                                         void *data, size_t bytes) {
+  return guard([&] {
+    require(session && (data || !bytes), "a pointer is null");
+    session->session->getParameter(index, data, bytes);
+  });
+}
+
+kerf_status_t kerf_session_set_parameter(kerf_session_t *session, int32_t index,
+                                         const void *data, size_t bytes) {
+  return guard([&] {
+    require(session && (data || !bytes), "a pointer is null");
+    session->session->setParameter(index, data, bytes);
   });
 }
 

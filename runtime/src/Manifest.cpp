@@ -163,6 +163,7 @@ void parseExternal(const JsonReader &in, const Manifest &m, Parameter &p) {
   p.externalFile =
       in["file"].integer(0, static_cast<int64_t>(m.externalFiles.size()) - 1);
   p.externalOffset = in["offset"].size64();
+  p.tensor = in.stringOr("tensor", p.name);
   p.externalShape = parseShape(in["shape"], p.dtype);
   int64_t end = in.located([&] {
     return addChecked(p.externalOffset, numBytes(p.externalShape, p.dtype));
@@ -198,6 +199,9 @@ Parameter parseParameter(const JsonReader &in, const Manifest &m) {
     p.source = Parameter::Splat;
     p.splat = parseSplat(in["splat"]);
   }
+  p.isMutable = in.has("mutable") && in["mutable"].boolean();
+  if (p.isMutable && p.libraryOnly)
+    in.fail("a mutable parameter cannot be library_only");
   if (in.has("view")) {
     p.hasView = true;
     p.viewStarts = in["view"]["starts"].shape();

@@ -41,6 +41,8 @@ struct Parameter {
   Sharding sharding;
   std::vector<int64_t> stages; ///< empty: all
   bool libraryOnly = false;
+  /// Steps write it: every rank has memory of its own, filled at load.
+  bool isMutable = false;
 
   bool heldBy(int64_t stage) const;
 };

@@ -71,62 +71,79 @@ static void fillSplat(void *data, int64_t count, kerf_dtype_t dtype,
   }
 }
 
-ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
+// The box in the stored tensor: shifted by the view, or the parameter's own
+// shape over the same elements.
+ParameterStore::Source ParameterStore::find(int64_t index, int64_t rank) const {
   const Manifest &m = package->manifest;
   const Parameter &p = m.parameters[index];
   Part part = partOf(m.mesh, p.sharding, p.globalShape, rank, 0);
   const StoredTensor &tensor = package->stored[index];
-  // The box in the stored tensor: shifted by the view, or the parameter's own
-  // shape over the same elements.
-  Shape stored = p.globalShape, starts = part.starts;
+  Source source{tensor.data, p.globalShape, part.starts, part.sizes};
+  if (tensor.data && index < static_cast<int64_t>(given.size()) && given[index])
+    source.data = given[index];
   if (tensor.data && p.hasView) {
-    stored = tensor.shape;
-    for (size_t d = 0; d < starts.size(); ++d)
-      starts[d] += p.viewStarts[d];
+    source.stored = tensor.shape;
+    for (size_t d = 0; d < source.starts.size(); ++d)
+      source.starts[d] += p.viewStarts[d];
   }
+  return source;
+}
+
+std::shared_ptr<DeviceMemory>
+ParameterStore::copy(int64_t index, const Source &source, Device &device) {
+  const Parameter &p = package->manifest.parameters[index];
+  std::shared_ptr<DeviceMemory> memory =
+      device.allocate(numBytes(p.localShape, p.dtype),
+                      ("parameter " + p.name).c_str()); // zeroed
+  if (source.data)
+    makeBoxCopy(source.stored, source.starts, p.localShape,
+                Shape(source.starts.size(), 0), source.sizes,
+                dtypeSize(p.dtype))
+        .run(source.data, memory->data);
+  else
+    fillSplat(memory->data, numElements(p.localShape), p.dtype, p.splat);
+  copied += memory->bytes;
+  return memory;
+}
+
+ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
+  const Parameter &p = package->manifest.parameters[index];
+  Source source = find(index, rank);
   ParameterView result;
   result.elements = numElements(p.localShape);
-  std::string key =
-      cat(index, ":", shapeString(part.starts), "+", shapeString(part.sizes));
-  bool whole = part.sizes == p.localShape;
+  result.key = cat(index, ":", shapeString(source.starts), "+",
+                   shapeString(source.sizes));
+  if (p.isMutable) {
+    result.owner = copy(index, source, device);
+    result.data = static_cast<DeviceMemory *>(result.owner.get())->data;
+    result.key += cat(" of rank ", rank);
+    return result;
+  }
   int64_t elementBytes = dtypeSize(p.dtype), offset = 0;
-  if (tensor.data && whole &&
-      isContiguousBox(stored, starts, part.sizes, offset)) {
-    const char *data = tensor.data + offset * elementBytes;
+  if (source.data && source.sizes == p.localShape &&
+      !(index < static_cast<int64_t>(given.size()) && given[index]) &&
+      isContiguousBox(source.stored, source.starts, source.sizes, offset)) {
+    const char *data = source.data + offset * elementBytes;
     // Generated code counts on aligned buffers, libraries do not.
     int64_t alignment = p.libraryOnly ? elementBytes : KERF_BUFFER_ALIGNMENT;
     if (reinterpret_cast<uintptr_t>(data) % alignment == 0) {
       result.data = data;
-      result.key = key;
       return result;
     }
   }
   std::shared_ptr<Entry> entry;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    std::shared_ptr<Entry> &place = entries[key];
+    std::shared_ptr<Entry> &place = entries[result.key];
     if (!place)
       place = std::make_shared<Entry>();
     entry = place;
   }
   std::lock_guard<std::mutex> lock(entry->mutex);
-  std::shared_ptr<DeviceMemory> &memory = entry->memory;
-  if (!memory) {
-    std::shared_ptr<DeviceMemory> fresh =
-        device.allocate(numBytes(p.localShape, p.dtype),
-                        ("parameter " + p.name).c_str()); // zeroed
-    if (tensor.data)
-      makeBoxCopy(stored, starts, p.localShape, Shape(starts.size(), 0),
-                  part.sizes, elementBytes)
-          .run(tensor.data, fresh->data);
-    else
-      fillSplat(fresh->data, result.elements, p.dtype, p.splat);
-    copied += fresh->bytes;
-    memory = fresh;
-  }
-  result.data = memory->data;
-  result.key = key;
-  result.owner = memory;
+  if (!entry->memory)
+    entry->memory = copy(index, source, device);
+  result.data = entry->memory->data;
+  result.owner = entry->memory;
   return result;
 }
 

@@ -19,10 +19,15 @@ namespace kerf::rt {
 
 class ParameterStore {
 public:
-  explicit ParameterStore(std::shared_ptr<const Package> package)
-      : package(std::move(package)) {}
+  /// `given[i]`, where there is one and it is not null, holds the stored
+  /// tensor of parameter i instead of the package's files. It is needed until
+  /// release().
+  explicit ParameterStore(std::shared_ptr<const Package> package,
+                          std::vector<const char *> given = {})
+      : package(std::move(package)), given(std::move(given)) {}
 
   /// Part of parameter `index` that `rank` holds; `device` allocates copies.
+  /// Mutable parameters are copied for every rank.
   ParameterView get(int64_t index, int64_t rank, Device &device);
 
   /// Memory of derived parameters, by index.
@@ -42,7 +47,17 @@ private:
     std::mutex mutex;
     std::shared_ptr<DeviceMemory> memory;
   };
+  /// Where a part lies in the stored tensor.
+  struct Source {
+    const char *data; ///< null: splat
+    Shape stored, starts, sizes;
+  };
+  Source find(int64_t index, int64_t rank) const;
+  std::shared_ptr<DeviceMemory> copy(int64_t index, const Source &source,
+                                     Device &device);
+
   std::shared_ptr<const Package> package;
+  std::vector<const char *> given;
   std::atomic<int64_t> copied{0};
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Entry>> entries;

@@ -39,6 +39,9 @@ public:
   int64_t arenaBytes() const { return arena->bytes; }
   int64_t workspaceBytes() const { return libraryScratch->bytes; }
   int64_t parameterBytes() const { return heldBytes; }
+  /// This rank's part of a parameter, in its local shape; null if its stage
+  /// does not hold it or only library calls do.
+  void *parameter(int64_t index) const { return params[index]; }
   /// The instruction that is being executed, for deadline reports.
   int64_t progress() const { return position.load(std::memory_order_relaxed); }
 

@@ -54,8 +54,13 @@ Safetensors::Safetensors(std::shared_ptr<MappedFile> mapped,
   if (!header.is_object())
     in.fail("expected an object");
   for (auto &item : header.items()) {
-    if (item.key() == "__metadata__")
+    if (item.key() == "__metadata__") {
+      if (item.value().is_object())
+        for (auto &note : item.value().items())
+          if (note.value().is_string())
+            notes[note.key()] = note.value().get<std::string>();
       continue;
+    }
     JsonReader entry = in[item.key().c_str()];
     Tensor tensor;
     if (!parseSafetensorsType(entry["dtype"].string(), tensor.dtype))

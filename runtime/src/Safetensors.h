@@ -31,10 +31,14 @@ public:
 
   /// nullptr if there is none of this name.
   const Tensor *find(const std::string &name) const;
+  const std::map<std::string, Tensor> &all() const { return tensors; }
+  /// The free text of `__metadata__`.
+  const std::map<std::string, std::string> &metadata() const { return notes; }
 
 private:
   std::shared_ptr<MappedFile> file;
   std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> notes;
 };
 
 } // namespace kerf::rt

@@ -9,6 +9,8 @@
 #include "Session.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
 using namespace kerf::rt;
 
@@ -34,7 +36,7 @@ static int64_t mostSends(const Manifest &m) {
 
 Session::Session(std::shared_ptr<const Package> package,
                  const SessionOptions &options)
-    : state(std::make_shared<State>(package)) {
+    : state(std::make_shared<State>(package, options.stored)) {
   auto begin = SteadyClock::now();
   const Manifest &m = package->manifest;
   int64_t ranks = m.mesh.numRanks();
@@ -229,6 +231,62 @@ void Session::setInput(int64_t index, const void *data, size_t bytes) {
                                            " bytes, expected ", expected));
   static const char nothing = 0;
   state->io.inputs[index] = data ? static_cast<const char *>(data) : &nothing;
+}
+
+template <typename Visit>
+void Session::forEachPart(int64_t index, size_t bytes, Visit &&visit) const {
+  const Manifest &m = state->package->manifest;
+  if (index < 0 || index >= static_cast<int64_t>(m.parameters.size()))
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("parameter ", index, " of ", m.parameters.size()));
+  const Parameter &p = m.parameters[index];
+  if (!p.isMutable)
+    throw Error(KERF_INVALID_ARGUMENT,
+                "parameter \"" + p.name + "\" is not mutable");
+  if (bytes != static_cast<size_t>(numBytes(p.globalShape, p.dtype)))
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("parameter \"", p.name, "\" has ",
+                    numBytes(p.globalShape, p.dtype), " bytes, not ", bytes));
+  if (broken)
+    throw Error(KERF_INVALID_ARGUMENT, "the session has failed before");
+  for (int64_t rank = 0; rank < m.mesh.numRanks(); ++rank)
+    if (void *local = state->ranks[rank]->parameter(index))
+      visit(rank, partOf(m.mesh, p.sharding, p.globalShape, rank, 0),
+            static_cast<char *>(local));
+}
+
+void Session::getParameter(int64_t index, void *data, size_t bytes) const {
+  std::map<Shape, int64_t> holders; // by the part's start: the first rank
+  forEachPart(index, bytes, [&](int64_t rank, const Part &part, char *local) {
+    const Parameter &p = state->package->manifest.parameters[index];
+    BoxCopy copy =
+        makeBoxCopy(p.localShape, Shape(part.starts.size(), 0), p.globalShape,
+                    part.starts, part.sizes, dtypeSize(p.dtype));
+    auto [first, added] = holders.insert({part.starts, rank});
+    if (added) {
+      copy.run(local, data);
+      return;
+    }
+    bool equal = true;
+    copy.forEachRun([&](int64_t from, int64_t to) {
+      equal = equal &&
+              std::memcmp(local + from, static_cast<const char *>(data) + to,
+                          static_cast<size_t>(copy.runBytes)) == 0;
+    });
+    if (!equal)
+      throw Error(KERF_MISMATCH,
+                  cat("ranks ", first->second, " and ", rank,
+                      " hold different values of parameter \"", p.name, "\""));
+  });
+}
+
+void Session::setParameter(int64_t index, const void *data, size_t bytes) {
+  forEachPart(index, bytes, [&](int64_t rank, const Part &part, char *local) {
+    const Parameter &p = state->package->manifest.parameters[index];
+    makeBoxCopy(p.globalShape, part.starts, p.localShape,
+                Shape(part.starts.size(), 0), part.sizes, dtypeSize(p.dtype))
+        .run(data, local);
+  });
 }
 
 std::pair<const void *, size_t> Session::output(int64_t index) const {

@@ -21,6 +21,8 @@ struct SessionOptions {
   double deadlineSeconds = 30;
   bool trace = false;
   std::optional<Injection> injection;
+  /// By parameter: its stored tensor, or null for that of the package.
+  std::vector<const char *> stored;
 };
 
 class Session {
@@ -34,6 +36,10 @@ public:
   void setInput(int64_t index, const void *data, size_t bytes);
   void run();
   std::pair<const void *, size_t> output(int64_t index) const;
+  /// The global tensor of a mutable parameter; throws KERF_MISMATCH where ranks
+  /// that should hold the same part do not.
+  void getParameter(int64_t index, void *data, size_t bytes) const;
+  void setParameter(int64_t index, const void *data, size_t bytes);
 
   const Package &package() const { return *state->package; }
   const WorldSpec &spec() const { return state->spec; }
@@ -63,13 +69,17 @@ private:
     int64_t ended = 0; ///< threads that are gone
     bool closing = false;
 
-    explicit State(std::shared_ptr<const Package> package)
-        : package(package), store(package) {}
+    State(std::shared_ptr<const Package> package,
+          std::vector<const char *> stored)
+        : package(package), store(package, std::move(stored)) {}
   };
   static void rankThread(std::shared_ptr<State> state, int64_t rank);
   void shutDown();
   /// Runs one generation on all ranks; throws the first failure.
   void runGeneration();
+  /// Checks arguments; calls visit(rank, part, local memory) for each holder.
+  template <typename Visit>
+  void forEachPart(int64_t index, size_t bytes, Visit &&visit) const;
   Error stuck(const std::vector<int64_t> &progress) const;
 
   std::shared_ptr<State> state;

@@ -123,6 +123,11 @@ typedef struct kerf_session_options {
   int32_t trace; /* nonzero: record events for kerf_session_trace */
   /* Test only: "rank=1,collective=3,fault=die|hang|skip". NULL: none. */
   const char *inject;
+  /* Weights other than those of the package: the dense stored tensor of a
+     parameter (kerf_parameter_info_t), or NULL for the package's own. Called
+     while the session is created; the data must stay until that returns. */
+  const void *(*stored_tensor)(void *user, int32_t parameter);
+  void *stored_user;
 } kerf_session_options_t;
 
 /* 17: Starts the ranks, loads and packs their parameters, allocates their
@@ -151,6 +156,34 @@ kerf_status_t kerf_session_trace(kerf_session_t *session, char **json);
 /* 24 */ void kerf_string_free(char *string);
 /* 25: "0.1.0 (program abi 1)" */
 const char *kerf_runtime_version(void);
+
+/* A parameter of the model, or state of training. */
+typedef struct kerf_parameter_info {
+  kerf_tensor_info_t tensor; /* the global tensor */
+  int32_t is_mutable;        /* steps write it */
+  /* The tensor of the model of which it is the view that begins at
+     view_starts; view_starts NULL: all of it. stored.name is NULL where it has
+     no stored tensor (state, constants). */
+  kerf_tensor_info_t stored;
+  const int64_t *view_starts;
+  /* The file outside the package that holds the stored tensor, or NULL. */
+  const char *file;
+  uint64_t file_offset;
+} kerf_parameter_info_t;
+
+/* 26, 27: KERF_INVALID_ARGUMENT for an index out of range. */
+int32_t kerf_package_num_parameters(const kerf_package_t *package);
+kerf_status_t kerf_package_parameter(const kerf_package_t *package,
+                                     int32_t index,
+                                     kerf_parameter_info_t *info);
+/* 28: The global tensor of mutable parameter `index`, gathered from the ranks
+   to `data` of `bytes` bytes. KERF_MISMATCH when ranks that hold the same part
+   hold different bits: the message names both. Not while a step runs. */
+kerf_status_t kerf_session_get_parameter(kerf_session_t *session, int32_t index,
+                                         void *data, size_t bytes);
+/* 29: Gives every rank its part of a mutable parameter. */
+kerf_status_t kerf_session_set_parameter(kerf_session_t *session, int32_t index,
+                                         const void *data, size_t bytes);
 
 #ifdef __cplusplus
 } /* extern "C" */
