@@ -5,10 +5,10 @@
 // literal forms that NumPy writes.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/rt/run.h"
+#include "Npy.h"
 
 #include "../src/MappedFile.h"
-#include "../src/Types.h"
+#include "kerf/rt/run.h"
 
 #include <cstring>
 
@@ -72,30 +72,9 @@ Shape parseShape(const std::string &value) {
   return shape;
 }
 
-// Fortran order is the transpose of the reversed shape.
-void copyFortran(const char *src, const Shape &shape, int64_t elementBytes,
-                 char *dst) {
-  Shape index(shape.size(), 0), strides(shape.size(), elementBytes);
-  for (size_t d = 1; d < shape.size(); ++d)
-    strides[d] = strides[d - 1] * shape[d - 1];
-  for (int64_t i = 0, n = numElements(shape); i < n; ++i) {
-    int64_t from = 0;
-    for (size_t d = 0; d < shape.size(); ++d)
-      from += index[d] * strides[d];
-    std::memcpy(dst + i * elementBytes, src + from,
-                static_cast<size_t>(elementBytes));
-    for (size_t d = shape.size(); d-- > 0;) {
-      if (++index[d] < shape[d])
-        break;
-      index[d] = 0;
-    }
-  }
-}
+} // namespace
 
-void read(const std::string &path, HostTensor &tensor) {
-  MappedFile file(path);
-  const char *data = file.data();
-  size_t size = file.size();
+NpyView kerf::rt::parseNpy(const char *data, size_t size) {
   if (size < 10 || std::memcmp(data, "\x93NUMPY", 6) != 0)
     bad("not a .npy file");
   size_t prefix = data[6] == 1 ? 10 : 12;
@@ -106,22 +85,51 @@ void read(const std::string &path, HostTensor &tensor) {
   if (length > size - prefix)
     bad("the header is longer than the file");
   std::string header(data + prefix, length);
-  tensor.dtype = parseDescr(valueOf(header, "descr"));
-  tensor.shape = parseShape(valueOf(header, "shape"));
-  int64_t bytes = numBytes(tensor.shape, tensor.dtype);
+  NpyView view;
+  view.dtype = parseDescr(valueOf(header, "descr"));
+  view.shape = parseShape(valueOf(header, "shape"));
+  view.fortran = valueOf(header, "fortran_order").rfind("True", 0) == 0;
+  view.data = data + prefix + length;
+  int64_t bytes = numBytes(view.shape, view.dtype);
   if (static_cast<uint64_t>(bytes) != size - prefix - length)
     bad(cat("has ", size - prefix - length, " bytes of data, shape ",
-            shapeString(tensor.shape), " of ", kerf_dtype_name(tensor.dtype),
+            shapeString(view.shape), " of ", kerf_dtype_name(view.dtype),
             " needs ", bytes));
-  tensor.data.resize(static_cast<size_t>(bytes));
-  const char *payload = data + prefix + length;
-  if (valueOf(header, "fortran_order").rfind("True", 0) == 0)
-    copyFortran(payload, tensor.shape, dtypeSize(tensor.dtype),
-                tensor.data.data());
-  else if (bytes != 0)
-    std::memcpy(tensor.data.data(), payload, static_cast<size_t>(bytes));
+  return view;
 }
-} // namespace
+
+// Fortran order is the transpose of the reversed shape.
+void kerf::rt::copyFortran(const NpyView &view, char *dst) {
+  const Shape &shape = view.shape;
+  int64_t elementBytes = dtypeSize(view.dtype);
+  Shape index(shape.size(), 0), strides(shape.size(), elementBytes);
+  for (size_t d = 1; d < shape.size(); ++d)
+    strides[d] = strides[d - 1] * shape[d - 1];
+  for (int64_t i = 0, n = numElements(shape); i < n; ++i) {
+    int64_t from = 0;
+    for (size_t d = 0; d < shape.size(); ++d)
+      from += index[d] * strides[d];
+    std::memcpy(dst + i * elementBytes, view.data + from,
+                static_cast<size_t>(elementBytes));
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++index[d] < shape[d])
+        break;
+      index[d] = 0;
+    }
+  }
+}
+
+static void read(const std::string &path, HostTensor &tensor) {
+  MappedFile file(path);
+  NpyView view = parseNpy(file.data(), file.size());
+  tensor.dtype = view.dtype;
+  tensor.shape = view.shape;
+  tensor.data.resize(static_cast<size_t>(numBytes(view.shape, view.dtype)));
+  if (view.fortran)
+    copyFortran(view, tensor.data.data());
+  else if (!tensor.data.empty())
+    std::memcpy(tensor.data.data(), view.data, tensor.data.size());
+}
 
 bool kerf::rt::readNpy(const std::string &path, HostTensor &tensor,
                        std::string &error) {

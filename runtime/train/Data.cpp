@@ -1,0 +1,160 @@
+//===- Data.cpp - opening files of samples --------------------------------===//
+//
+// See Data.h. What a file is follows from its name, never from guesses about
+// its content.
+//
+//===----------------------------------------------------------------------===//
+#include "Data.h"
+
+#include "../run/Npy.h"
+#include "../src/Safetensors.h"
+#include "Zip.h"
+
+#include <algorithm>
+#include <dirent.h>
+#include <sys/stat.h>
+
+using namespace kerf::rt;
+
+static bool endsWith(const std::string &text, const char *ending) {
+  std::string tail = ending;
+  return text.size() > tail.size() &&
+         text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+}
+
+static std::string withoutEnding(const std::string &name) {
+  return name.substr(0, name.rfind('.'));
+}
+
+/// An array over .npy bytes that `owner` keeps.
+static DataArray npyArray(const std::string &name, const char *data,
+                          size_t size, std::shared_ptr<const void> owner) {
+  NpyView view = parseNpy(data, size);
+  DataArray array{name, view.dtype, view.shape, view.data, std::move(owner)};
+  if (view.fortran && view.shape.size() > 1) {
+    auto copy = std::make_shared<std::vector<char>>(
+        static_cast<size_t>(numBytes(view.shape, view.dtype)));
+    copyFortran(view, copy->data());
+    array.data = copy->data();
+    array.owner = copy;
+  }
+  return array;
+}
+
+static void openNpz(const std::string &path, DataSet &set) {
+  auto file = std::make_shared<MappedFile>(path);
+  for (const ZipMember &member : readZip(*file)) {
+    if (!endsWith(member.name, ".npy"))
+      continue;
+    try {
+      if (member.method == 0) {
+        set.arrays.push_back(npyArray(withoutEnding(member.name), member.packed,
+                                      member.bytes, file));
+      } else {
+        auto data = std::make_shared<std::vector<char>>(inflateMember(member));
+        set.arrays.push_back(npyArray(withoutEnding(member.name), data->data(),
+                                      data->size(), data));
+      }
+    } catch (Error &error) {
+      error.message = member.name + ": " + error.message;
+      throw;
+    }
+  }
+}
+
+static void openSafetensors(const std::string &path, DataSet &set) {
+  auto file = std::make_shared<MappedFile>(path);
+  Safetensors tensors(file, "header");
+  for (auto &[name, tensor] : tensors.all())
+    set.arrays.push_back({name, tensor.dtype, tensor.shape, tensor.data, file});
+}
+
+static void openFolder(const std::string &path, DataSet &set) {
+  std::vector<std::string> names;
+  if (DIR *folder = ::opendir(path.c_str())) {
+    while (const dirent *entry = ::readdir(folder))
+      if (endsWith(entry->d_name, ".npy"))
+        names.push_back(entry->d_name);
+    ::closedir(folder);
+  }
+  for (const std::string &name : names) {
+    auto file = std::make_shared<MappedFile>(path + "/" + name);
+    try {
+      set.arrays.push_back(
+          npyArray(withoutEnding(name), file->data(), file->size(), file));
+    } catch (Error &error) {
+      error.message = name + ": " + error.message;
+      throw;
+    }
+  }
+}
+
+static void openTokens(const std::string &path, kerf_dtype_t dtype,
+                       DataSet &set) {
+  auto file = std::make_shared<MappedFile>(path);
+  int64_t size = static_cast<int64_t>(file->size());
+  if (size % dtypeSize(dtype) != 0)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("has ", size, " bytes, not a multiple of the ",
+                    dtypeSize(dtype), " of a token"));
+  set.isTokens = true;
+  set.arrays.push_back(
+      {"tokens", dtype, {size / dtypeSize(dtype)}, file->data(), file});
+}
+
+static void open(const std::string &path, bool isFolder, DataSet &set) {
+  if (isFolder)
+    return openFolder(path, set);
+  if (endsWith(path, ".npz"))
+    return openNpz(path, set);
+  if (endsWith(path, ".safetensors"))
+    return openSafetensors(path, set);
+  if (endsWith(path, ".bin"))
+    return openTokens(path, KERF_U16, set);
+  if (endsWith(path, ".txt") || endsWith(path, ".u8"))
+    return openTokens(path, KERF_U8, set);
+  if (endsWith(path, ".npy")) {
+    auto file = std::make_shared<MappedFile>(path);
+    set.arrays.push_back(npyArray("tokens", file->data(), file->size(), file));
+    const DataArray &array = set.arrays.back();
+    if (array.shape.size() != 1 || !isInteger(array.dtype))
+      throw Error(KERF_INVALID_ARGUMENT,
+                  cat("is ", kerf_dtype_name(array.dtype), " ",
+                      shapeString(array.shape),
+                      ", expected a flat array of integer tokens (several "
+                      "arrays come as .npz, .safetensors or a folder)"));
+    set.isTokens = true;
+    return;
+  }
+  throw Error(KERF_INVALID_ARGUMENT,
+              "is no data: expected FILE.npz, FILE.safetensors, a folder of "
+              ".npy files, or tokens in FILE.npy, FILE.bin or FILE.txt");
+}
+
+DataSet kerf::rt::openData(const std::string &path, int64_t sequenceLength) {
+  DataSet set;
+  set.path = path;
+  struct stat info;
+  bool isFolder = ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  try {
+    open(path, isFolder, set);
+    if (set.arrays.empty())
+      throw Error(KERF_INVALID_ARGUMENT,
+                  isFolder ? "has no .npy files" : "has no arrays");
+    if (sequenceLength > 0 && !set.isTokens)
+      throw Error(KERF_INVALID_ARGUMENT,
+                  "a sequence length is for a flat file of tokens");
+  } catch (Error &error) {
+    if (error.code == KERF_IO_ERROR) // names the file already
+      throw Error(KERF_INVALID_ARGUMENT, error.message);
+    if (error.code == KERF_BAD_PACKAGE)
+      error.code = KERF_INVALID_ARGUMENT;
+    error.message = path + ": " + error.message;
+    throw;
+  }
+  set.sequenceLength = sequenceLength;
+  std::sort(
+      set.arrays.begin(), set.arrays.end(),
+      [](const DataArray &a, const DataArray &b) { return a.name < b.name; });
+  return set;
+}

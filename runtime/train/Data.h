@@ -1,0 +1,90 @@
+//===- Data.h - training data where it lies ---------------------*- C++ -*-===//
+//
+// Problem: samples come as .npz, safetensors, a folder of .npy files or one
+// flat file of tokens, larger than memory, and must meet the inputs of a
+// training step by name, shape and type.
+//
+// Idea: everything becomes arrays of mapped memory, then *columns*: for each
+// input a base pointer, a stride from sample to sample and an exact conversion
+// to the input's type. Windows of tokens are columns whose stride is shorter
+// than the file, so inputs and next-token labels share its bytes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_TRAIN_DATA_H
+#define KERF_RT_TRAIN_DATA_H
+
+#include "../src/Types.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace kerf::rt {
+
+/// A dense array; `data` may be unaligned and lives as long as `owner`.
+struct DataArray {
+  std::string name;
+  kerf_dtype_t dtype = KERF_F32;
+  Shape shape;
+  const char *data = nullptr;
+  std::shared_ptr<const void> owner;
+};
+
+struct DataSet {
+  std::string path;
+  std::vector<DataArray> arrays; ///< sorted by name
+  bool isTokens = false;         ///< one flat array of integers
+  int64_t sequenceLength = 0;    ///< of tokens; 0: as the input has it
+};
+
+/// Opens `path`: *.npz, *.safetensors, a folder of *.npy, or tokens: a *.npy of
+/// one dimension, *.bin (16 bits, little endian), *.txt and *.u8 (bytes).
+/// `sequenceLength` > 0 is for tokens only. Throws KERF_INVALID_ARGUMENT or
+/// KERF_IO_ERROR naming the file.
+DataSet openData(const std::string &path, int64_t sequenceLength);
+
+/// What a step wants: a batch of samples along dimension 0.
+struct DataInput {
+  std::string name;
+  kerf_dtype_t dtype = KERF_F32;
+  Shape shape; ///< with the batch
+  bool isLabels = false;
+};
+
+/// Copies `count` elements from unaligned `from`, of another type, to `to`.
+using ConvertFn = void (*)(const char *from, char *to, int64_t count);
+/// Null unless every value of `from` is a value of `to`.
+ConvertFn exactConversion(kerf_dtype_t from, kerf_dtype_t to);
+bool isInteger(kerf_dtype_t dtype);
+
+/// Samples of one input.
+struct Column {
+  std::string name;
+  kerf_dtype_t dtype = KERF_F32; ///< of the input
+  const char *data = nullptr;
+  int64_t strideBytes = 0; ///< from sample to sample, as stored
+  int64_t elements = 0;    ///< of one sample
+  ConvertFn convert = nullptr;
+  bool isLabels = false;
+  std::shared_ptr<const void> owner;
+
+  int64_t sampleBytes() const { return elements * dtypeSize(dtype); }
+  /// Sample `index`, converted, to `to`.
+  void read(int64_t index, char *to) const {
+    convert(data + index * strideBytes, to, elements);
+  }
+};
+
+struct Samples {
+  int64_t count = 0;
+  std::vector<Column> columns; ///< as the inputs
+};
+
+/// Finds every input in the data. Tokens: the only integer input that is not
+/// labels gets tokens [i, i+s), labels get [i+1, i+s+1), for i = 0, s, 2s, ...
+/// Throws KERF_INVALID_ARGUMENT showing both sides where they do not fit.
+Samples bindColumns(const DataSet &data, const std::vector<DataInput> &inputs);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_TRAIN_DATA_H

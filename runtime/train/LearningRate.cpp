@@ -1,0 +1,76 @@
+//===- LearningRate.cpp - the scalars of a step ---------------------------===//
+#include "LearningRate.h"
+
+#include "../src/Error.h"
+
+#include <cmath>
+#include <cstdlib>
+
+using namespace kerf::rt;
+
+double LearningRate::at(int64_t t) const {
+  if (t < warmup)
+    return base * static_cast<double>(t + 1) / static_cast<double>(warmup);
+  if (kind == Constant)
+    return base;
+  if (t >= steps)
+    return min;
+  double u =
+      static_cast<double>(t - warmup) / static_cast<double>(steps - warmup);
+  if (kind == Linear)
+    return base + (min - base) * u;
+  return min + (base - min) * (1 + std::cos(M_PI * u)) / 2;
+}
+
+static bool parseNumber(const std::string &text, double &value) {
+  char *end = nullptr;
+  value = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == 0 && std::isfinite(value) && value >= 0;
+}
+
+std::string kerf::rt::parseLearningRate(const std::string &text,
+                                        LearningRate &rate) {
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    std::string item = text.substr(begin, end - begin);
+    size_t equals = item.find('=');
+    double value = 0;
+    if (equals == std::string::npos) {
+      if (begin != 0)
+        return "'" + item + "', expected KEY=VALUE";
+      if (item == "constant")
+        rate.kind = LearningRate::Constant;
+      else if (item == "linear")
+        rate.kind = LearningRate::Linear;
+      else if (item == "cosine")
+        rate.kind = LearningRate::Cosine;
+      else if (parseNumber(item, value))
+        rate.base = value;
+      else
+        return "'" + item + "', expected constant, linear, cosine or a number";
+    } else {
+      std::string key = item.substr(0, equals);
+      if (!parseNumber(item.substr(equals + 1), value))
+        return "'" + item + "', expected a number of at least 0";
+      bool whole = value == std::floor(value) && value < 1e15;
+      if (key == "lr")
+        rate.base = value;
+      else if (key == "min")
+        rate.min = value;
+      else if (key == "warmup" && whole)
+        rate.warmup = static_cast<int64_t>(value);
+      else if (key == "steps" && whole)
+        rate.steps = static_cast<int64_t>(value);
+      else if (key == "warmup" || key == "steps")
+        return "'" + item + "', expected a number of steps";
+      else
+        return "unknown key '" + key + "', expected lr, warmup, min or steps";
+    }
+    begin = end + 1;
+  }
+  return "";
+}
+
+double kerf::rt::biasCorrection(double beta, int64_t updates) {
+  return 1 - std::pow(beta, static_cast<double>(updates));
+}
