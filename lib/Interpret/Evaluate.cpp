@@ -144,6 +144,8 @@ kerf::interpret::evaluate(Operation *op, ArrayRef<const Tensor *> operands) {
   if (!result)
     result = evaluateMovement(op, operands);
   if (!result)
+    result = evaluateGradient(op, operands);
+  if (!result)
     return op->emitError("interpreter: '") << op->getName() << "' is not known",
            failure();
   llvm::SmallVector<Tensor, 1> results;

@@ -11,6 +11,7 @@ using Operands = llvm::ArrayRef<const Tensor *>;
 using MaybeTensor = std::optional<Tensor>;
 
 MaybeTensor evaluateContraction(mlir::Operation *op, Operands operands);
+MaybeTensor evaluateGradient(mlir::Operation *op, Operands operands);
 MaybeTensor evaluateMovement(mlir::Operation *op, Operands operands);
 
 inline llvm::ArrayRef<int64_t> resultShape(mlir::Operation *op) {

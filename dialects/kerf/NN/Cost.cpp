@@ -56,3 +56,14 @@ KERF_COST(MatmulOp, Matmul,
 KERF_COST(ConvOp, Convolution,
           2 * results[0].getNumElements() *
               windowSize(operands[1].getShape().drop_front()))
+KERF_COST(ConvInputGradientOp, Convolution,
+          2 * operands[0].getNumElements() *
+              windowSize(operands[1].getShape().drop_front()))
+KERF_COST(ConvWeightGradientOp, Convolution,
+          2 * operands[1].getNumElements() *
+              windowSize(results[0].getShape().drop_front()))
+KERF_COST(MaxPoolGradientOp, Row,
+          windowSize(getKernel()) * operands[1].getNumElements())
+KERF_COST(AvgPoolGradientOp, Row,
+          windowSize(getKernel()) * operands[0].getNumElements())
+KERF_COST(ScatterAddOp, Row, operands[1].getNumElements())

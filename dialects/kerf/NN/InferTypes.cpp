@@ -184,16 +184,27 @@ KERF_INFER(PadOp) {
   return success();
 }
 
-KERF_INFER(GatherOp) {
-  KERF_ADAPTOR(GatherOp);
-  RankedTensorType data = tensor(op.getData());
-  int64_t dim = op.getDim();
+/// The shape of a gather from `data` along `dim`.
+static LogicalResult inferGather(std::optional<Location> location,
+                                 RankedTensorType data,
+                                 RankedTensorType indices, int64_t dim,
+                                 SmallVectorImpl<int64_t> &shape) {
   if (dim < 0 || dim >= data.getRank())
     return emitOptionalError(location, "dim is ", dim,
                              ", expected less than rank ", data.getRank());
-  SmallVector<int64_t> shape(data.getShape().take_front(dim));
-  llvm::append_range(shape, tensor(op.getIndices()).getShape());
+  llvm::append_range(shape, data.getShape().take_front(dim));
+  llvm::append_range(shape, indices.getShape());
   llvm::append_range(shape, data.getShape().drop_front(dim + 1));
+  return success();
+}
+
+KERF_INFER(GatherOp) {
+  KERF_ADAPTOR(GatherOp);
+  RankedTensorType data = tensor(op.getData());
+  SmallVector<int64_t> shape;
+  if (failed(inferGather(location, data, tensor(op.getIndices()), op.getDim(),
+                         shape)))
+    return failure();
   types.push_back(data.clone(shape));
   return success();
 }
@@ -253,9 +264,11 @@ static LogicalResult inferWindow(std::optional<Location> location, Adaptor &op,
   return success();
 }
 
-KERF_INFER(ConvOp) {
-  KERF_ADAPTOR(ConvOp);
-  RankedTensorType x = tensor(op.getX()), w = tensor(op.getWeights());
+/// The shape of a convolution with the attributes of `op`.
+template <typename Adaptor>
+static LogicalResult inferConv(std::optional<Location> location, Adaptor &op,
+                               RankedTensorType x, RankedTensorType w,
+                               SmallVectorImpl<int64_t> &shape) {
   int64_t groups = op.getGroups();
   if (x.getRank() < 3 || w.getRank() != x.getRank())
     return emitOptionalError(location, "image ", x, " and weights ", w,
@@ -265,12 +278,37 @@ KERF_INFER(ConvOp) {
       x.getShape().back() != w.getDimSize(1) * groups)
     return emitOptionalError(location, "image ", x, " and weights ", w,
                              " do not fit ", groups, " groups");
-  SmallVector<int64_t> shape{x.getDimSize(0)};
+  shape.push_back(x.getDimSize(0));
   if (failed(inferWindow(location, op, x.getShape().drop_front().drop_back(),
                          w.getShape().drop_front(2), shape)))
     return failure();
   shape.push_back(w.getDimSize(0));
+  return success();
+}
+
+KERF_INFER(ConvOp) {
+  KERF_ADAPTOR(ConvOp);
+  RankedTensorType x = tensor(op.getX());
+  SmallVector<int64_t> shape;
+  if (failed(inferConv(location, op, x, tensor(op.getWeights()), shape)))
+    return failure();
   types.push_back(x.clone(shape));
+  return success();
+}
+
+/// The shape of a pool with the attributes of `op`.
+template <typename Adaptor>
+static LogicalResult inferPool(std::optional<Location> location, Adaptor &op,
+                               RankedTensorType x,
+                               SmallVectorImpl<int64_t> &shape) {
+  if (x.getRank() < 3)
+    return emitOptionalError(location, "image ", x,
+                             ", expected rank 3 or more");
+  shape.push_back(x.getDimSize(0));
+  if (failed(inferWindow(location, op, x.getShape().drop_front().drop_back(),
+                         op.getKernel(), shape)))
+    return failure();
+  shape.push_back(x.getShape().back());
   return success();
 }
 
@@ -278,14 +316,9 @@ template <typename Adaptor>
 static LogicalResult inferPool(std::optional<Location> location, Adaptor &op,
                                Types &types) {
   RankedTensorType x = tensor(op.getX());
-  if (x.getRank() < 3)
-    return emitOptionalError(location, "image ", x,
-                             ", expected rank 3 or more");
-  SmallVector<int64_t> shape{x.getDimSize(0)};
-  if (failed(inferWindow(location, op, x.getShape().drop_front().drop_back(),
-                         op.getKernel(), shape)))
+  SmallVector<int64_t> shape;
+  if (failed(inferPool(location, op, x, shape)))
     return failure();
-  shape.push_back(x.getShape().back());
   types.push_back(x.clone(shape));
   return success();
 }
@@ -382,5 +415,86 @@ KERF_INFER(LRNOp) {
     return emitOptionalError(location, "size is ", op.getSize(),
                              ", expected at least 1");
   types.push_back(op.getX().getType());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients: their results have the shape of an operand of the op that they
+// belong to, so what is inferred is the type of `dy`.
+//===----------------------------------------------------------------------===//
+
+static LogicalResult checkGradient(std::optional<Location> location,
+                                   ArrayRef<int64_t> shape, Type element,
+                                   Value dy) {
+  if (tensor(dy).getShape() != shape || tensor(dy).getElementType() != element)
+    return emitOptionalError(location, "gradient is ", dy.getType(),
+                             ", expected ",
+                             RankedTensorType::get(shape, element));
+  return success();
+}
+
+// conv_input_gradient C1
+LogicalResult ConvInputGradientOp::verify() {
+  SmallVector<int64_t> shape;
+  RankedTensorType x = getResult().getType();
+  return success(
+      succeeded(inferConv(getLoc(), *this, x, tensor(getWeights()), shape)) &&
+      succeeded(checkGradient(getLoc(), shape, x.getElementType(), getDy())));
+}
+
+// conv_weight_gradient C1
+LogicalResult ConvWeightGradientOp::verify() {
+  SmallVector<int64_t> shape;
+  RankedTensorType w = getResult().getType();
+  return success(
+      succeeded(inferConv(getLoc(), *this, tensor(getX()), w, shape)) &&
+      succeeded(checkGradient(getLoc(), shape, w.getElementType(), getDy())));
+}
+
+// max_pool_gradient C1
+KERF_INFER(MaxPoolGradientOp) {
+  KERF_ADAPTOR(MaxPoolGradientOp);
+  RankedTensorType x = tensor(op.getX());
+  SmallVector<int64_t> shape;
+  if (failed(inferPool(location, op, x, shape)) ||
+      failed(checkGradient(location, shape, x.getElementType(), op.getDy())))
+    return failure();
+  types.push_back(x);
+  return success();
+}
+
+// avg_pool_gradient C1
+LogicalResult AvgPoolGradientOp::verify() {
+  SmallVector<int64_t> shape;
+  RankedTensorType x = getResult().getType();
+  return success(
+      succeeded(inferPool(getLoc(), *this, x, shape)) &&
+      succeeded(checkGradient(getLoc(), shape, x.getElementType(), getDy())));
+}
+
+// scatter_add C1
+LogicalResult ScatterAddOp::verify() {
+  SmallVector<int64_t> shape;
+  RankedTensorType data = getResult().getType();
+  return success(
+      succeeded(inferGather(getLoc(), data, tensor(getIndices()),
+                            static_cast<int64_t>(getDim()), shape)) &&
+      succeeded(
+          checkGradient(getLoc(), shape, data.getElementType(), getUpdates())));
+}
+
+KERF_INFER(PhiloxOp) {
+  KERF_ADAPTOR(PhiloxOp);
+  // philox C1
+  if (op.getStream() >> 32)
+    return emitOptionalError(location, "stream is ", op.getStream(),
+                             ", expected less than 2^32");
+  for (Value scalar : {op.getSeed(), op.getStep()})
+    if (tensor(scalar).getRank() != 0)
+      return emitOptionalError(location, "seed and step are ",
+                               op.getSeed().getType(), " and ",
+                               op.getStep().getType(), ", expected scalars");
+  types.push_back(
+      tensor(op.getIndex()).clone(cast<Type>(Float32Type::get(context))));
   return success();
 }

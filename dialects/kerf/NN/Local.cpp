@@ -67,6 +67,29 @@ LocalValues SliceOp::buildLocal(OpBuilder &builder, ValueRange operands,
       getLoc(), operands[0], getStarts(), type.getShape(), getStrides())};
 }
 
+/// Indices into the rows that this device holds of a dimension with `factor`.
+static Value localIndices(OpBuilder &builder, Location loc, Value indices,
+                          int64_t size, unsigned factor,
+                          LocalContext &context) {
+  // Bring negative indices into range first, since the rows that are left know
+  // only themselves; then shift by what the devices before this one hold.
+  auto type = cast<RankedTensorType>(indices.getType());
+  auto scalar = RankedTensorType::get({}, type.getElementType());
+  auto literal = [&](int64_t value) -> Value {
+    return builder.create<ConstantOp>(
+        loc,
+        cast<ElementsAttr>(DenseElementsAttr::get(
+            scalar, builder.getIntegerAttr(type.getElementType(), value))));
+  };
+  Value negative = builder.create<LessOp>(loc, indices, literal(0));
+  Value wrapped = builder.create<AddOp>(loc, indices, literal(size));
+  Value index = builder.create<SelectOp>(loc, negative, wrapped, indices);
+  Value offset = context.shardOffset(builder, factor);
+  if (offset.getType() != scalar)
+    offset = builder.create<CastOp>(loc, scalar, offset);
+  return builder.create<SubOp>(loc, index, offset);
+}
+
 LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
                                  TypeRange, LocalContext &context) {
   ShardingRule rule = getShardingRule();
@@ -74,25 +97,24 @@ LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
   if (factors.empty() || context.shards(factors[0]) == 1)
     return SmallVector<Value>{builder.create<GatherOp>(
         getLoc(), operands[0], operands[1], getDimAttr(), getPartialAttr())};
-  // Bring negative indices into range first, since the table that is left knows
-  // only its own rows; then shift by what the devices before this one hold.
-  auto type = cast<RankedTensorType>(operands[1].getType());
-  auto scalar = RankedTensorType::get({}, type.getElementType());
-  auto literal = [&](int64_t value) -> Value {
-    return builder.create<ConstantOp>(
-        getLoc(),
-        cast<ElementsAttr>(DenseElementsAttr::get(
-            scalar, builder.getIntegerAttr(type.getElementType(), value))));
-  };
-  int64_t size = rule.factors[factors[0]].size;
-  Value negative = builder.create<LessOp>(getLoc(), operands[1], literal(0));
-  Value wrapped = builder.create<AddOp>(getLoc(), operands[1], literal(size));
   Value index =
-      builder.create<SelectOp>(getLoc(), negative, wrapped, operands[1]);
-  Value offset = context.shardOffset(builder, factors[0]);
-  if (offset.getType() != scalar)
-    offset = builder.create<CastOp>(getLoc(), scalar, offset);
-  index = builder.create<SubOp>(getLoc(), index, offset);
+      localIndices(builder, getLoc(), operands[1],
+                   rule.factors[factors[0]].size, factors[0], context);
   return SmallVector<Value>{builder.create<GatherOp>(
       getLoc(), operands[0], index, getDimAttr(), builder.getUnitAttr())};
+}
+
+LocalValues ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands,
+                                     TypeRange resultTypes,
+                                     LocalContext &context) {
+  ShardingRule rule = getShardingRule();
+  const DimFactors &factors = rule.results[0][getDim()];
+  bool cut = !factors.empty() && context.shards(factors[0]) != 1;
+  Value index = operands[0];
+  if (cut)
+    index = localIndices(builder, getLoc(), index,
+                         rule.factors[factors[0]].size, factors[0], context);
+  return SmallVector<Value>{builder.create<ScatterAddOp>(
+      getLoc(), resultTypes[0], index, operands[1], getDimAttr(),
+      cut ? builder.getUnitAttr() : getPartialAttr())};
 }

@@ -43,6 +43,9 @@ class NN_LocalOp<string mnemonic, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat(traits, [
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface, ["buildLocal"]>])>;
 
+// Has a vector-Jacobian product (Gradients*.cpp).
+def NN_Gradient : DeclareOpInterfaceMethods<Kerf_DifferentiableInterface>;
+
 def NN_Infer : DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes"]>;
 
 // Elementwise with right-aligned broadcasting. `linear` holds the operand
@@ -51,7 +54,7 @@ def NN_Infer : DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnType
 // whose integers it can fail (ShardingRule::paddingFills).
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}">
-    : NN_Op<mnemonic, !listconcat(traits, [
+    : NN_Op<mnemonic, !listconcat(traits, [NN_Gradient,
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

@@ -4,7 +4,7 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer]> {
+def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer, NN_Gradient]> {
   let summary = "batched matrix product";
   let description = [{
     `result[b, m, n] = sum_k lhs[b, m, k] rhs[b, k, n]`. Leading (batch)
@@ -28,7 +28,7 @@ def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer]> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer]> {
+def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient]> {
   let summary = "convolution, NHWC activations and OIHW weights";
   let description = [{
     `result[n, p..., o] = sum_{r..., c} x[n, p*stride + r*dilation - low, g*C + c] w[o, c, r...]`
@@ -51,7 +51,7 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer]> {
   let assemblyFormat = "$x `,` $weights attr-dict `:` functional-type(operands, results)";
 }
 
-class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Infer]> {
+class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Infer, NN_Gradient]> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   dag window = (ins NN_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,

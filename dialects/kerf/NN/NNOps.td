@@ -8,5 +8,6 @@ include "kerf/NN/NNElementwise.td"
 include "kerf/NN/NNShape.td"
 include "kerf/NN/NNContractions.td"
 include "kerf/NN/NNRows.td"
+include "kerf/NN/NNGradients.td"
 
 #endif // KERF_NN_OPS_TD

@@ -10,7 +10,7 @@ def NN_ReduceKind : I64EnumAttr<"ReduceKind", "kind of a reduction", [
   let cppNamespace = "::kerf::nn";
 }
 
-def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Infer]> {
+def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Infer, NN_Gradient]> {
   let summary = "reduction over dimensions";
   let description = [{
     `result[i] = kind over dims of x[i, dims]`; the reduced dimensions are
@@ -27,7 +27,7 @@ def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Infer]> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer]> {
+def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer, NN_Gradient]> {
   let summary = "index of the largest or smallest element along a dimension";
   let description = [{
     `result[i] = the first (with last: the last) j that maximises (with min:
@@ -38,7 +38,7 @@ def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer]> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-class NN_SoftmaxLike<string mnemonic, string formula> : NN_RuleOp<mnemonic, [NN_Infer]> {
+class NN_SoftmaxLike<string mnemonic, string formula> : NN_RuleOp<mnemonic, [NN_Infer, NN_Gradient]> {
   let summary = formula # " along a dimension";
   let description = "`result = " # formula # "`, along `dim`, in f32.\n\n```mlir\n%r = nn."
     # mnemonic # " %x {dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```\n\n"
@@ -51,7 +51,7 @@ class NN_SoftmaxLike<string mnemonic, string formula> : NN_RuleOp<mnemonic, [NN_
 def NN_SoftmaxOp : NN_SoftmaxLike<"softmax", "exp(x - max) / sum exp(x - max)">;
 def NN_LogSoftmaxOp : NN_SoftmaxLike<"log_softmax", "x - max - log sum exp(x - max)">;
 
-def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer]> {
+def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient]> {
   let summary = "normalization over the trailing dimensions";
   let description = [{
     `result = (x - mean) / sqrt(var + epsilon) * scale + bias`, mean and variance
@@ -71,7 +71,7 @@ def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer]> {
   let assemblyFormat = "$x `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer]> {
+def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient]> {
   let summary = "root-mean-square normalization over the trailing dimensions";
   let description = [{
     `result = x / sqrt(mean(x^2) + epsilon) * scale`, the mean over dimensions
@@ -84,7 +84,7 @@ def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer]> {
   let assemblyFormat = "$x `,` $scale attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer]> {
+def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient]> {
   let summary = "normalization per channel by given statistics";
   let description = [{
     `result[..., c] = (x[..., c] - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c]`;
@@ -98,7 +98,7 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer]> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_LRNOp : NN_RuleOp<"lrn", [NN_Infer]> {
+def NN_LRNOp : NN_RuleOp<"lrn", [NN_Infer, NN_Gradient]> {
   let summary = "local response normalization across channels";
   let description = [{
     `result[..., c] = x[..., c] / (bias + alpha / size * s)^beta` where `s` sums

@@ -4,7 +4,7 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_ReshapeOp : NN_RuleOp<"reshape"> {
+def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Gradient]> {
   let summary = "the same elements in row-major order, another shape";
   let description = [{
     ```mlir
@@ -20,7 +20,7 @@ def NN_ReshapeOp : NN_RuleOp<"reshape"> {
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer]> {
+def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient]> {
   let summary = "permutation of dimensions";
   let description = [{
     `result[i_perm[0], ..., i_perm[n]] = x[i_0, ..., i_n]`: dimension `d` of the
@@ -38,7 +38,7 @@ def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer]> {
   let hasFolder = 1;
 }
 
-def NN_BroadcastOp : NN_RuleOp<"broadcast"> {
+def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Gradient]> {
   let summary = "repetition along new dimensions and dimensions of size 1";
   let description = [{
     Right-aligned: each operand dimension equals the result's or is 1.
@@ -55,7 +55,7 @@ def NN_BroadcastOp : NN_RuleOp<"broadcast"> {
   let hasVerifier = 1;
 }
 
-def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer]> {
+def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient]> {
   let summary = "operands one after another along a dimension";
   let description = [{
     ```mlir
@@ -69,7 +69,7 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer]> {
   let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer]> {
+def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient]> {
   let summary = "a strided box of a tensor";
   let description = [{
     `result[i] = x[starts + i * strides]`; strides may be negative.
@@ -87,7 +87,7 @@ def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer]> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_PadOp : NN_RuleOp<"pad", [NN_Infer]> {
+def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient]> {
   let summary = "a constant border";
   let description = [{
     `low[d]` elements of `value` before and `high[d]` after dimension `d`.
@@ -105,7 +105,7 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Infer]> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer]> {
+def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient]> {
   let summary = "slices of a tensor selected by indices along a dimension";
   let description = [{
     `result[a..., i..., b...] = data[a..., indices[i...], b...]` where `a` has

@@ -258,3 +258,60 @@ ShardingRule LRNOp::getShardingRule() {
   auto rank = static_cast<int64_t>(shapeOf(getX()).size());
   return pointwiseRule(getOperation(), [&](int64_t d) { return d < rank - 1; });
 }
+
+ShardingRule ConvInputGradientOp::getShardingRule() {
+  ShardingRule rule = replicatedShardingRule(getOperation());
+  TensorFactors &dy = rule.operands[0], &w = rule.operands[1];
+  TensorFactors &result = rule.results[0];
+  dy.front() = result.front() = factorFor(rule, shapeOf(getDy()).front());
+  if (getGroups() == 1) {
+    dy.back() = w[0] =
+        factorFor(rule, shapeOf(getWeights())[0], FactorKind::Reduction);
+    w[1] = result.back() = factorFor(rule, shapeOf(getWeights())[1]);
+  }
+  rule.linearGroups = {{0}, {1}};
+  return rule;
+}
+
+ShardingRule ConvWeightGradientOp::getShardingRule() {
+  ShardingRule rule = replicatedShardingRule(getOperation());
+  TensorFactors &x = rule.operands[0], &dy = rule.operands[1];
+  TensorFactors &result = rule.results[0];
+  x.front() = dy.front() =
+      factorFor(rule, shapeOf(getX()).front(), FactorKind::Reduction);
+  if (getGroups() == 1) {
+    dy.back() = result[0] = factorFor(rule, shapeOf(getResult())[0]);
+    x.back() = result[1] = factorFor(rule, shapeOf(getResult())[1]);
+  }
+  rule.linearGroups = {{0}, {1}};
+  return rule;
+}
+
+ShardingRule MaxPoolGradientOp::getShardingRule() {
+  ShardingRule rule = poolRule(getOperation());
+  rule.operands[1] = rule.results[0];
+  rule.linearGroups = {{1}};
+  return rule;
+}
+
+ShardingRule AvgPoolGradientOp::getShardingRule() {
+  ShardingRule rule = poolRule(getOperation());
+  rule.linearGroups = {{0}};
+  return rule;
+}
+
+ShardingRule ScatterAddOp::getShardingRule() {
+  ShardingRule rule = replicatedShardingRule(getOperation());
+  auto dim = static_cast<size_t>(getDim());
+  size_t numIndexDims = shapeOf(getIndices()).size();
+  for (auto [d, size] : llvm::enumerate(shapeOf(getResult()))) {
+    rule.results[0][d] = factorFor(rule, size);
+    if (d != dim)
+      rule.operands[1][d < dim ? d : d - 1 + numIndexDims] = rule.results[0][d];
+  }
+  for (auto [d, size] : llvm::enumerate(shapeOf(getIndices())))
+    rule.operands[0][d] = rule.operands[1][dim + d] =
+        factorFor(rule, size, FactorKind::Reduction);
+  rule.linearGroups = {{1}};
+  return rule;
+}
