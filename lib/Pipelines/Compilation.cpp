@@ -5,6 +5,7 @@
 #include "PlanDocument.h"
 
 #include "kerf/Collectives/Passes.h"
+#include "kerf/Import/Passes.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/Package/Package.h"
@@ -102,7 +103,14 @@ Outcome Compilation::runImport() {
     return static_cast<Outcome>(report.exitCode());
   }
   module = std::move(*imported);
-  return dump("import");
+  if (Outcome outcome = dump("import"); outcome != Outcome::Fine)
+    return outcome;
+  // What import promises is checked before anyone relies on it.
+  PassManager passes(context.get());
+  passes.addPass(createVerifyAfterImport());
+  if (failed(passes.run(module.get())))
+    return fail(Outcome::Internal, options.model + ": " + internal);
+  return Outcome::Fine;
 }
 
 Outcome Compilation::readGivenPlan() {
