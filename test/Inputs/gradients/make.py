@@ -1,0 +1,293 @@
+"""Writes cases.mlir: gradients of single nn ops as PyTorch computes them.
+
+    python make.py            # with numpy and torch
+
+Each function is one op; its attributes hold the inputs, the gradient of the
+result, the result and the gradients of the inputs, in float64 (`unit`: none).
+unittests/NN/GradientTest.cpp compares what the ops build themselves. The seed of
+a case is its number, so that a new case at the end leaves the others alone.
+"""
+import math
+import os
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+cases = []
+
+
+def element(t):
+    return {torch.float64: "f64", torch.int64: "i64", torch.bool: "i1"}[t.dtype]
+
+
+def mlir_type(t, name=None):
+    return "tensor<" + "".join(f"{d}x" for d in t.shape) + (name or element(t)) + ">"
+
+
+def dense(t):
+    t = t.detach().contiguous()
+    if t.dtype == torch.bool:
+        text = str(t.tolist()).lower()
+    else:
+        text = '"0x' + t.numpy().tobytes().hex().upper() + '"'
+    return f"dense<{text}> : {mlir_type(t)}"
+
+
+def case(name, op, inputs, function, attrs="", types=None, like=None):
+    """`inputs`: shapes (uniform in [-2, 2]) or tensors or functions of the generator."""
+    generator = torch.Generator().manual_seed(len(cases))
+    values = []
+    for x in inputs:
+        if isinstance(x, tuple):
+            x = torch.rand(x, generator=generator) * 4 - 2
+        elif callable(x):
+            x = x(generator)
+        values.append(x.clone().requires_grad_(x.is_floating_point()))
+    result = function(*values)
+    upstream = torch.rand(result.shape, generator=generator) * 2 - 1
+    gradients = [None] * len(values)
+    leaves = [v for v in values if v.requires_grad]
+    if result.requires_grad:
+        found = iter(torch.autograd.grad(result, leaves, upstream, allow_unused=True))
+        gradients = [next(found) if v.requires_grad else None for v in values]
+    types = types or [mlir_type(v) for v in values]
+    to = mlir_type(result, like)
+    operands = ", ".join(f"%a{i}" for i in range(len(values)))
+    arguments = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
+    both = lambda list: ", ".join("unit" if t is None else dense(t) for t in list)
+    cases.append(f"""func.func @{name}({arguments}) -> {to} attributes {{
+  test.inputs = [{both(values)}],
+  test.upstream = {dense(upstream)},
+  test.result = {dense(result)},
+  test.gradients = [{both(gradients)}]}} {{
+  %r = nn.{op} {operands} {{{attrs}}} : ({", ".join(types)}) -> {to}
+  return %r : {to}
+}}
+""")
+
+
+def ints(list):
+    return "array<i64" + (": " if list else "") + ", ".join(map(str, list)) + ">"
+
+
+positive = lambda *shape: lambda g: torch.rand(shape, generator=g) * 2 + 0.25
+signed = lambda *shape: lambda g: (torch.rand(shape, generator=g) + 0.3) * (torch.randint(0, 2, shape, generator=g) * 2 - 1)
+grid = lambda *shape: lambda g: torch.randint(-2, 3, shape, generator=g).to(torch.float64)
+flags = lambda *shape: lambda g: torch.randint(0, 2, shape, generator=g).to(torch.bool)
+
+# Elementwise.
+unary = {"neg": torch.neg, "abs": torch.abs, "sign": torch.sign, "exp": torch.exp, "erf": torch.erf, "tanh": torch.tanh,
+         "sigmoid": torch.sigmoid, "sin": torch.sin, "cos": torch.cos, "floor": torch.floor, "ceil": torch.ceil,
+         "round": torch.round, "relu": torch.relu}
+for name, function in unary.items():
+    case(name, name, [(3, 5)], function)
+for name in ["abs", "relu"]:
+    case(name + "_kinks", name, [grid(4, 5)], unary[name])
+for name, function in {"log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt}.items():
+    case(name, name, [positive(3, 5)], function)
+case("reciprocal", "reciprocal", [signed(3, 5)], torch.reciprocal)
+case("gelu", "gelu", [(4, 5)], F.gelu)
+case("gelu_tanh", "gelu", [(4, 5)], lambda x: F.gelu(x, approximate="tanh"), "tanh")
+for name in ["tanh", "sigmoid", "erf", "gelu"]:  # narrow floats: the same formula, between casts
+    function = {"gelu": F.gelu}.get(name) or unary[name]
+    case(name + "_bf16", name, [(2, 3)], function, types=["tensor<2x3xbf16>"], like="bf16")
+case("cast", "cast", [(2, 3)], lambda x: x * 1, types=["tensor<2x3xf64>"], like="f32")
+case("is_nan", "is_nan", [(2, 3)], torch.isnan)
+
+# Two operands; broadcasting.
+shapes = [((2, 3), (2, 3)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((2, 3), ()), ((1,), (3, 2))]
+for i, (a, b) in enumerate(shapes):
+    case(f"add_{i}", "add", [a, b], torch.add)
+    case(f"sub_{i}", "sub", [a, b], torch.sub)
+    case(f"mul_{i}", "mul", [a, b], torch.mul)
+    case(f"div_{i}", "div", [a, signed(*b)], torch.div)
+    case(f"max_{i}", "max", [a, b], torch.maximum)
+    case(f"min_{i}", "min", [a, b], torch.minimum)
+    case(f"pow_{i}", "pow", [positive(*a), b], torch.pow)
+    case(f"mod_{i}", "mod", [a, signed(*b)], torch.remainder)
+    case(f"rem_{i}", "rem", [a, signed(*b)], torch.fmod)
+case("max_ties", "max", [grid(4, 6), grid(6)], torch.maximum)
+case("min_ties", "min", [grid(4, 6), grid(6)], torch.minimum)
+case("pow_zeros", "pow", [torch.tensor([0., 0., 0., 2., 3., 1.]), torch.tensor([0., 1., 2., 0., 2., -1.])], torch.pow)
+case("pow_negative", "pow", [torch.tensor([-2., -3., -0.5]), torch.tensor(3.)],
+     lambda a, b: torch.pow(a, b.detach()))  # d/db is NaN
+case("equal", "equal", [grid(2, 3), grid(3)], torch.eq)
+case("less", "less", [(2, 3), (3,)], torch.lt)
+case("select", "select", [flags(2, 3), (2, 3), (2, 3)], torch.where)
+case("select_broadcast", "select", [flags(3, 1), (4,), (2, 1, 1)], torch.where)
+
+# Movement.
+case("reshape", "reshape", [(2, 6)], lambda x: x.reshape(3, 4))
+case("transpose", "transpose", [(2, 3, 4)], lambda x: x.permute(2, 0, 1), f"perm = {ints([2, 0, 1])}")
+case("broadcast", "broadcast", [(3, 1)], lambda x: x.expand(2, 3, 4))
+case("concat", "concat", [(2, 1), (2, 3), (2, 2)], lambda *x: torch.cat(x, 1), "dim = 1 : i64")
+
+
+def cut(name, shape, starts, sizes, strides):
+    def function(x):
+        for d, (start, size, stride) in enumerate(zip(starts, sizes, strides)):
+            x = x.index_select(d, torch.arange(size) * stride + start)
+        return x
+    case(name, "slice", [shape], function,
+         f"starts = {ints(starts)}, sizes = {ints(sizes)}, strides = {ints(strides)}")
+
+
+cut("slice", (4, 5), [1, 0], [2, 5], [1, 1])
+cut("slice_strides", (7, 9), [1, 0], [3, 4], [2, 3 - 1])
+cut("slice_end", (7, 10), [0, 0], [4, 4], [2, 3])
+cut("slice_backwards", (4, 6), [3, 5], [4, 3], [-1, -2])
+cut("slice_one", (4, 6), [2, 5], [1, 1], [5, -7])
+cut("slice_mixed", (3, 8, 2), [0, 6, 1], [3, 3, 1], [1, -3, 1])
+case("pad", "pad", [(2, 3)], lambda x: F.pad(x, (1, 2, 0, 1), value=1.5),
+     f"low = {ints([0, 1])}, high = {ints([1, 2])}, value = 1.5 : f64")
+
+
+def take(name, shape, dim, index):
+    def function(x, i):
+        flat = x.index_select(dim, (i % x.shape[dim]).reshape(-1))
+        return flat.reshape(x.shape[:dim] + i.shape + x.shape[dim + 1:])
+    case(name, "gather", [shape, index], function, f"dim = {dim} : i64")
+
+
+take("gather_rows", (5, 3), 0, torch.tensor([[0, 4, 4], [2, 0, 4]]))
+take("gather_columns", (2, 4, 3), 1, torch.tensor([3, -1, 1, 0, -4]))
+take("gather_scalar", (4, 2), 1, torch.tensor(1))
+
+
+# Contractions.
+def product(name, a, b, tl=False, tr=False):
+    attrs = ", ".join(["transpose_lhs"] * tl + ["transpose_rhs"] * tr)
+    case(name, "matmul", [a, b],
+         lambda x, y: (x.mT if tl else x) @ (y.mT if tr else y), attrs)
+
+
+for i in range(4):
+    tl, tr = bool(i & 1), bool(i & 2)
+    l = lambda *s: s[:-2] + (s[-1], s[-2]) if tl else s
+    r = lambda *s: s[:-2] + (s[-1], s[-2]) if tr else s
+    product(f"matmul_{i}", l(3, 4), r(4, 2), tl, tr)
+    product(f"matmul_batch_{i}", l(2, 3, 4), r(2, 4, 2), tl, tr)
+    product(f"matmul_weight_{i}", l(2, 2, 3, 4), r(4, 2), tl, tr)
+    product(f"matmul_left_{i}", l(3, 4), r(2, 3, 4, 2), tl, tr)
+    product(f"matmul_ones_{i}", l(3, 3, 4), r(1, 4, 2), tl, tr)
+    product(f"matmul_broadcast_{i}", l(2, 1, 3, 4), r(3, 4, 2), tl, tr)
+
+
+def nchw(x):
+    return x.movedim(-1, 1)
+
+
+def nhwc(x):
+    return x.movedim(1, -1)
+
+
+def spatial_pad(x, low, high, value=0.):
+    """x is NC..."""
+    pads = []
+    for l, h in reversed(list(zip(low, high))):
+        pads += [l, h]
+    return F.pad(x, pads, value=value)
+
+
+def convolution(name, x, w, strides, low, high, dilations, groups=1):
+    function = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(x)]
+    case(name, "conv", [x, w],
+         lambda a, b: nhwc(function(spatial_pad(nchw(a), low, high), b, None, strides, 0, dilations, groups)),
+         f"strides = {ints(strides)}, low = {ints(low)}, high = {ints(high)}, "
+         f"dilations = {ints(dilations)}, groups = {groups} : i64")
+
+
+convolution("conv_1d", (2, 7, 3), (4, 3, 3), [2], [1], [0], [1])
+convolution("conv_2d", (2, 5, 4, 2), (3, 2, 3, 3), [1, 1], [1, 1], [1, 1], [1, 1])
+convolution("conv_point", (2, 3, 4, 3), (2, 3, 1, 1), [1, 1], [0, 0], [0, 0], [1, 1])
+convolution("conv_strides", (1, 7, 6, 2), (3, 2, 2, 3), [3, 2], [0, 1], [1, 2], [1, 1])
+convolution("conv_dilations", (1, 7, 6, 2), (2, 2, 3, 2), [1, 2], [2, 0], [1, 1], [2, 3])
+convolution("conv_groups", (2, 4, 4, 4), (6, 2, 3, 2), [1, 1], [1, 0], [1, 0], [1, 1], 2)
+convolution("conv_depthwise", (1, 5, 5, 3), (3, 1, 3, 3), [2, 2], [1, 1], [1, 1], [1, 1], 3)
+convolution("conv_3d", (1, 4, 3, 4, 2), (2, 2, 2, 3, 2), [1, 1, 2], [0, 1, 1], [1, 1, 0], [2, 1, 1])
+
+
+def window(kernel, strides, low, high, dilations):
+    return (f"kernel = {ints(kernel)}, strides = {ints(strides)}, low = {ints(low)}, "
+            f"high = {ints(high)}, dilations = {ints(dilations)}")
+
+
+def max_pool(name, x, kernel, strides, low, high, dilations):
+    function = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[len(kernel)]
+    case(name, "max_pool", [x],
+         lambda a: nhwc(function(spatial_pad(nchw(a), low, high, -math.inf), kernel, strides, 0, dilations)),
+         window(kernel, strides, low, high, dilations))
+
+
+max_pool("max_pool_1d", (2, 7, 2), [3], [2], [1], [1], [1])
+max_pool("max_pool_2d", (2, 6, 5, 2), [3, 2], [2, 1], [1, 0], [1, 1], [1, 1])
+max_pool("max_pool_dilations", (1, 7, 7, 2), [3, 2], [1, 2], [1, 1], [1, 1], [2, 3])
+max_pool("max_pool_3d", (1, 4, 4, 3, 2), [2, 2, 2], [2, 2, 1], [0, 0, 0], [0, 0, 0], [1, 1, 1])
+max_pool("max_pool_ties", grid(2, 6, 6, 2), [3, 3], [2, 2], [1, 1], [1, 1], [1, 1])
+
+
+def avg_pool(name, x, kernel, strides, pads, include):
+    function = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel)]
+    case(name, "avg_pool", [x],
+         lambda a: nhwc(function(nchw(a), kernel, strides, pads, False, include)),
+         window(kernel, strides, pads, pads, [1] * len(kernel)) + (", count_include_pad" if include else ""))
+
+
+for include in [False, True]:
+    suffix = "_padded" if include else ""
+    avg_pool("avg_pool_1d" + suffix, (2, 7, 2), [3], [2], [1], include)
+    avg_pool("avg_pool_2d" + suffix, (1, 6, 5, 2), [3, 2], [2, 1], [1, 1], include)
+    avg_pool("avg_pool_3d" + suffix, (1, 4, 4, 3, 2), [2, 2, 2], [2, 2, 1], [0, 1, 1], include)
+# Ceil mode: windows hang over the padded edge; what hangs over is not counted.
+case("avg_pool_ceil", "avg_pool", [(1, 6, 6, 1)],
+     lambda a: nhwc(F.avg_pool2d(nchw(a), 3, 2, 1, True, True)),
+     window([3, 3], [2, 2], [1, 1], [2, 2], [1, 1]) + f", count_include_pad, count_high = {ints([1, 1])}")
+
+# Rows.
+kinds = {"sum": 0, "max": 1, "min": 2, "prod": 3}
+torch_kinds = {"sum": torch.sum, "max": torch.amax, "min": torch.amin,
+               "prod": lambda x, dims: x.movedim(dims, tuple(range(-len(dims), 0))).flatten(-len(dims)).prod(-1)}
+
+
+def reduction(name, kind, shape, dims):
+    case(name, "reduce", [shape], lambda x: torch_kinds[kind](x, dims),
+         f"kind = {kinds[kind]} : i64, dims = {ints(dims)}")
+
+
+for kind in kinds:
+    reduction(f"reduce_{kind}_last", kind, (3, 4), [1])
+    reduction(f"reduce_{kind}_two", kind, (2, 3, 4), [0, 2])
+    reduction(f"reduce_{kind}_all", kind, (2, 3), [0, 1])
+    reduction(f"reduce_{kind}_ties", kind, grid(4, 5), [1])
+case("reduce_prod_zeros", "reduce", [torch.tensor([[1., 0., 2.], [0., 0., 3.], [2., 3., 4.]])],
+     lambda x: x.prod(1), f"kind = 3 : i64, dims = {ints([1])}")
+case("arg_reduce", "arg_reduce", [(3, 4)], lambda x: x.argmax(1), "dim = 1 : i64")
+for dim in [0, 1, 2]:
+    case(f"softmax_{dim}", "softmax", [(2, 3, 4)], lambda x: x.softmax(dim), f"dim = {dim} : i64")
+    case(f"log_softmax_{dim}", "log_softmax", [(2, 3, 4)], lambda x: x.log_softmax(dim), f"dim = {dim} : i64")
+case("softmax_masked", "softmax", [lambda g: torch.rand((3, 5), generator=g).masked_fill(
+    torch.ones(3, 5).triu(2) > 0, -math.inf)], lambda x: x.softmax(1), "dim = 1 : i64")
+case("softmax_large", "softmax", [lambda g: torch.rand((2, 4), generator=g) * 2000], lambda x: x.softmax(1), "dim = 1 : i64")
+case("softmax_bf16", "softmax", [(2, 3)], lambda x: x.softmax(1), "dim = 1 : i64",
+     types=["tensor<2x3xbf16>"], like="bf16")
+for dim in [1, 2]:
+    inner = (2, 3, 4)[dim:]
+    case(f"layer_norm_{dim}", "layer_norm", [(2, 3, 4), inner, inner],
+         lambda x, s, b: F.layer_norm(x, inner, s, b, 1e-3), f"dim = {dim} : i64, epsilon = 1.0e-3 : f64")
+    case(f"rms_norm_{dim}", "rms_norm", [(2, 3, 4), inner],
+         lambda x, s: F.rms_norm(x, inner, s, 1e-3), f"dim = {dim} : i64, epsilon = 1.0e-3 : f64")
+case("layer_norm_bf16", "layer_norm", [(2, 5), (5,), (5,)], lambda x, s, b: F.layer_norm(x, (5,), s, b, 0.5),
+     "dim = 1 : i64, epsilon = 0.5 : f64", types=["tensor<2x5xbf16>", "tensor<5xbf16>", "tensor<5xbf16>"], like="bf16")
+case("batch_norm", "batch_norm", [(2, 3, 2, 4), (4,), (4,), (4,), positive(4)],
+     lambda x, s, b, m, v: (x - m) / torch.sqrt(v + 1e-3) * s + b, "epsilon = 1.0e-3 : f64")
+for size in [1, 3, 4, 5]:
+    case(f"lrn_{size}", "lrn", [(2, 3, 6)],
+         lambda x: x / (2 + 0.5 / size * F.pad(x * x, ((size - 1) // 2, size // 2)).unfold(-1, size, 1).sum(-1)) ** 0.75,
+         f"size = {size} : i64, alpha = 0.5 : f64, beta = 0.75 : f64, bias = 2.0 : f64")
+
+here = os.path.dirname(os.path.abspath(__file__))
+with open(os.path.join(here, "cases.mlir"), "w") as out:
+    out.write("// Written by make.py with PyTorch " + torch.__version__.split("+")[0] + ".\n" + "".join(cases))
+print(len(cases), "cases")

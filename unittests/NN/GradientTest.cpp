@@ -1,0 +1,195 @@
+//===- GradientTest.cpp - vector-Jacobian products against PyTorch --------===//
+//
+// test/Inputs/gradients/cases.mlir holds functions of one op with inputs, an
+// upstream gradient, and PyTorch's result and gradients in float64. Each op
+// builds its vector-Jacobian product; the interpreter evaluates it.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Interpret/Interpret.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace kerf;
+using interpret::Tensor;
+
+namespace {
+
+class GradientTest : public ::testing::Test {
+protected:
+  GradientTest() { context.loadDialect<func::FuncDialect, nn::NNDialect>(); }
+
+  static std::optional<Tensor> tensorOf(Attribute attribute) {
+    if (auto elements = dyn_cast<DenseElementsAttr>(attribute))
+      return interpret::fromElements(elements);
+    return std::nullopt;
+  }
+  static Attribute get(func::FuncOp function, StringRef name) {
+    return function->getAttr(("test." + name).str());
+  }
+
+  /// Adds an argument for the gradient of the result and returns the gradients
+  /// of the arguments; which ones are there, in `present`.
+  void differentiate(func::FuncOp function, std::vector<bool> &present) {
+    Block &block = function.getBody().front();
+    Operation *op = &block.front();
+    Operation *terminator = block.getTerminator();
+    auto vjp = dyn_cast<DifferentiableInterface>(op);
+    ASSERT_TRUE(vjp);
+    Value dy = block.addArgument(op->getResult(0).getType(), op->getLoc());
+    OpBuilder builder(terminator);
+    auto gradients = vjp.buildVectorJacobianProduct(builder, dy);
+    ASSERT_TRUE(succeeded(gradients));
+    ASSERT_EQ(gradients->size(), op->getNumOperands());
+    SmallVector<Value> results{op->getResult(0)};
+    for (auto [gradient, operand] : llvm::zip(*gradients, op->getOperands())) {
+      present.push_back(gradient != nullptr);
+      if (!gradient)
+        continue;
+      EXPECT_EQ(gradient.getType(), operand.getType());
+      results.push_back(gradient);
+    }
+    terminator->setOperands(results);
+    SmallVector<Type> types;
+    for (Value value : results)
+      types.push_back(value.getType());
+    function.setType(
+        FunctionType::get(&context, block.getArgumentTypes(), types));
+    ASSERT_TRUE(succeeded(verify(function)));
+  }
+
+  void check(func::FuncOp function) {
+    SCOPED_TRACE(function.getName().str());
+    std::vector<Tensor> inputs;
+    for (Attribute input : cast<ArrayAttr>(get(function, "inputs")))
+      inputs.push_back(*tensorOf(input));
+    inputs.push_back(*tensorOf(get(function, "upstream")));
+    std::vector<bool> present;
+    ASSERT_NO_FATAL_FAILURE(differentiate(function, present));
+    auto outputs = interpret::run(function, inputs, nullptr);
+    ASSERT_TRUE(succeeded(outputs));
+    EXPECT_LE(interpret::difference(outputs->front(),
+                                    *tensorOf(get(function, "result"))),
+              tolerance(function));
+    size_t next = 1;
+    for (auto [number, attribute] :
+         llvm::enumerate(cast<ArrayAttr>(get(function, "gradients")))) {
+      auto expected = tensorOf(attribute);
+      if (!present[number]) {
+        // No gradient is a gradient of zero.
+        if (expected)
+          for (double value : expected->data)
+            EXPECT_EQ(value, 0) << "no gradient of operand " << number;
+        continue;
+      }
+      const Tensor &actual = (*outputs)[next++];
+      if (!expected)
+        continue; // not of interest to the case
+      EXPECT_LE(interpret::difference(actual, *expected), tolerance(function))
+          << "gradient of operand " << number;
+    }
+  }
+
+  /// The interpreter computes in doubles whatever the type says; what a case of
+  /// narrow floats has is constants that are rounded to f32.
+  static double tolerance(func::FuncOp function) {
+    Type type = getElementTypeOrSelf(function.getResultTypes().front());
+    return type.isF64() ? 1e-12 : 1e-6;
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+};
+
+TEST_F(GradientTest, EqualsPyTorch) {
+  auto module = parseSourceFile<ModuleOp>(
+      KERF_TEST_INPUTS "/gradients/cases.mlir", &context);
+  ASSERT_TRUE(module);
+  std::set<std::string> seen;
+  int count = 0;
+  for (auto function : module->getOps<func::FuncOp>()) {
+    seen.insert(
+        function.getBody().front().front().getName().getStringRef().str());
+    ++count;
+    check(function);
+  }
+  EXPECT_GE(count, 170);
+  // Every op that says it is differentiable is among the cases, but those that
+  // do not work on floats at all.
+  const std::set<std::string> others = {"nn.not", "nn.and",    "nn.or",
+                                        "nn.xor", "nn.philox", "nn.less_equal",
+                                        "nn.sign"};
+  for (RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.hasInterface<DifferentiableInterface>() &&
+        !others.count(name.getStringRef().str()))
+      EXPECT_TRUE(seen.count(name.getStringRef().str()))
+          << name.getStringRef().str();
+}
+
+/// What nothing depends on costs nothing.
+TEST_F(GradientTest, NoUpstreamNoOps) {
+  auto module = parseSourceFile<ModuleOp>(
+      KERF_TEST_INPUTS "/gradients/cases.mlir", &context);
+  ASSERT_TRUE(module);
+  for (auto function : module->getOps<func::FuncOp>()) {
+    Block &block = function.getBody().front();
+    OpBuilder builder(block.getTerminator());
+    auto vjp = cast<DifferentiableInterface>(block.front());
+    auto gradients = vjp.buildVectorJacobianProduct(builder, Value());
+    ASSERT_TRUE(succeeded(gradients));
+    EXPECT_EQ(gradients->size(), block.front().getNumOperands());
+    for (Value gradient : *gradients)
+      EXPECT_FALSE(gradient) << function.getName().str();
+    EXPECT_EQ(llvm::range_size(block), 2) << function.getName().str();
+  }
+}
+
+/// The weight of a layer gets one product over all rows, whatever the batch.
+TEST_F(GradientTest, WeightGradientIsOneProduct) {
+  auto module = parseSourceString<ModuleOp>(R"(
+    func.func @main(%x: tensor<8x16x3x4xf32>, %w: tensor<4x5xf32>) -> tensor<8x16x3x5xf32> {
+      %r = nn.matmul %x, %w : (tensor<8x16x3x4xf32>, tensor<4x5xf32>) -> tensor<8x16x3x5xf32>
+      return %r : tensor<8x16x3x5xf32>
+    })",
+                                            &context);
+  ASSERT_TRUE(module);
+  std::vector<bool> present;
+  auto main = *module->getOps<func::FuncOp>().begin();
+  ASSERT_NO_FATAL_FAILURE(differentiate(main, present));
+  int64_t largest = 0;
+  main.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      largest =
+          std::max(largest, cast<RankedTensorType>(type).getNumElements());
+  });
+  EXPECT_EQ(largest, 8 * 16 * 3 * 5);
+}
+
+/// Integers and literals get none, and no ops are built for them.
+TEST_F(GradientTest, LiteralsHaveNone) {
+  auto module = parseSourceString<ModuleOp>(R"(
+    func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %two = nn.constant dense<2.0> : tensor<f32>
+      %r = nn.pow %x, %two : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+      return %r : tensor<3xf32>
+    })",
+                                            &context);
+  ASSERT_TRUE(module);
+  Block &block = (*module->getOps<func::FuncOp>().begin()).getBody().front();
+  OpBuilder builder(block.getTerminator());
+  Operation *pow = block.front().getNextNode();
+  auto gradients =
+      cast<DifferentiableInterface>(pow).buildVectorJacobianProduct(
+          builder, pow->getResult(0));
+  ASSERT_TRUE(succeeded(gradients));
+  EXPECT_TRUE((*gradients)[0]);
+  EXPECT_FALSE((*gradients)[1]);
+  EXPECT_TRUE(block.getOps<nn::LogOp>().empty());
+}
+
+} // namespace

@@ -1,0 +1,352 @@
+//===- OpShardingTest.cpp - one op under every sharding -------------------===//
+//
+// For each op here, mesh and way to put the mesh's axes on the factors of the
+// op's rule, or to leave them partial in an operand in which it is linear: the
+// partitioned function on simulated ranks equals the function as it stands.
+// Sizes are mostly indivisible, so that padding is masked where it must be.
+//
+//===----------------------------------------------------------------------===//
+#include "RandomGraph.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/NN/NN.h"
+#include "kerf/Partition/Passes.h"
+#include "kerf/Pipelines/Register.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+using namespace kerf::test;
+
+namespace {
+
+/// Where each axis of the mesh goes: a factor, or (from numFactors on) a linear
+/// group whose operands stay partial over it, or nowhere (-1).
+using Places = SmallVector<int64_t>;
+
+class OpShardingTest : public ::testing::Test {
+protected:
+  OpShardingTest() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  ShardingAttr attr(const Mesh &mesh, Layout layout) {
+    layout.canonicalize();
+    return ShardingAttr::get(&context, MeshAttr::get(&context, mesh), layout);
+  }
+
+  /// Annotates one op: axes of each factor, partial axes of each operand.
+  void annotate(Operation *op, const Mesh &mesh, const ShardingRule &rule,
+                ArrayRef<AxisList> axes, ArrayRef<AxisList> kept) {
+    auto layoutOf = [&](const TensorFactors &tensor) {
+      Layout layout(tensor.size());
+      for (auto [dim, factors] : llvm::enumerate(tensor))
+        if (!factors.empty())
+          layout.dims[dim] = axes[factors[0]];
+      return layout;
+    };
+    SmallVector<Attribute> operands, results;
+    AxisList partial;
+    for (auto [number, factors] : llvm::enumerate(rule.operands)) {
+      Layout layout = layoutOf(factors);
+      if (!kept.empty() && !kept[number].empty())
+        layout.partial = partial = kept[number];
+      operands.push_back(attr(mesh, layout));
+    }
+    auto reduction = ReductionKind::Sum;
+    for (auto [number, factor] : llvm::enumerate(rule.factors))
+      if (factor.kind == FactorKind::Reduction && !axes[number].empty()) {
+        partial.append(axes[number]);
+        reduction = factor.reduction;
+      }
+    for (const TensorFactors &factors : rule.results) {
+      Layout layout = layoutOf(factors);
+      layout.partial = partial;
+      layout.reduction = reduction;
+      results.push_back(attr(mesh, layout));
+    }
+    op->setAttr(kOperands, ArrayAttr::get(&context, operands));
+    op->setAttr(kResults, ArrayAttr::get(&context, results));
+  }
+
+  void addMesh(ModuleOp module, const Mesh &mesh) {
+    auto builder = OpBuilder::atBlockBegin(module.getBody());
+    MeshOp::create(builder, module.getLoc(), "mesh",
+                   MeshAttr::get(&context, mesh));
+    auto main = module.lookupSymbol<func::FuncOp>("main");
+    for (BlockArgument argument : main.getArguments())
+      main.setArgAttr(
+          argument.getArgNumber(), kSharding,
+          attr(mesh,
+               Layout(cast<RankedTensorType>(argument.getType()).getRank())));
+    for (auto [number, type] : llvm::enumerate(main.getResultTypes()))
+      main.setResultAttr(
+          number, kSharding,
+          attr(mesh, Layout(cast<RankedTensorType>(type).getRank())));
+  }
+
+  void compare(ModuleOp module, ArrayRef<interpret::Tensor> inputs,
+               ArrayRef<interpret::Tensor> expected) {
+    std::string plan;
+    llvm::raw_string_ostream(plan) << module;
+    PassManager partition(&context);
+    buildPartitionPipeline(partition);
+    ASSERT_TRUE(succeeded(partition.run(module))) << plan;
+    auto outputs = interpret::runPartitioned(module, inputs, makeWeights());
+    ASSERT_TRUE(succeeded(outputs)) << plan;
+    for (size_t i = 0; i < outputs->size(); ++i)
+      ASSERT_LE(interpret::difference((*outputs)[i], expected[i]), 1e-9)
+          << plan;
+    ++runs;
+  }
+
+  static std::vector<Mesh> meshes() {
+    return {Mesh{{{"x", 2, false}}}, Mesh{{{"x", 4, false}}},
+            Mesh{{{"x", 6, false}}}, Mesh{{{"x", 2, false}, {"y", 2, false}}},
+            Mesh{{{"x", 3, false}, {"y", 2, false}}}};
+  }
+
+  /// All ways to place the axes, both orders of two on one factor.
+  static void forEachPlace(int64_t numAxes, int64_t numPlaces,
+                           llvm::function_ref<void(const Places &)> visit) {
+    Places places(numAxes, -1);
+    while (true) {
+      visit(places);
+      int64_t axis = 0;
+      while (axis < numAxes && ++places[axis] == numPlaces)
+        places[axis++] = -1;
+      if (axis == numAxes)
+        return;
+    }
+  }
+
+  /// Checks the last op of @main in `text`. Operands in which it is linear are
+  /// sums over a dimension of size 3 of the function's arguments, made here.
+  void checkOp(const char *text) {
+    auto module = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(module) << text;
+    auto main = module->lookupSymbol<func::FuncOp>("main");
+    Block &block = main.getBody().front();
+    Operation *op = block.getTerminator()->getPrevNode();
+    ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
+    ASSERT_TRUE(succeeded(verifyShardingRule(op, rule)));
+    for (const auto &group : rule.linearGroups)
+      for (unsigned operand : group) {
+        auto argument = cast<BlockArgument>(op->getOperand(operand));
+        auto type = cast<RankedTensorType>(argument.getType());
+        SmallVector<int64_t> shape{3};
+        llvm::append_range(shape, type.getShape());
+        argument.setType(type.clone(shape));
+        auto builder = OpBuilder::atBlockBegin(&block);
+        auto sum =
+            nn::ReduceOp::create(builder, op->getLoc(), argument,
+                                 nn::ReduceKind::Sum, ArrayRef<int64_t>{0});
+        op->setOperand(operand, sum);
+      }
+    main.setType(FunctionType::get(&context, block.getArgumentTypes(),
+                                   main.getResultTypes()));
+    ASSERT_TRUE(succeeded(verify(*module)));
+    Random random(1);
+    auto inputs = makeInputs(main, random);
+    auto expected = interpret::run(main, inputs, makeWeights());
+    ASSERT_TRUE(succeeded(expected));
+
+    auto numFactors = static_cast<int64_t>(rule.factors.size());
+    auto numPlaces =
+        numFactors + static_cast<int64_t>(rule.linearGroups.size());
+    for (const Mesh &mesh : meshes())
+      forEachPlace(mesh.axes.size(), numPlaces, [&](const Places &places) {
+        if (HasFatalFailure())
+          return;
+        for (bool swapped : {false, true}) {
+          if (swapped &&
+              (places.size() < 2 || places[0] != places[1] || places[0] < 0))
+            continue;
+          OwningOpRef<ModuleOp> copy = module->clone();
+          plan(*copy, mesh, rule, places, swapped);
+          if (rejected)
+            continue;
+          ASSERT_NO_FATAL_FAILURE(compare(*copy, inputs, *expected));
+        }
+      });
+  }
+
+  void plan(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
+            const Places &places, bool swapped) {
+    auto main = module.lookupSymbol<func::FuncOp>("main");
+    Operation *op = main.getBody().front().getTerminator()->getPrevNode();
+    SmallVector<AxisList> axes(rule.factors.size()), kept(rule.operands.size());
+    std::optional<int64_t> group;
+    rejected = false;
+    for (size_t i = 0; i < places.size(); ++i) {
+      size_t axis = swapped ? places.size() - 1 - i : i;
+      int64_t place = places[axis];
+      if (place < 0)
+        continue;
+      if (place < static_cast<int64_t>(rule.factors.size())) {
+        const Factor &factor = rule.factors[place];
+        axes[place].push_back(wholeAxis(mesh, axis));
+        rejected |=
+            factor.kind == FactorKind::Replicated ||
+            (factor.mustDivide && factor.size % numShards(axes[place]) != 0);
+        continue;
+      }
+      // One group at a time: a product of two sums is not a sum.
+      rejected |= group && *group != place;
+      group = place;
+      for (unsigned operand :
+           rule.linearGroups[place - static_cast<int64_t>(rule.factors.size())])
+        kept[operand].push_back(wholeAxis(mesh, axis));
+    }
+    if (rejected)
+      return;
+    annotate(op, mesh, rule, axes, kept);
+    for (auto reduce : main.getOps<nn::ReduceOp>()) {
+      if (reduce == op)
+        continue;
+      unsigned operand = reduce->getUses().begin()->getOperandNumber();
+      ShardingRule sum = reduce.getShardingRule();
+      SmallVector<AxisList> over(sum.factors.size());
+      over[sum.operands[0][0][0]] = kept[operand];
+      annotate(reduce, mesh, sum, over, {});
+    }
+    addMesh(module, mesh);
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  bool rejected = false;
+  int runs = 0;
+};
+
+TEST_F(OpShardingTest, ConvInputGradient) {
+  checkOp(
+      R"(func.func @main(%dy: tensor<3x4x5xf32>, %w: tensor<5x3x3xf32>) -> tensor<3x7x3xf32> {
+    %r = nn.conv_input_gradient %dy, %w {strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>,
+           dilations = array<i64: 1>, groups = 1 : i64} : (tensor<3x4x5xf32>, tensor<5x3x3xf32>) -> tensor<3x7x3xf32>
+    return %r : tensor<3x7x3xf32>
+  })");
+  checkOp(
+      R"(func.func @main(%dy: tensor<3x2x2x4xf32>, %w: tensor<4x2x2x1xf32>) -> tensor<3x3x2x4xf32> {
+    %r = nn.conv_input_gradient %dy, %w {strides = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>,
+           dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<3x2x2x4xf32>, tensor<4x2x2x1xf32>) -> tensor<3x3x2x4xf32>
+    return %r : tensor<3x3x2x4xf32>
+  })");
+  EXPECT_GT(runs, 100);
+}
+
+TEST_F(OpShardingTest, ConvWeightGradient) {
+  checkOp(
+      R"(func.func @main(%x: tensor<3x7x3xf32>, %dy: tensor<3x4x5xf32>) -> tensor<5x3x3xf32> {
+    %r = nn.conv_weight_gradient %x, %dy {strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>,
+           dilations = array<i64: 1>, groups = 1 : i64} : (tensor<3x7x3xf32>, tensor<3x4x5xf32>) -> tensor<5x3x3xf32>
+    return %r : tensor<5x3x3xf32>
+  })");
+  checkOp(
+      R"(func.func @main(%x: tensor<3x3x2x4xf32>, %dy: tensor<3x2x2x4xf32>) -> tensor<4x2x2x1xf32> {
+    %r = nn.conv_weight_gradient %x, %dy {strides = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>,
+           dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<3x3x2x4xf32>, tensor<3x2x2x4xf32>) -> tensor<4x2x2x1xf32>
+    return %r : tensor<4x2x2x1xf32>
+  })");
+  EXPECT_GT(runs, 100);
+}
+
+TEST_F(OpShardingTest, Pools) {
+  checkOp(
+      R"(func.func @main(%x: tensor<3x7x5xf32>, %dy: tensor<3x4x5xf32>) -> tensor<3x7x5xf32> {
+    %r = nn.max_pool_gradient %x, %dy {kernel = array<i64: 3>, strides = array<i64: 2>, low = array<i64: 1>,
+           high = array<i64: 1>, dilations = array<i64: 1>} : (tensor<3x7x5xf32>, tensor<3x4x5xf32>) -> tensor<3x7x5xf32>
+    return %r : tensor<3x7x5xf32>
+  })");
+  checkOp(R"(func.func @main(%dy: tensor<3x4x5xf32>) -> tensor<3x7x5xf32> {
+    %r = nn.avg_pool_gradient %dy {kernel = array<i64: 3>, strides = array<i64: 2>, low = array<i64: 1>,
+           high = array<i64: 1>, dilations = array<i64: 1>} : (tensor<3x4x5xf32>) -> tensor<3x7x5xf32>
+    return %r : tensor<3x7x5xf32>
+  })");
+  EXPECT_GT(runs, 60);
+}
+
+TEST_F(OpShardingTest, ScatterAdd) {
+  // Indices are in [-4, 4).
+  checkOp(
+      R"(func.func @main(%i: tensor<5xi64>, %u: tensor<5x3xf32>) -> tensor<7x3xf32> {
+    %r = nn.scatter_add %i, %u {dim = 0 : i64} : (tensor<5xi64>, tensor<5x3xf32>) -> tensor<7x3xf32>
+    return %r : tensor<7x3xf32>
+  })");
+  checkOp(
+      R"(func.func @main(%i: tensor<2x3xi64>, %u: tensor<3x2x3x2xf32>) -> tensor<3x5x2xf32> {
+    %r = nn.scatter_add %i, %u {dim = 1 : i64} : (tensor<2x3xi64>, tensor<3x2x3x2xf32>) -> tensor<3x5x2xf32>
+    return %r : tensor<3x5x2xf32>
+  })");
+  checkOp(
+      R"(func.func @main(%i: tensor<i32>, %u: tensor<3x5xf32>) -> tensor<3x4x5xf32> {
+    %r = nn.scatter_add %i, %u {dim = 1 : i64} : (tensor<i32>, tensor<3x5xf32>) -> tensor<3x4x5xf32>
+    return %r : tensor<3x4x5xf32>
+  })");
+  EXPECT_GT(runs, 150);
+}
+
+/// What the gradients belong to.
+TEST_F(OpShardingTest, Forward) {
+  checkOp(
+      R"(func.func @main(%x: tensor<3x7x3xf32>, %w: tensor<5x3x3xf32>) -> tensor<3x4x5xf32> {
+    %r = nn.conv %x, %w {strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>,
+           dilations = array<i64: 1>, groups = 1 : i64} : (tensor<3x7x3xf32>, tensor<5x3x3xf32>) -> tensor<3x4x5xf32>
+    return %r : tensor<3x4x5xf32>
+  })");
+  checkOp(
+      R"(func.func @main(%x: tensor<7x3xf32>, %i: tensor<5xi64>) -> tensor<5x3xf32> {
+    %r = nn.gather %x, %i {dim = 0 : i64} : (tensor<7x3xf32>, tensor<5xi64>) -> tensor<5x3xf32>
+    return %r : tensor<5x3xf32>
+  })");
+  EXPECT_GT(runs, 100);
+}
+
+/// Numbers of elements made of iotas: every sharding draws the same.
+TEST_F(OpShardingTest, Philox) {
+  const char *text =
+      R"(func.func @main(%seed: tensor<i64>, %step: tensor<i64>) -> tensor<5x7xf32> {
+    %row = nn.iota {dim = 0 : i64} : tensor<5x7xi64>
+    %width = nn.constant dense<7> : tensor<i64>
+    %start = nn.mul %row, %width : (tensor<5x7xi64>, tensor<i64>) -> tensor<5x7xi64>
+    %column = nn.iota {dim = 1 : i64} : tensor<5x7xi64>
+    %i = nn.add %start, %column : (tensor<5x7xi64>, tensor<5x7xi64>) -> tensor<5x7xi64>
+    %r = nn.philox %i, %seed, %step {stream = 3 : i64} : (tensor<5x7xi64>, tensor<i64>, tensor<i64>) -> tensor<5x7xf32>
+    return %r : tensor<5x7xf32>
+  })";
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  ASSERT_TRUE(module);
+  std::vector<interpret::Tensor> inputs = {interpret::Tensor({}, 11),
+                                           interpret::Tensor({}, 5)};
+  auto expected = interpret::run(module->lookupSymbol<func::FuncOp>("main"),
+                                 inputs, makeWeights());
+  ASSERT_TRUE(succeeded(expected));
+  for (const Mesh &mesh : meshes())
+    forEachPlace(mesh.axes.size(), 2, [&](const Places &places) {
+      if (HasFatalFailure())
+        return;
+      OwningOpRef<ModuleOp> copy = module->clone();
+      auto main = copy->lookupSymbol<func::FuncOp>("main");
+      for (Operation &op : main.getBody().front().without_terminator()) {
+        ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
+        SmallVector<AxisList> axes(rule.factors.size());
+        for (auto [axis, dim] : llvm::enumerate(places))
+          if (dim >= 0 && !rule.results[0].empty())
+            axes[rule.results[0][dim][0]].push_back(wholeAxis(mesh, axis));
+        annotate(&op, mesh, rule, axes, {});
+      }
+      addMesh(*copy, mesh);
+      ASSERT_NO_FATAL_FAILURE(compare(*copy, inputs, *expected));
+    });
+  EXPECT_GT(runs, 20);
+}
+
+} // namespace
