@@ -197,6 +197,8 @@ void Rank::prepareInstructions(const StepIo &io) {
       prepareInput(p, manifest.inputs[in.index]);
     if (in.op == Instruction::Output)
       prepareOutput(p, manifest.outputs[in.index]);
+    if (in.op == Instruction::Zero)
+      p.slotBytes = stageDesc.slots[in.slots[0]].bytes;
     if (in.op == Instruction::Send) {
       p.sendOrdinal = sends.size();
       sends.push_back({in.index, -1, false});
@@ -232,7 +234,7 @@ void Rank::findAwaitedSends() {
       open.push_back(
           {p.sendOrdinal,
            slotRange(in.slots[0], manifest.channels[in.index].bytes())});
-    } else if (in.op == Instruction::Input) {
+    } else if (in.op == Instruction::Input || in.op == Instruction::Zero) {
       writes.push_back(slotRange(in.slots[0], p.slotBytes));
     } else if (in.op == Instruction::Recv) {
       writes.push_back(
@@ -300,6 +302,9 @@ void Rank::execute(Prepared &p, const StepIo &io) {
     comm->receive(in.index, p.pointers[0], in.microBatch);
     return;
   }
+  case Instruction::Zero:
+    device->zero(p.pointers[0], p.slotBytes);
+    return;
   }
 }
 
