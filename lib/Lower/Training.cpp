@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Parameters.h"
 #include "Simplify.h"
+#include "Strides.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
@@ -26,6 +27,22 @@ static void mergeMutableSources(func::FuncOp function) {
       continue;
     op.replaceAllUsesWith(it->second);
     op.erase();
+  }
+}
+
+/// A source that gets the value of another is told from it: each is read before
+/// either is written.
+static void separateSources(func::FuncOp function) {
+  for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
+    Value value = assign.getValue();
+    while (isShapeOp(value.getDefiningOp()))
+      value = value.getDefiningOp()->getOperand(0);
+    if (!isMutableSource(value.getDefiningOp()))
+      continue;
+    OpBuilder builder(assign);
+    assign.getValueMutable().assign(
+        nn::CastOp::create(builder, assign.getLoc(),
+                           assign.getValue().getType(), assign.getValue()));
   }
 }
 
@@ -57,6 +74,7 @@ static void dropPlacement(func::FuncOp function) {
 
 void kerf::prepareTraining(func::FuncOp function) {
   mergeMutableSources(function);
+  separateSources(function);
   expandAccumulates(function);
   dropPlacement(function);
 }

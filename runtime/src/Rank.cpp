@@ -61,8 +61,9 @@ void Rank::computeDerived(ParameterStore &store) {
   if (stageDesc.init.empty())
     return;
   std::string signature = cat("stage ", stageIndex);
-  for (const ParameterView &part : parts)
-    signature += "|" + part.key;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (!manifest.parameters[i].isMutable) // nothing is derived from those
+      signature += "|" + parts[i].key;
   for (const AxisList &axes : manifest.shardIndices)
     signature += cat("#", manifest.mesh.position(rank, axes));
   auto derived = store.derived(signature, [&] { return runInit(); });
