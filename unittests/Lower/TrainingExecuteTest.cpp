@@ -158,8 +158,8 @@ protected:
 TEST_F(TrainingExecuteTest, Momentum) {
   check(R"(
 func.func @main(%x: tensor<8x6xf32>, %t: tensor<8x5xf32>) -> tensor<f32> {
-  %w = nn.weight "w" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
-  %b = nn.weight "b" {variable, file = 0 : i64, offset = 120 : i64, length = 20 : i64, stored = tensor<5xf32>} : tensor<5xf32>
+  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
+  %b = nn.weight "w1" {variable, file = 0 : i64, offset = 120 : i64, length = 20 : i64, stored = tensor<5xf32>} : tensor<5xf32>
   %v = nn.state "momentum/w" {init = 0.5 : f32} : tensor<6x5xf32>
   %mu = nn.constant dense<0.9> : tensor<f32>
   %lr = nn.constant dense<0.01> : tensor<f32>
@@ -191,8 +191,8 @@ func.func @main(%x: tensor<8x6xf32>, %t: tensor<8x5xf32>) -> tensor<f32> {
 TEST_F(TrainingExecuteTest, Swap) {
   check(R"(
 func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
-  %a = nn.weight "a" {variable, file = 0 : i64, offset = 0 : i64, length = 64 : i64, stored = tensor<4x4xf32>} : tensor<4x4xf32>
-  %b = nn.weight "b" {variable, file = 0 : i64, offset = 64 : i64, length = 64 : i64, stored = tensor<4x4xf32>} : tensor<4x4xf32>
+  %a = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 64 : i64, stored = tensor<4x4xf32>} : tensor<4x4xf32>
+  %b = nn.weight "w1" {variable, file = 0 : i64, offset = 64 : i64, length = 64 : i64, stored = tensor<4x4xf32>} : tensor<4x4xf32>
   %c = nn.state "c" {init = 1.5 : f32} : tensor<4x4xf32>
   %d = nn.state "d" {init = 2.5 : f32} : tensor<4x4xf32>
   %ct = nn.transpose %c {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
