@@ -49,6 +49,14 @@ static json::Array candidatesArray(const plan::PlanResult &plan) {
   return array;
 }
 
+static std::string scheduleName(const plan::PlanResult &plan) {
+  if (plan.isTraining)
+    return plan.stages.size() > 1 || plan.microBatches > 1
+               ? cost::toString(plan.schedule).str()
+               : "none";
+  return plan.stages.size() > 1 ? "forward" : "none";
+}
+
 json::Object kerf::planDocument(const ImportReport &report,
                                 const CompilationOptions &options,
                                 const plan::PlanResult &plan,
@@ -71,10 +79,10 @@ json::Object kerf::planDocument(const ImportReport &report,
   json::Array memory;
   for (const plan::PlanResult::Memory &stage : plan.memory)
     memory.push_back(json::Object{{"parameters", stage.parameters},
-                                  {"gradients", 0},
-                                  {"optimizer", 0},
+                                  {"gradients", stage.gradients},
+                                  {"optimizer", stage.optimizer},
                                   {"activations", stage.activations},
-                                  {"workspace", 0},
+                                  {"workspace", stage.workspace},
                                   {"peak", stage.peak}});
   std::optional<int64_t> limit = options.plan.memoryLimitBytes;
   if (!limit && options.plan.machine.memoryBytesPerDevice > 0)
@@ -90,7 +98,7 @@ json::Object kerf::planDocument(const ImportReport &report,
                              {"parameters", plan.parameters},
                              {"parameter_bytes", plan.parameterBytes},
                              {"flops", plan.flops}}},
-      {"goal", "inference"},
+      {"goal", plan.isTraining ? "train" : "inference"},
       {"devices", options.plan.devices},
       {"machine", machine ? std::move(*machine) : json::Value(nullptr)},
       {"mesh", meshObject(plan.mesh)},
@@ -100,7 +108,7 @@ json::Object kerf::planDocument(const ImportReport &report,
       {"recompute", json::Array()},
       {"stages", std::move(stages)},
       {"schedule",
-       json::Object{{"kind", plan.stages.size() > 1 ? "forward" : "none"},
+       json::Object{{"kind", scheduleName(plan)},
                     {"micro_batches", plan.microBatches},
                     {"bubble_fraction", plan.bubbleFraction}}},
       {"objective",

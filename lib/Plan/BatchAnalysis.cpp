@@ -1,6 +1,7 @@
 //===- BatchAnalysis.cpp - following the batch through factors ------------===//
 #include "kerf/Plan/BatchAnalysis.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/ShardingRule.h"
 
 using namespace mlir;
@@ -9,6 +10,9 @@ using namespace kerf::plan;
 
 BatchAnalysis::BatchAnalysis(func::FuncOp function,
                              const llvm::StringMap<int64_t> &batchDims) {
+  for (Operation &op : function.getBody().front())
+    training |=
+        isa<dist::AccumulateOp, dist::AssignOp>(op) || op.hasAttr(dist::kPhase);
   std::optional<int64_t> common;
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -35,17 +39,38 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
     visitBackward(&op);
 }
 
+bool BatchAnalysis::runsOnce(Operation *op) const {
+  return training &&
+         (isa<dist::AssignOp>(op) || dist::runsOncePerStep(dist::getPhase(op)));
+}
+
+bool BatchAnalysis::isOfStep(Value value) const {
+  if (!training)
+    return false;
+  if (Operation *def = value.getDefiningOp())
+    return isa<SourceOpInterface, dist::AccumulateOp>(def) || runsOnce(def);
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return !user->hasTrait<OpTrait::IsTerminator>() && runsOnce(user);
+  });
+}
+
+std::optional<unsigned> BatchAnalysis::sumGroup(Operation *op) const {
+  auto found = groups.find(op);
+  return found == groups.end() ? std::nullopt : std::optional(found->second);
+}
+
 /// What is made from no input but only used along the batch (a class token that
 /// is broadcast over the samples) is made for the samples at hand as well.
 void BatchAnalysis::visitBackward(Operation *op) {
   auto sharded = dyn_cast<ShardingRuleInterface>(op);
   if (!sharded || isa<SourceOpInterface>(op) || op->getNumResults() != 1 ||
-      factors.contains(op) || op->use_empty())
+      factors.contains(op) || op->use_empty() || groups.contains(op) ||
+      runsOnce(op))
     return;
   std::optional<int64_t> dim;
   for (OpOperand &use : op->getUses()) {
     auto factor = factors.find(use.getOwner());
-    if (factor == factors.end())
+    if (factor == factors.end() || runsOnce(use.getOwner()))
       return;
     ShardingRule rule =
         cast<ShardingRuleInterface>(use.getOwner()).getShardingRule();
@@ -66,10 +91,47 @@ void BatchAnalysis::visitBackward(Operation *op) {
   dims[op->getResult(0)] = *dim;
 }
 
+/// An op that takes sums over the batch makes a sum over the batch where it is
+/// linear in them.
+void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
+  ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
+  for (Value operand : op->getOperands())
+    if (dims.contains(operand))
+      return noteBreak(op, "joins single samples with a sum over the batch");
+  for (auto [index, group] : llvm::enumerate(rule.linearGroups))
+    if (ArrayRef<unsigned>(group) == summed) {
+      groups[op] = index;
+      for (Value result : op->getResults())
+        sums.insert(result);
+      return;
+    }
+  noteBreak(op, "is not linear in a sum over the batch");
+}
+
 void BatchAnalysis::visit(Operation *op) {
+  bool once = runsOnce(op);
+  if (isa<dist::AssignOp>(op))
+    return;
+  if (isa<dist::AccumulateOp>(op)) {
+    if (!sums.contains(op->getOperand(0)))
+      noteBreak(op, "adds up what is no sum over the batch");
+    return;
+  }
+  if (op->hasTrait<OpTrait::IsTerminator>()) {
+    for (Value operand : op->getOperands())
+      if (sums.contains(operand))
+        noteBreak(op, "gives out a sum over the batch");
+    return;
+  }
   auto sharded = dyn_cast<ShardingRuleInterface>(op);
   if (!sharded)
     return;
+  SmallVector<unsigned> summed;
+  for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+    if (sums.contains(operand))
+      summed.push_back(index);
+  if (!summed.empty() && !once)
+    return visitSum(op, summed);
   ShardingRule rule = sharded.getShardingRule();
   std::optional<unsigned> factor;
   bool marked = false, agrees = true;
@@ -86,18 +148,30 @@ void BatchAnalysis::visit(Operation *op) {
   }
   if (!marked)
     return;
-  if (!agrees || rule.factors[*factor].kind != FactorKind::Parallel) {
-    broken.push_back(op);
+  // What runs once may do with the batch what it likes.
+  auto fail = [&](StringRef reason) {
+    if (!once)
+      noteBreak(op, reason);
+  };
+  if (!agrees)
+    return fail("needs all of it");
+  const Factor &along = rule.factors[*factor];
+  if (training && along.kind == FactorKind::Reduction &&
+      along.reduction == ReductionKind::Sum) {
+    factors[op] = *factor;
+    if (!once)
+      for (Value result : op->getResults())
+        sums.insert(result);
     return;
   }
+  if (along.kind != FactorKind::Parallel)
+    return fail("needs all of it");
   // Where the batch ends up inside of another factor it cannot be cut in
   // contiguous parts.
   for (const TensorFactors &tensor : rule.results)
     for (const DimFactors &list : tensor)
-      if (llvm::is_contained(list, *factor) && list.front() != *factor) {
-        broken.push_back(op);
-        return;
-      }
+      if (llvm::is_contained(list, *factor) && list.front() != *factor)
+        return fail("needs all of it");
   factors[op] = *factor;
   for (auto [index, result] : llvm::enumerate(op->getResults()))
     for (auto [dim, list] : llvm::enumerate(rule.results[index]))

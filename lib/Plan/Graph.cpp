@@ -1,8 +1,6 @@
 //===- Graph.cpp - building the Problem of one candidate mesh -------------===//
 #include "Graph.h"
 
-#include "kerf/Dist/Dist.h"
-
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -14,7 +12,9 @@ static RankedTensorType tensorType(Value value) {
 }
 
 static bool hasSeveralUses(Value value) {
-  return !value.use_empty() && !value.hasOneUse();
+  return llvm::count_if(value.getUses(), [](OpOperand &use) {
+           return !isAssignTarget(use);
+         }) > 1;
 }
 
 ValueNames::ValueNames(func::FuncOp function) {
@@ -58,6 +58,8 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
   for (Operation &op : function.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       addReturn(&op);
+    else if (auto assign = dyn_cast<dist::AssignOp>(op))
+      addAssign(assign);
     else
       addOp(&op);
     for (Value result : op.getResults())
@@ -71,19 +73,72 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
     addFlops();
 }
 
-StrategyOptions
-Graph::strategyOptions(std::optional<unsigned> batchFactor) const {
+StrategyOptions Graph::strategyOptions() const {
   StrategyOptions result;
-  result.batchFactor = batchFactor;
   result.batchSize = batch.batchSize();
   return result;
 }
 
-Levels Graph::levelsOf(double seconds, int64_t perRank, int64_t total) const {
-  int64_t picoseconds = cost::toPicoseconds(seconds);
+StrategyOptions Graph::strategyOptions(Operation *op) const {
+  StrategyOptions result = strategyOptions();
+  result.batchFactor = batch.batchFactor(op);
+  result.sumGroup = batch.sumGroup(op);
+  result.isOfStep = batch.runsOnce(op);
+  result.mustCutBatch =
+      !result.isOfStep && options.solver != SolverKind::Random;
+  return result;
+}
+
+StrategyOptions Graph::strategyOptions(Value value) const {
+  StrategyOptions result = strategyOptions();
+  result.isOfStep = batch.isOfStep(value);
+  result.isSum = batch.isSumOverBatch(value) && !result.isOfStep;
+  return result;
+}
+
+std::vector<LayoutId> Graph::layoutsOf(Value value) {
+  return enumerateLayouts(tensorType(value), batch.batchDim(value), candidate,
+                          strategyOptions(value), layouts);
+}
+
+int64_t Graph::timesOf(Operation *op) const {
+  if (op->hasTrait<OpTrait::IsTerminator>())
+    return 1;
+  return batch.runsOnce(op) ? 1 : candidate.microBatches;
+}
+
+dist::Phase kerf::plan::sharedPhase(const BatchAnalysis &batch, Value value) {
+  if (!batch.isOfStep(value)) {
+    Operation *def = value.getDefiningOp();
+    return def ? dist::getPhase(def) : dist::Phase::Forward;
+  }
+  Operation *def = value.getDefiningOp();
+  if (def && batch.runsOnce(def))
+    return dist::getPhase(def);
+  // Before the first micro-batch where one of them needs it.
+  bool isEarly = llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return !user->hasTrait<OpTrait::IsTerminator>() &&
+           (!batch.runsOnce(user) ||
+            dist::getPhase(user) == dist::Phase::Prologue);
+  });
+  return isEarly ? dist::Phase::Prologue : dist::Phase::Update;
+}
+
+int64_t Graph::sharedTimes(Value value) const {
+  return batch.isTraining() && dist::runsOncePerStep(sharedPhase(value))
+             ? 1
+             : candidate.microBatches;
+}
+
+Levels Graph::levelsOf(double seconds, int64_t perRank, int64_t total,
+                       int64_t times) const {
+  auto often = [&](int64_t amount) {
+    return cost::saturate(cost::Int128(amount) * times);
+  };
+  int64_t picoseconds = often(cost::toPicoseconds(seconds));
   if (options.objective == Objective::Time)
-    return {picoseconds, perRank, total};
-  return {perRank, total, picoseconds};
+    return {picoseconds, often(perRank), often(total)};
+  return {often(perRank), often(total), picoseconds};
 }
 
 void Graph::applyHints(Value value, uint32_t node,
@@ -127,11 +182,8 @@ void Graph::applyHints(Value value, uint32_t node,
 
 void Graph::addArguments() {
   for (BlockArgument argument : function.getArguments()) {
-    std::optional<int64_t> dim = batch.batchDim(argument);
-    std::optional<unsigned> factor;
     ValueNode node;
-    node.layouts = enumerateLayouts(tensorType(argument), dim, candidate,
-                                    strategyOptions(factor), layouts);
+    node.layouts = layoutsOf(argument);
     node.node = problem.addNode(CostTable::zeros(node.layouts.size()),
                                 names[argument].str());
     applyHints(argument, node.node,
@@ -144,6 +196,15 @@ void Graph::addArguments() {
 
 OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
   auto costed = dyn_cast<OpCostInterface>(op);
+  if (isa<dist::AccumulateOp>(op) && candidate.microBatches > 1) {
+    RankedTensorType local = plan::localType(tensorType(op->getResult(0)),
+                                             layouts[strategy.results[0]]);
+    OpTotals totals;
+    totals.seconds =
+        cost::computeSeconds(options.machine, cost::ComputeClass::Elementwise,
+                             local.getNumElements(), 3 * sizeBytes(local));
+    return totals;
+  }
   if (!costed)
     return {};
   SmallVector<RankedTensorType> operands, results;
@@ -168,8 +229,29 @@ static SmallVector<NamedAttribute> inherentAttrs(Operation *op) {
   return attrs;
 }
 
+const OpChoices *Graph::choicesFor(dist::AccumulateOp op) {
+  Provider from = providerOf(op.getX(), true);
+  auto &known = accumulates[{from.key, op.getType()}];
+  if (!known) {
+    auto choices = std::make_unique<OpChoices>();
+    choices->strategies =
+        accumulateStrategies(from.layouts, candidate, layouts);
+    for (const Strategy &strategy : choices->strategies)
+      choices->totals.push_back(totalsOf(op, strategy));
+    known = choices.get();
+    ownedChoices.push_back(std::move(choices));
+  }
+  return known;
+}
+
 const OpChoices *Graph::choicesFor(Operation *op) {
-  std::optional<unsigned> factor = batch.batchFactor(op);
+  if (auto accumulate = dyn_cast<dist::AccumulateOp>(op))
+    return choicesFor(accumulate);
+  StrategyOptions given = strategyOptions(op);
+  auto keyOf = [&](const StrategyOptions &o) {
+    return std::make_tuple(o.batchFactor.value_or(~0u),
+                           o.sumGroup.value_or(~0u), o.isOfStep);
+  };
   SmallVector<NamedAttribute> attrs = inherentAttrs(op);
   bool isSource = isa<SourceOpInterface>(op);
   if (isSource)
@@ -177,7 +259,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   bool isUniform = isSource && (cast<SourceOpInterface>(op).isUniform() ||
                                 cast<SourceOpInterface>(op).isParameter());
   llvm::hash_code hash = llvm::hash_combine(
-      op->getName(), factor.value_or(~0u), isUniform,
+      op->getName(), given.batchFactor.value_or(~0u),
+      given.sumGroup.value_or(~0u), given.isOfStep, isUniform,
       llvm::hash_combine_range(attrs.begin(), attrs.end()),
       llvm::hash_combine_range(op->operand_type_begin(),
                                op->operand_type_end()),
@@ -187,7 +270,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
     if (other->getName() == op->getName() &&
         other->getOperandTypes() == op->getOperandTypes() &&
         other->getResultTypes() == op->getResultTypes() &&
-        batch.batchFactor(other) == factor &&
+        keyOf(strategyOptions(other)) == keyOf(given) &&
         (isSource || inherentAttrs(other) == attrs))
       return choices;
 
@@ -197,8 +280,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
                           : replicatedShardingRule(op);
   if (isSource && !isUniform)
     rule = replicatedShardingRule(op);
-  choices->strategies =
-      enumerateStrategies(rule, candidate, strategyOptions(factor), layouts);
+  choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
   const OpChoices *result = choices.get();
@@ -211,7 +293,7 @@ void Graph::addOp(Operation *op) {
   const OpChoices *choices = choicesFor(op);
   CostTable table = CostTable::zeros(choices->strategies.size());
   for (auto [index, totals] : llvm::enumerate(choices->totals))
-    table.set(index, levelsOf(totals.seconds, 0, 0));
+    table.set(index, levelsOf(totals.seconds, 0, 0, timesOf(op)));
   std::string name = op->getNumResults() ? names[op->getResult(0)].str() : "";
   uint32_t node = problem.addNode(std::move(table), std::move(name));
   ops[op] = {node, choices};
@@ -226,8 +308,16 @@ void Graph::addOp(Operation *op) {
       wanted.push_back(strategy.operands[operand.getOperandNumber()]);
     const void *key = &layoutKeys.try_emplace(wanted).first->second;
     connect(from.node, from.layouts, from.key, node, wanted, key,
-            tensorType(operand.get()));
+            tensorType(operand.get()), timesOf(op));
   }
+}
+
+/// What is assigned must come to lie as the source does.
+void Graph::addAssign(dist::AssignOp op) {
+  Provider from = providerOf(op.getValue(), true);
+  Provider to = providerOf(op.getSource(), false);
+  connect(from.node, from.layouts, from.key, to.node, to.layouts, to.key,
+          tensorType(op.getValue()), 1);
 }
 
 Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
@@ -255,11 +345,11 @@ Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
 void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                     const void *fromKey, uint32_t to,
                     const std::vector<LayoutId> &toLayouts, const void *toKey,
-                    RankedTensorType type) {
+                    RankedTensorType type, int64_t times) {
   if (from == to)
     return;
-  auto [it, isNew] =
-      edgeTables.try_emplace({fromKey, toKey, type.getAsOpaquePointer()}, 0);
+  auto [it, isNew] = edgeTables.try_emplace(
+      {fromKey, toKey, type.getAsOpaquePointer(), times}, 0);
   if (isNew) {
     CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
     size_t entry = 0;
@@ -269,7 +359,7 @@ void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
           const MoveCost &cost = costs.get(source, target, type);
           if (cost.possible)
             table.set(entry, levelsOf(cost.seconds, cost.bytesPerRank,
-                                      cost.totalBytes));
+                                      cost.totalBytes, times));
           else
             table.forbid(entry);
         }
@@ -288,16 +378,14 @@ void Graph::addHub(Value value) {
   for (LayoutId layout : from.layouts)
     if (seen.insert(layout).second)
       hub.layouts.push_back(layout);
-  for (LayoutId layout :
-       enumerateLayouts(tensorType(value), batch.batchDim(value), candidate,
-                        strategyOptions(std::nullopt), layouts))
+  for (LayoutId layout : layoutsOf(value))
     if (seen.insert(layout).second)
       hub.layouts.push_back(layout);
   hub.node = problem.addNode(CostTable::zeros(hub.layouts.size()),
                              (names[value] + " (shared)").str());
   const void *key = &layoutKeys.try_emplace(hub.layouts).first->second;
   connect(from.node, from.layouts, from.key, hub.node, hub.layouts, key,
-          tensorType(value));
+          tensorType(value), sharedTimes(value));
   hubs[value] = std::move(hub);
 }
 
@@ -305,17 +393,22 @@ void Graph::addReturn(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     RankedTensorType type = tensorType(operand.get());
     ValueNode output;
-    output.layouts =
-        enumerateLayouts(type, batch.batchDim(operand.get()), candidate,
-                         strategyOptions(std::nullopt), layouts);
+    output.layouts = layoutsOf(operand.get());
     output.node = problem.addNode(CostTable::zeros(output.layouts.size()),
                                   (names[operand.get()] + " (output)").str());
     Provider from = providerOf(operand.get(), true);
     const void *key = &layoutKeys.try_emplace(output.layouts).first->second;
     connect(from.node, from.layouts, from.key, output.node, output.layouts, key,
-            type);
+            type, batch.isOfStep(operand.get()) ? 1 : candidate.microBatches);
     outputs[&operand] = std::move(output);
   }
+}
+
+bool kerf::plan::isWrittenInPlace(OpResult result) {
+  return !result.use_empty() &&
+         llvm::all_of(result.getUsers(), [](Operation *user) {
+           return isa<dist::AssignOp>(user);
+         });
 }
 
 void Graph::addMemory() {
@@ -349,6 +442,12 @@ void Graph::addMemory() {
       Interval live{position[op], lastUse(result) + 1};
       if (isa<SourceOpInterface>(op)) {
         live = {0, end};
+      } else if (isWrittenInPlace(result)) {
+        continue;
+      } else if (isa<dist::AccumulateOp>(op)) {
+        if (candidate.microBatches == 1)
+          continue; // the operand itself
+        live.begin = 0;
       } else if (auto costed = dyn_cast<OpCostInterface>(op);
                  costed && costed.getCostClass() == CostClass::View) {
         continue; // an alias
@@ -386,7 +485,7 @@ void Graph::addFlops() {
     std::vector<int64_t> amounts;
     for (const OpTotals &totals : node.choices->totals)
       amounts.push_back(
-          cost::saturate(cost::Int128(totals.flops) * candidate.microBatches));
+          cost::saturate(cost::Int128(totals.flops) * timesOf(op)));
     usages.push_back({&node, std::move(amounts)});
   }
   // A mesh that the user chose need not divide the work.
@@ -419,6 +518,8 @@ LayoutId Graph::operandLayout(const Solution &solution,
   auto output = outputs.find(&operand);
   if (output != outputs.end())
     return output->second.layouts[solution[output->second.node]];
+  if (auto assign = dyn_cast<dist::AssignOp>(operand.getOwner()))
+    return resultLayout(solution, assign.getSource());
   const OpNode &op = ops.find(operand.getOwner())->second;
   return op.choices->strategies[solution[op.node]]
       .operands[operand.getOperandNumber()];
@@ -429,33 +530,38 @@ int64_t Graph::localBytes(const Solution &solution, Value value) const {
                                    layouts[resultLayout(solution, value)]));
 }
 
+int64_t Graph::sharedBytes(const Solution &solution, Value value) const {
+  std::optional<LayoutId> shared = sharedLayout(solution, value);
+  if (!shared)
+    return localBytes(solution, value);
+  return sizeBytes(plan::localType(tensorType(value), layouts[*shared]));
+}
+
 Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
   OpCost total;
-  auto move = [&](LayoutId from, LayoutId to, Value value) {
+  int64_t times = timesOf(op);
+  auto move = [&](LayoutId from, LayoutId to, Value value, int64_t times) {
     if (from == to)
       return;
     const MoveCost &cost = costs.get(from, to, tensorType(value));
-    total.moveSeconds += cost.seconds;
-    total.bytesPerRank += cost.bytesPerRank;
-    total.totalBytes += cost.totalBytes;
+    total.moveSeconds += cost.seconds * static_cast<double>(times);
+    total.bytesPerRank += cost.bytesPerRank * times;
+    total.totalBytes += cost.totalBytes * times;
   };
   if (auto found = ops.find(op); found != ops.end()) {
     const OpTotals &own =
         found->second.choices->totals[solution[found->second.node]];
-    total.computeSeconds = own.seconds;
-    total.flops = own.flops;
+    total.computeSeconds = own.seconds * static_cast<double>(times);
+    total.flops = own.flops * times;
   }
   for (OpOperand &operand : op->getOpOperands()) {
+    if (isAssignTarget(operand))
+      continue;
     LayoutId from = sharedLayout(solution, operand.get())
                         .value_or(resultLayout(solution, operand.get()));
-    move(from, operandLayout(solution, operand), operand.get());
-  }
-  // What is shared is moved once, where it is made.
-  for (Value result : op->getResults()) {
-    OpCost shared = sharedCostOf(solution, result);
-    total.moveSeconds += shared.moveSeconds;
-    total.bytesPerRank += shared.bytesPerRank;
-    total.totalBytes += shared.totalBytes;
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      times = batch.isOfStep(operand.get()) ? 1 : candidate.microBatches;
+    move(from, operandLayout(solution, operand), operand.get(), times);
   }
   return total;
 }
@@ -467,8 +573,9 @@ Graph::OpCost Graph::sharedCostOf(const Solution &solution, Value value) {
     return total;
   const MoveCost &cost =
       costs.get(resultLayout(solution, value), *shared, tensorType(value));
-  total.moveSeconds = cost.seconds;
-  total.bytesPerRank = cost.bytesPerRank;
-  total.totalBytes = cost.totalBytes;
+  int64_t times = sharedTimes(value);
+  total.moveSeconds = cost.seconds * static_cast<double>(times);
+  total.bytesPerRank = cost.bytesPerRank * times;
+  total.totalBytes = cost.totalBytes * times;
   return total;
 }

@@ -7,6 +7,9 @@
 // the two layouts costs. Resources: memory, and for the volume objective the
 // floating-point operations of a device.
 //
+// Costs are those of a whole step: what runs for each micro-batch counts that
+// often. A source and what is assigned to it are one node.
+//
 // Ops that are alike (name, attributes, types, batch factor) share strategies
 // and cost tables, so repeated layers are enumerated once and the solver
 // recognises them.
@@ -18,6 +21,7 @@
 #include "ReshardCosts.h"
 #include "Strategies.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Plan/BatchAnalysis.h"
 #include "kerf/Plan/Plan.h"
 
@@ -26,7 +30,7 @@
 
 namespace kerf::plan {
 
-/// What one op costs under one strategy, on one device, for one micro-batch.
+/// What one op costs under one strategy, on one device, each time it runs.
 struct OpTotals {
   double seconds = 0;
   int64_t flops = 0;
@@ -37,6 +41,19 @@ struct OpChoices {
   std::vector<Strategy> strategies;
   std::vector<OpTotals> totals;
 };
+
+/// The use of a source that says what is assigned: it moves nothing.
+inline bool isAssignTarget(mlir::OpOperand &use) {
+  return mlir::isa<dist::AssignOp>(use.getOwner()) &&
+         use.getOperandNumber() == 0;
+}
+
+/// Whether a value is made where the source lies to which it is assigned.
+bool isWrittenInPlace(mlir::OpResult result);
+
+/// The phase in which a value of a training step is brought to its shared
+/// layout.
+dist::Phase sharedPhase(const BatchAnalysis &batch, mlir::Value value);
 
 /// Names of values for hints and plan.json: the ONNX name of inputs, weights
 /// and nodes, made unique by "#2", "#3".
@@ -76,8 +93,8 @@ public:
   std::optional<LayoutId> sharedLayout(const Solution &solution,
                                        mlir::Value value) const;
 
-  /// Seconds and operations of an op under a solution, with the moves of its
-  /// operands; bytes of those moves.
+  /// Seconds and operations of an op under a solution in a step, with the moves
+  /// of its operands; bytes of those moves.
   struct OpCost {
     double computeSeconds = 0, moveSeconds = 0;
     int64_t flops = 0, bytesPerRank = 0, totalBytes = 0;
@@ -85,8 +102,18 @@ public:
   OpCost costOf(const Solution &solution, mlir::Operation *op);
   /// What it costs to bring a value to its shared layout, if it has one.
   OpCost sharedCostOf(const Solution &solution, mlir::Value value);
-  /// Local bytes of a value under a solution.
+  /// Local bytes of a value under a solution, as made and as shared.
   int64_t localBytes(const Solution &solution, mlir::Value value) const;
+  int64_t sharedBytes(const Solution &solution, mlir::Value value) const;
+
+  /// How often an op runs in a step.
+  int64_t timesOf(mlir::Operation *op) const;
+  /// The phase in which a value is brought to its shared layout.
+  dist::Phase sharedPhase(mlir::Value value) const {
+    return plan::sharedPhase(batch, value);
+  }
+  int64_t sharedTimes(mlir::Value value) const;
+  const BatchAnalysis &getBatch() const { return batch; }
 
 private:
   struct ValueNode {
@@ -105,16 +132,18 @@ private:
   void addMemory();
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
+  const OpChoices *choicesFor(dist::AccumulateOp op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;
   /// Forbids the choices that a hint on `value` rules out.
   void applyHints(mlir::Value value, uint32_t node,
                   llvm::function_ref<LayoutId(size_t)> layoutOf);
-  Levels levelsOf(double seconds, int64_t perRank, int64_t total) const;
+  Levels levelsOf(double seconds, int64_t perRank, int64_t total,
+                  int64_t times) const;
   /// Adds the edge that moves `value` from node to node.
   void connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                const void *fromKey, uint32_t to,
                const std::vector<LayoutId> &toLayouts, const void *toKey,
-               mlir::RankedTensorType type);
+               mlir::RankedTensorType type, int64_t times);
   /// Node, layouts per choice and identity of what provides `value` to a use.
   struct Provider {
     uint32_t node;
@@ -122,7 +151,12 @@ private:
     const void *key;
   };
   Provider providerOf(mlir::Value value, bool throughHub) const;
-  StrategyOptions strategyOptions(std::optional<unsigned> batchFactor) const;
+  StrategyOptions strategyOptions() const;
+  StrategyOptions strategyOptions(mlir::Operation *op) const;
+  StrategyOptions strategyOptions(mlir::Value value) const;
+  /// Layouts of a value that are not partial in space.
+  std::vector<LayoutId> layoutsOf(mlir::Value value);
+  void addAssign(dist::AssignOp op);
 
   double memoryShare;
   mlir::func::FuncOp function;
@@ -140,8 +174,11 @@ private:
       llvm::hash_code,
       llvm::SmallVector<std::pair<mlir::Operation *, const OpChoices *>>>
       alike;
+  llvm::DenseMap<std::pair<const void *, mlir::Type>, const OpChoices *>
+      accumulates;
   std::map<std::vector<LayoutId>, const void *> layoutKeys;
-  std::map<std::tuple<const void *, const void *, const void *>, uint32_t>
+  std::map<std::tuple<const void *, const void *, const void *, int64_t>,
+           uint32_t>
       edgeTables;
 };
 

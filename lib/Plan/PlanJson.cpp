@@ -6,7 +6,7 @@
 // writes. Everything is checked before anything is changed.
 //
 //===----------------------------------------------------------------------===//
-#include "Graph.h"
+#include "WriteBack.h"
 
 #include "kerf/Dist/Dist.h"
 
@@ -87,7 +87,7 @@ public:
   Reader(ModuleOp module, func::FuncOp function, const json::Value &plan,
          std::string &message)
       : module(module), function(function), plan(plan), message(message),
-        names(function) {}
+        names(function), batch(function, {}) {}
 
   LogicalResult run();
 
@@ -107,8 +107,10 @@ private:
   const json::Value &plan;
   std::string &message;
   ValueNames names;
+  BatchAnalysis batch;
   dist::Mesh mesh;
   dist::MeshAttr meshAttr;
+  std::string schedule = "1f1b";
   struct OpPlan {
     SmallVector<Attribute> operands, results;
     std::optional<int64_t> stage;
@@ -145,8 +147,14 @@ LogicalResult Reader::readMesh() {
     return fail("mesh: degrees multiply to " + Twine(mesh.numRanks()) +
                 ", expected " + Twine(*devices) + " devices");
   int64_t micro = 1;
-  if (const json::Object *schedule = root->getObject("schedule"))
-    micro = schedule->getInteger("micro_batches").value_or(1);
+  if (const json::Object *given = root->getObject("schedule")) {
+    micro = given->getInteger("micro_batches").value_or(1);
+    StringRef kind = given->getString("kind").value_or("");
+    if (kind == "gpipe" || kind == "1f1b")
+      schedule = kind.str();
+    else if (batch.isTraining() && !kind.empty() && kind != "none")
+      return fail("schedule: kind is \"" + kind + "\", expected gpipe or 1f1b");
+  }
   if (micro < 1)
     return fail("schedule: micro_batches is " + Twine(micro));
   if (micro > 1)
@@ -247,28 +255,28 @@ void Reader::write() {
     if (plan.stage && mesh.find("pp"))
       op->setAttr("dist.stage", builder.getI64IntegerAttr(*plan.stage));
   }
-  for (auto &[value, to] : shared) {
-    Attribute from =
-        arguments.contains(value)
-            ? arguments[value]
-            : ops[value.getDefiningOp()]
-                  .results[cast<OpResult>(value).getResultNumber()];
-    if (Operation *def = value.getDefiningOp())
-      builder.setInsertionPointAfter(def);
-    else
-      builder.setInsertionPointToStart(&function.getBody().front());
-    auto reshard = dist::ReshardOp::create(
-        builder, value.getLoc(), value.getType(), value, dist::ShardingAttr(),
-        cast<dist::ShardingAttr>(to), TypeAttr(), dist::PurposeAttr());
-    reshard->setAttr("dist.operands", builder.getArrayAttr(from));
-    reshard->setAttr("dist.results", builder.getArrayAttr(to));
-    Operation *staged = value.getDefiningOp();
-    if (!staged || !staged->hasAttr("dist.stage"))
-      staged = *value.getUsers().begin();
-    if (Attribute stage = staged->getAttr("dist.stage"))
-      reshard->setAttr("dist.stage", stage);
-    value.replaceAllUsesExcept(reshard.getResult(), reshard.getOperation());
+  // What assigns stands with what makes the value.
+  for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
+    Operation *source = assign.getSource().getDefiningOp();
+    Attribute stored = ops[source].results[0];
+    assign->setAttr(dist::kOperands, builder.getArrayAttr({stored, stored}));
+    assign->setAttr(dist::kResults, builder.getArrayAttr({}));
+    if (Operation *def = assign.getValue().getDefiningOp())
+      if (Attribute stage = def->getAttr(dist::kStage))
+        assign->setAttr(dist::kStage, stage);
   }
+  for (auto &[value, to] : shared) {
+    SharedReshard move{value, {}, to};
+    move.from = arguments.contains(value)
+                    ? arguments[value]
+                    : ops[value.getDefiningOp()]
+                          .results[cast<OpResult>(value).getResultNumber()];
+    if (batch.isTraining())
+      move.phase = sharedPhase(batch, value);
+    insertSharedReshards(move);
+  }
+  if (batch.isTraining())
+    module->setAttr("dist.schedule_kind", builder.getStringAttr(schedule));
 }
 
 LogicalResult Reader::run() {

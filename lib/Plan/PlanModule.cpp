@@ -125,13 +125,9 @@ void Planner::summarize(Attempt &attempt) {
   summary.status = attempt.solved.status;
   bool isTime = options.objective == Objective::Time;
   bool bounded = options.solver != SolverKind::Random;
-  double micro = static_cast<double>(candidate.microBatches);
-  double stages = static_cast<double>(candidate.stages);
   double bound = bounded ? static_cast<double>(attempt.solved.lowerBound) : 0;
-  // See Stages.h for a pipeline's bound; bytes add up over micro-batches, and
-  // the busiest stage has at least its share.
-  summary.lowerBound = isTime ? bound * 1e-12 * (1 + (micro - 1) / stages)
-                              : bound * micro / stages;
+  summary.lowerBound = isTime ? stepBound(candidate, batch, bound * 1e-12)
+                              : bound / static_cast<double>(candidate.stages);
   if (!attempt.solved.hasSolution()) {
     summary.reason = attempt.solved.status == Status::Infeasible
                          ? "nothing fits"
@@ -152,9 +148,8 @@ void Planner::summarize(Attempt &attempt) {
     summary.peakMemoryBytes = std::max(summary.peakMemoryBytes, memory.peak);
   // One stage: exactly what was minimised. Several: what the cut makes of it.
   if (candidate.stages == 1)
-    summary.cost =
-        isTime ? static_cast<double>(attempt.solved.cost()) * 1e-12 * micro
-               : static_cast<double>(attempt.solved.cost()) * micro;
+    summary.cost = isTime ? static_cast<double>(attempt.solved.cost()) * 1e-12
+                          : static_cast<double>(attempt.solved.cost());
   else
     summary.cost =
         isTime ? summary.seconds : static_cast<double>(summary.bytesPerRank);
@@ -232,6 +227,8 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   result.computeSeconds = best.stages.computeSeconds;
   result.communicationSeconds = best.stages.communicationSeconds;
   result.bubbleFraction = best.stages.bubbleFraction;
+  result.isTraining = batch.isTraining();
+  result.schedule = best.stages.schedule;
   result.stages = best.stages.stages;
   result.memory = best.stages.memory;
   result.candidateSet = candidateSet.str();
@@ -280,10 +277,12 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
   bool canMicroBatch = batch.batchSize() > 1 && batch.breaks().empty();
   std::string whyNot;
   if (!batch.breaks().empty()) {
-    Operation *first = batch.breaks().front();
-    whyNot = (names[first->getResult(0)] + " (" +
-              first->getName().getStringRef() + ") needs all of it")
-                 .str();
+    const BatchAnalysis::Break &first = batch.breaks().front();
+    StringRef name = first.op->getNumResults() ? names[first.op->getResult(0)]
+                                               : StringRef("the end");
+    whyNot =
+        (name + " (" + first.op->getName().getStringRef() + ") " + first.reason)
+            .str();
   }
   MeshSet set =
       enumerateMeshes(options, batch.batchSize(), canMicroBatch, whyNot);

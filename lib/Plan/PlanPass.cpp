@@ -27,6 +27,12 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
                : solver == "brute-force" ? SolverKind::BruteForce
                                          : SolverKind::Auto;
     o.seed = seed;
+    if (schedule != "auto") {
+      o.schedule = cost::parseScheduleKind(schedule);
+      if (!o.schedule)
+        return getOperation().emitError("schedule: '")
+               << schedule << "', expected auto, gpipe or 1f1b";
+    }
     if (memoryLimit > 0)
       o.memoryLimitBytes = memoryLimit;
     if (microBatches > 0)

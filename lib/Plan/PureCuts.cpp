@@ -2,6 +2,7 @@
 #include "PureCuts.h"
 
 #include "kerf/Cost/Volume.h"
+#include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/ShardingRule.h"
 
 using namespace mlir;
@@ -12,11 +13,19 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+/// What only the update reads (momenta) is no parameter of the model.
+static bool isKeptByUpdates(Operation &op) {
+  return !op.use_empty() && llvm::all_of(op.getUsers(), [](Operation *user) {
+    return isa<dist::AssignOp>(user) ||
+           dist::runsOncePerStep(dist::getPhase(user));
+  });
+}
+
 ParameterCount kerf::plan::countParameters(func::FuncOp function) {
   ParameterCount count;
   for (Operation &op : function.getBody().front())
     if (auto source = dyn_cast<SourceOpInterface>(&op);
-        source && source.isParameter()) {
+        source && source.isParameter() && !isKeptByUpdates(op)) {
       RankedTensorType type = typeOf(op.getResult(0));
       count.elements += type.getNumElements();
       count.bytes +=
@@ -52,7 +61,9 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   std::vector<Operation *> ops;
   cost::Int128 total = 0;
   for (Operation &op : function.getBody().front()) {
-    if (op.hasTrait<OpTrait::IsTerminator>())
+    // The formulas know what backward and update send.
+    if (op.hasTrait<OpTrait::IsTerminator>() || isa<dist::AccumulateOp>(op) ||
+        dist::getPhase(&op) != dist::Phase::Forward)
       continue;
     bool isFixed = llvm::all_of(op.getOperands(), [&](Value operand) {
       return fixed.contains(operand);

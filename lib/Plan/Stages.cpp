@@ -1,7 +1,7 @@
 //===- Stages.cpp - cutting a sharded function into stages ----------------===//
 #include "Stages.h"
 
-#include "kerf/Cost/Schedule.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -13,33 +13,101 @@ namespace {
 using Score = std::pair<double, double>;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+/// Parts of a step whose seconds are told apart.
+enum Part { Forward, Backward, Once, kParts };
+
+Part partOf(dist::Phase phase) {
+  switch (phase) {
+  case dist::Phase::Forward:
+    return Forward;
+  case dist::Phase::BackwardInput:
+  case dist::Phase::BackwardWeight:
+    return Backward;
+  case dist::Phase::Prologue:
+  case dist::Phase::Update:
+    break;
+  }
+  return Once;
+}
+
+/// What a unit or a stage costs in a step, on one device.
+struct Load {
+  double compute[kParts] = {}, move[kParts] = {};
+  cost::Int128 bytes = 0, total = 0, flops = 0;
+
+  void add(Part part, const Graph::OpCost &cost) {
+    compute[part] += cost.computeSeconds;
+    move[part] += cost.moveSeconds;
+    bytes += cost.bytesPerRank;
+    total += cost.totalBytes;
+    flops += cost.flops;
+  }
+  void add(const Load &other) {
+    for (int part = 0; part < kParts; ++part) {
+      compute[part] += other.compute[part];
+      move[part] += other.move[part];
+    }
+    bytes += other.bytes;
+    total += other.total;
+    flops += other.flops;
+  }
+  double seconds() const {
+    return compute[0] + compute[1] + compute[2] + move[0] + move[1] + move[2];
+  }
+};
+
+/// Ops that stay together.
+struct Unit {
+  SmallVector<Operation *> ops;
+  Load load;
+  int64_t sources = 0; ///< bytes of what is stored for it
+  int64_t kept = 0;    ///< bytes that its backward part takes from the forward
+  int64_t live = 0;    ///< bytes of values that it makes
+};
+
 class Cutter {
 public:
   Cutter(Graph &graph, const Solution &solution, func::FuncOp function,
          const PlanOptions &options)
       : graph(graph), solution(solution), function(function), options(options),
-        candidate(graph.candidate) {}
+        batch(graph.getBatch()), candidate(graph.candidate),
+        micro(candidate.microBatches) {}
 
   StagePlan run();
 
 private:
+  void makeUnits();
   void collect();
+  void collectCrossing();
   std::vector<size_t> placeCuts();
   void fillIn(const std::vector<size_t> &cuts);
-  void fillMemory();
+  void chooseSchedule(const std::vector<Load> &loads,
+                      std::vector<cost::StageTimes> &times);
   double sendSeconds(int64_t bytes) const;
   std::optional<int64_t> memoryLimit() const;
+  /// How often a value crosses.
+  int64_t timesOf(Value value) const {
+    return batch.isOfStep(value) ? 1 : micro;
+  }
+  size_t firstUnit(Value value) const {
+    size_t first = units.size();
+    for (Operation *user : value.getUsers())
+      if (auto found = unitOf.find(user); found != unitOf.end())
+        first = std::min(first, found->second);
+    return first;
+  }
 
   Graph &graph;
   const Solution &solution;
   func::FuncOp function;
   const PlanOptions &options;
+  const BatchAnalysis &batch;
   const MeshCandidate &candidate;
-  std::vector<Operation *> ops; ///< in order, without sources and return
-  std::vector<Graph::OpCost> costs;
-  std::vector<int64_t> crossing;   ///< bytes per rank over a cut before op i
-  std::vector<int64_t> live;       ///< bytes per rank of values while op i runs
-  std::vector<int64_t> parameters; ///< bytes per rank of sources op i reads
+  int64_t micro;
+  std::vector<Unit> units;
+  llvm::DenseMap<Operation *, size_t> unitOf; ///< no sources, no return
+  /// Bytes per rank and step over a cut before unit i, and seconds.
+  std::vector<double> crossing, crossingSeconds;
   StagePlan plan;
 };
 
@@ -54,64 +122,106 @@ double Cutter::sendSeconds(int64_t bytes) const {
                                                  candidate.devicesPerStage()));
 }
 
-void Cutter::collect() {
-  llvm::DenseMap<Operation *, size_t> index;
+double kerf::plan::stepBound(const MeshCandidate &candidate,
+                             const BatchAnalysis &batch, double seconds) {
+  double micro = static_cast<double>(candidate.microBatches);
+  double stages = static_cast<double>(candidate.stages);
+  if (candidate.stages == 1)
+    return seconds;
+  if (batch.isTraining())
+    return seconds / stages;
+  return seconds / micro * (1 + (micro - 1) / stages);
+}
+
+SmallVector<int64_t>
+kerf::plan::otherStages(Value value, int64_t from,
+                        llvm::function_ref<int64_t(Operation *)> stageOf) {
+  SmallVector<int64_t> stages;
+  for (OpOperand &use : value.getUses()) {
+    int64_t stage = stageOf(use.getOwner());
+    if (stage >= 0 && stage != from && !llvm::is_contained(stages, stage))
+      stages.push_back(stage);
+  }
+  llvm::sort(stages);
+  return stages;
+}
+
+void Cutter::makeUnits() {
+  std::map<int64_t, SmallVector<Operation *>> byNumber;
+  int64_t next = 0;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || op.hasTrait<OpTrait::IsTerminator>())
       continue;
-    index[&op] = ops.size();
-    ops.push_back(&op);
-    costs.push_back(graph.costOf(solution, &op));
+    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
+    // Without numbers: program order.
+    byNumber[number ? number.getInt() : next++].push_back(&op);
+  }
+  for (auto &[number, ops] : byNumber) {
+    for (Operation *op : ops)
+      unitOf[op] = units.size();
+    units.emplace_back().ops = std::move(ops);
+  }
+}
+
+void Cutter::collect() {
+  makeUnits();
+  for (auto [op, unit] : unitOf) {
+    units[unit].load.add(partOf(dist::getPhase(op)),
+                         graph.costOf(solution, op));
+    for (Value result : op->getResults())
+      units[unit].load.add(partOf(graph.sharedPhase(result)),
+                           graph.sharedCostOf(solution, result));
   }
   // Arguments and sources have no op here: what brings them to a layout that
   // several uses share counts at the first use.
   auto addShared = [&](Value value) {
-    Graph::OpCost move = graph.sharedCostOf(solution, value);
-    size_t first = ops.size();
-    for (Operation *user : value.getUsers())
-      if (auto found = index.find(user); found != index.end())
-        first = std::min(first, found->second);
-    if (first == ops.size())
-      return;
-    costs[first].moveSeconds += move.moveSeconds;
-    costs[first].bytesPerRank += move.bytesPerRank;
-    costs[first].totalBytes += move.totalBytes;
+    if (size_t first = firstUnit(value); first < units.size())
+      units[first].load.add(partOf(graph.sharedPhase(value)),
+                            graph.sharedCostOf(solution, value));
   };
   for (BlockArgument argument : function.getArguments())
     addShared(argument);
   for (Operation &op : function.getBody().front())
     if (isa<SourceOpInterface>(op))
-      for (Value result : op.getResults())
+      for (Value result : op.getResults()) {
         addShared(result);
+        if (size_t first = firstUnit(result); first < units.size())
+          units[first].sources += graph.localBytes(solution, result);
+      }
   // What is left to move for the outputs counts where the output is made.
   Operation *end = function.getBody().front().getTerminator();
-  if (!ops.empty()) {
-    Graph::OpCost last = graph.costOf(solution, end);
-    costs.back().moveSeconds += last.moveSeconds;
-    costs.back().bytesPerRank += last.bytesPerRank;
-    costs.back().totalBytes += last.totalBytes;
-  }
-  crossing.assign(ops.size() + 1, 0);
-  live.assign(ops.size(), 0);
-  parameters.assign(ops.size(), 0);
-  for (auto [i, op] : llvm::enumerate(ops)) {
-    for (Value operand : op->getOperands())
-      if (Operation *def = operand.getDefiningOp();
-          def && isa<SourceOpInterface>(def))
-        parameters[i] += graph.localBytes(solution, operand);
-    for (Value result : op->getResults()) {
-      size_t last = i;
-      for (Operation *user : result.getUsers())
-        if (auto found = index.find(user); found != index.end())
-          last = std::max(last, found->second);
-      int64_t bytes = graph.localBytes(solution, result);
-      for (size_t cut = i + 1; cut <= last; ++cut)
-        crossing[cut] += bytes;
-      live[i] += bytes;
-    }
-  }
-  for (size_t i = 0; i < ops.size(); ++i)
-    live[i] += crossing[i];
+  if (!units.empty())
+    units.back().load.add(batch.isTraining() ? Once : Forward,
+                          graph.costOf(solution, end));
+  collectCrossing();
+}
+
+void Cutter::collectCrossing() {
+  crossing.assign(units.size() + 1, 0);
+  crossingSeconds.assign(units.size() + 1, 0);
+  for (auto [i, unit] : llvm::enumerate(units))
+    for (Operation *op : unit.ops)
+      for (OpResult result : op->getResults()) {
+        size_t least = i, most = i;
+        bool isKept = false;
+        for (Operation *user : result.getUsers())
+          if (auto found = unitOf.find(user); found != unitOf.end()) {
+            least = std::min(least, found->second);
+            most = std::max(most, found->second);
+            isKept |= partOf(dist::getPhase(op)) == Forward &&
+                      partOf(dist::getPhase(user)) == Backward;
+          }
+        int64_t bytes = graph.sharedBytes(solution, result);
+        double times = static_cast<double>(timesOf(result));
+        double seconds = least < most ? sendSeconds(bytes) * times : 0;
+        for (size_t cut = least + 1; cut <= most; ++cut) {
+          crossing[cut] += static_cast<double>(bytes) * times;
+          crossingSeconds[cut] += seconds;
+        }
+        unit.live += bytes;
+        if (isKept)
+          unit.kept += bytes;
+      }
 }
 
 std::optional<int64_t> Cutter::memoryLimit() const {
@@ -123,17 +233,18 @@ std::optional<int64_t> Cutter::memoryLimit() const {
 }
 
 std::vector<size_t> Cutter::placeCuts() {
-  size_t n = ops.size(), p = candidate.stages;
+  size_t n = units.size(), p = candidate.stages;
   std::vector<double> seconds(n + 1, 0), bytes(n + 1, 0), flops(n + 1, 0);
-  std::vector<int64_t> held(n + 1, 0);
+  std::vector<int64_t> stored(n + 1, 0), kept(n + 1, 0);
   for (size_t i = 0; i < n; ++i) {
-    seconds[i + 1] =
-        seconds[i] + costs[i].computeSeconds + costs[i].moveSeconds;
-    bytes[i + 1] = bytes[i] + double(costs[i].bytesPerRank);
-    flops[i + 1] = flops[i] + double(costs[i].flops);
-    held[i + 1] = held[i] + parameters[i];
+    seconds[i + 1] = seconds[i] + units[i].load.seconds();
+    bytes[i + 1] = bytes[i] + static_cast<double>(units[i].load.bytes);
+    flops[i + 1] = flops[i] + static_cast<double>(units[i].load.flops);
+    stored[i + 1] = stored[i] + units[i].sources;
+    kept[i + 1] = kept[i] + units[i].kept;
   }
-  int64_t limit = memoryLimit().value_or(std::numeric_limits<int64_t>::max());
+  auto limit = static_cast<double>(
+      memoryLimit().value_or(std::numeric_limits<int64_t>::max()));
   bool isVolume = options.objective == Objective::Volume;
   // Every device at most 1.1/N of the work, waived for a mesh that was asked
   // for.
@@ -145,22 +256,32 @@ std::vector<size_t> Cutter::placeCuts() {
   auto stageScore = [&](size_t begin, size_t end) {
     if (flops[end] - flops[begin] > flopsLimit)
       return kNever;
-    double sent = end < n ? double(crossing[end]) : 0;
-    return isVolume ? bytes[end] - bytes[begin] + sent
-                    : seconds[end] - seconds[begin] +
-                          (end < n ? sendSeconds(crossing[end]) : 0);
+    // A training step hands back over a cut about what it hands on.
+    double part = batch.isTraining() ? 0.5 : 1;
+    double both = batch.isTraining() ? 0.5 : 0;
+    if (isVolume)
+      return bytes[end] - bytes[begin] + part * crossing[end] +
+             both * crossing[begin];
+    return seconds[end] - seconds[begin] + part * crossingSeconds[end] +
+           both * crossingSeconds[begin];
   };
-  // best[k][i]: first i ops in k stages, each with at least one op.
+  // best[k][i]: first i units in k stages, each with at least one.
   std::vector<std::vector<Score>> best(
       p + 1, std::vector<Score>(n + 1, {kNever, kNever}));
   std::vector<std::vector<size_t>> from(p + 1, std::vector<size_t>(n + 1, 0));
   best[0][0] = {0, 0};
-  for (size_t k = 1; k <= p; ++k)
+  for (size_t k = 1; k <= p; ++k) {
+    // The fewest micro-batches that any schedule holds here.
+    double held = batch.isTraining()
+                      ? std::min<double>(double(micro), double(p - k + 1))
+                      : 0;
     for (size_t i = k; i <= n; ++i) {
-      int64_t peak = 0; // of what is live inside the stage
+      int64_t peak = 0; // of what a unit makes
       for (size_t j = i; j-- > k - 1;) {
-        peak = std::max(peak, live[j]);
-        if (held[i] - held[j] + peak > limit)
+        peak = std::max(peak, units[j].live);
+        double needed = double(stored[i] - stored[j]) + double(peak) / 2 +
+                        held * double(kept[i] - kept[j]);
+        if (needed > limit)
           break; // a longer stage needs more
         if (best[k - 1][j].first == kNever)
           continue;
@@ -168,13 +289,14 @@ std::vector<size_t> Cutter::placeCuts() {
         if (stage == kNever)
           continue;
         Score score{std::max(best[k - 1][j].first, stage),
-                    best[k - 1][j].second + (i < n ? double(crossing[i]) : 0)};
+                    best[k - 1][j].second + crossing[i]};
         if (score < best[k][i]) {
           best[k][i] = score;
           from[k][i] = j;
         }
       }
     }
+  }
   if (best[p][n].first == kNever)
     return {};
   std::vector<size_t> cuts(p + 1);
@@ -186,135 +308,142 @@ std::vector<size_t> Cutter::placeCuts() {
 
 void Cutter::fillIn(const std::vector<size_t> &cuts) {
   size_t p = candidate.stages;
-  int64_t micro = candidate.microBatches;
+  std::vector<Load> loads(p);
+  for (size_t stage = 0; stage < p; ++stage)
+    for (size_t i = cuts[stage]; i < cuts[stage + 1]; ++i) {
+      loads[stage].add(units[i].load);
+      for (Operation *op : units[i].ops)
+        plan.stageOf[op] = static_cast<int64_t>(stage);
+    }
+  auto stageOf = [&](Operation *op) {
+    auto found = plan.stageOf.find(op);
+    return found == plan.stageOf.end() ? int64_t(-1) : found->second;
+  };
+  // A source or argument is brought to its shared layout in each stage anew.
+  auto repeat = [&](Value value) {
+    size_t first = firstUnit(value);
+    if (first == units.size())
+      return;
+    for (int64_t stage :
+         otherStages(value, stageOf(units[first].ops.front()), stageOf))
+      loads[stage].add(partOf(graph.sharedPhase(value)),
+                       graph.sharedCostOf(solution, value));
+  };
   std::vector<cost::StageTimes> times(p);
-  std::vector<int64_t> sent(p, 0);
-  cost::Int128 total = 0;
+  // A value is sent once to each other stage that uses it.
+  auto send = [&](Value value, int64_t from, int64_t bytes, int64_t times_) {
+    SmallVector<int64_t> targets = otherStages(value, from, stageOf);
+    for (int64_t to : targets) {
+      cost::Int128 all = cost::Int128(bytes) * times_;
+      loads[from].bytes += all;
+      loads[from].total += all * candidate.devicesPerStage();
+      double seconds = sendSeconds(bytes);
+      if (times_ != micro || (batch.isTraining() && batch.isOfStep(value)))
+        loads[from].move[Once] += seconds * static_cast<double>(times_);
+      else if (to > from)
+        times[from].sendForward += cost::toPicoseconds(seconds);
+      else
+        times[from - 1].sendBackward += cost::toPicoseconds(seconds);
+    }
+  };
+  for (BlockArgument argument : function.getArguments())
+    repeat(argument);
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op)) {
+      for (Value result : op.getResults())
+        repeat(result);
+      continue;
+    }
+    if (auto assign = dyn_cast<dist::AssignOp>(op)) // tied across stages
+      send(assign.getSource(), stageOf(&op),
+           graph.localBytes(solution, assign.getSource()), 1);
+    if (int64_t stage = stageOf(&op); stage >= 0)
+      for (Value result : op.getResults())
+        send(result, stage, graph.sharedBytes(solution, result),
+             timesOf(result));
+  }
   for (size_t stage = 0; stage < p; ++stage) {
+    const Load &load = loads[stage];
     StageSummary summary;
     summary.index = static_cast<int64_t>(stage);
-    double compute = 0, move = 0;
-    cost::Int128 bytes = 0;
-    for (size_t i = cuts[stage]; i < cuts[stage + 1]; ++i) {
-      plan.stageOf[ops[i]] = summary.index;
-      ++summary.nodes;
-      summary.flops += costs[i].flops * micro * candidate.devicesPerStage();
-      compute += costs[i].computeSeconds;
-      move += costs[i].moveSeconds;
-      bytes += costs[i].bytesPerRank;
-      total += cost::Int128(costs[i].totalBytes) * micro;
-    }
-    summary.seconds = (compute + move) * double(micro);
-    plan.computeSeconds = std::max(plan.computeSeconds, compute * micro);
+    for (size_t i = cuts[stage]; i < cuts[stage + 1]; ++i)
+      summary.nodes += static_cast<int64_t>(units[i].ops.size());
+    summary.flops = cost::saturate(load.flops * candidate.devicesPerStage());
+    summary.seconds = load.seconds();
+    double compute = load.compute[0] + load.compute[1] + load.compute[2];
+    plan.computeSeconds = std::max(plan.computeSeconds, compute);
     plan.communicationSeconds =
-        std::max(plan.communicationSeconds, move * micro);
-    times[stage].forward = cost::toPicoseconds(compute + move);
-    sent[stage] = cost::saturate(bytes * micro);
+        std::max(plan.communicationSeconds, load.seconds() - compute);
+    plan.bytesPerRank = std::max(plan.bytesPerRank, cost::saturate(load.bytes));
+    plan.totalBytes =
+        cost::saturate(cost::Int128(plan.totalBytes) + load.total);
     plan.stages.push_back(summary);
   }
-  // A value is sent once to each later stage that uses it.
-  for (Operation *op : ops)
-    for (Value result : op->getResults()) {
-      llvm::SmallDenseSet<int64_t> targets;
-      for (Operation *user : result.getUsers())
-        if (auto found = plan.stageOf.find(user);
-            found != plan.stageOf.end() && found->second != plan.stageOf[op])
-          targets.insert(found->second);
-      int64_t bytes = graph.localBytes(solution, result);
-      int64_t stage = plan.stageOf[op];
-      cost::Int128 all = cost::Int128(bytes) * micro * targets.size();
-      sent[stage] = cost::saturate(sent[stage] + all);
-      total += all * candidate.devicesPerStage();
-      if (!targets.empty())
-        times[stage].sendForward += cost::toPicoseconds(
-            sendSeconds(bytes * static_cast<int64_t>(targets.size())));
-    }
-  plan.totalBytes = cost::saturate(total);
-  plan.bytesPerRank = *llvm::max_element(sent);
-  auto simulated = cost::simulate(
-      cost::buildSchedule(cost::ScheduleKind::Forward, candidate.stages, micro),
-      times);
-  if (!simulated) {
-    plan.reason = llvm::toString(simulated.takeError());
-    return;
-  }
-  plan.stepSeconds = cost::fromPicoseconds(simulated->makespan);
-  plan.bubbleFraction = simulated->bubbleFraction;
-  plan.feasible = true;
+  chooseSchedule(loads, times);
 }
 
-void Cutter::fillMemory() {
-  plan.memory.assign(candidate.stages, {});
+void Cutter::chooseSchedule(const std::vector<Load> &loads,
+                            std::vector<cost::StageTimes> &times) {
+  double once = 0;
+  for (auto [load, time] : llvm::zip(loads, times)) {
+    auto perMicroBatch = [&, &load = load](Part part) {
+      return cost::toPicoseconds((load.compute[part] + load.move[part]) /
+                                 static_cast<double>(micro));
+    };
+    time.forward = perMicroBatch(Forward);
+    time.backward = perMicroBatch(Backward);
+    once = std::max(once, load.compute[Once] + load.move[Once]);
+  }
+  std::vector<cost::ScheduleKind> kinds = {cost::ScheduleKind::Forward};
+  if (batch.isTraining()) {
+    kinds = {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe};
+    if (options.schedule)
+      kinds = {*options.schedule};
+  }
+  std::optional<cost::ScheduleResult> best;
+  for (cost::ScheduleKind kind : kinds) {
+    auto simulated = cost::simulate(
+        cost::buildSchedule(kind, candidate.stages, micro), times);
+    if (!simulated) {
+      plan.reason = llvm::toString(simulated.takeError());
+      return;
+    }
+    if (best && best->makespan <= simulated->makespan)
+      continue;
+    best = std::move(*simulated);
+    plan.schedule = kind;
+  }
+  plan.stepSeconds = cost::fromPicoseconds(best->makespan) + once;
+  plan.bubbleFraction = best->bubbleFraction;
+  plan.feasible = true;
+  StageMap map;
+  map.stages = candidate.stages;
+  map.microBatches = micro;
+  map.held = best->activationsHeld;
   auto stageOf = [&](Operation *op) {
     auto found = plan.stageOf.find(op);
     return found == plan.stageOf.end() ? candidate.stages - 1 : found->second;
   };
-  // Parameters stand in every stage that uses them.
-  std::vector<int64_t> position(candidate.stages, 0);
-  std::vector<std::vector<std::pair<int64_t, int64_t>>> events(
-      candidate.stages);
-  llvm::DenseMap<Operation *, int64_t> order;
-  int64_t count = 0;
-  for (Operation &op : function.getBody().front())
-    order[&op] = count++;
-  auto live = [&](Value value, int64_t begin) {
-    int64_t bytes = graph.localBytes(solution, value);
-    for (int64_t stage = 0; stage < candidate.stages; ++stage) {
-      int64_t last = -1;
-      for (Operation *user : value.getUsers())
-        if (stageOf(user) == stage)
-          last = std::max(last, order[user]);
-      Operation *def = value.getDefiningOp();
-      bool here = def && stageOf(def) == stage;
-      if (last < 0 && !here)
-        continue;
-      if (def && isa<SourceOpInterface>(def)) {
-        if (last >= 0)
-          plan.memory[stage].parameters += bytes;
-        continue;
-      }
-      events[stage].push_back({begin, bytes});
-      events[stage].push_back({std::max(last, begin) + 1, -bytes});
-    }
-  };
-  for (BlockArgument argument : function.getArguments())
-    live(argument, 0);
-  for (Operation &op : function.getBody().front()) {
-    auto costed = dyn_cast<OpCostInterface>(&op);
-    if (costed && costed.getCostClass() == CostClass::View &&
-        !isa<SourceOpInterface>(op))
-      continue;
-    for (Value result : op.getResults())
-      live(result, order[&op]);
-  }
-  for (int64_t stage = 0; stage < candidate.stages; ++stage) {
-    llvm::sort(events[stage]);
-    int64_t now = 0, peak = 0;
-    for (auto [time, bytes] : events[stage]) {
-      now += bytes;
-      peak = std::max(peak, now);
-    }
-    plan.memory[stage].activations = peak;
-    plan.memory[stage].peak = plan.memory[stage].parameters + peak;
-  }
+  map.stageOf = stageOf;
+  plan.memory = stageMemory(graph, solution, function, map);
 }
 
 StagePlan Cutter::run() {
   collect();
-  if (ops.size() < static_cast<size_t>(candidate.stages)) {
-    plan.reason = std::to_string(ops.size()) + " ops cannot make " +
+  if (units.size() < static_cast<size_t>(candidate.stages)) {
+    plan.reason = std::to_string(units.size()) + " ops cannot make " +
                   std::to_string(candidate.stages) + " stages";
     return std::move(plan);
   }
-  std::vector<size_t> cuts =
-      candidate.stages == 1 ? std::vector<size_t>{0, ops.size()} : placeCuts();
+  std::vector<size_t> cuts = candidate.stages == 1
+                                 ? std::vector<size_t>{0, units.size()}
+                                 : placeCuts();
   if (cuts.empty()) {
     plan.reason = "no cut into " + std::to_string(candidate.stages) +
                   " stages divides the work and fits in memory";
     return std::move(plan);
   }
   fillIn(cuts);
-  fillMemory();
   std::optional<int64_t> limit = memoryLimit();
   for (const PlanResult::Memory &memory : plan.memory)
     if (plan.feasible && limit && candidate.stages > 1 &&

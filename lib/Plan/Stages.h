@@ -1,21 +1,27 @@
 //===- Stages.h - cutting a sharded function into stages --------*- C++ -*-===//
 //
-// Stages are contiguous runs of ops in program order. Given what each op costs
-// under a sharding, dynamic programming places the cuts: for `time` it makes
-// the slowest stage (with what it sends) as fast as possible, for `volume` it
-// makes the busiest rank's bytes as few as possible among cuts that divide the
-// operations. O(stages * ops^2).
+// What must stay together (the ops of one `dist.colocation`; an op where there
+// is none) is a unit; stages are contiguous runs of units. Forward values then
+// go to later stages only and backward values to earlier ones. Given what each
+// op costs under a sharding, dynamic programming places the cuts: for `time` it
+// makes the slowest stage (with what it sends) as fast as possible, for
+// `volume` it makes the busiest rank's bytes as few as possible among cuts that
+// divide the operations. O(stages * units^2).
 //
-// With equal micro-batches and stage times t_i the step takes
+// The time of a step is that of its schedule (cost::simulate), and then what
+// runs once. With stage times t_i and M micro-batches the forward schedule
+// takes
 //     sum_i t_i + (M - 1) max_i t_i,
 // so any cut of work T over p stages takes at least T (1 + (M - 1) / p): the
-// bound that comes with a pipeline plan.
+// bound that comes with a pipeline plan. Training: see stepBound().
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_STAGES_H
 #define KERF_LIB_PLAN_STAGES_H
 
 #include "Graph.h"
+
+#include "kerf/Cost/Schedule.h"
 
 namespace kerf::plan {
 
@@ -27,8 +33,38 @@ struct StagePlan {
   std::vector<PlanResult::Memory> memory;
   double stepSeconds = 0, computeSeconds = 0, communicationSeconds = 0;
   double bubbleFraction = 0;
+  cost::ScheduleKind schedule = cost::ScheduleKind::Forward;
   int64_t bytesPerRank = 0, totalBytes = 0;
 };
+
+/// The least seconds of a step whose work, over all micro-batches and stages,
+/// takes `seconds` on the devices of a stage.
+///
+/// Forward only: see above. Training: stage i cannot start before the stages
+/// in front of it have handed it the first micro-batch and they end after it,
+/// so with loads c_i (of which the part w_i is repeated for each micro-batch) a
+/// step takes at least max_i (c_i + sum_{j<i} w_j / M), and so at least T / p.
+double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
+                 double seconds);
+
+/// The stage of each part of a function, and how many micro-batches each stage
+/// holds at once.
+struct StageMap {
+  int64_t stages = 1, microBatches = 1;
+  std::vector<int64_t> held; ///< per stage
+  llvm::function_ref<int64_t(mlir::Operation *)> stageOf;
+};
+
+/// What each device of each stage holds (docs/Plan.md, Memory).
+std::vector<PlanResult::Memory> stageMemory(const Graph &graph,
+                                            const Solution &solution,
+                                            mlir::func::FuncOp function,
+                                            const StageMap &map);
+
+/// Stages, other than that of its maker, in which a value is used.
+llvm::SmallVector<int64_t>
+otherStages(mlir::Value value, int64_t from,
+            llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
 
 /// `solution` must be legal for `graph`. Handles one stage as well.
 StagePlan cutStages(Graph &graph, const Solution &solution,

@@ -29,11 +29,14 @@ public:
 
   std::vector<Strategy> run() {
     shards.assign(rule.factors.size(), 1);
-    if (options.batchFactor && mesh.timeAxis) {
-      digits.push_back({{*mesh.timeAxis, 1, mesh.microBatches},
-                        static_cast<int>(*options.batchFactor),
-                        -1});
-      shards[*options.batchFactor] = mesh.microBatches;
+    if (mesh.timeAxis && !options.isOfStep) {
+      dist::AxisRef time{*mesh.timeAxis, 1, mesh.microBatches};
+      if (options.sumGroup) {
+        digits.push_back({time, -1, static_cast<int>(*options.sumGroup)});
+      } else if (options.batchFactor) {
+        digits.push_back({time, static_cast<int>(*options.batchFactor), -1});
+        shards[*options.batchFactor] = mesh.microBatches;
+      }
     }
     visitAxis(0);
     return std::move(found);
@@ -88,6 +91,13 @@ private:
     int64_t size = mesh.mesh.axes[axis].size;
     auto id = static_cast<unsigned>(axis);
     AxisRole role = mesh.roles[axis];
+    if (role == AxisRole::Batch && options.mustCutBatch &&
+        options.batchFactor &&
+        llvm::is_contained(candidates, *options.batchFactor) &&
+        fits(*options.batchFactor, size, role)) {
+      place({{id, 1, size}, static_cast<int>(*options.batchFactor), -1}, axis);
+      return;
+    }
     visitAxis(axis + 1);
     for (unsigned factor : candidates) {
       if (fits(factor, size, role)) {
@@ -200,6 +210,39 @@ std::vector<Strategy> kerf::plan::enumerateStrategies(
   return Enumerator(rule, mesh, options, layouts).run();
 }
 
+LayoutId kerf::plan::sumOverTime(LayoutId id, const MeshCandidate &mesh,
+                                 LayoutTable &layouts) {
+  if (!mesh.timeAxis)
+    return id;
+  dist::Layout layout = layouts[id];
+  layout.partial.push_back({*mesh.timeAxis, 1, mesh.microBatches});
+  layout.reduction = ReductionKind::Sum;
+  layout.canonicalize();
+  return layouts.intern(layout);
+}
+
+std::vector<Strategy>
+kerf::plan::accumulateStrategies(llvm::ArrayRef<LayoutId> made,
+                                 const MeshCandidate &mesh,
+                                 LayoutTable &layouts) {
+  std::vector<Strategy> found;
+  llvm::DenseSet<LayoutId> seen;
+  for (LayoutId id : made) {
+    dist::Layout layout = layouts[id];
+    if (!seen.insert(id).second ||
+        (layout.isPartial() && layout.reduction != ReductionKind::Sum))
+      continue;
+    llvm::erase_if(layout.partial, [&](const dist::AxisRef &ref) {
+      return mesh.timeAxis == ref.axis;
+    });
+    layout.canonicalize();
+    Strategy &strategy = found.emplace_back();
+    strategy.operands.push_back(id);
+    strategy.results.push_back(layouts.intern(layout));
+  }
+  return found;
+}
+
 std::vector<LayoutId> kerf::plan::enumerateLayouts(
     RankedTensorType type, std::optional<int64_t> batchDim,
     const MeshCandidate &mesh, const StrategyOptions &options,
@@ -216,9 +259,12 @@ std::vector<LayoutId> kerf::plan::enumerateLayouts(
       local.batchFactor = factors[0];
     rule.results[0].push_back(factors);
   }
+  local.isOfStep |= options.isSum;
   std::vector<LayoutId> ids;
   for (const Strategy &strategy :
-       enumerateStrategies(rule, mesh, local, layouts))
-    ids.push_back(strategy.results[0]);
+       enumerateStrategies(rule, mesh, local, layouts)) {
+    LayoutId id = strategy.results[0];
+    ids.push_back(options.isSum ? sumOverTime(id, mesh, layouts) : id);
+  }
   return ids;
 }

@@ -31,6 +31,15 @@ struct StrategyOptions {
   std::optional<unsigned> batchFactor;
   /// Samples in the batch: what may be cut of the batch factor.
   int64_t batchSize = 1;
+  /// Of the whole step: no time axis anywhere.
+  bool isOfStep = false;
+  /// The linear group through which sums over micro-batches pass.
+  std::optional<unsigned> sumGroup;
+  /// An op that has the batch cuts it over every Batch axis that fits: who asks
+  /// for `dp` means it.
+  bool mustCutBatch = false;
+  /// For enumerateLayouts: a sum of which each micro-batch makes its part.
+  bool isSum = false;
 };
 
 /// All strategies of an op with this rule, "nothing cut" first, without
@@ -41,13 +50,24 @@ std::vector<Strategy> enumerateStrategies(const ShardingRule &rule,
                                           const StrategyOptions &options,
                                           LayoutTable &layouts);
 
-/// All layouts without partial axes of a value of this type: what inputs,
-/// weights and outputs may have.
+/// All layouts without partial axes in space of a value of this type: what
+/// inputs, weights and outputs may have.
 std::vector<LayoutId> enumerateLayouts(mlir::RankedTensorType type,
                                        std::optional<int64_t> batchDim,
                                        const MeshCandidate &mesh,
                                        const StrategyOptions &options,
                                        LayoutTable &layouts);
+
+/// The strategies of dist.accumulate on a value that is made in one of these
+/// layouts: as it is made, so that what remains to be added over devices is
+/// added once per step.
+std::vector<Strategy> accumulateStrategies(llvm::ArrayRef<LayoutId> made,
+                                           const MeshCandidate &mesh,
+                                           LayoutTable &layouts);
+
+/// The layout of what is a sum over micro-batches and otherwise lies like `id`.
+LayoutId sumOverTime(LayoutId id, const MeshCandidate &mesh,
+                     LayoutTable &layouts);
 
 } // namespace kerf::plan
 

@@ -71,29 +71,71 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     setStage(&op, stage);
   }
   for (Shared &move : shared) {
-    Operation *def = move.value.getDefiningOp();
+    auto from = attrOf(graph.resultLayout(solution, move.value));
+    auto to = cast<dist::ShardingAttr>(attrOf(move.layout));
+    SharedReshard reshard{move.value, from, to};
+    reshard.phase = graph.getBatch().isTraining()
+                        ? std::optional(graph.sharedPhase(move.value))
+                        : std::nullopt;
+    insertSharedReshards(reshard);
+  }
+  if (graph.getBatch().isTraining())
+    module->setAttr("dist.schedule_kind",
+                    builder.getStringAttr(cost::toString(stages.schedule)));
+}
+
+void kerf::plan::insertSharedReshards(const SharedReshard &move) {
+  Value value = move.value;
+  OpBuilder builder(value.getContext());
+  Operation *def = value.getDefiningOp();
+  bool isEverywhere = !def || isa<SourceOpInterface>(def);
+  // By stage: what is everywhere is brought into its layout in each stage that
+  // uses it, anything else where it is made.
+  std::map<int64_t, SmallVector<OpOperand *>> uses;
+  for (OpOperand &use : value.getUses()) {
+    if (isAssignTarget(use))
+      continue;
+    Operation *staged = isEverywhere ? use.getOwner() : def;
+    auto stage = staged->getAttrOfType<IntegerAttr>(dist::kStage);
+    uses[stage ? stage.getInt() : -1].push_back(&use);
+  }
+  // What the program gives out has no stage.
+  if (auto none = uses.find(-1); none != uses.end() && uses.size() > 1) {
+    uses.rbegin()->second.append(none->second);
+    uses.erase(-1);
+  }
+  for (auto &[stage, list] : uses) {
     if (def)
       builder.setInsertionPointAfter(def);
     else
-      builder.setInsertionPointToStart(&function.getBody().front());
-    auto to = cast<dist::ShardingAttr>(attrOf(move.layout));
-    SmallVector<Operation *> users(move.value.getUsers());
+      builder.setInsertionPointToStart(value.getParentBlock());
+    dist::PurposeAttr purpose;
+    if (def && isa<SourceOpInterface>(def))
+      purpose =
+          dist::PurposeAttr::get(value.getContext(), dist::Purpose::Parameter);
+    else if (def)
+      purpose = def->getAttrOfType<dist::PurposeAttr>(dist::kPurpose);
     auto reshard = dist::ReshardOp::create(
-        builder, move.value.getLoc(), move.value.getType(), move.value,
-        dist::ShardingAttr(), to, TypeAttr(), dist::PurposeAttr());
-    reshard->setAttr(
-        "dist.operands",
-        builder.getArrayAttr(attrOf(graph.resultLayout(solution, move.value))));
-    reshard->setAttr("dist.results", builder.getArrayAttr(Attribute(to)));
-    int64_t stage = def ? stageOf(def) : -1;
-    if (stage < 0) {
-      stage = graph.candidate.stages - 1;
-      for (Operation *user : users)
-        if (int64_t other = stageOf(user); other >= 0)
-          stage = std::min(stage, other);
+        builder, value.getLoc(), value.getType(), value, dist::ShardingAttr(),
+        cast<dist::ShardingAttr>(move.to), TypeAttr(), purpose);
+    reshard->setAttr(dist::kOperands, builder.getArrayAttr(move.from));
+    reshard->setAttr(dist::kResults, builder.getArrayAttr(move.to));
+    if (stage >= 0)
+      reshard->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
+    Attribute colocation = def ? def->getAttr(dist::kColocation) : Attribute();
+    for (OpOperand *use : list) {
+      auto other =
+          use->getOwner()->getAttrOfType<IntegerAttr>(dist::kColocation);
+      if (isEverywhere && other &&
+          (!colocation ||
+           other.getInt() < cast<IntegerAttr>(colocation).getInt()))
+        colocation = other;
+      use->set(reshard.getResult());
     }
-    setStage(reshard, stage);
-    move.value.replaceAllUsesExcept(reshard.getResult(),
-                                    reshard.getOperation());
+    if (colocation)
+      reshard->setAttr(dist::kColocation, colocation);
+    if (move.phase && *move.phase != dist::Phase::Forward)
+      reshard->setAttr(dist::kPhase,
+                       dist::PhaseAttr::get(value.getContext(), *move.phase));
   }
 }

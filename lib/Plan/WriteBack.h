@@ -12,6 +12,17 @@ void writeBack(mlir::ModuleOp module, mlir::func::FuncOp function,
                const Graph &graph, const Solution &solution,
                const StagePlan &stages);
 
+/// A value that several uses share in another layout than its own.
+struct SharedReshard {
+  mlir::Value value;
+  mlir::Attribute from, to;
+  /// In training: when it is brought there.
+  std::optional<dist::Phase> phase;
+};
+
+/// Inserts the reshard and lets all uses start from it. Stages must be set.
+void insertSharedReshards(const SharedReshard &move);
+
 } // namespace kerf::plan
 
 #endif // KERF_LIB_PLAN_WRITEBACK_H

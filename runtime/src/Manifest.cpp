@@ -18,7 +18,6 @@ using namespace kerf::rt;
 namespace {
 constexpr int64_t maxRanks = 4096;
 constexpr int64_t maxDims = 12;
-using Parameters = std::vector<Parameter>;
 
 Shape parseShape(const JsonReader &in, kerf_dtype_t dtype) {
   Shape shape = in.shape();
@@ -229,8 +228,7 @@ GlobalTensor parseGlobal(const JsonReader &in, const Mesh &mesh) {
   return t;
 }
 
-Operand parseOperand(const JsonReader &in, const Parameters &parameters,
-                     size_t rank) {
+Operand parseOperand(const JsonReader &in, size_t numParameters, size_t rank) {
   Operand op;
   if (in.has("buffer") == in.has("param"))
     in.fail("expected exactly one of \"buffer\" and \"param\"");
@@ -239,11 +237,7 @@ Operand parseOperand(const JsonReader &in, const Parameters &parameters,
     op.index = in["buffer"].integer(0, 63);
   } else {
     op.kind = Operand::Param;
-    op.index =
-        in["param"].integer(0, static_cast<int64_t>(parameters.size()) - 1);
-    if (parameters[op.index].isMutable)
-      in["param"].fail("parameter \"" + parameters[op.index].name +
-                       "\" is mutable: it is a buffer of the call");
+    op.index = in["param"].integer(0, static_cast<int64_t>(numParameters) - 1);
   }
   op.offset = in.integerOr("offset", 0, JsonReader::maxInteger, 0);
   op.transpose = in.has("transpose") && in["transpose"].boolean();
@@ -260,14 +254,13 @@ Operand parseOperand(const JsonReader &in, const Parameters &parameters,
   return op;
 }
 
-PostOp parsePostOp(const JsonReader &in, const Parameters &parameters,
-                   size_t rank) {
+PostOp parsePostOp(const JsonReader &in, size_t numParameters, size_t rank) {
   PostOp op;
   op.kind = in["kind"].string();
   op.alpha = in.numberOr("alpha", 0);
   op.beta = in.numberOr("beta", 0);
   if (in.has("operand"))
-    op.operand = parseOperand(in["operand"], parameters, rank);
+    op.operand = parseOperand(in["operand"], numParameters, rank);
   return op;
 }
 
@@ -301,13 +294,13 @@ void parseWindow(const JsonReader &in, LibraryDesc &lib) {
   }
 }
 
-LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
+LibraryDesc parseLibrary(const JsonReader &in, size_t numParameters) {
   LibraryDesc lib;
   std::string kind = in["kind"].string();
   lib.node = in.stringOr("node", "");
   lib.dtype = in["dtype"].dtype();
   auto operand = [&](const char *key, size_t rank) {
-    return parseOperand(in[key], parameters, rank);
+    return parseOperand(in[key], numParameters, rank);
   };
   size_t rank;
   if (kind == "matmul") {
@@ -346,7 +339,7 @@ LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
   if (lib.dst.kind != Operand::Buffer)
     in["dst"].fail("expected a buffer");
   lib.postOps = in.list<PostOp>("post_ops", [&](const JsonReader &p) {
-    return parsePostOp(p, parameters, rank);
+    return parsePostOp(p, numParameters, rank);
   });
   return lib;
 }
@@ -431,8 +424,7 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
              {"run", Instruction::Run, m.functions.size()},
              {"send", Instruction::Send, m.channels.size()},
              {"recv", Instruction::Recv, m.channels.size()},
-             {"output", Instruction::Output, m.outputs.size()},
-             {"zero", Instruction::Zero, size_t(1) << 40}};
+             {"output", Instruction::Output, m.outputs.size()}};
   int found = 0;
   for (auto &op : ops)
     if (in.has(op.key)) {
@@ -441,13 +433,11 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
       i.index = in[op.key].integer(0, static_cast<int64_t>(op.count) - 1);
     }
   if (found != 1)
-    in.fail("expected exactly one of input, run, send, recv, output, zero");
+    in.fail("expected exactly one of input, run, send, recv, output");
   i.microBatch =
       in.integerOr("micro_batch", 0, m.mesh.numMicroBatches() - 1, 0);
   if (i.op == Instruction::Run)
     i.slots = in["slots"].shape();
-  else if (i.op == Instruction::Zero)
-    i.slots = {i.index};
   else
     i.slots = {in["slot"].size64()};
   return i;
@@ -525,7 +515,7 @@ void parseTop(const JsonReader &in, Manifest &m) {
     return KernelEntry{k["name"].string(), k.stringOr("node", "")};
   });
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
-    return parseLibrary(l, m.parameters);
+    return parseLibrary(l, m.parameters.size());
   });
   m.collectives =
       in.list<CollectiveDesc>("collectives", [&](const JsonReader &c) {

@@ -187,8 +187,8 @@ private:
 };
 
 const char *opName(Instruction::Op op) {
-  static constexpr const char *names[] = {"input", "run",    "send",
-                                          "recv",  "output", "zero"};
+  static constexpr const char *names[] = {"input", "run", "send", "recv",
+                                          "output"};
   return names[op];
 }
 

@@ -54,6 +54,10 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                  "Micro-batches per step of a pipeline (default: search)")
       ->check(CLI::PositiveNumber)
       ->group(group);
+  app.add_option("--schedule", o.schedule,
+                 "Of a pipeline that trains: auto, gpipe or 1f1b")
+      ->check(CLI::IsMember({"auto", "gpipe", "1f1b"}))
+      ->group(group);
   app.add_option("--deadline", o.deadline, "Seconds that the search may take")
       ->group(group);
   app.add_option("--stop-after", o.stopAfter,

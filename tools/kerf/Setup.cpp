@@ -97,6 +97,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.memoryLimitBytes = parseBytes(o.memoryLimit, "--memory-limit");
   if (o.microBatches > 0)
     p.microBatches = o.microBatches;
+  if (o.schedule != "auto")
+    p.schedule = cost::parseScheduleKind(o.schedule);
   if (!o.planFile.empty()) {
     llvm::Expected<llvm::json::Value> json =
         llvm::json::parse(readFile(o.planFile, "--plan"));

@@ -9,6 +9,11 @@
 // "breaks" the batch: data parallelism ends there, and micro-batches are
 // illegal.
 //
+// In a training step a sum over the batch does not break it as long as what
+// follows is linear: the value is then a *sum over samples*, each micro-batch
+// makes its part, and `dist.accumulate` adds the parts up. What runs once per
+// step (prologue, update) sees the whole batch and breaks nothing.
+//
 // Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
@@ -34,17 +39,41 @@ public:
   std::optional<int64_t> batchDim(mlir::Value value) const;
   /// The factor of the op's sharding rule that runs over the batch.
   std::optional<unsigned> batchFactor(mlir::Operation *op) const;
-  /// Ops that end the batch, in program order.
-  llvm::ArrayRef<mlir::Operation *> breaks() const { return broken; }
+  /// Ops that end the batch, in program order, each with the reason.
+  struct Break {
+    mlir::Operation *op;
+    std::string reason;
+  };
+  llvm::ArrayRef<Break> breaks() const { return broken; }
+
+  /// Whether the function is a training step (docs/Training.md).
+  bool isTraining() const { return training; }
+  /// Whether the op runs once per step, not once per micro-batch.
+  bool runsOnce(mlir::Operation *op) const;
+  /// Whether the value is one of the whole step: made by what runs once, a
+  /// source, a sum over micro-batches, or an input that something of the kind
+  /// reads. Such values have no time axis.
+  bool isOfStep(mlir::Value value) const;
+  /// Whether each micro-batch makes only its part of the value, a sum over
+  /// samples.
+  bool isSumOverBatch(mlir::Value value) const { return sums.contains(value); }
+  /// The linear group of the op's rule through which such sums pass.
+  std::optional<unsigned> sumGroup(mlir::Operation *op) const;
 
 private:
   void visit(mlir::Operation *op);
+  void visitSum(mlir::Operation *op, llvm::ArrayRef<unsigned> summed);
   void visitBackward(mlir::Operation *op);
+  void noteBreak(mlir::Operation *op, llvm::StringRef reason) {
+    broken.push_back({op, reason.str()});
+  }
 
   int64_t size = 1;
+  bool training = false;
   llvm::DenseMap<mlir::Value, int64_t> dims;
-  llvm::DenseMap<mlir::Operation *, unsigned> factors;
-  llvm::SmallVector<mlir::Operation *> broken;
+  llvm::DenseMap<mlir::Operation *, unsigned> factors, groups;
+  llvm::DenseSet<mlir::Value> sums;
+  llvm::SmallVector<Break> broken;
 };
 
 } // namespace kerf::plan

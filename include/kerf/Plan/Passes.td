@@ -39,6 +39,8 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
     Option<"seed", "seed", "uint64_t", "0", "Seed of the random solver">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "Bytes per device; 0: the machine's">,
     Option<"microBatches", "micro-batches", "int64_t", "0", "Micro-batches; 0: search">,
+    Option<"schedule", "schedule", "std::string", "\"auto\"",
+           "Of a pipeline that trains: auto, gpipe or 1f1b">,
     ListOption<"shard", "shard", "std::string", "Hints: REGEX=[{tp},{}]">,
   ];
   let dependentDialects = ["::kerf::dist::DistDialect"];

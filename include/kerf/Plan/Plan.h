@@ -12,6 +12,7 @@
 #define KERF_PLAN_PLAN_H
 
 #include "kerf/Cost/Machine.h"
+#include "kerf/Cost/Schedule.h"
 #include "kerf/Plan/Solvers.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -36,7 +37,7 @@ struct PlanOptions {
   cost::Machine machine;
   /// Fixed degrees, outermost first ("pp" is always outermost); empty: search.
   /// Axes that are not named have degree 1. `dp` shards only batch dimensions,
-  /// `tp` only others, any other name anything.
+  /// and every op that has one; `tp` only others, any other name anything.
   std::vector<std::pair<std::string, int64_t>> mesh;
   Objective objective = Objective::Time;
   cost::VolumeModel volumeModel = cost::VolumeModel::Ring;
@@ -49,6 +50,8 @@ struct PlanOptions {
   llvm::StringMap<int64_t> batchDims;
   /// Micro-batches per step; nothing: search where there are stages.
   std::optional<int64_t> microBatches;
+  /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
+  std::optional<cost::ScheduleKind> schedule;
 };
 
 /// One candidate and how it ended.
@@ -84,12 +87,15 @@ struct PlanResult {
   double cost = 0, lowerBound = 0, gap = 0;
   double stepSeconds = 0, computeSeconds = 0, communicationSeconds = 0;
   double bubbleFraction = 0;
+  bool isTraining = false;
+  cost::ScheduleKind schedule = cost::ScheduleKind::Forward;
   std::vector<CandidateSummary> candidates; ///< best first
   std::string candidateSet;                 ///< in words
   std::vector<StageSummary> stages;
   PureCuts pureCuts;
   struct Memory {
-    int64_t parameters = 0, activations = 0, peak = 0;
+    int64_t parameters = 0, gradients = 0, optimizer = 0, activations = 0,
+            workspace = 0, peak = 0;
   };
   std::vector<Memory> memory; ///< per stage
   int64_t parameters = 0, flops = 0, parameterBytes = 0;

@@ -1,0 +1,344 @@
+//===- Memory.cpp - what each device of a plan holds ----------------------===//
+//
+// Problem: predict parameters, slots and scratch memory of every stage as
+// lowering will lay them out, without lowering.
+//
+// Idea: the same rules, on ops of which only the cost class is known. A value
+// that one elementwise or row-wise op alone reads never exists when it was made
+// by a contraction or an elementwise op (a post-op, or one kernel). Views are
+// their operand. An op writes over an operand of the same size that dies with
+// it. What is assigned is made where the source lies. What crosses from one
+// function of the stage to another is a slot: of each micro-batch that is held,
+// or of the step.
+//
+// Linear in the ops, times the stages.
+//
+//===----------------------------------------------------------------------===//
+#include "Stages.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+namespace {
+
+struct Buffer {
+  int64_t begin, end, bytes; ///< [begin, end)
+  bool isGradient;
+};
+
+/// The memory of one stage.
+class StageMemory {
+public:
+  StageMemory(const Graph &graph, const Solution &solution,
+              func::FuncOp function, const StageMap &map, int64_t stage)
+      : graph(graph), batch(graph.getBatch()), solution(solution),
+        function(function), map(map), stage(stage),
+        isWhole(map.stages == 1 && map.microBatches == 1) {}
+
+  PlanResult::Memory run();
+
+private:
+  enum Part { Prologue, Forward, Backward, Update, kParts };
+  Part partOf(Operation *op) const;
+  bool isHere(Operation *op) const { return map.stageOf(op) == stage; }
+  CostClass classOf(Operation *op) const;
+  bool isView(Operation *op) const;
+  Value rootOf(Value value) const;
+  Operation *fusedInto(Operation *op) const;
+  int64_t timeOf(Operation *op) const;
+  void number();
+  void addSource(Operation *op);
+  void addValue(Value value);
+  void addMoves(Operation *op);
+  void scratch(Part part, int64_t begin, int64_t end, int64_t bytes,
+               bool isGradient = false) {
+    buffers[isWhole ? Forward : part].push_back(
+        {begin, end, bytes, isGradient});
+  }
+
+  const Graph &graph;
+  const BatchAnalysis &batch;
+  const Solution &solution;
+  func::FuncOp function;
+  const StageMap &map;
+  int64_t stage;
+  bool isWhole; ///< all is one function
+  llvm::DenseMap<Operation *, int64_t> position;
+  llvm::DenseMap<Value, SmallVector<Value>> aliases; ///< root -> views of it
+  std::vector<Buffer> buffers[kParts];
+  PlanResult::Memory memory;
+  int64_t slots = 0;
+};
+
+} // namespace
+
+StageMemory::Part StageMemory::partOf(Operation *op) const {
+  switch (dist::getPhase(op)) {
+  case dist::Phase::Prologue:
+    return Prologue;
+  case dist::Phase::Forward:
+    return Forward;
+  case dist::Phase::BackwardInput:
+  case dist::Phase::BackwardWeight:
+    return map.stages == 1 ? Forward : Backward;
+  case dist::Phase::Update:
+    return Update;
+  }
+  return Forward;
+}
+
+CostClass StageMemory::classOf(Operation *op) const {
+  if (isa<dist::AccumulateOp>(op))
+    return map.microBatches == 1 ? CostClass::View : CostClass::Elementwise;
+  auto costed = dyn_cast<OpCostInterface>(op);
+  return costed ? costed.getCostClass() : CostClass::Elementwise;
+}
+
+bool StageMemory::isView(Operation *op) const {
+  return !isa<SourceOpInterface>(op) && op->getNumOperands() > 0 &&
+         classOf(op) == CostClass::View &&
+         (isWhole || !isa<dist::AccumulateOp>(op));
+}
+
+Value StageMemory::rootOf(Value value) const {
+  while (Operation *def = value.getDefiningOp()) {
+    if (!isView(def))
+      break;
+    value = def->getOperand(0);
+  }
+  return value;
+}
+
+/// The one op with which `op` is computed, so that its result never exists.
+Operation *StageMemory::fusedInto(Operation *op) const {
+  CostClass kind = classOf(op);
+  if (op->getNumResults() != 1 || kind == CostClass::View ||
+      isa<dist::AssignOp, dist::AccumulateOp>(op))
+    return nullptr;
+  Value value = op->getResult(0);
+  if (graph.sharedLayout(solution, value))
+    return nullptr;
+  while (value.hasOneUse() && isView(*value.getUsers().begin()))
+    value = (*value.getUsers().begin())->getResult(0);
+  if (!value.hasOneUse())
+    return nullptr;
+  OpOperand &use = *value.use_begin();
+  Operation *user = use.getOwner();
+  if (user->hasTrait<OpTrait::IsTerminator>() ||
+      isa<dist::AssignOp, dist::AccumulateOp>(user) ||
+      map.stageOf(user) != map.stageOf(op) || partOf(user) != partOf(op))
+    return nullptr;
+  // A collective stands between.
+  if (graph.layouts[graph.operandLayout(solution, use)] !=
+      graph.layouts[graph.resultLayout(solution, value)])
+    return nullptr;
+  CostClass other = classOf(user);
+  bool joins = other == CostClass::Elementwise || other == CostClass::Row;
+  if (kind == CostClass::Matmul || kind == CostClass::Convolution)
+    joins = other == CostClass::Elementwise;
+  else if (kind != CostClass::Elementwise && kind != CostClass::Gather)
+    joins &= other == CostClass::Elementwise;
+  return joins ? user : nullptr;
+}
+
+void StageMemory::number() {
+  int64_t count = 0;
+  for (Operation &op : function.getBody().front()) {
+    position[&op] = ++count;
+    for (Value result : op.getResults())
+      if (Value root = rootOf(result); root != result)
+        aliases[root].push_back(result);
+  }
+}
+
+/// When it runs: with the last op of its kernel.
+int64_t StageMemory::timeOf(Operation *op) const {
+  while (Operation *next = fusedInto(op))
+    op = next;
+  return position.lookup(op);
+}
+
+void StageMemory::addSource(Operation *op) {
+  auto source = cast<SourceOpInterface>(op);
+  for (Value result : op->getResults()) {
+    bool isUsed = false, isState = source.isMutable();
+    for (OpOperand &use : result.getUses()) {
+      isUsed |= isHere(use.getOwner());
+      isState &= batch.runsOnce(use.getOwner());
+    }
+    if (!isUsed)
+      continue;
+    int64_t bytes = graph.localBytes(solution, result);
+    (isState ? memory.optimizer : memory.parameters) += bytes;
+    // Gathered for its uses.
+    if (graph.sharedLayout(solution, result) &&
+        *graph.sharedLayout(solution, result) !=
+            graph.resultLayout(solution, result))
+      addValue(result);
+  }
+}
+
+void StageMemory::addValue(Value value) {
+  Operation *def = value.getDefiningOp();
+  bool isSource = def && isa<SourceOpInterface>(def);
+  bool madeHere = def && !isSource && isHere(def);
+  if (def && !isSource) {
+    if (isView(def) || (madeHere && fusedInto(def)))
+      return;
+    if (isWrittenInPlace(cast<OpResult>(value)))
+      return;
+  }
+  int64_t bytes = graph.sharedBytes(solution, value);
+  bool isGradient = false;
+  // Lives by function.
+  int64_t first[kParts], last[kParts];
+  bool used[kParts] = {};
+  auto note = [&](Part part, int64_t time) {
+    if (isWhole)
+      part = Forward;
+    first[part] = used[part] ? std::min(first[part], time) : time;
+    last[part] = used[part] ? std::max(last[part], time) : time;
+    used[part] = true;
+  };
+  if (madeHere && !isa<dist::AccumulateOp>(def))
+    note(partOf(def), timeOf(def));
+  SmallVector<Value> all = {value};
+  if (auto found = aliases.find(value); found != aliases.end())
+    all.append(found->second);
+  bool isSent = false, isUsedHere = false;
+  for (Value alias : all)
+    for (Operation *user : alias.getUsers()) {
+      isGradient |= isa<dist::AccumulateOp>(user);
+      if (user->hasTrait<OpTrait::IsTerminator>()) {
+        if (isWhole || madeHere)
+          note(batch.isTraining() ? Update : Forward, position.lookup(user));
+        continue;
+      }
+      if (!isHere(user)) {
+        isSent |= madeHere;
+        continue;
+      }
+      isUsedHere = true;
+      if (!isView(user))
+        note(partOf(user), timeOf(user));
+    }
+  if (!madeHere && !isUsedHere)
+    return;
+  int64_t parts = llvm::count(used, true);
+  bool isReceived = def && !isSource && !madeHere;
+  if (def && isa<dist::AccumulateOp>(def) && madeHere) {
+    memory.gradients += bytes; // the sum itself; isView() where it is none
+    return;
+  }
+  if (parts > 1) { // from function to function
+    bool perMicroBatch = !batch.isOfStep(value);
+    slots += bytes * (perMicroBatch ? map.held[stage] : 1);
+    return;
+  }
+  if (isReceived || isSent) {
+    slots += bytes;
+    return;
+  }
+  for (int part = 0; part < kParts; ++part) {
+    if (!used[part])
+      continue;
+    int64_t begin = first[part], end = last[part] + 1;
+    if (!def)
+      begin = 0;
+    // Written over an operand that dies here and has the size.
+    if (madeHere && begin < last[part])
+      for (Value operand : def->getOperands()) {
+        Value root = rootOf(operand);
+        Operation *maker = root.getDefiningOp();
+        CostClass kind = classOf(def);
+        if (!maker || isa<SourceOpInterface>(maker) ||
+            (kind != CostClass::Elementwise && kind != CostClass::Row) ||
+            graph.localBytes(solution, root) != bytes)
+          continue;
+        bool dies = !aliases.count(root) &&
+                    llvm::all_of(root.getUsers(), [&](Operation *user) {
+                      return timeOf(user) <= begin;
+                    });
+        if (dies) {
+          ++begin;
+          break;
+        }
+      }
+    scratch(static_cast<Part>(part), begin, end, bytes, isGradient);
+  }
+}
+
+/// Buffers that collectives give where they do not work in place.
+void StageMemory::addMoves(Operation *op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (isAssignTarget(operand) || op->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    LayoutId from = graph.sharedLayout(solution, operand.get())
+                        .value_or(graph.resultLayout(solution, operand.get()));
+    LayoutId to = graph.operandLayout(solution, operand);
+    if (graph.layouts[from].dims == graph.layouts[to].dims)
+      continue; // nothing, or an all-reduce
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));
+    int64_t after = sizeBytes(plan::localType(type, graph.layouts[to]));
+    bool isSlice = !graph.layouts[from].isPartial() && after < before;
+    if (isSlice)
+      continue; // read in place
+    int64_t time = timeOf(op);
+    scratch(partOf(op), time, time + 1, after);
+  }
+}
+
+PlanResult::Memory StageMemory::run() {
+  number();
+  for (BlockArgument argument : function.getArguments())
+    addValue(argument);
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op)) {
+      addSource(&op);
+      continue;
+    }
+    for (Value result : op.getResults())
+      addValue(result);
+    if (isHere(&op))
+      addMoves(&op);
+  }
+  int64_t most = 0, gradients = 0;
+  for (std::vector<Buffer> &list : buffers) {
+    std::vector<std::tuple<int64_t, int64_t, int64_t>> events;
+    for (const Buffer &buffer : list) {
+      if (buffer.begin >= buffer.end)
+        continue;
+      int64_t gradient = buffer.isGradient ? buffer.bytes : 0;
+      events.push_back({buffer.begin, buffer.bytes, gradient});
+      events.push_back({buffer.end, -buffer.bytes, -gradient});
+    }
+    llvm::sort(events);
+    int64_t now = 0, gradient = 0;
+    for (auto [time, bytes, part] : events) {
+      now += bytes;
+      gradient += part;
+      if (now > most) {
+        most = now;
+        gradients = gradient;
+      }
+    }
+  }
+  memory.gradients += gradients;
+  memory.activations = slots + most - gradients;
+  memory.peak = memory.parameters + memory.gradients + memory.optimizer +
+                memory.activations + memory.workspace;
+  return memory;
+}
+
+std::vector<PlanResult::Memory>
+kerf::plan::stageMemory(const Graph &graph, const Solution &solution,
+                        func::FuncOp function, const StageMap &map) {
+  std::vector<PlanResult::Memory> memory;
+  for (int64_t stage = 0; stage < map.stages; ++stage)
+    memory.push_back(StageMemory(graph, solution, function, map, stage).run());
+  return memory;
+}

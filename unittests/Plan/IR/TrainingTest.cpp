@@ -1,0 +1,224 @@
+//===- TrainingTest.cpp - planning of training steps ----------------------===//
+//
+// Whatever the solver, the mesh and the seed: the contract of docs/Training.md
+// holds for what plan gives, and plan.json reads back to it.
+//
+//===----------------------------------------------------------------------===//
+#include "TrainingText.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Pipelines/Register.h"
+#include "kerf/Plan/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace kerf;
+using kerf::testing::MlpSize;
+using kerf::testing::MlpText;
+
+namespace {
+
+class TrainingPlan : public ::testing::Test {
+protected:
+  TrainingPlan() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+  OwningOpRef<ModuleOp> parse(const std::string &text) {
+    return parseSourceString<ModuleOp>(text, &context);
+  }
+  static plan::PlanOptions options(int64_t devices) {
+    plan::PlanOptions result;
+    result.devices = devices;
+    cost::HostInfo host;
+    auto machine = cost::machinePreset("h100-8", devices, host);
+    EXPECT_TRUE(bool(machine));
+    result.machine = std::move(*machine);
+    return result;
+  }
+  static std::string print(ModuleOp module) {
+    std::string text;
+    llvm::raw_string_ostream(text) << module;
+    return text;
+  }
+  void checkContract(ModuleOp module);
+  MLIRContext context;
+};
+
+/// What docs/Training.md says that plan gives.
+void TrainingPlan::checkContract(ModuleOp module) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  auto meshOp = *module.getOps<dist::MeshOp>().begin();
+  dist::Mesh mesh = meshOp.getMesh().toMesh();
+  auto hasTime = [&](Attribute attr, bool partial) {
+    dist::Layout layout =
+        llvm::cantFail(cast<dist::ShardingAttr>(attr).toLayout(mesh));
+    auto isTime = [&](const dist::AxisRef &ref) {
+      return mesh.axes[ref.axis].isTime;
+    };
+    if (partial)
+      return llvm::any_of(layout.partial, isTime);
+    return llvm::any_of(layout.dims, [&](const dist::AxisList &axes) {
+      return llvm::any_of(axes, isTime);
+    });
+  };
+  std::map<int64_t, int64_t> stageOf;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    auto results = op.getAttrOfType<ArrayAttr>("dist.results");
+    auto operands = op.getAttrOfType<ArrayAttr>("dist.operands");
+    ASSERT_TRUE(results && results.size() == op.getNumResults());
+    ASSERT_TRUE(operands && operands.size() == op.getNumOperands());
+    bool once = dist::runsOncePerStep(dist::getPhase(&op)) ||
+                isa<SourceOpInterface>(op);
+    bool adds = isa<dist::AccumulateOp>(op);
+    for (Attribute attr : results)
+      if (once || adds) {
+        EXPECT_FALSE(hasTime(attr, true) || hasTime(attr, false));
+      }
+    for (Attribute attr : operands)
+      if (once) {
+        EXPECT_FALSE(hasTime(attr, true) || hasTime(attr, false));
+      }
+    if (adds) {
+      EXPECT_FALSE(hasTime(operands[0], false));
+      EXPECT_EQ(hasTime(operands[0], true), mesh.numMicroBatches() > 1);
+    }
+    if (auto assign = dyn_cast<dist::AssignOp>(op)) {
+      Attribute stored =
+          assign.getSource().getDefiningOp()->getAttrOfType<ArrayAttr>(
+              "dist.results")[0];
+      EXPECT_EQ(operands[0], stored);
+      EXPECT_EQ(operands[1], stored);
+    }
+    auto stage = op.getAttrOfType<IntegerAttr>("dist.stage");
+    EXPECT_EQ(bool(stage), mesh.find("pp").has_value());
+    auto number = op.getAttrOfType<IntegerAttr>("dist.colocation");
+    if (!stage || isa<SourceOpInterface>(op) || !number ||
+        isa<dist::ReshardOp>(op))
+      continue;
+    int64_t s =
+        stageOf.try_emplace(number.getInt(), stage.getInt()).first->second;
+    EXPECT_EQ(s, stage.getInt());
+    // Forward values go on, backward values back.
+    for (Value operand : op.getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (!def || isa<SourceOpInterface>(def) || once ||
+          dist::runsOncePerStep(dist::getPhase(def)))
+        continue;
+      int64_t from = def->getAttrOfType<IntegerAttr>("dist.stage").getInt();
+      if (dist::getPhase(def) == dist::Phase::Forward)
+        EXPECT_LE(from, s);
+      else
+        EXPECT_GE(from, s);
+    }
+  }
+}
+
+TEST_F(TrainingPlan, ContractHoldsForEveryMeshAndSeed) {
+  std::vector<std::vector<std::pair<std::string, int64_t>>> meshes = {
+      {},
+      {{"dp", 4}},
+      {{"tp", 4}},
+      {{"pp", 4}},
+      {{"dp", 2}, {"tp", 2}},
+      {{"pp", 2}, {"dp", 2}},
+      {{"pp", 2}, {"tp", 2}},
+      {{"pp", 1}}};
+  int planned = 0;
+  for (const auto &mesh : meshes)
+    for (int round = 0; round < 6; ++round) {
+      MlpSize size;
+      size.layers = 4;
+      size.tied = round % 2;
+      size.clipped = round % 3 == 0;
+      plan::PlanOptions o = options(4);
+      o.mesh = mesh;
+      o.solver = round < 2 ? plan::SolverKind::Auto : plan::SolverKind::Random;
+      o.seed = round;
+      if (round % 2)
+        o.microBatches = 2;
+      plan::PlanError error;
+      std::string message;
+      auto module = parse(MlpText(size).build());
+      ASSERT_TRUE(module);
+      auto result = plan::planModule(*module, o, error, message);
+      ASSERT_TRUE(succeeded(result)) << message;
+      EXPECT_TRUE(result->isTraining);
+      EXPECT_TRUE(succeeded(verify(*module)));
+      if (o.solver == plan::SolverKind::Auto)
+        EXPECT_LE(result->lowerBound, result->cost * (1 + 1e-12));
+      checkContract(*module);
+      ++planned;
+    }
+  EXPECT_EQ(planned, 48);
+}
+
+TEST_F(TrainingPlan, PlanJsonReadsBackToTheSameModule) {
+  for (int round = 0; round < 20; ++round) {
+    MlpSize size;
+    size.tied = round % 2;
+    std::string text = MlpText(size).build();
+    plan::PlanOptions o = options(4);
+    o.solver = plan::SolverKind::Random;
+    o.seed = round;
+    o.schedule =
+        round % 3 ? cost::ScheduleKind::GPipe : cost::ScheduleKind::OneFOneB;
+    plan::PlanError error;
+    std::string message;
+    auto module = parse(text);
+    auto result = plan::planModule(*module, o, error, message);
+    ASSERT_TRUE(succeeded(result)) << message;
+    llvm::json::Object mesh;
+    llvm::json::Array axes;
+    for (auto &[name, degree] : result->mesh) {
+      mesh[name] = degree;
+      axes.push_back(name);
+    }
+    llvm::json::Value document = llvm::json::Object{
+        {"schema", "kerf.plan/1"},
+        {"devices", 4},
+        {"mesh", std::move(mesh)},
+        {"mesh_axes", std::move(axes)},
+        {"schedule",
+         llvm::json::Object{{"kind", cost::toString(result->schedule).str()},
+                            {"micro_batches", result->microBatches}}},
+        {"values", plan::valuesToJson(*module)}};
+    auto again = parse(text);
+    ASSERT_TRUE(succeeded(plan::applyPlanJson(*again, document, message)))
+        << message;
+    EXPECT_EQ(print(*module), print(*again));
+  }
+}
+
+// Data parallel sends each gradient once, however many micro-batches there are;
+// what is added per micro-batch is added on the device.
+TEST_F(TrainingPlan, GradientsAreSentOncePerStep) {
+  MlpSize size;
+  size.batch = 32;
+  size.layers = 3;
+  int64_t parameters = size.layers * (size.width * size.width + size.width);
+  for (int64_t micro : {1, 2, 4}) {
+    plan::PlanOptions o = options(4);
+    o.mesh = {{"dp", 4}};
+    o.objective = plan::Objective::Volume;
+    o.microBatches = micro;
+    plan::PlanError error;
+    std::string message;
+    auto module = parse(MlpText(size).build());
+    auto result = plan::planModule(*module, o, error, message);
+    ASSERT_TRUE(succeeded(result)) << message;
+    // 2fPb, and the loss.
+    EXPECT_EQ(result->cost, 2 * 3 * (parameters * 4 + 4) / 4.0) << micro;
+    EXPECT_EQ(result->gap, 0);
+  }
+}
+
+} // namespace
