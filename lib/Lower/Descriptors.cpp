@@ -32,6 +32,22 @@ std::string kerf::modelNode(Location loc) {
   return "";
 }
 
+StringRef kerf::phaseName(Attribute phase) {
+  auto attr = dyn_cast_or_null<dist::PhaseAttr>(phase);
+  switch (attr ? attr.getValue() : dist::Phase::Forward) {
+  case dist::Phase::Prologue:
+    return "prologue";
+  case dist::Phase::Forward:
+    return "forward";
+  case dist::Phase::BackwardInput:
+  case dist::Phase::BackwardWeight:
+    return "backward";
+  case dist::Phase::Update:
+    return "update";
+  }
+  return "forward";
+}
+
 /// {base, strides unless dense, offset unless 0}.
 static DictionaryAttr describeOperand(const StridedView &view,
                                       DictionaryAttr base) {
@@ -126,6 +142,10 @@ DictionaryAttr kerf::describeCollective(Operation *op) {
   entry.set("tensor", StringRef(modelNode(op->getLoc())));
   entry.set("purpose",
             dist::stringifyPurpose(collective.getPurposeOrDefault()));
+  Attribute phase = op->getAttr(dist::kPhase);
+  if (!phase)
+    phase = op->getParentOp()->getAttr(dist::kPhase);
+  entry.set("phase", phaseName(phase));
   auto integer = [](IntegerAttr attr) { return attr.getInt(); };
   llvm::TypeSwitch<Operation *>(op)
       .Case<dist::AllReduceOp>([&](auto reduce) {

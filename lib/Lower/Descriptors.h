@@ -15,6 +15,9 @@ namespace kerf {
 /// The node's name in the model: the innermost name of the location.
 std::string modelNode(mlir::Location loc);
 
+/// The manifest's name of a dist.phase: prologue, forward, backward, update.
+llvm::StringRef phaseName(mlir::Attribute phase);
+
 /// {buffer = k} or {param = i} for the base of an operand; `packed`: the call
 /// keeps its own copy of a parameter.
 using DescribeBase =

@@ -38,7 +38,7 @@ public:
         builder(function.getContext()) {}
 
   FailureOr<EmittedFunction> emit(StringRef phase, StringRef name) {
-    auto formed = formUnits(function);
+    auto formed = formUnits(function, destinations);
     if (failed(formed))
       return failure();
     units = std::move(*formed);
@@ -47,7 +47,7 @@ public:
     if (!derived.empty())
       result.init = emitInit(name);
     result.forward = emitForward(phase, name);
-    if (failedOnce)
+    if (failedOnce || state.parameters.hadErrors())
       return failure();
     return result;
   }
@@ -145,8 +145,15 @@ private:
     exec::FuncOp op =
         startFunction(function.getLoc(), name, phase, types, numInputs);
     Block &block = op.getBody().front();
-    for (BlockArgument argument : function.getArguments())
-      frame.buffers[argument] = block.getArgument(argument.getArgNumber());
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned number = argument.getArgNumber();
+      // A sum over micro-batches comes in where it goes out.
+      if (auto result = function.getArgAttrOfType<IntegerAttr>(
+              number, "dist.accumulator"))
+        number = numInputs + result.getInt();
+      frame.buffers[argument] = block.getArgument(number);
+    }
+    placeDestinations();
     placeResults(block, numInputs);
     for (const Unit &unit : units)
       if (!unit.init)
@@ -168,6 +175,13 @@ private:
     return op;
   }
 
+  /// What is written directly over an old value.
+  void placeDestinations() {
+    for (const Destination &destination : destinations)
+      if (destination.direct)
+        frame.placed[destination.value] = buffer(destination.place);
+  }
+
   /// A returned value is computed where the caller wants it, seen through
   /// reshapes; what is returned twice, or not computed here, is copied.
   void placeResults(Block &block, int64_t numInputs) {
@@ -182,12 +196,25 @@ private:
         value = value.getDefiningOp()->getOperand(0);
       if (auto wait = value.getDefiningOp<dist::WaitOp>())
         value = wait.getPending();
-      if (!computed.contains(value) || frame.placed.count(value))
-        continue;
       Value target = block.getArgument(numInputs + use.getOperandNumber());
+      if (frame.placed.lookup(value) == target)
+        returned[use.getOperandNumber()] = target; // a sum in place
+      if (!computed.contains(value) || frame.placed.count(value) ||
+          accumulates(use.getOperandNumber()))
+        continue;
       frame.placed[value] = target;
       returned[use.getOperandNumber()] = target;
     }
+  }
+
+  /// Whether a result lies where an argument does.
+  bool accumulates(unsigned result) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto attr =
+              function.getArgAttrOfType<IntegerAttr>(i, "dist.accumulator"))
+        if (attr.getInt() == result)
+          return true;
+    return false;
   }
 
   /// Where a value lies; parameters are fetched when first asked for.
@@ -201,7 +228,7 @@ private:
     if (auto it = derived.find(value); it != derived.end() && !inInit) {
       index = it->second;
       state.parameters.use(index, false);
-    } else if (isa_and_nonnull<nn::WeightOp, nn::ConstantOp>(def)) {
+    } else if (isa_and_nonnull<SourceOpInterface>(def)) {
       index = state.parameters.get(def, stage, false);
     } else {
       failedOnce = true;
@@ -289,8 +316,9 @@ private:
       for (Operation *op : unit.ops) {
         // Where the value lies does not matter inside a kernel.
         Operation *inside = builder.clone(*op, mapping);
-        inside->removeAttr("dist.sharding");
-        inside->removeAttr("dist.global_type");
+        for (NamedAttribute attribute :
+             llvm::to_vector(inside->getDiscardableAttrs()))
+          inside->removeDiscardableAttr(attribute.getName());
       }
       SmallVector<Value> results;
       for (Value value : unit.outputs)
@@ -313,7 +341,7 @@ private:
     auto describeBase = [&](Value base, bool packed) {
       Dict entry(builder.getContext());
       Operation *def = base.getDefiningOp();
-      if (isa_and_nonnull<nn::WeightOp, nn::ConstantOp>(def))
+      if (isa_and_nonnull<SourceOpInterface>(def) && !isMutableSource(def))
         return entry.set("param", state.parameters.get(def, stage, packed))
             .get();
       if (auto it = derived.find(base); it != derived.end()) {
@@ -371,6 +399,16 @@ private:
                                    result);
       return;
     }
+    if (auto assign = dyn_cast<dist::AssignOp>(op)) {
+      const auto *destination =
+          llvm::find_if(destinations, [&](const Destination &destination) {
+            return destination.assign == op;
+          });
+      if (!destination->direct)
+        exec::CopyOp::create(builder, loc, buffer(assign.getValue()),
+                             buffer(assign.getSource()));
+      return;
+    }
     failedOnce = true;
     op->emitError("cannot be lowered: ") << op->getName();
   }
@@ -380,6 +418,7 @@ private:
   ProgramState &state;
   OpBuilder builder;
   std::vector<Unit> units;
+  SmallVector<Destination> destinations;
   llvm::MapVector<Value, int64_t> derived;
   DenseMap<unsigned, Value> returned;
   Frame frame;

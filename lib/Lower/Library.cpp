@@ -7,6 +7,8 @@
 
 #include "kerf/NN/NN.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -36,6 +38,22 @@ static void takeOperandChain(LibraryCall &call, Value operand, Value base) {
     call.ops.push_back(operand.getDefiningOp());
     operand = operand.getDefiningOp()->getOperand(0);
   }
+}
+
+/// Whether the value is a sum over micro-batches so far, to which its only user
+/// adds what is returned in its place.
+static bool isAccumulator(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || !argument.hasOneUse())
+    return false;
+  Operation *user = *argument.user_begin();
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto result = function ? function.getArgAttrOfType<IntegerAttr>(
+                               argument.getArgNumber(), "dist.accumulator")
+                         : IntegerAttr();
+  return result && user->getNumResults() == 1 &&
+         argument.getOwner()->getTerminator()->getOperand(result.getInt()) ==
+             user->getResult(0);
 }
 
 namespace {
@@ -167,6 +185,15 @@ private:
     }
     if (!selfLeft && !commutes)
       return false;
+    // dist.zero has a slot of zeros become the sum, in place.
+    if (isAccumulator(other)) {
+      if (kind != "add" || call.bias || !call.postOps.empty() ||
+          call.kind != LibraryCall::Kind::Matmul)
+        return false;
+      call.accumulates = true;
+      add("sum");
+      return true;
+    }
     SmallVector<Operation *> all(chain);
     all.append(pending.begin(), pending.end());
     auto view = operandView(other, all);

@@ -46,6 +46,9 @@ struct LibraryCall {
   StridedView lhs, rhs, dst;
   std::optional<StridedView> bias; ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
+  /// The first post-op is `sum`: the result is added to what dst holds, an
+  /// argument of the function that is a sum over micro-batches.
+  bool accumulates = false;
 };
 
 /// The call for a matmul or convolution, or none for types and layouts that

@@ -25,6 +25,7 @@ using namespace kerf;
 static LogicalResult simplify(func::FuncOp function) {
   if (!llvm::hasSingleElement(function.getBody()))
     return function.emitError("has more than one block");
+  prepareTraining(function);
   expandPlacement(function);
   foldSplats(function);
   foldBatchNorms(function);
@@ -110,6 +111,10 @@ class StageBuilder {
 public:
   explicit StageBuilder(MLIRContext *context) : context(context) {}
 
+  void addZero(int64_t slot) {
+    instructions.push_back(Dict(context).set("zero", slot).get());
+  }
+
   int64_t addSlot(StringRef name, Type type) {
     auto tensor = cast<RankedTensorType>(type);
     slots.push_back(Dict(context)
@@ -172,7 +177,19 @@ static void buildSingleStage(OpBuilder &builder, func::FuncOp main,
   stage.emit(builder, main.getLoc(), 0);
 }
 
-static void buildStage(OpBuilder &builder, dist::ScheduleOp schedule) {
+/// For each result of a function the argument that it is a sum into, or -1.
+static SmallVector<int64_t> accumulators(func::FuncOp function) {
+  SmallVector<int64_t> arguments(function.getNumResults(), -1);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto result =
+            function.getArgAttrOfType<IntegerAttr>(i, "dist.accumulator"))
+      arguments[result.getInt()] = i;
+  return arguments;
+}
+
+static void
+buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
+           const llvm::StringMap<SmallVector<int64_t>> &accumulatorsOf) {
   StageBuilder stage(builder.getContext());
   DenseMap<Value, int64_t> slotOf;
   auto define = [&](Value value, StringRef name) {
@@ -188,12 +205,21 @@ static void buildStage(OpBuilder &builder, dist::ScheduleOp schedule) {
           int64_t slot = define(recv.getResult(), "received");
           stage.add("recv", recv.getChannel(), slot, recv.getMicroBatch());
         })
+        .Case<dist::ZeroOp>([&](dist::ZeroOp zero) {
+          stage.addZero(define(zero.getResult(), "sum"));
+        })
         .Case<dist::RunOp>([&](dist::RunOp run) {
           SmallVector<int64_t> slots;
           for (Value operand : run.getOperands())
             slots.push_back(slotOf.lookup(operand));
-          for (Value result : run.getResults())
-            slots.push_back(define(result, "result"));
+          ArrayRef<int64_t> sums =
+              accumulatorsOf.find(run.getCallee())->second;
+          for (auto [i, result] : llvm::enumerate(run.getResults())) {
+            if (sums[i] < 0)
+              slots.push_back(define(result, "result"));
+            else
+              slots.push_back(slotOf[result] = slots[sums[i]]);
+          }
           stage.addRun(run.getCallee(), slots, run.getMicroBatch());
         })
         .Case<dist::SendOp>([&](dist::SendOp send) {
@@ -218,8 +244,9 @@ static DictionaryAttr channelEntry(dist::ChannelOp channel) {
       .set("bytes", exec::sizeBytes(type))
       .set("tensor", StringRef(node))
       .set("node", StringRef(node))
-      .set("purpose", "activation")
-      .set("phase", "forward")
+      .set("purpose", dist::stringifyPurpose(channel.getPurpose().value_or(
+                          dist::Purpose::Activation)))
+      .set("phase", phaseName(channel.getPhaseAttr()))
       .get();
 }
 
@@ -248,19 +275,17 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
   ProgramState state(module);
   SmallVector<dist::ScheduleOp> schedules(module.getOps<dist::ScheduleOp>());
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  llvm::StringMap<SmallVector<int64_t>> accumulatorsOf;
   for (func::FuncOp function : functions) {
     if (function.isExternal())
       continue;
+    accumulatorsOf[function.getName()] = accumulators(function);
     if (failed(simplify(function)))
       return failure();
     int64_t stage = 0;
     if (auto attr = function->getAttrOfType<IntegerAttr>(dist::kStage))
       stage = attr.getInt();
-    StringRef phase = "forward";
-    if (auto attr = function->getAttrOfType<dist::PhaseAttr>(dist::kPhase))
-      phase = attr.getValue() == dist::Phase::Forward  ? "forward"
-              : attr.getValue() == dist::Phase::Update ? "update"
-                                                       : "backward";
+    StringRef phase = phaseName(function->getAttr(dist::kPhase));
     std::string name = function.getName() == "main" ? "stage0_forward"
                                                     : function.getName().str();
     // The symbol is free for the exec function only once it is gone.
@@ -275,7 +300,7 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
   }
   builder.setInsertionPointToEnd(module.getBody());
   for (dist::ScheduleOp schedule : schedules)
-    buildStage(builder, schedule);
+    buildStage(builder, schedule, accumulatorsOf);
   int64_t numStages = std::max<size_t>(schedules.size(), 1);
   builder.setInsertionPointToStart(module.getBody());
   state.parameters.emit(builder, numStages);

@@ -57,6 +57,20 @@ static Attribute splatEntry(MLIRContext *context, Attribute value) {
                                        : integer.getValue().getSExtValue());
 }
 
+bool kerf::isMutableSource(Operation *op) {
+  auto source = dyn_cast_or_null<SourceOpInterface>(op);
+  return source && source.isMutable();
+}
+
+std::string kerf::mutableIdentity(Operation *op) {
+  std::string identity =
+      cast<SourceOpInterface>(op).getSourceName().str() + "[";
+  if (auto weight = dyn_cast<nn::WeightOp>(op); weight && weight.getStartsAttr())
+    for (int64_t start : weight.getStartsAttr().asArrayRef())
+      identity += std::to_string(start) + ",";
+  return identity;
+}
+
 static MemRefType bufferType(RankedTensorType type) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }
@@ -93,6 +107,9 @@ int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly) {
         .set("offset", weight.getOffsetAttr())
         .set("length", weight.getLengthAttr())
         .set("stored", TypeAttr::get(stored));
+  } else if (auto state = dyn_cast<nn::StateOp>(op)) {
+    name = state.getName().str();
+    entry.set("splat", splatEntry(context, state.getInit()));
   } else {
     auto constant = cast<nn::ConstantOp>(op);
     DenseElementsAttr elements = constant.getElements();
@@ -108,6 +125,17 @@ int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly) {
   Attribute key =
       ArrayAttr::get(context, {entry.get(), source.get(),
                                StringAttr::get(context, weight ? "" : name)});
+  if (isMutableSource(op)) {
+    entry.set("mutable", true);
+    libraryOnly = false;
+    Attribute &known = mutableContent[mutableIdentity(op)];
+    if (known && known != key) {
+      failed = true;
+      op->emitError("mutable source \"")
+          << name << "\" is used in two shapes or shardings";
+    }
+    known = key;
+  }
   auto [it, added] = byContent.insert({key, parameters.size()});
   if (added) {
     if (name.empty())

@@ -5,7 +5,8 @@
 //
 // Idea: one table. Sources with equal content, view, sharding and local type
 // are one parameter; each use says which stage it is of and whether a kernel
-// needs the plain data.
+// needs the plain data. A mutable source is its name and the start of its view:
+// whoever reads or assigns it, in whatever function, means the same memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_PARAMETERS_H
@@ -13,6 +14,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <set>
 
@@ -22,9 +24,11 @@ class ParameterTable {
 public:
   explicit ParameterTable(mlir::ModuleOp module) : module(module) {}
 
-  /// The parameter of an nn.weight or nn.constant used by a stage.
+  /// The parameter of an nn.weight, nn.state or nn.constant used by a stage.
   /// `libraryOnly`: by a library call that packs it.
+  /// Emits an error where uses of a mutable source differ.
   int64_t get(mlir::Operation *source, int64_t stage, bool libraryOnly);
+  bool hadErrors() const { return failed; }
   /// A new parameter that the init function of a stage computes.
   int64_t addDerived(llvm::StringRef name, mlir::RankedTensorType type,
                      int64_t stage);
@@ -46,9 +50,16 @@ private:
 
   mlir::ModuleOp module;
   llvm::MapVector<mlir::Attribute, int64_t> byContent;
+  llvm::StringMap<mlir::Attribute> mutableContent; ///< by identity
   std::vector<Parameter> parameters;
   int64_t numConstants = 0;
+  bool failed = false;
 };
+
+/// Whether the op is a source to which steps give new values.
+bool isMutableSource(mlir::Operation *op);
+/// What a mutable source is known by: name and start of the view.
+std::string mutableIdentity(mlir::Operation *op);
 
 /// A sharding as the manifest writes it: one list of axes per dimension.
 mlir::ArrayAttr shardingEntry(mlir::Operation *op, mlir::Attribute sharding,

@@ -6,6 +6,7 @@
 #include "Simplify.h"
 
 #include "Library.h"
+#include "Parameters.h"
 #include "Units.h"
 
 #include "kerf/NN/NN.h"
@@ -80,12 +81,13 @@ void kerf::foldSplats(func::FuncOp function) {
 // Batch norm
 //===----------------------------------------------------------------------===//
 
-/// Whether a value depends on parameters alone.
+/// Whether a value depends on parameters alone that no step changes.
 static bool isParameter(Value value) {
   SmallVector<Value> stack = {value};
   for (int steps = 0; !stack.empty(); ++steps) {
     Operation *op = stack.pop_back_val().getDefiningOp();
-    if (!op || !isa<nn::NNDialect>(op->getDialect()) || steps > 32)
+    if (!op || !isa<nn::NNDialect>(op->getDialect()) || steps > 32 ||
+        isMutableSource(op))
       return false;
     llvm::append_range(stack, op->getOperands());
   }

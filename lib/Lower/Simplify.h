@@ -11,6 +11,11 @@
 
 namespace kerf {
 
+/// What is special about functions of a training step: one op per mutable
+/// source, sums over micro-batches as additions, updates of optimizers in
+/// elementwise ops; no attributes of earlier phases on nn ops.
+void prepareTraining(mlir::func::FuncOp function);
+
 /// Elementwise ops on splat constants become splat constants.
 void foldSplats(mlir::func::FuncOp function);
 

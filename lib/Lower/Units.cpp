@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Units.h"
 
+#include "Parameters.h"
+
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"
@@ -55,8 +57,10 @@ static bool isAlias(Operation *op) {
 namespace {
 class UnitBuilder {
 public:
-  explicit UnitBuilder(func::FuncOp function)
-      : function(function), block(function.getBody().front()) {
+  UnitBuilder(func::FuncOp function,
+              SmallVectorImpl<Destination> &destinations)
+      : function(function), block(function.getBody().front()),
+        destinations(destinations) {
     int64_t n = 0;
     for (Operation &op : block)
       position[&op] = n++;
@@ -79,7 +83,8 @@ private:
     for (Operation &op : block) {
       if (op.hasTrait<OpTrait::IsTerminator>())
         continue;
-      bool constant = isa<nn::NNDialect>(op.getDialect());
+      bool constant = isa<nn::NNDialect>(op.getDialect()) &&
+                      !isMutableSource(&op);
       if (auto index = dyn_cast<dist::ShardIndexOp>(op)) {
         dist::MeshAttr mesh = dist::getMesh(&op);
         auto axes = dist::toAxisList(index.getAxes(), mesh.toMesh());
@@ -203,7 +208,7 @@ private:
       }
       if (op.use_empty() || follows(&op))
         continue;
-      if (isa<nn::WeightOp, nn::ConstantOp>(op))
+      if (isa<SourceOpInterface>(op))
         continue; // parameters
       if (failed(formUnit(&op)))
         return failure();
@@ -303,10 +308,18 @@ private:
           }
         }
     }
+    orderWrites(live, successors, waiting);
+    // An update ends the life of a gradient: it runs as soon as it can.
+    DenseSet<int64_t> urgent;
+    for (const Destination &destination : destinations)
+      if (destination.direct && destination.assign)
+        urgent.insert(unitOf.lookup(writtenBy(destination.value)));
     using Entry = std::pair<int64_t, int64_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
     auto enqueue = [&](int64_t id) {
-      ready.push({position.lookup(units[id].ops.back()), id});
+      ready.push(
+          {urgent.contains(id) ? -1 : position.lookup(units[id].ops.back()),
+           id});
     };
     for (int64_t id : live)
       if (!waiting[id])
@@ -326,6 +339,140 @@ private:
     for (int64_t id : order)
       ordered.push_back(std::move(units[id]));
     return ordered;
+  }
+
+  /// The value whose memory holds `value`: behind views and waits.
+  Value memoryOf(Value value) const {
+    while (Operation *def = value.getDefiningOp()) {
+      auto it = unitOf.find(def);
+      bool alias =
+          it != unitOf.end() && units[it->second].kind == Unit::Kind::Alias;
+      if (!alias && !isa<dist::WaitOp>(def))
+        break;
+      value = def->getOperand(0);
+    }
+    return value;
+  }
+
+  /// The op that computes `value`, behind reshapes that are views and waits.
+  Operation *writtenBy(Value value) const {
+    while (Operation *def = value.getDefiningOp()) {
+      auto it = unitOf.find(def);
+      bool reshape = isa<nn::ReshapeOp>(def) && it != unitOf.end() &&
+                     units[it->second].kind == Unit::Kind::Alias;
+      if (!reshape && !isa<dist::WaitOp>(def))
+        return def;
+      value = def->getOperand(0);
+    }
+    return nullptr;
+  }
+
+  void findDestinations() {
+    for (Operation &op : block)
+      if (auto assign = dyn_cast<dist::AssignOp>(op))
+        destinations.push_back(
+            {assign.getValue(), assign.getSource(), &op, false});
+    Operation *terminator = block.getTerminator();
+    for (BlockArgument argument : block.getArguments())
+      if (auto result = function.getArgAttrOfType<IntegerAttr>(
+              argument.getArgNumber(), "dist.accumulator"))
+        destinations.push_back({terminator->getOperand(result.getInt()),
+                                argument, nullptr, false});
+  }
+
+  /// Whether the unit may write `output` over `place`, which it may read, too.
+  bool mayOverwrite(const Unit &unit, Value output, Value place) const {
+    unsigned number = llvm::find(unit.outputs, output) - unit.outputs.begin();
+    if (unit.init || number == unit.outputs.size() ||
+        unit.kind == Unit::Kind::Alias)
+      return false;
+    for (auto [i, input] : llvm::enumerate(unit.inputs)) {
+      if (memoryOf(input) != place)
+        continue;
+      if (unit.kind == Unit::Kind::Kernel) {
+        if (!mayShareBuffer(unit.ops, i, number))
+          return false;
+      } else if (!unit.call || !unit.call->accumulates) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// Decides which destinations are written directly, and adds to the graph of
+  /// units that what reads an old value comes before what writes the new one.
+  void orderWrites(ArrayRef<int64_t> live,
+                   SmallVectorImpl<SmallVector<int64_t>> &successors,
+                   SmallVectorImpl<int64_t> &waiting) {
+    findDestinations();
+    if (destinations.empty())
+      return;
+    DenseMap<Value, SmallVector<int64_t>> readers;
+    for (const Destination &destination : destinations)
+      readers[destination.place];
+    for (int64_t id : live) {
+      const Unit &unit = units[id];
+      if (unit.kind == Unit::Kind::Alias)
+        continue;
+      for (Value input : unit.inputs) {
+        auto it = readers.find(memoryOf(input));
+        if (it == readers.end() ||
+            (isa<dist::AssignOp>(unit.ops.front()) &&
+             input == unit.ops.front()->getOperand(0)))
+          continue;
+        it->second.push_back(id);
+        // What has been started reads until it is waited for.
+        auto collective =
+            dyn_cast<dist::CollectiveOpInterface>(unit.ops.front());
+        if (collective && collective.isStarted())
+          for (Operation *wait : unit.ops.front()->getUsers())
+            it->second.push_back(unitOf.lookup(wait));
+      }
+    }
+    auto reaches = [&](int64_t from, const DenseSet<int64_t> &to) {
+      DenseSet<int64_t> seen = {from};
+      SmallVector<int64_t> stack = {from};
+      while (!stack.empty())
+        for (int64_t next : successors[stack.pop_back_val()]) {
+          if (to.contains(next))
+            return true;
+          if (seen.insert(next).second)
+            stack.push_back(next);
+        }
+      return false;
+    };
+    auto before = [&](ArrayRef<int64_t> first, int64_t second) {
+      for (int64_t id : first)
+        if (id != second) {
+          successors[id].push_back(second);
+          ++waiting[second];
+        }
+    };
+    DenseSet<Value> claimed;
+    for (Destination &destination : destinations) {
+      Operation *writer = writtenBy(destination.value);
+      auto it = writer ? unitOf.find(writer) : unitOf.end();
+      ArrayRef<int64_t> old = readers[destination.place];
+      if (it != unitOf.end()) {
+        int64_t id = it->second;
+        Value output = writer->getResult(0);
+        for (Value result : units[id].outputs)
+          if (result == memoryOf(destination.value))
+            output = result;
+        DenseSet<int64_t> others(old.begin(), old.end());
+        others.erase(id);
+        destination.direct = !claimed.contains(output) &&
+                             mayOverwrite(units[id], output, destination.place) &&
+                             !reaches(id, others);
+        if (destination.direct) {
+          claimed.insert(output);
+          destination.value = output;
+          before(old, id);
+        }
+      }
+      if (destination.assign)
+        before(old, unitOf.lookup(destination.assign));
+    }
   }
 
   void finish(Unit &unit, int64_t id) {
@@ -350,6 +497,7 @@ private:
 
   func::FuncOp function;
   Block &block;
+  SmallVectorImpl<Destination> &destinations;
   DenseMap<Operation *, int64_t> position;
   DenseSet<Operation *> constants, taken;
   /// Shape ops that are computed by themselves although a kernel reads them.
@@ -359,6 +507,8 @@ private:
 };
 } // namespace
 
-FailureOr<std::vector<Unit>> kerf::formUnits(func::FuncOp function) {
-  return UnitBuilder(function).build();
+FailureOr<std::vector<Unit>>
+kerf::formUnits(func::FuncOp function,
+                SmallVectorImpl<Destination> &destinations) {
+  return UnitBuilder(function, destinations).build();
 }

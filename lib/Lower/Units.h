@@ -14,6 +14,12 @@
 // What depends on nothing but parameters is computed once, at load: such ops
 // (`init`) form units among themselves.
 //
+// What outlives a step is written in place: the unit that computes the value of
+// a dist.assign (or of a sum over micro-batches) writes it over the old one, if
+// everything else that reads the old one can run before; else it is computed
+// aside and copied, last. Either way the order of units keeps old values until
+// they have been read.
+//
 // Invariant: units are disjoint, cover every op that is neither a source nor a
 // terminator, and the graph of units has no cycle. O(ops x units) at worst.
 //
@@ -45,13 +51,24 @@ struct Unit {
   llvm::SmallVector<mlir::Value> outputs, inputs;
 };
 
+/// A value that ends in memory which had another before: a mutable source, or
+/// the argument of a sum over micro-batches.
+struct Destination {
+  mlir::Value value;
+  mlir::Value place;                  ///< the source's result, or the argument
+  mlir::Operation *assign = nullptr;  ///< null: a sum, which is returned
+  bool direct = false; ///< the unit that computes it writes over the old value
+};
+
 /// Whether a source is small enough to stand in the kernels that use it.
 bool isInline(mlir::Operation *op);
 
 /// The units of a function whose shape ops and inline constants are sunk
 /// (sinkShapeOps), in an order in which they can run. Fails, with an error,
 /// only where code generation refuses a single op.
-mlir::FailureOr<std::vector<Unit>> formUnits(mlir::func::FuncOp function);
+mlir::FailureOr<std::vector<Unit>>
+formUnits(mlir::func::FuncOp function,
+          llvm::SmallVectorImpl<Destination> &destinations);
 
 } // namespace kerf
 

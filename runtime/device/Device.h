@@ -59,6 +59,7 @@ public:
   virtual void launch(kerf_kernel_t kernel, void *const *buffers,
                       const int64_t *scalars, int64_t count, int64_t grain) = 0;
   virtual void copy(const void *src, void *dst, int64_t bytes) = 0;
+  virtual void zero(void *data, int64_t bytes) = 0;
   /// `parameter(i)` gives this rank's part of parameter i. Throws
   /// KERF_BAD_PACKAGE, KERF_UNSUPPORTED_HOST.
   virtual std::unique_ptr<LibraryCall>

@@ -18,6 +18,7 @@ using namespace kerf::rt;
 namespace {
 constexpr int64_t maxRanks = 4096;
 constexpr int64_t maxDims = 12;
+using Parameters = std::vector<Parameter>;
 
 Shape parseShape(const JsonReader &in, kerf_dtype_t dtype) {
   Shape shape = in.shape();
@@ -228,7 +229,8 @@ GlobalTensor parseGlobal(const JsonReader &in, const Mesh &mesh) {
   return t;
 }
 
-Operand parseOperand(const JsonReader &in, size_t numParameters, size_t rank) {
+Operand parseOperand(const JsonReader &in, const Parameters &parameters,
+                     size_t rank) {
   Operand op;
   if (in.has("buffer") == in.has("param"))
     in.fail("expected exactly one of \"buffer\" and \"param\"");
@@ -237,7 +239,11 @@ Operand parseOperand(const JsonReader &in, size_t numParameters, size_t rank) {
     op.index = in["buffer"].integer(0, 63);
   } else {
     op.kind = Operand::Param;
-    op.index = in["param"].integer(0, static_cast<int64_t>(numParameters) - 1);
+    op.index =
+        in["param"].integer(0, static_cast<int64_t>(parameters.size()) - 1);
+    if (parameters[op.index].isMutable)
+      in["param"].fail("parameter \"" + parameters[op.index].name +
+                       "\" is mutable: it is a buffer of the call");
   }
   op.offset = in.integerOr("offset", 0, JsonReader::maxInteger, 0);
   op.transpose = in.has("transpose") && in["transpose"].boolean();
@@ -254,13 +260,14 @@ Operand parseOperand(const JsonReader &in, size_t numParameters, size_t rank) {
   return op;
 }
 
-PostOp parsePostOp(const JsonReader &in, size_t numParameters, size_t rank) {
+PostOp parsePostOp(const JsonReader &in, const Parameters &parameters,
+                   size_t rank) {
   PostOp op;
   op.kind = in["kind"].string();
   op.alpha = in.numberOr("alpha", 0);
   op.beta = in.numberOr("beta", 0);
   if (in.has("operand"))
-    op.operand = parseOperand(in["operand"], numParameters, rank);
+    op.operand = parseOperand(in["operand"], parameters, rank);
   return op;
 }
 
@@ -294,13 +301,13 @@ void parseWindow(const JsonReader &in, LibraryDesc &lib) {
   }
 }
 
-LibraryDesc parseLibrary(const JsonReader &in, size_t numParameters) {
+LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
   LibraryDesc lib;
   std::string kind = in["kind"].string();
   lib.node = in.stringOr("node", "");
   lib.dtype = in["dtype"].dtype();
   auto operand = [&](const char *key, size_t rank) {
-    return parseOperand(in[key], numParameters, rank);
+    return parseOperand(in[key], parameters, rank);
   };
   size_t rank;
   if (kind == "matmul") {
@@ -339,7 +346,7 @@ LibraryDesc parseLibrary(const JsonReader &in, size_t numParameters) {
   if (lib.dst.kind != Operand::Buffer)
     in["dst"].fail("expected a buffer");
   lib.postOps = in.list<PostOp>("post_ops", [&](const JsonReader &p) {
-    return parsePostOp(p, numParameters, rank);
+    return parsePostOp(p, parameters, rank);
   });
   return lib;
 }
@@ -424,7 +431,8 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
              {"run", Instruction::Run, m.functions.size()},
              {"send", Instruction::Send, m.channels.size()},
              {"recv", Instruction::Recv, m.channels.size()},
-             {"output", Instruction::Output, m.outputs.size()}};
+             {"output", Instruction::Output, m.outputs.size()},
+             {"zero", Instruction::Zero, size_t(1) << 40}};
   int found = 0;
   for (auto &op : ops)
     if (in.has(op.key)) {
@@ -433,11 +441,13 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
       i.index = in[op.key].integer(0, static_cast<int64_t>(op.count) - 1);
     }
   if (found != 1)
-    in.fail("expected exactly one of input, run, send, recv, output");
+    in.fail("expected exactly one of input, run, send, recv, output, zero");
   i.microBatch =
       in.integerOr("micro_batch", 0, m.mesh.numMicroBatches() - 1, 0);
   if (i.op == Instruction::Run)
     i.slots = in["slots"].shape();
+  else if (i.op == Instruction::Zero)
+    i.slots = {i.index};
   else
     i.slots = {in["slot"].size64()};
   return i;
@@ -515,7 +525,7 @@ void parseTop(const JsonReader &in, Manifest &m) {
     return KernelEntry{k["name"].string(), k.stringOr("node", "")};
   });
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
-    return parseLibrary(l, m.parameters.size());
+    return parseLibrary(l, m.parameters);
   });
   m.collectives =
       in.list<CollectiveDesc>("collectives", [&](const JsonReader &c) {

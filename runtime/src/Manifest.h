@@ -102,7 +102,7 @@ struct FunctionDesc {
 };
 
 struct Instruction {
-  enum Op { Input, Run, Send, Recv, Output };
+  enum Op { Input, Run, Send, Recv, Output, Zero };
   Op op = Run;
   int64_t index = 0, microBatch = 0;
   std::vector<int64_t> slots;

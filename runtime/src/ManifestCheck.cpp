@@ -75,6 +75,9 @@ void checkInstruction(const Manifest &m, int64_t stageIndex,
     needs(in.slots[0], c.bytes());
     return;
   }
+  case Instruction::Zero:
+    needs(in.slots[0], 0);
+    return;
   }
 }
 

@@ -61,8 +61,9 @@ void Rank::computeDerived(ParameterStore &store) {
   if (stageDesc.init.empty())
     return;
   std::string signature = cat("stage ", stageIndex);
-  for (const ParameterView &part : parts)
-    signature += "|" + part.key;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (!manifest.parameters[i].isMutable) // nothing is derived from those
+      signature += "|" + parts[i].key;
   for (const AxisList &axes : manifest.shardIndices)
     signature += cat("#", manifest.mesh.position(rank, axes));
   auto derived = store.derived(signature, [&] { return runInit(); });
@@ -197,6 +198,8 @@ void Rank::prepareInstructions(const StepIo &io) {
       prepareInput(p, manifest.inputs[in.index]);
     if (in.op == Instruction::Output)
       prepareOutput(p, manifest.outputs[in.index]);
+    if (in.op == Instruction::Zero)
+      p.slotBytes = stageDesc.slots[in.slots[0]].bytes;
     if (in.op == Instruction::Send) {
       p.sendOrdinal = sends.size();
       sends.push_back({in.index, -1, false});
@@ -232,7 +235,7 @@ void Rank::findAwaitedSends() {
       open.push_back(
           {p.sendOrdinal,
            slotRange(in.slots[0], manifest.channels[in.index].bytes())});
-    } else if (in.op == Instruction::Input) {
+    } else if (in.op == Instruction::Input || in.op == Instruction::Zero) {
       writes.push_back(slotRange(in.slots[0], p.slotBytes));
     } else if (in.op == Instruction::Recv) {
       writes.push_back(
@@ -300,6 +303,9 @@ void Rank::execute(Prepared &p, const StepIo &io) {
     comm->receive(in.index, p.pointers[0], in.microBatch);
     return;
   }
+  case Instruction::Zero:
+    device->zero(p.pointers[0], p.slotBytes);
+    return;
   }
 }
 

@@ -51,7 +51,7 @@ private:
     BoxCopy copy;                 ///< input, output
     bool zeroFirst = false;       ///< input with padding
     bool skip = false;            ///< output that another rank stores
-    int64_t slotBytes = 0;        ///< input, output: of the local shape
+    int64_t slotBytes = 0;        ///< input, output: local shape; zero: slot
     std::vector<void *> pointers; ///< slots
     std::vector<size_t>
         awaitedSends; ///< ordinals of sends that read what this writes

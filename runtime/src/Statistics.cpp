@@ -187,8 +187,8 @@ private:
 };
 
 const char *opName(Instruction::Op op) {
-  static constexpr const char *names[] = {"input", "run", "send", "recv",
-                                          "output"};
+  static constexpr const char *names[] = {"input", "run",    "send",
+                                          "recv",  "output", "zero"};
   return names[op];
 }
 

@@ -68,7 +68,7 @@ exec.func @func_c3_unplanned() attributes {num_inputs = 0 : i64, stage = 0 : i64
 
 // -----
 
-// expected-error @below {{phase is "sideways", expected init, forward, backward or update}}
+// expected-error @below {{phase is "sideways", expected init, prologue, forward, backward or update}}
 exec.func @func_c4_phase() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "sideways"} {
   exec.return
 }

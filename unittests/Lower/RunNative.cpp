@@ -78,9 +78,7 @@ static interpret::Tensor fromBytes(const kerf_tensor_info_t &info,
 }
 
 /// Runs the package; throws nothing, gives the message of what failed.
-static std::string runPackage(const std::string &path,
-                              ArrayRef<interpret::Tensor> inputs,
-                              std::vector<interpret::Tensor> &outputs) {
+static std::string runPackage(const std::string &path, NativeSteps &steps) {
   kerf_package_t *package = nullptr;
   kerf_session_t *session = nullptr;
   llvm::scope_exit cleanup([&] {
@@ -101,40 +99,53 @@ static std::string runPackage(const std::string &path,
     return message;
   kerf_session_options_t options = {};
   options.struct_size = sizeof options;
-  options.threads = 1;
+  options.threads = steps.threads;
   options.deadline_seconds = 60;
   if (fails(kerf_session_create(package, &options, &session)))
     return message;
-  std::vector<std::vector<char>> held;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    kerf_tensor_info_t info;
-    if (fails(kerf_package_input(package, i, &info)))
+  for (ArrayRef<interpret::Tensor> inputs : steps.inputs) {
+    std::vector<std::vector<char>> held;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      kerf_tensor_info_t info;
+      if (fails(kerf_package_input(package, i, &info)))
+        return message;
+      held.push_back(toBytes(inputs[i], info.dtype));
+      if (fails(kerf_session_set_input(session, i, held.back().data(),
+                                       held.back().size())))
+        return message;
+    }
+    if (fails(kerf_session_run(session)))
       return message;
-    held.push_back(toBytes(inputs[i], info.dtype));
-    if (fails(kerf_session_set_input(session, i, held.back().data(),
-                                     held.back().size())))
-      return message;
+    steps.outputs.emplace_back();
+    for (int32_t i = 0; i < kerf_package_num_outputs(package); ++i) {
+      kerf_tensor_info_t info;
+      const void *data = nullptr;
+      size_t bytes = 0;
+      if (fails(kerf_package_output(package, i, &info)) ||
+          fails(kerf_session_get_output(session, i, &data, &bytes)))
+        return message;
+      steps.outputs.back().push_back(fromBytes(info, data));
+    }
   }
-  // Twice: nothing may be left over from the first step.
-  if (fails(kerf_session_run(session)) || fails(kerf_session_run(session)))
-    return message;
-  for (int32_t i = 0; i < kerf_package_num_outputs(package); ++i) {
-    kerf_tensor_info_t info;
-    const void *data = nullptr;
-    size_t bytes = 0;
-    if (fails(kerf_package_output(package, i, &info)) ||
-        fails(kerf_session_get_output(session, i, &data, &bytes)))
+  for (int32_t i = 0; i < kerf_package_num_parameters(package); ++i) {
+    kerf_parameter_info_t info;
+    if (fails(kerf_package_parameter(package, i, &info)))
       return message;
-    outputs.push_back(fromBytes(info, data));
+    if (!info.is_mutable)
+      continue;
+    std::vector<char> bytes(info.tensor.bytes);
+    if (fails(kerf_session_get_parameter(session, i, bytes.data(),
+                                         bytes.size())))
+      return message;
+    steps.parameters.insert(
+        {info.tensor.name, fromBytes(info.tensor, bytes.data())});
   }
   return "";
 }
 
-std::string kerf::test::runNative(ModuleOp module,
-                                  ArrayRef<interpret::Tensor> inputs,
-                                  const std::string &folder,
-                                  bool weightsInPlace,
-                                  std::vector<interpret::Tensor> &outputs) {
+/// Lowers, compiles and packages. Anything that fails is the text.
+static std::string compile(ModuleOp module, const std::string &folder,
+                           bool weightsInPlace) {
   std::string message;
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &d) {
     message += d.str() + "\n";
@@ -161,5 +172,29 @@ std::string kerf::test::runNative(ModuleOp module,
   contents.weightsInPlace = weightsInPlace;
   if (writePackage(module, contents, folder).failed())
     return failed("packaging");
-  return runPackage(folder, inputs, outputs);
+  return "";
+}
+
+std::string kerf::test::runNativeSteps(ModuleOp module,
+                                       const std::string &folder,
+                                       NativeSteps &steps) {
+  std::string failure = compile(module, folder, /*weightsInPlace=*/false);
+  return failure.empty() ? runPackage(folder, steps) : failure;
+}
+
+std::string kerf::test::runNative(ModuleOp module,
+                                  ArrayRef<interpret::Tensor> inputs,
+                                  const std::string &folder,
+                                  bool weightsInPlace,
+                                  std::vector<interpret::Tensor> &outputs) {
+  std::string failure = compile(module, folder, weightsInPlace);
+  if (!failure.empty())
+    return failure;
+  // Twice: nothing may be left over from the first step.
+  NativeSteps steps;
+  steps.inputs.assign(2, inputs.vec());
+  failure = runPackage(folder, steps);
+  if (failure.empty())
+    outputs = std::move(steps.outputs.back());
+  return failure;
 }

@@ -6,7 +6,9 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
 #include <string>
+#include <vector>
 
 namespace kerf::test {
 
@@ -32,6 +34,16 @@ std::string runNative(mlir::ModuleOp module,
                       llvm::ArrayRef<interpret::Tensor> inputs,
                       const std::string &folder, bool weightsInPlace,
                       std::vector<interpret::Tensor> &outputs);
+
+/// The same for several steps of one session, each with inputs of its own:
+/// outputs of every step, and the parameters that steps write, by name.
+struct NativeSteps {
+  std::vector<std::vector<interpret::Tensor>> inputs, outputs;
+  std::map<std::string, interpret::Tensor> parameters;
+  int threads = 1;
+};
+std::string runNativeSteps(mlir::ModuleOp module, const std::string &folder,
+                           NativeSteps &steps);
 
 } // namespace kerf::test
 

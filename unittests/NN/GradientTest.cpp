@@ -1,6 +1,6 @@
 //===- GradientTest.cpp - vector-Jacobian products against PyTorch --------===//
 //
-// test/Inputs/gradients/cases.mlir holds functions of one op with inputs, an
+// The files of test/Inputs/gradients/ hold functions of one op with inputs, an
 // upstream gradient, and PyTorch's result and gradients in float64. Each op
 // builds its vector-Jacobian product; the interpreter evaluates it.
 //
@@ -24,6 +24,18 @@ namespace {
 class GradientTest : public ::testing::Test {
 protected:
   GradientTest() { context.loadDialect<func::FuncDialect, nn::NNDialect>(); }
+
+  void forEachCase(llvm::function_ref<void(func::FuncOp)> visit) {
+    for (const char *name :
+         {"unary", "binary", "movement", "contractions", "rows"}) {
+      auto module = parseSourceFile<ModuleOp>(KERF_TEST_INPUTS "/gradients/" +
+                                                  std::string(name) + ".mlir",
+                                              &context);
+      ASSERT_TRUE(module) << name;
+      for (auto function : module->getOps<func::FuncOp>())
+        visit(function);
+    }
+  }
 
   static std::optional<Tensor> tensorOf(Attribute attribute) {
     if (auto elements = dyn_cast<DenseElementsAttr>(attribute))
@@ -107,17 +119,14 @@ protected:
 };
 
 TEST_F(GradientTest, EqualsPyTorch) {
-  auto module = parseSourceFile<ModuleOp>(
-      KERF_TEST_INPUTS "/gradients/cases.mlir", &context);
-  ASSERT_TRUE(module);
   std::set<std::string> seen;
   int count = 0;
-  for (auto function : module->getOps<func::FuncOp>()) {
+  forEachCase([&](func::FuncOp function) {
     seen.insert(
         function.getBody().front().front().getName().getStringRef().str());
     ++count;
     check(function);
-  }
+  });
   EXPECT_GE(count, 170);
   // Every op that says it is differentiable is among the cases, but those that
   // do not work on floats at all.
@@ -133,10 +142,7 @@ TEST_F(GradientTest, EqualsPyTorch) {
 
 /// What nothing depends on costs nothing.
 TEST_F(GradientTest, NoUpstreamNoOps) {
-  auto module = parseSourceFile<ModuleOp>(
-      KERF_TEST_INPUTS "/gradients/cases.mlir", &context);
-  ASSERT_TRUE(module);
-  for (auto function : module->getOps<func::FuncOp>()) {
+  forEachCase([&](func::FuncOp function) {
     Block &block = function.getBody().front();
     OpBuilder builder(block.getTerminator());
     auto vjp = cast<DifferentiableInterface>(block.front());
@@ -146,7 +152,7 @@ TEST_F(GradientTest, NoUpstreamNoOps) {
     for (Value gradient : *gradients)
       EXPECT_FALSE(gradient) << function.getName().str();
     EXPECT_EQ(llvm::range_size(block), 2) << function.getName().str();
-  }
+  });
 }
 
 /// The weight of a layer gets one product over all rows, whatever the batch.

@@ -10,7 +10,8 @@ class Exec_CallOp<string mnemonic, list<Trait> traits = []>
 def Exec_ParamOp : Exec_CallOp<"param", [Pure]> {
   let summary = "this rank's part of a parameter";
   let description = [{
-    `result = params[index]`, read-only.
+    `result = params[index]`. Read-only, unless the parameter is mutable: then each
+    rank has its own, and what a call writes into it is there in the next step.
 
     ```mlir
     %w = exec.param 3 : memref<3xf32>

@@ -57,7 +57,8 @@ def Exec_FuncOp : Exec_FunctionOp<"func"> {
   let summary = "one function of program.so, on buffers";
   let description = [{
     A list of calls. The arguments are the boundary buffers: the first
-    `num_inputs` are read, the rest are written. `scratch` is the
+    `num_inputs` are read, the rest are written; a sum over micro-batches comes in
+    and goes out in one buffer. `scratch` is the
     number of bytes of scratch memory in which the `exec.arena` buffers lie;
     absent until arenas are planned. The argument attribute `kerf.name` names a
     boundary buffer. An `init` function runs once at load and writes the
@@ -75,8 +76,9 @@ def Exec_FuncOp : Exec_FunctionOp<"func"> {
 
     C1: the arguments are buffers, there are no results. C2: `num_inputs` is
     at most the number of arguments. C3: with `scratch`, every `exec.arena` has
-    an offset and ends within it. C4: `phase` is one of init, forward, backward,
-    update; `derived` is given for init alone, one index per argument.
+    an offset and ends within it. C4: `phase` is one of init, prologue,
+    forward, backward, update; `derived` is given for init alone, one index per
+    argument.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -104,7 +106,7 @@ def Exec_ParameterOp : Exec_Op<"parameter", [HasParent<"::mlir::ModuleOp">]> {
   let description = [{
     Parameter number `index`: where it comes from (`entry`, keys as in
     `docs/Package.md`: `tensor`, `splat` or `derived`, `view`, `sharding`,
-    `stages`, `library_only`) and the type of one rank's part. The stored bytes
+    `stages`, `library_only`, `mutable`) and the type of one rank's part. The stored bytes
     of a `tensor` are `data` (a literal) or those of a file (`file`, `offset`,
     `length`, `stored` as on `nn.weight`).
 
@@ -114,6 +116,7 @@ def Exec_ParameterOp : Exec_Op<"parameter", [HasParent<"::mlir::ModuleOp">]> {
     ```
 
     C1: exactly one of `tensor`, `splat` and `derived`; with `tensor` a source.
+    C2: what is `mutable` is neither `derived` nor `library_only`.
   }];
   let arguments = (ins I64Attr:$index, StrAttr:$name, DictionaryAttr:$entry,
                        TypeAttrOf<Exec_Buffer>:$type, OptionalAttr<DictionaryAttr>:$source);

@@ -100,10 +100,11 @@ LogicalResult FuncOp::verify() {
     return emitOpError("num_inputs is ") << static_cast<int64_t>(getNumInputs())
                                          << " of " << getArgumentTypes().size();
   // func C4
-  if (!llvm::is_contained({"init", "forward", "backward", "update"},
-                          getPhase()))
+  if (!llvm::is_contained(
+          {"init", "prologue", "forward", "backward", "update"}, getPhase()))
     return emitOpError("phase is \"")
-           << getPhase() << "\", expected init, forward, backward or update";
+           << getPhase()
+           << "\", expected init, prologue, forward, backward or update";
   if ((getPhase() == "init") != getDerived().has_value())
     return emitOpError("of phase ")
            << getPhase() << (getDerived() ? " has" : " lacks")
@@ -138,6 +139,11 @@ LogicalResult ParameterOp::verify() {
            << sources << " of tensor, splat and derived, expected one";
   if (getEntry().contains("tensor") && !getSource())
     return emitOpError("names a tensor without a source");
+  // parameter C2
+  if (getEntry().contains("mutable") &&
+      (getEntry().contains("derived") || getEntry().contains("library_only")))
+    return emitOpError("is mutable and ")
+           << (getEntry().contains("derived") ? "derived" : "library_only");
   return success();
 }
 

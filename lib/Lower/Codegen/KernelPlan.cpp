@@ -383,7 +383,10 @@ bool KernelPlan::mayShare(unsigned input, unsigned output) {
   if (form == KernelForm::Window || form == KernelForm::Contraction ||
       elementOf(in) != elementOf(out) || numElements(in) != numElements(out))
     return false;
-  if (!rowOps.empty() && !outputIsFull[output])
+  // One element per row is stored when the row has been read, but other outputs
+  // are stored before.
+  if (!rowOps.empty() && !outputIsFull[output] &&
+      llvm::is_contained(outputIsFull, true))
     return false;
   Index flat = space.linearize(outputIndex[output], shapeOf(out));
   return llvm::all_of(accesses[in],

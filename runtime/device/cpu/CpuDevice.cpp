@@ -94,6 +94,14 @@ void copyRange(void *const *buffers, const int64_t *scalars, int64_t begin,
               static_cast<size_t>(to - from));
 }
 
+void zeroRange(void *const *buffers, const int64_t *scalars, int64_t begin,
+               int64_t end) {
+  int64_t block = scalars[0], bytes = scalars[1];
+  int64_t from = begin * block, to = std::min(end * block, bytes);
+  std::memset(static_cast<char *>(buffers[0]) + from, 0,
+              static_cast<size_t>(to - from));
+}
+
 class CpuDevice : public Device {
 public:
   CpuDevice(int64_t rank, int32_t threadCount,
@@ -138,6 +146,12 @@ public:
     void *buffers[] = {const_cast<void *>(src), dst};
     int64_t scalars[] = {block, bytes};
     launch(copyRange, buffers, scalars, ceilDiv(bytes, block), 64);
+  }
+
+  void zero(void *data, int64_t bytes) override {
+    constexpr int64_t block = 4096;
+    int64_t scalars[] = {block, bytes};
+    launch(zeroRange, &data, scalars, ceilDiv(bytes, block), 64);
   }
 
   std::unique_ptr<LibraryCall>

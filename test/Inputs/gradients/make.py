@@ -1,11 +1,11 @@
-"""Writes cases.mlir: gradients of single nn ops as PyTorch computes them.
+"""Writes the .mlir files here: gradients of single nn ops as PyTorch computes them.
 
     python make.py            # with numpy and torch
 
 Each function is one op; its attributes hold the inputs, the gradient of the
 result, the result and the gradients of the inputs, in float64 (`unit`: none).
 unittests/NN/GradientTest.cpp compares what the ops build themselves. The seed of
-a case is its number, so that a new case at the end leaves the others alone.
+a case is its number over all files.
 """
 import math
 import os
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
-cases = []
+files = {}  # name: functions
 
 
 def element(t):
@@ -37,7 +37,7 @@ def dense(t):
 
 def case(name, op, inputs, function, attrs="", types=None, like=None):
     """`inputs`: shapes (uniform in [-2, 2]) or tensors or functions of the generator."""
-    generator = torch.Generator().manual_seed(len(cases))
+    generator = torch.Generator().manual_seed(sum(map(len, files.values())))
     values = []
     for x in inputs:
         if isinstance(x, tuple):
@@ -57,7 +57,7 @@ def case(name, op, inputs, function, attrs="", types=None, like=None):
     operands = ", ".join(f"%a{i}" for i in range(len(values)))
     arguments = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
     both = lambda list: ", ".join("unit" if t is None else dense(t) for t in list)
-    cases.append(f"""func.func @{name}({arguments}) -> {to} attributes {{
+    list(files.values())[-1].append(f"""func.func @{name}({arguments}) -> {to} attributes {{
   test.inputs = [{both(values)}],
   test.upstream = {dense(upstream)},
   test.result = {dense(result)},
@@ -78,6 +78,7 @@ grid = lambda *shape: lambda g: torch.randint(-2, 3, shape, generator=g).to(torc
 flags = lambda *shape: lambda g: torch.randint(0, 2, shape, generator=g).to(torch.bool)
 
 # Elementwise.
+files["unary"] = []
 unary = {"neg": torch.neg, "abs": torch.abs, "sign": torch.sign, "exp": torch.exp, "erf": torch.erf, "tanh": torch.tanh,
          "sigmoid": torch.sigmoid, "sin": torch.sin, "cos": torch.cos, "floor": torch.floor, "ceil": torch.ceil,
          "round": torch.round, "relu": torch.relu}
@@ -97,6 +98,7 @@ case("cast", "cast", [(2, 3)], lambda x: x * 1, types=["tensor<2x3xf64>"], like=
 case("is_nan", "is_nan", [(2, 3)], torch.isnan)
 
 # Two operands; broadcasting.
+files["binary"] = []
 shapes = [((2, 3), (2, 3)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((2, 3), ()), ((1,), (3, 2))]
 for i, (a, b) in enumerate(shapes):
     case(f"add_{i}", "add", [a, b], torch.add)
@@ -119,6 +121,7 @@ case("select", "select", [flags(2, 3), (2, 3), (2, 3)], torch.where)
 case("select_broadcast", "select", [flags(3, 1), (4,), (2, 1, 1)], torch.where)
 
 # Movement.
+files["movement"] = []
 case("reshape", "reshape", [(2, 6)], lambda x: x.reshape(3, 4))
 case("transpose", "transpose", [(2, 3, 4)], lambda x: x.permute(2, 0, 1), f"perm = {ints([2, 0, 1])}")
 case("broadcast", "broadcast", [(3, 1)], lambda x: x.expand(2, 3, 4))
@@ -157,6 +160,7 @@ take("gather_scalar", (4, 2), 1, torch.tensor(1))
 
 
 # Contractions.
+files["contractions"] = []
 def product(name, a, b, tl=False, tr=False):
     attrs = ", ".join(["transpose_lhs"] * tl + ["transpose_rhs"] * tr)
     case(name, "matmul", [a, b],
@@ -246,6 +250,7 @@ case("avg_pool_ceil", "avg_pool", [(1, 6, 6, 1)],
      window([3, 3], [2, 2], [1, 1], [2, 2], [1, 1]) + f", count_include_pad, count_high = {ints([1, 1])}")
 
 # Rows.
+files["rows"] = []
 kinds = {"sum": 0, "max": 1, "min": 2, "prod": 3}
 torch_kinds = {"sum": torch.sum, "max": torch.amax, "min": torch.amin,
                "prod": lambda x, dims: x.movedim(dims, tuple(range(-len(dims), 0))).flatten(-len(dims)).prod(-1)}
@@ -288,6 +293,7 @@ for size in [1, 3, 4, 5]:
          f"size = {size} : i64, alpha = 0.5 : f64, beta = 0.75 : f64, bias = 2.0 : f64")
 
 here = os.path.dirname(os.path.abspath(__file__))
-with open(os.path.join(here, "cases.mlir"), "w") as out:
-    out.write("// Written by make.py with PyTorch " + torch.__version__.split("+")[0] + ".\n" + "".join(cases))
-print(len(cases), "cases")
+for name, cases in files.items():
+    with open(os.path.join(here, name + ".mlir"), "w") as out:
+        out.write("// Written by make.py with PyTorch " + torch.__version__.split("+")[0] + ".\n" + "".join(cases))
+    print(name, len(cases), "cases")
