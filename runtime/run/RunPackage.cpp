@@ -276,15 +276,6 @@ void logLine(void *user, kerf_log_level_t level, const char *line) {
                level == KERF_LOG_WARNING ? "warning: " : "", line);
 }
 
-// libgomp's threads spin for milliseconds before they sleep unless told
-// otherwise, which costs a busy machine a factor of five. About 20 us covers
-// the gaps between kernels. Must come before libgomp is opened; a user's own
-// choice stands.
-void preferShortSpins() {
-  if (!std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
-    ::setenv("GOMP_SPINCOUNT", "2000", 0);
-}
-
 void Runner::run() {
   preferShortSpins();
   if (options.repeat < 1)
@@ -320,6 +311,11 @@ void Runner::run() {
   printSummary();
 }
 } // namespace
+
+void kerf::rt::preferShortSpins() {
+  if (!std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
+    ::setenv("GOMP_SPINCOUNT", "2000", 0);
+}
 
 int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
                            std::FILE *err) {

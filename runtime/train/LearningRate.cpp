@@ -1,7 +1,21 @@
 //===- LearningRate.cpp - the scalars of a step ---------------------------===//
-#include "LearningRate.h"
+//
+// Pure functions of the step's number. With w steps of warm-up, T steps in all
+// and t counted from 0:
+//
+//   t < w:     base (t + 1) / w
+//   constant:  base
+//   linear:    base + (min - base) u,                u = (t - w) / (T - w)
+//   cosine:    min + (base - min) (1 + cos(pi u)) / 2
+//
+// and min from step T on: PyTorch's LambdaLR for the warm-up followed by
+// LinearLR (end_factor = min / base) and CosineAnnealingLR (eta_min = min).
+// Adam's bias corrections 1 - beta^n count the updates that took place.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/rt/train.h"
 
-#include "../src/Error.h"
+#include <algorithm>
 
 #include <cmath>
 #include <cstdlib>

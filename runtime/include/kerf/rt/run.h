@@ -68,6 +68,12 @@ struct RunOptions {
   bool skipHashes = false;
 };
 
+/// libgomp's threads spin for milliseconds before they sleep unless told
+/// otherwise, which costs a busy machine a factor of five; about 20 us covers
+/// the gaps between kernels. Sets the environment unless the user did; must
+/// come before the first session.
+void preferShortSpins();
+
 /// Runs a package; prints results on `out`, `error: FILE[:NODE]: reason` and
 /// notes on `err`; returns the exit code. After exit code 5 a rank may still
 /// hang in the background: end the process with _Exit rather than by waiting

@@ -1,0 +1,94 @@
+//===- train.h - training a package as a whole ------------------*- C++ -*-===//
+//
+// The loop of `kerf train` above the C ABI: data files, learning rates, steps,
+// evaluation, logs, checkpoints, and the trained model. Six steps make an
+// iteration: 1 read a mini-batch (ahead of time, on a thread), 2 copy it to the
+// ranks, 3 forward, 4 loss and backward, 5 synchronise gradients, 6 update. The
+// first is done here, the others are what the package's program does.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_TRAIN_H
+#define KERF_RT_TRAIN_H
+
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace kerf::rt {
+
+/// The scalars of a step; see docs/Train.md for the formulas.
+struct LearningRate {
+  enum Kind { Constant, Linear, Cosine };
+  Kind kind = Constant;
+  double base = 1e-3, min = 0;
+  int64_t warmup = 0;
+  int64_t steps = 0; ///< 0: those of the run
+
+  /// Of step t >= 0. `steps` must be set unless the kind is Constant.
+  double at(int64_t t) const;
+};
+
+/// "constant", "linear,warmup=10,min=1e-5", "cosine,steps=1000,lr=3e-4"; or a
+/// plain number. Keys: lr (base), warmup, min, steps. Empty on success, else
+/// what is wrong.
+std::string parseLearningRate(const std::string &text, LearningRate &rate);
+
+/// 1 - beta^updates in double.
+double biasCorrection(double beta, int64_t updates);
+
+/// What is measured against what, for evaluation and padding.
+struct TrainLoss {
+  enum Kind { CrossEntropy, Nll, Mse, L1, BceWithLogits, Scalar };
+  Kind kind = CrossEntropy;
+  std::string output;              ///< of the model: logits, or the scalar
+  std::vector<std::string> labels; ///< inputs that are labels
+  int64_t ignoreIndex = -100;      ///< CrossEntropy, Nll
+  int64_t classes = 0;             ///< CrossEntropy, Nll; 0: unknown
+
+  bool hasClasses() const { return kind == CrossEntropy || kind == Nll; }
+};
+
+struct TrainOptions {
+  std::string model;       ///< as the user named it, for messages
+  std::string package;     ///< one training step, weights in place
+  std::string evalPackage; ///< the model alone on one rank; empty: none
+  /// The model's file and those it refers to, absolute: copied for `output`.
+  std::vector<std::string> modelFiles;
+
+  std::string data, evalData;
+  int64_t sequenceLength = 0, evalEvery = 0; ///< 0: as the model; at the end
+  bool shuffle = true, keepLast = false;
+  uint64_t seed = 0;
+  int64_t steps = 0, epochs = 0; ///< one of them, 0: not given
+  LearningRate rate;
+  double beta1 = 0.9, beta2 = 0.999;
+  TrainLoss loss;
+  bool skipNan = false;
+
+  std::string output, safetensors, log, trace, stats; ///< empty: none
+  std::string checkpointDir;
+  int64_t checkpointEvery = 0; ///< steps; 0: at the end alone
+  bool resume = false;
+
+  int32_t threads = 0;
+  double timeoutSeconds = 30;
+  std::string inject;
+  bool json = false, quiet = false, verbose = false;
+  /// Set by a signal handler to the signal's number: the step is finished, a
+  /// checkpoint written, and the exit code is 128 + the number.
+  const volatile std::sig_atomic_t *stop = nullptr;
+};
+
+/// What can be known to be wrong before anything is compiled: outputs that
+/// cannot be written. Empty if nothing is.
+std::string checkTrainOutputs(const TrainOptions &options);
+
+/// Runs the loop; prints results on `out`, errors and progress on `err`;
+/// returns the exit code.
+int trainPackage(const TrainOptions &options, std::FILE *out, std::FILE *err);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_TRAIN_H

@@ -1,0 +1,90 @@
+//===- AtomicFile.cpp - a large file, written aside and renamed -----------===//
+#include "AtomicFile.h"
+
+#include "../src/Error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace kerf::rt;
+
+std::string kerf::rt::folderOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos)
+    return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+void AtomicFile::fail(const char *what) const {
+  throw Error(KERF_IO_ERROR, path + ": " + what + ": " + std::strerror(errno));
+}
+
+AtomicFile::AtomicFile(const std::string &place)
+    : path(place), temporary(place + ".tmp" + std::to_string(::getpid())) {
+  fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0)
+    fail("cannot write");
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd >= 0)
+    ::close(fd);
+  if (!temporary.empty())
+    ::unlink(temporary.c_str());
+}
+
+void AtomicFile::write(const void *data, size_t bytes) {
+  const char *at = static_cast<const char *>(data);
+  while (bytes > 0) {
+    ssize_t written = ::write(fd, at, std::min<size_t>(bytes, 1 << 30));
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      fail("cannot write");
+    at += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::writeAt(uint64_t offset, const void *data, size_t bytes) {
+  const char *at = static_cast<const char *>(data);
+  while (bytes > 0) {
+    ssize_t written = ::pwrite(fd, at, std::min<size_t>(bytes, 1 << 30),
+                               static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      fail("cannot write");
+    at += written;
+    offset += static_cast<uint64_t>(written);
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::sync() {
+  if (::fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
+    fail("cannot sync");
+  int closed = ::close(fd);
+  fd = -1;
+  if (closed != 0)
+    fail("cannot write");
+  synced = true;
+}
+
+void AtomicFile::commit() {
+  if (!synced)
+    sync();
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    fail("cannot write");
+  temporary.clear();
+  // The name is on the disk when the folder is.
+  int folder = ::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+}

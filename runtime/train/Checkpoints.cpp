@@ -1,0 +1,163 @@
+//===- Checkpoints.cpp - a run that can be taken up again -----------------===//
+#include "Checkpoints.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <dirent.h>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace kerf::rt;
+
+static constexpr const char *format = "kerf.checkpoint/1";
+static const std::string prefix = "checkpoint-", ending = ".safetensors";
+
+static std::string pathOf(const std::string &folder, int64_t step) {
+  char number[32];
+  std::snprintf(number, sizeof(number), "%09lld", static_cast<long long>(step));
+  return folder + "/" + prefix + number + ending;
+}
+
+/// Names of checkpoints, the newest first.
+static std::vector<std::string> list(const std::string &folder) {
+  std::vector<std::string> names;
+  if (DIR *open = ::opendir(folder.c_str())) {
+    while (const dirent *entry = ::readdir(open)) {
+      std::string name = entry->d_name;
+      if (name.size() > prefix.size() + ending.size() &&
+          name.compare(0, prefix.size(), prefix) == 0 &&
+          name.compare(name.size() - ending.size(), ending.size(), ending) == 0)
+        names.push_back(name);
+    }
+    ::closedir(open);
+  }
+  std::sort(names.begin(), names.end(),
+            [](const std::string &a, const std::string &b) {
+              return std::make_pair(a.size(), a) > std::make_pair(b.size(), b);
+            });
+  return names;
+}
+
+void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
+                               const Weights &weights,
+                               kerf_session_t *session) {
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+    throw Error(KERF_IO_ERROR,
+                folder + ": cannot create: " + std::strerror(errno));
+  std::vector<NamedTensor> tensors;
+  for (const Weights::Parameter &p : weights.parameters())
+    tensors.push_back({p.name, p.dtype, p.shape});
+  Metadata facts = {{"format", format},
+                    {"step", std::to_string(state.step)},
+                    {"updates", std::to_string(state.updates)},
+                    {"epoch", std::to_string(state.epoch)},
+                    {"index", std::to_string(state.index)},
+                    {"seed", std::to_string(state.seed)},
+                    {"batch_size", std::to_string(state.batch)},
+                    {"samples", std::to_string(state.samples)},
+                    {"shuffle", state.shuffle ? "on" : "off"},
+                    {"last_batch", state.keepLast ? "keep" : "drop"}};
+  writeTensorFile(
+      pathOf(folder, state.step), tensors,
+      [&](size_t i, std::vector<char> &data) {
+        weights.get(session, i, data.data());
+      },
+      facts, /*hashed=*/true);
+  std::vector<std::string> names = list(folder);
+  for (size_t i = keptCheckpoints; i < names.size(); ++i)
+    ::unlink((folder + "/" + names[i]).c_str());
+}
+
+[[noreturn]] static void foreign(const std::string &path,
+                                 const std::string &reason) {
+  throw Error(KERF_INVALID_ARGUMENT, path + ": is of another run: " + reason);
+}
+
+static int64_t number(const Metadata &facts, const char *key) {
+  auto it = facts.find(key);
+  char *end = nullptr;
+  errno = 0;
+  int64_t value =
+      it == facts.end() ? -1 : std::strtoll(it->second.c_str(), &end, 10);
+  if (it == facts.end() || it->second.empty() || *end || errno || value < 0)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("has no number \"", key, "\" in its metadata"));
+  return value;
+}
+
+/// What the file says against what this run is.
+static void checkFacts(const std::string &path, const Metadata &facts,
+                       const RunState &state) {
+  auto same = [&](const char *key, const std::string &mine) {
+    auto it = facts.find(key);
+    std::string theirs = it == facts.end() ? "missing" : it->second;
+    if (theirs != mine)
+      foreign(path, cat(key, " is ", theirs, ", this run has ", mine));
+  };
+  same("seed", std::to_string(state.seed));
+  same("batch_size", std::to_string(state.batch));
+  same("samples", std::to_string(state.samples));
+  same("shuffle", state.shuffle ? "on" : "off");
+  same("last_batch", state.keepLast ? "keep" : "drop");
+}
+
+static void checkTensors(const std::string &path, const Safetensors &file,
+                         const Weights &weights) {
+  std::set<std::string> names;
+  for (const Weights::Parameter &p : weights.parameters()) {
+    names.insert(p.name);
+    const Safetensors::Tensor *tensor = file.find(p.name);
+    if (!tensor)
+      foreign(path, "it has no \"" + p.name + "\"");
+    if (tensor->dtype != p.dtype || tensor->shape != p.shape)
+      foreign(path, cat("\"", p.name, "\" is ", kerf_dtype_name(tensor->dtype),
+                        " ", shapeString(tensor->shape), ", this run has ",
+                        kerf_dtype_name(p.dtype), " ", shapeString(p.shape)));
+  }
+  for (auto &[name, tensor] : file.all())
+    if (!names.count(name))
+      foreign(path, "it has \"" + name + "\", which this run does not train");
+}
+
+bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
+                                    const Weights &weights,
+                                    kerf_session_t *session, RunState &state,
+                                    std::vector<std::string> &refused) {
+  std::vector<std::string> names = list(folder);
+  for (const std::string &name : names) {
+    std::string path = folder + "/" + name;
+    Safetensors file;
+    RunState found = state;
+    try {
+      file = openHashed(path);
+      const Metadata &facts = file.metadata();
+      auto it = facts.find("format");
+      if (it == facts.end() || it->second != format)
+        throw Error(KERF_INVALID_ARGUMENT,
+                    cat("has format ",
+                        it == facts.end() ? "unknown" : it->second,
+                        ", expected ", format));
+      found.step = number(facts, "step");
+      found.updates = number(facts, "updates");
+      found.epoch = number(facts, "epoch");
+      found.index = number(facts, "index");
+    } catch (const Error &error) {
+      refused.push_back(error.code == KERF_IO_ERROR
+                            ? error.message
+                            : path + ": is damaged: " + error.message);
+      continue;
+    }
+    checkFacts(path, file.metadata(), state);
+    checkTensors(path, file, weights);
+    for (size_t i = 0; i < weights.parameters().size(); ++i)
+      weights.set(session, i, file.find(weights.parameters()[i].name)->data);
+    state = found;
+    return true;
+  }
+  if (!names.empty())
+    throw Error(KERF_INVALID_ARGUMENT,
+                folder + ": no checkpoint in it can be loaded");
+  return false;
+}

@@ -1,0 +1,44 @@
+//===- Checkpoints.h - a run that can be taken up again ---------*- C++ -*-===//
+//
+// A folder with the newest checkpoints, checkpoint-000000100.safetensors after
+// step 100: every parameter and every state of the optimizer as global tensors,
+// and where the run stood. Each is written aside, synced and renamed, and only
+// then is the oldest removed: whatever happens, the one before loads.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_TRAIN_CHECKPOINTS_H
+#define KERF_RT_TRAIN_CHECKPOINTS_H
+
+#include "TensorFile.h"
+#include "Weights.h"
+
+namespace kerf::rt {
+
+/// Where a run stands between two steps, and what must be the same to go on.
+struct RunState {
+  int64_t step = 0;             ///< steps done
+  int64_t updates = 0;          ///< of them not skipped
+  int64_t epoch = 0, index = 0; ///< of the next batch
+  uint64_t seed = 0;
+  int64_t batch = 0, samples = 0;
+  bool shuffle = true, keepLast = false;
+};
+
+constexpr size_t keptCheckpoints = 3;
+
+/// Writes the checkpoint of `state` and removes all but the newest. Creates the
+/// folder. Throws KERF_IO_ERROR.
+void writeCheckpoint(const std::string &folder, const RunState &state,
+                     const Weights &weights, kerf_session_t *session);
+
+/// Loads the newest checkpoint that is whole into the session; `state` gives
+/// what must be the same and receives where to go on. Damaged ones are added to
+/// `refused`, one line each. False if the folder has no checkpoints; throws
+/// KERF_INVALID_ARGUMENT if all are damaged or one does not belong to this run.
+bool loadNewestCheckpoint(const std::string &folder, const Weights &weights,
+                          kerf_session_t *session, RunState &state,
+                          std::vector<std::string> &refused);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_TRAIN_CHECKPOINTS_H

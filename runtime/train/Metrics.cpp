@@ -1,0 +1,109 @@
+//===- Metrics.cpp - loss and accuracy of outputs -------------------------===//
+#include "Metrics.h"
+
+#include "Data.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf::rt;
+
+namespace {
+/// Elements [begin, begin + count) of a tensor as another type.
+template <typename T>
+std::vector<T> values(const MetricTensor &tensor, kerf_dtype_t as,
+                      int64_t begin, int64_t count) {
+  ConvertFn convert = exactConversion(tensor.dtype, as);
+  if (!convert)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("evaluation cannot read ", kerf_dtype_name(tensor.dtype)));
+  std::vector<T> result(static_cast<size_t>(count));
+  convert(tensor.data + begin * dtypeSize(tensor.dtype),
+          reinterpret_cast<char *>(result.data()), count);
+  return result;
+}
+
+void addClasses(const TrainLoss &loss, const MetricTensor &output,
+                const MetricTensor &labels, int64_t samples, Metrics &metrics) {
+  Shape rows = output.shape;
+  int64_t classes = rows.empty() ? 0 : rows.back();
+  if (!rows.empty())
+    rows.pop_back();
+  if (rows != labels.shape || rows.empty() || classes < 1)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("output \"", loss.output, "\" has shape ",
+                    shapeString(output.shape), ", labels have ",
+                    shapeString(labels.shape), ", expected ",
+                    shapeString(rows)));
+  int64_t perSample = rows[0] ? numElements(rows) / rows[0] : 0;
+  std::vector<int64_t> wanted =
+      values<int64_t>(labels, KERF_I64, 0, samples * perSample);
+  metrics.hasAccuracy = true;
+  for (size_t row = 0; row < wanted.size(); ++row) {
+    int64_t label = wanted[row];
+    if (label == loss.ignoreIndex)
+      continue;
+    if (label < 0 || label >= classes)
+      throw Error(KERF_INVALID_ARGUMENT,
+                  cat("a label is ", label, ", expected 0 to ", classes - 1));
+    std::vector<double> x = values<double>(
+        output, KERF_F64, static_cast<int64_t>(row) * classes, classes);
+    auto largest = std::max_element(x.begin(), x.end());
+    double value = -x[label];
+    if (loss.kind == TrainLoss::CrossEntropy) {
+      double sum = 0;
+      for (double each : x)
+        sum += std::exp(each - *largest);
+      value += *largest + std::log(sum);
+    }
+    metrics.lossSum += value;
+    ++metrics.count;
+    metrics.correct += largest - x.begin() == label;
+  }
+}
+
+void addElements(const TrainLoss &loss, const MetricTensor &output,
+                 const MetricTensor &labels, int64_t samples,
+                 Metrics &metrics) {
+  if (output.shape != labels.shape || output.shape.empty())
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("output \"", loss.output, "\" has shape ",
+                    shapeString(output.shape), ", labels have ",
+                    shapeString(labels.shape)));
+  int64_t batch = output.shape[0];
+  int64_t count = batch ? numElements(output.shape) / batch * samples : 0;
+  std::vector<double> x = values<double>(output, KERF_F64, 0, count);
+  std::vector<double> y = values<double>(labels, KERF_F64, 0, count);
+  metrics.hasAccuracy = loss.kind == TrainLoss::BceWithLogits;
+  for (size_t i = 0; i < x.size(); ++i) {
+    double difference = x[i] - y[i];
+    if (loss.kind == TrainLoss::Mse)
+      metrics.lossSum += difference * difference;
+    else if (loss.kind == TrainLoss::L1)
+      metrics.lossSum += std::abs(difference);
+    else // max(x, 0) - x y + log(1 + exp(-|x|)) does not overflow
+      metrics.lossSum += std::max(x[i], 0.0) - x[i] * y[i] +
+                         std::log1p(std::exp(-std::abs(x[i])));
+    metrics.correct += (x[i] > 0) == (y[i] > 0.5);
+  }
+  metrics.count += count;
+}
+} // namespace
+
+void kerf::rt::addMetrics(const TrainLoss &loss, const MetricTensor &output,
+                          const MetricTensor *labels, int64_t samples,
+                          Metrics &metrics) {
+  metrics.samples += samples;
+  if (loss.kind == TrainLoss::Scalar) { // of a whole batch
+    metrics.lossSum += values<double>(output, KERF_F64, 0, 1)[0] *
+                       static_cast<double>(samples);
+    metrics.count += samples;
+    return;
+  }
+  if (!labels)
+    throw Error(KERF_INVALID_ARGUMENT, "evaluation has no labels");
+  if (loss.hasClasses())
+    addClasses(loss, output, *labels, samples, metrics);
+  else
+    addElements(loss, output, *labels, samples, metrics);
+}

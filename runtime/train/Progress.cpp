@@ -1,0 +1,125 @@
+//===- Progress.cpp - what a run says while it runs -----------------------===//
+#include "Progress.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+using namespace kerf::rt;
+using nlohmann::ordered_json;
+
+static double now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Lines of an earlier part of the run that still hold.
+static std::string keptLines(const std::string &path, int64_t stepsDone) {
+  std::string kept, line;
+  std::ifstream in(path);
+  while (stepsDone > 0 && std::getline(in, line)) {
+    auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step") &&
+        json["step"].is_number_integer() &&
+        json["step"].get<int64_t>() <= stepsDone)
+      kept += line + "\n";
+  }
+  return kept;
+}
+
+Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
+                   int64_t samples, int64_t tokens, std::FILE *terminal)
+    : path(log), terminal(terminal), steps(steps), samples(samples),
+      tokens(tokens) {
+  if (path.empty())
+    return;
+  std::string kept = keptLines(path, stepsDone);
+  this->log = std::fopen(path.c_str(), "w");
+  if (!this->log)
+    throw Error(KERF_INVALID_ARGUMENT,
+                path + ": cannot write: " + std::strerror(errno));
+  std::fwrite(kept.data(), 1, kept.size(), this->log);
+}
+
+Progress::~Progress() {
+  clear();
+  if (log)
+    std::fclose(log);
+}
+
+void Progress::clear() {
+  if (shown)
+    std::fputs("\r\033[K", terminal);
+  shown = false;
+}
+
+void Progress::writeLog(const std::string &line) {
+  if (!log)
+    return;
+  std::string whole = line + "\n";
+  if (std::fwrite(whole.data(), 1, whole.size(), log) != whole.size() ||
+      std::fflush(log) != 0)
+    throw Error(KERF_IO_ERROR,
+                path + ": cannot write: " + std::strerror(errno));
+}
+
+/// Nine digits hold every float.
+static ordered_json real(double value) {
+  if (!std::isfinite(value))
+    return nullptr;
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.9g", value);
+  return std::strtod(text, nullptr);
+}
+
+double Progress::secondsPerStep() const {
+  return measured ? measuredSeconds / static_cast<double>(measured) : 0;
+}
+
+void Progress::step(const StepReport &report) {
+  ordered_json line = {{"step", report.step},
+                       {"loss", real(report.loss)},
+                       {"learning_rate", report.learningRate},
+                       {"seconds", real(report.seconds)},
+                       {"bytes_per_rank", report.bytesPerRank}};
+  if (report.gradientNorm >= 0)
+    line["gradient_norm"] = real(report.gradientNorm);
+  if (report.skipped)
+    line["skipped"] = true;
+  writeLog(line.dump());
+  ++measured;
+  measuredSeconds += report.seconds;
+  if (!terminal || (now() - lastShown < 0.1 && report.step != steps))
+    return;
+  lastShown = now();
+  double seconds = secondsPerStep();
+  double rate = static_cast<double>(tokens ? tokens : samples) / seconds;
+  int64_t left = static_cast<int64_t>(
+      std::ceil(seconds * static_cast<double>(steps - report.step)));
+  std::fprintf(terminal,
+               "\r\033[Kstep %lld/%lld  loss %.4f  %.*f %s/s  %.1f KiB/step  "
+               "%02lld:%02lld:%02lld left",
+               static_cast<long long>(report.step),
+               static_cast<long long>(steps), report.loss, rate < 100 ? 1 : 0,
+               rate, tokens ? "tokens" : "samples",
+               static_cast<double>(report.bytesPerRank) / 1024,
+               static_cast<long long>(left / 3600),
+               static_cast<long long>(left / 60 % 60),
+               static_cast<long long>(left % 60));
+  std::fflush(terminal);
+  shown = true;
+}
+
+void Progress::evaluation(int64_t step, const Metrics &metrics) {
+  ordered_json line = {{"step", step},
+                       {"eval_loss", real(metrics.loss())},
+                       {"eval_samples", metrics.samples}};
+  if (metrics.hasAccuracy)
+    line["eval_accuracy"] = real(metrics.accuracy());
+  writeLog(line.dump());
+}

@@ -1,0 +1,52 @@
+//===- Progress.h - what a run says while it runs ---------------*- C++ -*-===//
+//
+// train.jsonl: one line per step, whole lines only, flushed, so that it can be
+// followed; a run that is resumed keeps the lines up to where it goes on. On a
+// terminal one line is kept up to date as well.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_TRAIN_PROGRESS_H
+#define KERF_RT_TRAIN_PROGRESS_H
+
+#include "Metrics.h"
+
+#include <cstdio>
+#include <string>
+
+namespace kerf::rt {
+
+struct StepReport {
+  int64_t step = 0; ///< from 1
+  double loss = 0, learningRate = 0, seconds = 0, gradientNorm = -1;
+  int64_t bytesPerRank = 0;
+  bool skipped = false;
+};
+
+class Progress {
+public:
+  /// `log` empty: none. `samples`, `tokens` of a batch (tokens 0: none).
+  Progress(const std::string &log, int64_t stepsDone, int64_t steps,
+           int64_t samples, int64_t tokens, std::FILE *terminal);
+  ~Progress();
+  Progress(const Progress &) = delete;
+  Progress &operator=(const Progress &) = delete;
+
+  void step(const StepReport &report);
+  void evaluation(int64_t step, const Metrics &metrics);
+  /// Ends the terminal's line, before other text.
+  void clear();
+  double secondsPerStep() const; ///< median-free mean, without the first step
+
+private:
+  void writeLog(const std::string &line);
+  std::string path;
+  std::FILE *log = nullptr, *terminal = nullptr;
+  int64_t steps, samples, tokens;
+  int64_t measured = 0;
+  double measuredSeconds = 0, lastShown = 0;
+  bool shown = false;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_TRAIN_PROGRESS_H

@@ -1,0 +1,38 @@
+//===- TensorFile.h - checkpoints and safetensors ---------------*- C++ -*-===//
+//
+// Both are safetensors files, written aside and renamed, one tensor in memory
+// at a time. A checkpoint is one whose metadata say where the run stood and
+// hold a hash (XXH3-64) of the whole file with the hash's own 16 digits as
+// zeros: any damage is noticed before a bit is used.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_TRAIN_TENSORFILE_H
+#define KERF_RT_TRAIN_TENSORFILE_H
+
+#include "../src/Safetensors.h"
+
+#include <functional>
+
+namespace kerf::rt {
+
+struct NamedTensor {
+  std::string name;
+  kerf_dtype_t dtype;
+  Shape shape;
+};
+/// Fills `data` with tensor number `index`.
+using TensorReader = std::function<void(size_t index, std::vector<char> &data)>;
+using Metadata = std::map<std::string, std::string>;
+
+/// Throws KERF_IO_ERROR; then nothing has changed. `hashed`: adds "xxh3".
+void writeTensorFile(const std::string &path,
+                     const std::vector<NamedTensor> &tensors,
+                     const TensorReader &read, Metadata metadata, bool hashed);
+
+/// A hashed file, checked. Throws KERF_INVALID_ARGUMENT or KERF_IO_ERROR with
+/// the reason, which does not name the file.
+Safetensors openHashed(const std::string &path);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_TRAIN_TENSORFILE_H

@@ -1,0 +1,145 @@
+//===- Train.cpp - training a package as a whole --------------------------===//
+//
+// What comes after the last step, and how failures are reported.
+//
+//===----------------------------------------------------------------------===//
+#include "TrainedModel.h"
+#include "Trainer.h"
+#include "kerf/rt/run.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+using namespace kerf::rt;
+using nlohmann::ordered_json;
+
+std::string Trainer::takeJson(kerf_status_t (*get)(kerf_session_t *, char **)) {
+  char *json = nullptr;
+  checkStatus(get(session, &json));
+  std::string text = json;
+  kerf_string_free(json);
+  return text;
+}
+
+void Trainer::writeOutputs() {
+  if (!options.safetensors.empty())
+    writeTrainedSafetensors(options.safetensors, *weights, session);
+  FileSet files;
+  std::string error;
+  bool ran = state.step > firstStep;
+  if (!options.stats.empty() && ran &&
+      !files.add(options.stats, takeJson(kerf_session_statistics) + "\n",
+                 error))
+    throw Error(KERF_IO_ERROR, error);
+  if (!options.trace.empty() && ran &&
+      !files.add(options.trace, takeJson(kerf_session_trace) + "\n", error))
+    throw Error(KERF_IO_ERROR, error);
+  if (!files.commit(error))
+    throw Error(KERF_IO_ERROR, error);
+  if (!options.output.empty())
+    writeTrainedModel(options.modelFiles, options.output, *weights, session);
+}
+
+static ordered_json real(double value) {
+  if (std::isfinite(value))
+    return value;
+  return nullptr;
+}
+
+void Trainer::printSummary() {
+  int64_t done = state.step - firstStep;
+  int64_t skipped = state.step - state.updates;
+  double seconds = progress->secondsPerStep();
+  if (options.json) {
+    ordered_json json = {
+        {"schema", "kerf.train/1"},
+        {"steps", state.step},
+        {"first_step", firstStep + 1},
+        {"skipped", skipped},
+        {"first_loss", real(firstLoss)},
+        {"last_loss", real(lastLoss)},
+        {"samples", state.samples},
+        {"batch_size", state.batch},
+        {"ranks", kerf_package_num_ranks(package)},
+        {"seconds_per_step", real(seconds)},
+        {"read_seconds", real(readSeconds)},
+        {"bytes_per_rank", std::max<int64_t>(0, bytesPerRank)}};
+    if (lastMetrics) {
+      json["eval_loss"] = real(lastMetrics->loss());
+      if (lastMetrics->hasAccuracy)
+        json["eval_accuracy"] = real(lastMetrics->accuracy());
+    }
+    std::fprintf(out, "%s\n", json.dump(1).c_str());
+    return;
+  }
+  if (options.quiet)
+    return;
+  if (done == 0) {
+    std::fprintf(out, "trained: all of %lld steps were done before\n",
+                 static_cast<long long>(state.step));
+    return;
+  }
+  std::fprintf(
+      out,
+      "trained %lld steps: loss %.6g -> %.6g, %.4g ms and %lld bytes per "
+      "rank each%s\n",
+      static_cast<long long>(done), firstLoss, lastLoss, seconds * 1e3,
+      static_cast<long long>(bytesPerRank),
+      skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",
+                    " skipped (loss or gradients not finite)")
+                    .c_str()
+              : "");
+}
+
+std::string kerf::rt::checkTrainOutputs(const TrainOptions &options) {
+  try {
+    if (!options.output.empty() && !options.modelFiles.empty())
+      placesOf(options.modelFiles, options.output);
+    for (const std::string &path :
+         {options.safetensors, options.log, options.trace, options.stats})
+      if (!path.empty())
+        requireWritable(path);
+    if (options.resume && options.checkpointDir.empty())
+      return "--resume needs --checkpoint-dir";
+    if (options.checkpointEvery > 0 && options.checkpointDir.empty())
+      return "--checkpoint-every needs --checkpoint-dir";
+    if (!options.checkpointDir.empty())
+      requireWritableFolder(options.checkpointDir);
+    return "";
+  } catch (...) {
+    return currentError().message;
+  }
+}
+
+/// One line with the file it is about in front, unless the message has one.
+static int report(const Error &error, const TrainOptions &options,
+                  std::FILE *err) {
+  bool isLocated =
+      error.code == KERF_INVALID_ARGUMENT || error.code == KERF_IO_ERROR;
+  std::fprintf(
+      err, "error: %s%s%s%s%s\n", isLocated ? "" : options.model.c_str(),
+      error.node.empty() ? "" : ":", error.node.c_str(),
+      isLocated && error.node.empty() ? "" : ": ", error.message.c_str());
+  for (const std::string &note : error.notes)
+    std::fprintf(err, "note: %s\n", note.c_str());
+  return exitCode(error.code);
+}
+
+int kerf::rt::trainPackage(const TrainOptions &options, std::FILE *out,
+                           std::FILE *err) {
+  std::string wrong = checkTrainOutputs(options);
+  if (!wrong.empty()) {
+    std::fprintf(err, "error: %s\n", wrong.c_str());
+    return 2;
+  }
+  preferShortSpins();
+  try {
+    Trainer(options, out, err).run();
+    return 0;
+  } catch (const TrainExit &exit) {
+    return exit.code;
+  } catch (...) {
+    return report(currentError(), options, err);
+  }
+}

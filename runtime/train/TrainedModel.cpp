@@ -1,0 +1,124 @@
+//===- TrainedModel.cpp - the model with other weights --------------------===//
+#include "TrainedModel.h"
+
+#include "AtomicFile.h"
+#include "TensorFile.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace kerf::rt;
+
+static std::string realPath(const std::string &path) {
+  char buffer[PATH_MAX];
+  return ::realpath(path.c_str(), buffer) ? buffer : path;
+}
+
+void kerf::rt::requireWritable(const std::string &path) {
+  std::string folder = folderOf(path);
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
+    throw Error(KERF_INVALID_ARGUMENT, path + ": is a folder");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw Error(KERF_INVALID_ARGUMENT,
+                path + ": cannot write: " + std::strerror(errno));
+}
+
+void kerf::rt::requireWritableFolder(const std::string &path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0)
+    return requireWritable(path);
+  if (!S_ISDIR(info.st_mode))
+    throw Error(KERF_INVALID_ARGUMENT, path + ": is no folder");
+  requireWritable(path + "/any");
+}
+
+std::vector<std::string>
+kerf::rt::placesOf(const std::vector<std::string> &files,
+                   const std::string &output) {
+  requireWritable(output);
+  std::vector<std::string> places = {output};
+  std::string from = folderOf(realPath(files.at(0))), to = folderOf(output);
+  for (size_t i = 1; i < files.size(); ++i) {
+    std::string real = realPath(files[i]);
+    // External data lies below the model's folder: the importer refuses others.
+    if (real.compare(0, from.size() + 1, from + "/") != 0)
+      throw Error(KERF_INVALID_ARGUMENT,
+                  files[i] + ": external data is not below " + from);
+    std::string relative = real.substr(from.size() + 1);
+    places.push_back(to + "/" + relative);
+    if (realPath(places.back()) == real)
+      throw Error(KERF_INVALID_ARGUMENT,
+                  output + ": its external data would replace " + files[i] +
+                      " of the model it is trained from: write to another "
+                      "folder");
+  }
+  return places;
+}
+
+/// Makes the folders between `base` and the file.
+static void makeFolders(const std::string &base, const std::string &path) {
+  for (size_t at = base.size() + 1;
+       (at = path.find('/', at)) != std::string::npos; ++at)
+    if (::mkdir(path.substr(0, at).c_str(), 0777) != 0 && errno != EEXIST)
+      throw Error(KERF_IO_ERROR, path.substr(0, at) + ": cannot create: " +
+                                     std::strerror(errno));
+}
+
+void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
+                                 const std::string &output,
+                                 const Weights &weights,
+                                 kerf_session_t *session) {
+  std::vector<std::string> places = placesOf(files, output);
+  std::vector<std::unique_ptr<AtomicFile>> copies;
+  std::map<std::string, AtomicFile *> byFile;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i > 0)
+      makeFolders(folderOf(output), places[i]);
+    MappedFile original(files[i]);
+    copies.push_back(std::make_unique<AtomicFile>(places[i]));
+    copies.back()->write(original.data(), original.size());
+    byFile[realPath(files[i])] = copies.back().get();
+  }
+  for (const Weights::Tensor &tensor : weights.tensors()) {
+    if (tensor.parts.empty())
+      continue;
+    auto it = byFile.find(realPath(tensor.file));
+    if (it == byFile.end())
+      throw Error(KERF_INTERNAL, "weight \"" + tensor.name + "\" is in " +
+                                     tensor.file +
+                                     ", which is no file of the model");
+    std::vector<char> data = weights.gather(session, tensor);
+    it->second->writeAt(tensor.offset, data.data(), data.size());
+  }
+  for (auto &copy : copies)
+    copy->sync();
+  for (size_t i = copies.size(); i-- > 0;) // the model last
+    copies[i]->commit();
+}
+
+void kerf::rt::writeTrainedSafetensors(const std::string &path,
+                                       const Weights &weights,
+                                       kerf_session_t *session) {
+  // The same tensor under two names, or two files' tensors of one name: by
+  // name.
+  std::set<std::string> seen;
+  std::vector<NamedTensor> tensors;
+  std::vector<const Weights::Tensor *> sources;
+  for (const Weights::Tensor &tensor : weights.tensors())
+    if (seen.insert(tensor.name).second) {
+      tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
+      sources.push_back(&tensor);
+    }
+  writeTensorFile(
+      path, tensors,
+      [&](size_t i, std::vector<char> &data) {
+        data = weights.gather(session, *sources[i]);
+      },
+      {{"format", "pt"}}, /*hashed=*/false);
+}

@@ -1,0 +1,39 @@
+//===- TrainedModel.h - the model with other weights ------------*- C++ -*-===//
+//
+// Weights are ranges of bytes of the model's files, and training changes
+// neither their type nor their size. So the trained model is a copy of each
+// file with those ranges written over: graph, names, metadata and order stay as
+// they are, bit for bit. External data keeps its names beside the new file.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_TRAIN_TRAINEDMODEL_H
+#define KERF_RT_TRAIN_TRAINEDMODEL_H
+
+#include "Weights.h"
+
+namespace kerf::rt {
+
+/// Where each of `files` (the model first, absolute) goes when the model goes
+/// to `output`. Throws KERF_INVALID_ARGUMENT if a copy would replace an
+/// original's external data, or a folder cannot be written to.
+std::vector<std::string> placesOf(const std::vector<std::string> &files,
+                                  const std::string &output);
+
+/// Throws KERF_INVALID_ARGUMENT if no file can be made at `path`.
+void requireWritable(const std::string &path);
+
+/// The same for files in a folder that may have to be made.
+void requireWritableFolder(const std::string &path);
+
+/// Writes all of them (aside, then renamed, external data first).
+void writeTrainedModel(const std::vector<std::string> &files,
+                       const std::string &output, const Weights &weights,
+                       kerf_session_t *session);
+
+/// Every weight of the model by name, trained or frozen.
+void writeTrainedSafetensors(const std::string &path, const Weights &weights,
+                             kerf_session_t *session);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_TRAIN_TRAINEDMODEL_H

@@ -1,0 +1,336 @@
+//===- Trainer.cpp - the loop of training ---------------------------------===//
+//
+// See Trainer.h. Adam's count of updates moves only where a step's loss was
+// finite: what the program skips is not counted.
+//
+//===----------------------------------------------------------------------===//
+#include "Trainer.h"
+
+#include "TrainedModel.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <unistd.h>
+
+using namespace kerf::rt;
+
+static double now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+static Error usage(const std::string &message) {
+  return Error(KERF_INVALID_ARGUMENT, message);
+}
+
+Trainer::~Trainer() {
+  loader.reset();
+  evaluator.reset();
+  kerf_session_destroy(session);
+  kerf_package_close(package);
+}
+
+/// A number that is not finite; the sign of a NaN says nothing.
+static std::string text(double value) {
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+void Trainer::note(const std::string &text) {
+  if (progress)
+    progress->clear();
+  if (!options.quiet)
+    std::fprintf(err, "note: %s\n", text.c_str());
+}
+
+void Trainer::openPackage() {
+  kerf_package_options_t packageOptions = {};
+  packageOptions.struct_size = sizeof(packageOptions);
+  packageOptions.skip_hashes = 1; // written a moment ago
+  checkStatus(
+      kerf_package_open(options.package.c_str(), &packageOptions, &package));
+  for (int32_t i = 0, n = kerf_package_num_inputs(package); i < n; ++i) {
+    kerf_tensor_info_t info;
+    checkStatus(kerf_package_input(package, i, &info));
+    std::string name = info.name;
+    if (name.compare(0, 6, "train.") == 0)
+      continue;
+    bool isLabels =
+        std::find(options.loss.labels.begin(), options.loss.labels.end(),
+                  name) != options.loss.labels.end();
+    inputs.push_back(
+        {name, info.dtype, {info.shape, info.shape + info.rank}, isLabels});
+    inputIndices.push_back(i);
+  }
+  for (int32_t i = 0, n = kerf_package_num_outputs(package); i < n; ++i) {
+    kerf_tensor_info_t info;
+    checkStatus(kerf_package_output(package, i, &info));
+    if (std::string(info.name) == "loss" && lossOutput < 0)
+      lossOutput = i;
+    if (std::string(info.name) == "gradient_norm")
+      normOutput = i;
+  }
+  if (lossOutput < 0)
+    throw Error(KERF_BAD_PACKAGE, "the package has no output \"loss\"");
+  weights.emplace(package);
+}
+
+void Trainer::openData() {
+  samples = bindColumns(
+      kerf::rt::openData(options.data, options.sequenceLength), inputs);
+  state.seed = options.seed;
+  state.batch = inputs[0].shape[0];
+  state.samples = samples.count;
+  state.shuffle = options.shuffle;
+  state.keepLast = options.keepLast;
+  if (samples.count < state.batch)
+    throw usage(cat(options.data, ": has ", samples.count,
+                    " samples, a batch needs ", state.batch));
+  batches.batch = state.batch;
+  batches.shuffle = options.shuffle;
+  batches.seed = options.seed;
+  batches.ignoreIndex = options.loss.ignoreIndex;
+  batches.classes = options.loss.hasClasses() ? options.loss.classes : 0;
+  batches.padLast = options.keepLast && options.loss.hasClasses();
+  if (options.keepLast && !batches.padLast && samples.count % state.batch != 0)
+    note(cat("the last ", samples.count % state.batch,
+             " samples of an epoch are dropped: this loss has no label that "
+             "is ignored"));
+  int64_t perEpoch = batches.padLast ? ceilDiv(samples.count, state.batch)
+                                     : samples.count / state.batch;
+  steps = options.steps > 0
+              ? options.steps
+              : mulChecked(std::max<int64_t>(1, options.epochs), perEpoch);
+  rate = options.rate;
+  if (rate.steps == 0)
+    rate.steps = steps;
+  if (rate.kind != LearningRate::Constant && rate.warmup >= rate.steps)
+    throw usage(cat("--learning-rate: warmup is ", rate.warmup,
+                    ", expected less than the ", rate.steps, " steps"));
+  if (!options.evalData.empty()) {
+    std::vector<DataInput> labels;
+    for (const DataInput &input : inputs)
+      if (input.isLabels)
+        labels.push_back(input);
+    evaluator = std::make_unique<Evaluator>(options, labels);
+  }
+}
+
+void Trainer::createSession() {
+  kerf_session_options_t sessionOptions = {};
+  sessionOptions.struct_size = sizeof(sessionOptions);
+  sessionOptions.threads = options.threads;
+  sessionOptions.deadline_seconds = options.timeoutSeconds;
+  sessionOptions.trace = !options.trace.empty();
+  sessionOptions.inject =
+      options.inject.empty() ? nullptr : options.inject.c_str();
+  checkStatus(kerf_session_create(package, &sessionOptions, &session));
+}
+
+void Trainer::resume() {
+  if (!options.resume)
+    return;
+  std::vector<std::string> refused;
+  bool found = false;
+  auto tell = [&] {
+    for (const std::string &line : refused)
+      std::fprintf(err, "warning: %s\n", line.c_str());
+  };
+  try {
+    found = loadNewestCheckpoint(options.checkpointDir, *weights, session,
+                                 state, refused);
+  } catch (Error &error) {
+    error.notes.insert(error.notes.end(), refused.begin(), refused.end());
+    throw;
+  }
+  tell();
+  if (found)
+    checkpointed = state.step;
+  note(found ? cat("goes on after step ", state.step)
+             : options.checkpointDir +
+                   ": has no checkpoint, the run starts at step 1");
+}
+
+void Trainer::setScalars() {
+  scalars.learningRate = static_cast<float>(rate.at(state.step));
+  scalars.biasCorrection1 =
+      static_cast<float>(biasCorrection(options.beta1, state.updates + 1));
+  scalars.biasCorrection2 =
+      static_cast<float>(biasCorrection(options.beta2, state.updates + 1));
+  scalars.seed = static_cast<int64_t>(options.seed);
+  scalars.step = state.step;
+  for (int32_t i = 0, n = kerf_package_num_inputs(package); i < n; ++i) {
+    kerf_tensor_info_t info;
+    checkStatus(kerf_package_input(package, i, &info));
+    std::string name = info.name;
+    if (name.compare(0, 6, "train.") != 0)
+      continue;
+    const void *value = nullptr;
+    if (info.dtype == KERF_F32)
+      value = name == "train.learning_rate"       ? &scalars.learningRate
+              : name == "train.bias_correction_1" ? &scalars.biasCorrection1
+              : name == "train.bias_correction_2" ? &scalars.biasCorrection2
+                                                  : nullptr;
+    else if (info.dtype == KERF_I64)
+      value = name == "train.seed"   ? &scalars.seed
+              : name == "train.step" ? &scalars.step
+                                     : nullptr;
+    if (!value)
+      throw Error(KERF_INTERNAL,
+                  "the program asks for \"" + name + "\", which nobody knows");
+    checkStatus(kerf_session_set_input(session, i, value, info.bytes));
+  }
+}
+
+double Trainer::scalarOutput(int32_t index) {
+  const void *data;
+  size_t bytes;
+  checkStatus(kerf_session_get_output(session, index, &data, &bytes));
+  float value = 0;
+  std::memcpy(&value, data, sizeof(value));
+  return value;
+}
+
+void Trainer::checkLabels(const Batch &batch) {
+  if (batch.badSample < 0)
+    return;
+  throw Error(KERF_PROGRAM_FAILURE,
+              cat("step ", state.step + 1, ": a label of sample ",
+                  batch.badSample, " of ", options.data, " is ", batch.badLabel,
+                  ", expected 0 to ", batches.classes - 1, " or ",
+                  batches.ignoreIndex, " (ignored)"));
+}
+
+void Trainer::step() {
+  double begin = now();
+  const Batch &batch = loader->next();
+  readSeconds += now() - begin;
+  checkLabels(batch);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    checkStatus(kerf_session_set_input(session, inputIndices[i],
+                                       batch.tensors[i].data(),
+                                       batch.tensors[i].size()));
+  setScalars();
+  try {
+    checkStatus(kerf_session_run(session));
+  } catch (Error &error) {
+    error.message = cat("step ", state.step + 1, ": ", error.message);
+    throw;
+  }
+  StepReport report;
+  report.step = state.step + 1;
+  report.loss = scalarOutput(lossOutput);
+  report.learningRate = rate.at(state.step);
+  if (normOutput >= 0)
+    report.gradientNorm = scalarOutput(normOutput);
+  bool finite = std::isfinite(report.loss) &&
+                (normOutput < 0 || std::isfinite(report.gradientNorm));
+  if (!finite && !options.skipNan)
+    throw Error(
+        KERF_PROGRAM_FAILURE,
+        cat("step ", report.step, ": the ",
+            std::isfinite(report.loss) ? "norm of the gradients" : "loss",
+            " is ",
+            text(std::isfinite(report.loss) ? report.gradientNorm
+                                            : report.loss),
+            ", nothing is written (--on-nan=skip goes on without the "
+            "step)"));
+  report.skipped = !finite;
+  if (bytesPerRank < 0)
+    bytesPerRank = nlohmann::json::parse(takeJson(kerf_session_statistics))
+                       .at("communication")
+                       .at("bytes_per_rank")
+                       .get<int64_t>();
+  report.bytesPerRank = bytesPerRank;
+  if (state.step == firstStep)
+    firstLoss = report.loss;
+  if (finite)
+    lastLoss = report.loss;
+  ++state.step;
+  state.updates += finite;
+  state.epoch = batch.epoch;
+  state.index = batch.index + 1;
+  if (state.index == loader->batchesPerEpoch()) {
+    ++state.epoch;
+    state.index = 0;
+  }
+  report.seconds = now() - begin;
+  progress->step(report);
+}
+
+void Trainer::evaluate() {
+  if (!evaluator || evaluatedAt == state.step)
+    return;
+  evaluatedAt = state.step;
+  Metrics metrics = evaluator->evaluate(*weights, session);
+  lastMetrics = metrics;
+  progress->evaluation(state.step, metrics);
+  progress->clear();
+  if (options.quiet || options.json)
+    return;
+  std::string line =
+      cat("step ", state.step, ": evaluation loss ", metrics.loss());
+  if (metrics.hasAccuracy)
+    line += cat(", accuracy ", metrics.accuracy());
+  std::fprintf(out, "%s on %lld samples\n", line.c_str(),
+               static_cast<long long>(metrics.samples));
+  std::fflush(out);
+}
+
+void Trainer::checkpoint() {
+  if (options.checkpointDir.empty() || checkpointed == state.step)
+    return;
+  writeCheckpoint(options.checkpointDir, state, *weights, session);
+  checkpointed = state.step;
+}
+
+void Trainer::finish() {
+  evaluate();
+  checkpoint();
+  writeOutputs();
+  printSummary();
+}
+
+void Trainer::run() {
+  openPackage();
+  openData();
+  createSession();
+  resume();
+  firstStep = state.step;
+  bytesPerRank = -1;
+  loader = std::make_unique<BatchLoader>(
+      samples, batches, BatchPosition{state.epoch, state.index});
+  int64_t tokens = 0;
+  for (const DataInput &input : inputs)
+    if (input.isLabels && input.shape.size() > 1 && options.loss.hasClasses())
+      tokens = numElements(input.shape);
+  bool terminal = !options.quiet && ::isatty(fileno(err));
+  progress =
+      std::make_unique<Progress>(options.log, firstStep, steps, state.batch,
+                                 tokens, terminal ? err : nullptr);
+  while (state.step < steps) {
+    step();
+    if (options.evalEvery > 0 && state.step % options.evalEvery == 0)
+      evaluate();
+    if (options.checkpointEvery > 0 &&
+        state.step % options.checkpointEvery == 0)
+      checkpoint();
+    if (stopRequested() && state.step < steps) {
+      checkpoint();
+      progress->clear();
+      std::fprintf(err, "note: stopped after step %lld%s\n",
+                   static_cast<long long>(state.step),
+                   options.checkpointDir.empty()
+                       ? ", nothing is written (--checkpoint-dir keeps a "
+                         "checkpoint)"
+                       : ", a checkpoint is written (--resume goes on)");
+      throw TrainExit{128 + static_cast<int>(*options.stop)};
+    }
+  }
+  progress->clear();
+  finish();
+}

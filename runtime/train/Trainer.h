@@ -1,0 +1,82 @@
+//===- Trainer.h - the loop of training -------------------------*- C++ -*-===//
+//
+// Opens package, data and checkpoint, runs the steps, writes what was asked
+// for. Everything that can be refused is refused before the first step; outputs
+// are written after the last.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_TRAIN_TRAINER_H
+#define KERF_RT_TRAIN_TRAINER_H
+
+#include "Batches.h"
+#include "Checkpoints.h"
+#include "Evaluate.h"
+#include "Progress.h"
+
+#include <optional>
+
+namespace kerf::rt {
+
+/// Ends the run with an exit code; the message was printed.
+struct TrainExit {
+  int code;
+};
+
+class Trainer {
+public:
+  Trainer(const TrainOptions &options, std::FILE *out, std::FILE *err)
+      : options(options), out(out), err(err) {}
+  ~Trainer();
+  void run();
+
+private:
+  void openPackage();
+  void openData();
+  void createSession();
+  void resume();
+  void setScalars();
+  /// One iteration; the batch's number in the log is state.step + 1.
+  void step();
+  void checkLabels(const Batch &batch);
+  void evaluate();
+  void checkpoint();
+  void finish();
+  void writeOutputs();
+  void printSummary();
+  std::string takeJson(kerf_status_t (*get)(kerf_session_t *, char **));
+  double scalarOutput(int32_t index);
+  void note(const std::string &text);
+  bool stopRequested() const { return options.stop && *options.stop; }
+
+  /// The scalars that the program asks for, by their name after "train.".
+  struct Scalars {
+    float learningRate = 0, biasCorrection1 = 1, biasCorrection2 = 1;
+    int64_t seed = 0, step = 0;
+  };
+
+  const TrainOptions &options;
+  std::FILE *out, *err;
+  kerf_package_t *package = nullptr;
+  kerf_session_t *session = nullptr;
+  std::vector<DataInput> inputs;     ///< that are fed from data
+  std::vector<int32_t> inputIndices; ///< of the package
+  int32_t lossOutput = -1, normOutput = -1;
+  std::optional<Weights> weights;
+  std::unique_ptr<Evaluator> evaluator;
+  std::unique_ptr<BatchLoader> loader;
+  std::unique_ptr<Progress> progress;
+  Samples samples;
+  BatchOptions batches;
+  LearningRate rate;
+  Scalars scalars;
+  RunState state;
+  int64_t steps = 0, firstStep = 0, checkpointed = -1;
+  int64_t bytesPerRank = 0;
+  double firstLoss = 0, lastLoss = 0, readSeconds = 0;
+  std::optional<Metrics> lastMetrics;
+  int64_t evaluatedAt = -1;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_TRAIN_TRAINER_H
