@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/NN/NN.h"
+#include "kerf/NN/Simplify.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include "gtest/gtest.h"
 
@@ -76,7 +78,7 @@ protected:
     ASSERT_TRUE(succeeded(verify(function)));
   }
 
-  void check(func::FuncOp function) {
+  void check(func::FuncOp function, bool simplify) {
     SCOPED_TRACE(function.getName().str());
     std::vector<Tensor> inputs;
     for (Attribute input : cast<ArrayAttr>(get(function, "inputs")))
@@ -84,6 +86,13 @@ protected:
     inputs.push_back(*tensorOf(get(function, "upstream")));
     std::vector<bool> present;
     ASSERT_NO_FATAL_FAILURE(differentiate(function, present));
+    if (simplify) {
+      RewritePatternSet patterns(&context);
+      nn::populateSimplifyPatterns(patterns);
+      ASSERT_TRUE(
+          succeeded(applyPatternsGreedily(function, std::move(patterns))));
+      ASSERT_TRUE(succeeded(verify(function)));
+    }
     auto outputs = interpret::run(function, inputs, nullptr);
     ASSERT_TRUE(succeeded(outputs));
     EXPECT_LE(interpret::difference(outputs->front(),
@@ -125,7 +134,7 @@ TEST_F(GradientTest, EqualsPyTorch) {
     seen.insert(
         function.getBody().front().front().getName().getStringRef().str());
     ++count;
-    check(function);
+    check(function, /*simplify=*/false);
   });
   EXPECT_GE(count, 170);
   // Every op that says it is differentiable is among the cases, but those that
@@ -138,6 +147,12 @@ TEST_F(GradientTest, EqualsPyTorch) {
         !others.count(name.getStringRef().str()))
       EXPECT_TRUE(seen.count(name.getStringRef().str()))
           << name.getStringRef().str();
+}
+
+/// What an exporter's graph is simplified by keeps gradients, too.
+TEST_F(GradientTest, SimplifiedEqualsPyTorch) {
+  forEachCase(
+      [&](func::FuncOp function) { check(function, /*simplify=*/true); });
 }
 
 /// What nothing depends on costs nothing.
