@@ -1,8 +1,15 @@
 //===- BuildSchedule.cpp - the instruction list of every stage ------------===//
 //
 // The order of work comes from lib/Cost (the same lists that the planner
-// simulated); here it becomes instructions on tensors: inputs and receives
-// before a function runs, sends and outputs after it.
+// simulated), between the prologue and the update; here it becomes instructions
+// on tensors: inputs and receives before a function runs, sends and outputs
+// after it. A slot is made once and used by whichever functions of the stage
+// name it: what is received, what is kept of a micro-batch, a sum so far.
+//
+// No list can deadlock: a receive stands before the first run that needs it, a
+// send right after the run that gives it, and the runs alone have an order in
+// which all can go (levels of the prologue, the simulated pipeline, levels of
+// the update).
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Schedule.h"
@@ -10,6 +17,8 @@
 #include "kerf/Partition/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <map>
 
 namespace kerf {
 #define GEN_PASS_DEF_BUILDSCHEDULE
@@ -22,85 +31,226 @@ using namespace kerf::dist;
 
 namespace {
 
+bool runsOnce(func::FuncOp function) {
+  return dist::runsOncePerStep(getPhase(function));
+}
+
+/// How often a channel is used: once per step, or for each micro-batch.
+struct ChannelUse {
+  bool sentOnce = false, takenPerMicroBatch = false;
+  bool isPerMicroBatch() const { return !sentOnce && takenPerMicroBatch; }
+};
+
+/// The functions of one stage, in the order of a step.
+struct StageFunctions {
+  SmallVector<func::FuncOp> prologue, update;
+  func::FuncOp forward, backward;
+
+  SmallVector<func::FuncOp> all() const {
+    SmallVector<func::FuncOp> list(prologue);
+    for (func::FuncOp function : {forward, backward})
+      if (function)
+        list.push_back(function);
+    llvm::append_range(list, update);
+    return list;
+  }
+};
+
+class StageSchedule {
+public:
+  StageSchedule(OpBuilder &builder, func::FuncOp main, const Mesh &mesh,
+                const std::map<int64_t, ChannelUse> &channels)
+      : builder(builder), main(main), mesh(mesh), channels(channels),
+        last(mesh.numMicroBatches() - 1) {}
+
+  void run(func::FuncOp function, int64_t microBatch) {
+    loc = function.getLoc();
+    bool once = runsOnce(function);
+    SmallVector<Value> operands;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      operands.push_back(operand(function, i, once, microBatch));
+    auto run = RunOp::create(builder, *loc, function.getResultTypes(),
+                             function.getName(), operands, microBatch);
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      for (int64_t number : list(function, i, "dist.keep"))
+        kept[{number, once ? -1 : microBatch}] = run.getResult(i);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto result = argument(function, i, "dist.accumulator"))
+        sums[{function, i}] = run.getResult(result.getInt());
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      for (int64_t channel : list(function, i, "dist.send"))
+        if (channels.at(channel).isPerMicroBatch() || once ||
+            microBatch == last)
+          SendOp::create(builder, *loc, run.getResult(i), channel, microBatch,
+                         purposes.lookup(channel));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (once || microBatch == 0 ||
+          varies(function.getResultAttr(i, kSharding)))
+        for (int64_t output : list(function, i, "dist.output"))
+          OutputOp::create(builder, *loc, run.getResult(i), output, microBatch);
+  }
+
+  llvm::DenseMap<int64_t, PurposeAttr> purposes;
+
+private:
+  static IntegerAttr argument(func::FuncOp function, unsigned i,
+                              StringRef name) {
+    return function.getArgAttrOfType<IntegerAttr>(i, name);
+  }
+  static ArrayRef<int64_t> list(func::FuncOp function, unsigned i,
+                                StringRef name) {
+    auto array = function.getResultAttrOfType<DenseI64ArrayAttr>(i, name);
+    return array ? array.asArrayRef() : ArrayRef<int64_t>();
+  }
+  bool varies(Attribute sharding) {
+    return variesOverTime(
+        llvm::cantFail(cast<ShardingAttr>(sharding).toLayout(mesh)), mesh);
+  }
+
+  Value operand(func::FuncOp function, unsigned i, bool once,
+                int64_t microBatch) {
+    Type type = function.getArgumentTypes()[i];
+    if (auto number = argument(function, i, "dist.recv")) {
+      int64_t channel = number.getInt();
+      const ChannelUse &use = channels.at(channel);
+      // The update takes of what micro-batches made the last.
+      int64_t which = use.sentOnce ? 0 : once ? last : microBatch;
+      Value &slot = received[{channel, which}];
+      if (!slot)
+        slot = RecvOp::create(builder, *loc, type, channel, which,
+                              purposes.lookup(channel));
+      return slot;
+    }
+    if (auto number = argument(function, i, "dist.kept")) {
+      auto found = kept.find({number.getInt(), -1});
+      if (found == kept.end())
+        found = kept.find({number.getInt(), once ? last : microBatch});
+      assert(found != kept.end() && "kept before it is made");
+      return found->second;
+    }
+    if (argument(function, i, "dist.accumulator")) {
+      Value &sum = sums[{function, i}];
+      if (!sum)
+        sum = ZeroOp::create(builder, *loc, type);
+      return sum;
+    }
+    // Inputs that are the same for all micro-batches are read once.
+    Attribute sharding = function.getArgAttr(i, kSharding);
+    int64_t index = argument(function, i, "dist.input").getInt();
+    if (varies(sharding))
+      return InputOp::create(builder, *loc, type, index, microBatch);
+    Value &slot = inputs[{index, type.getAsOpaquePointer()}];
+    if (!slot) {
+      auto input = InputOp::create(builder, *loc, type, index, microBatch);
+      if (sharding != main.getArgAttr(index, kSharding))
+        input->setAttr(kSharding, sharding);
+      slot = input;
+    }
+    return slot;
+  }
+
+  OpBuilder &builder;
+  func::FuncOp main;
+  const Mesh &mesh;
+  const std::map<int64_t, ChannelUse> &channels;
+  int64_t last;
+  std::optional<Location> loc;
+  /// By (number, micro-batch), -1 what is made once.
+  std::map<std::pair<int64_t, int64_t>, Value> received, kept;
+  std::map<std::pair<int64_t, const void *>, Value> inputs;
+  llvm::DenseMap<std::pair<Operation *, unsigned>, Value> sums;
+};
+
 struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
   void runOnOperation() override {
-    MeshAttr attribute = getMesh(getOperation());
+    ModuleOp module = getOperation();
+    MeshAttr attribute = getMesh(module);
     if (!attribute)
       return;
-    mesh = attribute.toMesh();
-    SmallVector<func::FuncOp> stages;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr(kStage) && !function.isExternal())
-        stages.push_back(function);
+    Mesh mesh = attribute.toMesh();
+    std::map<int64_t, StageFunctions> stages;
+    std::map<int64_t, ChannelUse> channels;
+    bool backward = false;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr(kStage) && !function.isExternal()) {
+        add(stages[getStage(function)], function);
+        lookAt(function, channels);
+        backward |= bool(stages[getStage(function)].backward);
+      }
+    auto kind = cost::ScheduleKind::Forward;
+    if (backward) {
+      kind = cost::ScheduleKind::OneFOneB;
+      if (auto name = module->getAttrOfType<StringAttr>("dist.schedule_kind")) {
+        auto parsed = cost::parseScheduleKind(name.getValue());
+        if (!parsed || *parsed == cost::ScheduleKind::Forward) {
+          module.emitError("plan: dist.schedule_kind is ")
+              << name << ", expected \"gpipe\" or \"1f1b\"";
+          return signalPassFailure();
+        }
+        kind = *parsed;
+      }
+    }
     cost::Schedule order = cost::buildSchedule(
-        cost::ScheduleKind::Forward, std::max<size_t>(stages.size(), 1),
+        kind, stages.empty() ? 1 : stages.rbegin()->first + 1,
         mesh.numMicroBatches());
-    for (func::FuncOp stage : stages)
-      build(stage, order[getStage(stage)]);
+    for (auto &[stage, functions] : stages)
+      build(stage, functions, order[stage], mesh, channels);
   }
 
 private:
-  bool inTime(func::FuncOp function, Attribute sharding) {
-    auto layout = llvm::cantFail(cast<ShardingAttr>(sharding).toLayout(mesh));
-    return llvm::any_of(layout.dims, [&](const AxisList &axes) {
-      return llvm::any_of(
-          axes, [&](const AxisRef &ref) { return mesh.axes[ref.axis].isTime; });
-    });
+  static void add(StageFunctions &stage, func::FuncOp function) {
+    switch (getPhase(function)) {
+    case Phase::Prologue:
+      return stage.prologue.push_back(function);
+    case Phase::Update:
+      return stage.update.push_back(function);
+    case Phase::Forward:
+      stage.forward = function;
+      return;
+    case Phase::BackwardInput:
+    case Phase::BackwardWeight:
+      stage.backward = function;
+      return;
+    }
   }
 
-  void build(func::FuncOp function,
-             const std::vector<cost::Instruction> &order) {
+  static void lookAt(func::FuncOp function,
+                     std::map<int64_t, ChannelUse> &channels) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto list =
+              function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.send"))
+        for (int64_t channel : list.asArrayRef())
+          channels[channel].sentOnce = runsOnce(function);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto channel = function.getArgAttrOfType<IntegerAttr>(i, "dist.recv"))
+        channels[channel.getInt()].takenPerMicroBatch |= !runsOnce(function);
+  }
+
+  void build(int64_t stage, const StageFunctions &functions,
+             const std::vector<cost::Instruction> &order, const Mesh &mesh,
+             const std::map<int64_t, ChannelUse> &channels) {
     OpBuilder builder(&getContext());
     builder.setInsertionPointToEnd(getOperation().getBody());
     auto schedule =
-        ScheduleOp::create(builder, function.getLoc(), getStage(function));
+        ScheduleOp::create(builder, functions.all().front().getLoc(), stage);
     builder.createBlock(&schedule.getBody());
-    // Inputs that are the same for all micro-batches are read once.
-    SmallVector<Value> constant(function.getNumArguments());
-    for (const cost::Instruction &instruction : order)
-      buildRun(builder, function, instruction.microBatch, constant);
-  }
-
-  void buildRun(OpBuilder &builder, func::FuncOp function, int64_t microBatch,
-                SmallVectorImpl<Value> &constant) {
-    Location loc = function.getLoc();
-    SmallVector<Value> operands;
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      Type type = function.getArgumentTypes()[i];
-      if (auto channel =
-              function.getArgAttrOfType<IntegerAttr>(i, "dist.recv")) {
-        operands.push_back(RecvOp::create(builder, loc, type, channel.getInt(),
-                                          microBatch, PurposeAttr()));
-        continue;
-      }
-      bool varies = inTime(function, function.getArgAttr(i, kSharding));
-      Value &input = constant[i];
-      if (varies || !input)
-        input = InputOp::create(
-            builder, loc, type,
-            function.getArgAttrOfType<IntegerAttr>(i, "dist.input").getInt(),
-            microBatch);
-      operands.push_back(input);
+    StageSchedule list(builder,
+                       getOperation().lookupSymbol<func::FuncOp>("main"), mesh,
+                       channels);
+    for (auto channel : getOperation().getOps<ChannelOp>())
+      list.purposes[channel.getNumber()] = channel.getPurposeAttr();
+    for (func::FuncOp function : functions.prologue)
+      list.run(function, 0);
+    for (const cost::Instruction &instruction : order) {
+      func::FuncOp function = instruction.phase == cost::Phase::Forward
+                                  ? functions.forward
+                                  : functions.backward;
+      if (function)
+        list.run(function, instruction.microBatch);
     }
-    auto run = RunOp::create(builder, loc, function.getResultTypes(),
-                             function.getName(), operands, microBatch);
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto channels =
-              function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.send"))
-        for (int64_t channel : channels.asArrayRef())
-          SendOp::create(builder, loc, run.getResult(i), channel, microBatch,
-                         PurposeAttr());
-    for (unsigned i = 0; i < function.getNumResults(); ++i) {
-      bool varies = inTime(function, function.getResultAttr(i, kSharding));
-      if (auto outputs =
-              function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.output");
-          outputs && (varies || microBatch == 0))
-        for (int64_t output : outputs.asArrayRef())
-          OutputOp::create(builder, loc, run.getResult(i), output, microBatch);
-    }
+    for (func::FuncOp function : functions.update)
+      list.run(function, 0);
   }
-
-  Mesh mesh;
 };
 
 } // namespace

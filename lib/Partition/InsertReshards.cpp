@@ -1,8 +1,11 @@
 //===- InsertReshards.cpp - a reshard where a use wants another sharding --===//
 //
-// Uses of a value are grouped by (sharding, stage); each group gets one
-// dist.reshard, placed before its first use. Invariant afterwards: the sharding
-// of every operand is that of its producer. Linear in the uses.
+// Uses of a value are grouped by (sharding, stage, part of the step); each
+// group gets one dist.reshard, placed before its first use. The backward pass
+// shares what the forward pass has made, and what a step makes once is brought
+// where it is wanted once, if no micro-batch is cut out of it. Invariant
+// afterwards: the sharding of every operand is that of its producer. Linear in
+// the uses.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Partition/OpSharding.h"
@@ -29,10 +32,10 @@ struct InsertReshards : kerf::impl::InsertReshardsBase<InsertReshards> {
         signalPassFailure();
   }
 
+private:
   LogicalResult run(func::FuncOp function) {
-    Mesh mesh = getMesh(function).toMesh();
-    using Key = std::tuple<Value, Attribute, int64_t>;
-    llvm::DenseMap<Key, Value> known;
+    mesh = getMesh(function).toMesh();
+    known.clear();
     Operation *terminator = function.getBody().front().getTerminator();
     for (Operation &op :
          llvm::make_early_inc_range(function.getBody().front())) {
@@ -44,56 +47,108 @@ struct InsertReshards : kerf::impl::InsertReshardsBase<InsertReshards> {
                                 use.getOperandNumber(), kSharding)
                           : cast<ShardingAttr>(op.getAttrOfType<ArrayAttr>(
                                 kOperands)[use.getOperandNumber()]);
-        auto layout = llvm::cantFail(wanted.toLayout(mesh));
-        Layout held = getLayout(use.get(), mesh);
-        if (held == layout)
-          continue;
-        Operation *producer = use.get().getDefiningOp();
-        // A result is handed out by the stage that made it.
-        int64_t stage = &op == terminator ? (producer ? getStage(producer) : 0)
-                                          : getStage(&op);
-        auto type = cast<RankedTensorType>(use.get().getType());
-        Value &resharded =
-            known[{use.get(),
-                   ShardingAttr::get(&getContext(), getMesh(function), layout),
-                   stage}];
-        if (!resharded) {
-          if (!decomposeReshard(held, layout, type.getShape(),
-                                elementBytes(type.getElementType()), mesh))
-            return op.emitError("plan: operand ")
-                   << use.getOperandNumber() << " cannot be brought from "
-                   << dist::toString(held, mesh) << " to "
-                   << dist::toString(layout, mesh);
-          OpBuilder builder(&op);
-          // A splat is the same everywhere: another one, no communication.
-          auto source = dyn_cast_or_null<SourceOpInterface>(producer);
-          if (source && source.isUniform()) {
-            Operation *other = builder.clone(*producer);
-            other->setAttr(kResults, builder.getArrayAttr(wanted));
-            resharded = other->getResult(0);
-            use.set(resharded);
-            continue;
-          }
-          Location loc = producer ? producer->getLoc() : op.getLoc();
-          auto reshard =
-              ReshardOp::create(builder, loc, type, use.get(), ShardingAttr(),
-                                wanted, TypeAttr(), purposeOf(producer));
-          if (op.hasAttr(kStage) || (producer && producer->hasAttr(kStage)))
-            reshard->setAttr(kStage, builder.getI64IntegerAttr(stage));
-          resharded = reshard;
-        }
-        use.set(resharded);
+        if (failed(bring(use, wanted)))
+          return failure();
       }
     }
     return success();
   }
 
-  PurposeAttr purposeOf(Operation *producer) {
+  LogicalResult bring(OpOperand &use, ShardingAttr wanted) {
+    Operation *op = use.getOwner();
+    bool isReturn = op->hasTrait<OpTrait::IsTerminator>();
+    auto layout = llvm::cantFail(wanted.toLayout(mesh));
+    Layout held = getLayout(use.get(), mesh);
+    // What runs once per step reads inputs whole.
+    if (isa<BlockArgument>(use.get()) && !isReturn && runsOncePerStep(op))
+      held = withoutTime(held, mesh);
+    if (held == layout)
+      return success();
+    Operation *producer = use.get().getDefiningOp();
+    Phase phase = phaseOf(op, producer, isReturn, layout);
+    // A result is handed out by the stage that made it.
+    int64_t stage =
+        isReturn ? (producer ? getStage(producer) : 0) : getStage(op);
+    auto type = cast<RankedTensorType>(use.get().getType());
+    auto canonical = ShardingAttr::get(&getContext(), getMesh(op), layout);
+    Value &resharded = find({use.get(), canonical, stage}, phase);
+    if (!resharded) {
+      if (!decomposeReshard(held, layout, type.getShape(),
+                            elementBytes(type.getElementType()), mesh))
+        return op->emitError("plan: operand ")
+               << use.getOperandNumber() << " cannot be brought from "
+               << dist::toString(held, mesh) << " to "
+               << dist::toString(layout, mesh);
+      OpBuilder builder(op);
+      // A splat is the same everywhere: another one, no communication.
+      auto source = dyn_cast_or_null<SourceOpInterface>(producer);
+      if (source && source.isUniform()) {
+        Operation *other = builder.clone(*producer);
+        other->setAttr(kResults, builder.getArrayAttr(wanted));
+        resharded = other->getResult(0);
+        use.set(resharded);
+        return success();
+      }
+      Location loc = producer ? producer->getLoc() : op->getLoc();
+      auto reshard =
+          ReshardOp::create(builder, loc, type, use.get(), ShardingAttr(),
+                            wanted, TypeAttr(), purposeOf(producer, op));
+      if (op->hasAttr(kStage) || (producer && producer->hasAttr(kStage)))
+        reshard->setAttr(kStage, builder.getI64IntegerAttr(stage));
+      if (phase != Phase::Forward)
+        reshard->setAttr(kPhase, PhaseAttr::get(&getContext(), phase));
+      resharded = reshard;
+    }
+    use.set(resharded);
+    return success();
+  }
+
+  /// When the reshard for a use runs.
+  Phase phaseOf(Operation *op, Operation *producer, bool isReturn,
+                const Layout &wanted) {
+    if (isa_and_nonnull<AccumulateOp>(producer))
+      return Phase::Update;
+    bool fromSource = !producer || isa<SourceOpInterface>(producer);
+    if (isReturn)
+      return fromSource ? Phase::Forward : getPhase(producer);
+    if (!fromSource && getPhase(producer) == Phase::Prologue &&
+        !runsOncePerStep(op) && !variesOverTime(wanted, mesh))
+      return Phase::Prologue;
+    return getPhase(op);
+  }
+
+  using Key = std::tuple<Value, Attribute, int64_t>;
+
+  /// What is there for `key` when `phase` runs, or the place for it.
+  Value &find(const Key &key, Phase phase) {
+    if (phase == Phase::BackwardWeight)
+      phase = Phase::BackwardInput;
+    auto earlier = [&](Phase other) -> Value * {
+      auto found = known.find({key, other});
+      return found != known.end() ? &found->second : nullptr;
+    };
+    if (phase == Phase::BackwardInput)
+      if (Value *value = earlier(Phase::Forward))
+        return *value;
+    if (phase == Phase::Update)
+      if (Value *value = earlier(Phase::Prologue))
+        return *value;
+    return known[{key, phase}];
+  }
+
+  PurposeAttr purposeOf(Operation *producer, Operation *user) {
+    for (Operation *op : {producer, user})
+      if (op)
+        if (auto purpose = op->getAttrOfType<PurposeAttr>(kPurpose))
+          return purpose;
     auto source = dyn_cast_or_null<SourceOpInterface>(producer);
     return source && source.isParameter()
                ? PurposeAttr::get(&getContext(), Purpose::Parameter)
                : PurposeAttr();
   }
+
+  Mesh mesh;
+  llvm::DenseMap<std::pair<Key, Phase>, Value> known;
 };
 
 } // namespace

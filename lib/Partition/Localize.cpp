@@ -4,7 +4,8 @@
 // adds is the mask: an operand of a reduction over a factor that the shards do
 // not divide is filled with the identity beyond its end, because padding may
 // hold anything (0 * NaN is not 0, exp(0) is not 0). Sources need none for a
-// sum: packages pad them with zeros. Linear in the ops.
+// sum: packages pad them with zeros, and what a step assigns to them is filled
+// with zeros here. Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Partition/OpSharding.h"
@@ -148,7 +149,24 @@ private:
           mapping.lookup(reshard.getX()), getSharding(reshard.getX()),
           reshard.getTo(), TypeAttr::get(reshard.getType()),
           reshard.getPurposeAttr());
+      if (Attribute phase = op->getAttr(kPhase))
+        local->setAttr(kPhase, phase);
       mapping.map(reshard.getResult(), local.getResult());
+      return success();
+    }
+    if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      Value x = mapping.lookup(accumulate.getX());
+      Value into = accumulate.getInto();
+      auto local = AccumulateOp::create(builder, op->getLoc(), x.getType(), x,
+                                        into ? mapping.lookup(into) : Value());
+      mapping.map(accumulate.getResult(), local.getResult());
+      return success();
+    }
+    if (auto assign = dyn_cast<AssignOp>(op)) {
+      AssignOp::create(
+          builder, op->getLoc(), mapping.lookup(assign.getSource()),
+          padWithZeros(builder, op->getLoc(), mapping.lookup(assign.getValue()),
+                       assign.getValue()));
       return success();
     }
     auto sharding = analyzeOp(op, mesh);
@@ -174,7 +192,8 @@ private:
                                : builder.getBlock()->begin(),
                           builder.getBlock()->end()))
       for (StringRef name :
-           {StringRef(kOperands), StringRef(kResults), StringRef(kStage)})
+           {StringRef(kOperands), StringRef(kResults), StringRef(kStage),
+            StringRef(kPhase), StringRef(kColocation), StringRef(kPurpose)})
         made.removeDiscardableAttr(name);
     for (auto [number, value] : llvm::enumerate(*local)) {
       if (value.getType() != types[number])
@@ -189,6 +208,20 @@ private:
       made->setAttr(kGlobalType, TypeAttr::get(op->getResult(0).getType()));
     }
     return success();
+  }
+
+  /// Parameters have zeros beyond their end; what steps make of them as well.
+  Value padWithZeros(OpBuilder &builder, Location loc, Value local,
+                     Value global) {
+    auto type = cast<RankedTensorType>(global.getType());
+    Layout layout = getLayout(global, mesh);
+    for (auto [dim, axes] : llvm::enumerate(layout.dims))
+      if (type.getDimSize(dim) % numShards(axes) != 0)
+        local = MaskOp::create(
+            builder, loc, local.getType(), local, dim, type.getDimSize(dim),
+            toAxesAttr(&getContext(), axes, mesh),
+            identityOf(ReductionKind::Sum, type.getElementType()));
+    return local;
   }
 
   void mask(OpBuilder &builder, Operation *op, const OpSharding &sharding,

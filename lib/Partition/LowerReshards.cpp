@@ -62,7 +62,7 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     auto axes = toAxesAttr(&getContext(), step.axes, mesh);
     auto reduction = ReductionAttr::get(&getContext(), step.reduction);
     PurposeAttr purpose = op.getPurposeAttr();
-    PhaseAttr phase;
+    auto phase = op->getAttrOfType<PhaseAttr>(kPhase);
     Location loc = op.getLoc();
     switch (step.kind) {
     case StepKind::AllReduce:

@@ -80,9 +80,35 @@ std::string kerf::checkPlanned(const Layout &layout, const Mesh &mesh,
   }
   if (llvm::any_of(layout.partial, isStage))
     return "tensor is partial over the stage axis \"pp\"";
-  if (llvm::any_of(layout.partial, isTime))
-    return "tensor is partial over an axis in time";
+  if (layout.reduction != ReductionKind::Sum &&
+      llvm::any_of(layout.partial, isTime))
+    return "tensor is partial " +
+           stringifyReductionKind(layout.reduction).str() +
+           " over an axis in time, expected sum";
   return "";
+}
+
+Layout kerf::withoutTime(Layout layout, const Mesh &mesh) {
+  auto isTime = [&](const AxisRef &ref) { return mesh.axes[ref.axis].isTime; };
+  for (AxisList &axes : layout.dims)
+    llvm::erase_if(axes, isTime);
+  llvm::erase_if(layout.partial, isTime);
+  layout.canonicalize();
+  return layout;
+}
+
+bool kerf::variesOverTime(const Layout &layout, const Mesh &mesh) {
+  return layout != withoutTime(layout, mesh);
+}
+
+bool kerf::runsOncePerStep(Operation *op) {
+  return dist::runsOncePerStep(getPhase(op));
+}
+
+bool kerf::isTrainingStep(Block &main) {
+  return llvm::any_of(main, [](Operation &op) {
+    return isa<AccumulateOp, AssignOp>(op) || getPhase(&op) != Phase::Forward;
+  });
 }
 
 namespace {
@@ -145,9 +171,11 @@ struct Analysis {
       if (factor.kind != FactorKind::Reduction || axes.empty())
         continue;
       for (const AxisRef &ref : axes)
-        if (mesh.axes[ref.axis].isTime)
-          return error() << "a sum runs over axis \""
-                         << mesh.axes[ref.axis].name << "\", which is in time";
+        if (mesh.axes[ref.axis].isTime &&
+            factor.reduction != ReductionKind::Sum)
+          return error() << "a " << stringifyReductionKind(factor.reduction)
+                         << " runs over axis \"" << mesh.axes[ref.axis].name
+                         << "\", which is in time";
       if (!expected.partial.empty() && expected.reduction != factor.reduction)
         return error() << "cannot be partial with two reductions";
       expected.reduction = factor.reduction;

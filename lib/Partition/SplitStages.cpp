@@ -1,17 +1,24 @@
-//===- SplitStages.cpp - one function per stage ---------------------------===//
+//===- SplitStages.cpp - one function per stage and part of the step ------===//
 //
-// Ops are moved by their dist.stage. A value that a later stage uses crosses on
-// a channel, one per (value, receiving stage), straight from its producer even
-// over several stages. Sources do not cross: they are cloned into each stage
-// that uses them (tied weights). Linear in the ops and their operands.
+// Ops are moved by their stage and part (StepParts.h). A value that another
+// stage uses crosses on a channel, one per (value, receiving stage), straight
+// from its producer even over several stages. A value that a later part of its
+// own stage uses is kept in a slot, unless ops without arithmetic can make it
+// again (KeptValues.h). Sources do neither: they are cloned into each function
+// that uses them, and one that several stages use is assigned in all of them
+// (tied weights). Linear in the ops and their operands but for the cut.
 //
 //===----------------------------------------------------------------------===//
+#include "KeptValues.h"
+#include "StepParts.h"
+
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
+
+#include <map>
 
 namespace kerf {
 #define GEN_PASS_DEF_SPLITSTAGES
@@ -24,11 +31,426 @@ using namespace kerf::dist;
 
 namespace {
 
-/// What a stage's function takes and gives, beyond its ops.
-struct StageEnds {
+bool isSource(Value value) {
+  return isa_and_nonnull<SourceOpInterface>(value.getDefiningOp());
+}
+
+/// Every stage that uses a source which changes gives it its new value.
+void assignEverywhere(func::FuncOp main) {
+  for (auto assign :
+       llvm::to_vector(main.getBody().front().getOps<AssignOp>())) {
+    llvm::SmallSetVector<int64_t, 4> others;
+    for (Operation *user : assign.getSource().getUsers())
+      if (!user->hasTrait<OpTrait::IsTerminator>() &&
+          getStage(user) != getStage(assign))
+        others.insert(getStage(user));
+    SmallVector<int64_t> sorted = others.takeVector();
+    llvm::sort(sorted);
+    OpBuilder builder(assign->getBlock(), std::next(assign->getIterator()));
+    for (int64_t stage : sorted) {
+      Operation *other = builder.clone(*assign);
+      other->setAttr(kStage, builder.getI64IntegerAttr(stage));
+      other->removeAttr(kColocation);
+      builder.setInsertionPointAfter(other);
+    }
+  }
+}
+
+/// Where a result of a function goes.
+struct ResultUses {
+  SmallVector<int64_t> outputs, channels, kept;
+};
+
+/// A function in the making.
+struct PartEnds {
+  SmallVector<Operation *> ops;
   llvm::MapVector<Value, NamedAttrList> arguments;
-  llvm::MapVector<Value, std::pair<SmallVector<int64_t>, SmallVector<int64_t>>>
-      results; ///< outputs, channels
+  llvm::MapVector<Value, ResultUses> results;
+  /// Made by earlier parts of the stage and used here.
+  llvm::SetVector<Value> needed;
+  /// Sums over micro-batches that are made here.
+  SmallVector<AccumulateOp> sums;
+};
+
+class Splitter {
+public:
+  Splitter(func::FuncOp main, const Mesh &mesh)
+      : main(main), mesh(mesh), context(main.getContext()), steps(main, mesh),
+        builder(context) {}
+
+  void run() {
+    collectOps();
+    collectUses();
+    collectOutputs();
+    for (auto &[part, ends] : parts)
+      keepWhatIsNeeded(part, ends);
+    builder.setInsertionPointAfter(main);
+    for (auto &[part, ends] : parts)
+      build(part, ends);
+    main.eraseBody();
+    main.setPrivate();
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Which function computes what
+  //===--------------------------------------------------------------------===//
+
+  void collectOps() {
+    if (steps.isOneFunction())
+      (void)parts[Part{0, Part::Forward, 0}];
+    else
+      for (int64_t stage = 0; stage < steps.numStages(); ++stage)
+        (void)parts[Part{stage, Part::Forward, 0}];
+    for (Operation &op : main.getBody().front().without_terminator()) {
+      if (isSource(&op))
+        continue;
+      PartEnds &ends = parts[steps.partOf(&op)];
+      ends.ops.push_back(&op);
+      if (auto accumulate = dyn_cast<AccumulateOp>(op);
+          accumulate && steps.isSum(accumulate))
+        ends.sums.push_back(accumulate);
+    }
+  }
+
+  static bool isSource(Operation *op) { return isa<SourceOpInterface>(op); }
+  static bool isSource(Value value) { return ::isSource(value); }
+
+  /// Made in `part` and at hand there. A sum is complete only in the update.
+  bool isLocal(Value value, const Part &part) const {
+    return steps.partOf(value.getDefiningOp()) == part &&
+           steps.senderOf(value) == part;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What functions take
+  //===--------------------------------------------------------------------===//
+
+  void collectUses() {
+    // Stage by stage, so that channels are numbered by their receivers. The map
+    // may grow: a sum is sent by an update that has nothing else to do.
+    SmallVector<Part> all;
+    for (auto &[part, ends] : parts)
+      all.push_back(part);
+    for (const Part &part : all)
+      for (Operation *op : parts[part].ops)
+        for (Value operand : op->getOperands())
+          use(operand, part);
+  }
+
+  void use(Value value, const Part &part) {
+    if (isSource(value))
+      return;
+    PartEnds &ends = parts[part];
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return takeInput(argument, part, ends);
+    if (isLocal(value, part))
+      return;
+    if (steps.partOf(value.getDefiningOp()).stage != part.stage)
+      return receive(value, part, ends);
+    ends.needed.insert(value);
+  }
+
+  void takeInput(BlockArgument argument, const Part &part, PartEnds &ends) {
+    auto [it, added] = ends.arguments.insert({argument, {}});
+    if (!added)
+      return;
+    NamedAttrList &attributes = it->second;
+    if (auto all = main.getArgAttrDict(argument.getArgNumber()))
+      attributes.append(all.getValue());
+    attributes.set("dist.input",
+                   builder.getI64IntegerAttr(argument.getArgNumber()));
+    // What runs once per step reads all micro-batches.
+    if (part.runsOncePerStep())
+      attributes.set(kSharding,
+                     toAttr(withoutTime(getLayout(argument, mesh), mesh)));
+  }
+
+  void receive(Value value, const Part &part, PartEnds &ends) {
+    auto [number, isNew] = channels.insert({{value, part.stage}, numChannels});
+    if (isNew) {
+      ++numChannels;
+      Part sender = steps.senderOf(value);
+      builder.setInsertionPoint(main);
+      ChannelOp::create(builder, value.getLoc(), number->second, sender.stage,
+                        part.stage, value.getType(),
+                        purposeOf(value, part.stage),
+                        sender.kind == Part::Forward
+                            ? PhaseAttr()
+                            : PhaseAttr::get(context, steps.phaseOf(sender)));
+      PartEnds &from = parts[sender];
+      from.results[value].channels.push_back(number->second);
+      if (!isLocal(value, sender))
+        from.needed.insert(value);
+    }
+    auto [it, added] = ends.arguments.insert({value, {}});
+    if (!added)
+      return;
+    it->second.set(kSharding, getSharding(value));
+    it->second.set("dist.recv", builder.getI64IntegerAttr(number->second));
+  }
+
+  /// That of the producer; else parameter for new values of parameters, else
+  /// that of a user. Activation goes without saying.
+  PurposeAttr purposeOf(Value value, int64_t stage) {
+    Operation *producer = value.getDefiningOp();
+    SmallVector<Operation *> users;
+    for (Operation *user : value.getUsers())
+      if (!user->hasTrait<OpTrait::IsTerminator>() && getStage(user) == stage)
+        users.push_back(user);
+    if (!users.empty() &&
+        llvm::all_of(users, [](Operation *op) { return isa<AssignOp>(op); }))
+      return PurposeAttr::get(context, Purpose::Parameter);
+    if (auto purpose = producer->getAttrOfType<PurposeAttr>(kPurpose))
+      return purpose;
+    for (Operation *user : users)
+      if (auto purpose = user->getAttrOfType<PurposeAttr>(kPurpose))
+        return purpose;
+    return PurposeAttr();
+  }
+
+  void collectOutputs() {
+    Operation *terminator = main.getBody().front().getTerminator();
+    for (OpOperand &use : terminator->getOpOperands()) {
+      Value value = use.get();
+      Part part = {0, Part::Forward, 0};
+      if (value.getDefiningOp() && !isSource(value)) {
+        part = steps.senderOf(value);
+        if (!isLocal(value, part))
+          parts[part].needed.insert(value);
+      } else {
+        this->use(value, part);
+      }
+      parts[part].results[value].outputs.push_back(use.getOperandNumber());
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What functions leave for each other
+  //===--------------------------------------------------------------------===//
+
+  /// Ops that only move elements, or change their type.
+  bool canRepeat(Value value, const Part &user) {
+    Operation *op = value.getDefiningOp();
+    if (op->getNumResults() != 1 || steps.partOf(op).stage != user.stage)
+      return false;
+    // The update may already have assigned what it read.
+    if (user.kind == Part::Update)
+      for (Value operand : op->getOperands())
+        if (auto source = operand.getDefiningOp<SourceOpInterface>();
+            source && source.isMutable())
+          return false;
+    if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      return !steps.isSum(accumulate);
+    // An input is read in parts by micro-batches and whole by the update, which
+    // knows no micro-batches.
+    if (steps.partOf(op).runsOncePerStep() != user.runsOncePerStep())
+      for (Value operand : op->getOperands())
+        if (isa<BlockArgument>(operand) ||
+            (user.runsOncePerStep() &&
+             variesOverTime(getLayout(operand, mesh), mesh)))
+          return false;
+    auto type = cast<RankedTensorType>(value.getType());
+    if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      Layout from = getLayout(reshard.getX(), mesh);
+      auto way = decomposeReshard(from, getLayout(value, mesh), type.getShape(),
+                                  elementBytes(type.getElementType()), mesh);
+      return way && llvm::all_of(way->steps, [](const ReshardStep &step) {
+               return step.isLocal();
+             });
+    }
+    auto cost = dyn_cast<OpCostInterface>(op);
+    if (!cost || !isa<ShardingRuleInterface>(op))
+      return false;
+    CostClass costClass = cost.getCostClass();
+    if (costClass != CostClass::View && costClass != CostClass::Elementwise)
+      return false;
+    SmallVector<RankedTensorType> operands;
+    for (Type operand : op->getOperandTypes())
+      operands.push_back(cast<RankedTensorType>(operand));
+    if (cost.getFlops(operands, {type}) == 0)
+      return true;
+    return operands.size() == 1 && operands[0].getShape() == type.getShape() &&
+           operands[0].getElementType() != type.getElementType();
+  }
+
+  /// More than any tensor, but sums of it do not overflow.
+  static constexpr int64_t kTooMuch = int64_t(1) << 50;
+
+  int64_t bytesOf(Value value) {
+    return sizeBytes(localType(cast<RankedTensorType>(value.getType()),
+                               getLayout(value, mesh)));
+  }
+
+  /// The slot of `value` among what its stage keeps, or -1.
+  int64_t findKept(Value value, int64_t stage) {
+    auto found = kept.find({value, stage});
+    return found == kept.end() ? -1 : found->second;
+  }
+
+  void keepWhatIsNeeded(const Part &part, PartEnds &ends) {
+    if (ends.needed.empty())
+      return;
+    auto isReceived = [&](Value value) {
+      return channels.count({value, part.stage}) > 0;
+    };
+    auto isFree = [&](Value value) {
+      return isSource(value) || isa<BlockArgument>(value) ||
+             ends.arguments.count(value);
+    };
+    auto canRepeatHere = [&](Value value) {
+      return !isReceived(value) && canRepeat(value, part);
+    };
+    auto bytes = [&](Value value) -> int64_t {
+      if (auto accumulate = value.getDefiningOp<AccumulateOp>();
+          accumulate && !steps.isSum(accumulate))
+        return kTooMuch; // its operand, under another name
+      return findKept(value, part.stage) >= 0 ? 0 : bytesOf(value);
+    };
+    KeptProblem problem{SmallVector<Value>(ends.needed.getArrayRef()), isFree,
+                        canRepeatHere, bytes};
+    for (Value value : chooseKeptValues(problem)) {
+      if (isReceived(value)) {
+        receive(value, part, ends);
+        continue;
+      }
+      int64_t number = findKept(value, part.stage);
+      if (number < 0) {
+        number = numKept[part.stage]++;
+        kept[{value, part.stage}] = number;
+        parts[steps.partOf(value.getDefiningOp())]
+            .results[value]
+            .kept.push_back(number);
+      }
+      NamedAttrList &attributes = ends.arguments[value];
+      attributes.set(kSharding, getSharding(value));
+      attributes.set("dist.kept", builder.getI64IntegerAttr(number));
+    }
+    // Inputs of the ops that are repeated.
+    SmallVector<Value> work(ends.needed.getArrayRef());
+    llvm::DenseSet<Value> seen;
+    while (!work.empty()) {
+      Value value = work.pop_back_val();
+      if (isSource(value) || ends.arguments.count(value) ||
+          !seen.insert(value).second)
+        continue;
+      if (auto argument = dyn_cast<BlockArgument>(value)) {
+        takeInput(argument, part, ends);
+        continue;
+      }
+      llvm::append_range(work, value.getDefiningOp()->getOperands());
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Building
+  //===--------------------------------------------------------------------===//
+
+  ShardingAttr toAttr(const Layout &layout) {
+    return ShardingAttr::get(context, MeshAttr::get(context, mesh), layout);
+  }
+
+  void build(const Part &part, PartEnds &ends) {
+    SmallVector<Type> argumentTypes, resultTypes;
+    for (auto &[value, attributes] : ends.arguments)
+      argumentTypes.push_back(value.getType());
+    for (AccumulateOp sum : ends.sums) {
+      (void)ends.results[sum.getResult()];
+      argumentTypes.push_back(sum.getType());
+    }
+    for (auto &[value, uses] : ends.results)
+      resultTypes.push_back(value.getType());
+    auto function = func::FuncOp::create(
+        builder, main.getLoc(), steps.nameOf(part),
+        builder.getFunctionType(argumentTypes, resultTypes));
+    function->setAttr(kStage, builder.getI64IntegerAttr(part.stage));
+    function->setAttr(kPhase, PhaseAttr::get(context, steps.phaseOf(part)));
+    Block *block = function.addEntryBlock();
+    IRMapping mapping;
+    for (auto [index, entry] : llvm::enumerate(ends.arguments)) {
+      mapping.map(entry.first, block->getArgument(index));
+      function.setArgAttrs(index, entry.second.getDictionary(context));
+    }
+    for (auto [index, entry] : llvm::enumerate(ends.results))
+      function.setResultAttrs(index,
+                              resultAttributes(entry.first, entry.second));
+    llvm::DenseMap<Operation *, Value> sumSoFar;
+    for (auto [index, sum] : llvm::enumerate(ends.sums)) {
+      int64_t argument = ends.arguments.size() + index;
+      NamedAttrList attributes;
+      attributes.set(kSharding, getSharding(sum.getResult()));
+      attributes.set(
+          "dist.accumulator",
+          builder.getI64IntegerAttr(std::distance(
+              ends.results.begin(), ends.results.find(sum.getResult()))));
+      function.setArgAttrs(argument, attributes.getDictionary(context));
+      sumSoFar[sum] = block->getArgument(argument);
+    }
+
+    auto body = OpBuilder::atBlockEnd(block);
+    for (Operation *op : ends.ops) {
+      for (Value operand : op->getOperands())
+        materialize(operand, mapping, body);
+      if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+        if (Value sum = sumSoFar.lookup(op)) {
+          auto added = cast<AccumulateOp>(body.clone(*op, mapping));
+          added.getIntoMutable().assign(sum);
+          // The operands' shardings no longer fit; types are what counts now.
+          added->removeAttr(kOperands);
+        } else {
+          mapping.map(accumulate.getResult(),
+                      mapping.lookup(accumulate.getX()));
+        }
+        continue;
+      }
+      body.clone(*op, mapping);
+    }
+    SmallVector<Value> results;
+    for (auto &[value, uses] : ends.results) {
+      materialize(value, mapping, body);
+      results.push_back(mapping.lookup(value));
+    }
+    func::ReturnOp::create(body, main.getLoc(), results);
+    builder.setInsertionPointAfter(function);
+  }
+
+  DictionaryAttr resultAttributes(Value value, const ResultUses &uses) {
+    NamedAttrList attributes;
+    if (!uses.outputs.empty()) {
+      if (auto all = main.getResultAttrDict(uses.outputs.front()))
+        attributes.append(all.getValue());
+      attributes.set("dist.output", builder.getDenseI64ArrayAttr(uses.outputs));
+    }
+    if (!uses.channels.empty())
+      attributes.set("dist.send", builder.getDenseI64ArrayAttr(uses.channels));
+    if (!uses.kept.empty())
+      attributes.set("dist.keep", builder.getDenseI64ArrayAttr(uses.kept));
+    attributes.set(kSharding, getSharding(value));
+    return attributes.getDictionary(context);
+  }
+
+  /// A value that `body` has not made yet: a source, or what is repeated.
+  void materialize(Value value, IRMapping &mapping, OpBuilder &body) {
+    if (mapping.contains(value))
+      return;
+    Operation *op = value.getDefiningOp();
+    for (Value operand : op->getOperands())
+      materialize(operand, mapping, body);
+    if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      mapping.map(value, mapping.lookup(accumulate.getX()));
+    else
+      body.clone(*op, mapping);
+  }
+
+  func::FuncOp main;
+  const Mesh &mesh;
+  MLIRContext *context;
+  StepParts steps;
+  OpBuilder builder;
+  std::map<Part, PartEnds> parts;
+  llvm::DenseMap<std::pair<Value, int64_t>, int64_t> channels, kept;
+  llvm::DenseMap<int64_t, int64_t> numKept;
+  int64_t numChannels = 0;
 };
 
 struct SplitStages : kerf::impl::SplitStagesBase<SplitStages> {
@@ -38,122 +460,8 @@ struct SplitStages : kerf::impl::SplitStagesBase<SplitStages> {
     if (!main || main.isExternal())
       return;
     Mesh mesh = getMesh(module).toMesh();
-    int64_t numStages = 1;
-    if (auto axis = mesh.find(kStageAxis))
-      numStages = mesh.axes[*axis].size;
-    std::vector<StageEnds> stages(numStages);
-    collectArguments(main, stages);
-    collectResults(main, stages);
-    OpBuilder builder(main);
-    builder.setInsertionPointAfter(main);
-    for (auto [stage, ends] : llvm::enumerate(stages))
-      buildStage(builder, main, stage, ends);
-    main.eraseBody();
-    main.setPrivate();
-  }
-
-private:
-  static bool isSource(Value value) {
-    return isa_and_nonnull<SourceOpInterface>(value.getDefiningOp());
-  }
-  static int64_t stageOf(Value value) {
-    Operation *producer = value.getDefiningOp();
-    return producer && !isSource(value) ? getStage(producer) : 0;
-  }
-
-  void collectArguments(func::FuncOp main, std::vector<StageEnds> &stages) {
-    OpBuilder builder(main);
-    int64_t numChannels = 0;
-    auto use = [&](Value value, int64_t stage) {
-      if (isSource(value))
-        return;
-      auto argument = dyn_cast<BlockArgument>(value);
-      if (!argument && stageOf(value) == stage)
-        return;
-      auto [it, added] = stages[stage].arguments.insert({value, {}});
-      if (!added)
-        return;
-      NamedAttrList &attributes = it->second;
-      if (argument) {
-        if (auto all = main.getArgAttrDict(argument.getArgNumber()))
-          attributes.append(all.getValue());
-        attributes.set("dist.input",
-                       builder.getI64IntegerAttr(argument.getArgNumber()));
-        return;
-      }
-      attributes.set(kSharding, getSharding(value));
-      attributes.set("dist.recv", builder.getI64IntegerAttr(numChannels));
-      ChannelOp::create(builder, value.getLoc(), numChannels, stageOf(value),
-                        stage, value.getType(), PurposeAttr(), PhaseAttr());
-      stages[stageOf(value)].results[value].second.push_back(numChannels++);
-    };
-    // Stage by stage, so that channels are numbered by their receivers.
-    for (int64_t stage = 0; stage < static_cast<int64_t>(stages.size());
-         ++stage)
-      for (Operation &op : main.getBody().front().without_terminator())
-        if (!isa<SourceOpInterface>(op) && getStage(&op) == stage)
-          for (Value operand : op.getOperands())
-            use(operand, stage);
-    for (Value value : main.getBody().front().getTerminator()->getOperands())
-      use(value, stageOf(value));
-  }
-
-  void collectResults(func::FuncOp main, std::vector<StageEnds> &stages) {
-    Operation *terminator = main.getBody().front().getTerminator();
-    for (OpOperand &use : terminator->getOpOperands())
-      stages[stageOf(use.get())].results[use.get()].first.push_back(
-          use.getOperandNumber());
-  }
-
-  void buildStage(OpBuilder &builder, func::FuncOp main, int64_t stage,
-                  StageEnds &ends) {
-    SmallVector<Type> argumentTypes, resultTypes;
-    for (auto &[value, attributes] : ends.arguments)
-      argumentTypes.push_back(value.getType());
-    for (auto &[value, uses] : ends.results)
-      resultTypes.push_back(value.getType());
-    auto function = func::FuncOp::create(
-        builder, main.getLoc(), ("stage" + Twine(stage) + "_forward").str(),
-        builder.getFunctionType(argumentTypes, resultTypes));
-    function->setAttr(kStage, builder.getI64IntegerAttr(stage));
-    function->setAttr(kPhase, PhaseAttr::get(&getContext(), Phase::Forward));
-    Block *block = function.addEntryBlock();
-    IRMapping mapping;
-    for (auto [index, entry] : llvm::enumerate(ends.arguments)) {
-      mapping.map(entry.first, block->getArgument(index));
-      function.setArgAttrs(index, entry.second.getDictionary(&getContext()));
-    }
-    for (auto [index, entry] : llvm::enumerate(ends.results)) {
-      auto &[outputs, channels] = entry.second;
-      NamedAttrList attributes;
-      if (!outputs.empty()) {
-        if (auto all = main.getResultAttrDict(outputs.front()))
-          attributes.append(all.getValue());
-        attributes.set("dist.output", builder.getDenseI64ArrayAttr(outputs));
-      }
-      if (!channels.empty())
-        attributes.set("dist.send", builder.getDenseI64ArrayAttr(channels));
-      attributes.set(kSharding, getSharding(entry.first));
-      function.setResultAttrs(index, attributes.getDictionary(&getContext()));
-    }
-    auto body = OpBuilder::atBlockEnd(block);
-    auto cloneSource = [&](Value value) {
-      if (isSource(value) && !mapping.contains(value))
-        body.clone(*value.getDefiningOp(), mapping);
-    };
-    for (Operation &op : main.getBody().front().without_terminator()) {
-      if (isa<SourceOpInterface>(op) || getStage(&op) != stage)
-        continue;
-      for (Value operand : op.getOperands())
-        cloneSource(operand);
-      body.clone(op, mapping);
-    }
-    SmallVector<Value> results;
-    for (auto &[value, uses] : ends.results) {
-      cloneSource(value);
-      results.push_back(mapping.lookup(value));
-    }
-    func::ReturnOp::create(body, main.getLoc(), results);
+    assignEverywhere(main);
+    Splitter(main, mesh).run();
   }
 };
 

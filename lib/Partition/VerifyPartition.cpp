@@ -48,7 +48,7 @@ struct VerifyPartition : kerf::impl::VerifyPartitionBase<VerifyPartition> {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal())
         failed |= mlir::failed(verify(function));
-    failed |= mlir::failed(verifySchedules());
+    failed |= mlir::failed(verifySchedules()) || mlir::failed(verifyOrder());
     if (failed)
       signalPassFailure();
     markAllAnalysesPreserved();
@@ -87,12 +87,15 @@ private:
                            function.getResultAttr(i, kGlobalType),
                            function.getResultTypes()[i], "result " + Twine(i))))
         return failure();
+    if (failed(verifySlots(function)))
+      return failure();
     auto result = function.walk([&](Operation *op) -> WalkResult {
       if (isa<ReshardOp>(op))
         return op->emitError("partition: a reshard is left");
       if (op != function)
         for (StringRef name :
-             {StringRef(kOperands), StringRef(kResults), StringRef(kStage)})
+             {StringRef(kOperands), StringRef(kResults), StringRef(kStage),
+              StringRef(kPhase), StringRef(kColocation), StringRef(kPurpose)})
           if (op->hasAttr(name))
             return op->emitError("partition: ") << name << " is left";
       auto source = dyn_cast<SourceOpInterface>(op);
@@ -102,6 +105,91 @@ private:
       return success();
     });
     return failure(result.wasInterrupted());
+  }
+
+  /// What is kept exists; a sum has the type of its result.
+  LogicalResult verifySlots(func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      Type type = function.getArgumentTypes()[i];
+      if (auto sum =
+              function.getArgAttrOfType<IntegerAttr>(i, "dist.accumulator"))
+        if (sum.getInt() < 0 || sum.getInt() >= function.getNumResults() ||
+            function.getResultTypes()[sum.getInt()] != type)
+          return function.emitError("partition: argument ")
+                 << i << " accumulates result " << sum.getInt()
+                 << ", expected a result of type " << type;
+      if (auto kept = function.getArgAttrOfType<IntegerAttr>(i, "dist.kept"))
+        if (typeOfKept(getStage(function), kept.getInt()) != type)
+          return function.emitError("partition: argument ")
+                 << i << " is kept value " << kept.getInt()
+                 << ", expected a function of stage " << getStage(function)
+                 << " to keep it as " << type;
+    }
+    return success();
+  }
+
+  Type typeOfKept(int64_t stage, int64_t number) {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        if (auto keep =
+                function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.keep");
+            keep && getStage(function) == stage &&
+            llvm::is_contained(keep.asArrayRef(), number))
+          return function.getResultTypes()[i];
+    return Type();
+  }
+
+  /// Whether a channel is used for each micro-batch: unless what it joins runs
+  /// once per step.
+  bool isPerMicroBatch(ChannelOp channel) {
+    int64_t number = channel.getNumber();
+    bool taken = false, takenPerMicroBatch = false;
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      bool once = dist::runsOncePerStep(getPhase(function));
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (auto recv = function.getArgAttrOfType<IntegerAttr>(i, "dist.recv");
+            recv && recv.getInt() == number) {
+          taken = true;
+          takenPerMicroBatch |= !once;
+        }
+      for (unsigned i = 0; once && i < function.getNumResults(); ++i)
+        if (auto send =
+                function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.send");
+            send && llvm::is_contained(send.asArrayRef(), number))
+          return false;
+    }
+    return !taken || takenPerMicroBatch;
+  }
+
+  /// Sends do not wait; if all stages get to the end of their lists however
+  /// they go on, no run of the program can deadlock (a receive waits for one
+  /// sender only, so the order of play does not matter).
+  LogicalResult verifyOrder() {
+    SmallVector<std::pair<Block::iterator, Block::iterator>> stages;
+    for (auto schedule : getOperation().getOps<ScheduleOp>())
+      stages.push_back({schedule.getBody().front().begin(),
+                        schedule.getBody().front().end()});
+    llvm::DenseMap<uint64_t, int64_t> sent;
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (auto &[next, end] : stages)
+        for (; next != end; ++next, moved = true) {
+          if (auto send = dyn_cast<SendOp>(*next))
+            ++sent[send.getChannel()];
+          if (auto recv = dyn_cast<RecvOp>(*next)) {
+            int64_t &waiting = sent[recv.getChannel()];
+            if (waiting == 0)
+              break;
+            --waiting;
+          }
+        }
+    }
+    for (auto &[next, end] : stages)
+      if (next != end)
+        return next->emitError(
+            "partition: the schedules deadlock: this receive never ends");
+    return success();
   }
 
   LogicalResult verifySchedules() {
@@ -123,10 +211,12 @@ private:
     for (auto channel : getOperation().getOps<ChannelOp>()) {
       auto &sends = transfers[{channel.getNumber(), true}];
       auto &recvs = transfers[{channel.getNumber(), false}];
-      if (sends.size() != numBatches || sends != recvs)
+      bool once = sends.size() == 1 && !isPerMicroBatch(channel);
+      if ((sends.size() != numBatches && !once) || sends != recvs)
         return channel.emitError("partition: is sent ")
                << sends.size() << " and received " << recvs.size()
-               << " times, expected " << numBatches << " in one order";
+               << " times, expected " << (once ? 1 : numBatches)
+               << " in one order";
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (auto stage = function->getAttrOfType<IntegerAttr>(kStage);

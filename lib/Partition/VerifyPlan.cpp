@@ -4,6 +4,8 @@
 // op by op, with an error that names the op, the dimension and the axes.
 //
 //===----------------------------------------------------------------------===//
+#include "VerifyStep.h"
+
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -72,7 +74,7 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
     bool failed = false;
     for (Operation &op : function.getBody().front().without_terminator())
       failed |= mlir::failed(verify(&op, mesh, numStages));
-    return failure(failed);
+    return failure(failed || mlir::failed(verifyStep(function, mesh)));
   }
 
   LogicalResult verify(Operation *op, const Mesh &mesh, int64_t numStages) {
@@ -92,25 +94,17 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
                  : llvm::toString(layout.takeError());
       if (!text.empty())
         return op->emitError("plan: ") << text;
+    } else if (isa<AccumulateOp, AssignOp>(op)) {
+      if (failed(getLayouts(op, kOperands, op->getOperandTypes(), mesh)) ||
+          failed(getLayouts(op, kResults, op->getResultTypes(), mesh)))
+        return failure();
     } else if (failed(analyzeOp(op, mesh))) {
       return failure();
     }
-    auto source = dyn_cast<SourceOpInterface>(op);
-    if (source)
-      for (const AxisList &axes : getLayout(op->getResult(0), mesh).dims)
-        for (const AxisRef &ref : axes)
-          if (mesh.axes[ref.axis].isTime)
-            return op->emitError("plan: a source cannot be stored in parts "
-                                 "over time");
-    for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp())
-        if (!isa<SourceOpInterface>(producer) && getStage(producer) > stage) {
-          auto diag = op->emitError("plan: is in stage ")
-                      << stage << " but uses a value of stage "
-                      << getStage(producer);
-          diag.attachNote(producer->getLoc()) << "produced here";
-          return diag;
-        }
+    if (isa<SourceOpInterface>(op) &&
+        variesOverTime(getLayout(op->getResult(0), mesh), mesh))
+      return op->emitError("plan: a source cannot be stored in parts over "
+                           "time");
     return success();
   }
 };

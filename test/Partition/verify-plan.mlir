@@ -147,12 +147,27 @@ func.func @split_divides(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{},
 
 // -----
 
+// The largest of all samples needs all micro-batches at once.
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
-func.func @sum_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
-  // expected-error @below {{plan: a sum runs over axis "mb", which is in time}}
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"mb"}>],
+func.func @max_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
+  // expected-error @below {{plan: a max runs over axis "mb", which is in time}}
+  %0 = nn.reduce %x {kind = 1 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"mb"}>],
     dist.results = [#dist.sharding<>]} : (tensor<4xf32>) -> tensor<f32>
   return
+}
+
+// -----
+
+// A sum over micro-batches is there only after all of them.
+dist.mesh @mesh ["tp"=2] time ["mb"=2]
+func.func @sum_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>})
+    -> (tensor<f32> {dist.sharding = #dist.sharding<>}) {
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"mb"}>],
+    dist.results = [#dist.sharding<partial sum {"mb"}>]} : (tensor<4xf32>) -> tensor<f32>
+  // expected-error @below {{plan: operand 0 is partial over {mb}, which is in time, until a dist.accumulate}}
+  %1 = nn.exp %0 {dist.operands = [#dist.sharding<>], dist.results = [#dist.sharding<>]} : (tensor<f32>) -> tensor<f32>
+  // expected-error @below {{plan: operand 0 is partial over {mb}, which is in time, until a dist.accumulate}}
+  return %0 : tensor<f32>
 }
 
 // -----

@@ -34,7 +34,7 @@ getLayouts(mlir::Operation *op, llvm::StringRef attribute,
 /// * axes of reduction factors are partial in every result, with the factor's
 ///   reduction; so are the sum-partial axes of the operands of one linear
 ///   group; nothing else is;
-/// * no factor is reduced over an axis in time, a dimension that is cut in time
+/// * over axes in time there are only sums, a dimension that is cut in time
 ///   divides, and the stage axis cuts nothing.
 /// Errors are emitted on the op.
 mlir::FailureOr<OpSharding> analyzeOp(mlir::Operation *op,
@@ -49,6 +49,17 @@ dist::ShardingAttr getSharding(mlir::Value value);
 /// or empty.
 std::string checkPlanned(const dist::Layout &layout, const dist::Mesh &mesh,
                          llvm::ArrayRef<int64_t> shape);
+
+/// The same without the axes in time: how a value lies that is not computed per
+/// micro-batch.
+dist::Layout withoutTime(dist::Layout layout, const dist::Mesh &mesh);
+/// Whether axes in time cut it or leave it partial.
+bool variesOverTime(const dist::Layout &layout, const dist::Mesh &mesh);
+
+/// Whether an op runs once per step, not once per micro-batch.
+bool runsOncePerStep(mlir::Operation *op);
+/// Whether the function has what only a training step has.
+bool isTrainingStep(mlir::Block &main);
 
 /// The stage of an op; 0 without dist.stage.
 int64_t getStage(mlir::Operation *op);

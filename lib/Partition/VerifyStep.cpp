@@ -1,0 +1,202 @@
+//===- VerifyStep.cpp - what runs when, in a plan -------------------------===//
+//
+// A step is prologue, forward, backward, update; forward and backward once per
+// micro-batch. Values flow only along that order, forward to later stages,
+// backward to earlier ones, and out of the micro-batches through
+// dist.accumulate alone. One scan over the uses.
+//
+//===----------------------------------------------------------------------===//
+#include "VerifyStep.h"
+
+#include "kerf/Partition/OpSharding.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+namespace {
+
+/// Place of a phase in a step.
+int orderOf(Phase phase) {
+  switch (phase) {
+  case Phase::Prologue:
+    return 0;
+  case Phase::Forward:
+    return 1;
+  case Phase::BackwardInput:
+    return 2;
+  case Phase::BackwardWeight:
+    return 3;
+  case Phase::Update:
+    return 4;
+  }
+  llvm_unreachable("bad Phase");
+}
+
+AxisList timeOf(ArrayRef<AxisRef> axes, const Mesh &mesh) {
+  AxisList result;
+  for (const AxisRef &ref : axes)
+    if (mesh.axes[ref.axis].isTime)
+      result.push_back(ref);
+  return result;
+}
+
+class StepVerifier {
+public:
+  StepVerifier(func::FuncOp function, const Mesh &mesh)
+      : function(function), mesh(mesh) {}
+
+  LogicalResult run() {
+    bool failed = false;
+    for (Operation &op : function.getBody().front().without_terminator())
+      failed |= mlir::failed(verify(&op));
+    Operation *terminator = function.getBody().front().getTerminator();
+    for (OpOperand &use : terminator->getOpOperands())
+      failed |= mlir::failed(verifyTimeOfUse(use, Layout()));
+    return failure(failed);
+  }
+
+private:
+  LogicalResult verify(Operation *op) {
+    if (isa<SourceOpInterface>(op))
+      return success();
+    if (failed(verifyColocation(op)) || failed(verifyTimeOfOp(op)))
+      return failure();
+    for (OpOperand &use : op->getOpOperands()) {
+      if (failed(verifyFlow(op, use.get())))
+        return failure();
+      Layout wanted = layoutOf(use);
+      if (failed(verifyTimeOfUse(use, wanted)))
+        return failure();
+    }
+    if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      return verify(accumulate);
+    if (isa<AssignOp>(op) && getPhase(op) != Phase::Update)
+      return op->emitError("plan: assigns in phase ")
+             << stringifyPhase(getPhase(op)) << ", expected update";
+    return success();
+  }
+
+  Layout layoutOf(OpOperand &use) {
+    if (auto reshard = dyn_cast<ReshardOp>(use.getOwner()))
+      return getLayout(reshard.getResult(), mesh);
+    auto list = use.getOwner()->getAttrOfType<ArrayAttr>(kOperands);
+    return llvm::cantFail(
+        cast<ShardingAttr>(list[use.getOperandNumber()]).toLayout(mesh));
+  }
+
+  LogicalResult verifyColocation(Operation *op) {
+    auto number = op->getAttrOfType<IntegerAttr>(kColocation);
+    if (!number)
+      return success();
+    auto [it, added] = together.insert({number.getInt(), op});
+    if (added || getStage(it->second) == getStage(op))
+      return success();
+    auto diag = op->emitError("plan: is in stage ")
+                << getStage(op) << ", expected " << getStage(it->second)
+                << " as an op of colocation " << number.getInt();
+    diag.attachNote(it->second->getLoc()) << "another op of it";
+    return diag;
+  }
+
+  /// What runs once per step sees no micro-batches.
+  LogicalResult verifyTimeOfOp(Operation *op) {
+    if (!runsOncePerStep(op))
+      return success();
+    auto check = [&](const Layout &layout, const Twine &what) -> LogicalResult {
+      if (!variesOverTime(layout, mesh))
+        return success();
+      return op->emitError("plan: runs once per step but ")
+             << what
+             << " has an axis in time: " << dist::toString(layout, mesh);
+    };
+    for (OpOperand &use : op->getOpOperands())
+      if (failed(
+              check(layoutOf(use), "operand " + Twine(use.getOperandNumber()))))
+        return failure();
+    for (OpResult result : op->getResults())
+      if (failed(check(getLayout(result, mesh),
+                       "result " + Twine(result.getResultNumber()))))
+        return failure();
+    return success();
+  }
+
+  LogicalResult verifyFlow(Operation *op, Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    if (!producer || isa<SourceOpInterface>(producer))
+      return success();
+    auto noted = [&](InFlightDiagnostic diag) -> LogicalResult {
+      diag.attachNote(producer->getLoc()) << "produced here";
+      return diag;
+    };
+    Phase to = getPhase(op), from = getPhase(producer);
+    bool sum = isa<AccumulateOp>(producer);
+    if (sum && to != Phase::Update)
+      return noted(op->emitError("plan: is in phase ")
+                   << stringifyPhase(to)
+                   << " but uses a sum over micro-batches, expected update");
+    if (sum)
+      return success();
+    if (orderOf(from) > orderOf(to))
+      return noted(op->emitError("plan: is in phase ")
+                   << stringifyPhase(to) << " but uses a value of phase "
+                   << stringifyPhase(from));
+    if (dist::runsOncePerStep(to) && !dist::runsOncePerStep(from))
+      return noted(
+          op->emitError("plan: runs once per step but uses a value of each "
+                        "micro-batch, expected a dist.accumulate between"));
+    if (dist::runsOncePerStep(from))
+      return success();
+    int64_t here = getStage(op), there = getStage(producer);
+    if (from == Phase::Forward ? there > here : there < here)
+      return noted(op->emitError("plan: is in stage ")
+                   << here << " but uses a value of stage " << there);
+    return success();
+  }
+
+  /// A sum over time is kept partial until dist.accumulate.
+  LogicalResult verifyTimeOfUse(OpOperand &use, const Layout &wanted) {
+    if (isa<BlockArgument>(use.get()))
+      return success();
+    AxisList held = timeOf(getLayout(use.get(), mesh).partial, mesh);
+    if (held == timeOf(wanted.partial, mesh))
+      return success();
+    return use.getOwner()->emitError("plan: operand ")
+           << use.getOperandNumber() << " is partial over "
+           << dist::toString(held, mesh)
+           << ", which is in time, until a dist.accumulate";
+  }
+
+  LogicalResult verify(AccumulateOp op) {
+    if (runsOncePerStep(op))
+      return op.emitError("plan: sums over micro-batches in phase ")
+             << stringifyPhase(getPhase(op)) << ", which runs once per step";
+    Layout x = layoutOf(op.getXMutable());
+    for (auto [dim, axes] : llvm::enumerate(x.dims))
+      if (!timeOf(axes, mesh).empty())
+        return op.emitError("plan: sums over micro-batches, but dimension ")
+               << dim << " is cut into them";
+    AxisList partial = timeOf(x.partial, mesh);
+    if (!partial.empty() && numShards(partial) != mesh.numMicroBatches())
+      return op.emitError("plan: operand is partial over ")
+             << numShards(partial) << " micro-batches, expected all "
+             << mesh.numMicroBatches();
+    Layout expected = withoutTime(x, mesh);
+    Layout result = getLayout(op.getResult(), mesh);
+    if (result != expected)
+      return op.emitError("plan: result is ")
+             << dist::toString(result, mesh) << ", expected "
+             << dist::toString(expected, mesh);
+    return success();
+  }
+
+  func::FuncOp function;
+  const Mesh &mesh;
+  llvm::DenseMap<int64_t, Operation *> together;
+};
+
+} // namespace
+
+LogicalResult kerf::verifyStep(func::FuncOp function, const Mesh &mesh) {
+  return StepVerifier(function, mesh).run();
+}
