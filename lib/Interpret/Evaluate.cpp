@@ -138,6 +138,8 @@ FailureOr<llvm::SmallVector<Tensor, 1>>
 kerf::interpret::evaluate(Operation *op, ArrayRef<const Tensor *> operands) {
   if (failed(checkIntegers(op, operands)))
     return failure();
+  if (auto updated = evaluateUpdate(op, operands); !updated.empty())
+    return updated;
   MaybeTensor result = evaluateElementwise(op, operands);
   if (!result)
     result = evaluateContraction(op, operands);

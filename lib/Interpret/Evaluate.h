@@ -13,6 +13,9 @@ using MaybeTensor = std::optional<Tensor>;
 MaybeTensor evaluateContraction(mlir::Operation *op, Operands operands);
 MaybeTensor evaluateGradient(mlir::Operation *op, Operands operands);
 MaybeTensor evaluateMovement(mlir::Operation *op, Operands operands);
+/// Steps of optimizers, all results; empty: not one of them.
+llvm::SmallVector<Tensor, 1> evaluateUpdate(mlir::Operation *op,
+                                            Operands operands);
 
 inline llvm::ArrayRef<int64_t> resultShape(mlir::Operation *op) {
   return llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType())

@@ -9,5 +9,6 @@ include "kerf/NN/NNShape.td"
 include "kerf/NN/NNContractions.td"
 include "kerf/NN/NNRows.td"
 include "kerf/NN/NNGradients.td"
+include "kerf/NN/NNUpdates.td"
 
 #endif // KERF_NN_OPS_TD
