@@ -173,4 +173,21 @@ def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80> {
                        StaticShapeTensorOf<[I64]>:$step, I64Attr:$stream);
 }
 
+def NN_DropoutOp : NN_ElementwiseOp<"dropout", "{{0}}", 1, []> {
+  let summary = "zeroes elements at random in training";
+  let description = [{
+    In training each element is zero with probability `ratio` and else divided by
+    `1 - ratio`. Stands between import and autodiff only, which draws the mask
+    with nn.philox.
+
+    ```mlir
+    %r = nn.dropout %x {ratio = 0.1 : f64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    ```
+
+    C1: `ratio` is in `[0, 1]`. C2: operand and result have one type.
+  }];
+  let arguments = (ins NN_Float:$x, F64Attr:$ratio);
+  let hasVerifier = 1;
+}
+
 #endif // KERF_NN_GRADIENTS_TD

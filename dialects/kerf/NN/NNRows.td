@@ -88,12 +88,14 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient]> {
   let summary = "normalization per channel by given statistics";
   let description = [{
     `result[..., c] = (x[..., c] - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c]`;
-    the channel is the last dimension.
+    the channel is the last dimension. `momentum` is what training keeps of the
+    old running statistics in each step (ONNX's, one minus PyTorch's).
 
     C1: `scale`, `bias`, `mean` and `variance` have the size of the last dimension.
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, NN_Float:$mean,
-                       NN_Float:$variance, F64Attr:$epsilon);
+                       NN_Float:$variance, F64Attr:$epsilon,
+                       DefaultValuedAttr<F64Attr, "0.9">:$momentum);
   let results = (outs NN_Float:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }

@@ -1,4 +1,4 @@
-//===- Updates.cpp - what steps of optimizers ask of their operands -------===//
+//===- Updates.cpp - what the ops of training ask of their operands -------===//
 #include "kerf/NN/NN.h"
 
 using namespace mlir;
@@ -21,6 +21,16 @@ static LogicalResult verifyUpdate(Operation *op, unsigned numScalars) {
     if (type != expected)
       return op->emitOpError("result ")
              << index << " has type " << type << ", expected " << expected;
+  return success();
+}
+
+LogicalResult DropoutOp::verify() {
+  double ratio = getRatio().convertToDouble();
+  if (!(ratio >= 0 && ratio <= 1))
+    return emitOpError("ratio is ") << ratio << ", expected 0 to 1";
+  if (getX().getType() != getResult().getType())
+    return emitOpError("result has type ")
+           << getResult().getType() << ", expected " << getX().getType();
   return success();
 }
 
