@@ -92,8 +92,10 @@ void Trainer::printSummary() {
               : "");
 }
 
-std::string kerf::rt::checkTrainOutputs(const TrainOptions &options) {
+std::string kerf::rt::checkTrainOptions(const TrainOptions &options) {
   try {
+    if (!options.output.empty())
+      requireWritable(options.output);
     if (!options.output.empty() && !options.modelFiles.empty())
       placesOf(options.modelFiles, options.output);
     for (const std::string &path :
@@ -106,6 +108,9 @@ std::string kerf::rt::checkTrainOutputs(const TrainOptions &options) {
       return "--checkpoint-every needs --checkpoint-dir";
     if (!options.checkpointDir.empty())
       requireWritableFolder(options.checkpointDir);
+    openData(options.data, options.sequenceLength);
+    if (!options.evalData.empty())
+      openData(options.evalData, options.sequenceLength);
     return "";
   } catch (...) {
     return currentError().message;
@@ -128,7 +133,7 @@ static int report(const Error &error, const TrainOptions &options,
 
 int kerf::rt::trainPackage(const TrainOptions &options, std::FILE *out,
                            std::FILE *err) {
-  std::string wrong = checkTrainOutputs(options);
+  std::string wrong = checkTrainOptions(options);
   if (!wrong.empty()) {
     std::fprintf(err, "error: %s\n", wrong.c_str());
     return 2;

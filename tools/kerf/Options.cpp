@@ -81,6 +81,11 @@ void kerf::tool::addRunning(CLI::App &app, Options &o) {
   app.add_option("--input", o.inputs,
                  "Input: NAME=@FILE.npy (default: drawn from --seed)")
       ->group(group);
+  addRanks(app, o);
+}
+
+void kerf::tool::addRanks(CLI::App &app, Options &o) {
+  const char *group = "Running";
   app.add_option("--threads", o.threads,
                  "Threads per rank (default: the cores divided by the ranks)")
       ->group(group);
@@ -90,6 +95,96 @@ void kerf::tool::addRunning(CLI::App &app, Options &o) {
   app.add_option("--inject", o.inject,
                  "Fail on purpose, to test: rank=1,collective=3,fault=die")
       ->group(group);
+}
+
+void kerf::tool::addTraining(CLI::App &app, Options &o) {
+  const char *group = "Training";
+  app.add_option("--loss", o.loss,
+                 "cross_entropy(OUTPUT,LABELS), nll, mse, l1, "
+                 "bce_with_logits, or the name of a scalar output")
+      ->group(group);
+  app.add_option("--optimizer", o.optimizer,
+                 "sgd, adam, adamw or adagrad, then ,lr=1e-3,momentum=0.9,"
+                 "wd=0.1 and others")
+      ->group(group);
+  app.add_option("--trainable", o.trainable,
+                 "Train only weights whose name matches, repeatable")
+      ->group(group);
+  app.add_option("--frozen", o.frozen,
+                 "Do not train weights whose name matches, repeatable")
+      ->group(group);
+  app.add_option("--batch-norm", o.batchNorm,
+                 "Statistics of the whole micro-batch (sync), of each rank's "
+                 "part (local), or the running ones (frozen)")
+      ->check(CLI::IsMember({"sync", "local", "frozen"}))
+      ->group(group);
+  app.add_option("--precision", o.precision, "Of the arithmetic: f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->group(group);
+  app.add_option("--clip-norm", o.clipNorm,
+                 "Clip the gradients' global norm to this")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--accumulate", o.accumulate,
+                 "Cut each batch into this many parts, one after the other")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--on-nan", o.onNan,
+                 "A loss that is not finite ends the run (stop) or its step "
+                 "(skip)")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->group(group);
+}
+
+void kerf::tool::addLoop(CLI::App &app, Options &o) {
+  const char *data = "Data", *loop = "Loop", *files = "Files";
+  app.add_option("--data", o.data,
+                 "FILE.npz, FILE.safetensors, a folder of .npy, or tokens: "
+                 "FILE.npy, FILE.bin, FILE.txt")
+      ->required()
+      ->group(data);
+  app.add_option("--sequence-length", o.sequenceLength, "Of tokens")
+      ->check(CLI::PositiveNumber)
+      ->group(data);
+  app.add_option("--batch-size", o.batchSize, "Samples of a step, all ranks")
+      ->check(CLI::PositiveNumber)
+      ->group(data);
+  app.add_option("--shuffle", o.shuffle, "on (default) or off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->group(data);
+  app.add_option("--last-batch", o.lastBatch,
+                 "drop (default) or keep what does not fill a batch")
+      ->check(CLI::IsMember({"drop", "keep"}))
+      ->group(data);
+  app.add_option("--eval-data", o.evalData, "Measure loss and accuracy on this")
+      ->group(data);
+  app.add_option("--eval-every", o.evalEvery,
+                 "Steps between evaluations (default: at the end)")
+      ->check(CLI::PositiveNumber)
+      ->group(data);
+  CLI::Option *steps = app.add_option("--steps", o.steps, "Steps in all")
+                           ->check(CLI::PositiveNumber)
+                           ->group(loop);
+  app.add_option("--epochs", o.epochs, "Passes over the data (default: 1)")
+      ->check(CLI::PositiveNumber)
+      ->excludes(steps)
+      ->group(loop);
+  app.add_option("--learning-rate", o.learningRate,
+                 "constant, linear or cosine, then ,warmup=100,min=1e-5")
+      ->group(loop);
+  app.add_option("--checkpoint-dir", o.checkpointDir, "Keep checkpoints here")
+      ->group(loop);
+  app.add_option("--checkpoint-every", o.checkpointEvery,
+                 "Steps between checkpoints (default: at the end)")
+      ->check(CLI::PositiveNumber)
+      ->group(loop);
+  app.add_flag("--resume", o.resume,
+               "Go on from the newest checkpoint that is whole")
+      ->group(loop);
+  app.add_option("-o,--output", o.output, "The trained model")->group(files);
+  app.add_option("--save-safetensors", o.safetensors, "Its weights alone")
+      ->group(files);
+  app.add_option("--log", o.log, "One line of JSON per step")->group(files);
 }
 
 void kerf::tool::addPrinting(CLI::App &app, Options &o) {

@@ -65,6 +65,19 @@ struct Options {
   int64_t threads = 0, repeat = 1;
   double timeout = 30;
   std::string inject;
+  // A training step.
+  bool train = false;
+  std::string loss, optimizer, learningRate, batchNorm = "sync",
+                                             precision = "f32", onNan = "stop";
+  std::vector<std::string> trainable, frozen;
+  double clipNorm = 0;
+  int64_t accumulate = 1;
+  // The loop of training.
+  std::string data, evalData, shuffle = "on", lastBatch = "drop", log,
+                              safetensors, checkpointDir;
+  int64_t sequenceLength = 0, batchSize = 0, steps = 0, epochs = 0,
+          evalEvery = 0, checkpointEvery = 0;
+  bool resume = false;
   // Comparing.
   double rtol = 1e-3, atol = 1e-5;
   // Printing.
@@ -75,6 +88,12 @@ void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
 void addCompiling(CLI::App &app, Options &options);
 void addRunning(CLI::App &app, Options &options);
+/// Threads and deadlines of ranks; part of addRunning.
+void addRanks(CLI::App &app, Options &options);
+/// What a training step is: `plan|compile|verify --train` and `train`.
+void addTraining(CLI::App &app, Options &options);
+/// Data, steps, logs, checkpoints: `train` alone.
+void addLoop(CLI::App &app, Options &options);
 void addPrinting(CLI::App &app, Options &options);
 
 Devices parseDevices(const std::string &text);

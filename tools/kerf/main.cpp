@@ -1,6 +1,6 @@
 //===- main.cpp - the kerf command line -----------------------------------===//
 //
-//   kerf inspect | plan | compile | run | verify   model.onnx ...
+//   kerf inspect | plan | compile | run | train | verify   model.onnx ...
 //
 // Errors are one line "error: FILE[:NODE]: reason" and notes on stderr, with
 // the exit codes of docs/CommandLine.md. The process leaves with _Exit: a rank
@@ -78,6 +78,18 @@ int main(int argc, char **argv) {
   sub->add_option("--repeat", options.repeat, "Number of steps")
       ->check(CLI::PositiveNumber)
       ->group("Running");
+
+  sub = add("train", "Train a model over ranks of this machine", train);
+  addModel(*sub, options);
+  addTraining(*sub, options);
+  addLoop(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addRanks(*sub, options);
+  sub->add_option("--stats", options.stats, "Write run.json")->group("Files");
+  sub->add_option("--trace", options.trace,
+                  "Write a Chrome trace of the last step")
+      ->group("Files");
 
   sub = add("verify", "Prove the partitioned program equal to one device",
             verify);

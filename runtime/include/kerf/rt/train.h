@@ -81,9 +81,9 @@ struct TrainOptions {
   const volatile std::sig_atomic_t *stop = nullptr;
 };
 
-/// What can be known to be wrong before anything is compiled: outputs that
-/// cannot be written. Empty if nothing is.
-std::string checkTrainOutputs(const TrainOptions &options);
+/// What can be known to be wrong before anything is compiled: data that cannot
+/// be read, outputs that cannot be written. Empty if nothing is.
+std::string checkTrainOptions(const TrainOptions &options);
 
 /// Runs the loop; prints results on `out`, errors and progress on `err`;
 /// returns the exit code.

@@ -1,0 +1,202 @@
+//===- Train.cpp - train --------------------------------------------------===//
+//
+// The model is compiled into a package of one training step (and, to evaluate,
+// one of the model alone for one rank), both with their weights in the model's
+// file; then the loop of kerf/rt/train.h runs. What can be refused without
+// compiling is refused first.
+//
+//===----------------------------------------------------------------------===//
+#include "Commands.h"
+#include "Setup.h"
+#include "Training.h"
+
+#include "kerf/rt/train.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+#include <csignal>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+namespace {
+// A signal handler can only reach what is global.
+volatile std::sig_atomic_t stopSignal = 0;
+
+/// SIGINT and SIGTERM end the run after its step; a second one ends it at once.
+class SignalScope {
+public:
+  SignalScope() {
+    struct sigaction action = {};
+    action.sa_handler = [](int number) { stopSignal = number; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &oldInt);
+    sigaction(SIGTERM, &action, &oldTerm);
+  }
+  ~SignalScope() {
+    sigaction(SIGINT, &oldInt, nullptr);
+    sigaction(SIGTERM, &oldTerm, nullptr);
+  }
+
+private:
+  struct sigaction oldInt, oldTerm;
+};
+
+/// The model as it is imported for inference, with its batch bound.
+struct Model {
+  explicit Model(Options &options);
+  std::unique_ptr<Compilation> compilation;
+  int64_t classesOf(const std::string &output) const;
+};
+} // namespace
+
+/// Binds symbolic leading dimensions to --batch-size, and the second one of an
+/// input of tokens to --sequence-length.
+static void bindSizes(Options &options, const ImportReport &report) {
+  auto bind = [&](const ModelValue::Dim &dim, int64_t size, const char *flag,
+                  const std::string &input) {
+    if (size == 0)
+      return;
+    if (dim.symbol.empty() && dim.size != size)
+      throw Failure{kUsage,
+                    std::string(flag) + " is " + std::to_string(size) +
+                        ", input \"" + input + "\" has " +
+                        std::to_string(dim.size),
+                    {}};
+    if (!dim.symbol.empty() &&
+        llvm::is_contained(report.unboundDims, dim.symbol) &&
+        llvm::none_of(options.dims, [&](const std::string &text) {
+          return text.compare(0, dim.symbol.size() + 1, dim.symbol + "=") == 0;
+        }))
+      options.dims.push_back(dim.symbol + "=" + std::to_string(size));
+  };
+  for (const ModelValue &input : report.inputs) {
+    if (!input.dims.empty())
+      bind(input.dims[0], options.batchSize, "--batch-size", input.name);
+    if (input.dims.size() == 2)
+      bind(input.dims[1], options.sequenceLength, "--sequence-length",
+           input.name);
+  }
+}
+
+Model::Model(Options &options) {
+  auto import = [&] {
+    compilation = std::make_unique<Compilation>(compilationOptions(options));
+    return compilation->runImport();
+  };
+  Outcome outcome = import();
+  size_t bound = options.dims.size();
+  bindSizes(options, compilation->getImportReport());
+  if (options.dims.size() != bound)
+    outcome = import();
+  require(*compilation, outcome);
+  // A batch that --dim gave.
+  auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
+  if (options.batchSize > 0)
+    for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
+      auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
+      auto name = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name");
+      if (name && !shape.empty() && shape[0] != options.batchSize)
+        throw Failure{kUsage,
+                      "--batch-size is " + std::to_string(options.batchSize) +
+                          ", input \"" + name.getValue().str() +
+                          "\" has a batch of " + std::to_string(shape[0]),
+                      {}};
+    }
+}
+
+/// The size of the last dimension of an output, 0 if there is no such output.
+int64_t Model::classesOf(const std::string &output) const {
+  auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
+  for (auto [i, type] : llvm::enumerate(main.getResultTypes())) {
+    auto name = main.getResultAttrOfType<mlir::StringAttr>(i, "kerf.name");
+    auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
+    if (name && name.getValue() == output && !shape.empty())
+      return shape.back();
+  }
+  return 0;
+}
+
+/// Options of one device without a plan, for the model that is evaluated.
+static Options forEvaluation(const Options &options) {
+  Options own = options;
+  own.devices = "1";
+  own.mesh = own.planFile = own.memoryLimit = own.machine = own.dumpDir = "";
+  own.shards.clear();
+  own.solver = "auto";
+  own.microBatches = 0;
+  own.train = false;
+  return own;
+}
+
+static void package(const Options &options, const std::string &path,
+                    std::vector<std::string> *files) {
+  CompilationOptions compile = compilationOptions(options);
+  compile.weightsInPlace = true;
+  Compilation compilation(std::move(compile));
+  require(compilation, compilation.runUntil("lower"));
+  require(compilation, compilation.runPackage(path));
+  auto list =
+      compilation.getModule()->getAttrOfType<mlir::ArrayAttr>("kerf.files");
+  if (files && list)
+    for (mlir::Attribute file : list)
+      files->push_back(llvm::cast<mlir::StringAttr>(file).getValue().str());
+}
+
+static rt::TrainOptions loopOptions(const Options &o) {
+  rt::TrainOptions t;
+  t.model = o.model;
+  t.data = o.data;
+  t.evalData = o.evalData;
+  t.sequenceLength = o.sequenceLength;
+  t.evalEvery = o.evalEvery;
+  t.shuffle = o.shuffle == "on";
+  t.keepLast = o.lastBatch == "keep";
+  t.seed = o.seed;
+  t.steps = o.steps;
+  t.epochs = o.epochs;
+  t.skipNan = o.onNan == "skip";
+  t.output = o.output;
+  t.safetensors = o.safetensors;
+  t.log = o.log;
+  t.trace = o.trace;
+  t.stats = o.stats;
+  t.checkpointDir = o.checkpointDir;
+  t.checkpointEvery = o.checkpointEvery;
+  t.resume = o.resume;
+  t.threads = static_cast<int32_t>(o.threads);
+  t.timeoutSeconds = o.timeout;
+  t.inject = o.inject;
+  t.json = o.json;
+  t.quiet = o.quiet;
+  t.verbose = o.verbose;
+  t.stop = &stopSignal;
+  if (o.evalEvery > 0 && o.evalData.empty())
+    throw Failure{kUsage, "--eval-every needs --eval-data", {}};
+  return t;
+}
+
+int kerf::tool::train(const Options &given) {
+  Options options = given;
+  options.train = true;
+  rt::TrainOptions loop = loopOptions(options);
+  describeTraining(options, loop);
+  std::string wrong = rt::checkTrainOptions(loop);
+  if (!wrong.empty())
+    throw Failure{kUsage, wrong, {}};
+  {
+    Model model(options);
+    if (loop.loss.hasClasses())
+      loop.loss.classes = model.classesOf(loop.loss.output);
+  }
+  TemporaryFolder folder;
+  loop.package = folder.file("train.kerf");
+  package(options, loop.package, &loop.modelFiles);
+  if (!loop.evalData.empty()) {
+    loop.evalPackage = folder.file("eval.kerf");
+    package(forEvaluation(options), loop.evalPackage, nullptr);
+  }
+  SignalScope signals;
+  return rt::trainPackage(loop, stdout, stderr);
+}
