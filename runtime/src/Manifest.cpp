@@ -305,6 +305,7 @@ LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
   LibraryDesc lib;
   std::string kind = in["kind"].string();
   lib.node = in.stringOr("node", "");
+  lib.phase = in.stringOr("phase", "");
   lib.dtype = in["dtype"].dtype();
   auto operand = [&](const char *key, size_t rank) {
     return parseOperand(in[key], parameters, rank);
@@ -522,7 +523,8 @@ void parseTop(const JsonReader &in, Manifest &m) {
   m.inputs = in.list<GlobalTensor>("inputs", global);
   m.outputs = in.list<GlobalTensor>("outputs", global);
   m.kernels = in.list<KernelEntry>("kernels", [](const JsonReader &k) {
-    return KernelEntry{k["name"].string(), k.stringOr("node", "")};
+    return KernelEntry{k["name"].string(), k.stringOr("node", ""),
+                       k.stringOr("phase", "")};
   });
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
     return parseLibrary(l, m.parameters);

@@ -72,7 +72,7 @@ struct PostOp {
 struct LibraryDesc {
   enum Kind { Matmul, Conv, Pool };
   Kind kind = Matmul;
-  std::string node, algorithm;
+  std::string node, algorithm, phase;
   kerf_dtype_t dtype = KERF_F32;
   Shape batch;                 ///< matmul: batch dims; conv, pool: one entry
   int64_t m = 0, n = 0, k = 0; ///< matmul
@@ -87,6 +87,7 @@ struct LibraryDesc {
 
 struct KernelEntry {
   std::string name, node;
+  std::string phase; ///< of a training step; empty: forward
 };
 
 struct FunctionDesc {

@@ -239,6 +239,53 @@ std::string eventName(const Manifest &m, const TraceEvent &event) {
   }
   return "";
 }
+bool isTraining(const Manifest &m) {
+  return std::any_of(m.parameters.begin(), m.parameters.end(),
+                     [](const Parameter &p) { return p.isMutable; });
+}
+
+/// Which of the six steps of a training iteration an event belongs to (the
+/// first, reading, is the loop's); nullptr if it spans several.
+const char *stepName(const Manifest &m, const TraceEvent &event) {
+  constexpr const char *copy = "2 copy to device", *forward = "3 forward",
+                       *backward = "4 loss and backward",
+                       *gradients = "5 synchronise gradients",
+                       *update = "6 update";
+  auto ofPhase = [&](const std::string &phase) {
+    return phase == "backward" ? backward
+           : phase == "update" ? update
+                               : forward;
+  };
+  switch (event.kind) {
+  case TraceEvent::Input:
+    return copy;
+  case TraceEvent::Run: {
+    const std::string &symbol = m.functions[event.index].symbol;
+    auto has = [&](const char *part) {
+      return symbol.find(part) != std::string::npos;
+    };
+    if (has("_step") || has("_forward_backward"))
+      return nullptr;
+    return has("_backward") ? backward : has("_update") ? update : forward;
+  }
+  case TraceEvent::Collective: {
+    const CollectiveDesc &desc = m.collectives[event.index];
+    return desc.purpose == "gradient" ? gradients : ofPhase(desc.phase);
+  }
+  case TraceEvent::Send:
+  case TraceEvent::Recv:
+    return ofPhase(m.channels[event.index].phase);
+  case TraceEvent::Launch:
+    return event.index >= 0 &&
+                   event.index < static_cast<int32_t>(m.kernels.size())
+               ? ofPhase(m.kernels[event.index].phase)
+               : nullptr;
+  case TraceEvent::Library:
+    return ofPhase(m.library[event.index].phase);
+  default:
+    return nullptr;
+  }
+}
 } // namespace
 
 std::string kerf::rt::statisticsJson(const Session &session) {
@@ -314,6 +361,7 @@ std::string kerf::rt::traceJson(const Session &session) {
       "launch", "library", "collective", "copy"};
   const Manifest &m = session.package().manifest;
   ordered_json events = ordered_json::array();
+  bool training = isTraining(m);
   int64_t start = INT64_MAX;
   for (int64_t r = 0; r < m.mesh.numRanks(); ++r)
     for (const TraceEvent &event : session.rank(r).trace().all())
@@ -324,7 +372,7 @@ std::string kerf::rt::traceJson(const Session &session) {
                       {"pid", 0},
                       {"tid", r},
                       {"args", {{"name", cat("rank ", r)}}}});
-    for (const TraceEvent &event : session.rank(r).trace().all())
+    for (const TraceEvent &event : session.rank(r).trace().all()) {
       events.push_back(
           {{"name", eventName(m, event)},
            {"cat", categories[event.kind]},
@@ -335,7 +383,14 @@ std::string kerf::rt::traceJson(const Session &session) {
            {"dur", static_cast<double>(event.endNs - event.beginNs) * 1e-3},
            {"args",
             {{"micro_batch", event.microBatch}, {"index", event.index}}}});
+      const char *step = training ? stepName(m, event) : nullptr;
+      if (step)
+        events.back()["args"]["step"] = step;
+    }
   }
-  return ordered_json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}
+  // The clock's reading at time 0, so that others can add events of their own.
+  return ordered_json{{"traceEvents", events},
+                      {"displayTimeUnit", "ms"},
+                      {"startNanoseconds", start == INT64_MAX ? 0 : start}}
       .dump();
 }

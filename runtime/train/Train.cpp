@@ -22,6 +22,30 @@ std::string Trainer::takeJson(kerf_status_t (*get)(kerf_session_t *, char **)) {
   return text;
 }
 
+std::string Trainer::trace() {
+  ordered_json json = ordered_json::parse(takeJson(kerf_session_trace));
+  auto start = json["startNanoseconds"].get<int64_t>();
+  int32_t lane = kerf_package_num_ranks(package);
+  ordered_json &events = json["traceEvents"];
+  events.push_back({{"name", "thread_name"},
+                    {"ph", "M"},
+                    {"pid", 0},
+                    {"tid", lane},
+                    {"args", {{"name", "loop"}}}});
+  auto add = [&](const char *name, int64_t begin, int64_t end) {
+    events.push_back({{"name", name},
+                      {"cat", "loop"},
+                      {"ph", "X"},
+                      {"pid", 0},
+                      {"tid", lane},
+                      {"ts", static_cast<double>(begin - start) * 1e-3},
+                      {"dur", static_cast<double>(end - begin) * 1e-3}});
+  };
+  add("1 read mini-batch", readBegin, readEnd);
+  add("2-6 step", readEnd, runEnd);
+  return json.dump();
+}
+
 void Trainer::writeOutputs() {
   if (!options.safetensors.empty())
     writeTrainedSafetensors(options.safetensors, *weights, session);
@@ -33,7 +57,7 @@ void Trainer::writeOutputs() {
                  error))
     throw Error(KERF_IO_ERROR, error);
   if (!options.trace.empty() && ran &&
-      !files.add(options.trace, takeJson(kerf_session_trace) + "\n", error))
+      !files.add(options.trace, trace() + "\n", error))
     throw Error(KERF_IO_ERROR, error);
   if (!files.commit(error))
     throw Error(KERF_IO_ERROR, error);

@@ -18,8 +18,8 @@
 
 using namespace kerf::rt;
 
-static double now() {
-  return std::chrono::duration<double>(
+static int64_t nanoseconds() { // the clock of the ranks' traces
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
@@ -206,9 +206,10 @@ void Trainer::checkLabels(const Batch &batch) {
 }
 
 void Trainer::step() {
-  double begin = now();
+  readBegin = nanoseconds();
   const Batch &batch = loader->next();
-  readSeconds += now() - begin;
+  readEnd = nanoseconds();
+  readSeconds += static_cast<double>(readEnd - readBegin) * 1e-9;
   checkLabels(batch);
   for (size_t i = 0; i < inputs.size(); ++i)
     checkStatus(kerf_session_set_input(session, inputIndices[i],
@@ -221,6 +222,7 @@ void Trainer::step() {
     error.message = cat("step ", state.step + 1, ": ", error.message);
     throw;
   }
+  runEnd = nanoseconds();
   StepReport report;
   report.step = state.step + 1;
   report.loss = scalarOutput(lossOutput);
@@ -258,7 +260,7 @@ void Trainer::step() {
     ++state.epoch;
     state.index = 0;
   }
-  report.seconds = now() - begin;
+  report.seconds = static_cast<double>(nanoseconds() - readBegin) * 1e-9;
   progress->step(report);
 }
 

@@ -43,6 +43,8 @@ private:
   void finish();
   void writeOutputs();
   void printSummary();
+  /// Chrome trace of the last step, reading its batch included.
+  std::string trace();
   std::string takeJson(kerf_status_t (*get)(kerf_session_t *, char **));
   double scalarOutput(int32_t index);
   void note(const std::string &text);
@@ -70,6 +72,7 @@ private:
   LearningRate rate;
   Scalars scalars;
   RunState state;
+  int64_t readBegin = 0, readEnd = 0, runEnd = 0; ///< ns, of the last step
   int64_t steps = 0, firstStep = 0, checkpointed = -1;
   int64_t bytesPerRank = 0;
   double firstLoss = 0, lastLoss = 0, readSeconds = 0;
