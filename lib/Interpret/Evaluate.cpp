@@ -155,33 +155,6 @@ kerf::interpret::evaluate(Operation *op, ArrayRef<const Tensor *> operands) {
   return results;
 }
 
-FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
-                                                    ArrayRef<Tensor> inputs,
-                                                    const Weights &weights) {
-  llvm::DenseMap<Value, Tensor> values;
-  for (auto [argument, input] :
-       llvm::zip_equal(function.getArguments(), inputs))
-    values[argument] = input;
-  for (Operation &op : function.getBody().front().without_terminator()) {
-    if (isa<nn::WeightOp>(op)) {
-      values[op.getResult(0)] = weights(&op);
-      continue;
-    }
-    llvm::SmallVector<const Tensor *> operands;
-    for (Value operand : op.getOperands())
-      operands.push_back(&values[operand]);
-    auto results = evaluate(&op, operands);
-    if (failed(results))
-      return failure();
-    for (auto [value, result] : llvm::zip(op.getResults(), *results))
-      values[value] = std::move(result);
-  }
-  std::vector<Tensor> outputs;
-  for (Value value : function.getBody().front().getTerminator()->getOperands())
-    outputs.push_back(values[value]);
-  return outputs;
-}
-
 double kerf::interpret::difference(const Tensor &a, const Tensor &b) {
   if (a.shape != b.shape)
     return INFINITY;

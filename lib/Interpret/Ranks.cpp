@@ -202,26 +202,70 @@ FailureOr<PerRank> StageRanks::evaluateDist(Operation *op,
 
 /// Weights are cut from the whole, padded with zeros as packages are.
 FailureOr<PerRank> StageRanks::evaluateSource(Operation *op,
-                                              const Weights &weights) const {
-  Tensor whole;
-  if (isa<nn::WeightOp>(op)) {
-    whole = weights(op);
-  } else {
-    auto result = evaluate(op, {});
-    if (failed(result))
-      return failure();
-    whole = result->front();
-  }
+                                              const Weights &weights,
+                                              const RankStates *states) const {
+  auto source = cast<SourceOpInterface>(op);
   auto sharding = op->getAttrOfType<ShardingAttr>(kSharding);
+  std::string key = states && source.isMutable() ? sourceKey(op) : "";
+  std::optional<Tensor> whole;
   PerRank results;
   for (size_t member = 0; member < ranks.size(); ++member) {
-    if (isa<nn::WeightOp>(op) && sharding)
-      results.push_back(cutPart(whole, llvm::cantFail(sharding.toLayout(mesh)),
+    if (!key.empty()) {
+      const auto &owned = states->ranks[ranks[member]];
+      if (auto found = owned.find(key); found != owned.end()) {
+        results.push_back(found->second.part);
+        continue;
+      }
+    }
+    if (!whole) {
+      auto first = firstValue(op, weights);
+      if (failed(first))
+        return failure();
+      whole = std::move(*first);
+    }
+    if (isa<nn::WeightOp, nn::StateOp>(op) && sharding)
+      results.push_back(cutPart(*whole, llvm::cantFail(sharding.toLayout(mesh)),
                                 mesh, coordinates(member, 0), 0));
     else
-      results.push_back(whole);
+      results.push_back(*whole);
   }
   return results;
+}
+
+FailureOr<State> RankStates::join(ModuleOp module) const {
+  Mesh mesh = getMesh(module).toMesh();
+  State whole;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    for (const auto &[key, placed] : ranks[rank]) {
+      auto type = cast<RankedTensorType>(placed.globalType);
+      Layout layout =
+          llvm::cantFail(cast<ShardingAttr>(placed.sharding).toLayout(mesh));
+      Tensor &global =
+          whole.insert({key, Tensor(type.getShape(), NAN)}).first->second;
+      auto at = mesh.coordinates(static_cast<int64_t>(rank), 0);
+      bool same = true, padded = true;
+      const Tensor &local = placed.part;
+      forEachIndex(local.shape, [&](ArrayRef<int64_t> index) {
+        Index place(index);
+        for (size_t d = 0; d < index.size(); ++d)
+          place[d] += linearIndex(mesh, layout.dims[d], at) * local.shape[d];
+        double part = local.at(index);
+        if (!global.contains(place)) {
+          padded &= part == 0;
+          return;
+        }
+        double &value = global.at(place);
+        same &= std::isnan(value) || value == part;
+        value = part;
+      });
+      if (!same)
+        return module.emitError("interpreter: ranks hold different bits of ")
+               << key;
+      if (!padded)
+        return module.emitError("interpreter: padding of ")
+               << key << " is not zero";
+    }
+  return whole;
 }
 
 /// Packing and unpacking are copies of the elements in order.
@@ -244,25 +288,36 @@ static void repack(Operation *op, llvm::DenseMap<Value, PerRank> &values) {
 FailureOr<std::vector<PerRank>> StageRanks::run(func::FuncOp function,
                                                 std::vector<PerRank> arguments,
                                                 int64_t microBatch,
-                                                const Weights &weights) const {
+                                                const Weights &weights,
+                                                RankStates *states) const {
   llvm::DenseMap<Value, PerRank> values;
   for (auto [value, argument] :
        llvm::zip_equal(function.getArguments(), arguments))
     values[value] = std::move(argument);
-  for (Operation &op : function.getBody().front().without_terminator()) {
-    FailureOr<PerRank> results = failure();
+  Block &block = function.getBody().front();
+  for (Operation &op : block.without_terminator()) {
     if (isa<PackOp, UnpackOp>(op)) {
       repack(&op, values);
-      continue;
-    }
-    if (isa<SourceOpInterface>(op)) {
-      results = evaluateSource(&op, weights);
-    } else if (isa<DistDialect>(op.getDialect())) {
+    } else if (isa<AssignOp>(op)) {
+      continue; // below, when all have read the old value
+    } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      PerRank sum = values[accumulate.getInto()];
+      for (auto [total, x] : llvm::zip(sum, values[accumulate.getX()]))
+        for (auto [a, b] : llvm::zip(total.data, x.data))
+          a += b;
+      values[accumulate.getResult()] = std::move(sum);
+    } else if (isa<SourceOpInterface>(op) ||
+               isa<DistDialect>(op.getDialect())) {
       const PerRank *source =
           op.getNumOperands() ? &values[op.getOperand(0)] : nullptr;
-      results = evaluateDist(&op, source, microBatch);
+      auto results = isa<SourceOpInterface>(op)
+                         ? evaluateSource(&op, weights, states)
+                         : evaluateDist(&op, source, microBatch);
+      if (failed(results))
+        return failure();
+      values[op.getResult(0)] = std::move(*results);
     } else {
-      results = PerRank();
+      std::vector<PerRank> results(op.getNumResults());
       for (size_t member = 0; member < ranks.size(); ++member) {
         llvm::SmallVector<const Tensor *> operands;
         for (Value operand : op.getOperands())
@@ -270,15 +325,25 @@ FailureOr<std::vector<PerRank>> StageRanks::run(func::FuncOp function,
         auto one = evaluate(&op, operands);
         if (failed(one))
           return failure();
-        results->push_back(std::move(one->front()));
+        for (auto [all, mine] : llvm::zip(results, *one))
+          all.push_back(std::move(mine));
       }
+      for (auto [value, all] : llvm::zip(op.getResults(), results))
+        values[value] = std::move(all);
     }
-    if (failed(results))
-      return failure();
-    values[op.getResult(0)] = std::move(*results);
+  }
+  for (auto assign : block.getOps<AssignOp>()) {
+    Operation *source = assign.getSource().getDefiningOp();
+    if (!states)
+      return assign.emitError("interpreter: needs states to assign to");
+    for (size_t member = 0; member < ranks.size(); ++member)
+      states->ranks[ranks[member]][sourceKey(source)] = {
+          source->getAttr(kSharding),
+          source->getAttrOfType<TypeAttr>(kGlobalType).getValue(),
+          values[assign.getValue()][member]};
   }
   std::vector<PerRank> outputs;
-  for (Value value : function.getBody().front().getTerminator()->getOperands())
+  for (Value value : block.getTerminator()->getOperands())
     outputs.push_back(values[value]);
   return outputs;
 }

@@ -30,18 +30,19 @@ public:
                                             int64_t microBatch) const {
     return mesh.coordinates(ranks[rank], microBatch);
   }
-  /// Runs `function` on local tensors.
-  mlir::FailureOr<std::vector<PerRank>> run(mlir::func::FuncOp function,
-                                            std::vector<PerRank> arguments,
-                                            int64_t microBatch,
-                                            const Weights &weights) const;
+  /// Runs `function` on local tensors. What it assigns is seen by what runs
+  /// after it.
+  mlir::FailureOr<std::vector<PerRank>>
+  run(mlir::func::FuncOp function, std::vector<PerRank> arguments,
+      int64_t microBatch, const Weights &weights, RankStates *states) const;
 
 private:
   mlir::FailureOr<PerRank> evaluateDist(mlir::Operation *op,
                                         const PerRank *source,
                                         int64_t microBatch) const;
   mlir::FailureOr<PerRank> evaluateSource(mlir::Operation *op,
-                                          const Weights &weights) const;
+                                          const Weights &weights,
+                                          const RankStates *states) const;
   /// Members (indices into `ranks`) of each group, by position.
   std::vector<std::vector<size_t>>
   groups(llvm::ArrayRef<dist::AxisRef> axes) const;

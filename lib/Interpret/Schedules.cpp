@@ -31,9 +31,13 @@ struct Stage {
 
 class World {
 public:
-  World(ModuleOp module, ArrayRef<Tensor> inputs, const Weights &weights)
-      : module(module), inputs(inputs), weights(weights),
-        mesh(getMesh(module).toMesh()) {}
+  World(ModuleOp module, ArrayRef<Tensor> inputs, const Weights &weights,
+        RankStates *states)
+      : module(module), inputs(inputs), weights(weights), states(states),
+        mesh(getMesh(module).toMesh()) {
+    if (states)
+      states->ranks.resize(mesh.numRanks());
+  }
 
   FailureOr<std::vector<Tensor>> run() {
     main = module.lookupSymbol<func::FuncOp>("main");
@@ -69,8 +73,10 @@ private:
   /// False if the instruction must wait.
   FailureOr<bool> step(Stage &stage, Operation *op) {
     if (auto input = dyn_cast<InputOp>(op)) {
-      auto sharding =
-          main.getArgAttrOfType<ShardingAttr>(input.getIndex(), kSharding);
+      auto sharding = op->getAttrOfType<ShardingAttr>(kSharding);
+      if (!sharding)
+        sharding =
+            main.getArgAttrOfType<ShardingAttr>(input.getIndex(), kSharding);
       Layout layout = llvm::cantFail(sharding.toLayout(mesh));
       Type element = getElementTypeOrSelf(input.getType());
       PerRank &slot = stage.slots[input.getResult()];
@@ -99,13 +105,19 @@ private:
     }
     if (auto output = dyn_cast<OutputOp>(op))
       return store(stage, output);
+    if (auto zero = dyn_cast<ZeroOp>(op)) {
+      stage.slots[zero.getResult()].assign(
+          stage.ranks.size(),
+          Tensor(cast<RankedTensorType>(zero.getType()).getShape()));
+      return true;
+    }
     auto runOp = cast<RunOp>(op);
     std::vector<PerRank> arguments;
     for (Value operand : runOp.getOperands())
       arguments.push_back(stage.slots[operand]);
-    auto results =
-        stage.ranks.run(module.lookupSymbol<func::FuncOp>(runOp.getCallee()),
-                        std::move(arguments), runOp.getMicroBatch(), weights);
+    auto results = stage.ranks.run(
+        module.lookupSymbol<func::FuncOp>(runOp.getCallee()),
+        std::move(arguments), runOp.getMicroBatch(), weights, states);
     if (failed(results))
       return failure();
     for (auto [value, result] : llvm::zip(runOp.getResults(), *results))
@@ -145,6 +157,7 @@ private:
   ModuleOp module;
   ArrayRef<Tensor> inputs;
   const Weights &weights;
+  RankStates *states;
   Mesh mesh;
   func::FuncOp main;
   std::vector<Tensor> outputs;
@@ -155,6 +168,6 @@ private:
 
 FailureOr<std::vector<Tensor>>
 kerf::interpret::runPartitioned(ModuleOp module, ArrayRef<Tensor> inputs,
-                                const Weights &weights) {
-  return World(module, inputs, weights).run();
+                                const Weights &weights, RankStates *states) {
+  return World(module, inputs, weights, states).run();
 }

@@ -106,47 +106,84 @@ struct Planner {
   // Micro-batches
   //===--------------------------------------------------------------------===//
 
+  static bool once(Operation *op) { return runsOncePerStep(getPhase(op)); }
+
   /// Follows dimension 0 of the inputs through the ops; false if some op mixes
-  /// micro-batches.
+  /// micro-batches. Sums over the batch are partial over time from there on.
   bool followBatch(func::FuncOp main) {
-    int64_t parts = mesh.axes[*timeAxis()].size;
     for (BlockArgument argument : main.getArguments())
-      if (cast<RankedTensorType>(argument.getType()).getShape()[0] == parts * 2)
+      if (ArrayRef<int64_t> shape =
+              cast<RankedTensorType>(argument.getType()).getShape();
+          !shape.empty() && shape[0] == mesh.axes[*timeAxis()].size * 2)
         batchDim[argument] = 0;
-    for (Operation &op : main.getBody().front().without_terminator()) {
-      ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
-      std::optional<unsigned> factor;
-      for (auto [number, operand] : llvm::enumerate(op.getOperands())) {
-        auto at = batchDim.find(operand);
-        if (at == batchDim.end())
-          continue;
-        const DimFactors &factors = rule.operands[number][at->second];
-        if (factors.empty() || (factor && *factor != factors[0]))
-          return false;
-        factor = factors[0];
-      }
-      if (!factor)
-        continue;
-      if (rule.factors[*factor].kind != FactorKind::Parallel ||
-          rule.factors[*factor].size % parts != 0)
+    for (Operation &op : main.getBody().front().without_terminator())
+      if (!once(&op) && !isa<SourceOpInterface, AssignOp>(op) &&
+          !followBatch(&op))
         return false;
-      auto dimWith = [&](const TensorFactors &tensor) {
-        for (auto [dim, factors] : llvm::enumerate(tensor))
-          if (!factors.empty() && factors[0] == *factor)
-            return static_cast<int64_t>(dim);
-        return int64_t(-1);
-      };
-      // Operands without a batch are cut on the way, unless they are weights.
-      for (auto [number, operand] : llvm::enumerate(op.getOperands()))
-        if (dimWith(rule.operands[number]) >= 0 && !batchDim.count(operand) &&
-            isa<BlockArgument>(operand))
-          return false;
-      batchDim[op.getResult(0)] = dimWith(rule.results[0]);
-      opBatch[&op] = *factor;
-    }
+    for (Value result : main.getBody().front().getTerminator()->getOperands())
+      if (timePartial.contains(result))
+        return false;
     return !batchDim.empty();
   }
+
+  bool followBatch(Operation *op) {
+    int64_t parts = mesh.axes[*timeAxis()].size;
+    if (isa<AccumulateOp>(op))
+      return !batchDim.count(op->getOperand(0));
+    ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
+    std::optional<unsigned> factor;
+    SmallVector<unsigned> partial;
+    for (auto [number, operand] : llvm::enumerate(op->getOperands())) {
+      if (timePartial.contains(operand))
+        partial.push_back(number);
+      auto at = batchDim.find(operand);
+      if (at == batchDim.end())
+        continue;
+      const DimFactors &factors = rule.operands[number][at->second];
+      if (factors.empty() || (factor && *factor != factors[0]))
+        return false;
+      factor = factors[0];
+    }
+    if (!partial.empty()) {
+      if (factor || !llvm::is_contained(rule.linearGroups, partial))
+        return false;
+      opPartial[op] = partial;
+      for (Value result : op->getResults())
+        timePartial.insert(result);
+      return true;
+    }
+    if (!factor)
+      return true;
+    const Factor &info = rule.factors[*factor];
+    if (info.size % parts != 0)
+      return false;
+    auto dimWith = [&](const TensorFactors &tensor) {
+      for (auto [dim, factors] : llvm::enumerate(tensor))
+        if (!factors.empty() && factors[0] == *factor)
+          return static_cast<int64_t>(dim);
+      return int64_t(-1);
+    };
+    // Operands without a batch are cut on the way, unless they are inputs.
+    for (auto [number, operand] : llvm::enumerate(op->getOperands()))
+      if (dimWith(rule.operands[number]) >= 0 && !batchDim.count(operand) &&
+          isa<BlockArgument>(operand))
+        return false;
+    for (auto [number, result] : llvm::enumerate(op->getResults())) {
+      if (info.kind == FactorKind::Parallel)
+        batchDim[result] = dimWith(rule.results[number]);
+      else if (info.kind == FactorKind::Reduction &&
+               info.reduction == ReductionKind::Sum)
+        timePartial.insert(result);
+      else
+        return false;
+    }
+    opBatch[op] = *factor;
+    return true;
+  }
   llvm::DenseMap<Operation *, unsigned> opBatch{};
+  /// Operands that a sum over time comes in by.
+  llvm::DenseMap<Operation *, SmallVector<unsigned>> opPartial{};
+  llvm::DenseSet<Value> timePartial{};
 
   //===--------------------------------------------------------------------===//
   // Ops
@@ -157,7 +194,33 @@ struct Planner {
         axes, [&](const AxisRef &other) { return overlap(digit, other); });
   }
 
+  Layout withoutTime(Layout layout) {
+    if (timeAxis())
+      llvm::erase_if(layout.partial, [&](const AxisRef &ref) {
+        return ref.axis == *timeAxis();
+      });
+    return layout;
+  }
+
+  void setLayouts(Operation *op, ArrayRef<Attribute> operands,
+                  ArrayRef<Attribute> results) {
+    op->setAttr(kOperands, ArrayAttr::get(op->getContext(), operands));
+    if (!results.empty())
+      op->setAttr(kResults, ArrayAttr::get(op->getContext(), results));
+  }
+
   void planOp(Operation *op) {
+    MLIRContext *context = op->getContext();
+    if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+      Layout layout = layouts[accumulate.getX()];
+      layouts[accumulate.getResult()] = withoutTime(layout);
+      return setLayouts(op, {attr(context, layout)},
+                        {attr(context, withoutTime(layout))});
+    }
+    if (auto assign = dyn_cast<AssignOp>(op)) {
+      Attribute stored = attr(context, layouts[assign.getSource()]);
+      return setLayouts(op, {stored, stored}, {});
+    }
     ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
     SmallVector<AxisList> factorAxes(rule.factors.size());
     std::optional<unsigned> batch;
@@ -169,7 +232,14 @@ struct Planner {
     // Operands that stay partial.
     AxisList kept;
     SmallVector<unsigned> keptBy;
+    bool overTime = opPartial.count(op);
+    if (overTime) {
+      keptBy = opPartial[op];
+      kept = {wholeAxis(mesh, *timeAxis())};
+    }
     for (const auto &group : rule.linearGroups) {
+      if (overTime && ArrayRef(group) != ArrayRef(keptBy))
+        continue;
       const Layout &first = layouts[op->getOperand(group[0])];
       bool all = first.isPartial() && first.reduction == ReductionKind::Sum;
       for (unsigned operand : group)
@@ -235,7 +305,6 @@ struct Planner {
           layout.dims[dim] = factorAxes[factors[0]];
       return layout;
     };
-    MLIRContext *context = op->getContext();
     SmallVector<Attribute> operands, results;
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
       Layout layout = layoutOf(rule.operands[i]);
@@ -254,8 +323,7 @@ struct Planner {
       layouts[op->getResult(i)] = layout;
       results.push_back(attr(context, layout));
     }
-    op->setAttr(kOperands, ArrayAttr::get(context, operands));
-    op->setAttr(kResults, ArrayAttr::get(context, results));
+    setLayouts(op, operands, results);
   }
 
   /// Now and then a value is brought somewhere for all its uses.
@@ -265,6 +333,8 @@ struct Planner {
       if (auto list = use.getOwner()->getAttrOfType<ArrayAttr>(kOperands))
         if (cast<ShardingAttr>(list[use.getOperandNumber()]).isPartial())
           return;
+    if (timePartial.contains(value))
+      return;
     std::optional<int64_t> batch;
     if (auto found = batchDim.find(value); found != batchDim.end())
       batch = found->second;
@@ -275,6 +345,10 @@ struct Planner {
                                  ShardingAttr(), attr(value.getContext(), to),
                                  TypeAttr(), PurposeAttr());
     hub->setAttr(kStage, builder.getI64IntegerAttr(stage));
+    Operation *producer = value.getDefiningOp();
+    Phase phase =
+        isa<AccumulateOp>(producer) ? Phase::Update : getPhase(producer);
+    hub->setAttr(kPhase, PhaseAttr::get(value.getContext(), phase));
     value.replaceAllUsesExcept(hub.getResult(), hub);
   }
 
@@ -285,6 +359,8 @@ struct Planner {
       mesh.axes.erase(mesh.axes.begin() + *time);
       batchDim.clear();
       opBatch.clear();
+      opPartial.clear();
+      timePartial.clear();
     }
     auto builder = OpBuilder::atBlockBegin(module.getBody());
     MeshOp::create(builder, module.getLoc(), "mesh",
@@ -316,15 +392,25 @@ struct Planner {
     SmallVector<Operation *> ops;
     for (Operation &op : main.getBody().front().without_terminator())
       ops.push_back(&op);
+    llvm::DenseMap<int64_t, int64_t> stageOf; // by colocation
+    auto forward = llvm::count_if(
+        ops, [](Operation *op) { return getPhase(op) == Phase::Forward; });
     for (Operation *op : ops) {
       planOp(op);
-      if (stage + 1 < numStages &&
-          chance(random, static_cast<int>(100 * numStages / ops.size())))
+      auto together = op->getAttrOfType<IntegerAttr>(kColocation);
+      bool known = together && stageOf.count(together.getInt());
+      if (!known && getPhase(op) == Phase::Forward && stage + 1 < numStages &&
+          chance(random, static_cast<int>(100 * numStages / forward)))
         ++stage;
-      op->setAttr(kStage, builder.getI64IntegerAttr(stage));
+      int64_t here = known       ? stageOf[together.getInt()]
+                     : !once(op) ? stage
+                                 : draw(random, numStages);
+      if (together)
+        stageOf[together.getInt()] = here;
+      op->setAttr(kStage, builder.getI64IntegerAttr(here));
     }
     for (Operation *op : ops)
-      if (chance(random, 15) && !isa<SourceOpInterface>(op))
+      if (chance(random, 15) && !isa<SourceOpInterface, AssignOp>(op))
         addHub(op->getResult(0),
                cast<IntegerAttr>(op->getAttr(kStage)).getInt());
   }

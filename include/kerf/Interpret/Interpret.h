@@ -17,6 +17,8 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <functional>
+#include <map>
+#include <string>
 
 namespace kerf::interpret {
 
@@ -28,17 +30,44 @@ using Weights = std::function<Tensor(mlir::Operation *weight)>;
 mlir::FailureOr<llvm::SmallVector<Tensor, 1>>
 evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
 
-/// An unpartitioned function.
+/// Whole values of mutable sources, by sourceKey().
+using State = std::map<std::string, Tensor>;
+/// Name and view: what a source is, on whatever rank and in whatever stage.
+std::string sourceKey(mlir::Operation *source);
+/// The whole content of a source before the first step.
+mlir::FailureOr<Tensor> firstValue(mlir::Operation *source,
+                                   const Weights &weights);
+
+/// An unpartitioned function. What it assigns is in `state` afterwards, and
+/// read from there where it is in it.
 mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
                                          llvm::ArrayRef<Tensor> inputs,
-                                         const Weights &weights);
+                                         const Weights &weights,
+                                         State *state = nullptr);
+
+/// What the ranks of a partitioned program own: their parts of mutable sources
+/// that steps have assigned.
+struct RankStates {
+  struct Placed {
+    mlir::Attribute sharding;
+    mlir::Type globalType;
+    Tensor part;
+  };
+  /// By rank and sourceKey().
+  std::vector<std::map<std::string, Placed>> ranks;
+
+  /// The whole values. Fails with an error on `module` where ranks that hold
+  /// the same element hold other bits, or where padding is not zero.
+  mlir::FailureOr<State> join(mlir::ModuleOp module) const;
+};
 
 /// A partitioned module (docs/Partition.md): cuts the global inputs, lets every
 /// stage run its schedule, joins the outputs. Fails with an error if the
 /// schedules deadlock, or if ranks that hold the same part of an output differ.
+/// Training steps read and assign `states`.
 mlir::FailureOr<std::vector<Tensor>>
 runPartitioned(mlir::ModuleOp module, llvm::ArrayRef<Tensor> inputs,
-               const Weights &weights);
+               const Weights &weights, RankStates *states = nullptr);
 
 /// Largest |a - b| / (1 + |b|); infinite where shapes differ or one is NaN.
 double difference(const Tensor &a, const Tensor &b);
