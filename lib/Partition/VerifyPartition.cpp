@@ -5,6 +5,8 @@
 // and output exactly once per micro-batch.
 //
 //===----------------------------------------------------------------------===//
+#include "HeldSends.h"
+
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -161,34 +163,56 @@ private:
     return !taken || takenPerMicroBatch;
   }
 
-  /// Sends do not wait; if all stages get to the end of their lists however
-  /// they go on, no run of the program can deadlock (a receive waits for one
-  /// sender only, so the order of play does not matter).
+  /// Plays the lists against each other in the strictest way that a runtime
+  /// may: a send does not wait, but whatever comes after the last instruction
+  /// until which its slot is held waits until it was taken. If all stages get
+  /// to the end, no run can deadlock: each wait is for one other instruction,
+  /// so the order of play does not matter.
   LogicalResult verifyOrder() {
-    SmallVector<std::pair<Block::iterator, Block::iterator>> stages;
-    for (auto schedule : getOperation().getOps<ScheduleOp>())
-      stages.push_back({schedule.getBody().front().begin(),
-                        schedule.getBody().front().end()});
-    llvm::DenseMap<uint64_t, int64_t> sent;
+    struct Player {
+      SmallVector<Operation *> ops;
+      size_t next = 0;
+      /// Sends that may be open: (last instruction, channel, number).
+      std::vector<std::tuple<int64_t, uint64_t, int64_t>> open;
+    };
+    std::vector<Player> players;
+    for (auto schedule : getOperation().getOps<ScheduleOp>()) {
+      players.emplace_back();
+      for (Operation &op : schedule.getBody().front())
+        players.back().ops.push_back(&op);
+    }
+    llvm::DenseMap<uint64_t, int64_t> sent, taken;
     bool moved = true;
     while (moved) {
       moved = false;
-      for (auto &[next, end] : stages)
-        for (; next != end; ++next, moved = true) {
-          if (auto send = dyn_cast<SendOp>(*next))
-            ++sent[send.getChannel()];
-          if (auto recv = dyn_cast<RecvOp>(*next)) {
-            int64_t &waiting = sent[recv.getChannel()];
-            if (waiting == 0)
+      for (Player &player : players)
+        for (; player.next < player.ops.size(); ++player.next, moved = true) {
+          auto now = static_cast<int64_t>(player.next);
+          llvm::erase_if(player.open, [&](auto &send) {
+            return taken[std::get<1>(send)] > std::get<2>(send);
+          });
+          if (llvm::any_of(player.open, [&](auto &send) {
+                return std::get<0>(send) < now;
+              }))
+            break;
+          Operation *op = player.ops[player.next];
+          if (auto send = dyn_cast<SendOp>(op)) {
+            int64_t number = sent[send.getChannel()]++;
+            if (auto until = op->getAttrOfType<IntegerAttr>(kHeldUntil))
+              player.open.push_back(
+                  {until.getInt(), send.getChannel(), number});
+          }
+          if (auto recv = dyn_cast<RecvOp>(op)) {
+            if (taken[recv.getChannel()] == sent[recv.getChannel()])
               break;
-            --waiting;
+            ++taken[recv.getChannel()];
           }
         }
     }
-    for (auto &[next, end] : stages)
-      if (next != end)
-        return next->emitError(
-            "partition: the schedules deadlock: this receive never ends");
+    for (Player &player : players)
+      if (player.next < player.ops.size())
+        return player.ops[player.next]->emitError(
+            "partition: the schedules deadlock before this instruction");
     return success();
   }
 

@@ -1,0 +1,99 @@
+//===- HeldSends.cpp - how long what is sent must stay --------------------===//
+//
+// A send does not wait, but what overwrites its slot must wait until the
+// receiver has taken it. That can deadlock: in 1F1B stage s sends a gradient
+// back and wants its slot for the next activation, stage s-1 sends that
+// activation and wants its slot for the gradient; both wait to be taken before
+// they take. So nothing may overwrite the slot before the sender *knows* that
+// it was taken, from a message that the receiver sent later:
+//
+//   stage 0:  send h ... recv d          h is held until d has come, because
+//   stage 1:  recv h ... send d          stage 1 had taken h when it sent d
+//
+// Vector clocks find that message: clock[i][t] is the last instruction of stage
+// t that is known to be done when instruction i is. Where nothing comes back,
+// the slot is held to the end of the step. O(instructions * stages).
+//
+//===----------------------------------------------------------------------===//
+#include "HeldSends.h"
+
+#include "kerf/Dist/Dist.h"
+
+#include <deque>
+#include <map>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+namespace {
+
+struct StageList {
+  SmallVector<Operation *> ops;
+  size_t next = 0;
+  /// By instruction and stage.
+  std::vector<std::vector<int64_t>> clocks;
+};
+
+struct Message {
+  SendOp op;
+  size_t from, sentAt, to = 0;
+  int64_t takenAt = -1;
+};
+
+} // namespace
+
+void kerf::markHeldSends(ModuleOp module) {
+  std::vector<StageList> stages;
+  for (auto schedule : module.getOps<ScheduleOp>()) {
+    stages.emplace_back();
+    for (Operation &op : schedule.getBody().front())
+      stages.back().ops.push_back(&op);
+  }
+  std::vector<Message> messages;
+  std::map<uint64_t, std::deque<size_t>> underWay;
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (size_t stage = 0; stage < stages.size(); ++stage) {
+      StageList &list = stages[stage];
+      for (; list.next < list.ops.size(); ++list.next, moved = true) {
+        Operation *op = list.ops[list.next];
+        std::vector<int64_t> clock =
+            list.clocks.empty() ? std::vector<int64_t>(stages.size(), -1)
+                                : list.clocks.back();
+        clock[stage] = static_cast<int64_t>(list.next);
+        if (auto recv = dyn_cast<RecvOp>(op)) {
+          auto &queue = underWay[recv.getChannel()];
+          if (queue.empty())
+            break;
+          Message &message = messages[queue.front()];
+          queue.pop_front();
+          message.to = stage;
+          message.takenAt = clock[stage];
+          const auto &sent = stages[message.from].clocks[message.sentAt];
+          for (size_t t = 0; t < clock.size(); ++t)
+            clock[t] = std::max(clock[t], sent[t]);
+        }
+        list.clocks.push_back(std::move(clock));
+        if (auto send = dyn_cast<SendOp>(op)) {
+          underWay[send.getChannel()].push_back(messages.size());
+          messages.push_back({send, stage, list.next});
+        }
+      }
+    }
+  }
+  Builder builder(module.getContext());
+  for (const Message &message : messages) {
+    const StageList &list = stages[message.from];
+    // Clocks only grow: the first that knows of the receive.
+    auto first = std::partition_point(
+        list.clocks.begin() + message.sentAt, list.clocks.end(),
+        [&](const std::vector<int64_t> &clock) {
+          return message.takenAt < 0 || clock[message.to] < message.takenAt;
+        });
+    int64_t until =
+        std::min<int64_t>(first - list.clocks.begin(), list.ops.size() - 1);
+    message.op->setAttr(kHeldUntil, builder.getI64IntegerAttr(until));
+  }
+}
