@@ -124,6 +124,16 @@ public:
     return slots.size() - 1;
   }
 
+  /// The slot stays as it is until that instruction (planArenas).
+  void holdSlot(int64_t slot, int64_t until) {
+    NamedAttrList entry(cast<DictionaryAttr>(slots[slot]));
+    if (auto known = dyn_cast_or_null<IntegerAttr>(entry.get("held_until")))
+      until = std::max(until, known.getInt());
+    entry.set("held_until", IntegerAttr::get(IntegerType::get(context, 64),
+                                             until));
+    slots[slot] = entry.getDictionary(context);
+  }
+
   void add(StringRef key, int64_t number, int64_t slot, int64_t microBatch) {
     instructions.push_back(Dict(context)
                                .set(key, number)
@@ -225,6 +235,8 @@ buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
         .Case<dist::SendOp>([&](dist::SendOp send) {
           stage.add("send", send.getChannel(), slotOf.lookup(send.getX()),
                     send.getMicroBatch());
+          if (auto until = op.getAttrOfType<IntegerAttr>("dist.held_until"))
+            stage.holdSlot(slotOf.lookup(send.getX()), until.getInt());
         })
         .Case<dist::OutputOp>([&](dist::OutputOp output) {
           stage.add("output", output.getIndex(), slotOf.lookup(output.getX()),

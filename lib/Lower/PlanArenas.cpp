@@ -217,6 +217,11 @@ static LogicalResult planStage(exec::StageOp stage, SymbolTable &symbols) {
     }
     ++step;
   }
+  // What is sent stays until its receiver has it for certain.
+  for (auto [slot, attr] : llvm::zip(slots, stage.getSlots()))
+    if (auto until =
+            cast<DictionaryAttr>(attr).getAs<IntegerAttr>("held_until"))
+      slot.end = std::max(slot.end, until.getInt());
   for (ArenaBuffer &slot : slots)
     if (slot.begin < 0)
       slot.begin = slot.end = 0;
@@ -226,6 +231,7 @@ static LogicalResult planStage(exec::StageOp stage, SymbolTable &symbols) {
   SmallVector<Attribute> planned;
   for (auto [attr, offset] : llvm::zip(stage.getSlots(), plan->offsets)) {
     NamedAttrList entry(cast<DictionaryAttr>(attr));
+    entry.erase("held_until");
     entry.set("offset", builder.getI64IntegerAttr(scratch + offset));
     planned.push_back(entry.getDictionary(stage.getContext()));
   }
