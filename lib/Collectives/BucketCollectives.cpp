@@ -2,7 +2,13 @@
 //
 // One scan in program order. A bucket is open until something uses the result
 // of a member; what is in it then is reduced there, in one buffer. A member
-// never depends on another: that would be such a use. Linear in the uses.
+// never depends on another: that would be such a use. Buckets of gradients are
+// closed as soon as they are large enough. Linear in the uses.
+//
+// A backward pass makes gradients from the last layer to the first: in
+// convolutional nets the large ones (fully connected) first, small ones late.
+// Large ones travel alone at once, behind the rest of the backward pass; only
+// what is too small to be worth its latency is copied into a common buffer.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
@@ -28,33 +34,75 @@ struct BucketCollectives
   void runOnOperation() override {
     if (getOperation().isExternal())
       return;
-    for (Operation &op :
-         llvm::make_early_inc_range(getOperation().getBody().front())) {
+    Block &block = getOperation().getBody().front();
+    if (gradientBytes > 0)
+      reduceEarly(block);
+    for (Operation &op : llvm::make_early_inc_range(block)) {
       for (Value operand : op.getOperands())
         if (auto found = keyOf.find(operand.getDefiningOp());
             found != keyOf.end())
           flush(found->second, &op);
       auto reduce = dyn_cast<AllReduceOp>(op);
-      if (!reduce || reduce.isStarted() || reduce->use_empty() ||
-          sizeBytes(reduce.getSourceType()) > maxBytes)
+      if (!reduce || !isMember(reduce))
         continue;
-      Key key = {reduce.getReductionAttr(), reduce.getAxes(),
-                 TypeAttr::get(reduce.getSourceType().getElementType()),
-                 reduce.getPurposeAttr(), reduce.getPhaseAttr()};
+      Key key = keyFor(reduce);
       keyOf[&op] = key;
-      buckets[key].push_back(reduce);
+      Bucket &bucket = buckets[key];
+      bucket.members.push_back(reduce);
+      bucket.bytes += sizeBytes(reduce.getSourceType());
+      // A full bucket goes, and so does what no other gradient joins.
+      if (isGradient(reduce) &&
+          (--comingGradients[key] == 0 || bucket.bytes >= gradientBytes))
+        flush(key, op.getNextNode());
     }
     keyOf.clear();
     buckets.clear();
+    comingGradients.clear();
   }
 
 private:
   /// Reduction, axes, element type, purpose, phase: what members share.
   using Key = std::tuple<Attribute, Attribute, Attribute, Attribute, Attribute>;
+  struct Bucket {
+    SmallVector<AllReduceOp> members;
+    int64_t bytes = 0;
+  };
+
+  static Key keyFor(AllReduceOp reduce) {
+    return {reduce.getReductionAttr(), reduce.getAxes(),
+            TypeAttr::get(reduce.getSourceType().getElementType()),
+            reduce.getPurposeAttr(), reduce.getPhaseAttr()};
+  }
+  bool isGradient(AllReduceOp reduce) {
+    return gradientBytes > 0 && reduce.getPurpose() == Purpose::Gradient;
+  }
+  bool isMember(AllReduceOp reduce) {
+    if (reduce.isStarted() || reduce->use_empty())
+      return false;
+    int64_t bytes = sizeBytes(reduce.getSourceType());
+    return isGradient(reduce) ? bytes < gradientBytes : bytes <= maxBytes;
+  }
+
+  /// Every gradient is reduced where it is made; counts who will join a bucket.
+  void reduceEarly(Block &block) {
+    SmallVector<Operation *> gradients;
+    for (auto collective : block.getOps<CollectiveOpInterface>())
+      if (collective.getPurposeOrDefault() == Purpose::Gradient)
+        gradients.push_back(collective);
+    // Backwards, so that those of one source (or argument) keep their order.
+    for (Operation *op : llvm::reverse(gradients))
+      if (Operation *source = op->getOperand(0).getDefiningOp())
+        op->moveAfter(source);
+      else
+        op->moveBefore(&block, block.begin());
+    for (auto reduce : block.getOps<AllReduceOp>())
+      if (isGradient(reduce) && isMember(reduce))
+        ++comingGradients[keyFor(reduce)];
+  }
 
   void flush(Key key, Operation *before) {
-    SmallVector<AllReduceOp> members = std::move(buckets[key]);
-    buckets[key].clear();
+    SmallVector<AllReduceOp> members = std::move(buckets[key].members);
+    buckets[key] = Bucket();
     for (AllReduceOp member : members)
       keyOf.erase(member);
     if (members.size() < 2)
@@ -76,6 +124,13 @@ private:
         builder, loc, buffer, packed, members.front().getReductionAttr(),
         members.front().getAxes(), members.front().getPurposeAttr(),
         members.front().getPhaseAttr());
+    // As late as can be: until then the reduction may be under way.
+    Operation *use = nullptr;
+    for (AllReduceOp member : members)
+      for (Operation *user : member->getUsers())
+        if (!use || user->isBeforeInBlock(use))
+          use = user;
+    builder.setInsertionPoint(use);
     auto unpacked = UnpackOp::create(builder, loc, types, reduced);
     for (auto [member, result] : llvm::zip(members, unpacked.getOutputs())) {
       member.getResult().replaceAllUsesWith(result);
@@ -84,7 +139,8 @@ private:
   }
 
   llvm::DenseMap<Operation *, Key> keyOf;
-  llvm::DenseMap<Key, SmallVector<AllReduceOp>> buckets;
+  llvm::DenseMap<Key, Bucket> buckets;
+  llvm::DenseMap<Key, int64_t> comingGradients;
 };
 
 } // namespace

@@ -25,13 +25,17 @@ void kerf::buildCollectivesPipeline(OpPassManager &passes,
   passes.addNestedPass<func::FuncOp>(createSimplifyCollectives());
   passes.addNestedPass<func::FuncOp>(createFormReduceScatter());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
-  if (options.bucketBytes > 0) {
+  if (options.bucketBytes > 0 || options.gradientBytes > 0) {
     BucketCollectivesOptions bucket;
     bucket.maxBytes = options.bucketBytes;
+    bucket.gradientBytes = options.gradientBytes;
     passes.addNestedPass<func::FuncOp>(createBucketCollectives(bucket));
   }
-  if (options.overlap)
-    passes.addNestedPass<func::FuncOp>(createOverlapCollectives());
+  if (options.overlap || options.gradientBytes > 0) {
+    OverlapCollectivesOptions overlap;
+    overlap.onlyGradients = !options.overlap;
+    passes.addNestedPass<func::FuncOp>(createOverlapCollectives(overlap));
+  }
 }
 
 namespace {

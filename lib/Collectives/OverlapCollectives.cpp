@@ -10,6 +10,8 @@
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 
+#include <deque>
+
 namespace kerf {
 #define GEN_PASS_DEF_OVERLAPCOLLECTIVES
 #include "kerf/Collectives/Passes.h.inc"
@@ -29,6 +31,8 @@ struct OverlapCollectives
     if (getOperation().isExternal())
       return;
     Block &block = getOperation().getBody().front();
+    if (onlyGradients)
+      return overlapGradients(block);
     SmallVector<Operation *> collectives;
     for (Operation &op : block)
       if (auto collective = dyn_cast<CollectiveOpInterface>(op);
@@ -49,6 +53,28 @@ struct OverlapCollectives
   }
 
 private:
+  /// Gradients stand where they are made; their waits are at their uses, or
+  /// where too many would be under way.
+  void overlapGradients(Block &block) {
+    std::deque<Operation *> waits;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      auto collective = dyn_cast<CollectiveOpInterface>(op);
+      if (!collective || collective.isStarted() || op.use_empty() ||
+          collective.getPurposeOrDefault() != Purpose::Gradient)
+        continue;
+      llvm::erase_if(
+          waits, [&](Operation *wait) { return wait->isBeforeInBlock(&op); });
+      Operation *wait = split(&op, block);
+      if (!wait)
+        continue;
+      if (static_cast<int64_t>(waits.size()) >= maxStarted) {
+        waits.front()->moveBefore(&op);
+        waits.pop_front();
+      }
+      waits.push_back(wait);
+    }
+  }
+
   /// As early as its source and the collective before it allow.
   void hoist(Operation *op, Operation *previous) {
     Operation *after = op->getOperand(0).getDefiningOp();

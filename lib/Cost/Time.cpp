@@ -207,6 +207,20 @@ double kerf::cost::collectiveSeconds(const Machine &machine, Collective kind,
   llvm_unreachable("bad Collective");
 }
 
+int64_t kerf::cost::worthwhileBytes(const Machine &machine, Collective kind,
+                                    const GroupPlacement &group,
+                                    double latencyShare) {
+  if (group.size <= 1)
+    return 0;
+  double latency = collectiveSeconds(machine, kind, 1, group);
+  int64_t bytes = 1;
+  while (bytes < int64_t(1) << 30 &&
+         latency >
+             latencyShare * collectiveSeconds(machine, kind, bytes, group))
+    bytes *= 2;
+  return bytes;
+}
+
 //===----------------------------------------------------------------------===//
 // Compute
 //===----------------------------------------------------------------------===//

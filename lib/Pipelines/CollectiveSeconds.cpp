@@ -28,30 +28,55 @@ static bool readAxis(StringRef text, const dist::Mesh &mesh, int64_t &stride,
   return true;
 }
 
+/// The ranks of a collective or of a transfer; none if they are not known.
+static std::optional<cost::GroupPlacement>
+placementOf(const CollectiveRecord &record, cost::Collective kind,
+            const dist::Mesh &mesh, const cost::Machine &machine) {
+  SmallVector<int64_t> strides, sizes;
+  for (const std::string &axis : record.axes) {
+    int64_t stride = 1, size = 1;
+    if (!readAxis(axis, mesh, stride, size))
+      return std::nullopt;
+    strides.push_back(stride);
+    sizes.push_back(size);
+  }
+  if (kind == cost::Collective::Send)
+    return cost::placePair(machine, mesh.numRanks(),
+                           strides.empty() ? 1 : strides[0]);
+  return cost::placeStrided(machine, mesh.numRanks(), strides, sizes);
+}
+
 void kerf::addSeconds(CommunicationReport &report, ModuleOp module,
                       const cost::Machine &machine) {
-  auto meshes = module.getOps<dist::MeshOp>();
-  if (meshes.empty())
+  dist::MeshAttr attribute = dist::getMesh(module);
+  if (!attribute)
     return;
-  dist::Mesh mesh = (*meshes.begin()).getMesh().toMesh();
+  dist::Mesh mesh = attribute.toMesh();
   for (CollectiveRecord &record : report.collectives) {
     std::optional<cost::Collective> kind = cost::parseCollective(record.op);
-    SmallVector<int64_t> strides, sizes;
-    bool known = kind.has_value();
-    for (const std::string &axis : record.axes) {
-      int64_t stride = 1, size = 1;
-      known &= readAxis(axis, mesh, stride, size);
-      strides.push_back(stride);
-      sizes.push_back(size);
-    }
-    if (!known)
+    if (!kind)
       continue;
-    cost::GroupPlacement group =
-        *kind == cost::Collective::Send
-            ? cost::placePair(machine, mesh.numRanks(),
-                              strides.empty() ? 1 : strides[0])
-            : cost::placeStrided(machine, mesh.numRanks(), strides, sizes);
-    record.seconds =
-        cost::collectiveSeconds(machine, *kind, record.bufferBytes, group);
+    if (auto group = placementOf(record, *kind, mesh, machine))
+      record.seconds =
+          cost::collectiveSeconds(machine, *kind, record.bufferBytes, *group);
   }
+}
+
+int64_t kerf::gradientBucketBytes(ModuleOp module,
+                                  const cost::Machine &machine) {
+  FailureOr<CommunicationReport> report = accountCommunication(module);
+  dist::MeshAttr attribute = dist::getMesh(module);
+  if (failed(report) || !attribute)
+    return 0;
+  dist::Mesh mesh = attribute.toMesh();
+  int64_t bytes = 0;
+  for (const CollectiveRecord &record : report->collectives) {
+    std::optional<cost::Collective> kind = cost::parseCollective(record.op);
+    if (!kind || record.purpose != "gradient" ||
+        *kind == cost::Collective::Send)
+      continue;
+    if (auto group = placementOf(record, *kind, mesh, machine))
+      bytes = std::max(bytes, cost::worthwhileBytes(machine, *kind, *group));
+  }
+  return bytes;
 }

@@ -11,6 +11,11 @@ namespace kerf {
 void addSeconds(CommunicationReport &report, mlir::ModuleOp module,
                 const cost::Machine &machine);
 
+/// How large a bucket of gradients is worth sending on this machine, for the
+/// groups over which the module's gradients are summed; 0 without gradients.
+int64_t gradientBucketBytes(mlir::ModuleOp module,
+                            const cost::Machine &machine);
+
 } // namespace kerf
 
 #endif // KERF_LIB_PIPELINES_COLLECTIVESECONDS_H

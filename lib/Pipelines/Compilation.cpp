@@ -205,8 +205,11 @@ Outcome Compilation::runPartition() {
 }
 
 Outcome Compilation::runCollectives() {
-  Outcome outcome = runPasses("collectives", [](OpPassManager &passes) {
-    buildCollectivesPipeline(passes);
+  CollectivesOptions collectives;
+  collectives.gradientBytes =
+      gradientBucketBytes(module.get(), options.plan.machine);
+  Outcome outcome = runPasses("collectives", [&](OpPassManager &passes) {
+    buildCollectivesPipeline(passes, collectives);
   });
   if (outcome != Outcome::Fine)
     return outcome;

@@ -141,4 +141,23 @@ TEST(Time, CPUPresetIsPlausible) {
   EXPECT_LT(seconds, 0.25);
 }
 
+// The size from which latency is at most a tenth: halving it is too small.
+TEST(Time, WorthwhileBytes) {
+  HostInfo host;
+  host.cores = 8;
+  auto machine = machinePreset("h100-8", 8, host);
+  ASSERT_TRUE(bool(machine));
+  for (int64_t n : {2, 4, 8}) {
+    GroupPlacement group{n, n, 1, 1};
+    int64_t bytes = worthwhileBytes(*machine, Collective::AllReduce, group);
+    double latency =
+        collectiveSeconds(*machine, Collective::AllReduce, 1, group);
+    EXPECT_LE(latency, 0.1 * collectiveSeconds(*machine, Collective::AllReduce,
+                                               bytes, group));
+    EXPECT_GT(latency, 0.1 * collectiveSeconds(*machine, Collective::AllReduce,
+                                               bytes / 2, group));
+  }
+  EXPECT_EQ(worthwhileBytes(*machine, Collective::AllReduce, {}), 0);
+}
+
 } // namespace

@@ -39,7 +39,7 @@ constexpr int kSteps = 2;
 
 struct Coverage {
   int steps = 0, stages = 0, microBatches = 0, sums = 0, kept = 0, levels = 0;
-  int tied = 0;
+  int tied = 0, buckets = 0, waits = 0;
   std::map<std::string, int> purposes;
 };
 
@@ -151,12 +151,15 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   CollectivesOptions options;
   options.overlap = seed % 2 == 0;
   options.bucketBytes = seed % 3 == 0 ? 64 : 0;
+  options.gradientBytes = seed % 5 ? 8 << draw(random, 5) : 0;
   buildCollectivesPipeline(collectives, options);
   ASSERT_TRUE(succeeded(collectives.run(*module)));
   compare("collectives");
   auto after = accountCommunication(*module);
   ASSERT_TRUE(succeeded(after));
   EXPECT_LE(after->totalBytes, before->totalBytes);
+  module->walk([&](dist::PackOp) { ++coverage.buckets; });
+  module->walk([&](dist::WaitOp) { ++coverage.waits; });
 }
 
 TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
@@ -186,6 +189,8 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
   EXPECT_GT(coverage.kept, 300);
   EXPECT_GT(coverage.levels, 10);
   EXPECT_GT(coverage.tied, 10);
+  EXPECT_GT(coverage.buckets, 15);
+  EXPECT_GT(coverage.waits, 100);
   for (const char *purpose : {"gradient", "activation", "parameter"})
     EXPECT_GT(coverage.purposes[purpose], 20) << purpose;
 }

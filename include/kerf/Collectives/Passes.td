@@ -46,6 +46,10 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
     result of another, travel as one: the same bytes, one latency. Each waits at
     most until the first of their results is used.
 
+    Gradients (`purpose gradient`) are reduced as soon as they are made, which is
+    in reverse order of the layers: small ones are gathered until a bucket has
+    `gradient-bytes`, larger ones travel alone and are not copied.
+
     ```mlir
     %0 = dist.all_reduce %a sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
     %1 = dist.all_reduce %b sum ["tp"] : tensor<3xf32> -> tensor<3xf32>
@@ -56,7 +60,9 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [Option<"maxBytes", "max-bytes", "int64_t", "16384",
-                        "largest collective that is put in a bucket">];
+                        "largest collective that is put in a bucket">,
+                 Option<"gradientBytes", "gradient-bytes", "int64_t", "0",
+                        "what a bucket of gradients needs to travel; 0: none">];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
@@ -65,7 +71,9 @@ def OverlapCollectives : Pass<"overlap-collectives", "::mlir::func::FuncOp"> {
   let description = [{
     Each collective is split into a start, right after its source is made, and a
     `dist.wait` right before its first use, wherever an op that needs neither
-    stands between them. At most `max-started` are under way at once.
+    stands between them. At most `max-started` are under way at once. With
+    `only-gradients` nothing is moved, and what is split are the collectives of
+    purpose gradient: when too many are under way the oldest is waited for.
 
     ```mlir
     %r = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
@@ -79,7 +87,9 @@ def OverlapCollectives : Pass<"overlap-collectives", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [Option<"maxStarted", "max-started", "int64_t", "16",
-                        "most collectives under way at once">];
+                        "most collectives under way at once">,
+                 Option<"onlyGradients", "only-gradients", "bool", "false",
+                        "leave everything but gradients as it is">];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 

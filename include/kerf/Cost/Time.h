@@ -47,6 +47,13 @@ GroupPlacement placePair(const Machine &machine, int64_t numRanks,
 double collectiveSeconds(const Machine &machine, Collective kind,
                          int64_t bufferBytes, const GroupPlacement &group);
 
+/// How large a collective must be for latency to take at most `latencyShare` of
+/// its time: the smallest power of two of bytes, at most 1 GiB. Smaller ones
+/// are better sent together. 0 for a group of one.
+int64_t worthwhileBytes(const Machine &machine, Collective kind,
+                        const GroupPlacement &group,
+                        double latencyShare = 0.1);
+
 /// Seconds of one op on one rank while all ranks of the machine work.
 double computeSeconds(const Machine &machine, ComputeClass kind, int64_t flops,
                       int64_t bytesTouched);
