@@ -4,6 +4,7 @@
 #include "CollectiveSeconds.h"
 #include "PlanDocument.h"
 
+#include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Import/Passes.h"
 #include "kerf/Lower/Codegen.h"
@@ -111,6 +112,30 @@ Outcome Compilation::runImport() {
   if (failed(passes.run(module.get())))
     return fail(Outcome::Internal, options.model + ": " + internal);
   return Outcome::Fine;
+}
+
+Outcome Compilation::runAutodiff() {
+  if (!options.training)
+    return Outcome::Fine;
+  autodiff::AutodiffFailure failure;
+  FailureOr<autodiff::AutodiffResult> result = mlir::failure();
+  {
+    Timer timer(*this, "autodiff");
+    result =
+        autodiff::differentiate(module.get(), *options.training, failure);
+  }
+  if (failed(result)) {
+    for (const std::string &line : failure.lines)
+      lines.push_back(StringRef(line).starts_with("note: ") ? line
+                      : failure.isRequest ? "error: " + line
+                                          : "error: " + options.model + ":" +
+                                                line);
+    return failure.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
+  }
+  trained = std::move(*result);
+  return runPasses("autodiff", [](OpPassManager &passes) {
+    passes.addPass(autodiff::createVerifyAfterAutodiff());
+  });
 }
 
 Outcome Compilation::readGivenPlan() {
@@ -224,12 +249,15 @@ Outcome Compilation::runCollectives() {
 }
 
 Outcome Compilation::runUntil(StringRef phase) {
-  const std::pair<StringRef, Outcome (Compilation::*)()> phases[] = {
+  std::vector<std::pair<StringRef, Outcome (Compilation::*)()>> phases = {
       {"import", &Compilation::runImport},
+      {"autodiff", &Compilation::runAutodiff},
       {"plan", &Compilation::runPlan},
       {"partition", &Compilation::runPartition},
       {"collectives", &Compilation::runCollectives},
       {"lower", &Compilation::runLower}};
+  if (!options.training)
+    phases.erase(phases.begin() + 1);
   std::string names;
   for (const auto &[name, run] : phases) {
     names += (names.empty() ? "" : ", ") + name.str();

@@ -1,6 +1,7 @@
 //===- Register.cpp - all of Kerf's dialects and passes -------------------===//
 #include "kerf/Pipelines/Register.h"
 
+#include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
@@ -24,6 +25,7 @@ void kerf::registerPasses() {
   mlir::registerTransformsPasses();
   registerFailPass();
   registerKerfImportPasses();
+  autodiff::registerKerfAutodiffPasses();
   plan::registerKerfPlanPasses();
   registerKerfPartitionPasses();
   registerKerfCollectivesPasses();

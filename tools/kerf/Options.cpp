@@ -61,7 +61,7 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   app.add_option("--deadline", o.deadline, "Seconds that the search may take")
       ->group(group);
   app.add_option("--stop-after", o.stopAfter,
-                 "Print the IR after this phase: import, plan, partition, "
+                 "Print the IR after this phase: import, autodiff, plan, partition, "
                  "collectives, lower")
       ->group("Inspection");
   app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")

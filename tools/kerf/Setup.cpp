@@ -56,6 +56,44 @@ splitAtEquals(const std::string &text, const std::string &flag, bool last) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+template <typename T>
+static T parsed(llvm::Expected<T> result) {
+  if (!result)
+    throw Failure{kUsage, llvm::toString(result.takeError()), {}};
+  return std::move(*result);
+}
+
+/// The training step; --accumulate is another word for --micro-batches.
+static void setTraining(const Options &o, CompilationOptions &result) {
+  autodiff::AutodiffOptions &t = result.training.emplace();
+  t.loss = parsed(autodiff::parseLoss(o.loss));
+  t.optimizer =
+      parsed(autodiff::parseOptimizer(o.optimizer.empty() ? "sgd" : o.optimizer));
+  t.trainable = o.trainable;
+  t.frozen = o.frozen;
+  if (o.clipNorm > 0)
+    t.clipNorm = o.clipNorm;
+  t.skipNonFinite = o.onNan == "skip";
+  t.batchNorm = o.batchNorm == "frozen"  ? autodiff::BatchNormMode::Frozen
+                : o.batchNorm == "local" ? autodiff::BatchNormMode::Local
+                                         : autodiff::BatchNormMode::Sync;
+  plan::PlanOptions &p = result.plan;
+  if (o.accumulate > 1) {
+    if (p.microBatches.value_or(o.accumulate) != o.accumulate)
+      throw Failure{kUsage,
+                    "--accumulate is " + std::to_string(o.accumulate) +
+                        ", --micro-batches " +
+                        std::to_string(*p.microBatches) +
+                        ", expected the same number",
+                    {}};
+    p.microBatches = o.accumulate;
+  }
+  t.microBatches = p.microBatches.value_or(1);
+  for (const auto &[name, size] : p.mesh)
+    if (name == "dp")
+      t.dataParallel = size;
+}
+
 CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   CompilationOptions result;
   result.model = o.model;
@@ -99,6 +137,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.microBatches = o.microBatches;
   if (o.schedule != "auto")
     p.schedule = cost::parseScheduleKind(o.schedule);
+  if (o.train)
+    setTraining(o, result);
   if (!o.planFile.empty()) {
     llvm::Expected<llvm::json::Value> json =
         llvm::json::parse(readFile(o.planFile, "--plan"));

@@ -40,6 +40,12 @@ int main(int argc, char **argv) {
   app.name("kerf");
   app.require_subcommand(1);
   app.set_version_flag("--version", "kerf " KERF_VERSION);
+  auto addTrain = [&](CLI::App *sub) {
+    sub->add_flag("--train", options.train,
+                  "Of a training step instead of the model alone")
+        ->group("Training");
+    addTraining(*sub, options);
+  };
   auto add = [&](const char *name, const char *text,
                  int (*run)(const Options &)) {
     CLI::App *sub = app.add_subcommand(name, text);
@@ -54,12 +60,14 @@ int main(int argc, char **argv) {
   sub = add("plan", "Decide how to cut a model, and say why", plan);
   addModel(*sub, options);
   addPlanning(*sub, options);
+  addTrain(sub);
   sub->add_option("-o,--output", options.output, "Write plan.json here");
 
   sub = add("compile", "Write a package that kerf-run runs", compile);
   addModel(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
+  addTrain(sub);
   sub->add_option("-o,--output", options.output, "The package, NAME.kerf")
       ->required();
 

@@ -1,14 +1,15 @@
 //===- Compilation.h - a model on its way to a package ----------*- C++ -*-===//
 //
 // The phases one after another over one module, for the driver and for programs
-// that embed Kerf: import -> plan -> partition -> collectives -> lower ->
-// package. Each step takes what the one before left; the IR after each can be
+// that embed Kerf: import -> (autodiff, for a training step) -> plan ->
+// partition -> collectives -> lower -> package. Each step takes what the one before left; the IR after each can be
 // read, printed or written to a folder. Two compilations can live side by side.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_PIPELINES_COMPILATION_H
 #define KERF_PIPELINES_COMPILATION_H
 
+#include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Import/Import.h"
 #include "kerf/Plan/Plan.h"
 
@@ -34,6 +35,8 @@ enum class Outcome {
 struct CompilationOptions {
   std::string model; ///< path of the ONNX file
   ImportOptions import;
+  /// What makes the model a training step; none: inference.
+  std::optional<autodiff::AutodiffOptions> training;
   plan::PlanOptions plan;
   /// A plan.json to use instead of planning, and where it came from.
   std::optional<llvm::json::Value> givenPlan;
@@ -56,13 +59,16 @@ public:
 
   /// Each returns Outcome::Fine or sets messages().
   Outcome runImport();
+  /// Only where the options ask for training.
+  Outcome runAutodiff();
   Outcome runPlan();
   Outcome runPartition();
   Outcome runCollectives();
   Outcome runLower();
   /// Writes the package folder `path` (aside, then renamed).
   Outcome runPackage(llvm::StringRef path);
-  /// Everything from import up to and with `phase` ("import" ... "lower").
+  /// Everything from import up to and with `phase` ("import" ... "lower");
+  /// "autodiff" is one of them in training.
   Outcome runUntil(llvm::StringRef phase);
 
   /// "error: FILE[:NODE]: reason" and its notes, one per line.
@@ -70,6 +76,8 @@ public:
 
   mlir::ModuleOp getModule() const { return module.get(); }
   const ImportReport &getImportReport() const { return report; }
+  /// Which parameters a training step changes.
+  const autodiff::AutodiffResult &getTraining() const { return trained; }
   const plan::PlanResult &getPlan() const { return planned; }
   /// plan.json (schema kerf.plan/1). After runCollectives its `communication`
   /// is that of the program; before, it is missing.
@@ -91,6 +99,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   ImportReport report;
+  autodiff::AutodiffResult trained;
   plan::PlanResult planned;
   llvm::json::Object planJson;
   std::vector<std::string> lines;

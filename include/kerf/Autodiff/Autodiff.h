@@ -1,0 +1,108 @@
+//===- Autodiff.h - an inference function becomes a training step -*- C++ -*-===//
+//
+// Problem: a function that computes outputs from inputs, a loss on them and an
+// optimizer give one step of training: forward, loss, backward and update, with
+// what outlives the step as mutable sources. The result is what docs/Training.md
+// promises to the later phases; verify-after-autodiff checks it.
+//
+// Idea: reverse mode over the function, one vector-Jacobian product per op
+// through DifferentiableInterface; no op is known by name but those whose
+// training form differs (batch_norm, dropout). Linear in the number of ops.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_AUTODIFF_AUTODIFF_H
+#define KERF_AUTODIFF_AUTODIFF_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kerf::autodiff {
+
+/// What is minimised. `prediction` is a graph output; `target` an input of the
+/// model or a new one.
+struct LossSpec {
+  enum class Kind {
+    CrossEntropy,          ///< of logits and class labels, classes last
+    NegativeLogLikelihood, ///< of log-probabilities and class labels
+    MeanSquaredError,
+    L1,
+    BinaryCrossEntropy, ///< of logits, targets in [0, 1]
+    Output,             ///< a scalar output of the graph
+  };
+  Kind kind = Kind::CrossEntropy;
+  std::string prediction, target;
+  int64_t ignoreIndex = -100;
+  double labelSmoothing = 0;
+  bool mean = true; ///< over what counts in the whole batch; else the sum
+};
+
+/// An optimizer as torch.optim has it, with its defaults.
+struct OptimizerSpec {
+  enum class Kind { SGD, Adam, AdamW, Adagrad };
+  Kind kind = Kind::SGD;
+  double learningRate = 1e-3;
+  double momentum = 0;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weightDecay = 0;
+  double initialSum = 0; ///< Adagrad's
+  std::string noDecay;   ///< names of parameters without weight decay
+};
+
+/// `cross_entropy(logits,labels,ignore_index=-100,label_smoothing=0.1,
+/// reduction=sum)`, nll, mse, l1, bce_with_logits; `output(name)` or `name`.
+llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
+/// `adamw,lr=3e-4,wd=0.1,beta1=0.9,beta2=0.95,eps=1e-8,no_decay=REGEX`; sgd,
+/// momentum (sgd with 0.9), adam, adamw, adagrad. REGEX is the rest of the text.
+llvm::Expected<OptimizerSpec> parseOptimizer(llvm::StringRef text);
+
+enum class BatchNormMode {
+  Sync,   ///< statistics of each micro-batch over all devices
+  Local,  ///< of each device's part of a micro-batch
+  Frozen, ///< the running statistics, as in inference
+};
+
+struct AutodiffOptions {
+  LossSpec loss;
+  OptimizerSpec optimizer;
+  /// Regular expressions that match whole names; no `trainable`: every float
+  /// parameter that the loss depends on.
+  std::vector<std::string> trainable, frozen;
+  std::optional<double> clipNorm;
+  bool skipNonFinite = false; ///< keep the old values where loss or norm is not
+  BatchNormMode batchNorm = BatchNormMode::Sync;
+  /// What BatchNorm's statistics are taken over; nothing else asks.
+  int64_t microBatches = 1, dataParallel = 1;
+};
+
+struct TrainedParameter {
+  std::string name; ///< a view of a larger one as "w@0,64": where it begins
+  std::vector<int64_t> shape;
+  bool decayed = false;
+};
+
+struct AutodiffResult {
+  std::vector<TrainedParameter> trained; ///< in program order
+  std::vector<std::string> frozen;       ///< parameters that stay
+};
+
+/// Why a step cannot be made: lines "NODE: reason", all at once, then notes
+/// ("note: ...").
+struct AutodiffFailure {
+  bool isRequest = true; ///< the request is wrong; else the model is refused
+  std::vector<std::string> lines;
+};
+
+/// Turns `@main` of an imported module into a step. Failure: `failure` says why;
+/// the module is then of no use.
+mlir::FailureOr<AutodiffResult> differentiate(mlir::ModuleOp module,
+                                              const AutodiffOptions &options,
+                                              AutodiffFailure &failure);
+
+} // namespace kerf::autodiff
+
+#endif // KERF_AUTODIFF_AUTODIFF_H

@@ -1,0 +1,23 @@
+//===- Passes.h - passes of the autodiff phase ------------------*- C++ -*-===//
+#ifndef KERF_AUTODIFF_PASSES_H
+#define KERF_AUTODIFF_PASSES_H
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace kerf::autodiff {
+
+#define GEN_PASS_DECL
+#include "kerf/Autodiff/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "kerf/Autodiff/Passes.h.inc"
+
+} // namespace kerf::autodiff
+
+#endif // KERF_AUTODIFF_PASSES_H

@@ -1,0 +1,56 @@
+//===- Passes.td - from inference to training --------------*- tablegen -*-===//
+#ifndef KERF_AUTODIFF_PASSES_TD
+#define KERF_AUTODIFF_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
+  let summary = "an inference function becomes a training step";
+  let description = [{
+    Adds the loss, the gradients of the parameters that it depends on and their
+    update (docs/Autodiff.md).
+
+    ```mlir
+    func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", ...}) -> (tensor<8x5xf32> {kerf.name = "y"}) {
+      %w = nn.weight "w" ... : tensor<6x5xf32>
+      %y = nn.matmul %x, %w : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+      return %y : tensor<8x5xf32>
+    }
+    // with loss=mse(y,t) becomes
+    func.func @main(%x: ..., %t: tensor<8x5xf32> {kerf.name = "t", ...},
+                    %lr: tensor<f32> {kerf.name = "train.learning_rate"}) -> (tensor<f32> {kerf.name = "loss"}) {
+      %w = nn.weight "w" {variable, ...} : tensor<6x5xf32>
+      ...
+      %w1 = nn.sgd_update %w, %g, %lr {dist.phase = #dist<phase update>, ...}
+      dist.assign %w, %w1 {dist.phase = #dist<phase update>, ...} : tensor<6x5xf32>
+      return %l : tensor<f32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"loss", "loss", "std::string", "", "as kerf train --loss">,
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "as kerf train --optimizer">,
+    ListOption<"trainable", "trainable", "std::string", "regular expressions of parameters to train">,
+    ListOption<"frozen", "frozen", "std::string", "regular expressions of parameters to keep">,
+    Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients; 0: none">,
+    Option<"skipNonFinite", "skip-non-finite", "bool", "false", "no update where loss or gradients are not finite">,
+    Option<"batchNorm", "batch-norm", "std::string", "\"sync\"", "sync, local or frozen">,
+    Option<"microBatches", "micro-batches", "int64_t", "1", "groups of BatchNorm's statistics">,
+    Option<"dataParallel", "data-parallel", "int64_t", "1", "devices of one micro-batch, for batch-norm=local">
+  ];
+  let dependentDialects = ["::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
+}
+
+def VerifyAfterAutodiff : Pass<"verify-after-autodiff", "::mlir::ModuleOp"> {
+  let summary = "checks what autodiff promises to the next phase";
+  let description = [{
+    The contract of docs/Training.md: every op but sources has a colocation;
+    values flow from prologue over forward and backward to update alone, and
+    through `dist.accumulate` where they leave what runs once per micro-batch;
+    each source stands once; sources that steps write are assigned; results are
+    named, the first is `loss`.
+  }];
+  let dependentDialects = ["::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
+}
+
+#endif // KERF_AUTODIFF_PASSES_TD

@@ -1,0 +1,100 @@
+//===- Autodiff.cpp - the parts of autodiff in order ----------------------===//
+#include "kerf/Autodiff/Autodiff.h"
+
+#include "Step.h"
+#include "kerf/Autodiff/Passes.h"
+
+namespace kerf::autodiff {
+#define GEN_PASS_DEF_AUTODIFFPASS
+#include "kerf/Autodiff/Passes.h.inc"
+} // namespace kerf::autodiff
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+FailureOr<AutodiffResult>
+kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
+                              AutodiffFailure &failure) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || !llvm::hasSingleElement(main.getBody())) {
+    failure.lines.push_back("expected one function, @main");
+    return mlir::failure();
+  }
+  Step step(main, options, failure);
+  step.mergeSources();
+  // The loss first: what it does not depend on has no training form.
+  auto loss = step.buildLoss();
+  if (failed(loss))
+    return mlir::failure();
+  step.terminator()->setOperands(*loss);
+  step.eraseDeadOps();
+  if (failed(step.selectParameters()))
+    return mlir::failure();
+  step.hoistPrologue();
+  step.numberForward();
+  if (failed(step.buildBackward()))
+    return mlir::failure();
+  step.buildUpdates();
+  step.finish();
+
+  AutodiffResult result;
+  for (const Parameter &parameter : step.parameters) {
+    auto shape = cast<RankedTensorType>(parameter.value.getType()).getShape();
+    result.trained.push_back(
+        {parameter.label, shape.vec(),
+         parameter.decayed && options.optimizer.weightDecay != 0});
+  }
+  result.frozen = std::move(step.frozen);
+  return result;
+}
+
+namespace {
+
+struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
+  using AutodiffPassBase::AutodiffPassBase;
+
+  LogicalResult read(AutodiffOptions &o) {
+    llvm::Expected<LossSpec> lossSpec = parseLoss(loss);
+    if (!lossSpec)
+      return getOperation().emitError(llvm::toString(lossSpec.takeError()));
+    o.loss = *lossSpec;
+    llvm::Expected<OptimizerSpec> optimizerSpec = parseOptimizer(optimizer);
+    if (!optimizerSpec)
+      return getOperation().emitError(
+          llvm::toString(optimizerSpec.takeError()));
+    o.optimizer = *optimizerSpec;
+    o.trainable.assign(trainable.begin(), trainable.end());
+    o.frozen.assign(frozen.begin(), frozen.end());
+    if (clipNorm > 0)
+      o.clipNorm = clipNorm;
+    o.skipNonFinite = skipNonFinite;
+    o.batchNorm = batchNorm == "frozen"  ? BatchNormMode::Frozen
+                  : batchNorm == "local" ? BatchNormMode::Local
+                                         : BatchNormMode::Sync;
+    o.microBatches = microBatches;
+    o.dataParallel = dataParallel;
+    return success();
+  }
+
+  void runOnOperation() override {
+    AutodiffOptions o;
+    AutodiffFailure why;
+    if (failed(read(o)))
+      return signalPassFailure();
+    if (succeeded(differentiate(getOperation(), o, why)))
+      return;
+    InFlightDiagnostic error = getOperation().emitError();
+    bool first = true;
+    for (const std::string &line : why.lines) {
+      if (StringRef(line).starts_with("note: "))
+        error.attachNote() << StringRef(line).drop_front(6);
+      else
+        error << (first ? "" : "; ") << line;
+      first = false;
+    }
+    signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,121 @@
+//===- Backward.cpp - reverse mode ----------------------------------------===//
+//
+// Ops in reverse order; each hands what its results received through its
+// vector-Jacobian product to its operands. Only ops between a trained parameter
+// and the loss take part. Contributions add up where a value fans out; since the
+// order is the reverse of the program's, each sum belongs to the earlier user.
+// Every op without a gradient is reported.
+//
+//===----------------------------------------------------------------------===//
+#include "Step.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+namespace {
+
+/// What `call` says through diagnostics.
+template <typename Call>
+auto listening(MLIRContext *context, std::string &text, Call call) {
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (text.empty())
+      text = diagnostic.str();
+    return success();
+  });
+  return call();
+}
+
+} // namespace
+
+LogicalResult Step::buildBackward() {
+  // Floats that a trained parameter reaches.
+  llvm::DenseSet<Value> varied;
+  for (const Parameter &parameter : parameters)
+    varied.insert(parameter.value);
+  SmallVector<Operation *> path;
+  for (Operation &op : body().without_terminator()) {
+    if (stopsGradient(&op) || !llvm::any_of(op.getOperands(), [&](Value value) {
+          return varied.contains(value);
+        }))
+      continue;
+    path.push_back(&op);
+    for (Value result : op.getResults())
+      if (nn::isDifferentiable(result))
+        varied.insert(result);
+  }
+
+  llvm::MapVector<Value, Value> gradients;
+  Operation *last = loss().getDefiningOp();
+  tag = {dist::Phase::BackwardInput, last ? colocationOf(last) : 0, {}};
+  GradientBuilder seed = at(loss().getLoc());
+  gradients[loss()] = seed.number(1, loss());
+  std::vector<std::string> missing;
+  for (Operation *op : llvm::reverse(path)) {
+    SmallVector<Value> received;
+    for (Value result : op->getResults())
+      received.push_back(gradients.lookup(result));
+    if (llvm::all_of(received, [](Value value) { return !value; }))
+      continue;
+    tag.colocation = colocationOf(op);
+    tag.purpose.reset();
+    if (auto purpose = op->getAttrOfType<dist::PurposeAttr>(dist::kPurpose))
+      tag.purpose = purpose.getValue();
+    std::string why;
+    FailureOr<SmallVector<Value>> given = mlir::failure();
+    if (auto differentiable = dyn_cast<DifferentiableInterface>(op))
+      given = listening(context, why, [&] {
+        return differentiable.buildVectorJacobianProduct(ops, received);
+      });
+    if (failed(given)) {
+      missing.push_back(nodeName(op) + ": '" +
+                        op->getName().getStringRef().str() +
+                        "' has no gradient" + (why.empty() ? "" : ": " + why));
+      // Go on, so that all of them are found.
+      given = SmallVector<Value>();
+      for (Value operand : op->getOperands())
+        given->push_back(
+            nn::isDifferentiable(operand)
+                ? at(op->getLoc()).broadcast(
+                      at(op->getLoc()).number(0, operand),
+                      cast<RankedTensorType>(operand.getType()).getShape())
+                : Value());
+    }
+    for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), *given))
+      if (gradient && varied.contains(operand)) {
+        Value &sum = gradients[operand];
+        sum = sum ? at(op->getLoc()).add(sum, gradient) : gradient;
+      }
+  }
+  if (!missing.empty()) {
+    for (const std::string &line : missing)
+      (void)refuse(line);
+    note("parameters before these ops can stay as they are: --frozen=REGEX");
+    return mlir::failure();
+  }
+
+  SmallVector<Value> activations;
+  for (auto &[value, gradient] : gradients)
+    if (Operation *def = value.getDefiningOp();
+        !def || !isa<SourceOpInterface>(def))
+      activations.push_back(gradient);
+  classifyBackward(activations);
+  llvm::erase_if(parameters, [&](Parameter &parameter) {
+    parameter.gradient = gradients.lookup(parameter.value);
+    if (!parameter.gradient)
+      frozen.push_back(parameter.label);
+    return !parameter.gradient;
+  });
+  if (parameters.empty())
+    return request("nothing to train: no gradient reaches a parameter");
+  for (Parameter &parameter : parameters) {
+    parameter.colocation = INT64_MAX;
+    for (Operation *user : parameter.value.getUsers())
+      if (dist::getPhase(user) == dist::Phase::Forward)
+        parameter.colocation =
+            std::min(parameter.colocation, colocationOf(user));
+  }
+  return success();
+}

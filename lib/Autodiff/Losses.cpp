@@ -1,0 +1,248 @@
+//===- Losses.cpp - what is minimised -------------------------------------===//
+//
+// Losses as sums over samples of elementwise ops and reductions, so that a class
+// dimension can be cut: cross entropy over a cut vocabulary costs three small
+// reductions (largest logit, sum of exponentials, the logit of the label) and
+// none in the backward. The largest logit only shifts; its gradient is zero.
+//
+// A mean divides by what counts in the whole batch. That number depends on the
+// labels alone, so hoistPrologue takes it to the prologue.
+//
+// Labels out of range: weights of labels are gathered from a table of ones of
+// the classes; nn.gather fails at run time on any other index. (A negative label
+// reads past the end: gather would count it from the back.)
+//
+//===----------------------------------------------------------------------===//
+#include "Step.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+using Dims = SmallVector<int64_t>;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return typeOf(value).getShape();
+}
+
+namespace {
+
+class LossBuilder {
+public:
+  LossBuilder(Step &step)
+      : step(step), spec(step.options.loss), ops(step.ops),
+        loc(step.named("loss")), b(ops, loc) {}
+
+  FailureOr<Value> build();
+
+private:
+  FailureOr<Value> findPrediction();
+  FailureOr<Value> findTarget(ArrayRef<int64_t> shape, Type element);
+  FailureOr<Value> ofClasses(Value x);
+  Value elementwise(Value x, Value target);
+
+  Value constant(ArrayRef<int64_t> shape, Attribute element) {
+    auto type = RankedTensorType::get(
+        shape, cast<TypedAttr>(element).getType());
+    return b.make<nn::ConstantOp>(
+        cast<ElementsAttr>(DenseElementsAttr::get(type, element)));
+  }
+  Value integer(int64_t value) {
+    return constant({}, ops.getI64IntegerAttr(value));
+  }
+  Value sumAll(Value x) {
+    Dims dims;
+    for (int64_t dim = 0; dim < typeOf(x).getRank(); ++dim)
+      dims.push_back(dim);
+    return reduce(x, nn::ReduceKind::Sum, dims);
+  }
+  /// What ranks exchange for a loss.
+  Value reduce(Value x, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
+    Tag before = std::exchange(
+        step.tag, Tag{dist::Phase::Forward, -1, dist::Purpose::Statistics});
+    Value result = b.reduce(x, kind, dims);
+    step.tag = before;
+    return result;
+  }
+  /// 1 for labels that count, 0 for ignored ones; other labels fail.
+  Value weightsOf(Value labels, int64_t classes);
+
+  Step &step;
+  const LossSpec &spec;
+  OpBuilder &ops;
+  Location loc;
+  GradientBuilder b;
+};
+
+std::string describe(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+} // namespace
+
+FailureOr<Value> LossBuilder::findPrediction() {
+  std::string names;
+  for (unsigned index = 0; index < step.main.getNumResults(); ++index) {
+    auto name = step.main.getResultAttrOfType<StringAttr>(index, "kerf.name");
+    if (name.getValue() != spec.prediction) {
+      names += (names.empty() ? "'" : ", '") + name.getValue().str() + "'";
+      continue;
+    }
+    Value value = step.terminator()->getOperand(index);
+    if (!isa<FloatType>(typeOf(value).getElementType()))
+      return step.request("--loss: output '" + spec.prediction + "' is " +
+                          describe(value.getType()) + ", expected floats");
+    return b.widen(value);
+  }
+  return step.request("--loss: the model has no output '" + spec.prediction +
+                      "', expected one of " + names);
+}
+
+FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
+                                         Type element) {
+  auto type = RankedTensorType::get(shape, element);
+  Value known = step.argument(spec.target);
+  if (known && typeOf(known).getShape() == shape) {
+    Type found = typeOf(known).getElementType();
+    if (found == element)
+      return known;
+    if (isa<IntegerType>(found) == isa<IntegerType>(element))
+      return b.make<nn::CastOp>(type, known);
+  }
+  if (known)
+    return step.request("--loss: target '" + spec.target + "' is " +
+                        describe(known.getType()) + ", expected " +
+                        describe(type));
+  // The leading dimension is the batch where the inputs' is.
+  std::optional<int64_t> batchDim;
+  for (unsigned index = 0; index < step.main.getNumArguments(); ++index)
+    if (auto dim = step.main.getArgAttrOfType<IntegerAttr>(index,
+                                                           "kerf.batch_dim");
+        dim && !shape.empty() &&
+        shape[0] %
+                typeOf(step.main.getArgument(index)).getDimSize(dim.getInt()) ==
+            0)
+      batchDim = 0;
+  return step.addArgument(spec.target, type, batchDim);
+}
+
+Value LossBuilder::weightsOf(Value labels, int64_t classes) {
+  Value ignored = b.equal(labels, integer(spec.ignoreIndex));
+  Value index = b.select(b.less(labels, integer(0)), integer(classes), labels);
+  index = b.select(ignored, integer(0), index);
+  Value table = constant({classes}, ops.getF32FloatAttr(1));
+  Value ones = b.make<nn::GatherOp>(
+      typeOf(labels).clone(Type(ops.getF32Type())), table, index,
+      ops.getI64IntegerAttr(0), UnitAttr());
+  return b.zeroWhere(ignored, ones);
+}
+
+FailureOr<Value> LossBuilder::ofClasses(Value x) {
+  ArrayRef<int64_t> shape = shapeOf(x);
+  if (shape.empty())
+    return step.request("--loss: output '" + spec.prediction + "' is " +
+                        describe(x.getType()) + ", expected classes last");
+  int64_t last = shape.size() - 1, classes = shape[last];
+  FailureOr<Value> labels =
+      findTarget(shape.drop_back(), ops.getI64Type());
+  if (failed(labels))
+    return failure();
+  Dims column(shape.drop_back());
+  column.push_back(1);
+  Value index = b.make<nn::IotaOp>(
+      RankedTensorType::get({classes}, ops.getI64Type()),
+      ops.getI64IntegerAttr(0));
+  Value hit = b.equal(b.reshape(*labels, column), index);
+  auto overClasses = [&](Value value, nn::ReduceKind kind) {
+    return reduce(value, kind, {last});
+  };
+  Value perLabel;
+  if (spec.kind == LossSpec::Kind::NegativeLogLikelihood) {
+    perLabel = b.neg(overClasses(b.keepWhere(hit, x), nn::ReduceKind::Sum));
+  } else {
+    Value largest = overClasses(x, nn::ReduceKind::Max);
+    largest.getDefiningOp()->setAttr("kerf.no_gradient", ops.getUnitAttr());
+    Value shifted = b.sub(x, b.reshape(largest, column));
+    Value sum = overClasses(b.exp(shifted), nn::ReduceKind::Sum);
+    Value log = b.make<nn::LogOp>(sum);
+    Value picked =
+        overClasses(b.keepWhere(hit, shifted), nn::ReduceKind::Sum);
+    perLabel = b.sub(log, picked);
+    if (double e = spec.labelSmoothing; e > 0) {
+      Value mean = b.mul(overClasses(shifted, nn::ReduceKind::Sum),
+                         1.0 / static_cast<double>(classes));
+      perLabel =
+          b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(log, mean), e));
+    }
+  }
+  // A select, not a product: what is ignored may be infinite.
+  Value ignored = b.equal(*labels, integer(spec.ignoreIndex));
+  if (!spec.mean)
+    return sumAll(b.mul(b.zeroWhere(ignored, perLabel),
+                        weightsOf(*labels, classes)));
+  Value count = sumAll(weightsOf(*labels, classes));
+  return b.div(sumAll(b.zeroWhere(ignored, perLabel)), count);
+}
+
+Value LossBuilder::elementwise(Value x, Value target) {
+  switch (spec.kind) {
+  case LossSpec::Kind::MeanSquaredError:
+    return b.square(b.sub(x, target));
+  case LossSpec::Kind::L1:
+    return b.make<nn::AbsOp>(b.sub(x, target));
+  default:
+    break;
+  }
+  // max(x, 0) - x t + log(1 + exp(-|x|)). At 0 max has slope 1/2, which is the
+  // derivative of the whole.
+  Value positive = b.make<nn::MaxOp>(x, b.number(0, x));
+  Value tail = b.exp(b.neg(b.make<nn::AbsOp>(x)));
+  return b.add(b.sub(positive, b.mul(x, target)),
+               b.make<nn::LogOp>(b.add(tail, 1)));
+}
+
+FailureOr<Value> LossBuilder::build() {
+  FailureOr<Value> x = findPrediction();
+  if (failed(x))
+    return failure();
+  switch (spec.kind) {
+  case LossSpec::Kind::Output:
+    if (typeOf(*x).getNumElements() != 1)
+      return step.request("--loss: output '" + spec.prediction + "' is " +
+                          describe(x->getType()) +
+                          ", expected one number, or a loss such as "
+                          "cross_entropy(" +
+                          spec.prediction + ",labels)");
+    return b.reshape(*x, {});
+  case LossSpec::Kind::CrossEntropy:
+  case LossSpec::Kind::NegativeLogLikelihood:
+    return ofClasses(*x);
+  default:
+    break;
+  }
+  FailureOr<Value> target =
+      findTarget(shapeOf(*x), typeOf(*x).getElementType());
+  if (failed(target))
+    return failure();
+  Value sum = sumAll(elementwise(*x, *target));
+  return spec.mean
+             ? b.mul(sum, 1.0 / static_cast<double>(typeOf(*x).getNumElements()))
+             : sum;
+}
+
+FailureOr<Value> Step::buildLoss() {
+  FailureOr<Value> loss = LossBuilder(*this).build();
+  if (failed(loss))
+    return mlir::failure();
+  main.setFunctionType(
+      FunctionType::get(context, main.getArgumentTypes(), loss->getType()));
+  main.setAllResultAttrs(
+      ArrayRef<Attribute>{ops.getDictionaryAttr(ops.getNamedAttr(
+          "kerf.name", ops.getStringAttr("loss")))});
+  return loss;
+}

@@ -1,0 +1,216 @@
+//===- Parameters.cpp - which sources are trained -------------------------===//
+//
+// By default every float parameter on which the loss depends through floats;
+// --trainable and --frozen match whole names. A parameter that is read through
+// several views is several sources; they must not overlap, or one element would
+// be written twice.
+//
+//===----------------------------------------------------------------------===//
+#include "Step.h"
+
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// One op per identity: the first one stays.
+void Step::mergeSources() {
+  llvm::MapVector<std::pair<Attribute, Type>, Operation *> known;
+  for (Operation &op :
+       llvm::make_early_inc_range(body().without_terminator())) {
+    auto source = dyn_cast<SourceOpInterface>(op);
+    if (!source || !source.isParameter())
+      continue;
+    auto key = std::pair<Attribute, Type>(op.getAttrDictionary(),
+                                          op.getResult(0).getType());
+    auto [entry, isNew] = known.insert({key, &op});
+    if (isNew)
+      continue;
+    op.getResult(0).replaceAllUsesWith(entry->second->getResult(0));
+    op.erase();
+  }
+}
+
+Value Step::makeMutable(Value value) {
+  if (auto weight = value.getDefiningOp<nn::WeightOp>()) {
+    weight.setVariable(true);
+    return value;
+  }
+  if (value.getDefiningOp<nn::StateOp>())
+    return value;
+  // A weight that the model makes by ConstantOfShape.
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  if (!constant || !constant.getName() || !constant.getElements().isSplat())
+    return {};
+  OpBuilder builder(constant);
+  auto state = nn::StateOp::create(
+      builder, constant.getLoc(), value.getType(), *constant.getName(),
+      cast<TypedAttr>(constant.getElements().getSplatValue<Attribute>()));
+  value.replaceAllUsesWith(state);
+  constant.erase();
+  return state;
+}
+
+llvm::DenseSet<Value> Step::reachedFromLoss() {
+  llvm::DenseSet<Value> reached{loss()};
+  for (Operation &op : llvm::reverse(body().without_terminator())) {
+    if (stopsGradient(&op) || !llvm::any_of(op.getResults(), [&](Value value) {
+          return reached.contains(value);
+        }))
+      continue;
+    for (Value operand : op.getOperands())
+      if (isa<FloatType>(typeOf(operand).getElementType()))
+        reached.insert(operand);
+  }
+  return reached;
+}
+
+namespace {
+
+/// Regular expressions of one flag, and whether each was of use.
+class Patterns {
+public:
+  Patterns(StringRef flag, ArrayRef<std::string> texts) : flag(flag) {
+    for (const std::string &text : texts)
+      patterns.push_back({text, llvm::Regex("^(" + text + ")$"), false});
+  }
+  bool match(StringRef name) {
+    bool found = false;
+    for (Pattern &pattern : patterns)
+      if (pattern.regex.match(name))
+        found = pattern.used = true;
+    return found;
+  }
+  bool empty() const { return patterns.empty(); }
+  LogicalResult checkSyntax(Step &step) {
+    std::string error;
+    for (Pattern &pattern : patterns)
+      if (!pattern.regex.isValid(error))
+        return step.request(flag + ": '" + pattern.text + "': " + error);
+    return success();
+  }
+  LogicalResult checkUsed(Step &step) {
+    LogicalResult result = success();
+    for (const Pattern &pattern : patterns)
+      if (!pattern.used)
+        result = step.request(flag + ": no parameter matches '" + pattern.text +
+                              "'");
+    return result;
+  }
+
+private:
+  struct Pattern {
+    std::string text;
+    llvm::Regex regex;
+    bool used;
+  };
+  StringRef flag;
+  std::vector<Pattern> patterns;
+};
+
+std::string labelOf(SourceOpInterface source) {
+  std::string label = source.getSourceName().str();
+  if (auto weight = dyn_cast<nn::WeightOp>(source.getOperation());
+      weight && weight.getStarts()) {
+    label += "@";
+    for (auto [index, start] : llvm::enumerate(*weight.getStarts()))
+      label += (index ? "," : "") + std::to_string(start);
+  }
+  return label;
+}
+
+/// Whether two views of one tensor have an element in common.
+bool overlap(Value a, Value b) {
+  auto first = a.getDefiningOp<nn::WeightOp>();
+  auto second = b.getDefiningOp<nn::WeightOp>();
+  if (!first || !second || first.getName() != second.getName())
+    return false;
+  for (int64_t dim = 0; dim < typeOf(a).getRank(); ++dim) {
+    int64_t startA = first.getStarts() ? (*first.getStarts())[dim] : 0;
+    int64_t startB = second.getStarts() ? (*second.getStarts())[dim] : 0;
+    if (startA + typeOf(a).getDimSize(dim) <= startB ||
+        startB + typeOf(b).getDimSize(dim) <= startA)
+      return false;
+  }
+  return true;
+}
+
+std::string describe(Value value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value.getType();
+  return text;
+}
+
+} // namespace
+
+LogicalResult Step::selectParameters() {
+  Patterns train("--trainable", options.trainable);
+  Patterns keep("--frozen", options.frozen);
+  std::vector<std::string> none;
+  if (!options.optimizer.noDecay.empty())
+    none.push_back(options.optimizer.noDecay);
+  Patterns noDecay("--optimizer: no_decay", none);
+  for (Patterns *each : {&train, &keep, &noDecay})
+    if (failed(each->checkSyntax(*this)))
+      return mlir::failure();
+  llvm::DenseSet<Value> reached = reachedFromLoss();
+  LogicalResult result = success();
+  for (Operation &op :
+       llvm::make_early_inc_range(body().without_terminator())) {
+    auto source = dyn_cast<SourceOpInterface>(op);
+    if (!source || !source.isParameter())
+      continue;
+    Value value = op.getResult(0);
+    std::string name = source.getSourceName().str();
+    bool isFloat = isa<FloatType>(typeOf(value).getElementType());
+    bool wanted = train.match(name) || train.empty();
+    bool kept = keep.match(name);
+    if (buffers.contains(value))
+      continue;
+    if (!wanted || kept || !isFloat || !reached.contains(value)) {
+      if (isFloat)
+        frozen.push_back(labelOf(source));
+      continue;
+    }
+    if (!typeOf(value).getElementType().isF32()) {
+      result = refuse(name + ": parameter is " + describe(value) +
+                      ", expected f32 to train it");
+      continue;
+    }
+    Parameter parameter;
+    parameter.name = name;
+    parameter.label = labelOf(source);
+    parameter.decayed = !noDecay.match(name);
+    parameter.value = makeMutable(value);
+    if (!parameter.value) {
+      result = refuse(name + ": parameter is a literal of the graph, expected "
+                             "raw data to train it");
+      continue;
+    }
+    for (const Parameter &other : parameters)
+      if (overlap(other.value, parameter.value))
+        result = refuse(name + ": is used through views that overlap: " +
+                        other.label + " " + describe(other.value) + " and " +
+                        parameter.label + " " + describe(parameter.value));
+    parameters.push_back(std::move(parameter));
+  }
+  for (Patterns *each : {&train, &keep, &noDecay})
+    if (failed(each->checkUsed(*this)))
+      result = mlir::failure();
+  if (failed(result)) {
+    if (!failure.isRequest)
+      note("parameters can stay as they are: --frozen=REGEX");
+    return result;
+  }
+  if (parameters.empty())
+    return request("nothing to train: the loss depends on no float parameter" +
+                   Twine(options.trainable.empty() && options.frozen.empty()
+                             ? ""
+                             : " that --trainable and --frozen leave"));
+  return success();
+}

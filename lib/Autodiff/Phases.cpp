@@ -1,0 +1,121 @@
+//===- Phases.cpp - what runs once per step, and numbers ------------------===//
+//
+// A mean over a batch that is cut into micro-batches divides by a number that
+// the whole batch gives. Such numbers depend on data alone: every scalar that no
+// parameter and no random number reaches is computed in the prologue, with its
+// cone cloned there. Exact, since only whole tensors enter it.
+//
+// Colocation numbers are positions in the forward; an op of the prologue has the
+// least number of its users.
+//
+//===----------------------------------------------------------------------===//
+#include "Step.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+static bool isScalar(Operation *op) {
+  return op->getNumResults() == 1 &&
+         cast<RankedTensorType>(op->getResult(0).getType()).getNumElements() ==
+             1;
+}
+
+/// The op and everything that it is computed from, but sources.
+static void collectCone(Operation *root, llvm::SetVector<Operation *> &cone) {
+  SmallVector<Operation *> work{root};
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    if (isa<SourceOpInterface>(op) || !cone.insert(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp())
+        work.push_back(def);
+  }
+}
+
+void Step::hoistPrologue() {
+  llvm::DenseSet<Value> data, ofInputs;
+  for (BlockArgument argument : body().getArguments()) {
+    auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                  "kerf.name");
+    if (!name.getValue().starts_with("train."))
+      data.insert(argument), ofInputs.insert(argument);
+  }
+  llvm::DenseSet<Value> trained;
+  for (const Parameter &parameter : parameters)
+    trained.insert(parameter.value);
+  llvm::SetVector<Operation *> roots, cone;
+  auto inSet = [](const llvm::DenseSet<Value> &set) {
+    return [&](Value value) { return set.contains(value); };
+  };
+  for (Operation &op : body().without_terminator()) {
+    bool isData = isa<SourceOpInterface>(op)
+                      ? !cast<SourceOpInterface>(op).isMutable() &&
+                            !trained.contains(op.getResult(0))
+                      : llvm::all_of(op.getOperands(), inSet(data));
+    if (!isData)
+      continue;
+    data.insert(op.result_begin(), op.result_end());
+    if (!llvm::any_of(op.getOperands(), inSet(ofInputs)))
+      continue;
+    ofInputs.insert(op.result_begin(), op.result_end());
+    if (isScalar(&op)) {
+      roots.insert(&op);
+      collectCone(&op, cone);
+    }
+  }
+  if (roots.empty())
+    return;
+  // In program order; clones stand before the first op of the forward.
+  OpBuilder::InsertionGuard guard(ops);
+  IRMapping mapping;
+  Tag before = std::exchange(tag, Tag{dist::Phase::Prologue, -1, {}});
+  for (Operation &op : llvm::make_early_inc_range(body().without_terminator()))
+    if (cone.contains(&op)) {
+      ops.setInsertionPoint(&op);
+      ops.clone(op, mapping);
+    }
+  tag = before;
+  for (Operation *root : roots)
+    root->getResult(0).replaceAllUsesWith(mapping.lookup(root->getResult(0)));
+  eraseDeadOps();
+}
+
+void Step::numberForward() {
+  int64_t next = 0;
+  auto number = [&](Operation &op, int64_t value) {
+    op.setAttr(dist::kColocation, ops.getI64IntegerAttr(value));
+  };
+  for (Operation &op : body().without_terminator())
+    if (!isa<SourceOpInterface>(op) &&
+        dist::getPhase(&op) == dist::Phase::Forward)
+      number(op, next++);
+  for (Operation &op : llvm::reverse(body().without_terminator())) {
+    if (dist::getPhase(&op) != dist::Phase::Prologue)
+      continue;
+    int64_t least = next;
+    for (Operation *user : op.getUsers())
+      if (int64_t there = colocationOf(user); there >= 0)
+        least = std::min(least, there);
+    number(op, least == next ? 0 : least);
+  }
+}
+
+void Step::classifyBackward(ArrayRef<Value> activationGradients) {
+  llvm::DenseSet<Operation *> towardsActivations;
+  SmallVector<Value> work(activationGradients);
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val().getDefiningOp();
+    if (!op || dist::getPhase(op) != dist::Phase::BackwardInput ||
+        !towardsActivations.insert(op).second)
+      continue;
+    llvm::append_range(work, op->getOperands());
+  }
+  for (Operation &op : body().without_terminator())
+    if (dist::getPhase(&op) == dist::Phase::BackwardInput &&
+        !towardsActivations.contains(&op))
+      setPhase(&op, dist::Phase::BackwardWeight);
+}

@@ -1,0 +1,105 @@
+//===- Step.cpp - what the parts of autodiff share ------------------------===//
+#include "Step.h"
+
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+Step::Step(func::FuncOp main, const AutodiffOptions &options,
+           AutodiffFailure &failure)
+    : main(main), options(options), failure(failure),
+      context(main.getContext()), ops(context, this) {
+  ops.setInsertionPoint(terminator());
+}
+
+void Step::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
+  if (isa<SourceOpInterface>(op))
+    return;
+  if (tag.phase != dist::Phase::Forward)
+    setPhase(op, tag.phase);
+  if (tag.colocation >= 0)
+    op->setAttr(dist::kColocation, ops.getI64IntegerAttr(tag.colocation));
+  if (tag.purpose)
+    op->setAttr(dist::kPurpose, dist::PurposeAttr::get(context, *tag.purpose));
+}
+
+Location Step::named(const Twine &name) {
+  return NameLoc::get(ops.getStringAttr(name));
+}
+
+Value Step::argument(StringRef name) {
+  for (unsigned index = 0; index < main.getNumArguments(); ++index)
+    if (auto attr = main.getArgAttrOfType<StringAttr>(index, "kerf.name");
+        attr && attr.getValue() == name)
+      return main.getArgument(index);
+  return {};
+}
+
+Value Step::addArgument(StringRef name, RankedTensorType type,
+                        std::optional<int64_t> batchDim) {
+  NamedAttrList attributes;
+  attributes.set("kerf.name", ops.getStringAttr(name));
+  if (batchDim)
+    attributes.set("kerf.batch_dim", ops.getI64IntegerAttr(*batchDim));
+  unsigned index = main.getNumArguments();
+  (void)main.insertArgument(index, type, attributes.getDictionary(context),
+                            named(name));
+  return main.getArgument(index);
+}
+
+Value Step::stepScalar(StringRef name, Type element) {
+  if (Value known = argument(name))
+    return known;
+  return addArgument(name, RankedTensorType::get({}, element));
+}
+
+LogicalResult Step::request(const Twine &line) {
+  failure.lines.push_back(line.str());
+  return mlir::failure();
+}
+
+LogicalResult Step::refuse(const Twine &line) {
+  failure.isRequest = false;
+  return request(line);
+}
+
+void Step::note(const Twine &line) {
+  failure.lines.push_back(("note: " + line).str());
+}
+
+void Step::eraseDeadOps() {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body())))
+    if (&op != terminator() && isOpTriviallyDead(&op))
+      op.erase();
+}
+
+void Step::finish() {
+  eraseDeadOps();
+  IRRewriter rewriter(context);
+  DominanceInfo dominance(main);
+  eliminateCommonSubExpressions(rewriter, dominance, main);
+  BitVector unused(main.getNumArguments());
+  for (BlockArgument argument : main.getArguments())
+    if (argument.use_empty())
+      unused.set(argument.getArgNumber());
+  (void)main.eraseArguments(unused);
+}
+
+std::string kerf::autodiff::nodeName(Operation *op) {
+  if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
+    return name.getName().str();
+  return op->getName().getStringRef().str();
+}
+
+int64_t kerf::autodiff::colocationOf(Operation *op) {
+  auto number = op->getAttrOfType<IntegerAttr>(dist::kColocation);
+  return number ? number.getInt() : -1;
+}
+
+void kerf::autodiff::setPhase(Operation *op, dist::Phase phase) {
+  op->setAttr(dist::kPhase, dist::PhaseAttr::get(op->getContext(), phase));
+}

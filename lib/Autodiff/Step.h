@@ -1,0 +1,119 @@
+//===- Step.h - a training step while it is made ----------------*- C++ -*-===//
+//
+// What the parts of autodiff share: the function, a builder that stamps phase,
+// colocation and purpose on every op that it makes, and the list of what the
+// step assigns.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_AUTODIFF_STEP_H
+#define KERF_LIB_AUTODIFF_STEP_H
+
+#include "kerf/Autodiff/Autodiff.h"
+#include "kerf/Dist/Dist.h"
+#include "kerf/NN/GradientBuilder.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace kerf::autodiff {
+
+using nn::GradientBuilder;
+
+/// What is stamped on ops as they are built.
+struct Tag {
+  dist::Phase phase = dist::Phase::Forward;
+  int64_t colocation = -1; ///< -1: numbered later
+  std::optional<dist::Purpose> purpose;
+};
+
+/// A source whose gradient is taken.
+struct Parameter {
+  mlir::Value value;
+  std::string name;       ///< of the parameter
+  std::string label;      ///< with where its view begins: "w@0,64"
+  bool decayed = true;    ///< has weight decay, if the optimizer has
+  int64_t colocation = 0; ///< least of its users
+  mlir::Value gradient;   ///< after dist.accumulate
+};
+
+/// A running statistic: new = keep * old + sum over micro-batches of `part`,
+/// which is a result of the function while the step is made.
+struct RunningStatistic {
+  mlir::Value source;
+  double keep = 0;
+};
+
+class Step : private mlir::OpBuilder::Listener {
+public:
+  Step(mlir::func::FuncOp main, const AutodiffOptions &options,
+       AutodiffFailure &failure);
+
+  mlir::func::FuncOp main;
+  const AutodiffOptions &options;
+  AutodiffFailure &failure;
+  mlir::MLIRContext *context;
+  mlir::OpBuilder ops; ///< before the return, unless moved
+  Tag tag;
+
+  std::vector<Parameter> parameters;
+  std::vector<RunningStatistic> statistics;
+  /// Never trained by default: what inference normalises by.
+  llvm::DenseSet<mlir::Value> buffers;
+  std::vector<std::string> frozen;
+
+  mlir::Block &body() { return main.getBody().front(); }
+  mlir::Operation *terminator() { return body().getTerminator(); }
+  GradientBuilder at(mlir::Location loc) { return {ops, loc}; }
+  mlir::Location named(const llvm::Twine &name);
+
+  /// The argument of this name, or null.
+  mlir::Value argument(llvm::StringRef name);
+  mlir::Value addArgument(llvm::StringRef name, mlir::RankedTensorType type,
+                          std::optional<int64_t> batchDim = {});
+  /// The scalar that the caller sets for each step; made when first asked for.
+  mlir::Value stepScalar(llvm::StringRef name, mlir::Type element);
+
+  mlir::LogicalResult request(const llvm::Twine &line);
+  mlir::LogicalResult refuse(const llvm::Twine &line);
+  void note(const llvm::Twine &line);
+
+  // The parts, in the order in which they run.
+  void mergeSources();                          // Parameters.cpp
+  mlir::FailureOr<mlir::Value> buildLoss();     // Losses.cpp
+  mlir::LogicalResult selectParameters();       // Parameters.cpp
+  void hoistPrologue();                         // Phases.cpp
+  void numberForward();                         // Phases.cpp
+  mlir::LogicalResult buildBackward();          // Backward.cpp
+  void buildUpdates();                          // Updates.cpp
+  void finish();                                // Step.cpp
+
+  /// While the step is made the function returns the loss and then the parts of
+  /// the running statistics.
+  mlir::Value loss() { return terminator()->getOperand(0); }
+  void eraseDeadOps();
+  /// A source that steps may write, in place of `value`; null if it cannot be.
+  mlir::Value makeMutable(mlir::Value value);
+
+private:
+  void notifyOperationInserted(mlir::Operation *op,
+                               mlir::OpBuilder::InsertPoint) override;
+  /// Values whose gradient the loss's depends on, of those that are floats.
+  llvm::DenseSet<mlir::Value> reachedFromLoss();
+  void classifyBackward(llvm::ArrayRef<mlir::Value> activationGradients);
+};
+
+/// The ONNX name of what an op comes from.
+std::string nodeName(mlir::Operation *op);
+int64_t colocationOf(mlir::Operation *op);
+void setPhase(mlir::Operation *op, dist::Phase phase);
+
+/// Whether gradients stop at the op.
+inline bool stopsGradient(mlir::Operation *op) {
+  return op->hasAttr("kerf.no_gradient");
+}
+
+} // namespace kerf::autodiff
+
+#endif // KERF_LIB_AUTODIFF_STEP_H

@@ -1,0 +1,256 @@
+//===- Updates.cpp - from gradients to new parameters ---------------------===//
+//
+// Once per step: gradients of all micro-batches are summed (dist.accumulate),
+// clipped by their global norm as torch.nn.utils.clip_grad_norm_ does, and handed
+// to the optimizer. Everything that the step changes is assigned at its end.
+// With --on-nan=skip all of it keeps its old value where the loss or the norm is
+// not finite.
+//
+//===----------------------------------------------------------------------===//
+#include "Step.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+namespace {
+
+struct Assignment {
+  Value source, value;
+  int64_t colocation;
+};
+
+class UpdateBuilder {
+public:
+  UpdateBuilder(Step &step)
+      : step(step), options(step.options), ops(step.ops) {}
+  void build();
+
+private:
+  Value accumulate(Value value, dist::Phase phase, int64_t colocation,
+                   dist::Purpose purpose, Location loc);
+  void accumulateGradients();
+  void buildNorm();
+  void clip();
+  void update(const Parameter &parameter);
+  void updateStatistics(ArrayRef<Value> parts);
+  void skipNonFinite();
+  void assign();
+
+  Value state(const Parameter &parameter, StringRef what, double init);
+  Value scalar(StringRef name) {
+    return step.stepScalar(name, ops.getF32Type());
+  }
+  void at(int64_t colocation, std::optional<dist::Purpose> purpose = {}) {
+    step.tag = {dist::Phase::Update, colocation, purpose};
+  }
+  FloatAttr real(double value) { return ops.getF64FloatAttr(value); }
+
+  Step &step;
+  const AutodiffOptions &options;
+  OpBuilder &ops;
+  Value loss, norm;
+  int64_t normColocation = 0;
+  std::vector<Assignment> assignments;
+};
+
+} // namespace
+
+Value UpdateBuilder::accumulate(Value value, dist::Phase phase,
+                                int64_t colocation, dist::Purpose purpose,
+                                Location loc) {
+  step.tag = {phase, colocation, purpose};
+  return dist::AccumulateOp::create(ops, loc, value.getType(), value, Value());
+}
+
+void UpdateBuilder::accumulateGradients() {
+  for (Parameter &parameter : step.parameters)
+    parameter.gradient = accumulate(
+        parameter.gradient, dist::Phase::BackwardWeight, parameter.colocation,
+        dist::Purpose::Gradient, parameter.value.getLoc());
+}
+
+/// The 2-norm of all gradients as one vector. Scalars are added in the order of
+/// the forward, so that they cross each border of stages once.
+void UpdateBuilder::buildNorm() {
+  std::vector<const Parameter *> order;
+  for (const Parameter &parameter : step.parameters)
+    order.push_back(&parameter);
+  std::sort(order.begin(), order.end(), [](const Parameter *a, const Parameter *b) {
+    return std::pair(a->colocation, a) < std::pair(b->colocation, b);
+  });
+  Location loc = step.named("gradient_norm");
+  GradientBuilder b = step.at(loc);
+  Value sum;
+  for (const Parameter *parameter : order) {
+    normColocation = parameter->colocation;
+    at(normColocation, dist::Purpose::Statistics);
+    SmallVector<int64_t> dims;
+    auto type = cast<RankedTensorType>(parameter->gradient.getType());
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      dims.push_back(dim);
+    Value square =
+        b.reduce(b.square(parameter->gradient), nn::ReduceKind::Sum, dims);
+    sum = sum ? b.add(sum, square) : square;
+  }
+  norm = b.make<nn::SqrtOp>(sum);
+}
+
+void UpdateBuilder::clip() {
+  GradientBuilder b = step.at(step.named("gradient_norm"));
+  at(normColocation, dist::Purpose::Statistics);
+  Value scale = b.make<nn::MinOp>(
+      b.div(b.number(*options.clipNorm, norm), b.add(norm, 1e-6)),
+      b.number(1, norm));
+  for (Parameter &parameter : step.parameters) {
+    at(parameter.colocation);
+    parameter.gradient =
+        step.at(parameter.value.getLoc()).mul(parameter.gradient, scale);
+  }
+}
+
+/// What the optimizer remembers of a parameter.
+Value UpdateBuilder::state(const Parameter &parameter, StringRef what,
+                           double init) {
+  OpBuilder::InsertionGuard guard(ops);
+  ops.setInsertionPointAfterValue(parameter.value);
+  return nn::StateOp::create(ops, parameter.value.getLoc(),
+                             parameter.value.getType(),
+                             (what + "/" + parameter.label).str(),
+                             ops.getF32FloatAttr(float(init)));
+}
+
+void UpdateBuilder::update(const Parameter &parameter) {
+  using Kind = OptimizerSpec::Kind;
+  const OptimizerSpec &o = options.optimizer;
+  Location loc = parameter.value.getLoc();
+  Type type = parameter.value.getType();
+  Value w = parameter.value, g = parameter.gradient;
+  Value lr = scalar("train.learning_rate");
+  FloatAttr decay = real(parameter.decayed ? o.weightDecay : 0);
+  at(parameter.colocation);
+  SmallVector<Value> olds{w};
+  Operation *op = nullptr;
+  switch (o.kind) {
+  case Kind::SGD: {
+    Value velocity = o.momentum != 0 ? state(parameter, "momentum", 0) : Value();
+    Type second = velocity ? type : Type();
+    op = nn::SGDUpdateOp::create(ops, loc, type, second, w, g, velocity, lr,
+                                 real(o.momentum), decay,
+                                 o.nesterov ? ops.getUnitAttr() : UnitAttr());
+    if (velocity)
+      olds.push_back(velocity);
+    break;
+  }
+  case Kind::Adam:
+  case Kind::AdamW: {
+    Value m = state(parameter, "adam.m", 0), v = state(parameter, "adam.v", 0);
+    Value c1 = scalar("train.bias_correction_1");
+    Value c2 = scalar("train.bias_correction_2");
+    op = nn::AdamUpdateOp::create(
+        ops, loc, type, type, type, w, g, m, v, lr, c1, c2, real(o.beta1),
+        real(o.beta2), real(o.epsilon), decay,
+        o.kind == Kind::AdamW ? ops.getUnitAttr() : UnitAttr());
+    olds.append({m, v});
+    break;
+  }
+  case Kind::Adagrad: {
+    Value sum = state(parameter, "adagrad.sum", o.initialSum);
+    op = nn::AdagradUpdateOp::create(ops, loc, type, type, w, g, sum, lr,
+                                     real(o.epsilon), decay);
+    olds.push_back(sum);
+    break;
+  }
+  }
+  for (auto [old, value] : llvm::zip_equal(olds, op->getResults()))
+    assignments.push_back({old, value, parameter.colocation});
+}
+
+/// new = keep * old + part; a layer that runs twice adds to what the first run
+/// left.
+void UpdateBuilder::updateStatistics(ArrayRef<Value> parts) {
+  for (size_t index = 0; index < parts.size(); ++index) {
+    const RunningStatistic &statistic = step.statistics[index];
+    Value part = parts[index];
+    Operation *def = part.getDefiningOp();
+    int64_t colocation = def ? colocationOf(def) : 0;
+    Location loc = statistic.source.getLoc();
+    Value sum = accumulate(part, dist::Phase::Forward, colocation,
+                           dist::Purpose::Statistics, loc);
+    auto known = llvm::find_if(assignments, [&](const Assignment &other) {
+      return other.source == statistic.source;
+    });
+    bool isNew = known == assignments.end();
+    at(colocation);
+    GradientBuilder b = step.at(loc);
+    Value value =
+        b.add(b.mul(isNew ? statistic.source : known->value, statistic.keep),
+              sum);
+    if (isNew)
+      assignments.push_back({statistic.source, value, colocation});
+    else
+      known->value = value;
+  }
+}
+
+void UpdateBuilder::skipNonFinite() {
+  GradientBuilder b = step.at(step.named("on_nan"));
+  at(normColocation, dist::Purpose::Control);
+  auto isFinite = [&](Value value) {
+    return b.less(b.make<nn::AbsOp>(value),
+                  b.number(std::numeric_limits<double>::infinity(), value));
+  };
+  Value fine = b.make<nn::AndOp>(isFinite(loss), isFinite(norm));
+  for (Assignment &assignment : assignments) {
+    at(assignment.colocation);
+    assignment.value = step.at(assignment.source.getLoc())
+                           .select(fine, assignment.value, assignment.source);
+  }
+}
+
+void UpdateBuilder::assign() {
+  for (const Assignment &assignment : assignments) {
+    at(assignment.colocation);
+    dist::AssignOp::create(ops, assignment.source.getLoc(), assignment.source,
+                           assignment.value);
+  }
+}
+
+void UpdateBuilder::build() {
+  SmallVector<Value> parts(llvm::drop_begin(step.terminator()->getOperands()));
+  Operation *last = step.loss().getDefiningOp();
+  loss = accumulate(step.loss(), dist::Phase::Forward,
+                    last ? colocationOf(last) : 0, dist::Purpose::Statistics,
+                    step.named("loss"));
+  accumulateGradients();
+  if (options.clipNorm || options.skipNonFinite)
+    buildNorm();
+  if (options.clipNorm)
+    clip();
+  for (const Parameter &parameter : step.parameters)
+    update(parameter);
+  updateStatistics(parts);
+  if (options.skipNonFinite)
+    skipNonFinite();
+  assign();
+
+  SmallVector<Value> results{loss};
+  SmallVector<StringRef> names{"loss"};
+  if (options.clipNorm) {
+    results.push_back(norm);
+    names.push_back("gradient_norm");
+  }
+  step.terminator()->setOperands(results);
+  step.main.setFunctionType(FunctionType::get(step.context,
+                                              step.main.getArgumentTypes(),
+                                              ValueRange(results).getTypes()));
+  SmallVector<Attribute> attributes;
+  for (StringRef name : names)
+    attributes.push_back(ops.getDictionaryAttr(
+        ops.getNamedAttr("kerf.name", ops.getStringAttr(name))));
+  step.main.setAllResultAttrs(attributes);
+}
+
+void Step::buildUpdates() { UpdateBuilder(*this).build(); }

@@ -1,0 +1,90 @@
+//===- SpecsTest.cpp - what --loss and --optimizer say --------------------===//
+#include "kerf/Autodiff/Autodiff.h"
+
+#include <gtest/gtest.h>
+
+using namespace kerf::autodiff;
+
+namespace {
+
+std::string lossError(llvm::StringRef text) {
+  auto spec = parseLoss(text);
+  return spec ? "" : llvm::toString(spec.takeError());
+}
+std::string optimizerError(llvm::StringRef text) {
+  auto spec = parseOptimizer(text);
+  return spec ? "" : llvm::toString(spec.takeError());
+}
+
+TEST(Specs, LossWithOptions) {
+  auto spec = parseLoss("cross_entropy(logits, y,ignore_index=-1,"
+                        "label_smoothing=0.1,reduction=sum)");
+  ASSERT_TRUE(bool(spec));
+  EXPECT_EQ(spec->kind, LossSpec::Kind::CrossEntropy);
+  EXPECT_EQ(spec->prediction, "logits");
+  EXPECT_EQ(spec->target, "y");
+  EXPECT_EQ(spec->ignoreIndex, -1);
+  EXPECT_EQ(spec->labelSmoothing, 0.1);
+  EXPECT_FALSE(spec->mean);
+}
+
+TEST(Specs, LossByName) {
+  for (const char *text : {"total", "output(total)"}) {
+    auto spec = parseLoss(text);
+    ASSERT_TRUE(bool(spec));
+    EXPECT_EQ(spec->kind, LossSpec::Kind::Output);
+    EXPECT_EQ(spec->prediction, "total");
+  }
+}
+
+TEST(Specs, WrongLosses) {
+  EXPECT_EQ(lossError(""),
+            "--loss is missing, expected as cross_entropy(logits,labels)");
+  EXPECT_EQ(lossError("hinge(a,b)"),
+            "--loss: unknown loss 'hinge', expected cross_entropy, nll, mse, "
+            "l1, bce_with_logits or output");
+  EXPECT_EQ(lossError("mse(a,b"), "--loss: 'mse(a,b' does not end with ')'");
+  EXPECT_EQ(lossError("mse(a)"),
+            "--loss: 'mse(a)', expected mse(OUTPUT,TARGET)");
+  EXPECT_EQ(lossError("mse(a,b,ignore_index=3)"),
+            "--loss: unknown option 'ignore_index', expected reduction");
+  EXPECT_EQ(lossError("l1(a,b,reduction=none)"),
+            "--loss: reduction is 'none', expected mean or sum");
+  EXPECT_EQ(lossError("cross_entropy(a,b,label_smoothing=2)"),
+            "--loss: label_smoothing is '2', expected a number from 0 to 1");
+}
+
+TEST(Specs, OptimizersHavePyTorchsDefaults) {
+  auto adamw = parseOptimizer("adamw,lr=3e-4,no_decay=a,b=c|.*bias");
+  ASSERT_TRUE(bool(adamw));
+  EXPECT_EQ(adamw->kind, OptimizerSpec::Kind::AdamW);
+  EXPECT_EQ(adamw->learningRate, 3e-4);
+  EXPECT_EQ(adamw->weightDecay, 0.01);
+  EXPECT_EQ(adamw->epsilon, 1e-8);
+  // The pattern is the rest, commas and all.
+  EXPECT_EQ(adamw->noDecay, "a,b=c|.*bias");
+  auto momentum = parseOptimizer("momentum,nesterov,wd=1e-3");
+  ASSERT_TRUE(bool(momentum));
+  EXPECT_EQ(momentum->kind, OptimizerSpec::Kind::SGD);
+  EXPECT_EQ(momentum->momentum, 0.9);
+  EXPECT_TRUE(momentum->nesterov);
+  auto adagrad = parseOptimizer("adagrad");
+  ASSERT_TRUE(bool(adagrad));
+  EXPECT_EQ(adagrad->epsilon, 1e-10);
+  EXPECT_EQ(adagrad->learningRate, 0.01);
+}
+
+TEST(Specs, WrongOptimizers) {
+  EXPECT_EQ(optimizerError("rmsprop"),
+            "--optimizer: unknown optimizer 'rmsprop', expected sgd, momentum, "
+            "adam, adamw or adagrad");
+  EXPECT_EQ(optimizerError("sgd,beta1=0.9"),
+            "--optimizer: sgd has no option 'beta1', expected lr, wd, "
+            "no_decay, momentum or nesterov");
+  EXPECT_EQ(optimizerError("adam,lr=fast"),
+            "--optimizer: lr is 'fast', expected a number from 0 to 1e+06");
+  EXPECT_EQ(optimizerError("sgd,nesterov"),
+            "--optimizer: nesterov needs a momentum");
+}
+
+} // namespace
