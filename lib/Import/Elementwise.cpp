@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"
+#include "Importer.h"
 
 #include <limits>
 
@@ -231,8 +232,17 @@ static LogicalResult dropout(Node &node) {
     if (!training)
       return failure();
     auto ratio = node.has(1) ? node.scalarElement(node.in(1)) : 0.5;
-    if (*training != 0 && ratio != 0.0)
-      return node.unsupported("operator Dropout in training mode");
+    if (*training != 0 && ratio != 0.0) {
+      if (!node.importer.isTraining())
+        return node.unsupported("operator Dropout in training mode");
+      if (!ratio || !(*ratio >= 0 && *ratio < 1))
+        return node.error("ratio must be a constant in [0, 1)");
+      if (node.wants(1))
+        return node.unsupported("the mask of operator Dropout in training");
+      return node.set(node.makeTyped("nn.dropout", typeOf(node.in(0)),
+                                     {node.in(0)},
+                                     {node.f64("ratio", *ratio)}));
+    }
   }
   if (node.wants(1)) {
     Type element =

@@ -26,6 +26,7 @@ public:
 
   mlir::OpBuilder ops;
   ModelFiles &files() { return *modelFiles; }
+  bool isTraining() const { return options.training; }
 
   /// Errors: at a node or value (may be empty).
   void refuse(llvm::StringRef node, const llvm::Twine &message);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"
+#include "Importer.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -237,13 +238,14 @@ template <bool max> static LogicalResult globalPool(Node &node) {
   return node.set(node.mean(x, dims, true));
 }
 
-/// Inference: the running statistics.
+/// The running statistics; in training autodiff puts those of the batch in
+/// their place (`momentum` is how much of the old ones stays).
 static LogicalResult batchNorm(Node &node) {
   if (failed(node.arity(5, 5, 5)))
     return failure();
   Value x = node.in(0);
   double epsilon = node.real("epsilon", 1e-5f);
-  (void)node.real("momentum", 0.9);
+  double momentum = node.real("momentum", 0.9);
   (void)node.integerList("consumed_inputs");
   bool training = node.opset >= 14 && node.integer("training_mode", 0);
   if (node.opset < 9 && node.integer("spatial", 1) != 1)
@@ -252,7 +254,7 @@ static LogicalResult batchNorm(Node &node) {
     (void)node.integer("is_test", 0);
   for (size_t index = 1; index < node.outputs.size(); ++index)
     training |= node.wants(index);
-  if (training)
+  if (training && !node.importer.isTraining())
     return node.unsupported("operator BatchNormalization in training mode");
   if (rankOf(x) < 2)
     return node.error("input has rank " + Twine(rankOf(x)) +
@@ -265,8 +267,12 @@ static LogicalResult batchNorm(Node &node) {
                         Twine(shapeOf(x)[1]) + " elements");
     operands.push_back(node.cast(vector, elementOf(x)));
   }
-  Value result =
-      node.make<BatchNormOp>(operands, {node.f64("epsilon", epsilon)});
+  Value result = node.make<BatchNormOp>(
+      operands, {node.f64("epsilon", epsilon), node.f64("momentum", momentum)});
+  // Further outputs are the running statistics after the step.
+  for (size_t index : {1, 2})
+    if (node.wants(index) && failed(node.set(index, node.in(index + 2))))
+      return failure();
   return node.set(rankOf(x) == 2 ? result : toChannelsFirst(node, result));
 }
 

@@ -166,9 +166,17 @@ struct Analysis {
 
   /// The axes over which the results must be partial.
   LogicalResult partialAxes(Layout &expected) {
+    ReductionReach reach = getReductionReach(op);
     for (auto [number, factor] : llvm::enumerate(result.rule.factors)) {
-      const AxisList &axes = result.factorAxes[number];
-      if (factor.kind != FactorKind::Reduction || axes.empty())
+      AxisList axes = result.factorAxes[number];
+      if (factor.kind != FactorKind::Reduction || axes.empty() ||
+          reach == ReductionReach::Device)
+        continue;
+      if (reach == ReductionReach::MicroBatch)
+        llvm::erase_if(axes, [&](const AxisRef &ref) {
+          return mesh.axes[ref.axis].isTime;
+        });
+      if (axes.empty())
         continue;
       for (const AxisRef &ref : axes)
         if (mesh.axes[ref.axis].isTime &&

@@ -159,7 +159,7 @@ void BatchAnalysis::visit(Operation *op) {
   if (training && along.kind == FactorKind::Reduction &&
       along.reduction == ReductionKind::Sum) {
     factors[op] = *factor;
-    if (!once)
+    if (!once && dist::getReductionReach(op) == dist::ReductionReach::Batch)
       for (Value result : op->getResults())
         sums.insert(result);
     return;

@@ -148,6 +148,14 @@ private:
     return layout;
   }
 
+  /// Whether what the op reduces over this digit is not to be summed up.
+  bool staysLocal(const Digit &digit) const {
+    return digit.group < 0 &&
+           (options.reach == dist::ReductionReach::Device ||
+            (options.reach == dist::ReductionReach::MicroBatch &&
+             mesh.timeAxis == digit.slice.axis));
+  }
+
   void emit() {
     Strategy strategy;
     std::optional<ReductionKind> reduction;
@@ -158,7 +166,7 @@ private:
         kind = ReductionKind::Sum;
       else if (rule.factors[digit.factor].kind == FactorKind::Reduction)
         kind = rule.factors[digit.factor].reduction;
-      if (!kind)
+      if (!kind || staysLocal(digit))
         continue;
       // A partial value has one reduction, and a reduction that is not a sum
       // is resolved where it arises.

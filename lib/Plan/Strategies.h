@@ -13,6 +13,8 @@
 
 #include "Layouts.h"
 
+#include "kerf/Dist/Dist.h"
+
 namespace kerf::plan {
 
 struct Strategy {
@@ -35,6 +37,8 @@ struct StrategyOptions {
   bool isOfStep = false;
   /// The linear group through which sums over micro-batches pass.
   std::optional<unsigned> sumGroup;
+  /// How far sums over the batch reach.
+  dist::ReductionReach reach = dist::ReductionReach::Batch;
   /// An op that has the batch cuts it over every Batch axis that fits: who asks
   /// for `dp` means it.
   bool mustCutBatch = false;

@@ -66,3 +66,11 @@ func.func @phase(%x: tensor<4xf32>) {
   %0 = nn.neg %x {dist.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @local_reduction(%x: tensor<4xf32>) {
+  // expected-error @below {{dist.local_reduction must be "micro_batch" or "device"}}
+  %0 = nn.neg %x {dist.local_reduction = "rank"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

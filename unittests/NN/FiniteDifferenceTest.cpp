@@ -197,7 +197,8 @@ struct Maker {
     case 4: {
       Shape c{x.back()};
       return make<nn::BatchNormOp>(argument(x), argument(c), argument(c),
-                                   argument(c), argument(c, 0.1), epsilon);
+                                   argument(c), argument(c, 0.1), epsilon,
+                                   llvm::APFloat(0.9));
     }
     default:
       return make<nn::LRNOp>(argument(x), draw(1, 4),

@@ -41,6 +41,13 @@ MeshAttr dist::getMesh(Operation *op) {
   return {};
 }
 
+ReductionReach dist::getReductionReach(Operation *op) {
+  auto reach = op->getAttrOfType<StringAttr>(kLocalReduction);
+  return !reach                         ? ReductionReach::Batch
+         : reach.getValue() == "device" ? ReductionReach::Device
+                                        : ReductionReach::MicroBatch;
+}
+
 Phase dist::getPhase(Operation *op) {
   auto attribute = op->getAttrOfType<PhaseAttr>(kPhase);
   return attribute ? attribute.getValue() : Phase::Forward;
@@ -129,6 +136,13 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
   for (StringRef number : {StringRef(kStage), StringRef(kColocation)})
     if (name == number && !isa<IntegerAttr>(attribute.getValue()))
       return op->emitError() << number << " must be an integer";
+  if (name == kLocalReduction) {
+    auto reach = dyn_cast<StringAttr>(attribute.getValue());
+    if (!reach ||
+        (reach.getValue() != "micro_batch" && reach.getValue() != "device"))
+      return op->emitError("dist.local_reduction must be \"micro_batch\" or "
+                           "\"device\"");
+  }
   if (name == kPhase && !isa<PhaseAttr>(attribute.getValue()))
     return op->emitError("dist.phase must be a #dist<phase ...>");
   if (name == kPurpose && !isa<PurposeAttr>(attribute.getValue()))

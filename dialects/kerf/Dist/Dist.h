@@ -39,9 +39,14 @@ inline constexpr llvm::StringLiteral kStage = "dist.stage";
 inline constexpr llvm::StringLiteral kPhase = "dist.phase";
 inline constexpr llvm::StringLiteral kColocation = "dist.colocation";
 inline constexpr llvm::StringLiteral kPurpose = "dist.purpose";
+inline constexpr llvm::StringLiteral kLocalReduction = "dist.local_reduction";
 inline constexpr llvm::StringLiteral kGlobalType = "dist.global_type";
 /// Name of the mesh axis whose coordinate is a rank's stage.
 inline constexpr llvm::StringLiteral kStageAxis = "pp";
+
+/// How far the sums of an op over the batch reach (dist.local_reduction).
+enum class ReductionReach { Batch, MicroBatch, Device };
+ReductionReach getReductionReach(mlir::Operation *op);
 
 /// The part of a step that `op` belongs to; forward where it does not say.
 Phase getPhase(mlir::Operation *op);

@@ -21,6 +21,7 @@ def Dist_Dialect : Dialect {
     | `dist.stage` | every op | number of its pipeline stage |
     | `dist.phase` | ops of a training step | `#dist<phase ...>`; forward where there is none |
     | `dist.colocation` | ops of a training step | ops of one number belong to one stage |
+    | `dist.local_reduction` | ops of a training step | `"micro_batch"`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `"device"`: neither is what it reduces over any axis (BatchNorm's statistics) |
     | `dist.purpose` | ops of a training step | `#dist<purpose ...>`: what it is for that is moved around the op |
 
     After partitioning, types are local and values move through collectives;

@@ -177,6 +177,18 @@ KERF_VJP(BatchNormOp) {
   auto wanted = [&](unsigned operand) {
     return isDifferentiable(getOperand(operand));
   };
+  // The gradients of statistics reach as far as the statistics did.
+  Attribute reach = (*this)->getAttr("dist.local_reduction");
+  auto localSum = [&](Value x, Value like) {
+    Value sum = b.unbroadcast(x, like);
+    for (Value made = sum; reach && made;) {
+      Operation *op = made.getDefiningOp();
+      if (isa<ReduceOp>(op))
+        op->setAttr("dist.local_reduction", reach);
+      made = isa<ReshapeOp>(op) ? op->getOperand(0) : Value();
+    }
+    return sum;
+  };
   auto give = [&](unsigned operand, Value gradient) {
     gradients[operand] = b.castLike(gradient, getOperand(operand));
   };
@@ -185,15 +197,18 @@ KERF_VJP(BatchNormOp) {
     Value dScale = b.mul(b.unbroadcast(b.mul(g, centred), getScale()), r);
     if (wanted(1))
       give(1, dScale);
-    if (wanted(4))
-      give(4, b.mul(b.mul(b.mul(slope, r), dScale), -0.5));
+    if (wanted(4)) {
+      Value sum =
+          reach ? b.mul(localSum(b.mul(g, centred), getVariance()), r) : dScale;
+      give(4, b.mul(b.mul(b.mul(slope, r), sum), -0.5));
+    }
   }
   if (wanted(2) || wanted(3)) {
     Value dBias = b.unbroadcast(g, getBias());
     if (wanted(2))
       give(2, dBias);
     if (wanted(3))
-      give(3, b.neg(b.mul(slope, dBias)));
+      give(3, b.neg(b.mul(slope, reach ? localSum(g, getMean()) : dBias)));
   }
   return gradients;
 }

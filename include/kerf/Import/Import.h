@@ -32,6 +32,9 @@ struct ImportOptions {
   /// Files of external data may be missing: what a plan costs follows from
   /// shapes. Content that shapes depend on must still be there.
   bool allowAbsentData = false;
+  /// For training: Dropout stays (nn.dropout), BatchNormalization is accepted
+  /// in training mode. What they do then is autodiff's business.
+  bool training = false;
   /// Skip the simplification that follows (tests of the handlers).
   bool simplify = true;
 };
