@@ -48,11 +48,30 @@ ValueNames::ValueNames(func::FuncOp function) {
   }
 }
 
+PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
+                                    const BatchAnalysis &batch,
+                                    Objective objective) {
+  PartWeights weights{static_cast<double>(candidate.microBatches), 1};
+  if (!batch.isTraining() || candidate.stages == 1 ||
+      objective != Objective::Time)
+    return weights;
+  auto micro = static_cast<double>(candidate.microBatches);
+  auto stages = static_cast<double>(candidate.stages);
+  double ratio = (micro - 1) / micro;
+  double all = 1 - std::pow(ratio, stages);
+  weights.perMicroBatch = 1 / all;
+  weights.perStep = (1 - ratio) / all * std::pow(ratio, stages - 1);
+  if (candidate.microBatches == 1) // half of that, half of the plain mean
+    weights = {0.5 + 0.5 / stages, 0.5 / stages};
+  return weights;
+}
+
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
              const ValueNames &names, double memoryShare)
-    : candidate(candidate), memoryShare(memoryShare), function(function),
-      options(options), batch(batch), names(names),
+    : candidate(candidate), memoryShare(memoryShare),
+      weights(partWeights(candidate, batch, options.objective)),
+      function(function), options(options), batch(batch), names(names),
       costs(candidate, options.machine, options.volumeModel, layouts) {
   addArguments();
   for (Operation &op : function.getBody().front()) {
@@ -136,7 +155,15 @@ Levels Graph::levelsOf(double seconds, int64_t perRank, int64_t total,
   auto often = [&](int64_t amount) {
     return cost::saturate(cost::Int128(amount) * times);
   };
-  int64_t picoseconds = often(cost::toPicoseconds(seconds));
+  // Rounded down where weights are no integers: the bound must hold.
+  double weight =
+      times == candidate.microBatches ? weights.perMicroBatch : weights.perStep;
+  int64_t picoseconds =
+      weight == std::floor(weight)
+          ? cost::saturate(cost::Int128(cost::toPicoseconds(seconds)) *
+                           static_cast<int64_t>(weight))
+          : static_cast<int64_t>(
+                static_cast<double>(cost::toPicoseconds(seconds)) * weight);
   if (options.objective == Objective::Time)
     return {picoseconds, often(perRank), often(total)};
   return {often(perRank), often(total), picoseconds};

@@ -70,6 +70,22 @@ private:
   llvm::StringMap<mlir::Value> values;
 };
 
+/// How much of what runs once for each micro-batch, and of what runs once per
+/// step, a step takes at least.
+///
+/// One stage, and forward only: M and 1. Training over p stages: stage i starts
+/// after the stages in front of it have worked on the first micro-batch and
+/// ends before they have worked on the last, so a step takes at least
+/// M t_i + u_i + sum_{j<i} t_j for every i, t being seconds per micro-batch and
+/// u those once per step. The mean of these with weights l_i in proportion to
+/// ((M-1)/M)^(p-1-i) has the same factor for all t_j: 1 / (1 - ((M-1)/M)^p),
+/// and at least l_0 for each u_j.
+struct PartWeights {
+  double perMicroBatch = 1, perStep = 1;
+};
+PartWeights partWeights(const MeshCandidate &candidate,
+                        const BatchAnalysis &batch, Objective objective);
+
 class Graph {
 public:
   /// `memoryShare`: how much of what all stages together may hold is used.
@@ -159,6 +175,7 @@ private:
   void addAssign(dist::AssignOp op);
 
   double memoryShare;
+  PartWeights weights;
   mlir::func::FuncOp function;
   const PlanOptions &options;
   const BatchAnalysis &batch;

@@ -54,6 +54,18 @@ private:
   void attempt(const MeshCandidate &candidate, double deadline);
   void solveAndCut(Attempt &attempt, double deadline);
   void summarize(Attempt &attempt);
+  /// The bound on a candidate that follows from what its Problem costs.
+  double boundOf(const MeshCandidate &candidate, double problemCost) const;
+  /// What a Problem must cost less than to be of interest.
+  std::optional<Sum> cutoffFor(const MeshCandidate &candidate) const;
+  /// The cheapest plan so far; infinity without one.
+  double incumbent() const {
+    double best = std::numeric_limits<double>::infinity();
+    for (const Attempt &attempt : attempts)
+      if (attempt.summary.reason.empty())
+        best = std::min(best, attempt.summary.cost);
+    return best;
+  }
   PlanResult describe(const Attempt &best, StringRef candidateSet);
   std::string checkHints();
   std::string infeasibleMessage() const;
@@ -90,7 +102,8 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   double bound = attempt.summary.lowerBound;
   for (double share : {0.75, 0.6, 0.5, 0.4})
     if (candidate.stages > 1 && attempt.solved.hasSolution() &&
-        !attempt.stages.feasible && options.solver == SolverKind::Auto) {
+        !attempt.stages.feasible && options.solver == SolverKind::Auto &&
+        bound <= incumbent()) {
       attempt.graph = std::make_unique<Graph>(function, candidate, options,
                                               batch, names, share);
       solveAndCut(attempt, deadline);
@@ -106,6 +119,7 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
   solveOptions.deadlineSeconds = deadline;
   switch (options.solver) {
   case SolverKind::Auto:
+    solveOptions.cutoff = cutoffFor(attempt.graph->candidate);
     attempt.solved = solve(problem, solveOptions);
     break;
   case SolverKind::BruteForce:
@@ -118,6 +132,39 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
   summarize(attempt);
 }
 
+double Planner::boundOf(const MeshCandidate &candidate,
+                        double problemCost) const {
+  if (options.objective == Objective::Time)
+    return stepBound(candidate, batch, problemCost * 1e-12);
+  if (candidate.stages == 1)
+    return problemCost;
+  LeastSent sent = leastSent(function, candidate, options);
+  if (options.solver == SolverKind::Random)
+    sent = {};
+  return std::max((problemCost + sent.all) /
+                      static_cast<double>(candidate.stages),
+                  sent.most);
+}
+
+std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) const {
+  double best = incumbent();
+  if (std::isinf(best))
+    return std::nullopt;
+  if (boundOf(candidate, 0) > best)
+    return 0;
+  auto stages = static_cast<double>(candidate.stages);
+  double most =
+      options.objective == Objective::Time
+          ? best / stepBound(candidate, batch, 1) * 1e12
+          : best * stages - (candidate.stages > 1
+                                 ? leastSent(function, candidate, options).all
+                                 : 0);
+  most = most * (1 + 1e-12) + 1; // as cheap is still of interest
+  if (most > 9e17)
+    return std::nullopt;
+  return static_cast<Sum>(most) + 1;
+}
+
 void Planner::summarize(Attempt &attempt) {
   CandidateSummary &summary = attempt.summary;
   const MeshCandidate &candidate = attempt.graph->candidate;
@@ -126,11 +173,12 @@ void Planner::summarize(Attempt &attempt) {
   bool isTime = options.objective == Objective::Time;
   bool bounded = options.solver != SolverKind::Random;
   double bound = bounded ? static_cast<double>(attempt.solved.lowerBound) : 0;
-  summary.lowerBound = isTime ? stepBound(candidate, batch, bound * 1e-12)
-                              : bound / static_cast<double>(candidate.stages);
+  summary.lowerBound = boundOf(candidate, bound);
   if (!attempt.solved.hasSolution()) {
     summary.reason = attempt.solved.status == Status::Infeasible
                          ? "nothing fits"
+                     : attempt.solved.statistics.stoppedBy == "cutoff"
+                         ? "cannot cost less than another"
                          : "none found";
     return;
   }

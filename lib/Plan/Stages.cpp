@@ -126,11 +126,95 @@ double kerf::plan::stepBound(const MeshCandidate &candidate,
                              const BatchAnalysis &batch, double seconds) {
   double micro = static_cast<double>(candidate.microBatches);
   double stages = static_cast<double>(candidate.stages);
-  if (candidate.stages == 1)
-    return seconds;
-  if (batch.isTraining())
-    return seconds / stages;
+  if (candidate.stages == 1 || batch.isTraining())
+    return seconds; // training: the Problem is weighted, see partWeights()
   return seconds / micro * (1 + (micro - 1) / stages);
+}
+
+/// Units of a function: what must stay together, in order.
+static std::vector<SmallVector<Operation *>> unitsOf(func::FuncOp function) {
+  std::map<int64_t, SmallVector<Operation *>> byNumber;
+  int64_t next = 0;
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op) || op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
+    // Without numbers: program order.
+    byNumber[number ? number.getInt() : next++].push_back(&op);
+  }
+  std::vector<SmallVector<Operation *>> units;
+  for (auto &entry : byNumber)
+    units.push_back(std::move(entry.second));
+  return units;
+}
+
+/// Whether plans need not divide the work: a mesh that was asked for.
+static bool isWorkWaived(const PlanOptions &options) {
+  int64_t asked = 1;
+  for (const auto &axis : options.mesh)
+    asked *= axis.second;
+  return !options.mesh.empty() && asked == options.devices;
+}
+
+LeastSent kerf::plan::leastSent(func::FuncOp function,
+                                const MeshCandidate &candidate,
+                                const PlanOptions &options) {
+  std::vector<SmallVector<Operation *>> units = unitsOf(function);
+  llvm::DenseMap<Operation *, size_t> unitOf;
+  for (auto [i, unit] : llvm::enumerate(units))
+    for (Operation *op : unit)
+      unitOf[op] = i;
+  std::vector<double> forward(units.size() + 1, 0), backward = forward;
+  std::vector<double> flops(units.size() + 1, 0);
+  auto typesOf = [](auto values) {
+    SmallVector<RankedTensorType> types;
+    for (Value value : values)
+      types.push_back(cast<RankedTensorType>(value.getType()));
+    return types;
+  };
+  for (auto [i, unit] : llvm::enumerate(units)) {
+    flops[i + 1] = flops[i];
+    for (Operation *op : unit) {
+      if (auto costed = dyn_cast<OpCostInterface>(op))
+        flops[i + 1] += static_cast<double>(costed.getFlops(
+            typesOf(op->getOperands()), typesOf(op->getResults())));
+      for (OpResult result : op->getResults()) {
+        size_t least = i, most = i;
+        for (Operation *user : result.getUsers())
+          if (auto found = unitOf.find(user); found != unitOf.end()) {
+            least = std::min(least, found->second);
+            most = std::max(most, found->second);
+          }
+        // At best every device of the stage holds another part of it.
+        int64_t part = sizeBytes(cast<RankedTensorType>(result.getType())) /
+                       candidate.devicesPerStage();
+        for (size_t cut = i + 1; cut <= most; ++cut)
+          forward[cut] += static_cast<double>(part);
+        for (size_t cut = least + 1; cut <= i; ++cut)
+          backward[cut] += static_cast<double>(part);
+      }
+    }
+  }
+  LeastSent sent;
+  bool waived = isWorkWaived(options) || options.objective != Objective::Volume;
+  double whole = flops.back() * 1.1 / static_cast<double>(candidate.stages);
+  for (int64_t k = 1; k < candidate.stages; ++k) {
+    double there = kNever, back = kNever, both = kNever;
+    for (size_t cut = 1; cut < units.size(); ++cut) {
+      if (!waived && (flops[cut] > whole * static_cast<double>(k) ||
+                      flops.back() - flops[cut] >
+                          whole * static_cast<double>(candidate.stages - k)))
+        continue;
+      there = std::min(there, forward[cut]);
+      back = std::min(back, backward[cut]);
+      both = std::min(both, forward[cut] + backward[cut]);
+    }
+    if (both == kNever)
+      continue; // there is no such cut, so no such plan
+    sent.all += both;
+    sent.most = std::max({sent.most, there, back});
+  }
+  return sent;
 }
 
 SmallVector<int64_t>
@@ -147,16 +231,7 @@ kerf::plan::otherStages(Value value, int64_t from,
 }
 
 void Cutter::makeUnits() {
-  std::map<int64_t, SmallVector<Operation *>> byNumber;
-  int64_t next = 0;
-  for (Operation &op : function.getBody().front()) {
-    if (isa<SourceOpInterface>(op) || op.hasTrait<OpTrait::IsTerminator>())
-      continue;
-    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
-    // Without numbers: program order.
-    byNumber[number ? number.getInt() : next++].push_back(&op);
-  }
-  for (auto &[number, ops] : byNumber) {
+  for (SmallVector<Operation *> &ops : unitsOf(function)) {
     for (Operation *op : ops)
       unitOf[op] = units.size();
     units.emplace_back().ops = std::move(ops);
@@ -248,11 +323,8 @@ std::vector<size_t> Cutter::placeCuts() {
   bool isVolume = options.objective == Objective::Volume;
   // Every device at most 1.1/N of the work, waived for a mesh that was asked
   // for.
-  int64_t asked = 1;
-  for (const auto &axis : options.mesh)
-    asked *= axis.second;
-  bool waived = !options.mesh.empty() && asked == options.devices;
-  double flopsLimit = isVolume && !waived ? 1.1 * flops[n] / double(p) : kNever;
+  double flopsLimit =
+      isVolume && !isWorkWaived(options) ? 1.1 * flops[n] / double(p) : kNever;
   auto stageScore = [&](size_t begin, size_t end) {
     if (flops[end] - flops[begin] > flopsLimit)
       return kNever;

@@ -37,15 +37,19 @@ struct StagePlan {
   int64_t bytesPerRank = 0, totalBytes = 0;
 };
 
-/// The least seconds of a step whose work, over all micro-batches and stages,
-/// takes `seconds` on the devices of a stage.
-///
-/// Forward only: see above. Training: stage i cannot start before the stages
-/// in front of it have handed it the first micro-batch and they end after it,
-/// so with loads c_i (of which the part w_i is repeated for each micro-batch) a
-/// step takes at least max_i (c_i + sum_{j<i} w_j / M), and so at least T / p.
+/// The least seconds of a step, from the least cost of its Problem in seconds.
+/// Forward only: see above. Training: Problem and bound are the same, since the
+/// Problem of p > 1 stages is weighted (partWeights()).
 double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
                  double seconds);
+
+/// What any cut into stages must send, in bytes of one rank of each stage: over
+/// all boundaries together, and the busiest stage.
+struct LeastSent {
+  double all = 0, most = 0;
+};
+LeastSent leastSent(mlir::func::FuncOp function, const MeshCandidate &candidate,
+                    const PlanOptions &options);
 
 /// The stage of each part of a function, and how many micro-batches each stage
 /// holds at once.

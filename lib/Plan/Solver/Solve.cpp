@@ -76,6 +76,8 @@ SolveResult kerf::plan::eliminate(const Problem &problem,
 
 /// About four seconds of label search.
 static constexpr size_t kMaxLabels = size_t(1) << 26;
+/// Labels are not tried where messages have more entries in all.
+static constexpr double kMaxLabelEntries = 2e5;
 
 namespace {
 
@@ -108,6 +110,20 @@ private:
   void descend(Landscape &landscape, const std::vector<uint32_t> &seeds,
                int64_t patience, const Clock &until);
 
+  /// What prices made of the problem, the latest last: on both sides of a
+  /// limit.
+  std::vector<Solution> seen;
+  void remember(const Solution &solution) {
+    if (llvm::is_contained(seen, solution))
+      return;
+    if (seen.size() >= 8)
+      seen.erase(seen.begin());
+    seen.push_back(solution);
+  }
+  /// The best of all mixtures of what was seen. Where layers are alike, prices
+  /// switch them all at once, and the best plan switches some.
+  void mix();
+
   /// Starts for the local search.
   std::vector<Solution> guesses;
   Random random;
@@ -129,15 +145,24 @@ private:
   /// `lower` has reached `upper`: the best solution is optimal, or there is
   /// none.
   SolveResult finishMet(llvm::StringRef why) {
+    if (options.cutoff && goal() < upper) // nothing that is looked for
+      return finish("cutoff");
     return result.hasSolution() ? finish(why) : finishInfeasible(why);
   }
   /// Only what is cheaper than this is still looked for.
   V goal() const {
+    V most = upper;
+    // What costs less than the cutoff is below this, whatever its lower levels.
+    if (options.cutoff &&
+        *options.cutoff < weights.magnitude / weights.weight[0])
+      most =
+          std::min<V>(most, static_cast<V>(*options.cutoff * weights.weight[0] +
+                                           weights.mostBelow));
     if (options.relativeGap <= 0 || blocked(upper))
-      return upper;
+      return most;
     auto cost = std::abs(static_cast<double>(result.evaluation.cost[0]));
     auto slack = static_cast<Sum>(std::min(options.relativeGap, 1.0) * cost);
-    return static_cast<V>(upper - slack * weights.weight[0]);
+    return std::min(most, static_cast<V>(upper - slack * weights.weight[0]));
   }
   bool met() const { return lower >= goal(); }
 
@@ -151,6 +176,22 @@ private:
   bool searchLimits(const EliminationOrder &order, size_t beam);
 
   std::vector<Sum> prices; ///< of the last tighten()
+  bool anyFixed = false;   ///< choices were dropped for costing too much
+
+  /// Part of the solutions: those that a model still has.
+  struct Open {
+    Model<V> model;
+    V bound;
+    std::vector<Sum> prices;
+    std::vector<uint32_t> choices;       ///< at these prices
+    std::vector<std::vector<char>> keep; ///< what may still be better
+  };
+  /// Splits along the decision whose usage matters most, best bound first.
+  void branch();
+  /// Prices and fixing for one part; false when nothing in it is looked for.
+  bool examine(Open &part, int rounds);
+  static std::optional<std::pair<uint32_t, std::vector<char>>>
+  decision(const Open &part);
 };
 
 } // namespace
@@ -214,6 +255,11 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
         if (point.blocked)
           return;
         lower = std::max(lower, std::min(point.bound, goal()));
+        if (!anyFixed) // what is proven beyond what is looked for
+          result.lowerBound =
+              std::max(result.lowerBound, weights.primaryBound(point.bound));
+        if (!narrowOnly)
+          remember(model.toOriginal(point.choices));
         if (point.legal)
           takeChoices(point.choices);
       },
@@ -254,6 +300,7 @@ bool Solver<V>::tighten(const EliminationOrder &order, int rounds) {
   }
   if (after == before)
     return false;
+  anyFixed = true;
   model.keepChoices(*keep);
   model.tidy();
   pruneDominated(model, 3);
@@ -262,6 +309,164 @@ bool Solver<V>::tighten(const EliminationOrder &order, int rounds) {
     return false;
   }
   return after * 10 < before * 9;
+}
+
+template <typename V> void Solver<V>::mix() {
+  if (seen.size() < 2 || clock.expired())
+    return;
+  Problem mixture = problem;
+  for (uint32_t node = 0; node < mixture.nodes.size(); ++node)
+    for (uint32_t c = 0; c < mixture.numChoices(node); ++c)
+      if (llvm::none_of(seen,
+                        [&](const Solution &s) { return s[node] == c; }) &&
+          (result.solution.empty() || result.solution[node] != c))
+        mixture.nodes[node].costs.forbid(c);
+  SolveOptions own = options;
+  own.cutoff.reset();
+  own.hint = result.solution;
+  own.deadlineSeconds = std::min(2.0, clock.left());
+  SolveResult mixed = solveNarrow(mixture, own);
+  if (mixed.hasSolution())
+    take(mixed.solution);
+}
+
+/// Branches are tried until the best solution is this close to the bound.
+static constexpr double kCloseEnough = 1e-4;
+static constexpr size_t kMaxParts = 400;
+
+template <typename V> bool Solver<V>::examine(Open &part, int rounds) {
+  EliminationOrder order = EliminationOrder::find(
+      part.model, static_cast<double>(options.maxTableEntries));
+  if (part.model.infeasible)
+    return false;
+  if (!order.fits)
+    return true;
+  Dual<V> dual(part.model, order);
+  auto ascent = dual.ascend(
+      rounds, clock,
+      [&](const typename Dual<V>::Point &point) {
+        if (point.blocked)
+          return;
+        part.bound = std::max(part.bound, point.bound);
+        remember(part.model.toOriginal(point.choices));
+        if (point.legal)
+          take(part.model.toOriginal(point.choices));
+      },
+      blocked(upper) ? std::nullopt : std::optional<V>(upper));
+  result.statistics.lagrangianRounds += dual.rounds;
+  if (ascent.best.blocked || part.bound >= goal())
+    return false;
+  part.prices = ascent.prices;
+  part.choices = ascent.best.choices;
+  if (blocked(upper))
+    return true;
+  dual.evaluate(part.prices);
+  typename Elimination<V>::Marginals marginals = dual.marginals();
+  std::vector<std::vector<char>> keep(part.model.numNodes());
+  for (uint32_t node = 0; node < part.model.numNodes(); ++node) {
+    for (V value : marginals.ofNode[node])
+      keep[node].push_back(!blocked(value) &&
+                           value - dual.lastConstant < goal());
+    if (!llvm::is_contained(keep[node], 1))
+      return false;
+  }
+  // The prices stay with the model they were found for: fixing waits until the
+  // part is split.
+  part.keep = std::move(keep);
+  return true;
+}
+
+/// The node at which the two halves of its choices, light and heavy, differ
+/// most in what they pay; the light half.
+template <typename V>
+std::optional<std::pair<uint32_t, std::vector<char>>>
+Solver<V>::decision(const Open &part) {
+  const Model<V> &model = part.model;
+  std::vector<double> prefix(part.prices.size() + 1, 0);
+  for (size_t row = 0; row < part.prices.size(); ++row)
+    prefix[row + 1] = prefix[row] + static_cast<double>(part.prices[row]);
+  std::optional<std::pair<uint32_t, std::vector<char>>> best;
+  double most = 0;
+  for (uint32_t node = 0; node < model.numNodes(); ++node) {
+    size_t choices = model.numChoices(node);
+    std::vector<double> paid(choices, 0);
+    for (const RowUsage &usage : model.usages[node]) {
+      double price = prefix[usage.end] - prefix[usage.begin];
+      for (size_t c = 0; c < choices; ++c)
+        paid[c] += price * static_cast<double>(usage.amounts[c]);
+    }
+    double low = std::numeric_limits<double>::infinity(), high = 0;
+    for (size_t c = 0; c < choices; ++c) {
+      if (!part.keep.empty() && !part.keep[node][c])
+        continue;
+      low = std::min(low, paid[c]);
+      high = std::max(high, paid[c]);
+    }
+    if (high - low <= most)
+      continue;
+    most = high - low;
+    std::vector<char> light(choices);
+    for (size_t c = 0; c < choices; ++c)
+      light[c] = paid[c] * 2 <= low + high;
+    best = {node, std::move(light)};
+  }
+  return best;
+}
+
+template <typename V> void Solver<V>::branch() {
+  auto close = [&](V bound) {
+    if (blocked(upper))
+      return false;
+    auto cost = std::abs(static_cast<double>(result.evaluation.cost[0]));
+    return static_cast<double>(upper - bound) <=
+           kCloseEnough * cost * static_cast<double>(weights.weight[0]);
+  };
+  std::vector<Open> open;
+  open.push_back({model, lower, {}, {}, {}});
+  if (!examine(open[0], 40))
+    open.clear();
+  V closed = goal(); // least bound of what was left unsplit
+  for (size_t parts = 0; !open.empty() && parts < kMaxParts; ++parts) {
+    auto least = llvm::min_element(
+        open, [](const Open &a, const Open &b) { return a.bound < b.bound; });
+    lower = std::max(lower, std::min({least->bound, closed, goal()}));
+    if (met() || close(lower) || clock.expired())
+      return;
+    Open part = std::move(*least);
+    open.erase(least);
+    ++result.statistics.branches;
+    auto split = decision(part);
+    if (!split) {
+      closed = std::min(closed, part.bound);
+      continue;
+    }
+    for (char half : {0, 1}) {
+      Open child{part.model, part.bound, {}, {}, {}};
+      std::vector<std::vector<char>> keep = part.keep;
+      if (keep.empty()) {
+        keep.resize(child.model.numNodes());
+        for (uint32_t node = 0; node < child.model.numNodes(); ++node)
+          keep[node].assign(child.model.numChoices(node), 1);
+      }
+      bool any = false;
+      for (size_t c = 0; c < split->second.size(); ++c) {
+        char &flag = keep[split->first][c];
+        flag = flag && split->second[c] != half;
+        any |= flag;
+      }
+      if (!any)
+        continue;
+      child.model.keepChoices(keep);
+      child.model.tidy();
+      pruneDominated(child.model, 2);
+      if (!child.model.infeasible && examine(child, 25))
+        open.push_back(std::move(child));
+    }
+  }
+  V least = std::min(closed, goal());
+  for (const Open &part : open)
+    least = std::min(least, part.bound);
+  lower = std::max(lower, least);
 }
 
 template <typename V>
@@ -341,6 +546,27 @@ template <typename V> SolveResult Solver<V>::run() {
       take(legal.solution);
       shrunk = tighten(order, 60);
     }
+  }
+  if (!narrowOnly && findOrder().totalEntries > kMaxLabelEntries) {
+    V before = upper;
+    mix();
+    for (bool again = upper < before; again && !met() && !clock.expired();)
+      again = tighten(findOrder(), 40);
+    if (met())
+      return finishMet("bound met");
+  }
+  // Wide problems by branching, until what is left fits labels.
+  if (!narrowOnly && findOrder().totalEntries > kMaxLabelEntries) {
+    branch();
+    if (met())
+      return finishMet("bound met");
+    for (bool again = true; again && !met() && !clock.expired();)
+      again = tighten(findOrder(), 40);
+    if (met())
+      return finishMet("bound met");
+    if (findOrder().totalEntries > kMaxLabelEntries)
+      return finish("close enough");
+    shrunk = false;
   }
   // A better solution lets more choices be dropped, which makes the next
   // search smaller: beams that widen, then everything.

@@ -60,7 +60,7 @@ public:
     TableId id = tables.size();
     byHash.emplace(hash, id);
     hashes.push_back(hash);
-    tables.push_back(std::make_unique<Table<V>>(std::move(table)));
+    tables.push_back(std::make_shared<const Table<V>>(std::move(table)));
     return id;
   }
 
@@ -90,7 +90,8 @@ private:
            bytes(table.values.data(), table.values.size() * sizeof(V));
   }
 
-  std::vector<std::unique_ptr<Table<V>>> tables;
+  /// Shared by copies of a store.
+  std::vector<std::shared_ptr<const Table<V>>> tables;
   std::vector<uint64_t> hashes;
   std::unordered_multimap<uint64_t, TableId> byHash;
 };
