@@ -66,12 +66,15 @@ static void describeMatmul(Dict &entry, const LibraryCall &call) {
   entry.set("m", call.m).set("n", call.n).set("k", call.k);
 }
 
-static void describeConv(Dict &entry, const LibraryCall &call) {
-  auto conv = cast<nn::ConvOp>(call.anchor);
-  auto x = cast<RankedTensorType>(conv.getX().getType()).getShape();
-  auto y = cast<RankedTensorType>(conv.getResult().getType()).getShape();
-  auto w = cast<RankedTensorType>(conv.getWeights().getType()).getShape();
-  entry.set("kind", "conv").set("batch", x[0]);
+/// What conv and its gradients share: `x`, `y`, `w` are the image, the result
+/// of the forward and the weights.
+template <typename Op>
+static void describeConv(Dict &entry, StringRef kind, Op conv, Value image,
+                         Value result, Value weights) {
+  auto x = cast<RankedTensorType>(image.getType()).getShape();
+  auto y = cast<RankedTensorType>(result.getType()).getShape();
+  auto w = cast<RankedTensorType>(weights.getType()).getShape();
+  entry.set("kind", kind).set("batch", x[0]);
   entry.set("in_channels", x.back()).set("out_channels", y.back());
   entry.set("groups", static_cast<int64_t>(conv.getGroups()));
   entry.set("in", x.slice(1, x.size() - 2));
@@ -82,22 +85,94 @@ static void describeConv(Dict &entry, const LibraryCall &call) {
   entry.set("dilations", conv.getDilations());
 }
 
+template <typename Op>
+static void describePool(Dict &entry, StringRef kind, Op pool, Value image,
+                         Value diff) {
+  auto x = cast<RankedTensorType>(image.getType()).getShape();
+  auto y = cast<RankedTensorType>(diff.getType()).getShape();
+  entry.set("kind", kind).set("batch", x[0]).set("channels", x.back());
+  entry.set("in", x.slice(1, x.size() - 2));
+  entry.set("out", y.slice(1, y.size() - 2));
+  entry.set("kernel", pool.getKernel()).set("strides", pool.getStrides());
+  entry.set("pads_low", pool.getLow()).set("pads_high", pool.getHigh());
+  entry.set("dilations", pool.getDilations());
+}
+
+static void describeScatter(Dict &entry, nn::ScatterAddOp scatter) {
+  ArrayRef<int64_t> shape = scatter.getResult().getType().getShape();
+  auto indices = cast<RankedTensorType>(scatter.getIndices().getType());
+  auto dim = static_cast<int64_t>(scatter.getDim());
+  entry.set("kind", "scatter_add");
+  entry.set("outer", llvm::product_of(shape.take_front(dim)));
+  entry.set("rows", shape[dim]);
+  entry.set("inner", llvm::product_of(shape.drop_front(dim + 1)));
+  entry.set("count", indices.getNumElements());
+  entry.set("index_dtype", exec::dtypeName(indices.getElementType()));
+  if (scatter.getPartial())
+    entry.set("partial", true);
+}
+
+/// The kind, its sizes, and the names of the two operands.
+static std::pair<StringRef, StringRef>
+describeKind(Dict &entry, const LibraryCall &call) {
+  using Names = std::pair<StringRef, StringRef>;
+  return llvm::TypeSwitch<Operation *, Names>(call.anchor)
+      .Case<nn::ConvOp>([&](nn::ConvOp op) {
+        describeConv(entry, "conv", op, op.getX(), op.getResult(),
+                     op.getWeights());
+        return Names("src", "weights");
+      })
+      .Case<nn::ConvInputGradientOp>([&](nn::ConvInputGradientOp op) {
+        describeConv(entry, "conv_input_gradient", op, op.getResult(),
+                     op.getDy(), op.getWeights());
+        return Names("diff", "weights");
+      })
+      .Case<nn::ConvWeightGradientOp>([&](nn::ConvWeightGradientOp op) {
+        describeConv(entry, "conv_weight_gradient", op, op.getX(), op.getDy(),
+                     op.getResult());
+        return Names("src", "diff");
+      })
+      .Case<nn::MaxPoolGradientOp>([&](nn::MaxPoolGradientOp op) {
+        describePool(entry, "max_pool_gradient", op, op.getX(), op.getDy());
+        return Names("src", "diff");
+      })
+      .Case<nn::AvgPoolGradientOp>([&](nn::AvgPoolGradientOp op) {
+        describePool(entry, "avg_pool_gradient", op, op.getResult(),
+                     op.getDy());
+        if (op.getCountIncludePad())
+          entry.set("count_padding", true);
+        if (op.getCountHighAttr())
+          entry.set("count_high", op.getCountHighAttr().asArrayRef());
+        return Names("diff", "");
+      })
+      .Case<nn::ScatterAddOp>([&](nn::ScatterAddOp op) {
+        describeScatter(entry, op);
+        return Names("indices", "updates");
+      })
+      .Default([&](Operation *) {
+        describeMatmul(entry, call);
+        return Names("lhs", "rhs");
+      });
+}
+
 DictionaryAttr kerf::describeLibraryCall(const LibraryCall &call,
                                          DictionaryAttr dst,
                                          DescribeBase describeBase) {
   MLIRContext *context = dst.getContext();
   Dict entry(context);
-  bool matmul = call.kind == LibraryCall::Kind::Matmul;
-  if (matmul)
-    describeMatmul(entry, call);
-  else
-    describeConv(entry, call);
+  auto [first, second] = describeKind(entry, call);
   entry.set("node", StringRef(modelNode(call.anchor->getLoc())));
-  entry.set("dtype", "f32");
-  entry.set(matmul ? "lhs" : "src",
-            describeOperand(call.lhs, describeBase(call.lhs.base, false)));
-  entry.set(matmul ? "rhs" : "weights",
-            describeOperand(call.rhs, describeBase(call.rhs.base, true)));
+  entry.set("dtype", exec::dtypeName(call.inputType));
+  if (call.resultType != call.inputType)
+    entry.set("dst_dtype", exec::dtypeName(call.resultType));
+  auto operand = [&](StringRef name, const StridedView &view, bool packed) {
+    entry.set(name, describeOperand(view, describeBase(view.base, packed)));
+  };
+  operand(first, call.lhs, false);
+  if (!second.empty())
+    operand(second, call.rhs, second == "rhs" || second == "weights");
+  if (call.base)
+    operand("base", *call.base, false);
   if (call.bias) {
     Dict bias(context);
     for (NamedAttribute attribute : describeBase(call.bias->base, true))

@@ -341,10 +341,15 @@ private:
     auto describeBase = [&](Value base, bool packed) {
       Dict entry(builder.getContext());
       Operation *def = base.getDefiningOp();
-      if (isa_and_nonnull<SourceOpInterface>(def) && !isMutableSource(def))
+      // What a step writes, and what calls of our own read, is a buffer.
+      bool plain = call.kind == LibraryCall::Kind::ScatterAdd ||
+                   call.kind == LibraryCall::Kind::MaxPoolGradient ||
+                   call.kind == LibraryCall::Kind::AvgPoolGradient ||
+                   isMutableSource(def);
+      if (isa_and_nonnull<SourceOpInterface>(def) && !plain)
         return entry.set("param", state.parameters.get(def, stage, packed))
             .get();
-      if (auto it = derived.find(base); it != derived.end()) {
+      if (auto it = derived.find(base); it != derived.end() && !plain) {
         state.parameters.use(it->second, packed);
         return entry.set("param", it->second).get();
       }

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Library.h"
 
+#include "Simplify.h"
+
 #include "kerf/NN/NN.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,14 +69,16 @@ public:
   void run() {
     while (call.result.hasOneUse()) {
       Operation *user = *call.result.user_begin();
-      if (taken.contains(user) || user->getNumResults() != 1)
+      // An update reads and writes several tensors in one pass of its own.
+      if (taken.contains(user) || user->getNumResults() != 1 ||
+          user->hasAttr(kUpdateAttr))
         break;
       if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
         pending.push_back(user);
         call.result = user->getResult(0);
         continue;
       }
-      if (!storable() || !absorbElementwise(user))
+      if (!storable() || !(widens(user) || absorbElementwise(user)))
         break;
       // What the op was reached through is now part of the call.
       commitPending();
@@ -85,6 +89,16 @@ public:
   }
 
 private:
+  /// A result of bf16 that is wanted in f32 is not rounded in between.
+  bool widens(Operation *user) const {
+    auto element = [](Value value) {
+      return cast<RankedTensorType>(value.getType()).getElementType();
+    };
+    return isa<nn::CastOp>(user) && call.postOps.empty() && !call.bias &&
+           element(user->getOperand(0)).isBF16() &&
+           element(user->getResult(0)).isF32();
+  }
+
   void commitPending() {
     call.ops.append(pending.begin(), pending.end());
     chain.append(pending.begin(), pending.end());
@@ -398,6 +412,56 @@ selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
   return call;
 }
 
+/// An operand as dense elements; materialised where it is none.
+static StridedView denseOperand(LibraryCall &call, Value value,
+                                const DenseSet<Operation *> &taken) {
+  StridedView view = composeView(value, taken);
+  if (view.offset != 0 || view.strides != denseStrides(view.sizes)) {
+    view.base = value;
+    view.offset = 0;
+    view.strides = denseStrides(view.sizes);
+  }
+  takeOperandChain(call, value, view.base);
+  return view;
+}
+
+/// Calls that take dense operands and nothing else.
+static std::optional<LibraryCall>
+selectPlain(Operation *op, LibraryCall::Kind kind,
+            const DenseSet<Operation *> &taken) {
+  LibraryCall call;
+  call.kind = kind;
+  call.anchor = op;
+  call.result = op->getResult(0);
+  for (Value value : op->getOperands())
+    if (llvm::is_contained(shapeOf(value), 0))
+      return std::nullopt;
+  ArrayRef<int64_t> shape = shapeOf(call.result);
+  if (llvm::is_contained(shape, 0) ||
+      (kind != LibraryCall::Kind::ScatterAdd && shape.size() > 5))
+    return std::nullopt;
+  call.lhs = denseOperand(call, op->getOperand(0), taken);
+  if (op->getNumOperands() > 1)
+    call.rhs = denseOperand(call, op->getOperand(1), taken);
+  call.ops.push_back(op);
+  // Rows are added to what another gradient of the same table is.
+  if (kind == LibraryCall::Kind::ScatterAdd && call.result.hasOneUse())
+    if (auto add = dyn_cast<nn::AddOp>(*call.result.user_begin())) {
+      Value other = add->getOperand(add->getOperand(0) == call.result ? 1 : 0);
+      if (other != call.result && other.getType() == call.result.getType() &&
+          !taken.contains(add)) {
+        call.base = denseOperand(call, other, taken);
+        call.accumulates = isAccumulator(other);
+        call.ops.push_back(add);
+        call.result = add.getResult();
+      }
+    }
+  shape = shapeOf(call.result);
+  call.dst.sizes.assign(shape.begin(), shape.end());
+  call.dst.strides = denseStrides(shape);
+  return call;
+}
+
 static std::optional<LibraryCall>
 selectConv(nn::ConvOp op, const DenseSet<Operation *> &taken) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
@@ -408,18 +472,8 @@ selectConv(nn::ConvOp op, const DenseSet<Operation *> &taken) {
   call.anchor = op;
   call.result = op.getResult();
   call.n = shape.back();
-  auto dense = [&](Value value) {
-    StridedView view = composeView(value, taken);
-    if (view.offset != 0 || view.strides != denseStrides(view.sizes)) {
-      view.base = value;
-      view.offset = 0;
-      view.strides = denseStrides(view.sizes);
-    }
-    takeOperandChain(call, value, view.base);
-    return view;
-  };
-  call.lhs = dense(op.getX());
-  call.rhs = dense(op.getWeights());
+  call.lhs = denseOperand(call, op.getX(), taken);
+  call.rhs = denseOperand(call, op.getWeights(), taken);
   call.ops.push_back(op);
   Absorber absorber(call, taken, shape);
   absorber.run();
@@ -434,11 +488,37 @@ kerf::selectLibraryCall(Operation *op, const DenseSet<Operation *> &taken) {
   auto type = op->getNumResults() == 1
                   ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
                   : RankedTensorType();
-  if (!type || !type.getElementType().isF32())
+  if (!type)
     return std::nullopt;
-  if (auto matmul = dyn_cast<nn::MatmulOp>(op))
-    return selectMatmul(matmul, taken);
-  if (auto conv = dyn_cast<nn::ConvOp>(op))
-    return selectConv(conv, taken);
-  return std::nullopt;
+  Type element = type.getElementType();
+  std::optional<LibraryCall> call;
+  using Kind = LibraryCall::Kind;
+  if (element.isF32() || element.isBF16())
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<nn::MatmulOp>(
+            [&](nn::MatmulOp matmul) { call = selectMatmul(matmul, taken); })
+        .Case<nn::ConvOp>(
+            [&](nn::ConvOp conv) { call = selectConv(conv, taken); })
+        .Case<nn::ConvInputGradientOp>([&](auto) {
+          call = selectPlain(op, Kind::ConvInputGradient, taken);
+        })
+        .Case<nn::ConvWeightGradientOp>([&](auto) {
+          call = selectPlain(op, Kind::ConvWeightGradient, taken);
+        });
+  if (element.isF32())
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<nn::MaxPoolGradientOp>(
+            [&](auto) { call = selectPlain(op, Kind::MaxPoolGradient, taken); })
+        .Case<nn::AvgPoolGradientOp>([&](auto) {
+          call = selectPlain(op, Kind::AvgPoolGradient, taken);
+        });
+  if (element.isF32() || element.isF64())
+    if (isa<nn::ScatterAddOp>(op))
+      call = selectPlain(op, Kind::ScatterAdd, taken);
+  if (call) {
+    call->inputType = element;
+    call->resultType =
+        cast<RankedTensorType>(call->result.getType()).getElementType();
+  }
+  return call;
 }

@@ -33,7 +33,15 @@ struct PostOp {
 };
 
 struct LibraryCall {
-  enum class Kind { Matmul, Conv };
+  enum class Kind {
+    Matmul,
+    Conv,
+    ConvInputGradient,
+    ConvWeightGradient,
+    MaxPoolGradient,
+    AvgPoolGradient,
+    ScatterAdd
+  };
   Kind kind;
   mlir::Operation *anchor = nullptr;
   llvm::SmallVector<mlir::Operation *> ops;
@@ -42,8 +50,12 @@ struct LibraryCall {
   /// Matmul: strides over [batch.., m, k], [batch.., k, n], [batch.., m, n].
   Dims batch;
   int64_t m = 0, n = 0, k = 0;
-  /// Conv: lhs are the activations, rhs the weights, both dense.
+  /// Conv: lhs are the activations, rhs the weights, both dense. All other
+  /// kinds: the op's operands in order (one: `lhs`), dense.
   StridedView lhs, rhs, dst;
+  /// ScatterAdd: what is added to, dense; without a base, zeros.
+  std::optional<StridedView> base;
+  mlir::Type inputType, resultType; ///< element types
   std::optional<StridedView> bias; ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
   /// The first post-op is `sum`: the result is added to what dst holds, an

@@ -11,6 +11,9 @@
 
 namespace kerf {
 
+/// Marks ops that an update of an optimizer was expanded to.
+inline constexpr llvm::StringLiteral kUpdateAttr = "exec.update";
+
 /// What is special about functions of a training step: one op per mutable
 /// source, sums over micro-batches as additions, updates of optimizers in
 /// elementwise ops; no attributes of earlier phases on nn ops.

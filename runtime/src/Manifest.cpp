@@ -296,9 +296,40 @@ void parseWindow(const JsonReader &in, LibraryDesc &lib) {
     int64_t room = lib.in[d] + lib.padsLow[d] + lib.padsHigh[d] -
                    ((lib.kernel[d] - 1) * lib.dilations[d] + 1);
     int64_t out = room < 0 ? 0 : room / lib.strides[d] + 1;
-    if (lib.out[d] != out)
+    if (lib.out[d] != out && lib.kind != LibraryDesc::AvgPoolGradient &&
+        lib.kind != LibraryDesc::MaxPoolGradient)
       in["out"][d].fail(cat("is ", lib.out[d], ", the window gives ", out));
   }
+}
+
+bool parseWindowKind(const std::string &kind, LibraryDesc::Kind &result) {
+  for (LibraryDesc::Kind known :
+       {LibraryDesc::Conv, LibraryDesc::Pool, LibraryDesc::ConvInputGradient,
+        LibraryDesc::ConvWeightGradient, LibraryDesc::MaxPoolGradient,
+        LibraryDesc::AvgPoolGradient}) {
+    result = known;
+    LibraryDesc named;
+    named.kind = known;
+    if (kind == named.kindName())
+      return true;
+  }
+  return false;
+}
+
+// [outer.., rows, inner..]: `count` slices of updates go to rows of dst.
+void parseScatter(const JsonReader &in, LibraryDesc &lib) {
+  lib.outer = in["outer"].size64();
+  lib.rows = in["rows"].size64();
+  lib.inner = in["inner"].size64();
+  lib.count = in["count"].size64();
+  for (int64_t count : {lib.rows, lib.count})
+    in.located([&] {
+      return mulChecked(mulChecked(lib.outer, count), mulChecked(lib.inner, 8));
+    });
+  lib.partial = in.has("partial") && in["partial"].boolean();
+  lib.indexDtype = in["index_dtype"].dtype();
+  if (lib.indexDtype != KERF_I64 && lib.indexDtype != KERF_I32)
+    in["index_dtype"].fail("expected i64 or i32");
 }
 
 LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
@@ -307,6 +338,7 @@ LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
   lib.node = in.stringOr("node", "");
   lib.phase = in.stringOr("phase", "");
   lib.dtype = in["dtype"].dtype();
+  lib.dstDtype = in.has("dst_dtype") ? in["dst_dtype"].dtype() : lib.dtype;
   auto operand = [&](const char *key, size_t rank) {
     return parseOperand(in[key], parameters, rank);
   };
@@ -322,26 +354,60 @@ LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
     rank = lib.batch.size() + 2;
     lib.lhs = operand("lhs", rank);
     lib.rhs = operand("rhs", rank);
-  } else if (kind == "conv" || kind == "pool") {
-    lib.kind = kind == "conv" ? LibraryDesc::Conv : LibraryDesc::Pool;
+  } else if (kind == "scatter_add") {
+    lib.kind = LibraryDesc::ScatterAdd;
+    parseScatter(in, lib);
+    rank = 3;
+    lib.lhs = operand("updates", rank);
+    lib.rhs = operand("indices", 1);
+    if (in.has("base"))
+      lib.bias = operand("base", rank);
+  } else if (parseWindowKind(kind, lib.kind)) {
     parseWindow(in, lib);
     rank = lib.in.size() + 2;
-    lib.lhs = operand("src", rank);
-    if (lib.kind == LibraryDesc::Conv) {
+    bool isConv = lib.kind == LibraryDesc::Conv ||
+                  lib.kind == LibraryDesc::ConvInputGradient ||
+                  lib.kind == LibraryDesc::ConvWeightGradient;
+    if (isConv) {
       lib.inChannels = in["in_channels"].integer(1, 1 << 30);
       lib.outChannels = in["out_channels"].integer(1, 1 << 30);
       lib.groups = in["groups"].integer(1, lib.inChannels);
       if (lib.inChannels % lib.groups || lib.outChannels % lib.groups)
         in["groups"].fail("does not divide the channels");
-      lib.rhs = operand("weights", rank);
     } else {
       lib.inChannels = lib.outChannels = in["channels"].integer(1, 1 << 30);
+    }
+    switch (lib.kind) {
+    case LibraryDesc::Conv:
+      lib.lhs = operand("src", rank);
+      lib.rhs = operand("weights", rank);
+      break;
+    case LibraryDesc::ConvInputGradient:
+      lib.lhs = operand("weights", rank);
+      lib.rhs = operand("diff", rank);
+      break;
+    case LibraryDesc::ConvWeightGradient:
+    case LibraryDesc::MaxPoolGradient:
+      lib.lhs = operand("src", rank);
+      lib.rhs = operand("diff", rank);
+      break;
+    case LibraryDesc::AvgPoolGradient:
+      lib.rhs = operand("diff", rank);
+      lib.countPadding =
+          in.has("count_padding") && in["count_padding"].boolean();
+      lib.countHigh = in.has("count_high") ? in["count_high"].shape()
+                                           : lib.padsHigh;
+      if (lib.countHigh.size() != lib.in.size())
+        in["count_high"].fail(cat("expected ", lib.in.size(), " entries"));
+      break;
+    default:
+      lib.lhs = operand("src", rank);
       lib.algorithm = in["algorithm"].string();
     }
   } else {
     in["kind"].fail("unknown library call \"" + kind + "\"");
   }
-  if (in.has("bias"))
+  if (in.has("bias") && lib.kind != LibraryDesc::ScatterAdd)
     lib.bias = operand("bias", 1);
   lib.dst = operand("dst", rank);
   if (lib.dst.kind != Operand::Buffer)

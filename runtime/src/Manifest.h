@@ -70,18 +70,37 @@ struct PostOp {
 };
 
 struct LibraryDesc {
-  enum Kind { Matmul, Conv, Pool };
+  enum Kind {
+    Matmul,
+    Conv,
+    Pool,
+    ConvInputGradient,
+    ConvWeightGradient,
+    MaxPoolGradient,
+    AvgPoolGradient,
+    ScatterAdd
+  };
   Kind kind = Matmul;
   std::string node, algorithm, phase;
-  kerf_dtype_t dtype = KERF_F32;
+  kerf_dtype_t dtype = KERF_F32;    ///< of operands; scatter_add: of dst
+  kerf_dtype_t dstDtype = KERF_F32; ///< matmul, conv: and of what follows
   Shape batch;                 ///< matmul: batch dims; conv, pool: one entry
   int64_t m = 0, n = 0, k = 0; ///< matmul
   int64_t inChannels = 0, outChannels = 0, groups = 1; ///< pool: in == out
   Shape in, out, kernel, strides, padsLow, padsHigh, dilations;
-  Operand lhs, rhs, bias, dst; ///< conv: src and weights; pool: src
+  Shape countHigh;             ///< avg_pool_gradient, see docs/Package.md
+  bool countPadding = false;   ///< avg_pool_gradient
+  bool partial = false;        ///< scatter_add
+  kerf_dtype_t indexDtype = KERF_I64;
+  int64_t outer = 1, rows = 0, inner = 1, count = 0; ///< scatter_add
+  /// conv: src and weights; pool: src. Gradients: what the forward read and
+  /// the gradient of its result, in this order. scatter_add: updates, indices;
+  /// `bias` is its base.
+  Operand lhs, rhs, bias, dst;
   std::vector<PostOp> postOps;
 
   int64_t numBuffers() const;
+  const char *kindName() const;
   std::vector<const Operand *> operands() const;
 };
 

@@ -136,6 +136,18 @@ std::vector<const Operand *> LibraryDesc::operands() const {
   return all;
 }
 
+const char *LibraryDesc::kindName() const {
+  static constexpr const char *names[] = {"matmul",
+                                          "conv",
+                                          "pool",
+                                          "conv_input_gradient",
+                                          "conv_weight_gradient",
+                                          "max_pool_gradient",
+                                          "avg_pool_gradient",
+                                          "scatter_add"};
+  return names[kind];
+}
+
 int64_t LibraryDesc::numBuffers() const {
   int64_t count = 0;
   for (const Operand *operand : operands())

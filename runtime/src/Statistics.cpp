@@ -225,10 +225,7 @@ std::string eventName(const Manifest &m, const TraceEvent &event) {
                : "kernel";
   case TraceEvent::Library: {
     const LibraryDesc &desc = m.library[event.index];
-    const char *kind = desc.kind == LibraryDesc::Matmul ? "matmul"
-                       : desc.kind == LibraryDesc::Conv ? "conv"
-                                                        : "pool";
-    return cat(kind, desc.node.empty() ? "" : " ", desc.node);
+    return cat(desc.kindName(), desc.node.empty() ? "" : " ", desc.node);
   }
   case TraceEvent::Collective: {
     const CollectiveDesc &desc = m.collectives[event.index];

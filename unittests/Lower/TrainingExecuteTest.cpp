@@ -61,6 +61,7 @@ struct PureStep {
       Value argument = block.addArgument(source->getResult(0).getType(),
                                          source->getLoc());
       source->getResult(0).replaceAllUsesWith(argument);
+      llvm::replace(results, Value(source->getResult(0)), argument);
       results.push_back(argument);
       source->erase();
     }
@@ -206,6 +207,148 @@ func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   return %y, %d1 : tensor<4x4xf32>, tensor<4x4xf32>
 })",
         3);
+}
+
+// Convolutions whose weights a step writes are packed at every call; their
+// gradients, in several windows and groups.
+TEST_F(TrainingExecuteTest, ConvGradients) {
+  struct Case {
+    int64_t batch, in, channels, outChannels, kernel, stride, low, high, groups;
+  };
+  Case cases[] = {{2, 9, 3, 8, 3, 1, 1, 1, 1},   {2, 8, 16, 32, 3, 2, 1, 1, 1},
+                  {1, 7, 5, 7, 1, 1, 0, 0, 1},   {3, 10, 4, 6, 3, 2, 0, 1, 2},
+                  {2, 12, 16, 16, 5, 1, 2, 2, 16}, {2, 14, 64, 64, 3, 1, 1, 1, 1}};
+  for (const Case &c : cases) {
+    int64_t out = (c.in + c.low + c.high - c.kernel) / c.stride + 1;
+    auto type = [](std::initializer_list<int64_t> shape) {
+      std::string text = "tensor<";
+      for (int64_t size : shape)
+        text += std::to_string(size) + "x";
+      return text + "f32>";
+    };
+    std::string x = type({c.batch, c.in, c.in, c.channels});
+    std::string y = type({c.batch, out, out, c.outChannels});
+    std::string w =
+        type({c.outChannels, c.channels / c.groups, c.kernel, c.kernel});
+    auto twice = [](int64_t n) {
+      return "array<i64: " + std::to_string(n) + ", " + std::to_string(n) + ">";
+    };
+    int64_t bytes =
+        c.outChannels * (c.channels / c.groups) * c.kernel * c.kernel * 4;
+    std::string window =
+        " {strides = " + twice(c.stride) + ", low = " + twice(c.low) +
+        ", high = " + twice(c.high) + ", dilations = " + twice(1) +
+        ", groups = " + std::to_string(c.groups) + " : i64} : ";
+    SCOPED_TRACE(window + x + w);
+    check("func.func @main(%x: " + x + ", %dy: " + y + ") -> (" + y + ", " + x +
+              ") {\n  %w = nn.weight \"w0\" {variable, file = 0 : i64, offset = "
+              "0 : i64, length = " +
+              std::to_string(bytes) + " : i64, stored = " + w + "} : " + w +
+              "\n  %y = nn.conv %x, %w" + window + "(" + x + ", " + w +
+              ") -> " + y + "\n  %dx = nn.conv_input_gradient %dy, %w" +
+              window + "(" + y + ", " + w + ") -> " + x +
+              "\n  %dw = nn.conv_weight_gradient %x, %dy" + window + "(" + x +
+              ", " + y + ") -> " + w +
+              "\n  %c = nn.constant dense<0.01> : tensor<f32>\n  %s = nn.mul "
+              "%dw, %c : (" +
+              w + ", tensor<f32>) -> " + w + "\n  %w1 = nn.sub %w, %s : (" +
+              w + ", " + w + ") -> " + w + "\n  dist.assign %w, %w1 : " + w +
+              "\n  return %y, %dx : " + y + ", " + x + "\n}",
+          2, 1e-3);
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+TEST_F(TrainingExecuteTest, PoolGradients) {
+  check(R"(
+func.func @main(%x: tensor<2x9x7x70xf32>, %dy: tensor<2x5x4x70xf32>, %t: tensor<1x8x3xf32>, %dt: tensor<1x4x3xf32>)
+    -> (tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<1x8x3xf32>) {
+  %a = nn.max_pool_gradient %x, %dy {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
+       high = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x9x7x70xf32>, tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
+  %r = nn.relu %x : (tensor<2x9x7x70xf32>) -> tensor<2x9x7x70xf32>
+  %b = nn.max_pool_gradient %r, %dy {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
+       high = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x9x7x70xf32>, tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
+  %c = nn.avg_pool_gradient %dy {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
+       high = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
+  %d = nn.avg_pool_gradient %dt {kernel = array<i64: 2>, strides = array<i64: 2>, low = array<i64: 0>,
+       high = array<i64: 0>, dilations = array<i64: 1>, count_include_pad} : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
+  return %a, %b, %c, %d : tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<1x8x3xf32>
+})",
+        2);
+}
+
+// Rows of a table; added to another gradient; along another dimension, with
+// indices that are constants.
+TEST_F(TrainingExecuteTest, ScatterAdd) {
+  check(R"(
+func.func @main(%ids: tensor<2x3xi64>, %dy: tensor<2x3x20xf32>, %h: tensor<6x20xf32>, %p: tensor<6x50xf32>, %u: tensor<5x4xf32>)
+    -> (tensor<50x20xf32>, tensor<5x7xf32>) {
+  %c = nn.state "table" {init = 1.0 : f32} : tensor<50x20xf32>
+  %m = nn.matmul %p, %h {transpose_lhs} : (tensor<6x50xf32>, tensor<6x20xf32>) -> tensor<50x20xf32>
+  %s = nn.scatter_add %ids, %dy {dim = 0 : i64} : (tensor<2x3xi64>, tensor<2x3x20xf32>) -> tensor<50x20xf32>
+  %g = nn.add %m, %s : (tensor<50x20xf32>, tensor<50x20xf32>) -> tensor<50x20xf32>
+  %c1 = nn.sub %c, %g : (tensor<50x20xf32>, tensor<50x20xf32>) -> tensor<50x20xf32>
+  dist.assign %c, %c1 : tensor<50x20xf32>
+  %k = nn.constant dense<[1, -1, 1, 3]> : tensor<4xi64>
+  %v = nn.scatter_add %k, %u {dim = 1 : i64} : (tensor<4xi64>, tensor<5x4xf32>) -> tensor<5x7xf32>
+  return %c, %v : tensor<50x20xf32>, tensor<5x7xf32>
+})",
+        3);
+}
+
+// Every element of a random tensor, and a mask made of it.
+TEST_F(TrainingExecuteTest, Philox) {
+  check(R"(
+func.func @main(%seed: tensor<i64>, %step: tensor<i64>) -> (tensor<13x37xf32>, tensor<13x37xf32>) {
+  %i = nn.iota {dim = 0 : i64} : tensor<481xi64>
+  %n = nn.reshape %i : (tensor<481xi64>) -> tensor<13x37xi64>
+  %u = nn.philox %n, %seed, %step {stream = 7 : i64} : (tensor<13x37xi64>, tensor<i64>, tensor<i64>) -> tensor<13x37xf32>
+  %h = nn.constant dense<0.3> : tensor<f32>
+  %k = nn.less %u, %h : (tensor<13x37xf32>, tensor<f32>) -> tensor<13x37xi1>
+  %f = nn.cast %k : (tensor<13x37xi1>) -> tensor<13x37xf32>
+  return %u, %f : tensor<13x37xf32>, tensor<13x37xf32>
+})",
+        2, 1e-7);
+}
+
+// Updates of optimizers, one kernel each, with and without what is optional.
+TEST_F(TrainingExecuteTest, Updates) {
+  check(R"(
+func.func @main(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>) -> tensor<6x5xf32> {
+  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
+  %u = nn.weight "w1" {variable, file = 0 : i64, offset = 120 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
+  %q = nn.weight "w2" {variable, file = 0 : i64, offset = 240 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
+  %r = nn.weight "w3" {variable, file = 0 : i64, offset = 360 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
+  %m = nn.state "m" {init = 0.0 : f32} : tensor<6x5xf32>
+  %v = nn.state "v" {init = 0.0 : f32} : tensor<6x5xf32>
+  %n = nn.state "n" {init = 0.0 : f32} : tensor<6x5xf32>
+  %s = nn.state "s" {init = 0.1 : f32} : tensor<6x5xf32>
+  %lr = nn.constant dense<0.1> : tensor<f32>
+  %c1 = nn.constant dense<0.1> : tensor<f32>
+  %c2 = nn.constant dense<0.001> : tensor<f32>
+  %g = nn.matmul %x, %d {transpose_lhs} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %w1, %m1, %v1 = nn.adam_update %w, %g, %m, %v, %lr, %c1, %c2 {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64,
+      weight_decay = 0.01 : f64, decoupled} : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
+      -> (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>)
+  %g2 = nn.matmul %x, %d {transpose_lhs} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %u1, %n1 = nn.sgd_update %u, %g2, %n, %lr {momentum = 0.9 : f64, weight_decay = 0.1 : f64, nesterov}
+      : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>) -> (tensor<6x5xf32>, tensor<6x5xf32>)
+  %q1, %s1 = nn.adagrad_update %q, %g, %s, %lr {epsilon = 1.0e-10 : f64, weight_decay = 0.0 : f64}
+      : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>) -> (tensor<6x5xf32>, tensor<6x5xf32>)
+  %r1 = nn.sgd_update %r, %g, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64}
+      : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  dist.assign %w, %w1 : tensor<6x5xf32>
+  dist.assign %m, %m1 : tensor<6x5xf32>
+  dist.assign %v, %v1 : tensor<6x5xf32>
+  dist.assign %u, %u1 : tensor<6x5xf32>
+  dist.assign %n, %n1 : tensor<6x5xf32>
+  dist.assign %q, %q1 : tensor<6x5xf32>
+  dist.assign %s, %s1 : tensor<6x5xf32>
+  dist.assign %r, %r1 : tensor<6x5xf32>
+  return %g : tensor<6x5xf32>
+})",
+        4, 1e-4);
 }
 
 /// Makes the weights of a random function sources that steps write.

@@ -24,6 +24,8 @@ KernelEmitter::V KernelEmitter::elementwise(mlir::Operation *op,
   if (mlir::isa<nn::CastOp>(op))
     return convert(operands[0], elementOf(op->getOperand(0)),
                    elementOf(op->getResult(0)));
+  if (auto philox = mlir::dyn_cast<nn::PhiloxOp>(op))
+    return philoxUniform(philox.getStream(), operands);
   mlir::Type element = elementOf(op->getOperand(0));
   if (mlir::isa<mlir::FloatType>(element)) {
     IRBuilder<>::FastMathFlagGuard guard(b);
@@ -33,6 +35,39 @@ KernelEmitter::V KernelEmitter::elementwise(mlir::Operation *op,
     return elementwiseFloat(op, operands);
   }
   return elementwiseInteger(op, operands);
+}
+
+/// Philox4x32-10 in lanes of 64 bits whose upper halves are zero, so that a
+/// product of two words is one instruction.
+KernelEmitter::V KernelEmitter::philoxUniform(uint64_t stream,
+                                              ArrayRef<V> operands) {
+  Type *type = operands[0]->getType();
+  auto constant = [&](uint64_t value) { return ConstantInt::get(type, value); };
+  auto low = [&](V x) { return b.CreateAnd(x, constant(0xffffffff)); };
+  auto high = [&](V x) { return b.CreateLShr(x, constant(32)); };
+  V counter[] = {low(operands[0]), high(operands[0]), low(operands[2]),
+                 constant(stream & 0xffffffff)};
+  V key[] = {low(operands[1]), high(operands[1])};
+  for (int round = 0; round < 10; ++round) {
+    V first = b.CreateMul(counter[0], constant(0xD2511F53));
+    V second = b.CreateMul(counter[2], constant(0xCD9E8D57));
+    V next0 = b.CreateXor(b.CreateXor(high(second), counter[1]), key[0]);
+    V next2 = b.CreateXor(b.CreateXor(high(first), counter[3]), key[1]);
+    counter[0] = next0;
+    counter[1] = low(second);
+    counter[2] = next2;
+    counter[3] = low(first);
+    key[0] = low(b.CreateAdd(key[0], constant(0x9E3779B9)));
+    key[1] = low(b.CreateAdd(key[1], constant(0xBB67AE85)));
+  }
+  Type *word = b.getInt32Ty(), *real = b.getFloatTy();
+  if (auto *vector = llvm::dyn_cast<FixedVectorType>(type)) {
+    word = vectorOf(word, vector->getNumElements());
+    real = vectorOf(real, vector->getNumElements());
+  }
+  V bits = b.CreateTrunc(b.CreateLShr(counter[0], constant(8)), word);
+  V number = b.CreateSIToFP(bits, real);
+  return b.CreateFMul(number, math.constant(number, 0x1p-24));
 }
 
 /// x^c without logarithms, null if c is not special.

@@ -32,7 +32,8 @@ OpKind kindOf(Operation *op) {
             nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::ModOp, nn::RemOp,
             nn::PowOp, nn::MaxOp, nn::MinOp, nn::AndOp, nn::OrOp, nn::XorOp,
             nn::EqualOp, nn::LessOp, nn::LessEqualOp, nn::SelectOp,
-            nn::BatchNormOp>([](auto) { return OpKind::Elementwise; })
+            nn::BatchNormOp, nn::PhiloxOp>(
+          [](auto) { return OpKind::Elementwise; })
       .Default([](auto) { return OpKind::Unsupported; });
 }
 

@@ -150,6 +150,7 @@ private:
   V integerPower(V base, V exponent, bool isUnsigned);
   V convert(V value, mlir::Type from, mlir::Type to);
   V powConstant(V x, double exponent);
+  V philoxUniform(uint64_t stream, llvm::ArrayRef<V> operands);
 
   // Rows.cpp
   void computeRow(mlir::Operation *op);

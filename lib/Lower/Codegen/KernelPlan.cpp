@@ -78,7 +78,7 @@ Flat Walk::makeFlat(int64_t size, int64_t key) {
 
 bool Walk::isExpensive(Operation *op) {
   return isa<nn::ExpOp, nn::LogOp, nn::ErfOp, nn::TanhOp, nn::SigmoidOp,
-             nn::SinOp, nn::CosOp, nn::GeluOp, nn::PowOp>(op);
+             nn::SinOp, nn::CosOp, nn::GeluOp, nn::PowOp, nn::PhiloxOp>(op);
 }
 
 bool Walk::dependsOnVector(ArrayRef<Index> index) {

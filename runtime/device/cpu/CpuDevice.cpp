@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Device.h"
+#include "NativeCalls.h"
 #include "OpenMP.h"
 #include "PackCache.h"
 
@@ -158,6 +159,8 @@ public:
   prepare(const LibraryDesc &desc, int64_t index,
           const std::function<ParameterView(int64_t)> &parameter) override {
     try {
+      if (auto native = makeNativeCall(desc, *this))
+        return native;
 #ifdef KERF_HAVE_ONEDNN
       if (!dnnl)
         dnnl = std::make_unique<DnnlContext>();

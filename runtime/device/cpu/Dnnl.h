@@ -37,6 +37,8 @@
   X(dnnl_post_ops_append_sum)                                                  \
   X(dnnl_matmul_desc_init)                                                     \
   X(dnnl_dilated_convolution_forward_desc_init)                                \
+  X(dnnl_dilated_convolution_backward_data_desc_init)                          \
+  X(dnnl_dilated_convolution_backward_weights_desc_init)                       \
   X(dnnl_eltwise_forward_desc_init)                                            \
   X(dnnl_binary_desc_init)                                                     \
   X(dnnl_pooling_v2_forward_desc_init)                                         \

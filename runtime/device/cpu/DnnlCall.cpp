@@ -126,8 +126,9 @@ public:
     for (const Binding &b : bindings)
       dnnl.dnnl_memory_set_data_handle(
           b.memory, static_cast<char *>(buffers[b.buffer]) + b.offsetBytes);
-    if (scratchMemory)
-      dnnl.dnnl_memory_set_data_handle(scratchMemory.get(), scratch);
+    for (const Scratch &s : scratches)
+      dnnl.dnnl_memory_set_data_handle(s.memory,
+                                       static_cast<char *>(scratch) + s.offset);
     for (const Step &step : steps) {
       dnnl_status_t status = dnnl.dnnl_primitive_execute(
           step.primitive.get(), context.stream.get(),
@@ -154,8 +155,8 @@ private:
   /// false, with nothing done, if oneDNN has only reference code for that.
   bool build() {
     return desc.kind == LibraryDesc::Matmul ? buildMatmul()
-           : desc.kind == LibraryDesc::Conv ? buildConv()
-                                            : buildPool();
+           : desc.kind == LibraryDesc::Pool ? buildPool()
+                                            : buildConv();
   }
   bool buildMatmul();
   void flattenBatch(Shape &batch, int64_t &m) const;
@@ -164,21 +165,35 @@ private:
   std::vector<PostOp> fusedOps() const {
     return {desc.postOps.begin(), desc.postOps.begin() + fused};
   }
-  bool create(const void *opDesc, dnnl_primitive_attr_t attr);
+  /// Chooses the main primitive; addMain() makes it the next step.
+  bool create(const void *opDesc, dnnl_primitive_attr_t attr,
+              const_dnnl_primitive_desc_t hint = nullptr);
+  void addMain() { addStep(primitiveDesc.get()); }
   /// Runs what was not fused on `dst`, in place.
   void addTail(const Operand &dst, const View &view,
                const std::function<View(const Operand &)> &viewOfPostOp);
   void addStep(dnnl_primitive_desc_t primitiveDesc);
   /// Binds an operand under `arg`: a buffer at each call, or a parameter now.
-  void bind(int arg, const Operand &operand, const View &view);
-  /// Binds weights, reordered as the primitive wants them if they are a
-  /// parameter.
-  void bindWeights(const Operand &operand, const View &view);
+  void bind(int arg, const Operand &operand, const View &view,
+            kerf_dtype_t dtype);
+  /// Makes the main primitive the next step and binds its weights, reordered as
+  /// it wants them: a parameter now, a buffer by a step of its own in front.
+  void addMainWithWeights(const Operand &operand, const View &view);
+  /// A step that copies from one layout to another; one side is an operand,
+  /// the other scratch memory, whose handle is returned.
+  dnnl_memory_t addReorder(const dnnl_memory_desc_t &from,
+                           const dnnl_memory_desc_t &to,
+                           const Operand &operand, const View &view,
+                           bool operandIsSource);
+  /// Memory in the scratch of the call, with an address at each run.
+  dnnl_memory_t scratchMemory(const dnnl_memory_desc_t &memoryDesc);
   void addArg(int arg, DnnlHandle<dnnl_memory_t> memory);
   void finish(const std::vector<BinaryPostOp> &binaries, const View &dst,
               const std::function<View(const Operand &)> &viewOfPostOp);
+  void addScratchpad();
   /// The parameter with `data` at the view's offset; checks that it is inside.
-  ParameterView parameterAt(const Operand &operand, const View &view) const;
+  ParameterView parameterAt(const Operand &operand, const View &view,
+                            kerf_dtype_t dtype) const;
 
   LibraryDesc desc;
   DnnlContext &context;
@@ -190,27 +205,67 @@ private:
   DnnlHandle<dnnl_primitive_desc_t> primitiveDesc; ///< of the main primitive
   std::vector<Step> steps; ///< none: no element to compute
   std::vector<DnnlHandle<dnnl_memory_t>> memories;
-  DnnlHandle<dnnl_memory_t> scratchMemory{nullptr, nullptr};
+  struct Scratch {
+    dnnl_memory_t memory;
+    int64_t offset;
+  };
+  std::vector<Scratch> scratches;
   std::vector<std::shared_ptr<void>>
       owners; ///< of parameters and packed weights
   std::vector<Binding> bindings;
   int64_t scratchSize = 0;
 };
 
-bool DnnlCall::create(const void *opDesc, dnnl_primitive_attr_t attr) {
+bool DnnlCall::create(const void *opDesc, dnnl_primitive_attr_t attr,
+                      const_dnnl_primitive_desc_t hint) {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_primitive_desc_t rawDesc = nullptr;
   Dnnl::check(dnnl.dnnl_primitive_desc_create(&rawDesc, opDesc, attr,
-                                              context.engine.get(), nullptr),
+                                              context.engine.get(), hint),
               "this call");
   primitiveDesc = {rawDesc, dnnl.dnnl_primitive_desc_destroy};
   const char *implementation = "";
   dnnl.dnnl_primitive_desc_query(rawDesc, dnnl_query_impl_info_str, 0,
                                  &implementation);
-  if (!allowReference && std::strncmp(implementation, "ref", 3) == 0)
-    return false;
+  return allowReference || std::strncmp(implementation, "ref", 3) != 0;
+}
+
+dnnl_memory_t DnnlCall::scratchMemory(const dnnl_memory_desc_t &memoryDesc) {
+  auto memory = makeMemory(memoryDesc, context.engine.get(), nullptr);
+  dnnl_memory_t raw = memory.get();
+  scratches.push_back({raw, scratchSize});
+  auto bytes = static_cast<int64_t>(
+      Dnnl::get().dnnl_memory_desc_get_size(&memoryDesc));
+  scratchSize += ceilDiv(bytes, KERF_BUFFER_ALIGNMENT) * KERF_BUFFER_ALIGNMENT;
+  memories.push_back(std::move(memory));
+  return raw;
+}
+
+dnnl_memory_t DnnlCall::addReorder(const dnnl_memory_desc_t &from,
+                                   const dnnl_memory_desc_t &to,
+                                   const Operand &operand, const View &view,
+                                   bool operandIsSource) {
+  const Dnnl &dnnl = Dnnl::get();
+  std::vector<BinaryPostOp> noBinaries;
+  DnnlHandle<dnnl_primitive_attr_t> attr = makeAttributes({}, {}, noBinaries);
+  dnnl_primitive_desc_t rawDesc = nullptr;
+  Dnnl::check(dnnl.dnnl_reorder_primitive_desc_create(
+                  &rawDesc, &from, context.engine.get(), &to,
+                  context.engine.get(), attr.get()),
+              "another layout of weights");
+  DnnlHandle<dnnl_primitive_desc_t> owner(rawDesc,
+                                          dnnl.dnnl_primitive_desc_destroy);
   addStep(rawDesc);
-  return true;
+  dnnl_memory_t other = operandIsSource ? scratchMemory(to) : nullptr;
+  bind(operandIsSource ? DNNL_ARG_FROM : DNNL_ARG_TO, operand, view,
+       operandIsSource ? desc.dtype : desc.dstDtype);
+  if (other)
+    steps.back().args.push_back({DNNL_ARG_TO, other});
+  const dnnl_memory_desc_t *scratch = dnnl.dnnl_primitive_desc_query_md(
+      rawDesc, dnnl_query_scratchpad_md, 0);
+  if (scratch && scratch->ndims != 0)
+    steps.back().args.push_back({DNNL_ARG_SCRATCHPAD, scratchMemory(*scratch)});
+  return other;
 }
 
 void DnnlCall::addStep(dnnl_primitive_desc_t rawDesc) {
@@ -229,7 +284,7 @@ void DnnlCall::addTail(
     const Operand &dst, const View &view,
     const std::function<View(const Operand &)> &viewOfPostOp) {
   const Dnnl &dnnl = Dnnl::get();
-  dnnl_memory_desc_t dstDesc = descOf(view, desc.dtype);
+  dnnl_memory_desc_t dstDesc = descOf(view, desc.dstDtype);
   for (size_t i = fused; i < desc.postOps.size(); ++i)
     for (const SimplePostOp &op : simplify(desc.postOps[i])) {
       bool binary = op.kind == SimplePostOp::Binary;
@@ -237,7 +292,7 @@ void DnnlCall::addTail(
       dnnl_binary_desc_t binaryOp;
       if (binary) {
         dnnl_memory_desc_t other =
-            descOf(viewOfPostOp(*op.operand), desc.dtype);
+            descOf(viewOfPostOp(*op.operand), desc.dstDtype);
         Dnnl::check(dnnl.dnnl_binary_desc_init(&binaryOp, op.algorithm,
                                                &dstDesc, &other, &dstDesc),
                     "a post-op");
@@ -256,15 +311,16 @@ void DnnlCall::addTail(
       DnnlHandle<dnnl_primitive_desc_t> owner(rawDesc,
                                               dnnl.dnnl_primitive_desc_destroy);
       addStep(rawDesc);
-      bind(binary ? DNNL_ARG_SRC_0 : DNNL_ARG_SRC, dst, view);
+      bind(binary ? DNNL_ARG_SRC_0 : DNNL_ARG_SRC, dst, view, desc.dstDtype);
       if (binary)
-        bind(DNNL_ARG_SRC_1, *op.operand, viewOfPostOp(*op.operand));
-      bind(DNNL_ARG_DST, dst, view);
+        bind(DNNL_ARG_SRC_1, *op.operand, viewOfPostOp(*op.operand),
+             desc.dstDtype);
+      bind(DNNL_ARG_DST, dst, view, desc.dstDtype);
     }
 }
 
-ParameterView DnnlCall::parameterAt(const Operand &operand,
-                                    const View &view) const {
+ParameterView DnnlCall::parameterAt(const Operand &operand, const View &view,
+                                    kerf_dtype_t dtype) const {
   ParameterView part = parameter(operand.index);
   int64_t needed = extent(view);
   if (needed > part.elements)
@@ -272,33 +328,43 @@ ParameterView DnnlCall::parameterAt(const Operand &operand,
                 cat("operand reaches element ", needed, " of parameter ",
                     operand.index, ", which has ", part.elements));
   part.data = static_cast<const char *>(part.data) +
-              view.offset * dtypeSize(desc.dtype);
+              view.offset * dtypeSize(dtype);
   return part;
 }
 
-void DnnlCall::bind(int arg, const Operand &operand, const View &view) {
+void DnnlCall::bind(int arg, const Operand &operand, const View &view,
+                    kerf_dtype_t dtype) {
   void *data = nullptr;
   if (operand.kind == Operand::Param) {
-    ParameterView part = parameterAt(operand, view);
+    ParameterView part = parameterAt(operand, view, dtype);
     data = const_cast<void *>(part.data);
     owners.push_back(part.owner);
   }
-  auto memory =
-      makeMemory(descOf(view, desc.dtype), context.engine.get(), data);
+  auto memory = makeMemory(descOf(view, dtype), context.engine.get(), data);
   if (operand.kind == Operand::Buffer)
     bindings.push_back(
-        {memory.get(), operand.index, view.offset * dtypeSize(desc.dtype)});
+        {memory.get(), operand.index, view.offset * dtypeSize(dtype)});
   addArg(arg, std::move(memory));
 }
 
-void DnnlCall::bindWeights(const Operand &operand, const View &view) {
-  if (operand.kind != Operand::Param)
-    return bind(DNNL_ARG_WEIGHTS, operand, view);
+void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t plain = descOf(view, desc.dtype);
   dnnl_memory_desc_t wanted = *dnnl.dnnl_primitive_desc_query_md(
       primitiveDesc.get(), dnnl_query_weights_md, 0);
-  ParameterView part = parameterAt(operand, view);
+  if (operand.kind != Operand::Param) {
+    dnnl_memory_t packed = nullptr;
+    if (!dnnl.dnnl_memory_desc_equal(&plain, &wanted))
+      packed = addReorder(plain, wanted, operand, view, true);
+    addMain();
+    if (packed)
+      steps.back().args.push_back({DNNL_ARG_WEIGHTS, packed});
+    else
+      bind(DNNL_ARG_WEIGHTS, operand, view, desc.dtype);
+    return;
+  }
+  addMain();
+  ParameterView part = parameterAt(operand, view, desc.dtype);
   void *data = const_cast<void *>(part.data);
   if (dnnl.dnnl_memory_desc_equal(&plain, &wanted)) {
     owners.push_back(part.owner); // read in place at every call
@@ -342,16 +408,16 @@ void DnnlCall::finish(
     const std::function<View(const Operand &)> &viewOfPostOp) {
   for (const BinaryPostOp &b : binaries)
     bind(DNNL_ARG_ATTR_MULTIPLE_POST_OP(b.index) | DNNL_ARG_SRC_1, *b.operand,
-         viewOfPostOp(*b.operand));
-  const Dnnl &dnnl = Dnnl::get();
-  const dnnl_memory_desc_t *scratch = dnnl.dnnl_primitive_desc_query_md(
-      primitiveDesc.get(), dnnl_query_scratchpad_md, 0);
-  if (scratch && scratch->ndims != 0) {
-    scratchSize = static_cast<int64_t>(dnnl.dnnl_memory_desc_get_size(scratch));
-    scratchMemory = makeMemory(*scratch, context.engine.get(), nullptr);
-    steps.back().args.push_back({DNNL_ARG_SCRATCHPAD, scratchMemory.get()});
-  }
+         viewOfPostOp(*b.operand), desc.dstDtype);
+  addScratchpad();
   addTail(desc.dst, dst, viewOfPostOp);
+}
+
+void DnnlCall::addScratchpad() {
+  const dnnl_memory_desc_t *scratch = Dnnl::get().dnnl_primitive_desc_query_md(
+      primitiveDesc.get(), dnnl_query_scratchpad_md, 0);
+  if (scratch && scratch->ndims != 0)
+    steps.back().args.push_back({DNNL_ARG_SCRATCHPAD, scratchMemory(*scratch)});
 }
 
 // Merges the batch into m where every tensor but rhs is dense over both.
@@ -406,11 +472,11 @@ bool DnnlCall::buildMatmul() {
   binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
       mainOps,
-      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
       binaries);
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t lhsDesc = descOf(lhs, desc.dtype),
-                     dstDesc = descOf(dst, desc.dtype);
+                     dstDesc = descOf(dst, desc.dstDtype);
   dnnl_memory_desc_t rhsDesc = desc.rhs.kind == Operand::Param
                                    ? anyDesc(rhs.dims, desc.dtype)
                                    : descOf(rhs, desc.dtype);
@@ -424,7 +490,7 @@ bool DnnlCall::buildMatmul() {
     bias.dims.back() = desc.n;
     bias.strides = Shape(dstDims.size(), desc.n);
     bias.strides.back() = stride;
-    biasDesc = descOf(bias, desc.dtype);
+    biasDesc = descOf(bias, desc.dstDtype);
   }
   dnnl_matmul_desc_t op;
   Dnnl::check(dnnl.dnnl_matmul_desc_init(&op, &lhsDesc, &rhsDesc,
@@ -433,11 +499,11 @@ bool DnnlCall::buildMatmul() {
               "this matmul");
   if (!create(&op, attr.get()))
     return false;
-  bind(DNNL_ARG_SRC, desc.lhs, lhs);
-  bindWeights(rhsOperand, rhs);
+  addMainWithWeights(rhsOperand, rhs);
+  bind(DNNL_ARG_SRC, desc.lhs, lhs, desc.dtype);
   if (hasBias)
-    bind(DNNL_ARG_BIAS, desc.bias, bias);
-  bind(DNNL_ARG_DST, desc.dst, dst);
+    bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
+  bind(DNNL_ARG_DST, desc.dst, dst, desc.dstDtype);
   finish(binaries, dst, viewOfPostOp);
   return true;
 }
@@ -455,14 +521,26 @@ static Shape minusOne(Shape values) {
   return values;
 }
 
+// The image, the weights and the result of a convolution; gradients have the
+// same three tensors in other roles. Weights take the layout that oneDNN likes
+// best, and are reordered from (gradients: to) the plain one.
 bool DnnlCall::buildConv() {
-  Shape dstDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
-  View src = channelsFirst(
-      viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
-  View dst = channelsFirst(viewOf(desc.dst, dstDims));
+  bool forInput = desc.kind == LibraryDesc::ConvInputGradient,
+       forWeights = desc.kind == LibraryDesc::ConvWeightGradient;
+  const Operand &xOperand = forInput ? desc.dst : desc.lhs;
+  const Operand &yOperand = forInput || forWeights ? desc.rhs : desc.dst;
+  const Operand &wOperand = forInput     ? desc.lhs
+                            : forWeights ? desc.dst
+                                         : desc.rhs;
+  kerf_dtype_t xType = forInput ? desc.dstDtype : desc.dtype;
+  kerf_dtype_t yType = forInput || forWeights ? desc.dtype : desc.dstDtype;
+  Shape yDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
+  View x = channelsFirst(
+      viewOf(xOperand, windowDims(desc.batch[0], desc.in, desc.inChannels)));
+  View y = channelsFirst(viewOf(yOperand, yDims));
   Shape weightDims = {desc.outChannels, desc.inChannels / desc.groups};
   weightDims.insert(weightDims.end(), desc.kernel.begin(), desc.kernel.end());
-  View weights = viewOf(desc.rhs, weightDims);
+  View weights = viewOf(wOperand, weightDims);
   if (desc.groups > 1) { // [groups, out/groups, in/groups, kernel..]
     int64_t perGroup = desc.outChannels / desc.groups;
     weights.dims[0] = perGroup;
@@ -470,46 +548,104 @@ bool DnnlCall::buildConv() {
     weights.strides.insert(weights.strides.begin(),
                            weights.strides[0] * perGroup);
   }
-  if (numElements(dstDims) == 0)
+  if (numElements(yDims) == 0)
     return true;
   auto viewOfPostOp = [&](const Operand &o) {
-    return channelsFirst(viewOf(o, dstDims));
+    return channelsFirst(viewOf(o, yDims));
   };
+  if ((forInput || forWeights) && !desc.postOps.empty())
+    throw Error(KERF_BAD_PACKAGE,
+                cat(desc.kindName(), " takes no post-ops"));
   std::vector<PostOp> mainOps = fusedOps();
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
       mainOps,
-      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
       binaries);
-  dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
-                     dstDesc = descOf(dst, desc.dtype);
-  dnnl_memory_desc_t weightDesc = desc.rhs.kind == Operand::Param
-                                      ? anyDesc(weights.dims, desc.dtype)
-                                      : descOf(weights, desc.dtype);
+  const Dnnl &dnnl = Dnnl::get();
+  dnnl_memory_desc_t xDesc = descOf(x, xType), yDesc = descOf(y, yType);
+  dnnl_memory_desc_t plainWeights =
+      descOf(weights, forWeights ? desc.dstDtype : desc.dtype);
+  dnnl_memory_desc_t weightDesc =
+      anyDesc(weights.dims, forWeights ? desc.dstDtype : desc.dtype);
   bool hasBias = desc.bias.kind != Operand::None;
   View bias;
   dnnl_memory_desc_t biasDesc;
   if (hasBias) {
     bias = viewOf(desc.bias, {desc.outChannels});
-    biasDesc = descOf(bias, desc.dtype);
+    biasDesc = descOf(bias, desc.dstDtype);
   }
   Shape dilates = minusOne(desc.dilations);
   dnnl_convolution_desc_t op;
-  Dnnl::check(Dnnl::get().dnnl_dilated_convolution_forward_desc_init(
-                  &op, dnnl_forward_inference, dnnl_convolution_direct,
-                  &srcDesc, &weightDesc, hasBias ? &biasDesc : nullptr,
-                  &dstDesc, desc.strides.data(), dilates.data(),
-                  desc.padsLow.data(), desc.padsHigh.data()),
+  if (!forInput && !forWeights) {
+    Dnnl::check(dnnl.dnnl_dilated_convolution_forward_desc_init(
+                    &op, dnnl_forward_inference, dnnl_convolution_direct,
+                    &xDesc, &weightDesc, hasBias ? &biasDesc : nullptr, &yDesc,
+                    desc.strides.data(), dilates.data(), desc.padsLow.data(),
+                    desc.padsHigh.data()),
+                "this convolution");
+    if (!create(&op, attr.get()))
+      return false;
+    addMainWithWeights(wOperand, weights);
+    bind(DNNL_ARG_SRC, xOperand, x, xType);
+    if (hasBias)
+      bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
+    bind(DNNL_ARG_DST, yOperand, y, yType);
+    finish(binaries, y, viewOfPostOp);
+    return true;
+  }
+  // oneDNN wants to see the forward first.
+  dnnl_memory_desc_t forwardX = descOf(x, desc.dtype),
+                     forwardW = anyDesc(weights.dims, desc.dtype);
+  dnnl_convolution_desc_t forwardOp;
+  Dnnl::check(dnnl.dnnl_dilated_convolution_forward_desc_init(
+                  &forwardOp, dnnl_forward_training, dnnl_convolution_direct,
+                  &forwardX, &forwardW, nullptr, &yDesc, desc.strides.data(),
+                  dilates.data(), desc.padsLow.data(), desc.padsHigh.data()),
               "this convolution");
-  if (!create(&op, attr.get()))
+  dnnl_primitive_desc_t rawForward = nullptr;
+  Dnnl::check(dnnl.dnnl_primitive_desc_create(&rawForward, &forwardOp, nullptr,
+                                              context.engine.get(), nullptr),
+              "this convolution");
+  DnnlHandle<dnnl_primitive_desc_t> forward(rawForward,
+                                            dnnl.dnnl_primitive_desc_destroy);
+  if (forInput)
+    Dnnl::check(dnnl.dnnl_dilated_convolution_backward_data_desc_init(
+                    &op, dnnl_convolution_direct, &xDesc, &weightDesc, &yDesc,
+                    desc.strides.data(), dilates.data(), desc.padsLow.data(),
+                    desc.padsHigh.data()),
+                "this convolution gradient");
+  else
+    Dnnl::check(dnnl.dnnl_dilated_convolution_backward_weights_desc_init(
+                    &op, dnnl_convolution_direct, &xDesc, &weightDesc, nullptr,
+                    &yDesc, desc.strides.data(), dilates.data(),
+                    desc.padsLow.data(), desc.padsHigh.data()),
+                "this convolution gradient");
+  if (!create(&op, attr.get(), forward.get()))
     return false;
-  bind(DNNL_ARG_SRC, desc.lhs, src);
-  bindWeights(desc.rhs, weights);
-  if (hasBias)
-    bind(DNNL_ARG_BIAS, desc.bias, bias);
-  bind(DNNL_ARG_DST, desc.dst, dst);
-  finish(binaries, dst, viewOfPostOp);
+  if (forInput) {
+    addMainWithWeights(wOperand, weights);
+    bind(DNNL_ARG_DIFF_DST, yOperand, y, yType);
+    bind(DNNL_ARG_DIFF_SRC, xOperand, x, xType);
+    addScratchpad();
+    return true;
+  }
+  addMain();
+  bind(DNNL_ARG_SRC, xOperand, x, xType);
+  bind(DNNL_ARG_DIFF_DST, yOperand, y, yType);
+  dnnl_memory_desc_t wanted = *dnnl.dnnl_primitive_desc_query_md(
+      primitiveDesc.get(), dnnl_query_diff_weights_md, 0);
+  if (dnnl.dnnl_memory_desc_equal(&plainWeights, &wanted)) {
+    bind(DNNL_ARG_DIFF_WEIGHTS, wOperand, weights, desc.dstDtype);
+    addScratchpad();
+    return true;
+  }
+  dnnl_memory_t packed = scratchMemory(wanted);
+  steps.back().args.push_back({DNNL_ARG_DIFF_WEIGHTS, packed});
+  addScratchpad();
+  addReorder(wanted, plainWeights, wOperand, weights, false);
+  steps.back().args.push_back({DNNL_ARG_FROM, packed});
   return true;
 }
 
@@ -538,10 +674,10 @@ bool DnnlCall::buildPool() {
   binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
       mainOps,
-      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dtype); },
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
       binaries);
   dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
-                     dstDesc = descOf(dst, desc.dtype);
+                     dstDesc = descOf(dst, desc.dstDtype);
   Shape dilates = minusOne(desc.dilations);
   dnnl_pooling_v2_desc_t op;
   Dnnl::check(Dnnl::get().dnnl_pooling_v2_forward_desc_init(
@@ -551,8 +687,9 @@ bool DnnlCall::buildPool() {
               "this pooling");
   if (!create(&op, attr.get()))
     return false;
-  bind(DNNL_ARG_SRC, desc.lhs, src);
-  bind(DNNL_ARG_DST, desc.dst, dst);
+  addMain();
+  bind(DNNL_ARG_SRC, desc.lhs, src, desc.dtype);
+  bind(DNNL_ARG_DST, desc.dst, dst, desc.dstDtype);
   finish(binaries, dst, viewOfPostOp);
   return true;
 }
