@@ -32,19 +32,23 @@ static void mergeMutableSources(func::FuncOp function) {
 }
 
 /// A source that gets the value of another is told from it: each is read before
-/// either is written.
+/// either is written. One that is returned is copied before it is written.
 static void separateSources(func::FuncOp function) {
-  for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
-    Value value = assign.getValue();
+  auto separate = [](OpOperand &use) {
+    Value value = use.get();
     while (isShapeOp(value.getDefiningOp()))
       value = value.getDefiningOp()->getOperand(0);
     if (!isMutableSource(value.getDefiningOp()))
-      continue;
-    OpBuilder builder(assign);
-    assign.getValueMutable().assign(
-        nn::CastOp::create(builder, assign.getLoc(),
-                           assign.getValue().getType(), assign.getValue()));
-  }
+      return;
+    OpBuilder builder(use.getOwner());
+    use.set(nn::CastOp::create(builder, use.getOwner()->getLoc(),
+                               use.get().getType(), use.get()));
+  };
+  Block &block = function.getBody().front();
+  for (auto assign : block.getOps<dist::AssignOp>())
+    separate(assign.getValueMutable());
+  for (OpOperand &use : block.getTerminator()->getOpOperands())
+    separate(use);
 }
 
 static void expandAccumulates(func::FuncOp function) {
