@@ -48,6 +48,18 @@ StringRef kerf::phaseName(Attribute phase) {
   return "forward";
 }
 
+Attribute kerf::phaseOf(Location loc) {
+  auto fused = dyn_cast<FusedLoc>(loc);
+  if (!fused)
+    return {};
+  if (isa_and_nonnull<dist::PhaseAttr>(fused.getMetadata()))
+    return fused.getMetadata();
+  for (Location part : fused.getLocations())
+    if (Attribute phase = phaseOf(part))
+      return phase;
+  return {};
+}
+
 /// {base, strides unless dense, offset unless 0}.
 static DictionaryAttr describeOperand(const StridedView &view,
                                       DictionaryAttr base) {
@@ -162,6 +174,8 @@ DictionaryAttr kerf::describeLibraryCall(const LibraryCall &call,
   Dict entry(context);
   auto [first, second] = describeKind(entry, call);
   entry.set("node", StringRef(modelNode(call.anchor->getLoc())));
+  if (Attribute phase = phaseOf(call.anchor->getLoc()))
+    entry.set("phase", phaseName(phase));
   entry.set("dtype", exec::dtypeName(call.inputType));
   if (call.resultType != call.inputType)
     entry.set("dst_dtype", exec::dtypeName(call.resultType));

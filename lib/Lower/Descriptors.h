@@ -18,6 +18,9 @@ std::string modelNode(mlir::Location loc);
 /// The manifest's name of a dist.phase: prologue, forward, backward, update.
 llvm::StringRef phaseName(mlir::Attribute phase);
 
+/// The phase that prepareTraining left on a location, null if there is none.
+mlir::Attribute phaseOf(mlir::Location loc);
+
 /// {buffer = k} or {param = i} for the base of an operand; `packed`: the call
 /// keeps its own copy of a parameter.
 using DescribeBase =

@@ -308,6 +308,8 @@ private:
           TypeAttr::get(builder.getFunctionType(inputTypes, outputTypes)),
           ArrayAttr(), ArrayAttr(), builder.getI64IntegerAttr(index),
           builder.getStringAttr(node), IntegerAttr(), IntegerAttr());
+      if (Attribute phase = phaseOf(loc))
+        kernel->setAttr("phase", builder.getStringAttr(phaseName(phase)));
       Block *block = builder.createBlock(&kernel.getBody());
       IRMapping mapping;
       for (Value value : unit.inputs)

@@ -167,11 +167,14 @@ static void expandUpdates(func::FuncOp function) {
   }
 }
 
-/// Where and when an nn op runs is decided: equal ops may merge again.
+/// Where and when an nn op runs is decided: equal ops may merge again. Its phase
+/// goes on with its location, for traces.
 static void dropPlacement(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     if (!isa<nn::NNDialect>(op.getDialect()))
       continue;
+    if (Attribute phase = op.getAttr(dist::kPhase))
+      op.setLoc(FusedLoc::get(op.getContext(), {op.getLoc()}, phase));
     for (StringRef name :
          {StringRef(dist::kStage), StringRef(dist::kPhase),
           StringRef(dist::kColocation), StringRef(dist::kPurpose),
@@ -184,6 +187,6 @@ void kerf::prepareTraining(func::FuncOp function) {
   mergeMutableSources(function);
   separateSources(function);
   expandAccumulates(function);
-  expandUpdates(function);
   dropPlacement(function);
+  expandUpdates(function);
 }

@@ -157,10 +157,12 @@ json::Object kerf::buildManifest(ModuleOp module,
                                  const PackageContents &contents,
                                  const WeightPlan &weights) {
   std::map<int64_t, json::Value> kernels;
-  for (auto kernel : module.getOps<exec::KernelOp>())
-    kernels.emplace(
-        kernel.getIndex(),
-        json::Object{{"name", kernel.getName()}, {"node", kernel.getNode()}});
+  for (auto kernel : module.getOps<exec::KernelOp>()) {
+    json::Object entry{{"name", kernel.getName()}, {"node", kernel.getNode()}};
+    if (auto phase = kernel->getAttrOfType<StringAttr>("phase"))
+      entry["phase"] = phase.getValue();
+    kernels.emplace(kernel.getIndex(), std::move(entry));
+  }
   json::Array kernelList;
   for (auto &[index, entry] : kernels)
     kernelList.push_back(std::move(entry));

@@ -24,7 +24,8 @@ def Exec_KernelOp : Exec_FunctionOp<"kernel"> {
     where `buffers` are the arguments, then the results, and `[begin, end)` is a
     range of the kernel's outermost parallel loop. Code generation fills `count`,
     the iterations of that loop, and `grain`, the fewest that are worth a thread.
-    `index` is the entry of the manifest's `kernels`, `node` what the trace shows.
+    `index` is the entry of the manifest's `kernels`, `node` what the trace shows;
+    in a training step the attribute `phase` says which part of it, too.
 
     ```mlir
     exec.kernel @add_relu(%a: tensor<2x3xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32>
