@@ -179,6 +179,8 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char *optimizer : {"sgd", "momentum", "adam", "adamw"}) {
     all.push_back({"mlp", optimizer, 20});
+    all.push_back({"gpt2", optimizer, 4});
+    all.push_back({"llama", optimizer, 4});
   }
   return all;
 }
