@@ -1,0 +1,102 @@
+# Training that cannot be: message, exit code, nothing written; and errors that
+# only a step can show name the step.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import pathlib
+import sys
+
+INPUTS = pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(INPUTS))
+import numpy as np
+
+from kerf_tests import Checks, expect_error, fresh_folder, in_parallel
+
+OUT = fresh_folder(sys.argv[1])
+MLP = INPUTS / "training/mlp"
+GPT2 = INPUTS / "training/gpt2"
+arrays = dict(np.load(MLP / "data.npz"))
+checks = Checks()
+
+
+def saved(name, **changes):
+    content = {key: value for key, value in dict(arrays, **changes).items() if value is not None}
+    np.savez(OUT / name, **content)
+    return f"--data={OUT / name}"
+
+
+(OUT / "text.npz").write_text("no archive")
+(OUT / "empty").mkdir()
+out_of_range = arrays["labels"].copy()
+out_of_range[21] = 8
+np.save(OUT / "tokens.npy", np.arange(12))
+GOOD = {"--batch-size": "16", "--loss": "cross_entropy(logits,labels)", "--optimizer": "sgd,lr=0.1",
+        "--data": MLP / "data.npz", "--steps": "3", "--threads": "1"}
+
+CASES = [  # name, flags that replace or follow, exit code, patterns
+    # The loss and its shapes.
+    ("loss-missing", {"--loss": None}, 2, ["--loss"]),
+    ("optimizer-missing", {"--optimizer": None}, 2, ["--optimizer"]),
+    ("loss-unknown", {"--loss": "hinge(logits,labels)"}, 2, ["hinge", "cross_entropy"]),
+    ("loss-arguments", {"--loss": "cross_entropy(logits)"}, 2, ["cross_entropy|arguments|labels"]),
+    ("loss-output", {"--loss": "cross_entropy(nobody,labels)"}, 2, ["nobody", "logits"]),
+    ("loss-not-scalar", {"--loss": "logits"}, 2, ["logits", "16x8|scalar"]),
+    ("loss-shapes", {"--loss": "mse(logits,labels)"}, 2, ["labels", "160", "16x8|Nx8"]),
+    ("labels-wrong-shape", saved("wide.npz", labels=np.zeros((160, 2), np.int64)), 2, ["labels", "160x2", r"\bN\b"]),
+    ("optimizer-unknown", {"--optimizer": "lion"}, 2, ["lion", "adamw"]),
+    ("optimizer-key", {"--optimizer": "sgd,rate=1"}, 2, ["rate"]),
+    ("trainable-nobody", ["--trainable=nobody"], 2, ["nobody"]),
+    ("rate-unknown", ["--learning-rate=sine"], 2, ["sine", "cosine"]),
+    ("rate-warmup", ["--learning-rate=cosine,warmup=3"], 2, ["warmup", r"\b3\b"]),
+    # Data.
+    ("data-missing", {"--data": OUT / "none.npz"}, 2, ["none.npz"]),
+    ("data-kind", {"--data": OUT / "table.csv"}, 2, ["table.csv", "npz"]),
+    ("data-text", {"--data": OUT / "text.npz"}, 2, ["text.npz"]),
+    ("data-empty", {"--data": OUT / "empty"}, 2, ["empty", "no .npy"]),
+    ("data-name", saved("name.npz", x=None, image=arrays["x"]), 2, ['"x"', "image", "f32 160x20"]),
+    ("data-labels", saved("labels.npz", labels=None), 2, ['"labels"', '"x"']),
+    ("data-shape", saved("shape.npz", x=arrays["x"][:, :19]), 2, ["160x19", "Nx20"]),
+    ("data-samples", saved("samples.npz", x=arrays["x"][:100]), 2, [r"\b100\b", r"\b160\b"]),
+    ("data-type", saved("type.npz", x=arrays["x"].astype(np.float64)), 2, ["f64", "f32"]),
+    ("data-short", saved("short.npz", x=arrays["x"][:9], labels=arrays["labels"][:9]), 2, [r"\b9\b", r"\b16\b"]),
+    ("data-tokens", {"--data": OUT / "tokens.npy"}, 2, ["tokens", '"x"']),
+    ("sequence-length", ["--sequence-length=4"], 2, ["sequence"]),
+    ("eval-data-missing", [f"--eval-data={OUT / 'none.npz'}"], 2, ["none.npz"]),
+    ("eval-every", ["--eval-every=3"], 2, ["--eval-data"]),
+    # Sizes and meshes.
+    ("batch-missing", {"--batch-size": None}, 2, ["batch", "--dim"]),
+    ("batch-twice", ["--dim=batch=8"], 2, [r"\b8\b", r"\b16\b"]),
+    ("batch-zero", {"--batch-size": "0"}, 2, ["--batch-size"]),
+    ("batch-and-accumulate", ["--accumulate=5"], 2, [r"\b5\b", r"\b16\b"]),
+    ("batch-and-micro-batches", ["--devices=cpu:2", "--mesh=pp=2", "--micro-batches=3"], 2, [r"\b3\b", r"\b16\b"]),
+    ("mesh", ["--devices=cpu:2", "--mesh=dp=3"], 2, [r"\b3\b", r"\b2\b"]),
+    ("steps-and-epochs", ["--epochs=3"], 2, ["steps|epochs"]),
+    # Outputs.
+    ("output-folder", ["--save-safetensors", OUT / "nowhere/w.safetensors"], 2, ["nowhere"]),
+    ("log-folder", ["--log", OUT / "nowhere/log.jsonl"], 2, ["nowhere"]),
+    ("resume-alone", ["--resume"], 2, ["--checkpoint-dir"]),
+    ("checkpoint-every-alone", ["--checkpoint-every=2"], 2, ["--checkpoint-dir"]),
+    # What only a step can show.
+    ("label-out-of-range", [saved("range.npz", labels=out_of_range), "--shuffle=off"], 5,
+     ["step 2", "sample 21", r"\b8\b", "0 to 7"]),
+    ("loss-is-nan", {"--optimizer": "sgd,lr=1e30", "--steps": "30"}, 5, ["step [0-9]+: the loss is (nan|inf)"]),
+]
+
+
+def attempt(name, change, code, patterns):
+    flags, more = dict(GOOD), []
+    if isinstance(change, dict):
+        flags.update(change)
+    else:
+        more = [change] if isinstance(change, str) else list(change)
+        for flag in more:
+            flags.pop(str(flag).split("=")[0], None)
+    arguments = ["train", MLP / "model.onnx", *(f"{key}={value}" for key, value in flags.items() if value is not None),
+                 *more, "-o", OUT / f"{name}.onnx"]
+    absent = [OUT / f"{name}.onnx", OUT / "nowhere"]
+    expect_error(checks, name, arguments, code, patterns, absent=absent)
+
+
+in_parallel([(attempt, *case) for case in CASES])
+checks.expect("nothing is left beside", not list(OUT.rglob("*.tmp*")) and not list(OUT.glob("*.onnx")))
+checks.finish()

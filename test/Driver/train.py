@@ -1,0 +1,208 @@
+# kerf train from end to end: it learns, what it writes is the model with other
+# weights (ONNX Runtime agrees), runs that are resumed or interrupted end in the
+# same bits, and what is read does not depend on the mesh.
+#
+# REQUIRES: kerf, onnx, onnxruntime
+# RUN: %python %s %t %inputs
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+INPUTS = pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(INPUTS))
+import numpy as np
+import onnx
+import onnxruntime
+
+from kerf_tests import Checks, fresh_folder, kerf
+
+OUT = fresh_folder(sys.argv[1])
+MLP, GPT2, CONV = (INPUTS / "training" / name for name in ("mlp", "gpt2", "conv-batch-norm"))
+checks = Checks()
+
+
+def train(name, folder=MLP, model=None, batch=16, optimizer="adamw,lr=0.01,wd=0.01", data=None, expect=0, flags=()):
+    """Runs in OUT/name; the result with `log`, its lines, and `model`, the path of the trained one."""
+    out = OUT / name
+    out.mkdir(exist_ok=True)
+    command = ["train", model or folder / "model.onnx", f"--batch-size={batch}", "--loss=cross_entropy(logits,labels)",
+               f"--optimizer={optimizer}", f"--data={data or folder / 'data.npz'}", f"--log={out / 'train.jsonl'}",
+               "-o", out / "trained.onnx", "--threads=1", *flags]
+    result = kerf(*command)
+    checks.expect(name, result.returncode == expect, f"exit {result.returncode}: {' '.join(map(str, command))}\n"
+                  f"{result.stdout}{result.stderr}")
+    result.log = []
+    if (out / "train.jsonl").exists():
+        for line in (out / "train.jsonl").read_text().splitlines():
+            result.log.append({key: value for key, value in json.loads(line).items() if key != "seconds"})
+    result.losses = [line["loss"] for line in result.log if "loss" in line]
+    result.model = out / "trained.onnx"
+    return result
+
+
+def weights(path):
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
+
+
+def without_weights(path, names):
+    """The serialized model with the payloads of some initializers taken out."""
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.name in names:
+            tensor.ClearField("raw_data")
+    return model.SerializeToString(deterministic=True)
+
+
+def logits(path, inputs):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(["logits"], inputs)[0]
+
+
+def cross_entropy(x, labels):
+    x = x.reshape(-1, x.shape[-1]).astype(np.float64)
+    labels = labels.reshape(-1)
+    x, labels = x[labels != -100], labels[labels != -100]
+    shifted = x - x.max(1, keepdims=True)
+    losses = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(x)), labels]
+    return losses.mean(), (x.argmax(1) == labels).mean()
+
+
+# It learns; the file is the model with other weights; ONNX Runtime gives the loss that evaluation gave.
+for name, folder, batch, key, drop in (("mlp", MLP, 16, "x", 0.5), ("gpt2", GPT2, 8, "input_ids", 0.75)):
+    for mesh in ((), ("--devices=cpu:2", "--mesh=dp=2"), ("--devices=cpu:2", "--mesh=tp=2")):
+        tag = f"{name}{''.join(mesh[1:]).replace('--mesh=', '-').replace('=', '')}"
+        data = dict(np.load(folder / "data.npz"))
+        result = train(tag, folder, batch=batch, flags=[
+            "--steps=60", f"--eval-data={folder / 'data.npz'}", "--eval-every=20", *mesh,
+            f"--save-safetensors={OUT / (tag + '.safetensors')}", "-q"])
+        if result.returncode:
+            continue
+        first, last = np.mean(result.losses[:5]), np.mean(result.losses[-5:])
+        checks.expect(f"{tag} learns", last < drop * first, f"{first} -> {last}")
+        evaluations = [line for line in result.log if "eval_loss" in line]
+        checks.expect(f"{tag} evaluates", [line["step"] for line in evaluations] == [20, 40, 60], str(evaluations))
+        loss, accuracy = cross_entropy(logits(result.model, {key: data[key]}), data["labels"])
+        checks.expect(f"{tag} evaluation as ONNX Runtime", abs(evaluations[-1]["eval_loss"] - loss) < 1e-4 * loss
+                      and abs(evaluations[-1]["eval_accuracy"] - accuracy) < 2e-2, f"{evaluations[-1]}, {loss}, {accuracy}")
+        before, after = weights(folder / "model.onnx"), weights(result.model)
+        changed = {key for key in before if not np.array_equal(before[key], after[key])}
+        floats = {key for key in before if before[key].dtype == np.float32 and before[key].size > 1}
+        checks.expect(f"{tag} changes weights", changed and changed <= floats, f"{changed} of {floats}")
+        checks.expect(f"{tag} changes nothing else", without_weights(folder / "model.onnx", changed)
+                      == without_weights(result.model, changed))
+        size = int.from_bytes((OUT / f"{tag}.safetensors").read_bytes()[:8], "little")
+        content = (OUT / f"{tag}.safetensors").read_bytes()
+        header = json.loads(content[8:8 + size])
+        checks.expect(f"{tag} safetensors", all(
+            np.array_equal(np.frombuffer(content[8 + size:][slice(*header[key]["data_offsets"])], np.float32)
+                           .reshape(header[key]["shape"]), after[key]) for key in changed), str(header))
+
+# Data, order and seed are the same on every mesh; the seed decides.
+runs = {mesh: train(f"order-{mesh.replace('=', '')}", flags=["--steps=25", "--devices=cpu:2", f"--mesh={mesh}",
+                                                            "--seed=3"]) for mesh in ("dp=2", "tp=2")}
+runs["one"] = train("order-one", flags=["--steps=25", "--seed=3"])
+runs["other"] = train("order-other", flags=["--steps=25", "--seed=4"])
+for mesh in ("dp=2", "tp=2"):
+    checks.expect(f"{mesh} reads what one rank reads", np.allclose(runs[mesh].losses, runs["one"].losses, rtol=1e-4)
+                  and len(runs[mesh].losses) == 25, f"{runs[mesh].losses}\n{runs['one'].losses}")
+checks.expect("the seed decides", not np.allclose(runs["other"].losses, runs["one"].losses, rtol=1e-4))
+
+# Stopped and taken up again: the same bits, on one rank and on several.
+for name, flags in (("one", []), ("dp", ["--devices=cpu:2", "--mesh=dp=2"])):
+    flags = [*flags, "--learning-rate=cosine,warmup=3,steps=12"]
+    whole = train(f"whole-{name}", flags=[*flags, "--steps=12"])
+    folder = OUT / f"checkpoints-{name}"
+    train(f"part-{name}", flags=[*flags, "--steps=7", f"--checkpoint-dir={folder}"])
+    (OUT / f"part-{name}/trained.onnx").unlink(missing_ok=True)
+    rest = train(f"part-{name}", flags=[*flags, "--steps=12", f"--checkpoint-dir={folder}", "--resume"])
+    checks.expect(f"{name}: the same log", rest.log == whole.log and len(whole.log) == 12, f"{rest.log}\n{whole.log}")
+    checks.expect(f"{name}: the same model", rest.returncode == whole.returncode == 0
+                  and rest.model.read_bytes() == whole.model.read_bytes())
+    again = train(f"again-{name}", flags=[*flags, "--steps=12"])
+    checks.expect(f"{name}: twice the same bits", again.log == whole.log)
+    # A damaged checkpoint: the one before.
+    newest = sorted(folder.iterdir())[-1]
+    damaged = bytearray(newest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    newest.write_bytes(damaged)
+    rest = train(f"part-{name}", flags=[*flags, "--steps=12", f"--checkpoint-dir={folder}", "--resume"])
+    checks.expect(f"{name}: the damaged one is named", newest.name in rest.stderr and "goes on after step 7" in rest.stderr,
+                  rest.stderr)
+    checks.expect(f"{name}: the one before loads", rest.log == whole.log)
+
+# Ctrl-C: the step ends, a checkpoint is written, no model; what follows is the run without a break.
+(OUT / "interrupted").mkdir()
+log = OUT / "interrupted/train.jsonl"
+command = ["kerf", "train", str(MLP / "model.onnx"), "--batch-size=16", "--loss=cross_entropy(logits,labels)",
+           "--optimizer=adamw,lr=0.01,wd=0.01", f"--data={MLP / 'data.npz'}", "--threads=1", f"--log={log}",
+           f"--checkpoint-dir={OUT / 'interrupted/checkpoints'}", "-o", str(OUT / "interrupted/trained.onnx")]
+process = subprocess.Popen([*command, "--steps=1000000"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+deadline = time.time() + 100
+while time.time() < deadline and process.poll() is None and not (log.exists() and log.read_text().count("\n") > 3):
+    time.sleep(0.05)
+process.send_signal(signal.SIGINT)
+stderr = process.communicate(timeout=60)[1]
+checks.expect("Ctrl-C", process.returncode == 130 and "a checkpoint is written" in stderr
+              and not (OUT / "interrupted/trained.onnx").exists(), f"{process.returncode} {stderr}")
+done = log.read_text().count("\n") if log.exists() else 0
+if process.returncode == 130:
+    resumed = subprocess.run([*command, f"--steps={done + 2}", "--resume"], capture_output=True, text=True)
+    straight = train("straight", flags=[f"--steps={done + 2}"])
+    checks.expect("after Ctrl-C", resumed.returncode == 0 and straight.model.read_bytes()
+                  == (OUT / "interrupted/trained.onnx").read_bytes(), resumed.stderr)
+
+# Flat tokens; the last batch kept; other containers of the same arrays.
+tokens = (np.arange(1000) * 7 % 64).astype(np.uint16)
+np.save(OUT / "tokens.npy", tokens)
+tokens.tofile(OUT / "tokens.bin")
+flat = [train(f"tokens-{kind}", GPT2, batch=8, data=OUT / f"tokens.{kind}",
+              flags=["--sequence-length=16", "--epochs=2", "--last-batch=keep"]) for kind in ("npy", "bin")]
+checks.expect("tokens", len(flat[0].losses) == 2 * 8 and flat[0].losses == flat[1].losses
+              and flat[0].losses[-1] < 0.8 * flat[0].losses[0], str(flat[0].losses))
+arrays = dict(np.load(MLP / "data.npz"))
+(OUT / "arrays").mkdir()
+for key, value in arrays.items():
+    np.save(OUT / "arrays" / f"{key}.npy", value.astype(np.int32) if key == "labels" else value)
+np.savez(OUT / "stored.npz", **arrays)
+kinds = [train(f"data-{kind}", data=path, flags=["--steps=5"]) for kind, path in
+         (("deflated", None), ("stored", OUT / "stored.npz"), ("folder", OUT / "arrays"))]
+checks.expect("every container", kinds[0].losses == kinds[1].losses == kinds[2].losses and len(kinds[0].losses) == 5)
+
+# External data keep their names beside the trained model.
+(OUT / "external").mkdir()
+model = onnx.load(MLP / "model.onnx")
+onnx.save(model, OUT / "external/model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=64)
+outside = train("external-trained", model=OUT / "external/model.onnx", flags=["--steps=5"])
+if outside.returncode == 0:
+    data = {"x": arrays["x"][:16]}
+    checks.expect("external data", np.allclose(logits(outside.model, data), logits(kinds[0].model, data), atol=1e-6)
+                  and (OUT / "external-trained/weights.bin").exists()
+                  and not np.allclose(logits(outside.model, data), logits(MLP / "model.onnx", data), atol=1e-6))
+refused = train("external", model=OUT / "external/model.onnx", expect=2)
+checks.expect("external data are not replaced", "would replace" in refused.stderr
+              and not (OUT / "external/trained.onnx").exists(), refused.stderr)
+
+# A loss that is not finite: the step ends the run, or is left out.
+bad = dict(arrays, x=arrays["x"].copy())
+bad["x"][37] = np.nan
+np.savez(OUT / "bad.npz", **bad)
+stopped = train("nan-stop", data=OUT / "bad.npz", expect=5, flags=["--shuffle=off", "--steps=9"])
+checks.expect("NaN stops", "step 3: the loss is nan" in stopped.stderr and not stopped.model.exists(), stopped.stderr)
+skipped = train("nan-skip", data=OUT / "bad.npz", flags=["--shuffle=off", "--steps=9", "--on-nan=skip"])
+checks.expect("NaN is skipped", "1 step skipped" in skipped.stdout and skipped.log[2].get("skipped") is True
+              and skipped.log[3]["loss"] is not None, skipped.stdout + str(skipped.log))
+if skipped.returncode == 0:
+    checks.expect("no NaN in the model", all(np.isfinite(value).all() for value in weights(skipped.model).values()
+                                             if value.dtype == np.float32))
+
+# The six steps in the trace.
+result = train("trace", flags=["--steps=3", f"--trace={OUT / 'trace.json'}", "--devices=cpu:2", "--mesh=dp=2"])
+if result.returncode == 0:
+    events = json.loads((OUT / "trace.json").read_text())["traceEvents"]
+    steps = {event["args"]["step"] for event in events if "step" in event.get("args", {})} | {
+        event["name"] for event in events if event["name"].startswith("1 ")}
+    checks.expect("trace", {step[0] for step in steps} == set("123456"), str(sorted(steps)))
+checks.expect("nothing is left beside", not list(OUT.rglob("*.tmp*")))
+checks.finish()
