@@ -238,7 +238,7 @@ void UpdateBuilder::build() {
 
   SmallVector<Value> results{loss};
   SmallVector<StringRef> names{"loss"};
-  if (options.clipNorm) {
+  if (norm) {
     results.push_back(norm);
     names.push_back("gradient_norm");
   }

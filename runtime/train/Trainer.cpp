@@ -77,6 +77,14 @@ void Trainer::openPackage() {
   if (lossOutput < 0)
     throw Error(KERF_BAD_PACKAGE, "the package has no output \"loss\"");
   weights.emplace(package);
+  for (const Weights::Parameter &p : weights->parameters())
+    if (p.isState && !(options.output + options.safetensors).empty() &&
+        std::find(options.trained.begin(), options.trained.end(), p.name) !=
+            options.trained.end())
+      throw usage(cat(options.model, ": weight \"", p.name,
+                      "\" is made by nodes of the graph, a trained value has "
+                      "no place in the model: --frozen=",
+                      p.name, " keeps it"));
 }
 
 void Trainer::openData() {

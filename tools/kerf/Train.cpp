@@ -8,7 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
 #include "Setup.h"
-#include "Training.h"
+
+#include "kerf/rt/train.h"
 
 #include "kerf/rt/train.h"
 
@@ -130,8 +131,9 @@ static Options forEvaluation(const Options &options) {
   return own;
 }
 
+/// Compiles into `path`; of a training step `loop` learns what it trains.
 static void package(const Options &options, const std::string &path,
-                    std::vector<std::string> *files) {
+                    rt::TrainOptions *loop) {
   CompilationOptions compile = compilationOptions(options);
   compile.weightsInPlace = true;
   Compilation compilation(std::move(compile));
@@ -139,9 +141,52 @@ static void package(const Options &options, const std::string &path,
   require(compilation, compilation.runPackage(path));
   auto list =
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>("kerf.files");
-  if (files && list)
-    for (mlir::Attribute file : list)
-      files->push_back(llvm::cast<mlir::StringAttr>(file).getValue().str());
+  if (!loop)
+    return;
+  for (mlir::Attribute file : list)
+    loop->modelFiles.push_back(
+        llvm::cast<mlir::StringAttr>(file).getValue().str());
+  for (const auto &parameter : compilation.getTraining().trained)
+    loop->trained.push_back(parameter.name);
+}
+
+/// What the loop must know of loss and optimizer.
+static void describeStep(const Options &o, rt::TrainOptions &t) {
+  if (o.optimizer.empty())
+    throw Failure{
+        kUsage, "--optimizer is missing, expected as adamw,lr=3e-4", {}};
+  const autodiff::AutodiffOptions &step = *compilationOptions(o).training;
+  using Kind = autodiff::LossSpec::Kind;
+  auto kindOf = [](Kind kind) {
+    switch (kind) {
+    case Kind::CrossEntropy:
+      return rt::TrainLoss::CrossEntropy;
+    case Kind::NegativeLogLikelihood:
+      return rt::TrainLoss::Nll;
+    case Kind::MeanSquaredError:
+      return rt::TrainLoss::Mse;
+    case Kind::L1:
+      return rt::TrainLoss::L1;
+    case Kind::BinaryCrossEntropy:
+      return rt::TrainLoss::BceWithLogits;
+    case Kind::Output:
+      return rt::TrainLoss::Scalar;
+    }
+    llvm_unreachable("no such loss");
+  };
+  t.loss.kind = kindOf(step.loss.kind);
+  t.loss.output = step.loss.prediction;
+  if (!step.loss.target.empty())
+    t.loss.labels = {step.loss.target};
+  t.loss.ignoreIndex = step.loss.ignoreIndex;
+  t.rate.base = step.optimizer.learningRate;
+  t.beta1 = step.optimizer.beta1;
+  t.beta2 = step.optimizer.beta2;
+  if (o.learningRate.empty())
+    return;
+  std::string wrong = rt::parseLearningRate(o.learningRate, t.rate);
+  if (!wrong.empty())
+    throw Failure{kUsage, "--learning-rate: " + wrong, {}};
 }
 
 static rt::TrainOptions loopOptions(const Options &o) {
@@ -181,18 +226,21 @@ int kerf::tool::train(const Options &given) {
   Options options = given;
   options.train = true;
   rt::TrainOptions loop = loopOptions(options);
-  describeTraining(options, loop);
+  describeStep(options, loop);
   std::string wrong = rt::checkTrainOptions(loop);
   if (!wrong.empty())
     throw Failure{kUsage, wrong, {}};
   {
-    Model model(options);
+    Options inference = options;
+    inference.train = false;
+    Model model(inference);
+    options.dims = inference.dims;
     if (loop.loss.hasClasses())
       loop.loss.classes = model.classesOf(loop.loss.output);
   }
   TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
-  package(options, loop.package, &loop.modelFiles);
+  package(options, loop.package, &loop);
   if (!loop.evalData.empty()) {
     loop.evalPackage = folder.file("eval.kerf");
     package(forEvaluation(options), loop.evalPackage, nullptr);

@@ -56,6 +56,7 @@ struct TrainOptions {
   std::string evalPackage; ///< the model alone on one rank; empty: none
   /// The model's file and those it refers to, absolute: copied for `output`.
   std::vector<std::string> modelFiles;
+  std::vector<std::string> trained; ///< names of the model's trained weights
 
   std::string data, evalData;
   int64_t sequenceLength = 0, evalEvery = 0; ///< 0: as the model; at the end
