@@ -134,12 +134,15 @@ public:
     slots[slot] = entry.getDictionary(context);
   }
 
-  void add(StringRef key, int64_t number, int64_t slot, int64_t microBatch) {
-    instructions.push_back(Dict(context)
-                               .set(key, number)
-                               .set("slot", slot)
-                               .set("micro_batch", microBatch)
-                               .get());
+  void add(StringRef key, int64_t number, int64_t slot, int64_t microBatch,
+           ArrayAttr sharding = {}) {
+    Dict instruction(context);
+    instruction.set(key, number)
+        .set("slot", slot)
+        .set("micro_batch", microBatch);
+    if (sharding)
+      instruction.set("sharding", sharding);
+    instructions.push_back(instruction.get());
   }
 
   void addRun(StringRef function, ArrayRef<int64_t> used, int64_t microBatch) {
@@ -209,7 +212,12 @@ buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
     llvm::TypeSwitch<Operation *>(&op)
         .Case<dist::InputOp>([&](dist::InputOp input) {
           int64_t slot = define(input.getResult(), "input");
-          stage.add("input", input.getIndex(), slot, input.getMicroBatch());
+          stage.add("input", input.getIndex(), slot, input.getMicroBatch(),
+                    input->getAttrOfType<dist::ShardingAttr>(dist::kSharding)
+                        ? shardingEntry(
+                              input, input->getAttr(dist::kSharding),
+                              cast<RankedTensorType>(input.getType()).getRank())
+                        : ArrayAttr());
         })
         .Case<dist::RecvOp>([&](dist::RecvOp recv) {
           int64_t slot = define(recv.getResult(), "received");

@@ -511,6 +511,14 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
     in.fail("expected exactly one of input, run, send, recv, output, zero");
   i.microBatch =
       in.integerOr("micro_batch", 0, m.mesh.numMicroBatches() - 1, 0);
+  if (i.op == Instruction::Input) {
+    const GlobalTensor &t = m.inputs[i.index];
+    i.sharding = in.has("sharding")
+                     ? parseSharding(in["sharding"], m.mesh,
+                                     t.globalShape.size(), /*allowTime=*/true)
+                     : t.sharding;
+    i.localShape = localShape(i.sharding, t.globalShape);
+  }
   if (i.op == Instruction::Run)
     i.slots = in["slots"].shape();
   else if (i.op == Instruction::Zero)

@@ -126,6 +126,9 @@ struct Instruction {
   Op op = Run;
   int64_t index = 0, microBatch = 0;
   std::vector<int64_t> slots;
+  /// input: the part that is wanted, and its shape.
+  Sharding sharding;
+  Shape localShape;
 };
 
 struct Slot {

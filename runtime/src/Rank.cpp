@@ -123,13 +123,14 @@ void Rank::prepareLibrary() {
 }
 
 void Rank::prepareInput(Prepared &p, const GlobalTensor &tensor) {
-  Part part = partOf(manifest.mesh, tensor.sharding, tensor.globalShape, rank,
-                     p.instruction->microBatch);
-  p.copy = makeBoxCopy(tensor.globalShape, part.starts, tensor.localShape,
+  const Shape &local = p.instruction->localShape;
+  Part part = partOf(manifest.mesh, p.instruction->sharding, tensor.globalShape,
+                     rank, p.instruction->microBatch);
+  p.copy = makeBoxCopy(tensor.globalShape, part.starts, local,
                        Shape(part.starts.size(), 0), part.sizes,
                        dtypeSize(tensor.dtype));
-  p.slotBytes = numBytes(tensor.localShape, tensor.dtype);
-  p.zeroFirst = part.sizes != tensor.localShape;
+  p.slotBytes = numBytes(local, tensor.dtype);
+  p.zeroFirst = part.sizes != local;
 }
 
 void Rank::prepareOutput(Prepared &p, const GlobalTensor &tensor) {
