@@ -247,8 +247,7 @@ private:
     if (steps.partOf(op).runsOncePerStep() != user.runsOncePerStep())
       for (Value operand : op->getOperands())
         if (isa<BlockArgument>(operand) ||
-            (user.runsOncePerStep() &&
-             variesOverTime(getLayout(operand, mesh), mesh)))
+            (user.runsOncePerStep() && steps.varies(operand)))
           return false;
     auto type = cast<RankedTensorType>(value.getType());
     if (auto reshard = dyn_cast<ReshardOp>(op)) {

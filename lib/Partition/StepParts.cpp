@@ -45,6 +45,9 @@ StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
   training = isTrainingStep(block);
   oneFunction = training && stages == 1 && mesh.numMicroBatches() == 1;
   mergedBackward = stages == 1;
+  for (BlockArgument argument : block.getArguments())
+    if (variesOverTime(getLayout(argument, mesh), mesh))
+      varying.insert(argument);
 
   for (Operation &op : block.without_terminator()) {
     if (isa<SourceOpInterface>(op))
@@ -52,8 +55,7 @@ StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
     Part part = {getStage(&op), kindOf(&op), 0};
     if (auto accumulate = dyn_cast<AccumulateOp>(op);
         accumulate && !oneFunction) {
-      if (mesh.numMicroBatches() > 1 &&
-          variesOverTime(getLayout(accumulate.getX(), mesh), mesh))
+      if (mesh.numMicroBatches() > 1 && varies(accumulate.getX()))
         sums.insert(&op);
       else
         part.kind = Part::Update;
@@ -69,6 +71,12 @@ StepParts::StepParts(func::FuncOp main, const Mesh &mesh) {
               std::max(part.level, from.level + (from.stage != part.stage));
       }
     parts[&op] = part;
+    bool isVarying = llvm::any_of(
+        op.getOperands(), [&](Value operand) { return varies(operand); });
+    for (Value result : op.getResults())
+      if (!runsOncePerStep(&op) && !isa<AccumulateOp>(op) &&
+          (isVarying || variesOverTime(getLayout(result, mesh), mesh)))
+        varying.insert(result);
   }
   if (oneFunction)
     return;

@@ -48,6 +48,10 @@ public:
   bool isOneFunction() const { return oneFunction; }
   /// The part in which an op is computed. Not for sources.
   Part partOf(mlir::Operation *op) const { return parts.lookup(op); }
+  /// Whether a value is another one for each micro-batch: its layout says so,
+  /// or it is made from such values by ops whose sums stay within a micro-batch
+  /// (dist.local_reduction).
+  bool varies(mlir::Value value) const { return varying.contains(value); }
   /// Whether the op sums over micro-batches; else it hands its operand on.
   bool isSum(dist::AccumulateOp op) const { return sums.contains(op); }
   /// The part that hands a value on to other stages and to the caller: for the
@@ -63,6 +67,7 @@ private:
   bool oneFunction = false, mergedBackward = false, training = false;
   llvm::DenseMap<mlir::Operation *, Part> parts;
   llvm::DenseSet<mlir::Operation *> sums;
+  llvm::DenseSet<mlir::Value> varying;
 };
 
 } // namespace kerf

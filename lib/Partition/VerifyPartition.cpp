@@ -27,6 +27,7 @@ using namespace kerf::dist;
 void kerf::buildPartitionPipeline(OpPassManager &passes, bool verify) {
   if (verify)
     passes.addPass(createVerifyPlan());
+  passes.addPass(createSumBeforeCrossing());
   passes.addPass(createInsertReshards());
   passes.addPass(createSplitStages());
   passes.addPass(createLocalize());
@@ -191,9 +192,8 @@ private:
           llvm::erase_if(player.open, [&](auto &send) {
             return taken[std::get<1>(send)] > std::get<2>(send);
           });
-          if (llvm::any_of(player.open, [&](auto &send) {
-                return std::get<0>(send) < now;
-              }))
+          if (llvm::any_of(player.open,
+                           [&](auto &send) { return std::get<0>(send) < now; }))
             break;
           Operation *op = player.ops[player.next];
           if (auto send = dyn_cast<SendOp>(op)) {

@@ -8,8 +8,28 @@ def VerifyPlan : Pass<"verify-plan", "::mlir::ModuleOp"> {
   let summary = "checks that a plan can be partitioned";
   let description = [{
     The contract between plan and partition: every op, argument and result of
-    `@main` has its shardings, they follow from the op's sharding rule, stages
-    only hand values on to later stages, and nothing is reduced over time.
+    `@main` has its shardings, they follow from the op's sharding rule, values
+    flow along the order of a step (forward to later stages, backward to earlier
+    ones), and out of the micro-batches through `dist.accumulate` alone.
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def SumBeforeCrossing : Pass<"sum-before-crossing", "::mlir::ModuleOp"> {
+  let summary = "sums over micro-batches before they leave their stage";
+  let description = [{
+    The sum over micro-batches of a sum of which a part comes from another stage
+    (the gradient of a parameter that two stages use) is the sum of such sums:
+    the part crosses once per step.
+
+    ```mlir
+    %s = nn.add %a, %b {dist.stage = 0 : i64, ...}   // %b of stage 1
+    %g = dist.accumulate %s {dist.stage = 0 : i64, ...}
+    // becomes
+    %ga = dist.accumulate %a {dist.stage = 0 : i64, ...}
+    %gb = dist.accumulate %b {dist.stage = 1 : i64, ...}
+    %g = nn.add %ga, %gb {dist.stage = 0 : i64, dist.phase = #dist<phase update>, ...}
+    ```
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
@@ -17,7 +37,8 @@ def VerifyPlan : Pass<"verify-plan", "::mlir::ModuleOp"> {
 def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
   let summary = "puts a dist.reshard where a use wants another sharding";
   let description = [{
-    One op per value, sharding and stage, however many uses share it.
+    One op per value, sharding, stage and part of the step, however many uses share
+    it; the backward pass shares those of the forward pass.
 
     ```mlir
     %h = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>], ...}
@@ -34,14 +55,20 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
 }
 
 def SplitStages : Pass<"split-stages", "::mlir::ModuleOp"> {
-  let summary = "one function per stage";
+  let summary = "one function per stage and part of the step";
   let description = [{
     `@main` becomes a declaration; what each stage computes becomes
-    `@stageN_forward`. Arguments are program inputs (`dist.input = i`) or values
-    of earlier stages (`dist.recv = k`), results program outputs
-    (`dist.output = [i...]`) and values for later stages (`dist.send = [k...]`);
-    k numbers the `dist.channel` ops. Sources are cloned into every stage that
-    uses them.
+    `@stageN_forward`, in training also `@stageN_prologue`, `@stageN_backward` and
+    `@stageN_update0`, ... (one stage: `@stage0_forward_backward` or `@stage0_step`).
+    Arguments are program inputs (`dist.input = i`), values of other stages
+    (`dist.recv = k`), values of other functions of the stage (`dist.kept = k`) and
+    sums over micro-batches so far (`dist.accumulator = r`); results are program
+    outputs (`dist.output = [i...]`) and values for other stages
+    (`dist.send = [k...]`) and functions (`dist.keep = [k...]`). Channels are the
+    `dist.channel` ops. Sources are cloned into every function that uses them.
+
+    What is kept is the cheapest cut in bytes below which ops without arithmetic
+    are repeated.
   }];
   let dependentDialects = ["::kerf::dist::DistDialect", "::mlir::func::FuncDialect"];
 }
@@ -83,8 +110,10 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
   let summary = "the instruction list of every stage";
   let description = [{
     For inference each stage takes the micro-batches in order: receive, run,
-    send. A send does not wait, so all stages work at once on different
-    micro-batches.
+    send. For training: the prologue, forward and backward in the order of
+    `dist.schedule_kind` ("gpipe", "1f1b"), the update. A send does not wait; its
+    slot stays until the receiver is known to have it (`dist.held_until`, the number
+    of an instruction).
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
@@ -94,7 +123,8 @@ def VerifyPartition : Pass<"verify-after-partition", "::mlir::ModuleOp"> {
   let description = [{
     No shardings or stages on compute ops, no reshards; arguments, results and
     sources have the local types of their shardings; each stage has a schedule
-    in which every channel, input and output is served once per micro-batch.
+    in which every channel, input and output is served once per micro-batch (or
+    step); the schedules, played against each other, do not deadlock.
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }

@@ -1,0 +1,112 @@
+//===- SumBeforeCrossing.cpp - sums over micro-batches before stages ------===//
+//
+// A parameter that two stages use (tied weights) has a gradient from each,
+// added where the parameter is updated. As planned, the other stage's part
+// would cross once per micro-batch; a sum of sums crosses once per step:
+//
+//   accumulate(a + b)  =  accumulate(a) + accumulate(b)
+//
+// for whatever op is jointly linear in all of its operands. Linear in the ops.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Partition/OpSharding.h"
+#include "kerf/Partition/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_SUMBEFORECROSSING
+#include "kerf/Partition/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+namespace {
+
+struct SumBeforeCrossing
+    : kerf::impl::SumBeforeCrossingBase<SumBeforeCrossing> {
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    MeshAttr attribute = getMesh(getOperation());
+    if (!main || main.isExternal() || !attribute)
+      return;
+    mesh = attribute.toMesh();
+    if (mesh.numMicroBatches() == 1)
+      return;
+    SmallVector<AccumulateOp> work(
+        main.getBody().front().getOps<AccumulateOp>());
+    while (!work.empty())
+      rewrite(work.pop_back_val(), work);
+  }
+
+private:
+  void rewrite(AccumulateOp accumulate, SmallVectorImpl<AccumulateOp> &work) {
+    Operation *sum = accumulate.getX().getDefiningOp();
+    if (!sum || !accumulate.getX().hasOneUse() || !isSumOfSums(sum))
+      return;
+    SmallVector<Attribute> shardings;
+    for (OpOperand &use : sum->getOpOperands()) {
+      Operation *producer = use.get().getDefiningOp();
+      OpBuilder builder(accumulate);
+      auto part = AccumulateOp::create(builder, accumulate.getLoc(),
+                                       use.get().getType(), use.get(), Value());
+      part->setAttrs(accumulate->getAttrs());
+      for (StringRef name :
+           {StringRef(kStage), StringRef(kPhase), StringRef(kColocation)}) {
+        part->removeAttr(name);
+        if (Attribute of = producer->getAttr(name))
+          part->setAttr(name, of);
+      }
+      ShardingAttr held = getSharding(use.get());
+      part->setAttr(kOperands, builder.getArrayAttr({held}));
+      part->setAttr(kResults, builder.getArrayAttr({once(held)}));
+      shardings.push_back(once(cast<ShardingAttr>(
+          sum->getAttrOfType<ArrayAttr>(kOperands)[use.getOperandNumber()])));
+      use.set(part.getResult());
+      work.push_back(part);
+    }
+    Builder builder(&getContext());
+    sum->moveBefore(accumulate);
+    sum->setAttr(kPhase, PhaseAttr::get(&getContext(), Phase::Update));
+    sum->setAttr(kOperands, builder.getArrayAttr(shardings));
+    sum->setAttr(kResults,
+                 builder.getArrayAttr({once(getSharding(sum->getResult(0)))}));
+    if (Attribute purpose = accumulate->getAttr(kPurpose))
+      sum->setAttr(kPurpose, purpose);
+    accumulate.replaceAllUsesWith(sum->getResult(0));
+    accumulate.erase();
+  }
+
+  /// Linear in all operands, of which one comes from another stage; each is a
+  /// sum over micro-batches that are made here and there.
+  bool isSumOfSums(Operation *sum) {
+    auto interface = dyn_cast<ShardingRuleInterface>(sum);
+    if (!interface || sum->getNumResults() != 1 || sum->getNumOperands() < 2)
+      return false;
+    bool crosses = false;
+    for (Value operand : sum->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer || isa<SourceOpInterface>(producer) ||
+          runsOncePerStep(producer) ||
+          !variesOverTime(getLayout(operand, mesh), mesh))
+        return false;
+      crosses |= getStage(producer) != getStage(sum);
+    }
+    SmallVector<unsigned> all(sum->getNumOperands());
+    std::iota(all.begin(), all.end(), 0);
+    return crosses &&
+           llvm::is_contained(interface.getShardingRule().linearGroups, all);
+  }
+
+  ShardingAttr once(ShardingAttr sharding) {
+    Layout layout = withoutTime(llvm::cantFail(sharding.toLayout(mesh)), mesh);
+    return ShardingAttr::get(&getContext(), MeshAttr::get(&getContext(), mesh),
+                             layout);
+  }
+
+  Mesh mesh;
+};
+
+} // namespace
