@@ -56,7 +56,13 @@ static LogicalResult lossOf(Node &node, Value logProbabilities, Value labels,
     hit = node.make<AndOp>({hit, node.make<NotOp>({skip})});
   }
   Value counted = node.select(hit, weight, zero);
-  Value picked = node.select(hit, node.mul(x, weight), zero);
+  Value picked = node.select(hit, x, zero);
+  if (weights) {
+    // Weights of classes are no parameters: no gradient goes to them.
+    picked = node.mul(picked, counted);
+    if (Operation *op = counted ? counted.getDefiningOp() : nullptr)
+      op->setAttr("kerf.no_gradient", node.ops.getUnitAttr());
+  }
   Value loss =
       node.make<NegOp>({node.reduce(picked, ReduceKind::Sum, {1}, false)});
   if (reduction == "none")

@@ -5,20 +5,10 @@
 // (curves.json). A wrong gradient of any parameter shows in the second step.
 //
 //===----------------------------------------------------------------------===//
-#include "Tensors.h"
+#include "Harness.h"
+
 #include "train/Data.h"
 
-#include "kerf/Autodiff/Autodiff.h"
-#include "kerf/Autodiff/Passes.h"
-#include "kerf/Import/Import.h"
-#include "kerf/Interpret/Interpret.h"
-#include "kerf/NN/NN.h"
-#include "kerf/Pipelines/Register.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Verifier.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -50,30 +40,6 @@ std::string optimizerText(StringRef key, double rate) {
   return key == "adam" ? "adam,lr=2e-3" : "adamw,lr=2e-3,wd=0.1";
 }
 
-interpret::Tensor weightContent(mlir::Operation *op) {
-  auto weight = llvm::cast<nn::WeightOp>(op);
-  auto files = op->getParentOfType<mlir::ModuleOp>()
-                   ->getAttrOfType<mlir::ArrayAttr>("kerf.files");
-  std::string error;
-  auto file = MappedFile::open(
-      llvm::cast<mlir::StringAttr>(files[weight.getFile()]).getValue(), error);
-  onnx_import::TensorData data;
-  data.type = llvm::cast<mlir::RankedTensorType>(weight.getStored());
-  data.bytes = file->bytes().slice(weight.getOffset(), weight.getLength());
-  interpret::Tensor whole =
-      interpret::fromElements(onnx_import::toElements(data));
-  if (!weight.getStarts())
-    return whole;
-  interpret::Tensor view(weight.getType().getShape());
-  interpret::forEachIndex(view.shape, [&](llvm::ArrayRef<int64_t> index) {
-    interpret::Index at(index.begin(), index.end());
-    for (auto [i, start] : llvm::zip(at, *weight.getStarts()))
-      i += start;
-    view.at(index) = whole.at(at);
-  });
-  return view;
-}
-
 /// Rows [step * batch, ...) of an array, round and round.
 interpret::Tensor rowsOf(const rt::DataArray &array,
                          llvm::ArrayRef<int64_t> shape, int64_t step) {
@@ -95,18 +61,7 @@ interpret::Tensor rowsOf(const rt::DataArray &array,
   return result;
 }
 
-class Curves : public ::testing::TestWithParam<Case> {
-protected:
-  Curves() : context(registry(), mlir::MLIRContext::Threading::DISABLED) {
-    context.loadAllAvailableDialects();
-  }
-  static mlir::DialectRegistry registry() {
-    mlir::DialectRegistry registry;
-    registerDialects(registry);
-    return registry;
-  }
-  mlir::MLIRContext context;
-};
+class Curves : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Curves, LossesArePyTorchs) {
   const Case &c = GetParam();
@@ -124,53 +79,27 @@ TEST_P(Curves, LossesArePyTorchs) {
   double bar = std::max(1e-4, 2 * curve.getNumber("spread").value_or(0));
   int64_t batch = *root.getInteger("batch");
 
-  ImportOptions import;
-  import.dims["batch"] = batch;
-  ImportReport report;
-  auto module = importOnnx(context, folder + "model.onnx", import, report);
-  ASSERT_TRUE(mlir::succeeded(module));
   autodiff::AutodiffOptions options;
   options.loss = *autodiff::parseLoss("cross_entropy(logits,labels)");
   options.optimizer = *autodiff::parseOptimizer(
       optimizerText(c.optimizer, *root.getNumber("rate")));
   options.microBatches = c.microBatches;
-  autodiff::AutodiffFailure why;
-  ASSERT_TRUE(mlir::succeeded(
-      autodiff::differentiate(module->get(), options, why)))
-      << why.lines.front();
-  mlir::PassManager passes(&context);
-  passes.addPass(autodiff::createVerifyAfterAutodiff());
-  ASSERT_TRUE(mlir::succeeded(passes.run(module->get())));
-
-  auto main = (*module)->lookupSymbol<mlir::func::FuncOp>("main");
+  test::TrainingModel model;
+  model.load(folder + "model.onnx", {{"batch", batch}}, options);
+  if (::testing::Test::HasFatalFailure())
+    return;
   rt::DataSet data = rt::openData(folder + "data.npz", 0);
-  interpret::State state;
   for (int64_t step = 0; step < c.steps; ++step) {
-    std::vector<interpret::Tensor> inputs;
-    for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-      StringRef name =
-          main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name").getValue();
-      double t = static_cast<double>(step + 1);
-      if (name.starts_with("train.")) {
-        double value =
-            name == "train.learning_rate"       ? options.optimizer.learningRate
-            : name == "train.bias_correction_1" ? 1 - std::pow(0.9, t)
-                                                : 1 - std::pow(0.999, t);
-        inputs.push_back(interpret::Tensor({}, value));
-        continue;
-      }
-      auto shape = llvm::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i])
-                       .getShape();
-      auto found = llvm::find_if(data.arrays, [&](const rt::DataArray &array) {
-        return array.name == name;
-      });
-      ASSERT_TRUE(found != data.arrays.end()) << name.str();
-      inputs.push_back(rowsOf(*found, shape, step));
-    }
-    auto outputs = interpret::run(main, inputs, weightContent, &state);
-    ASSERT_TRUE(mlir::succeeded(outputs));
+    auto outputs =
+        model.step([&](StringRef name, llvm::ArrayRef<int64_t> shape) {
+          for (const rt::DataArray &array : data.arrays)
+            if (array.name == name)
+              return rowsOf(array, shape, step);
+          return interpret::Tensor(shape);
+        });
+    ASSERT_FALSE(outputs.empty());
     double expected = *(*curve.getArray("losses"))[step].getAsNumber();
-    ASSERT_NEAR((*outputs)[0].data[0], expected, bar * std::fabs(expected))
+    ASSERT_NEAR(outputs[0].data[0], expected, bar * std::fabs(expected))
         << "step " << step;
   }
 }
