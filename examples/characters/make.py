@@ -7,6 +7,7 @@ the head. Needs torch 2.15 and transformers; using the example needs neither.
 import pathlib
 import sys
 
+import onnxscript.optimizer
 import torch
 import transformers
 
@@ -20,7 +21,10 @@ model = Gpt2(vocab_size=128, n_positions=64, n_embd=64, n_layer=2, n_head=4).eva
 with torch.no_grad():
     for parameter in model.parameters():
         parameter += 1e-3 * torch.randn_like(parameter)
-torch.onnx.export(model, (torch.zeros(2, 64, dtype=torch.int64),), str(HERE / "model.onnx"), dynamo=True,
-                  external_data=False, input_names=["input_ids"], output_names=["logits"],
-                  dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=4096)},))
+program = torch.onnx.export(model, (torch.zeros(2, 64, dtype=torch.int64),), dynamo=True, optimize=False,
+                            input_names=["input_ids"], output_names=["logits"],
+                            dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=4096)},))
+# The optimizer would also replace small weights by what is computed from them (a tied weight by two).
+onnxscript.optimizer.optimize(program.model, input_size_limit=100, output_size_limit=100)
+program.save(HERE / "model.onnx", external_data=False)
 strip(HERE / "model.onnx")

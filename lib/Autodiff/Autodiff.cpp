@@ -29,7 +29,7 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
     return mlir::failure();
   step.terminator()->setOperands(*loss);
   step.eraseDeadOps();
-  if (failed(step.selectParameters()))
+  if (failed(step.expandTrainingForms()) || failed(step.selectParameters()))
     return mlir::failure();
   step.hoistPrologue();
   step.numberForward();

@@ -73,7 +73,10 @@ void Step::note(const Twine &line) {
 
 void Step::eraseDeadOps() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body())))
-    if (&op != terminator() && isOpTriviallyDead(&op))
+    if (&op != terminator() && isOpTriviallyDead(&op) &&
+        !llvm::any_of(op.getResults(), [&](Value value) {
+          return buffers.contains(value); // the update will use it
+        }))
       op.erase();
 }
 

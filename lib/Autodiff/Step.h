@@ -80,14 +80,15 @@ public:
   void note(const llvm::Twine &line);
 
   // The parts, in the order in which they run.
-  void mergeSources();                          // Parameters.cpp
-  mlir::FailureOr<mlir::Value> buildLoss();     // Losses.cpp
-  mlir::LogicalResult selectParameters();       // Parameters.cpp
-  void hoistPrologue();                         // Phases.cpp
-  void numberForward();                         // Phases.cpp
-  mlir::LogicalResult buildBackward();          // Backward.cpp
-  void buildUpdates();                          // Updates.cpp
-  void finish();                                // Step.cpp
+  void mergeSources();                       // Parameters.cpp
+  mlir::FailureOr<mlir::Value> buildLoss();  // Losses.cpp
+  mlir::LogicalResult expandTrainingForms(); // TrainingForms.cpp
+  mlir::LogicalResult selectParameters();    // Parameters.cpp
+  void hoistPrologue();                      // Phases.cpp
+  void numberForward();                      // Phases.cpp
+  mlir::LogicalResult buildBackward();       // Backward.cpp
+  void buildUpdates();                       // Updates.cpp
+  void finish();                             // Step.cpp
 
   /// While the step is made the function returns the loss and then the parts of
   /// the running statistics.

@@ -232,8 +232,10 @@ static LogicalResult dropout(Node &node) {
     if (!training)
       return failure();
     auto ratio = node.has(1) ? node.scalarElement(node.in(1)) : 0.5;
-    if (*training != 0 && ratio != 0.0) {
-      if (!node.importer.isTraining())
+    using Forms = ImportOptions::TrainingForms;
+    Forms forms = node.importer.trainingForms();
+    if (*training != 0 && ratio != 0.0 && forms != Forms::AsInference) {
+      if (forms == Forms::Refuse)
         return node.unsupported("operator Dropout in training mode");
       if (!ratio || !(*ratio >= 0 && *ratio < 1))
         return node.error("ratio must be a constant in [0, 1)");

@@ -26,7 +26,9 @@ public:
 
   mlir::OpBuilder ops;
   ModelFiles &files() { return *modelFiles; }
-  bool isTraining() const { return options.training; }
+  ImportOptions::TrainingForms trainingForms() const {
+    return options.trainingForms;
+  }
 
   /// Errors: at a node or value (may be empty).
   void refuse(llvm::StringRef node, const llvm::Twine &message);

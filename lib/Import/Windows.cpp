@@ -138,6 +138,15 @@ static bool isImage(Node &node, Value x) {
   return false;
 }
 
+/// What an exporter writes for "no bias"; a parameter has a name.
+static bool isZeroLiteral(Value x) {
+  auto constant = x ? x.getDefiningOp<ConstantOp>() : ConstantOp();
+  if (!constant || constant.getName() || !constant.getElements().isSplat() ||
+      !isa<FloatType>(elementOf(x)))
+    return false;
+  return constant.getElements().getSplatValue<APFloat>().isZero();
+}
+
 static LogicalResult conv(Node &node) {
   if (failed(node.arity(2, 3)))
     return failure();
@@ -166,7 +175,7 @@ static LogicalResult conv(Node &node) {
   attributes.push_back(node.i64("groups", groups));
   Value result =
       node.make<ConvOp>({toChannelsLast(node, x), weights}, attributes);
-  if (node.has(2)) {
+  if (node.has(2) && !isZeroLiteral(node.in(2))) {
     Value bias = node.asParameter(node.in(2), inputName(node, 2));
     if (rankOf(bias) != 1 || shapeOf(bias)[0] != shapeOf(weights)[0])
       return node.error("bias must be a vector of " +
@@ -254,7 +263,8 @@ static LogicalResult batchNorm(Node &node) {
     (void)node.integer("is_test", 0);
   for (size_t index = 1; index < node.outputs.size(); ++index)
     training |= node.wants(index);
-  if (training && !node.importer.isTraining())
+  if (training &&
+      node.importer.trainingForms() == ImportOptions::TrainingForms::Refuse)
     return node.unsupported("operator BatchNormalization in training mode");
   if (rankOf(x) < 2)
     return node.error("input has rank " + Twine(rankOf(x)) +

@@ -56,8 +56,7 @@ splitAtEquals(const std::string &text, const std::string &flag, bool last) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-template <typename T>
-static T parsed(llvm::Expected<T> result) {
+template <typename T> static T parsed(llvm::Expected<T> result) {
   if (!result)
     throw Failure{kUsage, llvm::toString(result.takeError()), {}};
   return std::move(*result);
@@ -66,9 +65,10 @@ static T parsed(llvm::Expected<T> result) {
 /// The training step; --accumulate is another word for --micro-batches.
 static void setTraining(const Options &o, CompilationOptions &result) {
   autodiff::AutodiffOptions &t = result.training.emplace();
+  result.import.trainingForms = ImportOptions::TrainingForms::Keep;
   t.loss = parsed(autodiff::parseLoss(o.loss));
-  t.optimizer =
-      parsed(autodiff::parseOptimizer(o.optimizer.empty() ? "sgd" : o.optimizer));
+  t.optimizer = parsed(
+      autodiff::parseOptimizer(o.optimizer.empty() ? "sgd" : o.optimizer));
   t.trainable = o.trainable;
   t.frozen = o.frozen;
   if (o.clipNorm > 0)
@@ -82,8 +82,7 @@ static void setTraining(const Options &o, CompilationOptions &result) {
     if (p.microBatches.value_or(o.accumulate) != o.accumulate)
       throw Failure{kUsage,
                     "--accumulate is " + std::to_string(o.accumulate) +
-                        ", --micro-batches " +
-                        std::to_string(*p.microBatches) +
+                        ", --micro-batches " + std::to_string(*p.microBatches) +
                         ", expected the same number",
                     {}};
     p.microBatches = o.accumulate;

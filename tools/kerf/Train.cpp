@@ -136,6 +136,8 @@ static void package(const Options &options, const std::string &path,
                     rt::TrainOptions *loop) {
   CompilationOptions compile = compilationOptions(options);
   compile.weightsInPlace = true;
+  if (!options.train)
+    compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(path));

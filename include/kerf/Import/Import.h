@@ -32,9 +32,11 @@ struct ImportOptions {
   /// Files of external data may be missing: what a plan costs follows from
   /// shapes. Content that shapes depend on must still be there.
   bool allowAbsentData = false;
-  /// For training: Dropout stays (nn.dropout), BatchNormalization is accepted
-  /// in training mode. What they do then is autodiff's business.
-  bool training = false;
+  /// What becomes of Dropout and BatchNormalization in training mode: an error,
+  /// since that is not inference; nn.dropout and nn.batch_norm, which autodiff
+  /// expands; or what they are in inference.
+  enum class TrainingForms { Refuse, Keep, AsInference };
+  TrainingForms trainingForms = TrainingForms::Refuse;
   /// Skip the simplification that follows (tests of the handlers).
   bool simplify = true;
 };

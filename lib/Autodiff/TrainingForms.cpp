@@ -1,0 +1,175 @@
+//===- TrainingForms.cpp - BatchNorm and Dropout in training --------------===//
+//
+// BatchNorm takes the statistics of the batch in place of the running ones, and
+// Dropout drops. Both are written out before anything is differentiated. With n
+// elements per channel and group of samples
+//
+//     mean = sum x / n,  variance = sum (x - mean)^2 / n
+//
+// In the variance the mean is a constant to autodiff: its part of the gradient
+// is -2/n sum (x - mean) = 0.
+//
+// A group is a micro-batch (sync) or a device's part of one (local); where that
+// is less than the batch, sums carry dist.local_reduction. What becomes of the
+// running statistics is a sum over the whole batch, as everything that outlives
+// a step: the mean over the groups of their statistics enters with weight
+// 1 - momentum^groups. PyTorch feeds them in one after another: the same for
+// one group.
+//
+//===----------------------------------------------------------------------===//
+#include "Step.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+namespace {
+
+class Expander {
+public:
+  explicit Expander(Step &step) : step(step), options(step.options) {}
+
+  LogicalResult expand(nn::BatchNormOp norm);
+  void expand(nn::DropoutOp dropout, int64_t stream);
+
+private:
+  /// The sum over all dimensions but the last.
+  Value sumPerChannel(GradientBuilder &b, Value x, StringAttr reach) {
+    SmallVector<int64_t> dims;
+    for (int64_t dim = 0;
+         dim + 1 < cast<RankedTensorType>(x.getType()).getRank(); ++dim)
+      dims.push_back(dim);
+    step.tag.purpose = dist::Purpose::Statistics;
+    Value sum = b.reduce(x, nn::ReduceKind::Sum, dims);
+    step.tag.purpose.reset();
+    if (reach)
+      sum.getDefiningOp()->setAttr(dist::kLocalReduction, reach);
+    return sum;
+  }
+
+  /// `part` of this micro-batch becomes part of a running statistic.
+  void keepRunning(GradientBuilder &b, Value source, double keep, Value part) {
+    Value made = b.mul(part, 1 - keep);
+    made.getDefiningOp()->setAttr("kerf.no_gradient", step.ops.getUnitAttr());
+    step.statistics.push_back({source, keep});
+    step.buffers.insert(source);
+    step.terminator()->insertOperands(step.terminator()->getNumOperands(),
+                                      {made});
+  }
+
+  Step &step;
+  const AutodiffOptions &options;
+};
+
+} // namespace
+
+LogicalResult Expander::expand(nn::BatchNormOp norm) {
+  auto type = cast<RankedTensorType>(norm.getX().getType());
+  bool local = options.batchNorm == BatchNormMode::Local;
+  int64_t groups = options.microBatches * (local ? options.dataParallel : 1);
+  int64_t batch = type.getDimSize(0), channels = type.getShape().back();
+  if (batch % groups != 0)
+    return step.request(nodeName(norm) + ": batch of " + Twine(batch) +
+                        " samples cannot be divided into " + Twine(groups) +
+                        " groups with BatchNorm statistics of their own");
+  OpBuilder::InsertionGuard guard(step.ops);
+  step.ops.setInsertionPoint(norm);
+  GradientBuilder b = step.at(norm.getLoc());
+  StringAttr reach;
+  if (groups > 1)
+    reach = step.ops.getStringAttr(
+        local && options.dataParallel > 1 ? "device" : "micro_batch");
+  auto elements = static_cast<double>(type.getNumElements() / channels);
+  double perGroup = elements / static_cast<double>(groups);
+
+  Value x = b.widen(norm.getX());
+  Value sum = sumPerChannel(b, x, reach);
+  Value mean = b.mul(sum, 1 / perGroup);
+  Value constant = b.mul(sum, 1 / perGroup);
+  constant.getDefiningOp()->setAttr("kerf.no_gradient", step.ops.getUnitAttr());
+  Value square = b.square(b.sub(x, constant));
+  Value squares = sumPerChannel(b, square, reach);
+  Value variance = b.mul(squares, 1 / perGroup);
+
+  // The running variance is the unbiased one in PyTorch and in what it exports.
+  Value runningMean = step.makeMutable(norm.getMean());
+  Value runningVariance = step.makeMutable(norm.getVariance());
+  if (!runningMean || !runningVariance)
+    return step.refuse(nodeName(norm) +
+                       ": running statistics are literals of the graph, "
+                       "expected raw data to update them");
+  double keep = std::pow(norm.getMomentum().convertToDouble(),
+                         static_cast<double>(groups));
+  double unbiased = std::max(elements - static_cast<double>(groups), 1.0);
+  keepRunning(b, runningMean, keep,
+              b.mul(reach ? sumPerChannel(b, x, {}) : sum, 1 / elements));
+  keepRunning(
+      b, runningVariance, keep,
+      b.mul(reach ? sumPerChannel(b, square, {}) : squares, 1 / unbiased));
+
+  Value meanOperand = b.castLike(mean, norm.getMean());
+  Value varianceOperand = b.castLike(variance, norm.getVariance());
+  norm.getMeanMutable().assign(meanOperand);
+  norm.getVarianceMutable().assign(varianceOperand);
+  if (reach)
+    norm->setAttr(dist::kLocalReduction, reach);
+  return success();
+}
+
+void Expander::expand(nn::DropoutOp dropout, int64_t stream) {
+  OpBuilder::InsertionGuard guard(step.ops);
+  step.ops.setInsertionPoint(dropout);
+  GradientBuilder b = step.at(dropout.getLoc());
+  auto type = cast<RankedTensorType>(dropout.getX().getType());
+  Type i64 = step.ops.getI64Type();
+  auto indices = RankedTensorType::get(type.getShape(), i64);
+  auto integer = [&](int64_t value) -> Value {
+    return b.make<nn::ConstantOp>(cast<ElementsAttr>(DenseElementsAttr::get(
+        RankedTensorType::get({}, i64), step.ops.getI64IntegerAttr(value))));
+  };
+  // The number of each element in the global tensor, row by row.
+  Value index;
+  int64_t stride = 1;
+  for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
+    Value along = b.make<nn::IotaOp>(indices, dim);
+    if (stride > 1)
+      along = b.mul(along, integer(stride));
+    index = index ? b.add(index, along) : along;
+    stride *= type.getDimSize(dim);
+  }
+  if (!index)
+    index = integer(0);
+  double ratio = dropout.getRatio().convertToDouble();
+  Value uniform = b.make<nn::PhiloxOp>(
+      RankedTensorType::get(type.getShape(), step.ops.getF32Type()), index,
+      step.stepScalar("train.seed", i64), step.stepScalar("train.step", i64),
+      stream);
+  Value dropped = b.less(uniform, b.number(ratio, uniform));
+  Value kept = b.mul(dropout.getX(), ratio < 1 ? 1 / (1 - ratio) : 0);
+  dropout.replaceAllUsesWith(b.zeroWhere(dropped, kept));
+  dropout.erase();
+}
+
+LogicalResult Step::expandTrainingForms() {
+  Expander expander(*this);
+  bool failed = false;
+  for (nn::BatchNormOp norm : llvm::to_vector(main.getOps<nn::BatchNormOp>())) {
+    auto isWeight = [](Value value) {
+      auto source = value.getDefiningOp<SourceOpInterface>();
+      return source && source.isParameter();
+    };
+    if (!isWeight(norm.getMean()) || !isWeight(norm.getVariance()))
+      continue;
+    if (options.batchNorm != BatchNormMode::Frozen)
+      failed |= mlir::failed(expander.expand(norm));
+    else
+      for (Value running : {norm.getMean(), norm.getVariance()})
+        buffers.insert(running);
+  }
+  for (auto [stream, dropout] :
+       llvm::enumerate(llvm::to_vector(main.getOps<nn::DropoutOp>())))
+    expander.expand(dropout, static_cast<int64_t>(stream));
+  return mlir::failure(failed);
+}
