@@ -86,7 +86,11 @@ private:
                     cost::ceilDivide(record.groupBytes, record.groupSize));
       record.count = count;
       record.purpose = stringifyPurpose(op.getPurposeOrDefault()).str();
-      if (auto phase = function->getAttrOfType<PhaseAttr>(kPhase))
+      // A function of several phases has ops that say their own.
+      auto phase = op->getAttrOfType<PhaseAttr>("phase");
+      if (!phase)
+        phase = function->getAttrOfType<PhaseAttr>(kPhase);
+      if (phase)
         record.phase = phaseName(phase.getValue());
       report.collectives.push_back(std::move(record));
       return success();
@@ -104,6 +108,10 @@ private:
     record.numGroups = ranksPerStage;
     record.bufferBytes = record.groupBytes = record.bytesPerRank =
         sizeBytes(cast<RankedTensorType>(channel.getType()));
+    if (auto purpose = channel.getPurpose())
+      record.purpose = stringifyPurpose(*purpose).str();
+    if (auto phase = channel.getPhase())
+      record.phase = phaseName(*phase);
     record.count =
         sends.empty() ? mesh.numMicroBatches() : sends[channel.getNumber()];
     report.collectives.push_back(std::move(record));
@@ -118,6 +126,8 @@ private:
       return "backward";
     case Phase::Update:
       return "update";
+    case Phase::Prologue:
+      return "prologue";
     }
     llvm_unreachable("bad Phase");
   }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "RandomTraining.h"
 
+#include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
 
@@ -395,4 +396,50 @@ private:
 bool kerf::test::makeTrainingStep(ModuleOp module, Random &random) {
   return Differentiator(module.lookupSymbol<func::FuncOp>("main"), random)
       .run();
+}
+
+bool kerf::test::makeAutodiffStep(ModuleOp module, Random &random) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  OpBuilder builder(module.getContext());
+  main.setArgAttr(0, "kerf.name", builder.getStringAttr("x"));
+  main.setArgAttr(0, "kerf.batch_dim", builder.getI64IntegerAttr(0));
+  main.setResultAttr(0, "kerf.name", builder.getStringAttr("y"));
+  autodiff::AutodiffOptions options;
+  using Loss = autodiff::LossSpec::Kind;
+  bool classes =
+      cast<RankedTensorType>(main.getResultTypes()[0]).getRank() == 2;
+  options.loss.kind = classes && chance(random, 50) ? Loss::CrossEntropy
+                                                    : Loss::MeanSquaredError;
+  options.loss.prediction = "y";
+  options.loss.target = "t";
+  using Optimizer = autodiff::OptimizerSpec::Kind;
+  const Optimizer optimizers[] = {Optimizer::SGD, Optimizer::Adam,
+                                  Optimizer::AdamW, Optimizer::Adagrad};
+  options.optimizer.kind = optimizers[draw(random, 4)];
+  if (chance(random, 50))
+    options.optimizer.momentum = 0.5;
+  if (chance(random, 50))
+    options.optimizer.weightDecay = 0.01;
+  if (chance(random, 40))
+    options.clipNorm = 0.1;
+  options.skipNonFinite = chance(random, 30);
+  autodiff::AutodiffFailure failure;
+  return succeeded(autodiff::differentiate(module, options, failure));
+}
+
+std::vector<interpret::Tensor> kerf::test::makeStepInputs(func::FuncOp main,
+                                                          Random &random) {
+  std::vector<interpret::Tensor> inputs = makeInputs(main, random);
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    auto name = main.getArgAttrOfType<StringAttr>(i, "kerf.name");
+    auto type = cast<RankedTensorType>(main.getArgumentTypes()[i]);
+    if (!name)
+      continue;
+    if (name.getValue().starts_with("train."))
+      inputs[i].data.assign(1, type.getElementType().isInteger(64) ? 3 : 0.25);
+    // Class 0 is in every set of classes; the others may be out of range.
+    if (name.getValue() == "t" && isa<IntegerType>(type.getElementType()))
+      inputs[i].data.assign(inputs[i].data.size(), 0);
+  }
+  return inputs;
 }

@@ -39,7 +39,7 @@ constexpr int kSteps = 2;
 
 struct Coverage {
   int steps = 0, stages = 0, microBatches = 0, sums = 0, kept = 0, levels = 0;
-  int tied = 0, buckets = 0, waits = 0;
+  int tied = 0, buckets = 0, waits = 0, byAutodiff = 0;
   std::map<std::string, int> purposes;
 };
 
@@ -76,19 +76,23 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
     mesh.axes.push_back({"mb", 2 + draw(random, 3), true});
   if (mesh.numMicroBatches() > 1)
     batch = 2 * mesh.numMicroBatches();
-  auto module = chance(random, 75)
+  bool byAutodiff = seed % 3 == 0;
+  auto module = byAutodiff || chance(random, 75)
                     ? makeNetwork(&context, random, 3 + draw(random, 8), batch)
                     : makeGraph(&context, random, 3 + draw(random, 6));
   {
     ScopedDiagnosticHandler quiet(&context,
                                   [](Diagnostic &) { return success(); });
-    if (!makeTrainingStep(*module, random))
+    if (!(byAutodiff ? makeAutodiffStep(*module, random)
+                     : makeTrainingStep(*module, random)))
       return;
+    coverage.byAutodiff += byAutodiff;
   }
   ASSERT_TRUE(succeeded(verify(*module))) << textOf(*module);
   auto main = module->lookupSymbol<func::FuncOp>("main");
-  auto inputs = makeInputs(main, random);
-  inputs.back().data.assign(1, 0.25); // the learning rate
+  auto inputs = makeStepInputs(main, random);
+  if (!byAutodiff)
+    inputs.back().data.assign(1, 0.25); // the learning rate
   auto weights = makeWeights();
   Trained expected;
   for (int step = 0; step < kSteps; ++step) {
@@ -189,6 +193,7 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
   EXPECT_GT(coverage.kept, 300);
   EXPECT_GT(coverage.levels, 10);
   EXPECT_GT(coverage.tied, 10);
+  EXPECT_GT(coverage.byAutodiff, 80);
   EXPECT_GT(coverage.buckets, 15);
   EXPECT_GT(coverage.waits, 100);
   for (const char *purpose : {"gradient", "activation", "parameter"})
