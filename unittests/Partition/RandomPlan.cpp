@@ -395,16 +395,29 @@ struct Planner {
     llvm::DenseMap<int64_t, int64_t> stageOf; // by colocation
     auto forward = llvm::count_if(
         ops, [](Operation *op) { return getPhase(op) == Phase::Forward; });
+    // Forward ops in order; all else where they are, or anywhere.
     for (Operation *op : ops) {
       planOp(op);
       auto together = op->getAttrOfType<IntegerAttr>(kColocation);
+      if (getPhase(op) != Phase::Forward || isa<AccumulateOp>(op))
+        continue;
       bool known = together && stageOf.count(together.getInt());
-      if (!known && getPhase(op) == Phase::Forward && stage + 1 < numStages &&
+      if (!known && stage + 1 < numStages &&
           chance(random, static_cast<int>(100 * numStages / forward)))
         ++stage;
-      int64_t here = known       ? stageOf[together.getInt()]
-                     : !once(op) ? stage
-                                 : draw(random, numStages);
+      int64_t here = known ? stageOf[together.getInt()] : stage;
+      if (together)
+        stageOf[together.getInt()] = here;
+      op->setAttr(kStage, builder.getI64IntegerAttr(here));
+    }
+    for (Operation *op : ops) {
+      if (op->hasAttr(kStage))
+        continue;
+      auto together = op->getAttrOfType<IntegerAttr>(kColocation);
+      bool known = together && stageOf.count(together.getInt());
+      int64_t here = known      ? stageOf[together.getInt()]
+                     : once(op) ? draw(random, numStages)
+                                : stage;
       if (together)
         stageOf[together.getInt()] = here;
       op->setAttr(kStage, builder.getI64IntegerAttr(here));
