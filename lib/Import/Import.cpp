@@ -151,6 +151,7 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
       ++report.numParameters;
       report.parameterElements += typeOf(value).getNumElements();
       report.parameterBytes += *tensorBytes(shapeOf(value), elementOf(value));
+      report.parameterShapes[tensor.name()] = shapeOf(value).vec();
     }
     if (auto info = declared.find(tensor.name()); info != declared.end())
       checkDeclared(*info->second, value);

@@ -14,6 +14,8 @@
 #include "kerf/Pipelines/FailPass.h"
 #include "kerf/Pipelines/Register.h"
 
+#include "kerf/Dist/Dist.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -121,18 +123,22 @@ Outcome Compilation::runAutodiff() {
   FailureOr<autodiff::AutodiffResult> result = mlir::failure();
   {
     Timer timer(*this, "autodiff");
-    result =
-        autodiff::differentiate(module.get(), *options.training, failure);
+    result = autodiff::differentiate(module.get(), *options.training, failure);
   }
   if (failed(result)) {
     for (const std::string &line : failure.lines)
       lines.push_back(StringRef(line).starts_with("note: ") ? line
-                      : failure.isRequest ? "error: " + line
-                                          : "error: " + options.model + ":" +
-                                                line);
+                      : failure.isRequest
+                          ? "error: " + line
+                          : "error: " + options.model + ":" + line);
     return failure.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
   }
   trained = std::move(*result);
+  // Partition takes the attribute away; traces want to know it of every kernel.
+  module->walk([&](Operation *op) {
+    if (Attribute phase = op->getAttr(dist::kPhase))
+      op->setLoc(FusedLoc::get(op->getContext(), {op->getLoc()}, phase));
+  });
   return runPasses("autodiff", [](OpPassManager &passes) {
     passes.addPass(autodiff::createVerifyAfterAutodiff());
   });

@@ -48,7 +48,8 @@ std::string Trainer::trace() {
 
 void Trainer::writeOutputs() {
   if (!options.safetensors.empty())
-    writeTrainedSafetensors(options.safetensors, *weights, session);
+    writeTrainedSafetensors(options.safetensors, *weights, options.shapes,
+                            session);
   FileSet files;
   std::string error;
   bool ran = state.step > firstStep;

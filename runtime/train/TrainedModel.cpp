@@ -102,9 +102,9 @@ void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
     copies[i]->commit();
 }
 
-void kerf::rt::writeTrainedSafetensors(const std::string &path,
-                                       const Weights &weights,
-                                       kerf_session_t *session) {
+void kerf::rt::writeTrainedSafetensors(
+    const std::string &path, const Weights &weights,
+    const std::map<std::string, Shape> &shapes, kerf_session_t *session) {
   // The same tensor under two names, or two files' tensors of one name: by
   // name.
   std::set<std::string> seen;
@@ -112,7 +112,11 @@ void kerf::rt::writeTrainedSafetensors(const std::string &path,
   std::vector<const Weights::Tensor *> sources;
   for (const Weights::Tensor &tensor : weights.tensors())
     if (seen.insert(tensor.name).second) {
-      tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
+      auto known = shapes.find(tensor.name);
+      bool fits = known != shapes.end() &&
+                  numElements(known->second) == numElements(tensor.shape);
+      tensors.push_back(
+          {tensor.name, tensor.dtype, fits ? known->second : tensor.shape});
       sources.push_back(&tensor);
     }
   writeTensorFile(

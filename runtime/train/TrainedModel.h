@@ -31,7 +31,9 @@ void writeTrainedModel(const std::vector<std::string> &files,
                        kerf_session_t *session);
 
 /// Every weight of the model by name, trained or frozen.
+/// `shapes`: what to call the shapes of some.
 void writeTrainedSafetensors(const std::string &path, const Weights &weights,
+                             const std::map<std::string, Shape> &shapes,
                              kerf_session_t *session);
 
 } // namespace kerf::rt

@@ -79,7 +79,7 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     # What only a step can show.
     ("label-out-of-range", [saved("range.npz", labels=out_of_range), "--shuffle=off"], 5,
      ["step 2", "sample 21", r"\b8\b", "0 to 7"]),
-    ("loss-is-nan", {"--optimizer": "sgd,lr=1e30", "--steps": "30"}, 5, ["step [0-9]+: the loss is (nan|inf)"]),
+    ("loss-is-nan", ["--learning-rate=constant,lr=1e30", "--steps=30"], 5, ["step [0-9]+: the loss is (nan|inf)"]),
 ]
 
 

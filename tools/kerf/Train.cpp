@@ -148,6 +148,7 @@ static void package(const Options &options, const std::string &path,
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(
         llvm::cast<mlir::StringAttr>(file).getValue().str());
+  loop->shapes = compilation.getImportReport().parameterShapes;
   for (const auto &parameter : compilation.getTraining().trained)
     loop->trained.push_back(parameter.name);
 }

@@ -79,6 +79,9 @@ struct ImportReport {
   int64_t numParameters = 0; ///< tensors, tied ones once
   int64_t parameterElements = 0;
   int64_t parameterBytes = 0;
+  /// Of those that are stored: their shapes in the file, which simplification
+  /// may change.
+  std::map<std::string, std::vector<int64_t>> parameterShapes;
   std::vector<std::string> unboundDims;
   std::vector<UnsupportedItem> unsupported;
   std::vector<ImportIssue> issues;

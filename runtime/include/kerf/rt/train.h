@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ struct TrainOptions {
   /// The model's file and those it refers to, absolute: copied for `output`.
   std::vector<std::string> modelFiles;
   std::vector<std::string> trained; ///< names of the model's trained weights
+  /// Shapes that the model's file gives weights, where the package may have
+  /// others.
+  std::map<std::string, std::vector<int64_t>> shapes;
 
   std::string data, evalData;
   int64_t sequenceLength = 0, evalEvery = 0; ///< 0: as the model; at the end
