@@ -200,4 +200,99 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
     EXPECT_GT(coverage.purposes[purpose], 20) << purpose;
 }
 
+/// Bends what only training steps have; false if the op is none of it.
+bool bend(Operation *op) {
+  if (auto assign = dyn_cast<dist::AssignOp>(op)) { // forgotten
+    assign.erase();
+    return true;
+  }
+  if (auto accumulate = dyn_cast<dist::AccumulateOp>(op)) { // not summed
+    accumulate.replaceAllUsesWith(accumulate.getX());
+    accumulate.erase();
+    return true;
+  }
+  // A slot of the wrong micro-batch, where the same one is given twice.
+  if (auto run = dyn_cast<dist::RunOp>(op)) {
+    auto schedule = run->getParentOfType<dist::ScheduleOp>();
+    for (auto other : schedule.getOps<dist::RunOp>()) {
+      if (other == run)
+        return false;
+      if (other.getCallee() != run.getCallee())
+        continue;
+      for (auto [mine, theirs] :
+           llvm::zip(run->getOpOperands(), other->getOpOperands()))
+        if (mine.get() != theirs.get() &&
+            !isa<dist::InputOp>(mine.get().getDefiningOp()) &&
+            !isa<dist::RunOp>(mine.get().getDefiningOp())) {
+          mine.set(theirs.get());
+          return true;
+        }
+    }
+  }
+  return false;
+}
+
+// The judge is judged: steps whose sums, assignments or slots are bent differ.
+TEST(RandomTrainingTest, BentStepsAreNoticed) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  std::map<std::string, std::pair<int, int>> scores; // noticed, total
+  for (unsigned seed = 3000; seed < 3040; ++seed) {
+    Random random(seed);
+    dist::Mesh mesh{
+        {{"pp", 1 + draw(random, 3), false}, {"x", 2, false}, {"mb", 2, true}}};
+    auto module = makeNetwork(&context, random, 5, 4);
+    if (!makeTrainingStep(*module, random))
+      continue;
+    auto main = module->lookupSymbol<func::FuncOp>("main");
+    auto inputs = makeInputs(main, random);
+    inputs.back().data.assign(1, 0.25);
+    makePlan(*module, mesh, random);
+    PassManager passes(&context);
+    buildPartitionPipeline(passes);
+    ASSERT_TRUE(succeeded(passes.run(*module)));
+    auto expected = train(*module, inputs);
+    ASSERT_TRUE(succeeded(expected));
+    int numOps = 0;
+    module->walk([&](Operation *) { ++numOps; });
+    for (int target = 0; target < numOps; ++target) {
+      OwningOpRef<ModuleOp> bent = module->clone();
+      Operation *op = nullptr;
+      int number = 0;
+      bent->walk([&](Operation *each) {
+        if (number++ == target)
+          op = each;
+      });
+      std::string name = op->getName().getStringRef().str();
+      if (!bend(op))
+        continue;
+      ScopedDiagnosticHandler quiet(&context,
+                                    [](Diagnostic &) { return success(); });
+      auto trained = train(*bent, inputs);
+      bool same =
+          succeeded(trained) && trained->state.size() == expected->state.size();
+      for (auto &[key, value] : expected->state)
+        same =
+            same && interpret::difference(trained->state[key], value) <= 1e-9;
+      for (int step = 0; same && step < kSteps; ++step)
+        for (size_t i = 0; i < trained->outputs[step].size(); ++i)
+          same =
+              same && interpret::difference(trained->outputs[step][i],
+                                            expected->outputs[step][i]) <= 1e-9;
+      ++scores[name].second;
+      scores[name].first += !same;
+    }
+  }
+  for (const char *name : {"dist.assign", "dist.accumulate", "dist.run"}) {
+    auto [noticed, total] = scores[name];
+    RecordProperty(name,
+                   std::to_string(noticed) + " of " + std::to_string(total));
+    EXPECT_GT(total, 20) << name;
+    EXPECT_GE(noticed * 100, total * 90)
+        << name << ": " << noticed << " of " << total;
+  }
+}
+
 } // namespace
