@@ -2,9 +2,9 @@
 //
 // Ops in reverse order; each hands what its results received through its
 // vector-Jacobian product to its operands. Only ops between a trained parameter
-// and the loss take part. Contributions add up where a value fans out; since the
-// order is the reverse of the program's, each sum belongs to the earlier user.
-// Every op without a gradient is reported.
+// and the loss take part. Contributions add up where a value fans out; since
+// the order is the reverse of the program's, each sum belongs to the earlier
+// user. Every op without a gradient is reported.
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -78,9 +78,10 @@ LogicalResult Step::buildBackward() {
       for (Value operand : op->getOperands())
         given->push_back(
             nn::isDifferentiable(operand)
-                ? at(op->getLoc()).broadcast(
-                      at(op->getLoc()).number(0, operand),
-                      cast<RankedTensorType>(operand.getType()).getShape())
+                ? at(op->getLoc())
+                      .broadcast(
+                          at(op->getLoc()).number(0, operand),
+                          cast<RankedTensorType>(operand.getType()).getShape())
                 : Value());
     }
     for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), *given))
@@ -104,8 +105,11 @@ LogicalResult Step::buildBackward() {
   classifyBackward(activations);
   llvm::erase_if(parameters, [&](Parameter &parameter) {
     parameter.gradient = gradients.lookup(parameter.value);
-    if (!parameter.gradient)
+    if (!parameter.gradient) {
+      // Only ops without slope (floor, sign) lead to it.
       frozen.push_back(parameter.label);
+      makeConstant(parameter.value);
+    }
     return !parameter.gradient;
   });
   if (parameters.empty())

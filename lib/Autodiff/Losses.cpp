@@ -1,16 +1,17 @@
 //===- Losses.cpp - what is minimised -------------------------------------===//
 //
-// Losses as sums over samples of elementwise ops and reductions, so that a class
-// dimension can be cut: cross entropy over a cut vocabulary costs three small
-// reductions (largest logit, sum of exponentials, the logit of the label) and
-// none in the backward. The largest logit only shifts; its gradient is zero.
+// Losses as sums over samples of elementwise ops and reductions, so that a
+// class dimension can be cut: cross entropy over a cut vocabulary costs three
+// small reductions (largest logit, sum of exponentials, the logit of the label)
+// and none in the backward. The largest logit only shifts; its gradient is
+// zero.
 //
 // A mean divides by what counts in the whole batch. That number depends on the
 // labels alone, so hoistPrologue takes it to the prologue.
 //
 // Labels out of range: weights of labels are gathered from a table of ones of
-// the classes; nn.gather fails at run time on any other index. (A negative label
-// reads past the end: gather would count it from the back.)
+// the classes; nn.gather fails at run time on any other index. (A negative
+// label reads past the end: gather would count it from the back.)
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -45,8 +46,8 @@ private:
   Value elementwise(Value x, Value target);
 
   Value constant(ArrayRef<int64_t> shape, Attribute element) {
-    auto type = RankedTensorType::get(
-        shape, cast<TypedAttr>(element).getType());
+    auto type =
+        RankedTensorType::get(shape, cast<TypedAttr>(element).getType());
     return b.make<nn::ConstantOp>(
         cast<ElementsAttr>(DenseElementsAttr::get(type, element)));
   }
@@ -121,8 +122,8 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
   // The leading dimension is the batch where the inputs' is.
   std::optional<int64_t> batchDim;
   for (unsigned index = 0; index < step.main.getNumArguments(); ++index)
-    if (auto dim = step.main.getArgAttrOfType<IntegerAttr>(index,
-                                                           "kerf.batch_dim");
+    if (auto dim =
+            step.main.getArgAttrOfType<IntegerAttr>(index, "kerf.batch_dim");
         dim && !shape.empty() &&
         shape[0] %
                 typeOf(step.main.getArgument(index)).getDimSize(dim.getInt()) ==
@@ -136,9 +137,9 @@ Value LossBuilder::weightsOf(Value labels, int64_t classes) {
   Value index = b.select(b.less(labels, integer(0)), integer(classes), labels);
   index = b.select(ignored, integer(0), index);
   Value table = constant({classes}, ops.getF32FloatAttr(1));
-  Value ones = b.make<nn::GatherOp>(
-      typeOf(labels).clone(Type(ops.getF32Type())), table, index,
-      ops.getI64IntegerAttr(0), UnitAttr());
+  Value ones =
+      b.make<nn::GatherOp>(typeOf(labels).clone(Type(ops.getF32Type())), table,
+                           index, ops.getI64IntegerAttr(0), UnitAttr());
   return b.zeroWhere(ignored, ones);
 }
 
@@ -148,15 +149,18 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
     return step.request("--loss: output '" + spec.prediction + "' is " +
                         describe(x.getType()) + ", expected classes last");
   int64_t last = shape.size() - 1, classes = shape[last];
-  FailureOr<Value> labels =
-      findTarget(shape.drop_back(), ops.getI64Type());
+  FailureOr<Value> labels = findTarget(shape.drop_back(), ops.getI64Type());
   if (failed(labels))
     return failure();
+  // What random labels are drawn from.
+  if (auto argument = dyn_cast<BlockArgument>(*labels))
+    step.main.setArgAttr(argument.getArgNumber(), "kerf.range",
+                         ops.getI64ArrayAttr({0, classes}));
   Dims column(shape.drop_back());
   column.push_back(1);
-  Value index = b.make<nn::IotaOp>(
-      RankedTensorType::get({classes}, ops.getI64Type()),
-      ops.getI64IntegerAttr(0));
+  Value index =
+      b.make<nn::IotaOp>(RankedTensorType::get({classes}, ops.getI64Type()),
+                         ops.getI64IntegerAttr(0));
   Value hit = b.equal(b.reshape(*labels, column), index);
   auto overClasses = [&](Value value, nn::ReduceKind kind) {
     return reduce(value, kind, {last});
@@ -170,21 +174,19 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
     Value shifted = b.sub(x, b.reshape(largest, column));
     Value sum = overClasses(b.exp(shifted), nn::ReduceKind::Sum);
     Value log = b.make<nn::LogOp>(sum);
-    Value picked =
-        overClasses(b.keepWhere(hit, shifted), nn::ReduceKind::Sum);
+    Value picked = overClasses(b.keepWhere(hit, shifted), nn::ReduceKind::Sum);
     perLabel = b.sub(log, picked);
     if (double e = spec.labelSmoothing; e > 0) {
       Value mean = b.mul(overClasses(shifted, nn::ReduceKind::Sum),
                          1.0 / static_cast<double>(classes));
-      perLabel =
-          b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(log, mean), e));
+      perLabel = b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(log, mean), e));
     }
   }
   // A select, not a product: what is ignored may be infinite.
   Value ignored = b.equal(*labels, integer(spec.ignoreIndex));
   if (!spec.mean)
-    return sumAll(b.mul(b.zeroWhere(ignored, perLabel),
-                        weightsOf(*labels, classes)));
+    return sumAll(
+        b.mul(b.zeroWhere(ignored, perLabel), weightsOf(*labels, classes)));
   Value count = sumAll(weightsOf(*labels, classes));
   return b.div(sumAll(b.zeroWhere(ignored, perLabel)), count);
 }
@@ -231,7 +233,8 @@ FailureOr<Value> LossBuilder::build() {
     return failure();
   Value sum = sumAll(elementwise(*x, *target));
   return spec.mean
-             ? b.mul(sum, 1.0 / static_cast<double>(typeOf(*x).getNumElements()))
+             ? b.mul(sum,
+                     1.0 / static_cast<double>(typeOf(*x).getNumElements()))
              : sum;
 }
 
@@ -241,8 +244,7 @@ FailureOr<Value> Step::buildLoss() {
     return mlir::failure();
   main.setFunctionType(
       FunctionType::get(context, main.getArgumentTypes(), loss->getType()));
-  main.setAllResultAttrs(
-      ArrayRef<Attribute>{ops.getDictionaryAttr(ops.getNamedAttr(
-          "kerf.name", ops.getStringAttr("loss")))});
+  main.setAllResultAttrs(ArrayRef<Attribute>{ops.getDictionaryAttr(
+      ops.getNamedAttr("kerf.name", ops.getStringAttr("loss")))});
   return loss;
 }

@@ -56,6 +56,20 @@ Value Step::makeMutable(Value value) {
   return state;
 }
 
+void Step::makeConstant(Value source) {
+  if (auto weight = source.getDefiningOp<nn::WeightOp>())
+    return weight.setVariable(false);
+  auto state = source.getDefiningOp<nn::StateOp>();
+  OpBuilder builder(state);
+  auto constant = nn::ConstantOp::create(
+      builder, state.getLoc(),
+      cast<ElementsAttr>(DenseElementsAttr::get(
+          typeOf(source), cast<Attribute>(state.getInit()))));
+  constant.setName(state.getName());
+  source.replaceAllUsesWith(constant.getResult());
+  state.erase();
+}
+
 llvm::DenseSet<Value> Step::reachedFromLoss() {
   llvm::DenseSet<Value> reached{loss()};
   for (Operation &op : llvm::reverse(body().without_terminator())) {

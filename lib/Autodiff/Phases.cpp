@@ -1,12 +1,12 @@
 //===- Phases.cpp - what runs once per step, and numbers ------------------===//
 //
 // A mean over a batch that is cut into micro-batches divides by a number that
-// the whole batch gives. Such numbers depend on data alone: every scalar that no
-// parameter and no random number reaches is computed in the prologue, with its
-// cone cloned there. Exact, since only whole tensors enter it.
+// the whole batch gives. Such numbers depend on data alone: every scalar that
+// no parameter and no random number reaches is computed in the prologue, with
+// its cone cloned there. Exact, since only whole tensors enter it.
 //
-// Colocation numbers are positions in the forward; an op of the prologue has the
-// least number of its users.
+// Colocation numbers are positions in the forward; an op of the prologue has
+// the least number of its users.
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -39,8 +39,8 @@ static void collectCone(Operation *root, llvm::SetVector<Operation *> &cone) {
 void Step::hoistPrologue() {
   llvm::DenseSet<Value> data, ofInputs;
   for (BlockArgument argument : body().getArguments()) {
-    auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                  "kerf.name");
+    auto name =
+        main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "kerf.name");
     if (!name.getValue().starts_with("train."))
       data.insert(argument), ofInputs.insert(argument);
   }

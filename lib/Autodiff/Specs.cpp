@@ -52,10 +52,10 @@ static llvm::Error lossOption(LossSpec &spec, StringRef key, StringRef text) {
     spec.mean = text == "mean";
     return llvm::Error::success();
   }
-  return wrong("--loss: unknown option '" + key + "', expected reduction" +
-               (isOfClasses ? ", ignore_index" : "") +
-               (spec.kind == LossSpec::Kind::CrossEntropy ? ", label_smoothing"
-                                                          : ""));
+  return wrong(
+      "--loss: unknown option '" + key + "', expected reduction" +
+      (isOfClasses ? ", ignore_index" : "") +
+      (spec.kind == LossSpec::Kind::CrossEntropy ? ", label_smoothing" : ""));
 }
 
 llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
@@ -85,9 +85,9 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
     StringRef argument =
         index < arguments.size() ? arguments[index].trim() : StringRef();
     if (argument.empty() || argument.contains('='))
-      return wrong("--loss: '" + text + "', expected " +
-                   (names == 2 ? name + "(OUTPUT,TARGET)"
-                               : Twine("output(OUTPUT)")));
+      return wrong(
+          "--loss: '" + text + "', expected " +
+          (names == 2 ? name + "(OUTPUT,TARGET)" : Twine("output(OUTPUT)")));
     (index ? spec.target : spec.prediction) = argument.str();
   }
   for (StringRef option : llvm::drop_begin(arguments, names)) {
@@ -133,8 +133,7 @@ static llvm::Error optimizerOption(OptimizerSpec &spec, StringRef name,
                          : ", eps or initial"));
 }
 
-llvm::Expected<OptimizerSpec>
-kerf::autodiff::parseOptimizer(StringRef text) {
+llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
   using Kind = OptimizerSpec::Kind;
   OptimizerSpec spec;
   auto [name, rest] = text.trim().split(',');

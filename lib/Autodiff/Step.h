@@ -96,6 +96,8 @@ public:
   void eraseDeadOps();
   /// A source that steps may write, in place of `value`; null if it cannot be.
   mlir::Value makeMutable(mlir::Value value);
+  /// The way back, for one that no step writes.
+  void makeConstant(mlir::Value source);
 
 private:
   void notifyOperationInserted(mlir::Operation *op,

@@ -1,10 +1,10 @@
 //===- Updates.cpp - from gradients to new parameters ---------------------===//
 //
 // Once per step: gradients of all micro-batches are summed (dist.accumulate),
-// clipped by their global norm as torch.nn.utils.clip_grad_norm_ does, and handed
-// to the optimizer. Everything that the step changes is assigned at its end.
-// With --on-nan=skip all of it keeps its old value where the loss or the norm is
-// not finite.
+// clipped by their global norm as torch.nn.utils.clip_grad_norm_ does, and
+// handed to the optimizer. Everything that the step changes is assigned at its
+// end. With --on-nan=skip all of it keeps its old value where the loss or the
+// norm is not finite.
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -78,9 +78,10 @@ void UpdateBuilder::buildNorm() {
   std::vector<const Parameter *> order;
   for (const Parameter &parameter : step.parameters)
     order.push_back(&parameter);
-  std::sort(order.begin(), order.end(), [](const Parameter *a, const Parameter *b) {
-    return std::pair(a->colocation, a) < std::pair(b->colocation, b);
-  });
+  std::sort(order.begin(), order.end(),
+            [](const Parameter *a, const Parameter *b) {
+              return std::pair(a->colocation, a) < std::pair(b->colocation, b);
+            });
   Location loc = step.named("gradient_norm");
   GradientBuilder b = step.at(loc);
   Value sum;
@@ -116,10 +117,9 @@ Value UpdateBuilder::state(const Parameter &parameter, StringRef what,
                            double init) {
   OpBuilder::InsertionGuard guard(ops);
   ops.setInsertionPointAfterValue(parameter.value);
-  return nn::StateOp::create(ops, parameter.value.getLoc(),
-                             parameter.value.getType(),
-                             (what + "/" + parameter.label).str(),
-                             ops.getF32FloatAttr(float(init)));
+  return nn::StateOp::create(
+      ops, parameter.value.getLoc(), parameter.value.getType(),
+      (what + "/" + parameter.label).str(), ops.getF32FloatAttr(float(init)));
 }
 
 void UpdateBuilder::update(const Parameter &parameter) {
@@ -135,7 +135,8 @@ void UpdateBuilder::update(const Parameter &parameter) {
   Operation *op = nullptr;
   switch (o.kind) {
   case Kind::SGD: {
-    Value velocity = o.momentum != 0 ? state(parameter, "momentum", 0) : Value();
+    Value velocity =
+        o.momentum != 0 ? state(parameter, "momentum", 0) : Value();
     Type second = velocity ? type : Type();
     op = nn::SGDUpdateOp::create(ops, loc, type, second, w, g, velocity, lr,
                                  real(o.momentum), decay,
@@ -185,9 +186,8 @@ void UpdateBuilder::updateStatistics(ArrayRef<Value> parts) {
     bool isNew = known == assignments.end();
     at(colocation);
     GradientBuilder b = step.at(loc);
-    Value value =
-        b.add(b.mul(isNew ? statistic.source : known->value, statistic.keep),
-              sum);
+    Value value = b.add(
+        b.mul(isNew ? statistic.source : known->value, statistic.keep), sum);
     if (isNew)
       assignments.push_back({statistic.source, value, colocation});
     else

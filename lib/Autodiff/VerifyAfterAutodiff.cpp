@@ -57,8 +57,8 @@ static LogicalResult checkSources(func::FuncOp main) {
                         TypeAttr::get(op.getResult(0).getType())}));
     auto [entry, isNew] = known.insert({key, &op});
     if (!isNew)
-      return op.emitError("source '") << source.getSourceName()
-                                      << "' stands twice";
+      return op.emitError("source '")
+             << source.getSourceName() << "' stands twice";
     bool isAssigned = llvm::any_of(op.getUsers(), [](Operation *user) {
       return isa<dist::AssignOp>(user);
     });
@@ -77,8 +77,8 @@ static LogicalResult checkFlow(Operation *def, Operation *use) {
   if (rankOf(from) > rankOf(to))
     return use->emitError("phase ")
            << nameOf(to) << " uses a value of phase " << nameOf(from);
-  bool crosses = from != Phase::Prologue && from != Phase::Update &&
-                 to == Phase::Update;
+  bool crosses =
+      from != Phase::Prologue && from != Phase::Update && to == Phase::Update;
   bool isSum = isa<dist::AccumulateOp>(def);
   if (crosses && !isSum)
     return use->emitError(isReturn ? StringRef("a result")

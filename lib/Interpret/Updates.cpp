@@ -55,8 +55,7 @@ static Results adam(nn::AdamUpdateOp op, Operands in) {
       g += decay * w;
     m += (1 - beta1) * (g - m);
     v = beta2 * v + (1 - beta2) * g * g;
-    out[0].data[i] =
-        w - lr / c1 * m / (std::sqrt(v) / std::sqrt(c2) + epsilon);
+    out[0].data[i] = w - lr / c1 * m / (std::sqrt(v) / std::sqrt(c2) + epsilon);
     out[1].data[i] = m;
     out[2].data[i] = v;
   }

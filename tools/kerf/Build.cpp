@@ -44,6 +44,33 @@ static bool stopAfter(Compilation &compilation, const Options &options) {
   return true;
 }
 
+/// What a training step changes; every name with -v.
+static void printTrained(llvm::raw_ostream &out,
+                         const autodiff::AutodiffResult &training,
+                         bool verbose) {
+  int64_t elements = 0;
+  for (const autodiff::TrainedParameter &parameter : training.trained) {
+    int64_t size = 1;
+    for (int64_t dim : parameter.shape)
+      size *= dim;
+    elements += size;
+  }
+  out << "\ntrained   " << training.trained.size() << " parameters of "
+      << formatCount(static_cast<double>(elements)) << " elements\n";
+  if (verbose)
+    for (const autodiff::TrainedParameter &parameter : training.trained) {
+      out << "  " << parameter.name << " [";
+      llvm::interleaveComma(parameter.shape, out);
+      out << "]" << (parameter.decayed ? ", decayed" : "") << "\n";
+    }
+  if (training.frozen.empty())
+    return;
+  out << "kept      " << training.frozen.size() << " as they are: ";
+  size_t most = verbose ? training.frozen.size() : 4;
+  llvm::interleaveComma(llvm::ArrayRef(training.frozen).take_front(most), out);
+  out << (training.frozen.size() > most ? ", ...\n" : "\n");
+}
+
 int kerf::tool::plan(const Options &options) {
   Compilation compilation(shapesAlone(options));
   if (stopAfter(compilation, options))
@@ -61,6 +88,8 @@ int kerf::tool::plan(const Options &options) {
     llvm::outs() << json;
   else if (!options.quiet)
     printPlan(llvm::outs(), compilation.getPlanJson(), options.verbose);
+  if (options.train && !options.json && !options.quiet)
+    printTrained(llvm::outs(), compilation.getTraining(), options.verbose);
   llvm::outs().flush();
   return kFine;
 }

@@ -3,7 +3,8 @@
 // Compiles the model twice, as planned and for one device, runs both on the
 // same inputs (given or drawn from the seed) and compares every element of
 // every output: |a - b| <= atol + rtol |b|, with b from one device. NaN equals
-// NaN only.
+// NaN only. With --train both take --steps steps of training on the same data;
+// compared are what the last one reports and every parameter that steps write.
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
@@ -17,6 +18,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -37,6 +39,8 @@ public:
     kerf_package_close(package);
   }
   void run();
+  /// Parameters that steps write.
+  std::vector<int32_t> mutableParameters() const;
 
   TemporaryFolder folder;
   std::string description;
@@ -44,7 +48,13 @@ public:
   kerf_session_t *session = nullptr;
 
 private:
+  /// A scalar that the caller of a training step sets, as `kerf train` does.
+  bool setStepScalar(const kerf_tensor_info_t &info, rt::HostTensor &input);
+  void runStep();
+
   const Options &options;
+  std::optional<autodiff::OptimizerSpec> optimizer;
+  int64_t step = 0;
   std::string path;
   std::vector<rt::HostTensor> inputs;
 };
@@ -65,12 +75,16 @@ Program::Program(const Options &options, bool partitioned) : options(options) {
     own.devices = "1";
     own.mesh = own.planFile = own.memoryLimit = own.machine = "";
     own.shards.clear();
-    own.solver = "auto";
-    own.microBatches = 0;
+    own.solver = own.schedule = "auto";
+    // BatchNorm's statistics are those of the same micro-batches.
+    if (!own.train)
+      own.microBatches = 0;
     own.dumpDir = "";
   }
   CompilationOptions compile = compilationOptions(own);
   compile.weightsInPlace = true;
+  if (compile.training)
+    optimizer = compile.training->optimizer;
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   path = folder.file(partitioned ? "partitioned.kerf" : "reference.kerf");
@@ -85,14 +99,51 @@ Program::Program(const Options &options, bool partitioned) : options(options) {
   check(kerf_package_open(path.c_str(), &packageOptions, &package), path);
 }
 
+std::vector<int32_t> Program::mutableParameters() const {
+  std::vector<int32_t> result;
+  for (int32_t i = 0; i < kerf_package_num_parameters(package); ++i) {
+    kerf_parameter_info_t info;
+    check(kerf_package_parameter(package, i, &info), options.model);
+    if (info.is_mutable)
+      result.push_back(i);
+  }
+  return result;
+}
+
+bool Program::setStepScalar(const kerf_tensor_info_t &info,
+                            rt::HostTensor &input) {
+  std::string name = info.name;
+  if (!optimizer || name.compare(0, 6, "train.") != 0)
+    return false;
+  auto t = static_cast<double>(step + 1);
+  if (info.dtype == KERF_F32) {
+    auto value = static_cast<float>(name == "train.learning_rate"
+                                        ? optimizer->learningRate
+                                    : name == "train.bias_correction_1"
+                                        ? 1 - std::pow(optimizer->beta1, t)
+                                        : 1 - std::pow(optimizer->beta2, t));
+    std::memcpy(input.data.data(), &value, sizeof(value));
+  } else {
+    int64_t value =
+        name == "train.seed" ? static_cast<int64_t>(options.seed) : step + 1;
+    std::memcpy(input.data.data(), &value, sizeof(value));
+  }
+  return true;
+}
+
 void Program::run() {
   kerf_session_options_t sessionOptions{};
   sessionOptions.struct_size = sizeof(sessionOptions);
   sessionOptions.threads = static_cast<int32_t>(options.threads);
   sessionOptions.deadline_seconds = options.timeout;
   check(kerf_session_create(package, &sessionOptions, &session), options.model);
-  int32_t count = kerf_package_num_inputs(package);
-  inputs.resize(count);
+  inputs.resize(kerf_package_num_inputs(package));
+  for (; step < (optimizer ? std::max<int64_t>(options.steps, 1) : 1); ++step)
+    runStep();
+}
+
+void Program::runStep() {
+  auto count = static_cast<int32_t>(inputs.size());
   std::vector<bool> used(options.inputs.size(), false);
   for (int32_t i = 0; i < count; ++i) {
     kerf_tensor_info_t info;
@@ -119,11 +170,13 @@ void Program::run() {
                       {}};
       used[k] = given = true;
     }
-    if (!given) {
+    if (!given)
       inputs[i].data.resize(info.bytes);
-      rt::fillRandom(info.name, options.seed, info.dtype,
-                     info.bytes / kerf_dtype_size(info.dtype), info.range_low,
-                     info.range_high, inputs[i].data.data());
+    if (!given && !setStepScalar(info, inputs[i])) {
+      // Each step has samples of its own.
+      rt::fillRandom(info.name, options.seed + static_cast<uint64_t>(step),
+                     info.dtype, info.bytes / kerf_dtype_size(info.dtype),
+                     info.range_low, info.range_high, inputs[i].data.data());
     }
     check(kerf_session_set_input(session, i, inputs[i].data.data(),
                                  inputs[i].data.size()),
@@ -187,23 +240,14 @@ static double elementAt(const void *data, kerf_dtype_t dtype, int64_t index) {
   return 0;
 }
 
-static Difference compare(Program &partitioned, Program &reference,
-                          int32_t index, const Options &options) {
-  kerf_tensor_info_t info;
-  check(kerf_package_output(partitioned.package, index, &info), options.model);
-  const void *a = nullptr, *b = nullptr;
-  size_t bytesA = 0, bytesB = 0;
-  check(kerf_session_get_output(partitioned.session, index, &a, &bytesA),
-        options.model);
-  check(kerf_session_get_output(reference.session, index, &b, &bytesB),
-        options.model);
+/// `atol` is the absolute tolerance.
+static Difference compare(const kerf_tensor_info_t &info, const void *a,
+                          const void *b, const Options &options, double atol) {
   Difference result;
   result.name = info.name;
   result.shape.assign(info.shape, info.shape + info.rank);
   result.elements =
       static_cast<int64_t>(info.bytes / kerf_dtype_size(info.dtype));
-  if (bytesA != bytesB)
-    throw Failure{kInternal, "outputs have different sizes", {}};
   for (int64_t i = 0; i < result.elements; ++i) {
     double x = elementAt(a, info.dtype, i), y = elementAt(b, info.dtype, i);
     bool bothNaN = std::isnan(x) && std::isnan(y);
@@ -212,7 +256,7 @@ static Difference compare(Program &partitioned, Program &reference,
     double difference = std::fabs(x - y);
     if (std::isnan(difference))
       difference = INFINITY;
-    if (!(difference <= options.atol + options.rtol * std::fabs(y)))
+    if (!(difference <= atol + options.rtol * std::fabs(y)))
       ++result.wrong;
     if (difference > result.largest) {
       result.largest = difference;
@@ -223,6 +267,79 @@ static Difference compare(Program &partitioned, Program &reference,
     if (y != 0)
       result.largestRelative =
           std::max(result.largestRelative, difference / std::fabs(y));
+  }
+  return result;
+}
+
+static Difference compareOutput(Program &partitioned, Program &reference,
+                                int32_t index, const Options &options) {
+  kerf_tensor_info_t info;
+  check(kerf_package_output(partitioned.package, index, &info), options.model);
+  const void *a = nullptr, *b = nullptr;
+  size_t bytesA = 0, bytesB = 0;
+  check(kerf_session_get_output(partitioned.session, index, &a, &bytesA),
+        options.model);
+  check(kerf_session_get_output(reference.session, index, &b, &bytesB),
+        options.model);
+  if (bytesA != bytesB)
+    throw Failure{kInternal, "outputs have different sizes", {}};
+  return compare(info, a, b, options, options.atol);
+}
+
+/// "w", or "w[0, 64]" for the view that begins there.
+static std::string parameterName(const kerf_parameter_info_t &info) {
+  std::string name = info.tensor.name;
+  if (!info.view_starts)
+    return name;
+  name += "[";
+  for (int32_t dim = 0; dim < info.tensor.rank; ++dim)
+    name += (dim ? ", " : "") + std::to_string(info.view_starts[dim]);
+  return name + "]";
+}
+
+static std::vector<char> readParameter(Program &program, int32_t index,
+                                       size_t bytes, const Options &options) {
+  std::vector<char> data(bytes);
+  check(kerf_session_get_parameter(program.session, index, data.data(), bytes),
+        options.model);
+  return data;
+}
+
+/// Every parameter that steps write; the two packages may list them in
+/// different orders.
+static std::vector<Difference> compareParameters(Program &partitioned,
+                                                 Program &reference,
+                                                 const Options &options) {
+  std::map<std::string, int32_t> known;
+  kerf_parameter_info_t info;
+  for (int32_t index : reference.mutableParameters()) {
+    check(kerf_package_parameter(reference.package, index, &info),
+          options.model);
+    known[parameterName(info)] = index;
+  }
+  std::vector<Difference> result;
+  for (int32_t index : partitioned.mutableParameters()) {
+    check(kerf_package_parameter(partitioned.package, index, &info),
+          options.model);
+    std::string name = parameterName(info);
+    auto other = known.find(name);
+    if (other == known.end())
+      throw Failure{
+          kInternal, "parameter " + name + " is in one package alone", {}};
+    std::vector<char> a =
+        readParameter(partitioned, index, info.tensor.bytes, options);
+    std::vector<char> b =
+        readParameter(reference, other->second, info.tensor.bytes, options);
+    // Squares of gradients are small: the tolerance is at their scale.
+    double scale = 0;
+    for (int64_t i = 0,
+                 n = info.tensor.bytes / kerf_dtype_size(info.tensor.dtype);
+         i < n; ++i)
+      scale =
+          std::max(scale, std::fabs(elementAt(b.data(), info.tensor.dtype, i)));
+    result.push_back(compare(info.tensor, a.data(), b.data(), options,
+                             options.atol * std::min(1.0, scale)));
+    result.back().name = name;
   }
   return result;
 }
@@ -244,9 +361,14 @@ int kerf::tool::verify(const Options &options) {
   partitioned.run();
   llvm::json::Array rows;
   bool fine = true;
+  std::vector<Difference> differences;
   int32_t count = kerf_package_num_outputs(partitioned.package);
-  for (int32_t i = 0; i < count; ++i) {
-    Difference d = compare(partitioned, reference, i, options);
+  for (int32_t i = 0; i < count; ++i)
+    differences.push_back(compareOutput(partitioned, reference, i, options));
+  if (options.train)
+    for (Difference &d : compareParameters(partitioned, reference, options))
+      differences.push_back(std::move(d));
+  for (const Difference &d : differences) {
     fine &= d.wrong == 0;
     std::string where = indexText(d.worst, d.shape);
     rows.push_back(

@@ -105,6 +105,10 @@ int main(int argc, char **argv) {
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addRunning(*sub, options);
+  addTrain(sub);
+  sub->add_option("--steps", options.steps, "Steps of training to compare")
+      ->check(CLI::PositiveNumber)
+      ->group("Comparison");
   sub->add_option("--rtol", options.rtol, "Relative tolerance")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");

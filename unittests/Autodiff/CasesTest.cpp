@@ -69,8 +69,7 @@ TEST_P(Cases, StepsArePyTorchs) {
   std::vector<double> norms = numbers(*c.getArray("norms"));
   for (size_t step = 0; step < losses.size(); ++step) {
     auto outputs = model.step([&](StringRef name, llvm::ArrayRef<int64_t>) {
-      const llvm::json::Object *input =
-          c.getObject("inputs")->getObject(name);
+      const llvm::json::Object *input = c.getObject("inputs")->getObject(name);
       interpret::Tensor tensor;
       for (const llvm::json::Value &size : *input->getArray("shape"))
         tensor.shape.push_back(*size.getAsInteger());
@@ -87,7 +86,8 @@ TEST_P(Cases, StepsArePyTorchs) {
     interpret::Tensor found = model.parameter(StringRef(name));
     ASSERT_EQ(found.data.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i)
-      ASSERT_NEAR(found.data[i], expected[i], 4e-6 * (1 + std::fabs(expected[i])))
+      ASSERT_NEAR(found.data[i], expected[i],
+                  4e-6 * (1 + std::fabs(expected[i])))
           << StringRef(name).str() << "[" << i << "]";
   }
 }

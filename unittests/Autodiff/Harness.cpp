@@ -20,8 +20,9 @@ using llvm::StringRef;
 
 static interpret::Tensor weightContent(mlir::Operation *op) {
   auto weight = llvm::cast<nn::WeightOp>(op);
-  auto files = op->getParentOfType<mlir::ModuleOp>()
-                   ->getAttrOfType<mlir::ArrayAttr>("kerf.files");
+  auto files =
+      op->getParentOfType<mlir::ModuleOp>()->getAttrOfType<mlir::ArrayAttr>(
+          "kerf.files");
   std::string error;
   auto file = MappedFile::open(
       llvm::cast<mlir::StringAttr>(files[weight.getFile()]).getValue(), error);
@@ -59,7 +60,7 @@ void TrainingModel::load(const std::string &path,
   optimizer = options.optimizer;
   ImportOptions import;
   import.dims = dims;
-  import.training = true;
+  import.trainingForms = ImportOptions::TrainingForms::Keep;
   ImportReport report;
   auto imported = importOnnx(context, path, import, report);
   ASSERT_TRUE(mlir::succeeded(imported)) << path;
@@ -87,12 +88,11 @@ std::vector<interpret::Tensor> TrainingModel::step(Input input) {
     StringRef name =
         main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name").getValue();
     auto scalar = scalars.find(name);
-    inputs.push_back(
-        scalar != scalars.end()
-            ? interpret::Tensor({}, scalar->second)
-            : input(name, llvm::cast<mlir::RankedTensorType>(
-                              main.getArgumentTypes()[i])
-                              .getShape()));
+    inputs.push_back(scalar != scalars.end()
+                         ? interpret::Tensor({}, scalar->second)
+                         : input(name, llvm::cast<mlir::RankedTensorType>(
+                                           main.getArgumentTypes()[i])
+                                           .getShape()));
   }
   auto outputs = interpret::run(main, inputs, weightContent, &state);
   EXPECT_TRUE(mlir::succeeded(outputs));

@@ -1,9 +1,11 @@
-//===- Autodiff.h - an inference function becomes a training step -*- C++ -*-===//
+//===- Autodiff.h - an inference function becomes a training step -*- C++
+//-*-===//
 //
 // Problem: a function that computes outputs from inputs, a loss on them and an
 // optimizer give one step of training: forward, loss, backward and update, with
-// what outlives the step as mutable sources. The result is what docs/Training.md
-// promises to the later phases; verify-after-autodiff checks it.
+// what outlives the step as mutable sources. The result is what
+// docs/Training.md promises to the later phases; verify-after-autodiff checks
+// it.
 //
 // Idea: reverse mode over the function, one vector-Jacobian product per op
 // through DifferentiableInterface; no op is known by name but those whose
@@ -57,7 +59,8 @@ struct OptimizerSpec {
 /// reduction=sum)`, nll, mse, l1, bce_with_logits; `output(name)` or `name`.
 llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
 /// `adamw,lr=3e-4,wd=0.1,beta1=0.9,beta2=0.95,eps=1e-8,no_decay=REGEX`; sgd,
-/// momentum (sgd with 0.9), adam, adamw, adagrad. REGEX is the rest of the text.
+/// momentum (sgd with 0.9), adam, adamw, adagrad. REGEX is the rest of the
+/// text.
 llvm::Expected<OptimizerSpec> parseOptimizer(llvm::StringRef text);
 
 enum class BatchNormMode {
@@ -97,8 +100,8 @@ struct AutodiffFailure {
   std::vector<std::string> lines;
 };
 
-/// Turns `@main` of an imported module into a step. Failure: `failure` says why;
-/// the module is then of no use.
+/// Turns `@main` of an imported module into a step. Failure: `failure` says
+/// why; the module is then of no use.
 mlir::FailureOr<AutodiffResult> differentiate(mlir::ModuleOp module,
                                               const AutodiffOptions &options,
                                               AutodiffFailure &failure);

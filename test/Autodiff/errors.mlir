@@ -1,0 +1,47 @@
+// RUN: split-file %s %t
+// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(z,t)' 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=y' 2>&1 | FileCheck %s --check-prefix=SCALAR
+// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,x)' 2>&1 | FileCheck %s --check-prefix=TARGET
+// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) frozen=w,u.*' 2>&1 | FileCheck %s --check-prefix=NOMATCH
+// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) frozen=w' 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) trainable=(' 2>&1 | FileCheck %s --check-prefix=REGEX
+// RUN: not kerf-opt %t/views.mlir '--autodiff=loss=mse(y,t)' 2>&1 | FileCheck %s --check-prefix=VIEWS
+// RUN: not kerf-opt %t/missing.mlir '--autodiff=loss=mse(y,t)' 2>&1 | FileCheck %s --check-prefix=MISSING
+// REQUIRES: kerf-opt
+
+// OUTPUT: error: --loss: the model has no output 'z', expected one of 'y'
+// SCALAR: error: --loss: output 'y' is tensor<4x6xf32>, expected one number, or a loss such as cross_entropy(y,labels)
+// TARGET: error: --loss: target 'x' is tensor<4x5xf32>, expected tensor<4x6xf32>
+// NOMATCH: error: --frozen: no parameter matches 'u.*'
+// NOTHING: error: nothing to train: the loss depends on no float parameter that --trainable and --frozen leave
+// REGEX: error: --trainable: '(': parentheses not balanced
+// VIEWS: error: w: is used through views that overlap: w@0,0 tensor<4x3xf32> and w@1,0 tensor<4x3xf32>
+// Both are named.
+// MISSING: error: second: 'nn.scatter_add' has no gradient; first: 'nn.scatter_add' has no gradient
+// MISSING: note: parameters before these ops can stay as they are: --frozen=REGEX
+
+//--- model.mlir
+func.func @main(%x: tensor<4x5xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<4x6xf32> {kerf.name = "y"}) {
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<5x6xf32>} : tensor<5x6xf32>
+  %y = nn.matmul %x, %w : (tensor<4x5xf32>, tensor<5x6xf32>) -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+
+//--- views.mlir
+func.func @main(%x: tensor<2x4xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<2x3xf32> {kerf.name = "y"}) {
+  %a = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 60 : i64, stored = tensor<5x3xf32>, starts = array<i64: 0, 0>} : tensor<4x3xf32>
+  %b = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 60 : i64, stored = tensor<5x3xf32>, starts = array<i64: 1, 0>} : tensor<4x3xf32>
+  %c = nn.add %a, %b : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %y = nn.matmul %x, %c : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+
+//--- missing.mlir
+func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<4x6xf32> {kerf.name = "y"}) {
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 144 : i64, stored = tensor<6x6xf32>} : tensor<6x6xf32>
+  %h = nn.matmul %x, %w : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
+  %i = nn.iota {dim = 0 : i64} : tensor<4xi64>
+  %a = nn.scatter_add %i, %h {dim = 0 : i64} : (tensor<4xi64>, tensor<4x6xf32>) -> tensor<4x6xf32> loc("first")
+  %y = nn.scatter_add %i, %a {dim = 0 : i64} : (tensor<4xi64>, tensor<4x6xf32>) -> tensor<4x6xf32> loc("second")
+  return %y : tensor<4x6xf32>
+}
