@@ -158,7 +158,7 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
   if (o.optimizer.empty())
     throw Failure{
         kUsage, "--optimizer is missing, expected as adamw,lr=3e-4", {}};
-  const autodiff::AutodiffOptions &step = *compilationOptions(o).training;
+  const autodiff::AutodiffOptions step = *compilationOptions(o).training;
   using Kind = autodiff::LossSpec::Kind;
   auto kindOf = [](Kind kind) {
     switch (kind) {
