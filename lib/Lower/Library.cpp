@@ -199,6 +199,10 @@ private:
     }
     if (!selfLeft && !commutes)
       return false;
+    // Rows are added to the product in place, long after it was computed.
+    if (auto scatter = other.getDefiningOp<nn::ScatterAddOp>();
+        scatter && other.hasOneUse() && kind == "add")
+      return false;
     // dist.zero has a slot of zeros become the sum, in place.
     if (isAccumulator(other)) {
       if (kind != "add" || call.bias || !call.postOps.empty() ||

