@@ -83,7 +83,9 @@ static void bindSizes(Options &options, const ImportReport &report) {
 
 Model::Model(Options &options) {
   auto import = [&] {
-    compilation = std::make_unique<Compilation>(compilationOptions(options));
+    CompilationOptions compile = compilationOptions(options);
+    compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
+    compilation = std::make_unique<Compilation>(std::move(compile));
     return compilation->runImport();
   };
   Outcome outcome = import();

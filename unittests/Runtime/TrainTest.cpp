@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <sys/resource.h>
 #include <thread>
 
 using namespace kerf::rt;
@@ -355,6 +356,35 @@ TEST_F(Training, DamagedCheckpoints) {
   EXPECT_THAT(errors,
               AllOf(HasSubstr("no checkpoint in it can be loaded"),
                     HasSubstr(dir.path(ten)), HasSubstr(dir.path(name(8)))));
+}
+
+// A disk that is full while the second checkpoint is written: the run ends, and
+// the first one still loads. What a killed process left beside does no harm.
+TEST_F(Training, FullDisk) {
+  options.checkpointDir = dir.path("checkpoints");
+  options.steps = 2;
+  ASSERT_EQ(run(), 0);
+  auto before = std::filesystem::file_size(
+      dir.path("checkpoints/checkpoint-000000002.safetensors"));
+  dir.write("checkpoints/checkpoint-000000003.safetensors.tmp1", "half");
+  options.resume = true;
+  options.steps = 4;
+  std::string errors;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old;
+  getrlimit(RLIMIT_FSIZE, &old);
+  rlimit limit = old;
+  limit.rlim_cur = before - 1;
+  setrlimit(RLIMIT_FSIZE, &limit);
+  int code = run(nullptr, &errors);
+  setrlimit(RLIMIT_FSIZE, &old);
+  EXPECT_EQ(code, 5);
+  EXPECT_THAT(errors, HasSubstr("checkpoint-000000004.safetensors: cannot "
+                                "write: File too large"));
+  EXPECT_FALSE(std::filesystem::exists(
+      dir.path("checkpoints/checkpoint-000000004.safetensors")));
+  EXPECT_EQ(run(nullptr, &errors), 0);
+  EXPECT_THAT(errors, HasSubstr("goes on after step 2"));
 }
 
 TEST_F(Training, CheckpointsOfOtherRuns) {
