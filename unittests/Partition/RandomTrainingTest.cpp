@@ -15,6 +15,7 @@
 #include "kerf/NN/NN.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/Register.h"
+#include "kerf/Plan/Plan.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -198,6 +199,202 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
   EXPECT_GT(coverage.waits, 100);
   for (const char *purpose : {"gradient", "activation", "parameter"})
     EXPECT_GT(coverage.purposes[purpose], 20) << purpose;
+}
+
+// The planner's own plans of autodiff's steps, by search and at random: the
+// same parameters after two steps, and no more bytes than promised.
+TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  unsigned first = 7000, count = 60;
+  if (const char *given = std::getenv("KERF_SEED")) {
+    first = std::atoi(given);
+    count = 1;
+  }
+  int planned = 0, stages = 0, exact = 0, whole = 0;
+  std::string infeasible;
+  for (unsigned seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
+    Random random(seed);
+    auto module = makeNetwork(&context, random, 3 + draw(random, 6), 8);
+    ScopedDiagnosticHandler quiet(&context,
+                                  [](Diagnostic &) { return success(); });
+    if (!makeAutodiffStep(*module, random))
+      continue;
+    auto main = module->lookupSymbol<func::FuncOp>("main");
+    auto inputs = makeStepInputs(main, random);
+    Trained expected;
+    for (int step = 0; step < kSteps; ++step) {
+      auto outputs =
+          interpret::run(main, inputs, makeWeights(), &expected.state);
+      ASSERT_TRUE(succeeded(outputs));
+      expected.outputs.push_back(std::move(*outputs));
+    }
+    plan::PlanOptions options;
+    const std::vector<std::pair<std::string, int64_t>> meshes[] = {
+        {{"dp", 2}},
+        {{"tp", 2}},
+        {{"dp", 2}, {"tp", 2}},
+        {{"pp", 2}, {"dp", 2}},
+        {{"pp", 2}, {"tp", 2}},
+        {{"pp", 3}},
+        {{"pp", 2}, {"dp", 2}, {"tp", 2}}};
+    options.mesh = meshes[draw(random, 7)];
+    for (const auto &[name, size] : options.mesh)
+      options.devices *= size;
+    options.machine = llvm::cantFail(
+        cost::machinePreset("h100-8", options.devices, cost::HostInfo()));
+    options.solver =
+        chance(random, 50) ? plan::SolverKind::Random : plan::SolverKind::Auto;
+    options.objective =
+        chance(random, 50) ? plan::Objective::Volume : plan::Objective::Time;
+    options.seed = seed;
+    options.microBatches = int64_t(1) << draw(random, 3);
+    plan::PlanError error = plan::PlanError::None;
+    std::string message;
+    auto result = plan::planModule(*module, options, error, message);
+    if (failed(result)) {
+      infeasible += message + "\n";
+      continue;
+    }
+    std::string text = textOf(*module);
+    PassManager passes(&context);
+    buildPartitionPipeline(passes);
+    ASSERT_TRUE(succeeded(passes.run(*module))) << text;
+    auto report = accountCommunication(*module);
+    ASSERT_TRUE(succeeded(report));
+    ++planned;
+    int64_t promised = result->candidates.front().totalBytes;
+    if (options.mesh.front().first == "pp") {
+      ++stages;
+    } else {
+      EXPECT_LE(report->totalBytes, promised) << text << textOf(*module);
+      ++whole;
+      exact += report->totalBytes == promised;
+    }
+    PassManager collectives(&context);
+    CollectivesOptions bucketed;
+    bucketed.gradientBytes = 64;
+    buildCollectivesPipeline(collectives, bucketed);
+    ASSERT_TRUE(succeeded(collectives.run(*module)));
+    auto trained = train(*module, inputs);
+    ASSERT_TRUE(succeeded(trained)) << text << textOf(*module);
+    ASSERT_EQ(trained->state.size(), expected.state.size());
+    for (auto &[key, value] : expected.state)
+      ASSERT_LE(interpret::difference(trained->state[key], value), 1e-6)
+          << key << "\n"
+          << text << textOf(*module);
+    for (int step = 0; step < kSteps; ++step)
+      for (size_t i = 0; i < trained->outputs[step].size(); ++i)
+        ASSERT_LE(interpret::difference(trained->outputs[step][i],
+                                        expected.outputs[step][i]),
+                  1e-6)
+            << text << textOf(*module);
+  }
+  RecordProperty("planned", planned);
+  RecordProperty("exact", exact);
+  if (count > 1) {
+    EXPECT_GT(planned, 35) << infeasible;
+    EXPECT_GT(stages, 10) << infeasible;
+    EXPECT_GT(exact * 2, whole);
+  }
+}
+
+/// Bends what only training steps have; false if the op is none of it.
+bool bend(Operation *op) {
+  if (auto assign = dyn_cast<dist::AssignOp>(op)) { // forgotten
+    assign.erase();
+    return true;
+  }
+  if (auto accumulate = dyn_cast<dist::AccumulateOp>(op)) { // not summed
+    accumulate.replaceAllUsesWith(accumulate.getX());
+    accumulate.erase();
+    return true;
+  }
+  // A slot of the wrong micro-batch, where the same one is given twice.
+  if (auto run = dyn_cast<dist::RunOp>(op)) {
+    auto schedule = run->getParentOfType<dist::ScheduleOp>();
+    for (auto other : schedule.getOps<dist::RunOp>()) {
+      if (other == run)
+        return false;
+      if (other.getCallee() != run.getCallee())
+        continue;
+      for (auto [mine, theirs] :
+           llvm::zip(run->getOpOperands(), other->getOpOperands()))
+        if (mine.get() != theirs.get() &&
+            !isa<dist::InputOp>(mine.get().getDefiningOp()) &&
+            !isa<dist::RunOp>(mine.get().getDefiningOp())) {
+          mine.set(theirs.get());
+          return true;
+        }
+    }
+  }
+  return false;
+}
+
+// The judge is judged: steps whose sums, assignments or slots are bent differ.
+TEST(RandomTrainingTest, BentStepsAreNoticed) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  std::map<std::string, std::pair<int, int>> scores; // noticed, total
+  for (unsigned seed = 3000; seed < 3040; ++seed) {
+    Random random(seed);
+    dist::Mesh mesh{
+        {{"pp", 1 + draw(random, 3), false}, {"x", 2, false}, {"mb", 2, true}}};
+    auto module = makeNetwork(&context, random, 5, 4);
+    if (!makeTrainingStep(*module, random))
+      continue;
+    auto main = module->lookupSymbol<func::FuncOp>("main");
+    auto inputs = makeInputs(main, random);
+    inputs.back().data.assign(1, 0.25);
+    makePlan(*module, mesh, random);
+    PassManager passes(&context);
+    buildPartitionPipeline(passes);
+    ASSERT_TRUE(succeeded(passes.run(*module)));
+    auto expected = train(*module, inputs);
+    ASSERT_TRUE(succeeded(expected));
+    int numOps = 0;
+    module->walk([&](Operation *) { ++numOps; });
+    for (int target = 0; target < numOps; ++target) {
+      OwningOpRef<ModuleOp> bent = module->clone();
+      Operation *op = nullptr;
+      int number = 0;
+      bent->walk([&](Operation *each) {
+        if (number++ == target)
+          op = each;
+      });
+      std::string name = op->getName().getStringRef().str();
+      if (!bend(op))
+        continue;
+      ScopedDiagnosticHandler quiet(&context,
+                                    [](Diagnostic &) { return success(); });
+      auto trained = train(*bent, inputs);
+      bool same =
+          succeeded(trained) && trained->state.size() == expected->state.size();
+      for (auto &[key, value] : expected->state)
+        same =
+            same && interpret::difference(trained->state[key], value) <= 1e-9;
+      for (int step = 0; same && step < kSteps; ++step)
+        for (size_t i = 0; i < trained->outputs[step].size(); ++i)
+          same =
+              same && interpret::difference(trained->outputs[step][i],
+                                            expected->outputs[step][i]) <= 1e-9;
+      ++scores[name].second;
+      scores[name].first += !same;
+    }
+  }
+  for (const char *name : {"dist.assign", "dist.accumulate", "dist.run"}) {
+    auto [noticed, total] = scores[name];
+    RecordProperty(name,
+                   std::to_string(noticed) + " of " + std::to_string(total));
+    EXPECT_GT(total, 20) << name;
+    EXPECT_GE(noticed * 100, total * 90)
+        << name << ": " << noticed << " of " << total;
+  }
 }
 
 } // namespace
