@@ -305,8 +305,30 @@ static std::vector<char> readParameter(Program &program, int32_t index,
   return data;
 }
 
+/// A parameter that steps write, as both programs have it.
+struct ParameterPair {
+  kerf_parameter_info_t info;
+  std::string name;
+  std::vector<char> partitioned, reference;
+
+  double largest() const {
+    double result = 0;
+    auto count = static_cast<int64_t>(info.tensor.bytes /
+                                      kerf_dtype_size(info.tensor.dtype));
+    for (int64_t i = 0; i < count; ++i)
+      result = std::max(
+          result, std::fabs(elementAt(reference.data(), info.tensor.dtype, i)));
+    return result;
+  }
+  /// "adam.v" of "adam.v/w"; empty for a parameter of the model.
+  std::string kindOfState() const {
+    return info.stored.name ? "" : name.substr(0, name.find('/'));
+  }
+};
+
 /// Every parameter that steps write; the two packages may list them in
-/// different orders.
+/// different orders. What an optimizer remembers can be tiny (squares of
+/// gradients): its absolute tolerance is at the scale of its kind.
 static std::vector<Difference> compareParameters(Program &partitioned,
                                                  Program &reference,
                                                  const Options &options) {
@@ -317,7 +339,8 @@ static std::vector<Difference> compareParameters(Program &partitioned,
           options.model);
     known[parameterName(info)] = index;
   }
-  std::vector<Difference> result;
+  std::vector<ParameterPair> pairs;
+  std::map<std::string, double> scales;
   for (int32_t index : partitioned.mutableParameters()) {
     check(kerf_package_parameter(partitioned.package, index, &info),
           options.model);
@@ -326,20 +349,21 @@ static std::vector<Difference> compareParameters(Program &partitioned,
     if (other == known.end())
       throw Failure{
           kInternal, "parameter " + name + " is in one package alone", {}};
-    std::vector<char> a =
-        readParameter(partitioned, index, info.tensor.bytes, options);
-    std::vector<char> b =
-        readParameter(reference, other->second, info.tensor.bytes, options);
-    // Squares of gradients are small: the tolerance is at their scale.
-    double scale = 0;
-    for (int64_t i = 0,
-                 n = info.tensor.bytes / kerf_dtype_size(info.tensor.dtype);
-         i < n; ++i)
-      scale =
-          std::max(scale, std::fabs(elementAt(b.data(), info.tensor.dtype, i)));
-    result.push_back(compare(info.tensor, a.data(), b.data(), options,
-                             options.atol * std::min(1.0, scale)));
-    result.back().name = name;
+    pairs.push_back(
+        {info, name,
+         readParameter(partitioned, index, info.tensor.bytes, options),
+         readParameter(reference, other->second, info.tensor.bytes, options)});
+    double &scale = scales[pairs.back().kindOfState()];
+    scale = std::max(scale, pairs.back().largest());
+  }
+  scales[""] = 1;
+  std::vector<Difference> result;
+  for (const ParameterPair &pair : pairs) {
+    double scale = std::min(1.0, scales[pair.kindOfState()]);
+    result.push_back(compare(pair.info.tensor, pair.partitioned.data(),
+                             pair.reference.data(), options,
+                             options.atol * scale));
+    result.back().name = pair.name;
   }
   return result;
 }
