@@ -336,7 +336,7 @@ void Graph::addOp(Operation *op) {
       wanted.push_back(strategy.operands[operand.getOperandNumber()]);
     const void *key = &layoutKeys.try_emplace(wanted).first->second;
     connect(from.node, from.layouts, from.key, node, wanted, key,
-            tensorType(operand.get()), timesOf(op));
+            tensorType(operand.get()), timesOf(op), isEarly(op));
   }
 }
 
@@ -373,11 +373,11 @@ Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
 void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                     const void *fromKey, uint32_t to,
                     const std::vector<LayoutId> &toLayouts, const void *toKey,
-                    RankedTensorType type, int64_t times) {
+                    RankedTensorType type, int64_t times, bool early) {
   if (from == to)
     return;
   auto [it, isNew] = edgeTables.try_emplace(
-      {fromKey, toKey, type.getAsOpaquePointer(), times}, 0);
+      {fromKey, toKey, type.getAsOpaquePointer(), times, early}, 0);
   if (isNew) {
     CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
     size_t entry = 0;
@@ -385,9 +385,12 @@ void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
       for (LayoutId target : toLayouts) {
         if (source != target) {
           const MoveCost &cost = costs.get(source, target, type);
+          Levels levels =
+              levelsOf(cost.seconds, cost.bytesPerRank, cost.totalBytes, times);
+          levels[options.objective == Objective::Time ? 0 : 1] +=
+              early && cost.totalBytes > 0;
           if (cost.possible)
-            table.set(entry, levelsOf(cost.seconds, cost.bytesPerRank,
-                                      cost.totalBytes, times));
+            table.set(entry, levels);
           else
             table.forbid(entry);
         }
@@ -413,7 +416,8 @@ void Graph::addHub(Value value) {
                              (names[value] + " (shared)").str());
   const void *key = &layoutKeys.try_emplace(hub.layouts).first->second;
   connect(from.node, from.layouts, from.key, hub.node, hub.layouts, key,
-          tensorType(value), sharedTimes(value));
+          tensorType(value), sharedTimes(value),
+          batch.isTraining() && !batch.isOfStep(value));
   hubs[value] = std::move(hub);
 }
 

@@ -58,11 +58,24 @@ static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
   return choices;
 }
 
-/// All ways to put `count` devices on free axes.
-static std::vector<std::vector<NamedAxis>> freeAxes(int64_t count,
-                                                    bool orderMatters) {
+/// All ways to put `count` devices on free axes. In training, two axes are the
+/// batch and the rest: a step has three times the ops, and hubs between them.
+static std::vector<std::vector<NamedAxis>>
+freeAxes(int64_t count, bool orderMatters, bool isTraining, bool onlyOne,
+         bool twoFirst) {
   std::vector<std::vector<NamedAxis>> shapes;
-  shapes.push_back({{"x", count, AxisRole::Free}});
+  // First what is likely to be cheap: it cuts the others short.
+  std::vector<NamedAxis> one = {{"x", count, AxisRole::Free}};
+  if (!isTraining || !twoFirst)
+    shapes.push_back(one);
+  for (int64_t outer = 2; isTraining && outer < count && !onlyOne; ++outer)
+    if (count % outer == 0)
+      shapes.push_back({{"dp", outer, AxisRole::Batch},
+                        {"tp", count / outer, AxisRole::NonBatch}});
+  if (isTraining && twoFirst)
+    shapes.push_back(one);
+  if (isTraining)
+    return shapes;
   for (int64_t outer = 2; outer < count; ++outer) {
     if (count % outer != 0)
       continue;
@@ -77,7 +90,7 @@ static std::vector<std::vector<NamedAxis>> freeAxes(int64_t count,
 
 MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                                     int64_t batchSize, bool canMicroBatch,
-                                    llvm::StringRef whyNot) {
+                                    bool isTraining, llvm::StringRef whyNot) {
   MeshSet set;
   std::optional<int64_t> fixedStages;
   std::vector<NamedAxis> fixed;
@@ -123,7 +136,10 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     int64_t inner = fixedStages ? rest : rest / stages;
     for (int64_t micro :
          microBatchChoices(options, stages, batchSize, canMicroBatch))
-      for (std::vector<NamedAxis> &free : freeAxes(inner, orderMatters)) {
+      for (std::vector<NamedAxis> &free :
+           freeAxes(inner, orderMatters, isTraining,
+                    /*onlyOne=*/!fixed.empty(),
+                    options.objective == Objective::Time)) {
         std::vector<NamedAxis> axes = fixed;
         axes.insert(axes.end(), free.begin(), free.end());
         set.candidates.push_back(makeCandidate(stages, micro, axes));
@@ -137,9 +153,13 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       std::to_string(set.candidates.size()) + " meshes" +
       (fixedText.empty() ? "" : " with " + fixedText) +
       " (stages that divide the devices; 1, p/2, p, 2p or 4p micro-batches "
-      "that divide the batch; the rest of the devices on one free axis or on "
-      "two), every sharding of every op over the factors of its rule with at "
-      "most one major sub-axis per axis and at most a quarter of padding, "
-      "stages contiguous in program order";
+      "that divide the batch; the rest of the devices on one free axis" +
+      std::string(!isTraining     ? " or on two"
+                  : fixed.empty() ? " or on dp x tp"
+                                  : "") +
+      "), every sharding of every op over the factors of its rule with at "
+      "most one major sub-axis per axis and at most a quarter of padding, " +
+      std::string(isTraining ? "stages contiguous in the order of the forward"
+                             : "stages contiguous in program order");
   return set;
 }

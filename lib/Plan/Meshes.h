@@ -2,8 +2,9 @@
 //
 // Which meshes a search looks at: for each number of stages that divides the
 // devices, each number of micro-batches that the batch allows, and the rest of
-// the devices on one free axis or on two. What the user fixes stays fixed. The
-// set is what the certificate is about, so it is also put in words.
+// the devices on one free axis or on two (training: batch and non-batch). What
+// the user fixes stays fixed. The set is what the certificate is about, so it
+// is also put in words.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MESHES_H
@@ -24,7 +25,8 @@ struct MeshSet {
 /// `canMicroBatch`: the batch can be followed through the whole function;
 /// `whyNot` names what ends it.
 MeshSet enumerateMeshes(const PlanOptions &options, int64_t batchSize,
-                        bool canMicroBatch, llvm::StringRef whyNot = "");
+                        bool canMicroBatch, bool isTraining,
+                        llvm::StringRef whyNot = "");
 
 } // namespace kerf::plan
 

@@ -117,6 +117,7 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
   SolveOptions solveOptions;
   solveOptions.seed = options.seed;
   solveOptions.deadlineSeconds = deadline;
+  solveOptions.maxTableEntries = int64_t(1) << 23;
   switch (options.solver) {
   case SolverKind::Auto:
     solveOptions.cutoff = cutoffFor(attempt.graph->candidate);
@@ -130,6 +131,21 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
     break;
   }
   summarize(attempt);
+  if (getenv("KDBG")) {
+    llvm::errs() << elapsed() << "s:";
+    for (auto &[n, k] : attempt.summary.mesh)
+      llvm::errs() << " " << n << "=" << k;
+    const Statistics &st = attempt.solved.statistics;
+    llvm::errs() << " mb=" << attempt.summary.microBatches << " "
+                 << toString(attempt.solved.status).str() << " cost "
+                 << attempt.summary.cost << " lb " << attempt.summary.lowerBound
+                 << " by " << st.stoppedBy << " in " << st.seconds << " nodes "
+                 << st.nodes << "->" << st.nodesAfterPruning << " choices "
+                 << st.choices << "->" << st.choicesAfterPruning << " table "
+                 << st.largestTable << " width " << st.inducedWidth
+                 << " rounds " << st.lagrangianRounds << " br " << st.branches
+                 << " " << attempt.summary.reason << "\n";
+  }
 }
 
 double Planner::boundOf(const MeshCandidate &candidate,
@@ -332,8 +348,8 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
         (name + " (" + first.op->getName().getStringRef() + ") " + first.reason)
             .str();
   }
-  MeshSet set =
-      enumerateMeshes(options, batch.batchSize(), canMicroBatch, whyNot);
+  MeshSet set = enumerateMeshes(options, batch.batchSize(), canMicroBatch,
+                                batch.isTraining(), whyNot);
   if (!set.error.empty()) {
     error = PlanError::BadRequest;
     message = set.error;

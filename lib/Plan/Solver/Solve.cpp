@@ -74,6 +74,8 @@ SolveResult kerf::plan::eliminate(const Problem &problem,
 // solve
 //===----------------------------------------------------------------------===//
 
+/// Long searches end when the best solution is this close to the bound.
+static constexpr double kCloseEnough = 1e-4;
 /// About four seconds of label search.
 static constexpr size_t kMaxLabels = size_t(1) << 26;
 /// Labels are not tried where messages have more entries in all.
@@ -165,6 +167,14 @@ private:
     return std::min(most, static_cast<V>(upper - slack * weights.weight[0]));
   }
   bool met() const { return lower >= goal(); }
+  /// Not worth a long search: what is proven is all but the best solution.
+  bool closeEnough() const {
+    if (blocked(upper))
+      return false;
+    auto cost = std::abs(static_cast<double>(result.evaluation.cost[0]));
+    return static_cast<double>(upper - lower) <=
+           kCloseEnough * cost * static_cast<double>(weights.weight[0]);
+  }
 
   /// One round of prices and fixing. True while choices get fewer.
   bool tighten(const EliminationOrder &order, int rounds);
@@ -330,8 +340,6 @@ template <typename V> void Solver<V>::mix() {
     take(mixed.solution);
 }
 
-/// Branches are tried until the best solution is this close to the bound.
-static constexpr double kCloseEnough = 1e-4;
 static constexpr size_t kMaxParts = 400;
 
 template <typename V> bool Solver<V>::examine(Open &part, int rounds) {
@@ -414,13 +422,6 @@ Solver<V>::decision(const Open &part) {
 }
 
 template <typename V> void Solver<V>::branch() {
-  auto close = [&](V bound) {
-    if (blocked(upper))
-      return false;
-    auto cost = std::abs(static_cast<double>(result.evaluation.cost[0]));
-    return static_cast<double>(upper - bound) <=
-           kCloseEnough * cost * static_cast<double>(weights.weight[0]);
-  };
   std::vector<Open> open;
   open.push_back({model, lower, {}, {}, {}});
   if (!examine(open[0], 40))
@@ -430,7 +431,7 @@ template <typename V> void Solver<V>::branch() {
     auto least = llvm::min_element(
         open, [](const Open &a, const Open &b) { return a.bound < b.bound; });
     lower = std::max(lower, std::min({least->bound, closed, goal()}));
-    if (met() || close(lower) || clock.expired())
+    if (met() || closeEnough() || clock.expired())
       return;
     Open part = std::move(*least);
     open.erase(least);
@@ -564,7 +565,7 @@ template <typename V> SolveResult Solver<V>::run() {
       again = tighten(findOrder(), 40);
     if (met())
       return finishMet("bound met");
-    if (findOrder().totalEntries > kMaxLabelEntries)
+    if (closeEnough() || findOrder().totalEntries > kMaxLabelEntries)
       return finish("close enough");
     shrunk = false;
   }
@@ -724,7 +725,8 @@ template <typename V> SolveResult Solver<V>::runLarge() {
       nodes.push_back(node);
   auto finishLarge = [&] {
     result.statistics.localSearchMoves = moves;
-    return met() ? finishMet("bound met") : finish("deadline");
+    return met() ? finishMet("bound met")
+                 : finish(closeEnough() ? "close enough" : "deadline");
   };
   // Make the starts legal, then descend from the best three for a while.
   if (result.hasSolution())
@@ -747,18 +749,18 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     starts.resize(3);
   double part = clock.left() / 6;
   for (auto &[cost, solution] : starts) {
-    if (clock.expired())
+    if (clock.expired() || closeEnough())
       break;
     Clock slice(std::min(part, clock.left()));
     Landscape landscape(problem, solution);
     descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
     take(landscape.solution());
   }
-  if (!result.hasSolution())
+  if (!result.hasSolution() || closeEnough())
     return finishLarge();
   // Shake a region, mend around it, keep what is better.
   Landscape landscape(problem, result.solution);
-  while (!clock.expired() && !met()) {
+  while (!clock.expired() && !met() && !closeEnough()) {
     descend(landscape, nodes, 20, clock);
     take(landscape.solution());
     std::vector<uint32_t> region = landscape.region(
