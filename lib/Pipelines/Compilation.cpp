@@ -6,6 +6,7 @@
 
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
+#include "kerf/Exec/Exec.h"
 #include "kerf/Import/Passes.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Passes.h"
@@ -280,8 +281,39 @@ Outcome Compilation::runUntil(StringRef phase) {
                                        "', expected one of " + names);
 }
 Outcome Compilation::runLower() {
-  return runPasses("lower",
-                   [](OpPassManager &passes) { buildLowerPipeline(passes); });
+  Outcome outcome = runPasses(
+      "lower", [](OpPassManager &passes) { buildLowerPipeline(passes); });
+  if (outcome == Outcome::Fine)
+    refineMemory();
+  return outcome;
+}
+
+/// The plan of a package says what was laid out: now arenas are known, where
+/// planning could only predict.
+void Compilation::refineMemory() {
+  llvm::json::Object *memory = planJson.getObject("memory");
+  llvm::json::Array *devices =
+      memory ? memory->getArray("per_device") : nullptr;
+  if (!devices)
+    return;
+  for (auto stage : module->getOps<exec::StageOp>()) {
+    auto number = static_cast<size_t>(stage.getIndex());
+    if (number >= devices->size() || !stage.getArena())
+      continue;
+    llvm::json::Object *entry = (*devices)[number].getAsObject();
+    if (!entry)
+      continue;
+    auto bytes = [&](StringRef key) {
+      return entry->getInteger(key).value_or(0);
+    };
+    auto arena = static_cast<int64_t>(*stage.getArena());
+    int64_t gradients = std::min(bytes("gradients"), arena);
+    (*entry)["gradients"] = gradients;
+    (*entry)["activations"] = arena - gradients;
+    (*entry)["predicted_peak"] = bytes("peak");
+    (*entry)["peak"] =
+        bytes("parameters") + bytes("optimizer") + bytes("workspace") + arena;
+  }
 }
 
 Outcome Compilation::runPackage(StringRef path) {

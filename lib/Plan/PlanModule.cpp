@@ -5,6 +5,7 @@
 #include "PureCuts.h"
 #include "WriteBack.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Regex.h"
 
 #include <chrono>
@@ -58,6 +59,8 @@ private:
   double boundOf(const MeshCandidate &candidate, double problemCost) const;
   /// What a Problem must cost less than to be of interest.
   std::optional<Sum> cutoffFor(const MeshCandidate &candidate) const;
+  /// Why a candidate was not searched to its end.
+  std::string atLeast(double bound) const;
   /// The cheapest plan so far; infinity without one.
   double incumbent() const {
     double best = std::numeric_limits<double>::infinity();
@@ -112,6 +115,19 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   attempts.push_back(std::move(attempt));
 }
 
+/// Problems up to this size are solved even if another plan is known to be
+/// cheaper: it is nice to know what they would have cost.
+static constexpr size_t kQuickNodes = 1500;
+
+/// What the nodes cost by themselves, each at its cheapest: a bound where edges
+/// cost nothing or more.
+static Sum leastOfNodes(const Problem &problem) {
+  Sum sum = 0;
+  for (const Problem::Node &node : problem.nodes)
+    sum += *llvm::min_element(node.costs.levels[0]);
+  return sum;
+}
+
 void Planner::solveAndCut(Attempt &attempt, double deadline) {
   const Problem &problem = attempt.graph->problem;
   SolveOptions solveOptions;
@@ -121,7 +137,15 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
   switch (options.solver) {
   case SolverKind::Auto:
     solveOptions.cutoff = cutoffFor(attempt.graph->candidate);
-    attempt.solved = solve(problem, solveOptions);
+    if (Sum least = leastOfNodes(problem); solveOptions.cutoff &&
+                                           least >= *solveOptions.cutoff &&
+                                           problem.nodes.size() > kQuickNodes) {
+      attempt.solved = SolveResult();
+      attempt.solved.lowerBound = least;
+      attempt.solved.statistics.stoppedBy = "cutoff";
+    } else {
+      attempt.solved = solve(problem, solveOptions);
+    }
     break;
   case SolverKind::BruteForce:
     attempt.solved = bruteForce(problem);
@@ -131,21 +155,6 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
     break;
   }
   summarize(attempt);
-  if (getenv("KDBG")) {
-    llvm::errs() << elapsed() << "s:";
-    for (auto &[n, k] : attempt.summary.mesh)
-      llvm::errs() << " " << n << "=" << k;
-    const Statistics &st = attempt.solved.statistics;
-    llvm::errs() << " mb=" << attempt.summary.microBatches << " "
-                 << toString(attempt.solved.status).str() << " cost "
-                 << attempt.summary.cost << " lb " << attempt.summary.lowerBound
-                 << " by " << st.stoppedBy << " in " << st.seconds << " nodes "
-                 << st.nodes << "->" << st.nodesAfterPruning << " choices "
-                 << st.choices << "->" << st.choicesAfterPruning << " table "
-                 << st.largestTable << " width " << st.inducedWidth
-                 << " rounds " << st.lagrangianRounds << " br " << st.branches
-                 << " " << attempt.summary.reason << "\n";
-  }
 }
 
 double Planner::boundOf(const MeshCandidate &candidate,
@@ -181,6 +190,17 @@ std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) const {
   return static_cast<Sum>(most) + 1;
 }
 
+std::string Planner::atLeast(double bound) const {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (options.objective == Objective::Time)
+    stream << llvm::format("costs at least %.3g ms", bound * 1e3);
+  else
+    stream << llvm::format("costs at least %.0f bytes", bound);
+  stream << ", more than another";
+  return text;
+}
+
 void Planner::summarize(Attempt &attempt) {
   CandidateSummary &summary = attempt.summary;
   const MeshCandidate &candidate = attempt.graph->candidate;
@@ -194,7 +214,7 @@ void Planner::summarize(Attempt &attempt) {
     summary.reason = attempt.solved.status == Status::Infeasible
                          ? "nothing fits"
                      : attempt.solved.statistics.stoppedBy == "cutoff"
-                         ? "cannot cost less than another"
+                         ? atLeast(summary.lowerBound)
                          : "none found";
     return;
   }

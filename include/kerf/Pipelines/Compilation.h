@@ -65,6 +65,7 @@ public:
   Outcome runPartition();
   Outcome runCollectives();
   Outcome runLower();
+  void refineMemory();
   /// Writes the package folder `path` (aside, then renamed).
   Outcome runPackage(llvm::StringRef path);
   /// Everything from import up to and with `phase` ("import" ... "lower");
