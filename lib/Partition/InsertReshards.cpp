@@ -141,6 +141,8 @@ private:
       if (op)
         if (auto purpose = op->getAttrOfType<PurposeAttr>(kPurpose))
           return purpose;
+    if (producer && getPhase(producer) == Phase::BackwardWeight)
+      return PurposeAttr::get(&getContext(), Purpose::Gradient);
     auto source = dyn_cast_or_null<SourceOpInterface>(producer);
     return source && source.isParameter()
                ? PurposeAttr::get(&getContext(), Purpose::Parameter)

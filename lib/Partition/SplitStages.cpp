@@ -206,6 +206,8 @@ private:
     for (Operation *user : users)
       if (auto purpose = user->getAttrOfType<PurposeAttr>(kPurpose))
         return purpose;
+    if (getPhase(producer) == Phase::BackwardWeight)
+      return PurposeAttr::get(context, Purpose::Gradient);
     return PurposeAttr();
   }
 

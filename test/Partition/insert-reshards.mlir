@@ -54,3 +54,33 @@ func.func @stages(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) -> (te
   %2 = nn.add %0, %1 {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{"tp"}>, #dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %2 : tensor<4xf32>
 }
+
+// -----
+
+// Training: the update reshards for itself what the forward pass has brought elsewhere; the
+// backward pass shares it; gradients of parameters say what they are, sums and the prologue
+// are brought once per step.
+dist.mesh @mesh ["dp"=2]
+// CHECK-LABEL: @step
+func.func @step(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"dp"}>}) {
+  // CHECK: %[[W:.*]] = nn.weight
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = tensor<4xf32>,
+    dist.results = [#dist.sharding<{"dp"}>]} : tensor<4xf32>
+  // CHECK: %[[P:.*]] = nn.neg %{{.*}} {{.*}}phase prologue
+  %p = nn.neg %x {dist.phase = #dist<phase prologue>, dist.operands = [#dist.sharding<{"dp"}>], dist.results = [#dist.sharding<{"dp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[F:.*]] = dist.reshard %[[W]] to <{}> purpose parameter :
+  // CHECK: dist.reshard %[[P]] to <{}> {dist.phase = #dist<phase prologue>}
+  // CHECK: nn.add %[[F]]
+  %f = nn.add %w, %p {dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // CHECK-NOT: dist.reshard
+  // CHECK: %[[B:.*]] = nn.neg %[[F]] {{.*}}phase backward_weight
+  %b = nn.neg %w {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: dist.reshard %[[B]] to <{"dp"}> purpose gradient {dist.phase = #dist<phase backward_weight>}
+  %c = nn.neg %b {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{"dp"}>], dist.results = [#dist.sharding<{"dp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[G:.*]] = dist.accumulate
+  %g = dist.accumulate %c {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{"dp"}>], dist.results = [#dist.sharding<{"dp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: dist.reshard %[[W]] to <{}> purpose parameter {dist.phase = #dist<phase update>}
+  // CHECK: dist.reshard %[[G]] to <{}> purpose gradient {dist.phase = #dist<phase update>}
+  %u = nn.sub %w, %g {dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
