@@ -113,6 +113,41 @@ private:
 // Pools
 //===----------------------------------------------------------------------===//
 
+constexpr int64_t channelBlock = 64;
+
+// Where a number is larger than the best so far it takes its place.
+__attribute__((always_inline)) inline void
+keepLargerBody(const float *row, int32_t number, float *best, int32_t *where,
+               int64_t width) {
+  for (int64_t c = 0; c < width; ++c) {
+    float value = row[c];
+    bool larger = !(value <= best[c]) & (best[c] == best[c]);
+    best[c] = larger ? value : best[c];
+    where[c] = larger ? number : where[c];
+  }
+}
+using KeepLarger = void (*)(const float *, int32_t, float *, int32_t *,
+                            int64_t);
+void keepLarger(const float *row, int32_t number, float *best, int32_t *where,
+                int64_t width) {
+  keepLargerBody(row, number, best, where, width);
+}
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void keepLargerAvx2(const float *row,
+                                                    int32_t number, float *best,
+                                                    int32_t *where,
+                                                    int64_t width) {
+  if (width == channelBlock)
+    return keepLargerBody(row, number, best, where, channelBlock);
+  keepLargerBody(row, number, best, where, width);
+}
+KeepLarger chooseKeepLarger() {
+  return __builtin_cpu_supports("avx2") ? keepLargerAvx2 : keepLarger;
+}
+#else
+KeepLarger chooseKeepLarger() { return keepLarger; }
+#endif
+
 // An iteration is a block of channels of one image: windows overlap within it.
 class PoolGradient : public NativeCall {
 public:
@@ -136,7 +171,7 @@ public:
   }
 
 private:
-  static constexpr int64_t blockSize = 64;
+  static constexpr int64_t blockSize = channelBlock;
 
   /// Calls visit(position in the image) for every position of a window that
   /// lies inside, in row-major order.
@@ -211,12 +246,7 @@ private:
         }
         return;
       }
-      for (int64_t c = 0; c < width; ++c) {
-        float value = row[c];
-        bool larger = !(value <= best[c]) & (best[c] == best[c]);
-        best[c] = larger ? value : best[c];
-        where[c] = larger ? number : where[c];
-      }
+      keep(row, number, best, where, width);
     });
     if (any)
       for (int64_t c = 0; c < width; ++c)
@@ -252,6 +282,7 @@ private:
   }
 
   int64_t blocks = 1;
+  KeepLarger keep = chooseKeepLarger();
 };
 
 } // namespace
