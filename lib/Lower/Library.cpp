@@ -20,6 +20,10 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
 std::optional<double> kerf::splatValue(Value value) {
   while (isShapeOp(value.getDefiningOp()) ||
          isa_and_nonnull<nn::CastOp>(value.getDefiningOp()))
@@ -91,12 +95,9 @@ public:
 private:
   /// A result of bf16 that is wanted in f32 is not rounded in between.
   bool widens(Operation *user) const {
-    auto element = [](Value value) {
-      return cast<RankedTensorType>(value.getType()).getElementType();
-    };
     return isa<nn::CastOp>(user) && call.postOps.empty() && !call.bias &&
-           element(user->getOperand(0)).isBF16() &&
-           element(user->getResult(0)).isF32();
+           elementOf(user->getOperand(0)).isBF16() &&
+           elementOf(user->getResult(0)).isF32();
   }
 
   void commitPending() {
@@ -448,6 +449,13 @@ selectPlain(Operation *op, LibraryCall::Kind kind,
   if (op->getNumOperands() > 1)
     call.rhs = denseOperand(call, op->getOperand(1), taken);
   call.ops.push_back(op);
+  // A result of bf16 that is wanted in f32 is not rounded in between.
+  if (call.result.hasOneUse() && elementOf(call.result).isBF16())
+    if (auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
+        cast && !taken.contains(cast) && elementOf(cast.getResult()).isF32()) {
+      call.ops.push_back(cast);
+      call.result = cast.getResult();
+    }
   // Rows are added to what another gradient of the same table is.
   if (kind == LibraryCall::Kind::ScatterAdd && call.result.hasOneUse())
     if (auto add = dyn_cast<nn::AddOp>(*call.result.user_begin())) {

@@ -351,6 +351,49 @@ func.func @main(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>) -> tensor<6x5xf32> {
         4, 1e-4);
 }
 
+// Contractions of bf16 operands that accumulate in f32, with and without a
+// result in f32, their gradients, and elementwise ops between.
+TEST_F(TrainingExecuteTest, NarrowPrecision) {
+  check(R"(
+func.func @main(%x: tensor<8x64xf32>, %t: tensor<8x32xf32>, %i: tensor<2x8x8x16xf32>, %dy: tensor<2x8x8x32xf32>)
+    -> (tensor<8x32xf32>, tensor<8x64xf32>, tensor<2x8x8x32xf32>, tensor<2x8x8x16xf32>) {
+  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 8192 : i64, stored = tensor<64x32xf32>} : tensor<64x32xf32>
+  %k = nn.weight "w1" {variable, file = 0 : i64, offset = 8192 : i64, length = 18432 : i64, stored = tensor<32x16x3x3xf32>} : tensor<32x16x3x3xf32>
+  %xb = nn.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+  %wb = nn.cast %w : (tensor<64x32xf32>) -> tensor<64x32xbf16>
+  %hb = nn.matmul %xb, %wb : (tensor<8x64xbf16>, tensor<64x32xbf16>) -> tensor<8x32xbf16>
+  %h = nn.cast %hb : (tensor<8x32xbf16>) -> tensor<8x32xf32>
+  %d = nn.sub %h, %t : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+  %db = nn.cast %d : (tensor<8x32xf32>) -> tensor<8x32xbf16>
+  %dxb = nn.matmul %db, %wb {transpose_rhs} : (tensor<8x32xbf16>, tensor<64x32xbf16>) -> tensor<8x64xbf16>
+  %rb = nn.relu %dxb : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %dx = nn.cast %rb : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+  %gb = nn.matmul %xb, %db {transpose_lhs} : (tensor<8x64xbf16>, tensor<8x32xbf16>) -> tensor<64x32xbf16>
+  %g = nn.cast %gb : (tensor<64x32xbf16>) -> tensor<64x32xf32>
+  %lr = nn.constant dense<0.001> : tensor<f32>
+  %w1 = nn.sgd_update %w, %g, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64}
+      : (tensor<64x32xf32>, tensor<64x32xf32>, tensor<f32>) -> tensor<64x32xf32>
+  dist.assign %w, %w1 : tensor<64x32xf32>
+  %ib = nn.cast %i : (tensor<2x8x8x16xf32>) -> tensor<2x8x8x16xbf16>
+  %kb = nn.cast %k : (tensor<32x16x3x3xf32>) -> tensor<32x16x3x3xbf16>
+  %yb = nn.conv %ib, %kb {strides = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+      : (tensor<2x8x8x16xbf16>, tensor<32x16x3x3xbf16>) -> tensor<2x8x8x32xbf16>
+  %y = nn.cast %yb : (tensor<2x8x8x32xbf16>) -> tensor<2x8x8x32xf32>
+  %eb = nn.cast %dy : (tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xbf16>
+  %dib = nn.conv_input_gradient %eb, %kb {strides = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+      : (tensor<2x8x8x32xbf16>, tensor<32x16x3x3xbf16>) -> tensor<2x8x8x16xbf16>
+  %di = nn.cast %dib : (tensor<2x8x8x16xbf16>) -> tensor<2x8x8x16xf32>
+  %dkb = nn.conv_weight_gradient %ib, %eb {strides = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+      : (tensor<2x8x8x16xbf16>, tensor<2x8x8x32xbf16>) -> tensor<32x16x3x3xbf16>
+  %dk = nn.cast %dkb : (tensor<32x16x3x3xbf16>) -> tensor<32x16x3x3xf32>
+  %k1 = nn.sgd_update %k, %dk, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64}
+      : (tensor<32x16x3x3xf32>, tensor<32x16x3x3xf32>, tensor<f32>) -> tensor<32x16x3x3xf32>
+  dist.assign %k, %k1 : tensor<32x16x3x3xf32>
+  return %h, %dx, %y, %di : tensor<8x32xf32>, tensor<8x64xf32>, tensor<2x8x8x32xf32>, tensor<2x8x8x16xf32>
+})",
+        2, 0.15);
+}
+
 /// Makes the weights of a random function sources that steps write.
 void assignAll(func::FuncOp main, Random &random) {
   Block &block = main.getBody().front();
