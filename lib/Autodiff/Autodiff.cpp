@@ -29,7 +29,10 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
     return mlir::failure();
   step.terminator()->setOperands(*loss);
   step.eraseDeadOps();
-  if (failed(step.expandTrainingForms()) || failed(step.selectParameters()))
+  if (failed(step.expandTrainingForms()))
+    return mlir::failure();
+  step.lowerPrecision();
+  if (failed(step.selectParameters()))
     return mlir::failure();
   step.hoistPrologue();
   step.numberForward();

@@ -83,6 +83,7 @@ public:
   void mergeSources();                       // Parameters.cpp
   mlir::FailureOr<mlir::Value> buildLoss();  // Losses.cpp
   mlir::LogicalResult expandTrainingForms(); // TrainingForms.cpp
+  void lowerPrecision();                     // Precision.cpp
   mlir::LogicalResult selectParameters();    // Parameters.cpp
   void hoistPrologue();                      // Phases.cpp
   void numberForward();                      // Phases.cpp

@@ -33,8 +33,7 @@ int kerf::tool::inspect(const Options &options) {
   return kFine;
 }
 
-/// Prints the IR if --stop-after names a phase; true if it did.
-static bool stopAfter(Compilation &compilation, const Options &options) {
+bool kerf::tool::stopAfter(Compilation &compilation, const Options &options) {
   if (options.stopAfter.empty())
     return false;
   require(compilation, compilation.runUntil(options.stopAfter));

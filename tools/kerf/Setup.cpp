@@ -74,6 +74,7 @@ static void setTraining(const Options &o, CompilationOptions &result) {
   if (o.clipNorm > 0)
     t.clipNorm = o.clipNorm;
   t.skipNonFinite = o.onNan == "skip";
+  t.bf16 = o.precision == "bf16";
   t.batchNorm = o.batchNorm == "frozen"  ? autodiff::BatchNormMode::Frozen
                 : o.batchNorm == "local" ? autodiff::BatchNormMode::Local
                                          : autodiff::BatchNormMode::Sync;

@@ -11,6 +11,9 @@ namespace kerf::tool {
 /// The library's options from the command line's. Reads plan and machine files.
 CompilationOptions compilationOptions(const Options &options);
 
+/// Prints the IR if --stop-after names a phase; true if it did.
+bool stopAfter(Compilation &compilation, const Options &options);
+
 /// Throws a Failure with the compilation's messages unless `outcome` is Fine.
 void require(const Compilation &compilation, Outcome outcome);
 

@@ -243,6 +243,11 @@ int kerf::tool::train(const Options &given) {
     if (loop.loss.hasClasses())
       loop.loss.classes = model.classesOf(loop.loss.output);
   }
+  if (!options.stopAfter.empty()) {
+    Compilation compilation(compilationOptions(options));
+    stopAfter(compilation, options);
+    return kFine;
+  }
   TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
   package(options, loop.package, &loop);

@@ -77,6 +77,7 @@ struct AutodiffOptions {
   std::vector<std::string> trainable, frozen;
   std::optional<double> clipNorm;
   bool skipNonFinite = false; ///< keep the old values where loss or norm is not
+  bool bf16 = false; ///< operands of matmul and conv are rounded to bfloat16
   BatchNormMode batchNorm = BatchNormMode::Sync;
   /// What BatchNorm's statistics are taken over; nothing else asks.
   int64_t microBatches = 1, dataParallel = 1;
