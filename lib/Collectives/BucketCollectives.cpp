@@ -80,7 +80,10 @@ private:
     if (reduce.isStarted() || reduce->use_empty())
       return false;
     int64_t bytes = sizeBytes(reduce.getSourceType());
-    return isGradient(reduce) ? bytes < gradientBytes : bytes <= maxBytes;
+    if (isGradient(reduce))
+      return bytes < gradientBytes &&
+             (packedBytes == 0 || bytes <= packedBytes);
+    return bytes <= maxBytes;
   }
 
   /// Every gradient is reduced where it is made; counts who will join a bucket.

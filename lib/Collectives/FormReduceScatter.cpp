@@ -29,6 +29,7 @@ void kerf::buildCollectivesPipeline(OpPassManager &passes,
     BucketCollectivesOptions bucket;
     bucket.maxBytes = options.bucketBytes;
     bucket.gradientBytes = options.gradientBytes;
+    bucket.packedBytes = options.packedBytes;
     passes.addNestedPass<func::FuncOp>(createBucketCollectives(bucket));
   }
   if (options.overlap || options.gradientBytes > 0) {

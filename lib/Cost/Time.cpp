@@ -221,6 +221,21 @@ int64_t kerf::cost::worthwhileBytes(const Machine &machine, Collective kind,
   return bytes;
 }
 
+int64_t kerf::cost::worthPackingBytes(const Machine &machine, Collective kind,
+                                      const GroupPlacement &group) {
+  if (group.size <= 1)
+    return 0;
+  double latency = collectiveSeconds(machine, kind, 1, group);
+  auto copySeconds = [&](int64_t bytes) {
+    return computeSeconds(machine, ComputeClass::Elementwise, 0, 2 * bytes) -
+           computeSeconds(machine, ComputeClass::Elementwise, 0, 0);
+  };
+  int64_t bytes = 1;
+  while (bytes < int64_t(1) << 30 && copySeconds(2 * bytes) <= latency)
+    bytes *= 2;
+  return bytes;
+}
+
 //===----------------------------------------------------------------------===//
 // Compute
 //===----------------------------------------------------------------------===//

@@ -62,21 +62,26 @@ void kerf::addSeconds(CommunicationReport &report, ModuleOp module,
   }
 }
 
-int64_t kerf::gradientBucketBytes(ModuleOp module,
-                                  const cost::Machine &machine) {
+CollectivesOptions kerf::collectivesOptions(ModuleOp module,
+                                            const cost::Machine &machine) {
+  CollectivesOptions options;
   FailureOr<CommunicationReport> report = accountCommunication(module);
   dist::MeshAttr attribute = dist::getMesh(module);
   if (failed(report) || !attribute)
-    return 0;
+    return options;
   dist::Mesh mesh = attribute.toMesh();
-  int64_t bytes = 0;
   for (const CollectiveRecord &record : report->collectives) {
     std::optional<cost::Collective> kind = cost::parseCollective(record.op);
     if (!kind || record.purpose != "gradient" ||
         *kind == cost::Collective::Send)
       continue;
-    if (auto group = placementOf(record, *kind, mesh, machine))
-      bytes = std::max(bytes, cost::worthwhileBytes(machine, *kind, *group));
+    auto group = placementOf(record, *kind, mesh, machine);
+    if (!group)
+      continue;
+    options.gradientBytes = std::max(
+        options.gradientBytes, cost::worthwhileBytes(machine, *kind, *group));
+    options.packedBytes = std::max(
+        options.packedBytes, cost::worthPackingBytes(machine, *kind, *group));
   }
-  return bytes;
+  return options;
 }

@@ -3,6 +3,7 @@
 #define KERF_LIB_PIPELINES_COLLECTIVESECONDS_H
 
 #include "kerf/Collectives/Accounting.h"
+#include "kerf/Collectives/Passes.h"
 #include "kerf/Cost/Machine.h"
 
 namespace kerf {
@@ -11,10 +12,10 @@ namespace kerf {
 void addSeconds(CommunicationReport &report, mlir::ModuleOp module,
                 const cost::Machine &machine);
 
-/// How large a bucket of gradients is worth sending on this machine, for the
-/// groups over which the module's gradients are summed; 0 without gradients.
-int64_t gradientBucketBytes(mlir::ModuleOp module,
-                            const cost::Machine &machine);
+/// How the phase should bucket the gradients of a module on this machine, for
+/// the groups over which they are summed; without gradients the default.
+CollectivesOptions collectivesOptions(mlir::ModuleOp module,
+                                      const cost::Machine &machine);
 
 } // namespace kerf
 

@@ -237,9 +237,8 @@ Outcome Compilation::runPartition() {
 }
 
 Outcome Compilation::runCollectives() {
-  CollectivesOptions collectives;
-  collectives.gradientBytes =
-      gradientBucketBytes(module.get(), options.plan.machine);
+  CollectivesOptions collectives =
+      collectivesOptions(module.get(), options.plan.machine);
   Outcome outcome = runPasses("collectives", [&](OpPassManager &passes) {
     buildCollectivesPipeline(passes, collectives);
   });

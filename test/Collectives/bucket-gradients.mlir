@@ -1,7 +1,16 @@
 // RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32}))' | FileCheck %s --check-prefixes=CHECK,BUCKET
 // RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32},overlap-collectives{only-gradients=1}))' | FileCheck %s --check-prefixes=CHECK,OVERLAP
 // RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32},overlap-collectives{only-gradients=1 max-started=1}))' | FileCheck %s --check-prefixes=ONE
+// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(bucket-collectives{max-bytes=0 gradient-bytes=32 packed-bytes=8}))' | FileCheck %s --check-prefix=NONE
 // REQUIRES: kerf-opt
+
+// Too large to be worth a copy: each alone, where it is made.
+// NONE-NOT: dist.pack
+// NONE: nn.neg
+// NONE-NEXT: dist.all_reduce
+// NONE-NEXT: nn.neg
+// NONE-NEXT: dist.all_reduce
+// NONE-NOT: dist.pack
 
 // A backward pass from the last layer to the first: the large gradient travels
 // alone as soon as it is there, the small ones in one bucket when the last is;

@@ -158,6 +158,23 @@ TEST(Time, WorthwhileBytes) {
                                                bytes / 2, group));
   }
   EXPECT_EQ(worthwhileBytes(*machine, Collective::AllReduce, {}), 0);
+  EXPECT_EQ(worthPackingBytes(*machine, Collective::AllReduce, {}), 0);
+}
+
+// On a CPU copying is slow and latency short: only small tensors are packed.
+// On GPUs with their fast memory whatever does not fill a bucket is.
+TEST(Time, WorthPackingBytes) {
+  GroupPlacement pair{2, 2, 1, 1};
+  auto sizes = [&](llvm::StringRef name) {
+    Machine machine = preset(name, 2);
+    return std::pair(worthPackingBytes(machine, Collective::AllReduce, pair),
+                     worthwhileBytes(machine, Collective::AllReduce, pair));
+  };
+  auto [packedOnCpu, bucketOnCpu] = sizes("cpu");
+  EXPECT_GE(packedOnCpu, 1 << 12);
+  EXPECT_LE(packedOnCpu, 1 << 18);
+  EXPECT_GT(bucketOnCpu, packedOnCpu);
+  EXPECT_GE(sizes("h100-8").first, 1 << 20);
 }
 
 } // namespace

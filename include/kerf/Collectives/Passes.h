@@ -20,10 +20,13 @@ struct CollectivesOptions {
   /// Independent all-reduces of at most this many bytes travel together; 0: no.
   /// Inference hardly has any (gradients will), so it is off there.
   int64_t bucketBytes = 0;
-  /// Gradients are reduced as soon as they are made, those below this size in
-  /// buckets of it (cost::worthwhileBytes), all of them while the backward pass
+  /// Gradients are reduced as soon as they are made, small ones in buckets of
+  /// this size (cost::worthwhileBytes), all of them while the backward pass
   /// goes on; 0: no.
   int64_t gradientBytes = 0;
+  /// Largest gradient that is small (cost::worthPackingBytes); 0: all that do
+  /// not fill a bucket.
+  int64_t packedBytes = 0;
   /// Split collectives into start and wait and move them apart.
   bool overlap = false;
 };

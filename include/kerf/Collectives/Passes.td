@@ -47,8 +47,8 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
     most until the first of their results is used.
 
     Gradients (`purpose gradient`) are reduced as soon as they are made, which is
-    in reverse order of the layers: small ones are gathered until a bucket has
-    `gradient-bytes`, larger ones travel alone and are not copied.
+    in reverse order of the layers: those of at most `packed-bytes` are gathered until
+    a bucket has `gradient-bytes`, larger ones travel alone and are not copied.
 
     ```mlir
     %0 = dist.all_reduce %a sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
@@ -62,7 +62,9 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
   let options = [Option<"maxBytes", "max-bytes", "int64_t", "16384",
                         "largest collective that is put in a bucket">,
                  Option<"gradientBytes", "gradient-bytes", "int64_t", "0",
-                        "what a bucket of gradients needs to travel; 0: none">];
+                        "what a bucket of gradients needs to travel; 0: none">,
+                 Option<"packedBytes", "packed-bytes", "int64_t", "0",
+                        "largest gradient that is copied into one; 0: below gradient-bytes">];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 

@@ -54,6 +54,12 @@ int64_t worthwhileBytes(const Machine &machine, Collective kind,
                         const GroupPlacement &group,
                         double latencyShare = 0.1);
 
+/// Up to which size a tensor is better copied into a common buffer than sent by
+/// itself: copying it takes no longer than the latency that it saves. The
+/// largest power of two of bytes, at most 1 GiB; 0 for a group of one.
+int64_t worthPackingBytes(const Machine &machine, Collective kind,
+                          const GroupPlacement &group);
+
 /// Seconds of one op on one rank while all ranks of the machine work.
 double computeSeconds(const Machine &machine, ComputeClass kind, int64_t flops,
                       int64_t bytesTouched);
