@@ -12,9 +12,12 @@
 // A group is a micro-batch (sync) or a device's part of one (local); where that
 // is less than the batch, sums carry dist.local_reduction. What becomes of the
 // running statistics is a sum over the whole batch, as everything that outlives
-// a step: the mean over the groups of their statistics enters with weight
-// 1 - momentum^groups. PyTorch feeds them in one after another: the same for
-// one group.
+// a step. PyTorch feeds m micro-batches in one after another; written out,
+//
+//     new = u^m old + sum_j (1 - u) u^(m-1-j) statistic_j
+//
+// with ONNX's momentum u, so each sample counts with the weight of its
+// micro-batch. Of several devices' statistics (local) the mean is taken.
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -49,9 +52,30 @@ private:
     return sum;
   }
 
-  /// `part` of this micro-batch becomes part of a running statistic.
-  void keepRunning(GradientBuilder &b, Value source, double keep, Value part) {
-    Value made = b.mul(part, 1 - keep);
+  /// (1 - u) u^(m-1-j) for the samples of micro-batch j, to multiply `x` with.
+  Value microBatchWeights(GradientBuilder &b, Value x, double momentum) {
+    int64_t count = options.microBatches;
+    auto type = cast<RankedTensorType>(x.getType());
+    SmallVector<int64_t> shape(type.getRank(), 1);
+    shape[0] = type.getDimSize(0);
+    Type i64 = step.ops.getI64Type();
+    Value sample = b.make<nn::IotaOp>(RankedTensorType::get(shape, i64),
+                                      step.ops.getI64IntegerAttr(0));
+    Value size = b.make<nn::ConstantOp>(cast<ElementsAttr>(
+        DenseElementsAttr::get(RankedTensorType::get({}, i64),
+                               step.ops.getI64IntegerAttr(shape[0] / count))));
+    Value index =
+        b.make<nn::CastOp>(type.clone(shape), b.make<nn::DivOp>(sample, size));
+    Value exponent = b.sub(static_cast<double>(count - 1), index);
+    return b.mul(b.make<nn::PowOp>(b.number(momentum, x), exponent),
+                 1 - momentum);
+  }
+
+  /// `part` of this micro-batch, divided by `divisor`, is what a running
+  /// statistic gets from it.
+  void keepRunning(GradientBuilder &b, Value source, double keep, Value part,
+                   double divisor) {
+    Value made = b.mul(part, 1 / std::max(divisor, 1.0));
     made.getDefiningOp()->setAttr("kerf.no_gradient", step.ops.getUnitAttr());
     step.statistics.push_back({source, keep});
     step.buffers.insert(source);
@@ -100,14 +124,22 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
     return step.refuse(nodeName(norm) +
                        ": running statistics are literals of the graph, "
                        "expected raw data to update them");
-  double keep = std::pow(norm.getMomentum().convertToDouble(),
-                         static_cast<double>(groups));
-  double unbiased = std::max(elements - static_cast<double>(groups), 1.0);
-  keepRunning(b, runningMean, keep,
-              b.mul(reach ? sumPerChannel(b, x, {}) : sum, 1 / elements));
-  keepRunning(
-      b, runningVariance, keep,
-      b.mul(reach ? sumPerChannel(b, square, {}) : squares, 1 / unbiased));
+  double momentum = norm.getMomentum().convertToDouble();
+  auto count = static_cast<double>(options.microBatches);
+  double keep = std::pow(momentum, count);
+  Value newSum, newSquares;
+  if (options.microBatches > 1) {
+    Value weights = microBatchWeights(b, x, momentum);
+    newSum = sumPerChannel(b, b.mul(x, weights), {});
+    newSquares = sumPerChannel(b, b.mul(square, weights), {});
+  } else {
+    newSum = b.mul(reach ? sumPerChannel(b, x, {}) : sum, 1 - momentum);
+    newSquares =
+        b.mul(reach ? sumPerChannel(b, square, {}) : squares, 1 - momentum);
+  }
+  double devices = static_cast<double>(groups) / count;
+  keepRunning(b, runningMean, keep, newSum, elements / count);
+  keepRunning(b, runningVariance, keep, newSquares, elements / count - devices);
 
   Value meanOperand = b.castLike(mean, norm.getMean());
   Value varianceOperand = b.castLike(variance, norm.getVariance());
