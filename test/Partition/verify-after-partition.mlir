@@ -61,3 +61,53 @@ func.func @stage() attributes {dist.stage = 1 : i64} {
 dist.mesh @mesh ["tp"=2]
 // expected-error @below {{partition: result 0 is handed out by no stage}}
 func.func private @main() -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>})
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{partition: argument 0 accumulates result 0, expected a result of type 'tensor<2xf32>'}}
+func.func @sum(%x: tensor<2xf32> {dist.accumulator = 0 : i64, dist.sharding = #dist.sharding<{"tp"}>, dist.global_type = tensor<4xf32>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2]
+// expected-error @below {{partition: argument 0 is kept value 3, expected a function of stage 0 to keep it as 'tensor<2xf32>'}}
+func.func @kept(%x: tensor<2xf32> {dist.kept = 3 : i64, dist.sharding = #dist.sharding<{"tp"}>, dist.global_type = tensor<4xf32>}) {
+  return
+}
+
+// -----
+
+// Each waits for the other before it sends.
+dist.mesh @mesh ["pp"=2]
+dist.channel 0 from 0 to 1 : tensor<2xf32>
+dist.channel 1 from 1 to 0 : tensor<2xf32>
+dist.schedule 0 {
+  // expected-error @below {{partition: the schedules deadlock before this instruction}}
+  %0 = dist.recv channel 1 micro_batch 0 : tensor<2xf32>
+  dist.send %0 channel 0 micro_batch 0 : tensor<2xf32>
+}
+dist.schedule 1 {
+  %0 = dist.recv channel 0 micro_batch 0 : tensor<2xf32>
+  dist.send %0 channel 1 micro_batch 0 : tensor<2xf32>
+}
+
+// -----
+
+// Each wants the slot that it sent before it takes what the other sent.
+dist.mesh @mesh ["pp"=2]
+dist.channel 0 from 0 to 1 : tensor<2xf32>
+dist.channel 1 from 1 to 0 : tensor<2xf32>
+dist.schedule 0 {
+  %0 = dist.input 0 micro_batch 0 : tensor<2xf32>
+  dist.send %0 channel 0 micro_batch 0 {dist.held_until = 1 : i64} : tensor<2xf32>
+  // expected-error @below {{partition: the schedules deadlock before this instruction}}
+  %1 = dist.recv channel 1 micro_batch 0 : tensor<2xf32>
+}
+dist.schedule 1 {
+  %0 = dist.input 0 micro_batch 0 : tensor<2xf32>
+  dist.send %0 channel 1 micro_batch 0 {dist.held_until = 1 : i64} : tensor<2xf32>
+  %1 = dist.recv channel 0 micro_batch 0 : tensor<2xf32>
+}
