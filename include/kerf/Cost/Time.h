@@ -51,8 +51,7 @@ double collectiveSeconds(const Machine &machine, Collective kind,
 /// its time: the smallest power of two of bytes, at most 1 GiB. Smaller ones
 /// are better sent together. 0 for a group of one.
 int64_t worthwhileBytes(const Machine &machine, Collective kind,
-                        const GroupPlacement &group,
-                        double latencyShare = 0.1);
+                        const GroupPlacement &group, double latencyShare = 0.1);
 
 /// Up to which size a tensor is better copied into a common buffer than sent by
 /// itself: copying it takes no longer than the latency that it saves. The
