@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Makes small models and what PyTorch makes of them: losses, norms of gradients and parameters after some steps.
 
-    make.py        writes *.onnx and cases.json beside this script (committed)
+    make.py        writes *.onnx, cases.json and running.json beside this script (committed)
 
 A case of cases.json: {"name", "model", "loss", "optimizer", "steps", "inputs": {name: {"shape", "data"}},
 "options": {...}, "losses": [...], "norms": [...], "parameters": {name: [...]}}. Steps see the same inputs.
-Needs torch and onnx; the test suite needs neither.
+running.json holds BatchNorm's running statistics of the convolutional net of ../training after 3 steps of SGD, by number of
+micro-batches. Needs torch and onnx; the test suite needs neither.
 """
 import json
 import pathlib
+import sys
 
 import numpy as np
 import torch
@@ -169,7 +171,26 @@ def optimizers():
          options={"frozen": ["w1", "b1"]}, trained=["w2", "b2"])
 
 
+def running_statistics():
+    sys.path.insert(0, str(HERE.parent / "training"))
+    import make as training
+    name, table = "conv-batch-norm", {}
+    _, _, batch, (inputs, labels), rate, _ = training.CASES[name]
+    for count in (1, 2, 4):
+        net = training.make(name)
+        update = torch.optim.SGD(net.parameters(), lr=rate)
+        for step in range(3):
+            update.zero_grad()
+            for rows in np.split(np.arange(step * batch, step * batch + batch) % len(inputs), count):
+                y, t = net(torch.from_numpy(inputs[rows])), torch.from_numpy(labels[rows])
+                (F.cross_entropy(y, t, reduction="sum") / batch).backward()
+            update.step()
+        table[count] = {k: v.tolist() for k, v in net.state_dict().items() if "running" in k}
+    (HERE / "running.json").write_text(json.dumps(table) + "\n")
+
+
 losses()
 onnx_losses()
 optimizers()
+running_statistics()
 (HERE / "cases.json").write_text(json.dumps(cases, separators=(",", ":")).replace('{"name"', '\n{"name"') + "\n")
