@@ -35,6 +35,7 @@ struct InsertReshards : kerf::impl::InsertReshardsBase<InsertReshards> {
 private:
   LogicalResult run(func::FuncOp function) {
     mesh = getMesh(function).toMesh();
+    isTraining = isTrainingStep(function.getBody().front());
     known.clear();
     Operation *terminator = function.getBody().front().getTerminator();
     for (Operation &op :
@@ -111,10 +112,25 @@ private:
     bool fromSource = !producer || isa<SourceOpInterface>(producer);
     if (isReturn)
       return fromSource ? Phase::Forward : getPhase(producer);
-    if (!fromSource && getPhase(producer) == Phase::Prologue &&
-        !runsOncePerStep(op) && !variesOverTime(wanted, mesh))
+    if (runsOncePerStep(op) || variesOverTime(wanted, mesh))
+      return getPhase(op);
+    if (!fromSource && getPhase(producer) == Phase::Prologue)
+      return Phase::Prologue;
+    // A parameter is the same in all micro-batches: gathered once, held once.
+    if (isTraining && mesh.numMicroBatches() > 1 && fromSource && producer &&
+        !isLocal(producer->getResult(0), wanted))
       return Phase::Prologue;
     return getPhase(op);
+  }
+
+  /// Whether nothing moves between ranks.
+  bool isLocal(Value value, const Layout &wanted) {
+    auto type = cast<RankedTensorType>(value.getType());
+    auto way = decomposeReshard(getLayout(value, mesh), wanted, type.getShape(),
+                                elementBytes(type.getElementType()), mesh);
+    return way && llvm::all_of(way->steps, [](const ReshardStep &step) {
+             return step.isLocal();
+           });
   }
 
   using Key = std::tuple<Value, Attribute, int64_t>;
@@ -150,6 +166,7 @@ private:
   }
 
   Mesh mesh;
+  bool isTraining = false;
   llvm::DenseMap<std::pair<Key, Phase>, Value> known;
 };
 
