@@ -387,8 +387,10 @@ private:
       return;
     }
     if (auto wait = dyn_cast<dist::WaitOp>(op)) {
-      exec::CollectiveWaitOp::create(builder, loc,
-                                     frame.events.lookup(wait.getPending()));
+      if (Value event = frame.events.lookup(wait.getPending())) {
+        exec::CollectiveWaitOp::create(builder, loc, event);
+        --numStarted;
+      }
       frame.buffers[wait.getResult()] = buffer(wait.getPending());
       return;
     }
@@ -397,7 +399,9 @@ private:
       Value result = target(op->getResult(0));
       auto index = builder.getI64IntegerAttr(state.numCollectives++);
       DictionaryAttr descriptor = describeCollective(op);
-      if (collective.isStarted())
+      bool starts = collective.isStarted() && numStarted < maxStarted;
+      numStarted += starts;
+      if (starts)
         frame.events[op->getResult(0)] = exec::CollectiveStartOp::create(
             builder, loc, exec::EventType::get(builder.getContext()), index,
             descriptor, source, result);
@@ -430,6 +434,10 @@ private:
   DenseMap<unsigned, Value> returned;
   Frame frame;
   bool inInit = false, failedOnce = false;
+  /// Collectives under way in one group: at most what the runtime has room for;
+  /// one more is waited for at once.
+  static constexpr int64_t maxStarted = 16; // KERF_MAX_STARTED
+  int64_t numStarted = 0;
 };
 } // namespace
 

@@ -309,6 +309,7 @@ private:
         }
     }
     orderWrites(live, successors, waiting);
+    orderCommunication(live, successors, waiting);
     // An update ends the life of a gradient: it runs as soon as it can.
     DenseSet<int64_t> urgent;
     for (const Destination &destination : destinations)
@@ -399,6 +400,42 @@ private:
     return true;
   }
 
+  static bool
+  isReachable(const SmallVectorImpl<SmallVector<int64_t>> &successors,
+              int64_t from, const DenseSet<int64_t> &to) {
+    DenseSet<int64_t> seen = {from};
+    SmallVector<int64_t> stack = {from};
+    while (!stack.empty())
+      for (int64_t next : successors[stack.pop_back_val()]) {
+        if (to.contains(next))
+          return true;
+        if (seen.insert(next).second)
+          stack.push_back(next);
+      }
+    return false;
+  }
+
+  /// Starts and waits stay in the order that was planned, so that not more are
+  /// under way, except where what was fused stands between them.
+  void orderCommunication(ArrayRef<int64_t> live,
+                          SmallVectorImpl<SmallVector<int64_t>> &successors,
+                          SmallVectorImpl<int64_t> &waiting) {
+    SmallVector<int64_t> calls;
+    for (int64_t id : live)
+      if (isa<dist::CollectiveOpInterface, dist::WaitOp>(
+              units[id].ops.front()))
+        calls.push_back(id);
+    llvm::sort(calls, [&](int64_t a, int64_t b) {
+      return position.lookup(units[a].ops.front()) <
+             position.lookup(units[b].ops.front());
+    });
+    for (size_t i = 1; i < calls.size(); ++i)
+      if (!isReachable(successors, calls[i], {calls[i - 1]})) {
+        successors[calls[i - 1]].push_back(calls[i]);
+        ++waiting[calls[i]];
+      }
+  }
+
   /// Decides which destinations are written directly, and adds to the graph of
   /// units that what reads an old value comes before what writes the new one.
   void orderWrites(ArrayRef<int64_t> live,
@@ -430,16 +467,7 @@ private:
       }
     }
     auto reaches = [&](int64_t from, const DenseSet<int64_t> &to) {
-      DenseSet<int64_t> seen = {from};
-      SmallVector<int64_t> stack = {from};
-      while (!stack.empty())
-        for (int64_t next : successors[stack.pop_back_val()]) {
-          if (to.contains(next))
-            return true;
-          if (seen.insert(next).second)
-            stack.push_back(next);
-        }
-      return false;
+      return isReachable(successors, from, to);
     };
     auto before = [&](ArrayRef<int64_t> first, int64_t second) {
       for (int64_t id : first)
