@@ -388,6 +388,9 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
       if (left <= 0 && !attempts.empty())
         break;
       left = std::max(left, 0.01);
+    } else if (batch.isTraining()) {
+      // Three times the ops, and limits: nobody waits for minutes unasked.
+      left = std::clamp(30 - elapsed(), 2.0, 10.0);
     }
     attempt(candidate, left);
   }

@@ -81,6 +81,17 @@ static constexpr size_t kMaxLabels = size_t(1) << 26;
 /// Labels are not tried where messages have more entries in all.
 static constexpr double kMaxLabelEntries = 2e5;
 
+/// Entries of messages that one search for prices may compute (a few seconds),
+/// and all branches together.
+static constexpr double kPriceWork = 3e8, kBranchWork = 1e9;
+
+/// How many rounds of prices are affordable.
+static int affordableRounds(const EliminationOrder &order, int most) {
+  double rounds = kPriceWork / std::max(order.totalEntries, 1.0);
+  return static_cast<int>(
+      std::clamp(rounds, std::min(10.0, double(most)), double(most)));
+}
+
 namespace {
 
 template <typename V> struct Solver {
@@ -186,6 +197,7 @@ private:
   bool searchLimits(const EliminationOrder &order, size_t beam);
 
   std::vector<Sum> prices; ///< of the last tighten()
+  double branchWork = 0;   ///< entries of messages
   bool anyFixed = false;   ///< choices were dropped for costing too much
 
   /// Part of the solutions: those that a model still has.
@@ -295,7 +307,8 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
 
 template <typename V>
 bool Solver<V>::tighten(const EliminationOrder &order, int rounds) {
-  std::optional<std::vector<std::vector<char>>> keep = price(order, rounds);
+  std::optional<std::vector<std::vector<char>>> keep =
+      price(order, affordableRounds(order, rounds));
   if (!keep)
     return false;
   size_t before = 0, after = 0;
@@ -341,7 +354,6 @@ template <typename V> void Solver<V>::mix() {
 }
 
 static constexpr size_t kMaxParts = 400;
-
 template <typename V> bool Solver<V>::examine(Open &part, int rounds) {
   EliminationOrder order = EliminationOrder::find(
       part.model, static_cast<double>(options.maxTableEntries));
@@ -349,6 +361,8 @@ template <typename V> bool Solver<V>::examine(Open &part, int rounds) {
     return false;
   if (!order.fits)
     return true;
+  rounds = affordableRounds(order, rounds);
+  branchWork += order.totalEntries * rounds;
   Dual<V> dual(part.model, order);
   auto ascent = dual.ascend(
       rounds, clock,
@@ -431,7 +445,7 @@ template <typename V> void Solver<V>::branch() {
     auto least = llvm::min_element(
         open, [](const Open &a, const Open &b) { return a.bound < b.bound; });
     lower = std::max(lower, std::min({least->bound, closed, goal()}));
-    if (met() || closeEnough() || clock.expired())
+    if (met() || closeEnough() || clock.expired() || branchWork > kBranchWork)
       return;
     Open part = std::move(*least);
     open.erase(least);
@@ -714,7 +728,7 @@ void Solver<V>::descend(Landscape &landscape,
 
 template <typename V> SolveResult Solver<V>::runLarge() {
   if (options.deadlineSeconds <= 0)
-    clock.limit(20); // it would go on for ever
+    clock.limit(options.cutoff ? 8 : 20); // it would go on for ever
   double seconds = clock.left();
   boundBySplitting(std::min(20.0, seconds / 5));
   if (met())
