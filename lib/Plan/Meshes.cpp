@@ -68,7 +68,7 @@ freeAxes(int64_t count, bool orderMatters, bool isTraining, bool onlyOne,
   std::vector<NamedAxis> one = {{"x", count, AxisRole::Free}};
   if (!isTraining || !twoFirst)
     shapes.push_back(one);
-  for (int64_t outer = 2; isTraining && outer < count && !onlyOne; ++outer)
+  for (int64_t outer = 2; isTraining && outer <= count && !onlyOne; ++outer)
     if (count % outer == 0)
       shapes.push_back({{"dp", outer, AxisRole::Batch},
                         {"tp", count / outer, AxisRole::NonBatch}});
@@ -155,7 +155,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       " (stages that divide the devices; 1, p/2, p, 2p or 4p micro-batches "
       "that divide the batch; the rest of the devices on one free axis" +
       std::string(!isTraining     ? " or on two"
-                  : fixed.empty() ? " or on dp x tp"
+                  : fixed.empty() ? ", on dp or on dp x tp"
                                   : "") +
       "), every sharding of every op over the factors of its rule with at "
       "most one major sub-axis per axis and at most a quarter of padding, " +

@@ -20,9 +20,8 @@ import time
 # bias, which is summed once for both (3,840 channels).
 P = {"gpt2-124m": 124_439_808, "vgg16": 138_357_544, "alexnet": 61_100_840, "resnet50": 25_557_032 - 3_840}
 COUNTS = (2, 4, 8, 64)
-# Running statistics of a frozen BatchNorm are no parameters, nor are the zeros that
-# the exporter gives to convolutions without a bias.
-FROZEN = ["--batch-norm=frozen", "--frozen=.*running_(mean|var)", "--frozen=val_[0-9]+"]
+# Running statistics of a frozen BatchNorm are no parameters.
+FROZEN = ["--batch-norm=frozen", "--frozen=.*running_(mean|var)"]
 
 
 def data(model, batch, options=()):
