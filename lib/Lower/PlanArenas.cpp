@@ -219,8 +219,9 @@ static LogicalResult planStage(exec::StageOp stage, SymbolTable &symbols) {
   };
   for (Attribute attr : stage.getInstructions()) {
     auto instruction = cast<DictionaryAttr>(attr);
-    if (Attribute slot = instruction.get("slot"))
-      use(slot);
+    for (StringRef key : {"slot", "zero"})
+      if (Attribute slot = instruction.get(key))
+        use(slot);
     if (auto used = instruction.getAs<ArrayAttr>("slots"))
       for (Attribute slot : used)
         use(slot);

@@ -160,9 +160,10 @@ LogicalResult StageOp::verify() {
     auto instruction = dyn_cast<DictionaryAttr>(attr);
     if (!instruction)
       return emitOpError("instruction is ") << attr;
-    if (Attribute slot = instruction.get("slot"))
-      if (failed(check(slot)))
-        return failure();
+    for (StringRef key : {"slot", "zero"})
+      if (Attribute slot = instruction.get(key))
+        if (failed(check(slot)))
+          return failure();
     if (auto slots = instruction.getAs<ArrayAttr>("slots"))
       for (Attribute slot : slots)
         if (failed(check(slot)))
