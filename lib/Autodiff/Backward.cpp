@@ -97,10 +97,19 @@ LogicalResult Step::buildBackward() {
     return mlir::failure();
   }
 
+  // What is made of parameters alone (a rounded weight) is no activation.
+  llvm::DenseSet<Operation *> ofParameters;
+  for (Operation &op : body().without_terminator())
+    if (isa<SourceOpInterface>(op) ||
+        llvm::all_of(op.getOperands(), [&](Value operand) {
+          Operation *def = operand.getDefiningOp();
+          return def && ofParameters.contains(def);
+        }))
+      ofParameters.insert(&op);
   SmallVector<Value> activations;
   for (auto &[value, gradient] : gradients)
     if (Operation *def = value.getDefiningOp();
-        !def || !isa<SourceOpInterface>(def))
+        !def || !ofParameters.contains(def))
       activations.push_back(gradient);
   classifyBackward(activations);
   llvm::erase_if(parameters, [&](Parameter &parameter) {

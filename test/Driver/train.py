@@ -242,6 +242,11 @@ for name, folder, batch in (("mlp", MLP, 16), ("gpt2", GPT2, 8), ("conv-batch-no
         if bf16.returncode == 0:
             far = np.max(np.abs(np.array(bf16.losses) / curves["losses"] - 1))
             checks.expect(f"{name} in bf16 {mesh}", 1e-5 < far < 2 * curves["bf16"], f"{far}, PyTorch {curves['bf16']}")
+            same = OUT / f"{name}-dp2/train.jsonl"
+            if mesh and same.exists():  # gradients are summed in float32
+                sent = json.loads(same.read_text().splitlines()[0])["bytes_per_rank"]
+                checks.expect(f"{name} in bf16 sends the bytes of f32", bf16.log[0]["bytes_per_rank"] == sent,
+                              f"{bf16.log[0]}, {sent}")
 
 # The six steps in the trace.
 result = train("trace", flags=["--steps=3", f"--trace={OUT / 'trace.json'}", "--devices=cpu:2", "--mesh=dp=2"])

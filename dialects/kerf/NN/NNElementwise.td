@@ -40,7 +40,19 @@ def NN_IsNaNOp : NN_ElementwiseOp<"is_nan"> {
   let arguments = (ins NN_Float:$x);
 }
 
-def NN_CastOp : NN_ElementwiseOp<"cast", "{}", 1, []> {
+// A wider float holds every value: a sum of parts may be taken after the cast.
+def NN_CastOp : NN_ElementwiseOp<"cast",
+    [{[&] {
+      auto element = [](::mlir::Value value) {
+        return ::llvm::dyn_cast<::mlir::FloatType>(
+            ::llvm::cast<::mlir::RankedTensorType>(value.getType()).getElementType());
+      };
+      ::mlir::FloatType from = element(getX()), to = element(getResult());
+      ::llvm::SmallVector<::llvm::SmallVector<unsigned>> groups;
+      if (from && to && from.getWidth() < to.getWidth())
+        groups.push_back({0});
+      return groups;
+    }()}], 1, []> {
   let summary = "elementwise change of element type";
   let description = [{
     Between floats: rounds to nearest even. Float to integer truncates towards
