@@ -121,14 +121,15 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
                         describe(type));
   // The leading dimension is the batch where the inputs' is.
   std::optional<int64_t> batchDim;
-  for (unsigned index = 0; index < step.main.getNumArguments(); ++index)
-    if (auto dim =
-            step.main.getArgAttrOfType<IntegerAttr>(index, "kerf.batch_dim");
-        dim && !shape.empty() &&
-        shape[0] %
-                typeOf(step.main.getArgument(index)).getDimSize(dim.getInt()) ==
-            0)
+  for (unsigned index = 0; index < step.main.getNumArguments(); ++index) {
+    auto dim = step.main.getArgAttrOfType<IntegerAttr>(index, "kerf.batch_dim");
+    if (!dim || shape.empty())
+      continue;
+    int64_t batch =
+        typeOf(step.main.getArgument(index)).getDimSize(dim.getInt());
+    if (batch > 0 && shape[0] % batch == 0)
       batchDim = 0;
+  }
   return step.addArgument(spec.target, type, batchDim);
 }
 

@@ -71,9 +71,7 @@ KERF_CONSTANT(LessEqualOp)
 KERF_CONSTANT(PhiloxOp)
 
 // Autodiff replaces it before it goes backwards.
-KERF_VJP(DropoutOp) {
-  return emitError("dropout has no mask");
-}
+KERF_VJP(DropoutOp) { return emitError("dropout has no mask"); }
 
 KERF_UNARY(NegOp, b.neg(dy))
 KERF_UNARY(AbsOp, b.mul(dy, b.make<SignOp>(getX())))

@@ -2,8 +2,9 @@
 //
 // The phases one after another over one module, for the driver and for programs
 // that embed Kerf: import -> (autodiff, for a training step) -> plan ->
-// partition -> collectives -> lower -> package. Each step takes what the one before left; the IR after each can be
-// read, printed or written to a folder. Two compilations can live side by side.
+// partition -> collectives -> lower -> package. Each step takes what the one
+// before left; the IR after each can be read, printed or written to a folder.
+// Two compilations can live side by side.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_PIPELINES_COMPILATION_H
