@@ -125,8 +125,8 @@ static void describeScatter(Dict &entry, nn::ScatterAddOp scatter) {
 }
 
 /// The kind, its sizes, and the names of the two operands.
-static std::pair<StringRef, StringRef>
-describeKind(Dict &entry, const LibraryCall &call) {
+static std::pair<StringRef, StringRef> describeKind(Dict &entry,
+                                                    const LibraryCall &call) {
   using Names = std::pair<StringRef, StringRef>;
   return llvm::TypeSwitch<Operation *, Names>(call.anchor)
       .Case<nn::ConvOp>([&](nn::ConvOp op) {

@@ -56,7 +56,7 @@ struct LibraryCall {
   /// ScatterAdd: what is added to, dense; without a base, zeros.
   std::optional<StridedView> base;
   mlir::Type inputType, resultType; ///< element types
-  std::optional<StridedView> bias; ///< one element per n or output channel
+  std::optional<StridedView> bias;  ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
   /// The first post-op is `sum`: the result is added to what dst holds, an
   /// argument of the function that is a sum over micro-batches.

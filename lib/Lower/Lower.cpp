@@ -130,8 +130,8 @@ public:
     NamedAttrList entry(cast<DictionaryAttr>(slots[slot]));
     if (auto known = dyn_cast_or_null<IntegerAttr>(entry.get("held_until")))
       until = std::max(until, known.getInt());
-    entry.set("held_until", IntegerAttr::get(IntegerType::get(context, 64),
-                                             until));
+    entry.set("held_until",
+              IntegerAttr::get(IntegerType::get(context, 64), until));
     slots[slot] = entry.getDictionary(context);
   }
 
@@ -231,8 +231,7 @@ buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
           SmallVector<int64_t> slots;
           for (Value operand : run.getOperands())
             slots.push_back(slotOf.lookup(operand));
-          ArrayRef<int64_t> sums =
-              accumulatorsOf.find(run.getCallee())->second;
+          ArrayRef<int64_t> sums = accumulatorsOf.find(run.getCallee())->second;
           for (auto [i, result] : llvm::enumerate(run.getResults())) {
             if (sums[i] < 0)
               slots.push_back(define(result, "result"));

@@ -65,7 +65,8 @@ bool kerf::isMutableSource(Operation *op) {
 std::string kerf::mutableIdentity(Operation *op) {
   std::string identity =
       cast<SourceOpInterface>(op).getSourceName().str() + "[";
-  if (auto weight = dyn_cast<nn::WeightOp>(op); weight && weight.getStartsAttr())
+  if (auto weight = dyn_cast<nn::WeightOp>(op);
+      weight && weight.getStartsAttr())
     for (int64_t start : weight.getStartsAttr().asArrayRef())
       identity += std::to_string(start) + ",";
   return identity;

@@ -267,9 +267,8 @@ void kerf::splitReductions(func::FuncOp function) {
       return RankedTensorType::get(shape, from.getElementType());
     };
     auto reduceDim = [&](Value x, int64_t dim, RankedTensorType result) {
-      return nn::ReduceOp::create(
-          builder, loc, result, x, reduce.getKindAttr(),
-          builder.getDenseI64ArrayAttr({dim}));
+      return nn::ReduceOp::create(builder, loc, result, x, reduce.getKindAttr(),
+                                  builder.getDenseI64ArrayAttr({dim}));
     };
     Value x = nn::ReshapeOp::create(
         builder, loc, type({parts, count / parts, columns}), reduce.getX());

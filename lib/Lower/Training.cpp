@@ -69,8 +69,8 @@ namespace {
 class UpdateBuilder {
 public:
   explicit UpdateBuilder(Operation *op) : builder(op), loc(op->getLoc()) {
-    element = cast<RankedTensorType>(op->getOperand(0).getType())
-                  .getElementType();
+    element =
+        cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
   }
   Value number(double value) {
     auto type = RankedTensorType::get({}, element);
@@ -119,8 +119,7 @@ static void expandUpdate(nn::SGDUpdateOp op) {
     op.getNewVelocity().replaceAllUsesWith(next);
     step = op.getNesterov() ? b.add(g, b.mul(next, momentum)) : next;
   }
-  op.getNewW().replaceAllUsesWith(
-      b.sub(w, b.mul(step, b.scalar(op.getLr()))));
+  op.getNewW().replaceAllUsesWith(b.sub(w, b.mul(step, b.scalar(op.getLr()))));
 }
 
 static void expandUpdate(nn::AdamUpdateOp op) {
@@ -167,8 +166,8 @@ static void expandUpdates(func::FuncOp function) {
   }
 }
 
-/// Where and when an nn op runs is decided: equal ops may merge again. Its phase
-/// goes on with its location, for traces.
+/// Where and when an nn op runs is decided: equal ops may merge again. Its
+/// phase goes on with its location, for traces.
 static void dropPlacement(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     if (!isa<nn::NNDialect>(op.getDialect()))

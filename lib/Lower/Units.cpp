@@ -57,8 +57,7 @@ static bool isAlias(Operation *op) {
 namespace {
 class UnitBuilder {
 public:
-  UnitBuilder(func::FuncOp function,
-              SmallVectorImpl<Destination> &destinations)
+  UnitBuilder(func::FuncOp function, SmallVectorImpl<Destination> &destinations)
       : function(function), block(function.getBody().front()),
         destinations(destinations) {
     int64_t n = 0;
@@ -83,8 +82,8 @@ private:
     for (Operation &op : block) {
       if (op.hasTrait<OpTrait::IsTerminator>())
         continue;
-      bool constant = isa<nn::NNDialect>(op.getDialect()) &&
-                      !isMutableSource(&op);
+      bool constant =
+          isa<nn::NNDialect>(op.getDialect()) && !isMutableSource(&op);
       if (auto index = dyn_cast<dist::ShardIndexOp>(op)) {
         dist::MeshAttr mesh = dist::getMesh(&op);
         auto axes = dist::toAxisList(index.getAxes(), mesh.toMesh());
@@ -422,8 +421,7 @@ private:
                           SmallVectorImpl<int64_t> &waiting) {
     SmallVector<int64_t> calls;
     for (int64_t id : live)
-      if (isa<dist::CollectiveOpInterface, dist::WaitOp>(
-              units[id].ops.front()))
+      if (isa<dist::CollectiveOpInterface, dist::WaitOp>(units[id].ops.front()))
         calls.push_back(id);
     llvm::sort(calls, [&](int64_t a, int64_t b) {
       return position.lookup(units[a].ops.front()) <
@@ -453,9 +451,8 @@ private:
         continue;
       for (Value input : unit.inputs) {
         auto it = readers.find(memoryOf(input));
-        if (it == readers.end() ||
-            (isa<dist::AssignOp>(unit.ops.front()) &&
-             input == unit.ops.front()->getOperand(0)))
+        if (it == readers.end() || (isa<dist::AssignOp>(unit.ops.front()) &&
+                                    input == unit.ops.front()->getOperand(0)))
           continue;
         it->second.push_back(id);
         // What has been started reads until it is waited for.
@@ -489,9 +486,10 @@ private:
             output = result;
         DenseSet<int64_t> others(old.begin(), old.end());
         others.erase(id);
-        destination.direct = !claimed.contains(output) &&
-                             mayOverwrite(units[id], output, destination.place) &&
-                             !reaches(id, others);
+        destination.direct =
+            !claimed.contains(output) &&
+            mayOverwrite(units[id], output, destination.place) &&
+            !reaches(id, others);
         if (destination.direct) {
           claimed.insert(output);
           destination.value = output;

@@ -55,8 +55,8 @@ struct Unit {
 /// the argument of a sum over micro-batches.
 struct Destination {
   mlir::Value value;
-  mlir::Value place;                  ///< the source's result, or the argument
-  mlir::Operation *assign = nullptr;  ///< null: a sum, which is returned
+  mlir::Value place;                 ///< the source's result, or the argument
+  mlir::Operation *assign = nullptr; ///< null: a sum, which is returned
   bool direct = false; ///< the unit that computes it writes over the old value
 };
 

@@ -395,8 +395,8 @@ LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters) {
       lib.rhs = operand("diff", rank);
       lib.countPadding =
           in.has("count_padding") && in["count_padding"].boolean();
-      lib.countHigh = in.has("count_high") ? in["count_high"].shape()
-                                           : lib.padsHigh;
+      lib.countHigh =
+          in.has("count_high") ? in["count_high"].shape() : lib.padsHigh;
       if (lib.countHigh.size() != lib.in.size())
         in["count_high"].fail(cat("expected ", lib.in.size(), " entries"));
       break;

@@ -88,9 +88,9 @@ struct LibraryDesc {
   int64_t m = 0, n = 0, k = 0; ///< matmul
   int64_t inChannels = 0, outChannels = 0, groups = 1; ///< pool: in == out
   Shape in, out, kernel, strides, padsLow, padsHigh, dilations;
-  Shape countHigh;             ///< avg_pool_gradient, see docs/Package.md
-  bool countPadding = false;   ///< avg_pool_gradient
-  bool partial = false;        ///< scatter_add
+  Shape countHigh;           ///< avg_pool_gradient, see docs/Package.md
+  bool countPadding = false; ///< avg_pool_gradient
+  bool partial = false;      ///< scatter_add
   kerf_dtype_t indexDtype = KERF_I64;
   int64_t outer = 1, rows = 0, inner = 1, count = 0; ///< scatter_add
   /// conv: src and weights; pool: src. Gradients: what the forward read and

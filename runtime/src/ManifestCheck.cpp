@@ -49,9 +49,9 @@ void checkInstruction(const Manifest &m, int64_t stageIndex,
   case Instruction::Output: {
     const GlobalTensor &t =
         (in.op == Instruction::Input ? m.inputs : m.outputs)[in.index];
-    needs(in.slots[0], numBytes(in.op == Instruction::Input ? in.localShape
-                                                            : t.localShape,
-                                t.dtype));
+    needs(in.slots[0],
+          numBytes(in.op == Instruction::Input ? in.localShape : t.localShape,
+                   t.dtype));
     return;
   }
   case Instruction::Run: {

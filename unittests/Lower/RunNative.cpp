@@ -134,8 +134,8 @@ static std::string runPackage(const std::string &path, NativeSteps &steps) {
     if (!info.is_mutable)
       continue;
     std::vector<char> bytes(info.tensor.bytes);
-    if (fails(kerf_session_get_parameter(session, i, bytes.data(),
-                                         bytes.size())))
+    if (fails(
+            kerf_session_get_parameter(session, i, bytes.data(), bytes.size())))
       return message;
     steps.parameters.insert(
         {info.tensor.name, fromBytes(info.tensor, bytes.data())});

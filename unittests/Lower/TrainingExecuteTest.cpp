@@ -58,8 +58,8 @@ struct PureStep {
             cast<FloatAttr>(initial.getInit()).getValueAsDouble()));
       else
         state.push_back(weights(source));
-      Value argument = block.addArgument(source->getResult(0).getType(),
-                                         source->getLoc());
+      Value argument =
+          block.addArgument(source->getResult(0).getType(), source->getLoc());
       source->getResult(0).replaceAllUsesWith(argument);
       llvm::replace(results, Value(source->getResult(0)), argument);
       results.push_back(argument);
@@ -85,9 +85,7 @@ struct PureStep {
     main.removeResAttrsAttr();
   }
 
-  func::FuncOp function() {
-    return module->lookupSymbol<func::FuncOp>("main");
-  }
+  func::FuncOp function() { return module->lookupSymbol<func::FuncOp>("main"); }
 
   FailureOr<std::vector<interpret::Tensor>>
   step(std::vector<interpret::Tensor> inputs,
@@ -109,17 +107,15 @@ void checkSteps(ModuleOp module, NativeSteps &steps, double tolerance) {
   TemporaryFolder folder;
   storeWeights(module, makeWeights(), folder.file("weights.bin"));
   PureStep pure(module, makeWeights());
-  std::string failure =
-      runNativeSteps(module, folder.file("test.kerf"), steps);
+  std::string failure = runNativeSteps(module, folder.file("test.kerf"), steps);
   ASSERT_EQ(failure, "") << text;
   for (size_t step = 0; step < steps.inputs.size(); ++step) {
     auto expected = pure.step(steps.inputs[step], makeWeights());
     ASSERT_TRUE(succeeded(expected));
     ASSERT_EQ(expected->size(), steps.outputs[step].size());
     for (size_t i = 0; i < expected->size(); ++i)
-      ASSERT_LE(
-          interpret::difference(steps.outputs[step][i], (*expected)[i]),
-          tolerance)
+      ASSERT_LE(interpret::difference(steps.outputs[step][i], (*expected)[i]),
+                tolerance)
           << "output " << i << " of step " << step << "\n"
           << text;
   }
@@ -133,7 +129,8 @@ void checkSteps(ModuleOp module, NativeSteps &steps, double tolerance) {
 
 class TrainingExecuteTest : public ::testing::Test {
 protected:
-  TrainingExecuteTest() : context(registry(), MLIRContext::Threading::DISABLED) {
+  TrainingExecuteTest()
+      : context(registry(), MLIRContext::Threading::DISABLED) {
     context.loadAllAvailableDialects();
   }
   static DialectRegistry registry() {
@@ -215,9 +212,10 @@ TEST_F(TrainingExecuteTest, ConvGradients) {
   struct Case {
     int64_t batch, in, channels, outChannels, kernel, stride, low, high, groups;
   };
-  Case cases[] = {{2, 9, 3, 8, 3, 1, 1, 1, 1},   {2, 8, 16, 32, 3, 2, 1, 1, 1},
-                  {1, 7, 5, 7, 1, 1, 0, 0, 1},   {3, 10, 4, 6, 3, 2, 0, 1, 2},
-                  {2, 12, 16, 16, 5, 1, 2, 2, 16}, {2, 14, 64, 64, 3, 1, 1, 1, 1}};
+  Case cases[] = {
+      {2, 9, 3, 8, 3, 1, 1, 1, 1},     {2, 8, 16, 32, 3, 2, 1, 1, 1},
+      {1, 7, 5, 7, 1, 1, 0, 0, 1},     {3, 10, 4, 6, 3, 2, 0, 1, 2},
+      {2, 12, 16, 16, 5, 1, 2, 2, 16}, {2, 14, 64, 64, 3, 1, 1, 1, 1}};
   for (const Case &c : cases) {
     int64_t out = (c.in + c.low + c.high - c.kernel) / c.stride + 1;
     auto type = [](std::initializer_list<int64_t> shape) {
@@ -240,21 +238,22 @@ TEST_F(TrainingExecuteTest, ConvGradients) {
         ", high = " + twice(c.high) + ", dilations = " + twice(1) +
         ", groups = " + std::to_string(c.groups) + " : i64} : ";
     SCOPED_TRACE(window + x + w);
-    check("func.func @main(%x: " + x + ", %dy: " + y + ") -> (" + y + ", " + x +
-              ") {\n  %w = nn.weight \"w0\" {variable, file = 0 : i64, offset = "
-              "0 : i64, length = " +
-              std::to_string(bytes) + " : i64, stored = " + w + "} : " + w +
-              "\n  %y = nn.conv %x, %w" + window + "(" + x + ", " + w +
-              ") -> " + y + "\n  %dx = nn.conv_input_gradient %dy, %w" +
-              window + "(" + y + ", " + w + ") -> " + x +
-              "\n  %dw = nn.conv_weight_gradient %x, %dy" + window + "(" + x +
-              ", " + y + ") -> " + w +
-              "\n  %c = nn.constant dense<0.01> : tensor<f32>\n  %s = nn.mul "
-              "%dw, %c : (" +
-              w + ", tensor<f32>) -> " + w + "\n  %w1 = nn.sub %w, %s : (" +
-              w + ", " + w + ") -> " + w + "\n  dist.assign %w, %w1 : " + w +
-              "\n  return %y, %dx : " + y + ", " + x + "\n}",
-          2, 1e-3);
+    check(
+        "func.func @main(%x: " + x + ", %dy: " + y + ") -> (" + y + ", " + x +
+            ") {\n  %w = nn.weight \"w0\" {variable, file = 0 : i64, offset = "
+            "0 : i64, length = " +
+            std::to_string(bytes) + " : i64, stored = " + w + "} : " + w +
+            "\n  %y = nn.conv %x, %w" + window + "(" + x + ", " + w + ") -> " +
+            y + "\n  %dx = nn.conv_input_gradient %dy, %w" + window + "(" + y +
+            ", " + w + ") -> " + x +
+            "\n  %dw = nn.conv_weight_gradient %x, %dy" + window + "(" + x +
+            ", " + y + ") -> " + w +
+            "\n  %c = nn.constant dense<0.01> : tensor<f32>\n  %s = nn.mul "
+            "%dw, %c : (" +
+            w + ", tensor<f32>) -> " + w + "\n  %w1 = nn.sub %w, %s : (" + w +
+            ", " + w + ") -> " + w + "\n  dist.assign %w, %w1 : " + w +
+            "\n  return %y, %dx : " + y + ", " + x + "\n}",
+        2, 1e-3);
     if (HasFatalFailure())
       return;
   }

@@ -100,8 +100,8 @@ LogicalResult FuncOp::verify() {
     return emitOpError("num_inputs is ") << static_cast<int64_t>(getNumInputs())
                                          << " of " << getArgumentTypes().size();
   // func C4
-  if (!llvm::is_contained(
-          {"init", "prologue", "forward", "backward", "update"}, getPhase()))
+  if (!llvm::is_contained({"init", "prologue", "forward", "backward", "update"},
+                          getPhase()))
     return emitOpError("phase is \"")
            << getPhase()
            << "\", expected init, prologue, forward, backward or update";

@@ -182,9 +182,8 @@ private:
   /// A step that copies from one layout to another; one side is an operand,
   /// the other scratch memory, whose handle is returned.
   dnnl_memory_t addReorder(const dnnl_memory_desc_t &from,
-                           const dnnl_memory_desc_t &to,
-                           const Operand &operand, const View &view,
-                           bool operandIsSource);
+                           const dnnl_memory_desc_t &to, const Operand &operand,
+                           const View &view, bool operandIsSource);
   /// Memory in the scratch of the call, with an address at each run.
   dnnl_memory_t scratchMemory(const dnnl_memory_desc_t &memoryDesc);
   void addArg(int arg, DnnlHandle<dnnl_memory_t> memory);
@@ -234,8 +233,8 @@ dnnl_memory_t DnnlCall::scratchMemory(const dnnl_memory_desc_t &memoryDesc) {
   auto memory = makeMemory(memoryDesc, context.engine.get(), nullptr);
   dnnl_memory_t raw = memory.get();
   scratches.push_back({raw, scratchSize});
-  auto bytes = static_cast<int64_t>(
-      Dnnl::get().dnnl_memory_desc_get_size(&memoryDesc));
+  auto bytes =
+      static_cast<int64_t>(Dnnl::get().dnnl_memory_desc_get_size(&memoryDesc));
   scratchSize += ceilDiv(bytes, KERF_BUFFER_ALIGNMENT) * KERF_BUFFER_ALIGNMENT;
   memories.push_back(std::move(memory));
   return raw;
@@ -261,8 +260,8 @@ dnnl_memory_t DnnlCall::addReorder(const dnnl_memory_desc_t &from,
        operandIsSource ? desc.dtype : desc.dstDtype);
   if (other)
     steps.back().args.push_back({DNNL_ARG_TO, other});
-  const dnnl_memory_desc_t *scratch = dnnl.dnnl_primitive_desc_query_md(
-      rawDesc, dnnl_query_scratchpad_md, 0);
+  const dnnl_memory_desc_t *scratch =
+      dnnl.dnnl_primitive_desc_query_md(rawDesc, dnnl_query_scratchpad_md, 0);
   if (scratch && scratch->ndims != 0)
     steps.back().args.push_back({DNNL_ARG_SCRATCHPAD, scratchMemory(*scratch)});
   return other;
@@ -327,8 +326,8 @@ ParameterView DnnlCall::parameterAt(const Operand &operand, const View &view,
     throw Error(KERF_BAD_PACKAGE,
                 cat("operand reaches element ", needed, " of parameter ",
                     operand.index, ", which has ", part.elements));
-  part.data = static_cast<const char *>(part.data) +
-              view.offset * dtypeSize(dtype);
+  part.data =
+      static_cast<const char *>(part.data) + view.offset * dtypeSize(dtype);
   return part;
 }
 
@@ -559,8 +558,7 @@ bool DnnlCall::buildConv() {
     return channelsFirst(viewOf(o, yDims));
   };
   if ((forInput || forWeights) && !desc.postOps.empty())
-    throw Error(KERF_BAD_PACKAGE,
-                cat(desc.kindName(), " takes no post-ops"));
+    throw Error(KERF_BAD_PACKAGE, cat(desc.kindName(), " takes no post-ops"));
   std::vector<PostOp> mainOps = fusedOps();
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(mainOps.size());

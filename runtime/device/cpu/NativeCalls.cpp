@@ -30,8 +30,7 @@ public:
         throw Error(KERF_BAD_PACKAGE,
                     cat(desc.kindName(), " takes dense buffers"));
     if (!desc.postOps.empty())
-      throw Error(KERF_BAD_PACKAGE,
-                  cat(desc.kindName(), " takes no post-ops"));
+      throw Error(KERF_BAD_PACKAGE, cat(desc.kindName(), " takes no post-ops"));
   }
   int64_t scratchBytes() const override { return 0; }
   void run(void *const *buffers, void *) override {
@@ -159,8 +158,8 @@ public:
     auto pad = [](Shape &shape, int64_t fill) {
       shape.insert(shape.begin(), 3 - shape.size(), fill);
     };
-    for (Shape *ones : {&desc.in, &desc.out, &desc.kernel, &desc.strides,
-                        &desc.dilations})
+    for (Shape *ones :
+         {&desc.in, &desc.out, &desc.kernel, &desc.strides, &desc.dilations})
       pad(*ones, 1);
     for (Shape *zeros : {&desc.padsLow, &desc.padsHigh, &desc.countHigh})
       pad(*zeros, 0);
@@ -287,8 +286,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<LibraryCall>
-kerf::rt::makeNativeCall(const LibraryDesc &desc, Device &device) {
+std::unique_ptr<LibraryCall> kerf::rt::makeNativeCall(const LibraryDesc &desc,
+                                                      Device &device) {
   switch (desc.kind) {
   case LibraryDesc::MaxPoolGradient:
   case LibraryDesc::AvgPoolGradient:
@@ -298,8 +297,8 @@ kerf::rt::makeNativeCall(const LibraryDesc &desc, Device &device) {
       return std::make_unique<ScatterAdd<float>>(desc, device);
     if (desc.dtype == KERF_F64)
       return std::make_unique<ScatterAdd<double>>(desc, device);
-    throw Error(KERF_BAD_PACKAGE, cat("scatter_add does not take ",
-                                      kerf_dtype_name(desc.dtype)));
+    throw Error(KERF_BAD_PACKAGE,
+                cat("scatter_add does not take ", kerf_dtype_name(desc.dtype)));
   default:
     return nullptr;
   }
