@@ -75,7 +75,8 @@ V VectorMath::polynomial(V x, ArrayRef<double> c) {
 
 V VectorMath::expImpl(V x, bool nonPositive) {
   bool wide = isDouble(x);
-  double high = wide ? 709.782712893384 : 88.72283935546875;
+  // The largest number whose exponential is finite.
+  double high = wide ? 709.782712893384 : 88.72283172607422;
   double low = wide ? -708.3964185322641 : -87.33654022216797;
   V clamped = x;
   if (!nonPositive)
