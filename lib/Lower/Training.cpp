@@ -130,7 +130,9 @@ static void expandUpdate(nn::AdamUpdateOp op) {
   if (!op.getDecoupled())
     g = b.decayed(g, w, op.getWeightDecay());
   else if (!op.getWeightDecay().isZero())
-    w = b.sub(w, b.mul(w, b.mul(lr, op.getWeightDecay().convertToDouble())));
+    // The factor is rounded before it is applied, as PyTorch's.
+    w = b.mul(w, b.sub(b.number(1),
+                       b.mul(lr, op.getWeightDecay().convertToDouble())));
   Value m = b.add(op.getM(), b.mul(b.sub(g, op.getM()), 1 - beta1));
   Value v = b.add(b.mul(op.getV(), beta2), b.mul(b.mul(g, g), 1 - beta2));
   Value scale = b.div(b.number(1), b.sqrt(b.scalar(op.getC2())));

@@ -60,9 +60,10 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--deadline", o.deadline, "Seconds that the search may take")
       ->group(group);
-  app.add_option("--stop-after", o.stopAfter,
-                 "Print the IR after this phase: import, autodiff, plan, partition, "
-                 "collectives, lower")
+  app.add_option(
+         "--stop-after", o.stopAfter,
+         "Print the IR after this phase: import, autodiff, plan, partition, "
+         "collectives, lower")
       ->group("Inspection");
   app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")
       ->group("");

@@ -139,9 +139,9 @@ TEST_F(GradientTest, EqualsPyTorch) {
   EXPECT_GE(count, 170);
   // Every op that says it is differentiable is among the cases, but those that
   // do not work on floats at all, and dropout, which is expanded before.
-  const std::set<std::string> others = {
-      "nn.not",    "nn.and",        "nn.or",   "nn.xor",
-      "nn.philox", "nn.less_equal", "nn.sign", "nn.dropout"};
+  const std::set<std::string> others = {"nn.not",  "nn.and",    "nn.or",
+                                        "nn.xor",  "nn.philox", "nn.less_equal",
+                                        "nn.sign", "nn.dropout"};
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<DifferentiableInterface>() &&
         !others.count(name.getStringRef().str()))

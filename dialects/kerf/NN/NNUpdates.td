@@ -66,7 +66,7 @@ def NN_AdamUpdateOp : NN_UpdateOp<"adam_update", 16> {
     With betas a and b, weight decay d, and c1 = 1 - a^t, c2 = 1 - b^t at step t
     (from 1), as torch.optim.Adam, or AdamW with `decoupled`:
 
-        w~ = w - lr d w          (decoupled; else w~ = w)
+        w~ = w (1 - lr d)        (decoupled; else w~ = w)
         g' = g + d w             (not decoupled; else g' = g)
         m' = m + (1 - a) (g' - m)
         v' = b v + (1 - b) g' g'

@@ -1,0 +1,95 @@
+//===- GraphCosts.cpp - what a solution means and costs, op by op ---------===//
+//
+// The layouts that a solution chose, and what each op computes and moves under
+// them: what stages are cut by and plan.json reports.
+//
+//===----------------------------------------------------------------------===//
+#include "Graph.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
+  Provider provider = providerOf(value, false);
+  return provider.layouts[solution[provider.node]];
+}
+
+std::optional<LayoutId> Graph::sharedLayout(const Solution &solution,
+                                            Value value) const {
+  auto hub = hubs.find(value);
+  if (hub == hubs.end())
+    return std::nullopt;
+  return hub->second.layouts[solution[hub->second.node]];
+}
+
+LayoutId Graph::operandLayout(const Solution &solution,
+                              OpOperand &operand) const {
+  auto output = outputs.find(&operand);
+  if (output != outputs.end())
+    return output->second.layouts[solution[output->second.node]];
+  if (auto assign = dyn_cast<dist::AssignOp>(operand.getOwner()))
+    return resultLayout(solution, assign.getSource());
+  const OpNode &op = ops.find(operand.getOwner())->second;
+  return op.choices->strategies[solution[op.node]]
+      .operands[operand.getOperandNumber()];
+}
+
+int64_t Graph::localBytes(const Solution &solution, Value value) const {
+  return sizeBytes(plan::localType(tensorType(value),
+                                   layouts[resultLayout(solution, value)]));
+}
+
+int64_t Graph::sharedBytes(const Solution &solution, Value value) const {
+  std::optional<LayoutId> shared = sharedLayout(solution, value);
+  if (!shared)
+    return localBytes(solution, value);
+  return sizeBytes(plan::localType(tensorType(value), layouts[*shared]));
+}
+
+Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
+  OpCost total;
+  int64_t times = timesOf(op);
+  auto move = [&](LayoutId from, LayoutId to, Value value, int64_t times) {
+    if (from == to)
+      return;
+    const MoveCost &cost = costs.get(from, to, tensorType(value));
+    total.moveSeconds += cost.seconds * static_cast<double>(times);
+    total.bytesPerRank += cost.bytesPerRank * times;
+    total.totalBytes += cost.totalBytes * times;
+  };
+  if (auto found = ops.find(op); found != ops.end()) {
+    const OpTotals &own =
+        found->second.choices->totals[solution[found->second.node]];
+    total.computeSeconds = own.seconds * static_cast<double>(times);
+    total.flops = own.flops * times;
+  }
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (isAssignTarget(operand))
+      continue;
+    LayoutId from = sharedLayout(solution, operand.get())
+                        .value_or(resultLayout(solution, operand.get()));
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      times = batch.isOfStep(operand.get()) ? 1 : candidate.microBatches;
+    move(from, operandLayout(solution, operand), operand.get(), times);
+  }
+  return total;
+}
+
+Graph::OpCost Graph::sharedCostOf(const Solution &solution, Value value) {
+  OpCost total;
+  std::optional<LayoutId> shared = sharedLayout(solution, value);
+  if (!shared || *shared == resultLayout(solution, value))
+    return total;
+  const MoveCost &cost =
+      costs.get(resultLayout(solution, value), *shared, tensorType(value));
+  int64_t times = sharedTimes(value);
+  total.moveSeconds = cost.seconds * static_cast<double>(times);
+  total.bytesPerRank = cost.bytesPerRank * times;
+  total.totalBytes = cost.totalBytes * times;
+  return total;
+}

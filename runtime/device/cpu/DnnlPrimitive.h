@@ -1,0 +1,219 @@
+//===- DnnlPrimitive.h - one library call as oneDNN primitives --*- C++ -*-===//
+//
+// Every operand is a strided view: logical dimensions, strides and an offset.
+// DnnlCall.cpp has what all calls share and matmul, DnnlWindows.cpp convolution
+// and pooling.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RUNTIME_DEVICE_CPU_DNNLPRIMITIVE_H
+#define KERF_RUNTIME_DEVICE_CPU_DNNLPRIMITIVE_H
+
+#include "DnnlCall.h"
+#include "DnnlPostOps.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kerf::rt {
+
+/// A strided view of an operand, in oneDNN's order of dimensions.
+struct View {
+  Shape dims, strides;
+  int64_t offset = 0;
+};
+
+inline dnnl_data_type_t dataType(kerf_dtype_t dtype) {
+  switch (dtype) {
+  case KERF_F32:
+    return dnnl_f32;
+  case KERF_BF16:
+    return dnnl_bf16;
+  case KERF_F16:
+    return dnnl_f16;
+  default:
+    throw Error(KERF_BAD_PACKAGE,
+                cat("library calls do not take ", kerf_dtype_name(dtype)));
+  }
+}
+
+// `dims` in the manifest's order.
+inline View viewOf(const Operand &operand, const Shape &dims) {
+  View view{dims, operand.strides, operand.offset};
+  if (view.strides.empty()) {
+    view.strides = denseStrides(dims);
+    if (operand.transpose) {
+      size_t last = dims.size() - 1;
+      view.strides[last - 1] = 1;
+      view.strides[last] = dims[last - 1];
+    }
+  }
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (view.strides[d] == 0)
+      view.dims[d] = 1;
+  return view;
+}
+
+/// Elements from the first to one past the last that the view touches.
+inline int64_t extent(const View &view) {
+  int64_t last = view.offset;
+  for (size_t d = 0; d < view.dims.size(); ++d) {
+    if (view.dims[d] == 0)
+      return 0;
+    last = addChecked(last, mulChecked(view.dims[d] - 1, view.strides[d]));
+  }
+  return addChecked(last, 1);
+}
+
+inline dnnl_memory_desc_t descOf(const View &view, kerf_dtype_t dtype) {
+  dnnl_memory_desc_t desc;
+  Shape strides = view.strides;
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (strides[d] == 0) // size 1 here: any stride will do
+      strides[d] = 1;
+  if (view.dims.size() > DNNL_MAX_NDIMS)
+    throw Error(KERF_BAD_PACKAGE, "too many dimensions for a library call");
+  Dnnl::check(Dnnl::get().dnnl_memory_desc_init_by_strides(
+                  &desc, static_cast<int>(view.dims.size()), view.dims.data(),
+                  dataType(dtype), strides.data()),
+              "the layout of an operand");
+  return desc;
+}
+
+inline dnnl_memory_desc_t anyDesc(const Shape &dims, kerf_dtype_t dtype) {
+  dnnl_memory_desc_t desc;
+  Dnnl::check(Dnnl::get().dnnl_memory_desc_init_by_tag(
+                  &desc, static_cast<int>(dims.size()), dims.data(),
+                  dataType(dtype), dnnl_format_tag_any),
+              "the layout of weights");
+  return desc;
+}
+
+// [batch, spatial.., channel] -> [batch, channel, spatial..].
+inline View channelsFirst(View view) {
+  auto rotate = [](Shape &s) {
+    std::rotate(s.begin() + 1, s.end() - 1, s.end());
+  };
+  rotate(view.dims);
+  rotate(view.strides);
+  return view;
+}
+
+class DnnlCall : public LibraryCall {
+public:
+  DnnlCall(const LibraryDesc &desc, DnnlContext &context, Device &device,
+           CpuPackCache &cache,
+           const std::function<ParameterView(int64_t)> &parameter)
+      : desc(desc), context(context), device(device), cache(cache),
+        parameter(parameter), primitiveDesc(nullptr, nullptr) {
+    // oneDNN has fast code for most chains of post-ops, not for all: a matmul
+    // of one row with a second tensor would take its reference loops, 100 times
+    // slower. Then the longest chain that is fast is fused, and the rest runs
+    // after it, in place.
+    fused = desc.postOps.size();
+    // A sum reads what dst held before: the main primitive must do it.
+    size_t least = fused != 0 && desc.postOps[0].kind == "sum";
+    while (!build()) {
+      allowReference = fused == least;
+      fused = allowReference ? desc.postOps.size() : fused - 1;
+    }
+  }
+
+  int64_t scratchBytes() const override { return scratchSize; }
+
+  void run(void *const *buffers, void *scratch) override {
+    const Dnnl &dnnl = Dnnl::get();
+    for (const Binding &b : bindings)
+      dnnl.dnnl_memory_set_data_handle(
+          b.memory, static_cast<char *>(buffers[b.buffer]) + b.offsetBytes);
+    for (const Scratch &s : scratches)
+      dnnl.dnnl_memory_set_data_handle(s.memory,
+                                       static_cast<char *>(scratch) + s.offset);
+    for (const Step &step : steps) {
+      dnnl_status_t status = dnnl.dnnl_primitive_execute(
+          step.primitive.get(), context.stream.get(),
+          static_cast<int>(step.args.size()), step.args.data());
+      if (status != dnnl_success)
+        throw Error(KERF_PROGRAM_FAILURE,
+                    cat("oneDNN failed with status ", status), desc.node);
+    }
+  }
+
+private:
+  struct Binding {
+    dnnl_memory_t memory;
+    int64_t buffer, offsetBytes;
+  };
+
+  /// One primitive with its arguments.
+  struct Step {
+    DnnlHandle<dnnl_primitive_t> primitive{nullptr, nullptr};
+    std::vector<dnnl_exec_arg_t> args;
+  };
+
+  /// Build everything with the first `fused` post-ops in the main primitive;
+  /// false, with nothing done, if oneDNN has only reference code for that.
+  bool build() {
+    return desc.kind == LibraryDesc::Matmul ? buildMatmul()
+           : desc.kind == LibraryDesc::Pool ? buildPool()
+                                            : buildConv();
+  }
+  bool buildMatmul();
+  void flattenBatch(Shape &batch, int64_t &m) const;
+  bool buildConv();
+  bool buildPool();
+  std::vector<PostOp> fusedOps() const {
+    return {desc.postOps.begin(), desc.postOps.begin() + fused};
+  }
+  /// Chooses the main primitive; addMain() makes it the next step.
+  bool create(const void *opDesc, dnnl_primitive_attr_t attr,
+              const_dnnl_primitive_desc_t hint = nullptr);
+  void addMain() { addStep(primitiveDesc.get()); }
+  /// Runs what was not fused on `dst`, in place.
+  void addTail(const Operand &dst, const View &view,
+               const std::function<View(const Operand &)> &viewOfPostOp);
+  void addStep(dnnl_primitive_desc_t primitiveDesc);
+  /// Binds an operand under `arg`: a buffer at each call, or a parameter now.
+  void bind(int arg, const Operand &operand, const View &view,
+            kerf_dtype_t dtype);
+  /// Makes the main primitive the next step and binds its weights, reordered as
+  /// it wants them: a parameter now, a buffer by a step of its own in front.
+  void addMainWithWeights(const Operand &operand, const View &view);
+  /// A step that copies from one layout to another; one side is an operand,
+  /// the other scratch memory, whose handle is returned.
+  dnnl_memory_t addReorder(const dnnl_memory_desc_t &from,
+                           const dnnl_memory_desc_t &to, const Operand &operand,
+                           const View &view, bool operandIsSource);
+  /// Memory in the scratch of the call, with an address at each run.
+  dnnl_memory_t scratchMemory(const dnnl_memory_desc_t &memoryDesc);
+  void addArg(int arg, DnnlHandle<dnnl_memory_t> memory);
+  void finish(const std::vector<BinaryPostOp> &binaries, const View &dst,
+              const std::function<View(const Operand &)> &viewOfPostOp);
+  void addScratchpad();
+  /// The parameter with `data` at the view's offset; checks that it is inside.
+  ParameterView parameterAt(const Operand &operand, const View &view,
+                            kerf_dtype_t dtype) const;
+
+  LibraryDesc desc;
+  DnnlContext &context;
+  Device &device;
+  CpuPackCache &cache;
+  const std::function<ParameterView(int64_t)> &parameter; ///< while building
+  size_t fused = 0; ///< post-ops in the main primitive
+  bool allowReference = false;
+  DnnlHandle<dnnl_primitive_desc_t> primitiveDesc; ///< of the main primitive
+  std::vector<Step> steps; ///< none: no element to compute
+  std::vector<DnnlHandle<dnnl_memory_t>> memories;
+  struct Scratch {
+    dnnl_memory_t memory;
+    int64_t offset;
+  };
+  std::vector<Scratch> scratches;
+  std::vector<std::shared_ptr<void>>
+      owners; ///< of parameters and packed weights
+  std::vector<Binding> bindings;
+  int64_t scratchSize = 0;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_DEVICE_CPU_DNNLPRIMITIVE_H

@@ -1,0 +1,193 @@
+//===- DnnlWindows.cpp - convolution and pooling by oneDNN ----------------===//
+//
+// Activations are channels last in memory and channels first to oneDNN.
+//
+//===----------------------------------------------------------------------===//
+#include "DnnlPrimitive.h"
+
+using namespace kerf::rt;
+
+static Shape windowDims(int64_t batch, const Shape &spatial, int64_t channels) {
+  Shape dims = {batch};
+  dims.insert(dims.end(), spatial.begin(), spatial.end());
+  dims.push_back(channels);
+  return dims;
+}
+
+static Shape minusOne(Shape values) {
+  for (int64_t &value : values)
+    --value;
+  return values;
+}
+
+// The image, the weights and the result of a convolution; gradients have the
+// same three tensors in other roles. Weights take the layout that oneDNN likes
+// best, and are reordered from (gradients: to) the plain one.
+bool DnnlCall::buildConv() {
+  bool forInput = desc.kind == LibraryDesc::ConvInputGradient,
+       forWeights = desc.kind == LibraryDesc::ConvWeightGradient;
+  const Operand &xOperand = forInput ? desc.dst : desc.lhs;
+  const Operand &yOperand = forInput || forWeights ? desc.rhs : desc.dst;
+  const Operand &wOperand = forInput     ? desc.lhs
+                            : forWeights ? desc.dst
+                                         : desc.rhs;
+  kerf_dtype_t xType = forInput ? desc.dstDtype : desc.dtype;
+  kerf_dtype_t yType = forInput || forWeights ? desc.dtype : desc.dstDtype;
+  Shape yDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
+  View x = channelsFirst(
+      viewOf(xOperand, windowDims(desc.batch[0], desc.in, desc.inChannels)));
+  View y = channelsFirst(viewOf(yOperand, yDims));
+  Shape weightDims = {desc.outChannels, desc.inChannels / desc.groups};
+  weightDims.insert(weightDims.end(), desc.kernel.begin(), desc.kernel.end());
+  View weights = viewOf(wOperand, weightDims);
+  if (desc.groups > 1) { // [groups, out/groups, in/groups, kernel..]
+    int64_t perGroup = desc.outChannels / desc.groups;
+    weights.dims[0] = perGroup;
+    weights.dims.insert(weights.dims.begin(), desc.groups);
+    weights.strides.insert(weights.strides.begin(),
+                           weights.strides[0] * perGroup);
+  }
+  if (numElements(yDims) == 0)
+    return true;
+  auto viewOfPostOp = [&](const Operand &o) {
+    return channelsFirst(viewOf(o, yDims));
+  };
+  if ((forInput || forWeights) && !desc.postOps.empty())
+    throw Error(KERF_BAD_PACKAGE, cat(desc.kindName(), " takes no post-ops"));
+  std::vector<PostOp> mainOps = fusedOps();
+  std::vector<BinaryPostOp> binaries;
+  binaries.reserve(mainOps.size());
+  auto attr = makeAttributes(
+      mainOps,
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
+      binaries);
+  const Dnnl &dnnl = Dnnl::get();
+  dnnl_memory_desc_t xDesc = descOf(x, xType), yDesc = descOf(y, yType);
+  dnnl_memory_desc_t plainWeights =
+      descOf(weights, forWeights ? desc.dstDtype : desc.dtype);
+  dnnl_memory_desc_t weightDesc =
+      anyDesc(weights.dims, forWeights ? desc.dstDtype : desc.dtype);
+  bool hasBias = desc.bias.kind != Operand::None;
+  View bias;
+  dnnl_memory_desc_t biasDesc;
+  if (hasBias) {
+    bias = viewOf(desc.bias, {desc.outChannels});
+    biasDesc = descOf(bias, desc.dstDtype);
+  }
+  Shape dilates = minusOne(desc.dilations);
+  dnnl_convolution_desc_t op;
+  if (!forInput && !forWeights) {
+    Dnnl::check(dnnl.dnnl_dilated_convolution_forward_desc_init(
+                    &op, dnnl_forward_inference, dnnl_convolution_direct,
+                    &xDesc, &weightDesc, hasBias ? &biasDesc : nullptr, &yDesc,
+                    desc.strides.data(), dilates.data(), desc.padsLow.data(),
+                    desc.padsHigh.data()),
+                "this convolution");
+    if (!create(&op, attr.get()))
+      return false;
+    addMainWithWeights(wOperand, weights);
+    bind(DNNL_ARG_SRC, xOperand, x, xType);
+    if (hasBias)
+      bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
+    bind(DNNL_ARG_DST, yOperand, y, yType);
+    finish(binaries, y, viewOfPostOp);
+    return true;
+  }
+  // oneDNN wants to see the forward first.
+  dnnl_memory_desc_t forwardX = descOf(x, desc.dtype),
+                     forwardW = anyDesc(weights.dims, desc.dtype);
+  dnnl_convolution_desc_t forwardOp;
+  Dnnl::check(dnnl.dnnl_dilated_convolution_forward_desc_init(
+                  &forwardOp, dnnl_forward_training, dnnl_convolution_direct,
+                  &forwardX, &forwardW, nullptr, &yDesc, desc.strides.data(),
+                  dilates.data(), desc.padsLow.data(), desc.padsHigh.data()),
+              "this convolution");
+  dnnl_primitive_desc_t rawForward = nullptr;
+  Dnnl::check(dnnl.dnnl_primitive_desc_create(&rawForward, &forwardOp, nullptr,
+                                              context.engine.get(), nullptr),
+              "this convolution");
+  DnnlHandle<dnnl_primitive_desc_t> forward(rawForward,
+                                            dnnl.dnnl_primitive_desc_destroy);
+  if (forInput)
+    Dnnl::check(dnnl.dnnl_dilated_convolution_backward_data_desc_init(
+                    &op, dnnl_convolution_direct, &xDesc, &weightDesc, &yDesc,
+                    desc.strides.data(), dilates.data(), desc.padsLow.data(),
+                    desc.padsHigh.data()),
+                "this convolution gradient");
+  else
+    Dnnl::check(dnnl.dnnl_dilated_convolution_backward_weights_desc_init(
+                    &op, dnnl_convolution_direct, &xDesc, &weightDesc, nullptr,
+                    &yDesc, desc.strides.data(), dilates.data(),
+                    desc.padsLow.data(), desc.padsHigh.data()),
+                "this convolution gradient");
+  if (!create(&op, attr.get(), forward.get()))
+    return false;
+  if (forInput) {
+    addMainWithWeights(wOperand, weights);
+    bind(DNNL_ARG_DIFF_DST, yOperand, y, yType);
+    bind(DNNL_ARG_DIFF_SRC, xOperand, x, xType);
+    addScratchpad();
+    return true;
+  }
+  addMain();
+  bind(DNNL_ARG_SRC, xOperand, x, xType);
+  bind(DNNL_ARG_DIFF_DST, yOperand, y, yType);
+  dnnl_memory_desc_t wanted = *dnnl.dnnl_primitive_desc_query_md(
+      primitiveDesc.get(), dnnl_query_diff_weights_md, 0);
+  if (dnnl.dnnl_memory_desc_equal(&plainWeights, &wanted)) {
+    bind(DNNL_ARG_DIFF_WEIGHTS, wOperand, weights, desc.dstDtype);
+    addScratchpad();
+    return true;
+  }
+  dnnl_memory_t packed = scratchMemory(wanted);
+  steps.back().args.push_back({DNNL_ARG_DIFF_WEIGHTS, packed});
+  addScratchpad();
+  addReorder(wanted, plainWeights, wOperand, weights, false);
+  steps.back().args.push_back({DNNL_ARG_FROM, packed});
+  return true;
+}
+
+bool DnnlCall::buildPool() {
+  Shape dstDims = windowDims(desc.batch[0], desc.out, desc.outChannels);
+  View src = channelsFirst(
+      viewOf(desc.lhs, windowDims(desc.batch[0], desc.in, desc.inChannels)));
+  View dst = channelsFirst(viewOf(desc.dst, dstDims));
+  dnnl_alg_kind_t algorithm;
+  if (desc.algorithm == "max")
+    algorithm = dnnl_pooling_max;
+  else if (desc.algorithm == "avg_include_padding")
+    algorithm = dnnl_pooling_avg_include_padding;
+  else if (desc.algorithm == "avg_exclude_padding")
+    algorithm = dnnl_pooling_avg_exclude_padding;
+  else
+    throw Error(KERF_BAD_PACKAGE,
+                "unknown pooling algorithm \"" + desc.algorithm + "\"");
+  if (numElements(dstDims) == 0)
+    return true;
+  auto viewOfPostOp = [&](const Operand &o) {
+    return channelsFirst(viewOf(o, dstDims));
+  };
+  std::vector<PostOp> mainOps = fusedOps();
+  std::vector<BinaryPostOp> binaries;
+  binaries.reserve(mainOps.size());
+  auto attr = makeAttributes(
+      mainOps,
+      [&](const Operand &o) { return descOf(viewOfPostOp(o), desc.dstDtype); },
+      binaries);
+  dnnl_memory_desc_t srcDesc = descOf(src, desc.dtype),
+                     dstDesc = descOf(dst, desc.dstDtype);
+  Shape dilates = minusOne(desc.dilations);
+  dnnl_pooling_v2_desc_t op;
+  Dnnl::check(Dnnl::get().dnnl_pooling_v2_forward_desc_init(
+                  &op, dnnl_forward_inference, algorithm, &srcDesc, &dstDesc,
+                  desc.strides.data(), desc.kernel.data(), dilates.data(),
+                  desc.padsLow.data(), desc.padsHigh.data()),
+              "this pooling");
+  if (!create(&op, attr.get()))
+    return false;
+  addMain();
+  bind(DNNL_ARG_SRC, desc.lhs, src, desc.dtype);
+  bind(DNNL_ARG_DST, desc.dst, dst, desc.dstDtype);
+  finish(binaries, dst, viewOfPostOp);
+  return true;
+}

@@ -1,0 +1,204 @@
+//===- ManifestLibrary.cpp - library calls of manifest.json ---------------===//
+//
+// Operands, post-ops and the kinds of calls, as docs/Package.md has them.
+//
+//===----------------------------------------------------------------------===//
+#include "ManifestLibrary.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace kerf::rt;
+
+namespace {
+
+Operand parseOperand(const JsonReader &in, const Parameters &parameters,
+                     size_t rank) {
+  Operand op;
+  if (in.has("buffer") == in.has("param"))
+    in.fail("expected exactly one of \"buffer\" and \"param\"");
+  if (in.has("buffer")) {
+    op.kind = Operand::Buffer;
+    op.index = in["buffer"].integer(0, 63);
+  } else {
+    op.kind = Operand::Param;
+    op.index =
+        in["param"].integer(0, static_cast<int64_t>(parameters.size()) - 1);
+    if (parameters[op.index].isMutable)
+      in["param"].fail("parameter \"" + parameters[op.index].name +
+                       "\" is mutable: it is a buffer of the call");
+  }
+  op.offset = in.integerOr("offset", 0, JsonReader::maxInteger, 0);
+  op.transpose = in.has("transpose") && in["transpose"].boolean();
+  if (in.has("strides")) {
+    op.strides = in["strides"].shape();
+    if (op.transpose)
+      in.fail("strides and transpose exclude each other");
+    if (op.strides.size() != rank)
+      in["strides"].fail(
+          cat("has ", op.strides.size(), " entries, expected ", rank));
+  }
+  if (op.transpose && rank < 2)
+    in.fail("transpose needs two dimensions");
+  return op;
+}
+
+PostOp parsePostOp(const JsonReader &in, const Parameters &parameters,
+                   size_t rank) {
+  PostOp op;
+  op.kind = in["kind"].string();
+  op.alpha = in.numberOr("alpha", 0);
+  op.beta = in.numberOr("beta", 0);
+  if (in.has("operand"))
+    op.operand = parseOperand(in["operand"], parameters, rank);
+  return op;
+}
+
+void parseWindow(const JsonReader &in, LibraryDesc &lib) {
+  lib.batch = {in["batch"].size64()};
+  lib.in = in["in"].shape();
+  size_t spatial = lib.in.size();
+  if (spatial < 1 || spatial > 3)
+    in["in"].fail("expected 1 to 3 spatial dimensions");
+  auto window = [&](const char *key, int64_t low) {
+    if (in[key].size() != spatial)
+      in[key].fail(cat("expected ", spatial, " entries"));
+    Shape values = in[key].shape();
+    for (size_t d = 0; d < spatial; ++d)
+      if (values[d] < low || values[d] > (int64_t(1) << 31))
+        in[key][d].fail(cat("expected at least ", low, " and at most 2^31"));
+    return values;
+  };
+  lib.out = window("out", 0);
+  lib.kernel = window("kernel", 1);
+  lib.strides = window("strides", 1);
+  lib.padsLow = window("pads_low", 0);
+  lib.padsHigh = window("pads_high", 0);
+  lib.dilations = window("dilations", 1);
+  for (size_t d = 0; d < spatial; ++d) {
+    int64_t room = lib.in[d] + lib.padsLow[d] + lib.padsHigh[d] -
+                   ((lib.kernel[d] - 1) * lib.dilations[d] + 1);
+    int64_t out = room < 0 ? 0 : room / lib.strides[d] + 1;
+    if (lib.out[d] != out && lib.kind != LibraryDesc::AvgPoolGradient &&
+        lib.kind != LibraryDesc::MaxPoolGradient)
+      in["out"][d].fail(cat("is ", lib.out[d], ", the window gives ", out));
+  }
+}
+
+bool parseWindowKind(const std::string &kind, LibraryDesc::Kind &result) {
+  for (LibraryDesc::Kind known :
+       {LibraryDesc::Conv, LibraryDesc::Pool, LibraryDesc::ConvInputGradient,
+        LibraryDesc::ConvWeightGradient, LibraryDesc::MaxPoolGradient,
+        LibraryDesc::AvgPoolGradient}) {
+    result = known;
+    LibraryDesc named;
+    named.kind = known;
+    if (kind == named.kindName())
+      return true;
+  }
+  return false;
+}
+
+// [outer.., rows, inner..]: `count` slices of updates go to rows of dst.
+void parseScatter(const JsonReader &in, LibraryDesc &lib) {
+  lib.outer = in["outer"].size64();
+  lib.rows = in["rows"].size64();
+  lib.inner = in["inner"].size64();
+  lib.count = in["count"].size64();
+  for (int64_t count : {lib.rows, lib.count})
+    in.located([&] {
+      return mulChecked(mulChecked(lib.outer, count), mulChecked(lib.inner, 8));
+    });
+  lib.partial = in.has("partial") && in["partial"].boolean();
+  lib.indexDtype = in["index_dtype"].dtype();
+  if (lib.indexDtype != KERF_I64 && lib.indexDtype != KERF_I32)
+    in["index_dtype"].fail("expected i64 or i32");
+}
+
+} // namespace
+
+LibraryDesc kerf::rt::parseLibrary(const JsonReader &in, const Parameters &parameters) {
+  LibraryDesc lib;
+  std::string kind = in["kind"].string();
+  lib.node = in.stringOr("node", "");
+  lib.phase = in.stringOr("phase", "");
+  lib.dtype = in["dtype"].dtype();
+  lib.dstDtype = in.has("dst_dtype") ? in["dst_dtype"].dtype() : lib.dtype;
+  auto operand = [&](const char *key, size_t rank) {
+    return parseOperand(in[key], parameters, rank);
+  };
+  size_t rank;
+  if (kind == "matmul") {
+    lib.kind = LibraryDesc::Matmul;
+    lib.batch = in["batch"].shape();
+    if (lib.batch.size() > 4)
+      in["batch"].fail("expected at most 4 batch dimensions");
+    lib.m = in["m"].size64();
+    lib.n = in["n"].size64();
+    lib.k = in["k"].size64();
+    rank = lib.batch.size() + 2;
+    lib.lhs = operand("lhs", rank);
+    lib.rhs = operand("rhs", rank);
+  } else if (kind == "scatter_add") {
+    lib.kind = LibraryDesc::ScatterAdd;
+    parseScatter(in, lib);
+    rank = 3;
+    lib.lhs = operand("updates", rank);
+    lib.rhs = operand("indices", 1);
+    if (in.has("base"))
+      lib.bias = operand("base", rank);
+  } else if (parseWindowKind(kind, lib.kind)) {
+    parseWindow(in, lib);
+    rank = lib.in.size() + 2;
+    bool isConv = lib.kind == LibraryDesc::Conv ||
+                  lib.kind == LibraryDesc::ConvInputGradient ||
+                  lib.kind == LibraryDesc::ConvWeightGradient;
+    if (isConv) {
+      lib.inChannels = in["in_channels"].integer(1, 1 << 30);
+      lib.outChannels = in["out_channels"].integer(1, 1 << 30);
+      lib.groups = in["groups"].integer(1, lib.inChannels);
+      if (lib.inChannels % lib.groups || lib.outChannels % lib.groups)
+        in["groups"].fail("does not divide the channels");
+    } else {
+      lib.inChannels = lib.outChannels = in["channels"].integer(1, 1 << 30);
+    }
+    switch (lib.kind) {
+    case LibraryDesc::Conv:
+      lib.lhs = operand("src", rank);
+      lib.rhs = operand("weights", rank);
+      break;
+    case LibraryDesc::ConvInputGradient:
+      lib.lhs = operand("weights", rank);
+      lib.rhs = operand("diff", rank);
+      break;
+    case LibraryDesc::ConvWeightGradient:
+    case LibraryDesc::MaxPoolGradient:
+      lib.lhs = operand("src", rank);
+      lib.rhs = operand("diff", rank);
+      break;
+    case LibraryDesc::AvgPoolGradient:
+      lib.rhs = operand("diff", rank);
+      lib.countPadding =
+          in.has("count_padding") && in["count_padding"].boolean();
+      lib.countHigh =
+          in.has("count_high") ? in["count_high"].shape() : lib.padsHigh;
+      if (lib.countHigh.size() != lib.in.size())
+        in["count_high"].fail(cat("expected ", lib.in.size(), " entries"));
+      break;
+    default:
+      lib.lhs = operand("src", rank);
+      lib.algorithm = in["algorithm"].string();
+    }
+  } else {
+    in["kind"].fail("unknown library call \"" + kind + "\"");
+  }
+  if (in.has("bias") && lib.kind != LibraryDesc::ScatterAdd)
+    lib.bias = operand("bias", 1);
+  lib.dst = operand("dst", rank);
+  if (lib.dst.kind != Operand::Buffer)
+    in["dst"].fail("expected a buffer");
+  lib.postOps = in.list<PostOp>("post_ops", [&](const JsonReader &p) {
+    return parsePostOp(p, parameters, rank);
+  });
+  return lib;
+}

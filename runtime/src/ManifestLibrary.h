@@ -1,0 +1,17 @@
+//===- ManifestLibrary.h - entries of "library" -----------------*- C++ -*-===//
+#ifndef KERF_RUNTIME_SRC_MANIFESTLIBRARY_H
+#define KERF_RUNTIME_SRC_MANIFESTLIBRARY_H
+
+#include "JsonReader.h"
+#include "Manifest.h"
+
+namespace kerf::rt {
+
+using Parameters = std::vector<Parameter>;
+
+/// One entry of "library"; throws where it is wrong, with its place.
+LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters);
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_SRC_MANIFESTLIBRARY_H
