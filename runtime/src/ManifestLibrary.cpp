@@ -117,7 +117,8 @@ void parseScatter(const JsonReader &in, LibraryDesc &lib) {
 
 } // namespace
 
-LibraryDesc kerf::rt::parseLibrary(const JsonReader &in, const Parameters &parameters) {
+LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
+                                   const Parameters &parameters) {
   LibraryDesc lib;
   std::string kind = in["kind"].string();
   lib.node = in.stringOr("node", "");

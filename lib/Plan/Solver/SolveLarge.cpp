@@ -1,7 +1,7 @@
 //===- SolveLarge.cpp - problems of large width ---------------------------===//
 //
-// Bounds from an order with split nodes, then local search (LargeSearch.cpp) from
-// what prices, repairs and descents leave.
+// Bounds from an order with split nodes, then local search (LargeSearch.cpp)
+// from what prices, repairs and descents leave.
 //
 //===----------------------------------------------------------------------===//
 #include "SolverState.h"

@@ -1,8 +1,8 @@
 //===- SolverState.h - what the parts of the solver share -------*- C++ -*-===//
 //
-// The problem, the best solution and the bound so far. Solve.cpp has the order in
-// which the parts are tried and what is done at small width, SolveLarge.cpp large
-// width. V is the integer in which combined costs are counted.
+// The problem, the best solution and the bound so far. Solve.cpp has the order
+// in which the parts are tried and what is done at small width, SolveLarge.cpp
+// large width. V is the integer in which combined costs are counted.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_SOLVER_SOLVERSTATE_H
@@ -18,7 +18,6 @@ namespace kerf::plan {
 
 /// Long searches end when the best solution is this close to the bound.
 inline constexpr double kCloseEnough = 1e-4;
-
 
 template <typename V> struct Solver {
   const Problem &problem;
