@@ -434,9 +434,9 @@ private:
   DenseMap<unsigned, Value> returned;
   Frame frame;
   bool inInit = false, failedOnce = false;
-  /// Collectives under way in one group: at most what the runtime has room for;
-  /// one more is waited for at once.
-  static constexpr int64_t maxStarted = 16; // KERF_MAX_STARTED
+  /// Collectives under way in one group: what the runtime has room for
+  /// (KERF_MAX_STARTED) but one, which is waited for at once.
+  static constexpr int64_t maxStarted = 15;
   int64_t numStarted = 0;
 };
 } // namespace
