@@ -378,6 +378,8 @@ void parseTop(const JsonReader &in, Manifest &m) {
   if (in.has("target")) {
     JsonReader target = in["target"];
     std::string device = target.stringOr("device", "cpu");
+    if (device == "cuda")
+      target["device"].fail("package needs a CUDA device");
     if (device != "cpu")
       target["device"].fail("device \"" + device +
                             "\" is not in this runtime, expected \"cpu\"");
