@@ -6,12 +6,13 @@
 // it.
 //
 //===----------------------------------------------------------------------===//
+#include "../../unittests/Codegen/KernelFunctions.h"
+
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/NN/NN.h"
 #include "kerf/rt/program.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/Twine.h"
 
@@ -112,38 +113,6 @@ exec.kernel @relu_bf16_1Mi(%x: tensor<1048576xbf16>) -> tensor<1048576xbf16> att
 }
 )";
 
-static void addFunction(OpBuilder &builder, exec::KernelOp kernel) {
-  SmallVector<Type> types;
-  for (TypeRange range : {TypeRange(kernel.getArgumentTypes()),
-                          TypeRange(kernel.getResultTypes())})
-    for (Type type : range) {
-      auto tensor = cast<RankedTensorType>(type);
-      types.push_back(
-          MemRefType::get(tensor.getShape(), tensor.getElementType()));
-    }
-  size_t numInputs = kernel.getArgumentTypes().size();
-  OperationState state(kernel.getLoc(), exec::FuncOp::getOperationName());
-  state.addAttribute("sym_name",
-                     builder.getStringAttr("run_" + kernel.getSymName()));
-  state.addAttribute("function_type",
-                     TypeAttr::get(builder.getFunctionType(types, {})));
-  state.addAttribute("num_inputs", builder.getI64IntegerAttr(numInputs));
-  state.addAttribute("stage", builder.getI64IntegerAttr(0));
-  state.addAttribute("scratch", builder.getI64IntegerAttr(0));
-  state.addAttribute("phase", builder.getStringAttr("forward"));
-  state.addRegion();
-  auto func = cast<exec::FuncOp>(builder.create(state));
-  OpBuilder::InsertionGuard guard(builder);
-  Block *body = builder.createBlock(&func.getBody());
-  for (Type type : types)
-    body->addArgument(type, kernel.getLoc());
-  ValueRange buffers = body->getArguments();
-  exec::LaunchOp::create(
-      builder, kernel.getLoc(), FlatSymbolRefAttr::get(kernel.getSymNameAttr()),
-      buffers.take_front(numInputs), buffers.drop_front(numInputs));
-  exec::ReturnOp::create(builder, kernel.getLoc());
-}
-
 static double seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -161,11 +130,8 @@ int main(int argc, char **argv) {
   auto module = parseSourceString<ModuleOp>(kKernels, &context);
   if (!module)
     return 1;
-  OpBuilder builder(&context);
-  builder.setInsertionPointToEnd(module->getBody());
   auto kernels = llvm::to_vector(module->getOps<exec::KernelOp>());
-  for (exec::KernelOp kernel : kernels)
-    addFunction(builder, kernel);
+  test::addFunctions(*module);
   CodegenOptions options;
   if (argc > 1)
     options.cpu = argv[1];

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Autodiff/Passes.h"
+#include "kerf/Dist/Phases.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -16,23 +17,6 @@ namespace kerf::autodiff {
 using namespace mlir;
 using namespace kerf;
 using dist::Phase;
-
-/// Position of a phase in a step: values flow upwards.
-static int rankOf(Phase phase) {
-  switch (phase) {
-  case Phase::Prologue:
-    return 0;
-  case Phase::Forward:
-    return 1;
-  case Phase::BackwardInput:
-    return 2;
-  case Phase::BackwardWeight:
-    return 3;
-  case Phase::Update:
-    return 4;
-  }
-  llvm_unreachable("bad Phase");
-}
 
 static StringRef nameOf(Phase phase) { return dist::stringifyPhase(phase); }
 
@@ -74,7 +58,7 @@ static LogicalResult checkFlow(Operation *def, Operation *use) {
   Phase from = dist::getPhase(def);
   bool isReturn = isa<func::ReturnOp>(use);
   Phase to = isReturn ? Phase::Update : dist::getPhase(use);
-  if (rankOf(from) > rankOf(to))
+  if (dist::orderOf(from) > dist::orderOf(to))
     return use->emitError("phase ")
            << nameOf(to) << " uses a value of phase " << nameOf(from);
   bool crosses =

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "VerifyStep.h"
 
+#include "kerf/Dist/Phases.h"
 #include "kerf/Partition/OpSharding.h"
 
 using namespace mlir;
@@ -15,23 +16,6 @@ using namespace kerf;
 using namespace kerf::dist;
 
 namespace {
-
-/// Place of a phase in a step.
-int orderOf(Phase phase) {
-  switch (phase) {
-  case Phase::Prologue:
-    return 0;
-  case Phase::Forward:
-    return 1;
-  case Phase::BackwardInput:
-    return 2;
-  case Phase::BackwardWeight:
-    return 3;
-  case Phase::Update:
-    return 4;
-  }
-  llvm_unreachable("bad Phase");
-}
 
 AxisList timeOf(ArrayRef<AxisRef> axes, const Mesh &mesh) {
   AxisList result;

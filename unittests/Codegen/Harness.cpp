@@ -125,45 +125,6 @@ std::unique_ptr<MLIRContext> makeContext() {
   return context;
 }
 
-void addFunctions(ModuleOp module) {
-  OpBuilder builder(module.getContext());
-  builder.setInsertionPointToEnd(module.getBody());
-  for (auto kernel : llvm::to_vector(module.getOps<exec::KernelOp>())) {
-    SmallVector<Type> types;
-    auto add = [&](TypeRange tensors) {
-      for (Type type : tensors) {
-        auto tensor = cast<RankedTensorType>(type);
-        types.push_back(
-            MemRefType::get(tensor.getShape(), tensor.getElementType()));
-      }
-    };
-    add(kernel.getArgumentTypes());
-    size_t numInputs = types.size();
-    add(kernel.getResultTypes());
-    OperationState state(kernel.getLoc(), exec::FuncOp::getOperationName());
-    state.addAttribute("sym_name",
-                       builder.getStringAttr("run_" + kernel.getSymName()));
-    state.addAttribute("function_type",
-                       TypeAttr::get(builder.getFunctionType(types, {})));
-    state.addAttribute("num_inputs", builder.getI64IntegerAttr(numInputs));
-    state.addAttribute("stage", builder.getI64IntegerAttr(0));
-    state.addAttribute("scratch", builder.getI64IntegerAttr(0));
-    state.addAttribute("phase", builder.getStringAttr("forward"));
-    state.addRegion();
-    auto func = cast<exec::FuncOp>(builder.create(state));
-    OpBuilder::InsertionGuard guard(builder);
-    Block *body = builder.createBlock(&func.getBody());
-    for (Type type : types)
-      body->addArgument(type, kernel.getLoc());
-    ValueRange arguments = body->getArguments();
-    exec::LaunchOp::create(builder, kernel.getLoc(),
-                           FlatSymbolRefAttr::get(kernel.getSymNameAttr()),
-                           arguments.take_front(numInputs),
-                           arguments.drop_front(numInputs));
-    exec::ReturnOp::create(builder, kernel.getLoc());
-  }
-}
-
 static void fillInputs(exec::KernelOp kernel, uint64_t seed, Result &result) {
   std::mt19937_64 random(seed);
   for (auto [at, type] : llvm::enumerate(kernel.getArgumentTypes())) {

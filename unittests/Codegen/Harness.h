@@ -8,6 +8,7 @@
 #ifndef KERF_UNITTESTS_CODEGEN_HARNESS_H
 #define KERF_UNITTESTS_CODEGEN_HARNESS_H
 
+#include "KernelFunctions.h"
 #include "Reference.h"
 
 #include "kerf/Exec/Exec.h"
@@ -61,9 +62,6 @@ double fetch(mlir::Type element, const char *at);
 
 /// A context with the dialects.
 std::unique_ptr<mlir::MLIRContext> makeContext();
-
-/// Adds `exec.func @run_NAME` for each kernel of the module.
-void addFunctions(mlir::ModuleOp module);
 
 struct Result {
   std::vector<reference::Tensor> inputs, outputs, expected;

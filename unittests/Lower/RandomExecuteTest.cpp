@@ -5,6 +5,7 @@
 // interpreter. The runtime itself compares counted with planned bytes.
 //
 //===----------------------------------------------------------------------===//
+#include "../Support/Seeds.h"
 #include "RandomGraph.h"
 #include "RunNative.h"
 
@@ -54,22 +55,11 @@ void check(MLIRContext &context, unsigned seed, bool partitioned) {
         << text;
 }
 
-/// Seeds first to first + count, or only KERF_SEED.
 void checkAll(unsigned first, unsigned count, bool partitioned) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  if (const char *given = std::getenv("KERF_SEED")) {
-    first = std::atoi(given);
-    count = 1;
-  }
-  for (unsigned seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
-    check(context, seed, partitioned);
-    if (::testing::Test::HasFatalFailure())
-      return;
-  }
+  kerf::test::LoadedContext loaded;
+  kerf::test::forEachSeed(first, count, [&](unsigned seed) {
+    check(loaded.context, seed, partitioned);
+  });
 }
 
 TEST(RandomExecuteTest, Whole) { checkAll(0, 60, false); }

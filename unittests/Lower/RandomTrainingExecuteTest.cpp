@@ -8,6 +8,7 @@
 // for bit.
 //
 //===----------------------------------------------------------------------===//
+#include "../Support/Seeds.h"
 #include "RandomTraining.h"
 #include "RunNative.h"
 
@@ -107,22 +108,11 @@ bool check(MLIRContext &context, unsigned seed, bool partitioned) {
 }
 
 void checkAll(unsigned first, unsigned count, int least, bool partitioned) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  if (const char *given = std::getenv("KERF_SEED")) {
-    first = std::atoi(given);
-    count = 1;
-  }
+  kerf::test::LoadedContext loaded;
   int ran = 0;
-  for (unsigned seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
-    ran += check(context, seed, partitioned);
-    if (::testing::Test::HasFailure())
-      return;
-  }
-  if (count > 1)
+  if (kerf::test::forEachSeed(first, count, [&](unsigned seed) {
+        ran += check(loaded.context, seed, partitioned);
+      }))
     EXPECT_GE(ran, least);
 }
 

@@ -8,6 +8,7 @@
 // updates must wait for readers, go aside, or swap.
 //
 //===----------------------------------------------------------------------===//
+#include "../Support/Seeds.h"
 #include "RandomGraph.h"
 #include "RunNative.h"
 
@@ -433,13 +434,7 @@ void assignAll(func::FuncOp main, Random &random) {
 }
 
 TEST_F(TrainingExecuteTest, Random) {
-  unsigned first = 0, count = 60;
-  if (const char *given = std::getenv("KERF_SEED")) {
-    first = std::atoi(given);
-    count = 1;
-  }
-  for (unsigned seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
+  kerf::test::forEachSeed(0, 60, [&](unsigned seed) {
     kerf::test::Random random(seed);
     auto module = makeGraph(&context, random, 4 + int(draw(random, 9)));
     auto main = module->lookupSymbol<func::FuncOp>("main");
@@ -448,9 +443,7 @@ TEST_F(TrainingExecuteTest, Random) {
     for (int i = 0; i < 3; ++i)
       steps.inputs.push_back(makeInputs(main, random));
     checkSteps(*module, steps, 1e-3);
-    if (HasFatalFailure())
-      return;
-  }
+  });
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 // the planner said (equal uses of a value share a reshard).
 //
 //===----------------------------------------------------------------------===//
+#include "../Support/Seeds.h"
 #include "RandomGraph.h"
 
 #include "kerf/Collectives/Accounting.h"
@@ -101,27 +102,15 @@ void check(MLIRContext &context, unsigned seed, Counts &counts) {
 }
 
 TEST(PlannedPartitionTest, PlansAreKept) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  unsigned first = 5000, count = 150;
-  if (const char *given = std::getenv("KERF_SEED")) {
-    first = std::atoi(given);
-    count = 1;
-  }
+  LoadedContext loaded;
   Counts counts;
-  for (unsigned seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
-    check(context, seed, counts);
-    if (::testing::Test::HasFatalFailure())
-      return;
-  }
+  bool all = forEachSeed(
+      5000, 150, [&](unsigned seed) { check(loaded.context, seed, counts); });
   RecordProperty("planned", counts.planned);
   RecordProperty("exact", counts.exact);
   RecordProperty("infeasible", counts.infeasible);
   RecordProperty("stages", counts.stages);
-  if (count > 1) {
+  if (all) {
     EXPECT_GT(counts.planned, 100);
     EXPECT_GT(counts.exact * 2, counts.planned);
   }

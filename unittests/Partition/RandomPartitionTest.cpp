@@ -5,6 +5,7 @@
 // the function as it stands, before and after the collectives phase.
 //
 //===----------------------------------------------------------------------===//
+#include "../Support/Seeds.h"
 #include "RandomGraph.h"
 
 #include "kerf/Collectives/Accounting.h"
@@ -86,23 +87,11 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
 }
 
 TEST(RandomPartitionTest, PartitionedEqualsWhole) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  unsigned first = 0, count = 500;
-  if (const char *given = std::getenv("KERF_SEED")) {
-    first = std::atoi(given);
-    count = 1;
-  }
+  LoadedContext loaded;
   Coverage coverage;
-  for (unsigned seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
-    check(context, seed, coverage);
-    if (::testing::Test::HasFatalFailure())
-      return;
-  }
-  if (count == 1)
+  if (!forEachSeed(0, 500, [&](unsigned seed) {
+        check(loaded.context, seed, coverage);
+      }))
     return;
   // The tests see what they are for.
   EXPECT_GT(coverage.stages, 100);

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "RandomTraining.h"
+#include "../Support/Seeds.h"
 
 #include "kerf/Collectives/Accounting.h"
 #include "kerf/Collectives/Passes.h"
@@ -168,23 +169,11 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
 }
 
 TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  unsigned first = 0, count = 400;
-  if (const char *given = std::getenv("KERF_SEED")) {
-    first = std::atoi(given);
-    count = 1;
-  }
+  LoadedContext loaded;
   Coverage coverage;
-  for (unsigned seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
-    check(context, seed, coverage);
-    if (::testing::Test::HasFatalFailure())
-      return;
-  }
-  if (count == 1)
+  if (!forEachSeed(0, 400, [&](unsigned seed) {
+        check(loaded.context, seed, coverage);
+      }))
     return;
   // The tests see what they are for.
   EXPECT_GT(coverage.steps, 200);
@@ -204,25 +193,17 @@ TEST(RandomTrainingTest, PartitionedStepsEqualWholeOnes) {
 // The planner's own plans of autodiff's steps, by search and at random: the
 // same parameters after two steps, and no more bytes than promised.
 TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  unsigned first = 7000, count = 60;
-  if (const char *given = std::getenv("KERF_SEED")) {
-    first = std::atoi(given);
-    count = 1;
-  }
+  LoadedContext loaded;
+  MLIRContext &context = loaded.context;
   int planned = 0, stages = 0, exact = 0, whole = 0;
   std::string infeasible;
-  for (unsigned seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("KERF_SEED=" + std::to_string(seed));
+  bool all = forEachSeed(7000, 60, [&](unsigned seed) {
     Random random(seed);
     auto module = makeNetwork(&context, random, 3 + draw(random, 6), 8);
     ScopedDiagnosticHandler quiet(&context,
                                   [](Diagnostic &) { return success(); });
     if (!makeAutodiffStep(*module, random))
-      continue;
+      return;
     auto main = module->lookupSymbol<func::FuncOp>("main");
     auto inputs = makeStepInputs(main, random);
     Trained expected;
@@ -257,7 +238,7 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
     auto result = plan::planModule(*module, options, error, message);
     if (failed(result)) {
       infeasible += message + "\n";
-      continue;
+      return;
     }
     std::string text = textOf(*module);
     PassManager passes(&context);
@@ -292,10 +273,10 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
                                         expected.outputs[step][i]),
                   1e-6)
             << text << textOf(*module);
-  }
+  });
   RecordProperty("planned", planned);
   RecordProperty("exact", exact);
-  if (count > 1) {
+  if (all) {
     EXPECT_GT(planned, 35) << infeasible;
     EXPECT_GT(stages, 10) << infeasible;
     EXPECT_GT(exact * 2, whole);

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Plan/Problem.h"
 
+#include "kerf/Cost/Integers.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -15,20 +17,7 @@
 
 using namespace kerf::plan;
 
-std::string kerf::plan::toString(Sum value) {
-  // Digits come from the negative side, where the lowest value has a place.
-  bool negative = value < 0;
-  Sum rest = negative ? value : -value;
-  std::string digits;
-  do {
-    digits += static_cast<char>('0' - static_cast<int>(rest % 10));
-    rest /= 10;
-  } while (rest != 0);
-  if (negative)
-    digits += '-';
-  std::reverse(digits.begin(), digits.end());
-  return digits;
-}
+std::string kerf::plan::toString(Sum value) { return cost::toString(value); }
 
 int kerf::plan::compare(const LevelSums &a, const LevelSums &b) {
   for (unsigned level = 0; level < kNumLevels; ++level)

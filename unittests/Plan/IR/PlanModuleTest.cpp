@@ -5,14 +5,10 @@
 // module, and the same input must give the same plan.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Plan/Plan.h"
-
-#include "kerf/Pipelines/Register.h"
+#include "PlanFixture.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -23,37 +19,7 @@ using namespace kerf;
 
 namespace {
 
-class PlanModule : public testing::Test {
-protected:
-  PlanModule() {
-    DialectRegistry registry;
-    registerDialects(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-  }
-
-  OwningOpRef<ModuleOp> parse(const std::string &text) {
-    return parseSourceString<ModuleOp>(text, &context);
-  }
-
-  static plan::PlanOptions options(int64_t devices) {
-    plan::PlanOptions result;
-    result.devices = devices;
-    cost::HostInfo host;
-    auto machine = cost::machinePreset("h100-8", devices, host);
-    EXPECT_TRUE(bool(machine));
-    result.machine = std::move(*machine);
-    return result;
-  }
-
-  static std::string print(ModuleOp module) {
-    std::string text;
-    llvm::raw_string_ostream(text) << module;
-    return text;
-  }
-
-  MLIRContext context;
-};
+class PlanModule : public kerf::testing::PlanFixture {};
 
 /// A chain of matmuls, adds and norms with a residual, of random sizes.
 std::string randomFunction(std::mt19937 &random, int depth) {

@@ -4,16 +4,13 @@
 // holds for what plan gives, and plan.json reads back to it.
 //
 //===----------------------------------------------------------------------===//
+#include "PlanFixture.h"
 #include "TrainingText.h"
 
 #include "kerf/Dist/Dist.h"
-#include "kerf/Pipelines/Register.h"
-#include "kerf/Plan/Plan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -24,33 +21,9 @@ using kerf::testing::MlpText;
 
 namespace {
 
-class TrainingPlan : public ::testing::Test {
+class TrainingPlan : public kerf::testing::PlanFixture {
 protected:
-  TrainingPlan() {
-    DialectRegistry registry;
-    registerDialects(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-  }
-  OwningOpRef<ModuleOp> parse(const std::string &text) {
-    return parseSourceString<ModuleOp>(text, &context);
-  }
-  static plan::PlanOptions options(int64_t devices) {
-    plan::PlanOptions result;
-    result.devices = devices;
-    cost::HostInfo host;
-    auto machine = cost::machinePreset("h100-8", devices, host);
-    EXPECT_TRUE(bool(machine));
-    result.machine = std::move(*machine);
-    return result;
-  }
-  static std::string print(ModuleOp module) {
-    std::string text;
-    llvm::raw_string_ostream(text) << module;
-    return text;
-  }
   void checkContract(ModuleOp module);
-  MLIRContext context;
 };
 
 /// What docs/Training.md says that plan gives.

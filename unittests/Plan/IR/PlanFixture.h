@@ -1,0 +1,44 @@
+//===- PlanFixture.h - a context and options for planning tests -*- C++ -*-===//
+#ifndef KERF_UNITTESTS_PLAN_IR_PLANFIXTURE_H
+#define KERF_UNITTESTS_PLAN_IR_PLANFIXTURE_H
+
+#include "../../Support/Seeds.h"
+
+#include "kerf/Plan/Plan.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+namespace kerf::testing {
+
+/// Plans on an 8-GPU preset of as many devices as asked for.
+class PlanFixture : public ::testing::Test {
+protected:
+  mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text) {
+    return mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  }
+  static plan::PlanOptions options(int64_t devices) {
+    plan::PlanOptions result;
+    result.devices = devices;
+    cost::HostInfo host;
+    auto machine = cost::machinePreset("h100-8", devices, host);
+    EXPECT_TRUE(bool(machine));
+    result.machine = std::move(*machine);
+    return result;
+  }
+  static std::string print(mlir::ModuleOp module) {
+    std::string text;
+    llvm::raw_string_ostream(text) << module;
+    return text;
+  }
+
+private:
+  test::LoadedContext loaded;
+
+protected:
+  mlir::MLIRContext &context = loaded.context;
+};
+
+} // namespace kerf::testing
+
+#endif // KERF_UNITTESTS_PLAN_IR_PLANFIXTURE_H
