@@ -21,9 +21,10 @@ constexpr int64_t kThreadWork = 1 << 16;
 
 KernelEmitter::KernelEmitter(KernelPlan &plan, Module &module,
                              VectorTarget target)
-    : plan(plan), space(plan.space), module(module),
-      context(module.getContext()), target(target), b(context), math(b),
-      native(target.vectorBits / 32) {}
+    : PullEmitter(plan, module.getContext()), module(module),
+      context(module.getContext()), target(target) {
+  native = target.vectorBits / 32;
+}
 
 KernelLaunch KernelEmitter::chooseLaunch() {
   const Flat &outer = plan.outer;

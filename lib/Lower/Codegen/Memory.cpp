@@ -18,10 +18,6 @@ namespace kerf::codegen {
 // Types
 //===----------------------------------------------------------------------===//
 
-Type *KernelEmitter::vectorOf(Type *type, int64_t width) {
-  return width == 1 ? type : FixedVectorType::get(type, width);
-}
-
 Type *KernelEmitter::storageType(mlir::Type element) {
   if (element.isF32())
     return b.getFloatTy();
@@ -31,27 +27,6 @@ Type *KernelEmitter::storageType(mlir::Type element) {
     return b.getHalfTy();
   unsigned bits = element.getIntOrFloatBitWidth();
   return b.getIntNTy(std::max(bits, 8u));
-}
-
-Type *KernelEmitter::computeType(mlir::Type element) {
-  if (element.isF64())
-    return b.getDoubleTy();
-  if (mlir::isa<mlir::FloatType>(element))
-    return b.getFloatTy();
-  return b.getIntNTy(element.getIntOrFloatBitWidth());
-}
-
-KernelEmitter::V KernelEmitter::widen(V value, int64_t to) {
-  to = to ? to : lanes;
-  if (to == 1 || value->getType()->isVectorTy())
-    return value;
-  return b.CreateVectorSplat(to, value);
-}
-
-void KernelEmitter::widenAll(MutableArrayRef<V> values) {
-  if (any_of(values, [](V v) { return v->getType()->isVectorTy(); }))
-    for (V &value : values)
-      value = widen(value);
 }
 
 static Type *sameWidth(Type *like, Type *element) {
@@ -146,167 +121,54 @@ KernelEmitter::V KernelEmitter::toStorage(V value, mlir::Type element) {
   return value;
 }
 
-KernelEmitter::V KernelEmitter::constantOf(mlir::Type element, double value) {
-  Type *type = computeType(element);
-  if (type->isFloatingPointTy())
-    return ConstantFP::get(type, value);
-  return ConstantInt::get(type, static_cast<int64_t>(value), true);
-}
-
-KernelEmitter::V KernelEmitter::constantOf(mlir::Type element,
-                                           mlir::Attribute value) {
-  Type *type = computeType(element);
-  if (auto number = mlir::dyn_cast<mlir::FloatAttr>(value))
-    return ConstantFP::get(type, number.getValueAsDouble());
-  return ConstantInt::get(
-      context, mlir::cast<mlir::IntegerAttr>(value).getValue().zextOrTrunc(
-                   type->getIntegerBitWidth()));
-}
-
-//===----------------------------------------------------------------------===//
-// Indices
-//===----------------------------------------------------------------------===//
-
-KernelEmitter::V KernelEmitter::scalarAtom(AtomId id) {
-  const Atom &atom = space[id];
-  if (atom.kind == Atom::Kind::Loop || atom.kind == Atom::Kind::Runtime) {
-    V value = atomValues.lookup(id);
-    assert(value && !value->getType()->isVectorTy());
-    return value;
-  }
-  V argument = scalarIndex(atom.argument);
-  V divisor = b.getInt64(atom.divisor);
-  if (space.range(atom.argument).first >= 0)
-    return atom.kind == Atom::Kind::Quotient ? b.CreateUDiv(argument, divisor)
-                                             : b.CreateURem(argument, divisor);
-  V rest = b.CreateSRem(argument, divisor);
-  V negative = b.CreateICmpSLT(rest, b.getInt64(0));
-  if (atom.kind == Atom::Kind::Remainder)
-    return b.CreateSelect(negative, b.CreateAdd(rest, divisor), rest);
-  return b.CreateSub(b.CreateSDiv(argument, divisor),
-                     b.CreateZExt(negative, b.getInt64Ty()));
-}
-
-KernelEmitter::V KernelEmitter::scalarIndex(const Index &index) {
-  V sum = nullptr;
-  for (auto [atom, k] : index.terms) {
-    V term = b.CreateMul(scalarAtom(atom), b.getInt64(k));
-    sum = sum ? b.CreateAdd(sum, term) : term;
-  }
-  if (!sum)
-    return b.getInt64(index.constant);
-  return b.CreateAdd(sum, b.getInt64(index.constant));
-}
-
-bool KernelEmitter::variesOverLanes(const Index &index) {
-  if (lanes == 1)
-    return false;
-  for (auto [id, k] : index.terms) {
-    const Atom &atom = space[id];
-    if (id == laneAtom)
-      return true;
-    if (atom.kind == Atom::Kind::Runtime &&
-        atomValues.lookup(id)->getType()->isVectorTy())
-      return true;
-    if ((atom.kind == Atom::Kind::Quotient ||
-         atom.kind == Atom::Kind::Remainder) &&
-        variesOverLanes(atom.argument))
-      return true;
-  }
-  return false;
-}
-
-std::optional<int64_t> KernelEmitter::laneStride(const Index &index) {
-  int64_t stride = 0;
-  for (auto [id, k] : index.terms) {
-    if (lanes > 1 && id == laneAtom) {
-      stride = k;
-      continue;
-    }
-    Index term;
-    term.terms.push_back({id, k});
-    if (variesOverLanes(term))
-      return std::nullopt;
-  }
-  return stride;
-}
-
-KernelEmitter::V KernelEmitter::laneIndexAs(const Index &index, Type *type) {
-  Type *vector = vectorOf(type, lanes);
-  auto splat = [&](V scalar) {
-    return widen(b.CreateSExtOrTrunc(scalar, type));
-  };
-  V sum = nullptr;
-  for (auto [id, k] : index.terms) {
-    Index term;
-    term.terms.push_back({id, 1});
-    const Atom &atom = space[id];
-    V value;
-    if (!variesOverLanes(term)) {
-      value = splat(scalarAtom(id));
-    } else if (id == laneAtom) {
-      SmallVector<Constant *> steps;
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        steps.push_back(ConstantInt::get(type, lane));
-      value =
-          b.CreateAdd(splat(atomValues.lookup(id)), ConstantVector::get(steps));
-    } else if (atom.kind == Atom::Kind::Runtime) {
-      value = b.CreateSExtOrTrunc(atomValues.lookup(id), vector);
-    } else {
-      V argument = laneIndexAs(atom.argument, type);
-      V divisor = ConstantInt::get(vector, atom.divisor);
-      bool quotient = atom.kind == Atom::Kind::Quotient;
-      if (space.range(atom.argument).first >= 0) {
-        value = quotient ? b.CreateUDiv(argument, divisor)
-                         : b.CreateURem(argument, divisor);
-      } else {
-        V rest = b.CreateSRem(argument, divisor);
-        V negative = b.CreateICmpSLT(rest, Constant::getNullValue(vector));
-        value = quotient ? b.CreateSub(b.CreateSDiv(argument, divisor),
-                                       b.CreateZExt(negative, vector))
-                         : b.CreateSelect(negative, b.CreateAdd(rest, divisor),
-                                          rest);
-      }
-    }
-    if (k != 1)
-      value = b.CreateMul(value, ConstantInt::get(vector, k, true));
-    sum = sum ? b.CreateAdd(sum, value) : value;
-  }
-  Constant *constant = ConstantInt::get(vector, index.constant, true);
-  return sum ? b.CreateAdd(sum, constant) : constant;
-}
-
-static bool fitsInt32(IndexSpace &space, const Index &index) {
-  int64_t bound = std::abs(index.constant);
-  for (auto [id, k] : index.terms) {
-    const Atom &atom = space[id];
-    int64_t magnitude = std::max(std::abs(atom.low), std::abs(atom.high));
-    int64_t product;
-    if (MulOverflow(magnitude, std::abs(k), product) ||
-        AddOverflow(bound, product, bound))
-      return false;
-    if ((atom.kind == Atom::Kind::Quotient ||
-         atom.kind == Atom::Kind::Remainder) &&
-        (atom.divisor > INT32_MAX || !fitsInt32(space, atom.argument)))
-      return false;
-  }
-  return bound < INT32_MAX - 1024;
-}
-
-KernelEmitter::V KernelEmitter::laneIndex(const Index &index) {
-  bool narrow = fitsInt32(space, index);
-  return laneIndexAs(index, narrow ? b.getInt32Ty() : b.getInt64Ty());
-}
-
-AtomId KernelEmitter::runtimeAtom(V value, int64_t low, int64_t high) {
-  AtomId atom = space.addRuntime(low, high);
-  atomValues[atom] = value;
-  return atom;
-}
-
 //===----------------------------------------------------------------------===//
 // Loads and stores
 //===----------------------------------------------------------------------===//
+
+KernelEmitter::V KernelEmitter::loadInput(mlir::Value value,
+                                          const Index &flat) {
+  auto tile = find_if(tiles, [&](const Tile &candidate) {
+    return tileRow && candidate.value == value && candidate.flat == flat;
+  });
+  if (tile == tiles.end())
+    return load(pointers.lookup(value), elementOf(value), flat,
+                invariant.lookup(value));
+  Type *type = storageType(elementOf(value));
+  V row =
+      b.CreateGEP(type, tile->buffer, b.CreateMul(tileRow, b.getInt64(native)));
+  return fromStorage(
+      b.CreateAlignedLoad(vectorOf(type, native), row,
+                          Align(type->getScalarSizeInBits() / 8)),
+      elementOf(value));
+}
+
+KernelEmitter::V KernelEmitter::constantData(mlir::Operation *op,
+                                             mlir::DenseElementsAttr elements) {
+  mlir::Type element = elements.getElementType();
+  Type *type = storageType(element);
+  SmallVector<Constant *> values;
+  bool isFloat = mlir::isa<mlir::FloatType>(element);
+  auto push = [&](const APInt &bits) {
+    if (type->isFloatingPointTy())
+      values.push_back(
+          ConstantFP::get(context, APFloat(type->getFltSemantics(), bits)));
+    else
+      values.push_back(ConstantInt::get(
+          context, bits.zextOrTrunc(type->getIntegerBitWidth())));
+  };
+  if (isFloat)
+    for (const APFloat &value : elements.getValues<APFloat>())
+      push(value.bitcastToAPInt());
+  else
+    for (const APInt &value : elements.getValues<APInt>())
+      push(value);
+  auto *array = ArrayType::get(type, values.size());
+  auto *variable = new GlobalVariable(
+      module, array, true, GlobalValue::PrivateLinkage,
+      ConstantArray::get(array, values), function->getName() + ".data");
+  variable->setAlignment(Align(64));
+  return variable;
+}
 
 KernelEmitter::V KernelEmitter::load(V pointer, mlir::Type element,
                                      const Index &flat, bool invariantLoad) {
@@ -372,6 +234,53 @@ KernelEmitter::V KernelEmitter::rowBuffer(int64_t count, Type *type) {
     return nullptr;
   stackBytes += bytes;
   return entryAlloca(ArrayType::get(type, count * lanes));
+}
+
+KernelEmitter::V KernelEmitter::rowPlace(V buffer, Type *type,
+                                         const Index &at) {
+  V position = scalarIndex(at);
+  if (plan.lanesOuter)
+    position = b.CreateMul(position, b.getInt64(lanes));
+  return b.CreateGEP(type, buffer, position);
+}
+
+KernelEmitter::V KernelEmitter::loadRow(V place, Type *type) {
+  return b.CreateAlignedLoad(type, place,
+                             Align(type->getScalarSizeInBits() / 8));
+}
+
+void KernelEmitter::storeRow(V value, V place) {
+  Type *type = value->getType();
+  b.CreateAlignedStore(value, place, Align(type->getScalarSizeInBits() / 8));
+}
+
+/// With the detail of the first bad lane.
+void KernelEmitter::failIf(V bad, V detail, int code) {
+  V any = bad;
+  if (bad->getType()->isVectorTy())
+    any = b.CreateOrReduce(bad);
+  if (auto *known = dyn_cast<ConstantInt>(any); known && known->isZero())
+    return;
+  ifThen(any, [&] {
+    V first = detail;
+    if (auto *vector = dyn_cast<FixedVectorType>(bad->getType())) {
+      unsigned width = vector->getNumElements();
+      V bits = b.CreateBitCast(bad, b.getIntNTy(width));
+      V lane = b.CreateZExtOrTrunc(
+          b.CreateBinaryIntrinsic(Intrinsic::cttz, bits, b.getTrue()),
+          b.getInt64Ty());
+      first = b.CreateExtractElement(widen(detail), lane);
+    }
+    auto *pointer = PointerType::get(context, 0);
+    auto *type = FunctionType::get(
+        b.getInt32Ty(), {pointer, b.getInt32Ty(), pointer, b.getInt64Ty()},
+        false);
+    V slot = b.CreateConstGEP1_64(b.getInt8Ty(), api, kApiFail);
+    V fail = b.CreateLoad(pointer, slot);
+    CallInst *call =
+        b.CreateCall(type, fail, {apiContext, b.getInt32(code), node, first});
+    call->addFnAttr(Attribute::Cold);
+  });
 }
 
 } // namespace kerf::codegen

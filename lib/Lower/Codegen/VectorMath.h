@@ -3,7 +3,8 @@
 // Problem: program.so may call nothing, and a call per element would be slow.
 //
 // Idea: every function is a branch-free expression of adds, multiplies, shifts
-// and selects on a value of any width: scalar or vector, f32 or f64.
+// and selects on a value of any width: scalar or vector, f32 or f64, over any
+// builder (Builder.h). Kernels for GPUs compute the same expressions.
 // Coefficients were fitted at Chebyshev nodes in 60 digits.
 //
 // Invariant: errors are at most 6 units in the last place in f32 and 4 in f64
@@ -15,15 +16,18 @@
 #ifndef KERF_LOWER_CODEGEN_VECTORMATH_H
 #define KERF_LOWER_CODEGEN_VECTORMATH_H
 
+#include "Builder.h"
+
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Intrinsics.h"
 
 namespace kerf::codegen {
 
-class VectorMath {
+template <typename B> class VectorMathOf {
 public:
-  using Value = llvm::Value *;
-  explicit VectorMath(llvm::IRBuilder<> &builder) : b(builder) {}
+  using Value = typename B::V;
+  using Type = typename B::T;
+  explicit VectorMathOf(B &builder) : b(builder) {}
 
   Value exp(Value x);
   /// For x <= 0 (or NaN), as in softmax: no overflow to take care of.
@@ -53,13 +57,15 @@ private:
   Value withinOne(Value x);
   Value sinCos(Value x, bool cosine);
   Value select(Value condition, Value a, Value b_);
-  llvm::Type *integerType(llvm::Type *type, unsigned bits);
-  /// The same width with another element type.
-  llvm::Type *withElement(llvm::Type *type, llvm::Type *element);
-  bool isDouble(Value x);
+  Type integerType(Type type, unsigned bits) {
+    return b.withElement(type, b.getIntNTy(bits));
+  }
+  bool isDouble(Value x) { return b.isDouble(b.typeOf(x)); }
 
-  llvm::IRBuilder<> &b;
+  B &b;
 };
+
+using VectorMath = VectorMathOf<LlvmBuilder>;
 
 } // namespace kerf::codegen
 

@@ -1,11 +1,14 @@
-//===- Elementwise.cpp - elementwise ops on scalars and vectors -----------===//
+//===- PullElementwise.h - elementwise ops ----------------------*- C++ -*-===//
 //
 // Operands arrive in compute types, all scalars or all vectors of one width.
 // Arithmetic may be contracted into fused multiply-adds; nothing else is
 // relaxed.
 //
 //===----------------------------------------------------------------------===//
-#include "KernelEmitter.h"
+#ifndef KERF_LOWER_CODEGEN_PULLELEMENTWISE_H
+#define KERF_LOWER_CODEGEN_PULLELEMENTWISE_H
+
+#include "PullEmitter.h"
 
 #include "kerf/NN/NN.h"
 
@@ -13,12 +16,11 @@
 
 #include <cmath>
 
-using namespace llvm;
-
 namespace kerf::codegen {
 
-KernelEmitter::V KernelEmitter::elementwise(mlir::Operation *op,
-                                            MutableArrayRef<V> operands) {
+template <typename B>
+auto PullEmitter<B>::elementwise(mlir::Operation *op,
+                                 llvm::MutableArrayRef<V> operands) -> V {
   if (mlir::isa<nn::SelectOp>(op))
     return b.CreateSelect(operands[0], operands[1], operands[2]);
   if (mlir::isa<nn::CastOp>(op))
@@ -28,21 +30,22 @@ KernelEmitter::V KernelEmitter::elementwise(mlir::Operation *op,
     return philoxUniform(philox.getStream(), operands);
   mlir::Type element = elementOf(op->getOperand(0));
   if (mlir::isa<mlir::FloatType>(element)) {
-    IRBuilder<>::FastMathFlagGuard guard(b);
-    FastMathFlags flags;
-    flags.setAllowContract();
-    b.setFastMathFlags(flags);
-    return elementwiseFloat(op, operands);
+    bool before = b.isContract();
+    b.setContract(true);
+    V result = elementwiseFloat(op, operands);
+    b.setContract(before);
+    return result;
   }
   return elementwiseInteger(op, operands);
 }
 
 /// Philox4x32-10 in lanes of 64 bits whose upper halves are zero, so that a
 /// product of two words is one instruction.
-KernelEmitter::V KernelEmitter::philoxUniform(uint64_t stream,
-                                              ArrayRef<V> operands) {
-  Type *type = operands[0]->getType();
-  auto constant = [&](uint64_t value) { return ConstantInt::get(type, value); };
+template <typename B>
+auto PullEmitter<B>::philoxUniform(uint64_t stream, llvm::ArrayRef<V> operands)
+    -> V {
+  T type = b.typeOf(operands[0]);
+  auto constant = [&](uint64_t value) { return b.integer(type, value); };
   auto low = [&](V x) { return b.CreateAnd(x, constant(0xffffffff)); };
   auto high = [&](V x) { return b.CreateLShr(x, constant(32)); };
   V counter[] = {low(operands[0]), high(operands[0]), low(operands[2]),
@@ -60,18 +63,16 @@ KernelEmitter::V KernelEmitter::philoxUniform(uint64_t stream,
     key[0] = low(b.CreateAdd(key[0], constant(0x9E3779B9)));
     key[1] = low(b.CreateAdd(key[1], constant(0xBB67AE85)));
   }
-  Type *word = b.getInt32Ty(), *real = b.getFloatTy();
-  if (auto *vector = llvm::dyn_cast<FixedVectorType>(type)) {
-    word = vectorOf(word, vector->getNumElements());
-    real = vectorOf(real, vector->getNumElements());
-  }
+  T word = b.withElement(type, b.getInt32Ty());
+  T real = b.withElement(type, b.getFloatTy());
   V bits = b.CreateTrunc(b.CreateLShr(counter[0], constant(8)), word);
   V number = b.CreateSIToFP(bits, real);
   return b.CreateFMul(number, math.constant(number, 0x1p-24));
 }
 
 /// x^c without logarithms, null if c is not special.
-KernelEmitter::V KernelEmitter::powConstant(V x, double exponent) {
+template <typename B>
+auto PullEmitter<B>::powConstant(V x, double exponent) -> V {
   if (exponent == 0)
     return math.constant(x, 1);
   if (exponent == 1)
@@ -96,61 +97,70 @@ static std::optional<double> splatValue(mlir::Value value) {
   if (!constant || !constant.getElements().isSplat() ||
       !mlir::isa<mlir::FloatType>(elementOf(value)))
     return std::nullopt;
-  return constant.getElements().getSplatValue<APFloat>().convertToDouble();
+  return constant.getElements()
+      .getSplatValue<llvm::APFloat>()
+      .convertToDouble();
 }
 
-KernelEmitter::V KernelEmitter::elementwiseFloat(mlir::Operation *op,
-                                                 ArrayRef<V> in) {
+template <typename B>
+auto PullEmitter<B>::elementwiseFloat(mlir::Operation *op, llvm::ArrayRef<V> in)
+    -> V {
   V x = in[0], y = in.size() > 1 ? in[1] : nullptr;
   auto constant = [&](double value) { return math.constant(x, value); };
   // Polynomials need their exact order.
   auto strict = [&](auto function) {
-    IRBuilder<>::FastMathFlagGuard guard(b);
-    b.clearFastMathFlags();
-    return function();
+    bool before = b.isContract();
+    b.setContract(false);
+    V result = function();
+    b.setContract(before);
+    return result;
   };
-  auto compare = [&](CmpInst::Predicate predicate) {
+  auto compare = [&](llvm::CmpInst::Predicate predicate) {
     return b.CreateFCmp(predicate, x, y);
   };
   using mlir::Operation;
-  return TypeSwitch<Operation *, V>(op)
-      .Case<nn::NegOp>([&](auto) { return b.CreateFNeg(x); })
-      .Case<nn::AbsOp>([&](auto) { return math.unary(Intrinsic::fabs, x); })
-      .Case<nn::SignOp>([&](auto) {
+  return llvm::TypeSwitch<Operation *, V>(op)
+      .template Case<nn::NegOp>([&](auto) { return b.CreateFNeg(x); })
+      .template Case<nn::AbsOp>(
+          [&](auto) { return math.unary(llvm::Intrinsic::fabs, x); })
+      .template Case<nn::SignOp>([&](auto) {
         V positive = b.CreateFCmpOGT(x, constant(0));
         V negative = b.CreateFCmpOLT(x, constant(0));
         return b.CreateSelect(positive, constant(1),
                               b.CreateSelect(negative, constant(-1), x));
       })
-      .Case<nn::ExpOp>(
+      .template Case<nn::ExpOp>(
           [&](auto) { return strict([&] { return math.exp(x); }); })
-      .Case<nn::LogOp>(
+      .template Case<nn::LogOp>(
           [&](auto) { return strict([&] { return math.log(x); }); })
-      .Case<nn::SqrtOp>([&](auto) { return math.unary(Intrinsic::sqrt, x); })
-      .Case<nn::RsqrtOp>([&](auto) {
-        return b.CreateFDiv(constant(1), math.unary(Intrinsic::sqrt, x));
+      .template Case<nn::SqrtOp>(
+          [&](auto) { return math.unary(llvm::Intrinsic::sqrt, x); })
+      .template Case<nn::RsqrtOp>([&](auto) {
+        return b.CreateFDiv(constant(1), math.unary(llvm::Intrinsic::sqrt, x));
       })
-      .Case<nn::ReciprocalOp>(
+      .template Case<nn::ReciprocalOp>(
           [&](auto) { return b.CreateFDiv(constant(1), x); })
-      .Case<nn::ErfOp>(
+      .template Case<nn::ErfOp>(
           [&](auto) { return strict([&] { return math.erf(x); }); })
-      .Case<nn::TanhOp>(
+      .template Case<nn::TanhOp>(
           [&](auto) { return strict([&] { return math.tanh(x); }); })
-      .Case<nn::SigmoidOp>(
+      .template Case<nn::SigmoidOp>(
           [&](auto) { return strict([&] { return math.sigmoid(x); }); })
-      .Case<nn::SinOp>(
+      .template Case<nn::SinOp>(
           [&](auto) { return strict([&] { return math.sin(x); }); })
-      .Case<nn::CosOp>(
+      .template Case<nn::CosOp>(
           [&](auto) { return strict([&] { return math.cos(x); }); })
-      .Case<nn::FloorOp>([&](auto) { return math.unary(Intrinsic::floor, x); })
-      .Case<nn::CeilOp>([&](auto) { return math.unary(Intrinsic::ceil, x); })
-      .Case<nn::RoundOp>(
-          [&](auto) { return math.unary(Intrinsic::roundeven, x); })
-      .Case<nn::ReluOp>([&](auto) {
+      .template Case<nn::FloorOp>(
+          [&](auto) { return math.unary(llvm::Intrinsic::floor, x); })
+      .template Case<nn::CeilOp>(
+          [&](auto) { return math.unary(llvm::Intrinsic::ceil, x); })
+      .template Case<nn::RoundOp>(
+          [&](auto) { return math.unary(llvm::Intrinsic::roundeven, x); })
+      .template Case<nn::ReluOp>([&](auto) {
         // NaN stays.
         return b.CreateSelect(b.CreateFCmpOLT(x, constant(0)), constant(0), x);
       })
-      .Case<nn::GeluOp>([&](nn::GeluOp gelu) {
+      .template Case<nn::GeluOp>([&](nn::GeluOp gelu) {
         if (!gelu.getTanh()) {
           V e = strict([&] {
             return math.erf(b.CreateFMul(x, constant(std::sqrt(0.5))));
@@ -168,31 +178,34 @@ KernelEmitter::V KernelEmitter::elementwiseFloat(mlir::Operation *op,
         return b.CreateSelect(b.CreateFCmpOEQ(x, constant(-INFINITY)),
                               constant(0), product);
       })
-      .Case<nn::IsNaNOp>([&](auto) { return b.CreateFCmpUNO(x, x); })
-      .Case<nn::AddOp>([&](auto) { return b.CreateFAdd(x, y); })
-      .Case<nn::SubOp>([&](auto) { return b.CreateFSub(x, y); })
-      .Case<nn::MulOp>([&](auto) { return b.CreateFMul(x, y); })
-      .Case<nn::DivOp>([&](auto) { return b.CreateFDiv(x, y); })
-      .Case<nn::ModOp>([&](auto) {
+      .template Case<nn::IsNaNOp>([&](auto) { return b.CreateFCmpUNO(x, x); })
+      .template Case<nn::AddOp>([&](auto) { return b.CreateFAdd(x, y); })
+      .template Case<nn::SubOp>([&](auto) { return b.CreateFSub(x, y); })
+      .template Case<nn::MulOp>([&](auto) { return b.CreateFMul(x, y); })
+      .template Case<nn::DivOp>([&](auto) { return b.CreateFDiv(x, y); })
+      .template Case<nn::ModOp>([&](auto) {
         return strict([&] { return math.remainder(x, y, true); });
       })
-      .Case<nn::RemOp>([&](auto) {
+      .template Case<nn::RemOp>([&](auto) {
         return strict([&] { return math.remainder(x, y, false); });
       })
-      .Case<nn::PowOp>([&](nn::PowOp pow) {
+      .template Case<nn::PowOp>([&](nn::PowOp pow) {
         if (auto exponent = splatValue(pow.getRhs()))
           if (V special = powConstant(x, *exponent))
             return special;
         return strict([&] { return math.pow(x, y); });
       })
-      .Case<nn::MaxOp>([&](auto) { return math.maximum(x, y); })
-      .Case<nn::MinOp>([&](auto) { return math.minimum(x, y); })
-      .Case<nn::EqualOp>([&](auto) { return compare(CmpInst::FCMP_OEQ); })
-      .Case<nn::LessOp>([&](auto) { return compare(CmpInst::FCMP_OLT); })
-      .Case<nn::LessEqualOp>([&](auto) { return compare(CmpInst::FCMP_OLE); })
-      .Case<nn::BatchNormOp>([&](nn::BatchNormOp norm) {
+      .template Case<nn::MaxOp>([&](auto) { return math.maximum(x, y); })
+      .template Case<nn::MinOp>([&](auto) { return math.minimum(x, y); })
+      .template Case<nn::EqualOp>(
+          [&](auto) { return compare(llvm::CmpInst::FCMP_OEQ); })
+      .template Case<nn::LessOp>(
+          [&](auto) { return compare(llvm::CmpInst::FCMP_OLT); })
+      .template Case<nn::LessEqualOp>(
+          [&](auto) { return compare(llvm::CmpInst::FCMP_OLE); })
+      .template Case<nn::BatchNormOp>([&](nn::BatchNormOp norm) {
         V deviation = math.unary(
-            Intrinsic::sqrt,
+            llvm::Intrinsic::sqrt,
             b.CreateFAdd(in[4], constant(norm.getEpsilon().convertToDouble())));
         V factor = b.CreateFDiv(in[1], deviation);
         return math.mulAdd(b.CreateFSub(x, in[3]), factor, in[2]);
@@ -203,13 +216,14 @@ KernelEmitter::V KernelEmitter::elementwiseFloat(mlir::Operation *op,
 // Integers
 //===----------------------------------------------------------------------===//
 
-KernelEmitter::V KernelEmitter::integerDivision(mlir::Operation *op,
-                                                ArrayRef<V> in) {
+template <typename B>
+auto PullEmitter<B>::integerDivision(mlir::Operation *op, llvm::ArrayRef<V> in)
+    -> V {
   V x = in[0], y = in[1];
   mlir::Type element = elementOf(op->getOperand(0));
   bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
-  Type *type = x->getType();
-  V zero = Constant::getNullValue(type), one = ConstantInt::get(type, 1);
+  T type = b.typeOf(x);
+  V zero = b.zero(type), one = b.integer(type, 1);
   if (!isNonZeroConstant(op->getOperand(1))) {
     // The hardware traps on both: division by zero and the one overflow.
     V bad = b.CreateICmpEQ(y, zero);
@@ -219,7 +233,7 @@ KernelEmitter::V KernelEmitter::integerDivision(mlir::Operation *op,
   }
   V minusOne = nullptr;
   if (!isUnsigned) {
-    minusOne = b.CreateICmpEQ(y, Constant::getAllOnesValue(type));
+    minusOne = b.CreateICmpEQ(y, b.integer(type, -1));
     y = b.CreateSelect(minusOne, one, y);
   }
   if (mlir::isa<nn::DivOp>(op)) {
@@ -239,13 +253,11 @@ KernelEmitter::V KernelEmitter::integerDivision(mlir::Operation *op,
   return b.CreateSelect(wrong, b.CreateAdd(r, y), r);
 }
 
-KernelEmitter::V KernelEmitter::integerPower(V base, V exponent,
-                                             bool isUnsigned) {
-  Type *type = base->getType();
-  auto constant = [&](int64_t value) {
-    return ConstantInt::get(type, value, true);
-  };
-  V negative = isUnsigned ? ConstantInt::getFalse(type)
+template <typename B>
+auto PullEmitter<B>::integerPower(V base, V exponent, bool isUnsigned) -> V {
+  T type = b.typeOf(base);
+  auto constant = [&](int64_t value) { return b.integer(type, value); };
+  V negative = isUnsigned ? b.integer(b.withElement(type, b.getInt1Ty()), 0)
                           : b.CreateICmpSLT(exponent, constant(0));
   // Beyond 63 only 0 and +-1 do not overflow; they need the parity.
   V odd = b.CreateAnd(exponent, constant(1));
@@ -268,71 +280,74 @@ KernelEmitter::V KernelEmitter::integerPower(V base, V exponent,
   return b.CreateSelect(negative, inverse, result);
 }
 
-KernelEmitter::V KernelEmitter::elementwiseInteger(mlir::Operation *op,
-                                                   ArrayRef<V> in) {
+template <typename B>
+auto PullEmitter<B>::elementwiseInteger(mlir::Operation *op,
+                                        llvm::ArrayRef<V> in) -> V {
   V x = in[0], y = in.size() > 1 ? in[1] : nullptr;
   mlir::Type element = elementOf(op->getOperand(0));
   bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
-  V zero = Constant::getNullValue(x->getType());
-  auto choose = [&](CmpInst::Predicate forSigned,
-                    CmpInst::Predicate forUnsigned) {
+  V zero = b.zero(b.typeOf(x));
+  auto choose = [&](llvm::CmpInst::Predicate forSigned,
+                    llvm::CmpInst::Predicate forUnsigned) {
     return b.CreateICmp(isUnsigned ? forUnsigned : forSigned, x, y);
   };
   using mlir::Operation;
-  return TypeSwitch<Operation *, V>(op)
-      .Case<nn::NegOp>([&](auto) { return b.CreateNeg(x); })
-      .Case<nn::AbsOp>([&](auto) {
-        return isUnsigned
-                   ? x
-                   : b.CreateBinaryIntrinsic(Intrinsic::abs, x, b.getFalse());
+  return llvm::TypeSwitch<Operation *, V>(op)
+      .template Case<nn::NegOp>([&](auto) { return b.CreateNeg(x); })
+      .template Case<nn::AbsOp>([&](auto) {
+        return isUnsigned ? x
+                          : b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x,
+                                                    b.getFalse());
       })
-      .Case<nn::SignOp>([&](auto) {
-        V one = ConstantInt::get(x->getType(), 1);
+      .template Case<nn::SignOp>([&](auto) {
+        V one = b.integer(b.typeOf(x), 1);
         if (isUnsigned)
           return b.CreateSelect(b.CreateICmpNE(x, zero), one, zero);
-        V minus = Constant::getAllOnesValue(x->getType());
+        V minus = b.integer(b.typeOf(x), -1);
         return b.CreateSelect(
             b.CreateICmpSGT(x, zero), one,
             b.CreateSelect(b.CreateICmpSLT(x, zero), minus, zero));
       })
-      .Case<nn::ReluOp>([&](auto) {
-        return isUnsigned ? x
-                          : b.CreateBinaryIntrinsic(Intrinsic::smax, x, zero);
+      .template Case<nn::ReluOp>([&](auto) {
+        return isUnsigned
+                   ? x
+                   : b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, zero);
       })
-      .Case<nn::NotOp>([&](auto) { return b.CreateNot(x); })
-      .Case<nn::AddOp>([&](auto) { return b.CreateAdd(x, y); })
-      .Case<nn::SubOp>([&](auto) { return b.CreateSub(x, y); })
-      .Case<nn::MulOp>([&](auto) { return b.CreateMul(x, y); })
-      .Case<nn::DivOp, nn::ModOp, nn::RemOp>(
+      .template Case<nn::NotOp>([&](auto) { return b.CreateNot(x); })
+      .template Case<nn::AddOp>([&](auto) { return b.CreateAdd(x, y); })
+      .template Case<nn::SubOp>([&](auto) { return b.CreateSub(x, y); })
+      .template Case<nn::MulOp>([&](auto) { return b.CreateMul(x, y); })
+      .template Case<nn::DivOp, nn::ModOp, nn::RemOp>(
           [&](auto) { return integerDivision(op, in); })
-      .Case<nn::PowOp>([&](auto) { return integerPower(x, y, isUnsigned); })
-      .Case<nn::MaxOp>([&](auto) {
+      .template Case<nn::PowOp>(
+          [&](auto) { return integerPower(x, y, isUnsigned); })
+      .template Case<nn::MaxOp>([&](auto) {
         return b.CreateBinaryIntrinsic(
-            isUnsigned ? Intrinsic::umax : Intrinsic::smax, x, y);
+            isUnsigned ? llvm::Intrinsic::umax : llvm::Intrinsic::smax, x, y);
       })
-      .Case<nn::MinOp>([&](auto) {
+      .template Case<nn::MinOp>([&](auto) {
         return b.CreateBinaryIntrinsic(
-            isUnsigned ? Intrinsic::umin : Intrinsic::smin, x, y);
+            isUnsigned ? llvm::Intrinsic::umin : llvm::Intrinsic::smin, x, y);
       })
-      .Case<nn::AndOp>([&](auto) { return b.CreateAnd(x, y); })
-      .Case<nn::OrOp>([&](auto) { return b.CreateOr(x, y); })
-      .Case<nn::XorOp>([&](auto) { return b.CreateXor(x, y); })
-      .Case<nn::EqualOp>([&](auto) { return b.CreateICmpEQ(x, y); })
-      .Case<nn::LessOp>(
-          [&](auto) { return choose(CmpInst::ICMP_SLT, CmpInst::ICMP_ULT); })
-      .Case<nn::LessEqualOp>(
-          [&](auto) { return choose(CmpInst::ICMP_SLE, CmpInst::ICMP_ULE); });
+      .template Case<nn::AndOp>([&](auto) { return b.CreateAnd(x, y); })
+      .template Case<nn::OrOp>([&](auto) { return b.CreateOr(x, y); })
+      .template Case<nn::XorOp>([&](auto) { return b.CreateXor(x, y); })
+      .template Case<nn::EqualOp>([&](auto) { return b.CreateICmpEQ(x, y); })
+      .template Case<nn::LessOp>([&](auto) {
+        return choose(llvm::CmpInst::ICMP_SLT, llvm::CmpInst::ICMP_ULT);
+      })
+      .template Case<nn::LessEqualOp>([&](auto) {
+        return choose(llvm::CmpInst::ICMP_SLE, llvm::CmpInst::ICMP_ULE);
+      });
 }
 
-KernelEmitter::V KernelEmitter::convert(V value, mlir::Type from,
-                                        mlir::Type to) {
-  Type *type = computeType(to);
-  if (auto *vector = llvm::dyn_cast<FixedVectorType>(value->getType()))
-    type = vectorOf(type, vector->getNumElements());
+template <typename B>
+auto PullEmitter<B>::convert(V value, mlir::Type from, mlir::Type to) -> V {
+  T type = b.withElement(b.typeOf(value), computeType(to));
   bool fromFloat = mlir::isa<mlir::FloatType>(from);
   bool toFloat = mlir::isa<mlir::FloatType>(to);
   bool fromUnsigned = from.isUnsignedInteger() || from.isInteger(1);
-  V zero = Constant::getNullValue(value->getType());
+  V zero = b.zero(b.typeOf(value));
   if (to.isInteger(1))
     return fromFloat ? b.CreateFCmpUNE(value, zero)
                      : b.CreateICmpNE(value, zero);
@@ -357,3 +372,5 @@ KernelEmitter::V KernelEmitter::convert(V value, mlir::Type from,
 }
 
 } // namespace kerf::codegen
+
+#endif // KERF_LOWER_CODEGEN_PULLELEMENTWISE_H

@@ -1,4 +1,4 @@
-//===- VectorMath.cpp - functions as polynomials --------------------------===//
+//===- VectorMathImpl.h - functions as polynomials --------------*- C++ -*-===//
 //
 // See VectorMath.h. Rounding to an integer adds and subtracts 1.5 * 2^23
 // (2^52), whose low bits then hold the integer: cheaper than a rounding
@@ -6,63 +6,53 @@
 // reductions need exact evaluation order, so no fast-math flag is set here.
 //
 //===----------------------------------------------------------------------===//
+#ifndef KERF_LOWER_CODEGEN_VECTORMATHIMPL_H
+#define KERF_LOWER_CODEGEN_VECTORMATHIMPL_H
+
 #include "VectorMath.h"
 
 #include <cmath>
 #include <limits>
 
-using namespace llvm;
-
 namespace kerf::codegen {
 
-using V = llvm::Value *;
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-static const double kInfinity = std::numeric_limits<double>::infinity();
-static const double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-bool VectorMath::isDouble(V x) {
-  return x->getType()->getScalarType()->isDoubleTy();
+template <typename B>
+auto VectorMathOf<B>::constant(Value like, double value) -> Value {
+  return b.real(b.typeOf(like), value);
 }
 
-V VectorMath::constant(V like, double value) {
-  return ConstantFP::get(like->getType(), value);
-}
-
-Type *VectorMath::withElement(Type *type, Type *element) {
-  if (auto *vector = dyn_cast<FixedVectorType>(type))
-    return FixedVectorType::get(element, vector->getNumElements());
-  return element;
-}
-
-Type *VectorMath::integerType(Type *type, unsigned bits) {
-  return withElement(type, b.getIntNTy(bits));
-}
-
-V VectorMath::select(V condition, V a, V c) {
+template <typename B>
+auto VectorMathOf<B>::select(Value condition, Value a, Value c) -> Value {
   return b.CreateSelect(condition, a, c);
 }
 
-V VectorMath::unary(Intrinsic::ID id, V x) {
+template <typename B>
+auto VectorMathOf<B>::unary(llvm::Intrinsic::ID id, Value x) -> Value {
   return b.CreateUnaryIntrinsic(id, x);
 }
 
-V VectorMath::mulAdd(V x, V y, V z) {
-  return b.CreateIntrinsic(Intrinsic::fmuladd, {x->getType()}, {x, y, z});
+template <typename B>
+auto VectorMathOf<B>::mulAdd(Value x, Value y, Value z) -> Value {
+  return b.mulAdd(x, y, z);
 }
 
-V VectorMath::maximum(V x, V y) {
+template <typename B> auto VectorMathOf<B>::maximum(Value x, Value y) -> Value {
   // max(x, y) of x86 gives y if either is NaN: only NaN in x needs a select.
-  V larger = select(b.CreateFCmpOGT(x, y), x, y);
+  Value larger = select(b.CreateFCmpOGT(x, y), x, y);
   return select(b.CreateFCmpUNO(x, x), x, larger);
 }
 
-V VectorMath::minimum(V x, V y) {
-  V smaller = select(b.CreateFCmpOLT(x, y), x, y);
+template <typename B> auto VectorMathOf<B>::minimum(Value x, Value y) -> Value {
+  Value smaller = select(b.CreateFCmpOLT(x, y), x, y);
   return select(b.CreateFCmpUNO(x, x), x, smaller);
 }
 
-V VectorMath::polynomial(V x, ArrayRef<double> c) {
-  V sum = constant(x, c.back());
+template <typename B>
+auto VectorMathOf<B>::polynomial(Value x, llvm::ArrayRef<double> c) -> Value {
+  Value sum = constant(x, c.back());
   for (size_t i = c.size() - 1; i-- > 0;)
     sum = mulAdd(sum, x, constant(x, c[i]));
   return sum;
@@ -73,25 +63,26 @@ V VectorMath::polynomial(V x, ArrayRef<double> c) {
 // added to the exponent.
 //===----------------------------------------------------------------------===//
 
-V VectorMath::expImpl(V x, bool nonPositive) {
+template <typename B>
+auto VectorMathOf<B>::expImpl(Value x, bool nonPositive) -> Value {
   bool wide = isDouble(x);
   // The largest number whose exponential is finite.
   double high = wide ? 709.782712893384 : 88.72283172607422;
   double low = wide ? -708.3964185322641 : -87.33654022216797;
-  V clamped = x;
+  Value clamped = x;
   if (!nonPositive)
     clamped = select(b.CreateFCmpOGT(x, constant(x, high)), constant(x, high),
                      clamped);
-  V tooLow = b.CreateFCmpOLT(x, constant(x, low));
+  Value tooLow = b.CreateFCmpOLT(x, constant(x, low));
   clamped = select(tooLow, constant(x, low), clamped);
 
   double magic = wide ? 6755399441055744.0 : 12582912.0;
-  V shifted =
+  Value shifted =
       mulAdd(clamped, constant(x, 1.4426950408889634), constant(x, magic));
-  V n = b.CreateFSub(shifted, constant(x, magic));
+  Value n = b.CreateFSub(shifted, constant(x, magic));
   double ln2High = wide ? 0.693147180369123816490 : 0.693359375;
   double ln2Low = wide ? 1.90821492927058770002e-10 : -2.12194440e-4;
-  V r = mulAdd(n, constant(x, -ln2High), clamped);
+  Value r = mulAdd(n, constant(x, -ln2High), clamped);
   r = mulAdd(n, constant(x, -ln2Low), r);
   static const double narrow[] = {0.5, 0.1666657338, 0.04166655011,
                                   0.008363773874, 0.001392692661};
@@ -106,14 +97,14 @@ V VectorMath::expImpl(V x, bool nonPositive) {
                                    2.755727181021979957e-7,
                                    2.510627473357329469e-8,
                                    2.091544229778011522e-9};
-  V p = polynomial(r,
-                   wide ? ArrayRef<double>(precise) : ArrayRef<double>(narrow));
+  Value p = polynomial(r, wide ? llvm::ArrayRef<double>(precise)
+                               : llvm::ArrayRef<double>(narrow));
   p = b.CreateFAdd(mulAdd(p, b.CreateFMul(r, r), r), constant(x, 1));
 
-  Type *bits = integerType(x->getType(), wide ? 64 : 32);
-  V exponent = b.CreateShl(b.CreateBitCast(shifted, bits), wide ? 52 : 23);
-  V scaled = b.CreateBitCast(b.CreateAdd(b.CreateBitCast(p, bits), exponent),
-                             x->getType());
+  Type bits = integerType(b.typeOf(x), wide ? 64 : 32);
+  Value exponent = b.CreateShl(b.CreateBitCast(shifted, bits), wide ? 52 : 23);
+  Value scaled = b.CreateBitCast(
+      b.CreateAdd(b.CreateBitCast(p, bits), exponent), b.typeOf(x));
   scaled = select(tooLow, constant(x, 0), scaled);
   if (!nonPositive)
     scaled = select(b.CreateFCmpOGT(x, constant(x, high)),
@@ -122,11 +113,15 @@ V VectorMath::expImpl(V x, bool nonPositive) {
   return select(b.CreateFCmpUNO(x, x), x, scaled);
 }
 
-V VectorMath::exp(V x) { return expImpl(x, false); }
-V VectorMath::expNonPositive(V x) { return expImpl(x, true); }
+template <typename B> auto VectorMathOf<B>::exp(Value x) -> Value {
+  return expImpl(x, false);
+}
+template <typename B> auto VectorMathOf<B>::expNonPositive(Value x) -> Value {
+  return expImpl(x, true);
+}
 
-V VectorMath::sigmoid(V x) {
-  V e = expImpl(b.CreateFNeg(x), false);
+template <typename B> auto VectorMathOf<B>::sigmoid(Value x) -> Value {
+  Value e = expImpl(b.CreateFNeg(x), false);
   return b.CreateFDiv(constant(x, 1), b.CreateFAdd(constant(x, 1), e));
 }
 
@@ -134,49 +129,49 @@ V VectorMath::sigmoid(V x) {
 // log: x = 2^e m with m in [sqrt(1/2), sqrt(2)).
 //===----------------------------------------------------------------------===//
 
-V VectorMath::log(V x) {
+template <typename B> auto VectorMathOf<B>::log(Value x) -> Value {
   bool wide = isDouble(x);
-  Type *bits = integerType(x->getType(), wide ? 64 : 32);
-  auto integer = [&](uint64_t value) { return ConstantInt::get(bits, value); };
+  Type bits = integerType(b.typeOf(x), wide ? 64 : 32);
+  auto integer = [&](uint64_t value) { return b.integer(bits, value); };
   // Subnormals are scaled to normal ones first.
-  V subnormal = b.CreateFCmpOLT(
+  Value subnormal = b.CreateFCmpOLT(
       x, constant(x, wide ? 2.2250738585072014e-308 : 1.17549435e-38));
   double scale = wide ? 18014398509481984.0 : 16777216.0; // 2^54, 2^24
-  V normal = select(subnormal, b.CreateFMul(x, constant(x, scale)), x);
-  V raw = b.CreateBitCast(normal, bits);
+  Value normal = select(subnormal, b.CreateFMul(x, constant(x, scale)), x);
+  Value raw = b.CreateBitCast(normal, bits);
   // Subtracting sqrt(1/2) puts the border between exponents there.
   uint64_t half = wide ? 0x3fe6a09e667f3bcdULL : 0x3f3504f3ULL;
   unsigned mantissa = wide ? 52 : 23;
-  V exponent = b.CreateAShr(b.CreateSub(raw, integer(half)), mantissa);
-  V m = b.CreateBitCast(b.CreateSub(raw, b.CreateShl(exponent, mantissa)),
-                        x->getType());
-  V e = b.CreateSIToFP(exponent, x->getType());
+  Value exponent = b.CreateAShr(b.CreateSub(raw, integer(half)), mantissa);
+  Value m = b.CreateBitCast(b.CreateSub(raw, b.CreateShl(exponent, mantissa)),
+                            b.typeOf(x));
+  Value e = b.CreateSIToFP(exponent, b.typeOf(x));
   e = b.CreateFSub(
       e, select(subnormal, constant(x, wide ? 54 : 24), constant(x, 0)));
-  V result;
+  Value result;
   if (wide) {
     // s = (m - 1) / (m + 1): log m = 2 s + s^3 P(s^2).
     static const double c[] = {
         0.6666666666666666667, 0.3999999999999999244, 0.285714285714354076,
         0.222222222198442311,  0.1818181859576906468, 0.1538457496646090682,
         0.1333564584194937711, 0.116879629975421557,  0.1188345239410785957};
-    V t = b.CreateFSub(m, constant(x, 1));
-    V s = b.CreateFDiv(t, b.CreateFAdd(m, constant(x, 1)));
-    V z = b.CreateFMul(s, s);
-    V tail = b.CreateFMul(polynomial(z, c), z);
+    Value t = b.CreateFSub(m, constant(x, 1));
+    Value s = b.CreateFDiv(t, b.CreateFAdd(m, constant(x, 1)));
+    Value z = b.CreateFMul(s, s);
+    Value tail = b.CreateFMul(polynomial(z, c), z);
     // 2 s = t - s t keeps the leading term exact.
-    V correction = b.CreateFMul(s, b.CreateFSub(t, tail));
-    V low = mulAdd(e, constant(x, 1.90821492927058770002e-10),
-                   b.CreateFNeg(correction));
+    Value correction = b.CreateFMul(s, b.CreateFSub(t, tail));
+    Value low = mulAdd(e, constant(x, 1.90821492927058770002e-10),
+                       b.CreateFNeg(correction));
     result =
         mulAdd(e, constant(x, 0.693147180369123816490), b.CreateFAdd(t, low));
   } else {
     static const double c[] = {0.3333333118,  -0.2499999696, 0.2000071575,
                                -0.1666780232, 0.1424905765,  -0.1242568733,
                                0.1168541992,  -0.1147973385, 0.06971611471};
-    V t = b.CreateFSub(m, constant(x, 1));
-    V z = b.CreateFMul(t, t);
-    V p = b.CreateFMul(b.CreateFMul(polynomial(t, c), t), z);
+    Value t = b.CreateFSub(m, constant(x, 1));
+    Value z = b.CreateFMul(t, t);
+    Value p = b.CreateFMul(b.CreateFMul(polynomial(t, c), t), z);
     p = mulAdd(e, constant(x, -2.12194440e-4), p);
     p = mulAdd(z, constant(x, -0.5), p);
     result = mulAdd(e, constant(x, 0.693359375), b.CreateFAdd(t, p));
@@ -192,13 +187,13 @@ V VectorMath::log(V x) {
 //===----------------------------------------------------------------------===//
 
 /// Rounding must not lead out of [-1, 1].
-V VectorMath::withinOne(V x) {
-  V one = constant(x, 1), minus = constant(x, -1);
-  V bounded = select(b.CreateFCmpOGT(x, one), one, x);
+template <typename B> auto VectorMathOf<B>::withinOne(Value x) -> Value {
+  Value one = constant(x, 1), minus = constant(x, -1);
+  Value bounded = select(b.CreateFCmpOGT(x, one), one, x);
   return select(b.CreateFCmpOLT(bounded, minus), minus, bounded);
 }
 
-V VectorMath::tanh(V x) {
+template <typename B> auto VectorMathOf<B>::tanh(Value x) -> Value {
   if (isDouble(x)) {
     static const double c[] = {
         -0.3333333333333333333,     0.1333333333333333331,
@@ -209,46 +204,46 @@ V VectorMath::tanh(V x) {
         -0.00003919024351497589267, 0.00001566390012497587036,
         -5.925235403611006168e-6,   1.86150046033638624e-6,
         -3.4490826410417723e-7};
-    V z = b.CreateFMul(x, x);
-    V small = mulAdd(b.CreateFMul(polynomial(z, c), z), x, x);
-    V magnitude = unary(Intrinsic::fabs, x);
-    V e = exp(b.CreateFMul(magnitude, constant(x, 2)));
-    V large = b.CreateFSub(
+    Value z = b.CreateFMul(x, x);
+    Value small = mulAdd(b.CreateFMul(polynomial(z, c), z), x, x);
+    Value magnitude = unary(llvm::Intrinsic::fabs, x);
+    Value e = exp(b.CreateFMul(magnitude, constant(x, 2)));
+    Value large = b.CreateFSub(
         constant(x, 1),
         b.CreateFDiv(constant(x, 2), b.CreateFAdd(e, constant(x, 1))));
-    large = b.CreateBinaryIntrinsic(Intrinsic::copysign, large, x);
+    large = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, large, x);
     return select(b.CreateFCmpOLT(magnitude, constant(x, 0.625)), small, large);
   }
   static const double p[] = {0.9999999987,   0.136801053,    0.003868561939,
                              2.801193396e-5, 3.059479439e-8, -1.220982655e-11};
   static const double q[] = {1.0, 0.4701343741, 0.02724670669, 0.0003939035077,
                              1.287666031e-6};
-  V limit = constant(x, 9.02);
-  V clamped = select(b.CreateFCmpOGT(x, limit), limit, x);
-  V minus = constant(x, -9.02);
+  Value limit = constant(x, 9.02);
+  Value clamped = select(b.CreateFCmpOGT(x, limit), limit, x);
+  Value minus = constant(x, -9.02);
   clamped = select(b.CreateFCmpOLT(clamped, minus), minus, clamped);
-  V z = b.CreateFMul(clamped, clamped);
+  Value z = b.CreateFMul(clamped, clamped);
   return withinOne(
       b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)), polynomial(z, q)));
 }
 
-V VectorMath::erf(V x) {
+template <typename B> auto VectorMathOf<B>::erf(Value x) -> Value {
   if (isDouble(x))
     return erf64(x);
   static const double p[] = {1.128379147,    0.1905399708,    0.0527571043,
                              0.003768923812, 0.0002845316439, 2.043345104e-6};
   static const double q[] = {1.0,           0.5021944216,   0.1141558843,
                              0.01497603541, 0.001162555487, 3.800387383e-5};
-  V limit = constant(x, 3.925);
-  V clamped = select(b.CreateFCmpOGT(x, limit), limit, x);
-  V minus = constant(x, -3.925);
+  Value limit = constant(x, 3.925);
+  Value clamped = select(b.CreateFCmpOGT(x, limit), limit, x);
+  Value minus = constant(x, -3.925);
   clamped = select(b.CreateFCmpOLT(clamped, minus), minus, clamped);
-  V z = b.CreateFMul(clamped, clamped);
+  Value z = b.CreateFMul(clamped, clamped);
   return withinOne(
       b.CreateFDiv(b.CreateFMul(clamped, polynomial(z, p)), polynomial(z, q)));
 }
 
-V VectorMath::erf64(V x) {
+template <typename B> auto VectorMathOf<B>::erf64(Value x) -> Value {
   static const double c[] = {1.128379167095512574,    -0.37612638903183748,
                              0.1128379167095487604,   -0.02686617064507626933,
                              0.005223977624812637324, -0.000854832698050941287,
@@ -270,17 +265,19 @@ V VectorMath::erf64(V x) {
       -1.661697577560696943e-13, 1.09537166035805326e-14,
       3.226026788298924326e-15};
   const double a = 0.4, e = 0.8016032064128256513;
-  V magnitude = unary(Intrinsic::fabs, x);
-  V six = constant(x, 6);
-  V clamped = select(b.CreateFCmpOGT(magnitude, six), six, magnitude);
-  V z = b.CreateFMul(clamped, clamped);
-  V small = b.CreateFMul(polynomial(z, c), x);
-  V t = b.CreateFDiv(constant(x, 4), b.CreateFAdd(constant(x, 4), clamped));
-  V u = mulAdd(t, constant(x, 2 / (e - a)), constant(x, -(a + e) / (e - a)));
-  V erfc = b.CreateFMul(polynomial(u, large), exp(b.CreateFNeg(z)));
-  V tail = b.CreateBinaryIntrinsic(Intrinsic::copysign,
-                                   b.CreateFSub(constant(x, 1), erfc), x);
-  V result = select(b.CreateFCmpOLT(magnitude, constant(x, 1)), small, tail);
+  Value magnitude = unary(llvm::Intrinsic::fabs, x);
+  Value six = constant(x, 6);
+  Value clamped = select(b.CreateFCmpOGT(magnitude, six), six, magnitude);
+  Value z = b.CreateFMul(clamped, clamped);
+  Value small = b.CreateFMul(polynomial(z, c), x);
+  Value t = b.CreateFDiv(constant(x, 4), b.CreateFAdd(constant(x, 4), clamped));
+  Value u =
+      mulAdd(t, constant(x, 2 / (e - a)), constant(x, -(a + e) / (e - a)));
+  Value erfc = b.CreateFMul(polynomial(u, large), exp(b.CreateFNeg(z)));
+  Value tail = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign,
+                                       b.CreateFSub(constant(x, 1), erfc), x);
+  Value result =
+      select(b.CreateFCmpOLT(magnitude, constant(x, 1)), small, tail);
   return select(b.CreateFCmpUNO(x, x), x, result);
 }
 
@@ -288,25 +285,26 @@ V VectorMath::erf64(V x) {
 // sin, cos: the range is reduced in f64, for f32, too.
 //===----------------------------------------------------------------------===//
 
-V VectorMath::sinCos(V x, bool cosine) {
-  Type *type = x->getType();
-  Type *wideType = withElement(type, b.getDoubleTy());
+template <typename B>
+auto VectorMathOf<B>::sinCos(Value x, bool cosine) -> Value {
+  Type type = b.typeOf(x);
+  Type wideType = b.withElement(type, b.getDoubleTy());
   bool wide = isDouble(x);
-  V d = wide ? x : b.CreateFPExt(x, wideType);
+  Value d = wide ? x : b.CreateFPExt(x, wideType);
   const double magic = 6755399441055744.0;
-  V shifted =
+  Value shifted =
       mulAdd(d, constant(d, 0.63661977236758134308), constant(d, magic));
-  V n = b.CreateFSub(shifted, constant(d, magic));
-  V r = mulAdd(n, constant(d, -1.5707963267341256), d);
+  Value n = b.CreateFSub(shifted, constant(d, magic));
+  Value r = mulAdd(n, constant(d, -1.5707963267341256), d);
   r = mulAdd(n, constant(d, -6.077100506303966e-11), r);
   r = mulAdd(n, constant(d, -2.0222662487959506e-21), r);
-  V quadrant = b.CreateTrunc(b.CreateBitCast(shifted, integerType(type, 64)),
-                             integerType(type, 32));
+  Value quadrant = b.CreateTrunc(
+      b.CreateBitCast(shifted, integerType(type, 64)), integerType(type, 32));
   if (cosine)
-    quadrant = b.CreateAdd(quadrant, ConstantInt::get(quadrant->getType(), 1));
+    quadrant = b.CreateAdd(quadrant, b.integer(b.typeOf(quadrant), 1));
   if (!wide)
     r = b.CreateFPTrunc(r, type);
-  V z = b.CreateFMul(r, r);
+  Value z = b.CreateFMul(r, r);
   static const double s32[] = {-0.1666666666, 0.008333331866, -0.0001984008202,
                                2.724931436e-6};
   static const double c32[] = {0.04166666666, -0.001388888766, 2.480059644e-5,
@@ -321,17 +319,18 @@ V VectorMath::sinCos(V x, bool cosine) {
       0.0000248015873015846198, -2.755731922138212596e-7,
       2.087675578389763697e-9,  -1.147045975024485319e-11,
       4.7458049232498397e-14};
-  V s = polynomial(z, wide ? ArrayRef<double>(s64) : ArrayRef<double>(s32));
+  Value s = polynomial(z, wide ? llvm::ArrayRef<double>(s64)
+                               : llvm::ArrayRef<double>(s32));
   s = mulAdd(b.CreateFMul(s, z), r, r);
-  V c = polynomial(z, wide ? ArrayRef<double>(c64) : ArrayRef<double>(c32));
+  Value c = polynomial(z, wide ? llvm::ArrayRef<double>(c64)
+                               : llvm::ArrayRef<double>(c32));
   c = mulAdd(b.CreateFMul(c, z), z,
              mulAdd(z, constant(x, -0.5), constant(x, 1)));
   auto bit = [&](uint64_t mask) {
-    V masked =
-        b.CreateAnd(quadrant, ConstantInt::get(quadrant->getType(), mask));
-    return b.CreateICmpNE(masked, ConstantInt::get(quadrant->getType(), 0));
+    Value masked = b.CreateAnd(quadrant, b.integer(b.typeOf(quadrant), mask));
+    return b.CreateICmpNE(masked, b.integer(b.typeOf(quadrant), 0));
   };
-  V result = select(bit(1), c, s);
+  Value result = select(bit(1), c, s);
   result = select(bit(2), b.CreateFNeg(result), result);
   // Infinity: n is infinite and r is NaN, the polynomials keep it.
   return result;
@@ -342,82 +341,87 @@ V VectorMath::sinCos(V x, bool cosine) {
 // proper.
 //===----------------------------------------------------------------------===//
 
-V VectorMath::pow(V x, V y) {
-  Type *type = x->getType();
+template <typename B> auto VectorMathOf<B>::pow(Value x, Value y) -> Value {
+  Type type = b.typeOf(x);
   bool wide = isDouble(x);
-  V one = constant(x, 1), zero = constant(x, 0);
-  V magnitude = unary(Intrinsic::fabs, x);
-  V result;
+  Value one = constant(x, 1), zero = constant(x, 0);
+  Value magnitude = unary(llvm::Intrinsic::fabs, x);
+  Value result;
   if (wide) {
     // log|x| as high + low: the low part is what exp(high) misses, to first
     // order, so that the error is not multiplied by the exponent.
-    V high = log(magnitude);
-    V back = exp(high);
-    V finite = b.CreateAnd(b.CreateFCmpOGT(back, constant(x, 1e-290)),
-                           b.CreateFCmpOLT(back, constant(x, 1e290)));
-    V low = b.CreateFDiv(b.CreateFSub(magnitude, back), back);
+    Value high = log(magnitude);
+    Value back = exp(high);
+    Value finite = b.CreateAnd(b.CreateFCmpOGT(back, constant(x, 1e-290)),
+                               b.CreateFCmpOLT(back, constant(x, 1e290)));
+    Value low = b.CreateFDiv(b.CreateFSub(magnitude, back), back);
     low = select(finite, low, zero);
-    V product = b.CreateFMul(y, high);
-    V error = b.CreateIntrinsic(Intrinsic::fmuladd, {type},
-                                {y, high, b.CreateFNeg(product)});
-    V rest = mulAdd(y, low, error);
-    V e = exp(product);
-    V usable = b.CreateAnd(
-        b.CreateFCmpOLT(unary(Intrinsic::fabs, rest), constant(x, 1)),
+    Value product = b.CreateFMul(y, high);
+    Value error = b.mulAdd(y, high, b.CreateFNeg(product));
+    Value rest = mulAdd(y, low, error);
+    Value e = exp(product);
+    Value usable = b.CreateAnd(
+        b.CreateFCmpOLT(unary(llvm::Intrinsic::fabs, rest), constant(x, 1)),
         b.CreateFCmpOLT(e, constant(x, kInfinity)));
     result = select(usable, mulAdd(e, rest, e), e);
   } else {
-    Type *wideType = withElement(type, b.getDoubleTy());
-    V product = b.CreateFMul(b.CreateFPExt(y, wideType),
-                             log(b.CreateFPExt(magnitude, wideType)));
+    Type wideType = b.withElement(type, b.getDoubleTy());
+    Value product = b.CreateFMul(b.CreateFPExt(y, wideType),
+                                 log(b.CreateFPExt(magnitude, wideType)));
     result = b.CreateFPTrunc(exp(product), type);
   }
   // |x| = 1 with infinite y, and 0 * infinity in the product.
   result = select(b.CreateFCmpOEQ(magnitude, one),
                   select(b.CreateFCmpUNO(y, y), y, one), result);
-  V truncated = unary(Intrinsic::trunc, y);
-  V isInteger = b.CreateFCmpOEQ(truncated, y);
-  V halved = b.CreateFMul(y, constant(x, 0.5));
-  V isOdd = b.CreateAnd(
-      isInteger, b.CreateFCmpONE(unary(Intrinsic::trunc, halved), halved));
-  V signedResult = b.CreateBinaryIntrinsic(Intrinsic::copysign, result, x);
+  Value truncated = unary(llvm::Intrinsic::trunc, y);
+  Value isInteger = b.CreateFCmpOEQ(truncated, y);
+  Value halved = b.CreateFMul(y, constant(x, 0.5));
+  Value isOdd = b.CreateAnd(
+      isInteger,
+      b.CreateFCmpONE(unary(llvm::Intrinsic::trunc, halved), halved));
+  Value signedResult =
+      b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, result, x);
   result = select(isOdd, signedResult, result);
   // A negative finite base needs an integer exponent.
-  V negative = b.CreateAnd(b.CreateFCmpOLT(x, zero),
-                           b.CreateFCmpOGT(x, constant(x, -kInfinity)));
+  Value negative = b.CreateAnd(b.CreateFCmpOLT(x, zero),
+                               b.CreateFCmpOGT(x, constant(x, -kInfinity)));
   result = select(b.CreateAnd(negative, b.CreateNot(isInteger)),
                   constant(x, kNaN), result);
-  V trivial = b.CreateOr(b.CreateFCmpOEQ(y, zero), b.CreateFCmpOEQ(x, one));
+  Value trivial = b.CreateOr(b.CreateFCmpOEQ(y, zero), b.CreateFCmpOEQ(x, one));
   return select(trivial, one, result);
 }
 
-V VectorMath::remainder(V x, V y, bool floor) {
-  Type *type = x->getType();
+template <typename B>
+auto VectorMathOf<B>::remainder(Value x, Value y, bool floor) -> Value {
+  Type type = b.typeOf(x);
   bool wide = isDouble(x);
-  Type *wideType = withElement(type, b.getDoubleTy());
-  V dx = wide ? x : b.CreateFPExt(x, wideType);
-  V dy = wide ? y : b.CreateFPExt(y, wideType);
-  V q = unary(Intrinsic::trunc, b.CreateFDiv(dx, dy));
-  V r = mulAdd(b.CreateFNeg(q), dy, dx);
+  Type wideType = b.withElement(type, b.getDoubleTy());
+  Value dx = wide ? x : b.CreateFPExt(x, wideType);
+  Value dy = wide ? y : b.CreateFPExt(y, wideType);
+  Value q = unary(llvm::Intrinsic::trunc, b.CreateFDiv(dx, dy));
+  Value r = mulAdd(b.CreateFNeg(q), dy, dx);
   // A quotient that was rounded up leaves a rest of the other sign.
-  V zero = constant(dx, 0);
-  V magnitude = unary(Intrinsic::fabs, dy);
-  V wrong = b.CreateFCmpOLT(b.CreateFMul(r, dx), zero);
-  V fixed = b.CreateFAdd(
-      r, b.CreateBinaryIntrinsic(Intrinsic::copysign, magnitude, dx));
+  Value zero = constant(dx, 0);
+  Value magnitude = unary(llvm::Intrinsic::fabs, dy);
+  Value wrong = b.CreateFCmpOLT(b.CreateFMul(r, dx), zero);
+  Value fixed = b.CreateFAdd(
+      r, b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, dx));
   r = select(wrong, fixed, r);
   // An infinite divisor leaves the dividend.
-  V infinite = b.CreateAnd(
-      b.CreateFCmpOEQ(magnitude, constant(dx, kInfinity)),
-      b.CreateFCmpOLT(unary(Intrinsic::fabs, dx), constant(dx, kInfinity)));
+  Value infinite =
+      b.CreateAnd(b.CreateFCmpOEQ(magnitude, constant(dx, kInfinity)),
+                  b.CreateFCmpOLT(unary(llvm::Intrinsic::fabs, dx),
+                                  constant(dx, kInfinity)));
   r = select(infinite, dx, r);
   if (floor) {
-    V opposite = b.CreateFCmpOLT(b.CreateFMul(r, dy), zero);
+    Value opposite = b.CreateFCmpOLT(b.CreateFMul(r, dy), zero);
     r = select(opposite, b.CreateFAdd(r, dy), r);
   } else {
-    r = b.CreateBinaryIntrinsic(Intrinsic::copysign, r, dx);
+    r = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, r, dx);
   }
   return wide ? r : b.CreateFPTrunc(r, type);
 }
 
 } // namespace kerf::codegen
+
+#endif // KERF_LOWER_CODEGEN_VECTORMATHIMPL_H

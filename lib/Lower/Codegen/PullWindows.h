@@ -1,24 +1,23 @@
-//===- Windows.cpp - pools, lrn, matmul and convolution as loops ----------===//
+//===- PullWindows.h - pools, lrn, matmul, convolution ----------*- C++ -*-===//
 //
 // An element is a reduction over a window, in scalar loops, with an accumulator
 // per lane: lanes run over channels or columns, which are contiguous. The
 // contractions serve types and shapes that the library does not know.
 //
 //===----------------------------------------------------------------------===//
-#include "KernelEmitter.h"
+#ifndef KERF_LOWER_CODEGEN_PULLWINDOWS_H
+#define KERF_LOWER_CODEGEN_PULLWINDOWS_H
+
+#include "PullEmitter.h"
 
 #include "kerf/NN/NN.h"
-
-using namespace llvm;
-using mlir::cast;
-using mlir::dyn_cast;
-using mlir::isa;
 
 namespace kerf::codegen {
 
 /// Nested loops; `window` gets an index per dimension.
-void KernelEmitter::forWindow(ArrayRef<int64_t> sizes, IndexVec &window,
-                              Body body) {
+template <typename B>
+auto PullEmitter<B>::forWindow(llvm::ArrayRef<int64_t> sizes, IndexVec &window,
+                               Body body) -> void {
   size_t at = window.size();
   if (at == sizes.size())
     return body();
@@ -29,7 +28,7 @@ void KernelEmitter::forWindow(ArrayRef<int64_t> sizes, IndexVec &window,
     return;
   }
   AtomId atom = space.addLoop(sizes[at]);
-  forStatic(sizes[at], 1, b.getInt64(0), [&](V value) {
+  forStatic(sizes[at], 1, indexConstant(0), [&](V value) {
     atomValues[atom] = value;
     window.push_back(space.get(atom));
     pushScope();
@@ -39,52 +38,49 @@ void KernelEmitter::forWindow(ArrayRef<int64_t> sizes, IndexVec &window,
   });
 }
 
-KernelEmitter::V KernelEmitter::pullPool(mlir::Operation *op,
-                                         ArrayRef<Index> index) {
-  auto max = dyn_cast<nn::MaxPoolOp>(op);
-  auto avg = dyn_cast<nn::AvgPoolOp>(op);
+template <typename B>
+auto PullEmitter<B>::pullPool(mlir::Operation *op, llvm::ArrayRef<Index> index)
+    -> V {
+  auto max = mlir::dyn_cast<nn::MaxPoolOp>(op);
+  auto avg = mlir::dyn_cast<nn::AvgPoolOp>(op);
   mlir::Value x = op->getOperand(0);
   mlir::Type element = elementOf(x);
-  Type *type = computeType(element);
-  bool isFloat = type->isFloatingPointTy();
+  T type = computeType(element);
+  bool isFloat = b.isFloat(type);
   bool isUnsigned = element.isUnsignedInteger();
-  auto attribute = [&](auto forMax, auto forAvg) -> ArrayRef<int64_t> {
+  auto attribute = [&](auto forMax, auto forAvg) -> llvm::ArrayRef<int64_t> {
     return max ? forMax() : forAvg();
   };
-  ArrayRef<int64_t> kernel = attribute([&] { return max.getKernel(); },
-                                       [&] { return avg.getKernel(); });
-  ArrayRef<int64_t> strides = attribute([&] { return max.getStrides(); },
-                                        [&] { return avg.getStrides(); });
-  ArrayRef<int64_t> low =
+  llvm::ArrayRef<int64_t> kernel = attribute([&] { return max.getKernel(); },
+                                             [&] { return avg.getKernel(); });
+  llvm::ArrayRef<int64_t> strides = attribute([&] { return max.getStrides(); },
+                                              [&] { return avg.getStrides(); });
+  llvm::ArrayRef<int64_t> low =
       attribute([&] { return max.getLow(); }, [&] { return avg.getLow(); });
-  ArrayRef<int64_t> high =
+  llvm::ArrayRef<int64_t> high =
       attribute([&] { return max.getHigh(); }, [&] { return avg.getHigh(); });
-  ArrayRef<int64_t> dilations = attribute([&] { return max.getDilations(); },
-                                          [&] { return avg.getDilations(); });
+  llvm::ArrayRef<int64_t> dilations = attribute(
+      [&] { return max.getDilations(); }, [&] { return avg.getDilations(); });
   bool countPadding = avg && avg.getCountIncludePad();
   if (countPadding && avg.getCountHigh())
     high = *avg.getCountHigh();
 
-  V identity = Constant::getNullValue(type);
+  V identity = b.zero(type);
   if (max && isFloat)
-    identity = ConstantFP::getInfinity(type, true);
+    identity = b.infinity(type, true);
   else if (max)
-    identity = ConstantInt::get(
-        context, isUnsigned
-                     ? APInt::getMinValue(type->getIntegerBitWidth())
-                     : APInt::getSignedMinValue(type->getIntegerBitWidth()));
+    identity = extreme(type, false, isUnsigned);
   V sumSlot = entryAlloca(vectorOf(type, lanes));
   V countSlot = entryAlloca(vectorOf(type, lanes));
-  V zero = widen(Constant::getNullValue(type));
-  V one = widen(isFloat ? (Constant *)ConstantFP::get(type, 1.0)
-                        : ConstantInt::get(type, 1));
+  V zero = widen(b.zero(type));
+  V one = widen(isFloat ? b.real(type, 1.0) : b.integer(type, 1));
   b.CreateStore(widen(identity), sumSlot);
   b.CreateStore(zero, countSlot);
   IndexVec window;
   forWindow(kernel, window, [&] {
     OperandUse use{0, IndexVec(index), {}};
-    SmallVector<Guard> counted;
-    ArrayRef<int64_t> shape = shapeOf(x);
+    llvm::SmallVector<Guard> counted;
+    llvm::ArrayRef<int64_t> shape = shapeOf(x);
     for (size_t d = 0; d < kernel.size(); ++d) {
       Index at = space.add(space.scale(index[d + 1], strides[d]),
                            space.scale(window[d], dilations[d]));
@@ -96,37 +92,39 @@ KernelEmitter::V KernelEmitter::pullPool(mlir::Operation *op,
                             : use.guards.back());
     }
     V value = widen(pullGuarded(x, use, [&] { return identity; }));
-    V sum = b.CreateLoad(value->getType(), sumSlot);
+    V sum = b.CreateLoad(b.typeOf(value), sumSlot);
     if (max && isFloat)
       sum = math.maximum(sum, value);
     else if (max)
-      sum = b.CreateBinaryIntrinsic(
-          isUnsigned ? Intrinsic::umax : Intrinsic::smax, sum, value);
+      sum = b.CreateBinaryIntrinsic(isUnsigned ? llvm::Intrinsic::umax
+                                               : llvm::Intrinsic::smax,
+                                    sum, value);
     else
       sum = isFloat ? b.CreateFAdd(sum, value) : b.CreateAdd(sum, value);
     b.CreateStore(sum, sumSlot);
     if (avg) {
       V inside = widen(guardCondition(counted));
-      V count = b.CreateLoad(value->getType(), countSlot);
+      V count = b.CreateLoad(b.typeOf(value), countSlot);
       V step = b.CreateSelect(inside, one, zero);
       b.CreateStore(isFloat ? b.CreateFAdd(count, step)
                             : b.CreateAdd(count, step),
                     countSlot);
     }
   });
-  V sum = b.CreateLoad(zero->getType(), sumSlot);
+  V sum = b.CreateLoad(b.typeOf(zero), sumSlot);
   if (max)
     return sum;
-  V count = b.CreateLoad(zero->getType(), countSlot);
+  V count = b.CreateLoad(b.typeOf(zero), countSlot);
   if (isFloat)
     return b.CreateFDiv(sum, count);
   count = b.CreateSelect(b.CreateICmpEQ(count, zero), one, count);
   return isUnsigned ? b.CreateUDiv(sum, count) : b.CreateSDiv(sum, count);
 }
 
-KernelEmitter::V KernelEmitter::pullLRN(mlir::Operation *op,
-                                        ArrayRef<Index> index) {
-  auto lrn = cast<nn::LRNOp>(op);
+template <typename B>
+auto PullEmitter<B>::pullLRN(mlir::Operation *op, llvm::ArrayRef<Index> index)
+    -> V {
+  auto lrn = mlir::cast<nn::LRNOp>(op);
   mlir::Value x = lrn.getX();
   V zero = constantOf(elementOf(x), 0.0);
   int64_t size = lrn.getSize();
@@ -146,10 +144,10 @@ KernelEmitter::V KernelEmitter::pullLRN(mlir::Operation *op,
   double beta = lrn.getBeta().convertToDouble();
   V power;
   if (beta == 0.75) {
-    V root = math.unary(Intrinsic::sqrt, base);
-    power = b.CreateFMul(root, math.unary(Intrinsic::sqrt, root));
+    V root = math.unary(llvm::Intrinsic::sqrt, base);
+    power = b.CreateFMul(root, math.unary(llvm::Intrinsic::sqrt, root));
   } else if (beta == 0.5) {
-    power = math.unary(Intrinsic::sqrt, base);
+    power = math.unary(llvm::Intrinsic::sqrt, base);
   } else {
     power = math.pow(base, math.constant(base, beta));
   }
@@ -158,20 +156,21 @@ KernelEmitter::V KernelEmitter::pullLRN(mlir::Operation *op,
   return b.CreateFDiv(parts[0], parts[1]);
 }
 
-KernelEmitter::V KernelEmitter::pullMatmul(mlir::Operation *op,
-                                           ArrayRef<Index> index) {
-  auto matmul = cast<nn::MatmulOp>(op);
-  Type *type = computeType(elementOf(op->getResult(0)));
-  ArrayRef<int64_t> lhs = shapeOf(matmul.getLhs());
-  ArrayRef<int64_t> rhs = shapeOf(matmul.getRhs());
+template <typename B>
+auto PullEmitter<B>::pullMatmul(mlir::Operation *op,
+                                llvm::ArrayRef<Index> index) -> V {
+  auto matmul = mlir::cast<nn::MatmulOp>(op);
+  T type = computeType(elementOf(op->getResult(0)));
+  llvm::ArrayRef<int64_t> lhs = shapeOf(matmul.getLhs());
+  llvm::ArrayRef<int64_t> rhs = shapeOf(matmul.getRhs());
   size_t rank = index.size();
   int64_t depth = lhs[lhs.size() - (matmul.getTransposeLhs() ? 2 : 1)];
   V slot = entryAlloca(vectorOf(type, lanes));
-  b.CreateStore(Constant::getNullValue(vectorOf(type, lanes)), slot);
+  b.CreateStore(b.zero(vectorOf(type, lanes)), slot);
   IndexVec window;
   forWindow({depth}, window, [&] {
     // Batch dimensions are right-aligned and broadcast.
-    auto operandIndex = [&](ArrayRef<int64_t> shape, Index a, Index c,
+    auto operandIndex = [&](llvm::ArrayRef<int64_t> shape, Index a, Index c,
                             bool swapped) {
       IndexVec result = broadcastIndex(index.drop_back(2), shape.drop_back(2));
       if (swapped)
@@ -187,26 +186,26 @@ KernelEmitter::V KernelEmitter::pullMatmul(mlir::Operation *op,
                                            matmul.getTransposeRhs()))};
     for (V &part : parts)
       part = widen(part);
-    V sum = b.CreateLoad(parts[0]->getType(), slot);
-    sum = type->isFloatingPointTy()
-              ? math.mulAdd(parts[0], parts[1], sum)
-              : b.CreateAdd(sum, b.CreateMul(parts[0], parts[1]));
+    V sum = b.CreateLoad(b.typeOf(parts[0]), slot);
+    sum = b.isFloat(type) ? math.mulAdd(parts[0], parts[1], sum)
+                          : b.CreateAdd(sum, b.CreateMul(parts[0], parts[1]));
     b.CreateStore(sum, slot);
   });
   return b.CreateLoad(vectorOf(type, lanes), slot);
 }
 
-KernelEmitter::V KernelEmitter::pullConv(mlir::Operation *op,
-                                         ArrayRef<Index> index) {
-  auto conv = cast<nn::ConvOp>(op);
+template <typename B>
+auto PullEmitter<B>::pullConv(mlir::Operation *op, llvm::ArrayRef<Index> index)
+    -> V {
+  auto conv = mlir::cast<nn::ConvOp>(op);
   mlir::Value x = conv.getX(), weights = conv.getWeights();
-  Type *type = computeType(elementOf(op->getResult(0)));
-  ArrayRef<int64_t> shape = shapeOf(x), filter = shapeOf(weights);
+  T type = computeType(elementOf(op->getResult(0)));
+  llvm::ArrayRef<int64_t> shape = shapeOf(x), filter = shapeOf(weights);
   int64_t channels = filter[1];
   int64_t perGroup = filter[0] / conv.getGroups();
   V slot = entryAlloca(vectorOf(type, lanes));
-  b.CreateStore(Constant::getNullValue(vectorOf(type, lanes)), slot);
-  SmallVector<int64_t> sizes(filter.drop_front(2));
+  b.CreateStore(b.zero(vectorOf(type, lanes)), slot);
+  llvm::SmallVector<int64_t> sizes(filter.drop_front(2));
   sizes.push_back(channels);
   Index group = space.divide(index.back(), perGroup).first;
   IndexVec window;
@@ -222,13 +221,14 @@ KernelEmitter::V KernelEmitter::pullConv(mlir::Operation *op,
       weight.push_back(window[d]);
     }
     use.index.push_back(space.add(space.scale(group, channels), window.back()));
-    V value = widen(pullGuarded(
-        x, use, [&]() -> V { return Constant::getNullValue(type); }));
+    V value = widen(pullGuarded(x, use, [&]() -> V { return b.zero(type); }));
     V factor = widen(pull(weights, weight));
-    V sum = b.CreateLoad(value->getType(), slot);
+    V sum = b.CreateLoad(b.typeOf(value), slot);
     b.CreateStore(math.mulAdd(value, factor, sum), slot);
   });
   return b.CreateLoad(vectorOf(type, lanes), slot);
 }
 
 } // namespace kerf::codegen
+
+#endif // KERF_LOWER_CODEGEN_PULLWINDOWS_H

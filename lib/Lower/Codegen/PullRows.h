@@ -1,4 +1,4 @@
-//===- Rows.cpp - reductions, softmax and normalizations ------------------===//
+//===- PullRows.h - reductions, softmax, normalizations ---------*- C++ -*-===//
 //
 // Every Row op is a few passes over the row, which lies in the first-level
 // cache: statistics first (rowState), the elements when they are pulled. What
@@ -7,19 +7,17 @@
 // softmax's exponentials.
 //
 //===----------------------------------------------------------------------===//
-#include "KernelEmitter.h"
+#ifndef KERF_LOWER_CODEGEN_PULLROWS_H
+#define KERF_LOWER_CODEGEN_PULLROWS_H
+
+#include "PullEmitter.h"
 
 #include "kerf/NN/NN.h"
-
-using namespace llvm;
-using mlir::cast;
-using mlir::dyn_cast;
-using mlir::isa;
 
 namespace kerf::codegen {
 
 /// The value behind reshapes and transposes of the group.
-static std::pair<mlir::Value, IndexVec>
+inline std::pair<mlir::Value, IndexVec>
 behindShapes(mlir::Value value, IndexVec index, KernelPlan &plan) {
   mlir::Operation *op = value.getDefiningOp();
   while (op && plan.ops.contains(op) && kindOf(op) == OpKind::Shape) {
@@ -30,18 +28,20 @@ behindShapes(mlir::Value value, IndexVec index, KernelPlan &plan) {
   return {value, index};
 }
 
-static bool isSinglePass(mlir::Operation *op) {
-  return isa<nn::ReduceOp, nn::ArgReduceOp>(op);
+inline bool isSinglePass(mlir::Operation *op) {
+  return mlir::isa<nn::ReduceOp, nn::ArgReduceOp>(op);
 }
 
 /// The current element of operand 0; the first pass keeps it if `buffer`.
-KernelEmitter::V KernelEmitter::rowElement(mlir::Operation *op) {
+template <typename B>
+auto PullEmitter<B>::rowElement(mlir::Operation *op) -> V {
   return pull(op->getOperand(0), rowOperandIndex(op, plan));
 }
 
-KernelEmitter::V KernelEmitter::sumRow(Flat &flat, int64_t wide, V like,
-                                       function_ref<V()> element) {
-  V zero = Constant::getNullValue(like->getType());
+template <typename B>
+auto PullEmitter<B>::sumRow(Flat &flat, int64_t wide, V like,
+                            llvm::function_ref<V()> element) -> V {
+  V zero = b.zero(b.typeOf(like));
   return reduceRow(
       flat, wide, {zero}, [&] { return State{element()}; },
       [&](const State &a, const State &c) {
@@ -50,27 +50,29 @@ KernelEmitter::V KernelEmitter::sumRow(Flat &flat, int64_t wide, V like,
 }
 
 /// Smallest (largest) value of a type: the identity of max (min).
-static Constant *extreme(Type *type, bool largest, bool isUnsigned) {
-  if (type->isFloatingPointTy())
-    return ConstantFP::getInfinity(type, !largest);
-  unsigned bits = type->getIntegerBitWidth();
+template <typename B>
+auto PullEmitter<B>::extreme(T type, bool largest, bool isUnsigned) -> V {
+  if (b.isFloat(type))
+    return b.infinity(type, !largest);
+  using llvm::APInt;
+  unsigned bits = b.bitsOf(type);
   if (isUnsigned)
-    return ConstantInt::get(type, largest ? APInt::getMaxValue(bits)
-                                          : APInt::getMinValue(bits));
-  return ConstantInt::get(type, largest ? APInt::getSignedMaxValue(bits)
-                                        : APInt::getSignedMinValue(bits));
+    return b.integer(type, largest ? APInt::getMaxValue(bits)
+                                   : APInt::getMinValue(bits));
+  return b.integer(type, largest ? APInt::getSignedMaxValue(bits)
+                                 : APInt::getSignedMinValue(bits));
 }
 
-KernelEmitter::State KernelEmitter::reduceFor(mlir::Operation *op, Flat &flat) {
+template <typename B>
+auto PullEmitter<B>::reduceFor(mlir::Operation *op, Flat &flat) -> State {
   mlir::Type element = elementOf(op->getOperand(0));
-  Type *type = computeType(element);
-  bool isFloat = type->isFloatingPointTy();
+  T type = computeType(element);
+  bool isFloat = b.isFloat(type);
   bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
-  nn::ReduceKind kind = cast<nn::ReduceOp>(op).getKind();
-  V identity = Constant::getNullValue(type);
+  nn::ReduceKind kind = mlir::cast<nn::ReduceOp>(op).getKind();
+  V identity = b.zero(type);
   if (kind == nn::ReduceKind::Prod)
-    identity = isFloat ? ConstantFP::get(type, 1.0)
-                       : (Constant *)ConstantInt::get(type, 1);
+    identity = isFloat ? b.real(type, 1.0) : b.integer(type, 1);
   else if (kind != nn::ReduceKind::Sum)
     identity = extreme(type, kind == nn::ReduceKind::Min, isUnsigned);
   Combine combine = [&, kind](const State &s, const State &t) -> State {
@@ -86,12 +88,12 @@ KernelEmitter::State KernelEmitter::reduceFor(mlir::Operation *op, Flat &flat) {
       if (isFloat)
         return {math.maximum(x, y)};
       return {b.CreateBinaryIntrinsic(
-          isUnsigned ? Intrinsic::umax : Intrinsic::smax, x, y)};
+          isUnsigned ? llvm::Intrinsic::umax : llvm::Intrinsic::smax, x, y)};
     case nn::ReduceKind::Min:
       if (isFloat)
         return {math.minimum(x, y)};
       return {b.CreateBinaryIntrinsic(
-          isUnsigned ? Intrinsic::umin : Intrinsic::smin, x, y)};
+          isUnsigned ? llvm::Intrinsic::umin : llvm::Intrinsic::smin, x, y)};
     }
     llvm_unreachable("unknown reduction");
   };
@@ -100,13 +102,13 @@ KernelEmitter::State KernelEmitter::reduceFor(mlir::Operation *op, Flat &flat) {
       combine);
 }
 
-KernelEmitter::State KernelEmitter::argReduceFor(mlir::Operation *op,
-                                                 Flat &flat) {
-  auto arg = cast<nn::ArgReduceOp>(op);
+template <typename B>
+auto PullEmitter<B>::argReduceFor(mlir::Operation *op, Flat &flat) -> State {
+  auto arg = mlir::cast<nn::ArgReduceOp>(op);
   bool min = arg.getMin(), last = arg.getLast();
   mlir::Type element = elementOf(op->getOperand(0));
-  Type *type = computeType(element);
-  bool isFloat = type->isFloatingPointTy();
+  T type = computeType(element);
+  bool isFloat = b.isFloat(type);
   bool isUnsigned = element.isUnsignedInteger() || element.isInteger(1);
   int64_t none = last ? -1 : flat.size;
   Combine combine = [&](const State &s, const State &t) -> State {
@@ -116,33 +118,37 @@ KernelEmitter::State KernelEmitter::argReduceFor(mlir::Operation *op,
       better = min ? b.CreateFCmpOLT(t[0], s[0]) : b.CreateFCmpOGT(t[0], s[0]);
     else
       better = b.CreateICmp(
-          min ? (isUnsigned ? CmpInst::ICMP_ULT : CmpInst::ICMP_SLT)
-              : (isUnsigned ? CmpInst::ICMP_UGT : CmpInst::ICMP_SGT),
+          min ? (isUnsigned ? llvm::CmpInst::ICMP_ULT : llvm::CmpInst::ICMP_SLT)
+              : (isUnsigned ? llvm::CmpInst::ICMP_UGT
+                            : llvm::CmpInst::ICMP_SGT),
           t[0], s[0]);
     V order = last ? b.CreateICmpSGT(t[1], s[1]) : b.CreateICmpSLT(t[1], s[1]);
     V take = b.CreateOr(better, b.CreateAnd(equal, order));
     return {b.CreateSelect(take, t[0], s[0]), b.CreateSelect(take, t[1], s[1])};
   };
   State state = reduceRow(
-      flat, native, {extreme(type, min, isUnsigned), b.getInt64(none)},
+      flat, native, {extreme(type, min, isUnsigned), indexConstant(none)},
       [&] {
         V position = variesOverLanes(flat.index)
-                         ? laneIndexAs(flat.index, b.getInt64Ty())
+                         ? laneIndexAs(flat.index, indexType())
                          : scalarIndex(flat.index);
         return State{rowElement(op), position};
       },
       combine);
   // Nothing but NaN: the first (last) element.
-  V isNone = b.CreateICmpEQ(state[1],
-                            ConstantInt::get(state[1]->getType(), none, true));
-  V fallback = ConstantInt::get(state[1]->getType(), last ? flat.size - 1 : 0);
-  return {b.CreateSelect(isNone, fallback, state[1])};
+  V isNone = b.CreateICmpEQ(state[1], b.integer(b.typeOf(state[1]), none));
+  V fallback = b.integer(b.typeOf(state[1]), last ? flat.size - 1 : 0);
+  V position = b.CreateSelect(isNone, fallback, state[1]);
+  T result = computeType(elementOf(op->getResult(0)));
+  return {
+      b.CreateSExtOrTrunc(position, b.withElement(b.typeOf(position), result))};
 }
 
-void KernelEmitter::computeRow(mlir::Operation *op) {
-  SmallVector<int64_t> sizes = innerShape(op);
-  Flat &flat = plan.inner[product_of(sizes)];
-  Type *type = computeType(elementOf(op->getOperand(0)));
+template <typename B>
+auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
+  llvm::SmallVector<int64_t> sizes = innerShape(op);
+  Flat &flat = plan.inner[llvm::product_of(sizes)];
+  T type = computeType(elementOf(op->getOperand(0)));
   auto behind =
       behindShapes(op->getOperand(0), rowOperandIndex(op, plan), plan);
   mlir::Value source = behind.first;
@@ -154,61 +160,55 @@ void KernelEmitter::computeRow(mlir::Operation *op) {
   if (computed && !kept.contains(source) &&
       (!isSinglePass(op) || !source.hasOneUse()))
     buffer = rowBuffer(flat.size, computeType(elementOf(source)));
-  auto place = [&](V memory, Type *element) {
-    V position = scalarIndex(flat.index);
-    if (plan.lanesOuter)
-      position = b.CreateMul(position, b.getInt64(lanes));
-    return b.CreateGEP(element, memory, position);
-  };
-  auto keep = [&](V value, V memory) {
-    Type *element = value->getType()->getScalarType();
-    b.CreateAlignedStore(widen(value), place(memory, element),
-                         Align(element->getScalarSizeInBits() / 8));
+  auto keep = [&](V value, V memory, T element) {
+    storeRow(widen(value), rowPlace(memory, element, flat.index));
   };
   // Whoever runs first fills the buffer.
   if (buffer) {
-    forRow(flat, computed ? native : 4 * native,
-           [&] { keep(pull(source, index), buffer); });
+    forRow(flat, computed ? native : 4 * native, [&] {
+      keep(pull(source, index), buffer, computeType(elementOf(source)));
+    });
     kept[source] = {buffer, index, flat.index};
   }
   double count = std::max<int64_t>(flat.size, 1);
   auto scaled = [&](V sum) {
     return b.CreateFMul(sum, math.constant(sum, 1 / count));
   };
-  auto inverseRoot = [&](V variance, const APFloat &epsilon) {
+  auto inverseRoot = [&](V variance, const llvm::APFloat &epsilon) {
     V shifted = b.CreateFAdd(
         variance, math.constant(variance, epsilon.convertToDouble()));
     return b.CreateFDiv(math.constant(variance, 1),
-                        math.unary(Intrinsic::sqrt, shifted));
+                        math.unary(llvm::Intrinsic::sqrt, shifted));
   };
-  V like = Constant::getNullValue(type);
-  if (isa<nn::ReduceOp>(op)) {
+  V like = b.zero(type);
+  if (mlir::isa<nn::ReduceOp>(op)) {
     rowState[op] = reduceFor(op, flat);
-  } else if (isa<nn::ArgReduceOp>(op)) {
+  } else if (mlir::isa<nn::ArgReduceOp>(op)) {
     rowState[op] = argReduceFor(op, flat);
-  } else if (isa<nn::SoftmaxOp, nn::LogSoftmaxOp>(op)) {
+  } else if (mlir::isa<nn::SoftmaxOp, nn::LogSoftmaxOp>(op)) {
     V max = reduceRow(
         flat, 4 * native, {extreme(type, false, false)},
         [&] { return State{rowElement(op)}; },
         [&](const State &s, const State &t) {
           return State{b.CreateSelect(b.CreateFCmpOGT(t[0], s[0]), t[0], s[0])};
         })[0];
-    V memory = isa<nn::SoftmaxOp>(op) ? rowBuffer(flat.size, type) : nullptr;
+    V memory =
+        mlir::isa<nn::SoftmaxOp>(op) ? rowBuffer(flat.size, type) : nullptr;
     V sum = sumRow(flat, 2 * native, like, [&] {
       V parts[] = {rowElement(op), max};
       widenAll(parts);
       V e = math.expNonPositive(b.CreateFSub(parts[0], parts[1]));
       if (memory)
-        keep(e, memory);
+        keep(e, memory, type);
       return e;
     });
     if (memory)
       keptExp[op] = {memory, rowOperandIndex(op, plan), flat.index};
-    if (isa<nn::SoftmaxOp>(op))
+    if (mlir::isa<nn::SoftmaxOp>(op))
       rowState[op] = {max, b.CreateFDiv(math.constant(sum, 1), sum)};
     else
       rowState[op] = {max, math.log(sum)};
-  } else if (auto norm = dyn_cast<nn::LayerNormOp>(op)) {
+  } else if (auto norm = mlir::dyn_cast<nn::LayerNormOp>(op)) {
     V mean =
         scaled(sumRow(flat, 4 * native, like, [&] { return rowElement(op); }));
     V variance = scaled(sumRow(flat, 4 * native, like, [&] {
@@ -223,40 +223,38 @@ void KernelEmitter::computeRow(mlir::Operation *op) {
       V x = rowElement(op);
       return b.CreateFMul(x, x);
     }));
-    rowState[op] = {inverseRoot(square, cast<nn::RMSNormOp>(op).getEpsilon())};
+    rowState[op] = {
+        inverseRoot(square, mlir::cast<nn::RMSNormOp>(op).getEpsilon())};
   }
 }
 
-KernelEmitter::V KernelEmitter::pullRow(mlir::Operation *op,
-                                        ArrayRef<Index> index) {
+template <typename B>
+auto PullEmitter<B>::pullRow(mlir::Operation *op, llvm::ArrayRef<Index> index)
+    -> V {
   const State state = rowState.lookup(op);
   if (!keepsRowDims(op))
     return state[0];
   if (auto it = keptExp.find(op);
       it != keptExp.end() && it->second.index == IndexVec(index)) {
-    Type *type = computeType(elementOf(op->getResult(0)));
-    V position = scalarIndex(it->second.position);
-    if (plan.lanesOuter)
-      position = b.CreateMul(position, b.getInt64(lanes));
-    V e = b.CreateAlignedLoad(vectorOf(type, lanes),
-                              b.CreateGEP(type, it->second.buffer, position),
-                              Align(type->getScalarSizeInBits() / 8));
+    T type = computeType(elementOf(op->getResult(0)));
+    V e = loadRow(rowPlace(it->second.buffer, type, it->second.position),
+                  vectorOf(type, lanes));
     return b.CreateFMul(e, widen(state[1]));
   }
   V x = pull(op->getOperand(0), index);
-  SmallVector<V> values = {x};
+  llvm::SmallVector<V> values = {x};
   values.append(state.begin(), state.end());
   IndexVec trailing(index.begin() + rowDims(op).front(), index.end());
   for (mlir::Value operand : op->getOperands().drop_front())
     values.push_back(pull(operand, trailing));
   widenAll(values);
   x = values[0];
-  if (isa<nn::SoftmaxOp>(op))
+  if (mlir::isa<nn::SoftmaxOp>(op))
     return b.CreateFMul(math.expNonPositive(b.CreateFSub(x, values[1])),
                         values[2]);
-  if (isa<nn::LogSoftmaxOp>(op))
+  if (mlir::isa<nn::LogSoftmaxOp>(op))
     return b.CreateFSub(b.CreateFSub(x, values[1]), values[2]);
-  if (isa<nn::LayerNormOp>(op)) {
+  if (mlir::isa<nn::LayerNormOp>(op)) {
     V normal = b.CreateFMul(b.CreateFSub(x, values[1]), values[2]);
     return math.mulAdd(normal, values[3], values[4]);
   }
@@ -264,3 +262,5 @@ KernelEmitter::V KernelEmitter::pullRow(mlir::Operation *op,
 }
 
 } // namespace kerf::codegen
+
+#endif // KERF_LOWER_CODEGEN_PULLROWS_H
