@@ -285,11 +285,10 @@ static void repack(Operation *op, llvm::DenseMap<Value, PerRank> &values) {
   }
 }
 
-FailureOr<std::vector<PerRank>> StageRanks::run(func::FuncOp function,
-                                                std::vector<PerRank> arguments,
-                                                int64_t microBatch,
-                                                const Weights &weights,
-                                                RankStates *states) const {
+FailureOr<std::vector<PerRank>>
+StageRanks::run(func::FuncOp function, std::vector<PerRank> arguments,
+                int64_t microBatch, const Weights &weights, RankStates *states,
+                const Observer &observer) const {
   llvm::DenseMap<Value, PerRank> values;
   for (auto [value, argument] :
        llvm::zip_equal(function.getArguments(), arguments))
@@ -315,6 +314,8 @@ FailureOr<std::vector<PerRank>> StageRanks::run(func::FuncOp function,
                          : evaluateDist(&op, source, microBatch);
       if (failed(results))
         return failure();
+      if (observer)
+        observer(&op, *results);
       values[op.getResult(0)] = std::move(*results);
     } else {
       std::vector<PerRank> results(op.getNumResults());

@@ -34,7 +34,8 @@ public:
   /// after it.
   mlir::FailureOr<std::vector<PerRank>>
   run(mlir::func::FuncOp function, std::vector<PerRank> arguments,
-      int64_t microBatch, const Weights &weights, RankStates *states) const;
+      int64_t microBatch, const Weights &weights, RankStates *states,
+      const Observer &observer) const;
 
 private:
   mlir::FailureOr<PerRank> evaluateDist(mlir::Operation *op,

@@ -32,9 +32,9 @@ struct Stage {
 class World {
 public:
   World(ModuleOp module, ArrayRef<Tensor> inputs, const Weights &weights,
-        RankStates *states)
+        RankStates *states, const Observer &observer)
       : module(module), inputs(inputs), weights(weights), states(states),
-        mesh(getMesh(module).toMesh()) {
+        observer(observer), mesh(getMesh(module).toMesh()) {
     if (states)
       states->ranks.resize(mesh.numRanks());
   }
@@ -117,7 +117,7 @@ private:
       arguments.push_back(stage.slots[operand]);
     auto results = stage.ranks.run(
         module.lookupSymbol<func::FuncOp>(runOp.getCallee()),
-        std::move(arguments), runOp.getMicroBatch(), weights, states);
+        std::move(arguments), runOp.getMicroBatch(), weights, states, observer);
     if (failed(results))
       return failure();
     for (auto [value, result] : llvm::zip(runOp.getResults(), *results))
@@ -158,6 +158,7 @@ private:
   ArrayRef<Tensor> inputs;
   const Weights &weights;
   RankStates *states;
+  const Observer &observer;
   Mesh mesh;
   func::FuncOp main;
   std::vector<Tensor> outputs;
@@ -168,6 +169,7 @@ private:
 
 FailureOr<std::vector<Tensor>>
 kerf::interpret::runPartitioned(ModuleOp module, ArrayRef<Tensor> inputs,
-                                const Weights &weights, RankStates *states) {
-  return World(module, inputs, weights, states).run();
+                                const Weights &weights, RankStates *states,
+                                const Observer &observer) {
+  return World(module, inputs, weights, states, observer).run();
 }

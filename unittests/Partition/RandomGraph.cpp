@@ -281,12 +281,12 @@ std::vector<interpret::Tensor> kerf::test::makeInputs(func::FuncOp main,
   return inputs;
 }
 
-interpret::Weights kerf::test::makeWeights() {
-  return [](Operation *op) {
+interpret::Weights kerf::test::makeWeights(unsigned salt) {
+  return [salt](Operation *op) {
     auto weight = cast<nn::WeightOp>(op);
     Random random(
         static_cast<unsigned>(std::stoi(weight.getName().drop_front().str())) +
-        99);
+        99 + 1000003 * salt);
     auto stored = cast<RankedTensorType>(weight.getStored());
     interpret::Tensor tensor(stored.getShape());
     for (double &value : tensor.data)

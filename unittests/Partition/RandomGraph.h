@@ -29,10 +29,11 @@ inline bool chance(Random &random, int percent) {
 mlir::OwningOpRef<mlir::ModuleOp> makeGraph(mlir::MLIRContext *context,
                                             Random &random, int numOps);
 
-/// Inputs and weights for such a module; weights depend on their name alone.
+/// Inputs and weights for such a module; weights depend on their name
+/// and the salt alone.
 std::vector<interpret::Tensor> makeInputs(mlir::func::FuncOp main,
                                           Random &random);
-interpret::Weights makeWeights();
+interpret::Weights makeWeights(unsigned salt = 0);
 
 /// A mesh with 1, 2, 4, 6 or 8 ranks, perhaps with stages and micro-batches.
 dist::Mesh makeMesh(Random &random);

@@ -61,13 +61,19 @@ struct RankStates {
   mlir::FailureOr<State> join(mlir::ModuleOp module) const;
 };
 
+/// Sees, and may change, the result of every op of `dist` or source that has
+/// one, by rank of its stage, before anything reads it.
+using Observer = std::function<void(mlir::Operation *op,
+                                    llvm::MutableArrayRef<Tensor> results)>;
+
 /// A partitioned module (docs/Partition.md): cuts the global inputs, lets every
 /// stage run its schedule, joins the outputs. Fails with an error if the
 /// schedules deadlock, or if ranks that hold the same part of an output differ.
 /// Training steps read and assign `states`.
 mlir::FailureOr<std::vector<Tensor>>
 runPartitioned(mlir::ModuleOp module, llvm::ArrayRef<Tensor> inputs,
-               const Weights &weights, RankStates *states = nullptr);
+               const Weights &weights, RankStates *states = nullptr,
+               const Observer &observer = nullptr);
 
 /// Largest |a - b| / (1 + |b|); infinite where shapes differ or one is NaN.
 double difference(const Tensor &a, const Tensor &b);
