@@ -10,6 +10,7 @@
 
 #include "kerf/rt/runtime.h"
 
+#include <cstdint>
 #include <exception>
 #include <sstream>
 #include <string>
@@ -23,6 +24,7 @@ struct Error : std::exception {
   std::string message;
   std::string node;
   std::vector<std::string> notes;
+  int64_t blamed = -1; ///< the rank whose failure it is, where one is known
 
   Error(kerf_code_t code, std::string message, std::string node = "",
         std::vector<std::string> notes = {})

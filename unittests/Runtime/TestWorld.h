@@ -3,6 +3,7 @@
 #define KERF_UNITTESTS_RUNTIME_TESTWORLD_H
 
 #include "comm/Comm.h"
+#include "comm/processes/Job.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +20,22 @@ struct Implementation {
   const char *name;
   std::unique_ptr<World> (*make)(const WorldSpec &spec);
 };
-/// All that there are: the conformance suite runs over each.
+/// All that there are: the conformance suite runs over each. In a process of a
+/// job that mpirun or the like has started, the job's alone.
 std::vector<Implementation> implementations();
+
+/// The job that this process of a test belongs to; null in a usual test. Every
+/// process runs the same tests, each plays its own rank, those past the mesh
+/// look on.
+std::shared_ptr<Job> &testJob();
+
+/// False in a job of fewer processes than the mesh has ranks.
+inline bool enoughRanks(const Mesh &mesh) {
+  return !testJob() || mesh.numRanks() <= testJob()->size();
+}
+#define SKIP_WITHOUT_RANKS(mesh)                                               \
+  if (!enoughRanks(mesh))                                                      \
+  GTEST_SKIP() << "needs " << (mesh).numRanks() << " processes"
 
 /// What each rank ended with: nothing, or an error.
 struct RankOutcome {

@@ -13,6 +13,7 @@
 #define KERF_RT_COMM_THREADS_EXCHANGE_H
 
 #include "../../src/Boxes.h"
+#include "../Pieces.h"
 #include "Group.h"
 #include "Reduce.h"
 
@@ -27,7 +28,7 @@ public:
   void run(const std::vector<Post> &posts, int64_t &moved, int64_t &padded);
 
 private:
-  struct Piece {
+  struct Copy {
     int64_t from;
     BoxCopy copy;
   };
@@ -37,8 +38,8 @@ private:
   CollectiveKind kind;
   int64_t size, position, elementBytes, bytes, dstBytes;
   ReduceFn reduce = nullptr;
-  std::vector<Piece> pieces; ///< copies into own dst; reduce_scatter: one box
-  bool zeroFirst = false;    ///< dst has bytes that no piece covers
+  std::vector<Copy> pieces; ///< copies into own dst; reduce_scatter: one box
+  bool zeroFirst = false;   ///< dst has bytes that no piece covers
   int64_t movedPerRun = 0, paddedPerRun = 0;
   std::vector<const void *> srcs;
   std::vector<void *> dsts;

@@ -1,0 +1,163 @@
+//===- processes/Job.h - the processes that run a package -------*- C++ -*-===//
+//
+// One process per rank, rank 0 leads: it has inputs and outputs, the others
+// follow what it does. A Job holds the transport, a watcher thread that keeps
+// control messages moving while the rank computes, the first failure, and what
+// the ranks note about themselves.
+//
+// Deadlines. Whoever waits too long asks all ranks what they are doing. A rank
+// that answers and rests between steps (rank 0 writes a checkpoint) or loads is
+// waited for again; otherwise the end of the chain of waiters is to blame. So a
+// job ends within the deadline and the two seconds that answers may take.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_COMM_PROCESSES_JOB_H
+#define KERF_RT_COMM_PROCESSES_JOB_H
+
+#include "../Rendezvous.h"
+#include "Transport.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+namespace kerf::rt {
+
+/// What a rank is doing; it travels as bytes. `wait` is the collective or
+/// channel that it waits in, `number` the call in the group or channel,
+/// `missing` the rank that it waits for.
+struct ProcessNote {
+  enum State : int32_t {
+    Working,
+    Arriving,
+    Finishing,
+    Sending,
+    Receiving,
+    Ending ///< its step is over, another's is not
+  };
+  enum Phase : int32_t { Loading, Resting, Stepping };
+  int32_t state = Working, phase = Stepping;
+  int64_t wait = -1, number = 0, missing = -1;
+  int64_t lastCollective = -1, collectives = 0;
+};
+
+/// The answers to "what are you doing": none from a rank that is gone.
+using Notes = std::vector<std::optional<ProcessNote>>;
+
+class Job {
+public:
+  Job(const JobEnvironment &environment, std::unique_ptr<Transport> transport,
+      double deadlineSeconds);
+  ~Job();
+  Job(const Job &) = delete;
+
+  /// Why a wait does not go on.
+  enum class Reason { Deadline, PeerLost, Signal };
+
+  int64_t rank() const { return env.rank; }
+  int64_t size() const { return env.size; }
+  bool leads() const { return env.rank == 0; }
+  const JobEnvironment &environment() const { return env; }
+  double deadlineSeconds() const { return deadline; }
+  void setDeadline(double seconds) { deadline = seconds; }
+  Transport &transport() { return *link; }
+  /// Guards the transport, the note, and what belongs to them.
+  std::recursive_mutex &mutex() { return lock; }
+
+  /// Tags for `count` streams of messages; the same on all ranks that make the
+  /// same calls in the same order.
+  uint32_t allocateTags(uint32_t count);
+
+  /// The first failure wins; all other ranks are told. Any thread.
+  void fail(const Error &error);
+  bool failed() const { return aborted.load(std::memory_order_acquire); }
+  Error failure() const;
+  /// Moves messages and handles control. Any thread.
+  void poll();
+
+  /// This rank's note; change it under the mutex.
+  ProcessNote &note() { return mine; }
+  /// Asks all ranks and waits up to `seconds` for answers.
+  Notes inquire(double seconds);
+  /// The rank whose connection has ended, -1 if none has; and for how long.
+  int64_t lostRank(double *seconds = nullptr);
+  /// "within 30 s", "before it ended", "before signal 15 ended the job".
+  std::string describe(Reason reason) const;
+
+  /// Polls until `done` (called under the mutex) says so. After the deadline
+  /// `expired` gives the failure, or nothing to go on for another deadline. The
+  /// failure ends the job and is thrown; so is any other rank's.
+  using Expired = std::function<std::optional<Error>(Reason)>;
+  void await(const std::function<bool()> &done, const Expired &expired);
+  /// Waits for a request of a peer that may be busy for long: as long as
+  /// anything is heard of it.
+  void awaitAlive(Request &request, int64_t peer, const std::string &what);
+
+  /// `bytes` bytes of rank 0 for all.
+  void broadcast(void *data, size_t bytes);
+  /// What every rank gives, by rank; empty but on rank 0. `what` as in "rank 2
+  /// did not WHAT".
+  std::vector<std::string> gather(const std::string &mine,
+                                  const std::string &what);
+  /// Rank 0 ends the job with an exit code: the others' waits throw
+  /// KERF_CLOSED, and closedCode() says it.
+  void close(int code);
+  int closedCode() const { return closeCode; }
+  bool closed() const { return closeCode >= 0; }
+  /// Says goodbye to all and waits for theirs; then ends the transport. Not
+  /// after a failure.
+  void leave();
+
+  /// Whether this rank is the one that prints the job's failure: the lowest
+  /// that is not to blame. The others wait a second for it to do so (and for
+  /// the launcher to end them) before they say it themselves.
+  void awaitTurnToReport();
+  /// Set when a signal asks to end; waits then end within a moment.
+  void setTerminate(const volatile std::sig_atomic_t *flag) {
+    terminate = flag;
+  }
+  /// The key/value store, where there is one (not under mpirun): rank 0 serves
+  /// it as long as the job lives.
+  Store *store() { return kept.get(); }
+  void keepStore(std::unique_ptr<Store> store) { kept = std::move(store); }
+  /// Stops answering, as if the process were stopped; for tests.
+  void freeze() { frozen = true; }
+
+private:
+  void watch();
+  void handle(int64_t from, const std::string &message);
+  void tell(int64_t to, char kind, const std::string &text = "");
+  void tellAll(char kind, const std::string &text = "");
+  bool terminating();
+
+  JobEnvironment env;
+  std::unique_ptr<Store> kept;
+  std::unique_ptr<Transport> link;
+  std::atomic<double> deadline;
+  mutable std::recursive_mutex lock;
+  uint32_t nextTag = 1;
+  ProcessNote mine;
+  uint64_t inquiry = 0;
+  Notes answers;
+  std::vector<std::chrono::steady_clock::time_point> heard;
+  std::vector<bool> bye;
+  std::atomic<int> closeCode{-1};
+  std::atomic<bool> aborted{false}, leaving{false}, frozen{false};
+  std::atomic<int> waiting{0};
+  std::optional<Error> first;
+  const volatile std::sig_atomic_t *terminate = nullptr;
+  std::optional<std::chrono::steady_clock::time_point> terminated, lost;
+  std::atomic<bool> ending{false};
+  std::thread watcher;
+};
+
+/// Joins the job that the environment describes: over MPI under mpirun, over
+/// TCP else. Throws what Rendezvous.h and the transports throw.
+std::shared_ptr<Job> joinJob(const JobEnvironment &environment,
+                             double deadlineSeconds);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_COMM_PROCESSES_JOB_H
