@@ -17,6 +17,7 @@ int compile(const Options &options);
 int run(const Options &options);
 int verify(const Options &options);
 int train(const Options &options);
+int report(const Options &options);
 
 } // namespace kerf::tool
 

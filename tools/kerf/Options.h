@@ -78,6 +78,8 @@ struct Options {
   int64_t sequenceLength = 0, batchSize = 0, steps = 0, epochs = 0,
           evalEvery = 0, checkpointEvery = 0;
   bool resume = false;
+  // Reporting.
+  std::string document, otherDocument, html;
   // Comparing.
   double rtol = 1e-3, atol = 1e-5;
   // Printing.

@@ -7,10 +7,9 @@
 #include "PlanReport.h"
 
 #include "Options.h"
+#include "Report.h"
 
 #include "llvm/Support/Format.h"
-
-#include <map>
 
 using namespace kerf::tool;
 namespace json = llvm::json;
@@ -51,31 +50,17 @@ private:
   void printRunnersUp();
   void printCuts(bool verbose);
 
-  double number(const json::Object *object, llvm::StringRef key) const {
-    return object ? object->getNumber(key).value_or(0) : 0;
+  static double number(const json::Object *object, llvm::StringRef key) {
+    return numberAt(object, {key});
   }
-  std::string text(const json::Object *object, llvm::StringRef key) const {
-    return object ? object->getString(key).value_or("").str() : "";
+  static std::string text(const json::Object *object, llvm::StringRef key) {
+    return textAt(object, key);
   }
   std::string cost(double value) const {
     return text(plan.getObject("objective"), "kind") == "volume"
                ? formatBytes(value)
                : formatSeconds(value);
   }
-  /// Stages first, then by name: JSON objects have no order.
-  static std::string meshText(const json::Object *mesh) {
-    std::map<std::pair<bool, std::string>, int64_t> axes;
-    if (mesh)
-      for (const auto &[name, size] : *mesh)
-        if (size.getAsInteger().value_or(1) > 1)
-          axes[{name.str() != "pp", name.str()}] = *size.getAsInteger();
-    std::string result;
-    for (const auto &[name, size] : axes)
-      result += (result.empty() ? "" : " x ") + name.second + "=" +
-                std::to_string(size);
-    return result.empty() ? "nothing cut" : result;
-  }
-
   llvm::raw_ostream &out;
   const json::Object &plan;
 };
@@ -136,36 +121,10 @@ void Printer::printCollectives() {
       << formatBytes(number(communication, "bytes_per_rank"))
       << " sent by the busiest rank, "
       << formatBytes(number(communication, "total_bytes")) << " by all\n";
-  // One line for each kind of collective: layers repeat.
-  struct Row {
-    int64_t count = 0;
-    double bytes = 0, seconds = 0;
-    std::string example, formula;
-  };
-  Rows<Row> rows;
-  const json::Array *list = communication->getArray("collectives");
-  for (const json::Value &value : list ? *list : json::Array()) {
-    const json::Object *c = value.getAsObject();
-    std::string axes;
-    if (const json::Array *names = c->getArray("axes"))
-      for (const json::Value &name : *names)
-        axes +=
-            (axes.empty() ? "" : ",") + name.getAsString().value_or("").str();
-    std::string key = text(c, "op") + " over " + (axes.empty() ? "-" : axes) +
-                      ", " + formatBytes(number(c, "buffer_bytes")) + ", " +
-                      text(c, "purpose");
-    Row &row = rows[key];
-    double count = std::max(1.0, number(c, "count"));
-    row.count += int64_t(count);
-    row.bytes += number(c, "bytes_per_rank") * count;
-    row.seconds += number(c, "seconds") * count;
-    if (row.example.empty())
-      row.example = text(c, "node");
-    row.formula = text(c, "formula");
-  }
-  for (const auto &[key, row] : rows) {
-    out << "  " << row.count << " x " << key << ": " << formatBytes(row.bytes)
-        << " per rank";
+  std::vector<CollectiveRow> rows = collectiveRows(plan);
+  for (const CollectiveRow &row : rows) {
+    out << "  " << row.count << " x " << row.what << ": "
+        << formatBytes(row.bytes) << " per rank";
     if (!row.formula.empty())
       out << " (" << row.formula << " / N each)";
     if (row.seconds > 0)
@@ -218,9 +177,9 @@ void Printer::printCuts(bool verbose) {
     return;
   out << "\nshardings\n";
   for (const auto &[sharding, kind] : kinds)
-    out << "  " << sharding << "  " << kind.first
-        << (kind.first == 1 ? " value (" : " values (") << kind.second
-        << (kind.first == 1 ? ")\n" : ", ...)\n");
+    out << "  " << (sharding.empty() ? "scalars" : sharding) << "  "
+        << kind.first << (kind.first == 1 ? " value (" : " values (")
+        << kind.second << (kind.first == 1 ? ")\n" : ", ...)\n");
 }
 
 void Printer::printPureCuts() {
@@ -230,11 +189,7 @@ void Printer::printPureCuts() {
   out << "\npure cuts, one training step, all devices   article        ring\n";
   const char *names[] = {"data", "tensor", "pipeline"};
   auto bytesOf = [&](const char *name, const char *model) {
-    const json::Value *value = cuts->getObject(name)->get(model);
-    if (std::optional<double> number = value->getAsNumber())
-      return *number;
-    return std::strtod(value->getAsString().value_or("0").str().c_str(),
-                       nullptr);
+    return numberAt(cuts->getObject(name), {model});
   };
   auto cheapest = [&](const char *model) {
     const char *best = names[0];

@@ -1,6 +1,7 @@
 //===- main.cpp - the kerf command line -----------------------------------===//
 //
 //   kerf inspect | plan | compile | run | train | verify   model.onnx ...
+//   kerf report   plan.json | run.json
 //
 // Errors are one line "error: FILE[:NODE]: reason" and notes on stderr, with
 // the exit codes of docs/CommandLine.md. The process leaves with _Exit: a rank
@@ -115,6 +116,16 @@ int main(int argc, char **argv) {
   sub->add_option("--atol", options.atol, "Absolute tolerance")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");
+
+  sub = add("report", "Show plan.json or run.json, or lay two side by side",
+            report);
+  sub->add_option("document", options.document, "plan.json or run.json")
+      ->required();
+  CLI::Option *html =
+      sub->add_option("--html", options.html, "Write a page for a browser");
+  sub->add_option("--diff", options.otherDocument,
+                  "Compare with this plan.json or run.json")
+      ->excludes(html);
 
   try {
     app.parse(argc, argv);

@@ -1,0 +1,139 @@
+//===- Report.cpp - kerf report -------------------------------------------===//
+#include "Report.h"
+
+#include "Commands.h"
+#include "PlanReport.h"
+#include "Setup.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <map>
+
+using namespace kerf::tool;
+namespace json = llvm::json;
+
+static Document readDocument(const std::string &path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    throw Failure{
+        kUsage, path + ": cannot open: " + buffer.getError().message(), {}};
+  auto value = json::parse((*buffer)->getBuffer());
+  if (!value)
+    throw Failure{kUsage, path + ": " + llvm::toString(value.takeError()), {}};
+  json::Object *root = value->getAsObject();
+  std::string schema = root ? textAt(root, "schema") : "";
+  if (schema != "kerf.plan/1" && schema != "kerf.run/1")
+    throw Failure{kUsage,
+                  path + ": schema is \"" + schema +
+                      "\", expected \"kerf.plan/1\" or \"kerf.run/1\"",
+                  {}};
+  return {path, std::move(*root)};
+}
+
+double kerf::tool::numberAt(const json::Object *object,
+                            llvm::ArrayRef<llvm::StringRef> path) {
+  for (llvm::StringRef key : path.drop_back())
+    if (object)
+      object = object->getObject(key);
+  const json::Value *value = object ? object->get(path.back()) : nullptr;
+  if (!value)
+    return 0;
+  if (std::optional<double> number = value->getAsNumber())
+    return *number;
+  std::optional<llvm::StringRef> text = value->getAsString();
+  return text ? std::strtod(text->str().c_str(), nullptr) : 0;
+}
+
+std::string kerf::tool::textAt(const json::Object *object,
+                               llvm::StringRef key) {
+  return object ? object->getString(key).value_or("").str() : "";
+}
+
+std::string kerf::tool::meshText(const json::Object *mesh) {
+  std::map<std::pair<bool, std::string>, int64_t> axes;
+  if (mesh)
+    for (const auto &[name, size] : *mesh)
+      if (size.getAsInteger().value_or(1) > 1)
+        axes[{name.str() != "pp", name.str()}] = *size.getAsInteger();
+  std::string result;
+  for (const auto &[name, size] : axes)
+    result += (result.empty() ? "" : " x ") + name.second + "=" +
+              std::to_string(size);
+  return result.empty() ? "nothing cut" : result;
+}
+
+std::vector<CollectiveRow>
+kerf::tool::collectiveRows(const json::Object &root) {
+  std::vector<CollectiveRow> rows;
+  const json::Object *communication = root.getObject("communication");
+  const json::Array *list =
+      communication ? communication->getArray("collectives") : nullptr;
+  for (const json::Value &value : list ? *list : json::Array()) {
+    const json::Object *c = value.getAsObject();
+    std::string axes;
+    if (const json::Array *names = c ? c->getArray("axes") : nullptr)
+      for (const json::Value &name : *names)
+        axes +=
+            (axes.empty() ? "" : ",") + name.getAsString().value_or("").str();
+    std::string what = textAt(c, "op") + " over " +
+                       (axes.empty() ? "-" : axes) + ", " +
+                       formatBytes(numberAt(c, {"buffer_bytes"})) + ", " +
+                       textAt(c, "purpose");
+    auto row = llvm::find_if(
+        rows, [&](const CollectiveRow &each) { return each.what == what; });
+    if (row == rows.end()) {
+      rows.push_back({what, textAt(c, "node"), textAt(c, "formula")});
+      row = rows.end() - 1;
+    }
+    double count = std::max(1.0, numberAt(c, {"count"}));
+    row->count += int64_t(count);
+    row->bytes += numberAt(c, {"bytes_per_rank"}) * count;
+    row->seconds += numberAt(c, {"seconds"}) * count;
+  }
+  return rows;
+}
+
+void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
+  const json::Object *communication = run.getObject("communication");
+  out << "model     " << textAt(run.getObject("model"), "name") << "\n"
+      << "mesh      " << meshText(run.getObject("mesh")) << " on "
+      << int64_t(numberAt(&run, {"devices"})) << " devices, "
+      << int64_t(numberAt(&run, {"threads_per_rank"})) << " threads each\n"
+      << "step      " << formatSeconds(numberAt(&run, {"time", "step_seconds"}))
+      << " (median of " << int64_t(numberAt(&run, {"repeat"})) << "): compute "
+      << formatSeconds(numberAt(&run, {"time", "compute_seconds"}))
+      << ", communication that nothing hides "
+      << formatSeconds(
+             numberAt(&run, {"time", "exposed_communication_seconds"}))
+      << "\n\ncommunication  "
+      << formatBytes(numberAt(communication, {"bytes_per_rank"}))
+      << " sent by the busiest rank, "
+      << formatBytes(numberAt(communication, {"total_bytes"}))
+      << " by all; planned "
+      << formatBytes(numberAt(communication, {"planned_bytes_per_rank"}))
+      << "\n";
+  for (const CollectiveRow &row : collectiveRows(run))
+    out << "  " << row.count << " x " << row.what << ": "
+        << formatBytes(row.bytes) << " per rank, " << formatSeconds(row.seconds)
+        << "  (" << row.example << (row.count > 1 ? ", ...)\n" : ")\n");
+}
+
+int kerf::tool::report(const Options &options) {
+  Document document = readDocument(options.document);
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  if (!options.otherDocument.empty())
+    printDiff(out, document, readDocument(options.otherDocument));
+  else if (!options.html.empty())
+    printHtml(out, document);
+  else if (document.isPlan())
+    printPlan(out, document.root, options.verbose);
+  else
+    printRun(out, document.root);
+  if (options.html.empty())
+    llvm::outs() << text;
+  else
+    writeFile(options.html, text);
+  llvm::outs().flush();
+  return kFine;
+}

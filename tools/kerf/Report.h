@@ -1,0 +1,54 @@
+//===- Report.h - plan.json and run.json for people -------------*- C++ -*-===//
+//
+// `kerf report` reads the two documents of docs/CommandLine.md and nothing
+// else. They share names, so a plan can be laid beside another plan, or beside
+// the run that came of it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_REPORT_H
+#define KERF_TOOLS_REPORT_H
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+#include <vector>
+
+namespace kerf::tool {
+
+/// One of the two documents.
+struct Document {
+  std::string path;
+  llvm::json::Object root;
+  bool isPlan() const {
+    return root.getString("schema").value_or("") == "kerf.plan/1";
+  }
+};
+
+/// Collectives that are alike, which layers repeat: one row.
+struct CollectiveRow {
+  std::string what; ///< operation, axes, buffer, purpose
+  std::string example, formula;
+  int64_t count = 0;
+  double bytes = 0, seconds = 0; ///< of the busiest rank, all of them
+};
+std::vector<CollectiveRow> collectiveRows(const llvm::json::Object &root);
+
+/// "pp=2 x dp=4", stages first; "nothing cut" for one device.
+std::string meshText(const llvm::json::Object *mesh);
+/// The number at a path of keys; 0 where there is none. Integers past 64 bits
+/// are strings in the documents.
+double numberAt(const llvm::json::Object *object,
+                llvm::ArrayRef<llvm::StringRef> path);
+std::string textAt(const llvm::json::Object *object, llvm::StringRef key);
+
+/// What a run measured, as `kerf run` would say it.
+void printRun(llvm::raw_ostream &out, const llvm::json::Object &run);
+/// Both documents side by side, then what only one of them has.
+void printDiff(llvm::raw_ostream &out, const Document &a, const Document &b);
+/// A page that needs nothing else: no scripts, no fonts, no network.
+void printHtml(llvm::raw_ostream &out, const Document &document);
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_REPORT_H

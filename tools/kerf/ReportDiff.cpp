@@ -1,0 +1,206 @@
+//===- ReportDiff.cpp - two documents side by side ------------------------===//
+//
+// A plan and a run have the same names for what is predicted and what is
+// measured, so one table serves two plans, two runs, or one of each. Rows that
+// neither has are left out.
+//
+//===----------------------------------------------------------------------===//
+#include "Report.h"
+
+#include "Options.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <map>
+
+using namespace kerf::tool;
+namespace json = llvm::json;
+
+namespace {
+
+using Format = std::string (*)(double);
+
+class Table {
+public:
+  Table(llvm::raw_ostream &out, const Document &a, const Document &b)
+      : out(out), a(a.root), b(b.root) {}
+
+  void heading(llvm::StringRef text, llvm::StringRef first,
+               llvm::StringRef second) {
+    out << left(text) << right(first) << right(second) << right("second/first")
+        << "\n";
+  }
+  void text(llvm::StringRef name, const std::string &first,
+            const std::string &second) {
+    if (first.empty() && second.empty())
+      return;
+    out << left(name) << right(first) << right(second)
+        << (first == second ? "" : right("differs")) << "\n";
+  }
+  void number(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> path,
+              Format format) {
+    values(name, numberAt(&a, path), numberAt(&b, path), format);
+  }
+  void values(llvm::StringRef name, double first, double second,
+              Format format) {
+    if (first == 0 && second == 0)
+      return;
+    std::string ratio = first == second ? "equal"
+                        : first == 0
+                            ? "-"
+                            : llvm::formatv("{0:F3}", second / first).str();
+    out << left(name) << right(format(first)) << right(format(second))
+        << right(ratio) << "\n";
+  }
+
+private:
+  static std::string left(llvm::StringRef text) {
+    std::string cell = "  " + text.str();
+    cell.resize(std::max<size_t>(cell.size() + 1, 34), ' ');
+    return cell;
+  }
+  static std::string right(llvm::StringRef text) {
+    return std::string(text.size() < 15 ? 15 - text.size() : 1, ' ') +
+           text.str();
+  }
+  llvm::raw_ostream &out;
+  const json::Object &a, &b;
+};
+
+/// Byte counts as they are: what is exact stays exact.
+std::string exact(double bytes) {
+  return std::to_string(static_cast<int64_t>(bytes));
+}
+
+/// The numbers of an object by key, sorted.
+std::map<std::string, double> numbersOf(const json::Object *object) {
+  std::map<std::string, double> result;
+  if (object)
+    for (const auto &[key, value] : *object)
+      result[key.str()] = numberAt(object, {key});
+  return result;
+}
+
+void printShares(Table &table, const Document &a, const Document &b,
+                 llvm::StringRef key) {
+  auto sharesOf = [&](const Document &document) {
+    const json::Object *all = document.root.getObject("communication");
+    return numbersOf(all ? all->getObject(key) : nullptr);
+  };
+  auto first = sharesOf(a), second = sharesOf(b);
+  std::map<std::string, double> names = first;
+  names.insert(second.begin(), second.end());
+  for (const auto &[name, unused] : names)
+    table.values("  " + name, first[name], second[name], exact);
+}
+
+/// The largest of the devices; runs list ranks, plans stages.
+double mostOf(const Document &document, llvm::StringRef part) {
+  const json::Object *memory = document.root.getObject("memory");
+  const json::Array *devices =
+      memory ? memory->getArray("per_device") : nullptr;
+  double most = 0;
+  for (const json::Value &device : devices ? *devices : json::Array())
+    most = std::max(most, numberAt(device.getAsObject(), {part}));
+  return most;
+}
+
+/// Bytes of the busiest rank by what a collective does and where.
+std::map<std::string, double> collectivesOf(const Document &document) {
+  std::map<std::string, double> result;
+  const json::Object *all = document.root.getObject("communication");
+  const json::Array *list = all ? all->getArray("collectives") : nullptr;
+  for (const json::Value &value : list ? *list : json::Array()) {
+    const json::Object *c = value.getAsObject();
+    std::string key = textAt(c, "phase") + " " + textAt(c, "op") + " over ";
+    const json::Array *axes = c ? c->getArray("axes") : nullptr;
+    for (const json::Value &axis : axes ? *axes : json::Array())
+      key += axis.getAsString().value_or("").str() + " ";
+    key += "of " + textAt(c, "tensor");
+    if (int64_t stage = int64_t(numberAt(c, {"stage"})))
+      key += " in stage " + std::to_string(stage);
+    result[key] +=
+        numberAt(c, {"bytes_per_rank"}) * std::max(1.0, numberAt(c, {"count"}));
+  }
+  return result;
+}
+
+std::map<std::string, std::string> shardingsOf(const Document &document) {
+  std::map<std::string, std::string> result;
+  const json::Array *values = document.root.getArray("values");
+  for (const json::Value &value : values ? *values : json::Array())
+    result[textAt(value.getAsObject(), "name")] =
+        textAt(value.getAsObject(), "sharding");
+  return result;
+}
+
+} // namespace
+
+void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
+                           const Document &b) {
+  auto kindOf = [](const Document &document) {
+    return document.isPlan() ? "plan" : "run";
+  };
+  out << "first   " << a.path << " (" << kindOf(a) << ")\nsecond  " << b.path
+      << " (" << kindOf(b) << ")\n\n";
+  Table table(out, a, b);
+  table.heading("", kindOf(a), kindOf(b));
+  table.text("model", textAt(a.root.getObject("model"), "name"),
+             textAt(b.root.getObject("model"), "name"));
+  table.text("mesh", meshText(a.root.getObject("mesh")),
+             meshText(b.root.getObject("mesh")));
+  if (a.isPlan() && b.isPlan())
+    table.number("objective", {"objective", "cost"},
+                 textAt(a.root.getObject("objective"), "kind") == "volume"
+                     ? formatBytes
+                     : formatSeconds);
+  table.number("step", {"time", "step_seconds"}, formatSeconds);
+  table.number("compute", {"time", "compute_seconds"}, formatSeconds);
+  table.number("exposed communication",
+               {"time", "exposed_communication_seconds"}, formatSeconds);
+  table.number("bytes of the busiest rank", {"communication", "bytes_per_rank"},
+               exact);
+  printShares(table, a, b, "by_purpose");
+  printShares(table, a, b, "by_axis");
+  table.number("bytes of all ranks", {"communication", "total_bytes"}, exact);
+  for (const char *part : {"peak", "parameters", "gradients", "optimizer",
+                           "activations", "workspace"})
+    table.values(std::string(part == llvm::StringRef("peak") ? "memory of a "
+                                                               "device"
+                                                             : "  ") +
+                     (part == llvm::StringRef("peak") ? "" : part),
+                 mostOf(a, part), mostOf(b, part), formatBytes);
+
+  auto first = collectivesOf(a), second = collectivesOf(b);
+  std::vector<std::string> lines;
+  for (const auto &[key, bytes] : first)
+    if (!second.count(key))
+      lines.push_back("only first   " + key + ", " + exact(bytes) + " bytes");
+    else if (second[key] != bytes)
+      lines.push_back("other bytes  " + key + ", " + exact(bytes) +
+                      " against " + exact(second[key]));
+  for (const auto &[key, bytes] : second)
+    if (!first.count(key))
+      lines.push_back("only second  " + key + ", " + exact(bytes) + " bytes");
+  out << "\ncollectives: " << first.size() << " against " << second.size()
+      << (lines.empty() ? ", all alike\n" : "\n");
+  for (const std::string &line : lines)
+    out << "  " << line << "\n";
+
+  if (!a.isPlan() || !b.isPlan())
+    return;
+  auto before = shardingsOf(a), after = shardingsOf(b);
+  size_t differing = 0;
+  std::string text;
+  for (const auto &[name, sharding] : before)
+    if (auto other = after.find(name);
+        other != after.end() && other->second != sharding) {
+      ++differing;
+      text +=
+          "  " + name + "  " + sharding + " against " + other->second + "\n";
+    }
+  out << "\nvalues: " << before.size() << " against " << after.size() << ", "
+      << differing << " of both are cut otherwise\n"
+      << text;
+}
