@@ -95,9 +95,6 @@ void BatchAnalysis::visitBackward(Operation *op) {
 /// linear in them.
 void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
   ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
-  for (Value operand : op->getOperands())
-    if (dims.contains(operand))
-      return noteBreak(op, "joins single samples with a sum over the batch");
   for (auto [index, group] : llvm::enumerate(rule.linearGroups))
     if (ArrayRef<unsigned>(group) == summed) {
       groups[op] = index;
@@ -130,8 +127,13 @@ void BatchAnalysis::visit(Operation *op) {
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     if (sums.contains(operand))
       summed.push_back(index);
-  if (!summed.empty() && !once)
-    return visitSum(op, summed);
+  if (!summed.empty() && !once) {
+    if (llvm::none_of(op->getOperands(),
+                      [&](Value operand) { return dims.contains(operand); }))
+      return visitSum(op, summed);
+    // No micro-batches, but devices may still have samples of their own.
+    noteBreak(op, "joins single samples with a sum over the batch");
+  }
   ShardingRule rule = sharded.getShardingRule();
   std::optional<unsigned> factor;
   bool marked = false, agrees = true;

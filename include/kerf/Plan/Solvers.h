@@ -31,6 +31,10 @@ struct SolveOptions {
   double relativeGap = 0;
   /// Elimination gives up exactness where a table would pass this size.
   int64_t maxTableEntries = int64_t(1) << 22;
+  /// Under limits: problems whose messages have more entries than this in all
+  /// are solved for level 0 alone, and what the lower levels can gain beside it
+  /// is looked for region by region.
+  double splitLevelsAbove = 3e5;
   /// Only solutions that cost less than this in level 0 are looked for: the
   /// search ends once there can be none. The best one that was found on the
   /// way is given all the same; the bound then is at least this.

@@ -43,6 +43,10 @@ template <typename V> struct Solver {
 
 private:
   SolveResult runLarge();
+  /// Level 0 alone, then what the others can gain beside it.
+  SolveResult runByLevels();
+  bool shouldSplitLevels(double entries) const;
+  void polish();
   void boundBySplitting(double seconds);
   void makeLegal(Landscape &landscape, const Clock &until);
   void descend(Landscape &landscape, const std::vector<uint32_t> &seeds,

@@ -59,6 +59,38 @@ TEST(Solve, MatchesBruteForceUnderSeveralLimits) {
   }
 }
 
+// Large problems: level 0 is solved alone, the others are improved beside it.
+TEST(Solve, FirstLevelFirst) {
+  int same = 0, solved = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    RandomShape shape;
+    shape.resources = 1 + seed % 2;
+    shape.levels = true;
+    shape.edges = seed % 10;
+    shape.tightness = 0.2 + double(seed % 8) / 10;
+    Problem problem = randomProblem(1000 + seed, shape);
+    SolveOptions options;
+    options.splitLevelsAbove = 0;
+    SolveResult result = solve(problem, options);
+    SolveResult judge = bruteForce(problem);
+    ASSERT_EQ(result.hasSolution(), judge.hasSolution()) << "seed " << seed;
+    if (!judge.hasSolution()) {
+      EXPECT_EQ(result.status, Status::Infeasible) << "seed " << seed;
+      continue;
+    }
+    llvm::Expected<Evaluation> verified = verify(problem, result.solution);
+    ASSERT_TRUE(bool(verified)) << llvm::toString(verified.takeError());
+    EXPECT_EQ(verified->cost[0], judge.cost()) << "seed " << seed;
+    EXPECT_EQ(result.lowerBound, judge.cost()) << "seed " << seed;
+    EXPECT_EQ(result.gap(), 0);
+    ++solved;
+    same += compare(verified->cost, judge.evaluation.cost) == 0;
+  }
+  // Regions are as large as these problems.
+  EXPECT_GT(solved, 200);
+  EXPECT_GE(same, solved * 98 / 100);
+}
+
 // A bound is a bound whatever stops the search, here tiny tables.
 TEST(Solve, BoundsHoldWhenStopped) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
