@@ -18,6 +18,7 @@ int run(const Options &options);
 int verify(const Options &options);
 int train(const Options &options);
 int report(const Options &options);
+int calibrate(const Options &options);
 
 } // namespace kerf::tool
 

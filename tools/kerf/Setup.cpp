@@ -22,17 +22,21 @@ static std::string readFile(const std::string &path, const std::string &flag) {
   return (*buffer)->getBuffer().str();
 }
 
-static cost::Machine readMachine(const Options &o, int64_t devices) {
+cost::HostInfo kerf::tool::hostInfo() {
   cost::HostInfo host;
   host.cores = std::max(1u, std::thread::hardware_concurrency());
   host.memoryBytes =
       static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  return host;
+}
+
+static cost::Machine readMachine(const Options &o, int64_t devices) {
   bool cuda = parseDevices(o.devices).kind == "cuda";
   std::string name = !o.machine.empty() ? o.machine : cuda ? "h100-8" : "cpu";
   llvm::Expected<cost::Machine> machine =
       llvm::StringRef(name).ends_with(".json")
           ? cost::parseMachine(readFile(name, "--machine"), name)
-          : cost::machinePreset(name, devices, host);
+          : cost::machinePreset(name, devices, hostInfo());
   if (!machine)
     throw Failure{
         kUsage, "--machine: " + llvm::toString(machine.takeError()), {}};

@@ -11,6 +11,9 @@ namespace kerf::tool {
 /// The library's options from the command line's. Reads plan and machine files.
 CompilationOptions compilationOptions(const Options &options);
 
+/// Cores and memory of this host.
+cost::HostInfo hostInfo();
+
 /// Prints the IR if --stop-after names a phase; true if it did.
 bool stopAfter(Compilation &compilation, const Options &options);
 

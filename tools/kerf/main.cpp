@@ -2,6 +2,7 @@
 //
 //   kerf inspect | plan | compile | run | train | verify   model.onnx ...
 //   kerf report   plan.json | run.json
+//   kerf calibrate
 //
 // Errors are one line "error: FILE[:NODE]: reason" and notes on stderr, with
 // the exit codes of docs/CommandLine.md. The process leaves with _Exit: a rank
@@ -116,6 +117,14 @@ int main(int argc, char **argv) {
   sub->add_option("--atol", options.atol, "Absolute tolerance")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");
+
+  sub = add("calibrate", "Measure the ranks of this host; write a machine file",
+            calibrate);
+  sub->add_option("--devices", options.devices, "Ranks: cpu:4");
+  sub->add_option("--threads", options.threads, "Threads of each rank")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("-o,--output", options.output,
+                  "Write machine.json here instead of stdout");
 
   sub = add("report", "Show plan.json or run.json, or lay two side by side",
             report);
