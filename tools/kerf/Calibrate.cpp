@@ -15,7 +15,7 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
-#include <thread>
+#include <cmath>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -137,6 +137,14 @@ func.func @main(%x: {1} {{kerf.name = "x", dist.sharding = {2}}, %z: {1} {{kerf.
       .str();
 }
 
+/// Four digits: more would claim what no measurement has.
+double rounded(double value) {
+  if (!(value > 0))
+    return 0;
+  double scale = std::pow(10.0, 3 - std::floor(std::log10(value)));
+  return std::round(value * scale) / scale;
+}
+
 class Calibration {
 public:
   Calibration(cost::Machine machine, const Options &options)
@@ -169,9 +177,10 @@ void Calibration::compute(ComputeClass kind, const char *name,
   cost::Throughput &rate = machine.throughput[static_cast<unsigned>(kind)];
   const cost::Throughput &plain =
       machine.throughput[static_cast<unsigned>(ComputeClass::Elementwise)];
-  rate.latencySeconds = timed(tiny).computeSeconds;
+  rate.latencySeconds = rounded(timed(tiny).computeSeconds);
   auto perSecond = [&](double amount, double seconds) {
-    return amount / std::max(seconds - rate.latencySeconds, 0.01 * seconds);
+    return rounded(amount /
+                   std::max(seconds - rate.latencySeconds, 0.01 * seconds));
   };
   rate.flopsPerSecond = plain.flopsPerSecond;
   if (!arithmetic.empty()) {
@@ -203,7 +212,7 @@ void Calibration::link() {
     if (bytes * ranks > int64_t(1) << 29)
       break;
     double seconds =
-        timed(allReduce(ranks, bytes / 4), ranks).collectiveSeconds;
+        rounded(timed(allReduce(ranks, bytes / 4), ranks).collectiveSeconds);
     // A curve does not fall, whatever the noise.
     if (!link.allReduceCurve.empty())
       seconds = std::max(seconds, link.allReduceCurve.back().seconds);
@@ -214,11 +223,11 @@ void Calibration::link() {
             .str());
   }
   double steps = 2 * (ranks - 1);
-  link.latencySeconds = link.allReduceCurve.front().seconds / steps;
+  link.latencySeconds = rounded(link.allReduceCurve.front().seconds / steps);
   const auto &last = link.allReduceCurve.back();
-  link.bytesPerSecond = 2.0 * (ranks - 1) / ranks *
-                        static_cast<double>(last.bufferBytes) /
-                        (last.seconds - link.allReduceCurve.front().seconds);
+  link.bytesPerSecond = rounded(
+      2.0 * (ranks - 1) / ranks * static_cast<double>(last.bufferBytes) /
+      (last.seconds - link.allReduceCurve.front().seconds));
 
   const int64_t elements = int64_t(4) << 20;
   double alone = timed(addition(elements)).computeSeconds;
@@ -226,7 +235,7 @@ void Calibration::link() {
       timed(parallelAddition(ranks, elements), ranks).computeSeconds;
   // Each rank does the same work; slower together means that memory is shared.
   machine.ranksThatSaturateMemory =
-      std::clamp(ranks * alone / together, 1.0, double(ranks));
+      rounded(std::clamp(ranks * alone / together, 1.0, double(ranks)));
   say(llvm::formatv("memory is full with {0:F2} ranks",
                     machine.ranksThatSaturateMemory)
           .str());

@@ -38,7 +38,7 @@ typedef enum kerf_code {
   KERF_MISMATCH = 8,        /* ranks disagree on what they communicate */
   KERF_BYTES_DIFFER = 9,    /* counted bytes are not the planned bytes */
   KERF_INTERNAL = 10,       /* a bug of ours */
-  KERF_CLOSED = 11 /* rank 0 has ended the job (kerf_job_exit_code) */
+  KERF_CLOSED = 11          /* rank 0 has ended the job (kerf_job_exit_code) */
 } kerf_code_t;
 
 /* 1 */ kerf_code_t kerf_status_code(kerf_status_t status); /* NULL: KERF_OK */
