@@ -57,6 +57,7 @@ void readRanks(const Reader &env, JobEnvironment &job, const char *rank,
 
 /// MASTER_ADDR and MASTER_PORT; torchrun's agent may keep the port to itself.
 void readMaster(const Reader &env, JobEnvironment &job) {
+  job.storeServed = env.text("KERF_STORE") == "served";
   job.masterAddress = env.text("MASTER_ADDR");
   if (env.has("KERF_PORT")) {
     job.masterPort = static_cast<int>(env.number("KERF_PORT", 1, 65535));

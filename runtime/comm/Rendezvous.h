@@ -33,6 +33,7 @@ struct JobEnvironment {
   /// Where rank 0 serves the store; empty under mpirun unless it is set.
   std::string masterAddress;
   int masterPort = 0;
+  bool storeServed = false; ///< the launcher serves the store, not rank 0
 
   const char *launcherName() const;
 };
@@ -69,8 +70,10 @@ public:
 
 /// Serves a store on a port of this host (0: any that is free) until it is
 /// destroyed. `address` empty: on all interfaces. Throws KERF_IO_ERROR.
+class Socket;
 class StoreServer {
 public:
+  explicit StoreServer(Socket listener);
   StoreServer(const std::string &address, int port);
   ~StoreServer();
   StoreServer(const StoreServer &) = delete;

@@ -4,6 +4,7 @@
 // written together after everything succeeded: no file appears on failure.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/rt/job.h"
 #include "kerf/rt/run.h"
 
 #include "../src/Types.h"
@@ -33,18 +34,20 @@ struct SessionCloser {
 
 class Runner {
 public:
-  Runner(const RunOptions &options, std::FILE *out, std::FILE *err)
-      : options(options), out(out), err(err) {}
+  Runner(const RunOptions &options, JobScope &job, std::FILE *out,
+         std::FILE *err)
+      : options(options), job(job), out(out), err(err) {}
 
   void run();
 
 private:
   void check(kerf_status_t status) {
-    if (int code = reportStatus(status, options.package, err))
-      throw Exit{code};
+    if (status)
+      throw Exit{job.report(status, options.package, err)};
   }
   [[noreturn]] void usage(const std::string &message) {
-    std::fprintf(err, "error: %s\n", message.c_str());
+    if (job.leads()) // the others are ended by it
+      std::fprintf(err, "error: %s\n", message.c_str());
     throw Exit{2};
   }
   void readInputs();
@@ -63,7 +66,10 @@ private:
     return info;
   }
 
+  void shareInputs();
+
   const RunOptions &options;
+  JobScope &job;
   std::FILE *out, *err;
   std::unique_ptr<kerf_package_t, PackageCloser> package;
   std::vector<HostTensor> inputs; // outlives the session, which borrows
@@ -201,6 +207,19 @@ void Runner::readInputs() {
     }
 }
 
+/// Rank 0's inputs for all: files and numbers are read there alone.
+void Runner::shareInputs() {
+  if (!job)
+    return;
+  inputs.resize(kerf_package_num_inputs(package.get()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package.get(), static_cast<int32_t>(i), &info));
+    inputs[i].data.resize(info.bytes);
+    check(kerf_job_broadcast(job.get(), inputs[i].data.data(), info.bytes));
+  }
+}
+
 void Runner::writeFiles() {
   FileSet files;
   std::string error;
@@ -298,7 +317,13 @@ void Runner::run() {
   check(
       kerf_package_open(options.package.c_str(), &packageOptions, &rawPackage));
   package.reset(rawPackage);
-  readInputs();
+  if (job && kerf_package_num_ranks(rawPackage) != job.size())
+    usage(cat(options.package, ": has ", kerf_package_num_ranks(rawPackage),
+              " ranks, the job has ", job.size(), " processes"));
+  if (job.leads())
+    readInputs();
+  shareInputs();
+  sessionOptions.job = job.get();
   kerf_session_t *rawSession = nullptr;
   check(kerf_session_create(rawPackage, &sessionOptions, &rawSession));
   session.reset(rawSession);
@@ -307,8 +332,10 @@ void Runner::run() {
                                  inputs[i].data.data(), inputs[i].data.size()));
   for (int32_t i = 0; i < options.repeat; ++i)
     check(kerf_session_run(rawSession));
-  writeFiles();
-  printSummary();
+  if (job.leads()) {
+    writeFiles();
+    printSummary();
+  }
 }
 } // namespace
 
@@ -322,8 +349,8 @@ int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
   if (!status)
     return 0;
   std::string node = kerf_status_node(status);
-  std::fprintf(err, "error: %s%s%s: %s\n", file.c_str(),
-               node.empty() ? "" : ":", node.c_str(),
+  std::string place = file + (node.empty() ? "" : ":") + node;
+  std::fprintf(err, "error: %s%s%s\n", place.c_str(), place.empty() ? "" : ": ",
                kerf_status_message(status));
   for (int32_t i = 0; i < kerf_status_num_notes(status); ++i)
     std::fprintf(err, "note: %s\n", kerf_status_note(status, i));
@@ -332,15 +359,24 @@ int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
   return code;
 }
 
+int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
+                         std::FILE *out, std::FILE *err) {
+  int code = 0;
+  try {
+    Runner(options, job, out, err).run();
+  } catch (const Exit &exit) {
+    code = exit.code;
+  } catch (...) {
+    code = job.report(toStatus(currentError()), options.package, err);
+  }
+  return job.leave(code, err);
+}
+
 int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
                          std::FILE *err) {
-  try {
-    Runner(options, out, err).run();
-    return 0;
-  } catch (const Exit &exit) {
-    return exit.code;
-  } catch (...) {
-    kerf_status_t status = toStatus(currentError());
+  JobScope job;
+  kerf_status_t status = job.join(options.timeoutSeconds, options.terminate);
+  if (status)
     return reportStatus(status, options.package, err);
-  }
+  return runPackage(options, job, out, err);
 }

@@ -20,6 +20,9 @@ struct kerf_package {
 struct kerf_session {
   std::unique_ptr<Session> session;
 };
+struct kerf_job {
+  std::shared_ptr<Job> job;
+};
 
 namespace {
 // A caller compiled against an older header passes a shorter struct.
@@ -165,6 +168,8 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
     inner.trace = full.trace != 0;
     if (full.inject)
       inner.injection = parseInjection(full.inject);
+    if (full.job)
+      inner.job = full.job->job;
     if (full.stored_tensor)
       for (int32_t i = 0; i < kerf_package_num_parameters(package); ++i)
         inner.stored.push_back(
@@ -235,6 +240,54 @@ kerf_status_t kerf_session_trace(kerf_session_t *session, char **json) {
     *json = duplicate(traceJson(*session->session));
   });
 }
+
+kerf_status_t kerf_job_join(const kerf_job_options_t *options,
+                            kerf_job_t **job) {
+  return guard([&] {
+    require(job, "job is null");
+    kerf_job_options_t full = completed(options);
+    require(full.deadline_seconds >= 0, "the deadline is negative");
+    JobEnvironment environment = jobEnvironment();
+    if (environment.size == 1) {
+      *job = nullptr;
+      return;
+    }
+    auto joined = joinJob(
+        environment, full.deadline_seconds > 0 ? full.deadline_seconds : 30);
+    joined->setTerminate(full.terminate);
+    *job = new kerf_job{std::move(joined)};
+  });
+}
+int32_t kerf_job_rank(const kerf_job_t *job) {
+  return job ? static_cast<int32_t>(job->job->rank()) : 0;
+}
+int32_t kerf_job_size(const kerf_job_t *job) {
+  return job ? static_cast<int32_t>(job->job->size()) : 1;
+}
+kerf_status_t kerf_job_broadcast(kerf_job_t *job, void *data, size_t bytes) {
+  return guard([&] {
+    require(job && (data || !bytes), "a pointer is null");
+    job->job->broadcast(data, bytes);
+  });
+}
+void kerf_job_fail(kerf_job_t *job, kerf_status_t status) {
+  if (job && status && status->error.code != KERF_CLOSED)
+    job->job->fail(status->error);
+}
+int32_t kerf_job_await_report(kerf_job_t *job) {
+  return job ? job->job->awaitTurnToReport() : -1;
+}
+kerf_status_t kerf_job_leave(kerf_job_t *job, int32_t *exit_code) {
+  return guard([&] {
+    require(job && exit_code, "a pointer is null");
+    if (job->job->leads())
+      job->job->close(*exit_code);
+    else
+      *exit_code = job->job->awaitClose();
+    job->job->leave();
+  });
+}
+void kerf_job_free(kerf_job_t *job) { delete job; }
 
 void kerf_string_free(char *string) { std::free(string); }
 

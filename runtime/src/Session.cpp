@@ -1,4 +1,4 @@
-//===- Session.cpp - ranks as threads, run step by step -------------------===//
+//===- Session.cpp - ranks of a package, run step by step -----------------===//
 //
 // Generation 0 is loading, every step is one more. The session's own wait needs
 // a deadline, too: once some rank has ended its list, the others must go on
@@ -8,9 +8,14 @@
 //===----------------------------------------------------------------------===//
 #include "Session.h"
 
+#include "../comm/processes/ProcessWorld.h"
+#include "../comm/processes/Reports.h"
+
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <map>
+#include <unistd.h>
 
 using namespace kerf::rt;
 
@@ -49,12 +54,25 @@ Session::Session(std::shared_ptr<const Package> package,
   if (options.injection && options.injection->rank >= ranks)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat("fault for rank ", options.injection->rank, " of ", ranks));
-  state->world = makeThreadWorld(state->spec);
+  state->job = options.job;
+  if (options.job) {
+    link = std::make_unique<SessionLink>(options.job, package);
+    options.job->setDeadline(options.deadlineSeconds);
+    state->world = std::make_unique<ProcessWorld>(options.job, state->spec);
+    state->local = {options.job->rank()};
+  } else {
+    state->world = makeThreadWorld(state->spec);
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      state->local.push_back(rank);
+  }
+  int64_t onHost = ranks;
+  if (options.job && options.job->environment().localSize > 0)
+    onHost = options.job->environment().localSize;
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   state->threads =
       options.threads > 0
           ? options.threads
-          : static_cast<int32_t>(std::max<int64_t>(1, cores / ranks));
+          : static_cast<int32_t>(std::max<int64_t>(1, cores / onHost));
   state->trace = options.trace;
   state->ranks.resize(ranks);
   state->doneRanks.resize(ranks);
@@ -66,14 +84,13 @@ Session::Session(std::shared_ptr<const Package> package,
         static_cast<char *>(state->outputs.back()->data));
   }
   state->io.inputs.resize(m.inputs.size());
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    workers.emplace_back(rankThread, state, rank);
   try {
-    std::unique_lock<std::mutex> lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->done == ranks; }); // loading
-    lock.unlock();
-    if (state->world->failed())
-      throw state->world->failure();
+    load();
+  } catch (const Error &error) {
+    if (state->job && error.code != KERF_CLOSED)
+      state->job->fail(error);
+    shutDown();
+    throw;
   } catch (...) {
     shutDown();
     throw;
@@ -82,7 +99,52 @@ Session::Session(std::shared_ptr<const Package> package,
   loadTime = secondsSince(begin);
 }
 
-Session::~Session() { shutDown(); }
+void Session::load() {
+  setPhase(ProcessNote::Loading);
+  for (int64_t rank : state->local)
+    workers.emplace_back(rankThread, state, rank);
+  std::unique_lock<std::mutex> lock(state->mutex);
+  state->changed.wait(lock, [&] {
+    return state->done == static_cast<int64_t>(state->local.size());
+  });
+  lock.unlock();
+  if (state->world->failed())
+    throw state->world->failure();
+  if (link)
+    link->agree();
+  setPhase(ProcessNote::Resting);
+}
+
+void Session::setPhase(ProcessNote::Phase phase) const {
+  if (!state->job)
+    return;
+  std::lock_guard<std::recursive_mutex> guard(state->job->mutex());
+  state->job->note().phase = phase;
+}
+
+void Session::requireLead(const char *what) const {
+  if (!leads())
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat(what, " on rank ", link->rank(),
+                    ", expected on rank 0, which leads the job"));
+}
+
+Session::~Session() {
+  if (link && !broken && !ended && !state->job->failed() &&
+      !state->job->closed()) {
+    try {
+      if (link->leads())
+        link->command({SessionLink::End, 0, 0});
+      else if (serveUntilStep())
+        state->job->fail(
+            Error(KERF_MISMATCH, cat("rank ", link->rank(),
+                                     " ended the session, rank 0 runs another "
+                                     "step")));
+    } catch (...) { // the job has failed: nobody waits any more
+    }
+  }
+  shutDown();
+}
 
 void Session::shutDown() {
   {
@@ -113,6 +175,8 @@ void Session::rankThread(std::shared_ptr<State> state, int64_t rank) {
     try {
       body();
     } catch (const RankDied &) {
+      if (state->job) // a process that dies takes everything with it
+        ::kill(::getpid(), SIGKILL);
       died = true;
     } catch (...) {
       Error error = currentError();
@@ -172,7 +236,7 @@ void Session::runGeneration() {
   ++state->generation;
   state->changed.notify_all();
   auto allDone = [&] { return state->done == ranks; };
-  std::vector<int64_t> last(ranks, -1);
+  std::vector<int64_t> last;
   auto lastChange = SteadyClock::now(), failedSince = lastChange;
   bool sawFailure = false;
   while (
@@ -185,6 +249,8 @@ void Session::runGeneration() {
         break; // without those that do not come back
       continue;
     }
+    if (state->job)
+      continue; // ranks that hang are noticed by the others
     std::vector<int64_t> progress;
     for (auto &rank : state->ranks)
       progress.push_back(rank->progress());
@@ -210,13 +276,96 @@ void Session::run() {
                   "input \"" + m.inputs[i].name + "\" is not set");
   auto begin = SteadyClock::now();
   broken = true;
+  if (link && link->leads()) {
+    link->command({SessionLink::Step, 0, 0});
+  } else if (link) {
+    if (!serveUntilStep()) {
+      ended = true;
+      throw Error(KERF_CLOSED, "rank 0 has ended the session");
+    }
+    begin = SteadyClock::now();
+  }
+  setPhase(ProcessNote::Stepping);
   runGeneration();
   steps.push_back(secondsSince(begin));
-  std::vector<const CommCounters *> counters;
-  for (auto &rank : state->ranks)
-    counters.push_back(&rank->counters());
-  checkBytes(state->spec, counters);
+  if (link) {
+    endJobStep();
+    setPhase(ProcessNote::Resting);
+  } else {
+    std::vector<const CommCounters *> counters;
+    for (auto &rank : state->ranks)
+      counters.push_back(&rank->counters());
+    checkBytes(state->spec, counters);
+  }
   broken = false;
+}
+
+void Session::endJobStep() {
+  const Rank &own = *state->ranks[link->rank()];
+  link->gatherOutputs(state->io.outputs);
+  std::vector<std::string> packed =
+      state->job->gather(packCounters(own.counters()), "end its step");
+  if (link->leads()) {
+    std::vector<CommCounters> all;
+    std::vector<const CommCounters *> counters;
+    for (const std::string &text : packed)
+      all.push_back(unpackCounters(text, state->spec));
+    for (const CommCounters &each : all)
+      counters.push_back(&each);
+    try {
+      checkBytes(state->spec, counters);
+    } catch (const Error &error) {
+      state->job->fail(error);
+      throw;
+    }
+  }
+  link->shareSmall(state->io.outputs);
+}
+
+bool Session::serveUntilStep() {
+  for (;;) {
+    SessionLink::Command command = link->next();
+    if (command.kind == SessionLink::Step || command.kind == SessionLink::End)
+      return command.kind == SessionLink::Step;
+    serve(command);
+  }
+}
+
+void Session::serve(const SessionLink::Command &command) {
+  const Rank &own = *state->ranks[link->rank()];
+  const auto &parameters = state->package->manifest.parameters;
+  if (command.kind == SessionLink::Report) {
+    state->job->gather(packReport(reportOf(own, command.flag != 0)),
+                       "give its statistics");
+    return;
+  }
+  if (command.index < 0 ||
+      command.index >= static_cast<int64_t>(parameters.size()))
+    throw Error(KERF_MISMATCH,
+                "rank 0 asks for a parameter of another package");
+  void *local = own.parameter(command.index);
+  if (!local)
+    return;
+  if (command.kind == SessionLink::GetParameter)
+    link->sendPart(0, command.index, static_cast<char *>(local));
+  else
+    link->receivePart(0, command.index, static_cast<char *>(local));
+}
+
+std::vector<RankReport> Session::reports(bool withTrace) const {
+  requireLead("statistics are asked for");
+  std::vector<RankReport> all;
+  if (!link) {
+    for (auto &rank : state->ranks)
+      all.push_back(reportOf(*rank, withTrace));
+    return all;
+  }
+  link->command({SessionLink::Report, withTrace, 0});
+  for (const std::string &text :
+       state->job->gather(packReport(reportOf(*state->ranks[0], withTrace)),
+                          "give its statistics"))
+    all.push_back(unpackReport(text, state->spec));
+  return all;
 }
 
 void Session::setInput(int64_t index, const void *data, size_t bytes) {
@@ -234,7 +383,8 @@ void Session::setInput(int64_t index, const void *data, size_t bytes) {
 }
 
 template <typename Visit>
-void Session::forEachPart(int64_t index, size_t bytes, Visit &&visit) const {
+void Session::forEachHolder(int64_t index, size_t bytes, Visit &&visit) const {
+  requireLead("a parameter is asked for");
   const Manifest &m = state->package->manifest;
   if (index < 0 || index >= static_cast<int64_t>(m.parameters.size()))
     throw Error(KERF_INVALID_ARGUMENT,
@@ -249,16 +399,31 @@ void Session::forEachPart(int64_t index, size_t bytes, Visit &&visit) const {
                     numBytes(p.globalShape, p.dtype), " bytes, not ", bytes));
   if (broken)
     throw Error(KERF_INVALID_ARGUMENT, "the session has failed before");
-  for (int64_t rank = 0; rank < m.mesh.numRanks(); ++rank)
-    if (void *local = state->ranks[rank]->parameter(index))
+  for (int64_t rank = 0; rank < m.mesh.numRanks(); ++rank) {
+    const Rank *own = state->ranks[rank].get();
+    void *local = own ? own->parameter(index) : nullptr;
+    bool holds = own ? local != nullptr
+                     : p.heldBy(m.mesh.stageOf(rank)) && !p.libraryOnly;
+    if (holds)
       visit(rank, partOf(m.mesh, p.sharding, p.globalShape, rank, 0),
             static_cast<char *>(local));
+  }
 }
 
 void Session::getParameter(int64_t index, void *data, size_t bytes) const {
   std::map<Shape, int64_t> holders; // by the part's start: the first rank
-  forEachPart(index, bytes, [&](int64_t rank, const Part &part, char *local) {
+  std::vector<char> staging;
+  bool asked = false;
+  forEachHolder(index, bytes, [&](int64_t rank, const Part &part, char *local) {
     const Parameter &p = state->package->manifest.parameters[index];
+    if (link && !asked)
+      link->command({SessionLink::GetParameter, 0, index});
+    asked = true;
+    if (!local) {
+      staging.resize(static_cast<size_t>(numBytes(p.localShape, p.dtype)));
+      link->receivePart(rank, index, staging.data());
+      local = staging.data();
+    }
     BoxCopy copy =
         makeBoxCopy(p.localShape, Shape(part.starts.size(), 0), p.globalShape,
                     part.starts, part.sizes, dtypeSize(p.dtype));
@@ -281,11 +446,20 @@ void Session::getParameter(int64_t index, void *data, size_t bytes) const {
 }
 
 void Session::setParameter(int64_t index, const void *data, size_t bytes) {
-  forEachPart(index, bytes, [&](int64_t rank, const Part &part, char *local) {
+  std::vector<char> staging;
+  bool asked = false;
+  forEachHolder(index, bytes, [&](int64_t rank, const Part &part, char *local) {
     const Parameter &p = state->package->manifest.parameters[index];
+    if (link && !asked)
+      link->command({SessionLink::SetParameter, 0, index});
+    asked = true;
+    if (!local) // what is past the tensor's end is zero
+      staging.assign(static_cast<size_t>(numBytes(p.localShape, p.dtype)), 0);
     makeBoxCopy(p.globalShape, part.starts, p.localShape,
                 Shape(part.starts.size(), 0), part.sizes, dtypeSize(p.dtype))
-        .run(data, local);
+        .run(data, local ? local : staging.data());
+    if (!local)
+      link->sendPart(rank, index, staging.data());
   });
 }
 
@@ -295,6 +469,8 @@ std::pair<const void *, size_t> Session::output(int64_t index) const {
                 cat("output ", index, " of ", state->outputs.size()));
   if (broken || steps.empty())
     throw Error(KERF_INVALID_ARGUMENT, "no step has run");
+  if (state->outputs[index]->bytes > SessionLink::smallBytes)
+    requireLead("an output is asked for");
   return {state->outputs[index]->data,
           static_cast<size_t>(state->outputs[index]->bytes)};
 }

@@ -59,9 +59,10 @@ struct RankBytes {
   double seconds = 0; ///< in communication
 };
 
-RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
+RankBytes bytesOf(const Session &session, const RankReport &report,
+                  int64_t runs) {
   const WorldSpec &spec = session.spec();
-  const CommCounters &counters = session.rank(rank).counters();
+  const CommCounters &counters = report.counters;
   RankBytes result;
   auto add = [&](const std::string &axis, const std::string &purpose,
                  int64_t bytes) {
@@ -98,8 +99,8 @@ RankBytes bytesOf(const Session &session, int64_t rank, int64_t runs) {
 /// total_bytes is summed over groups; seconds are of one execution.
 class CollectiveList {
 public:
-  explicit CollectiveList(const Session &session)
-      : session(session), spec(session.spec()),
+  CollectiveList(const Session &session, const std::vector<RankReport> &reports)
+      : reports(reports), spec(session.spec()),
         runs(static_cast<int64_t>(session.stepSeconds().size())) {
     for (size_t i = 0; i < spec.collectives.size(); ++i)
       addCollective(i);
@@ -119,7 +120,7 @@ private:
   template <typename Get> Sum sumOver(Get &&entry) const {
     Sum sum;
     for (int64_t r = spec.mesh.numRanks(); r-- > 0;) {
-      const CommCounters::Entry &e = entry(session.rank(r).counters());
+      const CommCounters::Entry &e = entry(reports[r].counters);
       if (e.calls == 0)
         continue;
       sum.calls = std::max(sum.calls, e.calls / runs);
@@ -181,7 +182,7 @@ private:
           sum.callers, desc.bytes(), desc.bytes(), desc.bytes());
   }
 
-  const Session &session;
+  const std::vector<RankReport> &reports;
   const WorldSpec &spec;
   int64_t runs;
 };
@@ -192,18 +193,18 @@ const char *opName(Instruction::Op op) {
   return names[op];
 }
 
-ordered_json rankJson(const Session &session, int64_t rank, int64_t runs) {
-  const Rank &r = session.rank(rank);
+ordered_json rankJson(const Session &session, int64_t rank, const RankReport &r,
+                      int64_t runs) {
   const auto &instructions =
-      session.package().manifest.stages[r.stage()].instructions;
+      session.package().manifest.stages[r.stage].instructions;
   ordered_json list = ordered_json::array();
   for (size_t i = 0; i < instructions.size(); ++i)
     list.push_back(
         {{"op", opName(instructions[i].op)},
          {"index", instructions[i].index},
          {"micro_batch", instructions[i].microBatch},
-         {"seconds", r.instructionSeconds()[i] / static_cast<double>(runs)}});
-  return {{"rank", rank}, {"stage", r.stage()}, {"instructions", list}};
+         {"seconds", r.instructionSeconds[i] / static_cast<double>(runs)}});
+  return {{"rank", rank}, {"stage", r.stage}, {"instructions", list}};
 }
 
 std::string eventName(const Manifest &m, const TraceEvent &event) {
@@ -300,42 +301,43 @@ std::string kerf::rt::statisticsJson(const Session &session) {
   if (runs == 0)
     return root.dump(1);
 
+  std::vector<RankReport> reports = session.reports(false);
   RankBytes busiest;
   double computeSeconds = 0, communicationSeconds = 0;
   int64_t planned = 0;
   ordered_json perDevice = ordered_json::array(),
                perRank = ordered_json::array();
   for (int64_t r = 0; r < ranks; ++r) {
-    RankBytes bytes = bytesOf(session, r, runs);
+    RankBytes bytes = bytesOf(session, reports[r], runs);
     if (bytes.counted > busiest.counted || r == 0)
       busiest = bytes;
     planned = std::max(planned, bytes.planned);
-    const Rank &rank = session.rank(r);
+    const RankReport &rank = reports[r];
     double all = 0;
-    const auto &instructions = m.stages[rank.stage()].instructions;
+    const auto &instructions = m.stages[rank.stage].instructions;
     for (size_t i = 0; i < instructions.size(); ++i)
       if (instructions[i].op == Instruction::Run)
-        all += rank.instructionSeconds()[i];
+        all += rank.instructionSeconds[i];
     double channels = 0;
     for (size_t i = 0; i < m.channels.size(); ++i)
-      channels += rank.counters().sends[i].seconds +
-                  rank.counters().receives[i].seconds;
+      channels +=
+          rank.counters.sends[i].seconds + rank.counters.receives[i].seconds;
     // Collectives run inside functions, transfers between them.
     double compute =
         (all + channels) / static_cast<double>(runs) - bytes.seconds;
     computeSeconds = std::max(computeSeconds, compute);
     communicationSeconds = std::max(communicationSeconds, bytes.seconds);
-    int64_t workspace = rank.workspaceBytes();
+    int64_t workspace = rank.workspaceBytes;
     perDevice.push_back(
-        {{"parameters", rank.parameterBytes()},
+        {{"parameters", rank.parameterBytes},
          {"gradients", 0},
          {"optimizer", 0},
-         {"activations", rank.arenaBytes()},
+         {"activations", rank.arenaBytes},
          {"workspace", workspace},
-         {"peak", rank.parameterBytes() + rank.arenaBytes() + workspace}});
-    perRank.push_back(rankJson(session, r, runs));
+         {"peak", rank.parameterBytes + rank.arenaBytes + workspace}});
+    perRank.push_back(rankJson(session, r, rank, runs));
   }
-  CollectiveList collectives(session);
+  CollectiveList collectives(session, reports);
   root["communication"] = {{"bytes_per_rank", busiest.counted},
                            {"planned_bytes_per_rank", planned},
                            {"total_bytes", collectives.totalBytes},
@@ -357,11 +359,12 @@ std::string kerf::rt::traceJson(const Session &session) {
       "run",    "input",   "output",     "send", "recv",
       "launch", "library", "collective", "copy"};
   const Manifest &m = session.package().manifest;
+  std::vector<RankReport> reports = session.reports(true);
   ordered_json events = ordered_json::array();
   bool training = isTraining(m);
   int64_t start = INT64_MAX;
   for (int64_t r = 0; r < m.mesh.numRanks(); ++r)
-    for (const TraceEvent &event : session.rank(r).trace().all())
+    for (const TraceEvent &event : reports[r].trace)
       start = std::min(start, event.beginNs);
   for (int64_t r = 0; r < m.mesh.numRanks(); ++r) {
     events.push_back({{"name", "thread_name"},
@@ -369,7 +372,7 @@ std::string kerf::rt::traceJson(const Session &session) {
                       {"pid", 0},
                       {"tid", r},
                       {"args", {{"name", cat("rank ", r)}}}});
-    for (const TraceEvent &event : session.rank(r).trace().all()) {
+    for (const TraceEvent &event : reports[r].trace) {
       events.push_back(
           {{"name", eventName(m, event)},
            {"cat", categories[event.kind]},

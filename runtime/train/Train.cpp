@@ -117,7 +117,14 @@ void Trainer::printSummary() {
               : "");
 }
 
-std::string kerf::rt::checkTrainOptions(const TrainOptions &options) {
+std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
+                                        bool writes) {
+  TrainOptions options = given;
+  if (!writes)
+    options.output = options.safetensors = options.log = options.trace =
+        options.stats = options.checkpointDir = options.evalData = "";
+  if (!writes)
+    options.resume = options.checkpointEvery = 0;
   try {
     if (!options.output.empty())
       requireWritable(options.output);
@@ -144,32 +151,33 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &options) {
 
 /// One line with the file it is about in front, unless the message has one.
 static int report(const Error &error, const TrainOptions &options,
-                  std::FILE *err) {
+                  JobScope &job, std::FILE *err) {
   bool isLocated =
       error.code == KERF_INVALID_ARGUMENT || error.code == KERF_IO_ERROR;
-  std::fprintf(
-      err, "error: %s%s%s%s%s\n", isLocated ? "" : options.model.c_str(),
-      error.node.empty() ? "" : ":", error.node.c_str(),
-      isLocated && error.node.empty() ? "" : ": ", error.message.c_str());
-  for (const std::string &note : error.notes)
-    std::fprintf(err, "note: %s\n", note.c_str());
-  return exitCode(error.code);
+  return job.report(toStatus(error), isLocated ? "" : options.model, err);
+}
+
+int kerf::rt::trainPackage(const TrainOptions &options, JobScope &job,
+                           std::FILE *out, std::FILE *err) {
+  std::string wrong = checkTrainOptions(options, job.leads());
+  int code = 0;
+  preferShortSpins();
+  try {
+    if (!wrong.empty())
+      throw Error(KERF_INVALID_ARGUMENT, wrong);
+    Trainer(options, job, out, err).run();
+  } catch (const TrainExit &exit) {
+    code = exit.code;
+  } catch (...) {
+    code = report(currentError(), options, job, err);
+  }
+  return job.leave(code, err);
 }
 
 int kerf::rt::trainPackage(const TrainOptions &options, std::FILE *out,
                            std::FILE *err) {
-  std::string wrong = checkTrainOptions(options);
-  if (!wrong.empty()) {
-    std::fprintf(err, "error: %s\n", wrong.c_str());
-    return 2;
-  }
-  preferShortSpins();
-  try {
-    Trainer(options, out, err).run();
-    return 0;
-  } catch (const TrainExit &exit) {
-    return exit.code;
-  } catch (...) {
-    return report(currentError(), options, err);
-  }
+  JobScope job;
+  if (kerf_status_t status = job.join(options.timeoutSeconds, nullptr))
+    return reportStatus(status, options.model, err);
+  return trainPackage(options, job, out, err);
 }

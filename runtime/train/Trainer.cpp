@@ -43,7 +43,7 @@ static std::string text(double value) {
 void Trainer::note(const std::string &text) {
   if (progress)
     progress->clear();
-  if (!options.quiet)
+  if (!options.quiet && job.leads())
     std::fprintf(err, "note: %s\n", text.c_str());
 }
 
@@ -119,7 +119,7 @@ void Trainer::openData() {
   if (rate.kind != LearningRate::Constant && rate.warmup >= rate.steps)
     throw usage(cat("--learning-rate: warmup is ", rate.warmup,
                     ", expected less than the ", rate.steps, " steps"));
-  if (!options.evalData.empty()) {
+  if (!options.evalData.empty() && job.leads()) {
     std::vector<DataInput> labels;
     for (const DataInput &input : inputs)
       if (input.isLabels)
@@ -136,12 +136,25 @@ void Trainer::createSession() {
   sessionOptions.trace = !options.trace.empty();
   sessionOptions.inject =
       options.inject.empty() ? nullptr : options.inject.c_str();
+  sessionOptions.job = job.get();
   checkStatus(kerf_session_create(package, &sessionOptions, &session));
 }
 
 void Trainer::resume() {
   if (!options.resume)
     return;
+  bool found = job.leads() && loadCheckpoint();
+  if (!job)
+    return;
+  // The values are in place on all ranks; where the run stands is not.
+  static_assert(std::is_trivially_copyable_v<RunState>);
+  checkStatus(kerf_job_broadcast(job.get(), &state, sizeof(state)));
+  checkStatus(kerf_job_broadcast(job.get(), &found, sizeof(found)));
+  if (found)
+    checkpointed = state.step;
+}
+
+bool Trainer::loadCheckpoint() {
   std::vector<std::string> refused;
   bool found = false;
   auto tell = [&] {
@@ -161,6 +174,7 @@ void Trainer::resume() {
   note(found ? cat("goes on after step ", state.step)
              : options.checkpointDir +
                    ": has no checkpoint, the run starts at step 1");
+  return found;
 }
 
 void Trainer::setScalars() {
@@ -250,7 +264,7 @@ void Trainer::step() {
             ", nothing is written (--on-nan=skip goes on without the "
             "step)"));
   report.skipped = !finite;
-  if (bytesPerRank < 0)
+  if (bytesPerRank < 0 && job.leads())
     bytesPerRank = nlohmann::json::parse(takeJson(kerf_session_statistics))
                        .at("communication")
                        .at("bytes_per_rank")
@@ -292,13 +306,16 @@ void Trainer::evaluate() {
 }
 
 void Trainer::checkpoint() {
-  if (options.checkpointDir.empty() || checkpointed == state.step)
+  if (options.checkpointDir.empty() || checkpointed == state.step ||
+      !job.leads())
     return;
   writeCheckpoint(options.checkpointDir, state, *weights, session);
   checkpointed = state.step;
 }
 
 void Trainer::finish() {
+  if (!job.leads())
+    return;
   evaluate();
   checkpoint();
   writeOutputs();
@@ -318,10 +335,10 @@ void Trainer::run() {
   for (const DataInput &input : inputs)
     if (input.isLabels && input.shape.size() > 1 && options.loss.hasClasses())
       tokens = numElements(input.shape);
-  bool terminal = !options.quiet && ::isatty(fileno(err));
-  progress =
-      std::make_unique<Progress>(options.log, firstStep, steps, state.batch,
-                                 tokens, terminal ? err : nullptr);
+  bool terminal = !options.quiet && job.leads() && ::isatty(fileno(err));
+  progress = std::make_unique<Progress>(job.leads() ? options.log : "",
+                                        firstStep, steps, state.batch, tokens,
+                                        terminal ? err : nullptr);
   while (state.step < steps) {
     step();
     if (options.evalEvery > 0 && state.step % options.evalEvery == 0)

@@ -1,8 +1,10 @@
 //===- Trainer.h - the loop of training -------------------------*- C++ -*-===//
 //
 // Opens package, data and checkpoint, runs the steps, writes what was asked
-// for. Everything that can be refused is refused before the first step; outputs
-// are written after the last.
+// for. In a job all processes read the data and run the steps; rank 0 alone
+// evaluates, logs and writes, while the others serve it their parts. Everything
+// that can be refused is refused before the first step; outputs are written
+// after the last.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_TRAINER_H
@@ -12,6 +14,7 @@
 #include "Checkpoints.h"
 #include "Evaluate.h"
 #include "Progress.h"
+#include "kerf/rt/job.h"
 
 #include <optional>
 
@@ -24,8 +27,9 @@ struct TrainExit {
 
 class Trainer {
 public:
-  Trainer(const TrainOptions &options, std::FILE *out, std::FILE *err)
-      : options(options), out(out), err(err) {}
+  Trainer(const TrainOptions &options, JobScope &job, std::FILE *out,
+          std::FILE *err)
+      : options(options), job(job), out(out), err(err) {}
   ~Trainer();
   void run();
 
@@ -34,6 +38,7 @@ private:
   void openData();
   void createSession();
   void resume();
+  bool loadCheckpoint();
   void setScalars();
   /// One iteration; the batch's number in the log is state.step + 1.
   void step();
@@ -48,7 +53,10 @@ private:
   std::string takeJson(kerf_status_t (*get)(kerf_session_t *, char **));
   double scalarOutput(int32_t index);
   void note(const std::string &text);
-  bool stopRequested() const { return options.stop && *options.stop; }
+  /// The other processes of a job follow rank 0.
+  bool stopRequested() const {
+    return job.leads() && options.stop && *options.stop;
+  }
 
   /// The scalars that the program asks for, by their name after "train.".
   struct Scalars {
@@ -57,6 +65,7 @@ private:
   };
 
   const TrainOptions &options;
+  JobScope &job;
   std::FILE *out, *err;
   kerf_package_t *package = nullptr;
   kerf_session_t *session = nullptr;

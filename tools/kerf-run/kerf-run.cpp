@@ -1,21 +1,44 @@
 //===- kerf-run.cpp - run a package, with the runtime alone ---------------===//
 //
 //   kerf-run out.kerf --input x=@x.npy --output-dir=out --stats=run.json
+//   mpirun -n 4 kerf-run out.kerf ...        ranks are processes
+//   kerf-run out.kerf --processes ...        the same without mpirun
 //
 // Flags become RunOptions; the rest is kerf/rt/run.h. The process leaves with
 // _Exit: a rank that hangs must not keep it.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/rt/job.h"
 #include "kerf/rt/run.h"
 
 #include <CLI/CLI.hpp>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 [[noreturn]] static void leave(int code) {
   std::fflush(nullptr);
   std::_Exit(code);
+}
+
+// A signal handler can only reach what is global.
+static volatile std::sig_atomic_t terminateSignal = 0;
+
+/// One process per rank of the package, on this host.
+static int runInProcesses(const kerf::rt::RunOptions &options) {
+  kerf_package_options_t open = {};
+  open.struct_size = sizeof(open);
+  open.skip_hashes = 1; // each process compares them
+  kerf_package_t *package = nullptr;
+  if (kerf_status_t status =
+          kerf_package_open(options.package.c_str(), &open, &package))
+    return kerf::rt::reportStatus(status, options.package, stderr);
+  int32_t ranks = kerf_package_num_ranks(package);
+  kerf_package_close(package);
+  return kerf::rt::runProcesses(
+      ranks, [&] { return kerf::rt::runPackage(options, stdout, stderr); },
+      stderr);
 }
 
 int main(int argc, char **argv) {
@@ -42,6 +65,9 @@ int main(int argc, char **argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--inject", options.inject,
                  "test only: rank=R,collective=K,fault=die|hang|skip");
+  bool processes = false;
+  app.add_flag("--processes", processes,
+               "a process of this host for each rank, not a thread");
   app.add_flag("--skip-hashes", options.skipHashes,
                "compare sizes of files only");
   app.add_flag("--json", options.json, "print run.json");
@@ -60,5 +86,17 @@ int main(int argc, char **argv) {
     leave(2);
   }
   options.hasSeed = seed->count() != 0;
+  if (kerf::rt::insideJob()) {
+    if (processes) {
+      std::fprintf(stderr, "error: --processes: this process is one of a job "
+                           "that mpirun or the like has started\n");
+      leave(2);
+    }
+    // mpirun ends the others with it when one is gone: they say who it was.
+    options.terminate = &terminateSignal;
+    std::signal(SIGTERM, [](int number) { terminateSignal = number; });
+  }
+  if (processes)
+    leave(runInProcesses(options));
   leave(kerf::rt::runPackage(options, stdout, stderr));
 }

@@ -176,6 +176,12 @@ void Job::watch() {
       // Whoever waits knows more; but if nobody does, it must end all the same.
       if (first || closed())
         continue;
+      if (terminating() && waiting == 0) {
+        Error error(KERF_RANK_FAILURE,
+                    cat("signal ", *terminate, " ended rank ", env.rank));
+        error.blamed = env.rank;
+        fail(error);
+      }
       if (lost && secondsSince(*lost) > 3 && waiting == 0) {
         Error error(KERF_RANK_FAILURE, cat("rank ", lostRank(), " has ended"));
         error.blamed = lostRank();
@@ -266,39 +272,68 @@ std::string Job::describe(Reason reason) const {
   case Reason::PeerLost:
     return "before it ended";
   case Reason::Signal:
-    return cat("before signal ", static_cast<int>(*terminate),
-               " ended the job");
+    return cat("before signal ", *terminate, " ended the job");
   }
   return "";
 }
 
 void Job::awaitAlive(Request &request, int64_t peer, const std::string &what) {
-  await([&] { return link->test(request); },
-        [&](Reason reason) -> std::optional<Error> {
-          std::lock_guard<std::recursive_mutex> guard(lock);
-          int64_t missing = peer;
-          if (reason == Reason::Deadline &&
-              secondsSince(heard[peer]) < deadline / 2 + 1)
-            return std::nullopt;
-          if (reason == Reason::PeerLost && !link->isLost(peer)) {
-            // Those that wait for the lost rank in a step know more.
-            double since = 0;
-            missing = lostRank(&since);
-            if (since < 2)
-              return std::nullopt;
-          }
-          Error error(KERF_RANK_FAILURE,
-                      missing == peer ? cat("rank ", peer, " did not ", what,
-                                            " ", describe(reason))
-                                      : cat("rank ", missing, " has ended"));
-          error.blamed = missing;
-          return error;
-        });
+  auto expired = [&](Reason reason) -> std::optional<Error> {
+    std::unique_lock<std::recursive_mutex> guard(lock);
+    int64_t missing = peer;
+    if (reason == Reason::Deadline &&
+        secondsSince(heard[peer]) < deadline / 2 + 1)
+      return std::nullopt;
+    if (reason == Reason::PeerLost) {
+      // Those that wait for the lost rank in a collective know more.
+      double since = 0;
+      int64_t gone = lostRank(&since);
+      if (since < 1)
+        return std::nullopt;
+      if (!link->isLost(peer))
+        missing = gone;
+    }
+    Error error(KERF_RANK_FAILURE, missing == peer
+                                       ? cat("rank ", peer, " did not ", what,
+                                             " ", describe(reason))
+                                       : cat("rank ", missing, " has ended"));
+    error.blamed = missing;
+    guard.unlock();
+    if (table)
+      error.notes = table(inquire(1));
+    return error;
+  };
+  try {
+    await([&] { return link->test(request); }, expired);
+  } catch (...) {
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    link->cancel(request);
+    throw;
+  }
 }
+
+namespace {
+/// Requests that are forgotten when a wait throws.
+class Requests {
+public:
+  Requests(Job &job, size_t count) : list(count), job(job) {}
+  ~Requests() {
+    std::lock_guard<std::recursive_mutex> guard(job.mutex());
+    for (Request &request : list)
+      job.transport().cancel(request);
+  }
+  Request &operator[](size_t i) { return list[i]; }
+  size_t size() const { return list.size(); }
+
+private:
+  std::vector<Request> list;
+  Job &job;
+};
+} // namespace
 
 void Job::broadcast(void *data, size_t bytes) {
   uint32_t tag = allocateTags(1);
-  std::vector<Request> requests(leads() ? static_cast<size_t>(env.size) : 1);
+  Requests requests(*this, leads() ? static_cast<size_t>(env.size) : 1);
   {
     std::lock_guard<std::recursive_mutex> guard(lock);
     if (!leads())
@@ -318,27 +353,27 @@ std::vector<std::string> Job::gather(const std::string &mine,
   std::vector<std::string> all;
   if (!leads()) {
     uint64_t bytes = mine.size();
-    Request size, data;
+    Requests requests(*this, 2);
     {
       std::lock_guard<std::recursive_mutex> guard(lock);
-      link->send(size, 0, tag, &bytes, sizeof(bytes));
-      link->send(data, 0, tag + 1, mine.data(), mine.size());
+      link->send(requests[0], 0, tag, &bytes, sizeof(bytes));
+      link->send(requests[1], 0, tag + 1, mine.data(), mine.size());
     }
-    awaitAlive(size, 0, "take what ranks give");
-    awaitAlive(data, 0, "take what ranks give");
+    awaitAlive(requests[0], 0, "take what ranks give");
+    awaitAlive(requests[1], 0, "take what ranks give");
     return all;
   }
   all.resize(static_cast<size_t>(env.size));
   all[0] = mine;
   for (int64_t r = 1; r < env.size; ++r) {
     uint64_t bytes = 0;
-    Request request;
+    Requests requests(*this, 1);
     auto take = [&](uint32_t messageTag, void *to, size_t count) {
       {
         std::lock_guard<std::recursive_mutex> guard(lock);
-        link->receive(request, r, messageTag, to, count);
+        link->receive(requests[0], r, messageTag, to, count);
       }
-      awaitAlive(request, r, what);
+      awaitAlive(requests[0], r, what);
     };
     take(tag, &bytes, sizeof(bytes));
     all[r].resize(bytes);
@@ -390,7 +425,7 @@ void Job::leave() {
   link->finish(deadline);
 }
 
-void Job::awaitTurnToReport() {
+int Job::awaitTurnToReport() {
   int64_t reporter = failed() && failure().blamed == 0 ? 1 : 0;
   auto begin = SteadyClock::now();
   // The news must leave, too.
@@ -399,8 +434,33 @@ void Job::awaitTurnToReport() {
       poll();
     } catch (const Error &) {
     }
+    if (closed() && !leads())
+      return closedCode();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  return -1;
+}
+
+int Job::awaitClose() {
+  auto begin = SteadyClock::now();
+  for (int round = 0; !closed(); link->rest(round++)) {
+    poll();
+    if (failed())
+      throw failure();
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    bool silent = secondsSince(begin) > deadline &&
+                  secondsSince(heard[0]) > deadline / 2 + 1;
+    if (closed() || (!silent && !link->isLost(0)))
+      continue;
+    Error error(
+        KERF_RANK_FAILURE,
+        cat("rank 0 did not end the job ",
+            describe(link->isLost(0) ? Reason::PeerLost : Reason::Deadline)));
+    error.blamed = 0;
+    fail(error);
+    throw error;
+  }
+  return closedCode();
 }
 
 std::shared_ptr<Job> kerf::rt::joinJob(const JobEnvironment &environment,

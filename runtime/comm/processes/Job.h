@@ -19,7 +19,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <mutex>
 #include <thread>
 
@@ -104,6 +103,8 @@ public:
   /// Rank 0 ends the job with an exit code: the others' waits throw
   /// KERF_CLOSED, and closedCode() says it.
   void close(int code);
+  /// On other ranks: waits for rank 0 to do so.
+  int awaitClose();
   int closedCode() const { return closeCode; }
   bool closed() const { return closeCode >= 0; }
   /// Says goodbye to all and waits for theirs; then ends the transport. Not
@@ -113,11 +114,14 @@ public:
   /// Whether this rank is the one that prints the job's failure: the lowest
   /// that is not to blame. The others wait a second for it to do so (and for
   /// the launcher to end them) before they say it themselves.
-  void awaitTurnToReport();
+  /// Gives -1 when it is this rank's turn; the exit code of rank 0 if that has
+  /// ended the job.
+  int awaitTurnToReport();
   /// Set when a signal asks to end; waits then end within a moment.
-  void setTerminate(const volatile std::sig_atomic_t *flag) {
-    terminate = flag;
-  }
+  void setTerminate(const volatile int *flag) { terminate = flag; }
+  /// Makes lines of notes, for failures that are noticed between steps.
+  using Table = std::function<std::vector<std::string>(const Notes &)>;
+  void setTable(Table lines) { table = std::move(lines); }
   /// The key/value store, where there is one (not under mpirun): rank 0 serves
   /// it as long as the job lives.
   Store *store() { return kept.get(); }
@@ -147,9 +151,10 @@ private:
   std::atomic<bool> aborted{false}, leaving{false}, frozen{false};
   std::atomic<int> waiting{0};
   std::optional<Error> first;
-  const volatile std::sig_atomic_t *terminate = nullptr;
+  const volatile int *terminate = nullptr;
   std::optional<std::chrono::steady_clock::time_point> terminated, lost;
   std::atomic<bool> ending{false};
+  Table table;
   std::thread watcher;
 };
 

@@ -27,7 +27,10 @@ ProcessWorld::ProcessWorld(std::shared_ptr<Job> given, const WorldSpec &s)
     group->tag = job->allocateTags(3 * KERF_MAX_STARTED);
   channelTags =
       job->allocateTags(2 * static_cast<uint32_t>(spec.channels.size()));
+  job->setTable([this](const Notes &notes) { return table(notes); });
 }
+
+ProcessWorld::~ProcessWorld() { job->setTable({}); }
 
 std::unique_ptr<Comm> ProcessWorld::join(int64_t rank) {
   if (rank != job->rank())

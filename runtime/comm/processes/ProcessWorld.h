@@ -21,6 +21,8 @@ public:
   /// make the same worlds in the same order.
   ProcessWorld(std::shared_ptr<Job> job, const WorldSpec &spec);
 
+  ~ProcessWorld() override;
+
   std::unique_ptr<Comm> join(int64_t rank) override;
   void fail(const Error &error) override { job->fail(error); }
   bool failed() const override { return job->failed(); }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <map>
 #include <mutex>
 #include <poll.h>
@@ -144,9 +145,11 @@ void StoreServer::Impl::serve() {
 }
 
 StoreServer::StoreServer(const std::string &address, int port)
-    : impl(std::make_unique<Impl>()) {
-  impl->listener = listenOn(address, port);
-  if (::pipe(impl->wake) != 0)
+    : StoreServer(listenOn(address, port)) {}
+
+StoreServer::StoreServer(Socket listener) : impl(std::make_unique<Impl>()) {
+  impl->listener = std::move(listener);
+  if (::pipe2(impl->wake, O_CLOEXEC) != 0)
     throw Error(KERF_IO_ERROR, cat("pipe: ", std::strerror(errno)));
   impl->thread = std::thread([this] { impl->serve(); });
 }
@@ -286,7 +289,7 @@ public:
   JobStore(const JobEnvironment &env, double seconds) {
     bool local =
         env.masterAddress == "localhost" || env.masterAddress == "127.0.0.1";
-    if (env.rank == 0)
+    if (env.rank == 0 && !env.storeServed)
       server = std::make_unique<StoreServer>(local ? "127.0.0.1" : "",
                                              env.masterPort);
     client = connectStore(env.masterAddress, env.masterPort, seconds);

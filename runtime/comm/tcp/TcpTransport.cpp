@@ -171,6 +171,8 @@ void TcpTransport::receive(Request &request, int64_t from, uint32_t tag,
       std::memcpy(data, message.data(), bytes);
     request.pending = false;
     kept->second.pop_front();
+    if (kept->second.empty())
+      peer.unexpected.erase(kept);
     return;
   }
   peer.wanted[tag].push_back(&request);
@@ -217,6 +219,8 @@ void TcpTransport::begin(Peer &peer) {
     if (it != peer.wanted.end() && !it->second.empty()) {
       in.request = it->second.front();
       it->second.pop_front();
+      if (it->second.empty())
+        peer.wanted.erase(it);
       in.request->misfit = in.request->bytes != in.header.bytes;
       if (in.request->misfit) {
         in.request->pending = false;
@@ -242,6 +246,8 @@ void TcpTransport::complete(int64_t rank) {
     if (it != peer.wanted.end() && !it->second.empty()) {
       Request &request = *it->second.front();
       it->second.pop_front();
+      if (it->second.empty())
+        peer.wanted.erase(it);
       request.misfit = request.bytes != in.kept.size();
       if (!request.misfit && request.bytes)
         std::memcpy(request.data, in.kept.data(), request.bytes);

@@ -66,6 +66,8 @@ struct RunOptions {
   bool quiet = false; ///< no summary
   bool verbose = false;
   bool skipHashes = false;
+  /// Of a process in a job: see kerf_job_options_t.
+  const volatile int *terminate = nullptr;
 };
 
 /// libgomp's threads spin for milliseconds before they sleep unless told
@@ -74,11 +76,15 @@ struct RunOptions {
 /// come before the first session.
 void preferShortSpins();
 
-/// Runs a package; prints results on `out`, `error: FILE[:NODE]: reason` and
-/// notes on `err`; returns the exit code. After exit code 5 a rank may still
-/// hang in the background: end the process with _Exit rather than by waiting
-/// for it.
+/// Runs a package, in a job if the environment says so (kerf/rt/job.h); prints
+/// results on `out`, `error: FILE[:NODE]: reason` and notes on `err`; returns
+/// the exit code. After exit code 5 a rank may still hang in the background:
+/// end the process with _Exit rather than by waiting for it.
 int runPackage(const RunOptions &options, std::FILE *out, std::FILE *err);
+/// The same for a process that has joined its job already.
+class JobScope;
+int runPackage(const RunOptions &options, JobScope &job, std::FILE *out,
+               std::FILE *err);
 
 /// Prints a status as an error line with notes, frees it, gives its exit code
 /// (0 for none).

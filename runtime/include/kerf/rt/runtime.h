@@ -1,8 +1,10 @@
 /*===- runtime.h - the runtime's C ABI ----------------------------*- C -*-===*\
 |*
-|* Opens a package, makes a session of ranks (threads of this process), hands
-|* it global tensors, runs steps, gives global tensors back. The same calls
-|* serve kerf-run, the kerf driver and programs that embed Kerf.
+|* Opens a package, makes a session of ranks (threads of this process, or the
+|* processes of a job), hands it global tensors, runs steps, gives global
+tensors
+|* back. The same calls serve kerf-run, the kerf driver and programs that embed
+|* Kerf.
 |*
 |* Rules: a function that can fail returns a status, NULL when all is well, to
 |* be freed with kerf_status_free; outputs come last and are untouched on
@@ -25,6 +27,7 @@ extern "C" {
 typedef struct kerf_status *kerf_status_t;
 typedef struct kerf_package kerf_package_t;
 typedef struct kerf_session kerf_session_t;
+typedef struct kerf_job kerf_job_t;
 
 typedef enum kerf_code {
   KERF_OK = 0,
@@ -129,6 +132,9 @@ typedef struct kerf_session_options {
      while the session is created; the data must stay until that returns. */
   const void *(*stored_tensor)(void *user, int32_t parameter);
   void *stored_user;
+  /* Its processes are the ranks, as many as the package has; NULL: ranks are
+     threads of this process. It must outlive the session. */
+  kerf_job_t *job;
 } kerf_session_options_t;
 
 /* 17: Starts the ranks, loads and packs their parameters, allocates their
@@ -185,6 +191,43 @@ kerf_status_t kerf_session_get_parameter(kerf_session_t *session, int32_t index,
 /* 29: Gives every rank its part of a mutable parameter. */
 kerf_status_t kerf_session_set_parameter(kerf_session_t *session, int32_t index,
                                          const void *data, size_t bytes);
+
+/* Processes as ranks, of one host or several: started by mpirun, torchrun, srun
+   or by hand with torchrun's variables (docs/MultiNode.md). All make the same
+   calls: sessions, inputs (every process sets the same global tensors), runs.
+   Rank 0 leads: kerf_session_get_parameter, set_parameter, statistics and trace
+   are its alone, served by the others between steps; outputs of more than 4096
+   bytes are there on rank 0 alone. On the others kerf_session_run waits for
+   rank 0's next step; KERF_CLOSED says that none will come. */
+typedef struct kerf_job_options {
+  size_t struct_size;
+  double deadline_seconds; /* of joining and of every wait; 0: 30 */
+  /* A signal handler may set it to the signal's number: waits end within a
+     moment and name the rank that they waited for. NULL: none. */
+  const volatile int *terminate;
+} kerf_job_options_t;
+
+/* 30: Joins the job that the environment describes; *job is NULL if there is
+   none, or if it is one process. KERF_INVALID_ARGUMENT for variables that
+   contradict each other, KERF_UNSUPPORTED_HOST without Open MPI under mpirun,
+   KERF_RANK_FAILURE for ranks that did not come, named. */
+kerf_status_t kerf_job_join(const kerf_job_options_t *options,
+                            kerf_job_t **job);
+/* 31, 32: 0 and 1 for NULL. */
+int32_t kerf_job_rank(const kerf_job_t *job);
+int32_t kerf_job_size(const kerf_job_t *job);
+/* 33: `bytes` bytes of rank 0 for all. */
+kerf_status_t kerf_job_broadcast(kerf_job_t *job, void *data, size_t bytes);
+/* 34: Ends the job on all ranks with `status`, which stays the caller's; the
+   first one wins. */
+void kerf_job_fail(kerf_job_t *job, kerf_status_t status);
+/* 35: After a failure: waits for one's turn to print it. -1: print it now; else
+   rank 0 has ended the job with this exit code and said why. */
+int32_t kerf_job_await_report(kerf_job_t *job);
+/* 36: Rank 0 ends the job with an exit code, the others wait for that and get
+   it; then all say goodbye. KERF_RANK_FAILURE if one does not. */
+kerf_status_t kerf_job_leave(kerf_job_t *job, int32_t *exit_code);
+/* 37 */ void kerf_job_free(kerf_job_t *job);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -87,12 +87,16 @@ struct TrainOptions {
 };
 
 /// What can be known to be wrong before anything is compiled: data that cannot
-/// be read, outputs that cannot be written. Empty if nothing is.
-std::string checkTrainOptions(const TrainOptions &options);
+/// be read, outputs that cannot be written (by rank 0). Empty if nothing is.
+std::string checkTrainOptions(const TrainOptions &options, bool writes = true);
 
 /// Runs the loop; prints results on `out`, errors and progress on `err`;
-/// returns the exit code.
+/// returns the exit code. In a job every process reads the data, rank 0 writes.
 int trainPackage(const TrainOptions &options, std::FILE *out, std::FILE *err);
+/// The same for a process that has joined its job already.
+class JobScope;
+int trainPackage(const TrainOptions &options, JobScope &job, std::FILE *out,
+                 std::FILE *err);
 
 } // namespace kerf::rt
 

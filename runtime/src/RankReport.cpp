@@ -1,0 +1,51 @@
+//===- RankReport.cpp - what a rank has done, for statistics --------------===//
+#include "RankReport.h"
+
+#include "../comm/processes/Reports.h"
+
+using namespace kerf::rt;
+
+RankReport kerf::rt::reportOf(const Rank &rank, bool withTrace) {
+  RankReport report;
+  report.counters = rank.counters();
+  report.stage = rank.stage();
+  report.instructionSeconds = rank.instructionSeconds();
+  report.arenaBytes = rank.arenaBytes();
+  report.workspaceBytes = rank.workspaceBytes();
+  report.parameterBytes = rank.parameterBytes();
+  if (withTrace)
+    report.trace = rank.trace().all();
+  return report;
+}
+
+std::string kerf::rt::packReport(const RankReport &report) {
+  Packer packer;
+  packer.add(report.counters.collectives);
+  packer.add(report.counters.sends);
+  packer.add(report.counters.receives);
+  packer.add(report.stage);
+  packer.add(report.instructionSeconds);
+  packer.add(report.arenaBytes);
+  packer.add(report.workspaceBytes);
+  packer.add(report.parameterBytes);
+  packer.add(report.trace);
+  return packer.take();
+}
+
+RankReport kerf::rt::unpackReport(const std::string &text,
+                                  const WorldSpec &spec) {
+  RankReport report;
+  report.counters = unpackCounters(text, spec);
+  Unpacker unpacker(text);
+  CommCounters skipped;
+  unpacker.get(skipped.collectives);
+  unpacker.get(skipped.sends);
+  unpacker.get(skipped.receives);
+  unpacker.get(report.stage);
+  unpacker.get(report.instructionSeconds);
+  unpacker.get(report.arenaBytes);
+  unpacker.get(report.workspaceBytes);
+  unpacker.get(report.parameterBytes);
+  unpacker.get(report.trace);
+  return report;
+}

@@ -1,0 +1,28 @@
+//===- RankReport.h - what a rank has done, for statistics ------*- C++ -*-===//
+//
+// A copy of a rank's figures; it travels as bytes from another process.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_SRC_RANKREPORT_H
+#define KERF_RT_SRC_RANKREPORT_H
+
+#include "Rank.h"
+
+namespace kerf::rt {
+
+struct RankReport {
+  CommCounters counters;
+  int64_t stage = 0;
+  std::vector<double> instructionSeconds; ///< summed over steps
+  int64_t arenaBytes = 0, workspaceBytes = 0, parameterBytes = 0;
+  std::vector<TraceEvent> trace; ///< of the last step
+};
+
+RankReport reportOf(const Rank &rank, bool withTrace);
+std::string packReport(const RankReport &report);
+/// Throws KERF_MISMATCH unless it is a report about `spec`.
+RankReport unpackReport(const std::string &text, const WorldSpec &spec);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_SRC_RANKREPORT_H
