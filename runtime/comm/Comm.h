@@ -65,6 +65,8 @@ struct CommCounters {
   std::vector<Entry> sends, receives; ///< receives carry the moved bytes
 };
 
+class Device;
+
 class Comm {
 public:
   virtual ~Comm() = default;
@@ -91,6 +93,11 @@ public:
   virtual ~World() = default;
   /// The endpoint of a rank; once per rank, from any thread.
   virtual std::unique_ptr<Comm> join(int64_t rank) = 0;
+  /// The same for a rank that computes on `device`, which communication on its
+  /// streams needs to know. On the rank's thread.
+  virtual std::unique_ptr<Comm> joinOn(int64_t rank, Device &) {
+    return join(rank);
+  }
   /// Ends the run with `error` on all ranks; the first one wins. Any thread.
   virtual void fail(const Error &error) = 0;
   virtual bool failed() const = 0;

@@ -1,16 +1,19 @@
 //===- Device.h - where a rank computes -------------------------*- C++ -*-===//
 //
-// One rank's device: memory, launches, library calls. The CPU is the one
-// implementation so far; a GPU adds streams and events behind the same calls.
-// All of a Device is used from its rank's thread.
+// One rank's device: memory, launches, library calls. On the CPU a call returns
+// when its work is done; a GPU enqueues it, and what it adds to the calls (steps
+// as graphs, copies between host and device) is StepDevice. All of a Device is
+// used from its rank's thread, upload and download from any while no step runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_DEVICE_DEVICE_H
 #define KERF_RT_DEVICE_DEVICE_H
 
+#include "../src/Boxes.h"
 #include "../src/Manifest.h"
 #include "kerf/rt/program.h"
 
+#include <cstring>
 #include <functional>
 #include <memory>
 
@@ -58,6 +61,14 @@ public:
                                                  const char *what) = 0;
   virtual void launch(kerf_kernel_t kernel, void *const *buffers,
                       const int64_t *scalars, int64_t count, int64_t grain) = 0;
+  /// The same for kernel `index` of the manifest, -1 if it is not one.
+  virtual void launchKernel(int32_t index, kerf_kernel_t kernel,
+                            void *const *buffers, int32_t numBuffers,
+                            const int64_t *scalars, int64_t count,
+                            int64_t grain) {
+    (void)index, (void)numBuffers;
+    launch(kernel, buffers, scalars, count, grain);
+  }
   virtual void copy(const void *src, void *dst, int64_t bytes) = 0;
   virtual void zero(void *data, int64_t bytes) = 0;
   /// `parameter(i)` gives this rank's part of parameter i. Throws
@@ -65,7 +76,63 @@ public:
   virtual std::unique_ptr<LibraryCall>
   prepare(const LibraryDesc &desc, int64_t index,
           const std::function<ParameterView(int64_t)> &parameter) = 0;
+
+  /// False: the memory of `allocate` cannot be touched by the host.
+  virtual bool onHost() const { return true; }
+  /// Memory that is given back before the step: no part of the arena.
+  virtual std::unique_ptr<DeviceMemory> allocateTemporary(int64_t bytes,
+                                                          const char *what) {
+    return allocate(bytes, what);
+  }
+  /// Between host and device, done on return.
+  virtual void upload(const void *src, void *dst, int64_t bytes) {
+    std::memcpy(dst, src, static_cast<size_t>(bytes));
+  }
+  virtual void download(const void *src, void *dst, int64_t bytes) {
+    std::memcpy(dst, src, static_cast<size_t>(bytes));
+  }
+  virtual void uploadBox(const BoxCopy &box, const void *src, void *dst) {
+    box.run(src, dst);
+  }
+  /// What is not as the user may expect, one line each; and what was found.
+  virtual std::vector<std::string> notes() const { return {}; }
+  virtual std::vector<std::string> facts() const { return {}; }
 };
+
+/// A device to which a whole step is given at once. The host enqueues, then
+/// waits for the end; from the second step on the device may replay what was
+/// enqueued.
+class StepDevice : public Device {
+public:
+  bool onHost() const override { return false; }
+  /// One allocation for everything that `allocate` will be asked for. Throws
+  /// KERF_OUT_OF_MEMORY with what was asked, what is free and what was planned.
+  virtual void reserve(int64_t bytes, const std::string &detail) = 0;
+  /// Host memory from and to which copies can be enqueued.
+  virtual std::unique_ptr<DeviceMemory> allocatePinned(int64_t bytes) = 0;
+  virtual void enqueueUpload(const void *pinned, void *dst, int64_t bytes) = 0;
+  virtual void enqueueDownload(const void *src, void *pinned,
+                               int64_t bytes) = 0;
+  /// The host is about to read or write memory of allocatePinned.
+  virtual void hostAccess(const void *pinned, int64_t bytes, bool writes) = 0;
+
+  /// True: enqueue the step now; false: it is replayed as it was. Steps that do
+  /// not count are never replayed.
+  virtual bool beginStep(bool counted = true) = 0;
+  /// After everything was enqueued and every other stream has been joined.
+  /// False: it could not be kept for replay, so nothing runs; begin again.
+  virtual bool endStep() = 0;
+  /// Whether the step has ended. Throws what went wrong on the device.
+  virtual bool stepEnded() = 0;
+  /// Nothing will be enqueued any more; memory may be freed after this.
+  virtual void stop() = 0;
+  /// After the end: throws the failure that a kernel noted.
+  virtual void checkKernels() = 0;
+};
+
+/// The error that a kernel's KERF_FAIL_* means.
+Error programFailure(int32_t code, int64_t detail, int64_t rank,
+                     const std::string &node);
 
 std::shared_ptr<PackCache> makeCpuPackCache();
 /// The CPU with `threads` threads for this rank; call it on the rank's thread.

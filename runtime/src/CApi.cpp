@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 using namespace kerf::rt;
 
@@ -75,6 +76,21 @@ char *duplicate(const std::string &text) {
     throw std::bad_alloc();
   std::memcpy(copy, text.c_str(), text.size() + 1);
   return copy;
+}
+// What ranks found and what is not as expected; the same line once.
+void logDevices(const Session &session, kerf_log_sink_t log, void *user) {
+  std::set<std::string> said;
+  for (int64_t r = 0; r < session.spec().mesh.numRanks(); ++r) {
+    const Rank *rank = session.localRank(r);
+    if (!rank) // in another process
+      continue;
+    for (const std::string &note : rank->notes())
+      if (said.insert(note).second)
+        log(user, KERF_LOG_WARNING, note.c_str());
+    for (const std::string &fact : rank->facts())
+      if (said.insert(fact).second)
+        log(user, KERF_LOG_INFO, fact.c_str());
+  }
 }
 } // namespace
 
@@ -180,6 +196,8 @@ kerf_status_t kerf_session_create(kerf_package_t *package,
                cat("loaded ", made->spec().mesh.numRanks(), " ranks of ",
                    made->threads(), " threads in ", made->loadSeconds(), " s")
                    .c_str());
+    if (full.log)
+      logDevices(*made, full.log, full.log_user);
     *session = new kerf_session{std::move(made)};
   });
 }

@@ -50,14 +50,15 @@ void checkIndex(int32_t index, const List &list, const char *what) {
 }
 
 int32_t launch(Context *ctx, int32_t kernelIndex, kerf_kernel_t kernel,
-               void *const *buffers, int32_t, const int64_t *scalars,
+               void *const *buffers, int32_t numBuffers, const int64_t *scalars,
                int64_t count, int64_t grain) {
   return entry(ctx,
                [&] {
                  TraceScope scope(ctx->trace, TraceEvent::Launch, kernelIndex,
                                   ctx->microBatch);
                  ctx->comm->progress();
-                 ctx->device->launch(kernel, buffers, scalars, count, grain);
+                 ctx->device->launchKernel(kernelIndex, kernel, buffers,
+                                           numBuffers, scalars, count, grain);
                  // A kernel may have called fail; entry() reports success only
                  // without it.
                }) ||
@@ -122,6 +123,13 @@ int32_t copy(Context *ctx, const void *src, void *dst, int64_t bytes) {
 }
 
 int32_t fail(Context *ctx, int32_t code, const char *node, int64_t detail) {
+  return ctx->keep(std::make_exception_ptr(
+      programFailure(code, detail, ctx->rank, node ? node : "")));
+}
+} // namespace
+
+Error kerf::rt::programFailure(int32_t code, int64_t detail, int64_t rank,
+                               const std::string &node) {
   std::string reason;
   switch (code) {
   case KERF_FAIL_INDEX_OUT_OF_RANGE:
@@ -133,11 +141,8 @@ int32_t fail(Context *ctx, int32_t code, const char *node, int64_t detail) {
   default:
     reason = cat("check failed with code ", code, ", detail ", detail);
   }
-  return ctx->keep(std::make_exception_ptr(
-      Error(KERF_PROGRAM_FAILURE, cat(reason, " on rank ", ctx->rank),
-            node ? node : "")));
+  return Error(KERF_PROGRAM_FAILURE, cat(reason, " on rank ", rank), node);
 }
-} // namespace
 
 const kerf_program_api &kerf::rt::programApi() {
   static const kerf_program_api api = {KERF_PROGRAM_ABI_VERSION,

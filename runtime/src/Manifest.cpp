@@ -174,6 +174,25 @@ void parseExternal(const JsonReader &in, const Manifest &m, Parameter &p) {
                 " bytes"));
 }
 
+void parseSeeded(const JsonReader &in, Parameter &p) {
+  p.source = Parameter::Seeded;
+  p.seeded.seed = static_cast<uint64_t>(in["seed"].size64());
+  p.tensor = in.stringOr("stored", p.name);
+  p.externalShape = in.has("stored_shape")
+                        ? parseShape(in["stored_shape"], p.dtype)
+                        : p.globalShape;
+  std::string kind = in.stringOr("distribution", "uniform");
+  p.seeded.normal = kind == "normal";
+  if (!p.seeded.normal && kind != "uniform")
+    in["distribution"].fail("expected normal or uniform");
+  p.seeded.first =
+      in.numberOr(p.seeded.normal ? "mean" : "low", p.seeded.normal ? 0 : -1);
+  p.seeded.second = in.numberOr(p.seeded.normal ? "std" : "high", 1);
+  if (p.dtype != KERF_F32 && p.dtype != KERF_F64 && p.dtype != KERF_F16 &&
+      p.dtype != KERF_BF16)
+    in["seed"].fail("only floating-point parameters can be drawn");
+}
+
 Parameter parseParameter(const JsonReader &in, const Manifest &m) {
   Parameter p;
   p.name = in["name"].string();
@@ -182,9 +201,11 @@ Parameter parseParameter(const JsonReader &in, const Manifest &m) {
   });
   p.libraryOnly = in.has("library_only") && in["library_only"].boolean();
   bool derived = in.has("derived") && in["derived"].boolean();
-  if (in.has("tensor") + in.has("external") + in.has("splat") + derived != 1)
-    in.fail("expected exactly one of \"tensor\", \"external\", \"splat\" and "
-            "\"derived\"");
+  if (in.has("tensor") + in.has("external") + in.has("splat") + in.has("seed") +
+          derived !=
+      1)
+    in.fail("expected exactly one of \"tensor\", \"external\", \"splat\", "
+            "\"seed\" and \"derived\"");
   if (derived) {
     parseDerived(in, p);
     return p;
@@ -195,6 +216,8 @@ Parameter parseParameter(const JsonReader &in, const Manifest &m) {
     p.tensor = in["tensor"].string();
   } else if (in.has("external")) {
     parseExternal(in["external"], m, p);
+  } else if (in.has("seed")) {
+    parseSeeded(in, p);
   } else {
     p.source = Parameter::Splat;
     p.splat = parseSplat(in["splat"]);
@@ -345,6 +368,7 @@ StageDesc parseStage(const JsonReader &in, const Manifest &m) {
     s.scratchOffset = in["scratch"]["offset"].size64();
     s.scratchBytes = in["scratch"]["bytes"].size64();
   }
+  s.plannedBytes = in.integerOr("planned_bytes", 0, JsonReader::maxInteger, 0);
   s.init = in.list<InitCall>("init", [&](const JsonReader &call) {
     InitCall result;
     result.function =
@@ -366,6 +390,68 @@ StageDesc parseStage(const JsonReader &in, const Manifest &m) {
   return s;
 }
 
+int parseArch(const JsonReader &in) {
+  std::string text = in.string();
+  int arch = 0;
+  if (text.rfind("sm_", 0) == 0)
+    for (size_t i = 3; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i)
+      arch = arch * 10 + (text[i] - '0');
+  if (arch < 20 || arch > 999)
+    in.fail("expected an architecture such as sm_90");
+  return arch;
+}
+
+void parseCudaTarget(const JsonReader &target, Manifest &m) {
+  m.cuda.used = true;
+  if (!target.has("cuda")) // no kernels at all
+    return;
+  JsonReader in = target["cuda"];
+  if (in.has("ptx")) {
+    m.cuda.ptx = parseFileName(in["ptx"]);
+    m.cuda.ptxArch = parseArch(in["ptx_arch"]);
+  }
+  m.cuda.cubins = in.list<CudaTarget::Cubin>("cubins", [](const JsonReader &c) {
+    return CudaTarget::Cubin{parseArch(c["arch"]), parseFileName(c["file"])};
+  });
+}
+
+CudaKernel parseCudaKernel(const JsonReader &in) {
+  CudaKernel k;
+  k.entry = in["entry"].string();
+  auto dims = [&](const char *key, int64_t *out, const int64_t (&limits)[3]) {
+    if (in[key].size() != 3)
+      in[key].fail("expected three numbers");
+    for (size_t d = 0; d < 3; ++d)
+      out[d] = in[key][d].integer(out == k.grid ? 0 : 1, limits[d]);
+  };
+  dims("grid", k.grid, {2147483647, 65535, 65535});
+  dims("block", k.block, {1024, 1024, 64});
+  if (k.block[0] * k.block[1] * k.block[2] > 1024)
+    in["block"].fail("has more than 1024 threads");
+  k.sharedBytes = in.integerOr("shared_bytes", 0, 1 << 20, 0);
+  k.buffers = in["buffers"].integer(0, 4096);
+  k.scalars = in.integerOr("scalars", 0, 4096, 0);
+  k.fails = in.has("fails") && in["fails"].boolean();
+  if (in.has("access")) {
+    if (static_cast<int64_t>(in["access"].size()) != k.buffers)
+      in["access"].fail(
+          cat("has ", in["access"].size(), " entries, expected ", k.buffers));
+    for (int64_t i = 0; i < k.buffers; ++i) {
+      JsonReader entry = in["access"][static_cast<size_t>(i)];
+      std::string how = entry.string();
+      CudaKernel::Access access;
+      access.reads = how == "read" || how == "read_write";
+      access.writes = how == "write" || how == "read_write";
+      if (!access.reads && !access.writes)
+        entry.fail("expected read, write or read_write");
+      if (in.has("bytes") && static_cast<int64_t>(in["bytes"].size()) > i)
+        access.bytes = in["bytes"][static_cast<size_t>(i)].size64();
+      k.access.push_back(access);
+    }
+  }
+  return k;
+}
+
 void parseTop(const JsonReader &in, Manifest &m) {
   std::string schema = in["schema"].string();
   if (schema != "kerf.package/1")
@@ -379,10 +465,12 @@ void parseTop(const JsonReader &in, Manifest &m) {
     JsonReader target = in["target"];
     std::string device = target.stringOr("device", "cpu");
     if (device == "cuda")
-      target["device"].fail("package needs a CUDA device");
-    if (device != "cpu")
+      parseCudaTarget(target, m);
+    else if (device != "cpu")
       target["device"].fail("device \"" + device +
-                            "\" is not in this runtime, expected \"cpu\"");
+                            "\" is not in this runtime, expected \"cpu\" or "
+                            "\"cuda\"");
+    m.precision = target.stringOr("precision", "");
     m.targetCpu = target.stringOr("cpu", "");
     m.targetFeatures = target.list<std::string>(
         "features", [](const JsonReader &f) { return f.string(); });
@@ -409,11 +497,19 @@ void parseTop(const JsonReader &in, Manifest &m) {
   m.inputs = in.list<GlobalTensor>("inputs", global);
   m.outputs = in.list<GlobalTensor>("outputs", global);
   m.kernels = in.list<KernelEntry>("kernels", [](const JsonReader &k) {
-    return KernelEntry{k["name"].string(), k.stringOr("node", ""),
-                       k.stringOr("phase", "")};
+    KernelEntry entry{k["name"].string(),
+                      k.stringOr("node", ""),
+                      k.stringOr("phase", ""),
+                      {}};
+    if (k.has("cuda"))
+      entry.cuda = parseCudaKernel(k["cuda"]);
+    return entry;
   });
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
-    return parseLibrary(l, m.parameters);
+    LibraryDesc desc = parseLibrary(l, m.parameters);
+    if (l.has("cuda"))
+      desc.cuda = parseCudaKernel(l["cuda"]);
+    return desc;
   });
   m.collectives =
       in.list<CollectiveDesc>("collectives", [&](const JsonReader &c) {

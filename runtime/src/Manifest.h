@@ -27,13 +27,23 @@ struct ExternalFile {
   int64_t bytes = 0;
 };
 
+/// Numbers that are drawn instead of stored: element i of the stored tensor
+/// `tensor` of shape `externalShape` depends on (seed, tensor, i) alone, so
+/// that every mesh and device gets the same.
+struct SeededValues {
+  uint64_t seed = 0;
+  bool normal = false;          ///< else uniform
+  double first = 0, second = 1; ///< mean and deviation, or [low, high)
+};
+
 struct Parameter {
-  enum Source { Tensor, External, Splat, Derived };
+  enum Source { Tensor, External, Splat, Derived, Seeded };
   Source source = Splat;
   std::string name, tensor;
   int64_t externalFile = 0, externalOffset = 0;
   Shape externalShape;
   double splat = 0;
+  SeededValues seeded;
   kerf_dtype_t dtype = KERF_F32;
   Shape globalShape, localShape;
   bool hasView = false;
@@ -69,6 +79,19 @@ struct PostOp {
   Operand operand;
 };
 
+/// How a kernel is launched on a GPU; see docs/Cuda.md.
+struct CudaKernel {
+  struct Access {
+    bool reads = true, writes = true;
+    int64_t bytes = 0; ///< 0: unknown
+  };
+  std::string entry; ///< empty: the kernel has no GPU form
+  int64_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  int64_t sharedBytes = 0, buffers = 0, scalars = 0;
+  bool fails = false;         ///< takes a failure record
+  std::vector<Access> access; ///< per buffer; may be empty
+};
+
 struct LibraryDesc {
   enum Kind {
     Matmul,
@@ -98,6 +121,7 @@ struct LibraryDesc {
   /// `bias` is its base.
   Operand lhs, rhs, bias, dst;
   std::vector<PostOp> postOps;
+  CudaKernel cuda; ///< answers the call on a GPU if its entry is not empty
 
   int64_t numBuffers() const;
   const char *kindName() const;
@@ -107,6 +131,19 @@ struct LibraryDesc {
 struct KernelEntry {
   std::string name, node;
   std::string phase; ///< of a training step; empty: forward
+  CudaKernel cuda;
+};
+
+/// The GPU code of a package.
+struct CudaTarget {
+  struct Cubin {
+    int arch = 0; ///< 90: sm_90
+    std::string file;
+  };
+  bool used = false; ///< target.device is "cuda"
+  std::string ptx;   ///< file; may be empty
+  int ptxArch = 0;
+  std::vector<Cubin> cubins;
 };
 
 struct FunctionDesc {
@@ -145,12 +182,14 @@ struct InitCall {
 struct StageDesc {
   std::vector<InitCall> init;
   int64_t arenaBytes = 0, scratchOffset = 0, scratchBytes = 0;
+  int64_t plannedBytes = 0; ///< the plan's peak per rank; 0: not said
   std::vector<Slot> slots;
   std::vector<Instruction> instructions;
 };
 
 struct Manifest {
-  std::string name, targetCpu, program, weights;
+  std::string name, targetCpu, precision, program, weights;
+  CudaTarget cuda;
   std::vector<std::string> targetFeatures;
   int64_t abi = 0;
   Mesh mesh;

@@ -89,7 +89,9 @@ void Package::checkParameters() {
     if (p.source == Parameter::Splat || p.source == Parameter::Derived)
       continue;
     StoredTensor &place = stored.back();
-    if (p.source == Parameter::External) {
+    if (p.source == Parameter::Seeded) {
+      place = {p.externalShape, nullptr};
+    } else if (p.source == Parameter::External) {
       place = {p.externalShape,
                externalFiles[p.externalFile]->data() + p.externalOffset};
     } else {

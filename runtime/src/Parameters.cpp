@@ -7,6 +7,7 @@
 #include "Parameters.h"
 
 #include "Boxes.h"
+#include "Philox.h"
 
 #include <cstring>
 
@@ -79,14 +80,29 @@ ParameterStore::Source ParameterStore::find(int64_t index, int64_t rank) const {
   Part part = partOf(m.mesh, p.sharding, p.globalShape, rank, 0);
   const StoredTensor &tensor = package->stored[index];
   Source source{tensor.data, p.globalShape, part.starts, part.sizes};
-  if (tensor.data && index < static_cast<int64_t>(given.size()) && given[index])
+  bool stored = tensor.data || p.source == Parameter::Seeded;
+  if (stored && index < static_cast<int64_t>(given.size()) && given[index])
     source.data = given[index];
-  if (tensor.data && p.hasView) {
+  if (stored && p.hasView) {
     source.stored = tensor.shape;
     for (size_t d = 0; d < source.starts.size(); ++d)
       source.starts[d] += p.viewStarts[d];
   }
   return source;
+}
+
+// Values that are nowhere stored: `box` says which elements of the stored
+// tensor go where; the rest of `data` is zero.
+static void fill(const Parameter &p, const BoxCopy &box, void *data) {
+  if (p.source == Parameter::Splat)
+    return fillSplat(data, numElements(p.localShape), p.dtype, p.splat);
+  SeededTensor values(p.seeded, p.tensor);
+  int64_t bytes = dtypeSize(p.dtype);
+  box.forEachRun([&](int64_t from, int64_t to) {
+    for (int64_t i = 0; i < box.runBytes; i += bytes)
+      fillSplat(static_cast<char *>(data) + to + i, 1, p.dtype,
+                values.at((from + i) / bytes));
+  });
 }
 
 std::shared_ptr<DeviceMemory>
@@ -95,13 +111,18 @@ ParameterStore::copy(int64_t index, const Source &source, Device &device) {
   std::shared_ptr<DeviceMemory> memory =
       device.allocate(numBytes(p.localShape, p.dtype),
                       ("parameter " + p.name).c_str()); // zeroed
-  if (source.data)
-    makeBoxCopy(source.stored, source.starts, p.localShape,
-                Shape(source.starts.size(), 0), source.sizes,
-                dtypeSize(p.dtype))
-        .run(source.data, memory->data);
-  else
-    fillSplat(memory->data, numElements(p.localShape), p.dtype, p.splat);
+  BoxCopy box = makeBoxCopy(source.stored, source.starts, p.localShape,
+                            Shape(source.starts.size(), 0), source.sizes,
+                            dtypeSize(p.dtype));
+  if (source.data) {
+    device.uploadBox(box, source.data, memory->data);
+  } else if (device.onHost()) {
+    fill(p, box, memory->data);
+  } else if (p.source != Parameter::Splat || p.splat != 0) {
+    std::vector<char> host(static_cast<size_t>(memory->bytes));
+    fill(p, box, host.data());
+    device.upload(host.data(), memory->data, memory->bytes);
+  }
   copied += memory->bytes;
   return memory;
 }
@@ -113,7 +134,7 @@ ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
   result.elements = numElements(p.localShape);
   result.key = cat(index, ":", shapeString(source.starts), "+",
                    shapeString(source.sizes));
-  if (p.isMutable) {
+  if (p.isMutable || !device.onHost()) {
     result.owner = copy(index, source, device);
     result.data = static_cast<DeviceMemory *>(result.owner.get())->data;
     result.key += cat(" of rank ", rank);

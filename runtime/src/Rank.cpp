@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Rank.h"
 
+#include "../device/cuda/CudaDevice.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -17,8 +19,15 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
     : package(std::move(opened)), manifest(package->manifest), rank(rankIndex),
       stageIndex(manifest.mesh.stageOf(rank)),
       stageDesc(manifest.stages[stageIndex]) {
-  device = makeCpuDevice(rank, threads, std::move(packCache));
-  comm = world.join(rank);
+  if (manifest.cuda.used) {
+    auto gpu = makeCudaDevice(*package, rank, threads, std::move(packCache));
+    steps = gpu.get();
+    device = std::move(gpu);
+    reserveMemory();
+  } else {
+    device = makeCpuDevice(rank, threads, std::move(packCache));
+  }
+  comm = world.joinOn(rank, *device);
   context.manifest = &manifest;
   context.device = device.get();
   context.comm = comm.get();
@@ -39,6 +48,8 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
   parts.clear();
   arena = device->allocate(stageDesc.arenaBytes, "the arena");
   prepareInstructions(io);
+  if (steps)
+    prepareStaging();
   findAwaitedSends();
   seconds.resize(stageDesc.instructions.size());
 }
@@ -66,7 +77,10 @@ void Rank::computeDerived(ParameterStore &store) {
       signature += "|" + parts[i].key;
   for (const AxisList &axes : manifest.shardIndices)
     signature += cat("#", manifest.mesh.position(rank, axes));
-  auto derived = store.derived(signature, [&] { return runInit(); });
+  // Memory of a GPU belongs to one rank.
+  auto derived =
+      steps ? std::make_shared<ParameterStore::Derived>(runInit())
+            : store.derived(signature, [&] { return runInit(); });
   for (auto &[index, memory] : *derived) {
     ParameterView &part = parts[index];
     part.data = memory->data;
@@ -85,7 +99,9 @@ ParameterStore::Derived Rank::runInit() {
   for (const InitCall &call : stageDesc.init)
     scratchBytes =
         std::max(scratchBytes, manifest.functions[call.function].scratchBytes);
-  auto scratch = device->allocate(scratchBytes, "init scratch");
+  auto scratch = device->allocateTemporary(scratchBytes, "init scratch");
+  if (steps)
+    steps->beginStep(/*counted=*/false);
   for (const InitCall &call : stageDesc.init) {
     std::vector<void *> ios;
     for (int64_t index : call.parameters) {
@@ -99,6 +115,11 @@ ParameterStore::Derived Rank::runInit() {
     context.run(package->functions[call.function],
                 manifest.functions[call.function].symbol.c_str(), all.data(),
                 ios.data(), scratch->data);
+  }
+  if (steps) {
+    steps->endStep();
+    awaitStep();
+    steps->checkKernels();
   }
   return derived;
 }
@@ -176,7 +197,8 @@ std::vector<char *> Rank::placeSlots(const StepIo &io) {
     places.push_back(static_cast<char *>(arena->data) + slot.offset);
   for (const Prepared &p : prepared) {
     const Instruction &in = *p.instruction;
-    if (in.op != Instruction::Output || p.skip || !p.copy.loops.empty())
+    if (steps || in.op != Instruction::Output || p.skip ||
+        !p.copy.loops.empty())
       continue;
     auto stores = [&](const Prepared &other) {
       return other.instruction->op == Instruction::Output &&
@@ -260,13 +282,35 @@ void Rank::findAwaitedSends() {
   }
 }
 
-void Rank::execute(Prepared &p, const StepIo &io) {
-  const Instruction &in = *p.instruction;
+void Rank::awaitSends(const Prepared &p) {
   for (size_t ordinal : p.awaitedSends)
     if (sends[ordinal].open) {
       comm->finishSend(sends[ordinal].channel, sends[ordinal].number);
       sends[ordinal].open = false;
     }
+}
+
+void Rank::finishSends() {
+  for (SendState &send : sends)
+    if (send.open) {
+      comm->finishSend(send.channel, send.number);
+      send.open = false;
+    }
+}
+
+void Rank::readParameter(int64_t index, void *data) const {
+  const Parameter &p = manifest.parameters[index];
+  device->download(params[index], data, numBytes(p.localShape, p.dtype));
+}
+
+void Rank::writeParameter(int64_t index, const void *data) {
+  const Parameter &p = manifest.parameters[index];
+  device->upload(data, params[index], numBytes(p.localShape, p.dtype));
+}
+
+void Rank::execute(Prepared &p, const StepIo &io) {
+  const Instruction &in = *p.instruction;
+  awaitSends(p);
   context.microBatch = in.microBatch;
   switch (in.op) {
   case Instruction::Input: {
@@ -312,6 +356,8 @@ void Rank::execute(Prepared &p, const StepIo &io) {
 
 void Rank::step(const StepIo &io) {
   context.trace.clear();
+  if (steps)
+    return stepOnDevice(io);
   for (size_t i = 0; i < prepared.size(); ++i) {
     position.store(static_cast<int64_t>(i), std::memory_order_relaxed);
     int64_t begin = Trace::now();
@@ -320,9 +366,5 @@ void Rank::step(const StepIo &io) {
   }
   position.store(static_cast<int64_t>(prepared.size()),
                  std::memory_order_relaxed);
-  for (SendState &send : sends)
-    if (send.open) {
-      comm->finishSend(send.channel, send.number);
-      send.open = false;
-    }
+  finishSends();
 }

@@ -28,8 +28,18 @@ public:
        World &world, ParameterStore &store,
        std::shared_ptr<PackCache> packCache, const StepIo &io, bool trace);
 
+  ~Rank();
+
   /// One step, on the thread that constructed the rank. Throws.
   void step(const StepIo &io);
+
+  /// Copies between a parameter of this rank and host memory, while no step
+  /// runs. Any thread.
+  void readParameter(int64_t index, void *data) const;
+  void writeParameter(int64_t index, const void *data);
+  /// See Device.
+  std::vector<std::string> notes() const { return device->notes(); }
+  std::vector<std::string> facts() const { return device->facts(); }
 
   const CommCounters &counters() const { return comm->counters(); }
   const Trace &trace() const { return context.trace; }
@@ -42,6 +52,7 @@ public:
   /// This rank's part of a parameter, in its local shape; null if its stage
   /// does not hold it or only library calls do.
   void *parameter(int64_t index) const { return params[index]; }
+  bool onHost() const { return device->onHost(); }
   /// The instruction that is being executed, for deadline reports.
   int64_t progress() const { return position.load(std::memory_order_relaxed); }
 
@@ -56,6 +67,7 @@ private:
     std::vector<size_t>
         awaitedSends; ///< ordinals of sends that read what this writes
     size_t sendOrdinal = 0;
+    std::unique_ptr<DeviceMemory> staging; ///< input, output; on a GPU
   };
 
   void loadParameters(ParameterStore &store);
@@ -71,12 +83,23 @@ private:
   void prepareOutput(Prepared &p, const GlobalTensor &tensor);
   void findAwaitedSends();
   void execute(Prepared &p, const StepIo &io);
+  void awaitSends(const Prepared &p);
+  void finishSends();
+
+  // RankSteps.cpp: a device that is given whole steps.
+  void reserveMemory();
+  void prepareStaging();
+  void enqueue(Prepared &p);
+  void enqueueStep();
+  void awaitStep();
+  void stepOnDevice(const StepIo &io);
 
   std::shared_ptr<const Package> package;
   const Manifest &manifest;
   int64_t rank, stageIndex;
   const StageDesc &stageDesc;
   std::unique_ptr<Device> device;
+  StepDevice *steps = nullptr; ///< the device, if it is given whole steps
   std::unique_ptr<Comm> comm;
   std::vector<std::shared_ptr<void>> owners;
   std::vector<ParameterView> parts; ///< while loading: of all parameters held

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Session.h"
 
+#include "../comm/nccl/NcclWorld.h"
 #include "../comm/processes/ProcessWorld.h"
 #include "../comm/processes/Reports.h"
 
@@ -58,10 +59,12 @@ Session::Session(std::shared_ptr<const Package> package,
   if (options.job) {
     link = std::make_unique<SessionLink>(options.job, package);
     options.job->setDeadline(options.deadlineSeconds);
-    state->world = std::make_unique<ProcessWorld>(options.job, state->spec);
+    state->world =
+        m.cuda.used ? makeWorld(*package, state->spec, options.job)
+                    : std::make_unique<ProcessWorld>(options.job, state->spec);
     state->local = {options.job->rank()};
   } else {
-    state->world = makeThreadWorld(state->spec);
+    state->world = makeWorld(*package, state->spec);
     for (int64_t rank = 0; rank < ranks; ++rank)
       state->local.push_back(rank);
   }
@@ -346,10 +349,21 @@ void Session::serve(const SessionLink::Command &command) {
   void *local = own.parameter(command.index);
   if (!local)
     return;
-  if (command.kind == SessionLink::GetParameter)
+  bool gives = command.kind == SessionLink::GetParameter;
+  std::vector<char> staging; // of memory that the host cannot touch
+  if (!own.onHost()) {
+    const Parameter &p = parameters[command.index];
+    staging.resize(static_cast<size_t>(numBytes(p.localShape, p.dtype)));
+    local = staging.data();
+    if (gives)
+      own.readParameter(command.index, local);
+  }
+  if (gives)
     link->sendPart(0, command.index, static_cast<char *>(local));
   else
     link->receivePart(0, command.index, static_cast<char *>(local));
+  if (!gives && !own.onHost())
+    state->ranks[link->rank()]->writeParameter(command.index, local);
 }
 
 std::vector<RankReport> Session::reports(bool withTrace) const {
@@ -400,13 +414,11 @@ void Session::forEachHolder(int64_t index, size_t bytes, Visit &&visit) const {
   if (broken)
     throw Error(KERF_INVALID_ARGUMENT, "the session has failed before");
   for (int64_t rank = 0; rank < m.mesh.numRanks(); ++rank) {
-    const Rank *own = state->ranks[rank].get();
-    void *local = own ? own->parameter(index) : nullptr;
-    bool holds = own ? local != nullptr
+    Rank *own = state->ranks[rank].get();
+    bool holds = own ? own->parameter(index) != nullptr
                      : p.heldBy(m.mesh.stageOf(rank)) && !p.libraryOnly;
     if (holds)
-      visit(rank, partOf(m.mesh, p.sharding, p.globalShape, rank, 0),
-            static_cast<char *>(local));
+      visit(rank, partOf(m.mesh, p.sharding, p.globalShape, rank, 0), own);
   }
 }
 
@@ -414,14 +426,20 @@ void Session::getParameter(int64_t index, void *data, size_t bytes) const {
   std::map<Shape, int64_t> holders; // by the part's start: the first rank
   std::vector<char> staging;
   bool asked = false;
-  forEachHolder(index, bytes, [&](int64_t rank, const Part &part, char *local) {
+  forEachHolder(index, bytes, [&](int64_t rank, const Part &part, Rank *own) {
     const Parameter &p = state->package->manifest.parameters[index];
     if (link && !asked)
       link->command({SessionLink::GetParameter, 0, index});
     asked = true;
-    if (!local) {
+    const char *local = nullptr;
+    if (own && own->onHost()) {
+      local = static_cast<const char *>(own->parameter(index));
+    } else {
       staging.resize(static_cast<size_t>(numBytes(p.localShape, p.dtype)));
-      link->receivePart(rank, index, staging.data());
+      if (own)
+        own->readParameter(index, staging.data());
+      else
+        link->receivePart(rank, index, staging.data());
       local = staging.data();
     }
     BoxCopy copy =
@@ -448,18 +466,21 @@ void Session::getParameter(int64_t index, void *data, size_t bytes) const {
 void Session::setParameter(int64_t index, const void *data, size_t bytes) {
   std::vector<char> staging;
   bool asked = false;
-  forEachHolder(index, bytes, [&](int64_t rank, const Part &part, char *local) {
+  forEachHolder(index, bytes, [&](int64_t rank, const Part &part, Rank *own) {
     const Parameter &p = state->package->manifest.parameters[index];
     if (link && !asked)
       link->command({SessionLink::SetParameter, 0, index});
     asked = true;
-    if (!local) // what is past the tensor's end is zero
+    bool direct = own && own->onHost();
+    if (!direct) // what is past the tensor's end is zero
       staging.assign(static_cast<size_t>(numBytes(p.localShape, p.dtype)), 0);
     makeBoxCopy(p.globalShape, part.starts, p.localShape,
                 Shape(part.starts.size(), 0), part.sizes, dtypeSize(p.dtype))
-        .run(data, local ? local : staging.data());
-    if (!local)
+        .run(data, direct ? own->parameter(index) : staging.data());
+    if (!own)
       link->sendPart(rank, index, staging.data());
+    else if (!direct)
+      own->writeParameter(index, staging.data());
   });
 }
 

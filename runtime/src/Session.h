@@ -54,6 +54,10 @@ public:
 
   const Package &package() const { return *state->package; }
   const WorldSpec &spec() const { return state->spec; }
+  /// Null if it is in another process.
+  const Rank *localRank(int64_t index) const {
+    return state->ranks[index].get();
+  }
   /// Of all ranks; on rank 0 alone.
   std::vector<RankReport> reports(bool withTrace) const;
   int32_t threads() const { return state->threads; }
@@ -101,8 +105,8 @@ private:
   void shutDown();
   /// Runs one generation on all ranks; throws the first failure.
   void runGeneration();
-  /// Checks arguments; calls visit(rank, part, local memory or null if it is
-  /// in another process) for each rank that holds a part.
+  /// Checks arguments; calls visit(rank, part, the rank or null if it is in
+  /// another process) for each rank that holds a part.
   template <typename Visit>
   void forEachHolder(int64_t index, size_t bytes, Visit &&visit) const;
   Error stuck(const std::vector<int64_t> &progress) const;

@@ -1,0 +1,829 @@
+//===- NcclComm.cpp - one GPU rank's endpoint -----------------------------===//
+//
+// start: the lane's stream waits for an event on the compute stream, the calls
+// follow; wait: the compute stream waits for the event behind them. Collectives
+// of a lane that are started without other work between them travel in one NCCL
+// group. Packing of strided collectives runs on the lane's stream.
+//
+// Around every group of calls the lane's stream copies a number into a word of
+// pinned memory: odd while inside, even when done. The host looks at it while
+// it waits for the step, so it knows which call hangs without having asked the
+// streams inside the step, in graphs, too.
+//
+//===----------------------------------------------------------------------===//
+#include "NcclComm.h"
+
+#include "../../device/cuda/Driver.h"
+#include "Nccl.h"
+#include "Packing.h"
+#include "kerf/rt/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <thread>
+#include <unistd.h>
+
+using namespace kerf::rt;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 29);
+}
+
+constexpr int64_t numMarks = 4096;
+
+class NcclComm : public StreamComm {
+public:
+  NcclComm(NcclWorld &world, int64_t rank, CudaDeviceBase &device);
+  ~NcclComm() override;
+
+  void start(int64_t index, const void *src, void *dst) override;
+  void wait(int64_t index) override;
+  void progress() override { flushAll(); }
+  int64_t send(int64_t channel, const void *data, int64_t microBatch) override;
+  void finishSend(int64_t channel, int64_t number) override;
+  void receive(int64_t channel, void *data, int64_t microBatch) override;
+  const CommCounters &counters() const override { return counts; }
+
+  void beginStep(bool enqueued) override;
+  void abandonStep() override {
+    if (counting)
+      counts = before;
+  }
+  void joinStreams() override;
+  void poll() override;
+  void stepEnded() override {}
+
+private:
+  struct Request {
+    int64_t index;
+    const void *src;
+    void *dst;
+  };
+  /// This rank's view of a lane.
+  struct Lane {
+    const NcclLane *desc = nullptr;
+    nccl::Comm comm = nullptr;
+    int64_t position = 0;
+    cu::Stream stream = nullptr;
+    cu::Event fork = nullptr, join = nullptr;
+    bool used = false; ///< in this step
+    std::vector<Request> pending;
+    std::unique_ptr<DeviceMemory> word; ///< pinned
+    std::vector<std::string> marks;     ///< what each mark of the step is
+    std::vector<std::string> nodes;
+    int64_t lastMark = 0;
+    Clock::time_point lastChange{};
+    void *registered = nullptr;
+    uint64_t hash = 0;
+  };
+  struct Prepared {
+    Lane *lane = nullptr; ///< null: a group of one
+    Packing packing;
+    std::unique_ptr<DeviceMemory> sendParts, receiveParts;
+    cu::Event done = nullptr;
+    enum { Idle, Started, Flushed, Skipped } state = Idle;
+    int64_t groupBytes = 0;
+  };
+
+  void connect();
+  void compareRanks();
+  nccl::Comm initialize();
+  nccl::Comm split(nccl::Comm parent, int64_t color, int64_t key,
+                   const std::string &what);
+  /// Polls a non-blocking call until it has succeeded.
+  void settle(nccl::Comm comm, nccl::Result result, const std::string &what);
+  void check(nccl::Result result, nccl::Comm comm, const std::string &what,
+             const std::string &node);
+  void flush(Lane &lane);
+  void flushAll();
+  void issue(const Request &request, Lane &lane);
+  void mark(Lane &lane, const std::string &what, const std::string &node);
+  void enterLane(Lane &lane);
+  void copyAlone(const CollectiveDesc &desc, const Request &request);
+  bool injected();
+  [[noreturn]] void fail(Error error);
+  void abortAll();
+  void compareOrder();
+  [[noreturn]] void overdue(const Lane &lane);
+  Lane &channelLane(int64_t channel) {
+    return lanes[world.laneOfChannel(channel)];
+  }
+
+  NcclWorld &world;
+  const WorldSpec &spec;
+  int64_t rank;
+  CudaDeviceBase &device;
+  const Driver &cuda;
+  const Nccl *nccl = nullptr; ///< null: one rank alone
+  nccl::Comm whole = nullptr;
+  std::vector<Lane> lanes;
+  std::vector<Prepared> prepared;
+  std::unique_ptr<DeviceMemory> marks; ///< 0, 1, 2, ... on the device
+  std::vector<std::vector<cu::Event>> sendEvents; ///< by channel, by number
+  std::vector<int64_t> sent;                      ///< in this step
+  cu::Event received = nullptr;
+  CommCounters counts, before;
+  std::vector<CommCounters::Entry *> entries();
+  std::vector<int64_t> stepCalls; ///< what the last enqueued step counted
+  int64_t calls = 0, orderChecks = 0;
+  bool counting = false, aborted = false;
+  Clock::time_point lastAsk{};
+};
+
+NcclComm::NcclComm(NcclWorld &w, int64_t r, CudaDeviceBase &d)
+    : world(w), spec(w.getSpec()), rank(r), device(d), cuda(d.driver()) {
+  int64_t ranks = spec.mesh.numRanks();
+  lanes.resize(world.lanes().size());
+  counts.collectives.resize(spec.collectives.size());
+  counts.sends.resize(spec.channels.size());
+  counts.receives.resize(spec.channels.size());
+  sendEvents.resize(spec.channels.size());
+  sent.resize(spec.channels.size());
+  received = device.newEvent();
+  if (ranks > 1)
+    connect();
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    Lane &lane = lanes[i];
+    if (!lane.comm)
+      continue;
+    lane.stream = device.newStream(
+        cat(lane.desc->channels ? "channel" : "comm", i, ".", lane.desc->name));
+    lane.fork = device.newEvent();
+    lane.join = device.newEvent();
+    lane.word = device.allocatePinned(sizeof(int64_t));
+    *static_cast<volatile int64_t *>(lane.word->data) = 0;
+  }
+  for (size_t i = 0; i < spec.collectives.size(); ++i) {
+    const CollectiveDesc &desc = spec.collectives[i];
+    Prepared p;
+    int64_t size = Mesh::sizeOf(desc.axes);
+    p.groupBytes = groupBytes(desc, size);
+    if (size > 1) {
+      int64_t lane = world.laneOfCollective(static_cast<int64_t>(i));
+      p.lane = &lanes[lane];
+      p.packing = makePacking(desc, size, p.lane->position);
+      if (desc.reduces())
+        ncclTypeOf(desc.dtype); // refuses what NCCL does not have
+      if (p.packing.packedBytes)
+        p.sendParts = device.allocateTemporary(p.packing.packedBytes,
+                                               "parts of a collective");
+      if (p.packing.unpackedBytes)
+        p.receiveParts = device.allocateTemporary(p.packing.unpackedBytes,
+                                                  "parts of a collective");
+      p.done = device.newEvent();
+    }
+    prepared.push_back(std::move(p));
+  }
+  if (ranks > 1) {
+    std::vector<int64_t> numbers(numMarks);
+    for (int64_t i = 0; i < numMarks; ++i)
+      numbers[i] = i;
+    marks = device.allocateTemporary(numMarks * 8, "marks");
+    device.upload(numbers.data(), marks->data, numMarks * 8);
+  }
+}
+
+NcclComm::~NcclComm() {
+  if (!nccl)
+    return;
+  // Communicators of a failed run hang in what will never come.
+  bool broken = world.failed();
+  for (Lane &lane : lanes) {
+    if (!lane.comm)
+      continue;
+    if (lane.registered && nccl->commDeregister && !broken)
+      nccl->commDeregister(lane.comm, lane.registered);
+    if (!aborted)
+      broken ? nccl->commAbort(lane.comm) : nccl->commDestroy(lane.comm);
+  }
+  if (whole && !aborted)
+    broken ? nccl->commAbort(whole) : nccl->commDestroy(whole);
+}
+
+void NcclComm::fail(Error error) {
+  world.fail(error);
+  abortAll();
+  throw world.failure();
+}
+
+void NcclComm::abortAll() {
+  if (aborted || !nccl)
+    return;
+  aborted = true;
+  for (Lane &lane : lanes)
+    if (lane.comm)
+      nccl->commAbort(lane.comm);
+  if (whole)
+    nccl->commAbort(whole);
+}
+
+// Host name, GPU, package: what makes ranks fit together, or not.
+void NcclComm::compareRanks() {
+  char host[256] = "";
+  ::gethostname(host, sizeof(host) - 1);
+  std::string place = cat(host, "/", device.gpuOrdinal());
+  // NCCL of different versions cannot talk to each other.
+  std::string mine = cat(device.gpuName(), "\n", place, "\n", nccl->version,
+                         "\n", world.getOptions().fingerprint);
+  std::vector<std::string> all = world.store().gather(
+      "cuda-ranks", rank, spec.mesh.numRanks(), mine, spec.deadlineSeconds);
+  auto line = [](const std::string &text, int number) {
+    std::istringstream in(text);
+    std::string part;
+    for (int i = 0; i <= number; ++i)
+      std::getline(in, part);
+    return part;
+  };
+  const char *share = std::getenv("KERF_SHARE_GPU");
+  bool mayShare = share && std::string(share) == "1";
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (line(all[r], 3) != line(all[0], 3))
+      throw Error(KERF_MISMATCH,
+                  cat("ranks disagree on the package: rank 0 has ",
+                      line(all[0], 3), ", rank ", r, " has ", line(all[r], 3)));
+    if (line(all[r], 0) != line(all[0], 0))
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("mixed GPU models: rank 0 has ", line(all[0], 0),
+                      ", rank ", r, " has ", line(all[r], 0),
+                      "; a plan counts on equal GPUs"));
+    if (line(all[r], 2) != line(all[0], 2))
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("NCCL differs: rank 0 has version ", line(all[0], 2),
+                      ", rank ", r, " has ", line(all[r], 2)));
+    for (size_t q = 0; q < r && !mayShare; ++q)
+      if (line(all[r], 1) == line(all[q], 1))
+        throw Error(KERF_UNSUPPORTED_HOST,
+                    cat("ranks ", q, " and ", r, " both use GPU ",
+                        line(all[r], 1),
+                        "; KERF_SHARE_GPU=1 allows it for testing"));
+  }
+}
+
+void NcclComm::settle(nccl::Comm comm, nccl::Result result,
+                      const std::string &what) {
+  Clock::time_point begin = Clock::now();
+  while (result == nccl::InProgress) {
+    if (world.failed()) {
+      abortAll();
+      throw world.failure();
+    }
+    if (secondsSince(begin) > spec.deadlineSeconds)
+      fail(Error(KERF_RANK_FAILURE,
+                 cat(what, " of rank ", rank, " did not end within ",
+                     spec.deadlineSeconds, " s"),
+                 "", world.lastCollectives()));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    nccl::Result state = nccl::Success;
+    nccl::Result asked = nccl->commGetAsyncError(comm, &state);
+    result = asked == nccl::Success ? state : asked;
+  }
+  if (result != nccl::Success)
+    fail(Error(KERF_RANK_FAILURE, cat(what, " of rank ", rank, " failed: ",
+                                      nccl->describe(result, comm))));
+}
+
+nccl::Comm NcclComm::initialize() {
+  nccl::UniqueId id;
+  int64_t ranks = spec.mesh.numRanks();
+  if (rank == 0) {
+    nccl::Result result = nccl->getUniqueId(&id);
+    if (result != nccl::Success)
+      fail(Error(KERF_RANK_FAILURE,
+                 cat("ncclGetUniqueId failed: ", nccl->describe(result))));
+    world.store().set("nccl-id", std::string(id.internal, sizeof(id)));
+  } else {
+    std::string bytes = world.store().wait("nccl-id", spec.deadlineSeconds,
+                                           "NCCL's id from rank 0");
+    if (bytes.size() != sizeof(id))
+      fail(Error(KERF_RANK_FAILURE, "NCCL's id has another size"));
+    std::copy(bytes.begin(), bytes.end(), id.internal);
+  }
+  nccl::Config config = nccl::nonBlocking();
+  nccl::Comm comm = nullptr;
+  nccl::Result result = nccl->commInitRankConfig(
+      &comm, static_cast<int>(ranks), id, static_cast<int>(rank), &config);
+  settle(comm, result, "ncclCommInitRankConfig");
+  return comm;
+}
+
+nccl::Comm NcclComm::split(nccl::Comm parent, int64_t color, int64_t key,
+                           const std::string &what) {
+  nccl::Config config = nccl::nonBlocking();
+  nccl::Comm comm = nullptr;
+  nccl::Result result = nccl->commSplit(parent, static_cast<int>(color),
+                                        static_cast<int>(key), &comm, &config);
+  settle(parent, result, cat("ncclCommSplit for ", what));
+  if (color >= 0)
+    settle(comm, nccl::InProgress, cat("ncclCommSplit for ", what));
+  return comm;
+}
+
+void NcclComm::connect() {
+  nccl = &Nccl::get();
+  compareRanks();
+  whole = initialize();
+  const char *given = std::getenv("KERF_NCCL_REGISTER");
+  bool registers = nccl->commRegister && !(given && *given == '0');
+  auto [memory, bytes] = device.reserved();
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    Lane &lane = lanes[i];
+    lane.desc = &world.lanes()[i][rank];
+    const std::vector<int64_t> &members = lane.desc->ranks;
+    bool mine = lane.desc->color >= 0;
+    if (mine)
+      lane.position =
+          std::find(members.begin(), members.end(), rank) - members.begin();
+    lane.comm = split(whole, mine ? lane.desc->color : nccl::SplitNoColor,
+                      lane.position, lane.desc->name);
+    if (!mine)
+      lane.comm = nullptr;
+    else if (registers && bytes > 0 &&
+             nccl->commRegister(lane.comm, memory, static_cast<size_t>(bytes),
+                                &lane.registered) != nccl::Success)
+      lane.registered = nullptr; // it works without, only slower
+  }
+}
+
+bool NcclComm::injected() {
+  if (world.failed()) {
+    abortAll();
+    throw world.failure();
+  }
+  int64_t number = calls++;
+  const std::optional<Injection> &injection = spec.injection;
+  if (!injection || injection->rank != rank || injection->collective != number)
+    return false;
+  if (injection->fault == Injection::Hang)
+    while (!world.isReleased())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (injection->fault != Injection::Skip)
+    throw RankDied();
+  return true;
+}
+
+void NcclComm::start(int64_t index, const void *src, void *dst) {
+  const CollectiveDesc &desc = spec.collectives[index];
+  Prepared &p = prepared[index];
+  if (p.state != Prepared::Idle)
+    fail(Error(KERF_INTERNAL,
+               cat(describe(desc, index), " is started twice on rank ", rank),
+               desc.node));
+  if (injected()) {
+    p.state = Prepared::Skipped;
+    return;
+  }
+  RankRow &row = world.row(rank);
+  row.last.store(index);
+  row.lastChannel.store(-1);
+  row.calls.fetch_add(1);
+  CommCounters::Entry &entry = counts.collectives[index];
+  ++entry.calls;
+  entry.groupBytes += p.groupBytes;
+  entry.movedBytes += p.packing.sent;
+  p.state = Prepared::Started;
+  if (!p.lane) {
+    copyAlone(desc, {index, src, dst});
+    return;
+  }
+  for (uint64_t part :
+       {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
+        static_cast<uint64_t>(desc.reduction),
+        static_cast<uint64_t>(desc.dtype),
+        static_cast<uint64_t>(numElements(desc.srcShape))})
+    p.lane->hash = mix(p.lane->hash, part);
+  p.lane->pending.push_back({index, src, dst});
+}
+
+// A group of one: everything is a copy, but a permute that nobody sends to.
+void NcclComm::copyAlone(const CollectiveDesc &desc, const Request &request) {
+  int64_t bytes = numBytes(desc.dstShape, desc.dtype);
+  if (desc.kind == CollectiveKind::Permute && desc.pairs.empty())
+    return device.zero(request.dst, bytes);
+  if (request.src != request.dst)
+    device.copy(request.src, request.dst, bytes);
+}
+
+void NcclComm::mark(Lane &lane, const std::string &what,
+                    const std::string &node) {
+  lane.marks.push_back(what);
+  lane.nodes.push_back(node);
+  int64_t number = static_cast<int64_t>(lane.marks.size()) % numMarks;
+  cuda.check(cuda.memcpyDtoHAsync(lane.word->data,
+                                  reinterpret_cast<cu::DevicePtr>(marks->data) +
+                                      static_cast<uint64_t>(number) * 8,
+                                  8, lane.stream),
+             "a mark");
+}
+
+void NcclComm::enterLane(Lane &lane) {
+  device.order(device.computeStream(), lane.fork, lane.stream);
+  lane.used = true;
+}
+
+void NcclComm::flush(Lane &lane) {
+  if (lane.pending.empty())
+    return;
+  enterLane(lane);
+  auto packed = [&](const Request &request) {
+    const Packing &packing = prepared[request.index].packing;
+    return packing.packedBytes != 0 || packing.unpackedBytes != 0;
+  };
+  for (size_t i = 0; i < lane.pending.size();) {
+    size_t end = i + 1;
+    while (!packed(lane.pending[i]) && end < lane.pending.size() &&
+           !packed(lane.pending[end]))
+      ++end;
+    const Request &front = lane.pending[i];
+    const CollectiveDesc &desc = spec.collectives[front.index];
+    std::string what = describe(desc, front.index);
+    if (end - i > 1)
+      what += cat(" and ", end - i - 1, " more");
+    mark(lane, what, desc.node);
+    for (size_t j = i; j < end; ++j)
+      if (packed(lane.pending[j])) {
+        const Request &r = lane.pending[j];
+        Prepared &p = prepared[r.index];
+        if (p.packing.zeroParts)
+          device.zeroOn(p.sendParts->data, p.packing.packedBytes, lane.stream);
+        for (const BoxCopy &box : p.packing.pack)
+          device.copyBox(box, r.src, p.sendParts->data, lane.stream);
+      }
+    check(nccl->groupStart(), lane.comm, what, desc.node);
+    for (size_t j = i; j < end; ++j)
+      issue(lane.pending[j], lane);
+    check(nccl->groupEnd(), lane.comm, what, desc.node);
+    for (size_t j = i; j < end; ++j) {
+      const Request &r = lane.pending[j];
+      Prepared &p = prepared[r.index];
+      if (p.packing.zeroDst)
+        device.zeroOn(r.dst,
+                      numBytes(spec.collectives[r.index].dstShape,
+                               spec.collectives[r.index].dtype),
+                      lane.stream);
+      for (const BoxCopy &box : p.packing.unpack)
+        device.copyBox(box, p.receiveParts->data, r.dst, lane.stream);
+    }
+    mark(lane, what, desc.node);
+    i = end;
+  }
+  for (const Request &request : lane.pending) {
+    Prepared &p = prepared[request.index];
+    cuda.check(cuda.eventRecord(p.done, lane.stream), "cuEventRecord");
+    p.state = Prepared::Flushed;
+  }
+  lane.pending.clear();
+}
+
+void NcclComm::flushAll() {
+  for (Lane &lane : lanes)
+    flush(lane);
+}
+
+// InProgress is fine: what is enqueued later waits for it inside of NCCL.
+void NcclComm::check(nccl::Result result, nccl::Comm comm,
+                     const std::string &what, const std::string &node) {
+  Clock::time_point begin = Clock::now();
+  while (result == nccl::InProgress) {
+    if (secondsSince(begin) > spec.deadlineSeconds)
+      fail(Error(KERF_RANK_FAILURE,
+                 cat("rank ", rank, " could not enqueue ", what, " within ",
+                     spec.deadlineSeconds, " s"),
+                 node, world.lastCollectives()));
+    nccl::Result state = nccl::Success;
+    nccl::Result asked = nccl->commGetAsyncError(comm, &state);
+    result = asked == nccl::Success ? state : asked;
+  }
+  if (result != nccl::Success)
+    fail(Error(
+        KERF_RANK_FAILURE,
+        cat(what, " on rank ", rank, " failed: ", nccl->describe(result, comm)),
+        node, world.lastCollectives()));
+}
+
+void NcclComm::issue(const Request &request, Lane &lane) {
+  const CollectiveDesc &desc = spec.collectives[request.index];
+  Prepared &p = prepared[request.index];
+  const void *src = p.sendParts ? p.sendParts->data : request.src;
+  void *dst = p.receiveParts ? p.receiveParts->data : request.dst;
+  auto size = static_cast<int64_t>(lane.desc->ranks.size());
+  int64_t srcBytes = numBytes(desc.srcShape, desc.dtype);
+  int64_t elementBytes = dtypeSize(desc.dtype);
+  auto count = [](int64_t n) { return static_cast<size_t>(n); };
+  auto run = [&](nccl::Result result) {
+    if (result != nccl::Success && result != nccl::InProgress)
+      check(result, lane.comm, describe(desc, request.index), desc.node);
+  };
+  auto from = [&](const void *base, int64_t part, int64_t i) {
+    return static_cast<const char *>(base) + part * i;
+  };
+  switch (desc.kind) {
+  case CollectiveKind::AllReduce:
+    return run(nccl->allReduce(
+        src, dst, count(numElements(desc.srcShape)), ncclTypeOf(desc.dtype),
+        ncclReductionOf(desc.reduction), lane.comm, lane.stream));
+  case CollectiveKind::ReduceScatter:
+    return run(nccl->reduceScatter(
+        src, dst, count(p.packing.sendPart / elementBytes),
+        ncclTypeOf(desc.dtype), ncclReductionOf(desc.reduction), lane.comm,
+        lane.stream));
+  case CollectiveKind::AllGather:
+    return run(nccl->allGather(src, dst, count(p.packing.sendPart), nccl::Uint8,
+                               lane.comm, lane.stream));
+  case CollectiveKind::AllToAll:
+    for (int64_t i = 0; i < size; ++i) {
+      run(nccl->send(from(src, p.packing.sendPart, i),
+                     count(p.packing.sendPart), nccl::Uint8,
+                     static_cast<int>(i), lane.comm, lane.stream));
+      run(nccl->recv(const_cast<char *>(from(dst, p.packing.receivePart, i)),
+                     count(p.packing.receivePart), nccl::Uint8,
+                     static_cast<int>(i), lane.comm, lane.stream));
+    }
+    return;
+  case CollectiveKind::Broadcast:
+    return run(nccl->broadcast(src, dst, count(srcBytes), nccl::Uint8,
+                               static_cast<int>(desc.root), lane.comm,
+                               lane.stream));
+  case CollectiveKind::Permute:
+    for (auto [sender, receiver] : desc.pairs) {
+      if (sender == lane.position)
+        run(nccl->send(src, count(srcBytes), nccl::Uint8,
+                       static_cast<int>(receiver), lane.comm, lane.stream));
+      if (receiver == lane.position)
+        run(nccl->recv(dst, count(srcBytes), nccl::Uint8,
+                       static_cast<int>(sender), lane.comm, lane.stream));
+    }
+    return;
+  }
+}
+
+void NcclComm::wait(int64_t index) {
+  Prepared &p = prepared[index];
+  if (p.state == Prepared::Idle)
+    fail(Error(KERF_INTERNAL,
+               cat("wait for ", describe(spec.collectives[index], index),
+                   " which was not started on rank ", rank)));
+  if (p.lane && p.state == Prepared::Started)
+    flush(*p.lane);
+  if (p.lane && p.state == Prepared::Flushed)
+    cuda.check(cuda.streamWaitEvent(device.computeStream(), p.done, 0),
+               "cuStreamWaitEvent");
+  p.state = Prepared::Idle;
+}
+
+int64_t NcclComm::send(int64_t channel, const void *data, int64_t) {
+  const ChannelDesc &desc = spec.channels[channel];
+  Lane &lane = channelLane(channel);
+  if (injected())
+    return -1;
+  flushAll();
+  RankRow &row = world.row(rank);
+  row.lastChannel.store(channel);
+  row.last.store(-1);
+  row.calls.fetch_add(1);
+  enterLane(lane);
+  std::string what = cat("send on channel ", channel);
+  mark(lane, what, desc.node);
+  check(nccl->send(data, static_cast<size_t>(desc.bytes()), nccl::Uint8,
+                   static_cast<int>(1 - lane.position), lane.comm, lane.stream),
+        lane.comm, what, desc.node);
+  mark(lane, what, desc.node);
+  auto number = sent[channel]++;
+  auto &events = sendEvents[channel];
+  if (static_cast<size_t>(number) >= events.size())
+    events.push_back(device.newEvent());
+  cuda.check(cuda.eventRecord(events[number], lane.stream), "cuEventRecord");
+  CommCounters::Entry &entry = counts.sends[channel];
+  ++entry.calls;
+  entry.groupBytes += desc.bytes();
+  lane.hash = mix(lane.hash, static_cast<uint64_t>(channel) * 2654435761u + 17);
+  return number;
+}
+
+void NcclComm::finishSend(int64_t channel, int64_t number) {
+  if (number < 0)
+    return;
+  cuda.check(cuda.streamWaitEvent(device.computeStream(),
+                                  sendEvents[channel][number], 0),
+             "cuStreamWaitEvent");
+}
+
+void NcclComm::receive(int64_t channel, void *data, int64_t) {
+  const ChannelDesc &desc = spec.channels[channel];
+  Lane &lane = channelLane(channel);
+  if (injected())
+    return;
+  flushAll();
+  RankRow &row = world.row(rank);
+  row.lastChannel.store(channel);
+  row.last.store(-1);
+  row.calls.fetch_add(1);
+  enterLane(lane);
+  std::string what = cat("receive on channel ", channel);
+  mark(lane, what, desc.node);
+  check(nccl->recv(data, static_cast<size_t>(desc.bytes()), nccl::Uint8,
+                   static_cast<int>(1 - lane.position), lane.comm, lane.stream),
+        lane.comm, what, desc.node);
+  mark(lane, what, desc.node);
+  device.order(lane.stream, received, device.computeStream());
+  CommCounters::Entry &entry = counts.receives[channel];
+  ++entry.calls;
+  entry.groupBytes += desc.bytes();
+  entry.movedBytes += desc.bytes();
+  lane.hash = mix(lane.hash, static_cast<uint64_t>(channel) * 2654435761u + 17);
+}
+
+std::vector<CommCounters::Entry *> NcclComm::entries() {
+  std::vector<CommCounters::Entry *> all;
+  for (auto *list : {&counts.collectives, &counts.sends, &counts.receives})
+    for (CommCounters::Entry &entry : *list)
+      all.push_back(&entry);
+  return all;
+}
+
+void NcclComm::beginStep(bool enqueued) {
+  if (world.failed()) {
+    abortAll();
+    throw world.failure();
+  }
+  RankRow &row = world.row(rank);
+  row.step.fetch_add(1);
+  row.enqueued.store(false);
+  for (Lane &lane : lanes) {
+    if (lane.word)
+      *static_cast<volatile int64_t *>(lane.word->data) = 0;
+    lane.lastMark = 0;
+    lane.lastChange = Clock::now();
+    if (!enqueued)
+      continue;
+    lane.used = false;
+    lane.marks.clear();
+    lane.nodes.clear();
+    lane.hash = 0;
+  }
+  std::vector<CommCounters::Entry *> all = entries();
+  if (!enqueued) { // what is replayed counts as it did
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i]->calls += stepCalls[3 * i];
+      all[i]->groupBytes += stepCalls[3 * i + 1];
+      all[i]->movedBytes += stepCalls[3 * i + 2];
+    }
+    counting = false;
+    return;
+  }
+  std::fill(sent.begin(), sent.end(), 0);
+  before = counts;
+  counting = true;
+}
+
+void NcclComm::joinStreams() {
+  if (!counting) {
+    world.row(rank).enqueued.store(true);
+    return;
+  }
+  flushAll();
+  for (Lane &lane : lanes)
+    if (lane.used)
+      device.order(lane.stream, lane.join, device.computeStream());
+  std::vector<CommCounters::Entry *> all = entries();
+  std::vector<const CommCounters::Entry *> old;
+  for (auto *list : {&before.collectives, &before.sends, &before.receives})
+    for (const CommCounters::Entry &entry : *list)
+      old.push_back(&entry);
+  stepCalls.clear();
+  for (size_t i = 0; i < all.size(); ++i) {
+    stepCalls.push_back(all[i]->calls - old[i]->calls);
+    stepCalls.push_back(all[i]->groupBytes - old[i]->groupBytes);
+    stepCalls.push_back(all[i]->movedBytes - old[i]->movedBytes);
+  }
+  compareOrder();
+  world.row(rank).enqueued.store(true);
+}
+
+// The order of calls is fixed by the package; that the ranks of a lane have the
+// same is looked at once, while nothing has been waited for yet. A rank that
+// does not come is named with what it was doing.
+void NcclComm::compareOrder() {
+  if (!nccl || orderChecks >= 1)
+    return;
+  std::string name = cat("order-", orderChecks++);
+  std::string mine;
+  for (Lane &lane : lanes)
+    mine += cat(lane.comm ? lane.hash : 0, " ");
+  std::vector<std::string> all;
+  try {
+    all = world.store().gather(name, rank, spec.mesh.numRanks(), mine,
+                               spec.deadlineSeconds);
+  } catch (Error &error) {
+    if (world.failed()) {
+      abortAll();
+      throw world.failure();
+    }
+    error.notes = world.lastCollectives();
+    fail(error);
+  }
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (!lanes[i].comm)
+      continue;
+    auto hashOf = [&](int64_t member) {
+      std::istringstream in(all[member]);
+      std::string hash;
+      for (size_t j = 0; j <= i; ++j)
+        in >> hash;
+      return hash;
+    };
+    for (int64_t member : lanes[i].desc->ranks)
+      if (hashOf(member) != hashOf(rank))
+        fail(Error(KERF_MISMATCH,
+                   cat("ranks ", std::min(rank, member), " and ",
+                       std::max(rank, member),
+                       " run different collectives over ", lanes[i].desc->name),
+                   "", world.lastCollectives()));
+  }
+}
+
+void NcclComm::poll() {
+  if (world.failed()) {
+    abortAll();
+    throw world.failure();
+  }
+  if (!nccl || secondsSince(lastAsk) < 0.005)
+    return;
+  lastAsk = Clock::now();
+  for (Lane &lane : lanes) {
+    if (!lane.comm)
+      continue;
+    nccl::Result state = nccl::Success;
+    nccl::Result asked = nccl->commGetAsyncError(lane.comm, &state);
+    if (asked == nccl::Success)
+      asked = state;
+    int64_t word = *static_cast<volatile int64_t *>(lane.word->data);
+    auto name = [&](const std::vector<std::string> &list) {
+      return word > 0 && static_cast<size_t>(word) <= list.size()
+                 ? list[word - 1]
+                 : std::string();
+    };
+    if (asked != nccl::Success && asked != nccl::InProgress)
+      fail(Error(KERF_RANK_FAILURE,
+                 cat("communication over ", lane.desc->name, " failed on rank ",
+                     rank, word % 2 ? " in " + name(lane.marks) : "", ": ",
+                     nccl->describe(asked, lane.comm)),
+                 name(lane.nodes), world.lastCollectives()));
+    if (word != lane.lastMark || word % 2 == 0) {
+      lane.lastMark = word;
+      lane.lastChange = Clock::now();
+    } else if (secondsSince(lane.lastChange) > spec.deadlineSeconds) {
+      overdue(lane);
+    }
+  }
+}
+
+// Whoever has not enqueued its step, or is behind in this lane, is to blame.
+void NcclComm::overdue(const Lane &lane) {
+  int64_t word = lane.lastMark;
+  std::string what, node;
+  if (word > 0 && static_cast<size_t>(word) <= lane.marks.size()) {
+    what = lane.marks[word - 1];
+    node = lane.nodes[word - 1];
+  }
+  std::string mine = cat(world.row(rank).step.load(), " ", word);
+  std::string prefix = cat("overdue-", &lane - lanes.data(), "-");
+  world.store().set(cat(prefix, rank), mine);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  int64_t missing = -1;
+  for (int64_t member : lane.desc->ranks) {
+    if (member == rank)
+      continue;
+    RankRow &row = world.row(member);
+    bool behind = world.isLocal()
+                      ? !row.enqueued.load() ||
+                            row.step.load() < world.row(rank).step.load()
+                      : !world.store().get(cat(prefix, member));
+    if (behind && missing < 0)
+      missing = member;
+  }
+  std::string who = missing >= 0 ? cat("rank ", missing, " did not arrive at ")
+                                 : cat("rank ", rank, " did not get through ");
+  fail(Error(KERF_RANK_FAILURE,
+             cat(who, what, " within ", spec.deadlineSeconds, " s"), node,
+             world.lastCollectives()));
+}
+
+} // namespace
+
+std::unique_ptr<StreamComm>
+kerf::rt::makeNcclComm(NcclWorld &world, int64_t rank, Device &device) {
+  auto *gpu = dynamic_cast<CudaDeviceBase *>(&device);
+  if (!gpu)
+    throw Error(KERF_INTERNAL, cat("rank ", rank, " has no GPU"));
+  return std::make_unique<NcclComm>(world, rank, *gpu);
+}

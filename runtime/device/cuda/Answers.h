@@ -1,0 +1,38 @@
+//===- Answers.h - how a recording driver's work is done --------*- C++ -*-===//
+//
+// With a recording driver in the place of CUDA's (Recording.h), device memory
+// is host memory: kernels run in the form that was compiled for the CPU, and
+// library calls are those of the CPU device.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_DEVICE_CUDA_ANSWERS_H
+#define KERF_RT_DEVICE_CUDA_ANSWERS_H
+
+#include "../Device.h"
+#include "Driver.h"
+
+namespace kerf::rt {
+
+/// What a kernel writes where it fails, in device memory; see docs/Cuda.md.
+struct FailureRecord {
+  uint32_t state = 0; ///< 1: taken
+  uint32_t code = 0, kernel = 0, padding = 0;
+  int64_t detail = 0;
+};
+
+/// Binds the host form of the kernel that is launched next. `record` is the
+/// rank's failure record, which is host memory here.
+void bindHostKernel(const Driver &driver, const KernelEntry &entry,
+                    int32_t index, kerf_kernel_t kernel, void *const *buffers,
+                    int32_t numBuffers, const int64_t *scalars, int64_t count,
+                    FailureRecord *record);
+
+/// The call answered by `cpu`, put on `stream`.
+std::unique_ptr<LibraryCall>
+makeAnsweredCall(const Driver &driver, cu::Stream stream, Device &cpu,
+                 const LibraryDesc &desc, int64_t index,
+                 const std::function<ParameterView(int64_t)> &parameter);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_DEVICE_CUDA_ANSWERS_H

@@ -1,0 +1,58 @@
+//===- CudaDevice.h - a rank on a GPU ---------------------------*- C++ -*-===//
+//
+// The public face of the CUDA device; see CudaDevice.cpp. Communication on
+// streams (comm/nccl) needs its streams, too.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_DEVICE_CUDA_CUDADEVICE_H
+#define KERF_RT_DEVICE_CUDA_CUDADEVICE_H
+
+#include "../../src/Package.h"
+#include "../Device.h"
+#include "DriverApi.h"
+
+namespace kerf::rt {
+
+struct Driver;
+
+/// What others may ask of a CUDA device.
+class CudaStreams {
+public:
+  virtual ~CudaStreams() = default;
+  virtual const Driver &driver() const = 0;
+  virtual cu::Stream computeStream() const = 0;
+  /// Makes the GPU that of the calling thread.
+  virtual void makeCurrent() const = 0;
+  /// A stream and events that live as long as the device.
+  virtual cu::Stream newStream(const std::string &name) = 0;
+  virtual cu::Event newEvent() = 0;
+  /// `to` waits for what is on `from` now; `event` carries it.
+  virtual void order(cu::Stream from, cu::Event event, cu::Stream to) const = 0;
+  /// A strided copy on a stream, and zeros.
+  virtual void copyBox(const BoxCopy &box, const void *src, void *dst,
+                       cu::Stream stream) const = 0;
+  virtual void zeroOn(void *data, int64_t bytes, cu::Stream stream) const = 0;
+  virtual int64_t gpuOrdinal() const = 0;
+  /// "NVIDIA H200 (sm_90)"
+  virtual std::string gpuName() const = 0;
+  /// The one allocation of `reserve`.
+  virtual std::pair<void *, int64_t> reserved() const = 0;
+};
+
+class CudaDeviceBase : public StepDevice, public CudaStreams {};
+
+/// The GPU of `rank`; call it on the rank's thread. `threads` and `packs` are
+/// for a recording driver, which answers library calls with the CPU's. Throws
+/// KERF_UNSUPPORTED_HOST when there is no such GPU or no code for it.
+std::unique_ptr<CudaDeviceBase>
+makeCudaDevice(const Package &package, int64_t rank, int32_t threads,
+               std::shared_ptr<PackCache> packs);
+
+/// Which of the ranks of this machine `rank` is, and how many there are: from
+/// torchrun's, mpirun's and Slurm's variables when the process is one rank,
+/// else ranks are threads: all are here.
+std::pair<int64_t, int64_t> localRank(int64_t rank, int64_t ranks);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_DEVICE_CUDA_CUDADEVICE_H

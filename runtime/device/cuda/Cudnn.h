@@ -1,0 +1,190 @@
+//===- Cudnn.h - cuDNN's graph API, opened at run time ----------*- C++ -*-===//
+//
+// The back-end functions of cuDNN's graph API take descriptors with attributes;
+// the constants that convolutions and pools need are declared here and held
+// against the real headers by unittests/Cuda.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_DEVICE_CUDA_CUDNN_H
+#define KERF_RT_DEVICE_CUDA_CUDNN_H
+
+#include "DriverApi.h"
+
+#include <string>
+
+struct cudnnContext;
+struct cudnnTensorStruct;
+
+namespace kerf::rt {
+
+namespace dnn {
+using Status = int;
+using Handle = ::cudnnContext *;
+using Descriptor = void *;                // cudnnBackendDescriptor_t
+using TensorDesc = ::cudnnTensorStruct *; // of the older API
+
+enum : int {
+  Success = 0,
+
+  Float = 0, // cudnnDataType_t
+  Double = 1,
+  Half = 2,
+  Bfloat16 = 9,
+
+  // cudnnBackendDescriptorType_t
+  PointwiseDescriptor = 0,
+  ConvolutionDescriptor = 1,
+  EngineDescriptor = 2,
+  EngineConfigDescriptor = 3,
+  EngineHeuristicsDescriptor = 4,
+  ExecutionPlanDescriptor = 5,
+  ConvolutionForwardDescriptor = 10,
+  ConvolutionBackwardFilterDescriptor = 11,
+  ConvolutionBackwardDataDescriptor = 12,
+  PointwiseOperationDescriptor = 13,
+  OperationGraphDescriptor = 15,
+  VariantPackDescriptor = 16,
+  TensorDescriptor = 17,
+  ResampleDescriptor = 24,
+  ResampleForwardDescriptor = 25,
+
+  // cudnnBackendAttributeName_t
+  PointwiseMode = 0,
+  PointwiseMathPrecision = 1,
+  PointwiseReluLowerClip = 3,
+  ConvolutionCompType = 100,
+  ConvolutionMode = 101,
+  ConvolutionDilations = 102,
+  ConvolutionFilterStrides = 103,
+  ConvolutionPostPaddings = 104,
+  ConvolutionPrePaddings = 105,
+  ConvolutionSpatialDims = 106,
+  HeuristicsMode = 200,
+  HeuristicsOperationGraph = 201,
+  HeuristicsResults = 202,
+  PlanHandle = 400,
+  PlanEngineConfig = 401,
+  PlanWorkspaceSize = 402,
+  ForwardAlpha = 700,
+  ForwardBeta = 701,
+  ForwardConvDesc = 702,
+  ForwardW = 703,
+  ForwardX = 704,
+  ForwardY = 705,
+  BackwardDataAlpha = 706,
+  BackwardDataBeta = 707,
+  BackwardDataConvDesc = 708,
+  BackwardDataW = 709,
+  BackwardDataDx = 710,
+  BackwardDataDy = 711,
+  BackwardFilterAlpha = 712,
+  BackwardFilterBeta = 713,
+  BackwardFilterConvDesc = 714,
+  BackwardFilterDw = 715,
+  BackwardFilterX = 716,
+  BackwardFilterDy = 717,
+  PointwiseOperationDesc = 750,
+  PointwiseX = 751,
+  PointwiseB = 752,
+  PointwiseY = 753,
+  GraphHandle = 800,
+  GraphOps = 801,
+  TensorByteAlignment = 900,
+  TensorDataType = 901,
+  TensorDimensions = 902,
+  TensorStrides = 903,
+  TensorUniqueId = 906,
+  TensorIsVirtual = 907,
+  VariantPackUniqueIds = 1000,
+  VariantPackDataPointers = 1001,
+  VariantPackWorkspace = 1003,
+  ResampleMode = 1700,
+  ResampleCompType = 1701,
+  ResampleSpatialDims = 1702,
+  ResamplePostPaddings = 1703,
+  ResamplePrePaddings = 1704,
+  ResampleStrides = 1705,
+  ResampleWindowDims = 1706,
+  ResamplePaddingMode = 1708,
+  ResampleForwardX = 1710,
+  ResampleForwardY = 1711,
+  ResampleForwardDesc = 1716,
+
+  // cudnnBackendAttributeType_t
+  TypeHandle = 0,
+  TypeDataType = 1,
+  TypeBoolean = 2,
+  TypeInt64 = 3,
+  TypeFloat = 4,
+  TypeDouble = 5,
+  TypeVoidPtr = 6,
+  TypeConvolutionMode = 7,
+  TypeHeuristicsMode = 8,
+  TypePointwiseMode = 14,
+  TypeBackendDescriptor = 15,
+  TypeResampleMode = 21,
+  TypePaddingMode = 22,
+  TypeFraction = 26,
+
+  CrossCorrelation = 1,
+  HeuristicsInstant = 0,
+  HeuristicsFallback = 2,
+  HeuristicsA = 3,
+  PointwiseAdd = 0,
+  PointwiseReluForward = 100,
+  PointwiseGeluTanhForward = 107,
+  ResampleAverageIncludePadding = 2,
+  ResampleMax = 3,
+  ResampleAverageExcludePadding = 4,
+  ZeroPadding = 0,
+  NegInfPadding = 1,
+};
+
+struct Fraction {
+  int64_t numerator, denominator;
+};
+
+// X(member, symbol, arguments)
+#define KERF_CUDNN_FUNCTIONS(X)                                                \
+  X(create, cudnnCreate, (Handle *))                                           \
+  X(destroy, cudnnDestroy, (Handle))                                           \
+  X(setStream, cudnnSetStream, (Handle, cu::Stream))                           \
+  X(createDescriptor, cudnnBackendCreateDescriptor, (int, Descriptor *))       \
+  X(destroyDescriptor, cudnnBackendDestroyDescriptor, (Descriptor))            \
+  X(finalize, cudnnBackendFinalize, (Descriptor))                              \
+  X(setAttribute, cudnnBackendSetAttribute,                                    \
+    (Descriptor, int, int, int64_t, const void *))                             \
+  X(getAttribute, cudnnBackendGetAttribute,                                    \
+    (Descriptor, int, int, int64_t, int64_t *, void *))                        \
+  X(execute, cudnnBackendExecute, (Handle, Descriptor, Descriptor))            \
+  X(createTensor, cudnnCreateTensorDescriptor, (TensorDesc *))                 \
+  X(destroyTensor, cudnnDestroyTensorDescriptor, (TensorDesc))                 \
+  X(setTensor, cudnnSetTensorNdDescriptor,                                     \
+    (TensorDesc, int, int, const int *, const int *))                          \
+  X(transformTensor, cudnnTransformTensor,                                     \
+    (Handle, const void *, TensorDesc, const void *, const void *, TensorDesc, \
+     void *))
+
+#define KERF_CUDNN_TYPE(member, symbol, arguments)                             \
+  using member##Fn = Status(*) arguments;
+KERF_CUDNN_FUNCTIONS(KERF_CUDNN_TYPE)
+#undef KERF_CUDNN_TYPE
+} // namespace dnn
+
+struct Cudnn {
+#define KERF_CUDNN_MEMBER(member, symbol, arguments)                           \
+  dnn::member##Fn member = nullptr;
+  KERF_CUDNN_FUNCTIONS(KERF_CUDNN_MEMBER)
+#undef KERF_CUDNN_MEMBER
+  size_t (*getVersion)() = nullptr;
+  const char *(*getErrorString)(dnn::Status) = nullptr;
+  std::string path;
+
+  /// Opened on first use. Throws KERF_UNSUPPORTED_HOST when it is not there.
+  static const Cudnn &get();
+  void check(dnn::Status status, const char *what) const;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_DEVICE_CUDA_CUDNN_H

@@ -1,0 +1,53 @@
+//===- GpuCalls.cpp - library calls of a GPU ------------------------------===//
+#include "GpuCalls.h"
+
+#include "CudnnCall.h"
+#include "MatmulCall.h"
+
+using namespace kerf::rt;
+
+namespace {
+class Calls : public GpuCalls {
+public:
+  Calls(CudaDeviceBase &device, const std::string &precision)
+      : device(device), tf32(precision == "tf32") {}
+
+  std::unique_ptr<LibraryCall>
+  prepare(const LibraryDesc &desc,
+          const std::function<ParameterView(int64_t)> &parameter) override {
+    if (desc.kind == LibraryDesc::Matmul) {
+      if (!matmuls)
+        matmuls = std::make_unique<LtContext>(device, tf32);
+      return makeMatmulCall(*matmuls, desc, parameter);
+    }
+    if (!windows)
+      windows = std::make_unique<DnnContext>(device);
+    return makeCudnnCall(*windows, desc, parameter);
+  }
+
+  std::vector<std::string> facts() const override {
+    std::vector<std::string> list;
+    if (matmuls) {
+      list.push_back("cuBLASLt is " + matmuls->library.path);
+      if (matmuls->measured)
+        list.push_back(cat(matmuls->measured,
+                           " algorithms of matmuls were measured, kept in ",
+                           matmuls->cache->path()));
+    }
+    if (windows)
+      list.push_back("cuDNN is " + windows->library.path);
+    return list;
+  }
+
+private:
+  CudaDeviceBase &device;
+  bool tf32;
+  std::unique_ptr<LtContext> matmuls;
+  std::unique_ptr<DnnContext> windows;
+};
+} // namespace
+
+std::unique_ptr<GpuCalls> kerf::rt::makeGpuCalls(CudaDeviceBase &device,
+                                                 const std::string &precision) {
+  return std::make_unique<Calls>(device, precision);
+}

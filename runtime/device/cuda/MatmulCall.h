@@ -1,0 +1,37 @@
+//===- MatmulCall.h - a matmul by cuBLASLt ----------------------*- C++ -*-===//
+#ifndef KERF_RT_DEVICE_CUDA_MATMULCALL_H
+#define KERF_RT_DEVICE_CUDA_MATMULCALL_H
+
+#include "AlgorithmCache.h"
+#include "CublasLt.h"
+#include "CudaDevice.h"
+#include "Driver.h"
+
+namespace kerf::rt {
+
+/// What the matmuls of a device share.
+struct LtContext {
+  CudaDeviceBase &device;
+  const CublasLt &library = CublasLt::get();
+  lt::Handle handle = nullptr;
+  std::unique_ptr<DeviceMemory> workspace; ///< used by one call at a time
+  std::unique_ptr<AlgorithmCache> cache;
+  bool tf32 = false;
+  int64_t measured = 0, known = 0;
+
+  LtContext(CudaDeviceBase &device, bool tf32);
+  ~LtContext();
+};
+
+std::unique_ptr<LibraryCall>
+makeMatmulCall(LtContext &context, const LibraryDesc &desc,
+               const std::function<ParameterView(int64_t)> &parameter);
+
+/// Times a piece of work on the compute stream: the least of a few runs, in
+/// milliseconds. Negative: it failed.
+double measureMilliseconds(CudaDeviceBase &device,
+                           const std::function<bool()> &enqueue);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_DEVICE_CUDA_MATMULCALL_H

@@ -1,0 +1,201 @@
+//===- MatmulPlan.cpp - a row-major matmul as column-major ones -----------===//
+//
+// A view with strides (sr, sc) of an R x C matrix is column-major when sr = 1,
+// and the transposed of a column-major one when sc = 1. Batch dimensions are
+// merged as far as the strides of all operands allow; the largest that is left
+// becomes cuBLASLt's batch, the others are loops.
+//
+//===----------------------------------------------------------------------===//
+#include "MatmulPlan.h"
+
+#include <algorithm>
+
+using namespace kerf::rt;
+
+namespace {
+[[noreturn]] void refuse(const std::string &why) {
+  throw Error(KERF_BAD_PACKAGE, "matmul on a GPU: " + why);
+}
+
+Shape stridesOf(const Operand &operand, const Shape &dims) {
+  if (!operand.strides.empty())
+    return operand.strides;
+  Shape strides = denseStrides(dims);
+  if (operand.transpose) {
+    size_t last = dims.size() - 1;
+    strides[last - 1] = 1;
+    strides[last] = dims[last - 1];
+  }
+  return strides;
+}
+
+// op(X) is rows x cols with strides sr and sc; false: there is no form for it.
+bool makeMatrix(int64_t rows, int64_t cols, int64_t sr, int64_t sc,
+                LtMatrix &x) {
+  if (rows == 1)
+    sr = 1;
+  if (cols == 1 && sr == 1)
+    sc = rows;
+  if (sr == 1 && sc >= rows) {
+    x.rows = rows;
+    x.cols = cols;
+    x.ld = sc;
+    return true;
+  }
+  if (cols == 1)
+    sc = 1;
+  if (sc == 1 && sr >= cols) {
+    x.rows = cols;
+    x.cols = rows;
+    x.ld = sr;
+    x.transposed = true;
+    return true;
+  }
+  return false;
+}
+
+LtMatrix matrixOf(int64_t rows, int64_t cols, int64_t sr, int64_t sc,
+                  const char *what) {
+  LtMatrix x;
+  if (makeMatrix(rows, cols, sr, sc, x))
+    return x;
+  refuse(cat(what, " has strides ", sr, " and ", sc,
+             ", expected one of them to be 1 and none to be 0"));
+}
+
+struct Batch {
+  int64_t count, lhs, rhs, dst, added;
+};
+} // namespace
+
+MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
+  MatmulPlan plan;
+  size_t i = 0;
+  const auto &ops = desc.postOps;
+  if (i < ops.size() && ops[i].kind == "sum") {
+    plan.addsDst = true;
+    ++i;
+  } else if (i < ops.size() && ops[i].kind == "add") {
+    plan.added = &ops[i].operand;
+    ++i;
+  }
+  if (i < ops.size() && (ops[i].kind == "relu" || ops[i].kind == "gelu_tanh")) {
+    plan.activation =
+        ops[i].kind == "relu" ? MatmulPlan::Relu : MatmulPlan::Gelu;
+    ++i;
+  }
+  if (i != ops.size())
+    refuse("post-op " + ops[i].kind + " is none of its epilogues");
+  plan.bias = desc.bias.kind != Operand::None;
+
+  auto with = [&](int64_t x, int64_t y) {
+    Shape dims = desc.batch;
+    dims.push_back(x);
+    dims.push_back(y);
+    return dims;
+  };
+  Shape lhs = stridesOf(desc.lhs, with(desc.m, desc.k)),
+        rhs = stridesOf(desc.rhs, with(desc.k, desc.n)),
+        dst = stridesOf(desc.dst, with(desc.m, desc.n));
+  Shape added = plan.added ? stridesOf(*plan.added, with(desc.m, desc.n)) : dst;
+  size_t dims = desc.batch.size();
+  int64_t m = desc.m;
+  std::vector<Batch> batches;
+  for (size_t d = 0; d < dims; ++d) {
+    Batch next{desc.batch[d], lhs[d], rhs[d], dst[d], added[d]};
+    if (next.count == 1)
+      continue;
+    if (next.dst == 0)
+      refuse("dst has a batch stride of 0");
+    if (!batches.empty()) {
+      Batch &outer = batches.back();
+      if (outer.lhs == next.lhs * next.count &&
+          outer.rhs == next.rhs * next.count &&
+          outer.dst == next.dst * next.count &&
+          outer.added == next.added * next.count) {
+        next.count *= outer.count;
+        batches.pop_back();
+      }
+    }
+    batches.push_back(next);
+  }
+  int64_t lhsRow = lhs[dims], dstRow = dst[dims], addedRow = added[dims];
+  // The same rhs for all: more rows.
+  while (!batches.empty()) {
+    const Batch &last = batches.back();
+    if (m == 1) { // rows are then as far apart as the batches
+      lhsRow = last.lhs;
+      dstRow = last.dst;
+      addedRow = last.added;
+    }
+    LtMatrix x, y, z;
+    int64_t rows = m * last.count;
+    if (last.rhs != 0 || last.lhs != m * lhsRow || last.dst != m * dstRow ||
+        last.added != m * addedRow ||
+        !makeMatrix(rows, desc.k, lhsRow, lhs[dims + 1], x) ||
+        !makeMatrix(rows, desc.n, dstRow, dst[dims + 1], y) ||
+        !makeMatrix(rows, desc.n, addedRow, added[dims + 1], z) ||
+        !y.transposed || !z.transposed)
+      break;
+    m = rows;
+    batches.pop_back();
+  }
+  if (m == desc.m) { // nothing was merged
+    lhsRow = lhs[dims];
+    dstRow = dst[dims];
+    addedRow = added[dims];
+  }
+  int64_t lhsCol = lhs[dims + 1], dstCol = dst[dims + 1],
+          addedCol = added[dims + 1];
+
+  // Row-major dst: its transposed is column-major and A is rhs.
+  plan.lhsIsA = !(dstCol == 1 || desc.n == 1) && (dstRow == 1 || m == 1);
+  plan.k = desc.k;
+  if (plan.lhsIsA) {
+    plan.m = m;
+    plan.n = desc.n;
+    plan.a = matrixOf(m, desc.k, lhsRow, lhsCol, "lhs");
+    plan.b = matrixOf(desc.k, desc.n, rhs[dims], rhs[dims + 1], "rhs");
+    plan.d = matrixOf(m, desc.n, dstRow, dstCol, "dst");
+    plan.c = matrixOf(m, desc.n, addedRow, addedCol, "the added tensor");
+    if (plan.bias)
+      refuse("a bias along a dimension of dst whose stride is not 1");
+  } else {
+    plan.m = desc.n;
+    plan.n = m;
+    plan.a = matrixOf(desc.n, desc.k, rhs[dims + 1], rhs[dims], "rhs");
+    plan.b = matrixOf(desc.k, m, lhsCol, lhsRow, "lhs");
+    plan.d = matrixOf(desc.n, m, dstCol, dstRow, "dst");
+    plan.c = matrixOf(desc.n, m, addedCol, addedRow, "the added tensor");
+  }
+  if (plan.d.transposed || plan.c.transposed)
+    refuse("dst and the added tensor lie in different orders");
+  if (plan.bias && !desc.bias.strides.empty() && desc.bias.strides[0] != 1 &&
+      desc.n != 1)
+    refuse("the bias has a stride other than 1");
+
+  if (!batches.empty()) {
+    auto largest = std::max_element(
+        batches.begin(), batches.end(),
+        [](const Batch &x, const Batch &y) { return x.count < y.count; });
+    plan.batch = largest->count;
+    (plan.lhsIsA ? plan.a : plan.b).batchStride = largest->lhs;
+    (plan.lhsIsA ? plan.b : plan.a).batchStride = largest->rhs;
+    plan.d.batchStride = largest->dst;
+    plan.c.batchStride = largest->added;
+    batches.erase(largest);
+  }
+  for (const Batch &b : batches)
+    plan.loops.push_back({b.count, plan.lhsIsA ? b.lhs : b.rhs,
+                          plan.lhsIsA ? b.rhs : b.lhs, b.added, b.dst});
+  return plan;
+}
+
+int64_t kerf::rt::extentOf(const MatmulPlan &plan, const LtMatrix &x,
+                           int64_t MatmulPlan::Loop::*stride) {
+  int64_t last =
+      (x.cols - 1) * x.ld + x.rows - 1 + (plan.batch - 1) * x.batchStride;
+  for (const MatmulPlan::Loop &loop : plan.loops)
+    last += (loop.count - 1) * (loop.*stride);
+  return last + 1;
+}

@@ -1,0 +1,142 @@
+//===- RankSteps.cpp - a rank whose device is given whole steps -----------===//
+//
+// On a GPU a step is enqueued without looking back: inputs are packed into
+// pinned memory first, everything is put on streams, outputs and the failure
+// record come back into pinned memory, and only then the host waits, asking
+// the streams and the communicators in turn so that a peer that is gone is
+// noticed. From the second step on nothing is enqueued: the device replays what
+// it was given, and the host packs, launches, waits and unpacks.
+//
+//===----------------------------------------------------------------------===//
+#include "Rank.h"
+
+#include "../comm/nccl/StreamComm.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+using namespace kerf::rt;
+
+static int64_t aligned(int64_t bytes) { return ceilDiv(bytes, 256) * 256; }
+
+Rank::~Rank() {
+  if (steps)
+    steps->stop();
+}
+
+void Rank::reserveMemory() {
+  int64_t parameterBytes = 0;
+  for (const Parameter &p : manifest.parameters)
+    if (p.heldBy(stageIndex))
+      parameterBytes += aligned(numBytes(p.localShape, p.dtype));
+  std::string detail =
+      cat("arena ", stageDesc.arenaBytes, ", parameters ", parameterBytes);
+  if (stageDesc.plannedBytes)
+    detail += cat(", the plan's peak is ", stageDesc.plannedBytes);
+  steps->reserve(aligned(stageDesc.arenaBytes) + parameterBytes, detail);
+}
+
+void Rank::prepareStaging() {
+  for (Prepared &p : prepared)
+    if (p.instruction->op == Instruction::Input ||
+        (p.instruction->op == Instruction::Output && !p.skip)) {
+      p.staging = steps->allocatePinned(p.slotBytes);
+      // Padding of an input stays zero for ever.
+      std::memset(p.staging->data, 0, static_cast<size_t>(p.slotBytes));
+    }
+}
+
+void Rank::enqueue(Prepared &p) {
+  const Instruction &in = *p.instruction;
+  awaitSends(p);
+  context.microBatch = in.microBatch;
+  switch (in.op) {
+  case Instruction::Input:
+    steps->enqueueUpload(p.staging->data, p.pointers[0], p.slotBytes);
+    return;
+  case Instruction::Output:
+    if (!p.skip)
+      steps->enqueueDownload(p.pointers[0], p.staging->data, p.slotBytes);
+    return;
+  case Instruction::Run:
+    context.run(package->functions[in.index],
+                manifest.functions[in.index].symbol.c_str(), params.data(),
+                p.pointers.data(),
+                static_cast<char *>(arena->data) + stageDesc.scratchOffset);
+    return;
+  case Instruction::Send: {
+    SendState &send = sends[p.sendOrdinal];
+    send.number = comm->send(in.index, p.pointers[0], in.microBatch);
+    send.open = true;
+    return;
+  }
+  case Instruction::Recv:
+    comm->receive(in.index, p.pointers[0], in.microBatch);
+    return;
+  case Instruction::Zero:
+    device->zero(p.pointers[0], p.slotBytes);
+    return;
+  }
+}
+
+void Rank::enqueueStep() {
+  static constexpr TraceEvent::Kind kinds[] = {
+      TraceEvent::Input, TraceEvent::Run,    TraceEvent::Send,
+      TraceEvent::Recv,  TraceEvent::Output, TraceEvent::Copy};
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    position.store(static_cast<int64_t>(i), std::memory_order_relaxed);
+    const Instruction &in = *prepared[i].instruction;
+    TraceScope scope(context.trace, kinds[in.op], in.index, in.microBatch);
+    int64_t begin = Trace::now();
+    enqueue(prepared[i]);
+    seconds[i] += static_cast<double>(Trace::now() - begin) * 1e-9;
+  }
+  finishSends();
+}
+
+// Progress of the others is seen in what arrives here, so the wait needs no
+// deadline of its own: the communicators have one.
+void Rank::awaitStep() {
+  auto *streams = dynamic_cast<StreamComm *>(comm.get());
+  for (int64_t spins = 0; !steps->stepEnded(); ++spins) {
+    if (streams && spins % 64 == 63)
+      streams->poll();
+    if (spins > 2000)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  if (streams)
+    streams->stepEnded();
+}
+
+void Rank::stepOnDevice(const StepIo &io) {
+  auto *streams = dynamic_cast<StreamComm *>(comm.get());
+  for (Prepared &p : prepared)
+    if (p.instruction->op == Instruction::Input) {
+      steps->hostAccess(p.staging->data, p.slotBytes, true);
+      p.copy.run(io.inputs[p.instruction->index], p.staging->data);
+    }
+  bool begun = false;
+  while (!begun) { // once more if the device cannot keep the step for replay
+    bool enqueueNow = steps->beginStep();
+    if (streams)
+      streams->beginStep(enqueueNow);
+    if (enqueueNow)
+      enqueueStep();
+    if (streams)
+      streams->joinStreams();
+    begun = steps->endStep();
+    if (!begun && streams)
+      streams->abandonStep();
+  }
+  position.store(static_cast<int64_t>(prepared.size()),
+                 std::memory_order_relaxed);
+  awaitStep();
+  steps->checkKernels();
+  for (Prepared &p : prepared)
+    if (p.instruction->op == Instruction::Output && !p.skip) {
+      steps->hostAccess(p.staging->data, p.slotBytes, false);
+      p.copy.run(p.staging->data, io.outputs[p.instruction->index]);
+    }
+}
