@@ -186,9 +186,6 @@ TEST(PackageFaults, ManifestEntries) {
        "collectives[0]: dimension 0 of a part of 8 over 3 ranks is 4, expected "
        "3"},
       {"/mesh/stage_axis", "pp", "stage axis \"pp\" is not an axis"},
-      {"/target",
-       {{"device", "cuda"}},
-       "target.device: package needs a CUDA device"},
       {"/target", {{"device", "npu"}}, "device \"npu\" is not in this runtime"},
       {"/target", {{"features", {"avx512f", "xop"}}}, "this CPU lacks: xop"},
       {"/files/0/bytes", 5, "program.so: has"},
