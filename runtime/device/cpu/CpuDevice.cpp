@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Device.h"
+#include "GemmCall.h"
 #include "NativeCalls.h"
 #include "OpenMP.h"
 #include "PackCache.h"
@@ -161,6 +162,8 @@ public:
     try {
       if (auto native = makeNativeCall(desc, *this))
         return native;
+      if (auto gemm = makeGemmCall(desc, *this, threads))
+        return gemm;
 #ifdef KERF_HAVE_ONEDNN
       if (!dnnl)
         dnnl = std::make_unique<DnnlContext>();

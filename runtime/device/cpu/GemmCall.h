@@ -1,0 +1,16 @@
+//===- GemmCall.h - matmuls by kernels of our own ---------------*- C++ -*-===//
+#ifndef KERF_RT_DEVICE_CPU_GEMMCALL_H
+#define KERF_RT_DEVICE_CPU_GEMMCALL_H
+
+#include "../Device.h"
+
+namespace kerf::rt {
+
+/// A matmul in f32 of two buffers, if our kernels take it and are worth it;
+/// null otherwise. The choice depends on the shape, the strides and the CPU.
+std::unique_ptr<LibraryCall> makeGemmCall(const LibraryDesc &desc,
+                                          Device &device, int32_t threads);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_DEVICE_CPU_GEMMCALL_H

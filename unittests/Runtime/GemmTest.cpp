@@ -1,0 +1,213 @@
+//===- GemmTest.cpp - matmuls by kernels of our own -----------------------===//
+//
+// Random shapes, layouts and post-ops against sums in double. Elements that are
+// not of the matrices are NaN and must neither be read into a result nor be
+// written; any number of threads must give the same bits.
+//
+//===----------------------------------------------------------------------===//
+#include "device/cpu/Gemm.h"
+#include "device/cpu/GemmCall.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+using namespace kerf::rt;
+
+namespace {
+
+/// A matrix inside a buffer of NaN.
+struct Laid {
+  Operand operand;
+  std::vector<float> values;
+  int64_t rowStride = 0, columnStride = 0;
+
+  float &at(int64_t i, int64_t j) {
+    return values[operand.offset + i * rowStride + j * columnStride];
+  }
+};
+
+class GemmCase {
+public:
+  explicit GemmCase(uint32_t seed) : random(seed) {
+    static constexpr int64_t sizes[] = {16, 17, 31, 32, 33, 64, 100, 129, 300};
+    static constexpr int64_t depths[] = {16, 50, 256, 257, 600, 1100};
+    auto pick = [&](auto &list) { return list[random() % std::size(list)]; };
+    m = pick(sizes), n = pick(sizes), k = pick(depths);
+    if (random() % 8 == 0)
+      (random() % 2 ? m : n) = 2100; // panels of several chunks and groups
+    desc.m = m, desc.n = n, desc.k = k;
+    lhs = lay(m, k, 0, random() % 2);
+    rhs = lay(k, n, 1, random() % 2);
+    dst = lay(m, n, 2, false);
+    desc.lhs = lhs.operand, desc.rhs = rhs.operand, desc.dst = dst.operand;
+    for (int64_t index = 3, count = random() % 4; index < 3 + count; ++index)
+      addPostOp(index);
+  }
+
+  std::vector<float> run(int32_t threads) {
+    auto device = makeCpuDevice(0, threads, makeCpuPackCache());
+    auto call = makeGemmCall(desc, *device, threads);
+    if (!call) {
+      ADD_FAILURE() << "refused";
+      return {};
+    }
+    auto scratch = device->allocate(call->scratchBytes(), "scratch");
+    std::vector<float> out = dst.values;
+    std::vector<void *> buffers = {lhs.values.data(), rhs.values.data(),
+                                   out.data()};
+    for (Laid &other : others)
+      buffers.push_back(other.values.data());
+    call->run(buffers.data(), scratch->data);
+    return out;
+  }
+
+  void check(const std::vector<float> &out) {
+    std::vector<float> want = dst.values;
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t x = 0; x < k; ++x)
+          sum += double(lhs.at(i, x)) * rhs.at(x, j);
+        size_t at = &dst.at(i, j) - dst.values.data();
+        ASSERT_NEAR(out[at], follow(i, j, sum), 1e-5 * std::sqrt(k))
+            << m << "x" << n << "x" << k << " at " << i << ", " << j;
+        want[at] = out[at];
+      }
+    ASSERT_EQ(0, std::memcmp(want.data(), out.data(), want.size() * 4))
+        << "wrote outside of the result";
+  }
+
+private:
+  Laid lay(int64_t rows, int64_t columns, int64_t index, bool transposed) {
+    Laid laid;
+    laid.operand.kind = Operand::Buffer;
+    laid.operand.index = index;
+    int64_t gap = random() % 3 * 5;
+    laid.operand.offset = random() % 2 * 7;
+    laid.rowStride = transposed ? 1 : columns + gap;
+    laid.columnStride = transposed ? rows + gap : 1;
+    if (index < 2 && random() % 6 == 0) // neither is contiguous
+      laid.rowStride *= 2, laid.columnStride *= 2;
+    if (random() % 2 || gap || laid.operand.offset ||
+        laid.rowStride * laid.columnStride > std::max(rows, columns))
+      laid.operand.strides = {laid.rowStride, laid.columnStride};
+    else
+      laid.operand.transpose = transposed;
+    laid.values.assign(laid.operand.offset + (rows - 1) * laid.rowStride +
+                           (columns - 1) * laid.columnStride + 1 + 40,
+                       std::numeric_limits<float>::quiet_NaN());
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        laid.at(i, j) = uniform(random);
+    return laid;
+  }
+
+  void addPostOp(int64_t index) {
+    PostOp op;
+    static constexpr const char *kinds[] = {"sum", "linear", "relu",
+                                            "add", "sub",    "mul"};
+    op.kind = kinds[random() % 6];
+    if (op.kind == "sum" && index != 3)
+      op.kind = "relu";
+    op.alpha = 0.5, op.beta = -0.25;
+    others.push_back(lay(m, n, index, false));
+    if (random() % 3 == 0) { // one value per column
+      others.back().rowStride = 0;
+      others.back().operand.strides = {0, 1};
+    }
+    op.operand = others.back().operand;
+    desc.postOps.push_back(op);
+  }
+
+  double follow(int64_t i, int64_t j, double x) {
+    for (size_t s = 0; s < desc.postOps.size(); ++s) {
+      const std::string &kind = desc.postOps[s].kind;
+      double y = others[s].at(i, j);
+      x = kind == "sum"      ? x + dst.at(i, j)
+          : kind == "linear" ? 0.5 * x - 0.25
+          : kind == "relu"   ? std::max(x, 0.0)
+          : kind == "add"    ? x + y
+          : kind == "sub"    ? x - y
+                             : x * y;
+    }
+    return x;
+  }
+
+  std::mt19937 random;
+  int64_t m, n, k;
+  LibraryDesc desc;
+  Laid lhs, rhs, dst;
+  std::vector<Laid> others;
+};
+
+TEST(Gemm, RandomShapesAndLayouts) {
+  if (!gemmKernels())
+    GTEST_SKIP() << "this CPU has no instructions that there is code for";
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    GemmCase random(seed);
+    std::vector<float> one = random.run(1);
+    random.check(one);
+    for (int32_t threads : {2, 3, 5}) {
+      std::vector<float> more = random.run(threads);
+      ASSERT_EQ(0, std::memcmp(one.data(), more.data(), one.size() * 4))
+          << threads << " threads";
+    }
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+// NaN is not lost, whatever follows the sum.
+TEST(Gemm, NaNStays) {
+  if (!gemmKernels())
+    GTEST_SKIP() << "this CPU has no instructions that there is code for";
+  LibraryDesc desc;
+  desc.m = desc.n = desc.k = 32;
+  for (Operand *operand : {&desc.lhs, &desc.rhs, &desc.dst})
+    operand->kind = Operand::Buffer;
+  desc.rhs.index = 1, desc.dst.index = 2;
+  desc.postOps.push_back({"relu", 0, 0, {}});
+  std::vector<float> a(1024, 1), b(1024, 1), c(1024);
+  a[5 * 32 + 3] = std::numeric_limits<float>::quiet_NaN();
+  auto device = makeCpuDevice(0, 1, makeCpuPackCache());
+  auto call = makeGemmCall(desc, *device, 1);
+  ASSERT_TRUE(call);
+  auto scratch = device->allocate(call->scratchBytes(), "scratch");
+  void *buffers[] = {a.data(), b.data(), c.data()};
+  call->run(buffers, scratch->data);
+  for (int64_t i = 0; i < 1024; ++i)
+    EXPECT_EQ(i / 32 == 5, std::isnan(c[i])) << i;
+}
+
+// What it leaves to the library: other types, packed parameters, results whose
+// columns are apart, post-ops that it has no code for, and what is too small.
+TEST(Gemm, WhatIsLeftToTheLibrary) {
+  if (!gemmKernels())
+    GTEST_SKIP() << "this CPU has no instructions that there is code for";
+  auto device = makeCpuDevice(0, 1, makeCpuPackCache());
+  LibraryDesc good;
+  good.m = good.n = good.k = 64;
+  for (Operand *operand : {&good.lhs, &good.rhs, &good.dst})
+    operand->kind = Operand::Buffer;
+  EXPECT_TRUE(makeGemmCall(good, *device, 1));
+  auto refused = [&](auto &&change) {
+    LibraryDesc desc = good;
+    change(desc);
+    return makeGemmCall(desc, *device, 1) == nullptr;
+  };
+  EXPECT_TRUE(refused([](LibraryDesc &d) { d.dtype = KERF_BF16; }));
+  EXPECT_TRUE(refused([](LibraryDesc &d) { d.rhs.kind = Operand::Param; }));
+  EXPECT_TRUE(refused([](LibraryDesc &d) { d.dst.strides = {1, 64}; }));
+  EXPECT_TRUE(refused([](LibraryDesc &d) { d.dst.transpose = true; }));
+  EXPECT_TRUE(refused([](LibraryDesc &d) { d.m = 1; }));
+  EXPECT_TRUE(refused(
+      [](LibraryDesc &d) { d.postOps.push_back({"gelu_tanh", 0, 0, {}}); }));
+}
+
+} // namespace
