@@ -153,6 +153,29 @@ static json::Array stages(ModuleOp module,
   return result;
 }
 
+std::string kerf::cubinName(StringRef arch) {
+  return ("kernels." + arch + ".cubin").str();
+}
+
+static json::Object target(const PackageContents &contents) {
+  json::Object result{{"device", contents.cuda ? "cuda" : "cpu"},
+                      {"cpu", contents.cpu},
+                      {"features", json::Array(contents.features)}};
+  if (!contents.precision.empty())
+    result["precision"] = contents.precision;
+  if (!contents.cuda)
+    return result;
+  json::Array cubins;
+  for (const auto &[arch, bytes] : contents.cuda->cubins)
+    cubins.push_back(json::Object{{"arch", arch}, {"file", cubinName(arch)}});
+  result["host_kernels"] = contents.cuda->hostKernels;
+  result["cuda"] = json::Object{{"ptx", kPtxName},
+                                {"ptx_version", contents.cuda->ptxVersion},
+                                {"ptx_arch", contents.cuda->ptxArch},
+                                {"cubins", std::move(cubins)}};
+  return result;
+}
+
 json::Object kerf::buildManifest(ModuleOp module,
                                  const PackageContents &contents,
                                  const WeightPlan &weights) {
@@ -161,6 +184,8 @@ json::Object kerf::buildManifest(ModuleOp module,
     json::Object entry{{"name", kernel.getName()}, {"node", kernel.getNode()}};
     if (auto phase = kernel->getAttrOfType<StringAttr>("phase"))
       entry["phase"] = phase.getValue();
+    if (Attribute cuda = kernel->getAttr("cuda"))
+      entry["cuda"] = toJson(cuda);
     kernels.emplace(kernel.getIndex(), std::move(entry));
   }
   json::Array kernelList;
@@ -176,9 +201,7 @@ json::Object kerf::buildManifest(ModuleOp module,
       {"schema", "kerf.package/1"},
       {"name", contents.name},
       {"abi", KERF_PROGRAM_ABI_VERSION},
-      {"target", json::Object{{"device", "cpu"},
-                              {"cpu", contents.cpu},
-                              {"features", json::Array(contents.features)}}},
+      {"target", target(contents)},
       {"mesh", moduleAttr(module, "exec.mesh")},
       {"program", "program.so"},
       {"parameters", parameters(module, weights)},

@@ -10,6 +10,10 @@
 
 namespace kerf {
 
+constexpr const char *kPtxName = "kernels.ptx";
+/// The file of the kernels for one architecture.
+std::string cubinName(llvm::StringRef arch);
+
 /// Everything but `files`. `weights` says where parameters are stored.
 llvm::json::Object buildManifest(mlir::ModuleOp module,
                                  const PackageContents &contents,

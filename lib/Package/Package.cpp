@@ -62,7 +62,7 @@ public:
     std::string text;
     llvm::raw_string_ostream hex(text);
     hex << llvm::format_hex_no_prefix(hash, 16);
-    files.push_back(json::Object{{"path", name},
+    files.push_back(json::Object{{"path", name.str()},
                                  {"bytes", static_cast<int64_t>(bytes.size())},
                                  {"xxh3", hex.str()}});
     return llvm::Error::success();
@@ -96,6 +96,13 @@ static llvm::Error writeFolder(ModuleOp module, const PackageContents &contents,
   FolderWriter writer(folder);
   if (llvm::Error error = writer.write("program.so", contents.sharedObject))
     return error;
+  if (contents.cuda) {
+    if (llvm::Error error = writer.write(kPtxName, contents.cuda->ptx))
+      return error;
+    for (const auto &[arch, bytes] : contents.cuda->cubins)
+      if (llvm::Error error = writer.write(cubinName(arch), bytes))
+        return error;
+  }
   if (!weights->tensors.empty())
     if (llvm::Error error = writer.write(
             "weights.safetensors", [&](llvm::raw_fd_ostream &stream) {

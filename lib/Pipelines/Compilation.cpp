@@ -9,6 +9,7 @@
 #include "kerf/Exec/Exec.h"
 #include "kerf/Import/Passes.h"
 #include "kerf/Lower/Codegen.h"
+#include "kerf/Lower/Gpu.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Partition/Passes.h"
@@ -326,13 +327,32 @@ Outcome Compilation::runPackage(StringRef path) {
       lines.push_back("error: " + diagnostic.str());
     return success();
   });
+  PackageContents contents;
+  if (options.cuda) {
+    GpuOptions gpu;
+    gpu.ptxas = options.ptxas;
+    gpu.dumpDir = options.kernelDumpDir;
+    FailureOr<GpuProgram> kernels = compileGpuKernels(module.get(), gpu);
+    if (failed(kernels))
+      return lines.empty()
+                 ? fail(Outcome::Internal, "code generation for GPUs failed")
+                 : Outcome::WrongUsage;
+    notes = std::move(kernels->notes);
+    CudaContents &cuda = contents.cuda.emplace();
+    cuda.ptx = std::move(kernels->ptx);
+    cuda.ptxVersion = kPtxVersion;
+    cuda.ptxArch = kPtxArch;
+    cuda.hostKernels = options.hostKernels;
+    for (Cubin &cubin : kernels->cubins)
+      cuda.cubins.push_back({cubin.arch, std::move(cubin.bytes)});
+  }
   CodegenOptions codegen;
   codegen.cpu = options.targetCpu;
+  codegen.kernels = !options.cuda || options.hostKernels;
   FailureOr<Program> program = compileProgram(module.get(), codegen);
   if (failed(program))
     return lines.empty() ? fail(Outcome::Internal, "code generation failed")
                          : Outcome::WrongUsage;
-  PackageContents contents;
   contents.name = report.graphName;
   contents.cpu = program->target.cpu;
   contents.features = program->target.features;

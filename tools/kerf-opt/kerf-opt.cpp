@@ -1,4 +1,5 @@
 //===- kerf-opt.cpp - passes on textual IR, as mlir-opt -------------------===//
+#include "kerf/Lower/Gpu.h"
 #include "kerf/Pipelines/Register.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -7,6 +8,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   kerf::registerDialects(registry);
   kerf::registerPasses();
+  kerf::registerGpuPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Kerf optimizer driver\n", registry));
 }

@@ -101,6 +101,8 @@ int kerf::tool::compile(const Options &options) {
   require(compilation, compilation.runPackage(options.output));
   if (options.quiet)
     return kFine;
+  for (const std::string &note : compilation.getNotes())
+    llvm::errs() << "note: " << note << "\n";
   llvm::outs() << options.output << ":";
   for (const auto &[phase, seconds] : compilation.getTimes())
     llvm::outs() << " " << phase << " " << formatSeconds(seconds);

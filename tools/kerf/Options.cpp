@@ -73,8 +73,20 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
 
 void kerf::tool::addCompiling(CLI::App &app, Options &o) {
   app.add_option("--target-cpu", o.targetCpu,
-                 "CPU to compile for, as LLVM names it (default: this host)")
+                 "CPU to compile for, as LLVM names it (default: this host; "
+                 "with GPUs x86-64-v2)")
       ->group("Code generation");
+  app.add_option("--ptxas", o.ptxas,
+                 "With GPUs: path of ptxas, or none (default: CUDA_HOME, PATH, "
+                 "/usr/local/cuda, the wheel nvidia-cuda-nvcc)")
+      ->group("Code generation");
+  app.add_flag("--host-kernels", o.hostKernels,
+               "With GPUs: also compile each kernel for the CPU, so that the "
+               "host side can be tested without a GPU")
+      ->group("Code generation");
+  app.add_option("--kernel-dump-dir", o.kernelDumpDir,
+                 "With GPUs: write gpu.funcs, LLVM IR and PTX of kernels here")
+      ->group("Inspection");
 }
 
 void kerf::tool::addRunning(CLI::App &app, Options &o) {

@@ -58,7 +58,9 @@ struct Options {
   double deadline = 0;
   uint64_t seed = 0;
   // Compiling.
-  std::string output, targetCpu = "host", stopAfter, dumpDir, failPhase;
+  std::string output, targetCpu, stopAfter, dumpDir, failPhase;
+  std::string ptxas, kernelDumpDir;
+  bool hostKernels = false;
   // Running.
   std::vector<std::string> inputs;
   std::string outputDir, stats, trace;

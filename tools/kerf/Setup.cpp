@@ -1,6 +1,7 @@
 //===- Setup.cpp - from options to a compilation --------------------------===//
 #include "Setup.h"
 
+#include "kerf/Lower/Gpu.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -152,7 +153,18 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     result.givenPlan = std::move(*json);
     result.givenPlanPath = o.planFile;
   }
-  result.targetCpu = o.targetCpu;
+  result.cuda = parseDevices(o.devices).kind == "cuda";
+  result.targetCpu = !o.targetCpu.empty() ? o.targetCpu
+                     : result.cuda        ? "x86-64-v2"
+                                          : "host";
+  result.hostKernels = o.hostKernels;
+  result.kernelDumpDir = o.kernelDumpDir;
+  if (result.cuda) {
+    std::string message;
+    result.ptxas = findPtxas(o.ptxas, message);
+    if (!message.empty())
+      throw Failure{kUsage, "--ptxas: " + message, {}};
+  }
   result.dumpDir = o.dumpDir;
   result.failPhase = o.failPhase;
   return result;

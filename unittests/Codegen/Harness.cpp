@@ -28,6 +28,10 @@ GuardedBuffer::GuardedBuffer(int64_t bytes) {
       mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(mapping + page, body, PROT_READ | PROT_WRITE);
   begin = mapping + page + body - bytes;
+#ifdef KERF_TEST_GPU
+  // Buffers start where vectors may: less than a vector of slack at the end.
+  begin -= reinterpret_cast<uintptr_t>(begin) % 16;
+#endif
   memset(begin, 0x7b, bytes);
 }
 
@@ -125,7 +129,7 @@ std::unique_ptr<MLIRContext> makeContext() {
   return context;
 }
 
-static void fillInputs(exec::KernelOp kernel, uint64_t seed, Result &result) {
+void fillInputs(exec::KernelOp kernel, uint64_t seed, Result &result) {
   std::mt19937_64 random(seed);
   for (auto [at, type] : llvm::enumerate(kernel.getArgumentTypes())) {
     auto tensor = cast<RankedTensorType>(type);
@@ -167,21 +171,13 @@ void evaluate(exec::KernelOp kernel, Result &result) {
     result.expected.push_back(values[output]);
 }
 
-void run(exec::KernelOp kernel, const Library &library, Result &result,
-         int64_t sharedInput, int64_t sharedOutput) {
-  auto function = reinterpret_cast<kerf_program_function_t>(
-      library.symbol("run_" + kernel.getSymName().str()));
-  if (!function) {
-    result.status = -1;
-    return;
-  }
-  std::vector<std::unique_ptr<GuardedBuffer>> buffers;
-  std::vector<void *> ios;
+Buffers::Buffers(exec::KernelOp kernel, const Result &result,
+                 int64_t sharedInput, int64_t sharedOutput) {
   auto add = [&](Type type) {
     auto tensor = cast<RankedTensorType>(type);
     int64_t bytes = exec::sizeBytes(tensor);
-    buffers.push_back(std::make_unique<GuardedBuffer>(bytes));
-    ios.push_back(buffers.back()->data());
+    memory.push_back(std::make_unique<GuardedBuffer>(bytes));
+    ios.push_back(memory.back()->data());
     return exec::elementBytes(tensor.getElementType());
   };
   for (auto [type, input] :
@@ -189,16 +185,17 @@ void run(exec::KernelOp kernel, const Library &library, Result &result,
     int64_t bytes = add(type);
     Type element = cast<RankedTensorType>(type).getElementType();
     for (int64_t i = 0; i < input.size(); ++i)
-      store(element, input.data[i], buffers.back()->data() + i * bytes);
+      store(element, input.data[i], memory.back()->data() + i * bytes);
   }
   size_t first = ios.size();
   for (Type type : kernel.getResultTypes())
     add(type);
   if (sharedInput >= 0)
     ios[first + sharedOutput] = ios[sharedInput];
-  result.status = function(
-      &result.host.api, reinterpret_cast<kerf_program_context *>(&result.host),
-      nullptr, ios.data(), nullptr);
+}
+
+void Buffers::read(exec::KernelOp kernel, Result &result) const {
+  size_t first = kernel.getArgumentTypes().size();
   for (auto [at, type] : llvm::enumerate(kernel.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
     Tensor output;
@@ -210,6 +207,21 @@ void run(exec::KernelOp kernel, const Library &library, Result &result,
                 static_cast<char *>(ios[first + at]) + i * bytes));
     result.outputs.push_back(std::move(output));
   }
+}
+
+void run(exec::KernelOp kernel, const Library &library, Result &result,
+         int64_t sharedInput, int64_t sharedOutput) {
+  auto function = reinterpret_cast<kerf_program_function_t>(
+      library.symbol("run_" + kernel.getSymName().str()));
+  if (!function) {
+    result.status = -1;
+    return;
+  }
+  Buffers buffers(kernel, result, sharedInput, sharedOutput);
+  result.status = function(
+      &result.host.api, reinterpret_cast<kerf_program_context *>(&result.host),
+      nullptr, buffers.ios.data(), nullptr);
+  buffers.read(kernel, result);
 }
 
 std::string compare(exec::KernelOp kernel, const Result &result,
@@ -244,6 +256,9 @@ std::string compare(exec::KernelOp kernel, const Result &result,
 
 std::string check(ModuleOp module, const std::string &cpu, uint64_t seed,
                   double tolerance) {
+#ifdef KERF_TEST_GPU
+  return checkOnGpu(module, seed, tolerance);
+#endif
   addFunctions(module);
   if (failed(module.verify()))
     return "does not verify";

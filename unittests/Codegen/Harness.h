@@ -69,6 +69,23 @@ struct Result {
   int32_t status = 0;
 };
 
+/// What a kernel is launched with: inputs that are filled, and outputs.
+/// With `input`, output `output` lies in its buffer.
+struct Buffers {
+  std::vector<std::unique_ptr<GuardedBuffer>> memory;
+  std::vector<void *> ios;
+  Buffers(exec::KernelOp kernel, const Result &result, int64_t input = -1,
+          int64_t output = -1);
+  /// Fills `outputs`.
+  void read(exec::KernelOp kernel, Result &result) const;
+};
+
+/// Random inputs, in the ranges of `test.low` and `test.high`.
+void fillInputs(exec::KernelOp kernel, uint64_t seed, Result &result);
+
+/// As `check`, by the emulated GPU (unittests/Gpu).
+std::string checkOnGpu(mlir::ModuleOp module, uint64_t seed, double tolerance);
+
 /// Compiles the module and runs each kernel on random inputs, whose range the
 /// argument attributes `test.low` and `test.high` may give. Returns the first
 /// difference from the reference, or an empty string.

@@ -84,6 +84,9 @@ struct CodegenOptions {
   std::string cpu = "host";
   /// Threads that compile (>= 1); the result does not depend on it.
   unsigned threads = 2;
+  /// Whether kernels are compiled; without them, functions launch NULL, for
+  /// devices that have kernels of their own.
+  bool kernels = true;
   /// Where to write the optimised LLVM IR and the assembly of every kernel, for
   /// people and tests; empty: nowhere.
   std::string dumpDir;

@@ -15,10 +15,18 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace kerf {
+
+/// What a package for GPUs has beside program.so (docs/Cuda.md).
+struct CudaContents {
+  std::string ptx, ptxVersion, ptxArch;
+  std::vector<std::pair<std::string, std::string>> cubins; ///< arch, bytes
+  bool hostKernels = false; ///< program.so has each kernel for the CPU, too
+};
 
 struct PackageContents {
   std::string name;                  ///< of the model
@@ -26,6 +34,8 @@ struct PackageContents {
   std::vector<std::string> features; ///< as LLVM names them, without '+'
   std::string sharedObject;          ///< bytes of program.so
   std::string plan; ///< plan.json as text; empty: none is written
+  std::optional<CudaContents> cuda; ///< none: a package for CPUs
+  std::string precision;            ///< of the arithmetic; empty: not said
   /// Refer to weights where they are (absolute paths) instead of copying them.
   bool weightsInPlace = false;
 };

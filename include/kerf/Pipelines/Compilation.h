@@ -44,6 +44,13 @@ struct CompilationOptions {
   std::string givenPlanPath;
   /// As LLVM names it; "host" for this machine.
   std::string targetCpu = "host";
+  /// Kernels for CUDA GPUs (docs/Cuda.md) instead of this CPU's.
+  bool cuda = false;
+  /// For GPUs: where ptxas is (empty: none), and kernels for the CPU as well.
+  std::string ptxas;
+  bool hostKernels = false;
+  /// Where code generation writes its IR for people; empty: nowhere.
+  std::string kernelDumpDir;
   /// Packages refer to the model's weights where they are instead of copying
   /// them (for packages that live no longer than a run).
   bool weightsInPlace = false;
@@ -84,6 +91,8 @@ public:
   /// plan.json (schema kerf.plan/1). After runCollectives its `communication`
   /// is that of the program; before, it is missing.
   const llvm::json::Object &getPlanJson() const { return planJson; }
+  /// What packaging for GPUs found worth saying, a line each.
+  const std::vector<std::string> &getNotes() const { return notes; }
   /// Seconds of each phase that ran, in order.
   const std::vector<std::pair<std::string, double>> &getTimes() const {
     return times;
@@ -104,7 +113,7 @@ private:
   autodiff::AutodiffResult trained;
   plan::PlanResult planned;
   llvm::json::Object planJson;
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, notes;
   std::vector<std::pair<std::string, double>> times;
   int dumps = 0;
 };

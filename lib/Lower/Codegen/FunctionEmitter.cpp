@@ -98,9 +98,13 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
   }
   auto *type = FunctionType::get(
       b.getVoidTy(), {pointer, pointer, b.getInt64Ty(), b.getInt64Ty()}, false);
-  auto *code = cast<Function>(
-      module.getOrInsertFunction(compiled.symbol, type).getCallee());
-  code->setVisibility(GlobalValue::HiddenVisibility);
+  Constant *code = ConstantPointerNull::get(pointer);
+  if (!compiled.symbol.empty()) {
+    auto *declared = cast<Function>(
+        module.getOrInsertFunction(compiled.symbol, type).getCallee());
+    declared->setVisibility(GlobalValue::HiddenVisibility);
+    code = declared;
+  }
   V scalars = ConstantPointerNull::get(pointer);
   call(kApiLaunch,
        {b.getInt32(kernel.getIndex()), code, fill(buffers),

@@ -14,7 +14,7 @@
 
 namespace kerf::codegen {
 
-/// What a launch of an exec.kernel calls.
+/// What a launch of an exec.kernel calls; no symbol: NULL.
 struct CompiledKernel {
   std::string symbol;
   KernelLaunch launch;

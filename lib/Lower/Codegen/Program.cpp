@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
 #include "ObjectCode.h"
+#include "Structure.h"
 
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/IR/LLVMContext.h"
@@ -34,51 +35,6 @@ struct Unit {
     module->setSourceFileName(name);
   }
 };
-
-/// What distinguishes the code of one kernel from that of another: ops, their
-/// operands and attributes, types. Attributes and types are unique in a
-/// context.
-std::vector<const void *> structureOf(exec::KernelOp kernel) {
-  std::vector<const void *> key;
-  llvm::DenseMap<Value, uintptr_t> numbers;
-  auto number = [&](Value value) {
-    auto [it, inserted] = numbers.try_emplace(value, numbers.size());
-    return reinterpret_cast<const void *>(it->second);
-  };
-  Block &body = kernel.getBody().front();
-  key.push_back(kernel.getFunctionType().getAsOpaquePointer());
-  for (BlockArgument argument : body.getArguments())
-    number(argument);
-  for (Operation &op : body) {
-    key.push_back(op.getName().getAsOpaquePointer());
-    key.push_back(op.getPropertiesAsAttribute().getAsOpaquePointer());
-    key.push_back(reinterpret_cast<const void *>(
-        static_cast<uintptr_t>(op.getNumOperands())));
-    for (Value operand : op.getOperands())
-      key.push_back(number(operand));
-    for (Value result : op.getResults()) {
-      number(result);
-      key.push_back(result.getType().getAsOpaquePointer());
-    }
-  }
-  return key;
-}
-
-FailureOr<KernelPlan> planOf(exec::KernelOp kernel) {
-  Block &body = kernel.getBody().front();
-  SmallVector<Operation *> ops;
-  for (Operation &op : body.without_terminator())
-    ops.push_back(&op);
-  SmallVector<Value> outputs(body.getTerminator()->getOperands());
-  KernelPlan plan = planKernel(ops, outputs);
-  if (!plan.supported)
-    return kernel.emitOpError("cannot become one kernel: ") << plan.reason;
-  llvm::SetVector<Value> inputs;
-  for (BlockArgument argument : body.getArguments())
-    inputs.insert(argument);
-  plan.inputs = std::move(inputs);
-  return plan;
-}
 
 void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
                 const CodegenOptions &options) {
@@ -126,6 +82,10 @@ FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
   std::map<std::vector<const void *>, CompiledKernel> known;
   llvm::DenseMap<StringAttr, CompiledKernel> kernels;
   for (exec::KernelOp kernel : module.getOps<exec::KernelOp>()) {
+    if (!options.kernels) {
+      kernels[kernel.getSymNameAttr()].launch.count = 1;
+      continue;
+    }
     CompiledKernel &compiled = known[structureOf(kernel)];
     if (compiled.symbol.empty()) {
       FailureOr<KernelPlan> plan = planOf(kernel);

@@ -1,0 +1,93 @@
+//===- Gpu.h - kernels for CUDA GPUs ----------------------------*- C++ -*-===//
+//
+// Problem: a package for GPUs needs each exec.kernel as GPU code, made on a
+// machine that may have neither a GPU nor the CUDA toolkit.
+//
+// Idea: the plan of a kernel is that of the CPU (Codegen.h); its body is pulled
+// into a gpu.func, which MLIR's NVVM path turns into LLVM IR and LLVM's NVPTX
+// back end into PTX. ptxas, where it is found, assembles PTX to cubins. Some
+// library calls (sums of rows, gradients of pools) are kernels as well. The
+// contract with the runtime is docs/Cuda.md.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LOWER_GPU_H
+#define KERF_LOWER_GPU_H
+
+#include "kerf/Exec/Exec.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+} // namespace llvm
+
+namespace kerf {
+
+/// What kernels are compiled for; every GPU from sm_80 on takes it.
+constexpr const char *kPtxArch = "sm_80", *kPtxVersion = "8.0";
+
+struct GpuOptions {
+  /// Threads that compile (>= 1); the result does not depend on it.
+  unsigned threads = 2;
+  /// Path of ptxas; empty: no cubins.
+  std::string ptxas;
+  /// GPUs to assemble for, those that ptxas does not know left out.
+  std::vector<std::string> archs = {"sm_80", "sm_90", "sm_100"};
+  /// Where to write gpu.func (NAME.mlir), LLVM IR and PTX of every kernel, for
+  /// people and tests; empty: nowhere.
+  std::string dumpDir;
+};
+
+struct Cubin {
+  std::string arch, bytes;
+};
+
+struct GpuProgram {
+  std::string ptx;
+  std::vector<Cubin> cubins;
+  /// Kernels that were compiled, after identical ones were merged.
+  int64_t numKernels = 0;
+  /// Architectures left out, kernels that spill registers: one line each.
+  std::vector<std::string> notes;
+};
+
+/// Compiles every exec.kernel and every library call that is one, and sets the
+/// manifest's entry on each: the attribute `cuda` of exec.kernel, the key
+/// `cuda` of a call's descriptor. The same module gives the same PTX, whatever
+/// `threads` is. Loads MLIR's dialects for GPUs into the module's context.
+mlir::FailureOr<GpuProgram> compileGpuKernels(mlir::ModuleOp module,
+                                              const GpuOptions &options);
+
+/// An entry as LLVM IR before it is optimised for a GPU.
+struct GpuEntry {
+  std::string name;
+  std::array<int64_t, 3> grid, block;
+  bool canFail = false;
+  std::unique_ptr<llvm::Module> module; ///< in the context that was given
+};
+
+/// The code of one exec.kernel, or of a library call that is one. For tests,
+/// which run it on threads of their own.
+mlir::FailureOr<GpuEntry> emitGpuEntry(mlir::Operation *kernelOrCall,
+                                       llvm::StringRef name,
+                                       llvm::LLVMContext &context);
+
+/// Whether a library call of this kind is a generated kernel on GPUs.
+bool isGpuKernelCall(mlir::DictionaryAttr descriptor);
+
+/// The pass gpu-kernels of kerf-opt, which prints PTX.
+void registerGpuPasses();
+
+/// Finds ptxas (docs/Cuda.md): `wanted` is a path, "none" or empty. An error in
+/// `message` if a path is given that is not there; empty if there is none.
+std::string findPtxas(llvm::StringRef wanted, std::string &message);
+
+} // namespace kerf
+
+#endif // KERF_LOWER_GPU_H

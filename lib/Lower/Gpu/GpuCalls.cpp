@@ -1,0 +1,400 @@
+//===- GpuCalls.cpp - library calls that are kernels on GPUs --------------===//
+//
+// scatter_add: a block owns some rows of the result. It goes through all
+// indices in portions, puts into shared memory which of its rows each names,
+// and adds the rows of the updates in their order; an element is only ever
+// touched by one thread. Reads the indices once per block, the updates once.
+//
+// Gradients of pools: a thread owns an element of the image and goes through
+// the windows that it lies in, in row-major order. That of a maximum looks
+// whether the element is the first largest of each.
+//
+//===----------------------------------------------------------------------===//
+#include "GpuCalls.h"
+
+#include "kerf/Lower/Gpu.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace kerf::cuda {
+
+namespace {
+
+constexpr int64_t kThreads = 256, kRowsOfBlock = 32;
+
+class CallEmitter {
+public:
+  using V = Value;
+  CallEmitter(DictionaryAttr descriptor, int64_t numBuffers,
+              mlir::gpu::GPUModuleOp module, StringRef name)
+      : descriptor(descriptor),
+        b(OpBuilder(module.getContext()), module.getLoc()), module(module),
+        name(name) {
+    SmallVector<Type> types(numBuffers, b.pointer(1));
+    b.ops.setInsertionPointToEnd(module.getBody());
+    function = mlir::gpu::GPUFuncOp::create(b.ops, b.loc, name,
+                                            b.ops.getFunctionType(types, {}));
+    function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
+                      b.ops.getUnitAttr());
+    for (int64_t at = 0; at < numBuffers; ++at)
+      function.setArgAttr(at, LLVM::LLVMDialect::getAlignAttrName(),
+                          b.ops.getI64IntegerAttr(16));
+    b.ops.setInsertionPointToEnd(&function.getBody().front());
+  }
+
+  FailureOr<GpuLaunch> emit() {
+    StringRef kind = text("kind");
+    element = text("dtype") == "f64" ? b.getDoubleTy() : b.getFloatTy();
+    index = b.getInt64Ty();
+    LogicalResult result = kind == "scatter_add" ? scatter() : pool(kind);
+    if (failed(result))
+      return failure();
+    mlir::gpu::ReturnOp::create(b.ops, b.loc);
+    SmallVector<int32_t> block(launch.block.begin(), launch.block.end());
+    function.setKnownBlockSizeAttr(b.ops.getDenseI32ArrayAttr(block));
+    return launch;
+  }
+
+private:
+  StringRef text(StringRef key) {
+    auto attr = descriptor.getAs<StringAttr>(key);
+    return attr ? attr.getValue() : "";
+  }
+  int64_t number(StringRef key) {
+    auto attr = descriptor.getAs<IntegerAttr>(key);
+    return attr ? attr.getInt() : 0;
+  }
+  SmallVector<int64_t> numbers(StringRef key) {
+    SmallVector<int64_t> result;
+    if (auto array = descriptor.getAs<ArrayAttr>(key))
+      for (Attribute entry : array)
+        result.push_back(cast<IntegerAttr>(entry).getInt());
+    else if (auto dense = descriptor.getAs<DenseI64ArrayAttr>(key))
+      result.append(dense.asArrayRef().begin(), dense.asArrayRef().end());
+    return result;
+  }
+  /// The buffer of an operand; null if there is none.
+  V buffer(StringRef key, Type type) {
+    auto operand = descriptor.getAs<DictionaryAttr>(key);
+    if (!operand || !operand.getAs<IntegerAttr>("buffer"))
+      return nullptr;
+    V pointer =
+        function.getArgument(operand.getAs<IntegerAttr>("buffer").getInt());
+    auto offset = operand.getAs<IntegerAttr>("offset");
+    return offset ? b.gep(type, pointer, constant(offset.getInt())) : pointer;
+  }
+
+  V constant(int64_t value) { return b.integer(index, value); }
+  V id(bool thread) {
+    using mlir::gpu::Dimension;
+    V raw = thread
+                ? V(mlir::gpu::ThreadIdOp::create(b.ops, b.loc, Dimension::x))
+                : V(mlir::gpu::BlockIdOp::create(b.ops, b.loc, Dimension::x));
+    return b.ops.createOrFold<arith::IndexCastUIOp>(b.loc, index, raw);
+  }
+  V add(V x, V y) { return b.CreateAdd(x, y); }
+  V mul(V x, int64_t k) { return b.CreateMul(x, constant(k)); }
+  V slot(Type type) {
+    OpBuilder::InsertionGuard guard(b.ops);
+    b.ops.setInsertionPointToStart(&function.getBody().front());
+    V one = b.getInt32(1);
+    return LLVM::AllocaOp::create(b.ops, b.loc, b.pointer(), type, one, 16);
+  }
+  void loop(int64_t count, llvm::function_ref<void(V)> body) {
+    auto loop = scf::ForOp::create(b.ops, b.loc, constant(0), constant(count),
+                                   constant(1));
+    OpBuilder::InsertionGuard guard(b.ops);
+    b.ops.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
+  }
+  void branch(V condition, llvm::function_ref<void()> body) {
+    auto branch = scf::IfOp::create(b.ops, b.loc, condition, false);
+    OpBuilder::InsertionGuard guard(b.ops);
+    b.ops.setInsertionPoint(branch.thenYield());
+    body();
+  }
+  V less(V x, int64_t limit) { return b.CreateICmpULT(x, constant(limit)); }
+  V sharedWords(int64_t count) {
+    OpBuilder::InsertionGuard guard(b.ops);
+    b.ops.setInsertionPointToStart(module.getBody());
+    auto global = LLVM::GlobalOp::create(
+        b.ops, b.loc, LLVM::LLVMArrayType::get(b.getInt32Ty(), count), false,
+        LLVM::Linkage::Internal, (name + "_s").str(), Attribute(), 16, 3);
+    b.ops.setInsertionPointToStart(&function.getBody().front());
+    return LLVM::AddressOfOp::create(b.ops, b.loc, global);
+  }
+
+  LogicalResult scatter();
+  LogicalResult pool(StringRef kind);
+  /// Through all windows in which a position lies, in row-major order; `body`
+  /// gets the window and, per dimension, the place in it.
+  void forWindows(ArrayRef<V> position,
+                  llvm::function_ref<void(ArrayRef<V>, ArrayRef<V>)> body);
+  V isFirstLargest(V x, V image, V channel, ArrayRef<V> window,
+                   ArrayRef<V> place, V value);
+  V dividedBy(ArrayRef<V> window);
+  /// The element of channels-last [.., sizes, channels].
+  V at(V outer, ArrayRef<V> spatial, ArrayRef<int64_t> sizes, V channel);
+
+  DictionaryAttr descriptor;
+  GpuBuilder b;
+  mlir::gpu::GPUModuleOp module;
+  mlir::gpu::GPUFuncOp function;
+  StringRef name;
+  Type element, index;
+  GpuLaunch launch;
+  // Of a pool.
+  SmallVector<int64_t> in, out, kernel, strides, low, dilations;
+  int64_t channels = 0;
+};
+
+//===----------------------------------------------------------------------===//
+// Sums of rows
+//===----------------------------------------------------------------------===//
+
+LogicalResult CallEmitter::scatter() {
+  int64_t outer = number("outer"), rows = number("rows"),
+          inner = number("inner"), count = number("count");
+  Type indexType =
+      text("index_dtype") == "i32" ? b.getInt32Ty() : b.getInt64Ty();
+  V indices = buffer("indices", indexType),
+    updates = buffer("updates", element), base = buffer("base", element),
+    dst = buffer("dst", element);
+  if (!indices || !updates || !dst)
+    return failure();
+  int64_t width = element.isF32() ? 4 : 2;
+  while (inner % width)
+    width /= 2;
+  int64_t columns = inner / width;
+  // Threads over columns, and, where these are few, over rows.
+  int64_t side = std::min<int64_t>(llvm::PowerOf2Ceil(columns), kThreads);
+  int64_t groups = std::min(kThreads / side, kRowsOfBlock);
+  int64_t portions = llvm::divideCeil(columns, side);
+  int64_t parts = llvm::divideCeil(rows, kRowsOfBlock);
+  launch.grid = {outer * parts * portions, 1, 1};
+  launch.block = {kThreads, 1, 1};
+  V thread = id(true), block = id(false);
+  V column = add(mul(b.CreateURem(block, constant(portions)), side),
+                 b.CreateURem(thread, constant(side)));
+  V rest = b.CreateUDiv(block, constant(portions));
+  V firstRow = mul(b.CreateURem(rest, constant(parts)), kRowsOfBlock);
+  V outerIndex = b.CreateUDiv(rest, constant(parts));
+  V group = b.CreateUDiv(thread, constant(side));
+  V mine = b.CreateAnd(less(column, columns), less(group, groups));
+  Type vector = b.vectorOf(element, width);
+  unsigned bytes = b.bitsOf(element) / 8 * width;
+  auto cell = [&](V pointer, int64_t height, V row) {
+    V flat =
+        add(mul(add(mul(outerIndex, height), row), inner), mul(column, width));
+    return b.gep(element, pointer, flat);
+  };
+  loop(kRowsOfBlock / groups, [&](V step) {
+    V row = add(firstRow, add(mul(step, groups), group));
+    branch(b.CreateAnd(mine, less(row, rows)), [&] {
+      V value = base ? b.CreateLoad(vector, cell(base, rows, row), bytes)
+                     : b.zero(vector);
+      b.CreateStore(value, cell(dst, rows, row), bytes);
+    });
+  });
+  V list = sharedWords(kThreads);
+  V none = b.getInt32(-1);
+  loop(llvm::divideCeil(count, kThreads), [&](V portion) {
+    V start = mul(portion, kThreads);
+    V own = add(start, thread);
+    V place = b.gep(b.getInt32Ty(), list, thread);
+    b.CreateStore(none, place);
+    branch(less(own, count), [&] {
+      V raw = b.CreateLoad(indexType, b.gep(indexType, indices, own), 0, true);
+      V row = b.CreateSExtOrTrunc(raw, index);
+      if (!descriptor.getAs<BoolAttr>("partial"))
+        row = b.CreateSelect(b.CreateICmpSLT(row, constant(0)),
+                             add(row, constant(rows)), row);
+      V local = b.CreateSub(row, firstRow);
+      V here = b.CreateAnd(less(row, rows), less(local, kRowsOfBlock));
+      branch(here, [&] {
+        b.CreateStore(b.CreateTrunc(local, b.getInt32Ty()), place);
+      });
+    });
+    mlir::gpu::BarrierOp::create(b.ops, b.loc);
+    branch(mine, [&] {
+      loop(kThreads, [&](V at) {
+        V local = b.CreateLoad(b.getInt32Ty(), b.gep(b.getInt32Ty(), list, at));
+        V wide = b.CreateSExt(local, index);
+        V ours = b.CreateAnd(
+            b.CreateICmpNE(local, none),
+            b.CreateICmpEQ(b.CreateURem(wide, constant(groups)), group));
+        branch(ours, [&] {
+          V target = cell(dst, rows, add(firstRow, wide));
+          V update = b.CreateLoad(vector, cell(updates, count, add(start, at)),
+                                  bytes, true);
+          V sum = b.CreateFAdd(b.CreateLoad(vector, target, bytes), update);
+          b.CreateStore(sum, target, bytes);
+        });
+      });
+    });
+    mlir::gpu::BarrierOp::create(b.ops, b.loc);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of pools
+//===----------------------------------------------------------------------===//
+
+Value CallEmitter::at(V outer, ArrayRef<V> spatial, ArrayRef<int64_t> sizes,
+                      V channel) {
+  V flat = outer;
+  for (auto [position, size] : llvm::zip_equal(spatial, sizes))
+    flat = add(mul(flat, size), position);
+  return add(mul(flat, channels), channel);
+}
+
+void CallEmitter::forWindows(
+    ArrayRef<V> position,
+    llvm::function_ref<void(ArrayRef<V>, ArrayRef<V>)> body) {
+  SmallVector<V> window, place;
+  std::function<void(size_t)> nest = [&](size_t d) {
+    if (d == position.size())
+      return body(window, place);
+    // The last place in a window first: it belongs to the first window.
+    loop(kernel[d], [&](V step) {
+      V k = b.CreateSub(constant(kernel[d] - 1), step);
+      V start =
+          b.CreateSub(add(position[d], constant(low[d])), mul(k, dilations[d]));
+      V o = b.CreateSDiv(start, constant(strides[d]));
+      V exact = b.CreateICmpEQ(mul(o, strides[d]), start);
+      V inside = b.CreateAnd(b.CreateNot(b.CreateICmpSLT(start, constant(0))),
+                             less(o, out[d]));
+      branch(b.CreateAnd(exact, inside), [&] {
+        window.push_back(o);
+        place.push_back(k);
+        nest(d + 1);
+        window.pop_back();
+        place.pop_back();
+      });
+    });
+  };
+  nest(0);
+}
+
+Value CallEmitter::isFirstLargest(V x, V image, V channel, ArrayRef<V> window,
+                                  ArrayRef<V> place, V value) {
+  V own = constant(0);
+  for (auto [k, size] : llvm::zip_equal(place, kernel))
+    own = add(mul(own, size), k);
+  V result = slot(b.getInt8Ty());
+  b.CreateStore(b.integer(b.getInt8Ty(), 1), result);
+  SmallVector<V> other;
+  std::function<void(size_t, V)> nest = [&](size_t d, V flat) {
+    if (d < window.size()) {
+      loop(kernel[d], [&](V k) {
+        V p = b.CreateSub(add(mul(window[d], strides[d]), mul(k, dilations[d])),
+                          constant(low[d]));
+        branch(less(p, in[d]), [&] {
+          other.push_back(p);
+          nest(d + 1, add(mul(flat, kernel[d]), k));
+          other.pop_back();
+        });
+      });
+      return;
+    }
+    V rival = b.CreateLoad(
+        element, b.gep(element, x, at(image, other, in, channel)), 0, true);
+    V rivalNaN = b.CreateFCmpUNO(rival, rival);
+    V larger = b.CreateOr(
+        b.CreateFCmpOGT(rival, value),
+        b.CreateAnd(rivalNaN, b.CreateNot(b.CreateFCmpUNO(value, value))));
+    V same = b.CreateOr(b.CreateFCmpOEQ(rival, value), rivalNaN);
+    V before = b.CreateICmpSLT(flat, own);
+    V beaten = b.CreateOr(larger, b.CreateAnd(before, same));
+    branch(beaten, [&] { b.CreateStore(b.integer(b.getInt8Ty(), 0), result); });
+  };
+  nest(0, constant(0));
+  return b.CreateICmpNE(b.CreateLoad(b.getInt8Ty(), result),
+                        b.integer(b.getInt8Ty(), 0));
+}
+
+Value CallEmitter::dividedBy(ArrayRef<V> window) {
+  bool padding = descriptor.getAs<BoolAttr>("count_padding") != nullptr;
+  SmallVector<int64_t> high = numbers("pads_high");
+  if (descriptor.get("count_high"))
+    high = numbers("count_high");
+  V count = constant(1);
+  for (auto [d, o] : llvm::enumerate(window)) {
+    V part = constant(0);
+    int64_t from = padding ? 0 : low[d];
+    int64_t size = padding ? low[d] + in[d] + high[d] : in[d];
+    for (int64_t k = 0; k < kernel[d]; ++k) {
+      V p = add(mul(o, strides[d]), constant(k * dilations[d] - from));
+      part = add(part, b.CreateZExt(less(p, size), index));
+    }
+    count = b.CreateMul(count, part);
+  }
+  return b.CreateSIToFP(count, element);
+}
+
+LogicalResult CallEmitter::pool(StringRef kind) {
+  bool max = kind == "max_pool_gradient";
+  in = numbers("in");
+  out = numbers("out");
+  kernel = numbers("kernel");
+  strides = numbers("strides");
+  low = numbers("pads_low");
+  dilations = numbers("dilations");
+  channels = number("channels");
+  V x = max ? buffer("src", element) : V(), diff = buffer("diff", element),
+    dst = buffer("dst", element);
+  if ((max && !x) || !diff || !dst)
+    return failure();
+  int64_t total = number("batch") * channels * llvm::product_of(in);
+  launch.grid[0] = llvm::divideCeil(total, kThreads);
+  launch.block = {kThreads, 1, 1};
+  V own = add(mul(id(false), kThreads), id(true));
+  branch(less(own, total), [&] {
+    V channel = b.CreateURem(own, constant(channels));
+    V rest = b.CreateUDiv(own, constant(channels));
+    SmallVector<V> position(in.size());
+    for (size_t d = in.size(); d-- > 0;) {
+      position[d] = b.CreateURem(rest, constant(in[d]));
+      rest = b.CreateUDiv(rest, constant(in[d]));
+    }
+    V image = rest, sum = slot(element);
+    b.CreateStore(b.zero(element), sum);
+    V value =
+        max ? b.CreateLoad(element, b.gep(element, x, own), 0, true) : V();
+    forWindows(position, [&](ArrayRef<V> window, ArrayRef<V> place) {
+      auto take = [&] {
+        V dy = b.CreateLoad(
+            element, b.gep(element, diff, at(image, window, out, channel)), 0,
+            true);
+        if (!max)
+          dy = b.CreateFDiv(dy, dividedBy(window));
+        b.CreateStore(b.CreateFAdd(b.CreateLoad(element, sum), dy), sum);
+      };
+      if (max)
+        branch(isFirstLargest(x, image, channel, window, place, value), take);
+      else
+        take();
+    });
+    b.CreateStore(b.CreateLoad(element, sum), b.gep(element, dst, own));
+  });
+  return success();
+}
+
+} // namespace
+
+FailureOr<GpuLaunch> emitCall(DictionaryAttr descriptor, int64_t numBuffers,
+                              mlir::gpu::GPUModuleOp module, StringRef name) {
+  return CallEmitter(descriptor, numBuffers, module, name).emit();
+}
+
+} // namespace kerf::cuda
+
+bool kerf::isGpuKernelCall(DictionaryAttr descriptor) {
+  auto kind = descriptor.getAs<StringAttr>("kind");
+  return kind && (kind == "scatter_add" || kind == "max_pool_gradient" ||
+                  kind == "avg_pool_gradient");
+}

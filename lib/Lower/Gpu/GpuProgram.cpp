@@ -1,0 +1,247 @@
+//===- GpuProgram.cpp - the kernels of a module for GPUs ------------------===//
+//
+// Kernels of one structure are one entry, unless they can fail and so record
+// their number. All gpu.modules take the passes together; LLVM IR is compiled
+// on several threads, each kernel in a context of its own; the PTX is joined in
+// order.
+//
+//===----------------------------------------------------------------------===//
+#include "GpuCalls.h"
+#include "GpuTarget.h"
+
+#include "../Codegen/Structure.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::cuda;
+
+namespace {
+
+/// One entry: what is launched, and its code on the way to PTX.
+struct Entry {
+  std::string name;
+  GpuLaunch launch;
+  mlir::gpu::GPUModuleOp module;
+  std::unique_ptr<llvm::LLVMContext> context =
+      std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> code;
+  std::string ptx, error;
+};
+
+FailureOr<GpuLaunch> emitInto(Operation *op, mlir::gpu::GPUModuleOp module,
+                              StringRef name) {
+  if (auto call = dyn_cast<exec::LibraryOp>(op))
+    return emitCall(call.getDescriptor(), call->getNumOperands(), module, name);
+  auto kernel = cast<exec::KernelOp>(op);
+  FailureOr<codegen::KernelPlan> plan = codegen::planOf(kernel);
+  if (failed(plan))
+    return failure();
+  return GpuEmitter(*plan, module, kernel.getIndex()).emit(name);
+}
+
+mlir::gpu::GPUModuleOp addModule(ModuleOp holder, Location loc,
+                                 StringRef name) {
+  auto builder = OpBuilder::atBlockEnd(holder.getBody());
+  return mlir::gpu::GPUModuleOp::create(builder, loc, (name + "_module").str());
+}
+
+void compileAll(std::vector<std::unique_ptr<Entry>> &entries,
+                const GpuOptions &options) {
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t at; (at = next++) < entries.size();) {
+      Entry &entry = *entries[at];
+      auto ptx = compileToPtx(*entry.code, options.dumpDir);
+      if (ptx)
+        entry.ptx = std::move(*ptx);
+      else
+        entry.error = llvm::toString(ptx.takeError());
+      entry.code.reset();
+    }
+  };
+  size_t wanted =
+      std::min<size_t>(std::max(options.threads, 1u), entries.size());
+  std::vector<std::thread> threads;
+  for (size_t at = 1; at < wanted; ++at)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+/// The manifest's `cuda` of a kernel or call.
+DictionaryAttr manifestEntry(Operation *op, const Entry &entry) {
+  Builder builder(op->getContext());
+  SmallVector<Type> types;
+  size_t numInputs;
+  if (auto kernel = dyn_cast<exec::KernelOp>(op)) {
+    llvm::append_range(types, kernel.getArgumentTypes());
+    numInputs = types.size();
+    llvm::append_range(types, kernel.getResultTypes());
+  } else {
+    llvm::append_range(types, op->getOperandTypes());
+    numInputs = types.size() - 1;
+  }
+  SmallVector<int64_t> bytes;
+  SmallVector<Attribute> access;
+  for (auto [at, type] : llvm::enumerate(types)) {
+    bytes.push_back(exec::sizeBytes(cast<ShapedType>(type)));
+    access.push_back(builder.getStringAttr(at < numInputs ? "read" : "write"));
+  }
+  NamedAttrList list;
+  list.set("entry", builder.getStringAttr(entry.name));
+  list.set("grid", builder.getI64ArrayAttr(entry.launch.grid));
+  list.set("block", builder.getI64ArrayAttr(entry.launch.block));
+  list.set("shared_bytes", builder.getI64IntegerAttr(0));
+  list.set("buffers", builder.getI64IntegerAttr(types.size()));
+  list.set("scalars", builder.getI64IntegerAttr(0));
+  if (isa<exec::KernelOp>(op))
+    list.set("fails", builder.getBoolAttr(entry.launch.canFail));
+  list.set("bytes", builder.getI64ArrayAttr(bytes));
+  list.set("access", builder.getArrayAttr(access));
+  return list.getDictionary(op->getContext());
+}
+
+/// Lines of `ptxas -v` of entries that keep registers in local memory.
+void noteSpills(StringRef usage, StringRef arch,
+                std::vector<std::string> &notes) {
+  SmallVector<StringRef> lines;
+  usage.split(lines, '\n');
+  StringRef name;
+  for (StringRef line : lines) {
+    if (line.contains("Compiling entry function"))
+      name = line.split('\'').second.split('\'').first;
+    size_t at = line.find(" bytes spill stores");
+    if (at == StringRef::npos)
+      continue;
+    StringRef spills = line.take_front(at);
+    spills = spills.substr(spills.rfind(' ') + 1);
+    StringRef stack = line.ltrim().split(' ').first;
+    if (spills != "0" || stack != "0")
+      notes.push_back((name + " for " + arch + ": " + line.trim()).str());
+  }
+}
+
+} // namespace
+
+FailureOr<GpuEntry> kerf::emitGpuEntry(Operation *op, StringRef name,
+                                       llvm::LLVMContext &context) {
+  loadDialects(*op->getContext());
+  OwningOpRef<ModuleOp> holder = ModuleOp::create(op->getLoc());
+  mlir::gpu::GPUModuleOp module = addModule(*holder, op->getLoc(), name);
+  FailureOr<GpuLaunch> launch = emitInto(op, module, name);
+  if (failed(launch) || failed(lowerToNvvm(*holder)))
+    return failure();
+  GpuEntry entry{name.str(), launch->grid, launch->block, launch->canFail,
+                 translate(module, context)};
+  if (!entry.module)
+    return failure();
+  return entry;
+}
+
+FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
+                                              const GpuOptions &options) {
+  loadDialects(*module.getContext());
+  OwningOpRef<ModuleOp> holder = ModuleOp::create(module.getLoc());
+  std::vector<std::unique_ptr<Entry>> entries;
+  std::vector<std::pair<Operation *, size_t>> uses;
+  std::map<std::vector<const void *>, size_t> known;
+  auto add = [&](Operation *op, std::vector<const void *> key,
+                 int64_t number) -> LogicalResult {
+    auto [it, inserted] = known.try_emplace(std::move(key), entries.size());
+    if (inserted) {
+      auto entry = std::make_unique<Entry>();
+      bool isCall = isa<exec::LibraryOp>(op);
+      entry->name = (isCall ? "kerf_c" : "kerf_k") + std::to_string(number);
+      entry->module = addModule(*holder, op->getLoc(), entry->name);
+      FailureOr<GpuLaunch> launch = emitInto(op, entry->module, entry->name);
+      if (failed(launch))
+        return op->emitError("has no code for GPUs");
+      entry->launch = *launch;
+      entries.push_back(std::move(entry));
+    }
+    size_t use = it->second;
+    // It writes its own number into the record of a failure.
+    if (entries[use]->launch.canFail)
+      known.erase(it);
+    uses.push_back({op, use});
+    return success();
+  };
+  for (auto kernel : module.getOps<exec::KernelOp>())
+    if (failed(add(kernel, codegen::structureOf(kernel), kernel.getIndex())))
+      return failure();
+  WalkResult walked = module.walk([&](exec::LibraryOp call) {
+    if (!isGpuKernelCall(call.getDescriptor()))
+      return WalkResult::advance();
+    // Names of nodes do not matter.
+    NamedAttrList key(call.getDescriptor());
+    key.erase("node");
+    key.erase("phase");
+    std::vector<const void *> structure = {
+        key.getDictionary(module.getContext()).getAsOpaquePointer()};
+    return failed(add(call, std::move(structure), call.getIndex()))
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  if (walked.wasInterrupted())
+    return failure();
+  if (!options.dumpDir.empty()) {
+    // For people: what the passes are given.
+    std::string text;
+    llvm::raw_string_ostream(text) << *holder;
+    if (llvm::Error error = dumpText(options.dumpDir, "kernels.mlir", text))
+      return module.emitError("") << llvm::toString(std::move(error));
+  }
+  if (failed(holder->verify()) || failed(lowerToNvvm(*holder)))
+    return module.emitError("internal error: kernels for GPUs do not lower");
+  for (std::unique_ptr<Entry> &entry : entries) {
+    entry->code = translate(entry->module, *entry->context);
+    if (!entry->code)
+      return module.emitError("internal error: ")
+             << entry->name << " cannot be translated to LLVM IR";
+    entry->code->setModuleIdentifier(entry->name);
+  }
+  compileAll(entries, options);
+
+  GpuProgram program;
+  program.ptx = ptxHeader();
+  program.numKernels = entries.size();
+  for (std::unique_ptr<Entry> &entry : entries) {
+    if (!entry->error.empty())
+      return module.emitError("") << entry->error;
+    program.ptx += entry->ptx;
+  }
+  for (auto [op, use] : uses) {
+    DictionaryAttr manifest = manifestEntry(op, *entries[use]);
+    if (auto call = dyn_cast<exec::LibraryOp>(op)) {
+      NamedAttrList descriptor(call.getDescriptor());
+      descriptor.set("cuda", manifest);
+      call.setDescriptorAttr(descriptor.getDictionary(op->getContext()));
+    } else {
+      op->setAttr("cuda", manifest);
+    }
+  }
+  if (options.ptxas.empty())
+    return program;
+  for (const std::string &arch : options.archs) {
+    std::string usage;
+    auto bytes = assemble(options.ptxas, program.ptx, arch, usage);
+    if (!bytes)
+      return module.emitError("") << llvm::toString(bytes.takeError());
+    if (bytes->empty()) {
+      program.notes.push_back("ptxas does not know " + arch +
+                              ", which will run the PTX");
+      continue;
+    }
+    noteSpills(usage, arch, program.notes);
+    program.cubins.push_back({arch, std::move(*bytes)});
+  }
+  return program;
+}

@@ -1,0 +1,287 @@
+//===- CallTest.cpp - library calls that are kernels on GPUs --------------===//
+//
+// Sums of rows and gradients of pools on the emulated GPU, against the formulas
+// of docs/Package.md written as plain loops. f32 sums are taken in the order
+// that is promised, so results are equal to the last bit.
+//
+//===----------------------------------------------------------------------===//
+#include "Emulator.h"
+#include "Harness.h"
+
+#include "gtest/gtest.h"
+
+#include "mlir/Parser/Parser.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+/// Runs `exec.library 0 {DESCRIPTOR}` on buffers of the given contents; the
+/// last is the result.
+template <typename T>
+std::vector<T> runCall(const std::string &descriptor,
+                       const std::vector<std::pair<const void *, size_t>> &in,
+                       size_t elements, int64_t inPlace = -1) {
+  auto context = makeContext();
+  std::string arguments, types, names;
+  for (size_t at = 0; at <= in.size(); ++at) {
+    size_t bytes = at < in.size() ? in[at].second : elements * sizeof(T);
+    std::string name = "%a" + std::to_string(at),
+                type = "memref<" + std::to_string(bytes) + "xi8>";
+    arguments += (at ? ", " : "") + name + ": " + type;
+    if (at < in.size()) {
+      names += (at ? ", " : "") + name;
+      types += (at ? ", " : "") + type;
+    } else {
+      names += ") -> (" + name;
+      types += ") -> " + type;
+    }
+  }
+  std::string text =
+      "exec.func @f(" + arguments +
+      ") attributes {num_inputs = " + std::to_string(in.size()) +
+      " : i64, stage = 0 : i64, phase = \"forward\"} {\n  exec.library 0 {" +
+      descriptor + "} (" + names + ") : (" + types + "\n  exec.return\n}\n";
+  auto module = parseSourceString<ModuleOp>(text, context.get());
+  if (!module) {
+    ADD_FAILURE() << text;
+    return {};
+  }
+  exec::LibraryOp call;
+  module->walk([&](exec::LibraryOp op) { call = op; });
+  EXPECT_TRUE(isGpuKernelCall(call.getDescriptor()));
+  Emulator emulator;
+  EXPECT_TRUE(emulator.add(call, "c"));
+  EXPECT_EQ(emulator.compile(), "");
+  std::vector<std::unique_ptr<GuardedBuffer>> memory;
+  std::vector<void *> buffers;
+  for (auto [data, bytes] : in) {
+    memory.push_back(std::make_unique<GuardedBuffer>(bytes));
+    memcpy(memory.back()->data(), data, bytes);
+    buffers.push_back(memory.back()->data());
+  }
+  memory.push_back(std::make_unique<GuardedBuffer>(elements * sizeof(T)));
+  buffers.push_back(inPlace < 0 ? memory.back()->data() : buffers[inPlace]);
+  FailureRecord record = {};
+  EXPECT_EQ(emulator.launch("c", buffers, record, 1), "");
+  auto *first = static_cast<T *>(buffers.back());
+  return std::vector<T>(first, first + elements);
+}
+
+template <typename T> std::pair<const void *, size_t> bytesOf(const T &v) {
+  return {v.data(), v.size() * sizeof(v[0])};
+}
+
+template <typename T> std::vector<T> draw(size_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<T> values(count);
+  for (T &value : values)
+    value = static_cast<T>(normal(random));
+  return values;
+}
+
+template <typename T, typename I>
+void checkScatter(int64_t outer, int64_t rows, int64_t inner, int64_t count,
+                  bool partial, int base) {
+  auto updates = draw<T>(outer * count * inner, 1);
+  auto start = draw<T>(outer * rows * inner, 2);
+  std::vector<I> indices(count);
+  std::mt19937_64 random(3);
+  for (I &index : indices)
+    index = static_cast<I>(random() % (2 * rows + 4)) - rows - 2;
+  std::string text = "kind = \"scatter_add\"";
+  auto add = [&](const char *key, int64_t value) {
+    text += std::string(", ") + key + " = " + std::to_string(value) + " : i64";
+  };
+  add("outer", outer);
+  add("rows", rows);
+  add("inner", inner);
+  add("count", count);
+  text += std::string(", dtype = \"") + (sizeof(T) == 8 ? "f64" : "f32") +
+          "\", index_dtype = \"" + (sizeof(I) == 8 ? "i64" : "i32") +
+          "\", indices = {buffer = 0 : i64}, updates = {buffer = 1 : i64}";
+  if (partial)
+    text += ", partial = true";
+  if (base)
+    text += ", base = {buffer = 2 : i64}";
+  text += std::string(", dst = {buffer = ") + (base ? "3" : "2") + " : i64}";
+  std::vector<std::pair<const void *, size_t>> inputs = {bytesOf(indices),
+                                                         bytesOf(updates)};
+  if (base)
+    inputs.push_back(bytesOf(start));
+  auto got = runCall<T>(text, inputs, outer * rows * inner, base == 2 ? 2 : -1);
+  std::vector<T> expected = start;
+  if (!base)
+    std::fill(expected.begin(), expected.end(), T(0));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t row = indices[i];
+      if (row < 0 && !partial)
+        row += rows;
+      if (row < 0 || row >= rows)
+        continue;
+      for (int64_t k = 0; k < inner; ++k)
+        expected[(o * rows + row) * inner + k] +=
+            updates[(o * count + i) * inner + k];
+    }
+  EXPECT_EQ(got, expected) << text;
+}
+
+TEST(GpuCalls, ScatterAddInOrder) {
+  checkScatter<float, int64_t>(1, 10, 4, 6, false, 0);
+  checkScatter<float, int32_t>(1, 100, 768, 300, false, 0);
+  checkScatter<float, int64_t>(2, 33, 30, 70, true, 0);
+  checkScatter<double, int64_t>(3, 5, 7, 600, false, 0);
+  checkScatter<float, int64_t>(1, 70, 1, 257, false, 0);
+  checkScatter<float, int64_t>(1, 3, 1500, 20, false, 0);
+}
+
+/// The result is added to another gradient, aside or in place.
+TEST(GpuCalls, ScatterAddToABase) {
+  checkScatter<float, int64_t>(1, 40, 64, 90, false, 1);
+  checkScatter<float, int64_t>(2, 40, 12, 90, false, 2);
+}
+
+struct Pool {
+  int64_t batch, channels;
+  std::vector<int64_t> in, kernel, strides, low, high, dilations;
+  std::vector<int64_t> out() const {
+    std::vector<int64_t> result;
+    for (size_t d = 0; d < in.size(); ++d)
+      result.push_back(
+          (in[d] + low[d] + high[d] - ((kernel[d] - 1) * dilations[d] + 1)) /
+              strides[d] +
+          1);
+    return result;
+  }
+};
+
+int64_t productOf(const std::vector<int64_t> &sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= size;
+  return product;
+}
+
+/// All indices below `sizes`, in row-major order.
+void forAll(const std::vector<int64_t> &sizes,
+            const std::function<void(const std::vector<int64_t> &)> &body) {
+  std::vector<int64_t> index(sizes.size());
+  for (int64_t at = 0; at < productOf(sizes); ++at) {
+    int64_t rest = at;
+    for (size_t d = sizes.size(); d-- > 0;) {
+      index[d] = rest % sizes[d];
+      rest /= sizes[d];
+    }
+    body(index);
+  }
+}
+
+void checkPool(const Pool &pool, bool max, bool padding, bool specials) {
+  std::vector<int64_t> out = pool.out();
+  int64_t image = productOf(pool.in), windows = productOf(out);
+  auto x = draw<float>(pool.batch * image * pool.channels, 4);
+  // Ties and NaN decide which is the first largest.
+  for (float &value : x)
+    value = std::round(value);
+  if (specials)
+    for (size_t at = 0; at < x.size(); at += 5)
+      x[at] = at % 2 ? NAN : -INFINITY;
+  auto dy = draw<float>(pool.batch * windows * pool.channels, 5);
+  auto list = [](const std::vector<int64_t> &values) {
+    std::string text = "[";
+    for (size_t at = 0; at < values.size(); ++at)
+      text += (at ? ", " : "") + std::to_string(values[at]) + " : i64";
+    return text + "]";
+  };
+  std::string text =
+      std::string("kind = \"") + (max ? "max" : "avg") +
+      "_pool_gradient\", dtype = \"f32\", batch = " +
+      std::to_string(pool.batch) +
+      " : i64, channels = " + std::to_string(pool.channels) +
+      " : i64, in = " + list(pool.in) + ", out = " + list(out) +
+      ", kernel = " + list(pool.kernel) + ", strides = " + list(pool.strides) +
+      ", pads_low = " + list(pool.low) + ", pads_high = " + list(pool.high) +
+      ", dilations = " + list(pool.dilations);
+  if (max)
+    text += ", src = {buffer = 0 : i64}, diff = {buffer = 1 : i64}, dst = "
+            "{buffer = 2 : i64}";
+  else
+    text += ", diff = {buffer = 0 : i64}, dst = {buffer = 1 : i64}";
+  if (padding)
+    text += ", count_padding = true";
+  std::vector<std::pair<const void *, size_t>> inputs;
+  if (max)
+    inputs.push_back(bytesOf(x));
+  inputs.push_back(bytesOf(dy));
+  auto got = runCall<float>(text, inputs, x.size());
+
+  std::vector<float> expected(x.size(), 0.0f);
+  auto flat = [&](int64_t n, const std::vector<int64_t> &index,
+                  const std::vector<int64_t> &sizes, int64_t c) {
+    for (size_t d = 0; d < sizes.size(); ++d)
+      n = n * sizes[d] + index[d];
+    return n * pool.channels + c;
+  };
+  for (int64_t n = 0; n < pool.batch; ++n)
+    forAll(out, [&](const std::vector<int64_t> &o) {
+      for (int64_t c = 0; c < pool.channels; ++c) {
+        std::vector<int64_t> places;
+        int64_t best = -1, counted = 0;
+        forAll(pool.kernel, [&](const std::vector<int64_t> &k) {
+          std::vector<int64_t> p(k.size());
+          bool inside = true, within = true;
+          for (size_t d = 0; d < k.size(); ++d) {
+            p[d] =
+                o[d] * pool.strides[d] + k[d] * pool.dilations[d] - pool.low[d];
+            inside &= p[d] >= 0 && p[d] < pool.in[d];
+            within &= p[d] >= -pool.low[d] && p[d] < pool.in[d] + pool.high[d];
+          }
+          counted += padding ? within : inside;
+          if (!inside)
+            return;
+          int64_t at = flat(n, p, pool.in, c);
+          places.push_back(at);
+          if (best < 0 || x[at] > x[best] ||
+              (std::isnan(x[at]) && !std::isnan(x[best])))
+            best = at;
+        });
+        float gradient = dy[flat(n, o, out, c)];
+        if (max && best >= 0)
+          expected[best] += gradient;
+        if (!max)
+          for (int64_t at : places)
+            expected[at] += gradient / static_cast<float>(counted);
+      }
+    });
+  EXPECT_EQ(got, expected) << text;
+}
+
+TEST(GpuCalls, MaxPoolGradientGoesToTheFirstLargest) {
+  checkPool({2, 3, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, true, false,
+            false);
+  checkPool({1, 5, {7, 7}, {2, 3}, {1, 2}, {0, 1}, {0, 1}, {2, 1}}, true, false,
+            true);
+  checkPool({2, 4, {17}, {4}, {3}, {1}, {2}, {1}}, true, false, true);
+}
+
+TEST(GpuCalls, AvgPoolGradientOverWindows) {
+  checkPool({2, 3, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, false,
+            false, false);
+  checkPool({2, 3, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, false, true,
+            false);
+  checkPool(
+      {1, 6, {5, 4, 6}, {2, 2, 3}, {1, 2, 1}, {0, 1, 1}, {1, 0, 1}, {1, 1, 2}},
+      false, false, false);
+}
+
+} // namespace
