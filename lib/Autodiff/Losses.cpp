@@ -1,26 +1,20 @@
 //===- Losses.cpp - what is minimised -------------------------------------===//
 //
 // Losses as sums over samples of elementwise ops and reductions, so that a
-// class dimension can be cut: cross entropy over a cut vocabulary costs three
-// small reductions (largest logit, sum of exponentials, the logit of the label)
-// and none in the backward. The largest logit only shifts; its gradient is
-// zero.
+// class dimension can be cut (kerf/NN/ClassLosses.h): cross entropy over a cut
+// vocabulary costs three small reductions and none in the backward.
 //
 // A mean divides by what counts in the whole batch. That number depends on the
 // labels alone, so hoistPrologue takes it to the prologue.
 //
-// Labels out of range: weights of labels are gathered from a table of ones of
-// the classes; nn.gather fails at run time on any other index. (A negative
-// label reads past the end: gather would count it from the back.)
-//
 //===----------------------------------------------------------------------===//
 #include "Step.h"
+
+#include "kerf/NN/ClassLosses.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::autodiff;
-
-using Dims = SmallVector<int64_t>;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -45,17 +39,8 @@ private:
   FailureOr<Value> ofClasses(Value x);
   Value elementwise(Value x, Value target);
 
-  Value constant(ArrayRef<int64_t> shape, Attribute element) {
-    auto type =
-        RankedTensorType::get(shape, cast<TypedAttr>(element).getType());
-    return b.make<nn::ConstantOp>(
-        cast<ElementsAttr>(DenseElementsAttr::get(type, element)));
-  }
-  Value integer(int64_t value) {
-    return constant({}, ops.getI64IntegerAttr(value));
-  }
   Value sumAll(Value x) {
-    Dims dims;
+    SmallVector<int64_t> dims;
     for (int64_t dim = 0; dim < typeOf(x).getRank(); ++dim)
       dims.push_back(dim);
     return reduce(x, nn::ReduceKind::Sum, dims);
@@ -68,9 +53,6 @@ private:
     step.tag = before;
     return result;
   }
-  /// 1 for labels that count, 0 for ignored ones; other labels fail.
-  Value weightsOf(Value labels, int64_t classes);
-
   Step &step;
   const LossSpec &spec;
   OpBuilder &ops;
@@ -133,17 +115,6 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
   return step.addArgument(spec.target, type, batchDim);
 }
 
-Value LossBuilder::weightsOf(Value labels, int64_t classes) {
-  Value ignored = b.equal(labels, integer(spec.ignoreIndex));
-  Value index = b.select(b.less(labels, integer(0)), integer(classes), labels);
-  index = b.select(ignored, integer(0), index);
-  Value table = constant({classes}, ops.getF32FloatAttr(1));
-  Value ones =
-      b.make<nn::GatherOp>(typeOf(labels).clone(Type(ops.getF32Type())), table,
-                           index, ops.getI64IntegerAttr(0), UnitAttr());
-  return b.zeroWhere(ignored, ones);
-}
-
 FailureOr<Value> LossBuilder::ofClasses(Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   if (shape.empty())
@@ -157,39 +128,28 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
   if (auto argument = dyn_cast<BlockArgument>(*labels))
     step.main.setArgAttr(argument.getArgNumber(), "kerf.range",
                          ops.getI64ArrayAttr({0, classes}));
-  Dims column(shape.drop_back());
-  column.push_back(1);
-  Value index =
-      b.make<nn::IotaOp>(RankedTensorType::get({classes}, ops.getI64Type()),
-                         ops.getI64IntegerAttr(0));
-  Value hit = b.equal(b.reshape(*labels, column), index);
-  auto overClasses = [&](Value value, nn::ReduceKind kind) {
-    return reduce(value, kind, {last});
-  };
+  nn::ClassLosses parts(
+      ops, loc, x, *labels, last, spec.ignoreIndex,
+      [&](Value value, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
+        return reduce(value, kind, dims);
+      });
   Value perLabel;
   if (spec.kind == LossSpec::Kind::NegativeLogLikelihood) {
-    perLabel = b.neg(overClasses(b.keepWhere(hit, x), nn::ReduceKind::Sum));
+    perLabel = b.neg(parts.picked(x));
   } else {
-    Value largest = overClasses(x, nn::ReduceKind::Max);
-    largest.getDefiningOp()->setAttr("kerf.no_gradient", ops.getUnitAttr());
-    Value shifted = b.sub(x, b.reshape(largest, column));
-    Value sum = overClasses(b.exp(shifted), nn::ReduceKind::Sum);
-    Value log = b.make<nn::LogOp>(sum);
-    Value picked = overClasses(b.keepWhere(hit, shifted), nn::ReduceKind::Sum);
-    perLabel = b.sub(log, picked);
+    Value shifted = parts.shifted(x), log = parts.logSum(shifted);
+    perLabel = b.sub(log, parts.picked(shifted));
     if (double e = spec.labelSmoothing; e > 0) {
-      Value mean = b.mul(overClasses(shifted, nn::ReduceKind::Sum),
+      Value mean = b.mul(parts.sumOverClasses(shifted),
                          1.0 / static_cast<double>(classes));
       perLabel = b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(log, mean), e));
     }
   }
-  // A select, not a product: what is ignored may be infinite.
-  Value ignored = b.equal(*labels, integer(spec.ignoreIndex));
+  perLabel = parts.zeroIgnored(perLabel);
   if (!spec.mean)
-    return sumAll(
-        b.mul(b.zeroWhere(ignored, perLabel), weightsOf(*labels, classes)));
-  Value count = sumAll(weightsOf(*labels, classes));
-  return b.div(sumAll(b.zeroWhere(ignored, perLabel)), count);
+    return sumAll(b.mul(perLabel, parts.weights(Value())));
+  Value count = sumAll(parts.weights(Value()));
+  return b.div(sumAll(perLabel), count);
 }
 
 Value LossBuilder::elementwise(Value x, Value target) {

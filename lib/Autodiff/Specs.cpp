@@ -112,6 +112,8 @@ static llvm::Error optimizerOption(OptimizerSpec &spec, StringRef name,
     return number(flag, key, value, 0, 1e6, spec.weightDecay);
   if (key == "momentum" && isSgd)
     return number(flag, key, value, 0, 1, spec.momentum);
+  if (key == "dampening" && isSgd)
+    return number(flag, key, value, 0, 1, spec.dampening);
   if (key == "nesterov" && isSgd) {
     if (!value.empty() && value != "true" && value != "false")
       return wrong(Twine(flag) + ": nesterov is '" + value +
@@ -128,7 +130,7 @@ static llvm::Error optimizerOption(OptimizerSpec &spec, StringRef name,
     return number(flag, key, value, 0, 1e6, spec.initialSum);
   return wrong(Twine(flag) + ": " + name + " has no option '" + key +
                "', expected lr, wd, no_decay" +
-               (isSgd    ? ", momentum or nesterov"
+               (isSgd    ? ", momentum, dampening or nesterov"
                 : isAdam ? ", beta1, beta2 or eps"
                          : ", eps or initial"));
 }
@@ -168,5 +170,9 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
   }
   if (spec.nesterov && spec.momentum == 0)
     return wrong("--optimizer: nesterov needs a momentum");
+  if (spec.dampening != 0 && spec.momentum == 0)
+    return wrong("--optimizer: dampening needs a momentum");
+  if (spec.dampening != 0 && spec.nesterov)
+    return wrong("--optimizer: nesterov knows no dampening");
   return spec;
 }

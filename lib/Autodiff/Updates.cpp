@@ -138,6 +138,14 @@ void UpdateBuilder::update(const Parameter &parameter) {
     Value velocity =
         o.momentum != 0 ? state(parameter, "momentum", 0) : Value();
     Type second = velocity ? type : Type();
+    if (o.dampening != 0) {
+      // v' = u v + s (g + d w), s = 1 at the first update, then 1 - dampening.
+      GradientBuilder b = step.at(loc);
+      if (double d = decay.getValueAsDouble(); d != 0)
+        g = b.add(g, b.mul(w, d));
+      g = b.mul(g, scalar("train.gradient_weight"));
+      decay = real(0);
+    }
     op = nn::SGDUpdateOp::create(ops, loc, type, second, w, g, velocity, lr,
                                  real(o.momentum), decay,
                                  o.nesterov ? ops.getUnitAttr() : UnitAttr());

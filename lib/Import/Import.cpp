@@ -43,7 +43,7 @@ void Importer::unsupported(const std::string &what, StringRef node) {
 }
 
 Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
-                        StringRef node) {
+                        StringRef node, bool isWeight) {
   std::string error;
   bool unsupportedType;
   auto data = files().read(&context, tensor, error, unsupportedType);
@@ -58,7 +58,7 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
   bool isFloat = isa<FloatType>(data->type.getElementType());
   int64_t count = data->type.getNumElements();
   constexpr int64_t kMostConstantBytes = 16 << 20;
-  if (data->file < 0 || count <= 1 ||
+  if (data->file < 0 || count < 1 || (count == 1 && !(isFloat && isWeight)) ||
       (!isFloat && data->sizeBytes <= kMostConstantBytes)) {
     auto constant = nn::ConstantOp::create(ops, loc, toElements(*data));
     if (isFloat && count > 1)
@@ -144,10 +144,15 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     }
     if (!used.contains(tensor.name()))
       continue;
-    Value value = literal(tensor, tensor.name(), tensor.name());
+    bool isWeight =
+        options.smallWeights &&
+        (tensor.dims_size() > 0 ||
+         llvm::is_contained(options.scalarWeights, tensor.name()));
+    Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
     if (value && isa<FloatType>(elementOf(value)) &&
-        typeOf(value).getNumElements() > 1) {
+        (typeOf(value).getNumElements() > 1 ||
+         value.getDefiningOp<nn::WeightOp>())) {
       ++report.numParameters;
       report.parameterElements += typeOf(value).getNumElements();
       report.parameterBytes += *tensorBytes(shapeOf(value), elementOf(value));

@@ -42,8 +42,9 @@ public:
 
   /// A tensor as nn.constant (integers, one element, typed payloads) or
   /// nn.weight. Null after reporting at `node`.
+  /// `isWeight`: nn.weight although it has one element.
   mlir::Value literal(const onnx::TensorProto &tensor, llvm::StringRef name,
-                      llvm::StringRef node);
+                      llvm::StringRef node, bool isWeight = false);
 
   /// Imports a subgraph where it stands; its outputs are appended to
   /// `results` (null where they failed).

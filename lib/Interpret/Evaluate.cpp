@@ -6,6 +6,7 @@
 #include "Evaluate.h"
 
 #include "kerf/NN/NN.h"
+#include "kerf/NN/Rows.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -129,6 +130,10 @@ LogicalResult checkIntegers(Operation *op, Operands operands) {
         return op->emitError("interpreter: index ")
                << value << " is not in a dimension of " << size;
   }
+  if (auto gather = dyn_cast<nn::GatherOp>(op); gather && gather.getPartial())
+    for (double value : operands[1]->data)
+      if (value < static_cast<double>(nn::kNoRow / 2))
+        return op->emitError("interpreter: an index is in no device's rows");
   return success();
 }
 

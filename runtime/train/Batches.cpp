@@ -109,7 +109,7 @@ void BatchLoader::assemble(const Samples &samples, const BatchOptions &options,
       int64_t label = 0;
       for (int64_t e = 0; e < column.elements; ++e)
         if (readLabel(column, to + e * element, label) &&
-            label != options.ignoreIndex &&
+            !(options.ignores && label == options.ignoreIndex) &&
             (label < 0 || label >= options.classes)) {
           batch.badSample = order[begin + i];
           batch.badLabel = label;

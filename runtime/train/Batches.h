@@ -29,6 +29,7 @@ struct BatchOptions {
   /// `ignoreIndex`, instead of dropping it.
   bool padLast = false;
   int64_t ignoreIndex = -100;
+  bool ignores = true; ///< ignoreIndex is no label out of range
   /// Labels (other than ignoreIndex) must be in [0, classes); 0: anything.
   int64_t classes = 0;
 };

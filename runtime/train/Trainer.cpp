@@ -102,8 +102,11 @@ void Trainer::openData() {
   batches.shuffle = options.shuffle;
   batches.seed = options.seed;
   batches.ignoreIndex = options.loss.ignoreIndex;
-  batches.classes = options.loss.hasClasses() ? options.loss.classes : 0;
-  batches.padLast = options.keepLast && options.loss.hasClasses();
+  batches.ignores = options.loss.ignores;
+  batches.classes = options.loss.classes;
+  batches.padLast =
+      options.keepLast && options.loss.ignores &&
+      (options.loss.hasClasses() || options.loss.classes > 0);
   if (options.keepLast && !batches.padLast && samples.count % state.batch != 0)
     note(cat("the last ", samples.count % state.batch,
              " samples of an epoch are dropped: this loss has no label that "
@@ -183,6 +186,9 @@ void Trainer::setScalars() {
       static_cast<float>(biasCorrection(options.beta1, state.updates + 1));
   scalars.biasCorrection2 =
       static_cast<float>(biasCorrection(options.beta2, state.updates + 1));
+  // PyTorch's momentum starts as the first gradient, whole.
+  scalars.gradientWeight = static_cast<float>(
+      state.updates == 0 ? 1 : 1 - options.dampening);
   scalars.seed = static_cast<int64_t>(options.seed);
   scalars.step = state.step;
   for (int32_t i = 0, n = kerf_package_num_inputs(package); i < n; ++i) {
@@ -196,6 +202,7 @@ void Trainer::setScalars() {
       value = name == "train.learning_rate"       ? &scalars.learningRate
               : name == "train.bias_correction_1" ? &scalars.biasCorrection1
               : name == "train.bias_correction_2" ? &scalars.biasCorrection2
+              : name == "train.gradient_weight"   ? &scalars.gradientWeight
                                                   : nullptr;
     else if (info.dtype == KERF_I64)
       value = name == "train.seed"   ? &scalars.seed
@@ -223,8 +230,10 @@ void Trainer::checkLabels(const Batch &batch) {
   throw Error(KERF_PROGRAM_FAILURE,
               cat("step ", state.step + 1, ": a label of sample ",
                   batch.badSample, " of ", options.data, " is ", batch.badLabel,
-                  ", expected 0 to ", batches.classes - 1, " or ",
-                  batches.ignoreIndex, " (ignored)"));
+                  ", expected 0 to ", batches.classes - 1,
+                  batches.ignores
+                      ? cat(" or ", batches.ignoreIndex, " (ignored)")
+                      : std::string()));
 }
 
 void Trainer::step() {

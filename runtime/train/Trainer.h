@@ -61,6 +61,7 @@ private:
   /// The scalars that the program asks for, by their name after "train.".
   struct Scalars {
     float learningRate = 0, biasCorrection1 = 1, biasCorrection2 = 1;
+    float gradientWeight = 1;
     int64_t seed = 0, step = 0;
   };
 

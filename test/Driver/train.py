@@ -233,20 +233,13 @@ if skipped.returncode == 0:
     checks.expect("no NaN in the model", all(np.isfinite(value).all() for value in weights(skipped.model).values()
                                              if value.dtype == np.float32))
 
-# Contractions in bfloat16: as far from float32 as PyTorch's autocast is, at most.
-for name, folder, batch in (("mlp", MLP, 16), ("gpt2", GPT2, 8), ("conv-batch-norm", CONV, 16)):
-    curves = json.loads((folder / "curves.json").read_text())["micro_batches"]["1"]["adam"]
-    for mesh in ([], ["--devices=cpu:2", "--mesh=dp=2"]):
-        bf16 = train(f"bf16-{name}-{len(mesh)}", folder, batch=batch, optimizer="adam,lr=0.002",
-                     flags=["--steps=100", "--shuffle=off", "--precision=bf16", *mesh])
-        if bf16.returncode == 0:
-            far = np.max(np.abs(np.array(bf16.losses) / curves["losses"] - 1))
-            checks.expect(f"{name} in bf16 {mesh}", 1e-5 < far < 2 * curves["bf16"], f"{far}, PyTorch {curves['bf16']}")
-            same = OUT / f"{name}-dp2/train.jsonl"
-            if mesh and same.exists():  # gradients are summed in float32
-                sent = json.loads(same.read_text().splitlines()[0])["bytes_per_rank"]
-                checks.expect(f"{name} in bf16 sends the bytes of f32", bf16.log[0]["bytes_per_rank"] == sent,
-                              f"{bf16.log[0]}, {sent}")
+# Contractions in bfloat16 (test/Train has their curves): gradients are summed in float32, so the same bytes are sent.
+for name, folder, batch in (("mlp", MLP, 16), ("gpt2", GPT2, 8)):
+    bf16 = train(f"bf16-{name}", folder, batch=batch, flags=["--steps=3", "--precision=bf16", "--devices=cpu:2", "--mesh=dp=2"])
+    f32 = OUT / f"{name}-dp2/train.jsonl"
+    if bf16.returncode == 0 and f32.exists():
+        sent = json.loads(f32.read_text().splitlines()[0])["bytes_per_rank"]
+        checks.expect(f"{name} in bf16 sends the bytes of f32", bf16.log[0]["bytes_per_rank"] == sent, f"{bf16.log[0]}, {sent}")
 
 # The six steps in the trace.
 result = train("trace", flags=["--steps=3", f"--trace={OUT / 'trace.json'}", "--devices=cpu:2", "--mesh=dp=2"])

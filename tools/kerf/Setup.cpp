@@ -71,6 +71,8 @@ template <typename T> static T parsed(llvm::Expected<T> result) {
 static void setTraining(const Options &o, CompilationOptions &result) {
   autodiff::AutodiffOptions &t = result.training.emplace();
   result.import.trainingForms = ImportOptions::TrainingForms::Keep;
+  result.import.smallWeights = true;
+  result.import.scalarWeights = o.trainable;
   t.loss = parsed(autodiff::parseLoss(o.loss));
   t.optimizer = parsed(
       autodiff::parseOptimizer(o.optimizer.empty() ? "sgd" : o.optimizer));

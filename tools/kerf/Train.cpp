@@ -11,8 +11,6 @@
 
 #include "kerf/rt/train.h"
 
-#include "kerf/rt/train.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <algorithm>
@@ -49,6 +47,8 @@ struct Model {
   explicit Model(Options &options);
   std::unique_ptr<Compilation> compilation;
   int64_t classesOf(const std::string &output) const;
+  /// Inputs that a loss of the graph takes as labels, and their range.
+  void describeLabels(rt::TrainLoss &loss) const;
 };
 } // namespace
 
@@ -121,6 +121,29 @@ int64_t Model::classesOf(const std::string &output) const {
   return 0;
 }
 
+void Model::describeLabels(rt::TrainLoss &loss) const {
+  auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    auto range = main.getArgAttrOfType<mlir::ArrayAttr>(i, "kerf.range");
+    if (!range)
+      continue;
+    auto bound = llvm::cast<mlir::IntegerAttr>(range[1]).getInt();
+    auto ignored =
+        main.getArgAttrOfType<mlir::IntegerAttr>(i, "kerf.ignore_index");
+    // Labels of another kind are left to the program's own check.
+    if (!loss.labels.empty() &&
+        (bound != loss.classes || bool(ignored) != loss.ignores ||
+         (ignored && ignored.getInt() != loss.ignoreIndex)))
+      continue;
+    loss.classes = bound;
+    loss.ignores = bool(ignored);
+    if (ignored)
+      loss.ignoreIndex = ignored.getInt();
+    loss.labels.push_back(
+        main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name").str());
+  }
+}
+
 /// Options of one device without a plan, for the model that is evaluated.
 static Options forEvaluation(const Options &options) {
   Options own = options;
@@ -138,8 +161,11 @@ static void package(const Options &options, const std::string &path,
                     rt::TrainOptions *loop) {
   CompilationOptions compile = compilationOptions(options);
   compile.weightsInPlace = true;
-  if (!options.train)
+  if (!options.train) { // what is trained is a weight here too
     compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
+    compile.import.smallWeights = true;
+    compile.import.scalarWeights = options.trainable;
+  }
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(path));
@@ -187,6 +213,7 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
   t.rate.base = step.optimizer.learningRate;
   t.beta1 = step.optimizer.beta1;
   t.beta2 = step.optimizer.beta2;
+  t.dampening = step.optimizer.dampening;
   if (o.learningRate.empty())
     return;
   std::string wrong = rt::parseLearningRate(o.learningRate, t.rate);
@@ -242,6 +269,8 @@ int kerf::tool::train(const Options &given) {
     options.dims = inference.dims;
     if (loop.loss.hasClasses())
       loop.loss.classes = model.classesOf(loop.loss.output);
+    else if (loop.loss.kind == rt::TrainLoss::Scalar)
+      model.describeLabels(loop.loss);
   }
   if (!options.stopAfter.empty()) {
     Compilation compilation(compilationOptions(options));

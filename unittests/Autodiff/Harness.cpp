@@ -61,6 +61,8 @@ void TrainingModel::load(const std::string &path,
   ImportOptions import;
   import.dims = dims;
   import.trainingForms = ImportOptions::TrainingForms::Keep;
+  import.smallWeights = true;
+  import.scalarWeights = options.trainable;
   ImportReport report;
   auto imported = importOnnx(context, path, import, report);
   ASSERT_TRUE(mlir::succeeded(imported)) << path;
@@ -81,6 +83,7 @@ std::vector<interpret::Tensor> TrainingModel::step(Input input) {
       {"train.learning_rate", optimizer.learningRate},
       {"train.bias_correction_1", 1 - std::pow(optimizer.beta1, t)},
       {"train.bias_correction_2", 1 - std::pow(optimizer.beta2, t)},
+      {"train.gradient_weight", t == 1 ? 1 : 1 - optimizer.dampening},
       {"train.seed", 1},
       {"train.step", t}};
   std::vector<interpret::Tensor> inputs;

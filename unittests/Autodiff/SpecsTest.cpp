@@ -68,6 +68,9 @@ TEST(Specs, OptimizersHavePyTorchsDefaults) {
   EXPECT_EQ(momentum->kind, OptimizerSpec::Kind::SGD);
   EXPECT_EQ(momentum->momentum, 0.9);
   EXPECT_TRUE(momentum->nesterov);
+  auto damped = parseOptimizer("sgd,momentum=0.9,dampening=0.1");
+  ASSERT_TRUE(bool(damped));
+  EXPECT_EQ(damped->dampening, 0.1);
   auto adagrad = parseOptimizer("adagrad");
   ASSERT_TRUE(bool(adagrad));
   EXPECT_EQ(adagrad->epsilon, 1e-10);
@@ -80,11 +83,15 @@ TEST(Specs, WrongOptimizers) {
             "adam, adamw or adagrad");
   EXPECT_EQ(optimizerError("sgd,beta1=0.9"),
             "--optimizer: sgd has no option 'beta1', expected lr, wd, "
-            "no_decay, momentum or nesterov");
+            "no_decay, momentum, dampening or nesterov");
   EXPECT_EQ(optimizerError("adam,lr=fast"),
             "--optimizer: lr is 'fast', expected a number from 0 to 1e+06");
   EXPECT_EQ(optimizerError("sgd,nesterov"),
             "--optimizer: nesterov needs a momentum");
+  EXPECT_EQ(optimizerError("sgd,dampening=0.1"),
+            "--optimizer: dampening needs a momentum");
+  EXPECT_EQ(optimizerError("momentum,nesterov,dampening=0.1"),
+            "--optimizer: nesterov knows no dampening");
 }
 
 } // namespace

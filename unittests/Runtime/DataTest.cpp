@@ -382,6 +382,14 @@ TEST(Batches, LabelsOutOfRange) {
   const Batch &batch = loader.next();
   EXPECT_EQ(batch.badSample, 5);
   EXPECT_EQ(batch.badLabel, 5);
+  // Without an ignored label -100 is one out of range as well.
+  options.ignoreIndex = 1;
+  BatchLoader ignored(numbers(7, storage), options);
+  EXPECT_EQ(ignored.next().badSample, -1);
+  options.ignores = false;
+  options.classes = 1;
+  BatchLoader strict(numbers(7, storage), options);
+  EXPECT_EQ(strict.next().badSample, 1);
 }
 
 TEST(Batches, FewerSamplesThanABatch) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
+#include "kerf/NN/Rows.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -68,11 +69,17 @@ LocalValues SliceOp::buildLocal(OpBuilder &builder, ValueRange operands,
 }
 
 /// Indices into the rows that this device holds of a dimension with `factor`.
+/// `checked`: one that no device holds stays an error, as kNoRow says.
 static Value localIndices(OpBuilder &builder, Location loc, Value indices,
-                          int64_t size, unsigned factor,
+                          int64_t size, unsigned factor, bool checked,
                           LocalContext &context) {
   // Bring negative indices into range first, since the rows that are left know
   // only themselves; then shift by what the devices before this one hold.
+  if (checked)
+    if (auto given = cast<RankedTensorType>(indices.getType());
+        !given.getElementType().isSignlessInteger(64))
+      indices = builder.create<CastOp>(
+          loc, given.clone(Type(builder.getI64Type())), indices);
   auto type = cast<RankedTensorType>(indices.getType());
   auto scalar = RankedTensorType::get({}, type.getElementType());
   auto literal = [&](int64_t value) -> Value {
@@ -87,7 +94,19 @@ static Value localIndices(OpBuilder &builder, Location loc, Value indices,
   Value offset = context.shardOffset(builder, factor);
   if (offset.getType() != scalar)
     offset = builder.create<CastOp>(loc, scalar, offset);
-  return builder.create<SubOp>(loc, index, offset);
+  Value local = builder.create<SubOp>(loc, index, offset);
+  if (!checked)
+    return local;
+  // Within +-2^40 of kNoRow, so that the message can tell the index.
+  Value near = builder.create<MaxOp>(
+      loc, builder.create<MinOp>(loc, indices, literal(int64_t(1) << 40)),
+      literal(-(int64_t(1) << 40)));
+  Value error = builder.create<AddOp>(loc, near, literal(kNoRow));
+  Value below = builder.create<LessOp>(loc, index, literal(0));
+  Value inside = builder.create<LessOp>(loc, index, literal(size));
+  return builder.create<SelectOp>(
+      loc, below, error,
+      builder.create<SelectOp>(loc, inside, local, error));
 }
 
 LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
@@ -99,7 +118,8 @@ LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
         getLoc(), operands[0], operands[1], getDimAttr(), getPartialAttr())};
   Value index =
       localIndices(builder, getLoc(), operands[1],
-                   rule.factors[factors[0]].size, factors[0], context);
+                   rule.factors[factors[0]].size, factors[0],
+                   /*checked=*/true, context);
   return SmallVector<Value>{builder.create<GatherOp>(
       getLoc(), operands[0], index, getDimAttr(), builder.getUnitAttr())};
 }
@@ -113,7 +133,8 @@ LocalValues ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands,
   Value index = operands[0];
   if (cut)
     index = localIndices(builder, getLoc(), index,
-                         rule.factors[factors[0]].size, factors[0], context);
+                         rule.factors[factors[0]].size, factors[0],
+                   /*checked=*/true, context);
   return SmallVector<Value>{builder.create<ScatterAddOp>(
       getLoc(), resultTypes[0], index, operands[1], getDimAttr(),
       cut ? builder.getUnitAttr() : getPartialAttr())};

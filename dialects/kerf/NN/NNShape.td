@@ -114,7 +114,8 @@ def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient]> {
 
     Sharding `dim` gives partial sums: each device contributes the rows that it
     holds and zero for the others (a vocabulary-parallel embedding). The attribute
-    `partial` marks such a local gather: indices that it does not hold give zero.
+    `partial` marks such a local gather: indices that it does not hold give zero,
+    those that no device holds (kerf/NN/Rows.h) are the same error.
 
     ```mlir
     %r = nn.gather %table, %ids {dim = 0 : i64}

@@ -47,7 +47,7 @@ struct OptimizerSpec {
   enum class Kind { SGD, Adam, AdamW, Adagrad };
   Kind kind = Kind::SGD;
   double learningRate = 1e-3;
-  double momentum = 0;
+  double momentum = 0, dampening = 0;
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double weightDecay = 0;

@@ -37,6 +37,11 @@ struct ImportOptions {
   /// expands; or what they are in inference.
   enum class TrainingForms { Refuse, Keep, AsInference };
   TrainingForms trainingForms = TrainingForms::Refuse;
+  /// Float initializers of one element as weights, for training: those with
+  /// dimensions, and of scalars those with these names. Elsewhere they are
+  /// numbers that ops are simplified with.
+  bool smallWeights = false;
+  std::vector<std::string> scalarWeights;
   /// Skip the simplification that follows (tests of the handlers).
   bool simplify = true;
 };

@@ -131,8 +131,7 @@ bool Walk::visitGather(nn::GatherOp op, ArrayRef<Index> index) {
   int64_t dim = op.getDim(), rank = shapeOf(op.getIndices()).size();
   ArrayRef<int64_t> shape = shapeOf(op.getData());
   IndexVec at(index.begin() + dim, index.begin() + dim + rank);
-  if (!op.getPartial())
-    plan.canFail = true;
+  plan.canFail = true;
   if (!undecided && !dependsOnVector(at) &&
       llvm::none_of(at, [&](const Index &i) {
         return plan.space.dependsOnAny(i, plan.innerAtoms()) ||

@@ -13,6 +13,7 @@
 #include "PullEmitter.h"
 
 #include "kerf/NN/NN.h"
+#include "kerf/NN/Rows.h"
 
 namespace kerf::codegen {
 
@@ -231,6 +232,9 @@ auto PullEmitter<B>::pullGather(mlir::Operation *op,
   V inside = b.CreateICmpULT(wrapped, bound);
   if (!gather.getPartial())
     failIf(b.CreateNot(inside), at, 1);
+  else if (indexElement.isSignlessInteger(64)) // rows that no device holds
+    failIf(b.CreateICmpSLT(at, b.integer(i64, nn::kNoRow / 2)),
+           b.CreateSub(at, b.integer(i64, nn::kNoRow)), 1);
   V nothing = constantOf(elementOf(op->getResult(0)), 0.0);
   if (!size)
     return nothing;

@@ -34,28 +34,32 @@ def forward(p, x):
     return torch.tanh(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
 
 
+def write(name, nodes, inputs, outputs, weights):
+    """A model of these nodes; a weight is an array or a TensorProto."""
+    initializers = [v if isinstance(v, TensorProto) else numpy_helper.from_array(v, k) for k, v in weights]
+    graph = helper.make_graph(nodes, name, inputs, outputs, initializers)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    checker.check_model(proto)
+    save(proto, HERE / f"{name}.onnx")
+
+
 def model(name, shape, tail=(), outputs=("logits",), extra_inputs=(), initializers=()):
     nodes = [helper.make_node("MatMul", ["x", "w1"], ["h1"]), helper.make_node("Add", ["h1", "b1"], ["h2"]),
              helper.make_node("Tanh", ["h2"], ["h3"]), helper.make_node("MatMul", ["h3", "w2"], ["h4"]),
              helper.make_node("Add", ["h4", "b2"], ["logits"]), *tail]
-    weights = [numpy_helper.from_array(v, k) for k, v in (*PARAMETERS.items(), *initializers)]
-    graph = helper.make_graph(
-        nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape), *extra_inputs],
-        [helper.make_tensor_value_info(o, TensorProto.FLOAT, [*shape[:-1], 5] if o in ("logits", "p") else [])
-         for o in outputs], weights)
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    checker.check_model(proto)
-    save(proto, HERE / f"{name}.onnx")
+    write(name, nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape), *extra_inputs],
+          [helper.make_tensor_value_info(o, TensorProto.FLOAT, [*shape[:-1], 5] if o in ("logits", "p") else [])
+           for o in outputs], (*PARAMETERS.items(), *initializers))
 
 
 cases = []
 
 
 def case(name, model_name, text, compute, inputs, optimizer="sgd,lr=0.5", make=None, steps=2, clip=None, options=None,
-         trained=None):
+         trained=None, parameters=None, forward=forward):
     """`compute(logits, inputs)` is the loss; `make(parameters)` the optimizer of torch."""
     make = make or (lambda p: torch.optim.SGD(p.values(), lr=0.5))
-    p = {k: torch.tensor(v, requires_grad=trained is None or k in trained) for k, v in PARAMETERS.items()}
+    p = {k: torch.tensor(v, requires_grad=trained is None or k in trained) for k, v in (parameters or PARAMETERS).items()}
     values = {k: torch.from_numpy(v) for k, v in inputs.items()}
     update = make({k: v for k, v in p.items() if v.requires_grad})
     losses, norms = [], []
@@ -74,7 +78,7 @@ def case(name, model_name, text, compute, inputs, optimizer="sgd,lr=0.5", make=N
         "name": name, "model": model_name, "loss": text, "optimizer": optimizer, "steps": steps,
         "inputs": {k: {"shape": list(v.shape), "data": v.reshape(-1).tolist()} for k, v in inputs.items()},
         "options": options, "losses": losses, "norms": norms,
-        "parameters": {k: v.detach().reshape(-1).tolist() for k, v in p.items()}})
+        "parameters": {k: v.detach().reshape(-1).tolist() for k, v in p.items() if v.dim() or v.requires_grad}})
 
 
 def losses():
@@ -139,6 +143,88 @@ def onnx_losses():
          {"x": x, "labels": labels})
 
 
+def more_onnx_losses():
+    """Every reduction, weights of classes and ignored labels over [n, classes] and [n, classes, d], and the
+    logarithms as a second output. What is not one number is weighted and added up."""
+    flat, grid = np.array([0, 4, 2, 2]), random.integers(0, 5, (3, 4))
+    grid[0, 1] = grid[2, 3] = -1
+    weigh = {"flat": array(4), "grid": array(3, 4)}
+    scores = {"flat": array(4, 5), "grid": array(3, 5, 4)}
+    x = {"flat": array(4, 6), "grid": array(3, 4, 6)}
+    labels, class_weights = {"flat": flat, "grid": grid}, torch.from_numpy(CLASS_WEIGHTS)
+    for kind in ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"):
+        softmax = kind.startswith("Softmax")
+        for shape in ("flat", "grid"):
+            for reduction in ("none", "sum", "mean"):
+                weighted, ignored = (shape == "grid", {"flat": 2, "grid": -1}[shape])
+                if reduction == "sum":
+                    weighted = not weighted
+                name = f"{'softmax' if softmax else 'nll'}_{shape}_{reduction}"
+                y = "logits"
+                nodes = []
+                if shape == "grid":
+                    nodes.append(helper.make_node("Transpose", [y], ["turned"], perm=[0, 2, 1]))
+                    y = "turned"
+                if not softmax:
+                    nodes.append(helper.make_node("LogSoftmax", [y], ["logs"], axis=1))
+                    y = "logs"
+                outputs = ["loss"] + ["log_prob"] * softmax
+                nodes.append(helper.make_node(kind, [y, "labels"] + ["class_weights"] * weighted, outputs,
+                                              reduction=reduction, ignore_index=ignored, name="the_loss"))
+                total = "loss"
+                if reduction == "none":
+                    nodes += [helper.make_node("Mul", ["loss", "weigh"], ["weighed"]),
+                              helper.make_node("ReduceSum", ["weighed"], ["one"], keepdims=0)]
+                    total = "one"
+                if softmax:
+                    nodes += [helper.make_node("Mul", ["log_prob", "score"], ["scored"]),
+                              helper.make_node("ReduceSum", ["scored"], ["other"], keepdims=0),
+                              helper.make_node("Add", [total, "other"], ["total"])]
+                    total = "total"
+                constants = [helper.make_node("Constant", [], [k], value=numpy_helper.from_array(v)) for k, v in
+                             ([("weigh", weigh[shape])] if reduction == "none" else [])
+                             + ([("score", scores[shape])] if softmax else [])]
+                info = helper.make_tensor_value_info("labels", TensorProto.INT64, labels[shape].shape)
+                model(name, x[shape].shape, [*constants, *nodes], (total,), [info],
+                      [("class_weights", CLASS_WEIGHTS)] * weighted)
+
+                def compute(y, v, shape=shape, reduction=reduction, weighted=weighted, ignored=ignored, softmax=softmax):
+                    y = y if shape == "flat" else y.transpose(1, 2)
+                    logs = F.log_softmax(y, 1)
+                    loss = F.nll_loss(logs, v["labels"], class_weights if weighted else None, ignore_index=ignored,
+                                      reduction=reduction)
+                    if reduction == "none":
+                        loss = (loss * torch.from_numpy(weigh[shape])).sum()
+                    return loss + (logs * torch.from_numpy(scores[shape])).sum() if softmax else loss
+
+                case(name, name, total, compute, {"x": x[shape], "labels": labels[shape]}, "sgd,lr=0.05",
+                     lambda p: torch.optim.SGD(p.values(), lr=0.05),
+                     options={"frozen": [node.output[0] for node in constants]} if constants else None)
+
+
+def small_weights():
+    """A bias and a slope of one element, packed float_data, and a scalar that is named."""
+    parameters = {"w": array(6, 1), "b": array(1), "slope": np.array([0.25], np.float32),
+                  "shift": np.array(0.5, np.float32)}
+    packed = [(k, helper.make_tensor(k, TensorProto.FLOAT, v.shape, v.reshape(-1).tolist()))
+              for k, v in parameters.items()]
+    info = helper.make_tensor_value_info
+    write("small_weights",
+          [helper.make_node("MatMul", ["x", "w"], ["h1"]), helper.make_node("Add", ["h1", "b"], ["h2"]),
+           helper.make_node("PRelu", ["h2", "slope"], ["h3"]), helper.make_node("Add", ["h3", "shift"], ["h4"]),
+           helper.make_node("Mul", ["h4", "two"], ["y"])],
+          [info("x", TensorProto.FLOAT, [8, 6])], [info("y", TensorProto.FLOAT, [8, 1])],
+          [*packed, ("two", np.array(2, np.float32))])
+    compute = lambda y, v: F.mse_loss(y, v["t"])
+    forward = lambda p, x: (F.prelu(x @ p["w"] + p["b"], p["slope"]) + p["shift"]) * 2
+    inputs = {"x": array(8, 6), "t": array(8, 1)}
+    for name, options, trained in (("small weights", {}, ["w", "b", "slope"]),
+                                   ("a scalar", {"trainable": ["w", "shift"]}, ["w", "shift"])):
+        case(name, "small_weights", "mse(y,t)", compute, inputs, "sgd,lr=0.05",
+             lambda p: torch.optim.SGD(p.values(), lr=0.05), 3, options=options, trained=trained,
+             parameters=parameters, forward=forward)
+
+
 def optimizers():
     inputs = {"x": array(4, 6), "labels": np.array([1, 4, 0, 2])}
     optim = torch.optim
@@ -148,6 +234,11 @@ def optimizers():
         "momentum,lr=0.1": lambda p: optim.SGD(p.values(), lr=0.1, momentum=0.9),
         "sgd,lr=0.1,momentum=0.8,nesterov,wd=0.05":
             lambda p: optim.SGD(p.values(), lr=0.1, momentum=0.8, nesterov=True, weight_decay=0.05),
+        "sgd,lr=0.1,momentum=0.8,dampening=0.3":
+            lambda p: optim.SGD(p.values(), lr=0.1, momentum=0.8, dampening=0.3),
+        "sgd,lr=0.1,momentum=0.8,dampening=0.5,wd=0.05,no_decay=b[12]":
+            lambda p: optim.SGD([{"params": [p["w1"], p["w2"]]}, {"params": [p["b1"], p["b2"]], "weight_decay": 0}],
+                                lr=0.1, momentum=0.8, dampening=0.5, weight_decay=0.05),
         "adam,lr=0.02": lambda p: optim.Adam(p.values(), lr=0.02),
         "adam,lr=0.02,wd=0.1,beta1=0.8,beta2=0.95,eps=1e-3":
             lambda p: optim.Adam(p.values(), lr=0.02, weight_decay=0.1, betas=(0.8, 0.95), eps=1e-3),
@@ -192,5 +283,7 @@ def running_statistics():
 losses()
 onnx_losses()
 optimizers()
+more_onnx_losses()
+small_weights()
 running_statistics()
 (HERE / "cases.json").write_text(json.dumps(cases, separators=(",", ":")).replace('{"name"', '\n{"name"') + "\n")

@@ -2,6 +2,8 @@
 """Exports the models of the training tests and records PyTorch's loss curves.
 
     make.py [NAME ...]      models, data and curves, beside this script (committed)
+    make.py --only-bf16     measures `bf16` in the curves that there are
+    make.py --only-batch-norm
 
 Each case is a folder: model.onnx as torch.onnx.export(..., dynamo=True) writes it,
 data.npz (arrays named after the model's inputs, and labels; step i takes rows
@@ -12,9 +14,16 @@ data.npz (arrays named after the model's inputs, and labels; step i takes rows
 
 `spread` is how far PyTorch is from itself, as the largest relative difference of
 a loss over the 100 steps: with two threads in place of one, and with the
-samples of each batch in eight other orders. `bf16` is the same between its bfloat16
-(autocast) and its float32. The models have BatchNorm statistics per micro-batch,
-so the convolutional net has a curve for each number of micro-batches.
+samples of each batch in eight other orders. `bf16` is how far its bfloat16
+(autocast) is from its float32: the most of the model as it is and of eight that begin 0.1% beside it, both precisions from
+the same weights. (Orders and threads hardly change what is rounded to 8 bits; each beginning draws other roundings.)
+The models have BatchNorm statistics per micro-batch, so the convolutional net has a
+curve for each number of micro-batches.
+
+conv-batch-norm/batch-norm.json has what other statistics give, as {"frozen": {"sgd": CURVE, ...}, "local": {"2":
+{"sgd": CURVE, "running": {NAME: [...]}, ...}, "4": ...}}: `frozen` normalises by the running statistics of the file (modules
+in eval mode, gamma and beta trained); `local` is DistributedDataParallel on 2 and 4 processes without SyncBatchNorm.
+`running`, after 3 steps of SGD, is the mean of the processes' running statistics, each of them its own (broadcast_buffers=False).
 
 Needs torch 2.15, transformers, onnx; the test suite needs none of them.
 """
@@ -22,6 +31,7 @@ import argparse
 import json
 import math
 import pathlib
+import socket
 import sys
 
 import numpy as np
@@ -166,11 +176,16 @@ def make(name):
     return model
 
 
-def curve(name, optimizer, micro_batches=1, threads=1, order=None, bf16=False):
+def curve(name, optimizer, micro_batches=1, threads=1, order=None, bf16=False, draw=None):
     """The loss before each update, as the mean over the valid labels of the whole batch."""
     _, _, batch, (inputs, labels), rate, _ = CASES[name]
     torch.set_num_threads(threads)
     model = make(name)
+    if draw is not None:
+        random = generator(f"beginning {draw}")
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(torch.from_numpy(1 + 1e-3 * random.standard_normal(parameter.shape)).float())
     update = OPTIMIZERS[optimizer](model.parameters(), rate)
     losses = []
     for i in range(STEPS):
@@ -199,6 +214,106 @@ def difference(a, b):
     return float(np.max(np.abs(a - b) / np.abs(b)))
 
 
+def bf16_spread(name, optimizer, count, losses):
+    return max(difference(curve(name, optimizer, count, bf16=True), losses),
+               *(difference(curve(name, optimizer, count, bf16=True, draw=k), curve(name, optimizer, count, draw=k))
+                 for k in range(8)))
+
+
+def record_bf16(name):
+    path = HERE / name / "curves.json"
+    curves = json.loads(path.read_text())
+    for count, table in curves["micro_batches"].items():
+        for optimizer, entry in table.items():
+            spread = bf16_spread(name, optimizer, int(count), np.array(entry["losses"]))
+            entry["bf16"] = float(f"{spread:.3g}")
+            print(f"{name}, {count} micro-batches, {optimizer}: bf16 {spread:.1e}", flush=True)
+    path.write_text(json.dumps(curves, indent=1) + "\n")
+
+
+def rows_of(step, batch, inputs, rank, ranks, order):
+    """What a rank reads: a part of the batch, in another order of its samples."""
+    part = np.split((np.arange(step * batch, step * batch + batch)) % len(inputs), ranks)[rank]
+    return part if order is None else generator(f"order {order} of step {step}").permutation(part)
+
+
+def distributed(rank, ranks, optimizer, steps, order, port, queue):
+    """One process of DistributedDataParallel; gradients are means over processes, and so is the loss."""
+    import torch.distributed as dist
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    torch.set_num_threads(1)
+    _, _, batch, (inputs, labels), rate, _ = CASES["conv-batch-norm"]
+    model = nn.parallel.DistributedDataParallel(make("conv-batch-norm"), broadcast_buffers=False)
+    update = OPTIMIZERS[optimizer](model.parameters(), rate)
+    losses = []
+    for step in range(steps):
+        rows = rows_of(step, batch, inputs, rank, ranks, order)
+        update.zero_grad()
+        loss = nn.functional.cross_entropy(model(torch.from_numpy(inputs[rows])), torch.from_numpy(labels[rows]))
+        loss.backward()
+        update.step()
+        total = loss.detach().double()
+        dist.all_reduce(total)
+        losses.append(float(total) / ranks)
+    running = {}
+    for key, value in model.module.state_dict().items():
+        if "running" in key:
+            dist.all_reduce(value)
+            running[key] = (value / ranks).tolist()
+    if rank == 0:
+        queue.put((losses, running))
+    dist.destroy_process_group()
+
+
+def local_curve(ranks, optimizer, steps=STEPS, order=None):
+    context = torch.multiprocessing.get_context("spawn")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    queue = context.Queue()
+    processes = [context.Process(target=distributed, args=(r, ranks, optimizer, steps, order, port, queue))
+                 for r in range(ranks)]
+    for process in processes:
+        process.start()
+    losses, running = queue.get()
+    for process in processes:
+        process.join()
+    return np.array(losses), running
+
+
+def frozen_curve(optimizer, order=None):
+    torch.set_num_threads(1)
+    _, _, batch, (inputs, labels), rate, _ = CASES["conv-batch-norm"]
+    model = make("conv-batch-norm").eval()
+    update = OPTIMIZERS[optimizer](model.parameters(), rate)
+    losses = []
+    for step in range(STEPS):
+        rows = rows_of(step, batch, inputs, 0, 1, order)
+        update.zero_grad()
+        loss = nn.functional.cross_entropy(model(torch.from_numpy(inputs[rows])), torch.from_numpy(labels[rows]))
+        loss.backward()
+        update.step()
+        losses.append(float(loss.detach()))
+    return np.array(losses)
+
+
+def record_batch_norm():
+    def entry(make_curve):
+        losses = make_curve(None)
+        spread = max(difference(make_curve(order), losses) for order in range(3))
+        print(f"{losses[0]:.4f} -> {losses[-1]:.4f}, spread {spread:.1e}", flush=True)
+        return {"losses": [float(f"{v:.9g}") for v in losses], "spread": float(f"{spread:.3g}")}
+
+    table = {"frozen": {}, "local": {}}
+    for optimizer in ("sgd", "adamw"):
+        table["frozen"][optimizer] = entry(lambda order: frozen_curve(optimizer, order))
+    for ranks in (2, 4):
+        table["local"][ranks] = {optimizer: entry(lambda order: local_curve(ranks, optimizer, order=order)[0])
+                                 for optimizer in ("sgd", "adamw")}
+        table["local"][ranks]["running"] = local_curve(ranks, "sgd", steps=3)[1]
+    (HERE / "conv-batch-norm" / "batch-norm.json").write_text(json.dumps(table, indent=1) + "\n")
+
+
 def record(name):
     _, _, batch, _, rate, counts = CASES[name]
     table = {}
@@ -208,7 +323,7 @@ def record(name):
             losses = curve(name, optimizer, count)
             spread = max(difference(curve(name, optimizer, count, threads=2), losses),
                          *(difference(curve(name, optimizer, count, order=k), losses) for k in range(8)))
-            bf16 = difference(curve(name, optimizer, count, bf16=True), losses)
+            bf16 = bf16_spread(name, optimizer, count, losses)
             table[str(count)][optimizer] = {"losses": [float(f"{v:.9g}") for v in losses],
                                             "spread": float(f"{spread:.3g}"), "bf16": float(f"{bf16:.3g}")}
             print(f"{name}, {count} micro-batches, {optimizer}: {losses[0]:.4f} -> {losses[-1]:.4f}, "
@@ -241,16 +356,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-curves", action="store_true", help="models and data alone")
     parser.add_argument("--only-curves", action="store_true", help="leave models and data")
+    parser.add_argument("--only-bf16", action="store_true", help="how far bfloat16 is, in the curves that there are")
+    parser.add_argument("--only-batch-norm", action="store_true", help="local and frozen statistics")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(CASES)
     if unknown:
         sys.exit(f"error: unknown cases {sorted(unknown)}, expected some of {list(CASES)}")
+    if arguments.only_batch_norm:
+        return record_batch_norm()
     for name in arguments.names or CASES:
+        if arguments.only_bf16:
+            record_bf16(name)
+            continue
         if not arguments.only_curves:
             export(name)
         if not arguments.no_curves:
             record(name)
+    if not arguments.names and not arguments.no_curves and not arguments.only_bf16:
+        record_batch_norm()
 
 
 if __name__ == "__main__":

@@ -45,8 +45,10 @@ struct TrainLoss {
   Kind kind = CrossEntropy;
   std::string output;              ///< of the model: logits, or the scalar
   std::vector<std::string> labels; ///< inputs that are labels
-  int64_t ignoreIndex = -100;      ///< CrossEntropy, Nll
-  int64_t classes = 0;             ///< CrossEntropy, Nll; 0: unknown
+  /// Labels must be in [0, classes), or ignoreIndex where it `ignores`.
+  int64_t ignoreIndex = -100;
+  bool ignores = true;
+  int64_t classes = 0; ///< 0: unknown, or the loss has no labels
 
   bool hasClasses() const { return kind == CrossEntropy || kind == Nll; }
 };
@@ -69,6 +71,7 @@ struct TrainOptions {
   int64_t steps = 0, epochs = 0; ///< one of them, 0: not given
   LearningRate rate;
   double beta1 = 0.9, beta2 = 0.999;
+  double dampening = 0; ///< of SGD's momentum, from the second update on
   TrainLoss loss;
   bool skipNan = false;
 
