@@ -144,10 +144,9 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
     }
     if (!used.contains(tensor.name()))
       continue;
-    bool isWeight =
-        options.smallWeights &&
-        (tensor.dims_size() > 0 ||
-         llvm::is_contained(options.scalarWeights, tensor.name()));
+    bool isWeight = options.smallWeights &&
+                    (tensor.dims_size() > 0 ||
+                     llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
     if (value && isa<FloatType>(elementOf(value)) &&

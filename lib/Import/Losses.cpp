@@ -91,8 +91,7 @@ static LogicalResult lossOf(Node &node, bool softmax) {
     table = b.widen(table);
   ClassLosses parts(node.ops, node.loc, x, labels, /*dim=*/1,
                     attributes->ignoreIndex);
-  describeLabels(node, node.in(1), parts.numClasses(),
-                 attributes->ignoreIndex);
+  describeLabels(node, node.in(1), parts.numClasses(), attributes->ignoreIndex);
   Value perLabel;
   if (softmax) {
     Value shifted = parts.shifted(x), log = parts.logSum(shifted);

@@ -104,9 +104,8 @@ void Trainer::openData() {
   batches.ignoreIndex = options.loss.ignoreIndex;
   batches.ignores = options.loss.ignores;
   batches.classes = options.loss.classes;
-  batches.padLast =
-      options.keepLast && options.loss.ignores &&
-      (options.loss.hasClasses() || options.loss.classes > 0);
+  batches.padLast = options.keepLast && options.loss.ignores &&
+                    (options.loss.hasClasses() || options.loss.classes > 0);
   if (options.keepLast && !batches.padLast && samples.count % state.batch != 0)
     note(cat("the last ", samples.count % state.batch,
              " samples of an epoch are dropped: this loss has no label that "
@@ -187,8 +186,8 @@ void Trainer::setScalars() {
   scalars.biasCorrection2 =
       static_cast<float>(biasCorrection(options.beta2, state.updates + 1));
   // PyTorch's momentum starts as the first gradient, whole.
-  scalars.gradientWeight = static_cast<float>(
-      state.updates == 0 ? 1 : 1 - options.dampening);
+  scalars.gradientWeight =
+      static_cast<float>(state.updates == 0 ? 1 : 1 - options.dampening);
   scalars.seed = static_cast<int64_t>(options.seed);
   scalars.step = state.step;
   for (int32_t i = 0, n = kerf_package_num_inputs(package); i < n; ++i) {

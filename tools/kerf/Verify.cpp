@@ -117,13 +117,13 @@ bool Program::setStepScalar(const kerf_tensor_info_t &info,
     return false;
   auto t = static_cast<double>(step + 1);
   if (info.dtype == KERF_F32) {
-    auto value = static_cast<float>(name == "train.learning_rate"
-                                        ? optimizer->learningRate
-                                    : name == "train.gradient_weight"
-                                        ? (step == 0 ? 1 : 1 - optimizer->dampening)
-                                    : name == "train.bias_correction_1"
-                                        ? 1 - std::pow(optimizer->beta1, t)
-                                        : 1 - std::pow(optimizer->beta2, t));
+    auto value = static_cast<float>(
+        name == "train.learning_rate" ? optimizer->learningRate
+        : name == "train.gradient_weight"
+            ? (step == 0 ? 1 : 1 - optimizer->dampening)
+        : name == "train.bias_correction_1"
+            ? 1 - std::pow(optimizer->beta1, t)
+            : 1 - std::pow(optimizer->beta2, t));
     std::memcpy(input.data.data(), &value, sizeof(value));
   } else {
     int64_t value =

@@ -27,9 +27,9 @@ ClassLosses::ClassLosses(OpBuilder &builder, Location loc, Value scores,
   SmallVector<int64_t> along(columnShape.size(), 1);
   along[dim] = classes;
   columnShape[dim] = 1;
-  Value index = b.make<IotaOp>(
-      RankedTensorType::get({classes}, builder.getI64Type()),
-      builder.getI64IntegerAttr(0));
+  Value index =
+      b.make<IotaOp>(RankedTensorType::get({classes}, builder.getI64Type()),
+                     builder.getI64IntegerAttr(0));
   hit = b.equal(column(labels), b.reshape(index, along));
 }
 
@@ -74,13 +74,12 @@ Value ClassLosses::zeroIgnored(Value perLabel) {
 Value ClassLosses::weights(Value table) {
   if (!table)
     table = constant({classes}, builder.getF32FloatAttr(1));
-  Value index =
-      b.select(b.less(labels, integer(0)), integer(classes), labels);
+  Value index = b.select(b.less(labels, integer(0)), integer(classes), labels);
   if (ignoreIndex)
     index = b.select(b.equal(labels, integer(*ignoreIndex)), integer(0), index);
-  Value read = b.make<GatherOp>(
-      typeOf(labels).clone(typeOf(table).getElementType()), table, index,
-      builder.getI64IntegerAttr(0), UnitAttr());
+  Value read =
+      b.make<GatherOp>(typeOf(labels).clone(typeOf(table).getElementType()),
+                       table, index, builder.getI64IntegerAttr(0), UnitAttr());
   read.getDefiningOp()->setAttr("kerf.no_gradient", builder.getUnitAttr());
   return zeroIgnored(read);
 }

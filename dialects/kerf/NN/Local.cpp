@@ -105,8 +105,7 @@ static Value localIndices(OpBuilder &builder, Location loc, Value indices,
   Value below = builder.create<LessOp>(loc, index, literal(0));
   Value inside = builder.create<LessOp>(loc, index, literal(size));
   return builder.create<SelectOp>(
-      loc, below, error,
-      builder.create<SelectOp>(loc, inside, local, error));
+      loc, below, error, builder.create<SelectOp>(loc, inside, local, error));
 }
 
 LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
@@ -116,10 +115,9 @@ LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
   if (factors.empty() || context.shards(factors[0]) == 1)
     return SmallVector<Value>{builder.create<GatherOp>(
         getLoc(), operands[0], operands[1], getDimAttr(), getPartialAttr())};
-  Value index =
-      localIndices(builder, getLoc(), operands[1],
-                   rule.factors[factors[0]].size, factors[0],
-                   /*checked=*/true, context);
+  Value index = localIndices(builder, getLoc(), operands[1],
+                             rule.factors[factors[0]].size, factors[0],
+                             /*checked=*/true, context);
   return SmallVector<Value>{builder.create<GatherOp>(
       getLoc(), operands[0], index, getDimAttr(), builder.getUnitAttr())};
 }
@@ -134,7 +132,7 @@ LocalValues ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands,
   if (cut)
     index = localIndices(builder, getLoc(), index,
                          rule.factors[factors[0]].size, factors[0],
-                   /*checked=*/true, context);
+                         /*checked=*/true, context);
   return SmallVector<Value>{builder.create<ScatterAddOp>(
       getLoc(), resultTypes[0], index, operands[1], getDimAttr(),
       cut ? builder.getUnitAttr() : getPartialAttr())};

@@ -15,7 +15,7 @@ data.npz (arrays named after the model's inputs, and labels; step i takes rows
 `spread` is how far PyTorch is from itself, as the largest relative difference of
 a loss over the 100 steps: with two threads in place of one, and with the
 samples of each batch in eight other orders. `bf16` is how far its bfloat16
-(autocast) is from its float32: the most of the model as it is and of eight that begin 0.1% beside it, both precisions from
+(autocast) is from its float32: the most of the model as it is and of 32 that begin 0.1% beside it, both precisions from
 the same weights. (Orders and threads hardly change what is rounded to 8 bits; each beginning draws other roundings.)
 The models have BatchNorm statistics per micro-batch, so the convolutional net has a
 curve for each number of micro-batches.
@@ -217,7 +217,7 @@ def difference(a, b):
 def bf16_spread(name, optimizer, count, losses):
     return max(difference(curve(name, optimizer, count, bf16=True), losses),
                *(difference(curve(name, optimizer, count, bf16=True, draw=k), curve(name, optimizer, count, draw=k))
-                 for k in range(8)))
+                 for k in range(32)))
 
 
 def record_bf16(name):
