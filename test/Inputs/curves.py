@@ -75,9 +75,14 @@ def run(checks, arguments, curves, optimizer, ranks, mesh, micro_batches, extra)
     losses = losses_of(log)
     bf16 = arguments.set.startswith("bf16")
     bar = expected["bf16"] if bf16 else max(BAR, 2 * expected["spread"])
-    worst = max((abs(a - b) / abs(b), i) for i, (a, b) in enumerate(zip(losses, expected["losses"])))
-    print(f"{name}: {losses[0]:.4f} -> {losses[-1]:.4f}, largest relative difference {worst[0]:.1e}, bar {bar:.1e}", flush=True)
-    checks.expect(name, len(losses) == curves["steps"] and worst[0] <= bar and (not bf16 or worst[0] > 1e-5),
+    # From a tie on, what ties move (make.py).
+    later = max(bar, 2 * max(each["spread"] for t in curves["micro_batches"].values() for each in t.values()))
+    bars = [later if i > expected.get("tie", curves["steps"]) and not bf16 else bar for i in range(curves["steps"])]
+    far = [abs(a - b) / abs(b) for a, b in zip(losses, expected["losses"])]
+    worst = max((x / allowed, i) for i, (x, allowed) in enumerate(zip(far, bars)))
+    fits, worst, bar = worst[0] <= 1, (far[worst[1]], worst[1]), bars[worst[1]]
+    print(f"{name}: {losses[0]:.4f} -> {losses[-1]:.4f}, largest relative difference {max(far):.1e}, bar {bar:.1e}", flush=True)
+    checks.expect(name, len(losses) == curves["steps"] and fits and (not bf16 or worst[0] > 1e-5),
                   f"  {len(losses)} losses; step {worst[1]}: {losses[worst[1]]}, PyTorch "
                   f"{expected['losses'][worst[1]]}, relative difference {worst[0]:.2e}, bar {bar:.1e}\n{said}")
     if (ranks, mesh) in ((2, "dp=2"), (2, "pp=2"), (4, "dp=2,tp=2")):

@@ -3,6 +3,7 @@
 
     make.py [NAME ...]      models, data and curves, beside this script (committed)
     make.py --only-bf16     measures `bf16` in the curves that there are
+    make.py --only-ties
     make.py --only-batch-norm
 
 Each case is a folder: model.onnx as torch.onnx.export(..., dynamo=True) writes it,
@@ -19,6 +20,12 @@ samples of each batch in eight other orders. `bf16` is how far its bfloat16
 the same weights. (Orders and threads hardly change what is rounded to 8 bits; each beginning draws other roundings.)
 The models have BatchNorm statistics per micro-batch, so the convolutional net has a
 curve for each number of micro-batches.
+
+A max pool's gradient goes to one place of a window. Where two places are equal but for rounding, rounding decides, and
+losses differ from then on by as much as such a tie moves them (the large spreads are ties that orders of samples decide).
+`tie`, where there is one, is the first step whose batch has, in float64, a window whose two largest values are within 2^-20
+of each other: 16 units in float32's last place, which tens of steps of rounding add up to. Losses up to that step's are held
+to the bar as all others.
 
 conv-batch-norm/batch-norm.json has what other statistics give, as {"frozen": {"sgd": CURVE, ...}, "local": {"2":
 {"sgd": CURVE, "running": {NAME: [...]}, ...}, "4": ...}}: `frozen` normalises by the running statistics of the file (modules
@@ -214,6 +221,50 @@ def difference(a, b):
     return float(np.max(np.abs(a - b) / np.abs(b)))
 
 
+def first_tie(name, optimizer, micro_batches):
+    """The first step at which rounding decides where a max pool's gradient goes, or None."""
+    _, _, batch, (inputs, labels), rate, _ = CASES[name]
+    torch.set_num_threads(1)
+    model = make(name).double()
+    update = OPTIMIZERS[optimizer](model.parameters(), rate)
+    gaps, pool = [], torch.max_pool2d
+
+    def watched(x, size):
+        n, c, h, w = x.shape
+        windows = x.detach().reshape(n, c, h // size, size, w // size, size).transpose(3, 4).flatten(4)
+        first, second = windows.topk(2, dim=-1).values.unbind(-1)
+        gaps.append(float(((first - second) / first).where(first > 0, torch.inf).min()))
+        return pool(x, size)
+
+    torch.max_pool2d = watched
+    try:
+        for i in range(STEPS):
+            rows = (np.arange(i * batch, i * batch + batch)) % len(inputs)
+            update.zero_grad()
+            for part in np.split(rows, micro_batches):
+                logits, target = model(torch.from_numpy(inputs[part]).double()), torch.from_numpy(labels[part])
+                (nn.functional.cross_entropy(logits, target, reduction="sum") / batch).backward()
+            if min(gaps) < 2.0 ** -20:
+                return i
+            update.step()
+    finally:
+        torch.max_pool2d = pool
+    return None
+
+
+def record_ties():
+    path = HERE / "conv-batch-norm" / "curves.json"
+    curves = json.loads(path.read_text())
+    for count, table in curves["micro_batches"].items():
+        for optimizer, entry in table.items():
+            entry.pop("tie", None)
+            tie = first_tie("conv-batch-norm", optimizer, int(count))
+            if tie is not None:
+                entry["tie"] = tie
+            print(f"{count} micro-batches, {optimizer}: tie {tie}", flush=True)
+    path.write_text(json.dumps(curves, indent=1) + "\n")
+
+
 def bf16_spread(name, optimizer, count, losses):
     return max(difference(curve(name, optimizer, count, bf16=True), losses),
                *(difference(curve(name, optimizer, count, bf16=True, draw=k), curve(name, optimizer, count, draw=k))
@@ -357,12 +408,15 @@ def main():
     parser.add_argument("--no-curves", action="store_true", help="models and data alone")
     parser.add_argument("--only-curves", action="store_true", help="leave models and data")
     parser.add_argument("--only-bf16", action="store_true", help="how far bfloat16 is, in the curves that there are")
+    parser.add_argument("--only-ties", action="store_true", help="ties, in the curves that there are")
     parser.add_argument("--only-batch-norm", action="store_true", help="local and frozen statistics")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(CASES)
     if unknown:
         sys.exit(f"error: unknown cases {sorted(unknown)}, expected some of {list(CASES)}")
+    if arguments.only_ties:
+        return record_ties()
     if arguments.only_batch_norm:
         return record_batch_norm()
     for name in arguments.names or CASES:
@@ -374,6 +428,7 @@ def main():
         if not arguments.no_curves:
             record(name)
     if not arguments.names and not arguments.no_curves and not arguments.only_bf16:
+        record_ties()
         record_batch_norm()
 
 
