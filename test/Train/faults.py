@@ -16,7 +16,7 @@ from kerf_tests import Checks, ending, fresh_folder, kerf
 
 OUT = fresh_folder(sys.argv[1])
 MLP = INPUTS / "training/mlp"
-STEPS = 4000
+STEPS = 1500
 checks = Checks()
 
 
@@ -46,7 +46,7 @@ for mesh in ((), ("--devices=cpu:2", "--mesh=dp=2")):
         while process.poll() is None and time.time() < deadline and last(name) == before:
             time.sleep(0.002)
         time.sleep(0.013 * attempt)
-        if attempt < 5 and process.poll() is None:
+        if attempt < 4 and process.poll() is None:
             process.kill()
             kills += 1
             process.communicate()
