@@ -39,9 +39,14 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
   if (failed(step.buildBackward()))
     return mlir::failure();
   step.buildUpdates();
+  AutodiffResult result;
+  for (const RunningStatistic &statistic : step.statistics)
+    result.buffers.push_back(
+        cast<SourceOpInterface>(statistic.source.getDefiningOp())
+            .getSourceName()
+            .str());
   step.finish();
 
-  AutodiffResult result;
   for (const Parameter &parameter : step.parameters) {
     auto shape = cast<RankedTensorType>(parameter.value.getType()).getShape();
     result.trained.push_back(

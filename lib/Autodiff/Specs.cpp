@@ -122,7 +122,8 @@ static llvm::Error optimizerOption(OptimizerSpec &spec, StringRef name,
     return llvm::Error::success();
   }
   if ((key == "beta1" || key == "beta2") && isAdam)
-    return number(flag, key, value, 0, 1,
+    // 1 would divide by the zero of its own bias correction.
+    return number(flag, key, value, 0, 0.999999,
                   key == "beta1" ? spec.beta1 : spec.beta2);
   if (key == "eps" && !isSgd)
     return number(flag, key, value, 0, 1e6, spec.epsilon);

@@ -49,6 +49,9 @@ BatchLoader::BatchLoader(Samples given, const BatchOptions &options,
     throw Error(
         KERF_INVALID_ARGUMENT,
         cat("has ", samples.count, " samples, a batch needs ", options.batch));
+  if (start.index < 0 || start.index >= perEpoch)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("batch ", start.index, " of an epoch of ", perEpoch));
   thread = std::thread([this] { work(); });
 }
 
@@ -128,21 +131,14 @@ void BatchLoader::work() {
       if (closing)
         return;
     }
-    if (orderEpoch != position.epoch) {
-      if (options.shuffle) {
-        order = shuffledOrder(samples.count, options.seed, position.epoch);
-      } else {
-        order.resize(static_cast<size_t>(samples.count));
-        std::iota(order.begin(), order.end(), 0);
-      }
-      orderEpoch = position.epoch;
+    try {
+      make();
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex);
+      failure = std::current_exception();
+      changed.notify_all();
+      return;
     }
-    Batch &batch = slots[made % 2];
-    batch.epoch = position.epoch;
-    batch.index = position.index;
-    assemble(samples, options, order, position.index, batch);
-    if (++position.index == perEpoch)
-      position = {position.epoch + 1, 0};
     {
       std::lock_guard<std::mutex> lock(mutex);
       ++made;
@@ -151,9 +147,29 @@ void BatchLoader::work() {
   }
 }
 
+void BatchLoader::make() {
+  if (orderEpoch != position.epoch) {
+    if (options.shuffle) {
+      order = shuffledOrder(samples.count, options.seed, position.epoch);
+    } else {
+      order.resize(static_cast<size_t>(samples.count));
+      std::iota(order.begin(), order.end(), 0);
+    }
+    orderEpoch = position.epoch;
+  }
+  Batch &batch = slots[made % 2];
+  batch.epoch = position.epoch;
+  batch.index = position.index;
+  assemble(samples, options, order, position.index, batch);
+  if (++position.index == perEpoch)
+    position = {position.epoch + 1, 0};
+}
+
 const Batch &BatchLoader::next() {
   std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return made > taken; });
+  changed.wait(lock, [&] { return made > taken || failure; });
+  if (made == taken)
+    std::rethrow_exception(failure);
   const Batch &batch = slots[taken % 2];
   ++taken;
   lock.unlock();

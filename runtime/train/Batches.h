@@ -12,6 +12,7 @@
 #include "Data.h"
 
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -66,6 +67,8 @@ public:
 
 private:
   void work();
+  /// The next batch into its slot.
+  void make();
 
   Samples samples;
   BatchOptions options;
@@ -78,6 +81,7 @@ private:
   std::condition_variable changed;
   int64_t made = 0, taken = 0; ///< batches
   bool closing = false;
+  std::exception_ptr failure; ///< of the thread
   std::thread thread;
 };
 

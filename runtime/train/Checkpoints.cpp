@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <set>
@@ -20,16 +22,26 @@ static std::string pathOf(const std::string &folder, int64_t step) {
   return folder + "/" + prefix + number + ending;
 }
 
+/// The digits of a name "checkpoint-000000100.safetensors", with whatever
+/// follows them in `rest`; empty for any other name, the user's own included.
+static std::string digitsOf(const std::string &name, std::string &rest) {
+  if (name.compare(0, prefix.size(), prefix) != 0)
+    return "";
+  size_t end = name.find_first_not_of("0123456789", prefix.size());
+  if (end == std::string::npos)
+    return "";
+  rest = name.substr(end);
+  return name.substr(prefix.size(), end - prefix.size());
+}
+
 /// Names of checkpoints, the newest first.
 static std::vector<std::string> list(const std::string &folder) {
   std::vector<std::string> names;
   if (DIR *open = ::opendir(folder.c_str())) {
     while (const dirent *entry = ::readdir(open)) {
-      std::string name = entry->d_name;
-      if (name.size() > prefix.size() + ending.size() &&
-          name.compare(0, prefix.size(), prefix) == 0 &&
-          name.compare(name.size() - ending.size(), ending.size(), ending) == 0)
-        names.push_back(name);
+      std::string rest;
+      if (digitsOf(entry->d_name, rest).size() >= 9 && rest == ending)
+        names.push_back(entry->d_name);
     }
     ::closedir(open);
   }
@@ -38,6 +50,27 @@ static std::vector<std::string> list(const std::string &folder) {
               return std::make_pair(a.size(), a) > std::make_pair(b.size(), b);
             });
   return names;
+}
+
+bool kerf::rt::hasCheckpoints(const std::string &folder) {
+  return !list(folder).empty();
+}
+
+/// Removes what a killed process left half written.
+static void removeAbandoned(const std::string &folder) {
+  DIR *open = ::opendir(folder.c_str());
+  while (const dirent *entry = open ? ::readdir(open) : nullptr) {
+    std::string rest;
+    if (digitsOf(entry->d_name, rest).empty() ||
+        rest.compare(0, ending.size() + 4, ending + ".tmp") != 0)
+      continue;
+    auto process =
+        static_cast<pid_t>(std::atol(rest.c_str() + ending.size() + 4));
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH)
+      ::unlink((folder + "/" + entry->d_name).c_str());
+  }
+  if (open)
+    ::closedir(open);
 }
 
 void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
@@ -57,17 +90,25 @@ void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
                     {"seed", std::to_string(state.seed)},
                     {"batch_size", std::to_string(state.batch)},
                     {"samples", std::to_string(state.samples)},
+                    {"data", hexDigits(state.data)},
+                    {"batches_per_epoch", std::to_string(state.perEpoch)},
                     {"shuffle", state.shuffle ? "on" : "off"},
                     {"last_batch", state.keepLast ? "keep" : "drop"}};
+  removeAbandoned(folder);
   writeTensorFile(
       pathOf(folder, state.step), tensors,
       [&](size_t i, std::vector<char> &data) {
         weights.get(session, i, data.data());
+        requireFinite(tensors[i], data.data(), state.step);
       },
       facts, /*hashed=*/true);
+  // Those after this one are not of this run (or damaged): they stay.
   std::vector<std::string> names = list(folder);
-  for (size_t i = keptCheckpoints; i < names.size(); ++i)
-    ::unlink((folder + "/" + names[i]).c_str());
+  auto mine =
+      std::find(names.begin(), names.end(), pathOf("", state.step).substr(1));
+  for (size_t i = 0; mine != names.end(); ++i, ++mine)
+    if (i >= keptCheckpoints)
+      ::unlink((folder + "/" + *mine).c_str());
 }
 
 [[noreturn]] static void foreign(const std::string &path,
@@ -99,6 +140,8 @@ static void checkFacts(const std::string &path, const Metadata &facts,
   same("seed", std::to_string(state.seed));
   same("batch_size", std::to_string(state.batch));
   same("samples", std::to_string(state.samples));
+  same("data", hexDigits(state.data));
+  same("batches_per_epoch", std::to_string(state.perEpoch));
   same("shuffle", state.shuffle ? "on" : "off");
   same("last_batch", state.keepLast ? "keep" : "drop");
 }

@@ -14,20 +14,25 @@
 
 namespace kerf::rt {
 
+/// Whether a folder has any, whole or damaged.
+bool hasCheckpoints(const std::string &folder);
+
 /// Where a run stands between two steps, and what must be the same to go on.
 struct RunState {
   int64_t step = 0;             ///< steps done
   int64_t updates = 0;          ///< of them not skipped
   int64_t epoch = 0, index = 0; ///< of the next batch
   uint64_t seed = 0;
-  int64_t batch = 0, samples = 0;
+  int64_t batch = 0, samples = 0, perEpoch = 0;
+  uint64_t data = 0; ///< fingerprint of the samples
   bool shuffle = true, keepLast = false;
 };
 
 constexpr size_t keptCheckpoints = 3;
 
-/// Writes the checkpoint of `state` and removes all but the newest. Creates the
-/// folder. Throws KERF_IO_ERROR.
+/// Writes the checkpoint of `state` and removes all before it but the newest.
+/// Creates the folder. Throws KERF_IO_ERROR, and KERF_PROGRAM_FAILURE where a
+/// value is not finite.
 void writeCheckpoint(const std::string &folder, const RunState &state,
                      const Weights &weights, kerf_session_t *session);
 

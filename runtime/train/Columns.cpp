@@ -144,6 +144,8 @@ Samples bindArrays(const DataSet &data, const std::vector<DataInput> &inputs) {
                     input.name, "\" (", typed(input.dtype, input.shape),
                     "), there are: ", listOf(data.arrays)));
     const DataArray &array = *it;
+    if (!array.error.empty())
+      bad(data, array.error);
     Shape sample(input.shape.begin() + 1, input.shape.end());
     if (array.shape.empty() ||
         !std::equal(array.shape.begin() + 1, array.shape.end(), sample.begin(),

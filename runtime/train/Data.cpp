@@ -41,24 +41,31 @@ static DataArray npyArray(const std::string &name, const char *data,
   return array;
 }
 
+/// What cannot be read stands in the set with the reason.
+template <typename Make>
+static void addArray(DataSet &set, const std::string &file, Make make) {
+  try {
+    set.arrays.push_back(make());
+  } catch (const Error &error) {
+    DataArray array;
+    array.name = withoutEnding(file);
+    array.error = file + ": " + error.message;
+    set.arrays.push_back(std::move(array));
+  }
+}
+
 static void openNpz(const std::string &path, DataSet &set) {
   auto file = std::make_shared<MappedFile>(path);
   for (const ZipMember &member : readZip(*file)) {
     if (!endsWith(member.name, ".npy"))
       continue;
-    try {
-      if (member.method == 0) {
-        set.arrays.push_back(npyArray(withoutEnding(member.name), member.packed,
-                                      member.bytes, file));
-      } else {
-        auto data = std::make_shared<std::vector<char>>(inflateMember(member));
-        set.arrays.push_back(npyArray(withoutEnding(member.name), data->data(),
-                                      data->size(), data));
-      }
-    } catch (Error &error) {
-      error.message = member.name + ": " + error.message;
-      throw;
-    }
+    addArray(set, member.name, [&] {
+      std::string name = withoutEnding(member.name);
+      if (member.method == 0)
+        return npyArray(name, member.packed, member.bytes, file);
+      auto data = std::make_shared<std::vector<char>>(inflateMember(member));
+      return npyArray(name, data->data(), data->size(), data);
+    });
   }
 }
 
@@ -73,19 +80,15 @@ static void openFolder(const std::string &path, DataSet &set) {
   std::vector<std::string> names;
   if (DIR *folder = ::opendir(path.c_str())) {
     while (const dirent *entry = ::readdir(folder))
-      if (endsWith(entry->d_name, ".npy"))
+      if (endsWith(entry->d_name, ".npy") && entry->d_name[0] != '.')
         names.push_back(entry->d_name);
     ::closedir(folder);
   }
   for (const std::string &name : names) {
-    auto file = std::make_shared<MappedFile>(path + "/" + name);
-    try {
-      set.arrays.push_back(
-          npyArray(withoutEnding(name), file->data(), file->size(), file));
-    } catch (Error &error) {
-      error.message = name + ": " + error.message;
-      throw;
-    }
+    addArray(set, name, [&] {
+      auto file = std::make_shared<MappedFile>(path + "/" + name);
+      return npyArray(withoutEnding(name), file->data(), file->size(), file);
+    });
   }
 }
 

@@ -28,6 +28,8 @@ struct DataArray {
   Shape shape;
   const char *data = nullptr;
   std::shared_ptr<const void> owner;
+  /// Why it cannot be read; only an error where an input asks for it.
+  std::string error = {};
 };
 
 struct DataSet {
@@ -84,6 +86,15 @@ struct Samples {
 /// labels gets tokens [i, i+s), labels get [i+1, i+s+1), for i = 0, s, 2s, ...
 /// Throws KERF_INVALID_ARGUMENT showing both sides where they do not fit.
 Samples bindColumns(const DataSet &data, const std::vector<DataInput> &inputs);
+
+/// A number that other samples hardly have: XXH3 of names, types, sizes and of
+/// up to 256 samples, evenly spread.
+uint64_t fingerprint(const Samples &samples);
+
+/// The first label of a sample that is neither in [0, classes) nor `ignored`.
+/// Labels that are no integers have no range.
+std::optional<int64_t> labelOutOfRange(const Column &column, int64_t sample,
+                                       int64_t classes, int64_t ignored);
 
 } // namespace kerf::rt
 

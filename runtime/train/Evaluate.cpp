@@ -7,8 +7,8 @@
 using namespace kerf::rt;
 
 Evaluator::Evaluator(const TrainOptions &options,
-                     const std::vector<DataInput> &labels)
-    : options(options) {
+                     const std::vector<DataInput> &labels, int32_t ranks)
+    : options(options), ranks(ranks) {
   kerf_package_options_t packageOptions = {};
   packageOptions.struct_size = sizeof(packageOptions);
   packageOptions.skip_hashes = 1;
@@ -50,8 +50,30 @@ Evaluator::Evaluator(const TrainOptions &options,
     throw Error(KERF_INVALID_ARGUMENT,
                 cat(options.evalData, ": has ", samples.count,
                     " samples, a batch needs ", batch));
+  if (options.loss.kind == TrainLoss::Scalar && samples.count % batch != 0 &&
+      !options.quiet)
+    std::fprintf(stderr,
+                 "note: evaluation leaves out the last %lld samples of %s: a "
+                 "loss of the graph's own is a mean over a whole batch\n",
+                 static_cast<long long>(samples.count % batch),
+                 options.evalData.c_str());
   for (const Column &column : samples.columns)
     buffers.emplace_back(static_cast<size_t>(column.sampleBytes() * batch));
+  checkLabels();
+}
+
+void Evaluator::checkLabels() const {
+  const TrainLoss &loss = options.loss;
+  if (!loss.hasClasses() || loss.classes <= 0)
+    return;
+  for (const Column &column : samples.columns)
+    for (int64_t i = 0; column.isLabels && i < samples.count; ++i)
+      if (std::optional<int64_t> label =
+              labelOutOfRange(column, i, loss.classes, loss.ignoreIndex))
+        throw Error(KERF_INVALID_ARGUMENT,
+                    cat(options.evalData, ": a label of sample ", i, " is ",
+                        *label, ", expected 0 to ", loss.classes - 1, " or ",
+                        loss.ignoreIndex, " (ignored)"));
 }
 
 Evaluator::~Evaluator() { kerf_package_close(package); }
@@ -84,7 +106,14 @@ void Evaluator::addBatch(kerf_session_t *session, int64_t index,
       samples.columns[c].read(begin + i % valid,
                               buffers[c].data() +
                                   i * samples.columns[c].sampleBytes());
-  checkStatus(kerf_session_run(session));
+  try {
+    checkStatus(kerf_session_run(session));
+  } catch (Error &error) {
+    error.message =
+        cat("evaluation of samples ", begin, " to ", begin + valid - 1, " of ",
+            options.evalData, ": ", error.message);
+    throw;
+  }
   kerf_tensor_info_t info;
   checkStatus(kerf_package_output(package, output, &info));
   const void *data;
@@ -112,9 +141,12 @@ Metrics Evaluator::evaluate(const Weights &weights, kerf_session_t *training) {
                              : weights.gather(training, tensor));
   kerf_session_options_t sessionOptions = {};
   sessionOptions.struct_size = sizeof(sessionOptions);
-  // The ranks of the training session rest meanwhile.
-  sessionOptions.threads =
+  // The ranks of the training session rest meanwhile: theirs, but no more than
+  // there are cores.
+  auto cores =
       static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));
+  sessionOptions.threads =
+      options.threads > 0 ? std::min(cores, options.threads * ranks) : cores;
   sessionOptions.deadline_seconds = options.timeoutSeconds;
   sessionOptions.stored_tensor = [](void *user, int32_t parameter) {
     return static_cast<const Given *>(user)->find(parameter);

@@ -20,7 +20,9 @@ class Evaluator {
 public:
   /// `labels`: what the training step calls so, with their shapes. Throws where
   /// package, data and loss do not fit.
-  Evaluator(const TrainOptions &options, const std::vector<DataInput> &labels);
+  /// `ranks` of the training session, whose threads it may use.
+  Evaluator(const TrainOptions &options, const std::vector<DataInput> &labels,
+            int32_t ranks);
   ~Evaluator();
   Evaluator(const Evaluator &) = delete;
   Evaluator &operator=(const Evaluator &) = delete;
@@ -28,9 +30,12 @@ public:
   Metrics evaluate(const Weights &weights, kerf_session_t *training);
 
 private:
+  /// All of them, before anything is trained.
+  void checkLabels() const;
   void addBatch(kerf_session_t *session, int64_t index, Metrics &metrics);
 
   const TrainOptions &options;
+  int32_t ranks;
   kerf_package_t *package = nullptr;
   int32_t output = -1;
   int64_t batch = 0;

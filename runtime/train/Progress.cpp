@@ -1,6 +1,8 @@
 //===- Progress.cpp - what a run says while it runs -----------------------===//
 #include "Progress.h"
 
+#include "AtomicFile.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
@@ -39,11 +41,15 @@ Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
   if (path.empty())
     return;
   std::string kept = keptLines(path, stepsDone);
-  this->log = std::fopen(path.c_str(), "w");
+  if (!kept.empty()) { // aside: a crash must not cost what was there
+    AtomicFile file(path);
+    file.write(kept.data(), kept.size());
+    file.commit();
+  }
+  this->log = std::fopen(path.c_str(), kept.empty() ? "w" : "a");
   if (!this->log)
     throw Error(KERF_INVALID_ARGUMENT,
                 path + ": cannot write: " + std::strerror(errno));
-  std::fwrite(kept.data(), 1, kept.size(), this->log);
 }
 
 Progress::~Progress() {
@@ -78,7 +84,8 @@ static ordered_json real(double value) {
 }
 
 double Progress::secondsPerStep() const {
-  return measured ? measuredSeconds / static_cast<double>(measured) : 0;
+  return measured > 1 ? measuredSeconds / static_cast<double>(measured - 1)
+                      : firstSeconds;
 }
 
 void Progress::step(const StepReport &report) {
@@ -87,13 +94,12 @@ void Progress::step(const StepReport &report) {
                        {"learning_rate", report.learningRate},
                        {"seconds", real(report.seconds)},
                        {"bytes_per_rank", report.bytesPerRank}};
-  if (report.gradientNorm >= 0)
-    line["gradient_norm"] = real(report.gradientNorm);
+  if (report.gradientNorm)
+    line["gradient_norm"] = real(*report.gradientNorm);
   if (report.skipped)
     line["skipped"] = true;
   writeLog(line.dump());
-  ++measured;
-  measuredSeconds += report.seconds;
+  (measured++ ? measuredSeconds : firstSeconds) += report.seconds;
   if (!terminal || (now() - lastShown < 0.1 && report.step != steps))
     return;
   lastShown = now();

@@ -11,13 +11,15 @@
 #include "Metrics.h"
 
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace kerf::rt {
 
 struct StepReport {
   int64_t step = 0; ///< from 1
-  double loss = 0, learningRate = 0, seconds = 0, gradientNorm = -1;
+  double loss = 0, learningRate = 0, seconds = 0;
+  std::optional<double> gradientNorm;
   int64_t bytesPerRank = 0;
   bool skipped = false;
 };
@@ -35,7 +37,8 @@ public:
   void evaluation(int64_t step, const Metrics &metrics);
   /// Ends the terminal's line, before other text.
   void clear();
-  double secondsPerStep() const; ///< median-free mean, without the first step
+  /// The mean, without the first step unless there is no other.
+  double secondsPerStep() const;
 
 private:
   void writeLog(const std::string &line);
@@ -43,7 +46,7 @@ private:
   std::FILE *log = nullptr, *terminal = nullptr;
   int64_t steps, samples, tokens;
   int64_t measured = 0;
-  double measuredSeconds = 0, lastShown = 0;
+  double firstSeconds = 0, measuredSeconds = 0, lastShown = 0;
   bool shown = false;
 };
 

@@ -13,11 +13,42 @@ using namespace kerf::rt;
 
 static constexpr const char *noHash = "0000000000000000";
 
-static std::string hexDigits(uint64_t hash) {
+std::string kerf::rt::hexDigits(uint64_t hash) {
   char text[17];
   std::snprintf(text, sizeof(text), "%016llx",
                 static_cast<unsigned long long>(hash));
   return text;
+}
+
+/// Exponent and fraction alone decide: all ones is infinite or no number.
+template <typename Bits>
+static int64_t firstBad(const char *data, int64_t count, Bits exponent) {
+  for (int64_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, data + i * static_cast<int64_t>(sizeof(Bits)),
+                sizeof(Bits));
+    if ((bits & exponent) == exponent)
+      return i;
+  }
+  return -1;
+}
+
+void kerf::rt::requireFinite(const NamedTensor &tensor, const char *data,
+                             int64_t step) {
+  int64_t count = numElements(tensor.shape), bad = -1;
+  if (tensor.dtype == KERF_F32)
+    bad = firstBad<uint32_t>(data, count, 0x7f800000u);
+  else if (tensor.dtype == KERF_F64)
+    bad = firstBad<uint64_t>(data, count, 0x7ff0000000000000ull);
+  else if (tensor.dtype == KERF_F16)
+    bad = firstBad<uint16_t>(data, count, 0x7c00u);
+  else if (tensor.dtype == KERF_BF16)
+    bad = firstBad<uint16_t>(data, count, 0x7f80u);
+  if (bad >= 0)
+    throw Error(KERF_PROGRAM_FAILURE,
+                cat("after step ", step, " element ", bad, " of \"",
+                    tensor.name,
+                    "\" is not a finite number, nothing is written"));
 }
 
 static const char *safetensorsType(kerf_dtype_t dtype) {

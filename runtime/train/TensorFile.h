@@ -29,6 +29,13 @@ void writeTensorFile(const std::string &path,
                      const std::vector<NamedTensor> &tensors,
                      const TensorReader &read, Metadata metadata, bool hashed);
 
+/// Throws KERF_PROGRAM_FAILURE naming the tensor and the first of its elements
+/// that is infinite or no number. Integers are finite.
+void requireFinite(const NamedTensor &tensor, const char *data, int64_t step);
+
+/// 16 lower-case digits.
+std::string hexDigits(uint64_t number);
+
 /// A hashed file, checked. Throws KERF_INVALID_ARGUMENT or KERF_IO_ERROR with
 /// the reason, which does not name the file.
 Safetensors openHashed(const std::string &path);

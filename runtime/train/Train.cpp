@@ -3,13 +3,16 @@
 // What comes after the last step, and how failures are reported.
 //
 //===----------------------------------------------------------------------===//
+#include "AtomicFile.h"
 #include "TrainedModel.h"
 #include "Trainer.h"
 #include "kerf/rt/run.h"
 
 #include <nlohmann/json.hpp>
 
+#include <climits>
 #include <cmath>
+#include <cstdlib>
 
 using namespace kerf::rt;
 using nlohmann::ordered_json;
@@ -49,7 +52,7 @@ std::string Trainer::trace() {
 void Trainer::writeOutputs() {
   if (!options.safetensors.empty())
     writeTrainedSafetensors(options.safetensors, *weights, options.shapes,
-                            session);
+                            session, state.step);
   FileSet files;
   std::string error;
   bool ran = state.step > firstStep;
@@ -63,13 +66,21 @@ void Trainer::writeOutputs() {
   if (!files.commit(error))
     throw Error(KERF_IO_ERROR, error);
   if (!options.output.empty())
-    writeTrainedModel(options.modelFiles, options.output, *weights, session);
+    writeTrainedModel(options.modelFiles, options.output, *weights, session,
+                      state.step);
 }
 
 static ordered_json real(double value) {
   if (std::isfinite(value))
     return value;
   return nullptr;
+}
+
+/// The sign of a NaN says nothing.
+static std::string sixDigits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", value);
+  return std::isnan(value) ? "nan" : text;
 }
 
 void Trainer::printSummary() {
@@ -105,16 +116,74 @@ void Trainer::printSummary() {
                  static_cast<long long>(state.step));
     return;
   }
-  std::fprintf(
-      out,
-      "trained %lld steps: loss %.6g -> %.6g, %.4g ms and %lld bytes per "
-      "rank each%s\n",
-      static_cast<long long>(done), firstLoss, lastLoss, seconds * 1e3,
-      static_cast<long long>(bytesPerRank),
-      skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",
-                    " skipped (loss or gradients not finite)")
-                    .c_str()
-              : "");
+  std::fprintf(out,
+               "trained %lld steps: loss %s -> %s, %.4g ms and %lld bytes per "
+               "rank each%s\n",
+               static_cast<long long>(done), sixDigits(firstLoss).c_str(),
+               sixDigits(lastLoss).c_str(), seconds * 1e3,
+               static_cast<long long>(bytesPerRank),
+               skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",
+                             " skipped (loss or gradients not finite)")
+                             .c_str()
+                       : "");
+}
+
+namespace {
+/// A file that a run reads or writes, and the flag that names it.
+struct UsedFile {
+  std::string flag, path;
+};
+} // namespace
+
+/// The folder as it really is, then the name: files need not exist.
+static std::string placeOf(const std::string &path) {
+  char buffer[PATH_MAX];
+  if (::realpath(path.c_str(), buffer))
+    return buffer;
+  if (::realpath(folderOf(path).c_str(), buffer))
+    return std::string(buffer) + "/" + path.substr(path.rfind('/') + 1);
+  return path;
+}
+
+/// Nothing that is written may be read as well, or be written twice. A model
+/// may replace itself: it is renamed into place at the end.
+static void requireDistinct(const TrainOptions &options) {
+  std::vector<UsedFile> inputs = {{"--data", options.data},
+                                  {"--eval-data", options.evalData},
+                                  {"the model", options.model}};
+  std::vector<UsedFile> outputs = {{"--save-safetensors", options.safetensors},
+                                   {"--log", options.log},
+                                   {"--trace", options.trace},
+                                   {"--stats", options.stats}};
+  for (size_t i = 1; i < options.modelFiles.size(); ++i)
+    inputs.push_back({"the model's external data", options.modelFiles[i]});
+  std::map<std::string, std::string> written;
+  if (!options.output.empty()) {
+    written[placeOf(options.output)] = "-o";
+    if (!options.modelFiles.empty())
+      for (const std::string &place :
+           placesOf(options.modelFiles, options.output))
+        written.emplace(placeOf(place), "the external data of -o");
+    for (const UsedFile &input : {inputs[0], inputs[1]})
+      if (!input.path.empty() && placeOf(input.path) == placeOf(options.output))
+        throw Error(KERF_INVALID_ARGUMENT,
+                    options.output + ": is given by -o and by " + input.flag);
+  }
+  for (const UsedFile &output : outputs) {
+    if (output.path.empty())
+      continue;
+    std::string place = placeOf(output.path);
+    for (const UsedFile &input : inputs)
+      if (!input.path.empty() && placeOf(input.path) == place)
+        throw Error(KERF_INVALID_ARGUMENT,
+                    cat(output.path, ": is given by ", output.flag, " and by ",
+                        input.flag));
+    auto [other, isNew] = written.emplace(place, output.flag);
+    if (!isNew)
+      throw Error(KERF_INVALID_ARGUMENT,
+                  cat(output.path, ": is given by ", output.flag, " and by ",
+                      other->second));
+  }
 }
 
 std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
@@ -134,12 +203,18 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
          {options.safetensors, options.log, options.trace, options.stats})
       if (!path.empty())
         requireWritable(path);
+    requireDistinct(options);
     if (options.resume && options.checkpointDir.empty())
       return "--resume needs --checkpoint-dir";
     if (options.checkpointEvery > 0 && options.checkpointDir.empty())
       return "--checkpoint-every needs --checkpoint-dir";
     if (!options.checkpointDir.empty())
       requireWritableFolder(options.checkpointDir);
+    if (!options.checkpointDir.empty() && !options.resume &&
+        hasCheckpoints(options.checkpointDir))
+      return options.checkpointDir +
+             ": holds checkpoints of a run: --resume goes on with it, another "
+             "folder starts a new one";
     openData(options.data, options.sequenceLength);
     if (!options.evalData.empty())
       openData(options.evalData, options.sequenceLength);

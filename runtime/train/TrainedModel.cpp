@@ -19,6 +19,10 @@ static std::string realPath(const std::string &path) {
   return ::realpath(path.c_str(), buffer) ? buffer : path;
 }
 
+static std::string nameOf(const std::string &path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
 void kerf::rt::requireWritable(const std::string &path) {
   std::string folder = folderOf(path);
   struct stat info;
@@ -52,6 +56,11 @@ kerf::rt::placesOf(const std::vector<std::string> &files,
                   files[i] + ": external data is not below " + from);
     std::string relative = real.substr(from.size() + 1);
     places.push_back(to + "/" + relative);
+    if (realPath(folderOf(places.back())) == realPath(to) &&
+        folderOf(relative) == "." && places.back() == to + "/" + nameOf(output))
+      throw Error(KERF_INVALID_ARGUMENT,
+                  output + ": is the name of the model's external data: give "
+                           "the model another");
     if (realPath(places.back()) == real)
       throw Error(KERF_INVALID_ARGUMENT,
                   output + ": its external data would replace " + files[i] +
@@ -73,7 +82,7 @@ static void makeFolders(const std::string &base, const std::string &path) {
 void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
                                  const std::string &output,
                                  const Weights &weights,
-                                 kerf_session_t *session) {
+                                 kerf_session_t *session, int64_t step) {
   std::vector<std::string> places = placesOf(files, output);
   std::vector<std::unique_ptr<AtomicFile>> copies;
   std::map<std::string, AtomicFile *> byFile;
@@ -94,6 +103,7 @@ void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
                                      tensor.file +
                                      ", which is no file of the model");
     std::vector<char> data = weights.gather(session, tensor);
+    requireFinite({tensor.name, tensor.dtype, tensor.shape}, data.data(), step);
     it->second->writeAt(tensor.offset, data.data(), data.size());
   }
   for (auto &copy : copies)
@@ -104,7 +114,8 @@ void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
 
 void kerf::rt::writeTrainedSafetensors(
     const std::string &path, const Weights &weights,
-    const std::map<std::string, Shape> &shapes, kerf_session_t *session) {
+    const std::map<std::string, Shape> &shapes, kerf_session_t *session,
+    int64_t step) {
   // The same tensor under two names, or two files' tensors of one name: by
   // name.
   std::set<std::string> seen;
@@ -123,6 +134,8 @@ void kerf::rt::writeTrainedSafetensors(
       path, tensors,
       [&](size_t i, std::vector<char> &data) {
         data = weights.gather(session, *sources[i]);
+        if (!sources[i]->parts.empty())
+          requireFinite(tensors[i], data.data(), step);
       },
       {{"format", "pt"}}, /*hashed=*/false);
 }

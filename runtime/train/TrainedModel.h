@@ -25,16 +25,18 @@ void requireWritable(const std::string &path);
 /// The same for files in a folder that may have to be made.
 void requireWritableFolder(const std::string &path);
 
-/// Writes all of them (aside, then renamed, external data first).
+/// Writes all of them (aside, then renamed, external data first). Throws
+/// KERF_PROGRAM_FAILURE, before anything changes, if a trained value is not
+/// finite; `step` is for the message.
 void writeTrainedModel(const std::vector<std::string> &files,
                        const std::string &output, const Weights &weights,
-                       kerf_session_t *session);
+                       kerf_session_t *session, int64_t step);
 
-/// Every weight of the model by name, trained or frozen.
+/// Every weight that the step reads, by name, trained or frozen.
 /// `shapes`: what to call the shapes of some.
 void writeTrainedSafetensors(const std::string &path, const Weights &weights,
                              const std::map<std::string, Shape> &shapes,
-                             kerf_session_t *session);
+                             kerf_session_t *session, int64_t step);
 
 } // namespace kerf::rt
 

@@ -35,9 +35,12 @@ Trainer::~Trainer() {
   kerf_package_close(package);
 }
 
-/// A number that is not finite; the sign of a NaN says nothing.
+/// The sign of a NaN says nothing.
 static std::string text(double value) {
-  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  return std::isfinite(value) ? cat(value)
+         : std::isnan(value)  ? "nan"
+         : value > 0          ? "inf"
+                              : "-inf";
 }
 
 void Trainer::note(const std::string &text) {
@@ -78,13 +81,32 @@ void Trainer::openPackage() {
     throw Error(KERF_BAD_PACKAGE, "the package has no output \"loss\"");
   weights.emplace(package);
   for (const Weights::Parameter &p : weights->parameters())
-    if (p.isState && !(options.output + options.safetensors).empty() &&
+    if (p.isState &&
+        !(options.output + options.safetensors + options.evalData).empty() &&
         std::find(options.trained.begin(), options.trained.end(), p.name) !=
             options.trained.end())
       throw usage(cat(options.model, ": weight \"", p.name,
                       "\" is made by nodes of the graph, a trained value has "
                       "no place in the model: --frozen=",
-                      p.name, " keeps it"));
+                      p.name, " keeps it, --batch-norm=frozen a statistic"));
+  for (const DataInput &input : inputs)
+    requireLabelType(input);
+}
+
+/// Labels of classes are compared, and the last batch is filled up with ignored
+/// ones: both need a type that can say so.
+void Trainer::requireLabelType(const DataInput &input) {
+  if (!input.isLabels ||
+      (!options.loss.hasClasses() && options.loss.classes <= 0))
+    return;
+  if (input.dtype != KERF_I64 && input.dtype != KERF_I32)
+    throw usage(cat("labels \"", input.name, "\" are ",
+                    kerf_dtype_name(input.dtype), ", expected i32 or i64"));
+  int64_t ignored = options.loss.ignoreIndex;
+  if (input.dtype == KERF_I32 && options.loss.ignores &&
+      static_cast<int64_t>(static_cast<int32_t>(ignored)) != ignored)
+    throw usage(cat("ignore_index is ", ignored, ", which i32 labels \"",
+                    input.name, "\" cannot hold"));
 }
 
 void Trainer::openData() {
@@ -93,6 +115,7 @@ void Trainer::openData() {
   state.seed = options.seed;
   state.batch = inputs[0].shape[0];
   state.samples = samples.count;
+  state.data = fingerprint(samples);
   state.shuffle = options.shuffle;
   state.keepLast = options.keepLast;
   if (samples.count < state.batch)
@@ -112,6 +135,7 @@ void Trainer::openData() {
              "is ignored"));
   int64_t perEpoch = batches.padLast ? ceilDiv(samples.count, state.batch)
                                      : samples.count / state.batch;
+  state.perEpoch = perEpoch;
   steps = options.steps > 0
               ? options.steps
               : mulChecked(std::max<int64_t>(1, options.epochs), perEpoch);
@@ -126,7 +150,8 @@ void Trainer::openData() {
     for (const DataInput &input : inputs)
       if (input.isLabels)
         labels.push_back(input);
-    evaluator = std::make_unique<Evaluator>(options, labels);
+    evaluator = std::make_unique<Evaluator>(
+        options, labels, std::max(1, kerf_package_num_ranks(package)));
   }
 }
 
@@ -171,6 +196,9 @@ bool Trainer::loadCheckpoint() {
     throw;
   }
   tell();
+  if (found && state.step > steps)
+    throw usage(cat(options.checkpointDir, ": the run has done ", state.step,
+                    " steps, --steps is ", steps));
   if (found)
     checkpointed = state.step;
   note(found ? cat("goes on after step ", state.step)
@@ -260,14 +288,14 @@ void Trainer::step() {
   if (normOutput >= 0)
     report.gradientNorm = scalarOutput(normOutput);
   bool finite = std::isfinite(report.loss) &&
-                (normOutput < 0 || std::isfinite(report.gradientNorm));
+                (normOutput < 0 || std::isfinite(*report.gradientNorm));
   if (!finite && !options.skipNan)
     throw Error(
         KERF_PROGRAM_FAILURE,
         cat("step ", report.step, ": the ",
             std::isfinite(report.loss) ? "norm of the gradients" : "loss",
             " is ",
-            text(std::isfinite(report.loss) ? report.gradientNorm
+            text(std::isfinite(report.loss) ? *report.gradientNorm
                                             : report.loss),
             ", nothing is written (--on-nan=skip goes on without the "
             "step)"));
@@ -305,9 +333,9 @@ void Trainer::evaluate() {
   if (options.quiet || options.json)
     return;
   std::string line =
-      cat("step ", state.step, ": evaluation loss ", metrics.loss());
+      cat("step ", state.step, ": evaluation loss ", text(metrics.loss()));
   if (metrics.hasAccuracy)
-    line += cat(", accuracy ", metrics.accuracy());
+    line += cat(", accuracy ", text(metrics.accuracy()));
   std::fprintf(out, "%s on %lld samples\n", line.c_str(),
                static_cast<long long>(metrics.samples));
   std::fflush(out);
@@ -324,9 +352,10 @@ void Trainer::checkpoint() {
 void Trainer::finish() {
   if (!job.leads())
     return;
-  evaluate();
+  // What was trained first: an evaluation may fail.
   checkpoint();
   writeOutputs();
+  evaluate();
   printSummary();
 }
 
@@ -349,11 +378,11 @@ void Trainer::run() {
                                         terminal ? err : nullptr);
   while (state.step < steps) {
     step();
-    if (options.evalEvery > 0 && state.step % options.evalEvery == 0)
-      evaluate();
     if (options.checkpointEvery > 0 &&
         state.step % options.checkpointEvery == 0)
       checkpoint();
+    if (options.evalEvery > 0 && state.step % options.evalEvery == 0)
+      evaluate();
     if (stopRequested() && state.step < steps) {
       checkpoint();
       progress->clear();

@@ -3,8 +3,8 @@
 // Opens package, data and checkpoint, runs the steps, writes what was asked
 // for. In a job all processes read the data and run the steps; rank 0 alone
 // evaluates, logs and writes, while the others serve it their parts. Everything
-// that can be refused is refused before the first step; outputs are written
-// after the last.
+// that can be known to be wrong is refused before the first step; outputs are
+// written after the last, before the last evaluation.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_TRAINER_H
@@ -16,6 +16,7 @@
 #include "Progress.h"
 #include "kerf/rt/job.h"
 
+#include <limits>
 #include <optional>
 
 namespace kerf::rt {
@@ -35,6 +36,7 @@ public:
 
 private:
   void openPackage();
+  void requireLabelType(const DataInput &input);
   void openData();
   void createSession();
   void resume();
@@ -85,7 +87,8 @@ private:
   int64_t readBegin = 0, readEnd = 0, runEnd = 0; ///< ns, of the last step
   int64_t steps = 0, firstStep = 0, checkpointed = -1;
   int64_t bytesPerRank = 0;
-  double firstLoss = 0, lastLoss = 0, readSeconds = 0;
+  double firstLoss = std::numeric_limits<double>::quiet_NaN();
+  double lastLoss = firstLoss, readSeconds = 0;
   std::optional<Metrics> lastMetrics;
   int64_t evaluatedAt = -1;
 };

@@ -76,7 +76,18 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("log-folder", ["--log", OUT / "nowhere/log.jsonl"], 2, ["nowhere"]),
     ("resume-alone", ["--resume"], 2, ["--checkpoint-dir"]),
     ("checkpoint-every-alone", ["--checkpoint-every=2"], 2, ["--checkpoint-dir"]),
+    ("clip-nan", ["--clip-norm=nan"], 2, ["--clip-norm", "finite"]),
+    ("beta-one", {"--optimizer": "adam,beta1=1"}, 2, ["beta1", "0.999999"]),
+    ("threads-many", ["--threads=5000"], 2, ["--threads"]),
+    ("batch-norm-local", ["--devices=cpu:2", "--batch-norm=local"], 2, ["--batch-norm", "dp=N"]),
+    # Evaluation is looked at before anything is trained.
+    ("eval-label", [saved("range.npz", labels=out_of_range).replace("--data", "--eval-data")], 2,
+     ["range.npz", "sample 21", r"\b8\b", "0 to 7"]),
+    # Nothing is written over what is read, or twice.
+    ("log-is-data", [saved("own.npz"), f"--log={OUT / 'own.npz'}"], 2, ["--log", "--data"]),
+    ("log-is-stats", [f"--log={OUT / 'same'}", f"--stats={OUT / '..' / OUT.name / 'same'}"], 2, ["--log", "--stats"]),
     # What only a step can show.
+    ("rate-overflows", ["--learning-rate=1e40", "--steps=1"], 5, ["after step 1", "layers.0.weight", "finite"]),
     ("label-out-of-range", [saved("range.npz", labels=out_of_range), "--shuffle=off"], 5,
      ["step 2", "sample 21", r"\b8\b", "0 to 7"]),
     ("loss-is-nan", ["--learning-rate=constant,lr=1e30", "--steps=30"], 5, ["step [0-9]+: the loss is (nan|inf)"]),

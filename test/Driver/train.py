@@ -132,6 +132,34 @@ for name, flags in (("one", []), ("dp", ["--devices=cpu:2", "--mesh=dp=2"])):
                   rest.stderr)
     checks.expect(f"{name}: the one before loads", rest.log == whole.log)
 
+# Folders of checkpoints: a second run does not mix with the first, files that are not checkpoints stay, what a
+# killed process left goes, and a checkpoint knows its data.
+folder = OUT / "kept-checkpoints"
+flags = [f"--checkpoint-dir={folder}", "--checkpoint-every=2"]
+train("kept", flags=[*flags, "--steps=8"])
+names = sorted(path.name for path in folder.iterdir())
+checks.expect("the newest three stay", names == [f"checkpoint-00000000{i}.safetensors" for i in (4, 6, 8)], str(names))
+second = train("kept", flags=[*flags, "--steps=8"], expect=2)
+checks.expect("a folder of another run", "--resume" in second.stderr, second.stderr)
+less = train("kept", flags=[*flags, "--steps=6", "--resume"], expect=2)
+checks.expect("fewer steps than done", "has done 8 steps" in less.stderr, less.stderr)
+(folder / "checkpoint-best.safetensors").write_bytes((folder / names[0]).read_bytes())
+(folder / f"{names[0]}.tmp4194304").write_text("half")
+other = dict(np.load(MLP / "data.npz"))
+other["x"] = other["x"] + 1
+np.savez(OUT / "other.npz", **other)
+foreign = train("kept", data=OUT / "other.npz", flags=[*flags, "--steps=12", "--resume"], expect=2)
+checks.expect("other data of the same size", "is of another run: data is" in foreign.stderr, foreign.stderr)
+train("kept", flags=[*flags, "--steps=12", "--resume"])
+names = sorted(path.name for path in folder.iterdir())
+checks.expect("what is not ours stays, halves go", names == sorted(
+    ["checkpoint-best.safetensors", *(f"checkpoint-0000000{i:02}.safetensors" for i in (8, 10, 12))]), str(names))
+
+# An array that no input asks for may be anything.
+np.savez(OUT / "more.npz", names=np.array(["cat", "dog"]), **dict(np.load(MLP / "data.npz")))
+checks.expect("an array of text beside", train("more", data=OUT / "more.npz", flags=["--steps=2"]).losses
+              == train("plain", flags=["--steps=2"]).losses)
+
 # A checkpoint of one rank goes on over two: global tensors move between meshes.
 moved = train("moved", flags=["--learning-rate=cosine,warmup=3,steps=12", "--steps=12", "--devices=cpu:2",
                               "--mesh=tp=2", f"--checkpoint-dir={OUT / 'checkpoints-one'}", "--resume"])

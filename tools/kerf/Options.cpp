@@ -6,6 +6,19 @@
 
 using namespace kerf::tool;
 
+/// CLI11's PositiveNumber lets NaN and infinity through.
+static CLI::Validator positiveAndFinite() {
+  return CLI::Validator(
+      [](std::string &text) {
+        char *end = nullptr;
+        double value = std::strtod(text.c_str(), &end);
+        return *end == 0 && std::isfinite(value) && value > 0
+                   ? std::string()
+                   : "'" + text + "' is not a positive finite number";
+      },
+      "POSITIVE");
+}
+
 void kerf::tool::addModel(CLI::App &app, Options &o) {
   app.add_option("model", o.model, "ONNX model (model.onnx)")->required();
   app.add_option("--dim", o.dims, "Bind a symbolic dimension: NAME=SIZE")
@@ -101,9 +114,10 @@ void kerf::tool::addRanks(CLI::App &app, Options &o) {
   const char *group = "Running";
   app.add_option("--threads", o.threads,
                  "Threads per rank (default: the cores divided by the ranks)")
+      ->check(CLI::Range(0, 4096))
       ->group(group);
   app.add_option("--timeout", o.timeout, "Deadline of every wait, in seconds")
-      ->check(CLI::PositiveNumber)
+      ->check(positiveAndFinite())
       ->group(group);
   app.add_option("--inject", o.inject,
                  "Fail on purpose, to test: rank=1,collective=3,fault=die")
@@ -136,7 +150,7 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--clip-norm", o.clipNorm,
                  "Clip the gradients' global norm to this")
-      ->check(CLI::PositiveNumber)
+      ->check(positiveAndFinite())
       ->group(group);
   app.add_option("--accumulate", o.accumulate,
                  "Cut each batch into this many parts, one after the other")

@@ -68,6 +68,28 @@ template <typename T> static T parsed(llvm::Expected<T> result) {
 }
 
 /// The training step; --accumulate is another word for --micro-batches.
+/// Statistics of BatchNorm are taken per micro-batch and data-parallel rank, so
+/// a given plan says how the step is made, too.
+static void takeFromPlan(const llvm::json::Value &plan, const std::string &path,
+                         const Options &o, autodiff::AutodiffOptions &t) {
+  const llvm::json::Object *root = plan.getAsObject();
+  const llvm::json::Object *schedule =
+      root ? root->getObject("schedule") : nullptr;
+  const llvm::json::Object *mesh = root ? root->getObject("mesh") : nullptr;
+  if (schedule)
+    t.microBatches = schedule->getInteger("micro_batches").value_or(1);
+  if (mesh)
+    t.dataParallel = mesh->getInteger("dp").value_or(1);
+  for (auto [flag, wish] : {std::pair("--micro-batches", o.microBatches),
+                            {"--accumulate", o.accumulate}})
+    if (wish > 1 && wish != t.microBatches)
+      throw Failure{kUsage,
+                    std::string(flag) + " is " + std::to_string(wish) + ", " +
+                        path + " has " + std::to_string(t.microBatches) +
+                        " micro-batches",
+                    {}};
+}
+
 static void setTraining(const Options &o, CompilationOptions &result) {
   autodiff::AutodiffOptions &t = result.training.emplace();
   result.import.trainingForms = ImportOptions::TrainingForms::Keep;
@@ -99,6 +121,14 @@ static void setTraining(const Options &o, CompilationOptions &result) {
   for (const auto &[name, size] : p.mesh)
     if (name == "dp")
       t.dataParallel = size;
+  if (result.givenPlan)
+    takeFromPlan(*result.givenPlan, result.givenPlanPath, o, t);
+  if (t.batchNorm == autodiff::BatchNormMode::Local && p.devices > 1 &&
+      t.dataParallel == 1)
+    throw Failure{kUsage,
+                  "--batch-norm=local: statistics are those of a data-parallel "
+                  "rank, which --mesh=dp=N must say",
+                  {}};
 }
 
 CompilationOptions kerf::tool::compilationOptions(const Options &o) {
@@ -144,8 +174,6 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.microBatches = o.microBatches;
   if (o.schedule != "auto")
     p.schedule = cost::parseScheduleKind(o.schedule);
-  if (o.train)
-    setTraining(o, result);
   if (!o.planFile.empty()) {
     llvm::Expected<llvm::json::Value> json =
         llvm::json::parse(readFile(o.planFile, "--plan"));
@@ -155,6 +183,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     result.givenPlan = std::move(*json);
     result.givenPlanPath = o.planFile;
   }
+  if (o.train)
+    setTraining(o, result);
   result.cuda = parseDevices(o.devices).kind == "cuda";
   result.targetCpu = !o.targetCpu.empty() ? o.targetCpu
                      : result.cuda        ? "x86-64-v2"

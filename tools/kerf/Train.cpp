@@ -179,6 +179,8 @@ static void package(const Options &options, const std::string &path,
   loop->shapes = compilation.getImportReport().parameterShapes;
   for (const auto &parameter : compilation.getTraining().trained)
     loop->trained.push_back(parameter.name);
+  for (const std::string &buffer : compilation.getTraining().buffers)
+    loop->trained.push_back(buffer);
 }
 
 /// What the loop must know of loss and optimizer.

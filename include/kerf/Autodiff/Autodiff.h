@@ -92,6 +92,7 @@ struct TrainedParameter {
 struct AutodiffResult {
   std::vector<TrainedParameter> trained; ///< in program order
   std::vector<std::string> frozen;       ///< parameters that stay
+  std::vector<std::string> buffers; ///< not trained, but written by the step
 };
 
 /// Why a step cannot be made: lines "NODE: reason", all at once, then notes

@@ -59,7 +59,8 @@ struct TrainOptions {
   std::string evalPackage; ///< the model alone on one rank; empty: none
   /// The model's file and those it refers to, absolute: copied for `output`.
   std::vector<std::string> modelFiles;
-  std::vector<std::string> trained; ///< names of the model's trained weights
+  /// Names of what steps change of the model: weights and running statistics.
+  std::vector<std::string> trained;
   /// Shapes that the model's file gives weights, where the package may have
   /// others.
   std::map<std::string, std::vector<int64_t>> shapes;
