@@ -5,6 +5,7 @@
 #include "kerf/rt/run.h"
 
 #include <algorithm>
+#include <csignal>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,6 +13,20 @@
 #include <vector>
 
 using namespace kerf::rt;
+
+// A signal handler can only reach what is global.
+static kerf_signals_t jobSignals;
+
+const kerf_signals_t *kerf::rt::handleJobSignals(bool terminate) {
+  struct sigaction action = {};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) { jobSignals.resumed = jobSignals.resumed + 1; };
+  ::sigaction(SIGCONT, &action, nullptr);
+  action.sa_handler = [](int number) { jobSignals.terminate = number; };
+  if (terminate)
+    ::sigaction(SIGTERM, &action, nullptr);
+  return &jobSignals;
+}
 
 bool kerf::rt::insideJob() {
   try {
@@ -22,11 +37,11 @@ bool kerf::rt::insideJob() {
 }
 
 kerf_status_t JobScope::join(double timeoutSeconds,
-                             const volatile int *terminate) {
+                             const kerf_signals_t *signals) {
   kerf_job_options_t options = {};
   options.struct_size = sizeof(options);
   options.deadline_seconds = timeoutSeconds;
-  options.terminate = terminate;
+  options.signals = signals;
   return kerf_job_join(&options, &job);
 }
 
@@ -117,6 +132,10 @@ int JobScope::report(kerf_status_t status, const std::string &file,
     return code;
   }
   return reportStatus(status, file, err);
+}
+
+int JobScope::fail(const std::string &message, std::FILE *err) {
+  return report(toStatus(Error(KERF_IO_ERROR, message)), "", err);
 }
 
 int JobScope::leave(int code, std::FILE *err) {

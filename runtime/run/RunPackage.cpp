@@ -375,8 +375,23 @@ int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
 int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
                          std::FILE *err) {
   JobScope job;
-  kerf_status_t status = job.join(options.timeoutSeconds, options.terminate);
+  kerf_status_t status = job.join(options.timeoutSeconds, options.signals);
   if (status)
     return reportStatus(status, options.package, err);
   return runPackage(options, job, out, err);
+}
+
+int kerf::rt::runPackageInProcesses(const RunOptions &options, std::FILE *out,
+                                    std::FILE *err) {
+  kerf_package_options_t open = {};
+  open.struct_size = sizeof(open);
+  open.skip_hashes = 1; // each process compares them
+  kerf_package_t *package = nullptr;
+  if (kerf_status_t status =
+          kerf_package_open(options.package.c_str(), &open, &package))
+    return reportStatus(status, options.package, err);
+  int32_t ranks = kerf_package_num_ranks(package);
+  kerf_package_close(package);
+  return runProcesses(
+      ranks, [&] { return runPackage(options, out, err); }, err);
 }

@@ -272,7 +272,7 @@ kerf_status_t kerf_job_join(const kerf_job_options_t *options,
     }
     auto joined = joinJob(
         environment, full.deadline_seconds > 0 ? full.deadline_seconds : 30);
-    joined->setTerminate(full.terminate);
+    joined->setSignals(full.signals);
     *job = new kerf_job{std::move(joined)};
   });
 }

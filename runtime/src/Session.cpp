@@ -252,8 +252,12 @@ void Session::runGeneration() {
         break; // without those that do not come back
       continue;
     }
-    if (state->job)
-      continue; // ranks that hang are noticed by the others
+    if (state->job) { // ranks that hang are noticed by the others
+      std::lock_guard<std::recursive_mutex> guard(state->job->mutex());
+      state->job->note().progress =
+          state->ranks[state->local[0]]->progress();
+      continue;
+    }
     std::vector<int64_t> progress;
     for (auto &rank : state->ranks)
       progress.push_back(rank->progress());

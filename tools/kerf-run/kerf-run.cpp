@@ -13,32 +13,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 [[noreturn]] static void leave(int code) {
   std::fflush(nullptr);
   std::_Exit(code);
-}
-
-// A signal handler can only reach what is global.
-static volatile std::sig_atomic_t terminateSignal = 0;
-
-/// One process per rank of the package, on this host.
-static int runInProcesses(const kerf::rt::RunOptions &options) {
-  kerf_package_options_t open = {};
-  open.struct_size = sizeof(open);
-  open.skip_hashes = 1; // each process compares them
-  kerf_package_t *package = nullptr;
-  if (kerf_status_t status =
-          kerf_package_open(options.package.c_str(), &open, &package))
-    return kerf::rt::reportStatus(status, options.package, stderr);
-  int32_t ranks = kerf_package_num_ranks(package);
-  kerf_package_close(package);
-  return kerf::rt::runProcesses(
-      ranks, [&] { return kerf::rt::runPackage(options, stdout, stderr); },
-      stderr);
 }
 
 int main(int argc, char **argv) {
@@ -92,11 +72,10 @@ int main(int argc, char **argv) {
                            "that mpirun or the like has started\n");
       leave(2);
     }
-    // mpirun ends the others with it when one is gone: they say who it was.
-    options.terminate = &terminateSignal;
-    std::signal(SIGTERM, [](int number) { terminateSignal = number; });
+    // mpirun ends the others when one is gone: they say who it was.
+    options.signals = kerf::rt::handleJobSignals();
   }
   if (processes)
-    leave(runInProcesses(options));
+    leave(kerf::rt::runPackageInProcesses(options, stdout, stderr));
   leave(kerf::rt::runPackage(options, stdout, stderr));
 }

@@ -1,7 +1,8 @@
 //===- processes/Job.cpp - the processes that run a package ---------------===//
 //
 // Control messages are one letter and text: H heard, F failure, Q question
-// (number), A answer (number and note), C close (exit code), B goodbye.
+// (number), A answer (number and note), P still there? and p yes, C close (exit
+// code), B goodbye.
 //
 //===----------------------------------------------------------------------===//
 #include "Job.h"
@@ -49,8 +50,10 @@ Error deserialize(const std::string &text) {
 Job::Job(const JobEnvironment &environment,
          std::unique_ptr<Transport> transport, double deadlineSeconds)
     : env(environment), link(std::move(transport)), deadline(deadlineSeconds),
+      known(static_cast<size_t>(env.size)),
       heard(static_cast<size_t>(env.size), SteadyClock::now()),
-      bye(static_cast<size_t>(env.size)) {
+      bye(static_cast<size_t>(env.size)),
+      silent(static_cast<size_t>(env.size)) {
   watcher = std::thread([this] { watch(); });
 }
 
@@ -121,6 +124,9 @@ void Job::handle(int64_t from, const std::string &message) {
       answers[from] = note;
     return;
   }
+  case 'P':
+    tell(from, 'p');
+    return;
   case 'C':
     if (from == 0)
       closeCode = std::atoi(text.c_str());
@@ -128,7 +134,13 @@ void Job::handle(int64_t from, const std::string &message) {
   case 'B':
     bye[from] = true;
     return;
-  default: // 'H'
+  case 'H':
+    if (text.size() == sizeof(ProcessNote)) {
+      known[from].emplace();
+      std::memcpy(&*known[from], text.data(), sizeof(ProcessNote));
+    }
+    return;
+  default:
     return;
   }
 }
@@ -145,16 +157,31 @@ void Job::poll() {
       handle(from, message);
   if (!leaving && !lost)
     for (int64_t r = 0; r < env.size; ++r)
-      if (r != env.rank && !bye[r] && link->isLost(r))
+      if (r != env.rank && !bye[r] && isGone(r))
         lost = SteadyClock::now();
 }
 
 bool Job::terminating() {
-  if (!terminate || !*terminate)
+  if (!terminateSignal())
     return false;
   if (!terminated)
     terminated = SteadyClock::now();
-  return secondsSince(*terminated) > 0.3;
+  return secondsSince(*terminated) > 0.15;
+}
+
+/// After a SIGCONT: whoever does not answer soon has died.
+void Job::askAround() {
+  if (!asked && signals && resumed != signals->resumed) {
+    resumed = signals->resumed;
+    asked = SteadyClock::now();
+    tellAll('P');
+  }
+  if (!asked || secondsSince(*asked) < 0.6)
+    return;
+  for (int64_t r = 0; r < env.size; ++r)
+    if (r != env.rank && !bye[r] && heard[r] < *asked)
+      silent[r] = true;
+  asked.reset();
 }
 
 void Job::watch() {
@@ -166,19 +193,21 @@ void Job::watch() {
       continue;
     try {
       poll();
-      if (secondsSince(beaten) > std::min(1.0, deadline / 4)) {
+      askAround();
+      if (secondsSince(beaten) > std::min(0.25, deadline / 4)) {
         beaten = SteadyClock::now();
+        std::string note(reinterpret_cast<const char *>(&mine), sizeof(mine));
         if (leads())
-          tellAll('H');
+          tellAll('H', note);
         else
-          tell(0, 'H');
+          tell(0, 'H', note);
       }
       // Whoever waits knows more; but if nobody does, it must end all the same.
       if (first || closed())
         continue;
       if (terminating() && waiting == 0) {
-        Error error(KERF_RANK_FAILURE,
-                    cat("signal ", *terminate, " ended rank ", env.rank));
+        Error error(KERF_RANK_FAILURE, cat("signal ", terminateSignal(),
+                                           " ended rank ", env.rank));
         error.blamed = env.rank;
         fail(error);
       }
@@ -209,7 +238,7 @@ Notes Job::inquire(double seconds) {
     poll();
     bool all = true;
     for (int64_t r = 0; r < env.size; ++r)
-      all = all && (answers[r] || link->isLost(r));
+      all = all && (answers[r] || isGone(r));
     if (all || failed() || secondsSince(begin) > seconds)
       return answers;
   }
@@ -260,7 +289,7 @@ int64_t Job::lostRank(double *seconds) {
   if (seconds)
     *seconds = lost ? secondsSince(*lost) : 0;
   for (int64_t r = 0; r < env.size; ++r)
-    if (r != env.rank && !bye[r] && link->isLost(r))
+    if (r != env.rank && !bye[r] && isGone(r))
       return r;
   return -1;
 }
@@ -272,39 +301,67 @@ std::string Job::describe(Reason reason) const {
   case Reason::PeerLost:
     return "before it ended";
   case Reason::Signal:
-    return cat("before signal ", *terminate, " ended the job");
+    return cat("before signal ", terminateSignal(), " ended the job");
   }
   return "";
 }
 
-void Job::awaitAlive(Request &request, int64_t peer, const std::string &what) {
-  auto expired = [&](Reason reason) -> std::optional<Error> {
-    std::unique_lock<std::recursive_mutex> guard(lock);
-    int64_t missing = peer;
-    if (reason == Reason::Deadline &&
-        secondsSince(heard[peer]) < deadline / 2 + 1)
+std::optional<std::pair<ProcessNote, double>>
+Job::lastKnown(int64_t rank) const {
+  std::lock_guard<std::recursive_mutex> guard(lock);
+  if (!known[rank])
+    return std::nullopt;
+  return std::make_pair(*known[rank], secondsSince(heard[rank]));
+}
+
+/// Why the wait for a peer that may be busy does not go on.
+std::optional<Error> Job::silence(Reason reason, int64_t peer,
+                                  const std::string &what, int64_t &progress) {
+  std::unique_lock<std::recursive_mutex> guard(lock);
+  std::string message =
+      cat("rank ", peer, " did not ", what, " ", describe(reason));
+  int64_t missing = peer;
+  if (reason == Reason::PeerLost) {
+    // Those that wait for the lost rank in a collective know more.
+    double since = 0;
+    missing = lostRank(&since);
+    if (since < 1)
       return std::nullopt;
-    if (reason == Reason::PeerLost) {
-      // Those that wait for the lost rank in a collective know more.
-      double since = 0;
-      int64_t gone = lostRank(&since);
-      if (since < 1)
-        return std::nullopt;
-      if (!link->isLost(peer))
-        missing = gone;
+    message = cat("rank ", missing, " has ended",
+                  mine.phase == ProcessNote::Stepping ? " during a step"
+                                                      : " between two steps");
+  }
+  guard.unlock();
+  Notes notes = inquire(reason == Reason::Signal ? 0.2 : 1);
+  guard.lock();
+  if (reason == Reason::Deadline &&
+      secondsSince(heard[peer]) < deadline / 2 + 1) {
+    bool stepping = leads() && mine.phase == ProcessNote::Stepping &&
+                    notes[peer] && notes[peer]->phase == ProcessNote::Stepping;
+    if (!stepping || notes[peer]->state != ProcessNote::Working ||
+        notes[peer]->progress != progress) {
+      progress = notes[peer] ? notes[peer]->progress : -1;
+      return std::nullopt;
     }
-    Error error(KERF_RANK_FAILURE, missing == peer
-                                       ? cat("rank ", peer, " did not ", what,
-                                             " ", describe(reason))
-                                       : cat("rank ", missing, " has ended"));
-    error.blamed = missing;
-    guard.unlock();
-    if (table)
-      error.notes = table(inquire(1));
-    return error;
-  };
+    message = cat("rank ", peer, " did not get on from instruction ", progress,
+                  " ", describe(reason));
+  }
+  Error error(KERF_RANK_FAILURE, message, "",
+              table ? table(notes) : std::vector<std::string>());
+  error.blamed = missing;
+  return error;
+}
+
+void Job::awaitAlive(Request &request, int64_t peer, const std::string &what) {
+  int64_t progress = -1;
+  {
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    if (known[peer])
+      progress = known[peer]->progress;
+  }
   try {
-    await([&] { return link->test(request); }, expired);
+    await([&] { return link->test(request); },
+          [&](Reason reason) { return silence(reason, peer, what, progress); });
   } catch (...) {
     std::lock_guard<std::recursive_mutex> guard(lock);
     link->cancel(request);
@@ -408,12 +465,11 @@ void Job::leave() {
       break;
     if (failed())
       throw failure();
-    if (secondsSince(begin) > deadline || link->isLost(missing)) {
+    if (secondsSince(begin) > deadline || isGone(missing)) {
       Error error(KERF_RANK_FAILURE,
                   cat("rank ", missing, " did not end with the others ",
-                      link->isLost(missing)
-                          ? "but on its own"
-                          : cat("within ", deadline.load(), " s")));
+                      isGone(missing) ? "but on its own"
+                                      : cat("within ", deadline.load(), " s")));
       error.blamed = missing;
       fail(error);
       throw error;
@@ -427,15 +483,19 @@ void Job::leave() {
 
 int Job::awaitTurnToReport() {
   int64_t reporter = failed() && failure().blamed == 0 ? 1 : 0;
+  // mpirun takes its time to end the others.
+  double patience = env.launcher == JobEnvironment::OpenMpi ? 2.5 : 1;
   auto begin = SteadyClock::now();
   // The news must leave, too.
-  while (secondsSince(begin) < (env.rank == reporter ? 0.05 : 1)) {
+  while (secondsSince(begin) < (env.rank == reporter ? 0.05 : patience)) {
     try {
       poll();
     } catch (const Error &) {
     }
     if (closed() && !leads())
       return closedCode();
+    if (env.rank != reporter && terminateSignal())
+      return exitCode(KERF_RANK_FAILURE); // the launcher knows of it
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return -1;
@@ -450,12 +510,11 @@ int Job::awaitClose() {
     std::lock_guard<std::recursive_mutex> guard(lock);
     bool silent = secondsSince(begin) > deadline &&
                   secondsSince(heard[0]) > deadline / 2 + 1;
-    if (closed() || (!silent && !link->isLost(0)))
+    if (closed() || (!silent && !isGone(0)))
       continue;
-    Error error(
-        KERF_RANK_FAILURE,
-        cat("rank 0 did not end the job ",
-            describe(link->isLost(0) ? Reason::PeerLost : Reason::Deadline)));
+    Error error(KERF_RANK_FAILURE,
+                cat("rank 0 did not end the job ",
+                    describe(isGone(0) ? Reason::PeerLost : Reason::Deadline)));
     error.blamed = 0;
     fail(error);
     throw error;

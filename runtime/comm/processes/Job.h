@@ -40,6 +40,7 @@ struct ProcessNote {
   int32_t state = Working, phase = Stepping;
   int64_t wait = -1, number = 0, missing = -1;
   int64_t lastCollective = -1, collectives = 0;
+  int64_t progress = 0; ///< the instruction of the step, now and then
 };
 
 /// The answers to "what are you doing": none from a rank that is gone.
@@ -80,6 +81,9 @@ public:
   ProcessNote &note() { return mine; }
   /// Asks all ranks and waits up to `seconds` for answers.
   Notes inquire(double seconds);
+  /// What a rank noted when it was last heard, and how long ago that is; the
+  /// others know it of rank 0 alone.
+  std::optional<std::pair<ProcessNote, double>> lastKnown(int64_t rank) const;
   /// The rank whose connection has ended, -1 if none has; and for how long.
   int64_t lostRank(double *seconds = nullptr);
   /// "within 30 s", "before it ended", "before signal 15 ended the job".
@@ -91,7 +95,8 @@ public:
   using Expired = std::function<std::optional<Error>(Reason)>;
   void await(const std::function<bool()> &done, const Expired &expired);
   /// Waits for a request of a peer that may be busy for long: as long as
-  /// anything is heard of it.
+  /// anything is heard of it, and, where rank 0 waits for the end of a step, it
+  /// gets on.
   void awaitAlive(Request &request, int64_t peer, const std::string &what);
 
   /// `bytes` bytes of rank 0 for all.
@@ -117,8 +122,7 @@ public:
   /// Gives -1 when it is this rank's turn; the exit code of rank 0 if that has
   /// ended the job.
   int awaitTurnToReport();
-  /// Set when a signal asks to end; waits then end within a moment.
-  void setTerminate(const volatile int *flag) { terminate = flag; }
+  void setSignals(const kerf_signals_t *given) { signals = given; }
   /// Makes lines of notes, for failures that are noticed between steps.
   using Table = std::function<std::vector<std::string>(const Notes &)>;
   void setTable(Table lines) { table = std::move(lines); }
@@ -131,6 +135,9 @@ public:
 
 private:
   void watch();
+  void askAround();
+  bool isGone(int64_t rank) const { return silent[rank] || link->isLost(rank); }
+  int terminateSignal() const { return signals ? signals->terminate : 0; }
   void handle(int64_t from, const std::string &message);
   void tell(int64_t to, char kind, const std::string &text = "");
   void tellAll(char kind, const std::string &text = "");
@@ -144,14 +151,19 @@ private:
   uint32_t nextTag = 1;
   ProcessNote mine;
   uint64_t inquiry = 0;
-  Notes answers;
+  Notes answers, known;
   std::vector<std::chrono::steady_clock::time_point> heard;
   std::vector<bool> bye;
   std::atomic<int> closeCode{-1};
   std::atomic<bool> aborted{false}, leaving{false}, frozen{false};
   std::atomic<int> waiting{0};
   std::optional<Error> first;
-  const volatile int *terminate = nullptr;
+  const kerf_signals_t *signals = nullptr;
+  int resumed = 0; ///< signals->resumed that was dealt with
+  std::optional<std::chrono::steady_clock::time_point> asked;
+  std::vector<bool> silent; ///< ranks that were asked and did not answer
+  std::optional<Error> silence(Reason reason, int64_t peer,
+                               const std::string &what, int64_t &progress);
   std::optional<std::chrono::steady_clock::time_point> terminated, lost;
   std::atomic<bool> ending{false};
   Table table;

@@ -47,16 +47,22 @@ const ProcessWorld::Group &ProcessWorld::groupOf(int64_t rank,
 std::vector<std::string> ProcessWorld::table(const Notes &notes) const {
   std::vector<std::string> lines;
   for (int64_t rank = 0; rank < spec.mesh.numRanks(); ++rank) {
-    if (!notes[rank]) {
-      lines.push_back(cat("rank ", rank, ": gives no answer"));
+    ProcessNote note;
+    std::string line = cat("rank ", rank, ": ");
+    if (notes[rank]) {
+      note = *notes[rank];
+    } else if (auto last = job->lastKnown(rank)) {
+      note = last->first;
+      line += cat("gives no answer, ",
+                  static_cast<int64_t>(last->second * 10) / 10.0, " s ago: ");
+    } else {
+      lines.push_back(line + "gives no answer");
       continue;
     }
-    const ProcessNote &note = *notes[rank];
     auto known = [](int64_t i, size_t count) {
       return i >= 0 && i < static_cast<int64_t>(count);
     };
-    std::string line =
-        cat("rank ", rank, ": ", note.collectives, " collectives begun, last ");
+    line += cat(note.collectives, " collectives begun, last ");
     int64_t last = note.lastCollective, wait = note.wait;
     line += known(last, spec.collectives.size())
                 ? kerf::rt::describe(spec.collectives[last], last)
@@ -90,7 +96,7 @@ std::vector<std::string> ProcessWorld::lastCollectives() const {
 }
 
 std::optional<Error> ProcessWorld::explain(Job::Reason reason) const {
-  Notes notes = job->inquire(reason == Job::Reason::Signal ? 0.3 : 2);
+  Notes notes = job->inquire(reason == Job::Reason::Signal ? 0.2 : 2);
   int64_t ranks = spec.mesh.numRanks();
   int64_t waiter = job->rank();
   auto waitsFor = [&](int64_t rank) {

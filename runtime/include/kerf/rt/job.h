@@ -27,7 +27,7 @@ public:
 
   /// Joins if the environment says that there is a job of several processes.
   /// The status is the caller's.
-  kerf_status_t join(double timeoutSeconds, const volatile int *terminate);
+  kerf_status_t join(double timeoutSeconds, const kerf_signals_t *signals);
   explicit operator bool() const { return job != nullptr; }
   kerf_job_t *get() const { return job; }
   int32_t size() const { return kerf_job_size(job); }
@@ -43,6 +43,8 @@ public:
   /// prints, frees; gives the exit code. KERF_CLOSED is printed nowhere: rank 0
   /// has said why.
   int report(kerf_status_t status, const std::string &file, std::FILE *err);
+  /// The same for what has no status.
+  int fail(const std::string &message, std::FILE *err);
   /// The end of every process: all end with rank 0's code. `failed`: after
   /// report(), when nobody says goodbye any more.
   int leave(int code, std::FILE *err);
@@ -51,6 +53,10 @@ private:
   kerf_job_t *job = nullptr;
   bool failed = false;
 };
+
+/// Makes SIGTERM and SIGCONT write to what it gives, for JobScope::join; for
+/// programs that do not handle SIGTERM themselves.
+const kerf_signals_t *handleJobSignals(bool terminate = true);
 
 /// Whether the environment says that this process is one of several.
 bool insideJob();

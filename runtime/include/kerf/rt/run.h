@@ -67,7 +67,7 @@ struct RunOptions {
   bool verbose = false;
   bool skipHashes = false;
   /// Of a process in a job: see kerf_job_options_t.
-  const volatile int *terminate = nullptr;
+  const kerf_signals_t *signals = nullptr;
 };
 
 /// libgomp's threads spin for milliseconds before they sleep unless told
@@ -85,6 +85,9 @@ int runPackage(const RunOptions &options, std::FILE *out, std::FILE *err);
 class JobScope;
 int runPackage(const RunOptions &options, JobScope &job, std::FILE *out,
                std::FILE *err);
+/// In as many processes of this host as the package has ranks.
+int runPackageInProcesses(const RunOptions &options, std::FILE *out,
+                          std::FILE *err);
 
 /// Prints a status as an error line with notes, frees it, gives its exit code
 /// (0 for none).

@@ -199,12 +199,18 @@ kerf_status_t kerf_session_set_parameter(kerf_session_t *session, int32_t index,
    are its alone, served by the others between steps; outputs of more than 4096
    bytes are there on rank 0 alone. On the others kerf_session_run waits for
    rank 0's next step; KERF_CLOSED says that none will come. */
+/* Written by signal handlers. mpirun wakes all processes (SIGCONT) when one has
+   died, a second before it ends them (SIGTERM). */
+typedef struct kerf_signals {
+  volatile int terminate; /* the number of a signal that asks to end: waits end
+                             within a moment and name whom they waited for */
+  volatile int resumed;   /* how many SIGCONT came: all ranks are asked whether
+                             they are still there */
+} kerf_signals_t;
 typedef struct kerf_job_options {
   size_t struct_size;
-  double deadline_seconds; /* of joining and of every wait; 0: 30 */
-  /* A signal handler may set it to the signal's number: waits end within a
-     moment and name the rank that they waited for. NULL: none. */
-  const volatile int *terminate;
+  double deadline_seconds;       /* of joining and of every wait; 0: 30 */
+  const kerf_signals_t *signals; /* NULL: none */
 } kerf_job_options_t;
 
 /* 30: Joins the job that the environment describes; *job is NULL if there is
