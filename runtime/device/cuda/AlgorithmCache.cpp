@@ -23,7 +23,7 @@ static std::string chooseFolder(const std::string &given) {
     const char *value = std::getenv(name);
     return std::string(value ? value : "");
   };
-  if (std::string own = variable("KERF_CACHE_DIR"); !own.empty())
+  if (std::string own = variable("KERF_CUDA_CACHE"); !own.empty())
     return own == "none" ? "" : own;
   if (std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
     return cache + "/kerf";

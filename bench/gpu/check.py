@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""check.py [FOLDER] [--kerf-run FILE] [--ranks N]
+
+Every package of FOLDER against the expected results that prepare.py left there:
+float32 within rtol 1e-3 and atol 1e-5 of the largest expected magnitude, integers
+exactly. With --ranks 2 or 4 the packages of that many ranks, as processes that
+share one GPU: results must be those of one rank. Leaves with 1 on a difference.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+
+def difference(got, want):
+    """Empty, or what is wrong."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"is {got.dtype} {got.shape}, expected {want.dtype} {want.shape}"
+    if not np.issubdtype(want.dtype, np.floating):
+        return "" if np.array_equal(got, want) else f"{np.count_nonzero(got != want)} of {want.size} differ"
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    limit = 1e-3 * np.abs(want) + 1e-5 * np.max(np.abs(want), initial=0)
+    wrong = ~(np.abs(got - want) <= limit) & ~(np.isnan(got) & np.isnan(want))
+    if not wrong.any():
+        return ""
+    worst = np.max(np.abs(got - want) / np.maximum(limit, 1e-300))
+    return f"{np.count_nonzero(wrong)} of {want.size} are out of bounds, the worst {worst:.1f} times"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def execute(kerf_run, package, folder, ranks=1, steps=1):
+    """What went wrong, or an empty text."""
+    command = [kerf_run, package, "--seed=1", "-q", f"--output-dir={folder}", f"--repeat={steps}", "--timeout=60"]
+    processes = []
+    port = free_port()
+    for rank in range(ranks):
+        environment = dict(os.environ)
+        if ranks > 1:
+            # Several ranks on one GPU: before NCCL 2.30 each has to look like a host of its own.
+            environment.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+                               MASTER_PORT=str(port), KERF_LAUNCHER="torchrun", KERF_SHARE_GPU="1",
+                               NCCL_HOSTID=f"r{rank}", NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo",
+                               NCCL_IB_DISABLE="1", NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1",
+                               NCCL_NVLS_ENABLE="0", NCCL_MAX_CTAS="1", NCCL_MULTI_RANK_GPU_ENABLE="1")
+        processes.append(subprocess.Popen([str(part) for part in command], env=environment, text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    texts = [process.communicate()[0] for process in processes]
+    codes = [process.returncode for process in processes]
+    return "" if not any(codes) else f"exit codes {codes}: {' '.join(texts).strip()[:400]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent)
+    parser.add_argument("--kerf-run", type=pathlib.Path)
+    parser.add_argument("--ranks", type=int, default=1)
+    arguments = parser.parse_args()
+    root = arguments.folder
+    kerf_run = arguments.kerf_run or root / "kerf-run"
+    packages = sorted((root / ("packages" if arguments.ranks == 1 else f"ranks{arguments.ranks}")).glob("*.kerf"))
+    if not packages:
+        sys.exit(f"error: no packages in {root}")
+    failures = 0
+    scratch = pathlib.Path(tempfile.mkdtemp())
+
+    def say(name, wrong):
+        nonlocal failures
+        failures += bool(wrong)
+        print(f"{name:32} {'ok' if not wrong else 'WRONG: ' + wrong}", flush=True)
+
+    for package in packages:
+        # The first step is enqueued, the second captured, the third replayed.
+        for steps in (1, 3):
+            folder = scratch / package.stem
+            wrong = execute(kerf_run, package, folder, arguments.ranks, steps)
+            for expected in sorted((root / "expected" / package.stem).glob("*.npy")):
+                if not wrong:
+                    wrong = difference(np.load(folder / expected.name), np.load(expected))
+                    wrong = wrong and f"{expected.stem} {wrong}"
+            say(f"{package.stem} x{steps}", wrong)
+    for curve in sorted((root / "curves").glob("*.json")) if arguments.ranks == 1 else []:
+        package = root / "train" / f"{curve.stem}.kerf"
+        for steps, losses in json.loads(curve.read_text()).items():
+            folder = scratch / f"train-{curve.stem}"
+            wrong = execute(kerf_run, package, folder, 1, int(steps))
+            for name, want in losses.items():
+                got = float(np.load(folder / f"{name}.npy")) if not wrong else 0
+                if not wrong and abs(got - want) > 1e-3 * abs(want) + 1e-5:
+                    wrong = f"{name} is {got}, on the CPU {want}"
+            say(f"train {curve.stem} step {steps}", wrong)
+    shutil.rmtree(scratch)
+    print(f"{failures} failures")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
