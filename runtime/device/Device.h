@@ -71,6 +71,10 @@ public:
   }
   virtual void copy(const void *src, void *dst, int64_t bytes) = 0;
   virtual void zero(void *data, int64_t bytes) = 0;
+  /// Writes 8 bytes. `value` is a shard index of the manifest.
+  virtual void storeNumber(int64_t value, void *dst) {
+    std::memcpy(dst, &value, sizeof(value));
+  }
   /// `parameter(i)` gives this rank's part of parameter i. Throws
   /// KERF_BAD_PACKAGE, KERF_UNSUPPORTED_HOST.
   virtual std::unique_ptr<LibraryCall>

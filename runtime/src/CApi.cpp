@@ -309,6 +309,6 @@ void kerf_job_free(kerf_job_t *job) { delete job; }
 
 void kerf_string_free(char *string) { std::free(string); }
 
-const char *kerf_runtime_version(void) { return "0.1.0 (program abi 1)"; }
+const char *kerf_runtime_version(void) { return "0.1.0 (program abi 2)"; }
 
 } // extern "C"

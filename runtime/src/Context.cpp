@@ -115,6 +115,13 @@ int64_t shardIndex(Context *ctx, int32_t index) {
       ctx->rank, ctx->manifest->shardIndices[index], ctx->microBatch);
 }
 
+int32_t storeShardIndex(Context *ctx, int32_t index, void *dst) {
+  return entry(ctx, [&] {
+    checkIndex(index, ctx->manifest->shardIndices, "shard index");
+    ctx->device->storeNumber(shardIndex(ctx, index), dst);
+  });
+}
+
 int32_t copy(Context *ctx, const void *src, void *dst, int64_t bytes) {
   return entry(ctx, [&] {
     TraceScope scope(ctx->trace, TraceEvent::Copy, -1, ctx->microBatch);
@@ -154,6 +161,7 @@ const kerf_program_api &kerf::rt::programApi() {
                                        collectiveWait,
                                        shardIndex,
                                        copy,
-                                       fail};
+                                       fail,
+                                       storeShardIndex};
   return api;
 }

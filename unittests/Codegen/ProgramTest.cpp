@@ -86,9 +86,9 @@ TEST(Program, OffsetsOfTheTable) {
   EXPECT_EQ(offsetof(kerf_program_api, collective), 24u);
   EXPECT_EQ(offsetof(kerf_program_api, collective_start), 32u);
   EXPECT_EQ(offsetof(kerf_program_api, collective_wait), 40u);
-  EXPECT_EQ(offsetof(kerf_program_api, shard_index), 48u);
   EXPECT_EQ(offsetof(kerf_program_api, copy), 56u);
   EXPECT_EQ(offsetof(kerf_program_api, fail), 64u);
+  EXPECT_EQ(offsetof(kerf_program_api, store_shard_index), 72u);
 }
 
 TEST(Program, ImportsNothing) {
@@ -279,10 +279,11 @@ exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 
                                     int32_t index) -> int32_t {
     return record(c, "wait " + std::to_string(index));
   };
-  recorder.api.shard_index = [](kerf_program_context *c,
-                                int32_t index) -> int64_t {
-    record(c, "shard_index " + std::to_string(index));
-    return 42;
+  recorder.api.store_shard_index = [](kerf_program_context *c, int32_t index,
+                                      void *to) -> int32_t {
+    int64_t value = 42;
+    memcpy(to, &value, sizeof(value));
+    return record(c, "shard_index " + std::to_string(index));
   };
   recorder.api.copy = [](kerf_program_context *c, const void *from, void *to,
                          int64_t bytes) -> int32_t {

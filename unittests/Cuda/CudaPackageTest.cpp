@@ -385,4 +385,80 @@ TEST(CudaPackage, SeededWeights) {
   EXPECT_NE(got.outputs[0][0], 0);
 }
 
+// A shard index is written on the stream, in the order of launches: here into
+// bytes that a kernel before it reads. With micro-batches it changes.
+TEST(CudaPackage, ShardIndices) {
+  constexpr const char *program = R"C(
+static void number(void *const *b, const int64_t *s, int64_t begin, int64_t end) {
+  const int64_t *i = b[0]; const float *x = b[1]; float *z = b[2];
+  for (int64_t k = begin; k < end; ++k) z[k] = x[k] + 10 * i[0];
+}
+FUNCTION(forward) {
+  char *at = scratch;
+  TRY(api->copy(ctx, ios[0], at + 64, 8));
+  TRY(api->store_shard_index(ctx, 0, at));
+  void *l0[] = {at, ios[0], at + 128};
+  TRY(api->launch(ctx, 0, number, l0, 3, 0, 2, 1));
+  TRY(api->store_shard_index(ctx, 1, at));
+  void *l1[] = {at, at + 128, ios[1]};
+  return api->launch(ctx, 0, number, l1, 3, 0, 2, 1);
+}
+)C";
+  auto package = [&](bool cuda) {
+    TestPackage p(program);
+    json &m = p.manifest;
+    m["abi"] = 2;
+    if (cuda) {
+      m["target"] = {{"device", "cuda"},
+                     {"cuda", {{"ptx", "k.ptx"}, {"ptx_arch", "sm_80"}}}};
+      p.dir().write("k.ptx", ".entry kerf_number\n");
+    }
+    m["mesh"] = {{"axes", {{{"name", "tp"}, {"size", 2}}}},
+                 {"time_axis", {{"name", "mb"}, {"size", 3}}}};
+    std::vector<json> sharding = {axes({"mb", "tp"})};
+    m["inputs"] = {tensor("x", {12}, sharding)};
+    m["outputs"] = {tensor("y", {12}, sharding)};
+    m["shard_indices"] = {axes({"tp"}), axes({"mb", "tp"})};
+    m["kernels"] = {{{"name", "number"}}};
+    if (cuda) {
+      m["kernels"][0]["cuda"] = cudaKernel("kerf_number", 3, 0);
+      m["kernels"][0]["cuda"]["bytes"] = {8, 8, 8};
+    }
+    json io = {{"dtype", "f32"}, {"shape", {2}}};
+    m["functions"] = {{{"symbol", "forward"},
+                       {"scratch_bytes", 256},
+                       {"num_arguments", 1},
+                       {"ios", {io, io}}}};
+    json list = json::array();
+    for (int j = 0; j < 3; ++j) {
+      list.push_back({{"input", 0}, {"slot", 0}, {"micro_batch", j}});
+      list.push_back({{"run", 0}, {"slots", {0, 1}}, {"micro_batch", j}});
+      list.push_back({{"output", 0}, {"slot", 1}, {"micro_batch", j}});
+    }
+    m["stages"] = {
+        {{"arena_bytes", 512},
+         {"scratch", {{"offset", 256}, {"bytes", 256}}},
+         {"slots",
+          {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
+         {"instructions", list}}};
+    return p;
+  };
+  TestPackage host = package(false), gpu = package(true);
+  std::vector<float> x(12), want(12);
+  for (int i = 0; i < 12; ++i) {
+    x[i] = static_cast<float>(i);
+    want[i] = x[i] + 10.f * static_cast<float>(i / 2 % 2) +
+              10.f * static_cast<float>(i / 2);
+  }
+  RunResult cpu = runTestPackage(written(host), {x});
+  ASSERT_EQ(cpu.code, KERF_OK) << cpu.message;
+  EXPECT_EQ(cpu.outputs[0], want);
+  for (int seed = 1; seed < 4; ++seed) {
+    RecordingDriver driver("seed=" + std::to_string(seed));
+    RunResult got = runTestPackage(written(gpu), {x}, {}, 3);
+    ASSERT_EQ(got.code, KERF_OK) << got.message;
+    EXPECT_EQ(got.outputs[0], want);
+  }
+}
+
 } // namespace

@@ -178,7 +178,7 @@ TEST(PackageFaults, ManifestEntries) {
   const Edit edits[] = {
       {"/schema", "kerf.package/2",
        "manifest.json: schema: is \"kerf.package/2\""},
-      {"/abi", 99, "abi: is 99, this runtime knows up to 1"},
+      {"/abi", 99, "abi: is 99, this runtime knows up to 2"},
       {"/program", "../program.so", "program: expected a plain file name"},
       {"/program", "other.so", "file \"other.so\" is not in \"files\""},
       {"/mesh/axes/0/size", 0, "mesh.axes[0].size: expected an integer in [1"},

@@ -153,11 +153,9 @@ mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
         return mlir::success();
       })
       .Case<exec::ShardIndexOp>([&](exec::ShardIndexOp shard) {
-        auto *type =
-            FunctionType::get(b.getInt64Ty(), {pointer, b.getInt32Ty()}, false);
-        V index = b.CreateCall(type, entry(kApiShardIndex),
-                               {argument(1), b.getInt32(shard.getIndex())});
-        b.CreateStore(index, values.lookup(shard.getDst()));
+        // Not a store: the buffer may be on a GPU.
+        call(kApiStoreShardIndex,
+             {b.getInt32(shard.getIndex()), values.lookup(shard.getDst())});
         return mlir::success();
       })
       .Case<exec::CopyOp>([&](exec::CopyOp copy) {

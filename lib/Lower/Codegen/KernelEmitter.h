@@ -32,9 +32,9 @@ enum ApiOffset : int64_t {
   kApiCollective = 24,
   kApiCollectiveStart = 32,
   kApiCollectiveWait = 40,
-  kApiShardIndex = 48,
   kApiCopy = 56,
-  kApiFail = 64
+  kApiFail = 64,
+  kApiStoreShardIndex = 72
 };
 
 /// How to launch an emitted kernel.

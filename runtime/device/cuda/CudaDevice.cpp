@@ -78,6 +78,7 @@ public:
     useGraph = !graphs || std::string(graphs) != "0";
     record = ownAllocation(sizeof(FailureRecord), "the failure record");
     zero(record->data, sizeof(FailureRecord));
+    uploadNumbers();
     recordCopy = allocatePinned(sizeof(FailureRecord));
     std::memset(recordCopy->data, 0, sizeof(FailureRecord));
   }
@@ -89,6 +90,7 @@ public:
       cuda.graphExecDestroy(graph);
     module.reset();
     record.reset();
+    numbers.reset();
     recordCopy.reset();
     for (Stage &stage : staging)
       stage.memory.reset();
@@ -150,6 +152,11 @@ public:
   }
   void zero(void *data, int64_t bytes) override {
     zeroOn(data, bytes, compute);
+  }
+  void storeNumber(int64_t value, void *dst) override {
+    if (value < 0 || value * 8 >= numbers->bytes)
+      throw Error(KERF_INTERNAL, cat("no number ", value, " on the GPU"));
+    copy(static_cast<char *>(numbers->data) + value * 8, dst, 8);
   }
   void zeroOn(void *data, int64_t bytes, cu::Stream stream) const override {
     if (bytes > 0)
@@ -276,6 +283,7 @@ private:
     return memory;
   }
   Stage &nextStage();
+  void uploadNumbers();
   void await(cu::Event event) const;
   void checkRecording() const;
 
@@ -295,6 +303,7 @@ private:
   char *pool = nullptr;
   int64_t poolBytes = 0, poolUsed = 0;
   std::unique_ptr<GpuMemory> record;
+  std::unique_ptr<GpuMemory> numbers; ///< 0, 1, 2, ...
   std::unique_ptr<DeviceMemory> recordCopy;
   Stage staging[2];
   int stage = 0;
@@ -343,6 +352,18 @@ CudaDevice::Stage &CudaDevice::nextStage() {
   if (next.used)
     await(next.free);
   return next;
+}
+
+// Shard indices are stored by copies from here, which a graph can hold.
+void CudaDevice::uploadNumbers() {
+  int64_t most = 1;
+  for (const AxisList &axes : package.manifest.shardIndices)
+    most = std::max(most, Mesh::sizeOf(axes));
+  std::vector<int64_t> values(static_cast<size_t>(most));
+  for (int64_t i = 0; i < most; ++i)
+    values[i] = i;
+  numbers = ownAllocation(most * 8, "numbers");
+  upload(values.data(), numbers->data, most * 8);
 }
 
 void CudaDevice::uploadBox(const BoxCopy &box, const void *src, void *dst) {

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Version of the table below. The manifest's "abi" must not exceed it. */
-#define KERF_PROGRAM_ABI_VERSION 1
+#define KERF_PROGRAM_ABI_VERSION 2
 
 /* Buffers of the arena, of scratch, parameters and boundary slots start at
    multiples of this many bytes. */
@@ -97,6 +97,12 @@ typedef struct kerf_program_api {
      return. */
   int32_t (*fail)(kerf_program_context *ctx, int32_t code, const char *node,
                   int64_t detail);
+
+  /* Since version 2. Writes what shard_index gives to dst, 8 bytes on the
+     rank's device, in the order of launches: code of the host must not touch
+     that memory. */
+  int32_t (*store_shard_index)(kerf_program_context *ctx, int32_t index,
+                               void *dst);
 } kerf_program_api;
 
 #define KERF_MAX_STARTED 16

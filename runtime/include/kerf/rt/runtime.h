@@ -161,7 +161,7 @@ kerf_status_t kerf_session_statistics(kerf_session_t *session, char **json);
 /* 23: Events of the last run as Chrome trace JSON; needs options.trace. */
 kerf_status_t kerf_session_trace(kerf_session_t *session, char **json);
 /* 24 */ void kerf_string_free(char *string);
-/* 25: "0.1.0 (program abi 1)" */
+/* 25: "0.1.0 (program abi 2)" */
 const char *kerf_runtime_version(void);
 
 /* A parameter of the model, or state of training. */
