@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""cuda_recorded.py OUT LIBRARY CASE ... [--seeds N]
+
+The CUDA host side without a GPU (docs/CudaRuntime.md): each case is compiled for
+GPUs with host kernels and for the CPU on the same mesh, both run from the same
+inputs, the first over the recording driver LIBRARY in several random orders of
+execution. Results must be equal (to 1e-5 of the largest magnitude: the CPU may
+choose other loops for its vector width), and the driver reports nothing.
+
+A case is FOLDER[:FLAGS], FOLDER one of a model, with `train` among the flags a
+step of training: `models/mlp:--mesh=tp=2`, `training/gpt2:train --mesh=pp=2`.
+"""
+import argparse
+import json
+import os
+import pathlib
+
+import numpy as np
+
+from kerf_tests import Checks, kerf
+
+STEPS = 3  # enqueued, captured, replayed
+SCALARS = {"train.learning_rate": 0.002}
+
+
+def compile_package(checks, name, model, target, flags):
+    result = kerf("compile", model, "--dim=batch=8", *flags, "-o", target, timeout=900)
+    checks.expect(f"{name}: compiles", result.returncode == 0, f"  {flags}\n  {result.stderr[:2000]}")
+    return result.returncode == 0
+
+
+def run(package, out, environment, ranks):
+    manifest = json.loads((package / "manifest.json").read_text())
+    scalars = [f"--input={i['name']}={SCALARS.get(i['name'], 0.1)}" for i in manifest["inputs"]
+               if i["name"].startswith("train.")]
+    return kerf(package, "--seed=1", "-q", f"--repeat={STEPS}", f"--output-dir={out}", "--threads=1", "--timeout=60",
+                *scalars, tool="kerf-run", env=dict(os.environ, **environment), timeout=600)
+
+
+def check_case(checks, arguments, number, case):
+    folder, _, text = case.partition(":")
+    flags = text.split()
+    name = f"{pathlib.Path(folder).name} {text}"
+    if "train" in flags:
+        flags.remove("train")
+        flags += ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw,lr=0.002,wd=0.1"]
+    sizes = [int(part.split("=")[1]) for flag in flags if flag.startswith("--mesh=") for part in flag[7:].split(",")]
+    ranks = int(np.prod(sizes)) if sizes else 1
+    model = pathlib.Path(folder) / "model.onnx"
+    gpu, cpu = arguments.out / f"{number}.gpu.kerf", arguments.out / f"{number}.cpu.kerf"
+    if not (compile_package(checks, name, model, gpu,
+                            [f"--devices=cuda:0-{ranks - 1}", "--host-kernels", "--ptxas=none", *flags]) and
+            compile_package(checks, name, model, cpu, [f"--devices=cpu:{ranks}", *flags])):
+        return
+    want = arguments.out / f"{number}.want"
+    result = run(cpu, want, {}, ranks)
+    checks.expect(f"{name}: on the CPU", result.returncode == 0, f"  {result.stderr}")
+    for seed in range(1, arguments.seeds + 1):
+        got = arguments.out / f"{number}.got"
+        result = run(gpu, got, {"KERF_CUDA_DRIVER": str(arguments.library), "KERF_NCCL": str(arguments.library),
+                                "KERF_RECORDING": f"seed={seed}"}, ranks)
+        checks.expect(f"{name}: order {seed}", result.returncode == 0, f"  {result.stderr}")
+        if result.returncode:
+            continue
+        for file in sorted(want.glob("*.npy")):
+            a, b = np.load(file), np.load(got / file.name)
+            limit = 1e-5 * np.max(np.abs(a), initial=0)
+            checks.expect(f"{name}: {file.stem} in order {seed}",
+                          a.shape == b.shape and np.isfinite(a).all() and (np.abs(a - b) <= limit).all(),
+                          f"  differs by {np.max(np.abs(a - b), initial=0)}, allowed are {limit}")
+    print(f"{name}: {arguments.seeds} orders of execution", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("cases", nargs="+")
+    parser.add_argument("--seeds", type=int, default=2)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    checks = Checks()
+    for number, case in enumerate(arguments.cases):
+        check_case(checks, arguments, number, case)
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
