@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/training.py [--rounds R] [--steps N] [--json FILE] [CASE ...]
+"""bench/training.py [--rounds R] [--steps N] [--json FILE] [--overlap] [CASE ...]
 
 A training step of Kerf beside PyTorch's, eager, on the CPU. In every round each
 side runs N steps in a process of its own, one right after the other; the figure
@@ -11,6 +11,15 @@ the table shows medians over the rounds. Cases:
 each on one rank of two threads against PyTorch with two threads, and on two ranks
 of one thread, data parallel, against DistributedDataParallel over gloo with two
 processes of one thread. Needs requirements-bench.txt.
+
+--overlap measures Kerf alone, two ranks of one thread, and prints
+    efficiency = (compute + communication - step) / min(compute, communication)
+step: a step of two ranks. compute: a step of one rank with half the batch, while
+a second such process keeps the other core as busy. communication: the step's
+all-reduces, each alone and out of place (kerf-bench-collectives), summed. 1 means
+that the shorter of the two is hidden, 0 that they run one after the other. Thread
+ranks add up gradients on the cores that compute, so what they can hide is waiting
+and the meeting of ranks alone; below 0 they cost each other time.
 """
 import argparse
 import json
@@ -24,6 +33,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "build/bench/training"
 KERF = ROOT / "build/bin/kerf"
+COLLECTIVES = ROOT / "build/bench/collectives/kerf-bench-collectives"
 CASES = {"gpt2-124m": dict(key="input_ids", batch=4, optimizer="adamw,lr=1e-4,wd=0.01"),
          "resnet18": dict(key="image", batch=16, optimizer="sgd,lr=0.01,momentum=0.9")}
 
@@ -105,20 +115,68 @@ def torch_step(case, steps, size):
     return statistics.median(json.loads(outputs[0]))
 
 
-def kerf_step(case, steps, size):
-    folder, log = OUT / case, OUT / "log.jsonl"
+def kerf_command(case, steps, size, threads, share=1, name="log"):
+    """A run of `steps` steps after two that warm up, and its log."""
+    folder, log = OUT / case, OUT / f"{name}.jsonl"
     log.unlink(missing_ok=True)
-    batch = CASES[case]["batch"]
+    batch = CASES[case]["batch"] // share
     command = [KERF, "train", folder / "model.onnx", f"--dim=batch={batch}", f"--batch-size={batch}",
                "--loss=cross_entropy(logits,labels)", f"--optimizer={CASES[case]['optimizer']}",
                f"--data={folder / 'data.npz'}", "--shuffle=off", f"--steps={steps + 2}", f"--log={log}",
-               f"--devices=cpu:{size}", f"--threads={1 if size > 1 else 2}", "-q"]
+               f"--devices=cpu:{size}", f"--threads={threads}", "-q"]
     if size > 1:
         # As DistributedDataParallel: each process has BatchNorm statistics of its own.
         command += [f"--mesh=dp={size}", "--batch-norm=local"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return command, log
+
+
+def median_of(log):
     return statistics.median([json.loads(line)["seconds"] for line in log.read_text().splitlines()
                               if '"loss"' in line][2:])
+
+
+def kerf_step(case, steps, size):
+    command, log = kerf_command(case, steps, size, 1 if size > 1 else 2)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return median_of(log)
+
+
+def overlap(case, steps):
+    """Seconds of a step of two ranks, of its compute and of its communication."""
+    statistics_file = OUT / "overlap.json"
+    command, log = kerf_command(case, steps, 2, 1)
+    subprocess.run([*command, f"--stats={statistics_file}"], check=True, stdout=subprocess.DEVNULL)
+    step = median_of(log)
+    halves = [kerf_command(case, steps, 1, 1, 2, f"half{i}") for i in range(2)]
+    for process in [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command, _ in halves]:
+        if process.wait() != 0:
+            sys.exit("error: a run of one rank failed")
+    compute = statistics.median(median_of(log) for _, log in halves)
+    sizes = {}
+    for entry in json.loads(statistics_file.read_text())["communication"]["collectives"]:
+        if entry["op"] == "all_reduce":
+            sizes[entry["buffer_bytes"]] = sizes.get(entry["buffer_bytes"], 0) + entry["count"]
+    communication = 0
+    for size, count in sizes.items():
+        output = subprocess.run([COLLECTIVES, "2", str(size), "15"], check=True, stdout=subprocess.PIPE, text=True)
+        communication += count * float(output.stdout.split()[0]) * 1e-6
+    return step, compute, communication
+
+
+def overlap_table(cases, rounds, steps):
+    rows = []
+    print(f"{'case':12}{'step':>12}{'compute':>12}{'communication':>15}{'efficiency':>12}   (min..max of rounds)")
+    for case in cases:
+        prepare(case)
+        parts = [overlap(case, steps) for _ in range(rounds)]
+        figures = [(compute + communication - step) / min(compute, communication)
+                   for step, compute, communication in parts]
+        step, compute, communication = map(statistics.median, zip(*parts))
+        print(f"{case:12}{step * 1e3:9.0f} ms{compute * 1e3:9.0f} ms{communication * 1e3:12.1f} ms"
+              f"{statistics.median(figures):12.2f}   ({min(figures):.2f}..{max(figures):.2f})", flush=True)
+        rows.append({"case": case, "step_seconds": step, "compute_seconds": compute,
+                     "communication_seconds": communication, "overlap_efficiency": statistics.median(figures)})
+    return rows
 
 
 def main():
@@ -127,9 +185,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--overlap", action="store_true", help="the overlap of Kerf's own data-parallel ranks")
     arguments = parser.parse_args()
     if unknown := set(arguments.cases) - set(CASES):
         parser.error(f"unknown cases {sorted(unknown)}, expected some of {list(CASES)}")
+    if arguments.overlap:
+        rows = overlap_table(arguments.cases or CASES, arguments.rounds, arguments.steps)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+        return
     rows = []
     print(f"{'case':12}{'ranks x threads':>16}{'Kerf':>12}{'PyTorch':>12}{'ratio':>8}   (min..max of rounds)")
     for case in arguments.cases or CASES:

@@ -6,6 +6,7 @@
 #include "Units.h"
 
 #include "Parameters.h"
+#include "Simplify.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
@@ -66,6 +67,7 @@ public:
   }
 
   FailureOr<std::vector<Unit>> build() {
+    mergeViews();
     findConstants();
     selectLibrary();
     if (failed(formKernels()))
@@ -75,6 +77,22 @@ public:
 
 private:
   bool isConst(Operation *op) const { return constants.contains(op); }
+
+  /// Shape ops were copied for each of their users; a view is made once.
+  void mergeViews() {
+    DenseMap<std::tuple<Value, Attribute, Type>, Operation *> known;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      auto slice = dyn_cast<nn::SliceOp>(op);
+      if (!slice || op.use_empty() || !isAlias(slice) || !isUpdated(slice))
+        continue;
+      auto [it, added] = known.try_emplace(
+          {slice.getX(), op.getAttrDictionary(), slice.getType()}, slice);
+      if (added)
+        continue;
+      op.replaceAllUsesWith(it->second);
+      op.erase();
+    }
+  }
 
   /// The ops that depend on parameters alone. A shape op that something else
   /// reads is left to its reader, which sees through it.
@@ -150,7 +168,17 @@ private:
     if (!isa<nn::NNDialect>(user->getDialect()) || taken.contains(user) ||
         (isConst(user) != isConst(op) && !isInline(op)))
       return false;
+    // A parameter's part of a bucket of gradients is a view: with the offset in
+    // their code no two updates would be the same kernel.
+    if (isa<nn::SliceOp>(op) && isAlias(op) && !isConst(op) && isUpdated(op))
+      return false;
     return !isAlias(user) || follows(user);
+  }
+  static bool isUpdated(Operation *slice) {
+    Operation *user = *slice->user_begin();
+    while (isa<nn::ReshapeOp>(user) && !user->use_empty())
+      user = *user->user_begin();
+    return user->hasAttr(kUpdateAttr);
   }
 
   void collect(Operation *op, SmallVectorImpl<Operation *> &ops) {
@@ -166,6 +194,7 @@ private:
     SmallVector<Operation *> ops;
     collect(op, ops);
     int64_t id = newUnit(Unit::Kind::Kernel, ops, isConst(op));
+    lastKernel = std::max(lastKernel, position.lookup(op));
     KernelVerdict verdict = classifyKernel(units[id].ops);
     if (verdict.supported) {
       drawInProducers(id);
@@ -248,24 +277,29 @@ private:
     }
   }
 
-  /// Whether a path leads from one unit to another through a third.
+  /// Whether a path leads from one unit to another through a third. Kernels so
+  /// far end at `lastKernel`, other units have one result, of their last op: so
+  /// no path leads back from behind it.
   bool hasDetour(int64_t from, int64_t to) {
     DenseSet<int64_t> seenUnits = {from};
     DenseSet<Operation *> seenOps;
     SmallVector<Operation *> stack;
+    auto visit = [&](Operation *op) {
+      if (op->getBlock() == &block && position.lookup(op) <= lastKernel &&
+          seenOps.insert(op).second)
+        stack.push_back(op);
+    };
     auto push = [&](Operation *op) {
-      for (Operation *user : op->getUsers()) {
-        if (user->getBlock() == &block && seenOps.insert(user).second)
-          stack.push_back(user);
-      }
+      for (Operation *user : op->getUsers())
+        visit(user);
     };
     for (Operation *op : units[from].ops)
       for (Operation *user : op->getUsers()) {
         auto it = unitOf.find(user);
         bool direct =
             it != unitOf.end() && (it->second == to || it->second == from);
-        if (!direct && seenOps.insert(user).second)
-          stack.push_back(user);
+        if (!direct)
+          visit(user);
       }
     while (!stack.empty()) {
       Operation *op = stack.pop_back_val();
@@ -525,6 +559,7 @@ private:
   Block &block;
   SmallVectorImpl<Destination> &destinations;
   DenseMap<Operation *, int64_t> position;
+  int64_t lastKernel = -1; ///< position of the last op of all kernels so far
   DenseSet<Operation *> constants, taken;
   /// Shape ops that are computed by themselves although a kernel reads them.
   DenseSet<Operation *> stays;

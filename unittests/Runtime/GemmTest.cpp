@@ -46,6 +46,11 @@ public:
     desc.lhs = lhs.operand, desc.rhs = rhs.operand, desc.dst = dst.operand;
     for (int64_t index = 3, count = random() % 4; index < 3 + count; ++index)
       addPostOp(index);
+    if (random() % 3 == 0) {
+      bias = lay(1, n, 3 + others.size(), false);
+      desc.bias = bias.operand;
+      desc.bias.strides = {1};
+    }
   }
 
   std::vector<float> run(int32_t threads) {
@@ -61,6 +66,7 @@ public:
                                    out.data()};
     for (Laid &other : others)
       buffers.push_back(other.values.data());
+    buffers.push_back(bias.values.data());
     call->run(buffers.data(), scratch->data);
     return out;
   }
@@ -125,15 +131,19 @@ private:
   }
 
   double follow(int64_t i, int64_t j, double x) {
-    for (size_t s = 0; s < desc.postOps.size(); ++s) {
+    bool sums = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
+    if (sums) // before the bias
+      x += dst.at(i, j);
+    if (!bias.values.empty())
+      x += bias.at(0, j);
+    for (size_t s = sums ? 1 : 0; s < desc.postOps.size(); ++s) {
       const std::string &kind = desc.postOps[s].kind;
       double y = others[s].at(i, j);
-      x = kind == "sum"      ? x + dst.at(i, j)
-          : kind == "linear" ? 0.5 * x - 0.25
-          : kind == "relu"   ? std::max(x, 0.0)
-          : kind == "add"    ? x + y
-          : kind == "sub"    ? x - y
-                             : x * y;
+      x = kind == "linear" ? 0.5 * x - 0.25
+          : kind == "relu" ? std::max(x, 0.0)
+          : kind == "add"  ? x + y
+          : kind == "sub"  ? x - y
+                           : x * y;
     }
     return x;
   }
@@ -141,7 +151,7 @@ private:
   std::mt19937 random;
   int64_t m, n, k;
   LibraryDesc desc;
-  Laid lhs, rhs, dst;
+  Laid lhs, rhs, dst, bias;
   std::vector<Laid> others;
 };
 

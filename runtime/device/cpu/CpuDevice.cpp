@@ -24,24 +24,33 @@ using namespace kerf::rt;
 
 namespace {
 
+/// Large memory begins at a huge page's boundary, so that all of it but its end
+/// can be such pages.
 class MappedMemory : public DeviceMemory {
 public:
   explicit MappedMemory(int64_t size) {
+    constexpr size_t hugePage = size_t(2) << 20;
     bytes = size;
     length = static_cast<size_t>(std::max<int64_t>(size, 1));
-    void *address = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED)
+    bool huge = length >= hugePage;
+    reserved = length + (huge ? hugePage : 0);
+    base = ::mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
       throw std::bad_alloc();
-    constexpr size_t hugePage = size_t(2) << 20;
-    if (length >= hugePage)
-      ::madvise(address, length, MADV_HUGEPAGE);
-    data = address;
+    data = base;
+    if (!huge)
+      return;
+    auto address = reinterpret_cast<uintptr_t>(base);
+    data =
+        static_cast<char *>(base) + (hugePage - address % hugePage) % hugePage;
+    ::madvise(data, length, MADV_HUGEPAGE);
   }
-  ~MappedMemory() override { ::munmap(data, length); }
+  ~MappedMemory() override { ::munmap(base, reserved); }
 
 private:
-  size_t length;
+  void *base;
+  size_t length, reserved;
 };
 
 // The barriers of libgomp, told to the thread sanitizer, which cannot see them.

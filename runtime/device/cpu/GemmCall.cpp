@@ -99,7 +99,7 @@ public:
     }
     for (const PostOp &op : desc.postOps) {
       if (op.kind == "sum") {
-        if (&op != &desc.postOps.front() || !steps.empty())
+        if (&op != &desc.postOps.front())
           return false;
         sum = true;
       } else if (op.kind == "linear") {
