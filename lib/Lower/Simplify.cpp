@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "Simplify.h"
 
+#include "kerf/Lower/Lower.h"
+
 #include "Library.h"
 #include "Parameters.h"
 #include "Units.h"
@@ -233,6 +235,28 @@ void kerf::moveScalars(func::FuncOp function) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
+/// The same for a GPU, where blocks of 32 columns are shared by the threads of
+/// one multiprocessor: as many parts as keep all of them busy, if each has
+/// something to add up.
+static int64_t numPartsForGpu(int64_t count, int64_t columns) {
+  constexpr int64_t wanted = 264 * 32, least = 1 << 16, shortest = 32;
+  if (columns >= wanted || count * columns < least)
+    return 1;
+  int64_t target =
+      std::min<int64_t>(llvm::divideCeil(wanted, columns), count / shortest);
+  // A single column is a row of parts, each of which fills a block.
+  if (columns == 1)
+    target = std::min<int64_t>(target, 1024);
+  for (int64_t parts = target; parts <= 4 * target && parts * 8 <= count;
+       ++parts)
+    if (parts > 1 && count % parts == 0)
+      return parts;
+  for (int64_t parts = target; parts >= 8; --parts)
+    if (count % parts == 0)
+      return parts;
+  return 1;
+}
+
 /// Into how many parts `count` elements of `columns` columns are cut; 1: none.
 static int64_t numParts(int64_t count, int64_t columns) {
   constexpr int64_t columnsOfATask = 64, tasks = 8, least = 1 << 17;
@@ -246,6 +270,7 @@ static int64_t numParts(int64_t count, int64_t columns) {
 
 void kerf::splitReductions(func::FuncOp function) {
   OpBuilder builder(function.getContext());
+  bool gpu = function->getParentOp()->hasAttr(kGpuAttr);
   SmallVector<nn::ReduceOp> reductions(
       function.getBody().front().getOps<nn::ReduceOp>());
   for (nn::ReduceOp reduce : reductions) {
@@ -258,7 +283,8 @@ void kerf::splitReductions(func::FuncOp function) {
       continue;
     int64_t columns = to.getNumElements();
     int64_t count = from.getNumElements() / columns;
-    int64_t parts = numParts(count, columns);
+    int64_t parts =
+        gpu ? numPartsForGpu(count, columns) : numParts(count, columns);
     if (parts == 1)
       continue;
     builder.setInsertionPoint(reduce);

@@ -10,6 +10,7 @@
 #include "kerf/Import/Passes.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Gpu.h"
+#include "kerf/Lower/Lower.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Partition/Passes.h"
@@ -285,6 +286,8 @@ Outcome Compilation::runUntil(StringRef phase) {
                                        "', expected one of " + names);
 }
 Outcome Compilation::runLower() {
+  if (options.cuda)
+    module.get()->setAttr(kGpuAttr, UnitAttr::get(context.get()));
   Outcome outcome = runPasses(
       "lower", [](OpPassManager &passes) { buildLowerPipeline(passes); });
   if (outcome == Outcome::Fine)

@@ -30,6 +30,8 @@ using codegen::innerShape;
 /// Vectors per thread that are worth unrolling, values that may be kept.
 static constexpr int64_t kUnrolled = 8, kKeptRegisters = 64;
 static constexpr int64_t kMaxTeam = 512, kMaxColumnTeam = 16, kWarp = 32;
+/// Ops of a group that needs many registers.
+static constexpr size_t kLargeGroup = 24;
 /// Threads that keep a large GPU busy.
 static constexpr int64_t kManyThreads = 132 * 1024;
 
@@ -54,7 +56,11 @@ void GpuEmitter::chooseTeam() {
   for (auto &[value, flats] : plan.accesses)
     bytes = std::min<int64_t>(
         bytes, std::max(2u, b.bitsOf(storageType(elementOf(value))) / 8));
-  maxLanes = plan.ops.size() > 24 ? 4 : 16 / bytes;
+  maxLanes = plan.ops.size() > kLargeGroup ? 4 : 16 / bytes;
+  // A thread of a large block has few registers.
+  bool large = plan.ops.size() > kLargeGroup;
+  int64_t maxTeam = large ? kMaxTeam / 2 : kMaxTeam;
+  int64_t maxColumnTeam = large ? kMaxColumnTeam / 2 : kMaxColumnTeam;
   V thread = threadIndex();
   if (!plan.lanesOuter) {
     int64_t vectors = 1;
@@ -62,9 +68,9 @@ void GpuEmitter::chooseTeam() {
       vectors = std::max(vectors, size / lanesOf(flat));
     int64_t rows = outer.size;
     teamSize = 1;
-    while (teamSize < kMaxTeam && teamSize * 4 < vectors)
+    while (teamSize < maxTeam && teamSize * 4 < vectors)
       teamSize *= 2;
-    while (teamSize < kMaxTeam && teamSize < vectors &&
+    while (teamSize < maxTeam && teamSize < vectors &&
            rows * teamSize < kManyThreads)
       teamSize *= 2;
     // A block of several warps has at least four.
@@ -90,7 +96,7 @@ void GpuEmitter::chooseTeam() {
   for (auto &[size, flat] : plan.inner)
     count = std::max(count, size);
   teamSize = 1;
-  while (teamSize < kMaxColumnTeam && teamSize * 4 < count)
+  while (teamSize < maxColumnTeam && teamSize * 4 < count)
     teamSize *= 2;
   // Wide vectors only where there are columns enough for them.
   int64_t width = std::min<int64_t>(maxLanes, 4);
