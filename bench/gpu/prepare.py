@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""prepare.py OUT [--kerf KERF] [--large DIR] [--train DIR]
+"""prepare.py OUT [--kerf KERF] [--large DIR] [--host-kernels]
 
 Run this where the compiler is; no GPU is needed. Writes packages for one, two and
 four GPUs, and what the same packages for the CPU give as expected results, to
@@ -24,6 +24,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from check import scalars  # noqa: E402
 from seed_weights import seed_package  # noqa: E402
 
 MODELS = ROOT / "test/Inputs/models"
@@ -65,19 +66,21 @@ class Preparation:
         self.out, self.kerf = arguments.out, arguments.kerf
         self.kerf_run = self.kerf.with_name("kerf-run")
         self.scratch = self.out / "cpu"
+        self.flags = ["--host-kernels"] if arguments.host_kernels else []
         self.failures = []
 
     def compile(self, model, target, devices, *options):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(target, ignore_errors=True)
-        good = run(self.kerf, "compile", model, f"--devices={devices}", *options, "-o", target)
+        flags = self.flags if devices.startswith("cuda") else []
+        good = run(self.kerf, "compile", model, f"--devices={devices}", *options, *flags, "-o", target)
         if not good:
             self.failures.append(f"{target.name} for {devices}")
         return good
 
     def expect(self, package, folder, *options):
         folder.mkdir(parents=True, exist_ok=True)
-        if not run(self.kerf_run, package, "--seed=1", f"--output-dir={folder}", "-q", *options):
+        if not run(self.kerf_run, package, "--seed=1", f"--output-dir={folder}", "-q", *scalars(package), *options):
             self.failures.append(f"expected results of {package.name}")
 
     def models(self):
@@ -137,6 +140,8 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--kerf", type=pathlib.Path, default=ROOT / "build/bin/kerf")
     parser.add_argument("--large", type=pathlib.Path)
+    parser.add_argument("--host-kernels", action="store_true",
+                        help="packages that the recording driver can run: to try check.py without a GPU")
     arguments = parser.parse_args()
     preparation = Preparation(arguments)
     preparation.models()

@@ -469,8 +469,19 @@ EXPORT void kerf_recording_host_access(const void *begin, int64_t bytes,
   Lock lock(engine().mutex);
   engine().hostAccess(rangeOf(begin, bytes, !writes, writes));
 }
+EXPORT const char *kerf_recording_dump();
+
+// Asked at the end of every step, so the last dump is that of the whole run.
 EXPORT const char *kerf_recording_report() {
   static thread_local std::string copy;
+  if (const char *path = std::getenv("KERF_RECORDING_DUMP")) {
+    static std::mutex one;
+    std::lock_guard<std::mutex> guard(one);
+    if (std::FILE *file = std::fopen(path, "w")) {
+      std::fputs(kerf_recording_dump(), file);
+      std::fclose(file);
+    }
+  }
   Lock lock(engine().mutex);
   copy = engine().report();
   return copy.c_str();
@@ -503,18 +514,3 @@ EXPORT const char *kerf_recording_dump() {
     text += name + ":\n" + lines;
   return text.c_str();
 }
-
-namespace {
-/// $KERF_RECORDING_DUMP=FILE: the dump at the end of the process.
-struct AtExit {
-  ~AtExit() {
-    const char *path = std::getenv("KERF_RECORDING_DUMP");
-    if (!path)
-      return;
-    if (std::FILE *file = std::fopen(path, "w")) {
-      std::fputs(kerf_recording_dump(), file);
-      std::fclose(file);
-    }
-  }
-} atExit;
-} // namespace
