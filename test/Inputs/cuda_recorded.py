@@ -71,17 +71,32 @@ def check_case(checks, arguments, number, case):
     print(f"{name}: {arguments.seeds} orders of execution", flush=True)
 
 
+def check_needed(checks, arguments, number, needed):
+    """Without any one of the first waits on a device the driver must report a race."""
+    device, count = map(int, needed.split(":"))
+    for index in range(count):
+        result = run(arguments.out / f"{number}.gpu.kerf", arguments.out / f"{number}.dropped",
+                     {"KERF_CUDA_DRIVER": str(arguments.library), "KERF_NCCL": str(arguments.library),
+                      "KERF_RECORDING": f"drop=wait:{device}:{index}"}, 0)
+        checks.expect(f"device {device} without wait {index}", result.returncode == 70 and "race: " in result.stderr,
+                      f"  exit {result.returncode}: {result.stderr}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("library", type=pathlib.Path)
     parser.add_argument("cases", nargs="+")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--needed", action="append", default=[], metavar="DEVICE:COUNT",
+                        help="the first COUNT waits on DEVICE are needed: dropping one must be noticed")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     checks = Checks()
     for number, case in enumerate(arguments.cases):
         check_case(checks, arguments, number, case)
+        for needed in arguments.needed:
+            check_needed(checks, arguments, number, needed)
     checks.finish()
 
 

@@ -287,7 +287,7 @@ void Engine::check(const Operation &op) {
       problem(name + " touches memory that is not allocated");
     std::string conflict = races.access(range, op.lane, op.clock, name);
     if (!conflict.empty())
-      problem("race: " + name + " is not ordered with " + conflict);
+      problem("race: " + name + " " + conflict + ", and nothing orders them");
   }
 }
 
@@ -352,7 +352,7 @@ void Engine::hostAccess(const Range &range) {
   host.clock[host.lane] = ++laneTimes[host.lane];
   std::string conflict = races.access(range, host.lane, host.clock, "the host");
   if (!conflict.empty())
-    problem("race: the host is not ordered with " + conflict);
+    problem("race: the host " + conflict + ", and nothing orders them");
 }
 
 void Engine::destroyStream(Stream &stream) {

@@ -41,14 +41,13 @@ std::string RaceChecker::access(const Range &range, int lane,
     }
     Segment &s = it->second;
     if (conflict.empty() && !s.write.before(clock))
-      conflict = (range.writes ? "write after write: "
-                               : "read of what is "
-                                 "written: ") +
+      conflict = (range.writes ? "overwrites what is written by "
+                               : "reads what is written by ") +
                  s.write.what;
     if (range.writes)
       for (const Access &read : s.reads)
         if (conflict.empty() && !read.before(clock))
-          conflict = "write over what is read: " + read.what;
+          conflict = "overwrites what is read by " + read.what;
     if (range.writes) {
       s.write = mine;
       s.reads.clear();
