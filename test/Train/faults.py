@@ -54,6 +54,7 @@ for mesh in ((), ("--devices=cpu:2", "--mesh=dp=2")):
         stderr = process.communicate(timeout=300)[1]
         checks.expect(f"{name}: ends", process.returncode == 0, f"{ending(process.returncode)} {stderr}")
         break
+    checks.expect(f"{name}: nothing is left beside", not list((OUT / name).glob("*.tmp*")))
     checks.expect(f"{name}: was killed", kills >= 3, str(kills))
     checks.expect(f"{name}: the same bits", (OUT / f"{name}.onnx").exists()
                   and (OUT / f"{name}.onnx").read_bytes() == expected)
