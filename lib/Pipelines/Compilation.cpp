@@ -295,8 +295,21 @@ Outcome Compilation::runLower() {
   return outcome;
 }
 
-/// The plan of a package says what was laid out: now arenas are known, where
-/// planning could only predict.
+/// Bytes of the parameters that the ranks of a stage hold.
+static int64_t parameterBytes(ModuleOp module, int64_t stage) {
+  int64_t bytes = 0;
+  for (auto parameter : module.getOps<exec::ParameterOp>()) {
+    auto stages = parameter.getEntry().getAs<ArrayAttr>("stages");
+    if (!stages || llvm::any_of(stages, [&](Attribute each) {
+          return cast<IntegerAttr>(each).getInt() == stage;
+        }))
+      bytes += exec::sizeBytes(cast<MemRefType>(parameter.getType()));
+  }
+  return bytes;
+}
+
+/// The plan says what was laid out: now arenas are known, where planning could
+/// only predict.
 void Compilation::refineMemory() {
   llvm::json::Object *memory = planJson.getObject("memory");
   llvm::json::Array *devices =
@@ -315,11 +328,18 @@ void Compilation::refineMemory() {
     };
     auto arena = static_cast<int64_t>(*stage.getArena());
     int64_t gradients = std::min(bytes("gradients"), arena);
+    int64_t stored = parameterBytes(module.get(), stage.getIndex());
+    int64_t optimizer = std::min(bytes("optimizer"), stored);
+    (*entry)["predicted"] =
+        llvm::json::Object{{"parameters", bytes("parameters")},
+                           {"optimizer", bytes("optimizer")},
+                           {"arena", bytes("gradients") + bytes("activations")},
+                           {"peak", bytes("peak")}};
+    (*entry)["parameters"] = stored - optimizer;
+    (*entry)["optimizer"] = optimizer;
     (*entry)["gradients"] = gradients;
     (*entry)["activations"] = arena - gradients;
-    (*entry)["predicted_peak"] = bytes("peak");
-    (*entry)["peak"] =
-        bytes("parameters") + bytes("optimizer") + bytes("workspace") + arena;
+    (*entry)["peak"] = stored + bytes("workspace") + arena;
   }
 }
 

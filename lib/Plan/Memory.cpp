@@ -3,18 +3,18 @@
 // Problem: predict parameters, slots and scratch memory of every stage as
 // lowering will lay them out, without lowering.
 //
-// Idea: the same rules, on ops of which only the cost class is known. A value
-// that one elementwise or row-wise op alone reads never exists when it was made
-// by a contraction or an elementwise op (a post-op, or one kernel). Views are
-// their operand. An op writes over an operand of the same size that dies with
-// it. What is assigned is made where the source lies. What crosses from one
-// function of the stage to another is a slot: of each micro-batch that is held,
-// or of the step.
+// Idea: the same rules (MemoryUnits.h). What one kernel or library call alone
+// reads never exists. Views are their operand. A kernel writes over an input of
+// the same size that dies with it. What is assigned is made where the source
+// lies. What crosses from one function of the stage to another is a slot: of
+// each micro-batch that is held, or of the step; inputs and outputs are slots
+// too. What lowering really lays out is known when it has run
+// (Compilation::refineMemory).
 //
-// Linear in the ops, times the stages.
+// Linear in the ops, times the stages, but for MemoryUnits.
 //
 //===----------------------------------------------------------------------===//
-#include "Stages.h"
+#include "MemoryUnits.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -47,8 +47,12 @@ private:
   CostClass classOf(Operation *op) const;
   bool isView(Operation *op) const;
   Value rootOf(Value value) const;
-  Operation *fusedInto(Operation *op) const;
-  int64_t timeOf(Operation *op) const;
+  bool moves(OpOperand &use) const;
+  const MemoryUnits &unitsOf(Operation *op) const {
+    return units[isWhole ? Forward : partOf(op)];
+  }
+  int64_t timeOf(Operation *op) const { return unitsOf(op).timeOf(op); }
+  Value overwritten(Operation *def, int64_t time, int64_t bytes) const;
   void number();
   void addSource(Operation *op);
   void addValue(Value value);
@@ -66,8 +70,9 @@ private:
   const StageMap &map;
   int64_t stage;
   bool isWhole; ///< all is one function
-  llvm::DenseMap<Operation *, int64_t> position;
   llvm::DenseMap<Value, SmallVector<Value>> aliases; ///< root -> views of it
+  MemoryUnits units[kParts];
+  llvm::DenseSet<Value> given; ///< written over
   std::vector<Buffer> buffers[kParts];
   PlanResult::Memory memory;
   int64_t slots = 0;
@@ -112,53 +117,63 @@ Value StageMemory::rootOf(Value value) const {
   return value;
 }
 
-/// The one op with which `op` is computed, so that its result never exists.
-Operation *StageMemory::fusedInto(Operation *op) const {
-  CostClass kind = classOf(op);
-  if (op->getNumResults() != 1 || kind == CostClass::View ||
-      isa<dist::AssignOp, dist::AccumulateOp>(op))
-    return nullptr;
-  Value value = op->getResult(0);
-  if (graph.sharedLayout(solution, value))
-    return nullptr;
-  while (value.hasOneUse() && isView(*value.getUsers().begin()))
-    value = (*value.getUsers().begin())->getResult(0);
-  if (!value.hasOneUse())
-    return nullptr;
-  OpOperand &use = *value.use_begin();
-  Operation *user = use.getOwner();
-  if (user->hasTrait<OpTrait::IsTerminator>() ||
-      isa<dist::AssignOp, dist::AccumulateOp>(user) ||
-      map.stageOf(user) != map.stageOf(op) || partOf(user) != partOf(op))
-    return nullptr;
-  // A collective stands between.
-  if (graph.layouts[graph.operandLayout(solution, use)] !=
-      graph.layouts[graph.resultLayout(solution, value)])
-    return nullptr;
-  CostClass other = classOf(user);
-  bool joins = other == CostClass::Elementwise || other == CostClass::Row;
-  if (kind == CostClass::Matmul || kind == CostClass::Convolution)
-    joins = other == CostClass::Elementwise;
-  else if (kind != CostClass::Elementwise && kind != CostClass::Gather)
-    joins &= other == CostClass::Elementwise;
-  return joins ? user : nullptr;
+/// Whether a collective or a slice stands between a value and its use.
+bool StageMemory::moves(OpOperand &use) const {
+  LayoutId made = graph.resultLayout(solution, use.get());
+  return graph.sharedLayout(solution, use.get()).value_or(made) != made ||
+         graph.operandLayout(solution, use) != made;
 }
 
 void StageMemory::number() {
-  int64_t count = 0;
-  for (Operation &op : function.getBody().front()) {
-    position[&op] = ++count;
+  for (Operation &op : function.getBody().front())
     for (Value result : op.getResults())
       if (Value root = rootOf(result); root != result)
         aliases[root].push_back(result);
+  for (int part = 0; part < kParts; ++part) {
+    if (isWhole && part != Forward)
+      continue;
+    auto isInPart = [&](Operation *op) {
+      return isHere(op) && (isWhole || partOf(op) == part);
+    };
+    auto isViewOp = [&](Operation *op) { return isView(op); };
+    auto isMoved = [&](OpOperand &use) {
+      return !isAssignTarget(use) && moves(use);
+    };
+    auto elements = [&](Value value) {
+      auto type = cast<RankedTensorType>(value.getType());
+      return graph.sharedBytes(solution, value) / elementBytes(type);
+    };
+    units[part].form(function.getBody().front(),
+                     {isInPart, isViewOp, isMoved, elements});
   }
 }
 
-/// When it runs: with the last op of its kernel.
-int64_t StageMemory::timeOf(Operation *op) const {
-  while (Operation *next = fusedInto(op))
-    op = next;
-  return position.lookup(op);
+/// An input of what `def` is computed with that has the size and dies with it.
+Value StageMemory::overwritten(Operation *def, int64_t time,
+                               int64_t bytes) const {
+  CostClass kind = classOf(def);
+  if (unitsOf(def).isCall(def) ||
+      (kind != CostClass::Elementwise && kind != CostClass::Row))
+    return {};
+  for (Operation *op : unitsOf(def).togetherWith(def))
+    for (Value operand : op->getOperands()) {
+      Value root = rootOf(operand);
+      Operation *maker = root.getDefiningOp();
+      if (!maker || isa<SourceOpInterface>(maker) || given.contains(root) ||
+          unitsOf(def).isTogether(def, maker) || !isHere(maker) ||
+          graph.sharedBytes(solution, root) != bytes)
+        continue;
+      auto dies = [&](Value value) {
+        return llvm::all_of(value.getUsers(), [&](Operation *user) {
+          return !user->hasTrait<OpTrait::IsTerminator>() && isHere(user) &&
+                 (isView(user) || timeOf(user) <= time);
+        });
+      };
+      if (dies(root) && (!aliases.count(root) ||
+                         llvm::all_of(aliases.find(root)->second, dies)))
+        return root;
+    }
+  return {};
 }
 
 void StageMemory::addSource(Operation *op) {
@@ -186,7 +201,7 @@ void StageMemory::addValue(Value value) {
   bool isSource = def && isa<SourceOpInterface>(def);
   bool madeHere = def && !isSource && isHere(def);
   if (def && !isSource) {
-    if (isView(def) || (madeHere && fusedInto(def)))
+    if (isView(def))
       return;
     if (isWrittenInPlace(cast<OpResult>(value)))
       return;
@@ -208,13 +223,12 @@ void StageMemory::addValue(Value value) {
   SmallVector<Value> all = {value};
   if (auto found = aliases.find(value); found != aliases.end())
     all.append(found->second);
-  bool isSent = false, isUsedHere = false;
+  bool isSent = false, isUsedHere = false, isOutput = false, isKept = false;
   for (Value alias : all)
     for (Operation *user : alias.getUsers()) {
       isGradient |= isa<dist::AccumulateOp>(user);
       if (user->hasTrait<OpTrait::IsTerminator>()) {
-        if (isWhole || madeHere)
-          note(batch.isTraining() ? Update : Forward, position.lookup(user));
+        isOutput |= madeHere;
         continue;
       }
       if (!isHere(user)) {
@@ -222,9 +236,13 @@ void StageMemory::addValue(Value value) {
         continue;
       }
       isUsedHere = true;
-      if (!isView(user))
-        note(partOf(user), timeOf(user));
+      if (isView(user))
+        continue;
+      note(partOf(user), timeOf(user));
+      isKept |= !madeHere || !unitsOf(def).isTogether(def, user);
     }
+  if (madeHere && !isKept && !isSent && !isOutput)
+    return; // nobody else reads it
   if (!madeHere && !isUsedHere)
     return;
   int64_t parts = llvm::count(used, true);
@@ -238,7 +256,7 @@ void StageMemory::addValue(Value value) {
     slots += bytes * (perMicroBatch ? map.held[stage] : 1);
     return;
   }
-  if (isReceived || isSent) {
+  if (!def || isReceived || isSent || isOutput) {
     slots += bytes;
     return;
   }
@@ -246,26 +264,10 @@ void StageMemory::addValue(Value value) {
     if (!used[part])
       continue;
     int64_t begin = first[part], end = last[part] + 1;
-    if (!def)
-      begin = 0;
-    // Written over an operand that dies here and has the size.
     if (madeHere && begin < last[part])
-      for (Value operand : def->getOperands()) {
-        Value root = rootOf(operand);
-        Operation *maker = root.getDefiningOp();
-        CostClass kind = classOf(def);
-        if (!maker || isa<SourceOpInterface>(maker) ||
-            (kind != CostClass::Elementwise && kind != CostClass::Row) ||
-            graph.localBytes(solution, root) != bytes)
-          continue;
-        bool dies = !aliases.count(root) &&
-                    llvm::all_of(root.getUsers(), [&](Operation *user) {
-                      return timeOf(user) <= begin;
-                    });
-        if (dies) {
-          ++begin;
-          break;
-        }
+      if (Value over = overwritten(def, begin, bytes)) {
+        given.insert(over);
+        ++begin;
       }
     scratch(static_cast<Part>(part), begin, end, bytes, isGradient);
   }

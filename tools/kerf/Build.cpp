@@ -75,7 +75,7 @@ int kerf::tool::plan(const Options &options) {
   if (stopAfter(compilation, options))
     return kFine;
   // Partitioned as well, so that what is shown is what is executed.
-  require(compilation, compilation.runUntil("collectives"));
+  require(compilation, compilation.runUntil("lower"));
   std::string json;
   llvm::raw_string_ostream(json) << llvm::formatv(
       "{0:2}",
