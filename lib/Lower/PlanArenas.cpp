@@ -97,7 +97,8 @@ static bool diesAt(Value buffer, Operation *op) {
         aliases.push_back(view.getResult());
       else if (op->isBeforeInBlock(user))
         return false;
-      else if (auto start = dyn_cast<exec::CollectiveStartOp>(user))
+      else if (auto start = dyn_cast<exec::CollectiveStartOp>(user);
+               start && user != op)
         for (Operation *wait : start.getEvent().getUsers())
           if (op->isBeforeInBlock(wait))
             return false;
@@ -121,14 +122,24 @@ static exec::ArenaOp freshAt(Value output, Operation *op) {
   return arena;
 }
 
+/// An all-reduce, whether it is waited for at once or later, may be in place.
+template <typename Collective> static void reduceInPlace(Collective reduce) {
+  auto kind = reduce.getDescriptor().template getAs<StringAttr>("kind");
+  if (!kind || kind.getValue() != "all_reduce" ||
+      reduce.getSrc() == reduce.getDst() || !diesAt(reduce.getSrc(), reduce))
+    return;
+  if (exec::ArenaOp fresh = freshAt(reduce.getDst(), reduce))
+    unify(reduce.getSrc(), fresh);
+}
+
 static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (auto reduce = dyn_cast<exec::CollectiveOp>(op)) {
-      auto kind = reduce.getDescriptor().getAs<StringAttr>("kind");
-      if (kind && kind.getValue() == "all_reduce" &&
-          reduce.getSrc() != reduce.getDst() && diesAt(reduce.getSrc(), &op))
-        if (exec::ArenaOp fresh = freshAt(reduce.getDst(), &op))
-          unify(reduce.getSrc(), fresh);
+      reduceInPlace(reduce);
+      continue;
+    }
+    if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
+      reduceInPlace(start);
       continue;
     }
     if (auto library = dyn_cast<exec::LibraryOp>(op)) {

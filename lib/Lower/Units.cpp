@@ -343,10 +343,11 @@ private:
     }
     orderWrites(live, successors, waiting);
     orderCommunication(live, successors, waiting);
-    // An update ends the life of a gradient: it runs as soon as it can.
+    // An update ends the life of a gradient, and what adds to a sum over
+    // micro-batches that of its operands: they run as soon as they can.
     DenseSet<int64_t> urgent;
     for (const Destination &destination : destinations)
-      if (destination.direct && destination.assign)
+      if (destination.direct)
         urgent.insert(unitOf.lookup(writtenBy(destination.value)));
     using Entry = std::pair<int64_t, int64_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;

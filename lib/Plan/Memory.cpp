@@ -52,6 +52,7 @@ private:
     return units[isWhole ? Forward : partOf(op)];
   }
   int64_t timeOf(Operation *op) const { return unitsOf(op).timeOf(op); }
+  bool isAddedInPlace(Value value, Operation *user) const;
   Value overwritten(Operation *def, int64_t time, int64_t bytes) const;
   void number();
   void addSource(Operation *op);
@@ -148,6 +149,15 @@ void StageMemory::number() {
   }
 }
 
+/// Whether what makes the value adds it to the sum over micro-batches itself.
+/// Convolutions cannot.
+bool StageMemory::isAddedInPlace(Value value, Operation *user) const {
+  Operation *def = value.getDefiningOp();
+  return isa<dist::AccumulateOp>(user) && !isView(user) && def &&
+         isHere(def) && partOf(def) == partOf(user) &&
+         classOf(def) != CostClass::Convolution;
+}
+
 /// An input of what `def` is computed with that has the size and dies with it.
 Value StageMemory::overwritten(Operation *def, int64_t time,
                                int64_t bytes) const {
@@ -236,7 +246,7 @@ void StageMemory::addValue(Value value) {
         continue;
       }
       isUsedHere = true;
-      if (isView(user))
+      if (isView(user) || isAddedInPlace(value, user))
         continue;
       note(partOf(user), timeOf(user));
       isKept |= !madeHere || !unitsOf(def).isTogether(def, user);

@@ -19,8 +19,9 @@ static CostClass classOf(Operation *op) {
 }
 
 bool MemoryUnits::isUpdate(Operation *op) {
-  return op->getNumResults() > 0 &&
-         llvm::all_of(op->getResults(), isWrittenInPlace);
+  return isa<dist::AccumulateOp>(op) ||
+         (op->getNumResults() > 0 &&
+          llvm::all_of(op->getResults(), isWrittenInPlace));
 }
 
 bool MemoryUnits::isKernel(Operation *op) const {

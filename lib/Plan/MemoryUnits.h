@@ -54,7 +54,8 @@ public:
     return found == unitOf.end() ? llvm::ArrayRef<mlir::Operation *>()
                                  : units[found->second].ops;
   }
-  /// An op whose every result is assigned.
+  /// An op whose every result is assigned, or that adds to a sum over
+  /// micro-batches: it runs as soon as it can.
   static bool isUpdate(mlir::Operation *op);
 
 private:
