@@ -295,14 +295,33 @@ Outcome Compilation::runLower() {
   return outcome;
 }
 
+/// Parameters that steps read or write. Others are gone once what is derived
+/// from them has been computed.
+static llvm::DenseSet<int64_t> parametersOfSteps(ModuleOp module) {
+  llvm::DenseSet<int64_t> used;
+  for (auto function : module.getOps<exec::FuncOp>())
+    if (function.getPhase() != "init")
+      function.walk([&](Operation *op) {
+        if (auto parameter = dyn_cast<exec::ParamOp>(op))
+          used.insert(parameter.getIndex());
+        op->getAttrDictionary().walk([&](DictionaryAttr entry) {
+          if (auto index = entry.getAs<IntegerAttr>("param"))
+            used.insert(index.getInt());
+        });
+      });
+  return used;
+}
+
 /// Bytes of the parameters that the ranks of a stage hold.
-static int64_t parameterBytes(ModuleOp module, int64_t stage) {
+static int64_t parameterBytes(ModuleOp module, int64_t stage,
+                              const llvm::DenseSet<int64_t> &used) {
   int64_t bytes = 0;
   for (auto parameter : module.getOps<exec::ParameterOp>()) {
     auto stages = parameter.getEntry().getAs<ArrayAttr>("stages");
-    if (!stages || llvm::any_of(stages, [&](Attribute each) {
+    if (used.contains(parameter.getIndex()) &&
+        (!stages || llvm::any_of(stages, [&](Attribute each) {
           return cast<IntegerAttr>(each).getInt() == stage;
-        }))
+        })))
       bytes += exec::sizeBytes(cast<MemRefType>(parameter.getType()));
   }
   return bytes;
@@ -316,6 +335,7 @@ void Compilation::refineMemory() {
       memory ? memory->getArray("per_device") : nullptr;
   if (!devices)
     return;
+  llvm::DenseSet<int64_t> used = parametersOfSteps(module.get());
   for (auto stage : module->getOps<exec::StageOp>()) {
     auto number = static_cast<size_t>(stage.getIndex());
     if (number >= devices->size() || !stage.getArena())
@@ -328,7 +348,7 @@ void Compilation::refineMemory() {
     };
     auto arena = static_cast<int64_t>(*stage.getArena());
     int64_t gradients = std::min(bytes("gradients"), arena);
-    int64_t stored = parameterBytes(module.get(), stage.getIndex());
+    int64_t stored = parameterBytes(module.get(), stage.getIndex(), used);
     int64_t optimizer = std::min(bytes("optimizer"), stored);
     (*entry)["predicted"] =
         llvm::json::Object{{"parameters", bytes("parameters")},

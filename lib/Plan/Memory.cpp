@@ -24,6 +24,9 @@ using namespace kerf::plan;
 
 namespace {
 
+/// Every buffer starts where a cache line does.
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 struct Buffer {
   int64_t begin, end, bytes; ///< [begin, end)
   bool isGradient;
@@ -51,7 +54,11 @@ private:
   const MemoryUnits &unitsOf(Operation *op) const {
     return units[isWhole ? Forward : partOf(op)];
   }
-  int64_t timeOf(Operation *op) const { return unitsOf(op).timeOf(op); }
+  /// Even; what is gathered for an op is so in the instant before.
+  int64_t timeOf(Operation *op) const { return 2 * unitsOf(op).timeOf(op); }
+  int64_t gatheredBytes(LayoutId from, LayoutId to, Value value) const;
+  int64_t gatheredFor(OpOperand &use) const;
+  std::pair<int64_t, int64_t> readTimes(Operation *op) const;
   bool isAddedInPlace(Value value, Operation *user) const;
   Value overwritten(Operation *def, int64_t time, int64_t bytes) const;
   void number();
@@ -61,7 +68,7 @@ private:
   void scratch(Part part, int64_t begin, int64_t end, int64_t bytes,
                bool isGradient = false) {
     buffers[isWhole ? Forward : part].push_back(
-        {begin, end, bytes, isGradient});
+        {begin, end, aligned(bytes), isGradient});
   }
 
   const Graph &graph;
@@ -235,7 +242,8 @@ void StageMemory::addValue(Value value) {
     all.append(found->second);
   bool isSent = false, isUsedHere = false, isOutput = false, isKept = false;
   for (Value alias : all)
-    for (Operation *user : alias.getUsers()) {
+    for (OpOperand &use : alias.getUses()) {
+      Operation *user = use.getOwner();
       isGradient |= isa<dist::AccumulateOp>(user);
       if (user->hasTrait<OpTrait::IsTerminator>()) {
         isOutput |= madeHere;
@@ -248,7 +256,7 @@ void StageMemory::addValue(Value value) {
       isUsedHere = true;
       if (isView(user) || isAddedInPlace(value, user))
         continue;
-      note(partOf(user), timeOf(user));
+      note(partOf(user), timeOf(user) - (gatheredFor(use) > 0));
       isKept |= !madeHere || !unitsOf(def).isTogether(def, user);
     }
   if (madeHere && !isKept && !isSent && !isOutput)
@@ -258,16 +266,16 @@ void StageMemory::addValue(Value value) {
   int64_t parts = llvm::count(used, true);
   bool isReceived = def && !isSource && !madeHere;
   if (def && isa<dist::AccumulateOp>(def) && madeHere) {
-    memory.gradients += bytes; // the sum itself; isView() where it is none
+    memory.gradients += aligned(bytes); // the sum; a view where it is none
     return;
   }
   if (parts > 1) { // from function to function
     bool perMicroBatch = !batch.isOfStep(value);
-    slots += bytes * (perMicroBatch ? map.held[stage] : 1);
+    slots += aligned(bytes) * (perMicroBatch ? map.held[stage] : 1);
     return;
   }
   if (!def || isReceived || isSent || isOutput) {
-    slots += bytes;
+    slots += aligned(bytes);
     return;
   }
   for (int part = 0; part < kParts; ++part) {
@@ -283,25 +291,56 @@ void StageMemory::addValue(Value value) {
   }
 }
 
-/// Buffers that collectives give where they do not work in place.
-void StageMemory::addMoves(Operation *op) {
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (isAssignTarget(operand) || op->hasTrait<OpTrait::IsTerminator>())
+/// Bytes of the buffer that a collective gives where it does not work in place.
+int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
+                                   Value value) const {
+  if (graph.layouts[from].dims == graph.layouts[to].dims)
+    return 0; // nothing, or an all-reduce
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));
+  int64_t after = sizeBytes(plan::localType(type, graph.layouts[to]));
+  bool isSlice = !graph.layouts[from].isPartial() && after < before;
+  return isSlice ? 0 : after; // a slice is read in place
+}
+
+int64_t StageMemory::gatheredFor(OpOperand &use) const {
+  if (isAssignTarget(use) || use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+    return 0;
+  return gatheredBytes(
+      graph.sharedLayout(solution, use.get())
+          .value_or(graph.resultLayout(solution, use.get())),
+      graph.operandLayout(solution, use), use.get());
+}
+
+/// When the ops of the same function read what an op makes, views seen through.
+std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
+  if (!isView(op))
+    return {timeOf(op), timeOf(op)};
+  std::pair<int64_t, int64_t> times = {INT64_MAX, -1};
+  for (Operation *user : op->getUsers()) {
+    if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
+        partOf(user) != partOf(op))
       continue;
-    LayoutId from = graph.sharedLayout(solution, operand.get())
-                        .value_or(graph.resultLayout(solution, operand.get()));
-    LayoutId to = graph.operandLayout(solution, operand);
-    if (graph.layouts[from].dims == graph.layouts[to].dims)
-      continue; // nothing, or an all-reduce
-    auto type = cast<RankedTensorType>(operand.get().getType());
-    int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));
-    int64_t after = sizeBytes(plan::localType(type, graph.layouts[to]));
-    bool isSlice = !graph.layouts[from].isPartial() && after < before;
-    if (isSlice)
-      continue; // read in place
-    int64_t time = timeOf(op);
-    scratch(partOf(op), time, time + 1, after);
+    auto [first, last] = readTimes(user);
+    times = {std::min(times.first, first), std::max(times.second, last)};
   }
+  return times;
+}
+
+void StageMemory::addMoves(Operation *op) {
+  for (OpOperand &operand : op->getOpOperands())
+    if (int64_t bytes = gatheredFor(operand)) {
+      auto [first, last] = readTimes(op);
+      if (last >= 0)
+        scratch(partOf(op), first - 1, last + 1, bytes);
+    }
+  // What is shared in another layout is made in its own first.
+  for (Value result : op->getResults())
+    if (auto shared = graph.sharedLayout(solution, result);
+        shared && !isView(op) &&
+        gatheredBytes(graph.resultLayout(solution, result), *shared, result))
+      scratch(partOf(op), timeOf(op), timeOf(op) + 1,
+              graph.localBytes(solution, result));
 }
 
 PlanResult::Memory StageMemory::run() {
