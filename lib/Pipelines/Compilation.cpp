@@ -260,6 +260,63 @@ Outcome Compilation::runCollectives() {
   return Outcome::Fine;
 }
 
+std::optional<int64_t> Compilation::memoryLimit() const {
+  if (options.givenPlan)
+    return std::nullopt;
+  if (options.plan.memoryLimitBytes)
+    return options.plan.memoryLimitBytes;
+  int64_t bytes = options.plan.machine.memoryBytesPerDevice;
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+int64_t Compilation::laidOutPeak() const {
+  int64_t most = 0;
+  const llvm::json::Object *memory = planJson.getObject("memory");
+  if (const auto *devices = memory ? memory->getArray("per_device") : nullptr)
+    for (const llvm::json::Value &device : *devices)
+      most =
+          std::max(most, device.getAsObject()->getInteger("peak").value_or(0));
+  return most;
+}
+
+Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
+                               int dumpsBefore) {
+  constexpr int kTries = 3;
+  const std::optional<int64_t> asked = options.plan.memoryLimitBytes;
+  const int64_t limit = *memoryLimit();
+  int64_t tried = limit, peak = laidOutPeak();
+  Outcome outcome = Outcome::Fine;
+  for (int tries = 0; peak > limit && outcome == Outcome::Fine; ++tries) {
+    if (tries == kTries)
+      return fail(Outcome::NoPlan,
+                  options.model + ": no plan fits in memory: what was planned "
+                                  "for " +
+                      Twine(limit) + " bytes per device needs " + Twine(peak) +
+                      " when it is laid out");
+    tried = static_cast<int64_t>(static_cast<double>(tried) * 0.99 *
+                                 static_cast<double>(limit) /
+                                 static_cast<double>(peak));
+    options.plan.memoryLimitBytes = tried;
+    module = unplanned.clone();
+    times.resize(timesBefore);
+    dumps = dumpsBefore;
+    for (auto step :
+         {&Compilation::runPlan, &Compilation::runPartition,
+          &Compilation::runCollectives, &Compilation::runLower})
+      if (outcome == Outcome::Fine)
+        outcome = (this->*step)();
+    if (outcome == Outcome::NoPlan)
+      lines.push_back("note: the limit is " + std::to_string(limit) +
+                      " bytes; what was planned for it needs " +
+                      std::to_string(peak) + " when it is laid out");
+    peak = laidOutPeak();
+  }
+  options.plan.memoryLimitBytes = asked;
+  if (llvm::json::Object *memory = planJson.getObject("memory"))
+    (*memory)["limit"] = limit;
+  return outcome;
+}
+
 Outcome Compilation::runUntil(StringRef phase) {
   std::vector<std::pair<StringRef, Outcome (Compilation::*)()>> phases = {
       {"import", &Compilation::runImport},
@@ -275,12 +332,22 @@ Outcome Compilation::runUntil(StringRef phase) {
     names += (names.empty() ? "" : ", ") + name.str();
     if (name != phase)
       continue;
+    OwningOpRef<ModuleOp> unplanned;
+    size_t timesBefore = 0;
+    int dumpsBefore = 0;
     for (const auto &[each, step] : phases) {
+      if (each == "plan" && phase == "lower" && memoryLimit()) {
+        unplanned = module->clone();
+        timesBefore = times.size();
+        dumpsBefore = dumps;
+      }
       if (Outcome outcome = (this->*step)(); outcome != Outcome::Fine)
         return outcome;
       if (each == phase)
-        return Outcome::Fine;
+        break;
     }
+    return unplanned ? obeyLimit(*unplanned, timesBefore, dumpsBefore)
+                     : Outcome::Fine;
   }
   return fail(Outcome::WrongUsage, "--stop-after: no phase '" + phase +
                                        "', expected one of " + names);

@@ -105,6 +105,13 @@ private:
                     llvm::function_ref<void(mlir::OpPassManager &)> build);
   Outcome dump(llvm::StringRef phase);
   Outcome readGivenPlan();
+  std::optional<int64_t> memoryLimit() const;
+  /// The fullest device of what is laid out.
+  int64_t laidOutPeak() const;
+  /// What was planned for a limit may need a little more once it is laid out:
+  /// then it is planned again, for less, from `unplanned` on.
+  Outcome obeyLimit(mlir::ModuleOp unplanned, size_t timesBefore,
+                    int dumpsBefore);
 
   CompilationOptions options;
   std::unique_ptr<mlir::MLIRContext> context;

@@ -1,0 +1,83 @@
+"""What thread ranks really send in a step, by the formulas of the full-size models.
+
+    counted.py TRAINING FOLDER
+
+test/Plan/closed-forms.py plans GPT-2 124M, VGG-16, AlexNet and ResNet-50 without
+running them; here small models run with the same layouts, and the bytes that the
+busiest rank counted are those of the same formulas (float32, f = (N - 1) / N).
+
+REQUIRES: kerf
+RUN: rm -rf %t && mkdir %t && %python %s %inputs/training %t
+"""
+import json
+import os
+import subprocess
+import sys
+
+TRAINING, FOLDER = sys.argv[1:3]
+# GPT-2: 2 layers, h = 32, 64 words, 16 positions; convolutions of 8 and 12 channels, 108 -> 24 -> 5.
+H, LAYERS, WORDS, LENGTH, BATCH = 32, 2, 64, 16, 8
+GPT2 = WORDS * H + LENGTH * H + LAYERS * (12 * H * H + 13 * H) + 2 * H
+CONVOLUTIONS, CHANNELS = 8 * 2 * 9 + 12 * 8 * 9, 8 + 12
+FULLY_CONNECTED = 24 * 108 + 24 + 5 * 24 + 5
+T = BATCH * LENGTH
+failed = False
+
+
+def megatron(n):
+    cut, part = "=[{},{},{tp}]", "=[{},{},{},partial sum {tp}]"
+
+    def layers(offset):
+        return "(" + "|".join(str(4 * i + offset) for i in range(LAYERS)) + ")"
+    shards = ["node_embedding" + part, "node_Split_[0-9]+(#[23])?" + cut, f"node_addmm_{layers(1)}#2" + part,
+              f"node_addmm_{layers(2)}" + cut, f"node_addmm_{layers(3)}" + part, "node_linear" + cut,
+              "node_linear#2" + part, f"node_addmm_{layers(3)}#4" + cut, f"node_addmm_{layers(2)}#4" + part,
+              f"node_addmm_{layers(1)}#5" + cut, "node_Split_[0-9]+#(4|8|13)" + part, "node_embedding#2=[{tp},{}]"]
+    return [f"--mesh=tp={n}", *(f"--shard={shard}" for shard in shards)]
+
+
+def share(n, elements):
+    return -(-(n - 1) * elements * 4 // n)
+
+
+CASES = []
+for n in (2, 4, 8):
+    CASES.append(("GPT-2, data", "gpt2", n, [f"--mesh=dp={n}"], {"gradient": share(n, 2 * GPT2)}))
+    CASES.append(("convolutions, data", "conv-batch-norm", n,
+                  [f"--mesh=dp={n}", "--batch-norm=local", "--frozen=norm.*"],
+                  {"gradient": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED))}))
+    CASES.append(("convolutions, data, BatchNorm synchronised", "conv-batch-norm", n,
+                  [f"--mesh=dp={n}", "--batch-norm=sync"],
+                  {"gradient+activation": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED + 2 * CHANNELS)),
+                   "statistics": share(n, 4 * CHANNELS)}))
+for n in (2, 4):
+    CASES.append(("GPT-2, tensor", "gpt2", n, megatron(n), {"activation": (8 * LAYERS + 4) * share(n, T * H)}))
+
+
+def step(name, model, n, options):
+    package = f"{FOLDER}/{len(os.listdir(FOLDER))}.kerf"
+    command = ["kerf", "compile", f"{TRAINING}/{model}/model.onnx", "--dim", f"batch={BATCH}", "--train",
+               "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--objective=volume", f"--devices=cpu:{n}", *options,
+               "-o", package]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        sys.exit(f"{name}: {' '.join(command)}\n{process.stderr}")
+    process = subprocess.run(["kerf-run", package, "--seed=1", "--json"], capture_output=True, text=True)
+    if process.returncode:
+        sys.exit(f"{name}: {process.stderr}")
+    return json.loads(process.stdout)["communication"]
+
+
+for name, model, n, options, expected in CASES:
+    communication = step(name, model, n, options)
+    # What the loss needs of each sample or token is apart from the formulas.
+    found = {purposes: sum(each["bytes_per_rank"] * each["count"] for each in communication["collectives"]
+                           if each["purpose"] in purposes.split("+") and each["node"] != "loss")
+             for purposes in expected}
+    fine = found == expected and communication["bytes_per_rank"] == communication["planned_bytes_per_rank"]
+    failed |= not fine
+    print(f"{'ok' if fine else 'WRONG':6}{name}, N = {n}: counted {found}, expected {expected}", flush=True)
+    if not fine:
+        for each in communication["collectives"]:
+            print("     ", each["op"], each["node"], each["purpose"], each["phase"], each["buffer_bytes"], each["bytes_per_rank"], each["count"])
+sys.exit(failed)
