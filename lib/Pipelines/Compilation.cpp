@@ -281,35 +281,53 @@ int64_t Compilation::laidOutPeak() const {
 
 Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
                                int dumpsBefore) {
-  constexpr int kTries = 3;
+  constexpr int kTries = 8;
+  constexpr double kMostSeconds = 60;
   const std::optional<int64_t> asked = options.plan.memoryLimitBytes;
-  const int64_t limit = *memoryLimit();
-  int64_t tried = limit, peak = laidOutPeak();
+  const int64_t limit = *memoryLimit(), first = laidOutPeak();
+  auto begin = std::chrono::steady_clock::now();
+  auto isLate = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         begin)
+               .count() > kMostSeconds;
+  };
+  // Planned for `most` more than the limit was laid out, for `least` there is
+  // no plan.
+  int64_t most = limit, least = 0, peak = first;
   Outcome outcome = Outcome::Fine;
-  for (int tries = 0; peak > limit && outcome == Outcome::Fine; ++tries) {
-    if (tries == kTries)
+  for (int tries = 0; outcome != Outcome::Fine || peak > limit; ++tries) {
+    if (tries == kTries || most - least < 2 || (tries > 1 && isLate())) {
+      options.plan.memoryLimitBytes = asked;
       return fail(Outcome::NoPlan,
-                  options.model + ": no plan fits in memory: what was planned "
-                                  "for " +
-                      Twine(limit) + " bytes per device needs " + Twine(peak) +
-                      " when it is laid out");
-    tried = static_cast<int64_t>(static_cast<double>(tried) * 0.99 *
-                                 static_cast<double>(limit) /
-                                 static_cast<double>(peak));
+                  options.model +
+                      ": no plan fits in memory: what was planned "
+                      "for " +
+                      Twine(limit) + " bytes per device needs " + Twine(first) +
+                      " when it is laid out, and nothing smaller was found");
+    }
+    int64_t tried = least + (most - least) / 2;
+    if (least == 0)
+      tried = static_cast<int64_t>(0.99 * static_cast<double>(most) *
+                                   static_cast<double>(limit) /
+                                   static_cast<double>(peak));
     options.plan.memoryLimitBytes = tried;
     module = unplanned.clone();
     times.resize(timesBefore);
     dumps = dumpsBefore;
-    for (auto step :
-         {&Compilation::runPlan, &Compilation::runPartition,
-          &Compilation::runCollectives, &Compilation::runLower})
+    outcome = Outcome::Fine;
+    for (auto step : {&Compilation::runPlan, &Compilation::runPartition,
+                      &Compilation::runCollectives, &Compilation::runLower})
       if (outcome == Outcome::Fine)
         outcome = (this->*step)();
-    if (outcome == Outcome::NoPlan)
-      lines.push_back("note: the limit is " + std::to_string(limit) +
-                      " bytes; what was planned for it needs " +
-                      std::to_string(peak) + " when it is laid out");
+    if (outcome == Outcome::NoPlan) {
+      lines.clear();
+      least = tried;
+      continue;
+    }
+    if (outcome != Outcome::Fine)
+      break;
     peak = laidOutPeak();
+    most = tried;
   }
   options.plan.memoryLimitBytes = asked;
   if (llvm::json::Object *memory = planJson.getObject("memory"))

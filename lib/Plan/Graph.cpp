@@ -472,6 +472,11 @@ void Graph::addMemory() {
   for (auto &[op, node] : ops)
     for (OpResult result : op->getResults()) {
       Interval live{position[op], lastUse(result) + 1};
+      // Inputs and outputs have slots, which nothing else uses.
+      if (llvm::any_of(result.getUsers(), [](Operation *user) {
+            return user->hasTrait<OpTrait::IsTerminator>();
+          }))
+        live.begin = 0;
       if (isa<SourceOpInterface>(op)) {
         live = {0, end};
       } else if (isWrittenInPlace(result)) {
@@ -492,7 +497,7 @@ void Graph::addMemory() {
     }
   for (BlockArgument argument : function.getArguments()) {
     const ValueNode &node = arguments[argument];
-    problem.addUsage(memory, node.node, {0, lastUse(argument) + 1},
+    problem.addUsage(memory, node.node, {0, end},
                      amounts(tensorType(argument), node.layouts));
   }
 }

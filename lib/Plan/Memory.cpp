@@ -77,7 +77,7 @@ private:
   func::FuncOp function;
   const StageMap &map;
   int64_t stage;
-  bool isWhole; ///< all is one function
+  bool isWhole;                                      ///< all is one function
   llvm::DenseMap<Value, SmallVector<Value>> aliases; ///< root -> views of it
   MemoryUnits units[kParts];
   llvm::DenseSet<Value> given; ///< written over
@@ -160,9 +160,8 @@ void StageMemory::number() {
 /// Convolutions cannot.
 bool StageMemory::isAddedInPlace(Value value, Operation *user) const {
   Operation *def = value.getDefiningOp();
-  return isa<dist::AccumulateOp>(user) && !isView(user) && def &&
-         isHere(def) && partOf(def) == partOf(user) &&
-         classOf(def) != CostClass::Convolution;
+  return isa<dist::AccumulateOp>(user) && !isView(user) && def && isHere(def) &&
+         partOf(def) == partOf(user) && classOf(def) != CostClass::Convolution;
 }
 
 /// An input of what `def` is computed with that has the size and dies with it.
@@ -306,10 +305,9 @@ int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
 int64_t StageMemory::gatheredFor(OpOperand &use) const {
   if (isAssignTarget(use) || use.getOwner()->hasTrait<OpTrait::IsTerminator>())
     return 0;
-  return gatheredBytes(
-      graph.sharedLayout(solution, use.get())
-          .value_or(graph.resultLayout(solution, use.get())),
-      graph.operandLayout(solution, use), use.get());
+  return gatheredBytes(graph.sharedLayout(solution, use.get())
+                           .value_or(graph.resultLayout(solution, use.get())),
+                       graph.operandLayout(solution, use), use.get());
 }
 
 /// When the ops of the same function read what an op makes, views seen through.

@@ -43,9 +43,8 @@ Operation *MemoryUnits::makerOf(Value value,
 
 /// What reads a value, views seen through. False where something else does than
 /// an op of the function to which nothing has to be moved.
-bool MemoryUnits::collectReaders(
-    Operation *op, const UnitQuestions &questions,
-    SmallVectorImpl<OpOperand *> &readers) const {
+bool MemoryUnits::collectReaders(Operation *op, const UnitQuestions &questions,
+                                 SmallVectorImpl<OpOperand *> &readers) const {
   for (OpOperand &use : op->getResult(0).getUses()) {
     Operation *user = use.getOwner();
     if (user->hasTrait<OpTrait::IsTerminator>() ||
