@@ -30,6 +30,15 @@ def data(model, batch, options=()):
             for n in COUNTS]
 
 
+def bfloat16():
+    """With --precision=bf16 a gradient is sent in bfloat16 where a contraction makes it: 2f(2W + 4(P - W)). The tied
+    embedding, positions, norms and biases have gradients of float32, which is what sums are to be made in; were all of
+    them bfloat16 it would be 2fP2."""
+    weights = 12 * 12 * 768 * 768
+    return [("gpt2-124m", 64, n, [f"--mesh=dp={n}", "--precision=bf16"],
+             {"gradient": 2 * (n - 1) * (2 * weights + 4 * (P["gpt2-124m"] - weights)) // n}) for n in COUNTS]
+
+
 def synchronised():
     """Statistics over the whole batch: 8f more for each of 53,120 numbers. The sums that BatchNorm's backward pass
     needs of activations are the gradients of its parameters, and sent once."""
@@ -125,6 +134,7 @@ def best(model, batch, options=()):
 
 ROWS = {
     "GPT-2 124M, data": data("gpt2-124m", 64),
+    "GPT-2 124M, data, bfloat16": bfloat16(),
     "GPT-2 124M, tensor": tensor(),
     "VGG-16, data": data("vgg16", 256),
     "AlexNet, data": data("alexnet", 256),
