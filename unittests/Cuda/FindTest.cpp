@@ -5,6 +5,7 @@
 #include "device/cuda/Driver.h"
 #include "device/cuda/Find.h"
 #include "device/cuda/Module.h"
+#include "src/Philox.h"
 
 #include <gtest/gtest.h>
 
@@ -100,6 +101,29 @@ TEST(Find, ChoosesGpus) {
   Variable share("KERF_SHARE_GPU", "1");
   EXPECT_EQ(chooseGpu(driver, 3, 3, 4).ordinal, 1);
   EXPECT_TRUE(chooseGpu(driver, 3, 3, 4).shared);
+}
+
+// The known answers of the paper's authors (Random123, kat_vectors).
+TEST(Philox, KnownAnswers) {
+  uint32_t words[4];
+  philox(0, 0, words);
+  EXPECT_EQ(words[0], 0x6627e8d5u);
+  EXPECT_EQ(words[1], 0xe169c58du);
+  EXPECT_EQ(words[2], 0xbc57ac4cu);
+  EXPECT_EQ(words[3], 0x9b00dbd8u);
+  SeededTensor values({7, true, 1, 2}, "w"), again({7, true, 1, 2}, "w");
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < 100000; ++i) {
+    double x = values.at(i);
+    sum += x;
+    squares += (x - 1) * (x - 1);
+  }
+  EXPECT_NEAR(sum / 100000, 1, 0.03);
+  EXPECT_NEAR(squares / 100000, 4, 0.1);
+  for (int64_t i : {99999, 5, 4, 7})
+    EXPECT_EQ(again.at(i), values.at(i)) << "any part alone";
+  EXPECT_NE(SeededTensor({8, true, 1, 2}, "w").at(5), values.at(5));
+  EXPECT_NE(SeededTensor({7, true, 1, 2}, "v").at(5), values.at(5));
 }
 
 TEST(Find, ChoosesCubins) {

@@ -9,7 +9,7 @@
 #include "RecordingDriver.h"
 #include "TestWorld.h"
 
-#include "comm/nccl/NcclWorld.h"
+#include "comm/nccl/NcclWorldImpl.h"
 #include "comm/nccl/StreamComm.h"
 #include "device/cuda/CudaDevice.h"
 #include "src/Package.h"
@@ -68,11 +68,29 @@ struct Outcome {
   Error error{KERF_OK, ""};
 };
 
+/// Ranks in one world, or each in a world of its own that shares only a store,
+/// as processes do; `fingerprints` by rank, if they differ.
+struct Worlds {
+  bool processes = false;
+  std::vector<std::string> fingerprints;
+};
+
 std::vector<Outcome>
 runGpuRanks(const WorldSpec &spec,
-            const std::function<void(int64_t, GpuRank &)> &body) {
-  auto world = makeNcclWorld(spec, {});
+            const std::function<void(int64_t, GpuRank &)> &body,
+            const Worlds &how = {}) {
   int64_t ranks = spec.mesh.numRanks();
+  auto store = makeMemoryStore([] { return false; });
+  std::vector<std::shared_ptr<World>> worlds;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    NcclWorldOptions options;
+    if (how.processes)
+      options.store = store;
+    if (!how.fingerprints.empty())
+      options.fingerprint = how.fingerprints[rank];
+    worlds.push_back(rank == 0 || how.processes ? makeNcclWorld(spec, options)
+                                                : worlds[0]);
+  }
   std::vector<Outcome> outcomes(ranks);
   std::vector<std::unique_ptr<GpuRank>> all(ranks);
   std::atomic<int64_t> running{ranks};
@@ -80,21 +98,22 @@ runGpuRanks(const WorldSpec &spec,
   for (int64_t rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        all[rank] = std::make_unique<GpuRank>(*world, spec, rank);
+        all[rank] = std::make_unique<GpuRank>(*worlds[rank], spec, rank);
         body(rank, *all[rank]);
       } catch (const RankDied &) {
         outcomes[rank].died = true;
       } catch (const Error &error) {
         outcomes[rank].failed = true;
         outcomes[rank].error = error;
-        world->fail(error);
+        worlds[rank]->fail(error);
       }
       --running;
     });
   bool hangs = spec.injection && spec.injection->fault == Injection::Hang;
   while (running > (hangs ? 1 : 0))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  world->release();
+  for (auto &world : worlds)
+    world->release();
   for (std::thread &thread : threads)
     thread.join();
   bool fine = true;
@@ -196,49 +215,52 @@ CollectiveDesc makeCollective(CollectiveKind kind, const AxisList &axes,
   return c;
 }
 
-void runAndCompare(const WorldSpec &spec, int steps) {
-  auto outcomes = runGpuRanks(spec, [&](int64_t rank, GpuRank &gpu) {
-    std::vector<char *> srcs, dsts;
-    for (const CollectiveDesc &c : spec.collectives) {
-      std::vector<float> src(numElements(c.srcShape));
-      for (size_t i = 0; i < src.size(); ++i)
-        src[i] = valueAt(rank, static_cast<int64_t>(i));
-      srcs.push_back(gpu.allocate(numBytes(c.srcShape, c.dtype)));
-      dsts.push_back(gpu.allocate(numBytes(c.dstShape, c.dtype)));
-      gpu.device->upload(src.data(), srcs.back(),
-                         numBytes(c.srcShape, c.dtype));
-    }
-    for (int s = 0; s < steps; ++s) {
-      gpu.step([&] {
-        // Pairs of neighbours are started together.
-        for (size_t i = 0; i < srcs.size(); i += 2) {
-          for (size_t j = i; j < std::min(i + 2, srcs.size()); ++j)
-            gpu.comm->start(static_cast<int64_t>(j), srcs[j], dsts[j]);
-          for (size_t j = i; j < std::min(i + 2, srcs.size()); ++j)
-            gpu.comm->wait(static_cast<int64_t>(j));
+void runAndCompare(const WorldSpec &spec, int steps, const Worlds &how = {}) {
+  auto outcomes = runGpuRanks(
+      spec,
+      [&](int64_t rank, GpuRank &gpu) {
+        std::vector<char *> srcs, dsts;
+        for (const CollectiveDesc &c : spec.collectives) {
+          std::vector<float> src(numElements(c.srcShape));
+          for (size_t i = 0; i < src.size(); ++i)
+            src[i] = valueAt(rank, static_cast<int64_t>(i));
+          srcs.push_back(gpu.allocate(numBytes(c.srcShape, c.dtype)));
+          dsts.push_back(gpu.allocate(numBytes(c.dstShape, c.dtype)));
+          gpu.device->upload(src.data(), srcs.back(),
+                             numBytes(c.srcShape, c.dtype));
         }
-      });
-      for (size_t i = 0; i < srcs.size(); ++i) {
-        const CollectiveDesc &c = spec.collectives[i];
-        std::vector<float> got(numElements(c.dstShape));
-        gpu.device->download(dsts[i], got.data(),
-                             numBytes(c.dstShape, c.dtype));
-        std::vector<int64_t> members = spec.mesh.group(rank, c.axes);
-        int64_t me = spec.mesh.position(rank, c.axes);
-        Shape index(c.dstShape.size(), 0);
-        for (size_t e = 0; e < got.size(); ++e) {
-          ASSERT_EQ(got[e], expected(c, members, me, index))
-              << describe(c, static_cast<int64_t>(i)) << " element " << e
-              << " of rank " << rank << " in step " << s;
-          for (size_t d = index.size(); d-- > 0;) {
-            if (++index[d] < c.dstShape[d])
-              break;
-            index[d] = 0;
+        for (int s = 0; s < steps; ++s) {
+          gpu.step([&] {
+            // Pairs of neighbours are started together.
+            for (size_t i = 0; i < srcs.size(); i += 2) {
+              for (size_t j = i; j < std::min(i + 2, srcs.size()); ++j)
+                gpu.comm->start(static_cast<int64_t>(j), srcs[j], dsts[j]);
+              for (size_t j = i; j < std::min(i + 2, srcs.size()); ++j)
+                gpu.comm->wait(static_cast<int64_t>(j));
+            }
+          });
+          for (size_t i = 0; i < srcs.size(); ++i) {
+            const CollectiveDesc &c = spec.collectives[i];
+            std::vector<float> got(numElements(c.dstShape));
+            gpu.device->download(dsts[i], got.data(),
+                                 numBytes(c.dstShape, c.dtype));
+            std::vector<int64_t> members = spec.mesh.group(rank, c.axes);
+            int64_t me = spec.mesh.position(rank, c.axes);
+            Shape index(c.dstShape.size(), 0);
+            for (size_t e = 0; e < got.size(); ++e) {
+              ASSERT_EQ(got[e], expected(c, members, me, index))
+                  << describe(c, static_cast<int64_t>(i)) << " element " << e
+                  << " of rank " << rank << " in step " << s;
+              for (size_t d = index.size(); d-- > 0;) {
+                if (++index[d] < c.dstShape[d])
+                  break;
+                index[d] = 0;
+              }
+            }
           }
         }
-      }
-    }
-  });
+      },
+      how);
   expectFine(outcomes);
 }
 
@@ -309,8 +331,8 @@ WorldSpec twoRanks(Injection::Fault fault, double deadline = 1) {
   return spec;
 }
 
-std::vector<Outcome> runThree(const WorldSpec &spec) {
-  return runGpuRanks(spec, [&](int64_t, GpuRank &gpu) {
+std::vector<Outcome> runThree(const WorldSpec &spec, const Worlds &how = {}) {
+  auto body = [&](int64_t, GpuRank &gpu) {
     char *src = gpu.allocate(32), *dst = gpu.allocate(32);
     for (int s = 0; s < 3; ++s)
       gpu.step([&] {
@@ -319,7 +341,8 @@ std::vector<Outcome> runThree(const WorldSpec &spec) {
           gpu.comm->wait(i);
         }
       });
-  });
+  };
+  return runGpuRanks(spec, body, how);
 }
 
 TEST(NcclWorldFaults, Hang) {
@@ -377,6 +400,51 @@ TEST(NcclWorldFaults, AsynchronousError) {
             std::string::npos)
       << outcomes[1].error.message;
   EXPECT_EQ(outcomes[0].error.message, outcomes[1].error.message);
+}
+
+// Worlds that share only a store, as in processes.
+TEST(NcclWorld, AsProcesses) {
+  RecordingDriver driver;
+  WorldSpec spec;
+  spec.mesh = meshOf({2, 2});
+  for (CollectiveKind kind :
+       {CollectiveKind::AllReduce, CollectiveKind::AllGather,
+        CollectiveKind::AllToAll, CollectiveKind::Permute})
+    for (const std::vector<int> &subset : {std::vector<int>{0}, {0, 1}})
+      spec.collectives.push_back(
+          makeCollective(kind, axesOf(spec.mesh, subset), {5, 3, 4}, 1));
+  runAndCompare(spec, 3, {true, {"same", "same", "same", "same"}});
+  EXPECT_EQ(driver.report(), "");
+}
+
+TEST(NcclWorldFaults, OtherPackage) {
+  RecordingDriver driver;
+  WorldSpec spec = twoRanks(Injection::Skip);
+  spec.injection.reset();
+  for (const Outcome &o : runThree(spec, {true, {"a 1", "a 2"}})) {
+    ASSERT_TRUE(o.failed);
+    EXPECT_EQ(o.error.code, KERF_MISMATCH);
+    EXPECT_EQ(o.error.message, "ranks disagree on the package: rank 0 has a 1, "
+                               "rank 1 has a 2");
+  }
+}
+
+// A rank that is gone in the second step, when the others have already launched
+// their graph: only the words that the GPU writes tell what hangs.
+TEST(NcclWorldFaults, DiesInALaterStep) {
+  for (bool processes : {false, true}) {
+    RecordingDriver driver;
+    WorldSpec spec = twoRanks(Injection::Die);
+    spec.injection->collective = 4;
+    auto outcomes = runThree(spec, {processes, {"same", "same"}});
+    EXPECT_TRUE(outcomes[1].died);
+    ASSERT_TRUE(outcomes[0].failed);
+    EXPECT_EQ(outcomes[0].error.code, KERF_RANK_FAILURE);
+    EXPECT_EQ(outcomes[0].error.node, "/node");
+    EXPECT_EQ(outcomes[0].error.message,
+              "rank 1 did not arrive at all_reduce<sum> f32 8 at /node (#0) "
+              "within 1 s");
+  }
 }
 
 } // namespace
