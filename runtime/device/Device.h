@@ -1,9 +1,10 @@
 //===- Device.h - where a rank computes -------------------------*- C++ -*-===//
 //
 // One rank's device: memory, launches, library calls. On the CPU a call returns
-// when its work is done; a GPU enqueues it, and what it adds to the calls (steps
-// as graphs, copies between host and device) is StepDevice. All of a Device is
-// used from its rank's thread, upload and download from any while no step runs.
+// when its work is done; a GPU enqueues it, and what it adds to the calls
+// (steps as graphs, copies between host and device) is StepDevice. All of a
+// Device is used from its rank's thread, upload and download from any while no
+// step runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_DEVICE_DEVICE_H

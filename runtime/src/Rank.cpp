@@ -78,9 +78,8 @@ void Rank::computeDerived(ParameterStore &store) {
   for (const AxisList &axes : manifest.shardIndices)
     signature += cat("#", manifest.mesh.position(rank, axes));
   // Memory of a GPU belongs to one rank.
-  auto derived =
-      steps ? std::make_shared<ParameterStore::Derived>(runInit())
-            : store.derived(signature, [&] { return runInit(); });
+  auto derived = steps ? std::make_shared<ParameterStore::Derived>(runInit())
+                       : store.derived(signature, [&] { return runInit(); });
   for (auto &[index, memory] : *derived) {
     ParameterView &part = parts[index];
     part.data = memory->data;

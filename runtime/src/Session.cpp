@@ -254,8 +254,7 @@ void Session::runGeneration() {
     }
     if (state->job) { // ranks that hang are noticed by the others
       std::lock_guard<std::recursive_mutex> guard(state->job->mutex());
-      state->job->note().progress =
-          state->ranks[state->local[0]]->progress();
+      state->job->note().progress = state->ranks[state->local[0]]->progress();
       continue;
     }
     std::vector<int64_t> progress;

@@ -1,0 +1,129 @@
+//===- NcclCommImpl.h - one GPU rank's endpoint, inside ---------*- C++ -*-===//
+//
+// The class behind makeNcclComm: NcclComm.cpp has the calls of a step,
+// NcclConnect.cpp how ranks find each other, NcclWatch.cpp how a hang or a
+// failure is noticed.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_COMM_NCCL_NCCLCOMMIMPL_H
+#define KERF_RT_COMM_NCCL_NCCLCOMMIMPL_H
+
+#include "NcclComm.h"
+
+#include "../../device/cuda/Driver.h"
+#include "Nccl.h"
+#include "Packing.h"
+
+#include <chrono>
+
+namespace kerf::rt {
+
+class NcclComm : public StreamComm {
+public:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+  static double secondsSince(Time begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  static constexpr int64_t numMarks = 4096;
+
+  NcclComm(NcclWorld &world, int64_t rank, CudaDeviceBase &device);
+  ~NcclComm() override;
+
+  void start(int64_t index, const void *src, void *dst) override;
+  void wait(int64_t index) override;
+  void progress() override { flushAll(); }
+  int64_t send(int64_t channel, const void *data, int64_t microBatch) override;
+  void finishSend(int64_t channel, int64_t number) override;
+  void receive(int64_t channel, void *data, int64_t microBatch) override;
+  const CommCounters &counters() const override { return counts; }
+
+  void beginStep(bool enqueued) override;
+  void abandonStep() override {
+    if (counting)
+      counts = before;
+  }
+  void joinStreams() override;
+  void poll() override;
+  void stepEnded() override {}
+
+private:
+  struct Request {
+    int64_t index;
+    const void *src;
+    void *dst;
+  };
+  /// This rank's view of a lane.
+  struct Lane {
+    const NcclLane *desc = nullptr;
+    nccl::Comm comm = nullptr;
+    int64_t position = 0;
+    cu::Stream stream = nullptr;
+    cu::Event fork = nullptr, join = nullptr;
+    bool used = false; ///< in this step
+    std::vector<Request> pending;
+    std::unique_ptr<DeviceMemory> word; ///< pinned
+    std::vector<std::string> marks;     ///< what each mark of the step is
+    std::vector<std::string> nodes;
+    int64_t lastMark = 0;
+    Time lastChange{};
+    void *registered = nullptr;
+    uint64_t hash = 0;
+  };
+  struct Prepared {
+    Lane *lane = nullptr; ///< null: a group of one
+    Packing packing;
+    std::unique_ptr<DeviceMemory> sendParts, receiveParts;
+    cu::Event done = nullptr;
+    enum { Idle, Started, Flushed, Skipped } state = Idle;
+    int64_t groupBytes = 0;
+  };
+
+  void connect();
+  void compareRanks();
+  nccl::Comm initialize();
+  nccl::Comm split(nccl::Comm parent, int64_t color, int64_t key,
+                   const std::string &what);
+  /// Polls a non-blocking call until it has succeeded.
+  void settle(nccl::Comm comm, nccl::Result result, const std::string &what);
+  void check(nccl::Result result, nccl::Comm comm, const std::string &what,
+             const std::string &node);
+  void flush(Lane &lane);
+  void flushAll();
+  void issue(const Request &request, Lane &lane);
+  void mark(Lane &lane, const std::string &what, const std::string &node);
+  void enterLane(Lane &lane);
+  void copyAlone(const CollectiveDesc &desc, const Request &request);
+  bool injected();
+  [[noreturn]] void fail(Error error);
+  void abortAll();
+  void compareOrder();
+  [[noreturn]] void overdue(const Lane &lane);
+  Lane &channelLane(int64_t channel) {
+    return lanes[world.laneOfChannel(channel)];
+  }
+
+  NcclWorld &world;
+  const WorldSpec &spec;
+  int64_t rank;
+  CudaDeviceBase &device;
+  const Driver &cuda;
+  const Nccl *nccl = nullptr; ///< null: one rank alone
+  nccl::Comm whole = nullptr;
+  std::vector<Lane> lanes;
+  std::vector<Prepared> prepared;
+  std::unique_ptr<DeviceMemory> marks; ///< 0, 1, 2, ... on the device
+  std::vector<std::vector<cu::Event>> sendEvents; ///< by channel, by number
+  std::vector<int64_t> sent;                      ///< in this step
+  cu::Event received = nullptr;
+  CommCounters counts, before;
+  std::vector<CommCounters::Entry *> entries();
+  std::vector<int64_t> stepCalls; ///< what the last enqueued step counted
+  int64_t calls = 0, orderChecks = 0;
+  bool counting = false, aborted = false;
+  Time lastAsk{};
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_COMM_NCCL_NCCLCOMMIMPL_H

@@ -1,0 +1,142 @@
+//===- NcclConnect.cpp - how GPU ranks find each other --------------------===//
+//
+// Ranks compare what they are through the store, make one communicator of all
+// and split it by lane. Every call of NCCL returns at once and is asked until
+// it has succeeded, failed, or taken longer than the deadline.
+//
+//===----------------------------------------------------------------------===//
+#include "NcclCommImpl.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#include <unistd.h>
+
+using namespace kerf::rt;
+
+// Host name, GPU, package: what makes ranks fit together, or not.
+void NcclComm::compareRanks() {
+  char host[256] = "";
+  ::gethostname(host, sizeof(host) - 1);
+  std::string place = cat(host, "/", device.gpuOrdinal());
+  // NCCL of different versions cannot talk to each other.
+  std::string mine = cat(device.gpuName(), "\n", place, "\n", nccl->version,
+                         "\n", world.getOptions().fingerprint);
+  std::vector<std::string> all = world.store().gather(
+      "cuda-ranks", rank, spec.mesh.numRanks(), mine, spec.deadlineSeconds);
+  auto line = [](const std::string &text, int number) {
+    std::istringstream in(text);
+    std::string part;
+    for (int i = 0; i <= number; ++i)
+      std::getline(in, part);
+    return part;
+  };
+  const char *share = std::getenv("KERF_SHARE_GPU");
+  bool mayShare = share && std::string(share) == "1";
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (line(all[r], 3) != line(all[0], 3))
+      throw Error(KERF_MISMATCH,
+                  cat("ranks disagree on the package: rank 0 has ",
+                      line(all[0], 3), ", rank ", r, " has ", line(all[r], 3)));
+    if (line(all[r], 0) != line(all[0], 0))
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("mixed GPU models: rank 0 has ", line(all[0], 0),
+                      ", rank ", r, " has ", line(all[r], 0),
+                      "; a plan counts on equal GPUs"));
+    if (line(all[r], 2) != line(all[0], 2))
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("NCCL differs: rank 0 has version ", line(all[0], 2),
+                      ", rank ", r, " has ", line(all[r], 2)));
+    for (size_t q = 0; q < r && !mayShare; ++q)
+      if (line(all[r], 1) == line(all[q], 1))
+        throw Error(KERF_UNSUPPORTED_HOST,
+                    cat("ranks ", q, " and ", r, " both use GPU ",
+                        line(all[r], 1),
+                        "; KERF_SHARE_GPU=1 allows it for testing"));
+  }
+}
+
+void NcclComm::settle(nccl::Comm comm, nccl::Result result,
+                      const std::string &what) {
+  Time begin = Clock::now();
+  while (result == nccl::InProgress) {
+    if (world.failed()) {
+      abortAll();
+      throw world.failure();
+    }
+    if (secondsSince(begin) > spec.deadlineSeconds)
+      fail(Error(KERF_RANK_FAILURE,
+                 cat(what, " of rank ", rank, " did not end within ",
+                     spec.deadlineSeconds, " s"),
+                 "", world.lastCollectives()));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    nccl::Result state = nccl::Success;
+    nccl::Result asked = nccl->commGetAsyncError(comm, &state);
+    result = asked == nccl::Success ? state : asked;
+  }
+  if (result != nccl::Success)
+    fail(Error(KERF_RANK_FAILURE, cat(what, " of rank ", rank, " failed: ",
+                                      nccl->describe(result, comm))));
+}
+
+nccl::Comm NcclComm::initialize() {
+  nccl::UniqueId id;
+  int64_t ranks = spec.mesh.numRanks();
+  if (rank == 0) {
+    nccl::Result result = nccl->getUniqueId(&id);
+    if (result != nccl::Success)
+      fail(Error(KERF_RANK_FAILURE,
+                 cat("ncclGetUniqueId failed: ", nccl->describe(result))));
+    world.store().set("nccl-id", std::string(id.internal, sizeof(id)));
+  } else {
+    std::string bytes = world.store().wait("nccl-id", spec.deadlineSeconds,
+                                           "NCCL's id from rank 0");
+    if (bytes.size() != sizeof(id))
+      fail(Error(KERF_RANK_FAILURE, "NCCL's id has another size"));
+    std::copy(bytes.begin(), bytes.end(), id.internal);
+  }
+  nccl::Config config = nccl::nonBlocking();
+  nccl::Comm comm = nullptr;
+  nccl::Result result = nccl->commInitRankConfig(
+      &comm, static_cast<int>(ranks), id, static_cast<int>(rank), &config);
+  settle(comm, result, "ncclCommInitRankConfig");
+  return comm;
+}
+
+nccl::Comm NcclComm::split(nccl::Comm parent, int64_t color, int64_t key,
+                           const std::string &what) {
+  nccl::Config config = nccl::nonBlocking();
+  nccl::Comm comm = nullptr;
+  nccl::Result result = nccl->commSplit(parent, static_cast<int>(color),
+                                        static_cast<int>(key), &comm, &config);
+  settle(parent, result, cat("ncclCommSplit for ", what));
+  if (color >= 0)
+    settle(comm, nccl::InProgress, cat("ncclCommSplit for ", what));
+  return comm;
+}
+
+void NcclComm::connect() {
+  nccl = &Nccl::get();
+  compareRanks();
+  whole = initialize();
+  const char *given = std::getenv("KERF_NCCL_REGISTER");
+  bool registers = nccl->commRegister && !(given && *given == '0');
+  auto [memory, bytes] = device.reserved();
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    Lane &lane = lanes[i];
+    lane.desc = &world.lanes()[i][rank];
+    const std::vector<int64_t> &members = lane.desc->ranks;
+    bool mine = lane.desc->color >= 0;
+    if (mine)
+      lane.position =
+          std::find(members.begin(), members.end(), rank) - members.begin();
+    lane.comm = split(whole, mine ? lane.desc->color : nccl::SplitNoColor,
+                      lane.position, lane.desc->name);
+    if (!mine)
+      lane.comm = nullptr;
+    else if (registers && bytes > 0 &&
+             nccl->commRegister(lane.comm, memory, static_cast<size_t>(bytes),
+                                &lane.registered) != nccl::Success)
+      lane.registered = nullptr; // it works without, only slower
+  }
+}

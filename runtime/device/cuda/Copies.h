@@ -1,0 +1,16 @@
+//===- Copies.h - strided copies on a stream --------------------*- C++ -*-===//
+#ifndef KERF_RT_DEVICE_CUDA_COPIES_H
+#define KERF_RT_DEVICE_CUDA_COPIES_H
+
+#include "../../src/Boxes.h"
+#include "Driver.h"
+
+namespace kerf::rt {
+
+/// Of a box between two places of device memory.
+void copyBoxOn(const Driver &cuda, const BoxCopy &box, const void *src,
+               void *dst, cu::Stream stream);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_DEVICE_CUDA_COPIES_H
