@@ -123,6 +123,25 @@ TEST(GpuEmulator, MissingBarriersAreNoticed) {
   }
 }
 
+/// The kernels of lowered models, which test/Gpu writes (KERF_TEST_KERNELS: a
+/// list of files of IR), on random inputs.
+TEST(GpuModels, KernelsOfFilesEqualReference) {
+  const char *files = getenv("KERF_TEST_KERNELS");
+  if (!files)
+    GTEST_SKIP() << "KERF_TEST_KERNELS is not set";
+  llvm::SmallVector<llvm::StringRef> paths;
+  llvm::StringRef(files).split(paths, ':');
+  for (llvm::StringRef path : paths) {
+    auto context = makeContext();
+    auto module = parseSourceFile<ModuleOp>(path, context.get());
+    ASSERT_TRUE(module) << path.str();
+    int64_t kernels = llvm::range_size(module->getOps<exec::KernelOp>());
+    EXPECT_GT(kernels, 0);
+    EXPECT_EQ(checkOnGpu(*module, 1, 2e-3), "") << path.str();
+    std::printf("%s: %lld kernels\n", path.str().c_str(), (long long)kernels);
+  }
+}
+
 std::string ptxOf(const std::string &text) {
   Parsed parsed(text);
   auto program = compileGpuKernels(*parsed.module, {});
