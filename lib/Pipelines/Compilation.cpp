@@ -471,6 +471,8 @@ Outcome Compilation::runPackage(StringRef path) {
     cuda.ptxVersion = kPtxVersion;
     cuda.ptxArch = kPtxArch;
     cuda.hostKernels = options.hostKernels;
+    contents.precision =
+        options.training && options.training->bf16 ? "bf16" : "f32";
     for (Cubin &cubin : kernels->cubins)
       cuda.cubins.push_back({cubin.arch, std::move(cubin.bytes)});
   }
