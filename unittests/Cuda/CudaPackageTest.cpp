@@ -240,6 +240,23 @@ TEST(CudaPackage, DroppedRecordsAreNoticed) {
   EXPECT_GE(noticed, 4);
 }
 
+// A step that cannot be captured is enqueued
+// again, and so are the later ones; the bytes of the attempt are not counted.
+TEST(CudaPackage, CaptureFails) {
+  TestPackage host = twoRanks(false), gpu = twoRanks(true);
+  RunResult want = runTestPackage(written(host), {input()}, {}, 4);
+  RecordingDriver driver("fail_capture=1");
+  RunResult got = runTestPackage(written(gpu), {input()}, {}, 4);
+  ASSERT_EQ(got.code, KERF_OK) << got.message;
+  EXPECT_EQ(got.outputs, want.outputs);
+  std::string dump = driver.dump();
+  size_t first = dump.find("rank0.compute:"), second = dump.find("rank1.");
+  ASSERT_NE(first, std::string::npos);
+  std::string own = dump.substr(first, second - first);
+  EXPECT_NE(own.find("end capture"), std::string::npos);
+  EXPECT_EQ(own.find("launch graph"), std::string::npos) << own;
+}
+
 TEST(CudaPackage, KernelFails) {
   RecordingDriver driver;
   TestPackage gpu = twoRanks(true);

@@ -294,16 +294,18 @@ TEST(NcclWorld, EveryCollective) {
 }
 
 TEST(NcclWorld, WithoutCapture) {
-  RecordingDriver driver("no_capture=1");
-  // The runtime keeps going call by call.
-  ::setenv("KERF_CUDA_GRAPH", "0", 1);
   WorldSpec spec;
   spec.mesh = meshOf({2});
   for (int64_t dim = 0; dim < 2; ++dim)
     spec.collectives.push_back(makeCollective(
         CollectiveKind::AllGather, axesOf(spec.mesh, {0}), {4, 3}, dim));
+  RecordingDriver driver("no_capture=1");
+  runAndCompare(spec, 4); // the driver refuses: call by call
+  driver.configure("no_capture=0");
+  ::setenv("KERF_CUDA_GRAPH", "0", 1);
   runAndCompare(spec, 4);
   ::unsetenv("KERF_CUDA_GRAPH");
+  EXPECT_EQ(driver.dump().find("launch graph"), std::string::npos);
 }
 
 // Collectives started together over one set of axes travel in one group.

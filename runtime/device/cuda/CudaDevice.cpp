@@ -276,6 +276,12 @@ private:
     };
     return memory;
   }
+  void noGraph(const char *what, cu::Result result) {
+    useGraph = false;
+    messages.push_back(cat("no CUDA graph of the step (", what, ": ",
+                           cuda.describe(result),
+                           "): every step is enqueued call by call"));
+  }
   Stage &nextStage();
   void uploadNumbers();
   void await(cu::Event event) const;
@@ -514,9 +520,11 @@ bool CudaDevice::beginStep(bool counted) {
     return false;
   }
   if (useGraph && step >= 2) {
-    cuda.check(cuda.streamBeginCapture(compute, cu::CaptureModeThreadLocal),
-               "cuStreamBeginCapture");
-    capturing = true;
+    cu::Result result =
+        cuda.streamBeginCapture(compute, cu::CaptureModeThreadLocal);
+    capturing = result == cu::Success;
+    if (!capturing)
+      noGraph("beginning", result);
   }
   return true;
 }
@@ -537,10 +545,7 @@ bool CudaDevice::endStep() {
       cuda.graphDestroy(captured);
     if (result != cu::Success) {
       graph = nullptr;
-      useGraph = false;
-      messages.push_back(cat("no CUDA graph of the step (", what, ": ",
-                             cuda.describe(result),
-                             "): every step is enqueued call by call"));
+      noGraph(what, result);
       checkRecording();
       return false;
     }

@@ -59,6 +59,8 @@ void Engine::configure(const std::string &text) {
       settings.refusePtx = number();
     } else if (key == "no_capture") {
       settings.noCapture = number();
+    } else if (key == "fail_capture") {
+      settings.failCapture = number();
     } else if (key == "check") {
       settings.check = number();
     } else if (key == "nccl_error_rank") {
@@ -242,7 +244,8 @@ int Engine::endCapture(Stream &stream, std::shared_ptr<Graph> &result) {
     for (int other : graph->nodes[node].after)
       open.push_back(other);
   }
-  int status = cu::Success;
+  int status =
+      settings.failCapture ? cu::ErrorStreamCaptureUnjoined : cu::Success;
   for (auto &[other, tail] : graph->tails) {
     other->capture = nullptr;
     if (tail >= 0 && !reached[tail])

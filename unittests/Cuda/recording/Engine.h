@@ -102,7 +102,8 @@ struct Settings {
   int64_t memory = int64_t(8) << 30; ///< per device
   std::vector<std::string> names{"Recording GPU"};
   bool refuseCubin = false, refusePtx = false, noCapture = false;
-  std::string dropKind; ///< "wait" or "record": the call of `drop`..
+  bool failCapture = false; ///< captures end with an error
+  std::string dropKind;     ///< "wait" or "record": the call of `drop`..
   int dropDevice = -1, dropIndex = -1;
   int ncclErrorRank = -1; ///< its communicators fail asynchronously
   bool check = true;      ///< races
