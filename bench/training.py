@@ -16,7 +16,7 @@ processes of one thread. Needs requirements-bench.txt.
     efficiency = (compute + communication - step) / min(compute, communication)
 step: a step of two ranks. compute: a step of one rank with half the batch, while
 a second such process keeps the other core as busy. communication: the step's
-all-reduces, each alone and out of place (kerf-bench-collectives), summed. 1 means
+all-reduces, each alone and out of place (target kerf-bench-collectives), summed. 1 means
 that the shorter of the two is hidden, 0 that they run one after the other. Thread
 ranks add up gradients on the cores that compute, so what they can hide is waiting
 and the meeting of ranks alone; below 0 they cost each other time.
@@ -33,7 +33,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "build/bench/training"
 KERF = ROOT / "build/bin/kerf"
-COLLECTIVES = ROOT / "build/bench/collectives/kerf-bench-collectives"
+COLLECTIVES = ROOT / "build/bin/kerf-bench-collectives"
 CASES = {"gpt2-124m": dict(key="input_ids", batch=4, optimizer="adamw,lr=1e-4,wd=0.01"),
          "resnet18": dict(key="image", batch=16, optimizer="sgd,lr=0.01,momentum=0.9")}
 
