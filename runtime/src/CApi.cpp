@@ -305,6 +305,13 @@ kerf_status_t kerf_job_leave(kerf_job_t *job, int32_t *exit_code) {
     job->job->leave();
   });
 }
+kerf_status_t kerf_session_broadcast(kerf_session_t *session, void *data,
+                                     size_t bytes) {
+  return guard([&] {
+    require(session && (data || !bytes), "a pointer is null");
+    session->session->share(data, bytes);
+  });
+}
 void kerf_job_free(kerf_job_t *job) { delete job; }
 
 void kerf_string_free(char *string) { std::free(string); }

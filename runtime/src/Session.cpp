@@ -328,13 +328,47 @@ void Session::endJobStep() {
   link->shareSmall(state->io.outputs);
 }
 
-bool Session::serveUntilStep() {
+SessionLink::Command Session::serveUntil() {
   for (;;) {
     SessionLink::Command command = link->next();
-    if (command.kind == SessionLink::Step || command.kind == SessionLink::End)
-      return command.kind == SessionLink::Step;
+    if (command.kind == SessionLink::Step ||
+        command.kind == SessionLink::Share || command.kind == SessionLink::End)
+      return command;
     serve(command);
   }
+}
+
+bool Session::serveUntilStep() {
+  SessionLink::Command command = serveUntil();
+  if (command.kind == SessionLink::Share)
+    throw Error(KERF_MISMATCH,
+                cat("rank 0 shares ", command.index, " bytes, rank ",
+                    link->rank(), " waits for its next step"));
+  return command.kind == SessionLink::Step;
+}
+
+void Session::share(void *data, size_t bytes) {
+  if (!link)
+    return;
+  if (link->leads()) {
+    link->command({SessionLink::Share, 0, static_cast<int64_t>(bytes)});
+  } else {
+    SessionLink::Command command = serveUntil();
+    if (command.kind == SessionLink::End) {
+      ended = true;
+      throw Error(KERF_CLOSED, "rank 0 has ended the session");
+    }
+    if (command.kind != SessionLink::Share ||
+        command.index != static_cast<int64_t>(bytes)) {
+      Error error(KERF_MISMATCH,
+                  cat("rank ", link->rank(), " expects ", bytes,
+                      " bytes of rank 0 between two steps, which does "
+                      "something else"));
+      state->job->fail(error);
+      throw error;
+    }
+  }
+  state->job->broadcast(data, bytes);
 }
 
 void Session::serve(const SessionLink::Command &command) {

@@ -46,6 +46,8 @@ public:
   /// One step. In a job, on other ranks than 0: the one that rank 0 runs next;
   /// throws KERF_CLOSED if it ends the session instead.
   void run();
+  /// In a job, between steps: rank 0's bytes for all.
+  void share(void *data, size_t bytes);
   std::pair<const void *, size_t> output(int64_t index) const;
   /// The global tensor of a mutable parameter; throws KERF_MISMATCH where ranks
   /// that should hold the same part do not.
@@ -97,7 +99,9 @@ private:
   bool leads() const { return !link || link->leads(); }
   /// Rank 0 of a job, or the one process.
   void requireLead(const char *what) const;
-  /// Other ranks: does what rank 0 asks for; false when it ends the session.
+  /// Other ranks: does what rank 0 asks for, until it says something else.
+  SessionLink::Command serveUntil();
+  /// False when rank 0 ends the session.
   bool serveUntilStep();
   void serve(const SessionLink::Command &command);
   /// After a step of a job: outputs and counts to rank 0.

@@ -18,7 +18,7 @@ namespace kerf::rt {
 
 class SessionLink {
 public:
-  enum Kind : int32_t { Step, GetParameter, SetParameter, Report, End };
+  enum Kind : int32_t { Step, GetParameter, SetParameter, Report, Share, End };
   struct Command {
     int32_t kind = End, flag = 0;
     int64_t index = 0;

@@ -175,8 +175,8 @@ void Trainer::resume() {
     return;
   // The values are in place on all ranks; where the run stands is not.
   static_assert(std::is_trivially_copyable_v<RunState>);
-  checkStatus(kerf_job_broadcast(job.get(), &state, sizeof(state)));
-  checkStatus(kerf_job_broadcast(job.get(), &found, sizeof(found)));
+  checkStatus(kerf_session_broadcast(session, &state, sizeof(state)));
+  checkStatus(kerf_session_broadcast(session, &found, sizeof(found)));
   if (found)
     checkpointed = state.step;
 }

@@ -20,6 +20,9 @@ int train(const Options &options);
 int report(const Options &options);
 int calibrate(const Options &options);
 
+/// Prints a failure, gives its exit code.
+int printFailure(const Failure &failure);
+
 } // namespace kerf::tool
 
 #endif // KERF_TOOLS_COMMANDS_H

@@ -1,8 +1,8 @@
-//===- Execute.cpp - run
-//---------------------------------------------------===//
+//===- Execute.cpp - run --------------------------------------------------===//
 //
 // A model is compiled into a temporary package whose weights stay in the model
-// file; a package is run as it is.
+// file; a package is run as it is. In a job rank 0 compiles and hands the
+// package to the others: one compilation, and all run the same bytes.
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
@@ -10,26 +10,35 @@
 
 #include "kerf/rt/run.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
 using namespace kerf::tool;
 
-int kerf::tool::run(const Options &options) {
+static void compileInto(const std::string &package, const Options &options) {
+  CompilationOptions compile = compilationOptions(options);
+  compile.weightsInPlace = true;
+  Compilation compilation(std::move(compile));
+  require(compilation, compilation.runUntil("lower"));
+  require(compilation, compilation.runPackage(package));
+}
+
+static int runInJob(const Options &options, rt::JobScope &job) {
   rt::RunOptions run;
   std::optional<TemporaryFolder> folder;
   if (isPackage(options.model)) {
     run.package = options.model;
     // A package says itself which inputs it needs; the seed fills the rest.
   } else {
-    CompilationOptions compile = compilationOptions(options);
-    compile.weightsInPlace = true;
-    Compilation compilation(std::move(compile));
     folder.emplace();
     run.package = folder->file("run.kerf");
     run.skipHashes = true; // written a moment ago
-    require(compilation, compilation.runUntil("lower"));
-    require(compilation, compilation.runPackage(run.package));
+    if (job.leads())
+      compileInto(run.package, options);
+    else
+      llvm::sys::fs::create_directory(run.package);
+    requireStatus(job.shareFolder(run.package));
   }
   run.inputs = options.inputs;
   run.hasSeed = true;
@@ -44,5 +53,11 @@ int kerf::tool::run(const Options &options) {
   run.json = options.json;
   run.quiet = options.quiet;
   run.verbose = options.verbose;
-  return rt::runPackage(run, stdout, stderr);
+  if (startsProcesses(options, job))
+    return rt::runPackageInProcesses(run, stdout, stderr);
+  return rt::runPackage(run, job, stdout, stderr);
+}
+
+int kerf::tool::run(const Options &given) {
+  return withJob(given, false, runInJob);
 }

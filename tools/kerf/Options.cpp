@@ -119,6 +119,16 @@ void kerf::tool::addRanks(CLI::App &app, Options &o) {
   app.add_option("--timeout", o.timeout, "Deadline of every wait, in seconds")
       ->check(positiveAndFinite())
       ->group(group);
+  app.add_option("--ranks", o.ranks,
+                 "What ranks are where no launcher has started processes: "
+                 "auto (processes for several GPUs, else threads), threads, "
+                 "processes")
+      ->check(CLI::IsMember({"auto", "threads", "processes"}))
+      ->group(group);
+  app.add_flag_callback(
+         "--processes", [&o] { o.ranks = "processes"; },
+         "A process of this host for each rank: --ranks=processes")
+      ->group(group);
   app.add_option("--inject", o.inject,
                  "Fail on purpose, to test: rank=1,collective=3,fault=die")
       ->group(group);

@@ -66,7 +66,7 @@ struct Options {
   std::string outputDir, stats, trace;
   int64_t threads = 0, repeat = 1;
   double timeout = 30;
-  std::string inject;
+  std::string inject, ranks = "auto"; ///< or threads, processes
   // A training step.
   bool train = false;
   std::string loss, optimizer, learningRate, batchNorm = "sync",

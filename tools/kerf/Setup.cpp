@@ -1,6 +1,8 @@
 //===- Setup.cpp - from options to a compilation --------------------------===//
 #include "Setup.h"
 
+#include "Commands.h"
+
 #include "kerf/Lower/Gpu.h"
 #include "kerf/rt/run.h"
 
@@ -228,4 +230,61 @@ void kerf::tool::writeFile(const std::string &path,
   std::string error;
   if (!files.add(path, content, error) || !files.commit(error))
     throw Failure{kUsage, error, {}};
+}
+
+/// In a job every device is a process.
+static void fitDevices(Options &options, int32_t size) {
+  if (options.devices == "1")
+    options.devices = std::to_string(size);
+  int64_t count = parseDevices(options.devices).count;
+  if (count != size)
+    throw Failure{kUsage,
+                  "--devices=" + options.devices + " needs " +
+                      std::to_string(count) + " processes, the job has " +
+                      std::to_string(size),
+                  {}};
+}
+
+int kerf::tool::withJob(
+    const Options &given, bool handlesTermination,
+    const std::function<int(Options &, rt::JobScope &)> &body) {
+  Options options = given;
+  rt::JobScope job;
+  const kerf_signals_t *signals =
+      rt::insideJob() ? rt::handleJobSignals(!handlesTermination) : nullptr;
+  if (kerf_status_t status = job.join(options.timeout, signals))
+    return rt::reportStatus(status, options.model, stderr);
+  try {
+    if (job && !isPackage(options.model))
+      fitDevices(options, job.size());
+    return body(options, job);
+  } catch (const Failure &failure) {
+    if (!job)
+      throw;
+    if (!job.leads())
+      return job.fail(failure.message, stderr);
+    return job.leave(printFailure(failure), stderr);
+  }
+}
+
+void kerf::tool::requireStatus(kerf_status_t status) {
+  if (!status)
+    return;
+  Failure failure{
+      kerf_status_exit_code(status), kerf_status_message(status), {}};
+  kerf_status_free(status);
+  throw failure;
+}
+
+bool kerf::tool::startsProcesses(const Options &options,
+                                 const rt::JobScope &job) {
+  if (options.ranks == "processes" && job)
+    throw Failure{kUsage,
+                  "--ranks=processes: this process is one of a job that mpirun "
+                  "or the like has started",
+                  {}};
+  if (options.ranks != "auto" || job || isPackage(options.model))
+    return options.ranks == "processes" && !job;
+  Devices devices = parseDevices(options.devices);
+  return devices.kind == "cuda" && devices.count > 1;
 }

@@ -6,6 +6,8 @@
 
 #include "kerf/Pipelines/Compilation.h"
 
+#include "kerf/rt/job.h"
+
 namespace kerf::tool {
 
 /// The library's options from the command line's. Reads plan and machine files.
@@ -35,6 +37,16 @@ public:
 private:
   std::string path;
 };
+
+/// Runs `body` as this process's part of the job that mpirun, torchrun or srun
+/// has started; without one the scope is empty. --devices is made to fit. What
+/// fails on rank 0 ends all processes with its message and exit code.
+int withJob(const Options &options, bool handlesTermination,
+            const std::function<int(Options &, rt::JobScope &)> &body);
+/// Throws a Failure with what a status of the runtime says.
+void requireStatus(kerf_status_t status);
+/// Whether this command starts processes of its own.
+bool startsProcesses(const Options &options, const rt::JobScope &job);
 
 /// Writes a text file aside and renames it. Throws.
 void writeFile(const std::string &path, const std::string &content);

@@ -1,9 +1,9 @@
 //===- Train.cpp - train --------------------------------------------------===//
 //
-// The model is compiled into a package of one training step (and, to evaluate,
-// one of the model alone for one rank), both with their weights in the model's
-// file; then the loop of kerf/rt/train.h runs. What can be refused without
-// compiling is refused first.
+// In a job rank 0 compiles. The model is compiled into a package of one
+// training step (and, to evaluate, one of the model alone for one rank), both
+// with their weights in the model's file; then the loop of kerf/rt/train.h
+// runs. What can be refused without compiling is refused first.
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
@@ -12,6 +12,7 @@
 #include "kerf/rt/train.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FileSystem.h"
 
 #include <algorithm>
 #include <csignal>
@@ -256,15 +257,14 @@ static rt::TrainOptions loopOptions(const Options &o) {
   return t;
 }
 
-int kerf::tool::train(const Options &given) {
-  Options options = given;
+static int trainInJob(Options &options, rt::JobScope &job) {
   options.train = true;
   rt::TrainOptions loop = loopOptions(options);
   describeStep(options, loop);
-  std::string wrong = rt::checkTrainOptions(loop);
+  std::string wrong = rt::checkTrainOptions(loop, job.leads());
   if (!wrong.empty())
     throw Failure{kUsage, wrong, {}};
-  {
+  if (job.leads()) {
     Options inference = options;
     inference.train = false;
     Model model(inference);
@@ -281,11 +281,27 @@ int kerf::tool::train(const Options &given) {
   }
   TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
-  package(options, loop.package, &loop);
-  if (!loop.evalData.empty()) {
+  if (job.leads())
+    package(options, loop.package, &loop);
+  else
+    llvm::sys::fs::create_directory(loop.package);
+  requireStatus(job.shareFolder(loop.package));
+  std::string classes = std::to_string(loop.loss.classes);
+  requireStatus(job.share(classes));
+  loop.loss.classes = std::stoll(classes);
+  if (!loop.evalData.empty() && job.leads()) {
     loop.evalPackage = folder.file("eval.kerf");
     package(forEvaluation(options), loop.evalPackage, nullptr);
   }
   SignalScope signals;
-  return rt::trainPackage(loop, stdout, stderr);
+  if (startsProcesses(options, job))
+    return rt::runProcesses(
+        static_cast<int32_t>(parseDevices(options.devices).count),
+        [&] { return rt::trainPackage(loop, stdout, stderr); }, stderr);
+  return rt::trainPackage(loop, job, stdout, stderr);
+}
+
+int kerf::tool::train(const Options &given) {
+  // A signal ends training after the step, unless mpirun is ending the job.
+  return withJob(given, true, trainInJob);
 }

@@ -22,7 +22,7 @@ using namespace kerf::tool;
   std::_Exit(code);
 }
 
-static int printFailure(const Failure &failure) {
+int kerf::tool::printFailure(const Failure &failure) {
   if (!failure.message.empty())
     std::fprintf(stderr, "error: %s\n", failure.message.c_str());
   for (const std::string &note : failure.notes)

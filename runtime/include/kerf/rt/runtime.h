@@ -235,6 +235,11 @@ int32_t kerf_job_await_report(kerf_job_t *job);
 kerf_status_t kerf_job_leave(kerf_job_t *job, int32_t *exit_code);
 /* 37 */ void kerf_job_free(kerf_job_t *job);
 
+/* 38: As 33, for a session of a job between two steps: meanwhile the others
+   serve what rank 0 asks for (parameters that it sets, for one). */
+kerf_status_t kerf_session_broadcast(kerf_session_t *session, void *data,
+                                     size_t bytes);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
