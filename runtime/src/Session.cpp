@@ -150,6 +150,10 @@ Session::~Session() {
 }
 
 void Session::shutDown() {
+  // Messages that are under way when a job fails may still touch buffers: they
+  // stay until the process ends, which is soon.
+  if (state->job && state->job->failed())
+    new std::shared_ptr<State>(state);
   {
     std::lock_guard<std::mutex> lock(state->mutex);
     state->closing = true;

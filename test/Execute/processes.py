@@ -117,6 +117,6 @@ for name, ranks, mesh, flags in (("mlp", 2, "dp=2", []), ("mlp", 4, "dp=2,tp=2",
         if got and name == "mlp" and ranks == 2:
             # Four steps and four more are eight.
             more = train(case, way, TRAINING / name, ranks, mesh, [*flags, "--resume"], steps=8)
-            whole = train(case + "-whole", "threads", TRAINING / name, ranks, mesh, flags, steps=8)
+            whole = train(f"{case}-whole-{way}", "threads", TRAINING / name, ranks, mesh, flags, steps=8)
             checks.expect(f"train {case} {way}: resumed", more and whole and more[1] == whole[1])
 checks.finish()
