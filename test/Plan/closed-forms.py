@@ -102,7 +102,8 @@ def fully_connected(model, layout):
         pins[f"node_linear{layer}#4"] = columns if is_row else partial
         pins[f"node_linear{layer}#5"] = "[{},{q}]" if is_row else "[{q},{}]"
     pins["node_linear_2#2"] = columns if layout == "column" else whole
-    pins["loss#(3|6|7|11|37|41|42)"] = whole
+    # What the loss makes of each sample and class, by the numbers of these values.
+    pins["loss#(2|3|4|6|7|8|12|36|37|38|40|41|42|43)"] = whole
 
     def formula(n):
         def share(elements):  # f * 256 * 4 bytes each

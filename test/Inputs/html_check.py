@@ -1,4 +1,4 @@
-"""html-check.py FILE TEXT ...: every tag that must be closed is, in order; nothing is
+"""html_check.py FILE TEXT ...: every tag that must be closed is, in order; nothing is
 loaded from elsewhere; every TEXT stands in it."""
 import html.parser
 import pathlib
