@@ -11,6 +11,7 @@
 #include "../comm/nccl/NcclWorld.h"
 #include "../comm/processes/ProcessWorld.h"
 #include "../comm/processes/Reports.h"
+#include "Seconds.h"
 
 #include <algorithm>
 #include <csignal>
@@ -19,12 +20,6 @@
 #include <unistd.h>
 
 using namespace kerf::rt;
-
-using SteadyClock = std::chrono::steady_clock;
-
-static double secondsSince(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
 
 static int64_t mostSends(const Manifest &m) {
   int64_t most = 1;

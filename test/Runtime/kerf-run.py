@@ -5,18 +5,16 @@
 # REQUIRES: kerf-run
 # RUN: %python %s %t %inputs
 import json
-import pathlib
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, sys.argv[2])
 import numpy as np
 
+from c_package import CPackages
 from kerf_tests import Checks, expect_error, fresh_folder, kerf
 
 OUT = fresh_folder(sys.argv[1])
-INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "runtime/include"
 
 # y = the sum over two ranks of 2 x; a negative element is an index out of range.
 PROGRAM = """
@@ -41,7 +39,6 @@ int32_t step(const kerf_program_api *api, kerf_program_context *ctx, void *const
 COLLECTIVE = {"kind": "all_reduce", "reduction": "sum", "dtype": "f32", "axes": [{"axis": "tp"}],
               "src_shape": [4], "dst_shape": [4], "group_bytes": 32, "node": "/fc1/Gemm"}
 MANIFEST = {
-    "schema": "kerf.package/1", "name": "tiny", "abi": 1, "program": "program.so",
     "mesh": {"axes": [{"name": "tp", "size": 2}]},
     "inputs": [{"name": "x", "dtype": "f32", "global_shape": [8], "sharding": [[{"axis": "tp"}]]}],
     "outputs": [{"name": "out/y", "dtype": "f32", "global_shape": [4], "sharding": [[]]}],
@@ -49,25 +46,8 @@ MANIFEST = {
     "collectives": [COLLECTIVE, dict(COLLECTIVE, kind="broadcast", root=0, group_bytes=16, node="/fc2/Gemm")],
     "functions": [{"symbol": "step", "scratch_bytes": 16, "num_arguments": 1,
                    "ios": [{"dtype": "f32", "shape": [4]}, {"dtype": "f32", "shape": [4]}]}],
-    "stages": [{"arena_bytes": 192, "scratch": {"offset": 128, "bytes": 64},
-                "slots": [{"offset": 0, "bytes": 64}, {"offset": 64, "bytes": 64}],
-                "instructions": [{"input": 0, "slot": 0}, {"run": 0, "slots": [0, 1]},
-                                 {"output": 0, "slot": 1}]}],
 }
-
-(OUT / "program.c").write_text(PROGRAM)
-subprocess.run(["clang", "-O1", "-ffreestanding", "-fPIC", "-shared", "-nostdlib", f"-I{INCLUDE}",
-                "-o", OUT / "program.so", OUT / "program.c"], check=True)
-
-
-def package(name, **changes):
-    folder = OUT / name
-    folder.mkdir()
-    (folder / "program.so").write_bytes((OUT / "program.so").read_bytes())
-    size = (folder / "program.so").stat().st_size
-    files = [{"path": "program.so", "bytes": size, "xxh3": "0" * 16}]
-    (folder / "manifest.json").write_text(json.dumps(dict(MANIFEST, files=files, **changes)))
-    return folder
+package = CPackages(OUT, PROGRAM, MANIFEST)
 
 
 def npy(name, *values, dtype=np.float32):

@@ -18,12 +18,12 @@ import time
 sys.path.insert(0, sys.argv[2])
 import numpy as np
 
+from c_package import CPackages
 from kerf_processes import HAS_MPIRUN, LAUNCHERS, by_hand, by_slurm, mpirun, own_launcher
 from kerf_tests import Checks, fresh_folder, kerf
 
 OUT = fresh_folder(sys.argv[1])
 BUILD = pathlib.Path(sys.argv[3])
-INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "runtime/include"
 RANKS = 4
 checks = Checks()
 
@@ -56,7 +56,6 @@ int32_t step(const kerf_program_api *api, kerf_program_context *ctx, void *const
 ALL_REDUCE = {"kind": "all_reduce", "reduction": "sum", "dtype": "f32", "axes": [{"axis": "tp"}],
               "src_shape": [4], "dst_shape": [4], "group_bytes": 32, "node": "/fc1/Gemm"}
 MANIFEST = {
-    "schema": "kerf.package/1", "name": "tiny", "abi": 1, "program": "program.so",
     "mesh": {"axes": [{"name": "dp", "size": 2}, {"name": "tp", "size": 2}]},
     "inputs": [{"name": "x", "dtype": "f32", "global_shape": [16], "sharding": [[{"axis": "dp"}, {"axis": "tp"}]]}],
     "outputs": [{"name": "y", "dtype": "f32", "global_shape": [8], "sharding": [[{"axis": "dp"}]]}],
@@ -64,23 +63,8 @@ MANIFEST = {
     "collectives": [ALL_REDUCE, dict(ALL_REDUCE, kind="broadcast", root=0, group_bytes=16, node="/fc2/Gemm")],
     "functions": [{"symbol": "step", "scratch_bytes": 16, "num_arguments": 1,
                    "ios": [{"dtype": "f32", "shape": [4]}, {"dtype": "f32", "shape": [4]}]}],
-    "stages": [{"arena_bytes": 192, "scratch": {"offset": 128, "bytes": 64},
-                "slots": [{"offset": 0, "bytes": 64}, {"offset": 64, "bytes": 64}],
-                "instructions": [{"input": 0, "slot": 0}, {"run": 0, "slots": [0, 1]},
-                                 {"output": 0, "slot": 1}]}],
 }
-(OUT / "program.c").write_text(PROGRAM)
-subprocess.run(["clang", "-O1", "-ffreestanding", "-fPIC", "-shared", "-nostdlib", f"-I{INCLUDE}",
-                "-o", OUT / "program.so", OUT / "program.c"], check=True)
-
-
-def package(folder_name, **changes):
-    folder = OUT / folder_name
-    folder.mkdir()
-    (folder / "program.so").write_bytes((OUT / "program.so").read_bytes())
-    files = [{"path": "program.so", "bytes": (folder / "program.so").stat().st_size, "xxh3": "0" * 16}]
-    (folder / "manifest.json").write_text(json.dumps(dict(MANIFEST, files=files, **changes)))
-    return folder
+package = CPackages(OUT, PROGRAM, MANIFEST)
 
 
 good = package("good.kerf")

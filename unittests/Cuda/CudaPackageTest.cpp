@@ -130,15 +130,7 @@ TestPackage twoRanks(bool cuda) {
                      {"ios",
                       {{{"dtype", "f32"}, {"shape", {2, 2}}},
                        {{"dtype", "f32"}, {"shape", {2, 4}}}}}}};
-  m["stages"] = {
-      {{"arena_bytes", 2048},
-       {"scratch", {{"offset", 1024}, {"bytes", 1024}}},
-       {"slots",
-        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
-       {"instructions",
-        {{{"input", 0}, {"slot", 0}},
-         {{"run", 0}, {"slots", {0, 1}}},
-         {{"output", 0}, {"slot", 1}}}}}};
+  m["stages"] = oneRun(2048, 1024, 1024);
   return p;
 }
 

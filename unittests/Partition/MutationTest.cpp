@@ -42,12 +42,6 @@ struct Score {
   int noticed = 0, unread = 0, excused = 0, total = 0;
 };
 
-std::string textOf(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream(text) << *op;
-  return text;
-}
-
 /// Every part to where it is.
 SmallVector<int64_t> identity(AxesAttr axes, Operation *op) {
   AxisList list = llvm::cantFail(toAxisList(axes, getMesh(op).toMesh()));

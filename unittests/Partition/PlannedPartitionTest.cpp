@@ -26,13 +26,6 @@ using namespace kerf::test;
 
 namespace {
 
-std::string textOf(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  op->print(os);
-  return text;
-}
-
 struct Counts {
   int planned = 0, exact = 0, infeasible = 0, stages = 0;
 };

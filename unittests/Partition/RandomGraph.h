@@ -25,6 +25,12 @@ inline bool chance(Random &random, int percent) {
   return draw(random, 100) < percent;
 }
 
+inline std::string textOf(mlir::Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream(text) << *op;
+  return text;
+}
+
 /// A module with a function @main of about `numOps` ops.
 mlir::OwningOpRef<mlir::ModuleOp> makeGraph(mlir::MLIRContext *context,
                                             Random &random, int numOps);

@@ -26,13 +26,6 @@ using namespace kerf::test;
 
 namespace {
 
-std::string textOf(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  op->print(os);
-  return text;
-}
-
 struct Coverage {
   int stages = 0, microBatches = 0, masks = 0;
   std::map<std::string, int> collectives;

@@ -30,13 +30,6 @@ using interpret::Tensor;
 
 namespace {
 
-std::string textOf(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  op->print(os);
-  return text;
-}
-
 constexpr int kSteps = 2;
 
 struct Coverage {

@@ -70,15 +70,7 @@ TEST(Allocation, AStepAllocatesNothing) {
                               {"scratch_bytes", 128},
                               {"num_arguments", 1},
                               {"ios", {io, io}}}};
-  p.manifest["stages"] = {
-      {{"arena_bytes", 256},
-       {"scratch", {{"offset", 128}, {"bytes", 128}}},
-       {"slots",
-        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
-       {"instructions",
-        {{{"input", 0}, {"slot", 0}},
-         {{"run", 0}, {"slots", {0, 1}}},
-         {{"output", 0}, {"slot", 1}}}}}};
+  p.manifest["stages"] = oneRun(256, 128, 128);
   std::shared_ptr<const Package> package = Package::open(p.write(), false);
   WorldSpec spec;
   spec.mesh = package->manifest.mesh;

@@ -72,15 +72,7 @@ TestPackage twoRanks() {
                               {"scratch_bytes", 16},
                               {"num_arguments", 1},
                               {"ios", ios}}};
-  p.manifest["stages"] = {
-      {{"arena_bytes", 192},
-       {"scratch", {{"offset", 128}, {"bytes", 64}}},
-       {"slots",
-        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
-       {"instructions",
-        {{{"input", 0}, {"slot", 0}},
-         {{"run", 0}, {"slots", {0, 1}}},
-         {{"output", 0}, {"slot", 1}}}}}};
+  p.manifest["stages"] = oneRun(192, 128, 64);
   return p;
 }
 

@@ -41,15 +41,7 @@ TestPackage package(int64_t count, int64_t ranks, const json &parameter) {
                               {"ios",
                                {{{"dtype", "f32"}, {"shape", {1}}},
                                 {{"dtype", "f32"}, {"shape", {1}}}}}}};
-  p.manifest["stages"] = {
-      {{"arena_bytes", 128},
-       {"scratch", {{"offset", 0}, {"bytes", 0}}},
-       {"slots",
-        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
-       {"instructions",
-        {{{"input", 0}, {"slot", 0}},
-         {{"run", 0}, {"slots", {0, 1}}},
-         {{"output", 0}, {"slot", 1}}}}}};
+  p.manifest["stages"] = oneRun(128, 0, 0);
   return p;
 }
 

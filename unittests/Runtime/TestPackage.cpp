@@ -134,6 +134,18 @@ kerf::rt::test::tensor(const std::string &name,
           {"sharding", sharding}};
 }
 
+nlohmann::json kerf::rt::test::oneRun(int64_t arenaBytes, int64_t scratchOffset,
+                                      int64_t scratchBytes) {
+  return {{{"arena_bytes", arenaBytes},
+           {"scratch", {{"offset", scratchOffset}, {"bytes", scratchBytes}}},
+           {"slots",
+            {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
+           {"instructions",
+            {{{"input", 0}, {"slot", 0}},
+             {{"run", 0}, {"slots", {0, 1}}},
+             {{"output", 0}, {"slot", 1}}}}}};
+}
+
 namespace {
 struct Handles {
   kerf_package_t *package = nullptr;

@@ -64,6 +64,11 @@ nlohmann::json tensor(const std::string &name,
                       const std::vector<int64_t> &shape,
                       const std::vector<nlohmann::json> &sharding);
 
+/// The list of one stage that reads input 0 into slot 0, runs function 0 and
+/// writes output 0 from slot 1; the slots are the arena's first 128 bytes.
+nlohmann::json oneRun(int64_t arenaBytes, int64_t scratchOffset,
+                      int64_t scratchBytes);
+
 /// Opens, runs once and gives the f32 outputs; empty and `error` set on
 /// failure.
 struct RunResult {

@@ -13,17 +13,11 @@
 //===----------------------------------------------------------------------===//
 #include "NcclCommImpl.h"
 
-#include <thread>
-
 using namespace kerf::rt;
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
-}
-
 NcclComm::NcclComm(NcclWorld &w, int64_t r, CudaDeviceBase &d)
-    : world(w), spec(w.getSpec()), rank(r), device(d), cuda(d.driver()) {
+    : world(w), spec(w.getSpec()), rank(r), device(d), cuda(d.driver()),
+      fault(spec.injection, r) {
   int64_t ranks = spec.mesh.numRanks();
   lanes.resize(world.lanes().size());
   counts.collectives.resize(spec.collectives.size());
@@ -97,16 +91,7 @@ bool NcclComm::injected() {
     abortAll();
     throw world.failure();
   }
-  int64_t number = calls++;
-  const std::optional<Injection> &injection = spec.injection;
-  if (!injection || injection->rank != rank || injection->collective != number)
-    return false;
-  if (injection->fault == Injection::Hang)
-    while (!world.isReleased())
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (injection->fault != Injection::Skip)
-    throw RankDied();
-  return true;
+  return fault.strikes([this] { return world.isReleased(); });
 }
 
 void NcclComm::start(int64_t index, const void *src, void *dst) {
@@ -133,12 +118,7 @@ void NcclComm::start(int64_t index, const void *src, void *dst) {
     copyAlone(desc, {index, src, dst});
     return;
   }
-  for (uint64_t part :
-       {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
-        static_cast<uint64_t>(desc.reduction),
-        static_cast<uint64_t>(desc.dtype),
-        static_cast<uint64_t>(numElements(desc.srcShape))})
-    p.lane->hash = mix(p.lane->hash, part);
+  p.lane->hash.add(index, desc);
   p.lane->pending.push_back({index, src, dst});
 }
 
@@ -343,7 +323,7 @@ int64_t NcclComm::send(int64_t channel, const void *data, int64_t) {
   CommCounters::Entry &entry = counts.sends[channel];
   ++entry.calls;
   entry.groupBytes += desc.bytes();
-  lane.hash = mix(lane.hash, static_cast<uint64_t>(channel) * 2654435761u + 17);
+  lane.hash.add(static_cast<uint64_t>(channel) * 2654435761u + 17);
   return number;
 }
 
@@ -377,7 +357,7 @@ void NcclComm::receive(int64_t channel, void *data, int64_t) {
   ++entry.calls;
   entry.groupBytes += desc.bytes();
   entry.movedBytes += desc.bytes();
-  lane.hash = mix(lane.hash, static_cast<uint64_t>(channel) * 2654435761u + 17);
+  lane.hash.add(static_cast<uint64_t>(channel) * 2654435761u + 17);
 }
 
 std::vector<CommCounters::Entry *> NcclComm::entries() {
@@ -406,7 +386,7 @@ void NcclComm::beginStep(bool enqueued) {
     lane.used = false;
     lane.marks.clear();
     lane.nodes.clear();
-    lane.hash = 0;
+    lane.hash = CallHash();
   }
   std::vector<CommCounters::Entry *> all = entries();
   if (!enqueued) { // what is replayed counts as it did

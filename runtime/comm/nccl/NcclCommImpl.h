@@ -11,6 +11,8 @@
 #include "NcclComm.h"
 
 #include "../../device/cuda/Driver.h"
+#include "../../src/Seconds.h"
+#include "../Calls.h"
 #include "Nccl.h"
 #include "Packing.h"
 
@@ -22,9 +24,6 @@ class NcclComm : public StreamComm {
 public:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
-  static double secondsSince(Time begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  }
   static constexpr int64_t numMarks = 4096;
 
   NcclComm(NcclWorld &world, int64_t rank, CudaDeviceBase &device);
@@ -68,7 +67,7 @@ private:
     int64_t lastMark = 0;
     Time lastChange{};
     void *registered = nullptr;
-    uint64_t hash = 0;
+    CallHash hash;
   };
   struct Prepared {
     Lane *lane = nullptr; ///< null: a group of one
@@ -119,7 +118,8 @@ private:
   CommCounters counts, before;
   std::vector<CommCounters::Entry *> entries();
   std::vector<int64_t> stepCalls; ///< what the last enqueued step counted
-  int64_t calls = 0, orderChecks = 0;
+  FaultPoint fault;
+  int64_t orderChecks = 0;
   bool counting = false, aborted = false;
   Time lastAsk{};
 };

@@ -39,7 +39,7 @@ void NcclComm::compareOrder() {
   std::string name = cat("order-", orderChecks++);
   std::string mine;
   for (Lane &lane : lanes)
-    mine += cat(lane.comm ? lane.hash : 0, " ");
+    mine += cat(lane.comm ? lane.hash.value() : 0, " ");
   std::vector<std::string> all;
   try {
     all = world.store().gather(name, rank, spec.mesh.numRanks(), mine,

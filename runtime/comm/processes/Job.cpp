@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Job.h"
 
+#include "../../src/Seconds.h"
 #include "../mpi/MpiTransport.h"
 #include "../tcp/TcpTransport.h"
 
@@ -14,12 +15,6 @@
 #include <cstring>
 
 using namespace kerf::rt;
-
-using SteadyClock = std::chrono::steady_clock;
-
-static double secondsSince(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
 
 namespace {
 // An Error as lines: code, blamed rank, node, message, notes.

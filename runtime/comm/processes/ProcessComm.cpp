@@ -1,25 +1,17 @@
 //===- processes/ProcessComm.cpp - one process's endpoint -----------------===//
 #include "ProcessComm.h"
 
+#include "../../src/Seconds.h"
+
 #include <algorithm>
-#include <thread>
 
 using namespace kerf::rt;
 
-using SteadyClock = std::chrono::steady_clock;
 using Guard = std::lock_guard<std::recursive_mutex>;
 
-static double secondsSince(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
-
-static uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
-}
-
 ProcessComm::ProcessComm(ProcessWorld &w, int64_t r)
-    : world(w), job(w.getJob()), link(job.transport()), rank(r) {
+    : world(w), job(w.getJob()), link(job.transport()), rank(r),
+      fault(w.getSpec().injection, r) {
   const WorldSpec &spec = world.getSpec();
   for (const CollectiveDesc &desc : spec.collectives) {
     Prepared p;
@@ -66,38 +58,22 @@ void ProcessComm::checkFailed() {
 }
 
 bool ProcessComm::injected() {
-  const std::optional<Injection> &injection = world.getSpec().injection;
-  if (!injection || injection->rank != rank || injection->collective != calls++)
-    return false;
-  if (injection->fault == Injection::Hang)
-    while (!world.isReleased())
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (injection->fault != Injection::Skip)
-    throw RankDied();
-  return true;
+  return fault.strikes([this] { return world.isReleased(); });
 }
 
 void ProcessComm::start(int64_t index, const void *src, void *dst) {
   const CollectiveDesc &desc = world.getSpec().collectives[index];
   Prepared &p = prepared[index];
   checkFailed();
-  if (p.skipped || p.exchange->state() != MessageExchange::Idle)
-    fail(Error(KERF_INTERNAL,
-               cat(describe(desc, index), " is started twice on rank ", rank),
-               desc.node));
-  if (p.membership->started == KERF_MAX_STARTED)
-    fail(Error(KERF_INTERNAL,
-               cat("more than ", KERF_MAX_STARTED,
-                   " collectives are started at ", describe(desc, index),
-                   " on rank ", rank),
-               desc.node));
+  Membership &m = *p.membership;
+  bool idle = !p.skipped && p.exchange->state() == MessageExchange::Idle;
+  if (std::optional<Error> error = m.order.refusal(rank, index, desc, idle))
+    fail(*error);
   if (injected()) {
     p.skipped = true;
     return;
   }
-  Membership &m = *p.membership;
-  p.sequence = m.sequence++;
-  ++m.started;
+  p.sequence = m.order.start(index, desc);
   Signature signature;
   signature.index = index;
   signature.sequence = p.sequence;
@@ -105,12 +81,7 @@ void ProcessComm::start(int64_t index, const void *src, void *dst) {
   signature.reduction = static_cast<int32_t>(desc.reduction);
   signature.dtype = static_cast<int32_t>(desc.dtype);
   signature.count = p.count;
-  for (uint64_t part :
-       {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
-        static_cast<uint64_t>(desc.reduction),
-        static_cast<uint64_t>(desc.dtype), static_cast<uint64_t>(p.count)})
-    m.hash = mix(m.hash, part);
-  signature.hash = m.hash;
+  signature.hash = m.order.hash.value();
   CommCounters::Entry &entry = counts.collectives[index];
   ++entry.calls;
   entry.groupBytes += p.groupBytes;
@@ -239,7 +210,7 @@ void ProcessComm::wait(int64_t index) {
         return position < 0 ? -1 : p.membership->group->ranks[position];
       });
   exchange.finish();
-  --p.membership->started;
+  --p.membership->order.started;
   pending.erase(std::find(pending.begin(), pending.end(), index));
   counts.collectives[index].seconds += secondsSince(begin);
 }

@@ -8,9 +8,9 @@
 #ifndef KERF_RT_COMM_PROCESSES_PROCESSCOMM_H
 #define KERF_RT_COMM_PROCESSES_PROCESSCOMM_H
 
+#include "../Calls.h"
 #include "MessageExchange.h"
 #include "ProcessWorld.h"
-#include "kerf/rt/program.h"
 
 namespace kerf::rt {
 
@@ -31,8 +31,7 @@ private:
   /// This rank's place in a group.
   struct Membership {
     const ProcessWorld::Group *group = nullptr;
-    uint64_t sequence = 0, hash = 0;
-    int64_t started = 0; ///< not yet waited for
+    CallOrder order;
   };
   struct Prepared {
     Membership *membership = nullptr;
@@ -76,7 +75,7 @@ private:
   std::vector<Prepared> prepared;
   std::vector<int64_t> pending; ///< started and not waited for, in order
   std::vector<Channel> channels;
-  int64_t calls = 0;
+  FaultPoint fault;
   CommCounters counts;
 };
 

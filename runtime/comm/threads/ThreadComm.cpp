@@ -7,27 +7,20 @@
 //===----------------------------------------------------------------------===//
 #include "ThreadComm.h"
 
+#include "../../src/Seconds.h"
+
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 using namespace kerf::rt;
-
-static double secondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 static Clock::time_point deadlineIn(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(
                             std::chrono::duration<double>(seconds));
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
-}
-
-ThreadComm::ThreadComm(ThreadWorld &w, int64_t r) : world(w), rank(r) {
+ThreadComm::ThreadComm(ThreadWorld &w, int64_t r)
+    : world(w), rank(r), fault(w.getSpec().injection, r) {
   const WorldSpec &spec = world.getSpec();
   for (const CollectiveDesc &desc : spec.collectives) {
     Prepared p;
@@ -59,15 +52,7 @@ void ThreadComm::checkFailed() {
 }
 
 bool ThreadComm::injected() {
-  const std::optional<Injection> &injection = world.getSpec().injection;
-  if (!injection || injection->rank != rank || injection->collective != calls++)
-    return false;
-  if (injection->fault == Injection::Hang)
-    while (!world.isReleased())
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (injection->fault != Injection::Skip)
-    throw RankDied();
-  return true;
+  return fault.strikes([this] { return world.isReleased(); });
 }
 
 GroupSlot &ThreadComm::slotOf(const Prepared &p) const {
@@ -83,16 +68,10 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   const CollectiveDesc &desc = world.getSpec().collectives[index];
   Prepared &p = prepared[index];
   checkFailed();
-  if (p.state != Prepared::Idle)
-    fail(Error(KERF_INTERNAL,
-               cat(describe(desc, index), " is started twice on rank ", rank),
-               desc.node));
-  if (p.membership->started == KERF_MAX_STARTED)
-    fail(Error(KERF_INTERNAL,
-               cat("more than ", KERF_MAX_STARTED,
-                   " collectives are started at ", describe(desc, index),
-                   " on rank ", rank),
-               desc.node));
+  Membership &m = *p.membership;
+  if (std::optional<Error> error =
+          m.order.refusal(rank, index, desc, p.state == Prepared::Idle))
+    fail(*error);
   if (injected()) {
     p.state = Prepared::Skipped;
     return;
@@ -101,14 +80,7 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   note.lastCollective.store(index, std::memory_order_relaxed);
   note.collectives.fetch_add(1, std::memory_order_relaxed);
 
-  Membership &m = *p.membership;
-  p.sequence = m.sequence++;
-  ++m.started;
-  for (uint64_t part :
-       {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
-        static_cast<uint64_t>(desc.reduction),
-        static_cast<uint64_t>(desc.dtype), static_cast<uint64_t>(p.count)})
-    m.hash = mix(m.hash, part);
+  p.sequence = m.order.start(index, desc);
 
   GroupSlot &slot = slotOf(p);
   Post &post = slot.posts[p.position];
@@ -116,7 +88,7 @@ void ThreadComm::start(int64_t index, const void *src, void *dst) {
   post.dst = dst;
   post.index = index;
   post.sequence = p.sequence;
-  post.hash = m.hash;
+  post.hash = m.order.hash.value();
   post.kind = desc.kind;
   post.reduction = desc.reduction;
   post.dtype = desc.dtype;
@@ -233,7 +205,7 @@ void ThreadComm::wait(int64_t index) {
   await(slotOf(p).finished, roundOf(p.sequence), RankNote::Finishing, index,
         static_cast<int64_t>(p.sequence));
   p.state = Prepared::Idle;
-  --p.membership->started;
+  --p.membership->order.started;
   pending.erase(std::find(pending.begin(), pending.end(), index));
   counts.collectives[index].seconds += secondsSince(begin);
 }

@@ -7,6 +7,7 @@
 #ifndef KERF_RT_COMM_THREADS_THREADCOMM_H
 #define KERF_RT_COMM_THREADS_THREADCOMM_H
 
+#include "../Calls.h"
 #include "Exchange.h"
 #include "ThreadWorld.h"
 
@@ -28,8 +29,7 @@ private:
   /// This rank's place in a group.
   struct Membership {
     Group *group = nullptr;
-    uint64_t sequence = 0, hash = 0;
-    int64_t started = 0; ///< not yet waited for
+    CallOrder order;
   };
   /// A collective of the manifest, from this rank's view.
   struct Prepared {
@@ -59,7 +59,7 @@ private:
   std::vector<Prepared> prepared;
   std::vector<int64_t> pending;        ///< started and not waited for, in order
   std::vector<int64_t> received, sent; ///< per channel
-  int64_t calls = 0;
+  FaultPoint fault;
   CommCounters counts;
 };
 

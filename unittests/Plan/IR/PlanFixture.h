@@ -32,6 +32,28 @@ protected:
     return text;
   }
 
+  /// What plan.json says of a planned module, as far as it is read back.
+  static llvm::json::Value document(mlir::ModuleOp module,
+                                    const plan::PlanResult &result) {
+    llvm::json::Object mesh;
+    llvm::json::Array axes;
+    int64_t devices = 1;
+    for (auto &[name, size] : result.mesh) {
+      mesh[name] = size;
+      axes.push_back(name);
+      devices *= size;
+    }
+    return llvm::json::Object{
+        {"schema", "kerf.plan/1"},
+        {"devices", devices},
+        {"mesh", std::move(mesh)},
+        {"mesh_axes", std::move(axes)},
+        {"schedule",
+         llvm::json::Object{{"kind", cost::toString(result.schedule).str()},
+                            {"micro_batches", result.microBatches}}},
+        {"values", plan::valuesToJson(module)}};
+  }
+
 private:
   test::LoadedContext loaded;
 

@@ -122,23 +122,9 @@ TEST_F(PlanModule, PlanJsonReadsBackToTheSameModule) {
     auto module = parse(text);
     auto result = plan::planModule(*module, o, error, message);
     ASSERT_TRUE(succeeded(result)) << message;
-    llvm::json::Object mesh;
-    llvm::json::Array axes;
-    for (auto &[name, size] : result->mesh) {
-      mesh[name] = size;
-      axes.push_back(name);
-    }
-    llvm::json::Value document = llvm::json::Object{
-        {"schema", "kerf.plan/1"},
-        {"devices", 4},
-        {"mesh", std::move(mesh)},
-        {"mesh_axes", std::move(axes)},
-        {"schedule",
-         llvm::json::Object{{"micro_batches", result->microBatches}}},
-        {"values", plan::valuesToJson(*module)}};
     // Through text, as a user would.
     std::string json;
-    llvm::raw_string_ostream(json) << document;
+    llvm::raw_string_ostream(json) << document(*module, *result);
     auto parsed = llvm::json::parse(json);
     ASSERT_TRUE(bool(parsed));
     auto again = parse(text);

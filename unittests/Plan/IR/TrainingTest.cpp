@@ -149,23 +149,9 @@ TEST_F(TrainingPlan, PlanJsonReadsBackToTheSameModule) {
     auto module = parse(text);
     auto result = plan::planModule(*module, o, error, message);
     ASSERT_TRUE(succeeded(result)) << message;
-    llvm::json::Object mesh;
-    llvm::json::Array axes;
-    for (auto &[name, degree] : result->mesh) {
-      mesh[name] = degree;
-      axes.push_back(name);
-    }
-    llvm::json::Value document = llvm::json::Object{
-        {"schema", "kerf.plan/1"},
-        {"devices", 4},
-        {"mesh", std::move(mesh)},
-        {"mesh_axes", std::move(axes)},
-        {"schedule",
-         llvm::json::Object{{"kind", cost::toString(result->schedule).str()},
-                            {"micro_batches", result->microBatches}}},
-        {"values", plan::valuesToJson(*module)}};
     auto again = parse(text);
-    ASSERT_TRUE(succeeded(plan::applyPlanJson(*again, document, message)))
+    ASSERT_TRUE(succeeded(
+        plan::applyPlanJson(*again, document(*module, *result), message)))
         << message;
     EXPECT_EQ(print(*module), print(*again));
   }

@@ -1,0 +1,43 @@
+//===- Calls.cpp - how every back end counts its calls --------------------===//
+#include "Calls.h"
+
+#include <chrono>
+#include <thread>
+
+using namespace kerf::rt;
+
+void CallHash::add(int64_t index, const CollectiveDesc &desc) {
+  for (uint64_t part :
+       {static_cast<uint64_t>(index), static_cast<uint64_t>(desc.kind),
+        static_cast<uint64_t>(desc.reduction),
+        static_cast<uint64_t>(desc.dtype),
+        static_cast<uint64_t>(numElements(desc.srcShape))})
+    add(part);
+}
+
+std::optional<Error> CallOrder::refusal(int64_t rank, int64_t index,
+                                        const CollectiveDesc &desc,
+                                        bool idle) const {
+  if (!idle)
+    return Error(KERF_INTERNAL,
+                 cat(describe(desc, index), " is started twice on rank ", rank),
+                 desc.node);
+  if (started == KERF_MAX_STARTED)
+    return Error(KERF_INTERNAL,
+                 cat("more than ", KERF_MAX_STARTED,
+                     " collectives are started at ", describe(desc, index),
+                     " on rank ", rank),
+                 desc.node);
+  return std::nullopt;
+}
+
+bool FaultPoint::strikes(const std::function<bool()> &released) {
+  if (!injection || injection->rank != rank || injection->collective != calls++)
+    return false;
+  if (injection->fault == Injection::Hang)
+    while (!released())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (injection->fault != Injection::Skip)
+    throw RankDied();
+  return true;
+}

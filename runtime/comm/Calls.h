@@ -1,0 +1,68 @@
+//===- Calls.h - how every back end counts its calls ------------*- C++ -*-===//
+//
+// Collectives over one set of axes must come in one order on all its ranks.
+// Each rank numbers them and folds each call's arguments into a running hash;
+// equal number and hash mean that all calls so far were the same. Both must be
+// computed alike by all back ends, as must the counting of calls after which a
+// test's fault strikes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_COMM_CALLS_H
+#define KERF_RT_COMM_CALLS_H
+
+#include "Comm.h"
+#include "kerf/rt/program.h"
+
+namespace kerf::rt {
+
+/// A hash of calls in their order.
+class CallHash {
+public:
+  void add(uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 29;
+  }
+  /// The `index`-th collective of the manifest, with all that must agree.
+  void add(int64_t index, const CollectiveDesc &desc);
+  uint64_t value() const { return hash; }
+
+private:
+  uint64_t hash = 0;
+};
+
+/// One rank's calls over one set of axes.
+struct CallOrder {
+  uint64_t sequence = 0; ///< of the next call
+  CallHash hash;
+  int64_t started = 0; ///< not yet waited for
+
+  /// Why a call cannot start now, if it cannot: it is under way (not `idle`),
+  /// or too many are.
+  std::optional<Error> refusal(int64_t rank, int64_t index,
+                               const CollectiveDesc &desc, bool idle) const;
+  /// Notes a call and returns its number.
+  uint64_t start(int64_t index, const CollectiveDesc &desc) {
+    hash.add(index, desc);
+    ++started;
+    return sequence++;
+  }
+};
+
+/// The fault that a test asks of a rank.
+class FaultPoint {
+public:
+  FaultPoint(const std::optional<Injection> &injection, int64_t rank)
+      : injection(injection), rank(rank) {}
+
+  /// Counts a call; true if it must be skipped. A rank that hangs does so until
+  /// `released()`; one that dies throws RankDied.
+  bool strikes(const std::function<bool()> &released);
+
+private:
+  const std::optional<Injection> &injection;
+  int64_t rank, calls = 0;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_COMM_CALLS_H
