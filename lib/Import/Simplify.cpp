@@ -8,6 +8,7 @@
 #include "kerf/Import/Passes.h"
 #include "kerf/NN/Simplify.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
@@ -15,6 +16,7 @@
 
 namespace kerf {
 #define GEN_PASS_DEF_SIMPLIFYIMPORT
+#define GEN_PASS_DEF_RECOGNISEATTENTION
 #include "kerf/Import/Passes.h.inc"
 } // namespace kerf
 
@@ -39,7 +41,31 @@ LogicalResult kerf::simplifyModule(ModuleOp module) {
   return success();
 }
 
+int64_t kerf::fuseAttention(ModuleOp module, const nn::AttentionForms &forms) {
+  int64_t count = 0;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (Block &block : function.getBody())
+      count += nn::recogniseAttention(block, forms);
+  if (count) {
+    IRRewriter rewriter(module.getContext());
+    DominanceInfo dominance(module);
+    eliminateCommonSubExpressions(rewriter, dominance, module);
+  }
+  return count;
+}
+
 namespace {
+struct RecogniseAttention
+    : kerf::impl::RecogniseAttentionBase<RecogniseAttention> {
+  using RecogniseAttentionBase::RecogniseAttentionBase;
+  void runOnOperation() override {
+    nn::AttentionForms forms;
+    forms.wide = wide;
+    forms.training = training;
+    fuseAttention(getOperation(), forms);
+  }
+};
+
 struct SimplifyImport : kerf::impl::SimplifyImportBase<SimplifyImport> {
   void runOnOperation() override {
     if (failed(simplifyModule(getOperation())))

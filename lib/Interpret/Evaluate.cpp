@@ -145,6 +145,8 @@ kerf::interpret::evaluate(Operation *op, ArrayRef<const Tensor *> operands) {
     return failure();
   if (auto updated = evaluateUpdate(op, operands); !updated.empty())
     return updated;
+  if (auto attended = evaluateAttention(op, operands); !attended.empty())
+    return attended;
   MaybeTensor result = evaluateElementwise(op, operands);
   if (!result)
     result = evaluateContraction(op, operands);

@@ -16,6 +16,9 @@ MaybeTensor evaluateMovement(mlir::Operation *op, Operands operands);
 /// Steps of optimizers, all results; empty: not one of them.
 llvm::SmallVector<Tensor, 1> evaluateUpdate(mlir::Operation *op,
                                             Operands operands);
+/// Attention and its gradient likewise.
+llvm::SmallVector<Tensor, 1> evaluateAttention(mlir::Operation *op,
+                                               Operands operands);
 
 inline llvm::ArrayRef<int64_t> resultShape(mlir::Operation *op) {
   return llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType())

@@ -168,9 +168,9 @@ LogicalResult LibraryOp::verify() {
   // library C2
   auto dst = getDescriptor().getAs<DictionaryAttr>("dst");
   auto buffer = dst ? dst.getAs<IntegerAttr>("buffer") : IntegerAttr();
-  if (!buffer || getOutputs().size() != 1 ||
+  if (!buffer || getOutputs().empty() ||
       buffer.getInt() != static_cast<int64_t>(getInputs().size()))
-    return emitOpError("descriptor's dst must be its one output, buffer ")
+    return emitOpError("descriptor's dst must be its first output, buffer ")
            << getInputs().size();
   return success();
 }

@@ -98,7 +98,7 @@ def Exec_LibraryOp : Exec_CallOp<"library", [AttrSizedOperandSegments]> {
     ```
 
     C1: every `buffer` is below the number of buffers, and each buffer is named.
-    C2: `dst` names the output.
+    C2: `dst` names the first output.
   }];
   let arguments = (ins I64Attr:$index, DictionaryAttr:$descriptor,
                        Variadic<Exec_Buffer>:$inputs, Variadic<Exec_Buffer>:$outputs);

@@ -9,6 +9,7 @@ include "kerf/NN/NNShape.td"
 include "kerf/NN/NNContractions.td"
 include "kerf/NN/NNRows.td"
 include "kerf/NN/NNGradients.td"
+include "kerf/NN/NNAttention.td"
 include "kerf/NN/NNUpdates.td"
 
 #endif // KERF_NN_OPS_TD

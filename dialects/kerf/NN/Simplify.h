@@ -26,6 +26,22 @@ void populateGatherPatterns(mlir::RewritePatternSet &patterns);
 /// All of the above.
 void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
 
+/// Which attentions a target has as one call (nn.attention).
+struct AttentionForms {
+  /// f32 too, because it will be rounded (--precision=bf16); else bf16 alone.
+  bool wide = false;
+  /// Gradients are wanted: a bias that could be trained does not match.
+  bool training = false;
+  /// Sizes of heads: multiples of, and at most. cuDNN's, on every GPU.
+  int64_t headMultiple = 8, mostHead = 128;
+  /// What hides a position in a bias: drowns every score, is finite in the type
+  /// of the call and stays so in kernels that compute powers of two.
+  double lowest = -1e30;
+};
+/// nn.attention from its parts, in one block; how many. Not among the patterns:
+/// only some targets want it.
+int64_t recogniseAttention(mlir::Block &block, const AttentionForms &forms);
+
 } // namespace kerf::nn
 
 #endif // KERF_NN_SIMPLIFY_H

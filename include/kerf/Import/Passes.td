@@ -26,6 +26,30 @@ def SimplifyImport : Pass<"simplify-import", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }
 
+def RecogniseAttention : Pass<"recognise-attention", "::mlir::ModuleOp"> {
+  let summary = "attention as one op, for targets that have it as one call";
+  let description = [{
+    softmax(scale q k^T + mask) v as exporters and the importer write it: masks that
+    are added or selected (the lower triangle becomes `causal`), factors in front of
+    q or behind the product, keys that are repeated for groups of heads, heads as
+    one, two or three dimensions. Not where somebody else reads the probabilities, nor where
+    dropout stands inside, nor for sizes of heads that cuDNN does not take.
+
+    ```mlir
+    %s = nn.matmul %q, %k {transpose_rhs} : (tensor<8x4x16x16xbf16>, tensor<8x4x16x16xbf16>) -> tensor<8x4x16x16xbf16>
+    %p = nn.softmax %s {dim = 3 : i64} : (tensor<8x4x16x16xbf16>) -> tensor<8x4x16x16xbf16>
+    %y = nn.matmul %p, %v : (tensor<8x4x16x16xbf16>, tensor<8x4x16x16xbf16>) -> tensor<8x4x16x16xbf16>
+    // becomes
+    %y, %stats = nn.attention %q, %k, %v {scale = 1.0 : f64} : ...
+    ```
+  }];
+  let options = [
+    Option<"wide", "wide", "bool", "false", "f32 as well, which will be rounded">,
+    Option<"training", "training", "bool", "false", "biases must not be trained">
+  ];
+  let dependentDialects = ["::kerf::nn::NNDialect"];
+}
+
 def VerifyAfterImport : Pass<"verify-after-import", "::mlir::ModuleOp"> {
   let summary = "checks what import promises to the next phase";
   let description = [{

@@ -9,6 +9,8 @@
 #ifndef KERF_IMPORT_SIMPLIFY_H
 #define KERF_IMPORT_SIMPLIFY_H
 
+#include "kerf/NN/Simplify.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 namespace kerf {
@@ -16,6 +18,10 @@ namespace kerf {
 /// Simplifies every function of the module, in place; the result computes the
 /// same values up to rounding. Fails only if the rewrites do not converge.
 mlir::LogicalResult simplifyModule(mlir::ModuleOp module);
+
+/// nn.attention where the target has it as one call (nn::recogniseAttention),
+/// in every function; what it leaves double is merged. How many.
+int64_t fuseAttention(mlir::ModuleOp module, const nn::AttentionForms &forms);
 
 } // namespace kerf
 
