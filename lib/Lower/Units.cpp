@@ -349,6 +349,7 @@ private:
     for (const Destination &destination : destinations)
       if (destination.direct)
         urgent.insert(unitOf.lookup(writtenBy(destination.value)));
+    drawInNumbers(urgent);
     using Entry = std::pair<int64_t, int64_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
     auto enqueue = [&](int64_t id) {
@@ -374,6 +375,26 @@ private:
     for (int64_t id : order)
       ordered.push_back(std::move(units[id]));
     return ordered;
+  }
+
+  /// Units that compute single numbers (a learning rate, Adam's corrections)
+  /// for members of the set become members.
+  void drawInNumbers(DenseSet<int64_t> &members) const {
+    SmallVector<int64_t> work(members.begin(), members.end());
+    while (!work.empty())
+      for (Value input : units[work.pop_back_val()].inputs) {
+        Operation *def = input.getDefiningOp();
+        auto it = def ? unitOf.find(def) : unitOf.end();
+        if (it == unitOf.end() ||
+            units[it->second].kind != Unit::Kind::Kernel ||
+            !llvm::all_of(units[it->second].outputs, [](Value output) {
+              return cast<RankedTensorType>(output.getType())
+                         .getNumElements() == 1;
+            }))
+          continue;
+        if (members.insert(it->second).second)
+          work.push_back(it->second);
+      }
   }
 
   /// The value whose memory holds `value`: behind views and waits.

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "HeldSends.h"
+#include "JoinUpdate.h"
 
 #include "kerf/Cost/Schedule.h"
 #include "kerf/Partition/OpSharding.h"
@@ -198,6 +199,7 @@ struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
         mesh.numMicroBatches());
     for (auto &[stage, functions] : stages)
       build(stage, functions, order[stage], mesh, channels);
+    joinUpdates(module);
     // Inference only hands on: whoever waits, waits for a later stage, and for
     // an earlier micro-batch than its own next.
     if (llvm::any_of(stages, [](auto &entry) {

@@ -47,7 +47,8 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 
 // -----
 
-// The same with two micro-batches: sums over them begin with zeros and stay in their slots.
+// The same with two micro-batches: sums over them begin with zeros and stay in their slots; the last micro-batch
+// and the update are one function, in which the gradient's sum over ranks can start behind its gradient.
 
 // CHECK-LABEL: func.func @stage0_forward_backward(
 // CHECK-SAME: %[[A0:[^:]*]]: tensor<6x5xf32> {dist.accumulator = 0 : i64
@@ -57,18 +58,23 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 // CHECK: %[[S0:.*]] = dist.accumulate %{{.*}} into %[[A0]]
 // CHECK: %[[S1:.*]] = dist.accumulate %{{.*}} into %[[A1]]
 // CHECK: return %[[S0]], %[[S1]]
-// CHECK-LABEL: func.func @stage0_update0(
+// CHECK-LABEL: func.func @stage0_forward_backward_update0(
+// CHECK-SAME: %[[A0:[^:]*]]: tensor<6x5xf32> {dist.accumulator = 0 : i64
+// CHECK-SAME: %[[A1:[^:]*]]: tensor<f32> {dist.accumulator = 1 : i64
 // CHECK-SAME: dist.input = 2
-// CHECK-SAME: dist.kept = 0
-// CHECK-SAME: dist.kept = 1
-// CHECK: dist.all_reduce {{.*}} purpose gradient phase update
+// CHECK: %[[S0:.*]] = dist.accumulate %{{.*}} into %[[A0]]
+// CHECK: %[[S1:.*]] = dist.accumulate %{{.*}} into %[[A1]]
+// CHECK: dist.all_reduce %[[S0]] sum ["dp"] purpose gradient phase update
 // CHECK: dist.assign
+// CHECK: %[[L:.*]] = dist.all_reduce %[[S1]] sum ["dp"] purpose statistics phase update
+// CHECK: return %[[S0]], %[[S1]], %[[L]]
 // CHECK-LABEL: dist.schedule 0 {
 // CHECK: %[[Z0:.*]] = dist.zero : tensor<6x5xf32>
 // CHECK: %[[Z1:.*]] = dist.zero : tensor<f32>
 // CHECK: %[[R0:.*]]:2 = dist.run @stage0_forward_backward({{.*}}, %[[Z0]], %[[Z1]]) micro_batch 0
-// CHECK: %[[R1:.*]]:2 = dist.run @stage0_forward_backward({{.*}}, %[[R0]]#0, %[[R0]]#1) micro_batch 1
-// CHECK: dist.run @stage0_update0({{.*}}, %[[R1]]#0, %[[R1]]#1) micro_batch 0
+// CHECK: %[[R1:.*]]:3 = dist.run @stage0_forward_backward_update0({{.*}}, %[[R0]]#0, %[[R0]]#1, %{{.*}}) micro_batch 1
+// CHECK: dist.output %[[R1]]#2 to 0
+// CHECK-NOT: dist.run
 dist.mesh @mesh ["dp"=2] time ["mb"=2]
 func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},
                 %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},

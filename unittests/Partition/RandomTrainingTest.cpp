@@ -276,6 +276,19 @@ TEST(RandomTrainingTest, PlannedStepsEqualWholeOnes) {
   }
 }
 
+/// Whether some run gives the function a sum that is not zero.
+bool addsToSums(dist::AccumulateOp accumulate) {
+  auto into = dyn_cast_or_null<BlockArgument>(accumulate.getInto());
+  bool adds = !into;
+  accumulate->getParentOfType<ModuleOp>().walk([&](dist::RunOp run) {
+    adds |= into &&
+            run.getCallee() ==
+                accumulate->getParentOfType<func::FuncOp>().getName() &&
+            !run.getOperand(into.getArgNumber()).getDefiningOp<dist::ZeroOp>();
+  });
+  return adds;
+}
+
 /// Bends what only training steps have; false if the op is none of it.
 bool bend(Operation *op) {
   if (auto assign = dyn_cast<dist::AssignOp>(op)) { // forgotten
@@ -283,6 +296,8 @@ bool bend(Operation *op) {
     return true;
   }
   if (auto accumulate = dyn_cast<dist::AccumulateOp>(op)) { // not summed
+    if (!addsToSums(accumulate))
+      return false;
     accumulate.replaceAllUsesWith(accumulate.getX());
     accumulate.erase();
     return true;
