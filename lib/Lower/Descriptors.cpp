@@ -124,6 +124,20 @@ static void describeScatter(Dict &entry, nn::ScatterAddOp scatter) {
     entry.set("partial", true);
 }
 
+template <typename Op> static void describeAttention(Dict &entry, Op op) {
+  ArrayRef<int64_t> q = op.getQ().getType().getShape(),
+                    k = op.getK().getType().getShape();
+  entry.set("batch", q[0]).set("heads", q[1]).set("key_heads", k[1]);
+  entry.set("queries", q[2]).set("keys", k[2]).set("head_size", q[3]);
+  entry.set("value_size", op.getV().getType().getShape()[3]);
+  entry.set("scale", op.getScale().convertToDouble());
+  entry.set("causal", static_cast<bool>(op.getCausal()));
+  if (op.getBias() && op.getBias().getType().getElementType() !=
+                          op.getQ().getType().getElementType())
+    entry.set("bias_dtype",
+              exec::dtypeName(op.getBias().getType().getElementType()));
+}
+
 /// The kind, its sizes, and the names of the two operands.
 static std::pair<StringRef, StringRef> describeKind(Dict &entry,
                                                     const LibraryCall &call) {
@@ -161,6 +175,16 @@ static std::pair<StringRef, StringRef> describeKind(Dict &entry,
         describeScatter(entry, op);
         return Names("indices", "updates");
       })
+      .Case<nn::AttentionOp>([&](nn::AttentionOp op) {
+        entry.set("kind", "attention");
+        describeAttention(entry, op);
+        return Names("q", "k");
+      })
+      .Case<nn::AttentionGradientOp>([&](nn::AttentionGradientOp op) {
+        entry.set("kind", "attention_gradient");
+        describeAttention(entry, op);
+        return Names("q", "k");
+      })
       .Default([&](Operation *) {
         describeMatmul(entry, call);
         return Names("lhs", "rhs");
@@ -187,6 +211,16 @@ DictionaryAttr kerf::describeLibraryCall(const LibraryCall &call,
     operand(second, call.rhs, second == "rhs" || second == "weights");
   if (call.base)
     operand("base", *call.base, false);
+  for (const LibraryCall::Named &more : call.moreOperands)
+    operand(more.name, more.view, false);
+  // Results are numbered one after the other.
+  auto number = dst.getAs<IntegerAttr>("buffer");
+  for (auto [i, more] : llvm::enumerate(call.moreResults)) {
+    Dict place(context);
+    if (number)
+      place.set("buffer", number.getInt() + 1 + static_cast<int64_t>(i));
+    entry.set(more.name, describeOperand(more.view, place.get()));
+  }
   if (call.bias) {
     Dict bias(context);
     for (NamedAttribute attribute : describeBase(call.bias->base, true))

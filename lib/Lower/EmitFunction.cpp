@@ -347,6 +347,8 @@ private:
       bool plain = call.kind == LibraryCall::Kind::ScatterAdd ||
                    call.kind == LibraryCall::Kind::MaxPoolGradient ||
                    call.kind == LibraryCall::Kind::AvgPoolGradient ||
+                   call.kind == LibraryCall::Kind::Attention ||
+                   call.kind == LibraryCall::Kind::AttentionGradient ||
                    isMutableSource(def);
       if (isa_and_nonnull<SourceOpInterface>(def) && !plain)
         return entry.set("param", state.parameters.get(def, stage, packed))
@@ -361,17 +363,19 @@ private:
         inputs.push_back(value);
       return entry.set("buffer", static_cast<int64_t>(i)).get();
     };
-    // The number of the output is known when all inputs are.
+    // The numbers of outputs are known when all inputs are.
     Dict placeholder(builder.getContext());
     describeLibraryCall(call, placeholder.get(), describeBase);
     Dict dst(builder.getContext());
     dst.set("buffer", static_cast<int64_t>(inputs.size()));
     DictionaryAttr descriptor =
         describeLibraryCall(call, dst.get(), describeBase);
-    Value output = target(call.result);
+    SmallVector<Value> outputs{target(call.result)};
+    for (const LibraryCall::Named &more : call.moreResults)
+      outputs.push_back(target(more.value));
     exec::LibraryOp::create(builder, call.anchor->getLoc(),
                             builder.getI64IntegerAttr(state.numLibrary++),
-                            descriptor, inputs, ValueRange{output});
+                            descriptor, inputs, outputs);
   }
 
   void emitOther(Operation *op) {

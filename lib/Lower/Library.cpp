@@ -37,8 +37,7 @@ std::optional<double> kerf::splatValue(Value value) {
   return elements.getSplatValue<APFloat>().convertToDouble();
 }
 
-/// Shape ops between a base and the op that reads it belong to the call.
-static void takeOperandChain(LibraryCall &call, Value operand, Value base) {
+void kerf::takeOperandChain(LibraryCall &call, Value operand, Value base) {
   while (operand != base && operand.hasOneUse() &&
          isShapeOp(operand.getDefiningOp())) {
     call.ops.push_back(operand.getDefiningOp());
@@ -497,6 +496,8 @@ selectConv(nn::ConvOp op, const DenseSet<Operation *> &taken) {
 
 std::optional<LibraryCall>
 kerf::selectLibraryCall(Operation *op, const DenseSet<Operation *> &taken) {
+  if (isa<nn::AttentionOp, nn::AttentionGradientOp>(op))
+    return selectAttention(op, taken);
   auto type = op->getNumResults() == 1
                   ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
                   : RankedTensorType();

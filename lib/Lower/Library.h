@@ -40,7 +40,9 @@ struct LibraryCall {
     ConvWeightGradient,
     MaxPoolGradient,
     AvgPoolGradient,
-    ScatterAdd
+    ScatterAdd,
+    Attention,
+    AttentionGradient
   };
   Kind kind;
   mlir::Operation *anchor = nullptr;
@@ -58,6 +60,15 @@ struct LibraryCall {
   mlir::Type inputType, resultType; ///< element types
   std::optional<StridedView> bias;  ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
+  /// Attention: operands beside lhs and rhs (queries and keys), and results
+  /// beside `result`, under their names in the descriptor; strides over
+  /// [batch, heads, rows, columns].
+  struct Named {
+    std::string name;
+    StridedView view;
+    mlir::Value value; ///< of a result: what is stored, dense
+  };
+  llvm::SmallVector<Named, 0> moreOperands, moreResults;
   /// The first post-op is `sum`: the result is added to what dst holds, an
   /// argument of the function that is a sum over micro-batches.
   bool accumulates = false;
@@ -68,6 +79,14 @@ struct LibraryCall {
 std::optional<LibraryCall>
 selectLibraryCall(mlir::Operation *op,
                   const llvm::DenseSet<mlir::Operation *> &taken);
+
+/// Of nn.attention and its gradient (LibraryAttention.cpp).
+std::optional<LibraryCall>
+selectAttention(mlir::Operation *op,
+                const llvm::DenseSet<mlir::Operation *> &taken);
+
+/// Shape ops between a base and the op that reads it belong to the call.
+void takeOperandChain(LibraryCall &call, mlir::Value operand, mlir::Value base);
 
 /// The value of a splat constant, looked for through shape ops and float casts.
 std::optional<double> splatValue(mlir::Value value);

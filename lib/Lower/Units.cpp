@@ -571,10 +571,13 @@ private:
         if (!members.contains(operand.getDefiningOp()) &&
             seen.insert(operand).second)
           unit.inputs.push_back(operand);
-    if (unit.call)
+    if (unit.call) {
       unit.outputs.push_back(unit.call->result);
-    else
+      for (const LibraryCall::Named &more : unit.call->moreResults)
+        unit.outputs.push_back(more.value);
+    } else {
       llvm::append_range(unit.outputs, unit.ops.back()->getResults());
+    }
   }
 
   func::FuncOp function;

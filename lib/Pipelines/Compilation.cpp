@@ -8,6 +8,7 @@
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Import/Passes.h"
+#include "kerf/Import/Simplify.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Gpu.h"
 #include "kerf/Lower/Lower.h"
@@ -109,6 +110,13 @@ Outcome Compilation::runImport() {
     return static_cast<Outcome>(report.exitCode());
   }
   module = std::move(*imported);
+  if (options.cuda && options.fusedAttention) {
+    nn::AttentionForms forms;
+    forms.wide = true; // it is rounded below, or in autodiff
+    forms.training = options.training.has_value();
+    forms.lowest = -6e4; // finite in f16 as well
+    fuseAttention(module.get(), forms);
+  }
   if (Outcome outcome = dump("import"); outcome != Outcome::Fine)
     return outcome;
   // What import promises is checked before anyone relies on it.

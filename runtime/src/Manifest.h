@@ -92,6 +92,17 @@ struct CudaKernel {
   std::vector<Access> access; ///< per buffer; may be empty
 };
 
+/// Sizes of attention, and what LibraryDesc has no operands for.
+struct AttentionDesc {
+  int64_t heads = 0, keyHeads = 0, queries = 0, keys = 0, headSize = 0,
+          valueSize = 0;
+  double scale = 1;
+  bool causal = false;
+  kerf_dtype_t biasDtype = KERF_F32;
+  Operand v, stats;          ///< stats: written, or read by the gradient
+  Operand out, diff, dk, dv; ///< gradient
+};
+
 struct LibraryDesc {
   enum Kind {
     Matmul,
@@ -101,7 +112,9 @@ struct LibraryDesc {
     ConvWeightGradient,
     MaxPoolGradient,
     AvgPoolGradient,
-    ScatterAdd
+    ScatterAdd,
+    Attention,
+    AttentionGradient
   };
   Kind kind = Matmul;
   std::string node, algorithm, phase;
@@ -119,13 +132,20 @@ struct LibraryDesc {
   /// conv: src and weights; pool: src. Gradients: what the forward read and
   /// the gradient of its result, in this order. scatter_add: updates, indices;
   /// `bias` is its base.
+  /// attention: queries and keys, the mask; dst is out, or dq.
   Operand lhs, rhs, bias, dst;
+  AttentionDesc attention;
   std::vector<PostOp> postOps;
-  CudaKernel cuda; ///< answers the call on a GPU if its entry is not empty
+  /// Answers the call on a GPU if its entry is not empty; of attention, where
+  /// the GPU's library does not.
+  CudaKernel cuda;
 
   int64_t numBuffers() const;
   const char *kindName() const;
   std::vector<const Operand *> operands() const;
+  bool isAttention() const {
+    return kind == Attention || kind == AttentionGradient;
+  }
 };
 
 struct KernelEntry {

@@ -133,6 +133,9 @@ bool Parameter::heldBy(int64_t stage) const {
 
 std::vector<const Operand *> LibraryDesc::operands() const {
   std::vector<const Operand *> all = {&lhs, &rhs, &bias, &dst};
+  const AttentionDesc &a = attention;
+  if (isAttention())
+    all.insert(all.end(), {&a.v, &a.stats, &a.out, &a.diff, &a.dk, &a.dv});
   for (const PostOp &op : postOps)
     all.push_back(&op.operand);
   return all;
@@ -146,7 +149,9 @@ const char *LibraryDesc::kindName() const {
                                           "conv_weight_gradient",
                                           "max_pool_gradient",
                                           "avg_pool_gradient",
-                                          "scatter_add"};
+                                          "scatter_add",
+                                          "attention",
+                                          "attention_gradient"};
   return names[kind];
 }
 

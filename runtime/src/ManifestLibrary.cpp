@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "ManifestLibrary.h"
 
+#include "AttentionOperands.h"
+
 #include <cmath>
 #include <limits>
 
@@ -115,6 +117,47 @@ void parseScatter(const JsonReader &in, LibraryDesc &lib) {
     in["index_dtype"].fail("expected i64 or i32");
 }
 
+void parseAttention(const JsonReader &in, const Parameters &parameters,
+                    LibraryDesc &lib) {
+  AttentionDesc &a = lib.attention;
+  auto size = [&](const char *key, int64_t low) {
+    return in[key].integer(low, int64_t(1) << 31);
+  };
+  lib.batch = {size("batch", 0)};
+  a.heads = size("heads", 0);
+  a.keyHeads = size("key_heads", 1);
+  if (a.heads % a.keyHeads)
+    in["key_heads"].fail("does not divide the heads");
+  a.queries = size("queries", 0);
+  a.keys = size("keys", 1);
+  a.headSize = size("head_size", 0);
+  a.valueSize = size("value_size", 0);
+  a.scale = in["scale"].number();
+  a.causal = in.has("causal") && in["causal"].boolean();
+  if (lib.dtype != KERF_F32 && lib.dtype != KERF_BF16 && lib.dtype != KERF_F16)
+    in["dtype"].fail("attention takes f32, bf16 or f16");
+  a.biasDtype = in.has("bias_dtype") ? in["bias_dtype"].dtype() : lib.dtype;
+  if (a.biasDtype != KERF_F32 && a.biasDtype != lib.dtype)
+    in["bias_dtype"].fail("expected f32 or the type of the operands");
+  if (lib.dstDtype != lib.dtype)
+    in["dst_dtype"].fail("expected the type of the operands");
+  for (const AttentionOperand &known : attentionOperands(lib)) {
+    if (known.optional && !in.has(known.name))
+      continue;
+    // The list points into `lib`.
+    auto &operand = const_cast<Operand &>(*known.operand);
+    operand = parseOperand(in[known.name], parameters, known.dims.size());
+    if (operand.kind != Operand::Buffer || operand.transpose)
+      in[known.name].fail("expected a buffer without transpose");
+    in.located([&] {
+      int64_t elements = 1;
+      for (int64_t dim : known.dims)
+        elements = mulChecked(elements, dim);
+      return mulChecked(elements, 8);
+    });
+  }
+}
+
 } // namespace
 
 LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
@@ -148,6 +191,13 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
     lib.rhs = operand("indices", 1);
     if (in.has("base"))
       lib.bias = operand("base", rank);
+  } else if (kind == "attention" || kind == "attention_gradient") {
+    lib.kind = kind == "attention" ? LibraryDesc::Attention
+                                   : LibraryDesc::AttentionGradient;
+    parseAttention(in, parameters, lib);
+    if (in.has("post_ops"))
+      in["post_ops"].fail("attention takes no post-ops");
+    return lib;
   } else if (parseWindowKind(kind, lib.kind)) {
     parseWindow(in, lib);
     rank = lib.in.size() + 2;

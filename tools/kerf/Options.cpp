@@ -93,6 +93,9 @@ void kerf::tool::addCompiling(CLI::App &app, Options &o) {
                  "With GPUs: path of ptxas, or none (default: CUDA_HOME, PATH, "
                  "/usr/local/cuda, the wheel nvidia-cuda-nvcc)")
       ->group("Code generation");
+  app.add_flag("--fused-attention", o.fusedAttention,
+               "With GPUs and --precision=bf16: attention as one call")
+      ->group("Code generation");
   app.add_flag("--host-kernels", o.hostKernels,
                "With GPUs: also compile each kernel for the CPU, so that the "
                "host side can be tested without a GPU")

@@ -60,7 +60,7 @@ struct Options {
   // Compiling.
   std::string output, targetCpu, stopAfter, dumpDir, failPhase;
   std::string ptxas, kernelDumpDir;
-  bool hostKernels = false;
+  bool hostKernels = false, fusedAttention = false;
   // Running.
   std::vector<std::string> inputs;
   std::string outputDir, stats, trace;

@@ -192,6 +192,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
                      : result.cuda        ? "x86-64-v2"
                                           : "host";
   result.hostKernels = o.hostKernels;
+  result.fusedAttention = o.fusedAttention;
   result.kernelDumpDir = o.kernelDumpDir;
   if (result.cuda) {
     std::string message;

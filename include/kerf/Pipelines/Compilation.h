@@ -49,6 +49,8 @@ struct CompilationOptions {
   /// For GPUs: where ptxas is (empty: none), and kernels for the CPU as well.
   std::string ptxas;
   bool hostKernels = false;
+  /// Attention as one call, where products are rounded to bf16 or f16.
+  bool fusedAttention = false;
   /// Where code generation writes its IR for people; empty: nowhere.
   std::string kernelDumpDir;
   /// Packages refer to the model's weights where they are instead of copying

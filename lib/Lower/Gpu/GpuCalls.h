@@ -19,6 +19,13 @@ mlir::FailureOr<GpuLaunch> emitCall(mlir::DictionaryAttr descriptor,
                                     mlir::gpu::GPUModuleOp module,
                                     llvm::StringRef name);
 
+/// The same for attention and its gradient (GpuAttention.cpp), which run where
+/// the GPU's library does not take the call.
+mlir::FailureOr<GpuLaunch> emitAttention(mlir::DictionaryAttr descriptor,
+                                         int64_t numBuffers,
+                                         mlir::gpu::GPUModuleOp module,
+                                         llvm::StringRef name);
+
 } // namespace kerf::cuda
 
 #endif // KERF_LOWER_GPU_GPUCALLS_H

@@ -87,7 +87,7 @@ DictionaryAttr manifestEntry(Operation *op, const Entry &entry) {
     llvm::append_range(types, kernel.getResultTypes());
   } else {
     llvm::append_range(types, op->getOperandTypes());
-    numInputs = types.size() - 1;
+    numInputs = cast<exec::LibraryOp>(op).getInputs().size();
   }
   SmallVector<int64_t> bytes;
   SmallVector<Attribute> access;

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Device.h"
+#include "AttentionCall.h"
 #include "GemmCall.h"
 #include "NativeCalls.h"
 #include "OpenMP.h"
@@ -169,6 +170,8 @@ public:
   prepare(const LibraryDesc &desc, int64_t index,
           const std::function<ParameterView(int64_t)> &parameter) override {
     try {
+      if (desc.isAttention())
+        return makeAttentionCall(desc, *this);
       if (auto native = makeNativeCall(desc, *this))
         return native;
       if (auto gemm = makeGemmCall(desc, *this, threads))

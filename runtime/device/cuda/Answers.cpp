@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Answers.h"
 
+#include "../../src/AttentionOperands.h"
 #include "../../src/Types.h"
 
 #include <atomic>
@@ -110,6 +111,11 @@ private:
   }
 
   void addOperands() {
+    if (desc.isAttention()) {
+      for (const AttentionOperand &o : attentionOperands(desc))
+        add(*o.operand, o.dims, o.dtype, o.writes, !o.writes);
+      return;
+    }
     auto with = [&](Shape dims, std::initializer_list<int64_t> more) {
       dims.insert(dims.end(), more);
       return dims;
@@ -163,6 +169,9 @@ private:
       add(desc.lhs, {desc.outer, desc.count, desc.inner}, desc.dtype);
       add(desc.rhs, {desc.count}, desc.indexDtype);
       add(desc.bias, dst, desc.dtype);
+      break;
+    case LibraryDesc::Attention:
+    case LibraryDesc::AttentionGradient:
       break;
     }
     if (desc.kind != LibraryDesc::ScatterAdd)

@@ -13,6 +13,7 @@
 #include "Answers.h"
 #include "Copies.h"
 #include "GpuCalls.h"
+#include "KernelCall.h"
 #include "Module.h"
 
 #include <algorithm>
@@ -262,7 +263,6 @@ private:
   };
   static constexpr int64_t stageBytes = 8 << 20;
 
-  class KernelCall;
   void launchFunction(cu::Function function, const CudaKernel &kernel,
                       void **arguments, const std::string &node);
   const GpuInfo &gpu() const { return cuda.gpus[choice.ordinal]; }
@@ -463,29 +463,6 @@ void CudaDevice::launchFunction(cu::Function function, const CudaKernel &k,
                 node);
 }
 
-// A library call that is a generated kernel: its buffers are the arguments.
-class CudaDevice::KernelCall : public LibraryCall {
-public:
-  KernelCall(CudaDevice &device, const LibraryDesc &desc, cu::Function function)
-      : device(device), kernel(desc.cuda), node(desc.node), function(function) {
-  }
-  int64_t scratchBytes() const override { return 0; }
-  void run(void *const *buffers, void *) override {
-    if (kernel.grid[0] == 0 || kernel.grid[1] == 0 || kernel.grid[2] == 0)
-      return;
-    std::vector<void *> arguments;
-    for (int64_t i = 0; i < kernel.buffers; ++i)
-      arguments.push_back(const_cast<void **>(&buffers[i]));
-    device.launchFunction(function, kernel, arguments.data(), node);
-  }
-
-private:
-  CudaDevice &device;
-  CudaKernel kernel;
-  std::string node;
-  cu::Function function;
-};
-
 std::unique_ptr<LibraryCall>
 CudaDevice::prepare(const LibraryDesc &desc, int64_t index,
                     const std::function<ParameterView(int64_t)> &parameter) {
@@ -496,13 +473,30 @@ CudaDevice::prepare(const LibraryDesc &desc, int64_t index,
     await(arrived);
     return makeAnsweredCall(cuda, compute, *cpu, desc, index, parameter);
   }
-  if (!desc.cuda.entry.empty())
-    return std::make_unique<KernelCall>(*this, desc, module->call(index));
+  bool hasKernel = !desc.cuda.entry.empty();
+  auto kernelCall = [&] {
+    cu::Function function = module->call(index);
+    return std::make_unique<KernelCall>(
+        desc, [this, function, node = desc.node](const CudaKernel &kernel,
+                                                 void **arguments) {
+          launchFunction(function, kernel, arguments, node);
+        });
+  };
+  if (hasKernel && !desc.isAttention())
+    return kernelCall();
   try {
     if (!calls)
       calls = makeGpuCalls(*this, package.manifest.precision);
     return calls->prepare(desc, parameter);
   } catch (Error &error) {
+    if (hasKernel) {
+      std::string note =
+          cat("no fused attention on this GPU (", error.message,
+              "): the package's own kernels are used, which are slow");
+      if (std::find(messages.begin(), messages.end(), note) == messages.end())
+        messages.push_back(note);
+      return kernelCall();
+    }
     error.message = cat("library[", index, "]: ", error.message);
     error.node = desc.node;
     throw;

@@ -11,6 +11,7 @@
 #include "CudnnCall.h"
 
 #include "ConvPlan.h"
+#include "CudnnDescriptor.h"
 #include "Driver.h"
 #include "MatmulCall.h"
 
@@ -41,61 +42,9 @@ void *DnnContext::room(int64_t bytes) {
 namespace {
 constexpr int64_t mostWorkspace = int64_t(512) << 20;
 
-int typeOf(kerf_dtype_t dtype) {
-  switch (dtype) {
-  case KERF_F32:
-    return dnn::Float;
-  case KERF_F64:
-    return dnn::Double;
-  case KERF_F16:
-    return dnn::Half;
-  case KERF_BF16:
-    return dnn::Bfloat16;
-  default:
-    throw Error(KERF_BAD_PACKAGE,
-                cat("cuDNN takes no ", kerf_dtype_name(dtype)));
-  }
-}
+using Handle = DnnDescriptor;
 
-/// A descriptor of the back end.
-class Handle {
-public:
-  Handle(const Cudnn &library, int type) : library(&library) {
-    library.check(library.createDescriptor(type, &raw), "a descriptor");
-  }
-  Handle(Handle &&other) noexcept : library(other.library), raw(other.raw) {
-    other.raw = nullptr;
-  }
-  Handle &operator=(Handle &&) = delete;
-  ~Handle() {
-    if (raw)
-      library->destroyDescriptor(raw);
-  }
-  dnn::Descriptor get() const { return raw; }
-  dnn::Status trySet(int name, int type, const void *values,
-                     int64_t count = 1) {
-    return library->setAttribute(raw, name, type, count, values);
-  }
-  void set(int name, int type, const void *values, int64_t count = 1) {
-    library->check(trySet(name, type, values, count), "an attribute");
-  }
-  void setInts(int name, const Shape &values) {
-    set(name, dnn::TypeInt64, values.data(),
-        static_cast<int64_t>(values.size()));
-  }
-  void setInt(int name, int64_t value) { set(name, dnn::TypeInt64, &value); }
-  void setEnum(int name, int type, int value) { set(name, type, &value); }
-  void setHandle(int name, const Handle &other) {
-    dnn::Descriptor descriptor = other.get();
-    set(name, dnn::TypeBackendDescriptor, &descriptor);
-  }
-  dnn::Status tryFinalize() { return library->finalize(raw); }
-  void finalize(const char *what) { library->check(tryFinalize(), what); }
-
-private:
-  const Cudnn *library;
-  dnn::Descriptor raw = nullptr;
-};
+int typeOf(kerf_dtype_t dtype) { return dnnType(dtype); }
 
 enum Id : int64_t { X = 1, W, Y, Bias, Added, Mid0, Mid1, Mid2 };
 

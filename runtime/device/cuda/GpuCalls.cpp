@@ -1,6 +1,7 @@
 //===- GpuCalls.cpp - library calls of a GPU ------------------------------===//
 #include "GpuCalls.h"
 
+#include "CudnnAttention.h"
 #include "CudnnCall.h"
 #include "MatmulCall.h"
 
@@ -22,6 +23,8 @@ public:
     }
     if (!windows)
       windows = std::make_unique<DnnContext>(device);
+    if (desc.isAttention())
+      return makeCudnnAttention(*windows, desc);
     return makeCudnnCall(*windows, desc, parameter);
   }
 

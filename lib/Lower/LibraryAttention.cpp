@@ -1,0 +1,150 @@
+//===- LibraryAttention.cpp - attention as a library call -----------------===//
+//
+// Queries, keys and values are read, and results written, where they lie: heads
+// are moved by strides, as long as elements of a head are neighbours and rows
+// begin at multiples of 16 bytes of bf16, which is what kernels load at once.
+// What is no such view is brought into rows first.
+//
+//===----------------------------------------------------------------------===//
+#include "Library.h"
+
+#include "kerf/NN/NN.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// Whether rows are contiguous and begin where loads of eight elements may.
+static bool hasRows(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
+                    int64_t offset) {
+  if ((strides.back() != 1 && sizes.back() != 1) || offset % 8 != 0)
+    return false;
+  for (size_t d = 0; d + 1 < sizes.size(); ++d)
+    if (sizes[d] > 1 && (strides[d] == 0 || strides[d] % 8 != 0))
+      return false;
+  return true;
+}
+
+static StridedView denseView(Value value) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  return {value, 0, Dims(shape), denseStrides(shape)};
+}
+
+static StridedView rowsOperand(LibraryCall &call, Value value,
+                               const DenseSet<Operation *> &taken) {
+  StridedView view = composeView(value, taken);
+  if (!hasRows(view.sizes, view.strides, view.offset))
+    view = denseView(value);
+  takeOperandChain(call, value, view.base);
+  return view;
+}
+
+/// Dense elements (statistics).
+static StridedView plainOperand(LibraryCall &call, Value value,
+                                const DenseSet<Operation *> &taken) {
+  StridedView view = composeView(value, taken);
+  if (view.offset != 0 || view.strides != denseStrides(view.sizes))
+    view = denseView(value);
+  takeOperandChain(call, value, view.base);
+  return view;
+}
+
+/// Over the scores' shape, with strides of 0 where it repeats.
+static StridedView biasOperand(LibraryCall &call, Value value,
+                               ArrayRef<int64_t> scores,
+                               const DenseSet<Operation *> &taken) {
+  StridedView view = composeView(value, taken);
+  if (view.strides.back() != 1 || view.sizes.back() != scores.back())
+    view = denseView(value);
+  takeOperandChain(call, value, view.base);
+  for (auto [size, stride] : llvm::zip(view.sizes, view.strides))
+    if (size == 1)
+      stride = 0;
+  return broadcastView(std::move(view), scores);
+}
+
+/// Follows a result through reshapes and transposes that strides can say.
+static StridedView resultView(LibraryCall &call, Value result,
+                              const DenseSet<Operation *> &taken,
+                              Value &stored) {
+  ArrayRef<int64_t> shape = shapeOf(result);
+  StridedView view = denseView(result);
+  SmallVector<Operation *> chain;
+  size_t used = 0;
+  stored = result;
+  for (Value end = result; end.hasOneUse();) {
+    Operation *user = *end.user_begin();
+    if (!isa<nn::ReshapeOp, nn::TransposeOp>(user) || taken.contains(user))
+      break;
+    chain.push_back(user);
+    end = user->getResult(0);
+    auto strides = pullBack(chain, denseStrides(shapeOf(end)));
+    // A last reshape is a view of whoever reads it.
+    if (!strides || !hasRows(shape, *strides, 0) || !isa<nn::TransposeOp>(user))
+      continue;
+    used = chain.size();
+    stored = end;
+    view.strides = *strides;
+  }
+  call.ops.append(chain.begin(), chain.begin() + used);
+  return view;
+}
+
+template <typename Op>
+static LibraryCall select(Op op, LibraryCall::Kind kind,
+                          const DenseSet<Operation *> &taken) {
+  LibraryCall call;
+  call.kind = kind;
+  call.anchor = op;
+  ArrayRef<int64_t> q = shapeOf(op.getQ());
+  Dims scores{q[0], q[1], q[2], shapeOf(op.getK())[2]};
+  call.lhs = rowsOperand(call, op.getQ(), taken);
+  call.rhs = rowsOperand(call, op.getK(), taken);
+  auto add = [&](StringRef name, StridedView view) {
+    call.moreOperands.push_back({name.str(), std::move(view), {}});
+  };
+  add("v", rowsOperand(call, op.getV(), taken));
+  if constexpr (std::is_same_v<Op, nn::AttentionGradientOp>) {
+    add("out", rowsOperand(call, op.getResult(), taken));
+    add("stats", plainOperand(call, op.getStats(), taken));
+    add("diff", rowsOperand(call, op.getDy(), taken));
+  }
+  if (op.getBias())
+    add("bias", biasOperand(call, op.getBias(), scores, taken));
+  call.ops.push_back(op);
+  call.dst = resultView(call, op->getResult(0), taken, call.result);
+  static constexpr StringRef names[] = {"dk", "dv"};
+  for (OpResult result : llvm::drop_begin(op->getResults())) {
+    LibraryCall::Named more;
+    if (kind == LibraryCall::Kind::Attention) {
+      more.name = "stats";
+      more.value = result;
+      more.view = denseView(result);
+    } else {
+      more.name = names[result.getResultNumber() - 1].str();
+      more.view = resultView(call, result, taken, more.value);
+    }
+    call.moreResults.push_back(std::move(more));
+  }
+  call.inputType = op.getQ().getType().getElementType();
+  call.resultType = call.inputType;
+  return call;
+}
+
+std::optional<LibraryCall>
+kerf::selectAttention(Operation *op, const DenseSet<Operation *> &taken) {
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  if (!type.getElementType().isF32() && !type.getElementType().isBF16() &&
+      !type.getElementType().isF16())
+    return std::nullopt;
+  for (Value value : op->getOperands())
+    if (llvm::is_contained(shapeOf(value), 0))
+      return std::nullopt;
+  if (auto forward = dyn_cast<nn::AttentionOp>(op))
+    return select(forward, LibraryCall::Kind::Attention, taken);
+  return select(cast<nn::AttentionGradientOp>(op),
+                LibraryCall::Kind::AttentionGradient, taken);
+}
