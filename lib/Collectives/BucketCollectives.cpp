@@ -52,7 +52,8 @@ struct BucketCollectives
       bucket.bytes += sizeBytes(reduce.getSourceType());
       // A full bucket goes, and so does what no other gradient joins.
       if (isGradient(reduce) &&
-          (--comingGradients[key] == 0 || bucket.bytes >= gradientBytes))
+          (--comingGradients[key] == 0 || bucket.bytes >= gradientBytes ||
+           bucket.members.size() == maxMembers))
         flush(key, op.getNextNode());
     }
     keyOf.clear();
@@ -61,6 +62,10 @@ struct BucketCollectives
   }
 
 private:
+  /// More would save little latency, and cost time to compile: packing is one
+  /// kernel, and kernels of equal layers should be equal.
+  static constexpr size_t maxMembers = 64;
+
   /// Reduction, axes, element type, purpose, phase: what members share.
   using Key = std::tuple<Attribute, Attribute, Attribute, Attribute, Attribute>;
   struct Bucket {

@@ -313,18 +313,24 @@ void kerf::splitReductions(func::FuncOp function) {
 
 void kerf::sinkShapeOps(func::FuncOp function) {
   SmallVector<Operation *> ops;
-  for (Operation &op : function.getBody().front())
+  // The block numbers its ops anew after insertions: linear for each of them.
+  // What stands in front of an op that it was copied for has that op's number.
+  DenseMap<Operation *, std::pair<int64_t, int64_t>> place;
+  int64_t last = 0, copies = 0;
+  for (Operation &op : function.getBody().front()) {
+    place[&op] = {last++, std::numeric_limits<int64_t>::max()};
     if (isShapeOp(&op) || isInline(&op))
       ops.push_back(&op);
+  }
   OpBuilder builder(function.getContext());
   for (Operation *op : llvm::reverse(ops)) {
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : op->getResult(0).getUses())
       uses.push_back(&use);
     // Uses are listed in an order that depends on history.
-    llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
+    llvm::sort(uses, [&](OpOperand *a, OpOperand *b) {
       if (a->getOwner() != b->getOwner())
-        return a->getOwner()->isBeforeInBlock(b->getOwner());
+        return place.lookup(a->getOwner()) < place.lookup(b->getOwner());
       return a->getOperandNumber() < b->getOperandNumber();
     });
     for (auto [i, use] : llvm::enumerate(uses)) {
@@ -336,6 +342,7 @@ void kerf::sinkShapeOps(func::FuncOp function) {
       } else {
         op->moveBefore(use->getOwner());
       }
+      place[own] = {place.lookup(use->getOwner()).first, copies++};
     }
   }
 }

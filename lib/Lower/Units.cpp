@@ -267,8 +267,9 @@ private:
       merged.ops = units[producer].ops;
       merged.ops.append(units[id].ops);
       sortOps(merged);
-      if (merged.ops.size() > maxKernelOps || hasDetour(producer, id) ||
-          !canFuse(merged.ops))
+      // A detour is looked for along all that lies between: seldom, please.
+      if (merged.ops.size() > maxKernelOps || !canFuse(merged.ops) ||
+          hasDetour(producer, id))
         continue;
       for (Operation *op : units[producer].ops)
         unitOf[op] = id;

@@ -1,4 +1,11 @@
 //===- FunctionEmitter.cpp - exec.func as LLVM IR -------------------------===//
+//
+// A function is one call after the other, thousands of them in a deep model.
+// An address is computed again at each use, and a status goes through memory
+// to one common end: nothing but the arguments lives longer than from one call
+// to the next, so that compiling takes time linear in the calls.
+//
+//===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -35,6 +42,8 @@ private:
     return b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, array, index));
   }
   V argument(unsigned at) { return function->getArg(at); }
+  /// Where a buffer lies, computed here and now.
+  V address(mlir::Value buffer);
   /// The buffers' addresses in an array, which lives until the next call.
   V fill(ArrayRef<V> buffers);
 
@@ -46,9 +55,9 @@ private:
   mlir::SymbolTable &symbols;
   PointerType *pointer;
   Function *function = nullptr;
-  AllocaInst *array = nullptr;
+  AllocaInst *array = nullptr, *status = nullptr;
   uint64_t arraySize = 1;
-  DenseMap<mlir::Value, V> values;
+  BasicBlock *failed = nullptr;
 };
 
 FunctionEmitter::V FunctionEmitter::entry(ApiOffset offset) {
@@ -61,14 +70,25 @@ void FunctionEmitter::call(ApiOffset offset, ArrayRef<V> arguments) {
   SmallVector<Type *> types;
   for (V value : all)
     types.push_back(value->getType());
-  V status = b.CreateCall(FunctionType::get(b.getInt32Ty(), types, false),
+  V result = b.CreateCall(FunctionType::get(b.getInt32Ty(), types, false),
                           entry(offset), all);
-  BasicBlock *failed = BasicBlock::Create(context, "failed", function);
+  b.CreateStore(result, status);
   BasicBlock *next = BasicBlock::Create(context, "next", function);
-  b.CreateCondBr(b.CreateICmpNE(status, b.getInt32(0)), failed, next);
-  b.SetInsertPoint(failed);
-  b.CreateRet(status);
+  b.CreateCondBr(b.CreateICmpNE(result, b.getInt32(0)), failed, next);
   b.SetInsertPoint(next);
+}
+
+FunctionEmitter::V FunctionEmitter::address(mlir::Value buffer) {
+  int64_t offset = 0;
+  for (; auto view = buffer.getDefiningOp<exec::ViewOp>();
+       buffer = view.getSource())
+    offset += view.getByteOffset();
+  if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(buffer))
+    return at(slot(this->argument(3), argument.getArgNumber()), offset);
+  if (auto param = buffer.getDefiningOp<exec::ParamOp>())
+    return at(slot(argument(2), param.getIndex()), offset);
+  auto arena = buffer.getDefiningOp<exec::ArenaOp>();
+  return at(argument(4), *arena.getOffset() + offset);
 }
 
 FunctionEmitter::V FunctionEmitter::fill(ArrayRef<V> buffers) {
@@ -89,9 +109,9 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
     return mlir::success();
   SmallVector<V> buffers;
   for (mlir::Value value : op.getInputs())
-    buffers.push_back(values.lookup(value));
+    buffers.push_back(address(value));
   for (mlir::Value value : op.getOutputs())
-    buffers.push_back(values.lookup(value));
+    buffers.push_back(address(value));
   if (compiled.launch.canFail) {
     buffers.append({argument(0), argument(1)});
     buffers.push_back(b.CreateGlobalString(kernel.getNode(), "node"));
@@ -115,36 +135,26 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
 
 mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
   return TypeSwitch<mlir::Operation *, mlir::LogicalResult>(op)
-      .Case<exec::ParamOp>([&](exec::ParamOp param) {
-        values[param.getResult()] = slot(argument(2), param.getIndex());
-        return mlir::success();
-      })
       .Case<exec::ArenaOp>([&](exec::ArenaOp arena) -> mlir::LogicalResult {
         if (!arena.getOffset())
           return arena.emitOpError("has no offset, expected planned arenas");
-        values[arena.getResult()] = at(argument(4), *arena.getOffset());
         return mlir::success();
       })
-      .Case<exec::ViewOp>([&](exec::ViewOp view) {
-        values[view.getResult()] =
-            at(values.lookup(view.getSource()), view.getByteOffset());
-        return mlir::success();
-      })
+      .Case<exec::ParamOp, exec::ViewOp>([&](auto) { return mlir::success(); })
       .Case<exec::LaunchOp>(
           [&](exec::LaunchOp launch) { return emitLaunch(launch); })
       .Case<exec::LibraryOp>([&](exec::LibraryOp library) {
         SmallVector<V> buffers;
         for (mlir::Value value : library->getOperands())
-          buffers.push_back(values.lookup(value));
+          buffers.push_back(address(value));
         call(kApiLibrary, {b.getInt32(library.getIndex()), fill(buffers)});
         return mlir::success();
       })
       .Case<exec::CollectiveOp, exec::CollectiveStartOp>([&](auto collective) {
         bool starts = mlir::isa<exec::CollectiveStartOp>(op);
         call(starts ? kApiCollectiveStart : kApiCollective,
-             {b.getInt32(collective.getIndex()),
-              values.lookup(collective.getSrc()),
-              values.lookup(collective.getDst())});
+             {b.getInt32(collective.getIndex()), address(collective.getSrc()),
+              address(collective.getDst())});
         return mlir::success();
       })
       .Case<exec::CollectiveWaitOp>([&](exec::CollectiveWaitOp wait) {
@@ -155,14 +165,13 @@ mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
       .Case<exec::ShardIndexOp>([&](exec::ShardIndexOp shard) {
         // Not a store: the buffer may be on a GPU.
         call(kApiStoreShardIndex,
-             {b.getInt32(shard.getIndex()), values.lookup(shard.getDst())});
+             {b.getInt32(shard.getIndex()), address(shard.getDst())});
         return mlir::success();
       })
       .Case<exec::CopyOp>([&](exec::CopyOp copy) {
-        call(kApiCopy,
-             {values.lookup(copy.getSrc()), values.lookup(copy.getDst()),
-              b.getInt64(exec::sizeBytes(
-                  mlir::cast<mlir::ShapedType>(copy.getSrc().getType())))});
+        call(kApiCopy, {address(copy.getSrc()), address(copy.getDst()),
+                        b.getInt64(exec::sizeBytes(mlir::cast<mlir::ShapedType>(
+                            copy.getSrc().getType())))});
         return mlir::success();
       })
       .Case<exec::ReturnOp>([&](auto) {
@@ -183,12 +192,13 @@ mlir::LogicalResult FunctionEmitter::emit() {
   function->addFnAttr("no-builtins");
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
   array = b.CreateAlloca(pointer, b.getInt64(1));
-  mlir::Block &body = func.getBody().front();
-  for (mlir::BlockArgument buffer : body.getArguments())
-    values[buffer] = slot(argument(3), buffer.getArgNumber());
-  for (mlir::Operation &op : body)
+  status = b.CreateAlloca(b.getInt32Ty());
+  failed = BasicBlock::Create(context, "failed", function);
+  for (mlir::Operation &op : func.getBody().front())
     if (mlir::failed(emitOp(&op)))
       return mlir::failure();
+  b.SetInsertPoint(failed);
+  b.CreateRet(b.CreateLoad(b.getInt32Ty(), status));
   array->setOperand(0, b.getInt64(arraySize));
   return mlir::success();
 }

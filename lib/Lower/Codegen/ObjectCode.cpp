@@ -104,10 +104,12 @@ static Error writeFile(StringRef path, function_ref<void(raw_ostream &)> body) {
 }
 
 Expected<SmallString<0>> compileModule(Module &module, const Target &target,
-                                       StringRef dumpDir) {
+                                       StringRef dumpDir, bool optimise) {
   std::unique_ptr<TargetMachine> machine = target.makeMachine();
   if (!machine)
     return failure("no code generator for target cpu '" + target.cpu + "'");
+  if (!optimise)
+    machine->setOptLevel(CodeGenOptLevel::Less);
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
   std::string problems;
@@ -130,8 +132,9 @@ Expected<SmallString<0>> compileModule(Module &module, const Target &target,
   passes.registerFunctionAnalyses(functions);
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, components, modules);
-  passes.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
-      .run(module, modules);
+  if (optimise)
+    passes.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+        .run(module, modules);
 
   auto emit = [&](Module &from, raw_pwrite_stream &stream,
                   CodeGenFileType type) {

@@ -28,11 +28,13 @@ struct Target {
 
 llvm::Expected<Target> resolve(llvm::StringRef cpu);
 
-/// Optimises the module and compiles it. With `dumpDir`, writes NAME.ll and
-/// NAME.s there. Safe in parallel for modules of different contexts.
+/// Optimises the module (`optimise`: else as it stands, in linear time) and
+/// compiles it. With `dumpDir`, writes NAME.ll and NAME.s there. Safe in
+/// parallel for modules of different contexts.
 llvm::Expected<llvm::SmallString<0>> compileModule(llvm::Module &module,
                                                    const Target &target,
-                                                   llvm::StringRef dumpDir);
+                                                   llvm::StringRef dumpDir,
+                                                   bool optimise = true);
 
 /// Links the objects, in order; an undefined symbol is an error.
 llvm::Expected<std::string>

@@ -1,9 +1,9 @@
 //===- Program.cpp - a module of exec ops to program.so -------------------===//
 //
 // Kernels of one structure are compiled once: layers repeat, and so do their
-// kernels. Each kernel is a module in a context of its own, emitted here in
-// order and compiled on several threads; the linker gets the objects in order,
-// so the bytes do not depend on the threads.
+// kernels. Each kernel and each function is a module of its own, emitted here
+// in order and compiled on several threads; the linker gets the objects in
+// order, so the bytes do not depend on the threads.
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
@@ -29,8 +29,9 @@ struct Unit {
   std::unique_ptr<llvm::Module> module;
   llvm::SmallString<0> object;
   std::string error;
+  bool optimise; ///< kernels; functions only call one thing after the other
 
-  explicit Unit(llvm::StringRef name) {
+  explicit Unit(llvm::StringRef name, bool optimise) : optimise(optimise) {
     module = std::make_unique<llvm::Module>(name, *context);
     module->setSourceFileName(name);
   }
@@ -42,7 +43,8 @@ void compileAll(std::vector<std::unique_ptr<Unit>> &units, const Target &target,
   auto work = [&] {
     for (size_t at; (at = next++) < units.size();) {
       Unit &unit = *units[at];
-      auto object = compileModule(*unit.module, target, options.dumpDir);
+      auto object =
+          compileModule(*unit.module, target, options.dumpDir, unit.optimise);
       if (object)
         unit.object = std::move(*object);
       else
@@ -92,7 +94,7 @@ FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
       if (failed(plan))
         return failure();
       compiled.symbol = ("kernel." + kernel.getSymName()).str();
-      units.push_back(std::make_unique<Unit>(compiled.symbol));
+      units.push_back(std::make_unique<Unit>(compiled.symbol, true));
       KernelEmitter emitter(*plan, *units.back()->module, target->vectors);
       compiled.launch = emitter.emit(compiled.symbol);
     }
@@ -102,10 +104,12 @@ FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
   }
   int64_t numKernels = units.size();
   SymbolTable symbols(module);
-  units.push_back(std::make_unique<Unit>("functions"));
-  for (exec::FuncOp func : module.getOps<exec::FuncOp>())
+  for (exec::FuncOp func : module.getOps<exec::FuncOp>()) {
+    units.push_back(
+        std::make_unique<Unit>(("function." + func.getSymName()).str(), false));
     if (failed(emitFunction(func, *units.back()->module, kernels, symbols)))
       return failure();
+  }
 
   compileAll(units, *target, options);
   std::vector<llvm::SmallString<0>> objects;
