@@ -47,10 +47,9 @@ private:
   }
   /// What ranks exchange for a loss.
   Value reduce(Value x, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
-    Tag before = std::exchange(
-        step.tag, Tag{dist::Phase::Forward, -1, dist::Purpose::Statistics});
+    step.tag.purpose = dist::Purpose::Statistics;
     Value result = b.reduce(x, kind, dims);
-    step.tag = before;
+    step.tag.purpose.reset();
     return result;
   }
   Step &step;
@@ -200,7 +199,9 @@ FailureOr<Value> LossBuilder::build() {
 }
 
 FailureOr<Value> Step::buildLoss() {
+  tag.isLoss = true;
   FailureOr<Value> loss = LossBuilder(*this).build();
+  tag.isLoss = false;
   if (failed(loss))
     return mlir::failure();
   main.setFunctionType(

@@ -89,10 +89,18 @@ void Step::numberForward() {
   auto number = [&](Operation &op, int64_t value) {
     op.setAttr(dist::kColocation, ops.getI64IntegerAttr(value));
   };
-  for (Operation &op : body().without_terminator())
-    if (!isa<SourceOpInterface>(op) &&
-        dist::getPhase(&op) == dist::Phase::Forward)
-      number(op, next++);
+  std::optional<int64_t> lossBegin;
+  for (Operation &op : body().without_terminator()) {
+    bool isLoss = bool(op.removeAttr(kLoss));
+    if (isa<SourceOpInterface>(op) ||
+        dist::getPhase(&op) != dist::Phase::Forward)
+      continue;
+    if (isLoss && !lossBegin)
+      lossBegin = next;
+    number(op, next++);
+  }
+  if (lossBegin)
+    main->setAttr(kLoss, ops.getI64IntegerAttr(*lossBegin));
   for (Operation &op : llvm::reverse(body().without_terminator())) {
     if (dist::getPhase(&op) != dist::Phase::Prologue)
       continue;

@@ -25,6 +25,8 @@ void Step::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
     op->setAttr(dist::kColocation, ops.getI64IntegerAttr(tag.colocation));
   if (tag.purpose)
     op->setAttr(dist::kPurpose, dist::PurposeAttr::get(context, *tag.purpose));
+  if (tag.isLoss)
+    op->setAttr(kLoss, ops.getUnitAttr());
 }
 
 Location Step::named(const Twine &name) {
@@ -85,6 +87,7 @@ void Step::finish() {
   IRRewriter rewriter(context);
   DominanceInfo dominance(main);
   eliminateCommonSubExpressions(rewriter, dominance, main);
+  mergeEqualSums();
   BitVector unused(main.getNumArguments());
   for (BlockArgument argument : main.getArguments())
     if (argument.use_empty())

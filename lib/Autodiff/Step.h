@@ -21,11 +21,16 @@ namespace kerf::autodiff {
 
 using nn::GradientBuilder;
 
+/// While the step is made on ops of the loss; then on the function the
+/// colocation at which the loss begins (docs/Training.md).
+inline constexpr llvm::StringLiteral kLoss = "dist.loss";
+
 /// What is stamped on ops as they are built.
 struct Tag {
   dist::Phase phase = dist::Phase::Forward;
   int64_t colocation = -1; ///< -1: numbered later
   std::optional<dist::Purpose> purpose;
+  bool isLoss = false; ///< comes after the model's own output
 };
 
 /// A source whose gradient is taken.
@@ -90,6 +95,7 @@ public:
   mlir::LogicalResult buildBackward();       // Backward.cpp
   void buildUpdates();                       // Updates.cpp
   void finish();                             // Step.cpp
+  void mergeEqualSums();                     // Merge.cpp
 
   /// While the step is made the function returns the loss and then the parts of
   /// the running statistics.

@@ -133,28 +133,44 @@ private:
   }
 
   void sum() {
+    // Shares are exact in 1/ranksPerStage of a byte and rounded up once, so it
+    // does not matter which collectives travel in one buffer.
+    auto shareOf = [&](const CollectiveRecord &record) {
+      bool whole = record.op == "send" || record.op == "permute" ||
+                   record.op == "broadcast";
+      cost::Int128 each =
+          whole ? cost::Int128(record.bytesPerRank) * ranksPerStage
+                : cost::Int128(record.groupBytes) *
+                      (ranksPerStage / record.groupSize);
+      return each * record.count;
+    };
+    auto roundUp = [&](cost::Int128 share) {
+      return cost::saturate(cost::ceilDivide(share, ranksPerStage));
+    };
     std::vector<cost::Int128> perStage(numStages, 0);
     cost::Int128 total = 0;
     for (const CollectiveRecord &record : report.collectives) {
-      perStage[record.stage] +=
-          cost::Int128(record.bytesPerRank) * record.count;
+      perStage[record.stage] += shareOf(record);
       total +=
           cost::Int128(record.groupBytes) * record.numGroups * record.count;
     }
     auto busiest = std::max_element(perStage.begin(), perStage.end());
-    report.bytesPerRank = cost::saturate(*busiest);
+    report.bytesPerRank = roundUp(*busiest);
     report.totalBytes = cost::saturate(total);
+    std::map<std::string, cost::Int128> byAxis, byPurpose;
     for (const CollectiveRecord &record : report.collectives) {
       if (record.stage != busiest - perStage.begin())
         continue;
       std::string axes;
       for (const std::string &axis : record.axes)
         axes += (axes.empty() ? "" : "+") + axis;
-      int64_t bytes =
-          cost::saturate(cost::Int128(record.bytesPerRank) * record.count);
-      report.byAxis[axes] += bytes;
-      report.byPurpose[record.purpose] += bytes;
+      byAxis[axes] += shareOf(record);
+      byPurpose[record.purpose] += shareOf(record);
     }
+    for (const auto &[axes, share] : byAxis)
+      report.byAxis[axes] = roundUp(share);
+    for (const auto &[purpose, share] : byPurpose)
+      report.byPurpose[purpose] = roundUp(share);
   }
 
   ModuleOp module;

@@ -1,6 +1,8 @@
 //===- Graph.cpp - building the Problem of one candidate mesh -------------===//
 #include "Graph.h"
 
+#include "StageUnits.h"
+
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -72,7 +74,9 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
     : candidate(candidate), memoryShare(memoryShare),
       weights(partWeights(candidate, batch, options.objective)),
       function(function), options(options), batch(batch), names(names),
-      costs(candidate, options.machine, options.volumeModel, layouts) {
+      byteScale(byteScaleOf(function, candidate)),
+      costs(candidate, options.machine, options.volumeModel, layouts,
+            byteScale) {
   addArguments();
   for (Operation &op : function.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>())
@@ -150,7 +154,7 @@ int64_t Graph::sharedTimes(Value value) const {
              : candidate.microBatches;
 }
 
-Levels Graph::levelsOf(double seconds, int64_t perRank, int64_t total,
+Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
                        int64_t times) const {
   auto often = [&](int64_t amount) {
     return cost::saturate(cost::Int128(amount) * times);
@@ -165,8 +169,8 @@ Levels Graph::levelsOf(double seconds, int64_t perRank, int64_t total,
           : static_cast<int64_t>(
                 static_cast<double>(cost::toPicoseconds(seconds)) * weight);
   if (options.objective == Objective::Time)
-    return {picoseconds, often(perRank), often(total)};
-  return {often(perRank), often(total), picoseconds};
+    return {picoseconds, often(shares), often(total)};
+  return {often(shares), often(total), picoseconds};
 }
 
 void Graph::applyHints(Value value, uint32_t node,
@@ -335,8 +339,8 @@ void Graph::addOp(Operation *op) {
     for (const Strategy &strategy : choices->strategies)
       wanted.push_back(strategy.operands[operand.getOperandNumber()]);
     const void *key = &layoutKeys.try_emplace(wanted).first->second;
-    connect(from.node, from.layouts, from.key, node, wanted, key,
-            tensorType(operand.get()), timesOf(op), isEarly(op));
+    connect(from.node, from.layouts, from.key, node, wanted, key, operand.get(),
+            op, timesOf(op), isEarly(op));
   }
 }
 
@@ -345,7 +349,7 @@ void Graph::addAssign(dist::AssignOp op) {
   Provider from = providerOf(op.getValue(), true);
   Provider to = providerOf(op.getSource(), false);
   connect(from.node, from.layouts, from.key, to.node, to.layouts, to.key,
-          tensorType(op.getValue()), 1);
+          op.getValue(), op, 1);
 }
 
 Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
@@ -373,9 +377,10 @@ Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
 void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                     const void *fromKey, uint32_t to,
                     const std::vector<LayoutId> &toLayouts, const void *toKey,
-                    RankedTensorType type, int64_t times, bool early) {
+                    Value value, Operation *payer, int64_t times, bool early) {
   if (from == to)
     return;
+  RankedTensorType type = tensorType(value);
   auto [it, isNew] = edgeTables.try_emplace(
       {fromKey, toKey, type.getAsOpaquePointer(), times, early}, 0);
   if (isNew) {
@@ -386,7 +391,7 @@ void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
         if (source != target) {
           const MoveCost &cost = costs.get(source, target, type);
           Levels levels =
-              levelsOf(cost.seconds, cost.bytesPerRank, cost.totalBytes, times);
+              levelsOf(cost.seconds, cost.shares, cost.totalBytes, times);
           levels[options.objective == Objective::Time ? 0 : 1] +=
               early && cost.totalBytes > 0;
           if (cost.possible)
@@ -399,6 +404,40 @@ void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
     it->second = problem.addTable(std::move(table));
   }
   problem.addEdge({from, to}, it->second);
+  payers.push_back({value, payer});
+}
+
+Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
+  Problem part;
+  for (const Problem::Node &node : problem.nodes)
+    part.addNode(CostTable(node.costs.levels[0]));
+  for (const CostTable &table : problem.tables)
+    part.addTable(CostTable(table.levels[0]));
+  for (auto [edge, payer] : llvm::zip(problem.edges, payers)) {
+    auto isInside = [&](Operation *op) { return inside.contains(op); };
+    // What every stage has is brought to its shared layout in each that uses
+    // it.
+    if (payer.second ? isInside(payer.second)
+                     : llvm::any_of(payer.first.getUses(), [&](OpOperand &use) {
+                         return !isAssignTarget(use) &&
+                                isInside(use.getOwner());
+                       }))
+      part.addEdge(edge.nodes, edge.table);
+  }
+  llvm::DenseSet<uint32_t> nodes;
+  for (auto &[op, node] : ops)
+    if (inside.contains(op))
+      nodes.insert(node.node);
+  for (const Problem::Resource &resource : problem.resources) {
+    if (resource.name != "flops" || !resource.limit)
+      continue;
+    uint32_t flops =
+        part.addResource(resource.name, *resource.limit / candidate.stages);
+    for (const Problem::Usage &usage : resource.usages)
+      if (nodes.contains(usage.node))
+        part.addUsage(flops, usage.node, usage.live, usage.amounts);
+  }
+  return part;
 }
 
 void Graph::addHub(Value value) {
@@ -415,15 +454,16 @@ void Graph::addHub(Value value) {
   hub.node = problem.addNode(CostTable::zeros(hub.layouts.size()),
                              (names[value] + " (shared)").str());
   const void *key = &layoutKeys.try_emplace(hub.layouts).first->second;
-  connect(from.node, from.layouts, from.key, hub.node, hub.layouts, key,
-          tensorType(value), sharedTimes(value),
+  Operation *def = value.getDefiningOp();
+  bool isEverywhere = !def || isa<SourceOpInterface>(def);
+  connect(from.node, from.layouts, from.key, hub.node, hub.layouts, key, value,
+          isEverywhere ? nullptr : def, sharedTimes(value),
           batch.isTraining() && !batch.isOfStep(value));
   hubs[value] = std::move(hub);
 }
 
 void Graph::addReturn(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
-    RankedTensorType type = tensorType(operand.get());
     ValueNode output;
     output.layouts = layoutsOf(operand.get());
     output.node = problem.addNode(CostTable::zeros(output.layouts.size()),
@@ -431,7 +471,8 @@ void Graph::addReturn(Operation *op) {
     Provider from = providerOf(operand.get(), true);
     const void *key = &layoutKeys.try_emplace(output.layouts).first->second;
     connect(from.node, from.layouts, from.key, output.node, output.layouts, key,
-            type, batch.isOfStep(operand.get()) ? 1 : candidate.microBatches);
+            operand.get(), op,
+            batch.isOfStep(operand.get()) ? 1 : candidate.microBatches);
     outputs[&operand] = std::move(output);
   }
 }
@@ -503,19 +544,13 @@ void Graph::addMemory() {
 }
 
 void Graph::addFlops() {
+  // A mesh that the user chose need not divide the work.
+  if (isWorkWaived(options))
+    return;
   cost::Int128 whole = 0;
   std::vector<std::pair<const OpNode *, std::vector<int64_t>>> usages;
   for (auto &[op, node] : ops) {
-    // What one device would do alone, on the whole batch.
-    auto costed = dyn_cast<OpCostInterface>(op);
-    if (!costed)
-      continue;
-    SmallVector<RankedTensorType> operands, results;
-    for (Value value : op->getOperands())
-      operands.push_back(tensorType(value));
-    for (Value value : op->getResults())
-      results.push_back(tensorType(value));
-    int64_t flops = costed.getFlops(operands, results);
+    int64_t flops = wholeFlops(op);
     whole += flops;
     if (flops == 0)
       continue;
@@ -525,13 +560,10 @@ void Graph::addFlops() {
           cost::saturate(cost::Int128(totals.flops) * timesOf(op)));
     usages.push_back({&node, std::move(amounts)});
   }
-  // A mesh that the user chose need not divide the work.
-  int64_t asked = 1;
-  for (const auto &axis : options.mesh)
-    asked *= axis.second;
-  if (asked == options.devices && !options.mesh.empty())
-    return;
-  cost::Int128 limit = whole * 11 / 10 / candidate.devicesPerStage();
+  // A tenth may be done twice; less where stages could not be cut.
+  auto twice = static_cast<int64_t>(100 * memoryShare);
+  cost::Int128 limit =
+      whole * (1000 + twice) / 1000 / candidate.devicesPerStage();
   uint32_t resource = problem.addResource("flops", cost::saturate(limit));
   for (auto &[node, amounts] : usages)
     problem.addUsage(resource, node->node, {0, 1}, amounts);

@@ -88,7 +88,8 @@ PartWeights partWeights(const MeshCandidate &candidate,
 
 class Graph {
 public:
-  /// `memoryShare`: how much of what all stages together may hold is used.
+  /// `memoryShare`: how much of what all stages together may hold is used (and
+  /// of the tenth of the work that may be done twice).
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
         const ValueNames &names, double memoryShare = 1);
@@ -113,9 +114,15 @@ public:
   /// of its operands; bytes of those moves.
   struct OpCost {
     double computeSeconds = 0, moveSeconds = 0;
-    int64_t flops = 0, bytesPerRank = 0, totalBytes = 0;
+    int64_t flops = 0;
+    int64_t shares = 0; ///< bytes of the busiest rank, times getByteScale()
+    int64_t totalBytes = 0;
   };
   OpCost costOf(const Solution &solution, mlir::Operation *op);
+  /// What it costs to bring a value to one use, as often as the Problem counts.
+  OpCost moveCostOf(const Solution &solution, mlir::OpOperand &operand);
+  /// How often the Problem counts that.
+  int64_t moveTimes(mlir::OpOperand &operand) const;
   /// What it costs to bring a value to its shared layout, if it has one.
   OpCost sharedCostOf(const Solution &solution, mlir::Value value);
   /// Local bytes of a value under a solution, as made and as shared.
@@ -130,6 +137,12 @@ public:
   }
   int64_t sharedTimes(mlir::Value value) const;
   const BatchAnalysis &getBatch() const { return batch; }
+  /// Level 0 of `volume` is in 1/byteScale of a byte.
+  int64_t getByteScale() const { return byteScale; }
+  /// What of the Problem's level 0 the ops `inside` pay for, with a stage's
+  /// share of the work: every plan whose stage holds them costs at least that
+  /// there.
+  Problem problemOf(const llvm::DenseSet<mlir::Operation *> &inside) const;
 
 private:
   struct ValueNode {
@@ -153,7 +166,7 @@ private:
   /// Forbids the choices that a hint on `value` rules out.
   void applyHints(mlir::Value value, uint32_t node,
                   llvm::function_ref<LayoutId(size_t)> layoutOf);
-  Levels levelsOf(double seconds, int64_t perRank, int64_t total,
+  Levels levelsOf(double seconds, int64_t shares, int64_t total,
                   int64_t times) const;
   /// Moves before the sums over micro-batches are a trifle dearer than those
   /// behind: of plans that cost the same, gradients are added where they are
@@ -161,11 +174,13 @@ private:
   bool isEarly(mlir::Operation *user) const {
     return batch.isTraining() && !batch.runsOnce(user);
   }
-  /// Adds the edge that moves `value` from node to node.
+  /// Adds the edge that moves `value` from node to node, in the stage of
+  /// `payer`; none: in each stage that uses the value.
   void connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                const void *fromKey, uint32_t to,
                const std::vector<LayoutId> &toLayouts, const void *toKey,
-               mlir::RankedTensorType type, int64_t times, bool early = false);
+               mlir::Value value, mlir::Operation *payer, int64_t times,
+               bool early = false);
   /// Node, layouts per choice and identity of what provides `value` to a use.
   struct Provider {
     uint32_t node;
@@ -186,12 +201,15 @@ private:
   const PlanOptions &options;
   const BatchAnalysis &batch;
   const ValueNames &names;
+  int64_t byteScale;
   ReshardCosts costs;
   std::string error;
 
   llvm::MapVector<mlir::Operation *, OpNode> ops;
   llvm::DenseMap<mlir::Value, ValueNode> arguments, hubs;
   llvm::MapVector<mlir::OpOperand *, ValueNode> outputs;
+  /// Of each edge: the value that it moves and the op in whose stage.
+  std::vector<std::pair<mlir::Value, mlir::Operation *>> payers;
   std::vector<std::unique_ptr<OpChoices>> ownedChoices;
   llvm::DenseMap<
       llvm::hash_code,

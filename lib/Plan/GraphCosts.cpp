@@ -51,17 +51,32 @@ int64_t Graph::sharedBytes(const Solution &solution, Value value) const {
   return sizeBytes(plan::localType(tensorType(value), layouts[*shared]));
 }
 
+int64_t Graph::moveTimes(OpOperand &operand) const {
+  if (operand.getOwner()->hasTrait<OpTrait::IsTerminator>())
+    return batch.isOfStep(operand.get()) ? 1 : candidate.microBatches;
+  return timesOf(operand.getOwner());
+}
+
+Graph::OpCost Graph::moveCostOf(const Solution &solution, OpOperand &operand) {
+  OpCost total;
+  if (isAssignTarget(operand))
+    return total;
+  LayoutId from = sharedLayout(solution, operand.get())
+                      .value_or(resultLayout(solution, operand.get()));
+  LayoutId to = operandLayout(solution, operand);
+  if (from == to)
+    return total;
+  int64_t times = moveTimes(operand);
+  const MoveCost &cost = costs.get(from, to, tensorType(operand.get()));
+  total.moveSeconds = cost.seconds * static_cast<double>(times);
+  total.shares = cost.shares * times;
+  total.totalBytes = cost.totalBytes * times;
+  return total;
+}
+
 Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
   OpCost total;
   int64_t times = timesOf(op);
-  auto move = [&](LayoutId from, LayoutId to, Value value, int64_t times) {
-    if (from == to)
-      return;
-    const MoveCost &cost = costs.get(from, to, tensorType(value));
-    total.moveSeconds += cost.seconds * static_cast<double>(times);
-    total.bytesPerRank += cost.bytesPerRank * times;
-    total.totalBytes += cost.totalBytes * times;
-  };
   if (auto found = ops.find(op); found != ops.end()) {
     const OpTotals &own =
         found->second.choices->totals[solution[found->second.node]];
@@ -69,13 +84,10 @@ Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
     total.flops = own.flops * times;
   }
   for (OpOperand &operand : op->getOpOperands()) {
-    if (isAssignTarget(operand))
-      continue;
-    LayoutId from = sharedLayout(solution, operand.get())
-                        .value_or(resultLayout(solution, operand.get()));
-    if (op->hasTrait<OpTrait::IsTerminator>())
-      times = batch.isOfStep(operand.get()) ? 1 : candidate.microBatches;
-    move(from, operandLayout(solution, operand), operand.get(), times);
+    OpCost move = moveCostOf(solution, operand);
+    total.moveSeconds += move.moveSeconds;
+    total.shares += move.shares;
+    total.totalBytes += move.totalBytes;
   }
   return total;
 }
@@ -89,7 +101,7 @@ Graph::OpCost Graph::sharedCostOf(const Solution &solution, Value value) {
       costs.get(resultLayout(solution, value), *shared, tensorType(value));
   int64_t times = sharedTimes(value);
   total.moveSeconds = cost.seconds * static_cast<double>(times);
-  total.bytesPerRank = cost.bytesPerRank * times;
+  total.shares = cost.shares * times;
   total.totalBytes = cost.totalBytes * times;
   return total;
 }

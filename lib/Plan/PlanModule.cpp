@@ -3,6 +3,7 @@
 
 #include "Meshes.h"
 #include "PureCuts.h"
+#include "StageBounds.h"
 #include "WriteBack.h"
 
 #include "llvm/Support/Format.h"
@@ -30,10 +31,12 @@ struct Attempt {
   SolveResult solved;
   StagePlan stages;
   CandidateSummary summary;
+  bool isImpossible = false; ///< no cut divides the work
 
   /// The stages cannot be, whatever the memory.
   bool cannotBeCut() const {
-    return solved.hasSolution() && !stages.feasible && stages.memory.empty();
+    return isImpossible ||
+           (solved.hasSolution() && !stages.feasible && stages.memory.empty());
   }
 };
 
@@ -56,9 +59,13 @@ private:
   void solveAndCut(Attempt &attempt, double deadline);
   void summarize(Attempt &attempt);
   /// The bound on a candidate that follows from what its Problem costs.
-  double boundOf(const MeshCandidate &candidate, double problemCost) const;
+  double boundOf(const MeshCandidate &candidate, double problemCost);
   /// What a Problem must cost less than to be of interest.
-  std::optional<Sum> cutoffFor(const MeshCandidate &candidate) const;
+  std::optional<Sum> cutoffFor(const MeshCandidate &candidate);
+  /// What any cut into stages must send; the same for like meshes.
+  StageBounds &stageBounds(const MeshCandidate &candidate);
+  /// Bounds below the best plan's cost are looked at once more, closer.
+  void sharpenBounds();
   /// Why a candidate was not searched to its end.
   std::string atLeast(double bound) const;
   /// The cheapest plan so far; infinity without one.
@@ -80,6 +87,10 @@ private:
   ValueNames names;
   std::chrono::steady_clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
+  /// The deadline came before these.
+  std::vector<CandidateSummary> unsearched;
+  /// By stages and devices of a stage.
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
 };
 
@@ -95,6 +106,16 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   attempt.summary.microBatches = candidate.microBatches;
   if (!attempt.graph->getError().empty()) {
     attempt.summary.reason = attempt.graph->getError();
+    attempts.push_back(std::move(attempt));
+    return;
+  }
+  if (candidate.stages > 1 && options.solver == SolverKind::Auto &&
+      options.objective == Objective::Volume &&
+      stageBounds(candidate).isImpossible()) {
+    attempt.isImpossible = true;
+    attempt.solved.status = attempt.summary.status = Status::Infeasible;
+    attempt.summary.reason = "no cut into " + std::to_string(candidate.stages) +
+                             " stages divides the work";
     attempts.push_back(std::move(attempt));
     return;
   }
@@ -157,37 +178,70 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
   summarize(attempt);
 }
 
-double Planner::boundOf(const MeshCandidate &candidate,
-                        double problemCost) const {
-  if (options.objective == Objective::Time)
-    return stepBound(candidate, batch, problemCost * 1e-12);
-  if (candidate.stages == 1)
-    return problemCost;
-  LeastSent sent = leastSent(function, candidate, options);
-  if (options.solver == SolverKind::Random)
-    sent = {};
-  return std::max((problemCost + sent.all) /
-                      static_cast<double>(candidate.stages),
-                  sent.most);
+StageBounds &Planner::stageBounds(const MeshCandidate &candidate) {
+  auto &known = bounds[{candidate.stages, candidate.devicesPerStage()}];
+  if (!known)
+    known = std::make_unique<StageBounds>(function, candidate, options);
+  return *known;
 }
 
-std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) const {
+double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {
+  if (options.objective == Objective::Time)
+    return stepBound(candidate, batch, problemCost * 1e-12);
+  if (options.solver == SolverKind::Random)
+    return 0;
+  double bytes =
+      problemCost / static_cast<double>(byteScaleOf(function, candidate));
+  return candidate.stages == 1 ? bytes
+                               : stageBounds(candidate).leastBytes(bytes);
+}
+
+std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
   double best = incumbent();
   if (std::isinf(best))
     return std::nullopt;
   if (boundOf(candidate, 0) > best)
     return 0;
-  auto stages = static_cast<double>(candidate.stages);
-  double most =
-      options.objective == Objective::Time
-          ? best / stepBound(candidate, batch, 1) * 1e12
-          : best * stages - (candidate.stages > 1
-                                 ? leastSent(function, candidate, options).all
-                                 : 0);
+  double most;
+  if (options.objective == Objective::Time) {
+    most = best / stepBound(candidate, batch, 1) * 1e12;
+  } else {
+    most = best;
+    if (candidate.stages > 1)
+      most = stageBounds(candidate).mostWithin(best);
+    most *= static_cast<double>(byteScaleOf(function, candidate));
+  }
   most = most * (1 + 1e-12) + 1; // as cheap is still of interest
   if (most > 9e17)
     return std::nullopt;
   return static_cast<Sum>(most) + 1;
+}
+
+void Planner::sharpenBounds() {
+  if (options.objective != Objective::Volume ||
+      options.solver != SolverKind::Auto)
+    return;
+  double best = incumbent();
+  auto left = [&] {
+    return options.deadlineSeconds > 0 ? options.deadlineSeconds - elapsed()
+                                       : 30 - elapsed();
+  };
+  // Bounds on stages hold for all meshes and micro-batches that a Problem's
+  // choices can express; each candidate has its own.
+  for (Attempt &attempt : attempts) {
+    const MeshCandidate &candidate = attempt.graph->candidate;
+    if (candidate.stages == 1 || attempt.isImpossible ||
+        candidate.devicesPerStage() == 1 ||
+        attempt.solved.status == Status::Infeasible ||
+        !attempt.graph->getError().empty() ||
+        attempt.summary.lowerBound >= best || left() <= 0)
+      continue;
+    StageBounds closer(function, candidate, options);
+    closer.sharpen(*attempt.graph,
+                   left() / static_cast<double>(candidate.stages));
+    attempt.summary.lowerBound =
+        std::max(attempt.summary.lowerBound, closer.leastBytes(0));
+  }
 }
 
 std::string Planner::atLeast(double bound) const {
@@ -230,13 +284,14 @@ void Planner::summarize(Attempt &attempt) {
   summary.totalBytes = attempt.stages.totalBytes;
   for (const PlanResult::Memory &memory : attempt.stages.memory)
     summary.peakMemoryBytes = std::max(summary.peakMemoryBytes, memory.peak);
-  // One stage: exactly what was minimised. Several: what the cut makes of it.
-  if (candidate.stages == 1)
-    summary.cost = isTime ? static_cast<double>(attempt.solved.cost()) * 1e-12
-                          : static_cast<double>(attempt.solved.cost());
+  // Bytes are what the plan sends. Seconds of one stage: exactly what was
+  // minimised; of several what the cut makes of it.
+  if (!isTime)
+    summary.cost = static_cast<double>(summary.bytesPerRank);
+  else if (candidate.stages == 1)
+    summary.cost = static_cast<double>(attempt.solved.cost()) * 1e-12;
   else
-    summary.cost =
-        isTime ? summary.seconds : static_cast<double>(summary.bytesPerRank);
+    summary.cost = summary.seconds;
 }
 
 /// Cheaper first; ties by bytes, then time, then order.
@@ -297,12 +352,21 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   result.microBatches = candidate.microBatches;
   result.cost = best.summary.cost;
   result.lowerBound = result.cost;
+  // Bytes are integers.
+  auto whole = [&](double bound) {
+    return options.objective == Objective::Time ? bound
+                                                : std::ceil(bound - 1e-3);
+  };
   for (const Attempt &attempt : attempts) {
     if (attempt.solved.status != Status::Infeasible &&
         attempt.graph->getError().empty())
       result.lowerBound =
-          std::min(result.lowerBound, attempt.summary.lowerBound);
+          std::min(result.lowerBound, whole(attempt.summary.lowerBound));
     result.candidates.push_back(attempt.summary);
+  }
+  for (const CandidateSummary &summary : unsearched) {
+    result.lowerBound = std::min(result.lowerBound, whole(summary.lowerBound));
+    result.candidates.push_back(summary);
   }
   llvm::sort(result.candidates, isBetter);
   result.gap =
@@ -385,8 +449,17 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
     double left = 0;
     if (options.deadlineSeconds > 0) {
       left = options.deadlineSeconds - elapsed();
-      if (left <= 0 && !attempts.empty())
-        break;
+      if (left <= 0 && !attempts.empty()) {
+        CandidateSummary summary;
+        for (const dist::MeshAxis &axis : candidate.mesh.axes)
+          if (!axis.isTime)
+            summary.mesh.push_back({axis.name, axis.size});
+        summary.microBatches = candidate.microBatches;
+        summary.lowerBound = boundOf(candidate, 0);
+        summary.reason = "not searched: the deadline came first";
+        unsearched.push_back(std::move(summary));
+        continue;
+      }
       left = std::max(left, 0.01);
     } else if (batch.isTraining()) {
       // Three times the ops, and limits: nobody waits for minutes unasked.
@@ -394,6 +467,7 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
     }
     attempt(candidate, left);
   }
+  sharpenBounds();
   auto best =
       llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
         return isBetter(a.summary, b.summary);

@@ -1,6 +1,8 @@
 //===- PureCuts.cpp - the article's three cuts ----------------------------===//
 #include "PureCuts.h"
 
+#include "Graph.h"
+
 #include "kerf/Cost/Volume.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/ShardingRule.h"
@@ -19,6 +21,24 @@ static bool isKeptByUpdates(Operation &op) {
     return isa<dist::AssignOp>(user) ||
            dist::runsOncePerStep(dist::getPhase(user));
   });
+}
+
+/// What a step changes by its gradient. Without a step everything that is
+/// stored might be.
+static int64_t countTrained(func::FuncOp function) {
+  auto isAssigned = [](Operation &op) {
+    return llvm::any_of(op.getUses(), isAssignTarget);
+  };
+  Block &block = function.getBody().front();
+  if (llvm::none_of(block, isAssigned))
+    return countParameters(function).elements;
+  int64_t elements = 0;
+  for (Operation &op : block)
+    if (auto source = dyn_cast<SourceOpInterface>(&op);
+        source && source.isParameter() && isAssigned(op) &&
+        !isKeptByUpdates(op))
+      elements += typeOf(op.getResult(0)).getNumElements();
+  return elements;
 }
 
 ParameterCount kerf::plan::countParameters(func::FuncOp function) {
@@ -60,10 +80,16 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   SmallVector<int64_t> layers;
   std::vector<Operation *> ops;
   cost::Int128 total = 0;
+  auto lossBegin = function->getAttrOfType<IntegerAttr>("dist.loss");
+  auto isOfLoss = [&](Operation &op) {
+    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
+    return lossBegin && number && number.getInt() >= lossBegin.getInt();
+  };
   for (Operation &op : function.getBody().front()) {
-    // The formulas know what backward and update send.
+    // The formulas know what backward and update send. The loss is no layer:
+    // the last stage hands nothing on.
     if (op.hasTrait<OpTrait::IsTerminator>() || isa<dist::AccumulateOp>(op) ||
-        dist::getPhase(&op) != dist::Phase::Forward)
+        dist::getPhase(&op) != dist::Phase::Forward || isOfLoss(op))
       continue;
     bool isFixed = llvm::all_of(op.getOperands(), [&](Value operand) {
       return fixed.contains(operand);
@@ -126,7 +152,7 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
     previous = *best;
     handedOn.push_back(crossing[*best]);
   }
-  int64_t parameters = countParameters(function).elements;
+  int64_t parameters = countTrained(function);
   SmallVector<int64_t> perDevice;
   for (int64_t elements : layers)
     perDevice.push_back((elements + numDevices - 1) / numDevices);

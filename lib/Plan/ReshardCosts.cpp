@@ -5,6 +5,21 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
+int64_t kerf::plan::byteScaleOf(func::FuncOp function,
+                                const MeshCandidate &candidate) {
+  int64_t common = 0;
+  auto visit = [&](Value value) {
+    if (auto type = dyn_cast<RankedTensorType>(value.getType());
+        type && !type.getElementType().isInteger(1)) // never summed
+      common = std::gcd(common, elementBytes(type));
+  };
+  llvm::for_each(function.getArguments(), visit);
+  for (Operation &op : function.getBody().front())
+    llvm::for_each(op.getResults(), visit);
+  int64_t devices = candidate.devicesPerStage();
+  return devices / std::gcd(devices, 2 * std::max<int64_t>(common, 1));
+}
+
 static cost::Collective toCollective(dist::StepKind kind) {
   switch (kind) {
   case dist::StepKind::AllReduce:
@@ -65,10 +80,13 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
       group =
           cost::collectiveVolume(model, kind, step.bufferBytes, step.groupSize)
               .totalBytes;
-    perRank += cost::ceilDivide(group, step.groupSize);
+    // A permute's ranks each pass on what they hold, or nothing.
+    perRank += step.kind == dist::StepKind::Permute
+                   ? cost::Int128(group > 0 ? localBytes : 0) * byteScale
+                   : cost::ceilDivide(group * byteScale, step.groupSize);
     total += group * (candidate.devicesPerStage() / step.groupSize);
   }
-  result.bytesPerRank = cost::saturate(perRank);
+  result.shares = cost::saturate(perRank);
   result.totalBytes = cost::saturate(total);
   return result;
 }

@@ -20,17 +20,25 @@ namespace kerf::plan {
 struct MoveCost {
   bool possible = false;
   double seconds = 0;
-  /// Of the volume model of the objective: busiest rank, and all ranks of one
-  /// stage. Saturated.
-  int64_t bytesPerRank = 0, totalBytes = 0;
+  /// Of the volume model of the objective: busiest rank, in 1/byteScale of a
+  /// byte, and all ranks of one stage, in bytes. Saturated.
+  int64_t shares = 0, totalBytes = 0;
 };
+
+/// The least number such that a rank's share of any collective on a value of
+/// the function is an integer in 1/byteScale of a byte: costs add up exactly,
+/// whatever is executed in one buffer. 2(N-1)S/N is one for N that divides the
+/// devices of a stage once these divide 2 S byteScale.
+int64_t byteScaleOf(mlir::func::FuncOp function,
+                    const MeshCandidate &candidate);
 
 class ReshardCosts {
 public:
   ReshardCosts(const MeshCandidate &candidate, const cost::Machine &machine,
-               cost::VolumeModel model, const LayoutTable &layouts)
+               cost::VolumeModel model, const LayoutTable &layouts,
+               int64_t byteScale)
       : candidate(candidate), machine(machine), model(model), layouts(layouts),
-        cache(candidate.mesh) {}
+        byteScale(byteScale), cache(candidate.mesh) {}
 
   /// Memoized. A value that stays partial must keep its partial axes.
   const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type);
@@ -43,6 +51,7 @@ private:
   const cost::Machine &machine;
   cost::VolumeModel model;
   const LayoutTable &layouts;
+  int64_t byteScale;
   dist::ReshardCache cache;
   std::map<std::tuple<LayoutId, LayoutId, const void *>, MoveCost> costs;
 };

@@ -1,6 +1,8 @@
 //===- Stages.cpp - cutting a sharded function into stages ----------------===//
 #include "Stages.h"
 
+#include "StageBytes.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -33,13 +35,13 @@ Part partOf(dist::Phase phase) {
 /// What a unit or a stage costs in a step, on one device.
 struct Load {
   double compute[kParts] = {}, move[kParts] = {};
-  cost::Int128 bytes = 0, total = 0, flops = 0;
+  cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
+  cost::Int128 flops = 0;
 
   void add(Part part, const Graph::OpCost &cost) {
     compute[part] += cost.computeSeconds;
     move[part] += cost.moveSeconds;
-    bytes += cost.bytesPerRank;
-    total += cost.totalBytes;
+    shares += cost.shares;
     flops += cost.flops;
   }
   void add(const Load &other) {
@@ -47,8 +49,7 @@ struct Load {
       compute[part] += other.compute[part];
       move[part] += other.move[part];
     }
-    bytes += other.bytes;
-    total += other.total;
+    shares += other.shares;
     flops += other.flops;
   }
   double seconds() const {
@@ -108,6 +109,8 @@ private:
   llvm::DenseMap<Operation *, size_t> unitOf; ///< no sources, no return
   /// Bytes per rank and step over a cut before unit i, and seconds.
   std::vector<double> crossing, crossingSeconds;
+  /// For `volume`: what a stage sends, exactly.
+  std::optional<Crossings> crossings;
   StagePlan plan;
 };
 
@@ -129,92 +132,6 @@ double kerf::plan::stepBound(const MeshCandidate &candidate,
   if (candidate.stages == 1 || batch.isTraining())
     return seconds; // training: the Problem is weighted, see partWeights()
   return seconds / micro * (1 + (micro - 1) / stages);
-}
-
-/// Units of a function: what must stay together, in order.
-static std::vector<SmallVector<Operation *>> unitsOf(func::FuncOp function) {
-  std::map<int64_t, SmallVector<Operation *>> byNumber;
-  int64_t next = 0;
-  for (Operation &op : function.getBody().front()) {
-    if (isa<SourceOpInterface>(op) || op.hasTrait<OpTrait::IsTerminator>())
-      continue;
-    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
-    // Without numbers: program order.
-    byNumber[number ? number.getInt() : next++].push_back(&op);
-  }
-  std::vector<SmallVector<Operation *>> units;
-  for (auto &entry : byNumber)
-    units.push_back(std::move(entry.second));
-  return units;
-}
-
-/// Whether plans need not divide the work: a mesh that was asked for.
-static bool isWorkWaived(const PlanOptions &options) {
-  int64_t asked = 1;
-  for (const auto &axis : options.mesh)
-    asked *= axis.second;
-  return !options.mesh.empty() && asked == options.devices;
-}
-
-LeastSent kerf::plan::leastSent(func::FuncOp function,
-                                const MeshCandidate &candidate,
-                                const PlanOptions &options) {
-  std::vector<SmallVector<Operation *>> units = unitsOf(function);
-  llvm::DenseMap<Operation *, size_t> unitOf;
-  for (auto [i, unit] : llvm::enumerate(units))
-    for (Operation *op : unit)
-      unitOf[op] = i;
-  std::vector<double> forward(units.size() + 1, 0), backward = forward;
-  std::vector<double> flops(units.size() + 1, 0);
-  auto typesOf = [](auto values) {
-    SmallVector<RankedTensorType> types;
-    for (Value value : values)
-      types.push_back(cast<RankedTensorType>(value.getType()));
-    return types;
-  };
-  for (auto [i, unit] : llvm::enumerate(units)) {
-    flops[i + 1] = flops[i];
-    for (Operation *op : unit) {
-      if (auto costed = dyn_cast<OpCostInterface>(op))
-        flops[i + 1] += static_cast<double>(costed.getFlops(
-            typesOf(op->getOperands()), typesOf(op->getResults())));
-      for (OpResult result : op->getResults()) {
-        size_t least = i, most = i;
-        for (Operation *user : result.getUsers())
-          if (auto found = unitOf.find(user); found != unitOf.end()) {
-            least = std::min(least, found->second);
-            most = std::max(most, found->second);
-          }
-        // At best every device of the stage holds another part of it.
-        int64_t part = sizeBytes(cast<RankedTensorType>(result.getType())) /
-                       candidate.devicesPerStage();
-        for (size_t cut = i + 1; cut <= most; ++cut)
-          forward[cut] += static_cast<double>(part);
-        for (size_t cut = least + 1; cut <= i; ++cut)
-          backward[cut] += static_cast<double>(part);
-      }
-    }
-  }
-  LeastSent sent;
-  bool waived = isWorkWaived(options) || options.objective != Objective::Volume;
-  double whole = flops.back() * 1.1 / static_cast<double>(candidate.stages);
-  for (int64_t k = 1; k < candidate.stages; ++k) {
-    double there = kNever, back = kNever, both = kNever;
-    for (size_t cut = 1; cut < units.size(); ++cut) {
-      if (!waived && (flops[cut] > whole * static_cast<double>(k) ||
-                      flops.back() - flops[cut] >
-                          whole * static_cast<double>(candidate.stages - k)))
-        continue;
-      there = std::min(there, forward[cut]);
-      back = std::min(back, backward[cut]);
-      both = std::min(both, forward[cut] + backward[cut]);
-    }
-    if (both == kNever)
-      continue; // there is no such cut, so no such plan
-    sent.all += both;
-    sent.most = std::max({sent.most, there, back});
-  }
-  return sent;
 }
 
 SmallVector<int64_t>
@@ -265,38 +182,51 @@ void Cutter::collect() {
       }
   // What is left to move for the outputs counts where the output is made.
   Operation *end = function.getBody().front().getTerminator();
-  if (!units.empty())
-    units.back().load.add(batch.isTraining() ? Once : Forward,
-                          graph.costOf(solution, end));
+  for (OpOperand &output : end->getOpOperands()) {
+    auto maker = unitOf.find(output.get().getDefiningOp());
+    size_t unit = maker == unitOf.end() ? 0 : maker->second;
+    if (!units.empty())
+      units[unit].load.add(batch.isTraining() ? Once : Forward,
+                           graph.moveCostOf(solution, output));
+  }
   collectCrossing();
 }
 
 void Cutter::collectCrossing() {
   crossing.assign(units.size() + 1, 0);
   crossingSeconds.assign(units.size() + 1, 0);
+  crossings.emplace(units.size());
+  llvm::DenseSet<Value> summed = partsOfSums(function, batch);
   for (auto [i, unit] : llvm::enumerate(units))
-    for (Operation *op : unit.ops)
+    for (Operation *op : unit.ops) {
       for (OpResult result : op->getResults()) {
-        size_t least = i, most = i;
         bool isKept = false;
         for (Operation *user : result.getUsers())
-          if (auto found = unitOf.find(user); found != unitOf.end()) {
-            least = std::min(least, found->second);
-            most = std::max(most, found->second);
-            isKept |= partOf(dist::getPhase(op)) == Forward &&
-                      partOf(dist::getPhase(user)) == Backward;
-          }
+          isKept |= unitOf.contains(user) &&
+                    partOf(dist::getPhase(op)) == Forward &&
+                    partOf(dist::getPhase(user)) == Backward;
         int64_t bytes = graph.sharedBytes(solution, result);
-        double times = static_cast<double>(timesOf(result));
-        double seconds = least < most ? sendSeconds(bytes) * times : 0;
-        for (size_t cut = least + 1; cut <= most; ++cut) {
-          crossing[cut] += static_cast<double>(bytes) * times;
+        auto times =
+            static_cast<double>(summed.contains(result) ? 1 : timesOf(result));
+        Crossing whole =
+            crossingOf(result, i, static_cast<double>(bytes) * times, unitOf);
+        crossings->add(whole);
+        double seconds =
+            whole.least < whole.most ? sendSeconds(bytes) * times : 0;
+        for (size_t cut = whole.least + 1; cut <= whole.most; ++cut) {
+          crossing[cut] += whole.bytes;
           crossingSeconds[cut] += seconds;
         }
         unit.live += bytes;
         if (isKept)
           unit.kept += bytes;
       }
+      if (auto assign = dyn_cast<dist::AssignOp>(op))
+        crossings->add(crossingOf(
+            assign.getSource(), i,
+            static_cast<double>(graph.localBytes(solution, assign.getSource())),
+            unitOf));
+    }
 }
 
 std::optional<int64_t> Cutter::memoryLimit() const {
@@ -310,10 +240,14 @@ std::optional<int64_t> Cutter::memoryLimit() const {
 std::vector<size_t> Cutter::placeCuts() {
   size_t n = units.size(), p = candidate.stages;
   std::vector<double> seconds(n + 1, 0), bytes(n + 1, 0), flops(n + 1, 0);
+  auto scale = static_cast<double>(graph.getByteScale());
+  double model = 0; // operations of the model, done once
   std::vector<int64_t> stored(n + 1, 0), kept(n + 1, 0);
   for (size_t i = 0; i < n; ++i) {
     seconds[i + 1] = seconds[i] + units[i].load.seconds();
-    bytes[i + 1] = bytes[i] + static_cast<double>(units[i].load.bytes);
+    bytes[i + 1] = bytes[i] + static_cast<double>(units[i].load.shares) / scale;
+    for (Operation *op : units[i].ops)
+      model += static_cast<double>(wholeFlops(op));
     flops[i + 1] = flops[i] + static_cast<double>(units[i].load.flops);
     stored[i + 1] = stored[i] + units[i].sources;
     kept[i + 1] = kept[i] + units[i].kept;
@@ -323,17 +257,19 @@ std::vector<size_t> Cutter::placeCuts() {
   bool isVolume = options.objective == Objective::Volume;
   // Every device at most 1.1/N of the work, waived for a mesh that was asked
   // for.
-  double flopsLimit =
-      isVolume && !isWorkWaived(options) ? 1.1 * flops[n] / double(p) : kNever;
+  double devices = double(p) * double(candidate.devicesPerStage());
+  double flopsLimit = isVolume && !isWorkWaived(options)
+                          ? 1.1 * model / devices * (1 + 1e-12)
+                          : kNever;
+  std::vector<double> sent; // for each begin, up to the end at hand
   auto stageScore = [&](size_t begin, size_t end) {
     if (flops[end] - flops[begin] > flopsLimit)
       return kNever;
+    if (isVolume)
+      return bytes[end] - bytes[begin] + sent[begin];
     // A training step hands back over a cut about what it hands on.
     double part = batch.isTraining() ? 0.5 : 1;
     double both = batch.isTraining() ? 0.5 : 0;
-    if (isVolume)
-      return bytes[end] - bytes[begin] + part * crossing[end] +
-             both * crossing[begin];
     return seconds[end] - seconds[begin] + part * crossingSeconds[end] +
            both * crossingSeconds[begin];
   };
@@ -342,12 +278,14 @@ std::vector<size_t> Cutter::placeCuts() {
       p + 1, std::vector<Score>(n + 1, {kNever, kNever}));
   std::vector<std::vector<size_t>> from(p + 1, std::vector<size_t>(n + 1, 0));
   best[0][0] = {0, 0};
-  for (size_t k = 1; k <= p; ++k) {
-    // The fewest micro-batches that any schedule holds here.
-    double held = batch.isTraining()
-                      ? std::min<double>(double(micro), double(p - k + 1))
-                      : 0;
-    for (size_t i = k; i <= n; ++i) {
+  for (size_t i = 1; i <= n; ++i) {
+    if (isVolume)
+      sent = crossings->sentFrom(i);
+    for (size_t k = 1; k <= std::min(p, i); ++k) {
+      // The fewest micro-batches that any schedule holds here.
+      double held = batch.isTraining()
+                        ? std::min<double>(double(micro), double(p - k + 1))
+                        : 0;
       int64_t peak = 0; // of what a unit makes
       for (size_t j = i; j-- > k - 1;) {
         peak = std::max(peak, units[j].live);
@@ -359,9 +297,9 @@ std::vector<size_t> Cutter::placeCuts() {
           continue;
         double stage = stageScore(j, i);
         if (stage == kNever)
-          continue;
+          break; // a longer stage does more
         Score score{std::max(best[k - 1][j].first, stage),
-                    best[k - 1][j].second + crossing[i]};
+                    best[k - 1][j].second + (isVolume ? stage : crossing[i])};
         if (score < best[k][i]) {
           best[k][i] = score;
           from[k][i] = j;
@@ -402,37 +340,22 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
                        graph.sharedCostOf(solution, value));
   };
   std::vector<cost::StageTimes> times(p);
-  // A value is sent once to each other stage that uses it.
-  auto send = [&](Value value, int64_t from, int64_t bytes, int64_t times_) {
-    SmallVector<int64_t> targets = otherStages(value, from, stageOf);
-    for (int64_t to : targets) {
-      cost::Int128 all = cost::Int128(bytes) * times_;
-      loads[from].bytes += all;
-      loads[from].total += all * candidate.devicesPerStage();
-      double seconds = sendSeconds(bytes);
-      if (times_ != micro || (batch.isTraining() && batch.isOfStep(value)))
-        loads[from].move[Once] += seconds * static_cast<double>(times_);
-      else if (to > from)
-        times[from].sendForward += cost::toPicoseconds(seconds);
-      else
-        times[from - 1].sendBackward += cost::toPicoseconds(seconds);
-    }
-  };
   for (BlockArgument argument : function.getArguments())
     repeat(argument);
-  for (Operation &op : function.getBody().front()) {
-    if (isa<SourceOpInterface>(op)) {
+  for (Operation &op : function.getBody().front())
+    if (isa<SourceOpInterface>(op))
       for (Value result : op.getResults())
         repeat(result);
-      continue;
-    }
-    if (auto assign = dyn_cast<dist::AssignOp>(op)) // tied across stages
-      send(assign.getSource(), stageOf(&op),
-           graph.localBytes(solution, assign.getSource()), 1);
-    if (int64_t stage = stageOf(&op); stage >= 0)
-      for (Value result : op.getResults())
-        send(result, stage, graph.sharedBytes(solution, result),
-             timesOf(result));
+  StageTraffic traffic = trafficOf(graph, solution, function, stageOf);
+  for (const StageTraffic::Send &send : traffic.sends) {
+    double seconds = sendSeconds(send.bytes);
+    if (send.times != micro ||
+        (batch.isTraining() && batch.isOfStep(send.value)))
+      loads[send.from].move[Once] += seconds * static_cast<double>(send.times);
+    else if (send.to > send.from)
+      times[send.from].sendForward += cost::toPicoseconds(seconds);
+    else
+      times[send.from - 1].sendBackward += cost::toPicoseconds(seconds);
   }
   for (size_t stage = 0; stage < p; ++stage) {
     const Load &load = loads[stage];
@@ -446,9 +369,11 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     plan.computeSeconds = std::max(plan.computeSeconds, compute);
     plan.communicationSeconds =
         std::max(plan.communicationSeconds, load.seconds() - compute);
-    plan.bytesPerRank = std::max(plan.bytesPerRank, cost::saturate(load.bytes));
+    plan.bytesPerRank = std::max(
+        plan.bytesPerRank, cost::saturate(cost::ceilDivide(
+                               traffic.shares[stage], graph.getByteScale())));
     plan.totalBytes =
-        cost::saturate(cost::Int128(plan.totalBytes) + load.total);
+        cost::saturate(cost::Int128(plan.totalBytes) + traffic.total[stage]);
     plan.stages.push_back(summary);
   }
   chooseSchedule(loads, times);

@@ -1,12 +1,12 @@
 //===- Stages.h - cutting a sharded function into stages --------*- C++ -*-===//
 //
-// What must stay together (the ops of one `dist.colocation`; an op where there
-// is none) is a unit; stages are contiguous runs of units. Forward values then
-// go to later stages only and backward values to earlier ones. Given what each
-// op costs under a sharding, dynamic programming places the cuts: for `time` it
+// Stages are contiguous runs of units (StageUnits.h). Forward values then go to
+// later stages only and backward values to earlier ones. Given what each op
+// costs under a sharding, dynamic programming places the cuts: for `time` it
 // makes the slowest stage (with what it sends) as fast as possible, for
 // `volume` it makes the busiest rank's bytes as few as possible among cuts that
-// divide the operations. O(stages * units^2).
+// divide the operations. O(stages * units^2). What the plan then sends is
+// counted to the byte (StageBytes.h).
 //
 // The time of a step is that of its schedule (cost::simulate), and then what
 // runs once. With stage times t_i and M micro-batches the forward schedule
@@ -19,7 +19,7 @@
 #ifndef KERF_LIB_PLAN_STAGES_H
 #define KERF_LIB_PLAN_STAGES_H
 
-#include "Graph.h"
+#include "StageUnits.h"
 
 #include "kerf/Cost/Schedule.h"
 
@@ -42,14 +42,6 @@ struct StagePlan {
 /// Problem of p > 1 stages is weighted (partWeights()).
 double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
                  double seconds);
-
-/// What any cut into stages must send, in bytes of one rank of each stage: over
-/// all boundaries together, and the busiest stage.
-struct LeastSent {
-  double all = 0, most = 0;
-};
-LeastSent leastSent(mlir::func::FuncOp function, const MeshCandidate &candidate,
-                    const PlanOptions &options);
 
 /// The stage of each part of a function, and how many micro-batches each stage
 /// holds at once.

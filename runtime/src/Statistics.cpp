@@ -2,7 +2,9 @@
 //
 // Bytes are per step. A rank's bytes are its share of each collective that it
 // takes part in plus what it sends; bytes_per_rank is the largest such sum, and
-// by_axis and by_purpose are the shares of that rank.
+// by_axis and by_purpose are the shares of that rank. Sums are exact and
+// rounded up once, so that they are those of plan.json however collectives were
+// put together.
 //
 //===----------------------------------------------------------------------===//
 #include "Statistics.h"
@@ -36,12 +38,18 @@ std::string axesName(const Mesh &mesh, const AxisList &axes) {
   return name;
 }
 
-int64_t plannedPerRank(const CollectiveDesc &desc, int64_t n) {
-  if (desc.plannedGroupBytes < 0 || n <= 1)
-    return bytesPerRank(desc, n);
+/// A rank's part of `group` bytes, in 1/numRanks of a byte: an integer.
+__int128 shareOf(const CollectiveDesc &desc, int64_t n, int64_t group,
+                 int64_t numRanks) {
   bool whole = desc.kind == CollectiveKind::Broadcast ||
                desc.kind == CollectiveKind::Permute;
-  return whole ? bytesPerRank(desc, n) : ceilDiv(desc.plannedGroupBytes, n);
+  if (whole || n <= 1)
+    return static_cast<__int128>(bytesPerRank(desc, n)) * numRanks;
+  return static_cast<__int128>(group) * (numRanks / n);
+}
+
+int64_t roundUp(__int128 shares, int64_t numRanks) {
+  return static_cast<int64_t>((shares + numRanks - 1) / numRanks);
 }
 
 double median(std::vector<double> values) {
@@ -64,11 +72,14 @@ RankBytes bytesOf(const Session &session, const RankReport &report,
   const WorldSpec &spec = session.spec();
   const CommCounters &counters = report.counters;
   RankBytes result;
+  int64_t ranks = spec.mesh.numRanks();
+  __int128 counted = 0, planned = 0;
+  std::map<std::string, __int128> byAxis, byPurpose;
   auto add = [&](const std::string &axis, const std::string &purpose,
-                 int64_t bytes) {
-    result.counted += bytes;
-    result.byAxis[axis] += bytes;
-    result.byPurpose[purpose] += bytes;
+                 __int128 shares) {
+    counted += shares;
+    byAxis[axis] += shares;
+    byPurpose[purpose] += shares;
   };
   for (size_t i = 0; i < spec.collectives.size(); ++i) {
     const CollectiveDesc &desc = spec.collectives[i];
@@ -76,8 +87,12 @@ RankBytes bytesOf(const Session &session, const RankReport &report,
     int64_t n = Mesh::sizeOf(desc.axes), calls = entry.calls / runs;
     if (entry.calls != 0 && n > 1)
       add(axesName(spec.mesh, desc.axes), desc.purpose,
-          bytesPerRank(desc, n) * calls);
-    result.planned += plannedPerRank(desc, n) * calls;
+          shareOf(desc, n, groupBytes(desc, n), ranks) * calls);
+    planned += shareOf(desc, n,
+                       desc.plannedGroupBytes < 0 ? groupBytes(desc, n)
+                                                  : desc.plannedGroupBytes,
+                       ranks) *
+               calls;
     result.seconds += entry.seconds;
   }
   std::string stageAxis =
@@ -85,12 +100,20 @@ RankBytes bytesOf(const Session &session, const RankReport &report,
   for (size_t i = 0; i < spec.channels.size(); ++i) {
     const CommCounters::Entry &sent = counters.sends[i];
     if (sent.calls != 0)
-      add(stageAxis, spec.channels[i].purpose, sent.groupBytes / runs);
-    int64_t planned = spec.channels[i].plannedBytes;
-    result.planned += (planned < 0 ? spec.channels[i].bytes() : planned) *
-                      (sent.calls / runs);
+      add(stageAxis, spec.channels[i].purpose,
+          static_cast<__int128>(sent.groupBytes / runs) * ranks);
+    int64_t each = spec.channels[i].plannedBytes;
+    planned +=
+        static_cast<__int128>(each < 0 ? spec.channels[i].bytes() : each) *
+        (sent.calls / runs) * ranks;
     result.seconds += sent.seconds + counters.receives[i].seconds;
   }
+  result.counted = roundUp(counted, ranks);
+  result.planned = roundUp(planned, ranks);
+  for (const auto &[axis, shares] : byAxis)
+    result.byAxis[axis] = roundUp(shares, ranks);
+  for (const auto &[purpose, shares] : byPurpose)
+    result.byPurpose[purpose] = roundUp(shares, ranks);
   result.seconds /= static_cast<double>(runs);
   return result;
 }
