@@ -445,6 +445,15 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
     uint64_t pick = (options.seed * 0x9E3779B97F4A7C15ull) >> 33;
     candidates = {candidates[pick % candidates.size()]};
   }
+  // Stages of one device send only what they hand on: quickly known, often
+  // little, and then others are cut short.
+  if (options.objective == Objective::Volume &&
+      options.solver == SolverKind::Auto)
+    std::stable_partition(candidates.begin(), candidates.end(),
+                          [](const MeshCandidate &candidate) {
+                            return candidate.stages > 1 &&
+                                   candidate.devicesPerStage() == 1;
+                          });
   for (const MeshCandidate &candidate : candidates) {
     double left = 0;
     if (options.deadlineSeconds > 0) {
