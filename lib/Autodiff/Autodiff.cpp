@@ -6,6 +6,7 @@
 
 namespace kerf::autodiff {
 #define GEN_PASS_DEF_AUTODIFFPASS
+#define GEN_PASS_DEF_LOWERPRECISION
 #include "kerf/Autodiff/Passes.h.inc"
 } // namespace kerf::autodiff
 
@@ -31,13 +32,16 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
   step.eraseDeadOps();
   if (failed(step.expandTrainingForms()))
     return mlir::failure();
-  step.lowerPrecision();
+  lowerPrecision(main, options.precision, step.ops);
   if (failed(step.selectParameters()))
     return mlir::failure();
   step.hoistPrologue();
   step.numberForward();
   if (failed(step.buildBackward()))
     return mlir::failure();
+  if (narrowType(main.getContext(), options.precision) &&
+      options.gradientType() == Precision::F32)
+    step.keepGradientsWide();
   step.buildUpdates();
   AutodiffResult result;
   for (const RunningStatistic &statistic : step.statistics)
@@ -80,6 +84,13 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
     o.batchNorm = batchNorm == "frozen"  ? BatchNormMode::Frozen
                   : batchNorm == "local" ? BatchNormMode::Local
                                          : BatchNormMode::Sync;
+    std::optional<Precision> of = parsePrecision(precision);
+    std::optional<Precision> sent =
+        parsePrecision(gradientDtype.empty() ? precision : gradientDtype);
+    if (!of || !sent)
+      return getOperation().emitError("no such precision");
+    o.precision = *of;
+    o.gradientDtype = *sent;
     o.microBatches = microBatches;
     o.dataParallel = dataParallel;
     return success();
@@ -102,6 +113,22 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
       first = false;
     }
     signalPassFailure();
+  }
+};
+
+struct LowerPrecision : autodiff::impl::LowerPrecisionBase<LowerPrecision> {
+  using LowerPrecisionBase::LowerPrecisionBase;
+
+  void runOnOperation() override {
+    std::optional<Precision> of = parsePrecision(precision);
+    if (!of) {
+      getOperation().emitError("no such precision");
+      return signalPassFailure();
+    }
+    OpBuilder builder(&getContext());
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (llvm::hasSingleElement(function.getBody()))
+        lowerPrecision(function, *of, builder);
   }
 };
 

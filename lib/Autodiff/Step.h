@@ -88,11 +88,11 @@ public:
   void mergeSources();                       // Parameters.cpp
   mlir::FailureOr<mlir::Value> buildLoss();  // Losses.cpp
   mlir::LogicalResult expandTrainingForms(); // TrainingForms.cpp
-  void lowerPrecision();                     // Precision.cpp
   mlir::LogicalResult selectParameters();    // Parameters.cpp
   void hoistPrologue();                      // Phases.cpp
   void numberForward();                      // Phases.cpp
   mlir::LogicalResult buildBackward();       // Backward.cpp
+  void keepGradientsWide();                  // Precision.cpp
   void buildUpdates();                       // Updates.cpp
   void finish();                             // Step.cpp
   void mergeEqualSums();                     // Merge.cpp
@@ -101,6 +101,8 @@ public:
   /// the running statistics.
   mlir::Value loss() { return terminator()->getOperand(0); }
   void eraseDeadOps();
+  /// A gradient that is sent in `--gradient-dtype`.
+  mlir::Value sendNarrow(mlir::Value gradient, mlir::Location loc);
   /// A source that steps may write, in place of `value`; null if it cannot be.
   mlir::Value makeMutable(mlir::Value value);
   /// The way back, for one that no step writes.

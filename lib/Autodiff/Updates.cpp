@@ -66,10 +66,14 @@ Value UpdateBuilder::accumulate(Value value, dist::Phase phase,
 }
 
 void UpdateBuilder::accumulateGradients() {
-  for (Parameter &parameter : step.parameters)
-    parameter.gradient = accumulate(
-        parameter.gradient, dist::Phase::BackwardWeight, parameter.colocation,
-        dist::Purpose::Gradient, parameter.value.getLoc());
+  for (Parameter &parameter : step.parameters) {
+    Location loc = parameter.value.getLoc();
+    parameter.gradient =
+        accumulate(parameter.gradient, dist::Phase::BackwardWeight,
+                   parameter.colocation, dist::Purpose::Gradient, loc);
+    at(parameter.colocation, dist::Purpose::Gradient);
+    parameter.gradient = step.sendNarrow(parameter.gradient, loc);
+  }
 }
 
 /// The 2-norm of all gradients as one vector. Scalars are added in the order of

@@ -24,6 +24,8 @@ static Type elementOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
+static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
+
 std::optional<double> kerf::splatValue(Value value) {
   while (isShapeOp(value.getDefiningOp()) ||
          isa_and_nonnull<nn::CastOp>(value.getDefiningOp()))
@@ -92,10 +94,10 @@ public:
   }
 
 private:
-  /// A result of bf16 that is wanted in f32 is not rounded in between.
+  /// A result of 16 bits that is wanted in f32 is not rounded in between.
   bool widens(Operation *user) const {
     return isa<nn::CastOp>(user) && call.postOps.empty() && !call.bias &&
-           elementOf(user->getOperand(0)).isBF16() &&
+           isHalf(elementOf(user->getOperand(0))) &&
            elementOf(user->getResult(0)).isF32();
   }
 
@@ -448,8 +450,8 @@ selectPlain(Operation *op, LibraryCall::Kind kind,
   if (op->getNumOperands() > 1)
     call.rhs = denseOperand(call, op->getOperand(1), taken);
   call.ops.push_back(op);
-  // A result of bf16 that is wanted in f32 is not rounded in between.
-  if (call.result.hasOneUse() && elementOf(call.result).isBF16())
+  // A result of 16 bits that is wanted in f32 is not rounded in between.
+  if (call.result.hasOneUse() && isHalf(elementOf(call.result)))
     if (auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
         cast && !taken.contains(cast) && elementOf(cast.getResult()).isF32()) {
       call.ops.push_back(cast);
@@ -506,7 +508,8 @@ kerf::selectLibraryCall(Operation *op, const DenseSet<Operation *> &taken) {
   Type element = type.getElementType();
   std::optional<LibraryCall> call;
   using Kind = LibraryCall::Kind;
-  if (element.isF32() || element.isBF16())
+  // The library of GPUs knows f16; what this CPU's is asked is widened before.
+  if (element.isF32() || isHalf(element))
     llvm::TypeSwitch<Operation *>(op)
         .Case<nn::MatmulOp>(
             [&](nn::MatmulOp matmul) { call = selectMatmul(matmul, taken); })

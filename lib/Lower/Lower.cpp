@@ -26,9 +26,12 @@ static LogicalResult simplify(func::FuncOp function) {
   if (!llvm::hasSingleElement(function.getBody()))
     return function.emitError("has more than one block");
   prepareTraining(function);
+  undoCasts(function);
   expandPlacement(function);
   foldSplats(function);
   foldBatchNorms(function);
+  if (!function->getParentOp()->hasAttr(kGpuAttr))
+    widenProducts(function);
   moveScalars(function);
   IRRewriter rewriter(function.getContext());
   DominanceInfo dominance(function);

@@ -142,22 +142,34 @@ void kerf::foldBatchNorms(func::FuncOp function) {
             break;
           }
       }
+    // Under --precision the weights are rounded and the result is widened.
+    auto widened = x.getDefiningOp<nn::CastOp>();
+    if (widened && x.hasOneUse() && widened.getX().hasOneUse())
+      x = widened.getX();
     auto conv = x.getDefiningOp<nn::ConvOp>();
-    if (conv && x.hasOneUse() && isParameter(conv.getWeights()) &&
-        isParameter(scale)) {
+    Value plain = conv ? conv.getWeights() : Value();
+    auto rounded = conv ? plain.getDefiningOp<nn::CastOp>() : nn::CastOp();
+    if (rounded)
+      plain = rounded.getX();
+    if (conv && x.hasOneUse() && isParameter(plain) && isParameter(scale) &&
+        typeOf(plain).getElementType() == type.getElementType()) {
       SmallVector<int64_t> shape(typeOf(conv.getWeights()).getRank(), 1);
       shape[0] = channels;
       Value factor = nn::ReshapeOp::create(
           builder, loc, RankedTensorType::get(shape, type.getElementType()),
           scale);
-      Value weights =
-          nn::MulOp::create(builder, loc, conv.getWeights(), factor);
+      Value weights = nn::MulOp::create(builder, loc, plain, factor);
+      if (rounded)
+        weights = nn::CastOp::create(builder, loc, rounded.getType(), weights);
       if (added)
         shift = nn::AddOp::create(
             builder, loc, nn::MulOp::create(builder, loc, added, scale), shift);
       auto folded = cast<nn::ConvOp>(builder.clone(*conv));
       folded.getWeightsMutable().assign(weights);
-      Value result = nn::AddOp::create(builder, loc, folded.getResult(), shift);
+      Value product = folded.getResult();
+      if (product.getType() != norm.getType())
+        product = nn::CastOp::create(builder, loc, norm.getType(), product);
+      Value result = nn::AddOp::create(builder, loc, product, shift);
       norm.getResult().replaceAllUsesWith(result);
     } else {
       Value scaled = nn::MulOp::create(builder, loc, norm.getX(), scale);

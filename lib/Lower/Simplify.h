@@ -19,6 +19,15 @@ inline constexpr llvm::StringLiteral kUpdateAttr = "exec.update";
 /// elementwise ops; no attributes of earlier phases on nn ops.
 void prepareTraining(mlir::func::FuncOp function);
 
+/// Takes away casts that undo each other: a rounding for the way between
+/// devices (`as_made`) where nothing travels, and a widening that is rounded
+/// back.
+void undoCasts(mlir::func::FuncOp function);
+
+/// Products of float16 become those of rounded float32: the CPU's library has
+/// no others.
+void widenProducts(mlir::func::FuncOp function);
+
 /// Elementwise ops on splat constants become splat constants.
 void foldSplats(mlir::func::FuncOp function);
 

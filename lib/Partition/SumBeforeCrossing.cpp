@@ -6,9 +6,12 @@
 //
 //   accumulate(a + b)  =  accumulate(a) + accumulate(b)
 //
-// for whatever op is jointly linear in all of its operands. Linear in the ops.
+// for whatever op is jointly linear in all of its operands. Where the sum is
+// cast to the type in which gradients are sent, what crosses is cast as well.
+// Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Interfaces/AsMade.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -64,7 +67,9 @@ private:
       part->setAttr(kResults, builder.getArrayAttr({once(held)}));
       shardings.push_back(once(cast<ShardingAttr>(
           sum->getAttrOfType<ArrayAttr>(kOperands)[use.getOperandNumber()])));
-      use.set(part.getResult());
+      use.set(getStage(producer) == getStage(sum)
+                  ? part.getResult()
+                  : sentAs(accumulate, part, sum, shardings.back()));
       work.push_back(part);
     }
     Builder builder(&getContext());
@@ -77,6 +82,41 @@ private:
       sum->setAttr(kPurpose, purpose);
     accumulate.replaceAllUsesWith(sum->getResult(0));
     accumulate.erase();
+  }
+
+  /// `part` of `sum` in the type in which `accumulate` is sent: the cast there
+  /// stays with the part, the cast back is where the sum is.
+  Value sentAs(AccumulateOp accumulate, AccumulateOp part, Operation *sum,
+               Attribute wanted) {
+    auto onlyUser = [](Value value) -> Operation * {
+      return value.hasOneUse() ? *value.user_begin() : nullptr;
+    };
+    Operation *there = onlyUser(accumulate.getResult());
+    if (!there || !takesAsMade(there))
+      return part;
+    Operation *back = onlyUser(there->getResult(0));
+    if (!back || back->getNumOperands() != 1 ||
+        back->getResultTypes() != accumulate->getResultTypes())
+      return part;
+    OpBuilder builder(accumulate);
+    Value value = part;
+    for (Operation *op : {there, back}) {
+      Operation *of = op == back ? sum : part.getOperation();
+      Operation *copy = builder.clone(*op);
+      copy->setOperand(0, value);
+      for (StringRef name : {StringRef(kStage), StringRef(kColocation)}) {
+        copy->removeAttr(name);
+        if (Attribute attribute = of->getAttr(name))
+          copy->setAttr(name, attribute);
+      }
+      // What is added over devices is added on the way.
+      Attribute shardings =
+          op == back ? builder.getArrayAttr({wanted}) : part->getAttr(kResults);
+      copy->setAttr(kOperands, shardings);
+      copy->setAttr(kResults, shardings);
+      value = copy->getResult(0);
+    }
+    return value;
   }
 
   /// Linear in all operands, of which one comes from another stage; each is a

@@ -122,6 +122,10 @@ Outcome Compilation::runImport() {
   // What import promises is checked before anyone relies on it.
   PassManager passes(context.get());
   passes.addPass(createVerifyAfterImport());
+  // Training rounds after it has built the loss, which stays wide.
+  if (!options.training)
+    passes.addPass(autodiff::createLowerPrecision(
+        {autodiff::toString(options.precision).str()}));
   if (failed(passes.run(module.get())))
     return fail(Outcome::Internal, options.model + ": " + internal);
   return Outcome::Fine;
@@ -479,8 +483,7 @@ Outcome Compilation::runPackage(StringRef path) {
     cuda.ptxVersion = kPtxVersion;
     cuda.ptxArch = kPtxArch;
     cuda.hostKernels = options.hostKernels;
-    contents.precision =
-        options.training && options.training->bf16 ? "bf16" : "f32";
+    contents.precision = autodiff::toString(options.precision).str();
     for (Cubin &cubin : kernels->cubins)
       cuda.cubins.push_back({cubin.arch, std::move(cubin.bytes)});
   }

@@ -103,8 +103,11 @@ json::Object kerf::planDocument(const ImportReport &report,
       {"machine", machine ? std::move(*machine) : json::Value(nullptr)},
       {"mesh", meshObject(plan.mesh)},
       {"mesh_axes", std::move(axes)},
-      {"precision",
-       options.training && options.training->bf16 ? "bf16" : "f32"},
+      {"precision", autodiff::toString(options.precision)},
+      {"gradient_dtype",
+       options.training
+           ? json::Value(autodiff::gradientDtypeName(*options.training))
+           : json::Value(nullptr)},
       {"zero", 0},
       {"recompute", json::Array()},
       {"stages", std::move(stages)},

@@ -3,6 +3,8 @@
 
 #include "StageUnits.h"
 
+#include "kerf/Interfaces/AsMade.h"
+
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -261,13 +263,16 @@ static SmallVector<NamedAttribute> inherentAttrs(Operation *op) {
   return attrs;
 }
 
-const OpChoices *Graph::choicesFor(dist::AccumulateOp op) {
-  Provider from = providerOf(op.getX(), true);
-  auto &known = accumulates[{from.key, op.getType()}];
+const OpChoices *Graph::choicesAsMade(Operation *op) {
+  Provider from = providerOf(op->getOperand(0), true);
+  bool sums = isa<dist::AccumulateOp>(op);
+  auto &known =
+      choicesOfAsMade[{from.key, op->getOperandTypes()[0].getAsOpaquePointer(),
+                       op->getResultTypes()[0].getAsOpaquePointer(), sums}];
   if (!known) {
     auto choices = std::make_unique<OpChoices>();
     choices->strategies =
-        accumulateStrategies(from.layouts, candidate, layouts);
+        asMadeStrategies(from.layouts, sums, candidate, layouts);
     for (const Strategy &strategy : choices->strategies)
       choices->totals.push_back(totalsOf(op, strategy));
     known = choices.get();
@@ -277,8 +282,8 @@ const OpChoices *Graph::choicesFor(dist::AccumulateOp op) {
 }
 
 const OpChoices *Graph::choicesFor(Operation *op) {
-  if (auto accumulate = dyn_cast<dist::AccumulateOp>(op))
-    return choicesFor(accumulate);
+  if (isa<dist::AccumulateOp>(op) || takesAsMade(op))
+    return choicesAsMade(op);
   StrategyOptions given = strategyOptions(op);
   auto keyOf = [&](const StrategyOptions &o) {
     return std::make_tuple(o.batchFactor.value_or(~0u),
@@ -333,6 +338,7 @@ void Graph::addOp(Operation *op) {
     applyHints(result, node, [&](size_t choice) {
       return choices->strategies[choice].results[result.getResultNumber()];
     });
+  bool stays = takesAsMade(op);
   for (OpOperand &operand : op->getOpOperands()) {
     Provider from = providerOf(operand.get(), true);
     std::vector<LayoutId> wanted;
@@ -340,7 +346,7 @@ void Graph::addOp(Operation *op) {
       wanted.push_back(strategy.operands[operand.getOperandNumber()]);
     const void *key = &layoutKeys.try_emplace(wanted).first->second;
     connect(from.node, from.layouts, from.key, node, wanted, key, operand.get(),
-            op, timesOf(op), isEarly(op));
+            op, timesOf(op), isEarly(op), stays);
   }
 }
 
@@ -377,12 +383,13 @@ Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
 void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                     const void *fromKey, uint32_t to,
                     const std::vector<LayoutId> &toLayouts, const void *toKey,
-                    Value value, Operation *payer, int64_t times, bool early) {
+                    Value value, Operation *payer, int64_t times, bool early,
+                    bool stays) {
   if (from == to)
     return;
   RankedTensorType type = tensorType(value);
   auto [it, isNew] = edgeTables.try_emplace(
-      {fromKey, toKey, type.getAsOpaquePointer(), times, early}, 0);
+      {fromKey, toKey, type.getAsOpaquePointer(), times, early, stays}, 0);
   if (isNew) {
     CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
     size_t entry = 0;
@@ -394,7 +401,7 @@ void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
               levelsOf(cost.seconds, cost.shares, cost.totalBytes, times);
           levels[options.objective == Objective::Time ? 0 : 1] +=
               early && cost.totalBytes > 0;
-          if (cost.possible)
+          if (cost.possible && !stays)
             table.set(entry, levels);
           else
             table.forbid(entry);

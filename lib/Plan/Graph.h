@@ -161,7 +161,8 @@ private:
   void addMemory();
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
-  const OpChoices *choicesFor(dist::AccumulateOp op);
+  /// For what takes its operand as it is made.
+  const OpChoices *choicesAsMade(mlir::Operation *op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;
   /// Forbids the choices that a hint on `value` rules out.
   void applyHints(mlir::Value value, uint32_t node,
@@ -175,12 +176,13 @@ private:
     return batch.isTraining() && !batch.runsOnce(user);
   }
   /// Adds the edge that moves `value` from node to node, in the stage of
-  /// `payer`; none: in each stage that uses the value.
+  /// `payer`; none: in each stage that uses the value. With `stays` it is not
+  /// moved.
   void connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                const void *fromKey, uint32_t to,
                const std::vector<LayoutId> &toLayouts, const void *toKey,
                mlir::Value value, mlir::Operation *payer, int64_t times,
-               bool early = false);
+               bool early = false, bool stays = false);
   /// Node, layouts per choice and identity of what provides `value` to a use.
   struct Provider {
     uint32_t node;
@@ -215,11 +217,13 @@ private:
       llvm::hash_code,
       llvm::SmallVector<std::pair<mlir::Operation *, const OpChoices *>>>
       alike;
-  llvm::DenseMap<std::pair<const void *, mlir::Type>, const OpChoices *>
-      accumulates;
+  std::map<std::tuple<const void *, const void *, const void *, bool>,
+           const OpChoices *>
+      choicesOfAsMade;
   std::map<std::vector<LayoutId>, const void *> layoutKeys;
-  std::map<std::tuple<const void *, const void *, const void *, int64_t, bool>,
-           uint32_t>
+  std::map<
+      std::tuple<const void *, const void *, const void *, int64_t, bool, bool>,
+      uint32_t>
       edgeTables;
 };
 

@@ -230,9 +230,8 @@ LayoutId kerf::plan::sumOverTime(LayoutId id, const MeshCandidate &mesh,
 }
 
 std::vector<Strategy>
-kerf::plan::accumulateStrategies(llvm::ArrayRef<LayoutId> made,
-                                 const MeshCandidate &mesh,
-                                 LayoutTable &layouts) {
+kerf::plan::asMadeStrategies(llvm::ArrayRef<LayoutId> made, bool sums,
+                             const MeshCandidate &mesh, LayoutTable &layouts) {
   std::vector<Strategy> found;
   llvm::DenseSet<LayoutId> seen;
   for (LayoutId id : made) {
@@ -240,9 +239,10 @@ kerf::plan::accumulateStrategies(llvm::ArrayRef<LayoutId> made,
     if (!seen.insert(id).second ||
         (layout.isPartial() && layout.reduction != ReductionKind::Sum))
       continue;
-    llvm::erase_if(layout.partial, [&](const dist::AxisRef &ref) {
-      return mesh.timeAxis == ref.axis;
-    });
+    if (sums)
+      llvm::erase_if(layout.partial, [&](const dist::AxisRef &ref) {
+        return mesh.timeAxis == ref.axis;
+      });
     layout.canonicalize();
     Strategy &strategy = found.emplace_back();
     strategy.operands.push_back(id);

@@ -62,12 +62,13 @@ std::vector<LayoutId> enumerateLayouts(mlir::RankedTensorType type,
                                        const StrategyOptions &options,
                                        LayoutTable &layouts);
 
-/// The strategies of dist.accumulate on a value that is made in one of these
-/// layouts: as it is made, so that what remains to be added over devices is
-/// added once per step.
-std::vector<Strategy> accumulateStrategies(llvm::ArrayRef<LayoutId> made,
-                                           const MeshCandidate &mesh,
-                                           LayoutTable &layouts);
+/// The strategies of an op that takes a value as it is made, in one of these
+/// layouts: dist.accumulate (`sums`: over micro-batches), so that what remains
+/// to be added over devices is added once per step; casts to the type in which
+/// a value travels.
+std::vector<Strategy> asMadeStrategies(llvm::ArrayRef<LayoutId> made, bool sums,
+                                       const MeshCandidate &mesh,
+                                       LayoutTable &layouts);
 
 /// The layout of what is a sum over micro-batches and otherwise lies like `id`.
 LayoutId sumOverTime(LayoutId id, const MeshCandidate &mesh,

@@ -261,13 +261,17 @@ if skipped.returncode == 0:
     checks.expect("no NaN in the model", all(np.isfinite(value).all() for value in weights(skipped.model).values()
                                              if value.dtype == np.float32))
 
-# Contractions in bfloat16 (test/Train has their curves): gradients are summed in float32, so the same bytes are sent.
+# Contractions in bfloat16 (test/Train has their curves): gradients travel as they are computed, or as they are asked to.
 for name, folder, batch in (("mlp", MLP, 16), ("gpt2", GPT2, 8)):
-    bf16 = train(f"bf16-{name}", folder, batch=batch, flags=["--steps=3", "--precision=bf16", "--devices=cpu:2", "--mesh=dp=2"])
     f32 = OUT / f"{name}-dp2/train.jsonl"
-    if bf16.returncode == 0 and f32.exists():
-        sent = json.loads(f32.read_text().splitlines()[0])["bytes_per_rank"]
-        checks.expect(f"{name} in bf16 sends the bytes of f32", bf16.log[0]["bytes_per_rank"] == sent, f"{bf16.log[0]}, {sent}")
+    for flags, half in ((["--precision=bf16"], True), (["--precision=bf16", "--gradient-dtype=f32"], False),
+                        (["--gradient-dtype=bf16"], True)):
+        title = f"{name} {' '.join(flags)}"
+        narrow = train(title.replace(" ", ""), folder, batch=batch, flags=["--steps=3", *flags, "--devices=cpu:2", "--mesh=dp=2"])
+        if narrow.returncode == 0 and f32.exists():
+            sent, all_ = narrow.log[0]["bytes_per_rank"], json.loads(f32.read_text().splitlines()[0])["bytes_per_rank"]
+            # The loss, a number or two, stays as it is.
+            checks.expect(f"{title}: bytes", 0 <= 2 * sent - all_ <= 16 if half else sent == all_, f"{sent} of {all_}")
 
 # The six steps in the trace.
 result = train("trace", flags=["--steps=3", f"--trace={OUT / 'trace.json'}", "--devices=cpu:2", "--mesh=dp=2"])

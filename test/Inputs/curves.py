@@ -27,8 +27,10 @@ MESHES = {
             (4, "pp=4", 4, ("--schedule=1f1b",)), (4, "dp=2,tp=2", 1, ()), (4, "dp=2,pp=2", 2, ()),
             (4, "tp=2,pp=2", 2, ()), (8, "dp=2,tp=2,pp=2", 2, ()), (4, "", 1, ()), (8, "", 1, ())],
 }
-MESHES["bf16"] = [ONE, (2, "dp=2", 1, ()), (2, "tp=2", 1, ()), (2, "pp=2", 2, ("--schedule=1f1b",))]
-MESHES["bf16-all"] = MESHES["all"]
+MESHES["bf16"] = [ONE, (2, "dp=2", 1, ()), (2, "tp=2", 1, ()), (2, "pp=2", 2, ("--schedule=1f1b",)),
+                  (2, "dp=2", 2, ("--gradient-dtype=f32",)), (4, "dp=2,tp=2", 1, ()), (4, "dp=2,pp=2", 2, ()),
+                  (4, "tp=2,pp=2", 2, ())]
+MESHES["bf16-all"] = [*MESHES["all"], (4, "dp=2,tp=2", 1, ("--gradient-dtype=f32",))]
 FEW_OPTIMIZERS = {"few": ("momentum", "adamw"), "bf16": ("sgd", "adam"),
                   "bf16-all": ("sgd", "momentum", "adam", "adamw"), "all": ("sgd", "momentum", "adam", "adamw")}
 

@@ -2,7 +2,7 @@
 
     closed-forms.py GRAPHS [--all]
 
-Bytes of the busiest rank, in float32; P is the number of parameters, f = (N - 1) / N.
+Bytes of the busiest rank, in float32 (b = 4) and bfloat16 (b = 2); P is the number of parameters, f = (N - 1) / N.
 Where --mesh and --shard fix the layout they are equal to the formula, by purpose;
 where the search is free (fewest bytes, no hints; one stage, or any number) the plan
 costs at most the best layout that people know, and is proven. Where bytes are
@@ -25,19 +25,13 @@ COUNTS = (2, 4, 8, 64)
 FROZEN = ["--batch-norm=frozen", "--frozen=.*running_(mean|var)"]
 
 
-def data(model, batch, options=()):
+BFLOAT16 = ["--precision=bf16"]
+
+
+def data(model, batch, options=(), width=4):
     """Each gradient all-reduced once: 2fPb."""
-    return [(model, batch, n, [f"--mesh=dp={n}", "--objective=volume", *options], {"gradient": 2 * (n - 1) * P[model] * 4 // n})
-            for n in COUNTS]
-
-
-def bfloat16():
-    """With --precision=bf16 a gradient is sent in bfloat16 where a contraction makes it: 2f(2W + 4(P - W)). The tied
-    embedding, positions, norms and biases have gradients of float32, which is what sums are to be made in; were all of
-    them bfloat16 it would be 2fP2."""
-    weights = 12 * 12 * 768 * 768
-    return [("gpt2-124m", 64, n, [f"--mesh=dp={n}", "--objective=volume", "--precision=bf16"],
-             {"gradient": 2 * (n - 1) * (2 * weights + 4 * (P["gpt2-124m"] - weights)) // n}) for n in COUNTS]
+    return [(model, batch, n, [f"--mesh=dp={n}", "--objective=volume", *options],
+             {"gradient": 2 * (n - 1) * P[model] * width // n}) for n in COUNTS]
 
 
 def synchronised():
@@ -48,7 +42,7 @@ def synchronised():
             for n in COUNTS]
 
 
-def tensor():
+def tensor(width=4):
     """Megatron's columns and rows, and the vocabulary in parts: 100 fThb for T = 8192 tokens.
 
     8 devices do not divide 12 heads, and padding them to 16 is more than plans may: heads in 4 parts, their sequences
@@ -63,8 +57,14 @@ def tensor():
               "node_linear#2" + sum_, f"node_addmm_{layers(3)}#4" + cut, f"node_addmm_{layers(2)}#4" + sum_,
               f"node_addmm_{layers(1)}#5" + cut, "node_Split_[0-9]+#(4|8|13)" + sum_]
     shards.append("node_embedding#2=[{tp},{}]")
-    return [("gpt2-124m", 8, n, [f"--mesh=tp={n}", *(f"--shard={shard}" for shard in shards)],
-             {"activation": (112 if n == 8 else 100) * (n - 1) * 8192 * 768 * 4 // n}) for n in (2, 4, 8)]
+    if width == 2:  # the same values, whose numbers casts have moved
+        shards = ["node_embedding" + sum_, "node_Split_[0-9]+#[369]" + cut, f"node_addmm_{layers(1)}#4" + sum_,
+                  f"node_addmm_{layers(2)}#3" + cut, f"node_addmm_{layers(3)}#3" + sum_, "node_linear#3" + cut,
+                  "node_linear#6" + sum_, f"node_addmm_{layers(3)}#8" + cut, f"node_addmm_{layers(2)}#8" + sum_,
+                  f"node_addmm_{layers(1)}#9" + cut, "node_Split_[0-9]+#(12|18|25)" + sum_, "node_embedding#6=[{tp},{}]"]
+    return [("gpt2-124m", 8, n, [f"--mesh=tp={n}", *(f"--shard={shard}" for shard in shards),
+                                 *(BFLOAT16 if width == 2 else [])],
+             {"activation": (112 if n == 8 else 100) * (n - 1) * 8192 * 768 * width // n}) for n in (2, 4, 8)]
 
 
 # The rows of the table, N = 2, 4, 8.
@@ -130,14 +130,18 @@ BEST = {"vgg16": {2: 81_116_416, 4: 112_040_832, 8: 125_094_592},
         "gpt2-124m": {2: 393_701_376, 4: 590_552_064, 8: 688_977_408}}
 
 
-def best(model, batch, options=(), mesh=("--mesh=pp=1",)):
-    return [(model, batch, n, [*mesh, "--objective=volume", "--deadline=120", *options], most) for n, most in BEST[model].items()]
+def best(model, batch, options=(), mesh=("--mesh=pp=1",), width=4):
+    return [(model, batch, n, [*mesh, "--objective=volume", "--deadline=120", *options], most * width // 4)
+            for n, most in BEST[model].items()]
 
 
 ROWS = {
     "GPT-2 124M, data": data("gpt2-124m", 64),
-    "GPT-2 124M, data, bfloat16": bfloat16(),
+    "GPT-2 124M, data, bfloat16": data("gpt2-124m", 64, BFLOAT16, 2),
+    "GPT-2 124M, data, bfloat16 with gradients of float32": data("gpt2-124m", 64, [*BFLOAT16, "--gradient-dtype=f32"]),
+    "GPT-2 124M, data, float32 with gradients of bfloat16": data("gpt2-124m", 64, ["--gradient-dtype=bf16"], 2),
     "GPT-2 124M, tensor": tensor(),
+    "GPT-2 124M, tensor, bfloat16": tensor(2),
     "VGG-16, data": data("vgg16", 256),
     "AlexNet, data": data("alexnet", 256),
     "ResNet-50, data": data("resnet50", 256, FROZEN),
@@ -148,6 +152,7 @@ ROWS = {
     "AlexNet, free": best("alexnet", 256),
     "ResNet-50, free": best("resnet50", 256, FROZEN),
     "GPT-2 124M, free, T = 8192": best("gpt2-124m", 8),
+    "GPT-2 124M, free, T = 8192, bfloat16": best("gpt2-124m", 8, BFLOAT16, width=2),
 }
 
 

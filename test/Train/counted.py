@@ -4,7 +4,8 @@
 
 test/Plan/closed-forms.py plans GPT-2 124M, VGG-16, AlexNet and ResNet-50 without
 running them; here small models run with the same layouts, and the bytes that the
-busiest rank counted are those of the same formulas (float32, f = (N - 1) / N).
+busiest rank counted are those of the same formulas (f = (N - 1) / N), in float32
+and, where the case says so, with two bytes for four.
 
 REQUIRES: kerf
 RUN: rm -rf %t && mkdir %t && %python %s %inputs/training %t
@@ -24,7 +25,7 @@ T = BATCH * LENGTH
 failed = False
 
 
-def megatron(n):
+def megatron(n, narrow=False):
     cut, part = "=[{},{},{tp}]", "=[{},{},{},partial sum {tp}]"
 
     def layers(offset):
@@ -33,16 +34,28 @@ def megatron(n):
               f"node_addmm_{layers(2)}" + cut, f"node_addmm_{layers(3)}" + part, "node_linear" + cut,
               "node_linear#2" + part, f"node_addmm_{layers(3)}#4" + cut, f"node_addmm_{layers(2)}#4" + part,
               f"node_addmm_{layers(1)}#5" + cut, "node_Split_[0-9]+#(4|8|13)" + part, "node_embedding#2=[{tp},{}]"]
+    if narrow:  # the same values, whose numbers casts have moved
+        shards = ["node_embedding" + part, "node_Split_[0-9]+#[369]" + cut, f"node_addmm_{layers(1)}#4" + part,
+                  f"node_addmm_{layers(2)}#3" + cut, f"node_addmm_{layers(3)}#3" + part, "node_linear#3" + cut,
+                  "node_linear#6" + part, f"node_addmm_{layers(3)}#8" + cut, f"node_addmm_{layers(2)}#8" + part,
+                  f"node_addmm_{layers(1)}#9" + cut, "node_Split_[0-9]+#(12|18|25)" + part, "node_embedding#6=[{tp},{}]"]
     return [f"--mesh=tp={n}", *(f"--shard={shard}" for shard in shards)]
 
 
-def share(n, elements):
-    return -(-(n - 1) * elements * 4 // n)
+def share(n, elements, width=4):
+    return -(-(n - 1) * elements * width // n)
 
 
 CASES = []
 for n in (2, 4, 8):
     CASES.append(("GPT-2, data", "gpt2", n, [f"--mesh=dp={n}"], {"gradient": share(n, 2 * GPT2)}))
+    for options, width in ((["--precision=bf16"], 2), (["--precision=bf16", "--gradient-dtype=f32"], 4),
+                           (["--gradient-dtype=bf16"], 2)):
+        CASES.append((f"GPT-2, data {' '.join(options)}", "gpt2", n, [f"--mesh=dp={n}", *options],
+                      {"gradient": share(n, 2 * GPT2, width)}))
+    CASES.append(("convolutions, data, bfloat16", "conv-batch-norm", n,
+                  [f"--mesh=dp={n}", "--batch-norm=local", "--frozen=norm.*", "--precision=bf16"],
+                  {"gradient": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED), 2)}))
     CASES.append(("convolutions, data", "conv-batch-norm", n,
                   [f"--mesh=dp={n}", "--batch-norm=local", "--frozen=norm.*"],
                   {"gradient": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED))}))
@@ -52,6 +65,8 @@ for n in (2, 4, 8):
                    "statistics": share(n, 4 * CHANNELS)}))
 for n in (2, 4):
     CASES.append(("GPT-2, tensor", "gpt2", n, megatron(n), {"activation": (8 * LAYERS + 4) * share(n, T * H)}))
+    CASES.append(("GPT-2, tensor, bfloat16", "gpt2", n, [*megatron(n, True), "--precision=bf16"],
+                  {"activation": (8 * LAYERS + 4) * share(n, T * H, 2)}))
 
 
 def step(name, model, n, options):

@@ -47,6 +47,11 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   app.add_option("--shard", o.shards,
                  "Hint on values: 'REGEX=[{tp},{}]', repeatable")
       ->group(group);
+  app.add_option("--precision", o.precision,
+                 "Of matrix products and convolutions: f32, bf16, f16 (fp16) "
+                 "or, on GPUs, tf32")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16", "fp16"}))
+      ->group(group);
   app.add_option("--plan", o.planFile, "Use this plan.json")->group(group);
   app.add_option("--solver", o.solver, "auto, brute-force or random")
       ->check(CLI::IsMember({"auto", "brute-force", "random"}))
@@ -158,7 +163,9 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
                  "part (local), or the running ones (frozen)")
       ->check(CLI::IsMember({"sync", "local", "frozen"}))
       ->group(group);
-  app.add_option("--precision", o.precision, "Of the arithmetic: f32 or bf16")
+  app.add_option("--gradient-dtype", o.gradientDtype,
+                 "In which gradients are sent: f32 or bf16 (default: the "
+                 "precision)")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->group(group);
   app.add_option("--clip-norm", o.clipNorm,

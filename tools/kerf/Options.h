@@ -57,6 +57,7 @@ struct Options {
   std::string schedule = "auto";
   double deadline = 0;
   uint64_t seed = 0;
+  std::string precision = "f32";
   // Compiling.
   std::string output, targetCpu, stopAfter, dumpDir, failPhase;
   std::string ptxas, kernelDumpDir;
@@ -69,8 +70,8 @@ struct Options {
   std::string inject, ranks = "auto"; ///< or threads, processes
   // A training step.
   bool train = false;
-  std::string loss, optimizer, learningRate, batchNorm = "sync",
-                                             precision = "f32", onNan = "stop";
+  std::string loss, optimizer, learningRate, batchNorm = "sync", onNan = "stop";
+  std::string gradientDtype; ///< empty: the precision
   std::vector<std::string> trainable, frozen;
   double clipNorm = 0;
   int64_t accumulate = 1;
@@ -83,7 +84,7 @@ struct Options {
   // Reporting.
   std::string document, otherDocument, html;
   // Comparing.
-  double rtol = 1e-3, atol = 1e-5;
+  std::optional<double> rtol, atol; ///< none: by the precision
   // Printing.
   bool json = false, quiet = false, verbose = false;
 };

@@ -92,6 +92,36 @@ static void takeFromPlan(const llvm::json::Value &plan, const std::string &path,
                     {}};
 }
 
+/// What a plan.json was made for.
+static void requireSame(const CompilationOptions &options, const char *flag,
+                        const char *key, llvm::StringRef wish) {
+  const llvm::json::Object *root = options.givenPlan->getAsObject();
+  std::optional<llvm::StringRef> planned =
+      root ? root->getString(key) : std::nullopt;
+  if (planned && *planned != wish)
+    throw Failure{kUsage,
+                  std::string(flag) + " is " + wish.str() + ", " +
+                      options.givenPlanPath + " is for " + planned->str(),
+                  {}};
+}
+
+static void setPrecision(const Options &o, CompilationOptions &result) {
+  using autodiff::Precision;
+  result.precision = *autodiff::parsePrecision(o.precision);
+  if (result.precision == Precision::TF32 && !result.cuda)
+    throw Failure{kUsage,
+                  "--precision=tf32 is arithmetic of GPUs, expected "
+                  "--devices=cuda:... (CPUs: f32, bf16 or f16)",
+                  {}};
+  if (result.precision == Precision::F16 && o.train)
+    throw Failure{kUsage,
+                  "--precision=f16 cannot train: small gradients would be lost "
+                  "without a scaled loss, which there is not yet",
+                  {"--precision=bf16 has the range of f32"}};
+  if (result.givenPlan)
+    requireSame(result, "--precision", "precision", toString(result.precision));
+}
+
 static void setTraining(const Options &o, CompilationOptions &result) {
   autodiff::AutodiffOptions &t = result.training.emplace();
   result.import.trainingForms = ImportOptions::TrainingForms::Keep;
@@ -105,7 +135,9 @@ static void setTraining(const Options &o, CompilationOptions &result) {
   if (o.clipNorm > 0)
     t.clipNorm = o.clipNorm;
   t.skipNonFinite = o.onNan == "skip";
-  t.bf16 = o.precision == "bf16";
+  t.precision = result.precision;
+  if (!o.gradientDtype.empty())
+    t.gradientDtype = autodiff::parsePrecision(o.gradientDtype);
   t.batchNorm = o.batchNorm == "frozen"  ? autodiff::BatchNormMode::Frozen
                 : o.batchNorm == "local" ? autodiff::BatchNormMode::Local
                                          : autodiff::BatchNormMode::Sync;
@@ -125,6 +157,9 @@ static void setTraining(const Options &o, CompilationOptions &result) {
       t.dataParallel = size;
   if (result.givenPlan)
     takeFromPlan(*result.givenPlan, result.givenPlanPath, o, t);
+  if (result.givenPlan)
+    requireSame(result, "--gradient-dtype", "gradient_dtype",
+                autodiff::gradientDtypeName(t));
   if (t.batchNorm == autodiff::BatchNormMode::Local && p.devices > 1 &&
       t.dataParallel == 1)
     throw Failure{kUsage,
@@ -185,9 +220,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     result.givenPlan = std::move(*json);
     result.givenPlanPath = o.planFile;
   }
+  result.cuda = parseDevices(o.devices).kind == "cuda";
+  setPrecision(o, result);
   if (o.train)
     setTraining(o, result);
-  result.cuda = parseDevices(o.devices).kind == "cuda";
   result.targetCpu = !o.targetCpu.empty() ? o.targetCpu
                      : result.cuda        ? "x86-64-v2"
                                           : "host";

@@ -154,6 +154,7 @@ static Options forEvaluation(const Options &options) {
   own.solver = "auto";
   own.microBatches = 0;
   own.train = false;
+  own.precision = "f32";
   return own;
 }
 

@@ -5,6 +5,8 @@
 // every output: |a - b| <= atol + rtol |b|, with b from one device. NaN equals
 // NaN only. With --train both take --steps steps of training on the same data;
 // compared are what the last one reports and every parameter that steps write.
+// Both round alike (--precision), but a sum of other parts rounds elsewhere: in
+// a narrow precision atol is at the scale of the largest element.
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
@@ -64,6 +66,7 @@ struct Difference {
   std::string name;
   int64_t elements = 0, wrong = 0, worst = 0;
   double largest = 0, largestRelative = 0, found = 0, expected = 0;
+  double rtol = 0, atol = 0;
   std::vector<int64_t> shape;
 };
 
@@ -80,6 +83,9 @@ Program::Program(const Options &options, bool partitioned) : options(options) {
     if (!own.train)
       own.microBatches = 0;
     own.dumpDir = "";
+    // The one device is a CPU.
+    if (own.precision == "tf32")
+      own.precision = "f32";
   }
   CompilationOptions compile = compilationOptions(own);
   compile.weightsInPlace = true;
@@ -242,10 +248,37 @@ static double elementAt(const void *data, kerf_dtype_t dtype, int64_t index) {
   return 0;
 }
 
-/// `atol` is the absolute tolerance.
+/// |a - b| <= atol + rtol |b|.
+struct Tolerance {
+  double rtol, atol;
+  /// `given` by the user, else 1e-3 and 1e-5, or in a narrow precision four
+  /// units of rounding of `largest`, the largest magnitude that is compared.
+  Tolerance(const Options &given, double largest)
+      : rtol(given.rtol.value_or(1e-3)) {
+    double narrow = given.precision == "bf16"  ? 0x1p-6
+                    : given.precision == "f32" ? 0
+                                               : 0x1p-9;
+    atol = given.atol.value_or(narrow > 0 ? narrow * largest : 1e-5);
+  }
+};
+
+static double largestMagnitude(const void *data,
+                               const kerf_tensor_info_t &info) {
+  double result = 0;
+  auto count = static_cast<int64_t>(info.bytes / kerf_dtype_size(info.dtype));
+  for (int64_t i = 0; i < count; ++i) {
+    double value = std::fabs(elementAt(data, info.dtype, i));
+    if (std::isfinite(value))
+      result = std::max(result, value);
+  }
+  return result;
+}
+
 static Difference compare(const kerf_tensor_info_t &info, const void *a,
-                          const void *b, const Options &options, double atol) {
+                          const void *b, const Tolerance &tolerance) {
   Difference result;
+  result.rtol = tolerance.rtol;
+  result.atol = tolerance.atol;
   result.name = info.name;
   result.shape.assign(info.shape, info.shape + info.rank);
   result.elements =
@@ -258,7 +291,7 @@ static Difference compare(const kerf_tensor_info_t &info, const void *a,
     double difference = std::fabs(x - y);
     if (std::isnan(difference))
       difference = INFINITY;
-    if (!(difference <= atol + options.rtol * std::fabs(y)))
+    if (!(difference <= tolerance.atol + tolerance.rtol * std::fabs(y)))
       ++result.wrong;
     if (difference > result.largest) {
       result.largest = difference;
@@ -285,7 +318,7 @@ static Difference compareOutput(Program &partitioned, Program &reference,
         options.model);
   if (bytesA != bytesB)
     throw Failure{kInternal, "outputs have different sizes", {}};
-  return compare(info, a, b, options, options.atol);
+  return compare(info, a, b, Tolerance(options, largestMagnitude(b, info)));
 }
 
 /// "w", or "w[0, 64]" for the view that begins there.
@@ -314,13 +347,7 @@ struct ParameterPair {
   std::vector<char> partitioned, reference;
 
   double largest() const {
-    double result = 0;
-    auto count = static_cast<int64_t>(info.tensor.bytes /
-                                      kerf_dtype_size(info.tensor.dtype));
-    for (int64_t i = 0; i < count; ++i)
-      result = std::max(
-          result, std::fabs(elementAt(reference.data(), info.tensor.dtype, i)));
-    return result;
+    return largestMagnitude(reference.data(), info.tensor);
   }
   /// "adam.v" of "adam.v/w"; empty for a parameter of the model.
   std::string kindOfState() const {
@@ -358,13 +385,15 @@ static std::vector<Difference> compareParameters(Program &partitioned,
     double &scale = scales[pairs.back().kindOfState()];
     scale = std::max(scale, pairs.back().largest());
   }
-  scales[""] = 1;
   std::vector<Difference> result;
   for (const ParameterPair &pair : pairs) {
-    double scale = std::min(1.0, scales[pair.kindOfState()]);
+    double scale = scales[pair.kindOfState()];
+    Tolerance tolerance(options, scale);
+    if (!pair.kindOfState().empty() &&
+        (options.atol || options.precision == "f32"))
+      tolerance.atol *= std::min(1.0, scale);
     result.push_back(compare(pair.info.tensor, pair.partitioned.data(),
-                             pair.reference.data(), options,
-                             options.atol * scale));
+                             pair.reference.data(), tolerance));
     result.back().name = pair.name;
   }
   return result;
@@ -416,8 +445,8 @@ int kerf::tool::verify(const Options &options) {
                    << llvm::format("%.3g", d.largestRelative);
     if (d.wrong)
       llvm::outs() << "; " << d.wrong << " outside atol "
-                   << llvm::format("%g", options.atol) << " + rtol "
-                   << llvm::format("%g", options.rtol);
+                   << llvm::format("%g", d.atol) << " + rtol "
+                   << llvm::format("%g", d.rtol);
     llvm::outs() << "\n";
   }
   int32_t ranks = kerf_package_num_ranks(partitioned.package);

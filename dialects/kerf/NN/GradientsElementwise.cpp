@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "GradientBuilder.h"
 
+#include "kerf/Interfaces/AsMade.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -135,7 +137,12 @@ KERF_VJP(CastOp) {
   if (!dy || !isDifferentiable(getX()))
     return SmallVector<Value>(1);
   GradientBuilder b(builder, getLoc());
-  return SmallVector<Value>{b.castLike(dy, getX())};
+  Value dx = b.castLike(dy, getX());
+  // What travelled narrow comes back narrow.
+  if (auto from = getX().getDefiningOp<CastOp>(); from && takesAsMade(from))
+    if (auto cast = dx.getDefiningOp<CastOp>(); cast && dx != dy)
+      cast->setAttr(kAsMade, UnitAttr::get(getContext()));
+  return SmallVector<Value>{dx};
 }
 
 KERF_BINARY(AddOp, dy, dy)

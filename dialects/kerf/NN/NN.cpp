@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
 
+#include "kerf/Interfaces/AsMade.h"
+
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -41,6 +41,7 @@ def NN_IsNaNOp : NN_ElementwiseOp<"is_nan"> {
 }
 
 // A wider float holds every value: a sum of parts may be taken after the cast.
+// So it is where that is asked for.
 def NN_CastOp : NN_ElementwiseOp<"cast",
     [{[&] {
       auto element = [](::mlir::Value value) {
@@ -49,7 +50,7 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
       };
       ::mlir::FloatType from = element(getX()), to = element(getResult());
       ::llvm::SmallVector<::llvm::SmallVector<unsigned>> groups;
-      if (from && to && from.getWidth() < to.getWidth())
+      if (from && to && (from.getWidth() < to.getWidth() || takesAsMade(*this)))
         groups.push_back({0});
       return groups;
     }()}], 1, []> {
@@ -61,6 +62,9 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
     ```mlir
     %r = nn.cast %x : (tensor<2x3xi64>) -> tensor<2x3xf32>
     ```
+
+    With the attribute `kerf.as_made` (Interfaces/AsMade.h) a sum of parts may be
+    taken after any cast between floats: each part is rounded.
 
     C1: operand and result have one shape.
   }];

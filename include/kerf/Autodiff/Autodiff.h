@@ -15,6 +15,8 @@
 #ifndef KERF_AUTODIFF_AUTODIFF_H
 #define KERF_AUTODIFF_AUTODIFF_H
 
+#include "kerf/Autodiff/Precision.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
@@ -77,11 +79,18 @@ struct AutodiffOptions {
   std::vector<std::string> trainable, frozen;
   std::optional<double> clipNorm;
   bool skipNonFinite = false; ///< keep the old values where loss or norm is not
-  bool bf16 = false; ///< operands of matmul and conv are rounded to bfloat16
+  Precision precision = Precision::F32;   ///< of products
+  std::optional<Precision> gradientDtype; ///< none: that of products
   BatchNormMode batchNorm = BatchNormMode::Sync;
   /// What BatchNorm's statistics are taken over; nothing else asks.
   int64_t microBatches = 1, dataParallel = 1;
+
+  /// In which gradients are sent.
+  Precision gradientType() const { return gradientDtype.value_or(precision); }
 };
+
+/// The type of what gradients are sent as: "f32" or "bf16".
+llvm::StringRef gradientDtypeName(const AutodiffOptions &options);
 
 struct TrainedParameter {
   std::string name; ///< a view of a larger one as "w@0,64": where it begins

@@ -35,10 +35,33 @@ def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients; 0: none">,
     Option<"skipNonFinite", "skip-non-finite", "bool", "false", "no update where loss or gradients are not finite">,
     Option<"batchNorm", "batch-norm", "std::string", "\"sync\"", "sync, local or frozen">,
+    Option<"precision", "precision", "std::string", "\"f32\"", "f32 or bf16">,
+    Option<"gradientDtype", "gradient-dtype", "std::string", "", "f32 or bf16; empty: the precision">,
     Option<"microBatches", "micro-batches", "int64_t", "1", "groups of BatchNorm's statistics">,
     Option<"dataParallel", "data-parallel", "int64_t", "1", "devices of one micro-batch, for batch-norm=local">
   ];
   let dependentDialects = ["::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
+}
+
+def LowerPrecision : Pass<"lower-precision", "::mlir::ModuleOp"> {
+  let summary = "operands of products are rounded to a narrower type";
+  let description = [{
+    What `--precision` does to an inference function; the pass `autodiff` does
+    it by itself.
+
+    ```mlir
+    %r = nn.matmul %a, %b : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+    // with precision=f16 becomes
+    %c = nn.cast %a : (tensor<2x3xf32>) -> tensor<2x3xf16>
+    %d = nn.cast %b : (tensor<3x4xf32>) -> tensor<3x4xf16>
+    %p = nn.matmul %c, %d : (tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf16>
+    %r = nn.cast %p : (tensor<2x4xf16>) -> tensor<2x4xf32>
+    ```
+  }];
+  let options = [
+    Option<"precision", "precision", "std::string", "\"f32\"", "f32, tf32, bf16 or f16">
+  ];
+  let dependentDialects = ["::kerf::nn::NNDialect"];
 }
 
 def VerifyAfterAutodiff : Pass<"verify-after-autodiff", "::mlir::ModuleOp"> {

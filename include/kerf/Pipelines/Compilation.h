@@ -36,6 +36,8 @@ enum class Outcome {
 struct CompilationOptions {
   std::string model; ///< path of the ONNX file
   ImportOptions import;
+  /// Of products; a training step says it again.
+  autodiff::Precision precision = autodiff::Precision::F32;
   /// What makes the model a training step; none: inference.
   std::optional<autodiff::AutodiffOptions> training;
   plan::PlanOptions plan;

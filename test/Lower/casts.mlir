@@ -1,0 +1,62 @@
+// RUN: kerf-opt %s --split-input-file --lower-to-exec | FileCheck %s
+// REQUIRES: kerf-opt
+
+// A rounding for the way between devices goes where nothing travels: the gradient
+// is what the update reads. So does a value that is widened and rounded back.
+// CHECK-NOT: bf16
+// CHECK: exec.func @stage0_forward
+// CHECK: exec.launch @add_
+// CHECK-NOT: bf16
+func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
+  %n = nn.cast %g {kerf.as_made} : (tensor<64xf32>) -> tensor<64xbf16>
+  %b = nn.cast %n : (tensor<64xbf16>) -> tensor<64xf32>
+  %r = nn.add %w, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+
+// -----
+
+// One that was asked for stays.
+// CHECK: exec.kernel
+// CHECK: -> tensor<64xbf16>
+func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
+  %n = nn.cast %g : (tensor<64xf32>) -> tensor<64xbf16>
+  %b = nn.cast %n : (tensor<64xbf16>) -> tensor<64xf32>
+  %r = nn.add %w, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+
+// -----
+
+// The CPU's library has no products of float16: they are of rounded float32, the
+// weight is rounded at load, and what is wanted in float32 is not rounded.
+// CHECK: exec.func @init
+// CHECK: exec.func @stage0_forward
+// CHECK: exec.launch @cast_
+// CHECK: exec.library 0 {{.*}}dtype = "f32"{{.*}}kind = "matmul"{{.*}}post_ops = [{kind = "relu"}]
+// CHECK-NOT: exec.launch
+// CHECK: exec.return
+func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
+  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x4xf32>} : tensor<8x4xf32>
+  %n = nn.cast %x : (tensor<6x8xf32>) -> tensor<6x8xf16>
+  %m = nn.cast %w : (tensor<8x4xf32>) -> tensor<8x4xf16>
+  %p = nn.matmul %n, %m : (tensor<6x8xf16>, tensor<8x4xf16>) -> tensor<6x4xf16>
+  %y = nn.cast %p : (tensor<6x4xf16>) -> tensor<6x4xf32>
+  %r = nn.relu %y : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  return %r : tensor<6x4xf32>
+}
+
+// -----
+
+// GPUs have them.
+// CHECK: exec.library 0 {{.*}}dst_dtype = "f32"{{.*}}dtype = "f16"{{.*}}kind = "matmul"
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
+    %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x4xf32>} : tensor<8x4xf32>
+    %n = nn.cast %x : (tensor<6x8xf32>) -> tensor<6x8xf16>
+    %m = nn.cast %w : (tensor<8x4xf32>) -> tensor<8x4xf16>
+    %p = nn.matmul %n, %m : (tensor<6x8xf16>, tensor<8x4xf16>) -> tensor<6x4xf16>
+    %y = nn.cast %p : (tensor<6x4xf16>) -> tensor<6x4xf32>
+    return %y : tensor<6x4xf32>
+  }
+}
