@@ -73,13 +73,15 @@ public:
   Narrower(OpBuilder &builder, Type narrow)
       : builder(builder), narrow(narrow), wide(builder.getF32Type()) {}
 
-  /// Operands are rounded, the result is as well and goes on as float32.
-  void round(Operation &op) {
-    if (!llvm::all_of(op.getOperands(), [&](Value value) {
-          return typeOf(value).getElementType() == wide;
+  /// The factors among the operands, which are the first, are rounded; the
+  /// result is as well and goes on as float32.
+  void round(Operation &op, unsigned factors) {
+    auto first = op.getOpOperands().take_front(factors);
+    if (!llvm::all_of(first, [&](OpOperand &operand) {
+          return typeOf(operand.get()).getElementType() == wide;
         }))
       return;
-    for (OpOperand &operand : op.getOpOperands()) {
+    for (OpOperand &operand : first) {
       Value value = operand.get();
       Value &known = rounded[value];
       if (!known) {
@@ -129,7 +131,9 @@ void kerf::autodiff::lowerPrecision(func::FuncOp function, Precision precision,
   Block &body = function.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
     if (isa<nn::MatmulOp, nn::ConvOp>(op))
-      narrower.round(op);
+      narrower.round(op, 2);
+    else if (isa<nn::AttentionOp>(op))
+      narrower.round(op, 3);
     else if (auto gather = dyn_cast<nn::GatherOp>(op))
       narrower.sendNarrow(gather);
   }
