@@ -6,8 +6,9 @@
 //
 // Idea: casts in the IR, before anything is differentiated or planned. Operands
 // of matrix products, convolutions and attention are rounded, once per value;
-// products are summed in float32 and go on in float32, as do all other ops. Rows that are
-// looked up in a float32 table travel in the narrow type: a cast there and back
+// products are summed in float32 and go on in float32, as do all other ops.
+// Rows that are looked up in a float32 table travel in the narrow type: a cast
+// there and back
 // (`as_made`), which lowering takes away where nothing travels between the two.
 // Linear in the number of ops.
 //
