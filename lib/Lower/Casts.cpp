@@ -75,8 +75,11 @@ void kerf::undoCasts(func::FuncOp function) {
 }
 
 void kerf::widenProducts(func::FuncOp function) {
-  for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
+  SmallVector<Operation *> products;
+  for (Operation &op : function.getBody().front())
     if (isa<nn::MatmulOp, nn::ConvOp>(op) &&
         typeOf(op.getResult(0)).getElementType().isF16())
-      widenProduct(&op);
+      products.push_back(&op);
+  for (Operation *op : products)
+    widenProduct(op);
 }

@@ -30,9 +30,9 @@ func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
 
 // The CPU's library has no products of float16: they are of rounded float32, the
 // weight is rounded at load, and what is wanted in float32 is not rounded.
-// CHECK: exec.func @init
-// CHECK: exec.func @stage0_forward
-// CHECK: exec.launch @cast_
+// CHECK: exec.func @stage0_forward_init
+// CHECK: exec.func @stage0_forward(
+// CHECK: exec.launch @cast_cast_
 // CHECK: exec.library 0 {{.*}}dtype = "f32"{{.*}}kind = "matmul"{{.*}}post_ops = [{kind = "relu"}]
 // CHECK-NOT: exec.launch
 // CHECK: exec.return
