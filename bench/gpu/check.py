@@ -3,8 +3,10 @@
 
 Every package of FOLDER against the expected results that prepare.py left there:
 float32 within rtol 1e-3 and atol 1e-5 of the largest expected magnitude, integers
-exactly. With --ranks 2 or 4 the packages of that many ranks, as processes that
-share one GPU: results must be those of one rank. Leaves with 1 on a difference.
+exactly; bfloat16 at most twice as far from the reference as the CPU's bfloat16;
+losses of training as on the CPU. With --ranks 2 or 4 the packages of that many
+ranks, as processes that share one GPU: results must be those of one rank. Leaves
+with 1 on a difference.
 """
 import argparse
 import json
@@ -32,6 +34,18 @@ def difference(got, want):
         return ""
     worst = np.max(np.abs(got - want) / np.maximum(limit, 1e-300))
     return f"{np.count_nonzero(wrong)} of {want.size} are out of bounds, the worst {worst:.1f} times"
+
+
+def rounded_difference(got, want, cpu):
+    """Of a result in bfloat16: nothing if it is as close to the reference as the CPU's, up to a factor of two."""
+    if not np.issubdtype(want.dtype, np.floating):
+        return ""  # what is chosen by rounded numbers may be another
+    got, want, cpu = (x.astype(np.float64) for x in (got, want, cpu))
+    if got.shape != want.shape or not np.isfinite(got).all():
+        return f"is {got.shape}, finite: {np.isfinite(got).all()}"
+    error, allowed = np.max(np.abs(got - want), initial=0), np.max(np.abs(cpu - want), initial=0)
+    allowed = 2 * allowed + 2**-8 * np.max(np.abs(want), initial=0)
+    return "" if error <= allowed else f"is off by {error:.3g}, allowed are {allowed:.3g}"
 
 
 def scalars(package):
@@ -78,8 +92,7 @@ def main():
     root = arguments.folder
     kerf_run = arguments.kerf_run or root / "kerf-run"
     packages = sorted((root / ("packages" if arguments.ranks == 1 else f"ranks{arguments.ranks}")).glob("*.kerf"))
-    if arguments.ranks > 1 and "recording" in os.environ.get("KERF_CUDA_DRIVER", ""):
-        sys.exit("error: the recording driver joins ranks that are threads of one process, not processes")
+    packages += sorted((root / "ops").glob("*.kerf")) if arguments.ranks == 1 else []
     if not packages:
         sys.exit(f"error: no packages in {root}")
     failures = 0
@@ -100,16 +113,29 @@ def main():
                     wrong = difference(np.load(folder / expected.name), np.load(expected))
                     wrong = wrong and f"{expected.stem} {wrong}"
             say(f"{package.stem} x{steps}", wrong)
-    for curve in sorted((root / "curves").glob("*.json")) if arguments.ranks == 1 else []:
-        package = root / "train" / f"{curve.stem}.kerf"
+    for package in sorted((root / "bf16").glob("*.kerf")) if arguments.ranks == 1 else []:
+        folder = scratch / f"bf16-{package.stem}"
+        wrong = execute(kerf_run, package, folder, 1, 3)
+        for expected in sorted((root / "expected" / package.stem).glob("*.npy")):
+            if not wrong:
+                wrong = rounded_difference(np.load(folder / expected.name), np.load(expected),
+                                           np.load(root / "expected-bf16" / package.stem / expected.name))
+                wrong = wrong and f"{expected.stem} {wrong}"
+        say(f"bf16 {package.stem}", wrong)
+    several = "" if arguments.ranks == 1 else str(arguments.ranks)
+    for curve in sorted((root / "curves").glob("*.json")):
+        package = root / f"train{several}" / f"{curve.stem}.kerf"
+        if not package.exists():
+            say(f"train{several} {curve.stem}", "was not prepared")
+            continue
         for steps, losses in json.loads(curve.read_text()).items():
             folder = scratch / f"train-{curve.stem}"
-            wrong = execute(kerf_run, package, folder, 1, int(steps))
+            wrong = execute(kerf_run, package, folder, arguments.ranks, int(steps))
             for name, want in losses.items():
                 got = float(np.load(folder / f"{name}.npy")) if not wrong else 0
                 if not wrong and not abs(got - want) <= 1e-3 * abs(want) + 1e-5:
                     wrong = f"{name} is {got}, on the CPU {want}"
-            say(f"train {curve.stem} step {steps}", wrong)
+            say(f"train{several} {curve.stem} step {steps}", wrong)
     shutil.rmtree(scratch)
     print(f"{failures} failures")
     sys.exit(bool(failures))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""prepare.py OUT [--kerf KERF] [--large DIR] [--host-kernels]
+"""prepare.py OUT [--kerf KERF] [--large DIR] [--host-kernels] [--small]
 
 Run this where the compiler is; no GPU is needed. Writes packages for one, two and
 four GPUs, and what the same packages for the CPU give as expected results, to
@@ -7,11 +7,15 @@ OUT; copy OUT and kerf-run to the machine with the GPU and run run.sh there.
 
     OUT/packages/NAME.kerf      for one GPU, OUT/ranks{2,4}/NAME.kerf for several
     OUT/expected/NAME/*.npy     outputs for inputs of --seed=1, from the CPU in f32
-    OUT/train/NAME.kerf         one step of training; OUT/curves/NAME.json its losses
+    OUT/ops/NAME.kerf           single operators, expected results likewise
+    OUT/bf16/NAME.kerf          with --precision=bf16; OUT/expected-bf16/NAME: the CPU's in bf16
+    OUT/train/NAME.kerf         one step of training (OUT/train{2,4} for several ranks);
+                                OUT/curves/NAME.json its losses on the CPU
     OUT/speed/NAME.kerf         large models in bf16, with weights from a seed
 
 --large DIR: models of test/Inputs/models/export.py --large DIR (gpt2-124m,
-bert-base, resnet50); without it speeds are measured on no whole model.
+bert-base, resnet50); without it speeds are measured on no whole model. --small: a
+few packages, to try the scripts over the recording driver (run.sh says how).
 """
 import argparse
 import json
@@ -28,7 +32,9 @@ from check import scalars  # noqa: E402
 from seed_weights import seed_package  # noqa: E402
 
 MODELS = ROOT / "test/Inputs/models"
-TRAINED = {"mlp": "cross_entropy(logits,labels)", "gpt2-small": "cross_entropy(logits,labels)"}
+TRAINED = ("mlp", "gpt2", "llama", "conv-batch-norm")
+LOSS = "--loss=cross_entropy(logits,labels)"
+BATCHES = (64, 48, 32, 24, 16, 8)  # of the training of GPT-2, 1024 tokens each; speed.py takes the largest that fits
 STEPS = (1, 5, 20)
 
 
@@ -39,22 +45,36 @@ def run(*command):
     return result.returncode == 0
 
 
-def operators(folder):
-    """Single operators on tensors that fill a GPU, for bandwidth and matmul speed."""
+def speed_operators(folder, small):
+    """Operators on tensors that fill a GPU, for bandwidth, and the matmuls of GPT-2 and a large square."""
     import onnx
     from onnx import TensorProto, helper
-    cases = {"softmax": ("Softmax", {"axis": -1}, (8192, 4096)),
-             "gelu": ("Gelu", {"approximate": "tanh"}, (8192, 4096)),
-             "add": ("Add", {}, (8192, 4096)),
-             "transpose": ("Transpose", {"perm": [1, 0]}, (8192, 4096)),
-             "matmul": ("MatMul", {}, (4096, 4096))}
-    for name, (op, attributes, shape) in cases.items():
-        names = ["x", "y"] if op in ("Add", "MatMul") else ["x"]
-        out = tuple(reversed(shape)) if op == "Transpose" else shape
+    rows = 64 if small else 8192
+    kernels = {"softmax": ("Softmax", {"axis": -1}), "gelu": ("Gelu", {"approximate": "tanh"}), "add": ("Add", {}),
+               "transpose": ("Transpose", {"perm": [1, 0]}), "layernorm": ("LayerNormalization", {"axis": -1}),
+               "columns": ("ReduceMean", {"keepdims": 0})}
+    graphs = {}
+    for name, (op, attributes) in kernels.items():
+        shapes = {"x": (rows, 4096)}
+        if op == "Add":
+            shapes["y"] = (rows, 4096)
+        if op == "LayerNormalization":
+            shapes.update(s=(4096,), b=(4096,))
+        constants = []
+        if op == "ReduceMean":
+            constants = [helper.make_tensor("axes", TensorProto.INT64, [1], [0])]
+        out = {"Transpose": (4096, rows), "ReduceMean": (4096,)}.get(op, (rows, 4096))
+        graphs[name] = op, attributes, shapes, constants, out
+    sizes = {"4096x4096x4096": (4096, 4096, 4096)} | {
+        f"{m}x{n}x{k}": (m, n, k) for m, n, k in ((16384, 2304, 768), (16384, 768, 768), (16384, 3072, 768),
+                                                  (16384, 768, 3072), (768, 3072, 16384))}
+    for name, (m, n, k) in ({"64x64x64": (64, 64, 64)} if small else sizes).items():
+        graphs[f"matmul-{name}"] = "MatMul", {}, {"x": (m, k), "y": (k, n)}, [], (m, n)
+    for name, (op, attributes, shapes, constants, out) in graphs.items():
         graph = helper.make_graph(
-            [helper.make_node(op, names, ["z"], name=name, **attributes)], name,
-            [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in names],
-            [helper.make_tensor_value_info("z", TensorProto.FLOAT, out)])
+            [helper.make_node(op, [*shapes, *(c.name for c in constants)], ["z"], name=name, **attributes)], name,
+            [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+            [helper.make_tensor_value_info("z", TensorProto.FLOAT, out)], constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
         folder.mkdir(parents=True, exist_ok=True)
         onnx.save(model, folder / f"{name}.onnx")
@@ -67,6 +87,7 @@ class Preparation:
         self.kerf_run = self.kerf.with_name("kerf-run")
         self.scratch = self.out / "cpu"
         self.flags = ["--host-kernels"] if arguments.host_kernels else []
+        self.small = arguments.small
         self.failures = []
 
     def compile(self, model, target, devices, *options):
@@ -83,27 +104,45 @@ class Preparation:
         if not run(self.kerf_run, package, "--seed=1", f"--output-dir={folder}", "-q", *scalars(package), *options):
             self.failures.append(f"expected results of {package.name}")
 
+    def both(self, name, model, place, *options):
+        """For the CPU and one GPU; what the CPU gives is expected."""
+        reference = self.scratch / f"{name}.kerf"
+        if not self.compile(model, reference, "cpu:1", *options):
+            return False
+        self.expect(reference, self.out / "expected" / name)
+        return self.compile(model, self.out / place / f"{name}.kerf", "cuda:0", *options)
+
     def models(self):
         for folder in sorted(p.parent for p in MODELS.glob("*/model.onnx")):
             name, model = folder.name, folder / "model.onnx"
-            reference = self.scratch / f"{name}.kerf"
-            if not self.compile(model, reference, "cpu:1", "--dim=batch=8"):
+            if self.small and name not in ("mlp", "gpt2-small", "bert-small"):
                 continue
-            self.expect(reference, self.out / "expected" / name)
-            self.compile(model, self.out / "packages" / f"{name}.kerf", "cuda:0", "--dim=batch=8")
+            if not self.both(name, model, "packages", "--dim=batch=8"):
+                continue
             for ranks in (2, 4):
                 self.compile(model, self.out / f"ranks{ranks}" / f"{name}.kerf", f"cuda:0-{ranks - 1}", "--dim=batch=8")
+            bf16 = self.scratch / f"{name}-bf16.kerf"
+            if self.compile(model, bf16, "cpu:1", "--dim=batch=8", "--precision=bf16"):
+                self.expect(bf16, self.out / "expected-bf16" / name)
+                self.compile(model, self.out / "bf16" / f"{name}.kerf", "cuda:0", "--dim=batch=8", "--precision=bf16")
+
+    def operators(self):
+        import ops
+        for number, (name, model) in enumerate(ops.models(self.scratch / "ops")):
+            if not self.small or number % 12 == 0:
+                self.both(f"op-{name}", model, "ops")
 
     def training(self):
-        for name, loss in TRAINED.items():
+        for name in TRAINED[:2] if self.small else TRAINED:
             model = ROOT / "test/Inputs/training" / name / "model.onnx"
-            if not model.exists():
-                model = MODELS / name / "model.onnx"
-            options = ["--train", f"--loss={loss}", "--dim=batch=8", "--optimizer=sgd,lr=0.01"]
+            options = ["--train", LOSS, "--dim=batch=8", "--optimizer=adamw,lr=0.01,wd=0.1"]
             reference = self.scratch / f"train-{name}.kerf"
             if not self.compile(model, reference, "cpu:1", *options):
                 continue
             self.compile(model, self.out / "train" / f"{name}.kerf", "cuda:0", *options)
+            for ranks, mesh in ((2, "dp=2"), (4, "dp=2,tp=2")):
+                self.compile(model, self.out / f"train{ranks}" / f"{name}.kerf", f"cuda:0-{ranks - 1}", f"--mesh={mesh}",
+                             *options)
             curve = {}
             for steps in STEPS:
                 folder = self.scratch / f"train-{name}-{steps}"
@@ -113,25 +152,25 @@ class Preparation:
             (self.out / "curves" / f"{name}.json").write_text(json.dumps(curve))
 
     def speeds(self, large):
-        for name, model in operators(self.scratch / "operators"):
+        for name, model in speed_operators(self.scratch / "operators", self.small):
             self.compile(model, self.out / "speed" / f"op-{name}.kerf", "cuda:0",
-                         *(["--precision=bf16"] if name == "matmul" else []))
+                         *(["--precision=bf16"] if name.startswith("matmul") else []))
+        if self.small:
+            model = ROOT / "test/Inputs/training/gpt2/model.onnx"
+            self.compile(model, self.out / "speed" / "train-gpt2-124m-8.kerf", "cuda:0", "--precision=bf16", "--train",
+                         LOSS, "--optimizer=adamw,lr=1e-4,wd=0.01", "--dim=batch=8")
         if not large:
             return
-        for name, options in {"gpt2-124m": ["--dim=batch=1"], "bert-base": ["--dim=batch=1"],
-                              "resnet50": ["--dim=batch=1"]}.items():
+        for name in ("gpt2-124m", "bert-base", "resnet50"):
             model = large / name / "model.onnx"
-            if not model.exists():
-                continue
             target = self.out / "speed" / f"{name}.kerf"
-            if self.compile(model, target, "cuda:0", "--precision=bf16", *options):
+            if model.exists() and self.compile(model, target, "cuda:0", "--precision=bf16", "--dim=batch=1"):
                 seed_package(target, 1)
         model = large / "gpt2-124m/model.onnx"
-        for batch in (8, 16, 32):
+        for batch in BATCHES if model.exists() else ():
             target = self.out / "speed" / f"train-gpt2-124m-{batch}.kerf"
-            if model.exists() and self.compile(
-                    model, target, "cuda:0", "--precision=bf16", "--train", "--loss=cross_entropy(logits,labels)",
-                    "--optimizer=adamw,lr=1e-4,wd=0.01", f"--dim=batch={batch}"):
+            if self.compile(model, target, "cuda:0", "--precision=bf16", "--train", LOSS,
+                            "--optimizer=adamw,lr=1e-4,wd=0.01", f"--dim=batch={batch}"):
                 seed_package(target, 1)
 
 
@@ -142,16 +181,19 @@ def main():
     parser.add_argument("--large", type=pathlib.Path)
     parser.add_argument("--host-kernels", action="store_true",
                         help="packages that the recording driver can run: to try check.py without a GPU")
+    parser.add_argument("--small", action="store_true", help="few packages, as --host-kernels")
     arguments = parser.parse_args()
+    arguments.host_kernels |= arguments.small
     preparation = Preparation(arguments)
     preparation.models()
+    preparation.operators()
     preparation.training()
     preparation.speeds(arguments.large)
     shutil.rmtree(preparation.scratch, ignore_errors=True)
     for failure in preparation.failures:
         print(f"not prepared: {failure}", file=sys.stderr)
     shutil.copy(preparation.kerf_run, arguments.out / "kerf-run")
-    for file in ("run.sh", "check.py", "speed.py"):
+    for file in ("run.sh", "check.py", "speed.py", "gaps.py"):
         shutil.copy(pathlib.Path(__file__).resolve().parent / file, arguments.out / file)
     sys.exit(bool(preparation.failures))
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""speed.py [FOLDER] [--rounds R] [--steps N] [--json FILE]
+"""speed.py [FOLDER] [--rounds R] [--steps N] [--json FILE] [--dry]
 
 On one GPU, in every round Kerf and PyTorch one right after the other; the figure
 of a side is the median step, the table shows medians over the rounds.
 
     training   GPT-2 124M, bf16, AdamW, 1024 tokens, the largest batch that fits both,
-               against torch.compile with its fused attention and fused AdamW; MFU
+               against torch.compile with its fused attention and fused AdamW: at least
+               its throughput, at most its peak memory; MFU is stated
     inference  BERT-base and ResNet-50 at batch 1 against torch.compile
-    matmul     4096^3 in bf16 against torch.mm (cuBLAS)
-    kernels    bandwidth of elementwise and row kernels against a device copy
+    matmul     GPT-2's and a large square in bf16 against cuBLASLt by torch.mm: 0.97
+    kernels    bandwidth of elementwise and row kernels against a device copy: 0.9
+
+--dry: Kerf's side alone, which the recording driver can play; no figure counts.
 """
 import argparse
 import json
@@ -18,9 +21,16 @@ import subprocess
 import sys
 import tempfile
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+except ImportError:  # --dry
+    torch = F = None
+
+    class nn:
+        Module = object
+
 
 PEAK_BF16 = 989e12  # dense, of an H200
 
@@ -111,23 +121,65 @@ def torch_inference(name, steps):
         return timed(lambda: model(x), steps), 0
 
 
+BYTES = {"softmax": 2, "gelu": 2, "add": 3, "transpose": 2, "layernorm": 2, "columns": 1}  # times those of x
+TARGETS = {"train": 1.0, "matmul": 0.97, "kernel": 0.9}
+
+
 def torch_operator(name, steps):
-    shape = (4096, 4096) if name == "matmul" else (8192, 4096)
-    x, y = (torch.randn(shape, device="cuda", dtype=torch.bfloat16 if name == "matmul" else torch.float32) for _ in "xy")
-    z = torch.empty_like(x)
-    return timed({"matmul": lambda: torch.mm(x, y)}.get(name, lambda: z.copy_(x)), steps), 0
+    """Seconds of the same product by cuBLASLt, or that a device copy needs for the bytes of the kernel."""
+    if name.startswith("matmul-"):
+        m, n, k = map(int, name[7:].split("x"))
+        x, y = torch.randn(m, k, device="cuda", dtype=torch.bfloat16), torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
+        out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        return timed(lambda: torch.mm(x, y, out=out), steps), 0
+    x = torch.randn(8192, 4096, device="cuda")
+    y = torch.empty_like(x)
+    return timed(lambda: y.copy_(x), steps) * BYTES[name] / 2, 0
 
 
 def kerf_step(kerf_run, package, steps):
-    """Median seconds; negative if it did not run."""
+    """Median seconds and peak bytes; negative if it did not run."""
+    manifest = json.loads((package / "manifest.json").read_text())
+    scalars = [f"--input={i['name']}={1e-4 if i['name'] == 'train.learning_rate' else 0.1}"
+               for i in manifest["inputs"] if i["name"].startswith("train.")]
     with tempfile.TemporaryDirectory() as folder:
         stats = pathlib.Path(folder) / "run.json"
-        result = subprocess.run([str(kerf_run), str(package), "--seed=1", f"--repeat={steps + 3}", "-q", f"--stats={stats}"],
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        result = subprocess.run([str(kerf_run), str(package), "--seed=1", f"--repeat={steps + 3}", "-q", f"--stats={stats}",
+                                 *scalars], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if result.returncode:
             print(f"{package.name}: {result.stdout.strip()[:300]}", file=sys.stderr)
-            return -1.0
-        return json.loads(stats.read_text())["time"]["step_seconds"]
+            return -1.0, 0
+        root = json.loads(stats.read_text())
+        return statistics.median(root["time"]["step_seconds_all"][3:]), root["memory"]["per_device"][0]["peak"]
+
+
+def measure(name, package, arguments):
+    """Medians of both sides and their peaks; None if one of them does not run."""
+    pairs, ours_peak, theirs_peak = [], 0, 0
+    for _ in range(arguments.rounds):
+        ours, ours_peak = kerf_step(arguments.folder / "kerf-run", package, arguments.steps)
+        if ours < 0:
+            return None
+        if arguments.dry:
+            pairs.append((ours, ours))
+            continue
+        try:
+            if name.startswith("train-"):
+                theirs, theirs_peak = torch_training(int(name.rsplit("-", 1)[1]), arguments.steps)
+            elif name.startswith("op-"):
+                theirs, theirs_peak = torch_operator(name[3:], arguments.steps)
+            else:
+                theirs, theirs_peak = torch_inference(name, arguments.steps)
+        except torch.OutOfMemoryError:
+            print(f"{name}: PyTorch is out of memory", file=sys.stderr)
+            return None
+        finally:
+            torch.compiler.reset()
+            torch.cuda.empty_cache()
+        pairs.append((ours, theirs))
+    ours, theirs = (statistics.median(column) for column in zip(*pairs))
+    return dict(case=name, kerf_seconds=ours, pytorch_seconds=theirs, ratio=statistics.median(t / o for o, t in pairs),
+                kerf_peak_bytes=ours_peak, pytorch_peak_bytes=theirs_peak)
 
 
 def main():
@@ -136,42 +188,44 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--dry", action="store_true")
     arguments = parser.parse_args()
-    root, kerf_run = arguments.folder, arguments.folder / "kerf-run"
-    torch.backends.cuda.matmul.allow_tf32 = True
+    if torch is None and not arguments.dry:
+        sys.exit("error: this Python has no PyTorch")
+    if torch and not arguments.dry:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cuda.preferred_blas_library("cublaslt")
+    packages = {package.stem: package for package in (arguments.folder / "speed").glob("*.kerf")}
+    training = sorted((name for name in packages if name.startswith("train-")),
+                      key=lambda name: -int(name.rsplit("-", 1)[1]))
     rows = []
     print(f"{'case':28}{'Kerf ms':>10}{'PyTorch ms':>12}{'PyTorch/Kerf':>14}")
-    for package in sorted((root / "speed").glob("*.kerf")):
-        name = package.stem
-        pairs, peak = [], 0
-        for _ in range(arguments.rounds):
-            ours = kerf_step(kerf_run, package, arguments.steps)
-            if ours < 0:
-                break
-            try:
-                if name.startswith("train-"):
-                    theirs, peak = torch_training(int(name.rsplit("-", 1)[1]), arguments.steps)
-                elif name.startswith("op-"):
-                    theirs, peak = torch_operator(name[3:], arguments.steps)
-                else:
-                    theirs, peak = torch_inference(name, arguments.steps)
-            except torch.OutOfMemoryError:
-                break
-            finally:
-                torch.cuda.empty_cache()
-            pairs.append((ours, theirs))
-        if not pairs:
+    for name in training + sorted(set(packages) - set(training)):
+        if name.startswith("train-") and any(row["case"].startswith("train-") for row in rows):
+            continue  # a larger batch fits both
+        row = measure(name, packages[name], arguments)
+        if not row:
             print(f"{name:28}  did not run")
             continue
-        ours, theirs = (statistics.median(column) for column in zip(*pairs))
-        row = dict(case=name, kerf_seconds=ours, pytorch_seconds=theirs,
-                   ratio=statistics.median(t / o for o, t in pairs), pytorch_peak_bytes=peak)
-        if name.startswith("train-"):
+        text = ""
+        kind = "train" if name.startswith("train-") else "matmul" if name.startswith("op-matmul") else \
+            "kernel" if name.startswith("op-") else ""
+        if kind:
+            row["target"] = TARGETS[kind]
+            text += f"   {'reaches' if row['ratio'] >= TARGETS[kind] else 'BELOW'} {TARGETS[kind]}"
+        if kind == "train":
             tokens = int(name.rsplit("-", 1)[1]) * 1024
-            row["mfu"] = 6 * 124e6 * tokens / ours / PEAK_BF16
+            row["mfu"] = 6 * 124e6 * tokens / row["kerf_seconds"] / PEAK_BF16
+            row["tokens_per_second"] = tokens / row["kerf_seconds"]
+            peaks = row["kerf_peak_bytes"], row["pytorch_peak_bytes"]
+            text += f", MFU {row['mfu']:.1%}, peak {peaks[0] / 2**30:.1f} GiB against {peaks[1] / 2**30:.1f} GiB"
+            text += "" if peaks[0] <= peaks[1] else " (MORE)"
+        if kind == "kernel":
+            row["bytes_per_second"] = BYTES[name[3:]] * 8192 * 4096 * 4 / row["kerf_seconds"]
+            text += f", {row['bytes_per_second'] / 1e12:.2f} TB/s"
         rows.append(row)
-        print(f"{name:28}{ours * 1e3:10.3f}{theirs * 1e3:12.3f}{row['ratio']:14.2f}"
-              + (f"   MFU {row['mfu']:.1%}" if "mfu" in row else ""), flush=True)
+        print(f"{name:28}{row['kerf_seconds'] * 1e3:10.3f}{row['pytorch_seconds'] * 1e3:12.3f}{row['ratio']:14.2f}" + text,
+              flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
 
