@@ -99,6 +99,8 @@ public:
   virtual void uploadBox(const BoxCopy &box, const void *src, void *dst) {
     box.run(src, dst);
   }
+  /// Whether other ranks use the same device, which is for testing only.
+  virtual bool isShared() const { return false; }
   /// What is not as the user may expect, one line each; and what was found.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual std::vector<std::string> facts() const { return {}; }

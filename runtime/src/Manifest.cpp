@@ -449,6 +449,24 @@ CudaKernel parseCudaKernel(const JsonReader &in) {
       k.access.push_back(access);
     }
   }
+  if (in.has("arguments")) {
+    k.arguments = in["arguments"].shape();
+    if (static_cast<int64_t>(k.arguments.size()) != k.buffers)
+      in["arguments"].fail(
+          cat("has ", k.arguments.size(), " entries, expected ", k.buffers));
+    for (int64_t index : k.arguments)
+      if (index > 63)
+        in["arguments"].fail("expected numbers of the call's buffers");
+  }
+  if (in.has("batch")) {
+    JsonReader batch = in["batch"];
+    if (k.fails || k.scalars)
+      batch.fail("a kernel that fails or takes numbers has no batch");
+    k.batch = {batch["entry"].string(),
+               batch["elements"].integer(1, JsonReader::maxInteger),
+               batch["chunk"].integer(1, 1 << 30),
+               batch["threads"].integer(1, 1024)};
+  }
   return k;
 }
 

@@ -90,6 +90,14 @@ struct CudaKernel {
   int64_t sharedBytes = 0, buffers = 0, scalars = 0;
   bool fails = false;         ///< takes a failure record
   std::vector<Access> access; ///< per buffer; may be empty
+  /// Of a library call's kernel: which of its buffers; empty: all in order.
+  std::vector<int64_t> arguments;
+  /// The kernel that does this and others of its kind in one launch; see
+  /// device/cuda/Batches.h.
+  struct Batch {
+    std::string entry; ///< empty: none
+    int64_t elements = 0, chunk = 1, threads = 0;
+  } batch;
 };
 
 /// Sizes of attention, and what LibraryDesc has no operands for.

@@ -40,6 +40,7 @@ public:
   /// See Device.
   std::vector<std::string> notes() const { return device->notes(); }
   std::vector<std::string> facts() const { return device->facts(); }
+  bool sharesDevice() const { return device->isShared(); }
 
   const CommCounters &counters() const { return comm->counters(); }
   const Trace &trace() const { return context.trace; }

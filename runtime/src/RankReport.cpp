@@ -13,6 +13,7 @@ RankReport kerf::rt::reportOf(const Rank &rank, bool withTrace) {
   report.arenaBytes = rank.arenaBytes();
   report.workspaceBytes = rank.workspaceBytes();
   report.parameterBytes = rank.parameterBytes();
+  report.sharesDevice = rank.sharesDevice();
   if (withTrace)
     report.trace = rank.trace().all();
   return report;
@@ -28,6 +29,7 @@ std::string kerf::rt::packReport(const RankReport &report) {
   packer.add(report.arenaBytes);
   packer.add(report.workspaceBytes);
   packer.add(report.parameterBytes);
+  packer.add(report.sharesDevice);
   packer.add(report.trace);
   return packer.take();
 }
@@ -46,6 +48,7 @@ RankReport kerf::rt::unpackReport(const std::string &text,
   unpacker.get(report.arenaBytes);
   unpacker.get(report.workspaceBytes);
   unpacker.get(report.parameterBytes);
+  unpacker.get(report.sharesDevice);
   unpacker.get(report.trace);
   return report;
 }

@@ -15,6 +15,7 @@ struct RankReport {
   int64_t stage = 0;
   std::vector<double> instructionSeconds; ///< summed over steps
   int64_t arenaBytes = 0, workspaceBytes = 0, parameterBytes = 0;
+  int64_t sharesDevice = 0;      ///< 1: with other ranks, for testing only
   std::vector<TraceEvent> trace; ///< of the last step
 };
 

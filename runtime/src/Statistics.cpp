@@ -368,6 +368,9 @@ std::string kerf::rt::statisticsJson(const Session &session) {
                            {"by_purpose", busiest.byPurpose},
                            {"collectives", collectives.list}};
   root["memory"] = {{"per_device", perDevice}};
+  for (const RankReport &report : reports)
+    if (report.sharesDevice)
+      root["shared_devices"] = true; // figures mean nothing but that it ran
   root["time"] = {{"step_seconds", median(session.stepSeconds())},
                   {"step_seconds_all", session.stepSeconds()},
                   {"compute_seconds", computeSeconds},

@@ -6,6 +6,7 @@
 // are host kernels written in C here.
 //
 //===----------------------------------------------------------------------===//
+#include "CudaKernelEntry.h"
 #include "RecordingDriver.h"
 #include "TestPackage.h"
 
@@ -13,6 +14,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <sys/wait.h>
 
 using namespace kerf::rt;
@@ -61,18 +63,6 @@ FUNCTION(forward) {
   return api->launch(ctx, 2, gather, l3, 5, 0, 8, 1);
 }
 )C";
-
-json cudaKernel(const char *entry, int64_t buffers, int64_t scalars,
-                bool fails = false) {
-  json access = json::array(), bytes = json::array();
-  for (int64_t i = 0; i < buffers; ++i) {
-    access.push_back(i + 1 == buffers ? "write" : "read");
-    bytes.push_back(32);
-  }
-  return {{"entry", entry},     {"grid", {1, 1, 1}},  {"block", {32, 1, 1}},
-          {"buffers", buffers}, {"scalars", scalars}, {"fails", fails},
-          {"access", access},   {"bytes", bytes}};
-}
 
 TestPackage twoRanks(bool cuda) {
   TestPackage p(source);
@@ -353,6 +343,20 @@ TEST(CudaPackage, ErrorsOfTheMachine) {
     EXPECT_NE(text.find(c.text), std::string::npos)
         << c.environment << " printed\n"
         << text;
+  }
+}
+
+// Ranks that share a GPU leave a mark in run.json.
+TEST(CudaPackage, SharedGpuIsMarked) {
+  TestPackage gpu = twoRanks(true);
+  std::string path = written(gpu), stats = path + ".json";
+  for (const char *devices : {"1", "2"}) {
+    auto [text, code] =
+        run(std::string("KERF_SHARE_GPU=1 KERF_RECORDING=devices=") + devices,
+            path + " --stats=" + stats);
+    ASSERT_EQ(code, 0) << text;
+    json root = json::parse(std::ifstream(stats));
+    EXPECT_EQ(root.contains("shared_devices"), *devices == '1');
   }
 }
 

@@ -150,6 +150,9 @@ SAME(nccl::Float32, ncclFloat32)
 SAME(nccl::Float64, ncclFloat64)
 SAME(nccl::Bfloat16, ncclBfloat16)
 SAME(nccl::SplitNoColor, NCCL_SPLIT_NOCOLOR)
+#ifdef NCCL_WIN_COLL_SYMMETRIC
+SAME(nccl::WindowSymmetric, NCCL_WIN_COLL_SYMMETRIC)
+#endif
 SAME(sizeof(nccl::UniqueId), sizeof(ncclUniqueId))
 SAME(offsetof(nccl::Config, blocking), offsetof(ncclConfig_t, blocking))
 SAME(offsetof(nccl::Config, maxCtas), offsetof(ncclConfig_t, maxCTAs))

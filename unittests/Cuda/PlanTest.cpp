@@ -75,8 +75,12 @@ void evaluate(const MatmulPlan &p, const double *a, const double *b,
         for (int64_t x = 0; x < p.k; ++x)
           sum += a[batch * p.a.batchStride + at(p.a, i, x)] *
                  b[batch * p.b.batchStride + at(p.b, x, j)];
+        sum *= p.alpha;
+        double side = c[batch * p.c.batchStride + at(p.c, i, j)];
         if (p.usesC())
-          sum += c[batch * p.c.batchStride + at(p.c, i, j)];
+          sum += side;
+        if (p.aux)
+          sum *= side; // stands for the slope there
         if (p.bias)
           sum += bias[i];
         d[batch * p.d.batchStride + at(p.d, i, j)] =
@@ -165,9 +169,19 @@ protected:
           dstDims = with(desc.m, desc.n);
     Shape ls = stridesOf(desc.lhs, lhsDims), rs = stridesOf(desc.rhs, rhsDims),
           ds = stridesOf(desc.dst, dstDims);
-    bool adds = !desc.postOps.empty() && desc.postOps[0].kind == "add";
-    bool sums = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
-    Shape cs = adds ? stridesOf(desc.postOps[0].operand, dstDims) : ds;
+    const PostOp *addend = nullptr;
+    double factor = 1;
+    bool sums = false, slope = false;
+    for (const PostOp &op : desc.postOps) {
+      slope |= op.kind == "gelu_tanh_gradient";
+      if (op.kind == "linear")
+        factor = op.alpha;
+      sums |= op.kind == "sum";
+      if (op.kind == "add" || op.kind == "gelu_tanh_gradient")
+        addend = &op;
+    }
+    bool adds = addend;
+    Shape cs = adds ? stridesOf(addend->operand, dstDims) : ds;
     std::vector<double> lhs = data(extent(lhsDims, ls)),
                         rhs = data(extent(rhsDims, rs)),
                         added = data(extent(dstDims, cs)),
@@ -185,9 +199,12 @@ protected:
         r[r.size() - 2] = x;
         sum += lhs[dot(l, ls)] * rhs[dot(r, rs)];
       }
+      sum *= factor;
       if (desc.bias.kind != Operand::None)
         sum += bias[index.back()];
-      if (adds)
+      if (slope)
+        sum *= added[dot(index, cs)];
+      else if (adds)
         sum += added[dot(index, cs)];
       if (sums)
         sum += dst[dot(index, ds)];
@@ -236,6 +253,8 @@ TEST_F(MatmulPlans, RandomViews) {
     bool rowMajor = desc.dst.strides.back() == 1;
     if (rowMajor && pick(0, 1))
       desc.bias = buffer(3);
+    else if (pick(0, 2) == 0)
+      desc.postOps.push_back({"linear", 0.25, 0, {}});
     int64_t form = pick(0, 2);
     if (form == 1)
       desc.postOps.push_back({"sum", 0, 0, {}});
@@ -244,6 +263,10 @@ TEST_F(MatmulPlans, RandomViews) {
           {"add", 0, 0, buffer(4, layout(dims(desc.m, desc.n), false, true))});
     if (int64_t a = pick(0, 2))
       desc.postOps.push_back({a == 1 ? "relu" : "gelu_tanh", 0, 0, {}});
+    if (rowMajor && desc.bias.kind == Operand::None && desc.postOps.empty())
+      desc.postOps.push_back(
+          {"gelu_tanh_gradient", 0, 0,
+           buffer(4, layout(dims(desc.m, desc.n), false, true))});
     check(desc);
     if (HasFatalFailure())
       return;

@@ -30,11 +30,12 @@ struct GpuRank {
   std::unique_ptr<Comm> comm;
   std::vector<std::unique_ptr<DeviceMemory>> memory;
 
-  GpuRank(World &world, const WorldSpec &spec, int64_t rank) {
+  GpuRank(World &world, const WorldSpec &spec, int64_t rank,
+          int64_t poolBytes) {
     package.manifest.mesh = spec.mesh;
     package.manifest.cuda.used = true;
     device = makeCudaDevice(package, rank, 1, makeCpuPackCache());
-    device->reserve(1 << 20, "a test");
+    device->reserve(poolBytes, "a test");
     comm = world.joinOn(rank, *device);
   }
   ~GpuRank() {
@@ -73,6 +74,7 @@ struct Outcome {
 struct Worlds {
   bool processes = false;
   std::vector<std::string> fingerprints;
+  std::vector<int64_t> pools; ///< by rank: bytes of the allocation
 };
 
 std::vector<Outcome>
@@ -98,7 +100,9 @@ runGpuRanks(const WorldSpec &spec,
   for (int64_t rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        all[rank] = std::make_unique<GpuRank>(*worlds[rank], spec, rank);
+        all[rank] = std::make_unique<GpuRank>(
+            *worlds[rank], spec, rank,
+            how.pools.empty() ? 1 << 20 : how.pools[rank]);
         body(rank, *all[rank]);
       } catch (const RankDied &) {
         outcomes[rank].died = true;
@@ -320,6 +324,40 @@ TEST(NcclWorld, OneGroup) {
   EXPECT_NE(driver.dump().find("nccl all_reduce 32 all_reduce 32\n"),
             std::string::npos)
       << driver.dump();
+}
+
+// Every lane of equal allocations is a symmetric window; where NCCL refuses one
+// member, or allocations differ, none is, and everything works as before.
+TEST(NcclWorld, SymmetricWindows) {
+  WorldSpec spec;
+  spec.mesh = meshOf({2, 2});
+  for (const std::vector<int> &subset : {std::vector<int>{0}, {1}, {0, 1}})
+    spec.collectives.push_back(makeCollective(
+        CollectiveKind::AllReduce, axesOf(spec.mesh, subset), {8}, 0));
+  auto windows = [&](const std::string &settings, const Worlds &how) {
+    RecordingDriver driver(settings);
+    runAndCompare(spec, 2, how);
+    EXPECT_EQ(driver.report(), "");
+    std::string dump = driver.dump();
+    int count = 0;
+    for (size_t at = 0; (at = dump.find("window of ", at)) != dump.npos; ++at)
+      ++count;
+    return count;
+  };
+  Worlds equal, different;
+  different.pools = {1 << 20, 1 << 20, 1 << 21, 1 << 21};
+  EXPECT_EQ(windows("", equal), 12);    // three lanes of each of four ranks
+  EXPECT_EQ(windows("", different), 4); // those of the second axis
+  equal.processes = true;
+  equal.fingerprints = {"same", "same", "same", "same"};
+  EXPECT_EQ(windows("", equal), 12);
+  // The second member of each lane gets none: the first gives its own back.
+  EXPECT_EQ(windows("refuse_window=1", equal), 7);
+  for (const char *name : {"KERF_NCCL_SYMMETRIC", "KERF_NCCL_REGISTER"}) {
+    ::setenv(name, "0", 1);
+    EXPECT_EQ(windows("", equal), 0) << name;
+    ::unsetenv(name);
+  }
 }
 
 WorldSpec twoRanks(Injection::Fault fault, double deadline = 1) {

@@ -4,6 +4,7 @@
 #include "../../device/cuda/Find.h"
 
 #include <climits>
+#include <cstdlib>
 
 using namespace kerf::rt;
 
@@ -52,6 +53,16 @@ static Nccl load() {
 const Nccl &Nccl::get() {
   static const Nccl table = load();
   return table;
+}
+
+bool Nccl::wantsWindows() const {
+  auto is = [](const char *name, char value) {
+    const char *given = std::getenv(name);
+    return given && *given == value;
+  };
+  return memAlloc && memFree && windowRegister && windowDeregister &&
+         version >= 22700 && !is("KERF_NCCL_REGISTER", '0') &&
+         !is("KERF_NCCL_SYMMETRIC", '0') && !is("KERF_SHARE_GPU", '1');
 }
 
 std::string Nccl::describe(nccl::Result result, nccl::Comm comm) const {

@@ -49,7 +49,9 @@ enum : int {
   Float64 = 8,
   Bfloat16 = 9,
   SplitNoColor = -1,
+  WindowSymmetric = 1, // NCCL_WIN_COLL_SYMMETRIC
 };
+using Window = void *; // ncclWindow_t
 
 /// The beginning of ncclConfig_t as of 2.18, which every later version takes:
 /// `size` and `version` say how much of it there is.
@@ -89,7 +91,12 @@ Config nonBlocking();
 // Not in every version: null where missing.
 #define KERF_NCCL_OPTIONAL(X)                                                  \
   X(commRegister, ncclCommRegister, (Comm, void *, size_t, void **))           \
-  X(commDeregister, ncclCommDeregister, (Comm, void *))
+  X(commDeregister, ncclCommDeregister, (Comm, void *))                        \
+  X(memAlloc, ncclMemAlloc, (void **, size_t))                                 \
+  X(memFree, ncclMemFree, (void *))                                            \
+  X(windowRegister, ncclCommWindowRegister,                                    \
+    (Comm, void *, size_t, Window *, int))                                     \
+  X(windowDeregister, ncclCommWindowDeregister, (Comm, Window))
 
 #define KERF_NCCL_TYPE(member, symbol, arguments)                              \
   using member##Fn = Result(*) arguments;
@@ -113,6 +120,10 @@ struct Nccl {
   /// too old.
   static const Nccl &get();
   std::string describe(nccl::Result result, nccl::Comm comm = nullptr) const;
+  /// Whether a rank's allocation should come from NCCL, so that it can become a
+  /// symmetric window: 2.27 or newer, and no variable says otherwise
+  /// (KERF_NCCL_REGISTER=0, KERF_NCCL_SYMMETRIC=0, KERF_SHARE_GPU=1).
+  bool wantsWindows() const;
 };
 
 /// NCCL's type for data that is reduced; throws KERF_BAD_PACKAGE where it has

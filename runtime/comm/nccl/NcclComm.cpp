@@ -77,8 +77,8 @@ NcclComm::~NcclComm() {
   for (Lane &lane : lanes) {
     if (!lane.comm)
       continue;
-    if (lane.registered && nccl->commDeregister && !broken)
-      nccl->commDeregister(lane.comm, lane.registered);
+    if (!broken && !aborted)
+      deregisterMemory(lane);
     if (!aborted)
       broken ? nccl->commAbort(lane.comm) : nccl->commDestroy(lane.comm);
   }

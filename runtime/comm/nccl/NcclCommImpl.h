@@ -67,6 +67,7 @@ private:
     int64_t lastMark = 0;
     Time lastChange{};
     void *registered = nullptr;
+    nccl::Window window = nullptr;
     CallHash hash;
   };
   struct Prepared {
@@ -85,6 +86,11 @@ private:
                    const std::string &what);
   /// Polls a non-blocking call until it has succeeded.
   void settle(nccl::Comm comm, nccl::Result result, const std::string &what);
+  /// The same, but a failure is the caller's to deal with.
+  nccl::Result outcome(nccl::Comm comm, nccl::Result result,
+                       const std::string &what);
+  void registerMemory(Lane &lane, size_t number);
+  void deregisterMemory(Lane &lane);
   void check(nccl::Result result, nccl::Comm comm, const std::string &what,
              const std::string &node);
   void flush(Lane &lane);
@@ -110,6 +116,8 @@ private:
   const Nccl *nccl = nullptr; ///< null: one rank alone
   nccl::Comm whole = nullptr;
   std::vector<Lane> lanes;
+  /// By rank: bytes of the allocation if it can become a window, else 0.
+  std::vector<int64_t> windowBytes;
   std::vector<Prepared> prepared;
   std::unique_ptr<DeviceMemory> marks; ///< 0, 1, 2, ... on the device
   std::vector<std::vector<cu::Event>> sendEvents; ///< by channel, by number

@@ -21,7 +21,10 @@ void NcclComm::compareRanks() {
   std::string place = cat(host, "/", device.gpuOrdinal());
   // NCCL of different versions cannot talk to each other.
   std::string mine = cat(device.gpuName(), "\n", place, "\n", nccl->version,
-                         "\n", world.getOptions().fingerprint);
+                         "\n", world.getOptions().fingerprint, "\n",
+                         device.reservedByNccl() && nccl->wantsWindows()
+                             ? device.reserved().second
+                             : 0);
   std::vector<std::string> all = world.store().gather(
       "cuda-ranks", rank, spec.mesh.numRanks(), mine, spec.deadlineSeconds);
   auto line = [](const std::string &text, int number) {
@@ -33,6 +36,8 @@ void NcclComm::compareRanks() {
   };
   const char *share = std::getenv("KERF_SHARE_GPU");
   bool mayShare = share && std::string(share) == "1";
+  for (const std::string &text : all)
+    windowBytes.push_back(std::atoll(line(text, 4).c_str()));
   for (size_t r = 1; r < all.size(); ++r) {
     if (line(all[r], 3) != line(all[0], 3))
       throw Error(KERF_MISMATCH,
@@ -58,6 +63,14 @@ void NcclComm::compareRanks() {
 
 void NcclComm::settle(nccl::Comm comm, nccl::Result result,
                       const std::string &what) {
+  result = outcome(comm, result, what);
+  if (result != nccl::Success)
+    fail(Error(KERF_RANK_FAILURE, cat(what, " of rank ", rank, " failed: ",
+                                      nccl->describe(result, comm))));
+}
+
+nccl::Result NcclComm::outcome(nccl::Comm comm, nccl::Result result,
+                               const std::string &what) {
   Time begin = Clock::now();
   while (result == nccl::InProgress) {
     if (world.failed()) {
@@ -74,9 +87,53 @@ void NcclComm::settle(nccl::Comm comm, nccl::Result result,
     nccl::Result asked = nccl->commGetAsyncError(comm, &state);
     result = asked == nccl::Success ? state : asked;
   }
-  if (result != nccl::Success)
-    fail(Error(KERF_RANK_FAILURE, cat(what, " of rank ", rank, " failed: ",
-                                      nccl->describe(result, comm))));
+  return result;
+}
+
+// A symmetric window where all members of the lane have as much memory, laid
+// out alike; else each registers its own for itself. Both only make NCCL
+// faster: where it refuses it works without. A window is the work of all
+// members, so they agree on whether it is there.
+void NcclComm::registerMemory(Lane &lane, size_t number) {
+  auto [memory, bytes] = device.reserved();
+  if (bytes == 0)
+    return;
+  auto size = static_cast<size_t>(bytes);
+  const std::vector<int64_t> &members = lane.desc->ranks;
+  bool symmetric = !lane.desc->channels;
+  for (int64_t member : members)
+    symmetric &= windowBytes[member] != 0 &&
+                 windowBytes[member] == windowBytes[members[0]];
+  if (symmetric) {
+    nccl::Result result =
+        outcome(lane.comm,
+                nccl->windowRegister(lane.comm, memory, size, &lane.window,
+                                     nccl::WindowSymmetric),
+                "ncclCommWindowRegister");
+    bool mine = result == nccl::Success;
+    bool all = true;
+    for (const std::string &text : world.store().gather(
+             cat("window-", number, "-", lane.desc->color), lane.position,
+             static_cast<int64_t>(members.size()), mine ? "1" : "0",
+             spec.deadlineSeconds))
+      all &= text == "1";
+    if (all)
+      return;
+    if (mine)
+      nccl->windowDeregister(lane.comm, lane.window);
+    lane.window = nullptr;
+  }
+  if (nccl->commRegister &&
+      nccl->commRegister(lane.comm, memory, size, &lane.registered) !=
+          nccl::Success)
+    lane.registered = nullptr;
+}
+
+void NcclComm::deregisterMemory(Lane &lane) {
+  if (lane.window)
+    nccl->windowDeregister(lane.comm, lane.window);
+  if (lane.registered && nccl->commDeregister)
+    nccl->commDeregister(lane.comm, lane.registered);
 }
 
 nccl::Comm NcclComm::initialize() {
@@ -120,8 +177,7 @@ void NcclComm::connect() {
   compareRanks();
   whole = initialize();
   const char *given = std::getenv("KERF_NCCL_REGISTER");
-  bool registers = nccl->commRegister && !(given && *given == '0');
-  auto [memory, bytes] = device.reserved();
+  bool registers = !(given && *given == '0');
   for (size_t i = 0; i < lanes.size(); ++i) {
     Lane &lane = lanes[i];
     lane.desc = &world.lanes()[i][rank];
@@ -134,9 +190,7 @@ void NcclComm::connect() {
                       lane.position, lane.desc->name);
     if (!mine)
       lane.comm = nullptr;
-    else if (registers && bytes > 0 &&
-             nccl->commRegister(lane.comm, memory, static_cast<size_t>(bytes),
-                                &lane.registered) != nccl::Success)
-      lane.registered = nullptr; // it works without, only slower
+    else if (registers)
+      registerMemory(lane, i);
   }
 }

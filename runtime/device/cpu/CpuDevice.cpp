@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Device.h"
 #include "AttentionCall.h"
+#include "Epilogue.h"
 #include "GemmCall.h"
 #include "NativeCalls.h"
 #include "OpenMP.h"
@@ -169,6 +170,10 @@ public:
   std::unique_ptr<LibraryCall>
   prepare(const LibraryDesc &desc, int64_t index,
           const std::function<ParameterView(int64_t)> &parameter) override {
+    if (hasGradientEpilogue(desc))
+      return makeEpilogueCall(desc, [&](const LibraryDesc &plain) {
+        return prepare(plain, index, parameter);
+      });
     try {
       if (desc.isAttention())
         return makeAttentionCall(desc, *this);

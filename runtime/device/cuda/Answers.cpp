@@ -9,6 +9,7 @@
 
 #include "../../src/AttentionOperands.h"
 #include "../../src/Types.h"
+#include "../cpu/Epilogue.h"
 
 #include <atomic>
 
@@ -222,6 +223,80 @@ void kerf::rt::bindHostKernel(const Driver &driver, const KernelEntry &entry,
     work = {HostKernel::run, HostKernel::destroy, job};
   }
   driver.recording.bind(cuda.entry.c_str(), work, touched.data(),
+                        static_cast<int>(touched.size()),
+                        static_cast<int>(touched.size()));
+}
+
+namespace {
+struct HostBatch {
+  struct Member {
+    kerf_kernel_t kernel;
+    int64_t buffers, elements, count;
+  };
+  std::vector<Member> members;
+  const uint64_t *table;
+
+  static void run(void *user) {
+    auto &self = *static_cast<HostBatch *>(user);
+    const uint64_t *row = self.table + self.members.size() + 1;
+    for (const Member &member : self.members) {
+      std::vector<void *> buffers;
+      for (int64_t i = 0; i < member.buffers; ++i)
+        buffers.push_back(reinterpret_cast<void *>(*row++));
+      // What is not the number of elements leaves the rest as it was.
+      if (*row++ == static_cast<uint64_t>(member.elements) && member.kernel)
+        member.kernel(buffers.data(), nullptr, 0, member.count);
+    }
+  }
+  static void destroy(void *user) { delete static_cast<HostBatch *>(user); }
+};
+} // namespace
+
+void kerf::rt::bindHostBatch(const Driver &driver, const Manifest &manifest,
+                             const std::vector<KernelLaunch> &launches,
+                             const void *table, int64_t words) {
+  std::vector<RecordedRange> touched = {{table, words * 8, true, false}};
+  auto *job = new HostBatch;
+  job->table = static_cast<const uint64_t *>(table);
+  for (const KernelLaunch &launch : launches) {
+    const CudaKernel &k = manifest.kernels[launch.kernel].cuda;
+    for (int64_t i = 0; i < k.buffers; ++i)
+      touched.push_back({launch.buffers[i], k.access[i].bytes,
+                         k.access[i].reads, k.access[i].writes});
+    job->members.push_back(
+        {launch.host, k.buffers, k.batch.elements, launch.count});
+  }
+  const CudaKernel &first = manifest.kernels[launches[0].kernel].cuda;
+  driver.recording.bind(first.batch.entry.c_str(),
+                        {HostBatch::run, HostBatch::destroy, job},
+                        touched.data(), static_cast<int>(touched.size()), 1);
+}
+
+namespace {
+struct HostGradient {
+  LibraryDesc desc;
+  std::vector<void *> buffers;
+  static void run(void *user) {
+    auto &self = *static_cast<HostGradient *>(user);
+    applyGradient(self.desc, self.buffers.data());
+  }
+  static void destroy(void *user) { delete static_cast<HostGradient *>(user); }
+};
+} // namespace
+
+void kerf::rt::bindHostGradient(const Driver &driver, const LibraryDesc &desc,
+                                void *const *buffers) {
+  const CudaKernel &k = desc.cuda;
+  std::vector<RecordedRange> touched;
+  for (size_t i = 0; i < k.access.size(); ++i)
+    touched.push_back({buffers[k.arguments.empty() ? static_cast<int64_t>(i)
+                                                   : k.arguments[i]],
+                       k.access[i].bytes, k.access[i].reads,
+                       k.access[i].writes});
+  auto *job = new HostGradient{desc, {buffers, buffers + desc.numBuffers()}};
+  driver.recording.bind(k.entry.c_str(),
+                        {HostGradient::run, HostGradient::destroy, job},
+                        touched.data(), static_cast<int>(touched.size()),
                         static_cast<int>(touched.size()));
 }
 

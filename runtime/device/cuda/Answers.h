@@ -9,6 +9,7 @@
 #define KERF_RT_DEVICE_CUDA_ANSWERS_H
 
 #include "../Device.h"
+#include "Batches.h"
 #include "Driver.h"
 
 namespace kerf::rt {
@@ -26,6 +27,16 @@ void bindHostKernel(const Driver &driver, const KernelEntry &entry,
                     int32_t index, kerf_kernel_t kernel, void *const *buffers,
                     int32_t numBuffers, const int64_t *scalars, int64_t count,
                     FailureRecord *record);
+
+/// The same for a batch: the host forms of all its kernels, with the buffers
+/// that the table in device memory names when the batch runs.
+void bindHostBatch(const Driver &driver, const Manifest &manifest,
+                   const std::vector<KernelLaunch> &launches, const void *table,
+                   int64_t words);
+
+/// The same for the kernel that multiplies a product by a slope.
+void bindHostGradient(const Driver &driver, const LibraryDesc &desc,
+                      void *const *buffers);
 
 /// The call answered by `cpu`, put on `stream`.
 std::unique_ptr<LibraryCall>

@@ -37,6 +37,8 @@ public:
   virtual std::string gpuName() const = 0;
   /// The one allocation of `reserve`.
   virtual std::pair<void *, int64_t> reserved() const = 0;
+  /// Whether NCCL has allocated it, so that it can become a symmetric window.
+  virtual bool reservedByNccl() const = 0;
 };
 
 class CudaDeviceBase : public StepDevice, public CudaStreams {};

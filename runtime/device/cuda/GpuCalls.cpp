@@ -15,11 +15,12 @@ public:
 
   std::unique_ptr<LibraryCall>
   prepare(const LibraryDesc &desc,
-          const std::function<ParameterView(int64_t)> &parameter) override {
+          const std::function<ParameterView(int64_t)> &parameter,
+          std::unique_ptr<LibraryCall> epilogue) override {
     if (desc.kind == LibraryDesc::Matmul) {
       if (!matmuls)
         matmuls = std::make_unique<LtContext>(device, tf32);
-      return makeMatmulCall(*matmuls, desc, parameter);
+      return makeMatmulCall(*matmuls, desc, parameter, std::move(epilogue));
     }
     if (!windows)
       windows = std::make_unique<DnnContext>(device);
@@ -37,6 +38,10 @@ public:
                            " algorithms of matmuls were measured, kept in ",
                            matmuls->cache->path()));
     }
+    if (matmuls && matmuls->separate)
+      list.push_back(cat(matmuls->separate,
+                         " gradients of activations are kernels of their own: "
+                         "cuBLASLt does not take them after the product"));
     if (windows)
       list.push_back("cuDNN is " + windows->library.path);
     return list;

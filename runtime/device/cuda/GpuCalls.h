@@ -16,7 +16,8 @@ public:
   virtual ~GpuCalls() = default;
   virtual std::unique_ptr<LibraryCall>
   prepare(const LibraryDesc &desc,
-          const std::function<ParameterView(int64_t)> &parameter) = 0;
+          const std::function<ParameterView(int64_t)> &parameter,
+          std::unique_ptr<LibraryCall> epilogue) = 0;
   virtual std::vector<std::string> facts() const = 0;
 };
 

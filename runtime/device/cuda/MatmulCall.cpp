@@ -87,9 +87,10 @@ using Preference = Owned<lt::Preference, &CublasLt::preferenceDestroy>;
 class MatmulCall : public LibraryCall {
 public:
   MatmulCall(LtContext &context, const LibraryDesc &given,
-             const std::function<ParameterView(int64_t)> &parameter)
+             const std::function<ParameterView(int64_t)> &parameter,
+             std::unique_ptr<LibraryCall> kernel)
       : context(context), library(context.library), desc(given),
-        plan(planMatmul(desc)) {
+        plan(planMatmul(desc)), epilogue(std::move(kernel)) {
     empty = plan.m == 0 || plan.n == 0 || plan.batch == 0;
     for (const MatmulPlan::Loop &loop : plan.loops)
       empty = empty || loop.count == 0;
@@ -102,8 +103,26 @@ public:
         held[operand] = parameter(operand->index);
     if (plan.added && plan.added->kind == Operand::Param)
       held[plan.added] = parameter(plan.added->index);
+    if (plan.aux && plan.aux->kind != Operand::Buffer)
+      throw Error(KERF_BAD_PACKAGE, "gelu_tanh_gradient of a parameter");
     describe();
-    choose();
+    // What the library asks of an auxiliary matrix (cublasLt.h).
+    fused = plan.aux && plan.c.ld % 8 == 0 && plan.c.batchStride % 8 == 0;
+    for (const MatmulPlan::Loop &loop : plan.loops)
+      fused &= loop.c % 8 == 0;
+    fused &= plan.aux && plan.aux->offset % 8 == 0;
+    if (fused && !choose())
+      fused = false;
+    if (plan.aux && !fused) {
+      ++context.separate;
+      if (!epilogue)
+        throw Error(KERF_UNSUPPORTED_HOST,
+                    cat("cuBLASLt has no gelu_tanh_gradient for ", key,
+                        ", and the package no kernel"));
+    }
+    if (!fused && !choose())
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("cuBLASLt has no algorithm for ", key));
   }
   int64_t scratchBytes() const override { return 0; } // the context's
 
@@ -114,12 +133,15 @@ public:
     p.a = place(plan.lhsIsA ? desc.lhs : desc.rhs, desc.dtype, buffers);
     p.b = place(plan.lhsIsA ? desc.rhs : desc.lhs, desc.dtype, buffers);
     p.d = place(desc.dst, desc.dstDtype, buffers);
-    p.c = plan.added ? place(*plan.added, desc.dstDtype, buffers) : p.d;
+    const Operand *side = plan.added ? plan.added : plan.aux;
+    p.c = side ? place(*side, desc.dstDtype, buffers) : p.d;
     if (plan.bias)
       setBias(place(desc.bias, desc.dstDtype, buffers));
     lt::Status status = enqueue(p, algo);
     if (status != lt::Success)
       library.check(status, "a matmul");
+    if (plan.aux && !fused)
+      epilogue->run(buffers, nullptr);
   }
 
 private:
@@ -178,29 +200,40 @@ private:
             tb = plan.b.transposed ? lt::OpT : lt::OpN;
     set(lt::DescTransA, &ta, sizeof(ta));
     set(lt::DescTransB, &tb, sizeof(tb));
-    int32_t epilogue = plan.activation == MatmulPlan::Relu   ? lt::EpilogueRelu
-                       : plan.activation == MatmulPlan::Gelu ? lt::EpilogueGelu
-                       : plan.bias ? 0
-                                   : lt::EpilogueDefault;
-    if (plan.bias)
-      epilogue |= lt::EpilogueBias;
-    set(lt::DescEpilogue, &epilogue, sizeof(epilogue));
     if (plan.bias) {
       int32_t type = typeOf(desc.dstDtype);
       set(lt::DescBiasDataType, &type, sizeof(type));
     }
     setLayout(a, plan.a, desc.dtype);
     setLayout(b, plan.b, desc.dtype);
-    setLayout(c, plan.c, desc.dstDtype);
+    setLayout(c, plan.usesC() ? plan.c : plan.d, desc.dstDtype);
     setLayout(d, plan.d, desc.dstDtype);
-    // Everything that the best algorithm depends on.
+  }
+
+  /// Everything that the best algorithm depends on is in the key.
+  void setEpilogue() {
+    int32_t value = plan.activation == MatmulPlan::Relu   ? lt::EpilogueRelu
+                    : plan.activation == MatmulPlan::Gelu ? lt::EpilogueGelu
+                    : fused                               ? lt::EpilogueDGelu
+                    : plan.bias                           ? 0
+                                                          : lt::EpilogueDefault;
+    if (plan.bias)
+      value |= lt::EpilogueBias;
+    set(lt::DescEpilogue, &value, sizeof(value));
+    if (fused) {
+      set(lt::DescAuxLd, &plan.c.ld, sizeof(plan.c.ld));
+      set(lt::DescAuxBatchStride, &plan.c.batchStride,
+          sizeof(plan.c.batchStride));
+      setAux(context.workspace->data); // its alignment counts
+    }
     key = cat(kerf_dtype_name(desc.dtype), ">", kerf_dtype_name(desc.dstDtype),
               context.tf32 ? " tf32" : "", " ", plan.m, "x", plan.n, "x",
-              plan.k, " x", plan.batch, " e", epilogue,
-              plan.usesC() ? " c" : "", " al", alignment());
+              plan.k, " x", plan.batch, " e", value, plan.usesC() ? " c" : "",
+              " al", alignment());
     for (const LtMatrix *x : {&plan.a, &plan.b, &plan.c, &plan.d})
       key += cat(" ", x->ld, x->transposed ? "t" : "n", x->batchStride);
   }
+  void setAux(const void *aux) { set(lt::DescAuxPointer, &aux, sizeof(aux)); }
 
   /// What all operands are aligned to, in bytes; bases are to 256.
   uint32_t alignment() const {
@@ -213,6 +246,8 @@ private:
     add(desc.dst, desc.dstDtype);
     if (plan.added)
       add(*plan.added, desc.dstDtype);
+    if (plan.aux)
+      add(*plan.aux, desc.dstDtype);
     // Buffers of the arena are multiples of 64, views of others of 16.
     for (const MatmulPlan::Loop &loop : plan.loops)
       for (int64_t stride :
@@ -229,16 +264,19 @@ private:
   }
   lt::Status enqueueLoops(Pointers p, const lt::Algo &algorithm, size_t depth) {
     if (depth == plan.loops.size()) {
-      double alpha64 = 1, beta64 = plan.usesC();
-      float alpha = 1, beta = plan.usesC();
+      double alpha64 = plan.alpha, beta64 = plan.usesC();
+      float alpha = static_cast<float>(plan.alpha), beta = plan.usesC();
       bool f64 = desc.dtype == KERF_F64;
-      return library.matmul(
-          context.handle, op.handle,
-          f64 ? static_cast<void *>(&alpha64) : &alpha, p.a, a.handle, p.b,
-          b.handle, f64 ? static_cast<void *>(&beta64) : &beta, p.c, c.handle,
-          p.d, d.handle, &algorithm, context.workspace->data,
-          static_cast<size_t>(context.workspace->bytes),
-          context.device.computeStream());
+      if (fused)
+        setAux(p.c);
+      return library.matmul(context.handle, op.handle,
+                            f64 ? static_cast<void *>(&alpha64) : &alpha, p.a,
+                            a.handle, p.b, b.handle,
+                            f64 ? static_cast<void *>(&beta64) : &beta,
+                            plan.usesC() ? p.c : p.d, c.handle, p.d, d.handle,
+                            &algorithm, context.workspace->data,
+                            static_cast<size_t>(context.workspace->bytes),
+                            context.device.computeStream());
     }
     const MatmulPlan::Loop &loop = plan.loops[depth];
     int64_t in = dtypeSize(desc.dtype), out = dtypeSize(desc.dstDtype);
@@ -253,7 +291,9 @@ private:
     return lt::Success;
   }
 
-  void choose() {
+  /// False: the library has no algorithm.
+  bool choose() {
+    setEpilogue();
     std::string bytes = context.cache->find(key);
     if (bytes.size() == sizeof(algo)) {
       std::memcpy(&algo, bytes.data(), sizeof(algo));
@@ -264,7 +304,7 @@ private:
           checked.workspaceSize <=
               static_cast<size_t>(context.workspace->bytes)) {
         ++context.known;
-        return;
+        return true;
       }
     }
     Preference preference;
@@ -290,13 +330,13 @@ private:
         context.handle, op.handle, a.handle, b.handle, c.handle, d.handle,
         preference.handle, wanted, results, &found);
     if (status != lt::Success || found == 0)
-      throw Error(KERF_UNSUPPORTED_HOST,
-                  cat("cuBLASLt has no algorithm for ", key));
+      return false;
     algo = results[0].algo;
     if (found > 1)
       measure(results, found);
     context.cache->set(
         key, std::string(reinterpret_cast<char *>(&algo), sizeof(algo)));
+    return true;
   }
 
   void measure(const lt::HeuristicResult *results, int found) {
@@ -314,11 +354,11 @@ private:
     } catch (const Error &) {
       return; // no room to measure: the library's first guess
     }
-    Pointers p{
-        static_cast<char *>(memory[0]->data),
-        static_cast<char *>(memory[1]->data),
-        static_cast<char *>(plan.added ? memory[2]->data : memory[3]->data),
-        static_cast<char *>(memory[3]->data)};
+    Pointers p{static_cast<char *>(memory[0]->data),
+               static_cast<char *>(memory[1]->data),
+               static_cast<char *>(plan.added || plan.aux ? memory[2]->data
+                                                          : memory[3]->data),
+               static_cast<char *>(memory[3]->data)};
     if (plan.bias)
       setBias(memory[4]->data);
     double best = -1;
@@ -340,7 +380,9 @@ private:
   const CublasLt &library;
   LibraryDesc desc;
   MatmulPlan plan;
+  std::unique_ptr<LibraryCall> epilogue;
   bool empty = false;
+  bool fused = false; ///< the library reads plan.aux
   std::map<const Operand *, ParameterView> held;
   Desc op;
   Layout a, b, c, d;
@@ -349,8 +391,10 @@ private:
 };
 } // namespace
 
-std::unique_ptr<LibraryCall> kerf::rt::makeMatmulCall(
-    LtContext &context, const LibraryDesc &desc,
-    const std::function<ParameterView(int64_t)> &parameter) {
-  return std::make_unique<MatmulCall>(context, desc, parameter);
+std::unique_ptr<LibraryCall>
+kerf::rt::makeMatmulCall(LtContext &context, const LibraryDesc &desc,
+                         const std::function<ParameterView(int64_t)> &parameter,
+                         std::unique_ptr<LibraryCall> epilogue) {
+  return std::make_unique<MatmulCall>(context, desc, parameter,
+                                      std::move(epilogue));
 }

@@ -18,14 +18,18 @@ struct LtContext {
   std::unique_ptr<AlgorithmCache> cache;
   bool tf32 = false;
   int64_t measured = 0, known = 0;
+  int64_t separate = 0; ///< products whose epilogue is a kernel of its own
 
   LtContext(CudaDeviceBase &device, bool tf32);
   ~LtContext();
 };
 
+/// `epilogue`: the package's kernel for the last post-op, which runs after the
+/// product where the library does not do both at once; may be null.
 std::unique_ptr<LibraryCall>
 makeMatmulCall(LtContext &context, const LibraryDesc &desc,
-               const std::function<ParameterView(int64_t)> &parameter);
+               const std::function<ParameterView(int64_t)> &parameter,
+               std::unique_ptr<LibraryCall> epilogue = nullptr);
 
 /// Times a piece of work on the compute stream: the least of a few runs, in
 /// milliseconds. Negative: it failed.

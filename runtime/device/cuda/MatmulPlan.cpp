@@ -72,6 +72,12 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
   MatmulPlan plan;
   size_t i = 0;
   const auto &ops = desc.postOps;
+  plan.bias = desc.bias.kind != Operand::None;
+  if (i < ops.size() && ops[i].kind == "linear" && ops[i].beta == 0 &&
+      !plan.bias) {
+    plan.alpha = ops[i].alpha;
+    ++i;
+  }
   if (i < ops.size() && ops[i].kind == "sum") {
     plan.addsDst = true;
     ++i;
@@ -84,9 +90,15 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
         ops[i].kind == "relu" ? MatmulPlan::Relu : MatmulPlan::Gelu;
     ++i;
   }
+  if (i < ops.size() && ops[i].kind == "gelu_tanh_gradient" &&
+      plan.activation == MatmulPlan::None && !plan.usesC() && !plan.bias) {
+    plan.activation = MatmulPlan::GeluGradient;
+    plan.aux = &ops[i++].operand;
+    if (desc.dtype == KERF_F64)
+      refuse("gelu_tanh_gradient of f64");
+  }
   if (i != ops.size())
     refuse("post-op " + ops[i].kind + " is none of its epilogues");
-  plan.bias = desc.bias.kind != Operand::None;
 
   auto with = [&](int64_t x, int64_t y) {
     Shape dims = desc.batch;
@@ -97,7 +109,8 @@ MatmulPlan kerf::rt::planMatmul(const LibraryDesc &desc) {
   Shape lhs = stridesOf(desc.lhs, with(desc.m, desc.k)),
         rhs = stridesOf(desc.rhs, with(desc.k, desc.n)),
         dst = stridesOf(desc.dst, with(desc.m, desc.n));
-  Shape added = plan.added ? stridesOf(*plan.added, with(desc.m, desc.n)) : dst;
+  const Operand *side = plan.added ? plan.added : plan.aux;
+  Shape added = side ? stridesOf(*side, with(desc.m, desc.n)) : dst;
   size_t dims = desc.batch.size();
   int64_t m = desc.m;
   std::vector<Batch> batches;

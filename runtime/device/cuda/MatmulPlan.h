@@ -22,7 +22,7 @@ struct LtMatrix {
 };
 
 struct MatmulPlan {
-  enum Activation { None, Relu, Gelu };
+  enum Activation { None, Relu, Gelu, GeluGradient };
 
   /// op(A) is m x k, op(B) is k x n, C and D are m x n.
   int64_t m = 0, n = 0, k = 0;
@@ -35,9 +35,13 @@ struct MatmulPlan {
   };
   std::vector<Loop> loops;
 
+  double alpha = 1;               ///< of the product
   bool bias = false;              ///< along the rows of D
   const Operand *added = nullptr; ///< C with beta = 1, before the activation
   bool addsDst = false;           ///< C is D
+  /// What a gradient of an activation reads: it lies as `c` says, which is then
+  /// no C of the product.
+  const Operand *aux = nullptr;
   Activation activation = None;
 
   bool usesC() const { return added || addsDst; }

@@ -48,6 +48,7 @@ CudaModule::CudaModule(const Driver &cuda, const Package &package,
     : driver(cuda) {
   const Manifest &m = package.manifest;
   functions.resize(m.kernels.size());
+  batches.resize(m.kernels.size());
   calls.resize(m.library.size());
   bool any = false;
   for (const KernelEntry &kernel : m.kernels)
@@ -89,21 +90,29 @@ CudaModule::CudaModule(const Driver &cuda, const Package &package,
   }
   if (!loaded)
     throw Error(KERF_UNSUPPORTED_HOST, "no GPU code can be loaded: " + refused);
-  for (size_t i = 0; i < m.kernels.size(); ++i)
+  for (size_t i = 0; i < m.kernels.size(); ++i) {
     functions[i] = find(m.kernels[i].cuda, m.kernels[i].node);
+    if (!m.kernels[i].cuda.batch.entry.empty())
+      batches[i] = findEntry(m.kernels[i].cuda.batch.entry, m.kernels[i].node);
+  }
   for (size_t i = 0; i < m.library.size(); ++i)
     calls[i] = find(m.library[i].cuda, m.library[i].node);
 }
 
+cu::Function CudaModule::findEntry(const std::string &entry,
+                                   const std::string &node) {
+  cu::Function function = nullptr;
+  if (driver.moduleGetFunction(&function, module, entry.c_str()) != cu::Success)
+    throw Error(KERF_BAD_PACKAGE,
+                cat("no kernel \"", entry, "\" in the GPU code"), node);
+  return function;
+}
+
 cu::Function CudaModule::find(const CudaKernel &kernel,
                               const std::string &node) {
-  cu::Function function = nullptr;
   if (kernel.entry.empty())
-    return function;
-  if (driver.moduleGetFunction(&function, module, kernel.entry.c_str()) !=
-      cu::Success)
-    throw Error(KERF_BAD_PACKAGE,
-                cat("no kernel \"", kernel.entry, "\" in the GPU code"), node);
+    return nullptr;
+  cu::Function function = findEntry(kernel.entry, node);
   // Beyond 48 KiB a kernel has to be told.
   if (kernel.sharedBytes > 48 << 10)
     driver.check(

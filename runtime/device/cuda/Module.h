@@ -26,6 +26,8 @@ public:
 
   /// By entry of the manifest's kernels; null: it has no GPU form.
   cu::Function function(int64_t kernel) const { return functions[kernel]; }
+  /// The same for the batch of a kernel (Batches.h).
+  cu::Function batch(int64_t kernel) const { return batches[kernel]; }
   /// The same for library calls that are generated kernels.
   cu::Function call(int64_t index) const { return calls[index]; }
   const std::vector<std::string> &notes() const { return messages; }
@@ -36,7 +38,8 @@ private:
   const Driver &driver;
   cu::Module module = nullptr;
   cu::Function find(const CudaKernel &kernel, const std::string &node);
-  std::vector<cu::Function> functions, calls;
+  cu::Function findEntry(const std::string &entry, const std::string &node);
+  std::vector<cu::Function> functions, batches, calls;
   std::vector<std::string> messages;
 };
 

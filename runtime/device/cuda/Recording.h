@@ -35,9 +35,10 @@ struct RecordingHooks {
   /// Puts work on a stream, as a library does.
   void (*enqueue)(cu::Stream stream, const char *what, RecordedWork work,
                   const RecordedRange *ranges, int numRanges) = nullptr;
-  /// The host form of the kernel that this thread launches next.
+  /// The host form of the kernel that this thread launches next. The first
+  /// `numArguments` ranges begin at its arguments.
   void (*bind)(const char *what, RecordedWork work, const RecordedRange *ranges,
-               int numRanges) = nullptr;
+               int numRanges, int numArguments) = nullptr;
   /// A name for dumps.
   void (*nameStream)(cu::Stream stream, const char *name) = nullptr;
   /// The host touches bytes that work on streams may touch, too.

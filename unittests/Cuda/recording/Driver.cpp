@@ -10,6 +10,7 @@
 #include "device/cuda/DriverApi.h"
 #include "device/cuda/Recording.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +36,7 @@ struct PendingKernel {
   std::string what;
   RecordedWork work{};
   std::vector<RecordedRange> ranges;
+  int numArguments = 0;
 };
 thread_local PendingKernel pendingKernel;
 thread_local int currentDevice = 0;
@@ -376,7 +378,7 @@ EXPORT int cuLaunchKernel(Function function, unsigned gx, unsigned gy,
     engine().problem("kernel " + kernel.name + " was launched as " +
                      bound.what);
   // The first arguments are the buffers that the host form works on.
-  for (size_t i = 0; i < bound.ranges.size(); ++i)
+  for (int i = 0; i < bound.numArguments; ++i)
     if (*static_cast<void **>(arguments[i]) != bound.ranges[i].begin)
       engine().problem("argument " + std::to_string(i) + " of " + kernel.name +
                        " is not its buffer");
@@ -455,8 +457,9 @@ EXPORT void kerf_recording_enqueue(cu::Stream stream, const char *what,
   engine().enqueue(streamOf(stream), workOf(what, work, ranges, count));
 }
 EXPORT void kerf_recording_bind(const char *what, RecordedWork work,
-                                const RecordedRange *ranges, int count) {
-  pendingKernel = {true, what, work, {ranges, ranges + count}};
+                                const RecordedRange *ranges, int count,
+                                int numArguments) {
+  pendingKernel = {true, what, work, {ranges, ranges + count}, numArguments};
 }
 EXPORT void kerf_recording_name_stream(cu::Stream stream, const char *name) {
   Lock lock(engine().mutex);
@@ -512,5 +515,9 @@ EXPORT const char *kerf_recording_dump() {
   text.clear();
   for (auto &[name, lines] : streams)
     text += name + ":\n" + lines;
+  std::vector<std::string> others = engine().lines;
+  std::sort(others.begin(), others.end());
+  for (const std::string &line : others)
+    text += line + "\n";
   return text.c_str();
 }

@@ -63,6 +63,10 @@ void Engine::configure(const std::string &text) {
       settings.failCapture = number();
     } else if (key == "check") {
       settings.check = number();
+    } else if (key == "refuse_epilogue") {
+      settings.refuseEpilogue = static_cast<int>(number());
+    } else if (key == "refuse_window") {
+      settings.refuseWindow = static_cast<int>(number());
     } else if (key == "nccl_error_rank") {
       settings.ncclErrorRank = static_cast<int>(number());
     } else if (key == "drop") { // wait:DEVICE:INDEX
@@ -85,6 +89,7 @@ void Engine::reset() {
   ready.clear();
   for (Stream *stream : streams)
     stream->log.clear();
+  lines.clear();
   resetNccl();
 }
 

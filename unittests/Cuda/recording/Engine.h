@@ -105,6 +105,8 @@ struct Settings {
   bool failCapture = false; ///< captures end with an error
   std::string dropKind;     ///< "wait" or "record": the call of `drop`..
   int dropDevice = -1, dropIndex = -1;
+  int refuseEpilogue = 0; ///< of cuBLASLt, as it numbers them
+  int refuseWindow = -1;  ///< the member to which NCCL gives no window
   int ncclErrorRank = -1; ///< its communicators fail asynchronously
   bool check = true;      ///< races
 };
@@ -139,6 +141,9 @@ public:
   void problem(const std::string &text);
   const std::string &report() const { return problems; }
   bool dropped(const char *kind, const Stream &stream);
+  /// A line of the dump that belongs to no stream.
+  void log(const std::string &line) { lines.push_back(line); }
+  std::vector<std::string> lines;
 
   std::vector<Stream *> streams;
   /// Blocks that may be touched, by begin.

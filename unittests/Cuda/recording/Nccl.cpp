@@ -6,9 +6,8 @@
 // Reductions are those of the thread ranks, in order of member: the same bits.
 //
 //===----------------------------------------------------------------------===//
-#include "Engine.h"
+#include "NcclState.h"
 
-#include "comm/nccl/Nccl.h"
 #include "comm/threads/Reduce.h"
 
 #include <algorithm>
@@ -18,24 +17,6 @@
 
 using namespace recording;
 using namespace kerf::rt;
-
-namespace recording {
-struct NcclGroup {
-  int size = 0;
-  std::vector<NcclRank *> members;
-  int joined = 0;
-  bool aborted = false;
-  std::map<std::pair<uint64_t, int>, OperationRef> collectives; ///< number, who
-  std::map<std::tuple<int, int, uint64_t>, OperationRef> sends, receives;
-};
-struct NcclRank {
-  std::shared_ptr<NcclGroup> group;
-  int rank = 0;
-  uint64_t nextCollective = 0, splits = 0;
-  std::map<int, uint64_t> nextSend, nextReceive; ///< by peer
-  int error = nccl::Success;
-};
-} // namespace recording
 
 namespace {
 using Lock = std::unique_lock<std::mutex>;
@@ -58,9 +39,6 @@ std::map<std::pair<NcclGroup *, uint64_t>, Split> &splits() {
   return *made;
 }
 
-NcclRank *of(nccl::Comm comm) { return reinterpret_cast<NcclRank *>(comm); }
-nccl::Comm handle(NcclRank *rank) { return reinterpret_cast<nccl::Comm>(rank); }
-
 /// Calls between ncclGroupStart and ncclGroupEnd of a thread.
 struct Pending {
   cu::Stream stream;
@@ -68,47 +46,6 @@ struct Pending {
 };
 thread_local int depth = 0;
 thread_local std::vector<Pending> pending;
-
-size_t bytesOf(int type) {
-  switch (type) {
-  case nccl::Int8:
-  case nccl::Uint8:
-    return 1;
-  case nccl::Float16:
-  case nccl::Bfloat16:
-    return 2;
-  case nccl::Int32:
-  case nccl::Uint32:
-  case nccl::Float32:
-    return 4;
-  default:
-    return 8;
-  }
-}
-
-kerf_dtype_t dtypeOf(int type) {
-  for (int d = KERF_F32; d <= KERF_U64; ++d) {
-    auto dtype = static_cast<kerf_dtype_t>(d);
-    if (dtype != KERF_I16 && dtype != KERF_U16 && ncclTypeOf(dtype) == type)
-      return dtype;
-  }
-  return KERF_U8;
-}
-
-Reduction reductionOf(int op) {
-  for (Reduction r :
-       {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod})
-    if (ncclReductionOf(r) == op)
-      return r;
-  return Reduction::Sum;
-}
-
-const char *kindName(NcclCall::Kind kind) {
-  static constexpr const char *names[] = {"all_reduce", "reduce_scatter",
-                                          "all_gather", "broadcast",
-                                          "send",       "recv"};
-  return names[kind];
-}
 
 void putCalls(cu::Stream stream, const std::vector<NcclCall> &calls) {
   auto work = std::make_shared<Work>();
@@ -178,7 +115,53 @@ const NcclCall *find(const Operation &op, NcclCall::Kind kind, int rank,
   return nullptr;
 }
 
-void disagree(const NcclCall &a, const NcclCall &b) {
+} // namespace
+
+size_t recording::bytesOf(int type) {
+  switch (type) {
+  case nccl::Int8:
+  case nccl::Uint8:
+    return 1;
+  case nccl::Float16:
+  case nccl::Bfloat16:
+    return 2;
+  case nccl::Int32:
+  case nccl::Uint32:
+  case nccl::Float32:
+    return 4;
+  default:
+    return 8;
+  }
+}
+
+namespace {
+kerf_dtype_t dtypeOf(int type) {
+  for (int d = KERF_F32; d <= KERF_U64; ++d) {
+    auto dtype = static_cast<kerf_dtype_t>(d);
+    if (dtype != KERF_I16 && dtype != KERF_U16 && ncclTypeOf(dtype) == type)
+      return dtype;
+  }
+  return KERF_U8;
+}
+
+Reduction reductionOf(int op) {
+  for (Reduction r :
+       {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod})
+    if (ncclReductionOf(r) == op)
+      return r;
+  return Reduction::Sum;
+}
+
+} // namespace
+
+const char *recording::kindName(NcclCall::Kind kind) {
+  static constexpr const char *names[] = {"all_reduce", "reduce_scatter",
+                                          "all_gather", "broadcast",
+                                          "send",       "recv"};
+  return names[kind];
+}
+
+void recording::disagree(const NcclCall &a, const NcclCall &b) {
   a.comm->error = b.comm->error = nccl::InvalidUsage;
   engine().problem(std::string("members of a communicator disagree: ") +
                    kindName(a.kind) + " of " + std::to_string(a.count) +
@@ -186,7 +169,7 @@ void disagree(const NcclCall &a, const NcclCall &b) {
                    std::to_string(b.count));
 }
 
-void runCollective(const std::vector<const NcclCall *> &calls) {
+void recording::runCollective(const std::vector<const NcclCall *> &calls) {
   const NcclCall &c = *calls[0];
   size_t n = calls.size(), bytes = c.count * bytesOf(c.type);
   for (const NcclCall *other : calls)
@@ -240,11 +223,16 @@ void runCollective(const std::vector<const NcclCall *> &calls) {
   }
   }
 }
-} // namespace
 
 void recording::numberCalls(const OperationRef &op) {
   for (NcclCall &c : op->calls) {
     NcclGroup &g = *c.comm->group;
+    if (g.store) {
+      c.number = c.kind == NcclCall::Send   ? c.comm->nextSend[c.peer]++
+                 : c.kind == NcclCall::Recv ? c.comm->nextReceive[c.peer]++
+                                            : c.comm->nextCollective++;
+      continue;
+    }
     if (c.kind == NcclCall::Send) {
       c.number = c.comm->nextSend[c.peer]++;
       g.sends[{c.comm->rank, c.peer, c.number}] = op;
@@ -269,7 +257,7 @@ bool Engine::collect(const OperationRef &first,
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i]->pending != 0 || all[i]->done)
       return false;
-    for (const NcclCall &c : all[i]->calls) {
+    for (NcclCall &c : all[i]->calls) {
       if (c.comm->group->aborted) {
         all = {first};
         first->cancelled = true;
@@ -277,6 +265,11 @@ bool Engine::collect(const OperationRef &first,
       }
       if (c.comm->error != nccl::Success)
         return false;
+      if (c.comm->group->store) {
+        if (!meetRemotely(c))
+          return false;
+        continue;
+      }
       std::vector<OperationRef> others;
       if (!partners(c, others))
         return false;
@@ -293,8 +286,12 @@ void Engine::exchange(const std::vector<OperationRef> &all) {
   for (const OperationRef &op : all) {
     if (op->cancelled)
       continue;
-    for (const NcclCall &c : op->calls) {
+    for (NcclCall &c : op->calls) {
       NcclGroup *g = c.comm->group.get();
+      if (g->store) {
+        exchangeRemotely(c);
+        continue;
+      }
       if (c.kind == NcclCall::Recv)
         continue;
       if (c.kind == NcclCall::Send) {
@@ -349,6 +346,8 @@ EXPORT const char *ncclGetErrorString(int result) {
 EXPORT int ncclGetUniqueId(nccl::UniqueId *id) {
   static std::atomic<int> next{0};
   std::memset(id, 0, sizeof(*id));
+  if (serveProcesses(id->internal, sizeof(id->internal), next))
+    return nccl::Success;
   std::snprintf(id->internal, sizeof(id->internal), "recording %d", next++);
   return nccl::Success;
 }
@@ -357,6 +356,10 @@ EXPORT int ncclCommInitRankConfig(nccl::Comm *comm, int size, nccl::UniqueId id,
   if (config->size != sizeof(nccl::Config) || config->magic != 0xcafebeef ||
       config->blocking != 0)
     return nccl::InvalidArgument;
+  if (NcclRank *remote = joinRemotely(id.internal, size, rank)) {
+    *comm = handle(remote);
+    return nccl::InProgress;
+  }
   Lock lock(engine().mutex);
   auto &group = groupsById()[id.internal];
   if (!group) {
@@ -379,6 +382,10 @@ EXPORT int ncclCommSplit(nccl::Comm comm, int color, int key,
   Lock lock(engine().mutex);
   NcclRank *parent = of(comm);
   NcclGroup *g = parent->group.get();
+  if (g->store) {
+    *result = handle(splitRemotely(*parent, color, key));
+    return nccl::Success;
+  }
   auto id = std::make_pair(g, parent->splits++);
   NcclRank *made = nullptr;
   if (color >= 0) {
@@ -410,7 +417,10 @@ EXPORT int ncclCommSplit(nccl::Comm comm, int color, int key,
   splits().erase(id);
   return nccl::Success;
 }
-EXPORT int ncclCommDestroy(nccl::Comm) {
+EXPORT int ncclCommDestroy(nccl::Comm comm) {
+  Lock lock(engine().mutex);
+  if (of(comm)->windows)
+    engine().problem("a communicator is destroyed before its window");
   return nccl::Success; // operations may still name it
 }
 EXPORT int ncclCommAbort(nccl::Comm comm) {
@@ -423,8 +433,10 @@ EXPORT int ncclCommAbort(nccl::Comm comm) {
 EXPORT int ncclCommGetAsyncError(nccl::Comm comm, int *error) {
   Lock lock(engine().mutex);
   NcclRank *rank = of(comm);
+  settleRemotely(*rank);
   *error = rank->error;
-  if (rank->group && rank->group->joined < rank->group->size)
+  if (rank->group && !rank->group->store &&
+      rank->group->joined < rank->group->size)
     *error = nccl::InProgress;
   if (rank->group && rank->nextCollective > 0 &&
       engine().settings.ncclErrorRank == rank->rank)
