@@ -6,7 +6,9 @@
 #include "Library.h"
 
 #include "Simplify.h"
+#include "Slopes.h"
 
+#include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -69,7 +71,8 @@ class Absorber {
 public:
   Absorber(LibraryCall &call, const DenseSet<Operation *> &taken,
            ArrayRef<int64_t> logicalShape)
-      : call(call), taken(taken), logical(logicalShape) {}
+      : call(call), taken(taken), logical(logicalShape),
+        gpu(call.anchor->getParentOfType<ModuleOp>()->hasAttr(kGpuAttr)) {}
 
   void run() {
     while (call.result.hasOneUse()) {
@@ -78,11 +81,16 @@ public:
       if (taken.contains(user) || user->getNumResults() != 1 ||
           user->hasAttr(kUpdateAttr))
         break;
+      // On a GPU an addend lies as the result does.
+      if (gpu && isa<nn::TransposeOp>(user) && (has("add") || has("sum")))
+        break;
       if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
         pending.push_back(user);
         call.result = user->getResult(0);
         continue;
       }
+      if (absorbSlope(user))
+        return;
       if (!storable() || !(widens(user) || absorbElementwise(user)))
         break;
       // What the op was reached through is now part of the call.
@@ -94,6 +102,42 @@ public:
   }
 
 private:
+  /// On a GPU: the result multiplied by the slope of GELU (the tanh form) at a
+  /// tensor that lies as the result does, which cuBLASLt does before it stores
+  /// it. The op that ends such a product is at most three ops away: both may be
+  /// widened, and what comes out narrowed.
+  bool absorbSlope(Operation *user) {
+    if (!gpu || call.kind != LibraryCall::Kind::Matmul || call.bias ||
+        !call.postOps.empty() || !chain.empty() || !pending.empty() ||
+        elementOf(call.result).isF16())
+      return false;
+    Operation *last = user;
+    for (int far = 0; far < 3; ++far) {
+      Value result = last->getResult(0);
+      SmallVector<Operation *> ops;
+      Value point = result.getType() == call.result.getType()
+                        ? matchGeluGradient(result, call.result, ops)
+                        : Value();
+      bool free = point && llvm::none_of(ops, [&](Operation *op) {
+                    return taken.contains(op);
+                  });
+      auto view = free ? operandView(point, {}) : std::nullopt;
+      if (view && view->offset == 0 && logical.back() % 8 == 0 &&
+          view->strides == denseStrides(logical)) {
+        takeOperandChain(call, point, view->base);
+        call.ops.append(ops);
+        call.postOps.push_back({"gelu_tanh_gradient", std::nullopt,
+                                std::nullopt, std::move(view)});
+        call.result = result;
+        return true;
+      }
+      if (!result.hasOneUse() || (*result.user_begin())->getNumResults() != 1)
+        return false;
+      last = *result.user_begin();
+    }
+    return false;
+  }
+
   /// A result of 16 bits that is wanted in f32 is not rounded in between.
   bool widens(Operation *user) const {
     return isa<nn::CastOp>(user) && call.postOps.empty() && !call.bias &&
@@ -163,6 +207,27 @@ private:
     return view;
   }
 
+  bool has(StringRef kind) const {
+    return llvm::any_of(call.postOps,
+                        [&](const PostOp &op) { return op.kind == kind; });
+  }
+
+  /// Whether the device's library can do this next. cuBLASLt has a factor, then
+  /// a bias, one addend and one activation; cuDNN the same without the factor.
+  bool takes(StringRef kind) const {
+    if (!gpu)
+      return true;
+    bool matmul = call.kind == LibraryCall::Kind::Matmul;
+    if (has("relu") || has("gelu_tanh"))
+      return false;
+    if (kind == "linear")
+      return matmul && !call.bias &&
+             (call.postOps.empty() || call.postOps.back().kind == "linear");
+    if (kind == "add" || kind == "sum")
+      return !has("add") && !has("sum");
+    return kind == "relu" || (kind == "gelu_tanh" && matmul);
+  }
+
   void add(StringRef kind, std::optional<double> alpha = std::nullopt,
            std::optional<double> beta = std::nullopt) {
     call.postOps.push_back({kind.str(), alpha, beta, std::nullopt});
@@ -178,6 +243,16 @@ private:
     add("linear", alpha, beta);
   }
 
+  /// Whether every dimension of more than one element has the strides of dst.
+  bool liesAs(const StridedView &view, const std::optional<Dims> &dst) const {
+    if (!dst)
+      return false;
+    for (size_t d = 0; d < logical.size(); ++d)
+      if (logical[d] != 1 && view.strides[d] != (*dst)[d])
+        return false;
+    return true;
+  }
+
   bool absorbBinary(Operation *op, StringRef kind, bool commutes) {
     Value self = call.result;
     Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
@@ -186,6 +261,9 @@ private:
     if (op->getResult(0).getType() != self.getType() || other == self)
       return false;
     if (auto splat = splatValue(other)) {
+      bool factor = kind == "mul" || (kind == "div" && selfLeft);
+      if (gpu && (!factor || !takes("linear")))
+        return false;
       if (kind == "add")
         addLinear(1, *splat);
       else if (kind == "sub")
@@ -208,7 +286,7 @@ private:
     // dist.zero has a slot of zeros become the sum, in place.
     if (isAccumulator(other)) {
       if (kind != "add" || call.bias || !call.postOps.empty() ||
-          call.kind != LibraryCall::Kind::Matmul)
+          !takes("sum") || call.kind != LibraryCall::Kind::Matmul)
         return false;
       call.accumulates = true;
       add("sum");
@@ -234,8 +312,13 @@ private:
     }
     if (!perColumn && !full)
       return false;
+    bool bias =
+        kind == "add" && perColumn && !call.bias && call.postOps.empty();
+    if (gpu && !bias &&
+        !(kind == "add" && takes("add") && liesAs(*view, dstDense)))
+      return false;
     takeOperandChain(call, other, view->base);
-    if (kind == "add" && perColumn && !call.bias && call.postOps.empty()) {
+    if (bias) {
       call.bias = std::move(view);
       return true;
     }
@@ -246,6 +329,8 @@ private:
 
   bool absorbElementwise(Operation *op) {
     auto unary = [&](StringRef kind) {
+      if (!takes(kind))
+        return false;
       add(kind);
       return true;
     };
@@ -258,6 +343,8 @@ private:
           return unary(gelu.getTanh() ? "gelu_tanh" : "gelu_erf");
         })
         .Case<nn::NegOp>([&](auto) {
+          if (!takes("linear"))
+            return false;
           addLinear(-1, 0);
           return true;
         })
@@ -271,6 +358,7 @@ private:
   LibraryCall &call;
   const DenseSet<Operation *> &taken;
   Dims logical;
+  bool gpu; ///< the call is one of cuBLASLt or cuDNN
   /// Shape ops taken in so far, and those waiting for an op that needs them.
   SmallVector<Operation *> chain, pending;
 
@@ -278,65 +366,6 @@ public:
   ArrayRef<Operation *> getChain() const { return chain; }
 };
 } // namespace
-
-/// Removes batch dimensions of size 1, merges neighbours where one stride
-/// describes both for every tensor, and moves batch dimensions that rhs repeats
-/// into m.
-static void mergeDims(LibraryCall &call) {
-  struct Tensor {
-    StridedView *view;
-    bool hasM, hasN;
-  };
-  SmallVector<Tensor> tensors = {{&call.lhs, true, false},
-                                 {&call.rhs, false, true},
-                                 {&call.dst, true, true}};
-  for (PostOp &post : call.postOps)
-    if (post.operand)
-      tensors.push_back({&*post.operand, true, true});
-  auto erase = [&](size_t d) {
-    for (Tensor &tensor : tensors) {
-      tensor.view->strides.erase(tensor.view->strides.begin() + d);
-      tensor.view->sizes.erase(tensor.view->sizes.begin() + d);
-    }
-    call.batch.erase(call.batch.begin() + d);
-  };
-  for (size_t d = call.batch.size(); d-- > 0;)
-    if (call.batch[d] == 1)
-      erase(d);
-  for (size_t d = call.batch.size(); d-- > 1;) {
-    if (!llvm::all_of(tensors, [&](Tensor &tensor) {
-          return tensor.view->strides[d - 1] ==
-                 tensor.view->strides[d] * call.batch[d];
-        }))
-      continue;
-    int64_t size = call.batch[d - 1] * call.batch[d];
-    for (Tensor &tensor : tensors) {
-      tensor.view->strides[d - 1] = tensor.view->strides[d];
-      tensor.view->sizes[d - 1] = size;
-    }
-    erase(d);
-    call.batch[d - 1] = size;
-  }
-  while (!call.batch.empty()) {
-    size_t d = call.batch.size() - 1;
-    bool merges =
-        call.rhs.strides[d] == 0 && llvm::all_of(tensors, [&](Tensor &tensor) {
-          return !tensor.hasM || call.m == 1 ||
-                 tensor.view->strides[d] ==
-                     tensor.view->strides[d + 1] * call.m;
-        });
-    if (!merges)
-      break;
-    for (Tensor &tensor : tensors)
-      if (tensor.hasM) {
-        if (call.m == 1)
-          tensor.view->strides[d + 1] = tensor.view->strides[d];
-        tensor.view->sizes[d + 1] *= call.batch[d];
-      }
-    call.m *= call.batch[d];
-    erase(d);
-  }
-}
 
 /// Strides of 1 along a row or a column, which is what the library packs.
 static bool isMatrix(const StridedView &view) {

@@ -88,6 +88,11 @@ selectAttention(mlir::Operation *op,
 /// Shape ops between a base and the op that reads it belong to the call.
 void takeOperandChain(LibraryCall &call, mlir::Value operand, mlir::Value base);
 
+/// Removes batch dimensions of size 1, merges neighbours where one stride
+/// describes both for every tensor, and moves batch dimensions that rhs repeats
+/// into m.
+void mergeDims(LibraryCall &call);
+
 /// The value of a splat constant, looked for through shape ops and float casts.
 std::optional<double> splatValue(mlir::Value value);
 

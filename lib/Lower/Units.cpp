@@ -1,8 +1,4 @@
-//===- Units.cpp - which ops are computed together ------------------------===//
-//
-// See Units.h.
-//
-//===----------------------------------------------------------------------===//
+//===- Units.cpp - which ops are computed together; see Units.h -----------===//
 #include "Units.h"
 
 #include "Parameters.h"
@@ -11,6 +7,7 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"
+#include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
 
 #include <queue>
@@ -20,40 +17,7 @@ using namespace kerf;
 
 /// Larger groups only cost compile time.
 static constexpr size_t maxKernelOps = 96;
-
-bool kerf::isInline(Operation *op) {
-  if (isa<nn::IotaOp>(op))
-    return true;
-  auto constant = dyn_cast<nn::ConstantOp>(op);
-  return constant && (constant.getElements().isSplat() ||
-                      exec::sizeBytes(constant.getResult().getType()) <=
-                          kMaxInlineConstantBytes);
-}
-
-/// Reshapes, and slices of whole rows that start where a buffer may start.
-static bool isAlias(Operation *op) {
-  if (isa<nn::ReshapeOp>(op))
-    return true;
-  auto slice = dyn_cast<nn::SliceOp>(op);
-  if (!slice)
-    return false;
-  RankedTensorType from = slice.getX().getType(),
-                   to = slice.getResult().getType();
-  Dims strides = denseStrides(from.getShape());
-  int64_t offset = 0;
-  bool whole = true; // every dimension so far (from the last) is taken whole
-  for (int64_t d = from.getRank() - 1; d >= 0; --d) {
-    offset += slice.getStarts()[d] * strides[d];
-    if (to.getDimSize(d) > 1 && slice.getStrides()[d] != 1)
-      return false;
-    if (!whole && to.getDimSize(d) != 1)
-      return false;
-    whole &= to.getDimSize(d) == from.getDimSize(d);
-  }
-  return offset * exec::elementBytes(from.getElementType()) %
-             exec::bufferAlignment ==
-         0;
-}
+static constexpr int64_t mostHeldBytes = 32 << 20; // docs/Cuda.md, Batches
 
 namespace {
 class UnitBuilder {
@@ -353,7 +317,15 @@ private:
     drawInNumbers(urgent);
     using Entry = std::pair<int64_t, int64_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+    bool batched = function->getParentOp()->hasAttr(kGpuAttr);
+    SmallVector<int64_t> held;
+    int64_t heldBytes = 0;
     auto enqueue = [&](int64_t id) {
+      if (batched && isUpdate(units[id])) {
+        held.push_back(id);
+        heldBytes += gradientBytes(units[id]);
+        return;
+      }
       ready.push(
           {urgent.contains(id) ? -1 : position.lookup(units[id].ops.back()),
            id});
@@ -363,7 +335,15 @@ private:
         enqueue(id);
     std::vector<Unit> ordered;
     SmallVector<int64_t> order;
-    while (!ready.empty()) {
+    while (!ready.empty() || !held.empty()) {
+      if (heldBytes >= mostHeldBytes || ready.empty()) {
+        for (int64_t id : std::exchange(held, {}))
+          ready.push({llvm::any_of(units[id].ops, llvm::IsaPred<nn::ReduceOp>)
+                          ? -3 // with its gradient: before all batches
+                          : -2,
+                      id});
+        heldBytes = 0;
+      }
       int64_t id = ready.top().second;
       ready.pop();
       order.push_back(id);
@@ -396,6 +376,25 @@ private:
         if (members.insert(it->second).second)
           work.push_back(it->second);
       }
+  }
+
+  static bool isUpdate(const Unit &unit) {
+    auto marked = [](Operation *op) { return op->hasAttr(kUpdateAttr); };
+    auto isTensor = [](Value value) {
+      return cast<RankedTensorType>(value.getType()).getNumElements() > 1;
+    };
+    return unit.kind == Unit::Kind::Kernel && !unit.init &&
+           llvm::any_of(unit.ops, marked) &&
+           llvm::all_of(unit.outputs, isTensor);
+  }
+
+  /// What an update reads and does not write: it lives until then.
+  int64_t gradientBytes(const Unit &unit) const {
+    int64_t bytes = 0;
+    for (Value input : unit.inputs)
+      if (!isMutableSource(memoryOf(input).getDefiningOp()))
+        bytes += exec::sizeBytes(cast<RankedTensorType>(input.getType()));
+    return bytes;
   }
 
   /// The value whose memory holds `value`: behind views and waits.

@@ -63,6 +63,9 @@ struct Destination {
 /// Whether a source is small enough to stand in the kernels that use it.
 bool isInline(mlir::Operation *op);
 
+/// Reshapes, and slices of whole rows that start where a buffer may start.
+bool isAlias(mlir::Operation *op);
+
 /// The units of a function whose shape ops and inline constants are sunk
 /// (sinkShapeOps), in an order in which they can run. Fails, with an error,
 /// only where code generation refuses a single op.

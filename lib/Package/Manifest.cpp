@@ -112,7 +112,8 @@ static json::Array functions(ModuleOp module,
 }
 
 static json::Array stages(ModuleOp module,
-                          const llvm::StringMap<int64_t> &numbers) {
+                          const llvm::StringMap<int64_t> &numbers,
+                          ArrayRef<int64_t> plannedBytes) {
   std::map<int64_t, json::Value> entries;
   for (auto stage : module.getOps<exec::StageOp>()) {
     json::Array instructions, init;
@@ -148,8 +149,12 @@ static json::Array stages(ModuleOp module,
             {"instructions", std::move(instructions)}});
   }
   json::Array result;
-  for (auto &[index, entry] : entries)
+  for (auto &[index, entry] : entries) {
+    auto at = static_cast<size_t>(index);
+    if (at < plannedBytes.size() && plannedBytes[at])
+      (*entry.getAsObject())["planned_bytes"] = plannedBytes[at];
     result.push_back(std::move(entry));
+  }
   return result;
 }
 
@@ -214,7 +219,7 @@ json::Object kerf::buildManifest(ModuleOp module,
       {"shard_indices", moduleAttr(module, "exec.shard_indices")},
       {"channels", moduleAttr(module, "exec.channels")},
       {"functions", std::move(functionList)},
-      {"stages", stages(module, numbers)}};
+      {"stages", stages(module, numbers, contents.plannedBytes)}};
   if (!weights.tensors.empty())
     manifest["weights"] = "weights.safetensors";
   if (!external.empty())

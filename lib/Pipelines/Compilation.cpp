@@ -500,6 +500,13 @@ Outcome Compilation::runPackage(StringRef path) {
   contents.sharedObject = std::move(program->sharedObject);
   llvm::raw_string_ostream(contents.plan) << llvm::formatv(
       "{0:2}\n", llvm::json::Value(llvm::json::Object(planJson)));
+  if (const llvm::json::Object *memory = planJson.getObject("memory"))
+    if (const llvm::json::Array *devices = memory->getArray("per_device"))
+      for (const llvm::json::Value &device : *devices)
+        contents.plannedBytes.push_back(
+            device.getAsObject()
+                ? device.getAsObject()->getInteger("peak").value_or(0)
+                : 0);
   contents.weightsInPlace = options.weightsInPlace;
   if (succeeded(writePackage(module.get(), contents, path)))
     return Outcome::Fine;

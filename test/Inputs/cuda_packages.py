@@ -36,6 +36,21 @@ def check_entry(checks, name, cuda, entries):
     checks.expect(f"{name}: entry {cuda['entry']}", fine, f"  {cuda}, {entries.get(cuda['entry'])} parameters in the PTX")
 
 
+def check_library(checks, name, call):
+    """The post-ops that cuBLASLt and cuDNN have (docs/CudaRuntime.md); all others are kernels."""
+    ops = [op["kind"] for op in call.get("post_ops", [])]
+    left = list(ops)
+    if call["kind"] == "matmul" and "bias" not in call and left[:1] == ["linear"] and not call["post_ops"][0].get("beta"):
+        left.pop(0)
+    if left[:1] in (["add"], ["sum"]):
+        left.pop(0)
+    if left == ["gelu_tanh_gradient"] and call["kind"] == "matmul" and "bias" not in call and "cuda" in call:
+        left = []  # and a kernel for where cuBLASLt refuses it
+    if left[:1] in (["relu"], ["gelu_tanh"] if call["kind"] == "matmul" else ["relu"]):
+        left.pop(0)
+    checks.expect(f"{name}: {call['kind']} at {call.get('node')} is one of the library's", not left, f"  post-ops {ops}")
+
+
 def check_package(checks, name, folder, with_ptxas):
     manifest = json.loads((folder / "manifest.json").read_text())
     target = manifest["target"]
@@ -47,6 +62,9 @@ def check_package(checks, name, folder, with_ptxas):
     ptx = (folder / target["cuda"]["ptx"]).read_text()
     entries = {match[1]: match[2].count(".param") for match in
                re.finditer(r"\.visible \.entry (\w+)\(([^)]*)\)", ptx)}
+    for call in manifest["library"]:
+        if call["kind"] == "matmul" or "cuda" not in call:
+            check_library(checks, name, call)
     calls = [call["cuda"] for call in manifest["library"] if "cuda" in call]
     for cuda in [kernel["cuda"] for kernel in manifest["kernels"]] + calls:
         check_entry(checks, name, cuda, entries)

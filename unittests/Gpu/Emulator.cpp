@@ -218,6 +218,20 @@ bool Emulator::add(mlir::Operation *op, const std::string &name) {
   if (failed(emitted))
     return false;
   entry.info = std::move(*emitted);
+  return take(std::move(entry), name);
+}
+
+bool Emulator::addBatch(exec::KernelOp kernel, const std::string &name) {
+  Entry entry;
+  entry.context = std::make_unique<LLVMContext>();
+  auto emitted = emitGpuBatch(kernel, name, *entry.context);
+  if (!emitted)
+    return false;
+  entry.info = std::move(*emitted);
+  return take(std::move(entry), name);
+}
+
+bool Emulator::take(Entry entry, const std::string &name) {
   Module &module = *entry.info.module;
   IRBuilder<> b(module.getContext());
   auto *hooksType = StructType::create(
@@ -298,7 +312,9 @@ bool Emulator::add(mlir::Operation *op, const std::string &name) {
     Value *pointer =
         b.CreateLoad(b.getPtrTy(),
                      b.CreateConstGEP1_64(b.getPtrTy(), caller->getArg(0), at));
-    arguments.push_back(b.CreateAddrSpaceCast(pointer, argument.getType()));
+    arguments.push_back(argument.getType()->isPointerTy()
+                            ? b.CreateAddrSpaceCast(pointer, argument.getType())
+                            : b.CreatePtrToInt(pointer, argument.getType()));
   }
   b.CreateCall(kernel, arguments);
   b.CreateRetVoid();
@@ -335,7 +351,7 @@ std::string Emulator::compile() {
 
 std::string Emulator::launch(const std::string &name,
                              std::vector<void *> buffers, FailureRecord &record,
-                             uint64_t seed) {
+                             uint64_t seed, const std::vector<uint32_t> &only) {
   const Entry &entry = entries.at(name);
   auto kernel =
       reinterpret_cast<Block::Kernel>(dlsym(library, (name + ".call").c_str()));
@@ -350,9 +366,9 @@ std::string Emulator::launch(const std::string &name,
   if (gy != 1 || gz != 1 || by != 1 || bz != 1 || bx > 1024 || gx > INT32_MAX)
     return "a launch that the emulator does not know";
   std::mt19937_64 random(seed);
-  std::vector<uint32_t> order(gx);
-  for (uint32_t at = 0; at < order.size(); ++at)
-    order[at] = at;
+  std::vector<uint32_t> order = only;
+  for (uint32_t at = 0; only.empty() && at < gx; ++at)
+    order.push_back(at);
   std::shuffle(order.begin(), order.end(), random);
   std::unique_ptr<Block> fibers;
   if (entry.meets)

@@ -38,12 +38,16 @@ public:
 
   /// Adds the code of an exec.kernel or of a library call; false: it has none.
   bool add(mlir::Operation *op, const std::string &name);
+  /// The same of the batches of a kernel (docs/Cuda.md).
+  bool addBatch(exec::KernelOp kernel, const std::string &name);
   /// Compiles what was added; an error message or nothing.
   std::string compile();
   /// Launches an entry with its buffers (without the record). An error message
   /// or nothing.
+  /// With `only`, these blocks instead of all of the entry.
   std::string launch(const std::string &name, std::vector<void *> buffers,
-                     FailureRecord &record, uint64_t seed);
+                     FailureRecord &record, uint64_t seed,
+                     const std::vector<uint32_t> &only = {});
   /// To show that a missing one is noticed: leave out all barriers of what is
   /// added from now on.
   bool dropBarriers = false;
@@ -58,6 +62,8 @@ private:
     bool meets = false; ///< has barriers or shuffles
     std::vector<std::pair<std::string, int64_t>> shared; ///< name, bytes
   };
+  bool take(Entry entry, const std::string &name);
+
   std::map<std::string, Entry> entries;
   void *library = nullptr;
 };

@@ -19,6 +19,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,12 @@ struct GpuEntry {
 mlir::FailureOr<GpuEntry> emitGpuEntry(mlir::Operation *kernelOrCall,
                                        llvm::StringRef name,
                                        llvm::LLVMContext &context);
+
+/// The code of the batches (docs/Cuda.md) to which an exec.kernel belongs; none
+/// if it is of a kind that has none. For tests.
+std::optional<GpuEntry> emitGpuBatch(exec::KernelOp kernel,
+                                     llvm::StringRef name,
+                                     llvm::LLVMContext &context);
 
 /// Whether a library call of this kind is a generated kernel on GPUs.
 bool isGpuKernelCall(mlir::DictionaryAttr descriptor);

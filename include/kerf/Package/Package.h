@@ -36,6 +36,8 @@ struct PackageContents {
   std::string plan; ///< plan.json as text; empty: none is written
   std::optional<CudaContents> cuda; ///< none: a package for CPUs
   std::string precision;            ///< of the arithmetic; empty: not said
+  /// By stage: the plan's peak memory of a rank, for messages; may be empty.
+  std::vector<int64_t> plannedBytes;
   /// Refer to weights where they are (absolute paths) instead of copying them.
   bool weightsInPlace = false;
 };

@@ -388,6 +388,8 @@ LogicalResult CallEmitter::pool(StringRef kind) {
 
 FailureOr<GpuLaunch> emitCall(DictionaryAttr descriptor, int64_t numBuffers,
                               mlir::gpu::GPUModuleOp module, StringRef name) {
+  if (hasEpilogueKernel(descriptor))
+    return emitEpilogue(descriptor, module, name);
   auto kind = descriptor.getAs<StringAttr>("kind");
   if (kind && (kind == "attention" || kind == "attention_gradient"))
     return emitAttention(descriptor, numBuffers, module, name);
@@ -398,7 +400,8 @@ FailureOr<GpuLaunch> emitCall(DictionaryAttr descriptor, int64_t numBuffers,
 
 bool kerf::isGpuKernelCall(DictionaryAttr descriptor) {
   auto kind = descriptor.getAs<StringAttr>("kind");
-  return kind && (kind == "scatter_add" || kind == "max_pool_gradient" ||
-                  kind == "avg_pool_gradient" || kind == "attention" ||
-                  kind == "attention_gradient");
+  return cuda::hasEpilogueKernel(descriptor) ||
+         (kind && (kind == "scatter_add" || kind == "max_pool_gradient" ||
+                   kind == "avg_pool_gradient" || kind == "attention" ||
+                   kind == "attention_gradient"));
 }

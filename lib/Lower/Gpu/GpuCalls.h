@@ -26,6 +26,14 @@ mlir::FailureOr<GpuLaunch> emitAttention(mlir::DictionaryAttr descriptor,
                                          mlir::gpu::GPUModuleOp module,
                                          llvm::StringRef name);
 
+/// Whether the call has a kernel for its last post-op, and its code (see
+/// GpuEpilogue.cpp); which of the call's buffers are that kernel's.
+bool hasEpilogueKernel(mlir::DictionaryAttr descriptor);
+mlir::FailureOr<GpuLaunch> emitEpilogue(mlir::DictionaryAttr descriptor,
+                                        mlir::gpu::GPUModuleOp module,
+                                        llvm::StringRef name);
+llvm::SmallVector<int64_t> epilogueBuffers(mlir::DictionaryAttr descriptor);
+
 } // namespace kerf::cuda
 
 #endif // KERF_LOWER_GPU_GPUCALLS_H

@@ -52,6 +52,9 @@ public:
   GpuEmitter(KernelPlan &plan, mlir::gpu::GPUModuleOp module, int64_t kernel);
   /// Adds the gpu.func `name`.
   GpuLaunch emit(llvm::StringRef name);
+  /// Adds the gpu.func `name` of a batch (GpuBatch.h); the plan is that of its
+  /// form, which is one loop over elements.
+  GpuLaunch emitBatch(llvm::StringRef name);
 
 private:
   using T = mlir::Type;

@@ -6,6 +6,7 @@
 // order.
 //
 //===----------------------------------------------------------------------===//
+#include "GpuBatch.h"
 #include "GpuCalls.h"
 #include "GpuTarget.h"
 
@@ -80,14 +81,23 @@ void compileAll(std::vector<std::unique_ptr<Entry>> &entries,
 DictionaryAttr manifestEntry(Operation *op, const Entry &entry) {
   Builder builder(op->getContext());
   SmallVector<Type> types;
+  SmallVector<int64_t> arguments; ///< of a call: which of its buffers
   size_t numInputs;
   if (auto kernel = dyn_cast<exec::KernelOp>(op)) {
     llvm::append_range(types, kernel.getArgumentTypes());
     numInputs = types.size();
     llvm::append_range(types, kernel.getResultTypes());
   } else {
-    llvm::append_range(types, op->getOperandTypes());
+    DictionaryAttr descriptor = cast<exec::LibraryOp>(op).getDescriptor();
+    if (hasEpilogueKernel(descriptor))
+      arguments = epilogueBuffers(descriptor);
+    else
+      arguments = llvm::to_vector(llvm::seq<int64_t>(op->getNumOperands()));
+    for (int64_t index : arguments)
+      types.push_back(op->getOperand(index).getType());
     numInputs = cast<exec::LibraryOp>(op).getInputs().size();
+    if (hasEpilogueKernel(descriptor))
+      numInputs = types.size() - 1;
   }
   SmallVector<int64_t> bytes;
   SmallVector<Attribute> access;
@@ -106,7 +116,75 @@ DictionaryAttr manifestEntry(Operation *op, const Entry &entry) {
     list.set("fails", builder.getBoolAttr(entry.launch.canFail));
   list.set("bytes", builder.getI64ArrayAttr(bytes));
   list.set("access", builder.getArrayAttr(access));
+  if (auto call = dyn_cast<exec::LibraryOp>(op))
+    if (hasEpilogueKernel(call.getDescriptor()))
+      list.set("arguments", builder.getI64ArrayAttr(arguments));
   return list.getDictionary(op->getContext());
+}
+
+/// The plan of a kernel's form in a batch, if it is one loop over elements.
+std::optional<codegen::KernelPlan> planBatch(exec::KernelOp form) {
+  FailureOr<codegen::KernelPlan> plan = codegen::planOf(form);
+  if (failed(plan) || plan->form != KernelForm::Elementwise ||
+      !plan->rowOps.empty() || plan->canFail || !plan->cuts.empty() ||
+      plan->outer.vars.size() != 1)
+    return std::nullopt;
+  return std::move(*plan);
+}
+
+/// What the manifest says about the batches of a kernel.
+using BatchUses = std::vector<std::pair<exec::KernelOp, DictionaryAttr>>;
+
+/// One entry for the updates that differ in extents alone, where there are
+/// several.
+BatchUses addBatches(ModuleOp module, ModuleOp holder,
+                     std::vector<std::unique_ptr<Entry>> &entries) {
+  OwningOpRef<ModuleOp> forms = ModuleOp::create(module.getLoc());
+  struct Class {
+    exec::KernelOp form;
+    std::vector<exec::KernelOp> kernels;
+  };
+  std::vector<Class> classes;
+  std::map<std::vector<const void *>, size_t> known;
+  for (auto kernel : module.getOps<exec::KernelOp>()) {
+    auto phase = kernel->getAttrOfType<StringAttr>("phase");
+    if (!phase || phase.getValue() != "update")
+      continue;
+    exec::KernelOp form = makeBatchForm(kernel, *forms);
+    if (!form)
+      continue;
+    auto [it, added] =
+        known.try_emplace(codegen::structureOf(form), classes.size());
+    if (added)
+      classes.push_back({form, {}});
+    classes[it->second].kernels.push_back(kernel);
+  }
+  BatchUses uses;
+  Builder builder(module.getContext());
+  for (Class &each : classes) {
+    if (each.kernels.size() < 2)
+      continue;
+    std::optional<codegen::KernelPlan> plan = planBatch(each.form);
+    if (!plan)
+      continue;
+    auto entry = std::make_unique<Entry>();
+    entry->name = "kerf_b" + std::to_string(each.kernels.front().getIndex());
+    entry->module = addModule(holder, each.form->getLoc(), entry->name);
+    entry->launch = GpuEmitter(*plan, entry->module, 0).emitBatch(entry->name);
+    for (exec::KernelOp kernel : each.kernels) {
+      auto number = [&](int64_t value) {
+        return builder.getI64IntegerAttr(value);
+      };
+      NamedAttrList list;
+      list.set("entry", builder.getStringAttr(entry->name));
+      list.set("elements", number(batchElements(kernel)));
+      list.set("chunk", number(kBatchChunk));
+      list.set("threads", number(kBatchThreads));
+      uses.push_back({kernel, list.getDictionary(module.getContext())});
+    }
+    entries.push_back(std::move(entry));
+  }
+  return uses;
 }
 
 /// Lines of `ptxas -v` of entries that keep registers in local memory.
@@ -143,6 +221,25 @@ FailureOr<GpuEntry> kerf::emitGpuEntry(Operation *op, StringRef name,
                  translate(module, context)};
   if (!entry.module)
     return failure();
+  return entry;
+}
+
+std::optional<GpuEntry> kerf::emitGpuBatch(exec::KernelOp kernel,
+                                           StringRef name,
+                                           llvm::LLVMContext &context) {
+  loadDialects(*kernel->getContext());
+  OwningOpRef<ModuleOp> holder = ModuleOp::create(kernel.getLoc()),
+                        forms = ModuleOp::create(kernel.getLoc());
+  exec::KernelOp form = makeBatchForm(kernel, *forms);
+  auto plan = form ? planBatch(form) : std::nullopt;
+  if (!plan)
+    return std::nullopt;
+  mlir::gpu::GPUModuleOp module = addModule(*holder, form->getLoc(), name);
+  GpuLaunch launch = GpuEmitter(*plan, module, 0).emitBatch(name);
+  if (failed(holder->verify()) || failed(lowerToNvvm(*holder)))
+    return std::nullopt;
+  GpuEntry entry{name.str(), launch.grid, launch.block, false,
+                 translate(module, context)};
   return entry;
 }
 
@@ -192,6 +289,7 @@ FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
   });
   if (walked.wasInterrupted())
     return failure();
+  BatchUses batches = addBatches(module, *holder, entries);
   if (!options.dumpDir.empty()) {
     // For people: what the passes are given.
     std::string text;
@@ -227,6 +325,11 @@ FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
     } else {
       op->setAttr("cuda", manifest);
     }
+  }
+  for (auto [kernel, batch] : batches) {
+    NamedAttrList list(kernel->getAttrOfType<DictionaryAttr>("cuda"));
+    list.set("batch", batch);
+    kernel->setAttr("cuda", list.getDictionary(module.getContext()));
   }
   if (options.ptxas.empty())
     return program;

@@ -1,0 +1,48 @@
+//===- Aliases.cpp - values that need no memory of their own --------------===//
+//
+// See Units.h.
+//
+//===----------------------------------------------------------------------===//
+#include "Units.h"
+
+#include "Simplify.h"
+
+#include "kerf/Exec/Exec.h"
+#include "kerf/Lower/Codegen.h"
+#include "kerf/NN/NN.h"
+
+using namespace mlir;
+using namespace kerf;
+
+bool kerf::isInline(Operation *op) {
+  if (isa<nn::IotaOp>(op))
+    return true;
+  auto constant = dyn_cast<nn::ConstantOp>(op);
+  return constant && (constant.getElements().isSplat() ||
+                      exec::sizeBytes(constant.getResult().getType()) <=
+                          kMaxInlineConstantBytes);
+}
+
+bool kerf::isAlias(Operation *op) {
+  if (isa<nn::ReshapeOp>(op))
+    return true;
+  auto slice = dyn_cast<nn::SliceOp>(op);
+  if (!slice)
+    return false;
+  RankedTensorType from = slice.getX().getType(),
+                   to = slice.getResult().getType();
+  Dims strides = denseStrides(from.getShape());
+  int64_t offset = 0;
+  bool whole = true; // every dimension so far (from the last) is taken whole
+  for (int64_t d = from.getRank() - 1; d >= 0; --d) {
+    offset += slice.getStarts()[d] * strides[d];
+    if (to.getDimSize(d) > 1 && slice.getStrides()[d] != 1)
+      return false;
+    if (!whole && to.getDimSize(d) != 1)
+      return false;
+    whole &= to.getDimSize(d) == from.getDimSize(d);
+  }
+  return offset * exec::elementBytes(from.getElementType()) %
+             exec::bufferAlignment ==
+         0;
+}

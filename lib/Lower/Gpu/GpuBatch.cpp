@@ -1,0 +1,231 @@
+//===- GpuBatch.cpp - one launch for many updates -------------------------===//
+//
+// The table of M tensors, in words of 64 bits: the number of the first block of
+// each, and of all blocks; then for each the addresses of its buffers in the
+// order of the kernel, and its number of elements. A block looks for the last
+// tensor that does not begin behind it by bisection: at most 12 reads, which
+// are the same for all its threads.
+//
+//===----------------------------------------------------------------------===//
+#include "GpuBatch.h"
+#include "GpuEmitter.h"
+
+#include "../Codegen/Structure.h"
+
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace kerf::cuda {
+
+using codegen::elementOf;
+using codegen::numElements;
+using codegen::OpKind;
+
+/// Groups of more ops compute one vector at a time: registers are scarce.
+static constexpr size_t kLargeGroup = 48;
+
+int64_t batchElements(exec::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  return numElements(body.getTerminator()->getOperand(0));
+}
+
+static RankedTensorType formOf(Type type, bool scalar) {
+  Type element = cast<RankedTensorType>(type).getElementType();
+  return scalar ? RankedTensorType::get({}, element)
+                : RankedTensorType::get({kBatchChunk}, element);
+}
+
+exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
+  Block &body = kernel.getBody().front();
+  Operation *yield = body.getTerminator();
+  int64_t count = yield->getNumOperands() ? batchElements(kernel) : 0;
+  auto fits = [&](Value value) {
+    int64_t n = numElements(value);
+    return n == count || n == 1;
+  };
+  if (count < 2 || !llvm::all_of(body.getArguments(), fits) ||
+      !llvm::all_of(
+          yield->getOperands(),
+          [&](Value v) { return numElements(v) == count; }))
+    return {};
+  for (Operation &op : body.without_terminator()) {
+    auto constant = dyn_cast<nn::ConstantOp>(op);
+    bool fine = codegen::kindOf(&op) == OpKind::Elementwise ||
+                isa<nn::ReshapeOp>(op) ||
+                (constant && constant.getElements().isSplat());
+    if (!fine || op.getNumResults() != 1 || !fits(op.getResult(0)) ||
+        !llvm::all_of(op.getOperands(), fits))
+      return {};
+    // Between a scalar and a tensor only broadcasting.
+    if (isa<nn::ReshapeOp>(op) &&
+        numElements(op.getOperand(0)) != numElements(op.getResult(0)))
+      return {};
+  }
+  auto form = [&](Value value) {
+    return formOf(value.getType(), numElements(value) == 1);
+  };
+  SmallVector<Type> inputs, outputs;
+  for (Value argument : body.getArguments())
+    inputs.push_back(form(argument));
+  for (Value value : yield->getOperands())
+    outputs.push_back(form(value));
+  auto builder = OpBuilder::atBlockEnd(holder.getBody());
+  Location loc = kernel.getLoc();
+  auto result = exec::KernelOp::create(
+      builder, loc, kernel.getSymNameAttr(),
+      TypeAttr::get(builder.getFunctionType(inputs, outputs)), ArrayAttr(),
+      ArrayAttr(), kernel.getIndexAttr(), builder.getStringAttr(""),
+      IntegerAttr(), IntegerAttr());
+  Block *block = builder.createBlock(&result.getBody());
+  IRMapping mapping;
+  for (Value argument : body.getArguments())
+    mapping.map(argument, block->addArgument(form(argument), loc));
+  builder.setInsertionPointToStart(block);
+  for (Operation &op : body.without_terminator()) {
+    Value old = op.getResult(0);
+    if (isa<nn::ReshapeOp>(op)) {
+      mapping.map(old, mapping.lookup(op.getOperand(0)));
+      continue;
+    }
+    Operation *copy = builder.clone(op, mapping);
+    copy->getResult(0).setType(form(old));
+    if (auto constant = dyn_cast<nn::ConstantOp>(copy)) {
+      DenseElementsAttr elements = constant.getElements();
+      constant.setValueAttr(cast<TypedAttr>(DenseElementsAttr::get(
+          cast<ShapedType>(form(old)), elements.getSplatValue<Attribute>())));
+    }
+  }
+  SmallVector<Value> results;
+  for (Value value : yield->getOperands())
+    results.push_back(mapping.lookup(value));
+  exec::YieldOp::create(builder, loc, results);
+  return result;
+}
+
+GpuLaunch GpuEmitter::emitBatch(StringRef functionName) {
+  name = functionName.str();
+  size_t numInputs = plan.inputs.size(), numOutputs = plan.outputs.size();
+  int64_t numBuffers = static_cast<int64_t>(numInputs + numOutputs);
+  Type i64 = b.getInt64Ty();
+  SmallVector<Type> types = {b.pointer(1), i64};
+  b.ops.setInsertionPointToEnd(module.getBody());
+  function = mlir::gpu::GPUFuncOp::create(b.ops, b.loc, name,
+                                          b.ops.getFunctionType(types, {}));
+  function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
+                    b.ops.getUnitAttr());
+  for (StringRef attribute : {LLVM::LLVMDialect::getReadonlyAttrName(),
+                              LLVM::LLVMDialect::getNoAliasAttrName()})
+    function.setArgAttr(0, attribute, b.ops.getUnitAttr());
+  function.setArgAttr(0, LLVM::LLVMDialect::getAlignAttrName(),
+                      b.ops.getI64IntegerAttr(16));
+  b.ops.setInsertionPointToEnd(&function.getBody().front());
+  pushScope();
+
+  // Whose chunk is it, and which?
+  V table = function.getArgument(0), members = function.getArgument(1);
+  auto word = [&](V at) {
+    return b.CreateLoad(i64, b.gep(i64, table, at), 8, true);
+  };
+  auto number = [&](int64_t value) { return b.getInt64(value); };
+  V id = mlir::gpu::BlockIdOp::create(b.ops, b.loc, mlir::gpu::Dimension::x);
+  V block = b.ops.createOrFold<arith::IndexCastUIOp>(b.loc, i64, id);
+  V member = number(0), first = number(0);
+  for (int64_t step = kBatchMembers / 2; step > 0; step /= 2) {
+    V next = b.CreateAdd(member, number(step));
+    V there = b.CreateICmpULT(next, members);
+    V begin = word(b.CreateSelect(there, next, number(0)));
+    V later = b.CreateICmpULT(block, begin);
+    V take = b.CreateAnd(there, b.CreateNot(later));
+    member = b.CreateSelect(take, next, member);
+    first = b.CreateSelect(take, begin, first);
+  }
+  V begin = b.CreateMul(b.CreateSub(block, first), number(kBatchChunk));
+  V row = b.CreateAdd(b.CreateAdd(members, number(1)),
+                      b.CreateMul(member, number(numBuffers + 1)));
+  V rest = b.CreateSub(word(b.CreateAdd(row, number(numBuffers))), begin);
+  rest = b.CreateSelect(b.CreateICmpULT(rest, number(kBatchChunk)), rest,
+                        number(kBatchChunk));
+  index = b.getInt32Ty();
+  rest = b.CreateTrunc(rest, index);
+
+  std::vector<bool> shared(numBuffers, false);
+  for (size_t input = 0; input < numInputs; ++input)
+    for (size_t output = 0; output < numOutputs; ++output)
+      if (plan.mayShare(input, output))
+        shared[input] = true;
+  for (int64_t at = 0; at < numBuffers; ++at) {
+    bool isInput = at < static_cast<int64_t>(numInputs);
+    mlir::Value value =
+        isInput ? plan.inputs[at] : plan.outputs[at - numInputs];
+    V pointer = LLVM::IntToPtrOp::create(b.ops, b.loc, b.pointer(1),
+                                         word(b.CreateAdd(row, number(at))));
+    if (numElements(value) != 1)
+      pointer = b.gep(storageType(elementOf(value)), pointer, begin);
+    if (isInput) {
+      pointers[value] = pointer;
+      invariant[value] = !shared[at];
+    } else {
+      outputPointers.push_back(pointer);
+    }
+  }
+
+  // Vectors while they are whole, then elements.
+  AtomId atom = plan.outer.last();
+  int64_t width = elementwiseLanes();
+  int64_t unroll = plan.ops.size() <= kLargeGroup ? 2 : 1;
+  int64_t step = kBatchThreads * width, steps = step * unroll;
+  V thread = b.CreateMul(threadIndex(), indexConstant(width));
+  V rounds = b.CreateUDiv(b.CreateAdd(rest, indexConstant(steps - 1)),
+                          indexConstant(steps));
+  auto loop = scf::ForOp::create(b.ops, b.loc, indexConstant(0), rounds,
+                                 indexConstant(1));
+  {
+    OpBuilder::InsertionGuard guard(b.ops);
+    b.ops.setInsertionPointToStart(loop.getBody());
+    V base = b.CreateAdd(
+        b.CreateMul(loop.getInductionVar(), indexConstant(steps)), thread);
+    V end = b.CreateAdd(base, indexConstant(steps - step + width));
+    V cut = b.CreateICmpULT(rest, end);
+    auto vectors = [&] {
+      lanes = width;
+      laneAtom = width > 1 ? atom : ~0u;
+      SmallVector<SmallVector<V>> all;
+      for (int64_t at = 0; at < unroll; ++at) {
+        atomValues[atom] = b.CreateAdd(base, indexConstant(at * step));
+        pushScope();
+        all.push_back(computeOutputs(true));
+        popScope();
+      }
+      for (int64_t at = 0; at < unroll; ++at) {
+        atomValues[atom] = b.CreateAdd(base, indexConstant(at * step));
+        storeOutputs(all[at], true);
+      }
+    };
+    auto element = [&](V at) {
+      ifThen(b.CreateICmpULT(at, rest), [&] {
+        lanes = 1;
+        laneAtom = ~0u;
+        atomValues[atom] = at;
+        storeOutputs(computeOutputs(true), true);
+      });
+    };
+    ifThen(b.CreateNot(cut), vectors);
+    ifThen(cut, [&] {
+      forStatic(unroll, step, base,
+                [&](V at) { forStatic(width, 1, at, element); });
+    });
+  }
+  popScope();
+  mlir::gpu::ReturnOp::create(b.ops, b.loc);
+  launch.grid = {1, 1, 1}; // as many as the table has blocks
+  launch.block = {kBatchThreads, 1, 1};
+  SmallVector<int32_t> threads(launch.block.begin(), launch.block.end());
+  function.setKnownBlockSizeAttr(b.ops.getDenseI32ArrayAttr(threads));
+  return launch;
+}
+
+} // namespace kerf::cuda
