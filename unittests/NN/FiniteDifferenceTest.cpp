@@ -227,8 +227,19 @@ struct Maker {
     Value a = argument(x), b = argument(other), c = argument(last);
     return make<nn::ConcatOp>(ValueRange{a, b, c}, dim);
   }
+  Operation *attention() {
+    int64_t b = draw(1, 2), keyHeads = draw(1, 2),
+            heads = keyHeads * draw(1, 2);
+    int64_t queries = draw(1, 3), keys = draw(1, 3), size = draw(1, 3);
+    Value q = argument({b, heads, queries, size});
+    Value k = argument({b, keyHeads, keys, size});
+    Value v = argument({b, keyHeads, keys, draw(1, 3)});
+    return make<nn::AttentionOp>(q, k, v, Value(),
+                                 builder.getF64FloatAttr(real(0.1, 1)),
+                                 flag(chance()));
+  }
   Operation *any() {
-    switch (draw(0, 7)) {
+    switch (draw(0, 8)) {
     case 0:
       return binary();
     case 1:
@@ -243,6 +254,8 @@ struct Maker {
       return rows();
     case 6:
       return reduce();
+    case 7:
+      return attention();
     default:
       return move();
     }
@@ -302,8 +315,11 @@ void check(MLIRContext &context, unsigned seed,
   // Backward.
   Value upstream = maker.block->addArgument(op->getResult(0).getType(),
                                             maker.builder.getUnknownLoc());
+  // Results behind the first are statistics.
+  SmallVector<Value> received(op->getNumResults());
+  received[0] = upstream;
   auto gradients = cast<DifferentiableInterface>(op).buildVectorJacobianProduct(
-      maker.builder, upstream);
+      maker.builder, received);
   ASSERT_TRUE(succeeded(gradients));
   SmallVector<Value> results;
   std::vector<Tensor> into;
@@ -341,7 +357,7 @@ TEST(FiniteDifferenceTest, RandomOps) {
     if (::testing::Test::HasFatalFailure())
       return;
   }
-  EXPECT_EQ(seen.size(), 19u);
+  EXPECT_EQ(seen.size(), 20u);
   for (auto [name, count] : seen)
     EXPECT_GE(count, 3) << name;
 }
