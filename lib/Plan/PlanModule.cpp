@@ -181,7 +181,7 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
 StageBounds &Planner::stageBounds(const MeshCandidate &candidate) {
   auto &known = bounds[{candidate.stages, candidate.devicesPerStage()}];
   if (!known)
-    known = std::make_unique<StageBounds>(function, candidate, options);
+    known = std::make_unique<StageBounds>(function, candidate, options, batch);
   return *known;
 }
 
@@ -236,7 +236,7 @@ void Planner::sharpenBounds() {
         !attempt.graph->getError().empty() ||
         attempt.summary.lowerBound >= best || left() <= 0)
       continue;
-    StageBounds closer(function, candidate, options);
+    StageBounds closer(function, candidate, options, batch);
     closer.sharpen(*attempt.graph,
                    left() / static_cast<double>(candidate.stages));
     attempt.summary.lowerBound =

@@ -1,6 +1,8 @@
 //===- StageBounds.cpp - what any cut into stages must send ---------------===//
 #include "StageBounds.h"
 
+#include "StageBytes.h"
+
 #include "kerf/Plan/Solvers.h"
 
 using namespace mlir;
@@ -10,7 +12,7 @@ using namespace kerf::plan;
 static constexpr double kNever = std::numeric_limits<double>::infinity();
 
 StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
-                         const PlanOptions &options)
+                         const PlanOptions &options, const BatchAnalysis &batch)
     : units(unitsOf(function)), stages(candidate.stages),
       flops(units.size() + 1, 0), crossings(units.size()),
       within(candidate.stages, 0) {
@@ -18,9 +20,12 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
   for (auto [i, unit] : llvm::enumerate(units))
     for (Operation *op : unit)
       unitOf[op] = i;
+  llvm::DenseMap<Value, int64_t> summed = partsOfSums(function, batch);
   auto part = [&](Value value) {
-    return static_cast<double>(
-               sizeBytes(cast<RankedTensorType>(value.getType()))) /
+    auto type = cast<RankedTensorType>(value.getType());
+    auto found = summed.find(value);
+    int64_t each = found == summed.end() ? elementBytes(type) : found->second;
+    return static_cast<double>(type.getNumElements() * each) /
            static_cast<double>(candidate.devicesPerStage());
   };
   for (auto [i, unit] : llvm::enumerate(units)) {

@@ -29,7 +29,7 @@ namespace kerf::plan {
 class StageBounds {
 public:
   StageBounds(mlir::func::FuncOp function, const MeshCandidate &candidate,
-              const PlanOptions &options);
+              const PlanOptions &options, const BatchAnalysis &batch);
 
   /// No cut divides the work: there is no such plan.
   bool isImpossible() const { return impossible; }

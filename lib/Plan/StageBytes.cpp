@@ -1,6 +1,7 @@
 //===- StageBytes.cpp - what each stage of a plan sends -------------------===//
 #include "StageBytes.h"
 
+#include "kerf/Interfaces/AsMade.h"
 #include "kerf/Interfaces/ShardingRule.h"
 
 #include <set>
@@ -28,21 +29,41 @@ static bool isSumOfSums(Operation *sum, const BatchAnalysis &batch) {
   return llvm::is_contained(sharded.getShardingRule().linearGroups, all);
 }
 
-DenseSet<Value> kerf::plan::partsOfSums(func::FuncOp function,
-                                        const BatchAnalysis &batch) {
-  DenseSet<Value> parts;
-  SmallVector<Value> work;
+static int64_t bytesOfElement(Value value) {
+  return elementBytes(cast<RankedTensorType>(value.getType()));
+}
+
+/// Bytes of an element of what `accumulate` sums when it is sent: in the type
+/// of the cast behind it, if another cast leads back (sum-before-crossing).
+static int64_t sentBytesOf(dist::AccumulateOp accumulate) {
+  auto onlyUser = [](Value value) -> Operation * {
+    return value.hasOneUse() ? *value.user_begin() : nullptr;
+  };
+  Operation *there = onlyUser(accumulate.getResult());
+  if (!there || !takesAsMade(there))
+    return bytesOfElement(accumulate.getX());
+  Operation *back = onlyUser(there->getResult(0));
+  if (!back || back->getNumOperands() != 1 ||
+      back->getResultTypes() != accumulate->getResultTypes())
+    return bytesOfElement(accumulate.getX());
+  return bytesOfElement(there->getResult(0));
+}
+
+DenseMap<Value, int64_t> kerf::plan::partsOfSums(func::FuncOp function,
+                                                 const BatchAnalysis &batch) {
+  DenseMap<Value, int64_t> parts;
+  SmallVector<std::pair<Value, int64_t>> work;
   for (auto accumulate :
        function.getBody().front().getOps<dist::AccumulateOp>())
-    work.push_back(accumulate.getX());
+    work.push_back({accumulate.getX(), sentBytesOf(accumulate)});
   while (!work.empty()) {
-    Value value = work.pop_back_val();
+    auto [value, bytes] = work.pop_back_val();
     Operation *sum = value.getDefiningOp();
     if (!value.hasOneUse() || !isSumOfSums(sum, batch))
       continue;
     for (Value operand : sum->getOperands()) {
-      parts.insert(operand);
-      work.push_back(operand);
+      parts[operand] = std::min(bytes, bytesOfElement(operand));
+      work.push_back({operand, bytes});
     }
   }
   return parts;
@@ -107,12 +128,12 @@ private:
 
   /// As sum-before-crossing does.
   void findSummedUses() {
-    SmallVector<Value> work;
+    SmallVector<std::pair<Value, int64_t>> work;
     for (auto accumulate :
          function.getBody().front().getOps<dist::AccumulateOp>())
-      work.push_back(accumulate.getX());
+      work.push_back({accumulate.getX(), sentBytesOf(accumulate)});
     while (!work.empty()) {
-      Value value = work.pop_back_val();
+      auto [value, bytes] = work.pop_back_val();
       Operation *sum = value.getDefiningOp();
       if (!value.hasOneUse() || !isSumOfSums(sum, batch))
         continue;
@@ -124,8 +145,10 @@ private:
       if (!crosses || !allVary)
         continue;
       for (OpOperand &operand : sum->getOpOperands()) {
-        summed.insert(&operand);
-        work.push_back(operand.get());
+        bool sends = stageOf(operand.get().getDefiningOp()) != stageOf(sum);
+        int64_t each = sends ? bytes : bytesOfElement(operand.get());
+        summed[&operand] = each;
+        work.push_back({operand.get(), each});
       }
     }
   }
@@ -181,21 +204,30 @@ private:
         bring(*use, out, known);
     if (isEverywhere)
       return;
-    std::set<int64_t> each, once;
-    for (OpOperand *use : uses)
-      if (int64_t to = stageOf(use->getOwner()); to >= 0 && to != made)
-        (summed.contains(use) ? once : each).insert(to);
+    std::set<int64_t> each;
     int64_t bytes = graph.sharedBytes(solution, value);
+    for (OpOperand *use : uses) {
+      int64_t to = stageOf(use->getOwner());
+      if (to < 0 || to == made)
+        continue;
+      if (auto once = summed.find(use); once != summed.end())
+        send(value, made, to, bytes / bytesOfElement(value) * once->second, 1);
+      else
+        each.insert(to);
+    }
     for (int64_t to : each)
       send(value, made, to, bytes, batch.isOfStep(value) ? 1 : micro);
-    for (int64_t to : once)
-      send(value, made, to, bytes, 1);
   }
 
   /// As insert-reshards does.
   void bring(OpOperand &use, int64_t out,
              std::set<std::tuple<LayoutId, int64_t, dist::Phase>> &known) {
     Graph::OpCost cost = graph.moveCostOf(solution, use);
+    if (auto once = summed.find(&use); once != summed.end()) {
+      int64_t wide = bytesOfElement(use.get());
+      cost.shares = cost.shares * once->second / wide;
+      cost.totalBytes = cost.totalBytes * once->second / wide;
+    }
     if (cost.shares == 0 && cost.totalBytes == 0)
       return;
     bool isReturn = use.getOwner()->hasTrait<OpTrait::IsTerminator>();
@@ -223,6 +255,8 @@ private:
     Value value = use.get();
     Operation *op = use.getOwner(), *producer = value.getDefiningOp();
     // Behind the reshard that brings a value to its shared layout.
+    if (summed.contains(&use)) // the sum is made once, of sums
+      return dist::Phase::Update;
     bool isHub = isMoved(value);
     dist::Phase made = isHub      ? graph.sharedPhase(value)
                        : producer ? dist::getPhase(producer)
@@ -249,7 +283,8 @@ private:
   const dist::Mesh &mesh;
   int64_t micro;
   llvm::DenseMap<Operation *, int64_t> positions;
-  llvm::DenseSet<OpOperand *> summed;
+  /// Uses in sums of sums: bytes of an element on the way.
+  llvm::DenseMap<OpOperand *, int64_t> summed;
   StageTraffic traffic;
 };
 

@@ -39,9 +39,10 @@ StageTraffic trafficOf(Graph &graph, const Solution &solution,
                        llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
 
 /// Values that are summed over micro-batches before they leave a stage, if
-/// they leave it: parts of a sum of sums.
-llvm::DenseSet<mlir::Value> partsOfSums(mlir::func::FuncOp function,
-                                        const BatchAnalysis &batch);
+/// they leave it: parts of a sum of sums; with the bytes of an element when
+/// they are sent so, which may be in a narrower type.
+llvm::DenseMap<mlir::Value, int64_t> partsOfSums(mlir::func::FuncOp function,
+                                                 const BatchAnalysis &batch);
 
 } // namespace kerf::plan
 

@@ -196,7 +196,7 @@ void Cutter::collectCrossing() {
   crossing.assign(units.size() + 1, 0);
   crossingSeconds.assign(units.size() + 1, 0);
   crossings.emplace(units.size());
-  llvm::DenseSet<Value> summed = partsOfSums(function, batch);
+  llvm::DenseMap<Value, int64_t> summed = partsOfSums(function, batch);
   for (auto [i, unit] : llvm::enumerate(units))
     for (Operation *op : unit.ops) {
       for (OpResult result : op->getResults()) {
