@@ -137,9 +137,11 @@ void checkBatch(const std::vector<std::string> &shapes, bool bf16) {
   // The kernel of each parameter on the CPU.
   for (auto [kernel, t] : llvm::zip(module->getOps<exec::KernelOp>(), all)) {
     Result result;
+    auto type = cast<RankedTensorType>(kernel.getArgumentTypes()[0]);
+    std::vector<int64_t> shape(type.getShape().begin(), type.getShape().end());
     for (int i = 0; i < 4; ++i)
       result.inputs.push_back(
-          {{t.count}, {t.before[i].begin(), t.before[i].end()}});
+          {shape, {t.before[i].begin(), t.before[i].end()}});
     result.inputs.push_back({{}, {0.25}});
     evaluate(kernel, result);
     int output = 0;

@@ -74,7 +74,7 @@ TEST(GpuLarge, Elements) {
   SPARSE(x, count * 4);
   SPARSE(y, count * 4);
   auto grid = k.emulator.entry("k").grid[0];
-  int64_t each = count / grid;
+  int64_t each = (count + grid - 1) / grid;
   std::vector<uint32_t> blocks;
   for (int64_t element : {int64_t(0), int64_t(1) << 30, int64_t(1) << 31,
                           (int64_t(1) << 31) + 12345, count - 1}) {
