@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 
 using namespace mlir;
@@ -94,9 +95,17 @@ struct Maker {
     };
     thin(lhs);
     thin(rhs);
-    switch (draw(0, 4)) {
+    switch (draw(0, 8)) {
     case 0:
       return make<nn::SubOp>(argument(lhs), argument(rhs));
+    case 5:
+      return make<nn::AddOp>(argument(lhs), argument(rhs));
+    case 6:
+      return make<nn::MinOp>(argument(lhs), argument(rhs));
+    case 7:
+      return make<nn::ModOp>(argument(lhs), argument(rhs, 0.5));
+    case 8:
+      return make<nn::RemOp>(argument(lhs), argument(rhs, 0.5));
     case 1:
       return make<nn::MulOp>(argument(lhs), argument(rhs));
     case 2:
@@ -105,6 +114,102 @@ struct Maker {
       return make<nn::PowOp>(argument(lhs, 0.5), argument(rhs));
     default:
       return make<nn::MaxOp>(argument(lhs), argument(rhs));
+    }
+  }
+  Operation *select() {
+    Shape full = shape(0, 3), condition = full, lhs = full, rhs = full;
+    for (Shape *each : {&condition, &lhs, &rhs})
+      for (int64_t &dim : *each)
+        if (draw(0, 3) == 0)
+          dim = 1;
+    lowest.push_back(0);
+    Value c = block->addArgument(
+        RankedTensorType::get(condition, builder.getI1Type()),
+        builder.getUnknownLoc());
+    Value a = argument(lhs), b = argument(rhs);
+    return make<nn::SelectOp>(c, a, b);
+  }
+  Operation *unary() {
+    Shape x = shape(0, 3);
+    switch (draw(0, 18)) {
+    case 0:
+      return make<nn::NegOp>(argument(x));
+    case 1:
+      return make<nn::AbsOp>(argument(x));
+    case 2:
+      return make<nn::SignOp>(argument(x));
+    case 3:
+      return make<nn::ExpOp>(argument(x));
+    case 4:
+      return make<nn::LogOp>(argument(x, 0.5));
+    case 5:
+      return make<nn::SqrtOp>(argument(x, 0.5));
+    case 6:
+      return make<nn::RsqrtOp>(argument(x, 0.5));
+    case 7:
+      return make<nn::ReciprocalOp>(argument(x, 0.5));
+    case 8:
+      return make<nn::ErfOp>(argument(x));
+    case 9:
+      return make<nn::TanhOp>(argument(x));
+    case 10:
+      return make<nn::SigmoidOp>(argument(x));
+    case 11:
+      return make<nn::SinOp>(argument(x));
+    case 12:
+      return make<nn::CosOp>(argument(x));
+    case 13:
+      return make<nn::FloorOp>(argument(x));
+    case 14:
+      return make<nn::CeilOp>(argument(x));
+    case 15:
+      return make<nn::RoundOp>(argument(x));
+    case 16:
+      return make<nn::ReluOp>(argument(x));
+    default:
+      return make<nn::GeluOp>(argument(x), flag(chance()));
+    }
+  }
+  RankedTensorType ofShape(ArrayRef<int64_t> shape) {
+    return RankedTensorType::get(shape, builder.getF64Type());
+  }
+  Operation *reshape() {
+    Shape x = shape(0, 4), y;
+    for (int64_t dim : x)
+      if (!y.empty() && chance())
+        y.back() *= dim;
+      else
+        y.push_back(dim);
+    if (chance())
+      y.insert(y.begin() + draw(0, int64_t(y.size())), 1);
+    if (chance())
+      std::swap(x, y);
+    return make<nn::ReshapeOp>(ofShape(y), argument(x));
+  }
+  Operation *rearrange() {
+    Shape x = shape(0, 4), wide = x, low, high, perm(x.size());
+    switch (draw(0, 4)) {
+    case 0:
+      return reshape();
+    case 1:
+      std::iota(perm.begin(), perm.end(), 0);
+      std::shuffle(perm.begin(), perm.end(), random);
+      return make<nn::TransposeOp>(argument(x), list(perm));
+    case 2:
+      for (int64_t &dim : x)
+        dim = chance() ? dim : 1;
+      while (!x.empty() && chance())
+        x.erase(x.begin());
+      return make<nn::BroadcastOp>(ofShape(wide), argument(x));
+    case 3:
+      for (size_t dim = 0; dim < x.size(); ++dim) {
+        low.push_back(draw(0, 2));
+        high.push_back(draw(0, 2));
+      }
+      return make<nn::PadOp>(argument(x), list(low), list(high),
+                             builder.getF64FloatAttr(real(-1, 1)));
+    default: // to the same type: narrower ones have no derivative
+      return make<nn::CastOp>(ofShape(x), argument(x));
     }
   }
   Operation *matmul() {
@@ -239,8 +344,16 @@ struct Maker {
                                  flag(chance()));
   }
   Operation *any() {
-    switch (draw(0, 8)) {
+    switch (draw(0, 13)) {
+    case 8:
+      return select();
+    case 9:
+    case 10:
+      return unary();
+    case 11:
+      return rearrange();
     case 0:
+    case 12:
       return binary();
     case 1:
       return matmul();
@@ -282,7 +395,9 @@ void check(MLIRContext &context, unsigned seed,
     bool isFloat = isa<FloatType>(type.getElementType());
     for (double &value : input.data)
       value = isFloat ? maker.real(lowest, 2)
-                      : std::floor(maker.real(-maker.limit, maker.limit));
+              : type.getElementType().isInteger(1)
+                  ? double(maker.draw(0, 1))
+                  : std::floor(maker.real(-maker.limit, maker.limit));
     if (isFloat)
       for (double &value : direction.data)
         value = maker.real(-1, 1);
@@ -351,13 +466,13 @@ TEST(FiniteDifferenceTest, RandomOps) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<func::FuncDialect, nn::NNDialect>();
   std::map<std::string, int> seen;
-  for (unsigned seed = 0; seed < 600; ++seed) {
+  for (unsigned seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     check(context, seed, seen);
     if (::testing::Test::HasFatalFailure())
       return;
   }
-  EXPECT_EQ(seen.size(), 20u);
+  EXPECT_EQ(seen.size(), 48u);
   for (auto [name, count] : seen)
     EXPECT_GE(count, 3) << name;
 }
