@@ -67,6 +67,9 @@ for n in (2, 4):
     CASES.append(("GPT-2, tensor", "gpt2", n, megatron(n), {"activation": (8 * LAYERS + 4) * share(n, T * H)}))
     CASES.append(("GPT-2, tensor, bfloat16", "gpt2", n, [*megatron(n, True), "--precision=bf16"],
                   {"activation": (8 * LAYERS + 4) * share(n, T * H, 2)}))
+# 8 devices do not divide 4 heads: heads in 4 parts, and four times in a layer an eighth of a value gathered by two.
+CASES.append(("GPT-2, tensor", "gpt2", 8, megatron(8), {
+    "activation": (8 * LAYERS + 4) * share(8, T * H) + 4 * LAYERS * T * H * 4 // 8}))
 
 
 def step(name, model, n, options):

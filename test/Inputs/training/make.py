@@ -77,6 +77,21 @@ class ConvBatchNorm(nn.Module):
         return self.fc2(torch.relu(self.fc1(x.flatten(1))))
 
 
+class AlexNet(nn.Module):
+    """AlexNet in small: two convolutions with poolings, three fully connected layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(2, 8, 3, padding=1), nn.Conv2d(8, 16, 3, padding=1)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(16 * 3 * 3, 64), nn.Linear(64, 64), nn.Linear(64, 8)
+
+    def forward(self, image):
+        x = torch.max_pool2d(torch.relu(self.conv1(image)), 2)
+        x = torch.max_pool2d(torch.relu(self.conv2(x)), 2)
+        x = torch.relu(self.fc1(x.flatten(1)))
+        return self.fc3(torch.relu(self.fc2(x)))
+
+
 class RotaryAttention(nn.Module):
     """Grouped queries: every key head serves several query heads."""
 
@@ -166,11 +181,16 @@ def sequences(name, vocabulary, length, samples):
 CASES = {
     "mlp": (lambda: Mlp([20, 48, 40, 8]), "x", 16, classes("mlp", (20,), 8, 160), 0.1, (1,)),
     "conv-batch-norm": (ConvBatchNorm, "image", 16, classes("conv", (2, 12, 12), 5, 80), 0.05, (1, 2, 4)),
+    "alexnet": (AlexNet, "image", 16, classes("alexnet", (2, 12, 12), 8, 80), 0.05, (1,)),
     "gpt2": (lambda: Gpt2(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0.0,
                           embd_pdrop=0.0, attn_pdrop=0.0),
              "input_ids", 8, sequences("gpt2", 64, 16, 80), 0.1, (1,)),
     "llama": (lambda: Llama(60, 32, 2, 4, 2, 48), "input_ids", 8, sequences("llama", 60, 12, 80), 0.1, (1,)),
 }
+
+
+# Only for where values lie: SGD in float32.
+LAYOUTS = {"alexnet"}
 
 
 def make(name):
@@ -370,15 +390,16 @@ def record(name):
     table = {}
     for count in counts:
         table[str(count)] = {}
-        for optimizer in OPTIMIZERS:
+        for optimizer in ["sgd"] if name in LAYOUTS else OPTIMIZERS:
             losses = curve(name, optimizer, count)
             spread = max(difference(curve(name, optimizer, count, threads=2), losses),
                          *(difference(curve(name, optimizer, count, order=k), losses) for k in range(8)))
-            bf16 = bf16_spread(name, optimizer, count, losses)
-            table[str(count)][optimizer] = {"losses": [float(f"{v:.9g}") for v in losses],
-                                            "spread": float(f"{spread:.3g}"), "bf16": float(f"{bf16:.3g}")}
+            entry = {"losses": [float(f"{v:.9g}") for v in losses], "spread": float(f"{spread:.3g}")}
+            if name not in LAYOUTS:
+                entry["bf16"] = float(f"{bf16_spread(name, optimizer, count, losses):.3g}")
+            table[str(count)][optimizer] = entry
             print(f"{name}, {count} micro-batches, {optimizer}: {losses[0]:.4f} -> {losses[-1]:.4f}, "
-                  f"spread {spread:.1e}, bf16 {bf16:.1e}", flush=True)
+                  f"spread {spread:.1e}, bf16 {entry.get('bf16')}", flush=True)
     text = json.dumps({"batch": batch, "rate": rate, "steps": STEPS, "micro_batches": table}, indent=1)
     (HERE / name / "curves.json").write_text(text + "\n")
 
@@ -421,7 +442,8 @@ def main():
         return record_batch_norm()
     for name in arguments.names or CASES:
         if arguments.only_bf16:
-            record_bf16(name)
+            if name not in LAYOUTS:
+                record_bf16(name)
             continue
         if not arguments.only_curves:
             export(name)
