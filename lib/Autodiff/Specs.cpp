@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace kerf::autodiff;
@@ -139,6 +140,7 @@ static llvm::Error optimizerOption(OptimizerSpec &spec, StringRef name,
 llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
   using Kind = OptimizerSpec::Kind;
   OptimizerSpec spec;
+  llvm::StringSet<> given;
   auto [name, rest] = text.trim().split(',');
   if (name == "sgd") {
     spec.kind = Kind::SGD;
@@ -165,6 +167,8 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
     }
     auto [option, tail] = rest.split(',');
     auto [key, value] = option.trim().split('=');
+    if (!given.insert(key == "weight_decay" ? "wd" : key).second)
+      return wrong("--optimizer: " + key + " is given twice");
     if (llvm::Error error = optimizerOption(spec, name, key, value))
       return error;
     rest = tail;

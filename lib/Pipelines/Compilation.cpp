@@ -3,6 +3,7 @@
 
 #include "CollectiveSeconds.h"
 #include "PlanDocument.h"
+#include "PlanNotes.h"
 
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
@@ -25,6 +26,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
@@ -149,6 +151,7 @@ Outcome Compilation::runAutodiff() {
     return failure.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
   }
   trained = std::move(*result);
+  noteExportersConstants();
   // Partition takes the attribute away; traces want to know it of every kernel.
   module->walk([&](Operation *op) {
     if (Attribute phase = op->getAttr(dist::kPhase))
@@ -161,6 +164,28 @@ Outcome Compilation::runAutodiff() {
   times.pop_back();
   times.back().second += checked;
   return outcome;
+}
+
+// torch.onnx names constants val_9; parameters have their modules' names.
+void Compilation::noteExportersConstants() {
+  llvm::Regex unnamed("^(val|const|constant|_val)_[0-9]+$");
+  std::vector<std::string> names;
+  for (const autodiff::TrainedParameter &parameter : trained.trained)
+    if (unnamed.match(parameter.name))
+      names.push_back("\"" + parameter.name + "\"");
+  trainingNotes.clear();
+  if (!names.empty())
+    trainingNotes.push_back(
+        llvm::join(names, ", ") + (names.size() > 1 ? " are" : " is") +
+        " trained though named as exporters name constants; --frozen=NAME "
+        "leaves a tensor as it is");
+}
+
+std::vector<std::string> Compilation::getNotes() const {
+  std::vector<std::string> all = trainingNotes;
+  for (const auto *more : {&planningNotes, &packagingNotes})
+    all.insert(all.end(), more->begin(), more->end());
+  return all;
 }
 
 Outcome Compilation::readGivenPlan() {
@@ -183,6 +208,7 @@ Outcome Compilation::runPlan() {
   if (options.givenPlan) {
     if (Outcome outcome = readGivenPlan(); outcome != Outcome::Fine)
       return outcome;
+    planningNotes = planNotes(module.get());
     return dump("plan");
   }
   plan::PlanError error;
@@ -200,6 +226,7 @@ Outcome Compilation::runPlan() {
     return isRequest ? Outcome::WrongUsage : Outcome::NoPlan;
   }
   planned = std::move(*result);
+  planningNotes = planNotes(module.get());
   planJson = planDocument(report, options, planned, module.get());
   return dump("plan");
 }
@@ -477,7 +504,7 @@ Outcome Compilation::runPackage(StringRef path) {
       return lines.empty()
                  ? fail(Outcome::Internal, "code generation for GPUs failed")
                  : Outcome::WrongUsage;
-    notes = std::move(kernels->notes);
+    packagingNotes = std::move(kernels->notes);
     CudaContents &cuda = contents.cuda.emplace();
     cuda.ptx = std::move(kernels->ptx);
     cuda.ptxVersion = kPtxVersion;

@@ -294,8 +294,11 @@ const char *stepName(const Manifest &m, const TraceEvent &event) {
     return desc.purpose == "gradient" ? gradients : ofPhase(desc.phase);
   }
   case TraceEvent::Send:
-  case TraceEvent::Recv:
-    return ofPhase(m.channels[event.index].phase);
+  case TraceEvent::Recv: {
+    // Of a weight that two stages hold, its gradient crosses.
+    const ChannelDesc &desc = m.channels[event.index];
+    return desc.purpose == "gradient" ? gradients : ofPhase(desc.phase);
+  }
   case TraceEvent::Launch:
     return event.index >= 0 &&
                    event.index < static_cast<int32_t>(m.kernels.size())

@@ -1,7 +1,7 @@
 //===- Progress.cpp - what a run says while it runs -----------------------===//
 #include "Progress.h"
 
-#include "AtomicFile.h"
+#include "../run/AtomicFile.h"
 
 #include <nlohmann/json.hpp>
 

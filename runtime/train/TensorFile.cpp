@@ -1,7 +1,7 @@
 //===- TensorFile.cpp - checkpoints and safetensors -----------------------===//
 #include "TensorFile.h"
 
-#include "AtomicFile.h"
+#include "../run/AtomicFile.h"
 
 #include <nlohmann/json.hpp>
 #define XXH_INLINE_ALL

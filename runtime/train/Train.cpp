@@ -3,7 +3,7 @@
 // What comes after the last step, and how failures are reported.
 //
 //===----------------------------------------------------------------------===//
-#include "AtomicFile.h"
+#include "../run/AtomicFile.h"
 #include "TrainedModel.h"
 #include "Trainer.h"
 #include "kerf/rt/run.h"
@@ -145,8 +145,7 @@ static std::string placeOf(const std::string &path) {
   return path;
 }
 
-/// Nothing that is written may be read as well, or be written twice. A model
-/// may replace itself: it is renamed into place at the end.
+/// Nothing that is written may be read as well, or be written twice.
 static void requireDistinct(const TrainOptions &options) {
   std::vector<UsedFile> inputs = {{"--data", options.data},
                                   {"--eval-data", options.evalData},
@@ -164,7 +163,7 @@ static void requireDistinct(const TrainOptions &options) {
       for (const std::string &place :
            placesOf(options.modelFiles, options.output))
         written.emplace(placeOf(place), "the external data of -o");
-    for (const UsedFile &input : {inputs[0], inputs[1]})
+    for (const UsedFile &input : inputs)
       if (!input.path.empty() && placeOf(input.path) == placeOf(options.output))
         throw Error(KERF_INVALID_ARGUMENT,
                     options.output + ": is given by -o and by " + input.flag);

@@ -1,7 +1,7 @@
 //===- TrainedModel.cpp - the model with other weights --------------------===//
 #include "TrainedModel.h"
 
-#include "AtomicFile.h"
+#include "../run/AtomicFile.h"
 #include "TensorFile.h"
 
 #include <cerrno>
@@ -25,9 +25,8 @@ static std::string nameOf(const std::string &path) {
 
 void kerf::rt::requireWritable(const std::string &path) {
   std::string folder = folderOf(path);
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
-    throw Error(KERF_INVALID_ARGUMENT, path + ": is a folder");
+  if (std::string why = whyNoFile(path); !why.empty())
+    throw Error(KERF_INVALID_ARGUMENT, path + ": " + why);
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     throw Error(KERF_INVALID_ARGUMENT,
                 path + ": cannot write: " + std::strerror(errno));

@@ -3,7 +3,9 @@
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
+import os
 import pathlib
+import shutil
 import sys
 
 INPUTS = pathlib.Path(sys.argv[2])
@@ -30,6 +32,8 @@ def saved(name, **changes):
 out_of_range = arrays["labels"].copy()
 out_of_range[21] = 8
 np.save(OUT / "tokens.npy", np.arange(12))
+os.mkfifo(OUT / "pipe")
+shutil.copy(MLP / "model.onnx", OUT / "own.model")
 GOOD = {"--batch-size": "16", "--loss": "cross_entropy(logits,labels)", "--optimizer": "sgd,lr=0.1",
         "--data": MLP / "data.npz", "--steps": "3", "--threads": "1"}
 
@@ -45,6 +49,7 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("labels-wrong-shape", saved("wide.npz", labels=np.zeros((160, 2), np.int64)), 2, ["labels", "160x2", r"\bN\b"]),
     ("optimizer-unknown", {"--optimizer": "lion"}, 2, ["lion", "adamw"]),
     ("optimizer-key", {"--optimizer": "sgd,rate=1"}, 2, ["rate"]),
+    ("optimizer-key-twice", {"--optimizer": "sgd,lr=0.1,lr=0.2"}, 2, ["lr is given twice"]),
     ("trainable-nobody", ["--trainable=nobody"], 2, ["nobody"]),
     ("rate-unknown", ["--learning-rate=sine"], 2, ["sine", "cosine"]),
     ("rate-warmup", ["--learning-rate=cosine,warmup=3"], 2, ["warmup", r"\b3\b"]),
@@ -70,6 +75,9 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("batch-and-accumulate", ["--accumulate=5"], 2, [r"\b5\b", r"\b16\b"]),
     ("batch-and-micro-batches", ["--devices=cpu:2", "--mesh=pp=2", "--micro-batches=3"], 2, [r"\b3\b", r"\b16\b"]),
     ("mesh", ["--devices=cpu:2", "--mesh=dp=3"], 2, [r"\b3\b", r"\b2\b"]),
+    ("steps-zero", {"--steps": "0"}, 2, ["--steps: '0' is not an integer of at least 1"]),
+    ("eval-every-zero", ["--eval-every=0"], 2, ["--eval-every", "at least 1"]),
+    ("seed-negative", ["--seed=-1"], 2, ["--seed", "at least 0"]),
     ("steps-and-epochs", ["--epochs=3"], 2, ["steps|epochs"]),
     # Outputs.
     ("output-folder", ["--save-safetensors", OUT / "nowhere/w.safetensors"], 2, ["nowhere"]),
@@ -86,6 +94,11 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     # Nothing is written over what is read, or twice.
     ("log-is-data", [saved("own.npz"), f"--log={OUT / 'own.npz'}"], 2, ["--log", "--data"]),
     ("log-is-stats", [f"--log={OUT / 'same'}", f"--stats={OUT / '..' / OUT.name / 'same'}"], 2, ["--log", "--stats"]),
+    ("output-is-model", {"model": OUT / "own.model", "-o": OUT / "own.model"}, 2, ["-o", "the model"]),
+    # A rename would replace whatever is there by a file.
+    ("output-is-pipe", {"-o": OUT / "pipe"}, 2, ["pipe: is no regular file"]),
+    ("stats-is-pipe", [f"--stats={OUT / 'pipe'}"], 2, ["pipe: is no regular file"]),
+    ("weights-are-folder", [f"--save-safetensors={OUT}"], 2, ["is a folder"]),
     # What only a step can show.
     ("rate-overflows", ["--learning-rate=1e40", "--steps=1"], 5, ["after step 1", "layers.0.weight", "finite"]),
     ("label-out-of-range", [saved("range.npz", labels=out_of_range), "--shuffle=off"], 5,
@@ -102,12 +115,15 @@ def attempt(name, change, code, patterns):
         more = [change] if isinstance(change, str) else list(change)
         for flag in more:
             flags.pop(str(flag).split("=")[0], None)
-    arguments = ["train", MLP / "model.onnx", *(f"{key}={value}" for key, value in flags.items() if value is not None),
-                 *more, "-o", OUT / f"{name}.onnx"]
+    model, output = flags.pop("model", MLP / "model.onnx"), flags.pop("-o", OUT / f"{name}.onnx")
+    arguments = ["train", model, *(f"{key}={value}" for key, value in flags.items() if value is not None),
+                 *more, "-o", output]
     absent = [OUT / f"{name}.onnx", OUT / "nowhere"]
     expect_error(checks, name, arguments, code, patterns, absent=absent)
 
 
 in_parallel([(attempt, *case) for case in CASES])
+checks.expect("the pipe stays", (OUT / "pipe").is_fifo())
+checks.expect("the model stays", (OUT / "own.model").read_bytes() == (MLP / "model.onnx").read_bytes())
 checks.expect("nothing is left beside", not list(OUT.rglob("*.tmp*")) and not list(OUT.glob("*.onnx")))
 checks.finish()

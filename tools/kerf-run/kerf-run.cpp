@@ -8,6 +8,8 @@
 // _Exit: a rank that hangs must not keep it.
 //
 //===----------------------------------------------------------------------===//
+#include "../Validators.h"
+
 #include "kerf/rt/job.h"
 #include "kerf/rt/run.h"
 
@@ -29,20 +31,21 @@ int main(int argc, char **argv) {
   app.add_option("--input,-i", options.inputs, "NAME=@FILE.npy or NAME=NUMBER")
       ->allow_extra_args(false);
   auto *seed =
-      app.add_option("--seed", options.seed, "draw inputs that are not given");
+      app.add_option("--seed", options.seed, "draw inputs that are not given")
+          ->check(kerf::tool::atLeast(0));
   app.add_option("--output-dir", options.outputDir,
                  "write each output as NAME.npy");
   app.add_option("--stats", options.statsFile, "write run.json (kerf.run/1)");
   app.add_option("--trace", options.traceFile,
                  "write a Chrome trace of the last step");
   app.add_option("--repeat", options.repeat, "number of steps")
-      ->check(CLI::PositiveNumber);
+      ->check(kerf::tool::atLeast(1));
   app.add_option("--threads", options.threads,
                  "threads per rank (0: cores / ranks)")
       ->check(CLI::Range(0, 4096));
   app.add_option("--timeout", options.timeoutSeconds,
                  "seconds any rank waits for another")
-      ->check(CLI::PositiveNumber);
+      ->check(kerf::tool::positiveAndFinite());
   app.add_option("--inject", options.inject,
                  "test only: rank=R,collective=K,fault=die|hang|skip");
   bool processes = false;

@@ -83,6 +83,7 @@ int kerf::tool::plan(const Options &options) {
   json += "\n";
   if (!options.output.empty())
     writeFile(options.output, json);
+  printNotes(compilation, options);
   if (options.json)
     llvm::outs() << json;
   else if (!options.quiet)
@@ -101,8 +102,7 @@ int kerf::tool::compile(const Options &options) {
   require(compilation, compilation.runPackage(options.output));
   if (options.quiet)
     return kFine;
-  for (const std::string &note : compilation.getNotes())
-    llvm::errs() << "note: " << note << "\n";
+  printNotes(compilation, options);
   llvm::outs() << options.output << ":";
   for (const auto &[phase, seconds] : compilation.getTimes())
     llvm::outs() << " " << phase << " " << formatSeconds(seconds);

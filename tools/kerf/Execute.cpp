@@ -22,6 +22,7 @@ static void compileInto(const std::string &package, const Options &options) {
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(package));
+  printNotes(compilation, options);
 }
 
 static int runInJob(const Options &options, rt::JobScope &job) {

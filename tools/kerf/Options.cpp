@@ -1,23 +1,11 @@
 //===- Options.cpp - parsing of the driver's options ----------------------===//
 #include "Options.h"
+#include "../Validators.h"
 
 #include <cmath>
 #include <cstdio>
 
 using namespace kerf::tool;
-
-/// CLI11's PositiveNumber lets NaN and infinity through.
-static CLI::Validator positiveAndFinite() {
-  return CLI::Validator(
-      [](std::string &text) {
-        char *end = nullptr;
-        double value = std::strtod(text.c_str(), &end);
-        return *end == 0 && std::isfinite(value) && value > 0
-                   ? std::string()
-                   : "'" + text + "' is not a positive finite number";
-      },
-      "POSITIVE");
-}
 
 void kerf::tool::addModel(CLI::App &app, Options &o) {
   app.add_option("model", o.model, "ONNX model (model.onnx)")->required();
@@ -57,6 +45,7 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"auto", "brute-force", "random"}))
       ->group(group);
   app.add_option("--seed", o.seed, "Seed of inputs and of the solver")
+      ->check(atLeast(0))
       ->group(group);
   app.add_option("--cost-model", o.costModel, "Volume model: ring or article")
       ->check(CLI::IsMember({"ring", "article"}))
@@ -70,7 +59,7 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--micro-batches", o.microBatches,
                  "Micro-batches per step of a pipeline (default: search)")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group(group);
   app.add_option("--schedule", o.schedule,
                  "Of a pipeline that trains: auto, gpipe or 1f1b")
@@ -174,7 +163,7 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--accumulate", o.accumulate,
                  "Cut each batch into this many parts, one after the other")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group(group);
   app.add_option("--on-nan", o.onNan,
                  "A loss that is not finite ends the run (stop) or its step "
@@ -191,10 +180,10 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
       ->required()
       ->group(data);
   app.add_option("--sequence-length", o.sequenceLength, "Of tokens")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group(data);
   app.add_option("--batch-size", o.batchSize, "Samples of a step, all ranks")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group(data);
   app.add_option("--shuffle", o.shuffle, "on (default) or off")
       ->check(CLI::IsMember({"on", "off"}))
@@ -207,13 +196,13 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
       ->group(data);
   app.add_option("--eval-every", o.evalEvery,
                  "Steps between evaluations (default: at the end)")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group(data);
   CLI::Option *steps = app.add_option("--steps", o.steps, "Steps in all")
-                           ->check(CLI::PositiveNumber)
+                           ->check(atLeast(1))
                            ->group(loop);
   app.add_option("--epochs", o.epochs, "Passes over the data (default: 1)")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->excludes(steps)
       ->group(loop);
   app.add_option("--learning-rate", o.learningRate,
@@ -223,7 +212,7 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
       ->group(loop);
   app.add_option("--checkpoint-every", o.checkpointEvery,
                  "Steps between checkpoints (default: at the end)")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group(loop);
   app.add_flag("--resume", o.resume,
                "Go on from the newest checkpoint that is whole")

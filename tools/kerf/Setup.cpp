@@ -248,6 +248,13 @@ void kerf::tool::require(const Compilation &compilation, Outcome outcome) {
   throw failure;
 }
 
+void kerf::tool::printNotes(const Compilation &compilation, const Options &o) {
+  if (o.quiet)
+    return;
+  for (const std::string &note : compilation.getNotes())
+    llvm::errs() << "note: " << note << "\n";
+}
+
 bool kerf::tool::isPackage(const std::string &path) {
   return llvm::sys::fs::is_directory(path);
 }

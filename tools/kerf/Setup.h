@@ -22,6 +22,9 @@ bool stopAfter(Compilation &compilation, const Options &options);
 /// Throws a Failure with the compilation's messages unless `outcome` is Fine.
 void require(const Compilation &compilation, Outcome outcome);
 
+/// What the phases found worth saying, on stderr; nothing with -q.
+void printNotes(const Compilation &compilation, const Options &options);
+
 /// Whether the path names a package folder rather than a model.
 bool isPackage(const std::string &path);
 

@@ -175,6 +175,7 @@ static void package(const Options &options, const std::string &path,
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>("kerf.files");
   if (!loop)
     return;
+  printNotes(compilation, options);
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(
         llvm::cast<mlir::StringAttr>(file).getValue().str());

@@ -95,6 +95,8 @@ Program::Program(const Options &options, bool partitioned) : options(options) {
   require(compilation, compilation.runUntil("lower"));
   path = folder.file(partitioned ? "partitioned.kerf" : "reference.kerf");
   require(compilation, compilation.runPackage(path));
+  if (partitioned)
+    printNotes(compilation, own);
   for (const auto &[name, size] : compilation.getPlan().mesh)
     if (size > 1)
       description += (description.empty() ? "" : " x ") + name + "=" +

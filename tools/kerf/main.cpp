@@ -9,6 +9,7 @@
 // that hangs must not keep it.
 //
 //===----------------------------------------------------------------------===//
+#include "../Validators.h"
 #include "Commands.h"
 
 #include <cstdio>
@@ -86,7 +87,7 @@ int main(int argc, char **argv) {
                   "Write a Chrome trace of the last step")
       ->group("Running");
   sub->add_option("--repeat", options.repeat, "Number of steps")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group("Running");
 
   sub = add("train", "Train a model over ranks of this machine", train);
@@ -109,7 +110,7 @@ int main(int argc, char **argv) {
   addRunning(*sub, options);
   addTrain(sub);
   sub->add_option("--steps", options.steps, "Steps of training to compare")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->group("Comparison");
   sub->add_option("--rtol", options.rtol, "Relative tolerance")
       ->check(CLI::NonNegativeNumber)
@@ -122,7 +123,7 @@ int main(int argc, char **argv) {
             calibrate);
   sub->add_option("--devices", options.devices, "Ranks: cpu:4");
   sub->add_option("--threads", options.threads, "Threads of each rank")
-      ->check(CLI::PositiveNumber);
+      ->check(atLeast(1));
   sub->add_option("-o,--output", options.output,
                   "Write machine.json here instead of stdout");
 

@@ -95,8 +95,8 @@ public:
   /// plan.json (schema kerf.plan/1). After runCollectives its `communication`
   /// is that of the program; before, it is missing.
   const llvm::json::Object &getPlanJson() const { return planJson; }
-  /// What packaging for GPUs found worth saying, a line each.
-  const std::vector<std::string> &getNotes() const { return notes; }
+  /// What the phases so far found worth saying, a line each.
+  std::vector<std::string> getNotes() const;
   /// Seconds of each phase that ran, in order.
   const std::vector<std::pair<std::string, double>> &getTimes() const {
     return times;
@@ -109,6 +109,7 @@ private:
                     llvm::function_ref<void(mlir::OpPassManager &)> build);
   Outcome dump(llvm::StringRef phase);
   Outcome readGivenPlan();
+  void noteExportersConstants();
   std::optional<int64_t> memoryLimit() const;
   /// The fullest device of what is laid out.
   int64_t laidOutPeak() const;
@@ -124,7 +125,8 @@ private:
   autodiff::AutodiffResult trained;
   plan::PlanResult planned;
   llvm::json::Object planJson;
-  std::vector<std::string> lines, notes;
+  std::vector<std::string> lines;
+  std::vector<std::string> trainingNotes, planningNotes, packagingNotes;
   std::vector<std::pair<std::string, double>> times;
   int dumps = 0;
 };

@@ -13,8 +13,8 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace kerf::rt {
@@ -33,11 +33,13 @@ bool readNpy(const std::string &path, HostTensor &tensor, std::string &error);
 bool formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape,
                const void *data, size_t bytes, std::string &file);
 
+class AtomicFile;
+
 /// Files that appear all together or not at all: each is written beside its
 /// place and synced, then all are renamed. Errors name the file.
 class FileSet {
 public:
-  FileSet() = default;
+  FileSet();
   FileSet(const FileSet &) = delete;
   FileSet &operator=(const FileSet &) = delete;
   ~FileSet(); ///< removes what was added and not committed
@@ -46,7 +48,7 @@ public:
   bool commit(std::string &error);
 
 private:
-  std::vector<std::pair<std::string, std::string>> files; ///< temporary, final
+  std::vector<std::unique_ptr<AtomicFile>> files;
 };
 
 /// Element i depends on (seed, name, i) alone, so every mesh gets the same

@@ -1,11 +1,12 @@
-//===- AtomicFile.h - a large file, written aside and renamed ---*- C++ -*-===//
+//===- AtomicFile.h - a file, written aside and renamed ---*- C++ -*-===//
 //
-// As FileSet, but streamed: weights need not be in memory at once. Until
-// commit() the content lies beside the place; destruction removes it.
+// A reader sees the old file or the whole new one, and a failure leaves nothing
+// behind: until commit() the content lies beside the place, destruction removes
+// it. Streamed: weights need not be in memory at once.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_RT_TRAIN_ATOMICFILE_H
-#define KERF_RT_TRAIN_ATOMICFILE_H
+#ifndef KERF_RT_RUN_ATOMICFILE_H
+#define KERF_RT_RUN_ATOMICFILE_H
 
 #include <cstdint>
 #include <string>
@@ -14,7 +15,8 @@ namespace kerf::rt {
 
 class AtomicFile {
 public:
-  /// Throws KERF_IO_ERROR naming `path`, as everything here.
+  /// Throws KERF_IO_ERROR naming `path`, as everything here; also if something
+  /// other than a file is there, which the rename would replace.
   explicit AtomicFile(const std::string &path);
   ~AtomicFile();
   AtomicFile(const AtomicFile &) = delete;
@@ -34,9 +36,13 @@ private:
   bool synced = false;
 };
 
+/// Empty if a file can be made or replaced at `path`, as far as what is there
+/// tells; else why not, as "is no regular file".
+std::string whyNoFile(const std::string &path);
+
 /// The folder of a path, "." for a plain name.
 std::string folderOf(const std::string &path);
 
 } // namespace kerf::rt
 
-#endif // KERF_RT_TRAIN_ATOMICFILE_H
+#endif // KERF_RT_RUN_ATOMICFILE_H

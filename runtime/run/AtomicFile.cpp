@@ -1,4 +1,4 @@
-//===- AtomicFile.cpp - a large file, written aside and renamed -----------===//
+//===- AtomicFile.cpp - a file, written aside and renamed -----------------===//
 #include "AtomicFile.h"
 
 #include "../src/Error.h"
@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace kerf::rt;
@@ -18,12 +19,23 @@ std::string kerf::rt::folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+std::string kerf::rt::whyNoFile(const std::string &path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))
+    return "";
+  return S_ISDIR(info.st_mode) ? "is a folder" : "is no regular file";
+}
+
 void AtomicFile::fail(const char *what) const {
   throw Error(KERF_IO_ERROR, path + ": " + what + ": " + std::strerror(errno));
 }
 
 AtomicFile::AtomicFile(const std::string &place)
     : path(place), temporary(place + ".tmp" + std::to_string(::getpid())) {
+  if (std::string why = whyNoFile(path); !why.empty()) {
+    temporary.clear();
+    throw Error(KERF_IO_ERROR, path + ": " + why);
+  }
   fd =
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0)

@@ -1,0 +1,89 @@
+//===- PlanNotes.cpp - what a user should know of a plan ------------------===//
+#include "PlanNotes.h"
+
+#include "kerf/Dist/Dist.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static void collect(Attribute attribute, const dist::Mesh &mesh,
+                    std::vector<bool> &cuts) {
+  if (auto list = dyn_cast_or_null<ArrayAttr>(attribute)) {
+    for (Attribute element : list)
+      collect(element, mesh, cuts);
+    return;
+  }
+  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attribute);
+  if (!sharding)
+    return;
+  for (dist::AxesAttr dim : sharding.getDims())
+    for (dist::AxisAttr axis : dim.getAxes())
+      if (std::optional<unsigned> number = mesh.find(axis.getName()))
+        cuts[*number] = true;
+}
+
+/// "input "x" has 16 along dimension 0, which dp=3 cuts into parts of 6".
+static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
+                        std::vector<std::string> &notes) {
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    auto sharding =
+        function.getArgAttrOfType<dist::ShardingAttr>(number, "dist.sharding");
+    auto name = function.getArgAttrOfType<StringAttr>(number, "kerf.name");
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!sharding || !name || !type)
+      continue;
+    for (auto [d, axes] : llvm::enumerate(sharding.getDims())) {
+      std::string cut;
+      int64_t parts = 1, size = type.getDimSize(d);
+      for (dist::AxisAttr axis : axes.getAxes()) {
+        std::optional<unsigned> found = mesh.find(axis.getName());
+        if (!found)
+          continue;
+        int64_t degree =
+            axis.isWhole() ? mesh.axes[*found].size : axis.getSize();
+        cut += (cut.empty() ? "" : ",") + axis.getName().str() + "=" +
+               std::to_string(degree);
+        parts *= degree;
+      }
+      if (size % parts == 0)
+        continue;
+      int64_t part = dist::localSize(size, parts);
+      notes.push_back((Twine("\"") + name.getValue() + "\" has " + Twine(size) +
+                       " along dimension " + Twine(d) + ", which " + cut +
+                       " cuts into parts of " + Twine(part) + ": " +
+                       Twine(part * parts - size) +
+                       " are padding, computed and thrown away")
+                          .str());
+    }
+  }
+}
+
+std::vector<std::string> kerf::planNotes(ModuleOp module) {
+  std::vector<std::string> notes;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  dist::MeshAttr attribute =
+      function ? dist::getMesh(function) : dist::MeshAttr();
+  if (!attribute)
+    return notes;
+  dist::Mesh mesh = attribute.toMesh();
+  std::vector<bool> cuts(mesh.axes.size());
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    collect(function.getArgAttr(i, "dist.sharding"), mesh, cuts);
+  function.walk([&](Operation *op) {
+    collect(op->getAttr("dist.results"), mesh, cuts);
+    collect(op->getAttr("dist.operands"), mesh, cuts);
+    if (op->hasAttr("dist.stage"))
+      if (std::optional<unsigned> stages = mesh.find("pp"))
+        cuts[*stages] = true;
+  });
+  for (auto [axis, isCut] : llvm::zip_equal(mesh.axes, cuts))
+    if (axis.size > 1 && !axis.isTime && !isCut)
+      notes.push_back("nothing is cut over " + axis.name + "=" +
+                      std::to_string(axis.size) +
+                      ": all devices along it compute the same");
+  notePadding(function, mesh, notes);
+  return notes;
+}

@@ -1,0 +1,47 @@
+//===- Validators.h - numbers on command lines ------------------*- C++ -*-===//
+//
+// CLI11's PositiveNumber lets NaN and infinity through, and prints the whole
+// range of doubles where a number is refused.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_VALIDATORS_H
+#define KERF_TOOLS_VALIDATORS_H
+
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+namespace kerf::tool {
+
+inline CLI::Validator positiveAndFinite() {
+  return CLI::Validator(
+      [](std::string &text) {
+        char *end = nullptr;
+        double value = std::strtod(text.c_str(), &end);
+        return *end == 0 && std::isfinite(value) && value > 0
+                   ? std::string()
+                   : "'" + text + "' is not a positive finite number";
+      },
+      "POSITIVE");
+}
+
+inline CLI::Validator atLeast(int64_t least) {
+  return CLI::Validator(
+      [least](std::string &text) {
+        char *end = nullptr;
+        errno = 0;
+        long long value = std::strtoll(text.c_str(), &end, 10);
+        return !text.empty() && *end == 0 && errno == 0 && value >= least
+                   ? std::string()
+                   : "'" + text + "' is not an integer of at least " +
+                         std::to_string(least);
+      },
+      "");
+}
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_VALIDATORS_H
