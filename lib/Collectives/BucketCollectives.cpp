@@ -13,7 +13,9 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/AsMade.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace kerf {
@@ -91,18 +93,47 @@ private:
     return bytes <= maxBytes;
   }
 
-  /// Every gradient is reduced where it is made; counts who will join a bucket.
+  static void moveBehindSource(Operation *op) {
+    if (Operation *source = op->getOperand(0).getDefiningOp())
+      op->moveAfter(source);
+    else
+      op->moveBefore(op->getBlock(), op->getBlock()->begin());
+  }
+
+  /// A reduced gradient is cast back where it is needed, not where it arrives:
+  /// waiting for that would close its bucket.
+  static void sinkUsers(Operation *op) {
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
+      if (user->getNumOperands() != 1 || user->getNumResults() != 1 ||
+          user->getBlock() != op->getBlock() || !isPure(user))
+        continue;
+      Operation *first = nullptr;
+      for (Operation *next : user->getUsers())
+        if (Operation *own = op->getBlock()->findAncestorOpInBlock(*next))
+          if (!first || own->isBeforeInBlock(first))
+            first = own;
+      if (first)
+        user->moveBefore(first);
+    }
+  }
+
+  /// Every gradient is reduced where it is made, or narrowed for its way;
+  /// counts who will join a bucket.
   void reduceEarly(Block &block) {
     SmallVector<Operation *> gradients;
     for (auto collective : block.getOps<CollectiveOpInterface>())
       if (collective.getPurposeOrDefault() == Purpose::Gradient)
         gradients.push_back(collective);
     // Backwards, so that those of one source (or argument) keep their order.
-    for (Operation *op : llvm::reverse(gradients))
-      if (Operation *source = op->getOperand(0).getDefiningOp())
-        op->moveAfter(source);
-      else
-        op->moveBefore(&block, block.begin());
+    for (Operation *op : llvm::reverse(gradients)) {
+      moveBehindSource(op);
+      Operation *narrowed = op->getOperand(0).getDefiningOp();
+      if (narrowed && takesAsMade(narrowed) && narrowed->getBlock() == &block) {
+        moveBehindSource(narrowed);
+        op->moveAfter(narrowed);
+        sinkUsers(op);
+      }
+    }
     for (auto reduce : block.getOps<AllReduceOp>())
       if (isGradient(reduce) && isMember(reduce))
         ++comingGradients[keyFor(reduce)];

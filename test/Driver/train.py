@@ -263,15 +263,18 @@ if skipped.returncode == 0:
 
 # Contractions in bfloat16 (test/Train has their curves): gradients travel as they are computed, or as they are asked to.
 for name, folder, batch in (("mlp", MLP, 16), ("gpt2", GPT2, 8)):
-    f32 = OUT / f"{name}-dp2/train.jsonl"
+    stats = OUT / f"{name}-wide.json"
+    train(f"{name}-wide", folder, batch=batch, flags=["--steps=3", "--devices=cpu:2", "--mesh=dp=2", f"--stats={stats}"])
+    whole = json.loads(stats.read_text())["communication"]["by_purpose"]["gradient"]
     for flags, half in ((["--precision=bf16"], True), (["--precision=bf16", "--gradient-dtype=f32"], False),
                         (["--gradient-dtype=bf16"], True)):
         title = f"{name} {' '.join(flags)}"
-        narrow = train(title.replace(" ", ""), folder, batch=batch, flags=["--steps=3", *flags, "--devices=cpu:2", "--mesh=dp=2"])
-        if narrow.returncode == 0 and f32.exists():
-            sent, all_ = narrow.log[0]["bytes_per_rank"], json.loads(f32.read_text().splitlines()[0])["bytes_per_rank"]
-            # The loss, a number or two, stays as it is.
-            checks.expect(f"{title}: bytes", 0 <= 2 * sent - all_ <= 16 if half else sent == all_, f"{sent} of {all_}")
+        stats = OUT / f"{name}-narrow.json"
+        narrow = train(title.replace(" ", ""), folder, batch=batch,
+                       flags=["--steps=3", *flags, "--devices=cpu:2", "--mesh=dp=2", f"--stats={stats}"])
+        if narrow.returncode == 0:
+            sent = json.loads(stats.read_text())["communication"]["by_purpose"]["gradient"]
+            checks.expect(f"{title}: bytes", sent * (2 if half else 1) == whole, f"{sent} of {whole}")
 
 # The six steps in the trace; one rank has nothing to synchronise, and two stages only a weight that both hold.
 for name, folder, batch, expected, flags in (

@@ -158,7 +158,7 @@ exec.func @library_c1_unnamed(%a: memref<2xf32>, %b: memref<2xf32>) attributes {
 // -----
 
 exec.func @library_c2_dst(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{descriptor's dst must be its one output, buffer 1}}
+  // expected-error @below {{descriptor's dst must be its first output, buffer 1}}
   exec.library 0 {lhs = {buffer = 1 : i64}, dst = {buffer = 0 : i64}} (%a) -> (%b) : (memref<2xf32>) -> memref<2xf32>
   exec.return
 }

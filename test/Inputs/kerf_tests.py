@@ -51,7 +51,7 @@ def expect_error(checks, name, arguments, code, patterns, tool="kerf", absent=()
     problems = []
     if result.returncode != code:
         problems.append(f"{ending(result.returncode)}, expected exit {code}")
-    if not re.match(r"error: ", result.stderr):
+    if not re.match(r"(note: .*\n)*error: ", result.stderr):  # notes on the plan come before a step that fails
         problems.append("the first line is no 'error: ...'")
     problems += [f"stderr lacks /{p}/" for p in patterns if not re.search(p, result.stderr)]
     # One cause, one message: never a stack trace, never a wall of text.
