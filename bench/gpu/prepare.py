@@ -157,7 +157,8 @@ class Preparation:
                          *(["--precision=bf16"] if name.startswith("matmul") else []))
         if self.small:
             model = ROOT / "test/Inputs/training/gpt2/model.onnx"
-            self.compile(model, self.out / "speed" / "train-gpt2-124m-8.kerf", "cuda:0", "--precision=bf16", "--train",
+            self.compile(model, self.out / "speed" / "train-gpt2-124m-8.kerf", "cuda:0", "--precision=bf16",
+                         "--fused-attention", "--train",
                          LOSS, "--optimizer=adamw,lr=1e-4,wd=0.01", "--dim=batch=8")
         if not large:
             return
@@ -169,7 +170,7 @@ class Preparation:
         model = large / "gpt2-124m/model.onnx"
         for batch in BATCHES if model.exists() else ():
             target = self.out / "speed" / f"train-gpt2-124m-{batch}.kerf"
-            if self.compile(model, target, "cuda:0", "--precision=bf16", "--train", LOSS,
+            if self.compile(model, target, "cuda:0", "--precision=bf16", "--fused-attention", "--train", LOSS,
                             "--optimizer=adamw,lr=1e-4,wd=0.01", f"--dim=batch={batch}"):
                 seed_package(target, 1)
 

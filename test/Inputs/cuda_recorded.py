@@ -6,7 +6,8 @@ GPUs with host kernels and for the CPU on the same mesh, both run from the same
 inputs, the first over the recording driver LIBRARY in several random orders of
 execution. Results must be equal to 1e-5 of the largest magnitude (bf16: one unit
 in the last place; what is fused, and so where it is rounded, may differ), most are
-to the bit, and the driver reports nothing.
+to the bit, and the driver reports nothing. With --fused-attention (for the GPU
+alone) results must be as near to those in float32 as the CPU's in bf16 are, or as one unit.
 
 A case is FOLDER[:FLAGS], FOLDER one of a model, with `train` among the flags a
 step of training: `models/mlp:--mesh=tp=2`, `training/gpt2:train --mesh=pp=2`.
@@ -51,11 +52,27 @@ def check_case(checks, arguments, number, case):
     gpu, cpu = arguments.out / f"{number}.gpu.kerf", arguments.out / f"{number}.cpu.kerf"
     if not (compile_package(checks, name, model, gpu,
                             [f"--devices=cuda:0-{ranks - 1}", "--host-kernels", "--ptxas=none", *flags]) and
-            compile_package(checks, name, model, cpu, [f"--devices=cpu:{ranks}", "--target-cpu=x86-64-v2", *flags])):
+            compile_package(checks, name, model, cpu, [f"--devices=cpu:{ranks}", "--target-cpu=x86-64-v2",
+                                                *(flag for flag in flags if flag != "--fused-attention")])):
         return
+    if "--fused-attention" in flags:
+        library = json.loads((gpu / "manifest.json").read_text())["library"]
+        fused = {call["kind"] for call in library if call["kind"].startswith("attention")}
+        wanted = {"attention", "attention_gradient"} if "--train" in flags else {"attention"}
+        checks.expect(f"{name}: attention is one call", fused == wanted, str(fused))
     want = arguments.out / f"{number}.want"
     result = run(cpu, want, {}, ranks)
     checks.expect(f"{name}: on the CPU", result.returncode == 0, f"  {result.stderr}")
+    exact = None
+    if "--fused-attention" in flags:
+        # Its probabilities are not rounded, so it differs from the CPU's products by more than the order of sums: it must
+        # be as near to the result in float32 as they are, or as a unit.
+        wide, exact = arguments.out / f"{number}.wide.kerf", arguments.out / f"{number}.wide"
+        kept = [flag for flag in flags if flag not in ("--fused-attention", "--precision=bf16")]
+        if not compile_package(checks, name, model, wide, [f"--devices=cpu:{ranks}", "--target-cpu=x86-64-v2", *kept]):
+            return
+        result = run(wide, exact, {}, ranks)
+        checks.expect(f"{name}: in float32", result.returncode == 0, f"  {result.stderr}")
     same = True
     for seed in range(1, arguments.seeds + 1):
         got = arguments.out / f"{number}.got"
@@ -68,6 +85,9 @@ def check_case(checks, arguments, number, case):
             a, b = np.load(file), np.load(got / file.name)
             limit = (2**-8 if "--precision=bf16" in flags else 1e-5) * np.max(np.abs(a), initial=0)
             same = same and np.array_equal(a, b)
+            if exact:
+                a, rounded = np.load(exact / file.name), a
+                limit = max(limit, 1.25 * np.max(np.abs(a - rounded), initial=0))
             checks.expect(f"{name}: {file.stem} in order {seed}",
                           a.shape == b.shape and np.isfinite(a).all() and (np.abs(a - b) <= limit).all(),
                           f"  differs by {np.max(np.abs(a - b), initial=0)}, allowed are {limit}")

@@ -268,3 +268,57 @@ func.func @iota_dim() {
   %0 = nn.iota {dim = 2 : i64} : tensor<2x3xi64>
   return
 }
+
+// -----
+
+func.func @attention_c1(%q: tensor<2x4x3x8xf32>, %k: tensor<1x4x5x8xf32>) {
+  // expected-error@+2 {{expected rank 4, one batch and one element type}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c2(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x5x8xf32>) {
+  // expected-error@+2 {{heads or lengths of}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c3(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x6xf32>) {
+  // expected-error@+2 {{q has heads of size 8, k has heads of size 6}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x5x6xf32>, tensor<2x4x5x6xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c4(%q: tensor<2x4x3x8xf32>, %b: tensor<3x3x3xf32>) {
+  // expected-error@+2 {{expected one of rank 4 that broadcasts to scores of shape}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.attention %q, %q, %q, %b {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<3x3x3xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c5(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x0x8xf32>) {
+  // expected-error@+2 {{expected at least one key}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x0x8xf32>, tensor<2x4x0x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_gradient_c2(%q: tensor<2x4x3x8xf32>, %s: tensor<2x4x3xf32>, %dy: tensor<2x4x3x4xf32>) {
+  // expected-error@+2 {{result, stats and dy are}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:3 = nn.attention_gradient %q, %q, %q, %q, %s, %dy {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3xf32>, tensor<2x4x3x4xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
+  return
+}

@@ -181,3 +181,18 @@ func.func @sources() {
   %4 = nn.iota {dim = 1 : i64} : tensor<2x3xi64>
   return
 }
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<2x4x3x8xbf16>, %k: tensor<2x2x5x8xbf16>, %v: tensor<2x2x5x16xbf16>, %b: tensor<2x1x1x5xf32>) {
+  // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} {causal, scale = 1.250000e-01 : f64} : (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x16xbf16>) -> (tensor<2x4x3x16xbf16>, tensor<2x4x3xf32>)
+  %0:2 = nn.attention %q, %k, %v {scale = 0.125 : f64, causal}
+     : (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x16xbf16>) -> (tensor<2x4x3x16xbf16>, tensor<2x4x3xf32>)
+  // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale = 1.000000e+00 : f64}
+  %1:2 = nn.attention %q, %k, %v, %b {scale = 1.0 : f64}
+     : (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x16xbf16>, tensor<2x1x1x5xf32>) -> (tensor<2x4x3x16xbf16>, tensor<2x4x3xf32>)
+  // CHECK: nn.attention_gradient {{.*}} -> (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x16xbf16>)
+  %2:3 = nn.attention_gradient %q, %k, %v, %1#0, %1#1, %1#0, %b {scale = 1.0 : f64}
+     : (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x16xbf16>, tensor<2x4x3x16xbf16>, tensor<2x4x3xf32>,
+        tensor<2x4x3x16xbf16>, tensor<2x1x1x5xf32>) -> (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x16xbf16>)
+  return
+}

@@ -294,6 +294,51 @@ TEST_F(OpShardingTest, ScatterAdd) {
   EXPECT_GT(runs, 150);
 }
 
+TEST_F(OpShardingTest, Attention) {
+  // Groups of heads, with and without a mask; batch, key heads, queries.
+  checkOp(
+      R"(func.func @main(%q: tensor<3x8x3x4xf32>, %k: tensor<3x4x5x4xf32>, %v: tensor<3x4x5x2xf32>, %b: tensor<3x1x1x5xf32>)
+      -> (tensor<3x8x3x2xf32>, tensor<3x8x3xf32>) {
+    %r:2 = nn.attention %q, %k, %v, %b {scale = 0.5 : f64}
+      : (tensor<3x8x3x4xf32>, tensor<3x4x5x4xf32>, tensor<3x4x5x2xf32>, tensor<3x1x1x5xf32>) -> (tensor<3x8x3x2xf32>, tensor<3x8x3xf32>)
+    return %r#0, %r#1 : tensor<3x8x3x2xf32>, tensor<3x8x3xf32>
+  })");
+  // One key head, which all queries' heads share; causal.
+  checkOp(
+      R"(func.func @main(%q: tensor<2x5x3x4xf32>, %k: tensor<2x1x3x4xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3xf32>) {
+    %r:2 = nn.attention %q, %k, %k {scale = 0.5 : f64, causal}
+      : (tensor<2x5x3x4xf32>, tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3xf32>)
+    return %r#0, %r#1 : tensor<2x5x3x4xf32>, tensor<2x5x3xf32>
+  })");
+  checkOp(
+      R"(func.func @main(%q: tensor<3x5x3x2xf32>, %b: tensor<1x5x3x3xf32>) -> (tensor<3x5x3x2xf32>, tensor<3x5x3xf32>) {
+    %r:2 = nn.attention %q, %q, %q, %b {scale = 0.5 : f64}
+      : (tensor<3x5x3x2xf32>, tensor<3x5x3x2xf32>, tensor<3x5x3x2xf32>, tensor<1x5x3x3xf32>) -> (tensor<3x5x3x2xf32>, tensor<3x5x3xf32>)
+    return %r#0, %r#1 : tensor<3x5x3x2xf32>, tensor<3x5x3xf32>
+  })");
+  EXPECT_GT(runs, 60);
+}
+
+TEST_F(OpShardingTest, AttentionGradient) {
+  checkOp(
+      R"(func.func @main(%q: tensor<3x8x3x4xf32>, %k: tensor<3x4x3x4xf32>, %v: tensor<3x4x3x2xf32>, %y: tensor<3x8x3x2xf32>,
+      %s: tensor<3x8x3xf32>, %dy: tensor<3x8x3x2xf32>) -> (tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>) {
+    %r:3 = nn.attention_gradient %q, %k, %v, %y, %s, %dy {scale = 0.5 : f64, causal}
+      : (tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>, tensor<3x8x3x2xf32>, tensor<3x8x3xf32>, tensor<3x8x3x2xf32>)
+      -> (tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>)
+    return %r#0, %r#1, %r#2 : tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>
+  })");
+  checkOp(
+      R"(func.func @main(%q: tensor<3x5x2x2xf32>, %s: tensor<3x5x2xf32>, %dy: tensor<3x5x2x2xf32>, %b: tensor<3x5x1x2xf32>)
+      -> (tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>) {
+    %r:3 = nn.attention_gradient %q, %q, %q, %q, %s, %dy, %b {scale = 0.5 : f64}
+      : (tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x1x2xf32>)
+      -> (tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>)
+    return %r#0, %r#1, %r#2 : tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>
+  })");
+  EXPECT_GT(runs, 60);
+}
+
 /// What the gradients belong to.
 TEST_F(OpShardingTest, Forward) {
   checkOp(
