@@ -131,8 +131,21 @@ BEST = {"vgg16": {2: 81_116_416, 4: 112_040_832, 8: 125_094_592},
         "gpt2-124m": {2: 393_701_376, 4: 590_552_064, 8: 688_977_408}}
 
 
-def best(model, batch, options=(), mesh=("--mesh=pp=1",)):
-    return [(model, batch, n, [*mesh, "--objective=volume", "--deadline=120", *options], most) for n, most in BEST[model].items()]
+def best(model, batch, options=(), mesh=("--mesh=pp=1",), width=4):
+    return [(model, batch, n, [*mesh, "--objective=volume", "--deadline=120", *options], most * width // 4)
+            for n, most in BEST[model].items()]
+
+
+def stages(model, batch, options=()):
+    """As many stages as the search likes."""
+    return best(model, batch, options, mesh=())
+
+
+def tied():
+    """GPT-2 in stages of one device: the busiest hands on the gradient of the table that embedding and head share, or
+    hands back the table, and activations or their gradients once: 4 * 38,597,376 + 4Th. Better than any layout of one
+    stage. 8 devices: the head alone is more than an eighth of the work."""
+    return [("gpt2-124m", 8, n, ["--objective=volume", "--deadline=120"], 4 * 38_597_376 + 4 * 8192 * 768) for n in (2, 4)]
 
 
 ROWS = {
@@ -152,7 +165,15 @@ ROWS = {
     "AlexNet, free": best("alexnet", 256),
     "ResNet-50, free": best("resnet50", 256, FROZEN),
     "GPT-2 124M, free, T = 8192": best("gpt2-124m", 8),
+    "GPT-2 124M, free, T = 8192, bfloat16": best("gpt2-124m", 8, BFLOAT16, width=2),
+    "AlexNet, any stages": stages("alexnet", 256),
+    "VGG-16, any stages": stages("vgg16", 256),
+    "ResNet-50, any stages": stages("resnet50", 256, FROZEN),
+    "GPT-2 124M, any stages": tied(),
 }
+# Rows of a second or two are run for every N, the last ones only with --all.
+QUICK = ("VGG-16, conv", "AlexNet", "VGG-16, data", "ResNet-50, data")
+LONG = ("ResNet-50, free", "ResNet-50, any stages", "GPT-2 124M, any stages")
 
 
 def plan(graphs, model, batch, devices, options):
@@ -169,10 +190,11 @@ def main():
     graphs, everything = sys.argv[1], "--all" in sys.argv
     failed = False
     for name, row in ROWS.items():
-        if name == "ResNet-50, free" and not everything:
+        if name in LONG and not everything:
             continue
         for model, batch, n, options, expected in row:
-            if n != 8 and not everything:
+            is_quick = name.startswith(QUICK) and "synchronised" not in name
+            if n != 8 and not is_quick and not everything:
                 continue
             begin = time.monotonic()
             document = plan(graphs, model, batch, n, options)
@@ -184,8 +206,9 @@ def main():
                          for purposes in expected}
                 wrong = found != expected
             else:
-                found = communication["bytes_per_rank"]
-                wrong = found > expected or objective["gap"] > 1e-3
+                # The loss's statistics are apart here, too.
+                found = communication["bytes_per_rank"] - communication["by_purpose"].get("statistics", 0)
+                wrong = found > expected or objective["gap"] > (1e-2 if "--precision=bf16" in options else 1e-3)
             if objective["kind"] == "volume":
                 # What is planned is what runs, and the proof speaks of that.
                 executed = communication["bytes_per_rank"]
