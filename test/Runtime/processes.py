@@ -149,10 +149,6 @@ for name, launch in LAUNCHERS.items():
             (signal.SIGSTOP, [rf"(rank 2 did not (arrive at|finish) {OPERATION}.* within {T} s|"
                               rf"rank 2 did not (end its step|take rank 0's word) within {T} s)"])):
         problems, stderr = strike(name, launch, number, patterns)
-        if problems and name == "mpirun" and number == signal.SIGKILL:
-            # mpirun ends the others two seconds later, said or not: on a busy machine that is once too soon.
-            print("again: " + "; ".join(problems) + "\n" + stderr, flush=True)
-            problems, stderr = strike(name, launch, number, patterns)
         checks.expect(f"{name}: {signal.Signals(number).name}", not problems, "\n".join([*problems, stderr]))
 
 # A rank that hangs inside, and one that leaves out a collective: ranks disagree.

@@ -47,6 +47,7 @@ Job::Job(const JobEnvironment &environment,
     : env(environment), link(std::move(transport)), deadline(deadlineSeconds),
       known(static_cast<size_t>(env.size)),
       heard(static_cast<size_t>(env.size), SteadyClock::now()),
+      answered(static_cast<size_t>(env.size)),
       bye(static_cast<size_t>(env.size)),
       silent(static_cast<size_t>(env.size)) {
   watcher = std::thread([this] { watch(); });
@@ -122,6 +123,9 @@ void Job::handle(int64_t from, const std::string &message) {
   case 'P':
     tell(from, 'p');
     return;
+  case 'p':
+    answered[from] = true;
+    return;
   case 'C':
     if (from == 0)
       closeCode = std::atoi(text.c_str());
@@ -164,17 +168,19 @@ bool Job::terminating() {
   return secondsSince(*terminated) > 0.15;
 }
 
-/// After a SIGCONT: whoever does not answer soon has died.
+/// After a SIGCONT: whoever does not answer soon has died. Its last words may
+/// still come in, so only an answer counts.
 void Job::askAround() {
   if (!asked && signals && resumed != signals->resumed) {
     resumed = signals->resumed;
     asked = SteadyClock::now();
+    answered.assign(answered.size(), false);
     tellAll('P');
   }
   if (!asked || secondsSince(*asked) < 0.6)
     return;
   for (int64_t r = 0; r < env.size; ++r)
-    if (r != env.rank && !bye[r] && heard[r] < *asked)
+    if (r != env.rank && !bye[r] && !answered[r])
       silent[r] = true;
   asked.reset();
 }
@@ -200,15 +206,17 @@ void Job::watch() {
       // Whoever waits knows more; but if nobody does, it must end all the same.
       if (first || closed())
         continue;
-      if (terminating() && waiting == 0) {
+      if (waiting != 0)
+        continue;
+      bool ended = terminating();
+      if (lost && (ended || secondsSince(*lost) > 3)) {
+        Error error(KERF_RANK_FAILURE, cat("rank ", lostRank(), " has ended"));
+        error.blamed = lostRank();
+        fail(error);
+      } else if (ended) {
         Error error(KERF_RANK_FAILURE, cat("signal ", terminateSignal(),
                                            " ended rank ", env.rank));
         error.blamed = env.rank;
-        fail(error);
-      }
-      if (lost && secondsSince(*lost) > 3 && waiting == 0) {
-        Error error(KERF_RANK_FAILURE, cat("rank ", lostRank(), " has ended"));
-        error.blamed = lostRank();
         fail(error);
       }
     } catch (const Error &error) {
@@ -320,7 +328,8 @@ std::optional<Error> Job::silence(Reason reason, int64_t peer,
     // Those that wait for the lost rank in a collective know more.
     double since = 0;
     missing = lostRank(&since);
-    if (since < 1)
+    // A launcher that ends the job leaves no time for that.
+    if (since < 1 && !terminateSignal())
       return std::nullopt;
     message = cat("rank ", missing, " has ended",
                   mine.phase == ProcessNote::Stepping ? " during a step"
@@ -489,8 +498,10 @@ int Job::awaitTurnToReport() {
     }
     if (closed() && !leads())
       return closedCode();
-    if (env.rank != reporter && terminateSignal())
-      return exitCode(KERF_RANK_FAILURE); // the launcher knows of it
+    // The launcher knows of it; but mpirun kills the reporter, too, as soon as
+    // another rank ends.
+    if (env.rank != reporter && terminateSignal() && secondsSince(begin) > 0.4)
+      return exitCode(KERF_RANK_FAILURE);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return -1;

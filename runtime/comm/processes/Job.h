@@ -153,6 +153,7 @@ private:
   uint64_t inquiry = 0;
   Notes answers, known;
   std::vector<std::chrono::steady_clock::time_point> heard;
+  std::vector<bool> answered; ///< since it was asked
   std::vector<bool> bye;
   std::atomic<int> closeCode{-1};
   std::atomic<bool> aborted{false}, leaving{false}, frozen{false};
