@@ -111,6 +111,7 @@ std::vector<Case> cases() {
     all.push_back({"gpt2", optimizer, 4});
     all.push_back({"llama", optimizer, 4});
     all.push_back({"conv-batch-norm", optimizer, 4});
+    all.push_back({"conv-max-pool", optimizer, 4});
   }
   return all;
 }
