@@ -229,7 +229,7 @@ private:
       index = it->second;
       state.parameters.use(index, false);
     } else if (isa_and_nonnull<SourceOpInterface>(def)) {
-      index = state.parameters.get(def, stage, false);
+      index = state.parameters.get(def, stage, false, inInit);
     } else {
       failedOnce = true;
       mlir::emitError(value.getLoc(),
@@ -351,7 +351,8 @@ private:
                    call.kind == LibraryCall::Kind::AttentionGradient ||
                    isMutableSource(def);
       if (isa_and_nonnull<SourceOpInterface>(def) && !plain)
-        return entry.set("param", state.parameters.get(def, stage, packed))
+        return entry
+            .set("param", state.parameters.get(def, stage, packed, inInit))
             .get();
       if (auto it = derived.find(base); it != derived.end() && !plain) {
         state.parameters.use(it->second, packed);

@@ -76,7 +76,8 @@ static MemRefType bufferType(RankedTensorType type) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }
 
-int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly) {
+int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly,
+                            bool inInit) {
   MLIRContext *context = op->getContext();
   auto local = cast<RankedTensorType>(op->getResult(0).getType());
   RankedTensorType global = local;
@@ -150,11 +151,13 @@ int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly) {
                           sourceAttr.empty() ? DictionaryAttr() : sourceAttr,
                           bufferType(local),
                           {},
+                          true,
                           true});
   }
   Parameter &parameter = parameters[it->second];
   parameter.stages.insert(stage);
   parameter.libraryOnly &= libraryOnly;
+  parameter.initOnly &= inInit && !isMutableSource(op);
   return it->second;
 }
 
@@ -172,7 +175,8 @@ int64_t ParameterTable::addDerived(StringRef name, RankedTensorType type,
                         DictionaryAttr(),
                         bufferType(type),
                         {stage},
-                        true});
+                        true,
+                        false});
   return parameters.size() - 1;
 }
 
@@ -191,6 +195,8 @@ void ParameterTable::emit(OpBuilder &builder, int64_t numStages) {
                                                parameter.stages.end()));
     if (parameter.libraryOnly)
       entry.set("library_only", true);
+    else if (parameter.initOnly)
+      entry.set("init_only", true);
     exec::ParameterOp::create(
         builder, parameter.loc, builder.getI64IntegerAttr(index),
         builder.getStringAttr(parameter.name), entry.get(),

@@ -25,9 +25,10 @@ public:
   explicit ParameterTable(mlir::ModuleOp module) : module(module) {}
 
   /// The parameter of an nn.weight, nn.state or nn.constant used by a stage.
-  /// `libraryOnly`: by a library call that packs it.
+  /// `libraryOnly`: by a library call that packs it; `inInit`: at load.
   /// Emits an error where uses of a mutable source differ.
-  int64_t get(mlir::Operation *source, int64_t stage, bool libraryOnly);
+  int64_t get(mlir::Operation *source, int64_t stage, bool libraryOnly,
+              bool inInit);
   bool hadErrors() const { return failed; }
   /// A new parameter that the init function of a stage computes.
   int64_t addDerived(llvm::StringRef name, mlir::RankedTensorType type,
@@ -42,10 +43,10 @@ private:
   struct Parameter {
     std::string name;
     mlir::Location loc;
-    mlir::DictionaryAttr entry, source; ///< without stages and library_only
+    mlir::DictionaryAttr entry, source; ///< without what uses say
     mlir::MemRefType type;
     std::set<int64_t> stages;
-    bool libraryOnly = true;
+    bool libraryOnly = true, initOnly = true;
   };
 
   mlir::ModuleOp module;

@@ -200,6 +200,7 @@ Parameter parseParameter(const JsonReader &in, const Manifest &m) {
     return s.integer(0, m.mesh.numStages() - 1);
   });
   p.libraryOnly = in.has("library_only") && in["library_only"].boolean();
+  p.initOnly = in.has("init_only") && in["init_only"].boolean();
   bool derived = in.has("derived") && in["derived"].boolean();
   if (in.has("tensor") + in.has("external") + in.has("splat") + in.has("seed") +
           derived !=
@@ -223,8 +224,8 @@ Parameter parseParameter(const JsonReader &in, const Manifest &m) {
     p.splat = parseSplat(in["splat"]);
   }
   p.isMutable = in.has("mutable") && in["mutable"].boolean();
-  if (p.isMutable && p.libraryOnly)
-    in.fail("a mutable parameter cannot be library_only");
+  if (p.isMutable && (p.libraryOnly || p.initOnly))
+    in.fail("a mutable parameter cannot be library_only or init_only");
   if (in.has("view")) {
     p.hasView = true;
     p.viewStarts = in["view"]["starts"].shape();

@@ -10,7 +10,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -19,6 +21,13 @@
 #include <unistd.h>
 
 using namespace kerf::rt;
+
+static std::string hexDigits(uint64_t hash) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx",
+                static_cast<unsigned long long>(hash));
+  return text;
+}
 
 MappedFile::MappedFile(const std::string &path) {
   auto failed = [&](const char *what) {
@@ -51,9 +60,26 @@ MappedFile::~MappedFile() {
     ::munmap(const_cast<char *>(bytes), length);
 }
 
+void kerf::rt::forgetMapped(const void *data, size_t bytes) {
+  auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  uintptr_t begin = reinterpret_cast<uintptr_t>(data) / page * page;
+  uintptr_t end = reinterpret_cast<uintptr_t>(data) + bytes;
+  if (bytes != 0)
+    ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+std::string MappedFile::hash() const {
+  constexpr size_t most = size_t(4) << 20;
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  for (size_t at = 0; at < length; at += most) {
+    size_t count = std::min(most, length - at);
+    XXH3_64bits_update(&state, bytes + at, count);
+    forgetMapped(bytes + at, count);
+  }
+  return hexDigits(XXH3_64bits_digest(&state));
+}
+
 std::string kerf::rt::hashHex(const void *data, size_t bytes) {
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits(data, bytes)));
-  return text;
+  return hexDigits(XXH3_64bits(data, bytes));
 }

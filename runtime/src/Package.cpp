@@ -59,7 +59,7 @@ void Package::checkFiles(bool skipHashes) {
                   cat(entry.path, ": has ", file->size(),
                       " bytes, the manifest says ", entry.bytes));
     if (!skipHashes) {
-      std::string hash = hashHex(file->data(), file->size());
+      std::string hash = file->hash();
       if (hash != entry.xxh3)
         throw Error(KERF_BAD_PACKAGE, cat(entry.path, ": has hash ", hash,
                                           ", the manifest says ", entry.xxh3));

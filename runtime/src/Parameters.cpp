@@ -7,6 +7,7 @@
 #include "Parameters.h"
 
 #include "Boxes.h"
+#include "MappedFile.h"
 #include "Philox.h"
 
 #include <cstring>
@@ -116,6 +117,7 @@ ParameterStore::copy(int64_t index, const Source &source, Device &device) {
                             dtypeSize(p.dtype));
   if (source.data) {
     device.uploadBox(box, source.data, memory->data);
+    forget(index);
   } else if (device.onHost()) {
     fill(p, box, memory->data);
   } else if (p.source != Parameter::Splat || p.splat != 0) {
@@ -161,14 +163,23 @@ ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
     entry = place;
   }
   std::lock_guard<std::mutex> lock(entry->mutex);
-  if (!entry->memory)
-    entry->memory = copy(index, source, device);
-  result.data = entry->memory->data;
-  result.owner = entry->memory;
+  std::shared_ptr<DeviceMemory> memory = entry->memory.lock();
+  if (!memory)
+    entry->memory = memory = copy(index, source, device);
+  result.data = memory->data;
+  result.owner = memory;
   return result;
 }
 
-std::shared_ptr<ParameterStore::Derived>
+void ParameterStore::forget(int64_t index) {
+  const StoredTensor &tensor = package->stored[index];
+  if (tensor.data)
+    forgetMapped(tensor.data,
+                 static_cast<size_t>(numBytes(
+                     tensor.shape, package->manifest.parameters[index].dtype)));
+}
+
+ParameterStore::Derived
 ParameterStore::derived(const std::string &signature,
                         const std::function<Derived()> &compute) {
   std::shared_ptr<DerivedEntry> entry;
@@ -180,9 +191,17 @@ ParameterStore::derived(const std::string &signature,
     entry = place;
   }
   std::lock_guard<std::mutex> lock(entry->mutex);
-  if (!entry->derived)
-    entry->derived = std::make_shared<Derived>(compute());
-  return entry->derived;
+  Derived result;
+  for (const auto &[index, memory] : entry->derived)
+    if (auto held = memory.lock())
+      result[index] = held;
+  if (result.empty() || result.size() != entry->derived.size()) {
+    result = compute();
+    entry->derived.clear();
+    for (const auto &[index, memory] : result)
+      entry->derived[index] = memory;
+  }
+  return result;
 }
 
 int64_t ParameterStore::copiedBytes() { return copied.load(); }

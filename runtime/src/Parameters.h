@@ -2,7 +2,9 @@
 //
 // A part that lies contiguous and aligned in the mapped file is used there;
 // any other is copied once, zero-filled past the end of the tensor, and shared
-// by all ranks that need the same part. Thread-safe; keeps the package alive.
+// by all ranks that need the same part as long as one of them holds it. The
+// file's pages behind a copy are let go at once, so that no weight is in memory
+// twice. Thread-safe; keeps the package alive.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_SRC_PARAMETERS_H
@@ -30,12 +32,16 @@ public:
   /// Mutable parameters are copied for every rank.
   ParameterView get(int64_t index, int64_t rank, Device &device);
 
+  /// What `get` gave was packed: the file's pages behind it are let go.
+  void forget(int64_t index);
+
   /// Memory of derived parameters, by index.
   using Derived = std::map<int64_t, std::shared_ptr<DeviceMemory>>;
   /// The derived parameters of ranks with this signature, computed by the first
-  /// that asks; the others wait. A compute that throws leaves nothing behind.
-  std::shared_ptr<Derived> derived(const std::string &signature,
-                                   const std::function<Derived()> &compute);
+  /// that asks, and again when ranks have let go of some (packed them); the
+  /// others wait. A compute that throws leaves nothing behind.
+  Derived derived(const std::string &signature,
+                  const std::function<Derived()> &compute);
 
   /// Bytes of parts that had to be copied so far.
   int64_t copiedBytes();
@@ -45,7 +51,7 @@ public:
 private:
   struct Entry {
     std::mutex mutex;
-    std::shared_ptr<DeviceMemory> memory;
+    std::weak_ptr<DeviceMemory> memory; ///< the ranks hold it
   };
   /// Where a part lies in the stored tensor.
   struct Source {
@@ -63,7 +69,7 @@ private:
   std::map<std::string, std::shared_ptr<Entry>> entries;
   struct DerivedEntry {
     std::mutex mutex;
-    std::shared_ptr<Derived> derived;
+    std::map<int64_t, std::weak_ptr<DeviceMemory>> derived;
   };
   std::map<std::string, std::shared_ptr<DerivedEntry>> derivedEntries;
 };

@@ -1,7 +1,7 @@
 //===- Rank.cpp - one rank: load, then run the instruction list -----------===//
 //
-// See Rank.h. The order of loading keeps peak memory low: library calls pack
-// their weights first, then parts that only they needed are let go.
+// See Rank.h. The order of loading keeps peak memory low: parts that only
+// library calls need are loaded one by one, packed, and let go.
 //
 //===----------------------------------------------------------------------===//
 #include "Rank.h"
@@ -36,11 +36,12 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
     context.trace.enable(1 << 16);
   context.library.resize(manifest.library.size());
   loadParameters(store);
-  prepareLibrary();
+  prepareLibrary(store);
   computeDerived(store);
-  prepareLibrary(); // those that pack derived parameters
+  prepareLibrary(store); // those that pack derived parameters
   for (size_t i = 0; i < parts.size(); ++i) {
-    bool keep = !manifest.parameters[i].libraryOnly;
+    const Parameter &p = manifest.parameters[i];
+    bool keep = !p.libraryOnly && !p.initOnly;
     params.push_back(keep ? const_cast<void *>(parts[i].data) : nullptr);
     if (keep && parts[i].owner)
       owners.push_back(parts[i].owner);
@@ -60,10 +61,18 @@ void Rank::loadParameters(ParameterStore &store) {
     const Parameter &p = manifest.parameters[i];
     if (!p.heldBy(stageIndex))
       continue;
-    heldBytes += numBytes(p.localShape, p.dtype);
-    if (p.source != Parameter::Derived)
-      parts[i] = store.get(static_cast<int64_t>(i), rank, *device);
+    if (!p.initOnly)
+      heldBytes += numBytes(p.localShape, p.dtype);
+    auto index = static_cast<int64_t>(i);
+    if (p.source != Parameter::Derived && !isPacked(index))
+      parts[i] = store.get(index, rank, *device);
   }
+}
+
+bool Rank::isPacked(int64_t parameter) const {
+  const Parameter &p = manifest.parameters[parameter];
+  return p.libraryOnly && p.source != Parameter::Derived &&
+         p.heldBy(stageIndex);
 }
 
 // Ranks that hold the same parts at the same indices derive the same values:
@@ -78,15 +87,20 @@ void Rank::computeDerived(ParameterStore &store) {
   for (const AxisList &axes : manifest.shardIndices)
     signature += cat("#", manifest.mesh.position(rank, axes));
   // Memory of a GPU belongs to one rank.
-  auto derived = steps ? std::make_shared<ParameterStore::Derived>(runInit())
-                       : store.derived(signature, [&] { return runInit(); });
-  for (auto &[index, memory] : *derived) {
+  ParameterStore::Derived derived =
+      steps ? runInit() : store.derived(signature, [&] { return runInit(); });
+  for (auto &[index, memory] : derived) {
     ParameterView &part = parts[index];
     part.data = memory->data;
     part.elements = numElements(manifest.parameters[index].localShape);
     part.key = cat("derived ", index, " of ", signature);
     part.owner = memory;
   }
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (device->onHost() && manifest.parameters[i].initOnly && parts[i].data) {
+      store.forget(static_cast<int64_t>(i));
+      parts[i] = {};
+    }
 }
 
 ParameterStore::Derived Rank::runInit() {
@@ -123,20 +137,36 @@ ParameterStore::Derived Rank::runInit() {
   return derived;
 }
 
-void Rank::prepareLibrary() {
+void Rank::prepareLibrary(ParameterStore &store) {
+  std::vector<size_t> lastUse(parts.size());
+  for (size_t i = 0; i < manifest.library.size(); ++i)
+    for (const Operand *operand : manifest.library[i].operands())
+      if (operand->kind == Operand::Param)
+        lastUse[operand->index] = i;
   for (size_t i = 0; i < manifest.library.size(); ++i) {
     const LibraryDesc &desc = manifest.library[i];
-    auto operands = desc.operands();
-    bool ready =
-        std::all_of(operands.begin(), operands.end(), [&](const Operand *o) {
-          return o->kind != Operand::Param || parts[o->index].data;
-        });
+    std::vector<int64_t> read;
+    for (const Operand *operand : desc.operands())
+      if (operand->kind == Operand::Param)
+        read.push_back(operand->index);
+    bool ready = std::all_of(read.begin(), read.end(), [&](int64_t index) {
+      return parts[index].data || isPacked(index);
+    });
     if (!ready || context.library[i]) // of another stage, or derived later
       continue;
+    for (int64_t index : read)
+      if (!parts[index].data)
+        parts[index] = store.get(index, rank, *device);
     context.library[i] = device->prepare(desc, static_cast<int64_t>(i),
                                          [&](int64_t p) { return parts[p]; });
     libraryScratchBytes =
         std::max(libraryScratchBytes, context.library[i]->scratchBytes());
+    for (int64_t index : read) {
+      store.forget(index);
+      if (device->onHost() && lastUse[index] == i &&
+          manifest.parameters[index].libraryOnly)
+        parts[index] = {};
+    }
   }
   libraryScratch = device->allocate(libraryScratchBytes, "library scratch");
   context.libraryScratch = libraryScratch->data;

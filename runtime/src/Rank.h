@@ -72,10 +72,12 @@ private:
   };
 
   void loadParameters(ParameterStore &store);
+  /// Loaded when a library call packs it, and let go behind the last that does.
+  bool isPacked(int64_t parameter) const;
   void computeDerived(ParameterStore &store);
   ParameterStore::Derived runInit();
   /// Prepares the library calls whose parameters are all there.
-  void prepareLibrary();
+  void prepareLibrary(ParameterStore &store);
   void prepareInstructions(const StepIo &io);
   /// Where each slot lies: in the arena, or in an output that it fills.
   std::vector<char *> placeSlots(const StepIo &io);
