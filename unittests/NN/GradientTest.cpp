@@ -151,6 +151,30 @@ TEST_F(GradientTest, EqualsPyTorch) {
           << name.getStringRef().str();
 }
 
+/// What gives floats and has no gradient is what only steps are made of, a
+/// source, or an iota. A new op with floats has to have one.
+TEST_F(GradientTest, OpsWithoutOne) {
+  const std::set<std::string> none = {"nn.conv_input_gradient",
+                                      "nn.conv_weight_gradient",
+                                      "nn.max_pool_gradient",
+                                      "nn.avg_pool_gradient",
+                                      "nn.attention_gradient",
+                                      "nn.scatter_add",
+                                      "nn.sgd_update",
+                                      "nn.adam_update",
+                                      "nn.adagrad_update",
+                                      "nn.weight",
+                                      "nn.state",
+                                      "nn.constant",
+                                      "nn.iota"};
+  std::set<std::string> found;
+  for (RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.getDialectNamespace() == "nn" &&
+        !name.hasInterface<DifferentiableInterface>())
+      found.insert(name.getStringRef().str());
+  EXPECT_EQ(found, none);
+}
+
 /// What an exporter's graph is simplified by keeps gradients, too.
 TEST_F(GradientTest, SimplifiedEqualsPyTorch) {
   forEachCase(
