@@ -58,6 +58,7 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
          parameter.decayed && options.optimizer.weightDecay != 0});
   }
   result.frozen = std::move(step.frozen);
+  result.notes = std::move(step.notes);
   return result;
 }
 

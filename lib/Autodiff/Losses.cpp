@@ -121,8 +121,17 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
                         describe(x.getType()) + ", expected classes last");
   int64_t last = shape.size() - 1, classes = shape[last];
   FailureOr<Value> labels = findTarget(shape.drop_back(), ops.getI64Type());
+  std::string where = "--loss: the classes of '" + spec.prediction +
+                      "' are its last dimension, of " +
+                      std::to_string(classes) +
+                      "; a model with classes in dimension 1 needs a Transpose "
+                      "behind it";
+  if (failed(labels) && last > 1)
+    step.note(where);
   if (failed(labels))
     return failure();
+  if (last > 2) // images; [batch, tokens, classes] is what is meant
+    step.notes.push_back(where);
   // What random labels are drawn from.
   if (auto argument = dyn_cast<BlockArgument>(*labels))
     step.main.setArgAttr(argument.getArgNumber(), "kerf.range",

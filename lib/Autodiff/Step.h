@@ -83,6 +83,7 @@ public:
   mlir::LogicalResult request(const llvm::Twine &line);
   mlir::LogicalResult refuse(const llvm::Twine &line);
   void note(const llvm::Twine &line);
+  std::vector<std::string> notes; ///< of a step that can be made
 
   // The parts, in the order in which they run.
   void mergeSources();                       // Parameters.cpp

@@ -174,7 +174,7 @@ void Compilation::noteExportersConstants() {
   for (const autodiff::TrainedParameter &parameter : trained.trained)
     if (unnamed.match(parameter.name))
       names.push_back("\"" + parameter.name + "\"");
-  trainingNotes.clear();
+  trainingNotes = trained.notes;
   if (!names.empty())
     trainingNotes.push_back(
         llvm::join(names, ", ") + (names.size() > 1 ? " are" : " is") +

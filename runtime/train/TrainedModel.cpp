@@ -24,18 +24,18 @@ static std::string nameOf(const std::string &path) {
 }
 
 void kerf::rt::requireWritable(const std::string &path) {
-  std::string folder = folderOf(path);
-  if (std::string why = whyNoFile(path); !why.empty())
-    throw Error(KERF_INVALID_ARGUMENT, path + ": " + why);
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw Error(KERF_INVALID_ARGUMENT,
-                path + ": cannot write: " + std::strerror(errno));
+  AtomicFile trial(path); // what permissions say is not all: a full disk, /proc
 }
 
 void kerf::rt::requireWritableFolder(const std::string &path) {
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0)
-    return requireWritable(path);
+  if (::stat(path.c_str(), &info) != 0) {
+    if (::mkdir(path.c_str(), 0777) != 0)
+      throw Error(KERF_INVALID_ARGUMENT,
+                  path + ": cannot create: " + std::strerror(errno));
+    ::rmdir(path.c_str());
+    return;
+  }
   if (!S_ISDIR(info.st_mode))
     throw Error(KERF_INVALID_ARGUMENT, path + ": is no folder");
   requireWritable(path + "/any");

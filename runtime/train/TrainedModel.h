@@ -19,10 +19,12 @@ namespace kerf::rt {
 std::vector<std::string> placesOf(const std::vector<std::string> &files,
                                   const std::string &output);
 
-/// Throws KERF_INVALID_ARGUMENT if no file can be made at `path`.
+/// Throws KERF_IO_ERROR if no file can be made at `path`: one is made beside
+/// it, and removed.
 void requireWritable(const std::string &path);
 
-/// The same for files in a folder that may have to be made.
+/// The same for files in a folder that may have to be made, of which nothing
+/// remains either.
 void requireWritableFolder(const std::string &path);
 
 /// Writes all of them (aside, then renamed, external data first). Throws

@@ -12,6 +12,9 @@ INPUTS = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(INPUTS))
 import numpy as np
 
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
 from kerf_tests import Checks, expect_error, fresh_folder, in_parallel
 
 OUT = fresh_folder(sys.argv[1])
@@ -33,6 +36,19 @@ out_of_range = arrays["labels"].copy()
 out_of_range[21] = 8
 np.save(OUT / "tokens.npy", np.arange(12))
 os.mkfifo(OUT / "pipe")
+
+
+def image_model():
+    """Classes in dimension 1, as PyTorch's models of images have them."""
+    images = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 2, 4, 4])
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 3, 4, 4])
+    weight = numpy_helper.from_array(np.ones((3, 2, 1, 1), np.float32), "weight")
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "weight"], ["logits"])], "g", [images], [logits], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "images.model")
+
+
+image_model()
+np.savez(OUT / "images.npz", x=np.ones((160, 2, 4, 4), np.float32), labels=np.zeros((160, 4, 4), np.int64))
 shutil.copy(MLP / "model.onnx", OUT / "own.model")
 GOOD = {"--batch-size": "16", "--loss": "cross_entropy(logits,labels)", "--optimizer": "sgd,lr=0.1",
         "--data": MLP / "data.npz", "--steps": "3", "--threads": "1"}
@@ -79,9 +95,17 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("eval-every-zero", ["--eval-every=0"], 2, ["--eval-every", "at least 1"]),
     ("seed-negative", ["--seed=-1"], 2, ["--seed", "at least 0"]),
     ("steps-and-epochs", ["--epochs=3"], 2, ["steps|epochs"]),
+    ("classes-not-last", {"model": OUT / "images.model", "--data": OUT / "images.npz"}, 2,
+     ["classes of 'logits' are its last dimension, of 4", "Transpose", "labels", "160x4x4", "Nx3x4"]),
     # Outputs.
     ("output-folder", ["--save-safetensors", OUT / "nowhere/w.safetensors"], 2, ["nowhere"]),
     ("log-folder", ["--log", OUT / "nowhere/log.jsonl"], 2, ["nowhere"]),
+    # Known before anything is trained; root may write to /proc, yet nobody can make a file there.
+    ("checkpoint-folder", ["--checkpoint-dir=/proc/checkpoints"], 2, ["/proc/checkpoints: cannot create"]),
+    ("checkpoint-nowhere", [f"--checkpoint-dir={OUT / 'nowhere/checkpoints'}"], 2, ["nowhere/checkpoints: cannot create"]),
+    ("checkpoint-is-file", [f"--checkpoint-dir={OUT / 'text.npz'}"], 2, ["text.npz: is no folder"]),
+    ("output-proc", {"-o": "/proc/trained.onnx"}, 2, ["/proc/trained.onnx: cannot write"]),
+    ("log-proc", ["--log=/proc/log.jsonl"], 2, ["/proc/log.jsonl: cannot write"]),
     ("resume-alone", ["--resume"], 2, ["--checkpoint-dir"]),
     ("checkpoint-every-alone", ["--checkpoint-every=2"], 2, ["--checkpoint-dir"]),
     ("clip-nan", ["--clip-norm=nan"], 2, ["--clip-norm", "finite"]),

@@ -102,6 +102,7 @@ struct AutodiffResult {
   std::vector<TrainedParameter> trained; ///< in program order
   std::vector<std::string> frozen;       ///< parameters that stay
   std::vector<std::string> buffers; ///< not trained, but written by the step
+  std::vector<std::string> notes;   ///< what the user may not have meant
 };
 
 /// Why a step cannot be made: lines "NODE: reason", all at once, then notes
