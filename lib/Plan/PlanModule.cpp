@@ -32,6 +32,7 @@ struct Attempt {
   StagePlan stages;
   CandidateSummary summary;
   bool isImpossible = false; ///< no cut divides the work
+  bool isTightened = false;  ///< what was solved is less than the candidate
 
   /// The stages cannot be, whatever the memory.
   bool cannotBeCut() const {
@@ -64,8 +65,16 @@ private:
   std::optional<Sum> cutoffFor(const MeshCandidate &candidate);
   /// What any cut into stages must send; the same for like meshes.
   StageBounds &stageBounds(const MeshCandidate &candidate);
+  /// Candidates whose time was over are solved again: now that another plan is
+  /// known, much less has to be searched.
+  void solveAgain();
   /// Bounds below the best plan's cost are looked at once more, closer.
   void sharpenBounds();
+  /// Until when a look back may take.
+  double timeToLookBack() const {
+    return options.deadlineSeconds > 0 ? options.deadlineSeconds
+                                       : std::max(30.0, elapsed() + 10);
+  }
   /// Why a candidate was not searched to its end.
   std::string atLeast(double bound) const;
   /// The cheapest plan so far; infinity without one.
@@ -95,6 +104,15 @@ private:
 };
 
 } // namespace
+
+/// Cheaper first; ties by bytes, then time, then order.
+static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
+  auto key = [](const CandidateSummary &s) {
+    bool none = !s.reason.empty();
+    return std::make_tuple(none, s.cost, double(s.totalBytes), s.seconds);
+  };
+  return key(a) < key(b);
+}
 
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
@@ -132,6 +150,7 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
                                               batch, names, share);
       solveAndCut(attempt, deadline);
       attempt.summary.lowerBound = bound;
+      attempt.isTightened = true;
     }
   attempts.push_back(std::move(attempt));
 }
@@ -217,15 +236,60 @@ std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
   return static_cast<Sum>(most) + 1;
 }
 
+void Planner::solveAgain() {
+  if (options.objective != Objective::Volume ||
+      options.solver != SolverKind::Auto)
+    return;
+  std::vector<Attempt *> open;
+  for (Attempt &attempt : attempts)
+    if (attempt.solved.statistics.stoppedBy == "deadline" &&
+        !attempt.isTightened && attempt.graph->getError().empty() &&
+        attempt.summary.lowerBound < incumbent())
+      open.push_back(&attempt);
+  llvm::stable_sort(open, [](Attempt *a, Attempt *b) {
+    return a->summary.lowerBound < b->summary.lowerBound;
+  });
+  double until = timeToLookBack();
+  for (auto [number, attempt] : llvm::enumerate(open)) {
+    double left = until - elapsed();
+    if (left <= 0)
+      return;
+    const MeshCandidate &candidate = attempt->graph->candidate;
+    SolveOptions solveOptions;
+    solveOptions.seed = options.seed;
+    solveOptions.deadlineSeconds =
+        left / static_cast<double>(open.size() - number);
+    solveOptions.maxTableEntries = int64_t(1) << 23;
+    solveOptions.cutoff = cutoffFor(candidate);
+    SolveResult again = solve(attempt->graph->problem, solveOptions);
+    double bound =
+        std::max(attempt->summary.lowerBound,
+                 boundOf(candidate, static_cast<double>(again.lowerBound)));
+    if (again.hasSolution()) {
+      Attempt before;
+      before.solved = std::move(attempt->solved);
+      before.stages = std::move(attempt->stages);
+      before.summary = attempt->summary;
+      attempt->solved = std::move(again);
+      summarize(*attempt);
+      if (!isBetter(attempt->summary, before.summary)) {
+        attempt->solved = std::move(before.solved);
+        attempt->stages = std::move(before.stages);
+        attempt->summary = before.summary;
+      }
+    }
+    attempt->summary.lowerBound = bound;
+    if (!attempt->summary.reason.empty() && bound >= incumbent())
+      attempt->summary.reason = atLeast(bound);
+  }
+}
+
 void Planner::sharpenBounds() {
   if (options.objective != Objective::Volume ||
       options.solver != SolverKind::Auto)
     return;
-  double best = incumbent();
-  auto left = [&] {
-    return options.deadlineSeconds > 0 ? options.deadlineSeconds - elapsed()
-                                       : 30 - elapsed();
-  };
+  double best = incumbent(), until = timeToLookBack();
+  auto left = [&] { return until - elapsed(); };
   // Bounds on stages hold for all meshes and micro-batches that a Problem's
   // choices can express; each candidate has its own.
   for (Attempt &attempt : attempts) {
@@ -292,15 +356,6 @@ void Planner::summarize(Attempt &attempt) {
     summary.cost = static_cast<double>(attempt.solved.cost()) * 1e-12;
   else
     summary.cost = summary.seconds;
-}
-
-/// Cheaper first; ties by bytes, then time, then order.
-static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
-  auto key = [](const CandidateSummary &s) {
-    bool none = !s.reason.empty();
-    return std::make_tuple(none, s.cost, double(s.totalBytes), s.seconds);
-  };
-  return key(a) < key(b);
 }
 
 std::string Planner::infeasibleMessage() const {
@@ -454,7 +509,7 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
                             return candidate.stages > 1 &&
                                    candidate.devicesPerStage() == 1;
                           });
-  for (const MeshCandidate &candidate : candidates) {
+  for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
     double left = 0;
     if (options.deadlineSeconds > 0) {
       left = options.deadlineSeconds - elapsed();
@@ -469,13 +524,16 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
         unsearched.push_back(std::move(summary));
         continue;
       }
-      left = std::max(left, 0.01);
+      // None takes what others need, too.
+      auto others = static_cast<double>(candidates.size() - number);
+      left = std::max(std::min(left, 2 * left / others), 0.01);
     } else if (batch.isTraining()) {
       // Three times the ops, and limits: nobody waits for minutes unasked.
       left = std::clamp(30 - elapsed(), 2.0, 10.0);
     }
     attempt(candidate, left);
   }
+  solveAgain();
   sharpenBounds();
   auto best =
       llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {

@@ -46,6 +46,8 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
              : flops.back() * 1.1 / static_cast<double>(stages) * (1 + 1e-12);
   placeCuts();
   impossible = most == kNever;
+  if (!impossible && !waived)
+    findSure();
 }
 
 void StageBounds::placeCuts() {
@@ -79,18 +81,33 @@ double StageBounds::leastBytes(double problemCost) const {
   return std::max(most, (problemCost + all) / static_cast<double>(stages));
 }
 
-std::pair<size_t, size_t> StageBounds::surelyIn(int64_t stage) const {
-  // It begins at the latest where those in front have done all they may, and
-  // ends at the earliest where those behind can do the rest.
-  double front = stageFlops * static_cast<double>(stage);
-  double behind = stageFlops * static_cast<double>(stages - 1 - stage);
-  size_t first = 0, last = units.size();
-  while (stage > 0 && first < units.size() && flops[first + 1] <= front)
-    ++first;
-  while (stage < stages - 1 && last > 0 &&
-         flops.back() - flops[last - 1] <= behind)
-    --last;
-  return {first, last};
+void StageBounds::findSure() {
+  size_t n = units.size();
+  auto p = static_cast<size_t>(stages);
+  using Table = std::vector<std::vector<char>>;
+  // Whether the units before i, or from i on, can be k stages.
+  Table front(p + 1, std::vector<char>(n + 1, false)), behind = front;
+  auto fits = [&](size_t begin, size_t end) {
+    return flops[end] - flops[begin] <= stageFlops;
+  };
+  front[0][0] = behind[0][n] = true;
+  for (size_t k = 1; k <= p; ++k)
+    for (size_t begin = 0; begin < n; ++begin)
+      for (size_t end = begin + 1; end <= n && fits(begin, end); ++end) {
+        front[k][end] |= front[k - 1][begin];
+        behind[k][begin] |= behind[k - 1][end];
+      }
+  for (size_t k = 0; k < p; ++k) {
+    size_t latest = 0, earliest = n;
+    for (size_t begin = 0; begin < n; ++begin)
+      for (size_t end = begin + 1;
+           front[k][begin] && end <= n && fits(begin, end); ++end)
+        if (behind[p - 1 - k][end]) {
+          latest = std::max(latest, begin);
+          earliest = std::min(earliest, end);
+        }
+    sure.push_back({latest, earliest});
+  }
 }
 
 void StageBounds::sharpen(const Graph &graph, double deadlineSeconds) {
@@ -98,7 +115,7 @@ void StageBounds::sharpen(const Graph &graph, double deadlineSeconds) {
   if (impossible || stageFlops == kNever)
     return;
   for (int64_t stage = 0; stage < stages; ++stage) {
-    auto [first, last] = surelyIn(stage);
+    auto [first, last] = sure[stage];
     if (first >= last)
       continue;
     llvm::DenseSet<Operation *> inside;

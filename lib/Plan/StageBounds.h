@@ -5,8 +5,9 @@
 // that divide the work and all shardings.
 //
 // Idea: a value that leaves a stage is sent once at least, at best a D-th of it
-// by each of the stage's D devices; a stage's share of the operations tells
-// which units lie in it wherever the cuts are. So for stage k, of units [b, e):
+// by each of the stage's D devices; where cuts can be, so that every stage does
+// its share of the operations and no more, tells which units lie in a stage
+// wherever the cuts are. So for stage k, of units [b, e):
 //
 //   bytes_k >= R_k + sent(b, e)
 //
@@ -46,8 +47,8 @@ public:
 private:
   /// Sets `most` and `all`; infinity where nothing can be.
   void placeCuts();
-  /// Units that are in stage k wherever the cuts are: [first, second).
-  std::pair<size_t, size_t> surelyIn(int64_t stage) const;
+  /// Sets `sure`.
+  void findSure();
 
   std::vector<llvm::SmallVector<mlir::Operation *>> units;
   int64_t stages;
@@ -55,6 +56,8 @@ private:
   std::vector<double> flops; ///< of the units before each
   Crossings crossings;
   std::vector<double> within; ///< R_k
+  /// Units that are in stage k wherever the cuts are: [first, second).
+  std::vector<std::pair<size_t, size_t>> sure;
   bool impossible = false;
   double most = 0; ///< of the busiest rank, over all cuts
   double all = 0;  ///< of one rank of each stage together, handed over alone

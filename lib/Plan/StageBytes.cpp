@@ -49,9 +49,12 @@ static int64_t sentBytesOf(dist::AccumulateOp accumulate) {
   return bytesOfElement(there->getResult(0));
 }
 
-DenseMap<Value, int64_t> kerf::plan::partsOfSums(func::FuncOp function,
-                                                 const BatchAnalysis &batch) {
-  DenseMap<Value, int64_t> parts;
+/// Sums that micro-batches are summed in, from each dist.accumulate up through
+/// sums of sums that are wanted. `take` is told each part and the bytes of an
+/// element of the sum on its way, and gives those of the part.
+static void walkSums(func::FuncOp function, const BatchAnalysis &batch,
+                     llvm::function_ref<bool(Operation *)> isWanted,
+                     llvm::function_ref<int64_t(OpOperand &, int64_t)> take) {
   SmallVector<std::pair<Value, int64_t>> work;
   for (auto accumulate :
        function.getBody().front().getOps<dist::AccumulateOp>())
@@ -59,13 +62,22 @@ DenseMap<Value, int64_t> kerf::plan::partsOfSums(func::FuncOp function,
   while (!work.empty()) {
     auto [value, bytes] = work.pop_back_val();
     Operation *sum = value.getDefiningOp();
-    if (!value.hasOneUse() || !isSumOfSums(sum, batch))
+    if (!value.hasOneUse() || !isSumOfSums(sum, batch) || !isWanted(sum))
       continue;
-    for (Value operand : sum->getOperands()) {
-      parts[operand] = std::min(bytes, bytesOfElement(operand));
-      work.push_back({operand, bytes});
-    }
+    for (OpOperand &part : sum->getOpOperands())
+      work.push_back({part.get(), take(part, bytes)});
   }
+}
+
+DenseMap<Value, int64_t> kerf::plan::partsOfSums(func::FuncOp function,
+                                                 const BatchAnalysis &batch) {
+  DenseMap<Value, int64_t> parts;
+  walkSums(
+      function, batch, [](Operation *) { return true; },
+      [&](OpOperand &part, int64_t bytes) {
+        parts[part.get()] = std::min(bytes, bytesOfElement(part.get()));
+        return bytes;
+      });
   return parts;
 }
 
@@ -128,29 +140,18 @@ private:
 
   /// As sum-before-crossing does.
   void findSummedUses() {
-    SmallVector<std::pair<Value, int64_t>> work;
-    for (auto accumulate :
-         function.getBody().front().getOps<dist::AccumulateOp>())
-      work.push_back({accumulate.getX(), sentBytesOf(accumulate)});
-    while (!work.empty()) {
-      auto [value, bytes] = work.pop_back_val();
-      Operation *sum = value.getDefiningOp();
-      if (!value.hasOneUse() || !isSumOfSums(sum, batch))
-        continue;
-      bool crosses = false, allVary = true;
-      for (Value operand : sum->getOperands()) {
-        crosses |= stageOf(operand.getDefiningOp()) != stageOf(sum);
-        allVary &= varies(heldBy(operand));
-      }
-      if (!crosses || !allVary)
-        continue;
-      for (OpOperand &operand : sum->getOpOperands()) {
-        bool sends = stageOf(operand.get().getDefiningOp()) != stageOf(sum);
-        int64_t each = sends ? bytes : bytesOfElement(operand.get());
-        summed[&operand] = each;
-        work.push_back({operand.get(), each});
-      }
-    }
+    auto sends = [&](OpOperand &part) {
+      return stageOf(part.get().getDefiningOp()) != stageOf(part.getOwner());
+    };
+    auto isWanted = [&](Operation *sum) {
+      return llvm::any_of(sum->getOpOperands(), sends) &&
+             llvm::all_of(sum->getOperands(), [&](Value operand) {
+               return varies(heldBy(operand));
+             });
+    };
+    walkSums(function, batch, isWanted, [&](OpOperand &part, int64_t bytes) {
+      return summed[&part] = sends(part) ? bytes : bytesOfElement(part.get());
+    });
   }
 
   void add(int64_t stage, const Graph::OpCost &cost, int64_t counted,

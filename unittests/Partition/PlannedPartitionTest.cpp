@@ -80,6 +80,13 @@ void carryOut(ModuleOp module, const plan::PlanOptions &options, Counts &counts,
   counts.microBatches += planned->microBatches > 1;
 }
 
+void setMachine(plan::PlanOptions &options) {
+  auto machine =
+      cost::machinePreset("h100-8", options.devices, cost::HostInfo());
+  ASSERT_TRUE(bool(machine));
+  options.machine = std::move(*machine);
+}
+
 void check(MLIRContext &context, unsigned seed, Counts &counts) {
   Random random(seed);
   auto module = makeGraph(&context, random, 4 + int(draw(random, 6)));
@@ -98,10 +105,7 @@ void check(MLIRContext &context, unsigned seed, Counts &counts) {
   options.mesh = meshes[draw(random, 7)];
   for (const auto &[name, size] : options.mesh)
     options.devices *= size;
-  auto machine =
-      cost::machinePreset("h100-8", options.devices, cost::HostInfo());
-  ASSERT_TRUE(bool(machine));
-  options.machine = std::move(*machine);
+  ASSERT_NO_FATAL_FAILURE(setMachine(options));
   options.solver =
       chance(random, 70) ? plan::SolverKind::Random : plan::SolverKind::Auto;
   options.objective =
@@ -150,10 +154,7 @@ void checkTraining(MLIRContext &context, unsigned seed, Counts &counts) {
     options.devices *= size;
   if (chance(random, 50))
     options.microBatches = 1 + draw(random, 3);
-  auto machine =
-      cost::machinePreset("h100-8", options.devices, cost::HostInfo());
-  ASSERT_TRUE(bool(machine));
-  options.machine = std::move(*machine);
+  ASSERT_NO_FATAL_FAILURE(setMachine(options));
   options.solver =
       chance(random, 30) ? plan::SolverKind::Random : plan::SolverKind::Auto;
   options.objective = plan::Objective::Volume;
@@ -161,39 +162,88 @@ void checkTraining(MLIRContext &context, unsigned seed, Counts &counts) {
   carryOut(*module, options, counts, [](const plan::PlanResult &) {});
 }
 
-TEST(PlannedPartitionTest, PlansAreKept) {
-  LoadedContext loaded;
-  Counts counts;
-  bool all = forEachSeed(
-      5000, 150, [&](unsigned seed) { check(loaded.context, seed, counts); });
-  RecordProperty("planned", counts.planned);
-  RecordProperty("searched", counts.searched);
-  RecordProperty("infeasible", counts.infeasible);
-  RecordProperty("stages", counts.stages);
-  if (all) {
-    EXPECT_GT(counts.planned, 100);
-    EXPECT_GT(counts.searched, 10);
-    EXPECT_GT(counts.sending, 50);
+/// What is proven of cuts that divide the work holds for plans that were not
+/// looked for.
+void checkBound(MLIRContext &context, unsigned seed, Counts &counts) {
+  Random random(seed);
+  auto module = makeNetwork(&context, random, 3 + draw(random, 5), 12);
+  {
+    ScopedDiagnosticHandler quiet(&context,
+                                  [](Diagnostic &) { return success(); });
+    if (!makeAutodiffStep(*module, random))
+      return;
+  }
+  plan::PlanOptions options;
+  options.mesh = {{"pp", 2}};
+  options.devices = 4;
+  options.microBatches = 1 + draw(random, 3);
+  options.objective = plan::Objective::Volume;
+  ASSERT_NO_FATAL_FAILURE(setMachine(options));
+  auto planBy = [&](plan::SolverKind solver, uint64_t number) {
+    OwningOpRef<ModuleOp> copy = module->clone();
+    options.solver = solver;
+    options.seed = number;
+    plan::PlanError error = plan::PlanError::None;
+    std::string message;
+    return plan::planModule(*copy, options, error, message);
+  };
+  auto searched = planBy(plan::SolverKind::Auto, 0);
+  if (failed(searched)) {
+    ++counts.infeasible;
+    return;
+  }
+  ++counts.searched;
+  counts.proven += searched->gap == 0;
+  for (uint64_t number = 1; number <= 8; ++number) {
+    auto other = planBy(plan::SolverKind::Random, number);
+    if (failed(other))
+      continue;
+    ++counts.planned;
+    EXPECT_GE(other->cost, searched->lowerBound) << textOf(*module);
   }
 }
 
-TEST(PlannedPartitionTest, StepsSendWhatIsPlanned) {
+/// Whether all seeds ran; what was counted is recorded.
+using Check = void (*)(MLIRContext &, unsigned, Counts &);
+bool checkAll(unsigned first, unsigned count, Check check, Counts &counts) {
   LoadedContext loaded;
-  Counts counts;
-  bool all = forEachSeed(7000, 100, [&](unsigned seed) {
-    checkTraining(loaded.context, seed, counts);
+  bool all = forEachSeed(first, count, [&](unsigned seed) {
+    check(loaded.context, seed, counts);
   });
-  RecordProperty("planned", counts.planned);
-  RecordProperty("infeasible", counts.infeasible);
-  RecordProperty("stages", counts.stages);
-  RecordProperty("micro_batches", counts.microBatches);
-  RecordProperty("proven", counts.proven);
-  if (all) {
-    EXPECT_GT(counts.searched, 40);
-    EXPECT_GT(counts.sending, 40);
-    EXPECT_GT(counts.stages, 10);
-    EXPECT_GT(counts.microBatches, 5);
-  }
+  ::testing::Test::RecordProperty("planned", counts.planned);
+  ::testing::Test::RecordProperty("searched", counts.searched);
+  ::testing::Test::RecordProperty("proven", counts.proven);
+  ::testing::Test::RecordProperty("infeasible", counts.infeasible);
+  ::testing::Test::RecordProperty("stages", counts.stages);
+  ::testing::Test::RecordProperty("micro_batches", counts.microBatches);
+  return all;
+}
+
+TEST(PlannedPartitionTest, PlansAreKept) {
+  Counts counts;
+  if (!checkAll(5000, 150, check, counts))
+    return;
+  EXPECT_GT(counts.planned, 100);
+  EXPECT_GT(counts.searched, 10);
+  EXPECT_GT(counts.sending, 50);
+}
+
+TEST(PlannedPartitionTest, StepsSendWhatIsPlanned) {
+  Counts counts;
+  if (!checkAll(7000, 100, checkTraining, counts))
+    return;
+  EXPECT_GT(counts.searched, 40);
+  EXPECT_GT(counts.sending, 40);
+  EXPECT_GT(counts.stages, 10);
+  EXPECT_GT(counts.microBatches, 5);
+}
+
+TEST(PlannedPartitionTest, BoundsHoldForOtherPlans) {
+  Counts counts;
+  if (!checkAll(9000, 60, checkBound, counts))
+    return;
+  EXPECT_GT(counts.searched, 10);
+  EXPECT_GT(counts.planned, 20);
 }
 
 } // namespace
