@@ -17,37 +17,13 @@
 #include "Step.h"
 
 #include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Support/SameOp.h"
 
-#include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::autodiff;
-
-namespace {
-
-/// Equal, wherever they come from.
-struct SameOp : llvm::DenseMapInfo<Operation *> {
-  static unsigned getHashValue(const Operation *op) {
-    return OperationEquivalence::computeHash(
-        const_cast<Operation *>(op), OperationEquivalence::directHashValue,
-        OperationEquivalence::ignoreHashValue,
-        OperationEquivalence::IgnoreLocations);
-  }
-  static bool isEqual(const Operation *a, const Operation *b) {
-    if (a == b)
-      return true;
-    if (a == getTombstoneKey() || a == getEmptyKey() ||
-        b == getTombstoneKey() || b == getEmptyKey())
-      return false;
-    return OperationEquivalence::isEquivalentTo(
-        const_cast<Operation *>(a), const_cast<Operation *>(b),
-        OperationEquivalence::IgnoreLocations);
-  }
-};
-
-} // namespace
 
 static int64_t bytesOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());

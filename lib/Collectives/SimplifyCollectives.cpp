@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
+#include "kerf/Support/SameOp.h"
 
-#include "mlir/IR/OperationSupport.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace kerf {
@@ -22,26 +22,6 @@ using namespace kerf;
 using namespace kerf::dist;
 
 namespace {
-
-/// Equal ops on equal operands, wherever they came from.
-struct SameOp : llvm::DenseMapInfo<Operation *> {
-  static unsigned getHashValue(const Operation *op) {
-    return OperationEquivalence::computeHash(
-        const_cast<Operation *>(op), OperationEquivalence::directHashValue,
-        OperationEquivalence::ignoreHashValue,
-        OperationEquivalence::IgnoreLocations);
-  }
-  static bool isEqual(const Operation *a, const Operation *b) {
-    if (a == b)
-      return true;
-    if (a == getTombstoneKey() || a == getEmptyKey() ||
-        b == getTombstoneKey() || b == getEmptyKey())
-      return false;
-    return OperationEquivalence::isEquivalentTo(
-        const_cast<Operation *>(a), const_cast<Operation *>(b),
-        OperationEquivalence::IgnoreLocations);
-  }
-};
 
 bool isMovement(Operation *op) {
   return isa<CollectiveOpInterface, AllSliceOp, MaskOp, ShardIndexOp>(op);
