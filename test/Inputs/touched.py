@@ -1,11 +1,10 @@
-"""Memory that the processes of a run really touch, as the system counts it.
+"""Memory that the ranks of a run really touch, as the system counts it.
 
 Weights need not exist: a hole of the right length in a file stands for them,
 which costs no disk and reads as zeros.
 """
 import json
 import math
-import os
 import pathlib
 import subprocess
 import time
@@ -30,55 +29,68 @@ def with_weights(model, folder):
 
 
 def status(pid):
-    """Resident bytes of a process now, the most so far, its parent, and whether it runs a rank; None where it is gone."""
+    """Resident bytes of a process now, and the most so far; None where it is gone."""
     try:
         text = pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return None
     fields = dict(line.split(":", 1) for line in text.splitlines())
-    if "VmRSS" not in fields:
-        return None
-    kilobytes = lambda key: int(fields[key].split()[0]) * 1024
-    return kilobytes("VmRSS"), kilobytes("VmHWM"), int(fields["PPid"])
+    return tuple(int(fields[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM")) if "VmRSS" in fields else None
 
 
-def touched(package, steps, processes, timeout=1500):
-    """[(resident bytes while steps run, the most ever)] of the process, or of each rank's own.
+def touched(package, steps, timeout=1500):
+    """Resident bytes while steps run, and the most ever, of a process whose threads are the ranks.
 
     Loading comes first: what is looked at is the last quarter of the samples.
     """
-    command = ["kerf-run", str(package), "--seed=1", f"--repeat={steps}", "--threads=1", "-q",
-               *(["--processes"] if processes else [])]
+    command = ["kerf-run", str(package), "--seed=1", f"--repeat={steps}", "--threads=1", "-q"]
     start = time.time()
-    main = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    samples = {}
-    while main.poll() is None and time.time() - start < timeout:
-        for entry in os.listdir("/proc") if processes else [str(main.pid)]:
-            found = status(int(entry)) if entry.isdigit() else None
-            if found and (found[2] == main.pid if processes else True):
-                samples.setdefault(int(entry), []).append(found[:2])
-        time.sleep(0.03)
-    if main.poll() is None:
-        main.kill()
-    said = main.stderr.read()
-    if main.wait():
-        raise RuntimeError(f"{' '.join(command)}: {main.returncode}\n{said}")
-    result = []
-    for pid in sorted(samples):
-        rest = samples[pid][len(samples[pid]) * 3 // 4:]
-        result.append((max(now for now, _ in rest), max(most for _, most in rest)))
-    return result
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    samples = []
+    while process.poll() is None and time.time() - start < timeout:
+        if found := status(process.pid):
+            samples.append(found)
+        time.sleep(0.02)
+    if process.poll() is None:
+        process.kill()
+    said = process.stderr.read()
+    if process.wait():
+        raise RuntimeError(f"{' '.join(command)}: {process.returncode}\n{said}")
+    rest = samples[len(samples) * 3 // 4:]
+    return max(now for now, _ in rest), max(most for _, most in rest)
+
+
+SIZES = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1, "bool": 1}
+
+
+def bytes_of(shape, dtype):
+    return math.prod(shape) * SIZES.get(dtype, 4)
 
 
 def laid_out(package):
-    """What the plan says of each rank, bytes of the caller's inputs, and of its outputs."""
+    """What the plan says of all ranks together, less what threads share; bytes that the caller holds beside.
+
+    Ranks share parts of weights that are equal, unless steps write them. An output that each rank gives as one run of
+    bytes (of each micro-batch) lies in the caller's memory in place of the arena's.
+    """
     plan = json.loads((package / "plan.json").read_text())
     manifest = json.loads((package / "manifest.json").read_text())
     devices = plan["memory"]["per_device"]
     for device, stage in zip(devices, manifest["stages"]):
         assert device["gradients"] + device["activations"] == stage["arena_bytes"], (device, stage["arena_bytes"])
-    stages = [device["peak"] for device in devices]
-    size = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "u16": 2, "i8": 1, "u8": 1, "bool": 1}
-    bytes_of = lambda tensors: sum(math.prod(each["global_shape"]) * size.get(each["dtype"], 4) for each in tensors)
-    ranks = [stage for stage in stages for _ in range(plan["devices"] // len(stages))]
-    return ranks, bytes_of(manifest["inputs"]), bytes_of(manifest["outputs"])
+    ranks = plan["devices"] // len(devices)
+    size = {axis["name"]: axis["size"] for axis in manifest["mesh"]["axes"]}
+    parts = {each["name"]: math.prod(axis.get("size", size[axis["axis"]]) for dim in each["sharding"] for axis in dim)
+             for each in manifest["parameters"] if "sharding" in each}
+    together = sum(device["peak"] for device in devices) * ranks
+    for each in manifest["parameters"]:
+        # What is derived is shared by ranks that hold all the same parts.
+        different = parts.get(each["name"], 1 if max(parts.values()) == 1 else ranks)
+        stages = len(each.get("stages") or devices)
+        if not each.get("mutable") and not each.get("init_only"):
+            together -= bytes_of(each["local_shape"], each["dtype"]) * (ranks * stages - different)
+    beside = sum(bytes_of(each["global_shape"], each["dtype"]) for each in manifest["inputs"])
+    for each in manifest["outputs"]:
+        in_arenas = 0 if any(each["sharding"][1:]) else bytes_of(each["local_shape"], each["dtype"]) * ranks
+        beside += max(0, bytes_of(each["global_shape"], each["dtype"]) - in_arenas)
+    return together, beside

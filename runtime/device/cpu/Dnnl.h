@@ -23,6 +23,7 @@
   X(dnnl_memory_desc_init_by_tag)                                              \
   X(dnnl_memory_desc_equal)                                                    \
   X(dnnl_memory_desc_get_size)                                                 \
+  X(dnnl_memory_desc_init_submemory)                                           \
   X(dnnl_memory_create)                                                        \
   X(dnnl_memory_destroy)                                                       \
   X(dnnl_memory_set_data_handle)                                               \

@@ -8,6 +8,10 @@
 //===----------------------------------------------------------------------===//
 #include "DnnlPrimitive.h"
 
+#include "../../src/MappedFile.h"
+
+#include <algorithm>
+
 using namespace kerf::rt;
 
 bool DnnlCall::create(const void *opDesc, dnnl_primitive_attr_t attr,
@@ -141,6 +145,66 @@ void DnnlCall::bind(int arg, const Operand &operand, const View &view,
   addArg(arg, std::move(memory));
 }
 
+void DnnlCall::reorder(const dnnl_memory_desc_t &plain, void *from,
+                       const dnnl_memory_desc_t &wanted, void *to) {
+  const Dnnl &dnnl = Dnnl::get();
+  auto source = makeMemory(plain, context.engine.get(), from);
+  auto target = makeMemory(wanted, context.engine.get(), to);
+  dnnl_primitive_desc_t rawDesc = nullptr;
+  Dnnl::check(dnnl.dnnl_reorder_primitive_desc_create(
+                  &rawDesc, &plain, context.engine.get(), &wanted,
+                  context.engine.get(), nullptr),
+              "packing of weights");
+  DnnlHandle<dnnl_primitive_desc_t> reorderDesc(
+      rawDesc, dnnl.dnnl_primitive_desc_destroy);
+  dnnl_primitive_t raw = nullptr;
+  Dnnl::check(dnnl.dnnl_primitive_create(&raw, rawDesc), "packing of weights");
+  DnnlHandle<dnnl_primitive_t> primitive(raw, dnnl.dnnl_primitive_destroy);
+  dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source.get()},
+                            {DNNL_ARG_TO, target.get()}};
+  Dnnl::check(dnnl.dnnl_primitive_execute(raw, context.stream.get(), 2, args),
+              "packing of weights");
+}
+
+// Slabs lie along the dimension with the largest stride: contiguous in the
+// file. Where a slab does not end with a block of the packed layout, all is
+// packed at once.
+void DnnlCall::pack(const dnnl_memory_desc_t &plain, void *from, bool isMapped,
+                    const dnnl_memory_desc_t &wanted, void *to) {
+  constexpr int64_t slabBytes = int64_t(8) << 20;
+  constexpr int64_t blocks = 192; // a multiple of 16, 48 and 64
+  const Dnnl &dnnl = Dnnl::get();
+  const int64_t *strides = plain.format_desc.blocking.strides;
+  int outer = 0;
+  for (int d = 1; d < plain.ndims; ++d)
+    if (plain.dims[d] > 1 &&
+        (plain.dims[outer] == 1 || strides[d] > strides[outer]))
+      outer = d;
+  int64_t rowBytes =
+      std::max<int64_t>(strides[outer] * dtypeSize(desc.dtype), 1);
+  int64_t rows = ceilDiv(std::max(slabBytes / rowBytes, blocks), blocks);
+  rows *= blocks;
+  dnnl_dims_t dims, offsets = {};
+  std::copy_n(plain.dims, plain.ndims, dims);
+  for (int64_t at = 0; isMapped && at < plain.dims[outer]; at += rows) {
+    offsets[outer] = at;
+    dims[outer] = std::min(rows, plain.dims[outer] - at);
+    dnnl_memory_desc_t slab, packed;
+    if (dnnl.dnnl_memory_desc_init_submemory(&slab, &plain, dims, offsets) !=
+            dnnl_success ||
+        dnnl.dnnl_memory_desc_init_submemory(&packed, &wanted, dims, offsets) !=
+            dnnl_success) {
+      isMapped = false;
+      break;
+    }
+    reorder(slab, from, packed, to);
+    forgetMapped(static_cast<char *>(from) + at * rowBytes,
+                 static_cast<size_t>(dims[outer] * rowBytes));
+  }
+  if (!isMapped)
+    reorder(plain, from, wanted, to);
+}
+
 void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t plain = descOf(view, desc.dtype);
@@ -172,24 +236,7 @@ void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
     CpuPackCache::Bytes bytes = device.allocate(
         static_cast<int64_t>(dnnl.dnnl_memory_desc_get_size(&wanted)),
         "packed weights");
-    auto from = makeMemory(plain, context.engine.get(), data);
-    auto to = makeMemory(wanted, context.engine.get(), bytes->data);
-    dnnl_primitive_desc_t rawDesc = nullptr;
-    Dnnl::check(dnnl.dnnl_reorder_primitive_desc_create(
-                    &rawDesc, &plain, context.engine.get(), &wanted,
-                    context.engine.get(), nullptr),
-                "packing of weights");
-    DnnlHandle<dnnl_primitive_desc_t> reorderDesc(
-        rawDesc, dnnl.dnnl_primitive_desc_destroy);
-    dnnl_primitive_t raw = nullptr;
-    Dnnl::check(dnnl.dnnl_primitive_create(&raw, rawDesc),
-                "packing of weights");
-    DnnlHandle<dnnl_primitive_t> reorder(raw, dnnl.dnnl_primitive_destroy);
-    dnnl_exec_arg_t reorderArgs[] = {{DNNL_ARG_FROM, from.get()},
-                                     {DNNL_ARG_TO, to.get()}};
-    Dnnl::check(
-        dnnl.dnnl_primitive_execute(raw, context.stream.get(), 2, reorderArgs),
-        "packing of weights");
+    pack(plain, data, !part.owner, wanted, bytes->data);
     return bytes;
   });
   owners.push_back(packed);

@@ -178,6 +178,12 @@ private:
   /// Makes the main primitive the next step and binds its weights, reordered as
   /// it wants them: a parameter now, a buffer by a step of its own in front.
   void addMainWithWeights(const Operand &operand, const View &view);
+  /// Copies weights into the layout that a call wants. What lies in a mapped
+  /// file is let go slab by slab, so that it is not in memory twice.
+  void pack(const dnnl_memory_desc_t &plain, void *from, bool isMapped,
+            const dnnl_memory_desc_t &wanted, void *to);
+  void reorder(const dnnl_memory_desc_t &plain, void *from,
+               const dnnl_memory_desc_t &wanted, void *to);
   /// A step that copies from one layout to another; one side is an operand,
   /// the other scratch memory, whose handle is returned.
   dnnl_memory_t addReorder(const dnnl_memory_desc_t &from,
