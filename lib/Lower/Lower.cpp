@@ -79,6 +79,8 @@ static DictionaryAttr ioEntry(func::FuncOp main, bool input, unsigned i) {
       .set("global_shape", global.getShape())
       .set("local_shape", local.getShape())
       .set("sharding", shardingEntry(main, sharding, global.getRank()));
+  if (ArrayRef blocks = blocksOf(sharding); !blocks.empty())
+    entry.set("blocks", blocks);
   if (input && global.getElementType().isInteger() &&
       !global.getElementType().isInteger(1)) {
     Attribute range = attribute("kerf.range");
@@ -139,13 +141,15 @@ public:
   }
 
   void add(StringRef key, int64_t number, int64_t slot, int64_t microBatch,
-           ArrayAttr sharding = {}) {
+           ArrayAttr sharding = {}, ArrayRef<int64_t> blocks = {}) {
     Dict instruction(context);
     instruction.set(key, number)
         .set("slot", slot)
         .set("micro_batch", microBatch);
     if (sharding)
       instruction.set("sharding", sharding);
+    if (!blocks.empty())
+      instruction.set("blocks", blocks);
     instructions.push_back(instruction.get());
   }
 
@@ -221,7 +225,8 @@ buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
                         ? shardingEntry(
                               input, input->getAttr(dist::kSharding),
                               cast<RankedTensorType>(input.getType()).getRank())
-                        : ArrayAttr());
+                        : ArrayAttr(),
+                    blocksOf(input->getAttr(dist::kSharding)));
         })
         .Case<dist::RecvOp>([&](dist::RecvOp recv) {
           int64_t slot = define(recv.getResult(), "received");

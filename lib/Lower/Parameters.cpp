@@ -37,6 +37,11 @@ ArrayAttr kerf::shardingEntry(Operation *op, Attribute attr, int64_t rank) {
   return ArrayAttr::get(context, dims);
 }
 
+ArrayRef<int64_t> kerf::blocksOf(Attribute attr) {
+  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
+  return sharding ? sharding.getBlocks() : ArrayRef<int64_t>();
+}
+
 /// A splat as JSON has it: a number, a boolean, or the name of a value that
 /// JSON has no number for.
 static Attribute splatEntry(MLIRContext *context, Attribute value) {
@@ -89,6 +94,8 @@ int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly,
       .set("local_shape", local.getShape())
       .set("sharding",
            shardingEntry(op, op->getAttr(dist::kSharding), global.getRank()));
+  if (ArrayRef blocks = blocksOf(op->getAttr(dist::kSharding)); !blocks.empty())
+    entry.set("blocks", blocks);
   std::string name;
   auto weight = dyn_cast<nn::WeightOp>(op);
   if (weight) {

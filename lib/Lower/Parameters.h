@@ -63,6 +63,8 @@ bool isMutableSource(mlir::Operation *op);
 std::string mutableIdentity(mlir::Operation *op);
 
 /// A sharding as the manifest writes it: one list of axes per dimension.
+/// "blocks" beside it: per dimension, 0 for ceil(D / n); none where all are.
+llvm::ArrayRef<int64_t> blocksOf(mlir::Attribute sharding);
 mlir::ArrayAttr shardingEntry(mlir::Operation *op, mlir::Attribute sharding,
                               int64_t rank);
 /// A list of axes as the manifest writes it.

@@ -67,7 +67,7 @@ public:
     return numShards(sharding.factorAxes[factor]);
   }
   int64_t localSize(unsigned factor) const override {
-    return dist::localSize(sharding.rule.factors[factor].size, shards(factor));
+    return sharding.factorBlocks[factor];
   }
   Value shardOffset(OpBuilder &builder, unsigned factor) override {
     return ShardIndexOp::create(
@@ -216,7 +216,7 @@ private:
     auto type = cast<RankedTensorType>(global.getType());
     Layout layout = getLayout(global, mesh);
     for (auto [dim, axes] : llvm::enumerate(layout.dims))
-      if (type.getDimSize(dim) % numShards(axes) != 0)
+      if (layout.isUneven(dim, type.getDimSize(dim)))
         local = MaskOp::create(
             builder, loc, local.getType(), local, dim, type.getDimSize(dim),
             toAxesAttr(&getContext(), axes, mesh),
@@ -228,14 +228,14 @@ private:
             MutableArrayRef<Value> operands) {
     const ShardingRule &rule = sharding.rule;
     auto fill = [&](size_t number, size_t dim, TypedAttr value) {
-      const AxisList &axes = sharding.operands[number].dims[dim];
+      const Layout &layout = sharding.operands[number];
       int64_t size = cast<RankedTensorType>(op->getOperand(number).getType())
                          .getDimSize(dim);
-      if (size % numShards(axes) == 0)
+      if (!layout.isUneven(dim, size))
         return;
       operands[number] = MaskOp::create(
           builder, op->getLoc(), operands[number].getType(), operands[number],
-          dim, size, toAxesAttr(&getContext(), axes, mesh), value);
+          dim, size, toAxesAttr(&getContext(), layout.dims[dim], mesh), value);
     };
     for (auto [number, factors] : llvm::enumerate(rule.operands)) {
       Type type = getElementTypeOrSelf(op->getOperand(number).getType());
@@ -243,8 +243,8 @@ private:
           op->getOperand(number).getDefiningOp());
       bool zeroPadded = source && !source.isUniform();
       for (auto [dim, list] : llvm::enumerate(factors)) {
-        if (list.size() != 1)
-          continue; // several factors: the shards divide them
+        if (list.empty())
+          continue;
         const Factor &factor = rule.factors[list[0]];
         if (factor.kind == FactorKind::Reduction && !factor.masksItself &&
             !(zeroPadded && factor.reduction == ReductionKind::Sum))

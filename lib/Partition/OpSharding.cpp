@@ -77,6 +77,10 @@ std::string kerf::checkPlanned(const Layout &layout, const Mesh &mesh,
              std::to_string(shape[dim]) + ", not divisible by " +
              std::to_string(numShards(axes)) +
              " parts of which some are in time";
+    if (llvm::any_of(axes, isTime) && layout.block(dim))
+      return "dimension " + std::to_string(dim) + " has blocks of " +
+             std::to_string(layout.block(dim)) +
+             " but some of its axes are in time";
   }
   if (llvm::any_of(layout.partial, isStage))
     return "tensor is partial over the stage axis \"pp\"";
@@ -139,17 +143,36 @@ struct Analysis {
         return error() << what << ": dimension " << dim
                        << " must be replicated but is cut by "
                        << dist::toString(axes, mesh);
-      if ((factor.mustDivide || list.size() > 1) && factor.size % shards != 0)
+      // A block of the dimension is whole iterations of the major factor.
+      int64_t minor = 1;
+      for (unsigned other : list.drop_front())
+        minor *= result.rule.factors[other].size;
+      int64_t size = type.getDimSize(dim);
+      int64_t block = layout.localSize(dim, size);
+      bool divides = factor.size % shards == 0;
+      if (!divides &&
+          (factor.mustDivide || (block % minor != 0 && !layout.block(dim))))
         return error() << what << ": dimension " << dim << " has a factor of "
                        << factor.size << ", not divisible by " << shards
                        << " parts";
+      if (shards > 1 &&
+          (block % minor != 0 || (factor.mustDivide && layout.block(dim))))
+        return error() << what << ": dimension " << dim << " lies in blocks of "
+                       << block << ", expected a multiple of " << minor
+                       << (factor.mustDivide ? " that divides" : "");
       AxisList &known = result.factorAxes[list[0]];
+      int64_t &knownBlock = result.factorBlocks[list[0]];
       if (seen[list[0]] && known != axes)
         return error() << what << ": dimension " << dim << " is cut by "
                        << dist::toString(axes, mesh) << ", expected "
                        << dist::toString(known, mesh)
                        << " as elsewhere in this op";
+      if (seen[list[0]] && knownBlock != block / minor)
+        return error() << what << ": dimension " << dim << " lies in blocks of "
+                       << block << ", expected " << knownBlock * minor
+                       << " as elsewhere in this op";
       known = axes;
+      knownBlock = block / minor;
       seen[list[0]] = true;
       // Minor factors are whole here, so they are whole everywhere.
       for (unsigned minor : list.drop_front()) {
@@ -228,6 +251,8 @@ struct Analysis {
     result.operands = std::move(*operands);
     result.results = std::move(*results);
     result.factorAxes.resize(result.rule.factors.size());
+    for (const Factor &factor : result.rule.factors)
+      result.factorBlocks.push_back(factor.size);
     SmallVector<bool> seen(result.rule.factors.size(), false);
     auto check = [&](const TensorFactors &factors, const Layout &layout,
                      Type type, const Twine &what) -> LogicalResult {

@@ -48,9 +48,11 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
                std::to_string(degree);
         parts *= degree;
       }
-      if (size % parts == 0)
+      int64_t part = sharding.getBlock(d);
+      if (!part)
+        part = dist::localSize(size, parts);
+      if (part * parts == size)
         continue;
-      int64_t part = dist::localSize(size, parts);
       notes.push_back((Twine("\"") + name.getValue() + "\" has " + Twine(size) +
                        " along dimension " + Twine(d) + ", which " + cut +
                        " cuts into parts of " + Twine(part) + ": " +

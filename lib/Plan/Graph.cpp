@@ -5,8 +5,6 @@
 
 #include "kerf/Interfaces/AsMade.h"
 
-#include "llvm/Support/Regex.h"
-
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
@@ -72,11 +70,12 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
 
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
-             const ValueNames &names, double memoryShare)
+             const Units &units, const ValueNames &names, double memoryShare)
     : candidate(candidate), memoryShare(memoryShare),
       weights(partWeights(candidate, batch, options.objective)),
-      function(function), options(options), batch(batch), names(names),
-      byteScale(byteScaleOf(function, candidate)),
+      function(function), options(options), batch(batch),
+      units(withHints(units, function, candidate.mesh, options, names)),
+      names(names), byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
             byteScale) {
   addArguments();
@@ -119,6 +118,7 @@ StrategyOptions Graph::strategyOptions(Value value) const {
   StrategyOptions result = strategyOptions();
   result.isOfStep = batch.isOfStep(value);
   result.isSum = batch.isSumOverBatch(value) && !result.isOfStep;
+  result.marks = units.of(value).vec();
   return result;
 }
 
@@ -173,45 +173,6 @@ Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
   if (options.objective == Objective::Time)
     return {picoseconds, often(shares), often(total)};
   return {often(shares), often(total), picoseconds};
-}
-
-void Graph::applyHints(Value value, uint32_t node,
-                       llvm::function_ref<LayoutId(size_t)> layoutOf) {
-  for (const ShardHint &hint : options.hints) {
-    if (!llvm::Regex("^(" + hint.pattern + ")$").match(names[value]))
-      continue;
-    bool any = false;
-    std::string legal;
-    for (size_t choice = 0; choice < problem.numChoices(node); ++choice) {
-      dist::Layout layout = layouts[layoutOf(choice)];
-      // The time axis is the schedule's, not the user's.
-      for (dist::AxisList &axes : layout.dims)
-        llvm::erase_if(axes, [&](const dist::AxisRef &ref) {
-          return candidate.timeAxis == ref.axis;
-        });
-      std::string text = dist::toString(layout, candidate.mesh);
-      if (text.size() > 1 && text.front() == '<') // <{tp}, {}>: written [..]
-        text = "[" + text.substr(1, text.size() - 2) + "]";
-      auto squeeze = [](StringRef from) {
-        std::string to;
-        for (char c : from)
-          if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' &&
-              c != ']')
-            to.push_back(c);
-        return to;
-      };
-      if (legal.find(text) == std::string::npos)
-        legal += (legal.empty() ? "" : "  ") + text;
-      if (squeeze(text) == squeeze(hint.sharding))
-        any = true;
-      else
-        problem.nodes[node].costs.forbid(choice);
-    }
-    if (!any && error.empty())
-      error = ("--shard: '" + hint.sharding + "' is not a legal sharding of '" +
-               names[value] + "'\nnote: legal on this mesh: " + legal)
-                  .str();
-  }
 }
 
 void Graph::addArguments() {
@@ -308,6 +269,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
         other->getOperandTypes() == op->getOperandTypes() &&
         other->getResultTypes() == op->getResultTypes() &&
         keyOf(strategyOptions(other)) == keyOf(given) &&
+        units.areAlike(other, op) &&
         (isSource || inherentAttrs(other) == attrs))
       return choices;
 
@@ -317,6 +279,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
                           : replicatedShardingRule(op);
   if (isSource && !isUniform)
     rule = replicatedShardingRule(op);
+  given.marks = units.ofFactors(op, rule);
   choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));

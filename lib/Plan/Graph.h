@@ -20,6 +20,7 @@
 
 #include "ReshardCosts.h"
 #include "Strategies.h"
+#include "Units.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Plan/BatchAnalysis.h"
@@ -92,7 +93,7 @@ public:
   /// of the tenth of the work that may be done twice).
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
-        const ValueNames &names, double memoryShare = 1);
+        const Units &units, const ValueNames &names, double memoryShare = 1);
 
   /// Why there can be no plan (a hint that cannot be kept), or empty.
   const std::string &getError() const { return error; }
@@ -190,6 +191,10 @@ private:
     const void *key;
   };
   Provider providerOf(mlir::Value value, bool throughHub) const;
+  /// The units with the blocks that hints name.
+  static Units withHints(Units units, mlir::func::FuncOp function,
+                         const dist::Mesh &mesh, const PlanOptions &options,
+                         const ValueNames &names);
   StrategyOptions strategyOptions() const;
   StrategyOptions strategyOptions(mlir::Operation *op) const;
   StrategyOptions strategyOptions(mlir::Value value) const;
@@ -202,6 +207,7 @@ private:
   mlir::func::FuncOp function;
   const PlanOptions &options;
   const BatchAnalysis &batch;
+  Units units;
   const ValueNames &names;
   int64_t byteScale;
   ReshardCosts costs;

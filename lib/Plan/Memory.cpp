@@ -293,7 +293,8 @@ void StageMemory::addValue(Value value) {
 /// Bytes of the buffer that a collective gives where it does not work in place.
 int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
                                    Value value) const {
-  if (graph.layouts[from].dims == graph.layouts[to].dims)
+  if (graph.layouts[from].dims == graph.layouts[to].dims &&
+      graph.layouts[from].blocks == graph.layouts[to].blocks)
     return 0; // nothing, or an all-reduce
   auto type = cast<RankedTensorType>(value.getType());
   int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));

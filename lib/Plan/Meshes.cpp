@@ -158,7 +158,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                   : fixed.empty() ? ", on dp or on dp x tp"
                                   : "") +
       "), every sharding of every op over the factors of its rule with at "
-      "most one major sub-axis per axis and at most a quarter of padding, " +
+      "most one major sub-axis per axis and at most a quarter of padding (in "
+      "blocks of ceiling size or of whole units of reshapes), " +
       std::string(isTraining ? "stages contiguous in the order of the forward"
                              : "stages contiguous in program order");
   return set;

@@ -97,8 +97,9 @@ private:
     return failure();
   }
   LogicalResult readMesh();
-  FailureOr<Attribute>
-  readSharding(StringRef name, std::optional<StringRef> text, int64_t rank);
+  FailureOr<Attribute> readSharding(StringRef name,
+                                    std::optional<StringRef> text,
+                                    ArrayRef<int64_t> shape);
   LogicalResult readValue(const json::Object &entry);
   void write();
 
@@ -165,7 +166,7 @@ LogicalResult Reader::readMesh() {
 
 FailureOr<Attribute> Reader::readSharding(StringRef name,
                                           std::optional<StringRef> text,
-                                          int64_t rank) {
+                                          ArrayRef<int64_t> shape) {
   if (!text)
     return fail("values: '" + name + "' has no sharding");
   // Parse errors are reported here, with the value's name, not by the parser.
@@ -181,8 +182,10 @@ FailureOr<Attribute> Reader::readSharding(StringRef name,
   if (!layout)
     return fail("values: '" + name +
                 "': " + llvm::toString(layout.takeError()));
-  if (std::string wrong = dist::checkLayout(*layout, mesh, rank);
-      !wrong.empty())
+  std::string wrong = dist::checkLayout(*layout, mesh, shape.size());
+  if (wrong.empty())
+    wrong = dist::checkBlocks(*layout, shape);
+  if (!wrong.empty())
     return fail("values: '" + name + "': " + wrong);
   return attr;
 }
@@ -198,7 +201,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
       return fail("values: unexpected '" + *name + "'");
     auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
     auto attr =
-        readSharding(*name, entry.getString("sharding"), type.getRank());
+        readSharding(*name, entry.getString("sharding"), type.getShape());
     if (failed(attr))
       return failure();
     outputs.push_back(*attr);
@@ -207,12 +210,12 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   Value value = names.find(*name);
   if (!value)
     return fail("values: the model has no value '" + *name + "'");
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  auto own = readSharding(*name, entry.getString("sharding"), rank);
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  auto own = readSharding(*name, entry.getString("sharding"), shape);
   if (failed(own))
     return failure();
   if (std::optional<StringRef> text = entry.getString("shared")) {
-    auto attr = readSharding(*name, text, rank);
+    auto attr = readSharding(*name, text, shape);
     if (failed(attr))
       return failure();
     shared[value] = *attr;
@@ -233,7 +236,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
     auto type = cast<RankedTensorType>(operand.get().getType());
     auto attr =
         readSharding(*name, operands ? operands->getString(key) : std::nullopt,
-                     type.getRank());
+                     type.getShape());
     if (failed(attr))
       return failure();
     op.operands.push_back(*attr);

@@ -45,7 +45,7 @@ class Planner {
 public:
   Planner(ModuleOp module, func::FuncOp function, const PlanOptions &options)
       : module(module), function(function), options(options),
-        batch(function, options.batchDims), names(function),
+        batch(function, options.batchDims), units(function), names(function),
         start(std::chrono::steady_clock::now()) {}
 
   FailureOr<PlanResult> run(PlanError &error, std::string &message);
@@ -93,6 +93,7 @@ private:
   func::FuncOp function;
   const PlanOptions &options;
   BatchAnalysis batch;
+  Units units;
   ValueNames names;
   std::chrono::steady_clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
@@ -116,8 +117,8 @@ static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
 
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
-  attempt.graph =
-      std::make_unique<Graph>(function, candidate, options, batch, names);
+  attempt.graph = std::make_unique<Graph>(function, candidate, options, batch,
+                                          units, names);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)
     if (!axis.isTime)
       attempt.summary.mesh.push_back({axis.name, axis.size});
@@ -147,7 +148,7 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
         !attempt.stages.feasible && options.solver == SolverKind::Auto &&
         bound <= incumbent()) {
       attempt.graph = std::make_unique<Graph>(function, candidate, options,
-                                              batch, names, share);
+                                              batch, units, names, share);
       solveAndCut(attempt, deadline);
       attempt.summary.lowerBound = bound;
       attempt.isTightened = true;

@@ -25,6 +25,13 @@ public:
     for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
       if (isMajorEverywhere(factor))
         candidates.push_back(factor);
+    hasMinors.assign(rule.factors.size(), false);
+    for (const auto *side : {&rule.operands, &rule.results})
+      for (const TensorFactors &tensor : *side)
+        for (const DimFactors &list : tensor)
+          if (list.size() > 1)
+            for (unsigned factor : list)
+              hasMinors[factor] = true;
   }
 
   std::vector<Strategy> run() {
@@ -67,20 +74,69 @@ private:
         (role == AxisRole::NonBatch && isBatch))
       return false;
     int64_t total = shards[factor] * extra;
-    int64_t size = rule.factors[factor].size;
+    const Factor &info = rule.factors[factor];
+    // Samples inside of a dimension stay together.
+    bool mustDivide = info.mustDivide || (isBatch && hasMinors[factor]);
     if (isBatch && options.batchSize % total != 0 &&
-        (rule.factors[factor].mustDivide || mesh.microBatches > 1))
+        (mustDivide || mesh.microBatches > 1))
       return false;
-    if (size % total == 0)
+    if (info.size % total == 0)
       return true;
-    if (rule.factors[factor].mustDivide || size < total)
+    if (mustDivide)
       return false;
-    int64_t padded = (size + total - 1) / total * total;
-    return static_cast<double>(padded) <= options.maxPadding * size;
+    return isThin(factor, total, dist::localSize(info.size, total)) ||
+           llvm::any_of(marksOf(factor),
+                        [&](const Mark &mark) { return mark.shards == total; });
+  }
+
+  llvm::ArrayRef<Mark> marksOf(unsigned factor) const {
+    if (options.marks.empty() || options.batchFactor == factor)
+      return {};
+    return options.marks[factor];
+  }
+
+  /// Whether there is little padding in this many blocks.
+  bool isThin(unsigned factor, int64_t total, int64_t block) const {
+    int64_t size = rule.factors[factor].size;
+    return size >= total && static_cast<double>(block * total) <=
+                                options.maxPadding * static_cast<double>(size);
+  }
+
+  /// In which blocks a factor may lie under its shards.
+  SmallVector<int64_t, 2> blocksOf(unsigned factor) const {
+    int64_t size = rule.factors[factor].size, total = shards[factor];
+    int64_t least = dist::localSize(size, total);
+    SmallVector<int64_t, 2> blocks;
+    auto add = [&](int64_t block) {
+      if (!llvm::is_contained(blocks, block))
+        blocks.push_back(block);
+    };
+    if (marksOf(factor).empty() || size % total == 0 ||
+        isThin(factor, total, least))
+      add(least);
+    if (total == 1 || rule.factors[factor].mustDivide)
+      return blocks;
+    for (const Mark &mark : marksOf(factor)) {
+      if (mark.shards == total &&
+          (mark.size == least || (mark.size > least && mark.size < size)))
+        add(mark.size);
+      int64_t units = dist::localSize(size, mark.size);
+      int64_t block = mark.size * dist::localSize(units, total);
+      if (mark.shards == 0 && units >= total && isThin(factor, total, block))
+        add(block);
+    }
+    return blocks;
   }
 
   void visitAxis(size_t axis) {
     if (axis == mesh.roles.size()) {
+      chosen.clear();
+      if (!options.marks.empty()) {
+        chooseBlocks();
+        return;
+      }
+      for (auto [factor, total] : llvm::enumerate(shards))
+        chosen.push_back(dist::localSize(rule.factors[factor].size, total));
       emit();
       return;
     }
@@ -138,13 +194,38 @@ private:
     digits.pop_back();
   }
 
+  /// All ways to choose a block for each factor.
+  void chooseBlocks() {
+    auto factor = static_cast<unsigned>(chosen.size());
+    if (factor == rule.factors.size()) {
+      emit();
+      return;
+    }
+    for (int64_t block : blocksOf(factor)) {
+      chosen.push_back(block);
+      chooseBlocks();
+      chosen.pop_back();
+    }
+  }
+
   dist::Layout layoutOf(const TensorFactors &tensor) const {
     dist::Layout layout(tensor.size());
-    for (size_t dim = 0; dim < tensor.size(); ++dim)
+    for (size_t dim = 0; dim < tensor.size(); ++dim) {
+      std::optional<unsigned> cut;
       for (const Digit &digit : digits)
         if (digit.factor >= 0 &&
-            llvm::is_contained(tensor[dim], unsigned(digit.factor)))
+            llvm::is_contained(tensor[dim], unsigned(digit.factor))) {
           layout.dims[dim].push_back(digit.slice);
+          cut = digit.factor;
+        }
+      if (!cut || chosen[*cut] * shards[*cut] == rule.factors[*cut].size)
+        continue;
+      int64_t minor = 1;
+      for (unsigned factor : tensor[dim])
+        minor *= factor == *cut ? 1 : rule.factors[factor].size;
+      layout.setBlock(dim, rule.factors[*cut].size * minor,
+                      chosen[*cut] * minor);
+    }
     return layout;
   }
 
@@ -204,7 +285,9 @@ private:
   const StrategyOptions &options;
   LayoutTable &layouts;
   std::vector<unsigned> candidates;
+  std::vector<bool> hasMinors; ///< stands in a dimension with other factors
   std::vector<int64_t> shards; ///< per factor, of the digits so far
+  std::vector<int64_t> chosen; ///< per factor, its blocks
   std::vector<Digit> digits;
   std::set<std::vector<LayoutId>> seen;
   std::vector<Strategy> found;
@@ -259,10 +342,14 @@ std::vector<LayoutId> kerf::plan::enumerateLayouts(
   rule.results.emplace_back();
   StrategyOptions local = options;
   local.batchFactor = std::nullopt;
+  local.marks.clear();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
     DimFactors factors;
-    if (size != 1)
+    if (size != 1) {
       factors.push_back(rule.addFactor(size));
+      if (!options.marks.empty())
+        local.marks.push_back(options.marks[dim]);
+    }
     if (batchDim == static_cast<int64_t>(dim) && !factors.empty())
       local.batchFactor = factors[0];
     rule.results[0].push_back(factors);

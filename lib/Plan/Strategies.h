@@ -5,13 +5,15 @@
 // the whole axis on one factor, its major part on a factor that the whole does
 // not divide (12 heads on 8 devices) with the rest elsewhere, or passing a
 // partial sum through a group of operands in which the op is linear. Axes
-// combine freely, so an op has about (factors + 2)^axes strategies.
+// combine freely, so an op has about (factors + 2)^axes strategies. A factor
+// with marks (Units.h) may also lie in larger blocks than of ceiling size.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_STRATEGIES_H
 #define KERF_LIB_PLAN_STRATEGIES_H
 
 #include "Layouts.h"
+#include "Units.h"
 
 #include "kerf/Dist/Dist.h"
 
@@ -44,6 +46,8 @@ struct StrategyOptions {
   bool mustCutBatch = false;
   /// For enumerateLayouts: a sum of which each micro-batch makes its part.
   bool isSum = false;
+  /// Per factor (enumerateLayouts: per dimension); empty where there are none.
+  std::vector<Marks> marks{};
 };
 
 /// All strategies of an op with this rule, "nothing cut" first, without

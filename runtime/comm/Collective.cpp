@@ -59,13 +59,15 @@ static void checkDim(const CollectiveDesc &desc, int64_t dim, const char *key) {
             shapeString(desc.srcShape)));
 }
 
-// part[dim] is the ceiling share of whole[dim].
+// groupSize parts hold whole[dim], and one alone does not.
 static void checkShare(const Shape &part, const Shape &whole, int64_t dim,
                        int64_t groupSize) {
-  if (part[dim] != ceilDiv(whole[dim], groupSize))
+  int64_t least = ceilDiv(whole[dim], groupSize);
+  if (part[dim] < least || (part[dim] > least && part[dim] >= whole[dim]))
     bad(cat("dimension ", dim, " of a part of ", shapeString(whole), " over ",
             groupSize, " ranks is ", part[dim], ", expected ",
-            ceilDiv(whole[dim], groupSize)));
+            part[dim] < least ? "at least " : "less than ",
+            part[dim] < least ? least : whole[dim]));
 }
 
 void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {

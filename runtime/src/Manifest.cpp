@@ -103,30 +103,54 @@ AxisList parseAxes(const JsonReader &in, const Mesh &mesh, bool allowTime) {
   return list;
 }
 
-Sharding parseSharding(const JsonReader &in, const Mesh &mesh, size_t rank,
-                       bool allowTime) {
-  if (in.size() != rank)
-    in.fail(cat("has ", in.size(), " dimensions, the tensor has ", rank));
+// Blocks of a dimension, where they are larger than ceil(size / n).
+int64_t parseBlock(const JsonReader &in, const AxisList &axes, int64_t size) {
+  int64_t block = in.size64(), least = ceilDiv(size, Mesh::sizeOf(axes));
+  if (block == 0)
+    return 0;
+  for (const AxisRef &ref : axes)
+    if (ref.axis == Mesh::timeAxisIndex)
+      in.fail("the dimension is cut in time");
+  if (block <= least || block >= size)
+    in.fail(cat("is ", block, ", expected more than ", least, " and less than ",
+                size, ", or 0"));
+  return block;
+}
+
+// `in` has "sharding" and perhaps "blocks".
+Sharding parseSharding(const JsonReader &in, const Mesh &mesh,
+                       const Shape &global, bool allowTime) {
+  JsonReader dims = in["sharding"];
+  size_t rank = global.size();
+  if (dims.size() != rank)
+    dims.fail(cat("has ", dims.size(), " dimensions, the tensor has ", rank));
   Sharding sharding;
   AxisList all;
   for (size_t d = 0; d < rank; ++d) {
-    sharding.push_back(parseAxes(in[d], mesh, allowTime));
-    for (const AxisRef &ref : sharding.back())
+    sharding.push_back({parseAxes(dims[d], mesh, allowTime)});
+    for (const AxisRef &ref : sharding.back().axes)
       if (ref.axis != Mesh::timeAxisIndex)
         all.push_back(ref);
   }
-  in.located([&] { return mesh.group(0, all); });
+  dims.located([&] { return mesh.group(0, all); });
+  if (in.has("blocks")) {
+    JsonReader blocks = in["blocks"];
+    if (blocks.size() != rank)
+      blocks.fail(
+          cat("has ", blocks.size(), " dimensions, the tensor has ", rank));
+    for (size_t d = 0; d < rank; ++d)
+      sharding[d].block = parseBlock(blocks[d], sharding[d].axes, global[d]);
+  }
   return sharding;
 }
 
-// global_shape, sharding and local_shape, which follows from them.
+// global_shape, sharding, blocks and local_shape, which follows from them.
 template <typename T>
 void parsePlacement(const JsonReader &in, const Mesh &mesh, bool allowTime,
                     T &out) {
   out.dtype = in["dtype"].dtype();
   out.globalShape = parseShape(in["global_shape"], out.dtype);
-  out.sharding =
-      parseSharding(in["sharding"], mesh, out.globalShape.size(), allowTime);
+  out.sharding = parseSharding(in, mesh, out.globalShape, allowTime);
   out.localShape = localShape(out.sharding, out.globalShape);
   if (in.has("local_shape") && in["local_shape"].shape() != out.localShape)
     in["local_shape"].fail(cat("is ", shapeString(in["local_shape"].shape()),
@@ -347,10 +371,9 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
       in.integerOr("micro_batch", 0, m.mesh.numMicroBatches() - 1, 0);
   if (i.op == Instruction::Input) {
     const GlobalTensor &t = m.inputs[i.index];
-    i.sharding = in.has("sharding")
-                     ? parseSharding(in["sharding"], m.mesh,
-                                     t.globalShape.size(), /*allowTime=*/true)
-                     : t.sharding;
+    i.sharding = in.has("sharding") ? parseSharding(in, m.mesh, t.globalShape,
+                                                    /*allowTime=*/true)
+                                    : t.sharding;
     i.localShape = localShape(i.sharding, t.globalShape);
   }
   if (i.op == Instruction::Run)

@@ -77,7 +77,9 @@ std::vector<int64_t> Mesh::group(int64_t rank, const AxisList &list) const {
 Shape kerf::rt::localShape(const Sharding &sharding, const Shape &global) {
   Shape local = global;
   for (size_t d = 0; d < local.size(); ++d)
-    local[d] = ceilDiv(global[d], Mesh::sizeOf(sharding[d]));
+    local[d] = sharding[d].block
+                   ? sharding[d].block
+                   : ceilDiv(global[d], Mesh::sizeOf(sharding[d].axes));
   return local;
 }
 
@@ -86,7 +88,7 @@ Part kerf::rt::partOf(const Mesh &mesh, const Sharding &sharding,
   Part part;
   Shape local = localShape(sharding, global);
   for (size_t d = 0; d < global.size(); ++d) {
-    int64_t index = mesh.position(rank, sharding[d], microBatch);
+    int64_t index = mesh.position(rank, sharding[d].axes, microBatch);
     int64_t start = std::min(index * local[d], global[d]);
     part.starts.push_back(start);
     part.sizes.push_back(std::min(local[d], global[d] - start));

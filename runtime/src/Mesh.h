@@ -24,7 +24,13 @@ struct AxisRef {
   int64_t weight = 1;
 };
 using AxisList = std::vector<AxisRef>;
-using Sharding = std::vector<AxisList>; ///< one list per dimension
+/// How a dimension of size D is cut n ways: into blocks of `block`, 0 for
+/// ceil(D / n).
+struct Cut {
+  AxisList axes;
+  int64_t block = 0;
+};
+using Sharding = std::vector<Cut>; ///< one per dimension
 
 struct Mesh {
   struct Axis {

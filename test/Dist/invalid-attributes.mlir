@@ -98,3 +98,44 @@ func.func @f(%x: tensor<4xf32> {dist.sharding = 3}) {
 
 // expected-error @below {{unknown reduction 'mean', expected sum, max, min or prod}}
 func.func private @f(tensor<4xf32> {dist.sharding = #dist.sharding<{}, partial mean {"x"}>})
+
+// -----
+
+// sharding C4: blocks that do not hold the dimension
+dist.mesh @mesh ["x"=4]
+// expected-error @below {{argument 0: dimension 0 of 24 in 4 parts has blocks of 5, expected more than 6, which needs no mention, and less than 24}}
+func.func @f(%x: tensor<24xf32> {dist.sharding = #dist.sharding<{"x"}:5>}) {
+  return
+}
+
+// -----
+
+// sharding C4: blocks of ceiling size are not named
+dist.mesh @mesh ["x"=4]
+func.func @f(%x: tensor<24xf32>) {
+  // expected-error @below {{result 0: dimension 0 of 24 in 4 parts has blocks of 6, expected more than 6}}
+  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x"}:6>]} : (tensor<24xf32>) -> tensor<24xf32>
+  return
+}
+
+// -----
+
+// sharding C4: a block that holds the dimension
+dist.mesh @mesh ["x"=4]
+func.func @f(%x: tensor<24xf32>) {
+  // expected-error @below {{result: dimension 0 of 24 in 4 parts has blocks of 24}}
+  %0 = dist.reshard %x to <{"x"}:24> : tensor<24xf32>
+  return
+}
+
+// -----
+
+// sharding C4: blocks of what is not cut
+dist.mesh @mesh ["x"=4]
+// expected-error @below {{result 0: dimension 1 has blocks of 8 but is not cut}}
+func.func private @f() -> (tensor<4x24xf32> {dist.sharding = #dist.sharding<{"x"}, {}:8>})
+
+// -----
+
+// expected-error @below {{blocks of 0, expected at least 1}}
+func.func private @f(tensor<24xf32> {dist.sharding = #dist.sharding<{"x"}:0>})

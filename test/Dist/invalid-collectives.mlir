@@ -56,7 +56,7 @@ func.func @reduce_scatter_c2_dim(%x: tensor<4xf32>) {
 
 dist.mesh @mesh ["x"=2]
 func.func @reduce_scatter_c3_size(%x: tensor<5xf32>) {
-  // expected-error @below {{dimension 0 of the result is 2, expected 3 for 5 of the operand and 2 ranks}}
+  // expected-error @below {{dimension 0 of the result is 2, expected at least 3 for 5 of the operand and 2 ranks}}
   %0 = dist.reduce_scatter %x sum ["x"] dim 0 : tensor<5xf32> -> tensor<2xf32>
   return
 }
@@ -83,7 +83,7 @@ func.func @all_gather_c2_dim(%x: tensor<4xf32>) {
 
 dist.mesh @mesh ["x"=2]
 func.func @all_gather_c3_size(%x: tensor<4xf32>) {
-  // expected-error @below {{dimension 0 of the operand is 4, expected 5 for 9 of the result and 2 ranks}}
+  // expected-error @below {{dimension 0 of the operand is 4, expected at least 5 for 9 of the result and 2 ranks}}
   %0 = dist.all_gather %x ["x"] dim 0 : tensor<4xf32> -> tensor<9xf32>
   return
 }
@@ -119,8 +119,8 @@ func.func @all_slice_c2_dim(%x: tensor<4xf32>) {
 
 dist.mesh @mesh ["x"=2]
 func.func @all_slice_c3_size(%x: tensor<4xf32>) {
-  // expected-error @below {{dimension 0 of the result is 3, expected 2}}
-  %0 = dist.all_slice %x ["x"] dim 0 : tensor<4xf32> -> tensor<3xf32>
+  // expected-error @below {{dimension 0 of the result is 1, expected at least 2}}
+  %0 = dist.all_slice %x ["x"] dim 0 : tensor<4xf32> -> tensor<1xf32>
   return
 }
 
@@ -146,7 +146,7 @@ func.func @all_to_all_c2_one_dimension(%x: tensor<4x2xf32>) {
 
 dist.mesh @mesh ["x"=2]
 func.func @all_to_all_c3_size(%x: tensor<4x2xf32>) {
-  // expected-error @below {{dimension 0 of the result is 4, expected 2}}
+  // expected-error @below {{dimension 0 of the result is 4, expected less than 4 for 4 of the operand and 2 ranks}}
   %0 = dist.all_to_all %x ["x"] split 0 concat 1 : tensor<4x2xf32> -> tensor<4x4xf32>
   return
 }
@@ -263,5 +263,25 @@ func.func @unpack_c1_element_type(%x: tensor<4xf32>) {
 func.func @unpack_c2_elements(%x: tensor<4xf32>) {
   // expected-error @below {{buffer is 'tensor<4xf32>', expected one dimension of 3}}
   %0 = dist.unpack %x : tensor<4xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// A part is smaller than the whole.
+dist.mesh @mesh ["x"=2]
+func.func @all_slice_c3_part(%x: tensor<4xf32>) {
+  // expected-error @below {{dimension 0 of the result is 5, expected less than 4 for 4 of the operand and 2 ranks}}
+  %0 = dist.all_slice %x ["x"] dim 0 : tensor<4xf32> -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// Blocks of 3 of 4.
+dist.mesh @mesh ["x"=2]
+func.func @parts_of_their_own_size(%x: tensor<4xf32>) {
+  %0 = dist.all_slice %x ["x"] dim 0 : tensor<4xf32> -> tensor<3xf32>
+  %1 = dist.all_gather %0 ["x"] dim 0 : tensor<3xf32> -> tensor<4xf32>
   return
 }

@@ -12,7 +12,7 @@ func.func @mask_c1_dim(%x: tensor<3xf32>) {
 
 dist.mesh @mesh ["x"=2]
 func.func @mask_c2_size(%x: tensor<3xf32>) {
-  // expected-error @below {{dimension 0 is 3, expected 4 for 7 in 2 parts}}
+  // expected-error @below {{dimension 0 is 3, expected at least 4 for 7 in 2 parts}}
   %0 = dist.mask %x dim 0 size 7 over ["x"] fill 0.0 : f32 : tensor<3xf32>
   return
 }

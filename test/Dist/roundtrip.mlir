@@ -21,6 +21,18 @@ func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", 
   return %0 : tensor<8x6xf32>
 }
 
+// Blocks of their own size: 3 heads of 8 columns on 4 ranks.
+// CHECK-LABEL: @blocks
+// CHECK-SAME: dist.sharding = #dist.sharding<{}, {"tp"}:8>
+func.func @blocks(%x: tensor<8x24xf32> {dist.sharding = #dist.sharding<{}, {"tp"}:8>}) {
+  // CHECK: dist.operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>],
+                  dist.results = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]} : (tensor<8x24xf32>) -> tensor<8x24xf32>
+  // CHECK: dist.reshard %{{.*}} to <{"dp", "tp"}, {}> : tensor<8x24xf32>
+  %1 = dist.reshard %0 to <{"dp", "tp"}, {}> : tensor<8x24xf32>
+  return
+}
+
 // CHECK-LABEL: @collectives
 func.func @collectives(%x: tensor<4x8xf32>) {
   // CHECK: dist.all_reduce %{{.*}} sum ["tp"] : tensor<4x8xf32> -> tensor<4x8xf32>

@@ -66,6 +66,21 @@ func.func @gather_rows(%i: tensor<4xi64> {dist.sharding = #dist.sharding<{}>}) {
   return
 }
 
+// Three heads of 4 columns on two ranks: two and one, in blocks of 8 columns,
+// so that the reshape is local; the sum over them is masked.
+// CHECK-LABEL: @heads
+// CHECK-SAME: (%[[X:.*]]: tensor<5x8xf32>
+func.func @heads(%x: tensor<5x12xf32> {dist.sharding = #dist.sharding<{}, {"tp"}:8>}) {
+  // CHECK: %[[H:.*]] = nn.reshape %[[X]] : (tensor<5x8xf32>) -> tensor<5x2x4xf32>
+  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{}, {"tp"}:8>], dist.results = [#dist.sharding<{}, {"tp"}, {}>]} : (tensor<5x12xf32>) -> tensor<5x3x4xf32>
+  // CHECK: %[[M:.*]] = dist.mask %[[X]] dim 1 size 12 over ["tp"] fill 0.000000e+00 : f32 : tensor<5x8xf32>
+  // CHECK: nn.reduce %[[M]] {{.*}} : (tensor<5x8xf32>) -> tensor<5xf32>
+  %1 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>, dist.operands = [#dist.sharding<{}, {"tp"}:8>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<5x12xf32>) -> tensor<5xf32>
+  // CHECK: dist.shard_index ["tp"] scale 8 : tensor<i64>
+  %2 = nn.iota {dim = 0 : i64, dist.operands = [], dist.results = [#dist.sharding<{"tp"}:8>]} : tensor<12xi64>
+  return
+}
+
 // A reshard keeps both ends and the global type.
 // CHECK-LABEL: @reshard
 func.func @reshard(%x: tensor<5xf32> {dist.sharding = #dist.sharding<{"tp"}>}) -> (tensor<5xf32> {dist.sharding = #dist.sharding<{}>}) {

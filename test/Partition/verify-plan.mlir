@@ -136,12 +136,41 @@ func.func @max_is_not_passed_on(%x: tensor<4xf32> {dist.sharding = #dist.shardin
 
 // -----
 
-// Only the major part of a dimension that is split can be cut, and evenly.
+// Only the major part of a dimension that is split can be cut, into whole
+// iterations.
 dist.mesh @mesh ["tp"=4]
 func.func @split_divides(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
-  // expected-error @below {{plan: operand 0: dimension 0 has a factor of 6, not divisible by 4 parts}}
+  // expected-error @below {{plan: result 0: dimension 0 has a factor of 6, not divisible by 4 parts}}
   %0 = nn.reshape %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}>]}
     : (tensor<6x2xf32>) -> tensor<12xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=4]
+func.func @blocks_are_iterations(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+  // expected-error @below {{plan: result 0: dimension 0 lies in blocks of 5, expected a multiple of 2}}
+  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}:5>]}
+    : (tensor<6x2xf32>) -> tensor<12xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=4]
+func.func @blocks_agree(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+  // expected-error @below {{plan: result 0: dimension 0 lies in blocks of 6, expected 4 as elsewhere in this op}}
+  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}:6>]}
+    : (tensor<6x2xf32>) -> tensor<12xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp"=2] time ["mb"=2]
+// expected-error @below {{plan: argument 0: dimension 0 has blocks of 4 but some of its axes are in time}}
+func.func @blocks_in_time(%x: tensor<8xf32> {dist.sharding = #dist.sharding<{"mb", "tp"}:4>}) {
   return
 }
 

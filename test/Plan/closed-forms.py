@@ -45,27 +45,26 @@ def synchronised():
 def tensor(width=4):
     """Megatron's columns and rows, and the vocabulary in parts: 100 fThb for T = 8192 tokens.
 
-    8 devices do not divide 12 heads, and padding them to 16 is more than plans may: heads in 4 parts, their sequences
-    in 2. In each layer keys and values are gathered by two and their gradients scattered, queries and results
-    exchanged, there and back: 4/7 + 3/7 = 1 fThb more, nothing padded.
+    8 devices do not divide 12 heads: two on each of six, columns in blocks of 128, padded to 16 heads.
     """
     def layers(offset):
         return "(" + "|".join(str(4 * i + offset) for i in range(12)) + ")"
     cut, sum_ = "=[{},{},{tp}]", "=[{},{},{},partial sum {tp}]"
-    shards = ["node_embedding" + sum_, "node_Split_[0-9]+(#[23])?" + cut, f"node_addmm_{layers(1)}#2" + sum_,
-              f"node_addmm_{layers(2)}" + cut, f"node_addmm_{layers(3)}" + sum_, "node_linear" + cut,
-              "node_linear#2" + sum_, f"node_addmm_{layers(3)}#4" + cut, f"node_addmm_{layers(2)}#4" + sum_,
-              f"node_addmm_{layers(1)}#5" + cut, "node_Split_[0-9]+#(4|8|13)" + sum_]
-    shards.append("node_embedding#2=[{tp},{}]")
-    if width == 2:  # the same values, whose numbers casts have moved
-        shards = ["node_embedding" + sum_, "node_Split_[0-9]+#[369]" + cut, f"node_addmm_{layers(1)}#4" + sum_,
-                  f"node_addmm_{layers(2)}#3" + cut, f"node_addmm_{layers(3)}#3" + sum_, "node_linear#3" + cut,
-                  "node_linear#6" + sum_, f"node_addmm_{layers(3)}#8" + cut, f"node_addmm_{layers(2)}#8" + sum_,
-                  f"node_addmm_{layers(1)}#9" + cut, "node_Split_[0-9]+#(12|18|25)" + sum_, "node_embedding#6=[{tp},{}]"]
-    return [("gpt2-124m", 8, n, [f"--mesh=tp={n}", *(f"--shard={shard}" for shard in shards),
+
+    def shards(n):
+        heads = "=[{},{},{tp}:128]" if n == 8 else cut
+        if width == 2:  # the same values, whose numbers casts have moved
+            return ["node_embedding" + sum_, "node_Split_[0-9]+#[369]" + heads, f"node_addmm_{layers(1)}#4" + sum_,
+                    f"node_addmm_{layers(2)}#3" + cut, f"node_addmm_{layers(3)}#3" + sum_, "node_linear#3" + cut,
+                    "node_linear#6" + sum_, f"node_addmm_{layers(3)}#8" + cut, f"node_addmm_{layers(2)}#8" + sum_,
+                    f"node_addmm_{layers(1)}#9" + heads, "node_Split_[0-9]+#(12|18|25)" + sum_, "node_embedding#6=[{tp},{}]"]
+        return ["node_embedding" + sum_, "node_Split_[0-9]+(#[23])?" + heads, f"node_addmm_{layers(1)}#2" + sum_,
+                f"node_addmm_{layers(2)}" + cut, f"node_addmm_{layers(3)}" + sum_, "node_linear" + cut,
+                "node_linear#2" + sum_, f"node_addmm_{layers(3)}#4" + cut, f"node_addmm_{layers(2)}#4" + sum_,
+                f"node_addmm_{layers(1)}#5" + heads, "node_Split_[0-9]+#(4|8|13)" + sum_, "node_embedding#2=[{tp},{}]"]
+    return [("gpt2-124m", 8, n, [f"--mesh=tp={n}", *(f"--shard={shard}" for shard in shards(n)),
                                  *(BFLOAT16 if width == 2 else [])],
-             {"activation": (112 if n == 8 else 100) * (n - 1) * 8192 * 768 * width // n})
-            for n in ((2, 4) if width == 2 else (2, 4, 8))]
+             {"activation": 100 * (n - 1) * 8192 * 768 * width // n}) for n in (2, 4, 8)]
 
 
 # The rows of the table, N = 2, 4, 8.

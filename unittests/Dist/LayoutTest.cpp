@@ -68,3 +68,32 @@ TEST(LayoutTest, LocalShapeRoundsUp) {
   layout.dims[1] = {{1, 1, 4}, {0, 1, 2}};
   EXPECT_EQ(layout.localShape({5, 9}), (llvm::SmallVector<int64_t>{5, 2}));
 }
+
+// 12 heads of 64 columns over 8 ranks: two heads on each of six.
+TEST(LayoutTest, BlocksOfTheirOwnSize) {
+  Layout layout(2), plain(2);
+  layout.dims[1] = plain.dims[1] = {{1, 1, 4}, {0, 1, 2}};
+  layout.setBlock(1, 768, 128);
+  EXPECT_EQ(layout.localShape({5, 768}), (llvm::SmallVector<int64_t>{5, 128}));
+  EXPECT_TRUE(layout.isUneven(1, 768));
+  EXPECT_FALSE(plain.isUneven(1, 768));
+  EXPECT_NE(layout, plain);
+  EXPECT_EQ(toString(layout, mesh), "<{}, {x:(1)4, pp}:128>");
+  EXPECT_EQ(checkLayout(layout, mesh, 2), "");
+  EXPECT_EQ(checkBlocks(layout, {5, 768}), "");
+  EXPECT_EQ(checkBlocks(layout, {5, 1024}),
+            "dimension 1 of 1024 in 8 parts has blocks of 128, expected more "
+            "than 128, which needs no mention, and less than 1024");
+  EXPECT_EQ(checkBlocks(layout, {5, 100}),
+            "dimension 1 of 100 in 8 parts has blocks of 128, expected more "
+            "than 13, which needs no mention, and less than 100");
+  // What makes no difference is not kept.
+  layout.setBlock(1, 768, 96);
+  EXPECT_EQ(layout, plain);
+  EXPECT_EQ(hash_value(layout), hash_value(plain));
+  layout.setBlock(0, 5, 3);
+  EXPECT_EQ(layout, plain);
+  layout.blocks = {3, 0};
+  EXPECT_EQ(checkLayout(layout, mesh, 2),
+            "dimension 0 has blocks of 3 but is not cut");
+}

@@ -218,8 +218,28 @@ std::vector<Layout> allLayouts(llvm::ArrayRef<AxisRef> atoms, size_t rank,
   return result;
 }
 
+/// The same layouts, and with larger blocks in each dimension that is cut: one
+/// element more than needed, and all but one in the first.
+std::vector<Layout> withBlocks(std::vector<Layout> layouts,
+                               const Shape &shape) {
+  for (auto [dim, size] : llvm::enumerate(shape))
+    for (size_t i = 0, end = layouts.size(); i < end; ++i) {
+      int64_t least = layouts[i].localSize(dim, size);
+      if (layouts[i].dims[dim].empty())
+        continue;
+      for (int64_t block : {least + 1, size - 1})
+        if (block > least && block < size) {
+          Layout more = layouts[i];
+          more.setBlock(dim, size, block);
+          if (layouts.back() != more)
+            layouts.push_back(std::move(more));
+        }
+    }
+  return layouts;
+}
+
 void checkAll(const Mesh &mesh, llvm::ArrayRef<AxisRef> atoms, Shape shape,
-              unsigned every = 1) {
+              unsigned every = 1, bool blocks = false) {
   std::mt19937 random(7);
   World world{mesh, shape};
   Tensor whole(shape);
@@ -227,6 +247,10 @@ void checkAll(const Mesh &mesh, llvm::ArrayRef<AxisRef> atoms, Shape shape,
     whole.data[i] = 17 * i + 5;
   auto sources = allLayouts(atoms, shape.size(), /*partial=*/true);
   auto targets = allLayouts(atoms, shape.size(), /*partial=*/false);
+  if (blocks) {
+    sources = withBlocks(std::move(sources), shape);
+    targets = withBlocks(std::move(targets), shape);
+  }
   unsigned count = 0;
   for (const Layout &from : sources) {
     for (const Layout &to : targets) {
@@ -290,6 +314,25 @@ TEST(ReshardTest, AllOn8) {
     checkAll(mixed, {whole(mixed, 0), whole(mixed, 1)}, shape);
 }
 
+// Blocks of any size that holds the dimension, at either end.
+TEST(ReshardTest, BlocksOfTheirOwnSize) {
+  Mesh two{{{"x", 2}}};
+  for (Shape shape : {Shape{4, 6}, Shape{3, 5}, Shape{1, 7}})
+    checkAll(two, {whole(two, 0)}, shape, 1, true);
+  Mesh mesh{{{"x", 2}, {"y", 2}}};
+  for (Shape shape : {Shape{4, 8}, Shape{3, 5}, Shape{7, 2}})
+    checkAll(mesh, {whole(mesh, 0), whole(mesh, 1)}, shape, 3, true);
+  Mesh line{{{"x", 4}}};
+  for (Shape shape : {Shape{6, 8}, Shape{5, 9}})
+    checkAll(line, {{0, 1, 2}, {0, 2, 2}}, shape, 3, true);
+  Mesh uneven{{{"x", 2}, {"y", 3}}};
+  for (Shape shape : {Shape{5, 12}, Shape{2, 3, 2}})
+    checkAll(uneven, {whole(uneven, 0), whole(uneven, 1)}, shape, 11, true);
+  Mesh mixed{{{"x", 4}, {"y", 2}}};
+  for (Shape shape : {Shape{12, 5}})
+    checkAll(mixed, {{0, 1, 2}, {1, 1, 2}, {0, 2, 2}}, shape, 97, true);
+}
+
 struct Expectation {
   Layout from, to;
   Shape shape;
@@ -345,6 +388,23 @@ TEST(ReshardTest, CheapestSteps) {
   r = run(layout({{}, {}}, {x, y}), layout({{x, y}, {}}), {8, 8});
   EXPECT_EQ(kindsOf(r), Kinds{StepKind::ReduceScatter});
   EXPECT_EQ(r.totalBytes, 7 * S);
+  // 12 columns in blocks of 4: padding travels, 16 columns for 12.
+  Layout heads = layout({{}, {x}});
+  heads.setBlock(1, 12, 3);
+  EXPECT_TRUE(heads.blocks.empty());
+  heads.setBlock(1, 12, 4);
+  r = run(layout({{}, {}}, {x}), heads, {8, 12});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::ReduceScatter});
+  EXPECT_EQ(r.totalBytes, 2 * 3 * (8 * 16 * 4));
+  r = run(heads, layout({{}, {}}), {8, 12});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllGather});
+  EXPECT_EQ(r.totalBytes, 2 * 3 * (8 * 16 * 4));
+  r = run(layout({{x}, {}}), heads, {8, 12});
+  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllToAll});
+  EXPECT_EQ(r.totalBytes, 2 * 3 * (8 * 16 * 4) / 4);
+  // other blocks on the same ranks: by way of the rows.
+  r = run(heads, layout({{}, {x}}), {8, 12});
+  EXPECT_EQ(kindsOf(r), (Kinds{StepKind::AllToAll, StepKind::AllToAll}));
   // nothing to do.
   EXPECT_TRUE(run(layout({{x}, {}}), layout({{x}, {}}), {8, 8}).steps.empty());
 }

@@ -3,7 +3,9 @@
 // For each op here, mesh and way to put the mesh's axes on the factors of the
 // op's rule, or to leave them partial in an operand in which it is linear: the
 // partitioned function on simulated ranks equals the function as it stands.
-// Sizes are mostly indivisible, so that padding is masked where it must be.
+// Sizes are mostly indivisible, so that padding is masked where it must be;
+// each sharding runs with blocks of ceiling size and with larger ones, at
+// random.
 //
 //===----------------------------------------------------------------------===//
 #include "RandomGraph.h"
@@ -44,14 +46,26 @@ protected:
     return ShardingAttr::get(&context, MeshAttr::get(&context, mesh), layout);
   }
 
-  /// Annotates one op: axes of each factor, partial axes of each operand.
+  /// Annotates one op: axes of each factor, partial axes of each operand, sizes
+  /// of the blocks (0, or no list: ceil(size / n)).
   void annotate(Operation *op, const Mesh &mesh, const ShardingRule &rule,
-                ArrayRef<AxisList> axes, ArrayRef<AxisList> kept) {
+                ArrayRef<AxisList> axes, ArrayRef<AxisList> kept,
+                ArrayRef<int64_t> blocks = {}) {
     auto layoutOf = [&](const TensorFactors &tensor) {
       Layout layout(tensor.size());
-      for (auto [dim, factors] : llvm::enumerate(tensor))
-        if (!factors.empty())
-          layout.dims[dim] = axes[factors[0]];
+      for (auto [dim, factors] : llvm::enumerate(tensor)) {
+        if (factors.empty())
+          continue;
+        unsigned major = factors[0];
+        layout.dims[dim] = axes[major];
+        int64_t minor = 1, size = rule.factors[major].size;
+        for (unsigned factor : ArrayRef<unsigned>(factors).drop_front())
+          minor *= rule.factors[factor].size;
+        int64_t block = blocks.empty() ? 0 : blocks[major];
+        if (!block)
+          block = dist::localSize(size, numShards(axes[major]));
+        layout.setBlock(dim, size * minor, block * minor);
+      }
       return layout;
     };
     SmallVector<Attribute> operands, results;
@@ -171,17 +185,19 @@ protected:
           if (swapped &&
               (places.size() < 2 || places[0] != places[1] || places[0] < 0))
             continue;
-          OwningOpRef<ModuleOp> copy = module->clone();
-          plan(*copy, mesh, rule, places, swapped);
-          if (rejected)
-            continue;
-          ASSERT_NO_FATAL_FAILURE(compare(*copy, inputs, *expected));
+          for (bool larger : {false, true}) {
+            OwningOpRef<ModuleOp> copy = module->clone();
+            plan(*copy, mesh, rule, places, swapped, larger);
+            if (rejected)
+              continue;
+            ASSERT_NO_FATAL_FAILURE(compare(*copy, inputs, *expected));
+          }
         }
       });
   }
 
   void plan(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
-            const Places &places, bool swapped) {
+            const Places &places, bool swapped, bool larger) {
     auto main = module.lookupSymbol<func::FuncOp>("main");
     Operation *op = main.getBody().front().getTerminator()->getPrevNode();
     SmallVector<AxisList> axes(rule.factors.size()), kept(rule.operands.size());
@@ -207,9 +223,19 @@ protected:
            rule.linearGroups[place - static_cast<int64_t>(rule.factors.size())])
         kept[operand].push_back(wholeAxis(mesh, axis));
     }
+    SmallVector<int64_t> blocks(rule.factors.size(), 0);
+    for (auto [number, list] : llvm::enumerate(axes)) {
+      const Factor &factor = rule.factors[number];
+      int64_t least = dist::localSize(factor.size, numShards(list));
+      if (larger && !factor.mustDivide && numShards(list) > 1)
+        blocks[number] =
+            least +
+            draw(blockRandom, std::max<int64_t>(factor.size - least, 1));
+    }
+    rejected |= larger && llvm::all_of(blocks, [](int64_t b) { return !b; });
     if (rejected)
       return;
-    annotate(op, mesh, rule, axes, kept);
+    annotate(op, mesh, rule, axes, kept, blocks);
     for (auto reduce : main.getOps<nn::ReduceOp>()) {
       if (reduce == op)
         continue;
@@ -223,6 +249,7 @@ protected:
   }
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
+  Random blockRandom{7};
   bool rejected = false;
   int runs = 0;
 };
@@ -337,6 +364,40 @@ TEST_F(OpShardingTest, AttentionGradient) {
     return %r#0, %r#1, %r#2 : tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>
   })");
   EXPECT_GT(runs, 60);
+}
+
+/// 3 heads of 5 on 2, 4 and 6 ranks: the joined dimension is cut between heads.
+TEST_F(OpShardingTest, Reshape) {
+  checkOp(R"(func.func @main(%x: tensor<2x15xf32>) -> tensor<2x3x5xf32> {
+    %r = nn.reshape %x : (tensor<2x15xf32>) -> tensor<2x3x5xf32>
+    return %r : tensor<2x3x5xf32>
+  })");
+  checkOp(R"(func.func @main(%x: tensor<2x3x5x1xf32>) -> tensor<6x5xf32> {
+    %r = nn.reshape %x : (tensor<2x3x5x1xf32>) -> tensor<6x5xf32>
+    return %r : tensor<6x5xf32>
+  })");
+  checkOp(R"(func.func @main(%x: tensor<7x2x3xf32>) -> tensor<42xf32> {
+    %r = nn.reshape %x : (tensor<7x2x3xf32>) -> tensor<42xf32>
+    return %r : tensor<42xf32>
+  })");
+  checkOp(R"(func.func @main(%x: tensor<5x4x6xf32>) -> tensor<20x2x3xf32> {
+    %r = nn.reshape %x : (tensor<5x4x6xf32>) -> tensor<20x2x3xf32>
+    return %r : tensor<20x2x3xf32>
+  })");
+  EXPECT_GT(runs, 100);
+}
+
+TEST_F(OpShardingTest, Matmul) {
+  checkOp(
+      R"(func.func @main(%x: tensor<3x4x5xf32>, %w: tensor<5x7xf32>) -> tensor<3x4x7xf32> {
+    %r = nn.matmul %x, %w : (tensor<3x4x5xf32>, tensor<5x7xf32>) -> tensor<3x4x7xf32>
+    return %r : tensor<3x4x7xf32>
+  })");
+  checkOp(R"(func.func @main(%x: tensor<3x5x4xf32>) -> tensor<3x5x4xf32> {
+    %r = nn.softmax %x {dim = 1 : i64} : (tensor<3x5x4xf32>) -> tensor<3x5x4xf32>
+    return %r : tensor<3x5x4xf32>
+  })");
+  EXPECT_GT(runs, 100);
 }
 
 /// What the gradients belong to.

@@ -98,8 +98,20 @@ struct Planner {
           continue;
         layout.dims[dim].push_back(digit);
       }
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      if (batch != static_cast<int64_t>(dim))
+        layout.setBlock(
+            dim, shape[dim],
+            anyBlock(shape[dim], layout.localSize(dim, shape[dim])));
     layout.canonicalize();
     return layout;
+  }
+
+  /// Now and then larger blocks than are needed.
+  int64_t anyBlock(int64_t size, int64_t least) {
+    return chance(random, 25)
+               ? least + draw(random, std::max<int64_t>(size - least, 1))
+               : least;
   }
 
   //===--------------------------------------------------------------------===//
@@ -255,14 +267,13 @@ struct Planner {
     // Where each factor may be cut at all.
     std::vector<unsigned> open;
     for (unsigned factor = 0; factor < rule.factors.size(); ++factor) {
-      bool major = true, several = false, seen = false;
+      bool major = true, seen = false;
       auto look = [&](const TensorFactors &tensor) {
         for (const DimFactors &factors : tensor)
           for (auto [place, number] : llvm::enumerate(factors))
             if (number == factor) {
               seen = true;
               major &= place == 0;
-              several |= factors.size() > 1;
             }
       };
       for (const TensorFactors &tensor : rule.operands)
@@ -271,7 +282,6 @@ struct Planner {
         look(tensor);
       if (seen && major && rule.factors[factor].kind != FactorKind::Replicated)
         open.push_back(factor);
-      rule.factors[factor].mustDivide |= several;
     }
     bool uniform = true;
     if (auto source = dyn_cast<SourceOpInterface>(op))
@@ -298,11 +308,25 @@ struct Planner {
       factorAxes[factor] = axes;
     }
 
+    SmallVector<int64_t> blocks;
+    for (auto [number, info] : llvm::enumerate(rule.factors)) {
+      int64_t least = dist::localSize(info.size, numShards(factorAxes[number]));
+      blocks.push_back(batch == number || info.mustDivide
+                           ? least
+                           : anyBlock(info.size, least));
+    }
     auto layoutOf = [&](const TensorFactors &tensor) {
       Layout layout(tensor.size());
-      for (auto [dim, factors] : llvm::enumerate(tensor))
-        if (!factors.empty())
-          layout.dims[dim] = factorAxes[factors[0]];
+      for (auto [dim, factors] : llvm::enumerate(tensor)) {
+        if (factors.empty())
+          continue;
+        int64_t minor = 1;
+        for (unsigned factor : ArrayRef<unsigned>(factors).drop_front())
+          minor *= rule.factors[factor].size;
+        layout.dims[dim] = factorAxes[factors[0]];
+        layout.setBlock(dim, rule.factors[factors[0]].size * minor,
+                        blocks[factors[0]] * minor);
+      }
       return layout;
     };
     SmallVector<Attribute> operands, results;

@@ -176,10 +176,12 @@ void runAll(WorldSpec spec, const Implementation &implementation) {
       nullptr, implementation.make));
 }
 
-/// One of each kind over `axes`, with a dimension of `size` to be cut.
+/// One of each kind over `axes`, with a dimension of `size` to be cut, into
+/// parts that are `more` larger than they need to be.
 void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype,
-             int64_t size) {
-  int64_t n = Mesh::sizeOf(axes), part = ceilDiv(size, n);
+             int64_t size, int64_t more = 0) {
+  int64_t n = Mesh::sizeOf(axes),
+          part = std::min(ceilDiv(size, n) + more, size);
   CollectiveDesc c;
   c.dtype = dtype;
   c.axes = axes;
@@ -219,7 +221,7 @@ void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype,
     c.srcShape[split] = size;
     c.dstShape[split] = part;
     c.dstShape[concat] = size + 1;
-    c.srcShape[concat] = ceilDiv(size + 1, n);
+    c.srcShape[concat] = std::min(ceilDiv(size + 1, n) + more, size + 1);
     spec.collectives.push_back(c);
   }
   c.kind = CollectiveKind::Broadcast;
@@ -247,7 +249,8 @@ protected:
 };
 
 // Every subset of the axes of a mesh, major first and reversed, f32, with sizes
-// that divide (8), do not (7), and are smaller than the group (1).
+// that divide (8), do not (7), and are smaller than the group (1); and in parts
+// that are larger than they need to be.
 TEST_P(Conformance, EveryKindOverEverySubsetOfAxes) {
   Mesh mesh = this->mesh();
   SKIP_WITHOUT_RANKS(mesh);
@@ -260,6 +263,7 @@ TEST_P(Conformance, EveryKindOverEverySubsetOfAxes) {
     spec.mesh = mesh;
     for (int64_t size : {8, 7, 1})
       addEach(spec, axesOf(mesh, axes), KERF_F32, size);
+    addEach(spec, axesOf(mesh, axes), KERF_F32, 12, 1);
     std::vector<int> reversed(axes.rbegin(), axes.rend());
     if (axes.size() > 1)
       addEach(spec, axesOf(mesh, reversed), KERF_F32, 5);

@@ -44,14 +44,20 @@ TEST(Mesh, OverlappingDigitsAreRefused) {
 // 10 rows over 4 ranks: 3, 3, 3, 1; over 8: 2, 2, 2, 2, 2, 0, 0, 0.
 TEST(Mesh, UnevenParts) {
   Mesh mesh = meshOf({8});
-  Sharding sharding = {axesOf(mesh, {0})};
+  Sharding sharding = {{axesOf(mesh, {0})}};
   EXPECT_EQ(localShape(sharding, {10}), (Shape{2}));
   EXPECT_EQ(partOf(mesh, sharding, {10}, 4, 0).starts, (Shape{8}));
   EXPECT_EQ(partOf(mesh, sharding, {10}, 5, 0).sizes, (Shape{0}));
   Mesh four = meshOf({4});
-  Part last = partOf(four, {axesOf(four, {0})}, {10}, 3, 0);
+  Part last = partOf(four, {{axesOf(four, {0})}}, {10}, 3, 0);
   EXPECT_EQ(last.starts, (Shape{9}));
   EXPECT_EQ(last.sizes, (Shape{1}));
+  // In blocks of 4: 4, 4, 2, 0.
+  Sharding blocks = {{axesOf(four, {0}), 4}};
+  EXPECT_EQ(localShape(blocks, {10}), (Shape{4}));
+  EXPECT_EQ(partOf(four, blocks, {10}, 2, 0).starts, (Shape{8}));
+  EXPECT_EQ(partOf(four, blocks, {10}, 2, 0).sizes, (Shape{2}));
+  EXPECT_EQ(partOf(four, blocks, {10}, 3, 0).sizes, (Shape{0}));
 }
 
 // A time axis takes its coordinate from the micro-batch.
@@ -59,7 +65,7 @@ TEST(Mesh, TimeAxis) {
   Mesh mesh = meshOf({2});
   mesh.hasTimeAxis = true;
   mesh.timeAxis = {"mb", 3};
-  Sharding sharding = {{{Mesh::timeAxisIndex, 3, 1}, {0, 2, 1}}};
+  Sharding sharding = {{{{Mesh::timeAxisIndex, 3, 1}, {0, 2, 1}}}};
   EXPECT_EQ(partOf(mesh, sharding, {12}, 1, 2).starts, (Shape{10}));
   EXPECT_EQ(partOf(mesh, sharding, {12}, 0, 1).starts, (Shape{4}));
 }

@@ -158,8 +158,15 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// None where all are 0.
+static ArrayRef<int64_t> withoutZeros(ArrayRef<int64_t> blocks) {
+  bool any = llvm::any_of(blocks, [](int64_t block) { return block != 0; });
+  return any ? blocks : ArrayRef<int64_t>();
+}
+
 Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<AxesAttr> dims;
+  SmallVector<int64_t> blocks;
   AxesAttr partial = AxesAttr::get(parser.getContext(), {});
   ReductionKind kind = ReductionKind::Sum;
   auto parseEntry = [&]() -> ParseResult {
@@ -172,21 +179,33 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
     if (!partial.getAxes().empty())
       return parser.emitError(parser.getCurrentLocation(),
                               "the partial axes must come last");
-    if (isPartial)
+    if (isPartial) {
       partial = *axes;
-    else
-      dims.push_back(*axes);
+      return success();
+    }
+    dims.push_back(*axes);
+    int64_t &block = blocks.emplace_back(0);
+    SMLoc loc = parser.getCurrentLocation();
+    if (failed(parser.parseOptionalColon()))
+      return success();
+    if (parser.parseInteger(block))
+      return failure();
+    if (block < 1)
+      return parser.emitError(loc, "blocks of ")
+             << block << ", expected at least 1";
     return success();
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater,
                                      parseEntry))
     return {};
-  return get(parser.getContext(), dims, partial, kind);
+  return get(parser.getContext(), dims, partial, kind, withoutZeros(blocks));
 }
 void ShardingAttr::print(AsmPrinter &printer) const {
   printer << '<';
-  llvm::interleaveComma(getDims(), printer, [&](AxesAttr axes) {
-    printAxes(printer, axes, '{', '}');
+  llvm::interleaveComma(llvm::enumerate(getDims()), printer, [&](auto entry) {
+    printAxes(printer, entry.value(), '{', '}');
+    if (int64_t block = getBlock(entry.index()))
+      printer << ':' << block;
   });
   if (isPartial()) {
     printer << (getDims().empty() ? "" : ", ") << "partial "
@@ -258,7 +277,7 @@ ShardingAttr ShardingAttr::get(MLIRContext *context, MeshAttr meshAttr,
   for (const AxisList &axes : canonical.dims)
     dims.push_back(toAxesAttr(context, axes, mesh));
   return get(context, dims, toAxesAttr(context, canonical.partial, mesh),
-             canonical.reduction);
+             canonical.reduction, canonical.blocks);
 }
 
 llvm::Expected<Layout> ShardingAttr::toLayout(const Mesh &mesh) const {
@@ -269,6 +288,7 @@ llvm::Expected<Layout> ShardingAttr::toLayout(const Mesh &mesh) const {
       return list.takeError();
     layout.dims.push_back(std::move(*list));
   }
+  layout.blocks.assign(getBlocks().begin(), getBlocks().end());
   auto partial = toAxisList(getPartial(), mesh);
   if (!partial)
     return partial.takeError();

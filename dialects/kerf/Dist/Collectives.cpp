@@ -19,7 +19,7 @@ namespace {
 /// How operand and result sizes of one dimension relate.
 struct DimRelation {
   int64_t dim;
-  bool cut; ///< result = ceil(operand / N); else operand = ceil(result / N)
+  bool cut; ///< the result is a part of the operand; else the other way round
 };
 } // namespace
 
@@ -50,7 +50,9 @@ static LogicalResult verifyDim(Operation *op, uint64_t dim, StringRef name) {
   return success();
 }
 
-/// Same element type and shape, but for the related dimensions.
+/// Same element type and shape, but for the related dimensions: a part is of a
+/// whole over N ranks what holds it in N blocks, ceil(whole / N) or more but
+/// not the whole.
 static LogicalResult verifyShapes(Operation *op, int64_t groupSize,
                                   ArrayRef<DimRelation> relations) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
@@ -60,23 +62,27 @@ static LogicalResult verifyShapes(Operation *op, int64_t groupSize,
     return op->emitOpError("operand is ") << from << " but result is " << to;
   for (int64_t dim = 0; dim < from.getRank(); ++dim) {
     int64_t source = from.getDimSize(dim), result = to.getDimSize(dim);
-    int64_t wantSource = source, wantResult = source;
-    for (DimRelation relation : relations) {
-      if (relation.dim != dim)
-        continue;
-      wantResult = relation.cut ? localSize(source, groupSize) : result;
-      wantSource = relation.cut ? source : localSize(result, groupSize);
+    const DimRelation *relation = llvm::find_if(
+        relations, [&](const DimRelation &each) { return each.dim == dim; });
+    if (relation == relations.end()) {
+      if (result != source)
+        return op->emitOpError("dimension ")
+               << dim << " of the result is " << result << ", expected "
+               << source << " for " << source << " of the operand and "
+               << groupSize << " ranks";
+      continue;
     }
-    if (result != wantResult)
+    int64_t part = relation->cut ? result : source;
+    int64_t whole = relation->cut ? source : result;
+    int64_t least = localSize(whole, groupSize);
+    if (part < least || (part > least && part >= whole))
       return op->emitOpError("dimension ")
-             << dim << " of the result is " << result << ", expected "
-             << wantResult << " for " << source << " of the operand and "
-             << groupSize << " ranks";
-    if (source != wantSource)
-      return op->emitOpError("dimension ")
-             << dim << " of the operand is " << source << ", expected "
-             << wantSource << " for " << result << " of the result and "
-             << groupSize << " ranks";
+             << dim << " of the " << (relation->cut ? "result" : "operand")
+             << " is " << part << ", expected "
+             << (part < least ? "at least " : "less than ")
+             << (part < least ? least : whole) << " for " << whole << " of the "
+             << (relation->cut ? "operand" : "result") << " and " << groupSize
+             << " ranks";
   }
   return success();
 }

@@ -80,8 +80,10 @@ RankedTensorType dist::tensorOf(Type type) {
 // Discardable attributes
 //===----------------------------------------------------------------------===//
 
+/// `global`: the type of the whole tensor where `type` is a part of it; null
+/// where it is not known.
 static LogicalResult checkSharding(Operation *op, Attribute attribute,
-                                   Type type, const Twine &what) {
+                                   Type type, Type global, const Twine &what) {
   auto sharding = dyn_cast<ShardingAttr>(attribute);
   if (!sharding)
     return op->emitError() << what << " has " << attribute
@@ -101,7 +103,18 @@ static LogicalResult checkSharding(Operation *op, Attribute attribute,
     return op->emitError() << what << ": sharding has " << layout->dims.size()
                            << " dimensions, expected " << tensor.getRank()
                            << " for " << tensor;
+  if (auto whole = dyn_cast_or_null<RankedTensorType>(global))
+    if (std::string text = checkBlocks(*layout, whole.getShape());
+        whole.getRank() == tensor.getRank() && !text.empty())
+      return op->emitError() << what << ": " << text;
   return success();
+}
+
+/// The type of the whole tensor of which an argument, result or source is a
+/// part after partitioning; before, `type`.
+static Type globalOf(Attribute attribute, Type type) {
+  auto global = dyn_cast_or_null<TypeAttr>(attribute);
+  return global ? global.getValue() : type;
 }
 
 static LogicalResult checkShardings(Operation *op, Attribute attribute,
@@ -111,7 +124,7 @@ static LogicalResult checkShardings(Operation *op, Attribute attribute,
     return op->emitError() << "dist." << what << "s needs an array of "
                            << types.size() << " shardings";
   for (auto [index, entry] : llvm::enumerate(array))
-    if (failed(checkSharding(op, entry, types[index],
+    if (failed(checkSharding(op, entry, types[index], types[index],
                              Twine(what) + " " + Twine(index))))
       return failure();
   return success();
@@ -131,7 +144,7 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     if (op->getNumResults() != 1)
       return op->emitError("dist.sharding needs an op with one result");
     return checkSharding(op, attribute.getValue(), op->getResult(0).getType(),
-                         "result 0");
+                         globalOf(op->getAttr(kGlobalType), {}), "result 0");
   }
   for (StringRef number : {StringRef(kStage), StringRef(kColocation)})
     if (name == number && !isa<IntegerAttr>(attribute.getValue()))
@@ -158,8 +171,9 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  return checkSharding(op, attribute.getValue(),
-                       function.getArgumentTypes()[index],
+  Type type = function.getArgumentTypes()[index];
+  return checkSharding(op, attribute.getValue(), type,
+                       globalOf(function.getArgAttr(index, kGlobalType), type),
                        "argument " + Twine(index));
 }
 
@@ -170,7 +184,9 @@ LogicalResult DistDialect::verifyRegionResultAttribute(
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  return checkSharding(op, attribute.getValue(),
-                       function.getResultTypes()[index],
-                       "result " + Twine(index));
+  Type type = function.getResultTypes()[index];
+  return checkSharding(
+      op, attribute.getValue(), type,
+      globalOf(function.getResultAttr(index, kGlobalType), type),
+      "result " + Twine(index));
 }

@@ -30,8 +30,9 @@ def Dist_Dialect : Dialect {
     rank holds. See docs/Partition.md.
 
     **Parts.** A dimension of size D cut n ways lies in contiguous blocks of
-    `ceil(D/n)`; part `i` starts at `i*ceil(D/n)` and what lies past `D` is
-    padding of unspecified content: every op that would read it is masked.
+    `ceil(D/n)`, or of the larger size that a sharding names; part `i` of blocks
+    of `b` starts at `i*b` and what lies past `D` is padding of unspecified
+    content: every op that would read it is masked.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -103,21 +104,30 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     ```mlir
     #dist.sharding<{"dp"}, {}>                      // rows over dp
     #dist.sharding<{"dp", "tp":(1)2}, {"tp":(2)2}>  // sub-axes
+    #dist.sharding<{}, {"tp"}:128>                  // columns in blocks of 128
     #dist.sharding<{}, {}, partial sum {"tp"}>      // sum over tp is missing
     ```
 
+    `:b` behind the axes of a dimension of size D lets it lie in blocks of b
+    elements instead of `ceil(D/n)`: with n = 8, 768 columns in blocks of 128 are
+    two heads of 64 columns on each of six ranks, and nothing on the last two.
+
     C1: every axis is in the mesh, every sub-axis divides. C2: no part of an axis
-    is used twice. C3: as many dimensions as the tensor. (Checked where it is
-    attached to an op.)
+    is used twice. C3: as many dimensions as the tensor. C4: `ceil(D/n) < b < D`:
+    blocks of ceiling size are not named. (Checked where it is attached to an
+    op.)
   }];
   let parameters = (ins OptionalArrayRefParameter<"::kerf::dist::AxesAttr">:$dims,
                         "::kerf::dist::AxesAttr":$partial,
-                        "::kerf::ReductionKind":$reduction);
+                        "::kerf::ReductionKind":$reduction,
+                        OptionalArrayRefParameter<"int64_t">:$blocks);
   let hasCustomAssemblyFormat = 1;
   let builders = [AttrBuilder<(ins "::kerf::dist::MeshAttr":$mesh,
                                    "const ::kerf::dist::Layout &":$layout)>];
   let extraClassDeclaration = [{
     bool isPartial() const { return !getPartial().getAxes().empty(); }
+    /// Size of the blocks of a dimension; 0: ceil(D/n).
+    int64_t getBlock(size_t dim) const { return getBlocks().empty() ? 0 : getBlocks()[dim]; }
     /// The same as plain data, canonical. An error text if it does not fit.
     ::llvm::Expected<::kerf::dist::Layout> toLayout(const ::kerf::dist::Mesh &mesh) const;
   }];

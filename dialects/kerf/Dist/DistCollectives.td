@@ -69,7 +69,8 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter"> {
     ```
 
     C1: axes are in the mesh, in space. C2: `dim` is a dimension. C3: the
-    result's `dim` is `ceil(size/N)`, all else agrees.
+    result's `dim` is a part of `size`: `ceil(size/N)`, or more but less than
+    `size`; all else agrees.
   }];
   let arguments = !con((ins Dist_Tensor:$x, Dist_ReductionAttr:$reduction,
                             Dist_AxesAttr:$axes, I64Attr:$dim), common);
@@ -90,7 +91,7 @@ def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather"> {
     ```
 
     C1: axes are in the mesh, in space. C2: `dim` is a dimension. C3: the
-    operand's `dim` is `ceil(size/N)` of the result's, all else agrees.
+    operand's `dim` is a part of the result's (reduce_scatter C3), all else agrees.
   }];
   let arguments = !con((ins Dist_Tensor:$x, Dist_AxesAttr:$axes, I64Attr:$dim), common);
   let assemblyFormat = "$x $axes `dim` custom<Int>($dim)" # tail;
@@ -110,7 +111,7 @@ def Dist_AllSliceOp : Op<Dist_Dialect, "all_slice", [Pure]> {
     ```
 
     C1: axes are in the mesh. C2: `dim` is a dimension. C3: the result's `dim`
-    is `ceil(size/N)`, all else agrees.
+    is a part of `size` (reduce_scatter C3), all else agrees.
   }];
   let arguments = (ins Dist_Tensor:$x, Dist_AxesAttr:$axes, I64Attr:$dim);
   let results = (outs Dist_Tensor:$result);
@@ -136,8 +137,8 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all"> {
     ```
 
     C1: axes are in the mesh, in space. C2: `split` and `concat` are two
-    dimensions. C3: the result's `split` is `ceil(size/N)`, the operand's
-    `concat` is `ceil(size/N)` of the result's, all else agrees.
+    dimensions. C3: the result's `split` is a part of the operand's, the
+    operand's `concat` one of the result's (reduce_scatter C3), all else agrees.
   }];
   let arguments = !con((ins Dist_Tensor:$x, Dist_AxesAttr:$axes, I64Attr:$split,
                             I64Attr:$concat), common);

@@ -83,8 +83,8 @@ def Dist_MaskOp : Op<Dist_Dialect, "mask", [Pure, AllTypesMatch<["x", "result"]>
         rank 0: a b c      rank 1: d e 0
     ```
 
-    C1: `dim` is a dimension of `x`. C2: its size is `ceil(size/n)` for the n
-    parts of `axes`. C3: `fill` has the element type.
+    C1: `dim` is a dimension of `x`. C2: it holds `size` in the n parts of
+    `axes`: it is `ceil(size/n)`, or more but less than `size`. C3: `fill` has the element type.
   }];
   let arguments = (ins Dist_Tensor:$x, I64Attr:$dim, I64Attr:$size,
                        Dist_AxesAttr:$axes, TypedAttrInterface:$fill);

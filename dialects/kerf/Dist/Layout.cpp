@@ -89,9 +89,23 @@ bool Layout::isReplicated() const {
 
 SmallVector<int64_t> Layout::localShape(ArrayRef<int64_t> globalShape) const {
   SmallVector<int64_t> shape(globalShape);
-  for (auto [size, axes] : zip_equal(shape, dims))
-    size = localSize(size, numShards(axes));
+  assert(shape.size() == dims.size() && "layout of another rank");
+  for (auto [dim, size] : enumerate(shape))
+    size = localSize(dim, size);
   return shape;
+}
+
+void Layout::setBlock(size_t dim, int64_t size, int64_t block) {
+  int64_t shards = numShards(dims[dim]);
+  if (shards == 1 || block == dist::localSize(size, shards))
+    block = 0;
+  if (block && blocks.empty())
+    blocks.resize(dims.size(), 0);
+  if (blocks.empty())
+    return;
+  blocks[dim] = block;
+  if (all_of(blocks, [](int64_t each) { return each == 0; }))
+    blocks.clear();
 }
 
 void Layout::canonicalize() {
@@ -105,6 +119,7 @@ void Layout::canonicalize() {
 
 bool Layout::operator==(const Layout &other) const {
   return dims == other.dims && partial == other.partial &&
+         blocks == other.blocks &&
          (partial.empty() || reduction == other.reduction);
 }
 
@@ -115,6 +130,9 @@ hash_code dist::hash_value(const Layout &layout) {
                           hash_combine_range(axes.begin(), axes.end()));
   if (layout.isPartial())
     result = hash_combine(result, static_cast<int>(layout.reduction));
+  if (!layout.blocks.empty())
+    result = hash_combine(
+        result, hash_combine_range(layout.blocks.begin(), layout.blocks.end()));
   return hash_combine(
       result, hash_combine_range(layout.partial.begin(), layout.partial.end()));
 }
@@ -140,11 +158,28 @@ std::string dist::checkLayout(const Layout &layout, const Mesh &mesh,
   if (layout.dims.size() != rank)
     return "sharding has " + std::to_string(layout.dims.size()) +
            " dimensions, expected " + std::to_string(rank);
+  for (size_t dim = 0; dim < rank; ++dim)
+    if (layout.block(dim) && numShards(layout.dims[dim]) == 1)
+      return "dimension " + std::to_string(dim) + " has blocks of " +
+             std::to_string(layout.block(dim)) + " but is not cut";
   AxisList all;
   for (const AxisList &axes : layout.dims)
     all.append(axes);
   all.append(layout.partial);
   return checkAxes(all, mesh);
+}
+
+std::string dist::checkBlocks(const Layout &layout, ArrayRef<int64_t> shape) {
+  for (auto [dim, size] : enumerate(shape)) {
+    int64_t block = layout.block(dim), shards = numShards(layout.dims[dim]);
+    if (block && (block <= localSize(size, shards) || block >= size))
+      return "dimension " + std::to_string(dim) + " of " +
+             std::to_string(size) + " in " + std::to_string(shards) +
+             " parts has blocks of " + std::to_string(block) +
+             ", expected more than " + std::to_string(localSize(size, shards)) +
+             ", which needs no mention, and less than " + std::to_string(size);
+  }
+  return "";
 }
 
 std::string dist::toString(const AxisRef &ref, const Mesh &mesh) {
@@ -164,8 +199,11 @@ std::string dist::toString(ArrayRef<AxisRef> axes, const Mesh &mesh) {
 
 std::string dist::toString(const Layout &layout, const Mesh &mesh) {
   std::string result = "<";
-  for (auto [index, axes] : enumerate(layout.dims))
+  for (auto [index, axes] : enumerate(layout.dims)) {
     result += (index ? ", " : "") + toString(axes, mesh);
+    if (int64_t block = layout.block(index))
+      result += ":" + std::to_string(block);
+  }
   if (layout.isPartial())
     result += (layout.dims.empty() ? "partial " : ", partial ") +
               stringifyReductionKind(layout.reduction).str() + " " +

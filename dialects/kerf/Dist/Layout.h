@@ -11,6 +11,10 @@
 //
 // A dimension of size D cut n ways lies in contiguous blocks of ceil(D / n):
 // the part of index i starts at i ceil(D / n), and what lies past D is padding.
+// A layout may ask for larger blocks of a dimension: 768 = 12 heads of 64
+// columns lie on 8 ranks in blocks of 128, two heads on each of six. They are
+// contiguous as well, and so the padding is at the end; the layout keeps 0 for
+// ceil(D / n), so that equal placements are equal.
 //
 // Time axes (micro-batches) cut in time, not over devices: they stand in
 // layouts and local shapes, but no collective runs over them.
@@ -96,6 +100,9 @@ struct Layout {
   AxisList partial;
   /// Meaningful only with partial axes.
   ReductionKind reduction = ReductionKind::Sum;
+  /// Per dimension the size of its blocks, 0 where that is ceil(D / n); empty
+  /// where it is everywhere.
+  llvm::SmallVector<int64_t, 4> blocks;
 
   Layout() = default;
   /// Nothing cut.
@@ -103,10 +110,23 @@ struct Layout {
 
   bool isPartial() const { return !partial.empty(); }
   bool isReplicated() const;
+  int64_t block(size_t dim) const { return blocks.empty() ? 0 : blocks[dim]; }
+  /// Lets `dim`, of `size` elements, lie in blocks of `block`.
+  void setBlock(size_t dim, int64_t size, int64_t block);
+  /// Size of one device's part of `dim`, padding included.
+  int64_t localSize(size_t dim, int64_t size) const {
+    int64_t given = block(dim);
+    return given ? given : dist::localSize(size, numShards(dims[dim]));
+  }
+  /// Whether there is padding in `dim`.
+  bool isUneven(size_t dim, int64_t size) const {
+    return localSize(dim, size) * numShards(dims[dim]) != size;
+  }
   /// Shape of one device's part, padding included.
   llvm::SmallVector<int64_t>
   localShape(llvm::ArrayRef<int64_t> globalShape) const;
-  /// Merges neighbours, sorts the partial axes. Equal layouts then are ==.
+  /// Merges neighbours, sorts the partial axes. Equal layouts then are ==, if
+  /// setBlock() set the blocks.
   void canonicalize();
 
   bool operator==(const Layout &other) const;
@@ -115,13 +135,17 @@ struct Layout {
 llvm::hash_code hash_value(const Layout &layout);
 
 /// What is wrong with `layout` for tensors of `rank` dimensions on `mesh`: an
-/// unknown axis, a sub-axis that does not divide, an axis used twice. Empty if
-/// all is well.
+/// unknown axis, a sub-axis that does not divide, an axis used twice, blocks of
+/// what is not cut. Empty if all is well.
 std::string checkLayout(const Layout &layout, const Mesh &mesh, size_t rank);
-/// The same for a list of axes.
+/// What is wrong with the blocks for a tensor of `shape`: smaller ones would
+/// not hold the dimension, those of ceiling size are not named, and one that
+/// holds all of it cuts nothing.
+std::string checkBlocks(const Layout &layout, llvm::ArrayRef<int64_t> shape);
+/// The same as checkLayout() for a list of axes.
 std::string checkAxes(llvm::ArrayRef<AxisRef> axes, const Mesh &mesh);
 
-/// <{dp}, {tp, x:(1)2}, partial sum {y}>, for people.
+/// <{dp}, {tp, x:(1)2}:128, partial sum {y}>, for people.
 std::string toString(const AxisRef &ref, const Mesh &mesh);
 std::string toString(llvm::ArrayRef<AxisRef> axes, const Mesh &mesh);
 std::string toString(const Layout &layout, const Mesh &mesh);

@@ -72,6 +72,8 @@ static LogicalResult checkLocal(ReshardOp op, ShardingAttr sharding,
            << plain->dims.size() << " dimensions, expected " << global.getRank()
            << " for " << global;
   layout = std::move(*plain);
+  if (std::string text = checkBlocks(layout, global.getShape()); !text.empty())
+    return op.emitOpError() << what << ": " << text;
   if (local && localType(global, layout) != local)
     return op.emitOpError() << what << " is " << local << ", expected "
                             << localType(global, layout) << " for "
@@ -136,11 +138,14 @@ LogicalResult MaskOp::verify() {
     return emitOpError("dim is ")
            << getDim() << ", expected less than rank " << type.getRank();
   // mask C2
-  int64_t expected = localSize(getSize(), *parts);
-  if (type.getDimSize(getDim()) != expected)
+  int64_t part = type.getDimSize(getDim()), size = getSize();
+  int64_t least = localSize(size, *parts);
+  if (part < least || (part > least && part >= size))
     return emitOpError("dimension ")
-           << getDim() << " is " << type.getDimSize(getDim()) << ", expected "
-           << expected << " for " << getSize() << " in " << *parts << " parts";
+           << getDim() << " is " << part << ", expected "
+           << (part < least ? "at least " : "less than ")
+           << (part < least ? least : size) << " for " << size << " in "
+           << *parts << " parts";
   // mask C3
   if (getFill().getType() != type.getElementType())
     return emitOpError("fill is ")

@@ -79,10 +79,13 @@ std::optional<Reshard> dist::decomposeReshard(const Layout &from,
   // No common atoms on this axis: let go of it, then take it up again.
   Layout middle = from;
   auto drop = [&](AxisList &axes) {
+    size_t before = axes.size();
     erase_if(axes, [&](const AxisRef &ref) { return ref.axis == conflict; });
+    return axes.size() != before;
   };
-  for (AxisList &axes : middle.dims)
-    drop(axes);
+  for (auto [dim, axes] : enumerate(middle.dims))
+    if (drop(axes))
+      middle.setBlock(dim, shape[dim], 0);
   drop(middle.partial);
   if (middle == from)
     return std::nullopt;

@@ -18,7 +18,9 @@
 // of the finer cut: with D = 5, 2 x 2 ways give [0,2) [2,4) [4,5) [5,5), but 2
 // ways [0,3) [3,5). A step on R inside X is therefore legal only where
 // |R| ceil(D/|XR|) = ceil(D/|X|), or X is empty: then the padding is at the
-// end, where the collectives cut it off themselves.
+// end, where the collectives cut it off themselves. Blocks of a size of their
+// own (Layout.h) count with that size: the larger ones must consist of the
+// smaller ones; only those of either end are made on the way.
 //
 // Found by a shortest-path search over the layouts that these steps reach;
 // order: fewest bytes, then fewest collectives, then fewest steps. The axes

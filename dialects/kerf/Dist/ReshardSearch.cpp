@@ -68,7 +68,23 @@ ReshardState ReshardSearch::toState(const Layout &layout) const {
   }
   for (uint8_t atom : toAtoms(layout.partial))
     state.partial |= 1u << atom;
+  for (size_t dim = 0; dim < layout.blocks.size(); ++dim)
+    setBlock(state, dim, layout.blocks[dim]);
   return state;
+}
+
+void ReshardSearch::setBlock(ReshardState &state, size_t dim,
+                             int64_t block) const {
+  int64_t cut = parts(state.dims[dim]);
+  if (cut == 1 || block == localSize(shape[dim], cut))
+    block = 0;
+  if (block && state.blocks.empty())
+    state.blocks.resize(shape.size(), 0);
+  if (state.blocks.empty())
+    return;
+  state.blocks[dim] = block;
+  if (all_of(state.blocks, [](int64_t each) { return each == 0; }))
+    state.blocks.clear();
 }
 
 Layout ReshardSearch::toLayout(const ReshardState &state) const {
@@ -78,6 +94,7 @@ Layout ReshardSearch::toLayout(const ReshardState &state) const {
   for (size_t atom = 0; atom < atoms.size(); ++atom)
     if (state.partial >> atom & 1)
       layout.partial.push_back(atoms[atom]);
+  layout.blocks = state.blocks;
   layout.reduction = reduction;
   layout.canonicalize();
   return layout;
@@ -100,9 +117,41 @@ bool ReshardSearch::fixPrefixes() {
     if (any_of(drop_begin(from, common), [&](uint8_t a) { return isTime(a); }))
       return false;
     bool divides = shape[dim] % parts(from) == 0 && shape[dim] % parts(to) == 0;
-    fixed.push_back(divides || from == to ? common : time);
+    bool hasBlocks = start.block(dim) || target.block(dim);
+    // Larger blocks may be so large that it pays to leave them on the way.
+    fixed.push_back((divides || from == to) && !hasBlocks ? common : time);
   }
   return true;
+}
+
+// Blocks of a size of their own are only made where the target has them: the
+// search passes through no others.
+
+ReshardSearch::Blocks ReshardSearch::blocksWhenCut(const ReshardState &state,
+                                                   size_t dim,
+                                                   int64_t inner) const {
+  Blocks blocks;
+  int64_t outer = parts(state.dims[dim]), held = local(state, dim);
+  if (outer == 1 || inner * localSize(shape[dim], outer * inner) == held)
+    blocks.push_back(0);
+  int64_t wanted = target.block(dim);
+  if (wanted && parts(target.dims[dim]) == outer * inner &&
+      (outer == 1 || inner * wanted == held))
+    blocks.push_back(wanted);
+  return blocks;
+}
+
+ReshardSearch::Blocks
+ReshardSearch::blocksWhenGathered(const ReshardState &state, size_t dim,
+                                  int64_t outer, int64_t inner) const {
+  if (outer == 1)
+    return {0};
+  int64_t joined = inner * local(state, dim);
+  if (joined == localSize(shape[dim], outer))
+    return {0};
+  if (target.block(dim) == joined && parts(target.dims[dim]) == outer)
+    return {joined};
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -249,10 +298,12 @@ void ReshardSearch::expandGathers(int at, size_t dim) {
     ArrayRef<uint8_t> run = ArrayRef(list).drop_front(keep);
     if (isTime(run[0]))
       return;
-    if (!aligned(dim, parts(outer), parts(run)))
+    Blocks joined = blocksWhenGathered(state, dim, parts(outer), parts(run));
+    if (joined.empty())
       continue;
     ReshardState next = state;
     next.dims[dim].assign(outer.begin(), outer.end());
+    setBlock(next, dim, joined[0]);
     for (uint8_t atom : run)
       next.used &= ~(1u << atom);
     relax(
@@ -260,15 +311,18 @@ void ReshardSearch::expandGathers(int at, size_t dim) {
         {StepKind::AllGather, AtomList(run), static_cast<int64_t>(dim), -1, 0},
         next);
     for (size_t other = 0; other < shape.size(); ++other) {
-      if (other == dim || !aligned(other, parts(state.dims[other]), parts(run)))
+      if (other == dim)
         continue;
-      ReshardState moved = next;
-      moved.dims[other].append(run.begin(), run.end());
-      moved.used = state.used;
-      relax(at,
-            {StepKind::AllToAll, AtomList(run), static_cast<int64_t>(other),
-             static_cast<int64_t>(dim), 0},
-            std::move(moved));
+      for (int64_t block : blocksWhenCut(state, other, parts(run))) {
+        ReshardState moved = next;
+        moved.dims[other].append(run.begin(), run.end());
+        setBlock(moved, other, block);
+        moved.used = state.used;
+        relax(at,
+              {StepKind::AllToAll, AtomList(run), static_cast<int64_t>(other),
+               static_cast<int64_t>(dim), 0},
+              std::move(moved));
+      }
     }
   }
 }
@@ -283,17 +337,19 @@ void ReshardSearch::expandCuts(int at, size_t dim) {
       mask |= 1u << atom;
     bool scatter = (mask & state.partial) == mask;
     if ((mask & state.used) || (mask & target.partial) ||
-        (!scatter && (mask & state.partial)) ||
-        !aligned(dim, parts(list), parts(run)))
+        (!scatter && (mask & state.partial)))
       return;
-    ReshardState next = state;
-    next.dims[dim].append(run.begin(), run.end());
-    next.used |= mask;
-    next.partial &= ~mask;
-    relax(at,
-          {scatter ? StepKind::ReduceScatter : StepKind::AllSlice,
-           AtomList(run), static_cast<int64_t>(dim), -1, 0},
-          std::move(next));
+    for (int64_t block : blocksWhenCut(state, dim, parts(run))) {
+      ReshardState next = state;
+      next.dims[dim].append(run.begin(), run.end());
+      setBlock(next, dim, block);
+      next.used |= mask;
+      next.partial &= ~mask;
+      relax(at,
+            {scatter ? StepKind::ReduceScatter : StepKind::AllSlice,
+             AtomList(run), static_cast<int64_t>(dim), -1, 0},
+            std::move(next));
+    }
   };
   // The rest of the target in one step, then single atoms.
   const AtomList &goal = target.dims[dim];
@@ -345,7 +401,8 @@ void ReshardSearch::expandPermutes(int at) {
   const ReshardState state = nodes[at].state;
   bool sameShape = state.partial == target.partial;
   for (size_t dim = 0; dim < shape.size(); ++dim)
-    sameShape &= parts(state.dims[dim]) == parts(target.dims[dim]);
+    sameShape &= parts(state.dims[dim]) == parts(target.dims[dim]) &&
+                 state.block(dim) == target.block(dim);
   if (sameShape)
     relaxPermute(at, target);
   for (size_t dim = 0; dim < shape.size(); ++dim) {

@@ -37,6 +37,11 @@ struct ReshardState {
   uint32_t partial = 0;
   /// Atoms in use by a dimension.
   uint32_t used = 0;
+  /// As in a layout: empty where every dimension lies in blocks of ceiling
+  /// size.
+  llvm::SmallVector<int64_t, 4> blocks;
+
+  int64_t block(size_t dim) const { return blocks.empty() ? 0 : blocks[dim]; }
 
   std::string key() const {
     std::string result;
@@ -45,6 +50,8 @@ struct ReshardState {
       result.push_back('\xff');
     }
     result.append(reinterpret_cast<const char *>(&partial), sizeof(partial));
+    result.append(reinterpret_cast<const char *>(blocks.data()),
+                  blocks.size() * sizeof(int64_t));
     return result;
   }
 };
@@ -103,8 +110,11 @@ private:
     return result;
   }
   int64_t local(const ReshardState &state, size_t dim) const {
-    return localSize(shape[dim], parts(state.dims[dim]));
+    int64_t block = state.block(dim);
+    return block ? block : localSize(shape[dim], parts(state.dims[dim]));
   }
+  /// Sets and normalizes the blocks of a dimension whose atoms are set.
+  void setBlock(ReshardState &state, size_t dim, int64_t block) const;
   Wide localBytes(const ReshardState &state) const {
     Wide bytes = elementBytes;
     for (size_t dim = 0; dim < shape.size(); ++dim)
@@ -112,11 +122,14 @@ private:
     return bytes;
   }
   bool isTime(uint8_t atom) const { return mesh.axes[atoms[atom].axis].isTime; }
-  /// Whether blocks of dim cut by `outer` are made of blocks cut by both.
-  bool aligned(size_t dim, int64_t outer, int64_t inner) const {
-    return outer == 1 || inner * localSize(shape[dim], outer * inner) ==
-                             localSize(shape[dim], outer);
-  }
+  /// The blocks in which `dim` can lie (0: of ceiling size) when `inner` more
+  /// parts cut it, and when its last `inner` parts of `outer` times `inner` are
+  /// gathered: the larger blocks are made of the smaller ones.
+  using Blocks = llvm::SmallVector<int64_t, 2>;
+  Blocks blocksWhenCut(const ReshardState &state, size_t dim,
+                       int64_t inner) const;
+  Blocks blocksWhenGathered(const ReshardState &state, size_t dim,
+                            int64_t outer, int64_t inner) const;
   bool matchBlocks(const ReshardState &from, const ReshardState &to,
                    ReshardMove &move) const;
   Wide moveBytes(const ReshardMove &move, const ReshardState &from,

@@ -150,11 +150,6 @@ ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
     dropReplicated(in);
     dropReplicated(out);
   }
-  for (TensorFactors *side : {&in, &out})
-    for (DimFactors &factors : *side)
-      if (factors.size() > 1)
-        for (unsigned factor : factors)
-          rule.factors[factor].mustDivide = true;
   return rule;
 }
 

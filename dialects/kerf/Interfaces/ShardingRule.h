@@ -45,13 +45,13 @@ struct Factor {
   /// `reduction` in every operand that has the factor; an op that does its own
   /// masking in buildLocal (gather) says so.
   bool masksItself = false;
-  /// The factor may be sharded only where the shards divide it (conv groups,
-  /// the inner blocks of a reshape).
+  /// The factor may be sharded only where the shards divide it, and lies in
+  /// blocks of that size.
   bool mustDivide = false;
 };
 
 /// The factors of one dimension, major to minor. Only the major factor of a
-/// dimension with several can be sharded, and only where the shards divide it.
+/// dimension with several can be sharded: blocks are whole iterations of it.
 using DimFactors = llvm::SmallVector<unsigned, 2>;
 /// One entry per dimension. Scalars have none.
 using TensorFactors = llvm::SmallVector<DimFactors, 4>;
@@ -100,7 +100,7 @@ public:
   virtual ~LocalContext() = default;
   /// Number of shards of a factor (1: whole).
   virtual int64_t shards(unsigned factor) const = 0;
-  /// Iterations of the factor on each device: ceil(size / shards).
+  /// Iterations of the factor on each device, padding included.
   virtual int64_t localSize(unsigned factor) const = 0;
   /// This device's first global index of the factor, as a tensor<i64>; a
   /// constant 0 for an unsharded factor.

@@ -113,11 +113,8 @@ struct Factors {
     int64_t keys = shapeOf(k)[1], group = shapeOf(q)[1] / keys;
     batch = add(shapeOf(q)[0]);
     keyHeads = heads = add(keys);
-    if (group > 1 && (keys > 1 || sharesKeys)) {
+    if (group > 1 && (keys > 1 || sharesKeys))
       heads.append(add(group));
-      for (unsigned factor : heads)
-        rule.factors[factor].mustDivide = heads.size() > 1;
-    }
     // A second factor of a dimension is no factor of keys' results.
     if (group > 1 && !sharesKeys) {
       for (unsigned factor : ArrayRef(heads).drop_front(keyHeads.size()))

@@ -16,8 +16,9 @@ namespace kerf {
 struct OpSharding {
   ShardingRule rule;
   llvm::SmallVector<dist::Layout, 2> operands, results;
-  /// Per factor of the rule.
+  /// Per factor of the rule: what cuts it, and the iterations on one device.
   llvm::SmallVector<dist::AxisList, 4> factorAxes;
+  llvm::SmallVector<int64_t, 4> factorBlocks;
 };
 
 /// The layouts that an array attribute of shardings gives; fails with an error
@@ -28,14 +29,16 @@ getLayouts(mlir::Operation *op, llvm::StringRef attribute,
 
 /// Checks an annotated op against its rule:
 /// * a dimension is cut by axes only if it has a factor, only the major one of
-///   several is cut, and its shards divide it where the rule or the shape asks;
-/// * a factor has the same axes wherever it occurs; no axis lies on two
-/// factors;
+///   several is cut, in whole multiples of the others, and its shards divide it
+///   where the rule asks;
+/// * a factor has the same axes and blocks wherever it occurs; no axis lies on
+///   two factors;
 /// * axes of reduction factors are partial in every result, with the factor's
 ///   reduction; so are the sum-partial axes of the operands of one linear
 ///   group; nothing else is;
 /// * over axes in time there are only sums, a dimension that is cut in time
-///   divides, and the stage axis cuts nothing.
+///   divides and has no blocks of a size of its own, and the stage axis cuts
+///   nothing.
 /// Errors are emitted on the op.
 mlir::FailureOr<OpSharding> analyzeOp(mlir::Operation *op,
                                       const dist::Mesh &mesh);

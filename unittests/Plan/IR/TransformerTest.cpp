@@ -90,6 +90,29 @@ TEST(Transformer, LayerCostsAtMostMegatron) {
   }
 }
 
+// 7 heads on 4 devices: two on each of three and one on the last. Queries, keys
+// and values are cut between heads, so it is two all-reduces as ever.
+TEST(Transformer, HeadsThatDoNotDivideCostNoMore) {
+  GptSize size;
+  size.layers = 1;
+  size.batch = 1;
+  size.sequence = 256;
+  size.hidden = 448;
+  size.heads = 7;
+  size.embedding = false;
+  plan::PlanOptions options;
+  options.devices = 4;
+  options.mesh = {{"tp", 4}};
+  options.objective = plan::Objective::Volume;
+  int64_t weights = 12 * 448 * 448 * 4, tokens = 256;
+  options.memoryLimitBytes = weights / 4 + tokens * 448 * 4 * 8;
+  plan::PlanResult result = planOf(size, options);
+  ASSERT_FALSE(result.candidates.empty());
+  EXPECT_LE(result.cost, double(2 * 2 * 3 * tokens * 448 * 4 / 4));
+  EXPECT_GT(result.cost, 0) << "the limit does not force anything";
+  EXPECT_DOUBLE_EQ(result.gap, 0);
+}
+
 // The whole search over meshes, stages and micro-batches ends with a proof.
 TEST(Transformer, WholeSearchIsProven) {
   plan::PlanOptions options;
