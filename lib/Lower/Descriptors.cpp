@@ -270,6 +270,14 @@ DictionaryAttr kerf::describeCollective(Operation *op) {
     phase = op->getParentOp()->getAttr(dist::kPhase);
   entry.set("phase", phaseName(phase));
   auto integer = [](IntegerAttr attr) { return attr.getInt(); };
+  // Parts that are larger than they need to be are named.
+  int64_t ranks = dist::numShards(axes);
+  auto setPart = [&](const char *key, RankedTensorType part,
+                     RankedTensorType whole, int64_t dim) {
+    int64_t size = part.getDimSize(dim);
+    if (size != dist::localSize(whole.getDimSize(dim), ranks))
+      entry.set(key, size);
+  };
   llvm::TypeSwitch<Operation *>(op)
       .Case<dist::AllReduceOp>([&](auto reduce) {
         entry.set("reduction",
@@ -279,12 +287,17 @@ DictionaryAttr kerf::describeCollective(Operation *op) {
         entry.set("reduction",
                   stringifyReductionKind(reduce.getReduction().getValue()));
         entry.set("dim", integer(reduce.getDimAttr()));
+        setPart("part", dst, src, integer(reduce.getDimAttr()));
       })
-      .Case<dist::AllGatherOp>(
-          [&](auto gather) { entry.set("dim", integer(gather.getDimAttr())); })
+      .Case<dist::AllGatherOp>([&](auto gather) {
+        entry.set("dim", integer(gather.getDimAttr()));
+        setPart("part", src, dst, integer(gather.getDimAttr()));
+      })
       .Case<dist::AllToAllOp>([&](auto all) {
         entry.set("split_dim", integer(all.getSplitAttr()));
         entry.set("concat_dim", integer(all.getConcatAttr()));
+        setPart("part", dst, src, integer(all.getSplitAttr()));
+        setPart("concat_part", src, dst, integer(all.getConcatAttr()));
       })
       .Case<dist::BroadcastOp>(
           [&](auto root) { entry.set("root", integer(root.getRootAttr())); })

@@ -59,15 +59,20 @@ static void checkDim(const CollectiveDesc &desc, int64_t dim, const char *key) {
             shapeString(desc.srcShape)));
 }
 
-// groupSize parts hold whole[dim], and one alone does not.
+// part[dim] is the ceiling share of whole[dim], or the larger one that is
+// given.
 static void checkShare(const Shape &part, const Shape &whole, int64_t dim,
-                       int64_t groupSize) {
-  int64_t least = ceilDiv(whole[dim], groupSize);
-  if (part[dim] < least || (part[dim] > least && part[dim] >= whole[dim]))
+                       int64_t groupSize, int64_t given) {
+  int64_t share = ceilDiv(whole[dim], groupSize);
+  if (given && (given <= share || given >= whole[dim]))
+    bad(cat("parts of dimension ", dim, " of ", shapeString(whole), " over ",
+            groupSize, " ranks are given as ", given, ", expected more than ",
+            share, " and less than ", whole[dim]));
+  if (given)
+    share = given;
+  if (part[dim] != share)
     bad(cat("dimension ", dim, " of a part of ", shapeString(whole), " over ",
-            groupSize, " ranks is ", part[dim], ", expected ",
-            part[dim] < least ? "at least " : "less than ",
-            part[dim] < least ? least : whole[dim]));
+            groupSize, " ranks is ", part[dim], ", expected ", share));
 }
 
 void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {
@@ -82,12 +87,12 @@ void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {
   case CollectiveKind::ReduceScatter:
     checkDim(desc, desc.dim, "dim");
     checkSameExcept(desc, desc.dim, -1);
-    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize);
+    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize, desc.part);
     break;
   case CollectiveKind::AllGather:
     checkDim(desc, desc.dim, "dim");
     checkSameExcept(desc, desc.dim, -1);
-    checkShare(desc.srcShape, desc.dstShape, desc.dim, groupSize);
+    checkShare(desc.srcShape, desc.dstShape, desc.dim, groupSize, desc.part);
     break;
   case CollectiveKind::AllToAll:
     checkDim(desc, desc.dim, "split_dim");
@@ -95,8 +100,9 @@ void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {
     if (desc.dim == desc.concatDim)
       bad("split_dim and concat_dim are the same");
     checkSameExcept(desc, desc.dim, desc.concatDim);
-    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize);
-    checkShare(desc.srcShape, desc.dstShape, desc.concatDim, groupSize);
+    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize, desc.part);
+    checkShare(desc.srcShape, desc.dstShape, desc.concatDim, groupSize,
+               desc.concatPart);
     break;
   }
   if (desc.kind == CollectiveKind::Broadcast &&

@@ -40,7 +40,9 @@ struct CollectiveDesc {
   Shape srcShape, dstShape;
   int64_t dim = 0;       ///< reduce_scatter, all_gather; all_to_all: split_dim
   int64_t concatDim = 0; ///< all_to_all
-  int64_t root = 0;      ///< broadcast
+  /// Sizes of the parts along dim and concatDim; 0: ceil(whole / N).
+  int64_t part = 0, concatPart = 0;
+  int64_t root = 0;                               ///< broadcast
   std::vector<std::pair<int64_t, int64_t>> pairs; ///< permute: from, to
   int64_t plannedGroupBytes = -1;                 ///< -1: not planned
   std::string tensor, node, purpose, phase;

@@ -294,7 +294,9 @@ CollectiveDesc parseCollective(const JsonReader &in, const Mesh &mesh) {
   if (allToAll) {
     c.dim = in["split_dim"].integer(0, maxDims);
     c.concatDim = in["concat_dim"].integer(0, maxDims);
+    c.concatPart = in.integerOr("concat_part", 0, JsonReader::maxInteger, 0);
   }
+  c.part = in.integerOr("part", 0, JsonReader::maxInteger, 0);
   if (c.kind == CollectiveKind::Broadcast)
     c.root = in["root"].integer(0, maxRanks);
   if (c.kind == CollectiveKind::Permute)

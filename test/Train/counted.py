@@ -67,9 +67,9 @@ for n in (2, 4, 8):
                   {"gradient+activation": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED + 2 * CHANNELS)),
                    "statistics": share(n, 4 * CHANNELS)}))
 for n in (2, 3, 4, 8):  # 3 and 8 do not divide 4 heads: some ranks have one less, or none
-    CASES.append(("GPT-2, tensor", "gpt2", n, megatron(n), {"activation": (8 * LAYERS + 4) * share(n, T * H)}))
+    CASES.append(("GPT-2, tensor", "gpt2", n, megatron(n), {"activation": (4 * LAYERS + 2) * share(n, 2 * T * H)}))
     CASES.append(("GPT-2, tensor, bfloat16", "gpt2", n, [*megatron(n, True), "--precision=bf16"],
-                  {"activation": (8 * LAYERS + 4) * share(n, T * H, 2)}))
+                  {"activation": (4 * LAYERS + 2) * share(n, 2 * T * H, 2)}))
 
 
 # Uneven groups, stages (not of all devices, so that they divide the work), tied weights over stages: the objective is what

@@ -21,9 +21,9 @@ TRAIN = ["--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1,momentum
 checks = Checks()
 
 
-def cut(tp, heads, width):
+def cut(tp, heads, width, batch=""):
     """Queries, keys and values of `heads` heads of `width` columns between heads."""
-    return [f"--shard=node_Split_[0-9]+(#[23])?=[{{}},{{}},{{tp}}:{-(-heads // tp) * width}]"]
+    return [f"--shard=node_Split_[0-9]+(#[23])?=[{{{batch}}},{{}},{{tp}}:{-(-heads // tp) * width}]"]
 
 
 def expect(name, *arguments):
@@ -33,10 +33,10 @@ def expect(name, *arguments):
 
 
 for ranks, mesh, tp in ((4, "tp=4", 4), (5, "tp=5", 5), (8, "tp=8", 8), (8, "dp=2,tp=4", 4), (8, "tp=4,pp=2", 4)):
-    expect(f"6 heads, {mesh}", "verify", *ODD, f"--devices=cpu:{ranks}", f"--mesh={mesh}", *cut(tp, 6, 9))
+    expect(f"6 heads, {mesh}", "verify", *ODD, f"--devices=cpu:{ranks}", f"--mesh={mesh}", *cut(tp, 6, 9, "dp" if "dp" in mesh else ""))
 
 MESHES = {"tp=3": (3, ["--mesh=tp=3", *cut(3, 4, 8)]), "tp=8": (8, ["--mesh=tp=8", *cut(8, 4, 8)]),
-          "dp=2,tp=3": (6, ["--mesh=dp=2,tp=3", *cut(3, 4, 8)]),
+          "dp=2,tp=3": (6, ["--mesh=dp=2,tp=3", *cut(3, 4, 8, "dp")]),
           "tp=3,pp=2": (6, ["--mesh=tp=3,pp=2", "--micro-batches=2", *cut(3, 4, 8)])}
 for name, (ranks, flags) in MESHES.items():
     expect(f"4 heads, {name}", "verify", GPT2, "--dim=batch=8", "--train", "--steps=3", *TRAIN, f"--devices=cpu:{ranks}", *flags)

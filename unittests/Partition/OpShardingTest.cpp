@@ -196,6 +196,16 @@ protected:
       });
   }
 
+  /// Whether a larger factor stands outwards of it somewhere.
+  static bool isInner(const ShardingRule &rule, unsigned factor) {
+    for (const auto *side : {&rule.operands, &rule.results})
+      for (const TensorFactors &tensor : *side)
+        for (ArrayRef<unsigned> list : tensor)
+          if (!list.empty() && llvm::is_contained(list.drop_front(), factor))
+            return true;
+    return false;
+  }
+
   void plan(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
             const Places &places, bool swapped, bool larger) {
     auto main = module.lookupSymbol<func::FuncOp>("main");
@@ -212,7 +222,7 @@ protected:
         const Factor &factor = rule.factors[place];
         axes[place].push_back(wholeAxis(mesh, axis));
         rejected |=
-            factor.kind == FactorKind::Replicated ||
+            factor.kind == FactorKind::Replicated || isInner(rule, place) ||
             (factor.mustDivide && factor.size % numShards(axes[place]) != 0);
         continue;
       }

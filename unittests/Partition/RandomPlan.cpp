@@ -52,6 +52,8 @@ namespace {
 struct Planner {
   Mesh mesh;
   Random &random;
+  /// Of its own, so that all else is drawn alike with it and without.
+  Random blocks{static_cast<unsigned>(Random(random)())};
   llvm::DenseMap<Value, Layout> layouts{};
   /// The dimension of a value that micro-batches cut.
   llvm::DenseMap<Value, int64_t> batchDim{};
@@ -109,8 +111,8 @@ struct Planner {
 
   /// Now and then larger blocks than are needed.
   int64_t anyBlock(int64_t size, int64_t least) {
-    return chance(random, 25)
-               ? least + draw(random, std::max<int64_t>(size - least, 1))
+    return chance(blocks, 25)
+               ? least + draw(blocks, std::max<int64_t>(size - least, 1))
                : least;
   }
 
@@ -308,12 +310,12 @@ struct Planner {
       factorAxes[factor] = axes;
     }
 
-    SmallVector<int64_t> blocks;
+    SmallVector<int64_t> sizes;
     for (auto [number, info] : llvm::enumerate(rule.factors)) {
       int64_t least = dist::localSize(info.size, numShards(factorAxes[number]));
-      blocks.push_back(batch == number || info.mustDivide
-                           ? least
-                           : anyBlock(info.size, least));
+      sizes.push_back(batch == number || info.mustDivide
+                          ? least
+                          : anyBlock(info.size, least));
     }
     auto layoutOf = [&](const TensorFactors &tensor) {
       Layout layout(tensor.size());
@@ -325,7 +327,7 @@ struct Planner {
           minor *= rule.factors[factor].size;
         layout.dims[dim] = factorAxes[factors[0]];
         layout.setBlock(dim, rule.factors[factors[0]].size * minor,
-                        blocks[factors[0]] * minor);
+                        sizes[factors[0]] * minor);
       }
       return layout;
     };

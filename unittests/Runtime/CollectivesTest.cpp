@@ -185,6 +185,8 @@ void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype,
   CollectiveDesc c;
   c.dtype = dtype;
   c.axes = axes;
+  if (part != ceilDiv(size, n))
+    c.part = part;
   if (dtype != KERF_BOOL) {
     for (Reduction r :
          {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Prod}) {
@@ -222,6 +224,8 @@ void addEach(WorldSpec &spec, const AxisList &axes, kerf_dtype_t dtype,
     c.dstShape[split] = part;
     c.dstShape[concat] = size + 1;
     c.srcShape[concat] = std::min(ceilDiv(size + 1, n) + more, size + 1);
+    if (c.srcShape[concat] != ceilDiv(size + 1, n))
+      c.concatPart = c.srcShape[concat];
     spec.collectives.push_back(c);
   }
   c.kind = CollectiveKind::Broadcast;
