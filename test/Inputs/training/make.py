@@ -194,7 +194,7 @@ def sequences(name, vocabulary, length, samples):
 
 
 # name -> (module, input, batch, (inputs, labels), rate of SGD, numbers of micro-batches). A rate at which losses jump
-# back makes 30 times as much of a rounding: LLaMA's bfloat16 is 8% from float32 at 0.1, and 0.3% at 0.05.
+# back makes chaos of a rounding: GPT-2's bfloat16 is 6% from float32 at 0.1, and 0.1% at 0.05.
 CASES = {
     "mlp": (lambda: Mlp([20, 48, 40, 8]), "x", 16, classes("mlp", (20,), 8, 160), 0.1, (1,)),
     "conv-batch-norm": (ConvBatchNorm, "image", 16, classes("conv", (2, 12, 12), 5, 80), 0.05, (1, 2, 4)),
@@ -202,8 +202,8 @@ CASES = {
     "alexnet": (AlexNet, "image", 16, classes("alexnet", (2, 12, 12), 8, 80), 0.05, (1,)),
     "gpt2": (lambda: Gpt2(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0.0,
                           embd_pdrop=0.0, attn_pdrop=0.0),
-             "input_ids", 8, sequences("gpt2", 64, 16, 80), 0.1, (1,)),
-    "llama": (lambda: Llama(60, 32, 2, 4, 2, 48), "input_ids", 8, sequences("llama", 60, 12, 80), 0.05, (1,)),
+             "input_ids", 8, sequences("gpt2", 64, 16, 80), 0.05, (1,)),
+    "llama": (lambda: Llama(60, 32, 2, 4, 2, 48), "input_ids", 8, sequences("llama", 60, 12, 80), 0.025, (1,)),
 }
 
 
