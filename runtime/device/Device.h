@@ -36,6 +36,7 @@ struct ParameterView {
   int64_t elements = 0;
   std::string key;
   std::shared_ptr<void> owner;
+  bool isMapped = false; ///< lies in the package's file: may be forgotten
 };
 
 /// A prepared library call. run() allocates nothing.

@@ -151,6 +151,7 @@ ParameterView ParameterStore::get(int64_t index, int64_t rank, Device &device) {
     int64_t alignment = p.libraryOnly ? elementBytes : KERF_BUFFER_ALIGNMENT;
     if (reinterpret_cast<uintptr_t>(data) % alignment == 0) {
       result.data = data;
+      result.isMapped = true;
       return result;
     }
   }

@@ -236,7 +236,7 @@ void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
     CpuPackCache::Bytes bytes = device.allocate(
         static_cast<int64_t>(dnnl.dnnl_memory_desc_get_size(&wanted)),
         "packed weights");
-    pack(plain, data, !part.owner, wanted, bytes->data);
+    pack(plain, data, part.isMapped, wanted, bytes->data);
     return bytes;
   });
   owners.push_back(packed);
