@@ -17,6 +17,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
 
 #include <random>
 
@@ -62,6 +63,16 @@ double fetch(mlir::Type element, const char *at);
 
 /// A context with the dialects.
 std::unique_ptr<mlir::MLIRContext> makeContext();
+
+/// A text as a module, null if it does not parse.
+struct Parsed {
+  std::unique_ptr<mlir::MLIRContext> context = makeContext();
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  explicit Parsed(const std::string &text)
+      : module(mlir::parseSourceString<mlir::ModuleOp>(text, context.get())) {}
+  /// The first one.
+  exec::KernelOp kernel() { return *module->getOps<exec::KernelOp>().begin(); }
+};
 
 struct Result {
   std::vector<reference::Tensor> inputs, outputs, expected;

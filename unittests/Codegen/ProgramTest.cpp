@@ -64,13 +64,6 @@ exec.kernel @again(%x: tensor<4x100xf32>) -> tensor<4x100xf32> attributes {index
 }
 )";
 
-struct Parsed {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  OwningOpRef<ModuleOp> module;
-  explicit Parsed(const std::string &text)
-      : module(parseSourceString<ModuleOp>(text, context.get())) {}
-};
-
 Program compile(const std::string &text, CodegenOptions options = {}) {
   Parsed parsed(text);
   addFunctions(*parsed.module);

@@ -19,14 +19,6 @@ using ::testing::Not;
 
 namespace {
 
-struct Parsed {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  OwningOpRef<ModuleOp> module;
-  explicit Parsed(const std::string &text)
-      : module(parseSourceString<ModuleOp>(text, context.get())) {}
-  exec::KernelOp kernel() { return *module->getOps<exec::KernelOp>().begin(); }
-};
-
 FailureRecord runWith(const std::string &text,
                       std::vector<reference::Tensor> inputs) {
   Parsed parsed(text);

@@ -38,7 +38,7 @@ LocalValues ConstantOp::buildLocal(OpBuilder &builder, ValueRange,
     return emitOpError("is not a splat and cannot be stored in shards");
   auto splat = cast<ElementsAttr>(
       DenseElementsAttr::get(type, getElements().getSplatValue<Attribute>()));
-  auto local = builder.create<ConstantOp>(getLoc(), splat);
+  auto local = ConstantOp::create(builder, getLoc(), splat);
   if (getName())
     local.setNameAttr(getNameAttr());
   return SmallVector<Value>{local};
@@ -48,24 +48,26 @@ LocalValues IotaOp::buildLocal(OpBuilder &builder, ValueRange,
                                TypeRange resultTypes, LocalContext &context) {
   // Global index = local index + offset of the shard of `dim`.
   auto type = cast<RankedTensorType>(resultTypes[0]);
-  Value local = builder.create<IotaOp>(getLoc(), type, getDim());
+  Value local = IotaOp::create(builder, getLoc(), type, getDim());
   ShardingRule rule = getShardingRule();
   const DimFactors &factors = rule.results[0][getDim()];
   if (factors.empty() || context.shards(factors[0]) == 1)
     return SmallVector<Value>{local};
   Value offset = context.shardOffset(builder, factors[0]);
   if (!type.getElementType().isInteger(64))
-    offset = builder.create<CastOp>(
-        getLoc(), RankedTensorType::get({}, type.getElementType()), offset);
-  return SmallVector<Value>{builder.create<AddOp>(getLoc(), local, offset)};
+    offset = CastOp::create(builder, getLoc(),
+                            RankedTensorType::get({}, type.getElementType()),
+                            offset);
+  return SmallVector<Value>{AddOp::create(builder, getLoc(), local, offset)};
 }
 
 LocalValues SliceOp::buildLocal(OpBuilder &builder, ValueRange operands,
                                 TypeRange resultTypes, LocalContext &) {
   // Only dimensions that are taken whole are sharded.
   auto type = cast<RankedTensorType>(resultTypes[0]);
-  return SmallVector<Value>{builder.create<SliceOp>(
-      getLoc(), operands[0], getStarts(), type.getShape(), getStrides())};
+  return SmallVector<Value>{SliceOp::create(builder, getLoc(), operands[0],
+                                            getStarts(), type.getShape(),
+                                            getStrides())};
 }
 
 /// Indices into the rows that this device holds of a dimension with `factor`.
@@ -78,34 +80,35 @@ static Value localIndices(OpBuilder &builder, Location loc, Value indices,
   if (checked)
     if (auto given = cast<RankedTensorType>(indices.getType());
         !given.getElementType().isSignlessInteger(64))
-      indices = builder.create<CastOp>(
-          loc, given.clone(Type(builder.getI64Type())), indices);
+      indices = CastOp::create(
+          builder, loc, given.clone(Type(builder.getI64Type())), indices);
   auto type = cast<RankedTensorType>(indices.getType());
   auto scalar = RankedTensorType::get({}, type.getElementType());
   auto literal = [&](int64_t value) -> Value {
-    return builder.create<ConstantOp>(
-        loc,
+    return ConstantOp::create(
+        builder, loc,
         cast<ElementsAttr>(DenseElementsAttr::get(
             scalar, builder.getIntegerAttr(type.getElementType(), value))));
   };
-  Value negative = builder.create<LessOp>(loc, indices, literal(0));
-  Value wrapped = builder.create<AddOp>(loc, indices, literal(size));
-  Value index = builder.create<SelectOp>(loc, negative, wrapped, indices);
+  Value negative = LessOp::create(builder, loc, indices, literal(0));
+  Value wrapped = AddOp::create(builder, loc, indices, literal(size));
+  Value index = SelectOp::create(builder, loc, negative, wrapped, indices);
   Value offset = context.shardOffset(builder, factor);
   if (offset.getType() != scalar)
-    offset = builder.create<CastOp>(loc, scalar, offset);
-  Value local = builder.create<SubOp>(loc, index, offset);
+    offset = CastOp::create(builder, loc, scalar, offset);
+  Value local = SubOp::create(builder, loc, index, offset);
   if (!checked)
     return local;
   // Within +-2^40 of kNoRow, so that the message can tell the index.
-  Value near = builder.create<MaxOp>(
-      loc, builder.create<MinOp>(loc, indices, literal(int64_t(1) << 40)),
+  Value near = MaxOp::create(
+      builder, loc,
+      MinOp::create(builder, loc, indices, literal(int64_t(1) << 40)),
       literal(-(int64_t(1) << 40)));
-  Value error = builder.create<AddOp>(loc, near, literal(kNoRow));
-  Value below = builder.create<LessOp>(loc, index, literal(0));
-  Value inside = builder.create<LessOp>(loc, index, literal(size));
-  return builder.create<SelectOp>(
-      loc, below, error, builder.create<SelectOp>(loc, inside, local, error));
+  Value error = AddOp::create(builder, loc, near, literal(kNoRow));
+  Value below = LessOp::create(builder, loc, index, literal(0));
+  Value inside = LessOp::create(builder, loc, index, literal(size));
+  return SelectOp::create(builder, loc, below, error,
+                          SelectOp::create(builder, loc, inside, local, error));
 }
 
 LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
@@ -113,13 +116,15 @@ LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
   ShardingRule rule = getShardingRule();
   const DimFactors &factors = rule.operands[0][getDim()];
   if (factors.empty() || context.shards(factors[0]) == 1)
-    return SmallVector<Value>{builder.create<GatherOp>(
-        getLoc(), operands[0], operands[1], getDimAttr(), getPartialAttr())};
+    return SmallVector<Value>{GatherOp::create(builder, getLoc(), operands[0],
+                                               operands[1], getDimAttr(),
+                                               getPartialAttr())};
   Value index = localIndices(builder, getLoc(), operands[1],
                              rule.factors[factors[0]].size, factors[0],
                              /*checked=*/true, context);
-  return SmallVector<Value>{builder.create<GatherOp>(
-      getLoc(), operands[0], index, getDimAttr(), builder.getUnitAttr())};
+  return SmallVector<Value>{GatherOp::create(builder, getLoc(), operands[0],
+                                             index, getDimAttr(),
+                                             builder.getUnitAttr())};
 }
 
 LocalValues ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands,
@@ -133,7 +138,7 @@ LocalValues ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands,
     index = localIndices(builder, getLoc(), index,
                          rule.factors[factors[0]].size, factors[0],
                          /*checked=*/true, context);
-  return SmallVector<Value>{builder.create<ScatterAddOp>(
-      getLoc(), resultTypes[0], index, operands[1], getDimAttr(),
+  return SmallVector<Value>{ScatterAddOp::create(
+      builder, getLoc(), resultTypes[0], index, operands[1], getDimAttr(),
       cut ? builder.getUnitAttr() : getPartialAttr())};
 }

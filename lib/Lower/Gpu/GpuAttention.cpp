@@ -10,6 +10,7 @@
 // three gradients are consecutive ranges of one launch.
 //
 //===----------------------------------------------------------------------===//
+#include "CallKernel.h"
 #include "GpuCalls.h"
 
 #include "../Codegen/VectorMath.h"
@@ -24,25 +25,12 @@ namespace {
 
 constexpr int64_t kThreads = 128;
 
-class AttentionEmitter {
+class AttentionEmitter : CallKernel {
 public:
-  using V = Value;
   AttentionEmitter(DictionaryAttr descriptor, int64_t numBuffers,
                    mlir::gpu::GPUModuleOp module, StringRef name)
-      : descriptor(descriptor),
-        b(OpBuilder(module.getContext()), module.getLoc()), math(b) {
-    SmallVector<Type> types(numBuffers, b.pointer(1));
-    b.ops.setInsertionPointToEnd(module.getBody());
-    function = mlir::gpu::GPUFuncOp::create(b.ops, b.loc, name,
-                                            b.ops.getFunctionType(types, {}));
-    function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
-                      b.ops.getUnitAttr());
-    for (int64_t at = 0; at < numBuffers; ++at)
-      function.setArgAttr(at, LLVM::LLVMDialect::getAlignAttrName(),
-                          b.ops.getI64IntegerAttr(16));
-    b.ops.setInsertionPointToEnd(&function.getBody().front());
+      : CallKernel(descriptor, numBuffers, module, name), math(b) {
     wide = b.getFloatTy();
-    index = b.getInt64Ty();
     StringRef dtype = text("dtype");
     element = dtype == "bf16"  ? Type(b.ops.getBF16Type())
               : dtype == "f16" ? Type(b.ops.getF16Type())
@@ -55,7 +43,7 @@ public:
     if (!forward)
       needed.append({"out", "diff", "dk", "dv"});
     for (StringRef key : needed)
-      if (!has(key))
+      if (!operand(key))
         return failure();
     batch = number("batch");
     heads = number("heads");
@@ -68,47 +56,21 @@ public:
              descriptor.getAs<BoolAttr>("causal").getValue();
     if (auto attr = descriptor.getAs<FloatAttr>("scale"))
       scale = attr.getValueAsDouble();
-    V thread = id();
+    V thread =
+        b.CreateAdd(b.CreateMul(blockId(), constant(kThreads)), threadId());
     if (forward)
       emitForward(thread);
     else
       emitGradient(thread);
-    mlir::gpu::ReturnOp::create(b.ops, b.loc);
     launch.grid = {(total + kThreads - 1) / kThreads, 1, 1};
     launch.block = {kThreads, 1, 1};
-    SmallVector<int32_t> block(launch.block.begin(), launch.block.end());
-    function.setKnownBlockSizeAttr(b.ops.getDenseI32ArrayAttr(block));
-    return launch;
+    return finish();
   }
 
 private:
   using Position = std::array<V, 4>; ///< batch, head, row, column
 
-  StringRef text(StringRef key) {
-    auto attr = descriptor.getAs<StringAttr>(key);
-    return attr ? attr.getValue() : "";
-  }
-  int64_t number(StringRef key) {
-    auto attr = descriptor.getAs<IntegerAttr>(key);
-    return attr ? attr.getInt() : 0;
-  }
-  bool has(StringRef key) {
-    auto operand = descriptor.getAs<DictionaryAttr>(key);
-    return operand && operand.getAs<IntegerAttr>("buffer");
-  }
-
-  V constant(int64_t value) { return b.integer(index, value); }
   V real(double value) { return b.real(wide, value); }
-  V id() {
-    using mlir::gpu::Dimension;
-    V thread = mlir::gpu::ThreadIdOp::create(b.ops, b.loc, Dimension::x);
-    V block = mlir::gpu::BlockIdOp::create(b.ops, b.loc, Dimension::x);
-    auto cast = [&](V raw) {
-      return b.ops.createOrFold<arith::IndexCastUIOp>(b.loc, index, raw);
-    };
-    return b.CreateAdd(b.CreateMul(cast(block), constant(kThreads)),
-                       cast(thread));
-  }
   /// `at` as a position in dimensions of these sizes.
   Position split(V at, int64_t rows, int64_t headCount, int64_t columns) {
     Position p;
@@ -119,12 +81,6 @@ private:
     p[1] = b.CreateURem(at, constant(headCount));
     p[0] = b.CreateUDiv(at, constant(headCount));
     return p;
-  }
-  void when(V condition, llvm::function_ref<void()> body) {
-    auto branch = scf::IfOp::create(b.ops, b.loc, condition, false);
-    OpBuilder::InsertionGuard guard(b.ops);
-    b.ops.setInsertionPoint(branch.thenYield());
-    body();
   }
   /// What a loop makes of `start`.
   SmallVector<V> fold(V from, V to, ArrayRef<V> start,
@@ -140,20 +96,17 @@ private:
 
   V address(StringRef key, Type type, ArrayRef<int64_t> dense,
             ArrayRef<V> position) {
-    auto operand = descriptor.getAs<DictionaryAttr>(key);
+    DictionaryAttr given = operand(key);
     SmallVector<int64_t> strides(dense);
-    if (auto array = operand.getAs<ArrayAttr>("strides"))
+    if (auto array = given.getAs<ArrayAttr>("strides"))
       for (auto [d, entry] : llvm::enumerate(array))
         strides[d] = cast<IntegerAttr>(entry).getInt();
-    auto offset = operand.getAs<IntegerAttr>("offset");
+    auto offset = given.getAs<IntegerAttr>("offset");
     V flat = constant(offset ? offset.getInt() : 0);
     for (auto [stride, at] : llvm::zip_equal(strides, position))
       if (stride != 0)
         flat = b.CreateAdd(flat, b.CreateMul(at, constant(stride)));
-    return b.gep(
-        type,
-        function.getArgument(operand.getAs<IntegerAttr>("buffer").getInt()),
-        flat);
+    return b.gep(type, pointerOf(given), flat);
   }
   static SmallVector<int64_t> denseOf(int64_t headCount, int64_t rows,
                                       int64_t columns) {
@@ -189,7 +142,7 @@ private:
   }
   V score(const Position &query, const Position &key) {
     V s = b.CreateFMul(dot("q", query, "k", key, size), real(scale));
-    if (has("bias")) {
+    if (operand("bias")) {
       Type type = text("bias_dtype") == "f32" ? wide : element;
       V bias = b.CreateLoad(
           type,
@@ -213,7 +166,7 @@ private:
 
   void emitForward(V thread) {
     total = batch * heads * queries * width;
-    when(b.CreateICmpULT(thread, constant(total)), [&] {
+    branch(b.CreateICmpULT(thread, constant(total)), [&] {
       Position out = split(thread, queries, heads, width);
       Position key = {out[0], keyHead(out[1]), {}, out[3]};
       SmallVector<V> end = fold(
@@ -229,7 +182,7 @@ private:
                 b.mulAdd(p, load("v", key), b.CreateFMul(state[2], shrink))};
           });
       store("dst", out, b.CreateFDiv(end[2], end[1]));
-      when(b.CreateICmpEQ(out[3], constant(0)), [&] {
+      branch(b.CreateICmpEQ(out[3], constant(0)), [&] {
         b.CreateStore(b.CreateFAdd(end[0], math.log(end[1])), stats(out));
       });
     });
@@ -269,7 +222,7 @@ private:
     auto part = [&](int64_t begin, int64_t count,
                     llvm::function_ref<void(V)> body) {
       V at = b.CreateSub(thread, constant(begin));
-      when(b.CreateICmpULT(at, constant(count)), [&] { body(at); });
+      branch(b.CreateICmpULT(at, constant(count)), [&] { body(at); });
     };
     part(0, ofQuery, [&](V at) {
       Position query = split(at, queries, heads, size);
@@ -297,16 +250,12 @@ private:
     });
   }
 
-  DictionaryAttr descriptor;
-  GpuBuilder b;
   codegen::VectorMathOf<GpuBuilder> math;
-  mlir::gpu::GPUFuncOp function;
-  Type element, wide, index;
+  Type element, wide;
   int64_t batch = 0, heads = 0, keyHeads = 0, queries = 0, keys = 0, size = 0,
           width = 0, total = 0;
   double scale = 1;
   bool causal = false;
-  GpuLaunch launch;
 };
 
 } // namespace

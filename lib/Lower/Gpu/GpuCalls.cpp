@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "GpuCalls.h"
+#include "CallKernel.h"
 
 #include "kerf/Lower/Gpu.h"
 
@@ -25,48 +26,22 @@ namespace {
 
 constexpr int64_t kThreads = 256, kRowsOfBlock = 32;
 
-class CallEmitter {
+class CallEmitter : CallKernel {
 public:
-  using V = Value;
   CallEmitter(DictionaryAttr descriptor, int64_t numBuffers,
               mlir::gpu::GPUModuleOp module, StringRef name)
-      : descriptor(descriptor),
-        b(OpBuilder(module.getContext()), module.getLoc()), module(module),
-        name(name) {
-    SmallVector<Type> types(numBuffers, b.pointer(1));
-    b.ops.setInsertionPointToEnd(module.getBody());
-    function = mlir::gpu::GPUFuncOp::create(b.ops, b.loc, name,
-                                            b.ops.getFunctionType(types, {}));
-    function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
-                      b.ops.getUnitAttr());
-    for (int64_t at = 0; at < numBuffers; ++at)
-      function.setArgAttr(at, LLVM::LLVMDialect::getAlignAttrName(),
-                          b.ops.getI64IntegerAttr(16));
-    b.ops.setInsertionPointToEnd(&function.getBody().front());
-  }
+      : CallKernel(descriptor, numBuffers, module, name) {}
 
   FailureOr<GpuLaunch> emit() {
     StringRef kind = text("kind");
     element = text("dtype") == "f64" ? b.getDoubleTy() : b.getFloatTy();
-    index = b.getInt64Ty();
     LogicalResult result = kind == "scatter_add" ? scatter() : pool(kind);
     if (failed(result))
       return failure();
-    mlir::gpu::ReturnOp::create(b.ops, b.loc);
-    SmallVector<int32_t> block(launch.block.begin(), launch.block.end());
-    function.setKnownBlockSizeAttr(b.ops.getDenseI32ArrayAttr(block));
-    return launch;
+    return finish();
   }
 
 private:
-  StringRef text(StringRef key) {
-    auto attr = descriptor.getAs<StringAttr>(key);
-    return attr ? attr.getValue() : "";
-  }
-  int64_t number(StringRef key) {
-    auto attr = descriptor.getAs<IntegerAttr>(key);
-    return attr ? attr.getInt() : 0;
-  }
   SmallVector<int64_t> numbers(StringRef key) {
     SmallVector<int64_t> result;
     if (auto array = descriptor.getAs<ArrayAttr>(key))
@@ -78,23 +53,14 @@ private:
   }
   /// The buffer of an operand; null if there is none.
   V buffer(StringRef key, Type type) {
-    auto operand = descriptor.getAs<DictionaryAttr>(key);
-    if (!operand || !operand.getAs<IntegerAttr>("buffer"))
+    DictionaryAttr given = operand(key);
+    if (!given)
       return nullptr;
-    V pointer =
-        function.getArgument(operand.getAs<IntegerAttr>("buffer").getInt());
-    auto offset = operand.getAs<IntegerAttr>("offset");
+    V pointer = pointerOf(given);
+    auto offset = given.getAs<IntegerAttr>("offset");
     return offset ? b.gep(type, pointer, constant(offset.getInt())) : pointer;
   }
 
-  V constant(int64_t value) { return b.integer(index, value); }
-  V id(bool thread) {
-    using mlir::gpu::Dimension;
-    V raw = thread
-                ? V(mlir::gpu::ThreadIdOp::create(b.ops, b.loc, Dimension::x))
-                : V(mlir::gpu::BlockIdOp::create(b.ops, b.loc, Dimension::x));
-    return b.ops.createOrFold<arith::IndexCastUIOp>(b.loc, index, raw);
-  }
   V add(V x, V y) { return b.CreateAdd(x, y); }
   V mul(V x, int64_t k) { return b.CreateMul(x, constant(k)); }
   V slot(Type type) {
@@ -109,12 +75,6 @@ private:
     OpBuilder::InsertionGuard guard(b.ops);
     b.ops.setInsertionPointToStart(loop.getBody());
     body(loop.getInductionVar());
-  }
-  void branch(V condition, llvm::function_ref<void()> body) {
-    auto branch = scf::IfOp::create(b.ops, b.loc, condition, false);
-    OpBuilder::InsertionGuard guard(b.ops);
-    b.ops.setInsertionPoint(branch.thenYield());
-    body();
   }
   V less(V x, int64_t limit) { return b.CreateICmpULT(x, constant(limit)); }
   V sharedWords(int64_t count) {
@@ -139,13 +99,7 @@ private:
   /// The element of channels-last [.., sizes, channels].
   V at(V outer, ArrayRef<V> spatial, ArrayRef<int64_t> sizes, V channel);
 
-  DictionaryAttr descriptor;
-  GpuBuilder b;
-  mlir::gpu::GPUModuleOp module;
-  mlir::gpu::GPUFuncOp function;
-  StringRef name;
-  Type element, index;
-  GpuLaunch launch;
+  Type element;
   // Of a pool.
   SmallVector<int64_t> in, out, kernel, strides, low, dilations;
   int64_t channels = 0;
@@ -176,7 +130,7 @@ LogicalResult CallEmitter::scatter() {
   int64_t parts = llvm::divideCeil(rows, kRowsOfBlock);
   launch.grid = {outer * parts * portions, 1, 1};
   launch.block = {kThreads, 1, 1};
-  V thread = id(true), block = id(false);
+  V thread = threadId(), block = blockId();
   V column = add(mul(b.CreateURem(block, constant(portions)), side),
                  b.CreateURem(thread, constant(side)));
   V rest = b.CreateUDiv(block, constant(portions));
@@ -352,7 +306,7 @@ LogicalResult CallEmitter::pool(StringRef kind) {
   int64_t total = number("batch") * channels * llvm::product_of(in);
   launch.grid[0] = llvm::divideCeil(total, kThreads);
   launch.block = {kThreads, 1, 1};
-  V own = add(mul(id(false), kThreads), id(true));
+  V own = add(mul(blockId(), kThreads), threadId());
   branch(less(own, total), [&] {
     V channel = b.CreateURem(own, constant(channels));
     V rest = b.CreateUDiv(own, constant(channels));

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "CudnnAttention.h"
 
+#include "CudnnPlans.h"
+
 #include <algorithm>
 
 using namespace kerf::rt;
@@ -137,11 +139,13 @@ public:
                       desc.attention.keys, " keys, which 128 does not divide"));
     zeroesSums = gradient && version < 90600;
     parts = describeAttention(library, plan, context.handle);
-    if (!choose())
+    chosen =
+        makeDnnPlans(library, context.handle, parts.back(), mostWorkspace, 1);
+    if (chosen.empty())
       throw Error(
           KERF_UNSUPPORTED_HOST,
           cat("cuDNN ", version, " has no engine for this ", desc.kindName()));
-    context.room(plan.workspaceBytes + workspace);
+    context.room(plan.workspaceBytes + chosen[0].workspace);
     for (AttentionTensor &tensor : plan.tensors)
       if (tensor.kind == AttentionTensor::Stored ||
           tensor.kind == AttentionTensor::Workspace ||
@@ -177,59 +181,19 @@ public:
     pack.set(dnn::VariantPackWorkspace, dnn::TypeVoidPtr, &own);
     pack.finalize("a variant pack");
     library.check(
-        library.execute(context.handle, chosen.front().get(), pack.get()),
+        library.execute(context.handle, chosen[0].plan.get(), pack.get()),
         desc.kindName());
   }
 
 private:
-  /// The first configuration that makes a plan, best first.
-  bool choose() {
-    for (int mode : {dnn::HeuristicsA, dnn::HeuristicsFallback}) {
-      DnnDescriptor heuristics(library, dnn::EngineHeuristicsDescriptor);
-      heuristics.setHandle(dnn::HeuristicsOperationGraph, parts.back());
-      heuristics.setEnum(dnn::HeuristicsMode, dnn::TypeHeuristicsMode, mode);
-      if (heuristics.tryFinalize() != dnn::Success)
-        continue;
-      constexpr int64_t most = 12;
-      std::vector<DnnDescriptor> configs;
-      std::vector<dnn::Descriptor> raw;
-      for (int64_t i = 0; i < most; ++i) {
-        configs.emplace_back(library, dnn::EngineConfigDescriptor);
-        raw.push_back(configs.back().get());
-      }
-      int64_t found = 0;
-      if (library.getAttribute(heuristics.get(), dnn::HeuristicsResults,
-                               dnn::TypeBackendDescriptor, most, &found,
-                               raw.data()) != dnn::Success)
-        continue;
-      for (int64_t i = 0; i < std::min(found, most); ++i) {
-        DnnDescriptor made(library, dnn::ExecutionPlanDescriptor);
-        made.set(dnn::PlanHandle, dnn::TypeHandle, &context.handle);
-        int64_t count = 0;
-        if (made.trySet(dnn::PlanEngineConfig, dnn::TypeBackendDescriptor,
-                        &raw[i]) != dnn::Success ||
-            made.tryFinalize() != dnn::Success ||
-            library.getAttribute(made.get(), dnn::PlanWorkspaceSize,
-                                 dnn::TypeInt64, 1, &count,
-                                 &workspace) != dnn::Success ||
-            workspace > mostWorkspace)
-          continue;
-        parts.push_back(std::move(configs[i]));
-        chosen.push_back(std::move(made));
-        return true;
-      }
-    }
-    return false;
-  }
-
   DnnContext &context;
   const Cudnn &library;
   LibraryDesc desc;
   AttentionPlan plan;
   bool zeroesSums = false;
-  std::vector<DnnDescriptor> parts, chosen;
+  std::vector<DnnDescriptor> parts;
+  std::vector<DnnPlan> chosen; ///< one
   std::vector<AttentionTensor *> bound;
-  int64_t workspace = 0;
 };
 } // namespace
 

@@ -11,7 +11,7 @@
 #include "CudnnCall.h"
 
 #include "ConvPlan.h"
-#include "CudnnDescriptor.h"
+#include "CudnnPlans.h"
 #include "Driver.h"
 #include "MatmulCall.h"
 
@@ -50,9 +50,8 @@ enum Id : int64_t { X = 1, W, Y, Bias, Added, Mid0, Mid1, Mid2 };
 
 /// A graph with a plan to execute it.
 struct Plan {
-  std::vector<Handle> parts; ///< everything that must outlive the plan
-  std::vector<Handle> plan;  ///< one
-  int64_t workspace = 0;
+  std::vector<Handle> parts;   ///< everything that must outlive the plan
+  std::vector<DnnPlan> chosen; ///< one
 };
 
 class CudnnCall : public LibraryCall {
@@ -340,46 +339,8 @@ private:
 
   // The plan of one of the configurations that the heuristics give.
   bool choosePlan(Plan &p, const std::string &form) {
-    std::vector<Plan> made;
-    for (int mode : {dnn::HeuristicsA, dnn::HeuristicsFallback}) {
-      Handle heuristics(library, dnn::EngineHeuristicsDescriptor);
-      heuristics.setHandle(dnn::HeuristicsOperationGraph, p.parts.back());
-      heuristics.setEnum(dnn::HeuristicsMode, dnn::TypeHeuristicsMode, mode);
-      if (heuristics.tryFinalize() != dnn::Success)
-        continue;
-      constexpr int64_t most = 12;
-      std::vector<Handle> configs;
-      std::vector<dnn::Descriptor> raw;
-      for (int64_t i = 0; i < most; ++i) {
-        configs.emplace_back(library, dnn::EngineConfigDescriptor);
-        raw.push_back(configs.back().get());
-      }
-      int64_t found = 0;
-      if (library.getAttribute(heuristics.get(), dnn::HeuristicsResults,
-                               dnn::TypeBackendDescriptor, most, &found,
-                               raw.data()) != dnn::Success)
-        continue;
-      for (int64_t i = 0; i < std::min(found, most) && made.size() < 4; ++i) {
-        Handle plan(library, dnn::ExecutionPlanDescriptor);
-        plan.set(dnn::PlanHandle, dnn::TypeHandle, &context.handle);
-        if (plan.trySet(dnn::PlanEngineConfig, dnn::TypeBackendDescriptor,
-                        &raw[i]) != dnn::Success ||
-            plan.tryFinalize() != dnn::Success)
-          continue;
-        Plan one;
-        int64_t count = 0;
-        if (library.getAttribute(plan.get(), dnn::PlanWorkspaceSize,
-                                 dnn::TypeInt64, 1, &count,
-                                 &one.workspace) != dnn::Success ||
-            one.workspace > mostWorkspace)
-          continue;
-        one.parts.push_back(std::move(configs[i]));
-        one.plan.push_back(std::move(plan));
-        made.push_back(std::move(one));
-      }
-      if (!made.empty())
-        break;
-    }
+    std::vector<DnnPlan> made =
+        makeDnnPlans(library, context.handle, p.parts.back(), mostWorkspace, 4);
     if (made.empty())
       return false;
     size_t best = 0;
@@ -390,10 +351,7 @@ private:
       best = measure(made);
       context.cache->set(name, std::string(1, static_cast<char>(best)));
     }
-    p.workspace = made[best].workspace;
-    p.plan.push_back(std::move(made[best].plan[0]));
-    for (Handle &part : made[best].parts)
-      p.parts.push_back(std::move(part));
+    p.chosen.push_back(std::move(made[best]));
     return true;
   }
 
@@ -404,7 +362,7 @@ private:
     return last;
   }
 
-  size_t measure(const std::vector<Plan> &made) {
+  size_t measure(const std::vector<DnnPlan> &made) {
     std::map<int64_t, void *> tensors;
     std::vector<std::unique_ptr<DeviceMemory>> memory;
     try {
@@ -421,7 +379,7 @@ private:
         add(Bias, desc.outChannels);
       if (conv.added)
         add(Added, extent(conv.addedTensor));
-      for (const Plan &plan : made)
+      for (const DnnPlan &plan : made)
         context.room(plan.workspace + weightRoom());
     } catch (const Error &) {
       return 0;
@@ -451,7 +409,7 @@ private:
   void reserve() {
     int64_t most = 256;
     for (const Plan &plan : plans)
-      most = std::max(most, plan.workspace);
+      most = std::max(most, plan.chosen[0].workspace);
     context.room(most + weightRoom());
   }
 
@@ -493,7 +451,7 @@ private:
     library.check(status, "weights in another order");
   }
 
-  dnn::Status tryExecute(const Plan &plan,
+  dnn::Status tryExecute(const DnnPlan &plan,
                          const std::map<int64_t, void *> &tensors) {
     std::vector<int64_t> ids;
     std::vector<void *> pointers;
@@ -513,10 +471,10 @@ private:
              count);
     pack.set(dnn::VariantPackWorkspace, dnn::TypeVoidPtr, &workspace);
     pack.finalize("a variant pack");
-    return library.execute(context.handle, plan.plan[0].get(), pack.get());
+    return library.execute(context.handle, plan.plan.get(), pack.get());
   }
   void execute(const Plan &plan, const std::map<int64_t, void *> &tensors) {
-    library.check(tryExecute(plan, tensors), desc.kindName());
+    library.check(tryExecute(plan.chosen[0], tensors), desc.kindName());
   }
 
   DnnContext &context;
