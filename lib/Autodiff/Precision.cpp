@@ -36,7 +36,7 @@ std::optional<Precision> kerf::autodiff::parsePrecision(StringRef text) {
       .Case("f32", Precision::F32)
       .Case("tf32", Precision::TF32)
       .Case("bf16", Precision::BF16)
-      .Cases("f16", "fp16", Precision::F16)
+      .Cases({"f16", "fp16"}, Precision::F16)
       .Default(std::nullopt);
 }
 

@@ -119,9 +119,9 @@ bool Importer::checkModel() {
 bool Importer::bindConstants() {
   bool fine = true;
   for (const auto &[name, text] : options.constants) {
-    bool known = llvm::any_of(model.graph().input(), [&](const auto &input) {
-      return input.name() == name;
-    });
+    bool known = llvm::any_of(
+        model.graph().input(),
+        [&wanted = name](const auto &input) { return input.name() == wanted; });
     std::string error;
     if (!known)
       error = "model has no input of this name";

@@ -269,7 +269,7 @@ void Reader::write() {
         assign->setAttr(dist::kStage, stage);
   }
   for (auto &[value, to] : shared) {
-    SharedReshard move{value, {}, to};
+    SharedReshard move{value, {}, to, std::nullopt};
     move.from = arguments.contains(value)
                     ? arguments[value]
                     : ops[value.getDefiningOp()]

@@ -73,7 +73,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
   for (Shared &move : shared) {
     auto from = attrOf(graph.resultLayout(solution, move.value));
     auto to = cast<dist::ShardingAttr>(attrOf(move.layout));
-    SharedReshard reshard{move.value, from, to};
+    SharedReshard reshard{move.value, from, to, std::nullopt};
     reshard.phase = graph.getBatch().isTraining()
                         ? std::optional(graph.sharedPhase(move.value))
                         : std::nullopt;

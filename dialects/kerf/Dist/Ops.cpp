@@ -207,11 +207,12 @@ LogicalResult ScheduleOp::verify() {
         return failure();
   }
   if (auto module = (*this)->getParentOfType<ModuleOp>())
-    for (auto other : module.getOps<ScheduleOp>()) // schedule C2
+    for (auto other : module.getOps<ScheduleOp>()) { // schedule C2
       if (other == *this)
         break;
-      else if (other.getStage() == getStage())
+      if (other.getStage() == getStage())
         return emitOpError("is the second one of stage ") << getStage();
+    }
   return success();
 }
 
@@ -245,11 +246,12 @@ LogicalResult ChannelOp::verify() {
   if (getFrom() == getTo())
     return emitOpError("joins stage ") << getFrom() << " to itself";
   if (auto module = (*this)->getParentOfType<ModuleOp>())
-    for (auto other : module.getOps<ChannelOp>()) // channel C2
+    for (auto other : module.getOps<ChannelOp>()) { // channel C2
       if (other == *this)
         break;
-      else if (other.getNumber() == getNumber())
+      if (other.getNumber() == getNumber())
         return emitOpError("is the second one of number ") << getNumber();
+    }
   return success();
 }
 

@@ -181,8 +181,9 @@ LogicalResult kerf::verifyShardingRule(Operation *op,
   if (failed(check(rule.operands, op->getOperands(), "operand")) ||
       failed(check(rule.results, op->getResults(), "result")))
     return failure();
-  for (auto [id, factor] : llvm::enumerate(rule.factors))
+  for (unsigned id = 0; id < rule.factors.size(); ++id)
     for (const TensorFactors &tensor : rule.results) {
+      const Factor &factor = rule.factors[id];
       bool found = llvm::any_of(tensor, [&](const DimFactors &dims) {
         return llvm::is_contained(dims, id);
       });
