@@ -16,6 +16,7 @@ import numpy as np
 from kerf_tests import Checks, expect_error, fresh_folder, in_parallel, kerf
 
 OUT = fresh_folder(sys.argv[1])
+np.save(OUT / "rate.npy", np.float32(0.1))
 checks = Checks()
 CASES = [case for case in json.loads((INPUTS / "autodiff/cases.json").read_text())
          if case["model"].startswith(("softmax_flat", "softmax_grid", "nll_flat", "nll_grid"))]
@@ -73,7 +74,6 @@ def unseen(case, mesh, label):
     labels = save(name, case)["labels"].copy()
     labels[1 if labels.ndim == 1 else (1, 2)] = label
     np.save(OUT / f"{name}.npy", labels)
-    np.save(OUT / "rate.npy", np.float32(0.1))
     package = OUT / f"{name}.kerf"
     result = kerf("compile", INPUTS / "autodiff" / f"{case['model']}.onnx", "--train", f"--loss={case['loss']}",
                   "--optimizer=sgd", *MESHES[mesh], "-o", package,
