@@ -45,14 +45,15 @@ def synchronised():
 def tensor(width=4):
     """Megatron's columns and rows, and the vocabulary in parts: 100 fThb for T = 8192 tokens.
 
-    8 devices do not divide 12 heads: two on each of six, columns in blocks of 128, padded to 16 heads.
+    8 devices do not divide 12 heads: two on each of six, columns in blocks of 128, padded to 16 heads. Of 64 devices
+    twelve have a head.
     """
     def layers(offset):
         return "(" + "|".join(str(4 * i + offset) for i in range(12)) + ")"
     cut, sum_ = "=[{},{},{tp}]", "=[{},{},{},partial sum {tp}]"
 
     def shards(n):
-        heads = "=[{},{},{tp}:128]" if n == 8 else cut
+        heads = cut if 12 % n == 0 else f"=[{{}},{{}},{{tp}}:{64 * -(-12 // n)}]"
         if width == 2:  # the same values, whose numbers casts have moved
             return ["node_embedding" + sum_, "node_Split_[0-9]+#[369]" + heads, f"node_addmm_{layers(1)}#4" + sum_,
                     f"node_addmm_{layers(2)}#3" + cut, f"node_addmm_{layers(3)}#3" + sum_, "node_linear#3" + cut,
@@ -62,9 +63,9 @@ def tensor(width=4):
                 f"node_addmm_{layers(2)}" + cut, f"node_addmm_{layers(3)}" + sum_, "node_linear" + cut,
                 "node_linear#2" + sum_, f"node_addmm_{layers(3)}#4" + cut, f"node_addmm_{layers(2)}#4" + sum_,
                 f"node_addmm_{layers(1)}#5" + heads, "node_Split_[0-9]+#(4|8|13)" + sum_, "node_embedding#2=[{tp},{}]"]
-    return [("gpt2-124m", 8, n, [f"--mesh=tp={n}", *(f"--shard={shard}" for shard in shards(n)),
+    return [("gpt2-124m", 8, n, [f"--mesh=tp={n}", "--objective=volume", *(f"--shard={shard}" for shard in shards(n)),
                                  *(BFLOAT16 if width == 2 else [])],
-             {"activation": 100 * (n - 1) * 8192 * 768 * width // n}) for n in (2, 4, 8)]
+             {"activation": 100 * (n - 1) * 8192 * 768 * width // n}) for n in COUNTS]
 
 
 # The rows of the table, N = 2, 4, 8.
