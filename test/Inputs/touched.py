@@ -93,6 +93,8 @@ def laid_out(package):
             together -= bytes_of(each["local_shape"], each["dtype"]) * (ranks * stages - different)
     beside = sum(bytes_of(each["global_shape"], each["dtype"]) for each in manifest["inputs"])
     for each in manifest["outputs"]:
-        in_arenas = 0 if any(each["sharding"][1:]) else bytes_of(each["local_shape"], each["dtype"]) * ranks
+        cut = [dim for dim, axes in enumerate(each["sharding"]) if axes]
+        is_one_run = not cut or math.prod(each["local_shape"][:cut[-1]]) == 1
+        in_arenas = bytes_of(each["local_shape"], each["dtype"]) * ranks if is_one_run else 0
         beside += max(0, bytes_of(each["global_shape"], each["dtype"]) - in_arenas)
     return together, beside
