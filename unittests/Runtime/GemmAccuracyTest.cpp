@@ -11,7 +11,7 @@
 // same bits.
 //
 //===----------------------------------------------------------------------===//
-#include "device/cpu/Gemm.h"
+#include "GemmLevels.h"
 #include "device/cpu/GemmCall.h"
 #ifdef KERF_HAVE_ONEDNN
 #include "device/cpu/DnnlCall.h"
@@ -134,20 +134,20 @@ public:
       desc.postOps.push_back(op);
   }
 
-  /// By our kernels, or by the library.
-  std::vector<float> run(int32_t threads, bool library) {
+  /// By these kernels, or by the library.
+  std::vector<float> run(int32_t threads, const GemmKernels *kernels) {
     auto cache = makeCpuPackCache();
     auto device = makeCpuDevice(0, threads, cache);
     std::unique_ptr<LibraryCall> call;
 #ifdef KERF_HAVE_ONEDNN
     DnnlContext context;
-    if (library)
+    if (!kernels)
       call = makeDnnlCall(desc, context, *device,
                           static_cast<CpuPackCache &>(*cache),
                           [](int64_t) -> ParameterView { return {}; });
 #endif
-    if (!library)
-      call = makeGemmCall(desc, *device, threads);
+    if (kernels)
+      call = makeGemmCall(desc, *device, threads, kernels);
     if (!call) {
       ADD_FAILURE() << "refused";
       return {};
@@ -227,19 +227,20 @@ bool same(const std::vector<float> &a, const std::vector<float> &b) {
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+class GemmAccuracy : public GemmLevels {};
+INSTANTIATE_TEST_SUITE_P(Levels, GemmAccuracy, gemmLevels(), gemmLevelName);
+
 // The root mean square may be a quarter above the library's (some sums are in
 // one order luckier than in another), and no element may be off by more than
 // roundings of that number can explain.
-TEST(GemmAccuracy, AsExactAsTheLibrary) {
-  if (!gemmKernels())
-    GTEST_SKIP() << "this CPU has no instructions that there is code for";
+TEST_P(GemmAccuracy, AsExactAsTheLibrary) {
   for (const Case &each : cases) {
     SCOPED_TRACE(each.what);
     Matmul matmul(each, true);
-    Matmul::Errors ours = matmul.errorsOf(matmul.run(2, false));
+    Matmul::Errors ours = matmul.errorsOf(matmul.run(2, kernels));
     EXPECT_LT(ours.largest, 64) << each.m << "x" << each.n << "x" << each.k;
 #ifdef KERF_HAVE_ONEDNN
-    Matmul::Errors library = matmul.errorsOf(matmul.run(2, true));
+    Matmul::Errors library = matmul.errorsOf(matmul.run(2, nullptr));
     EXPECT_LE(ours.mean, 1.25 * library.mean + 0.01)
         << each.m << "x" << each.n << "x" << each.k;
     if (std::getenv("KERF_TEST_PRINT"))
@@ -251,17 +252,15 @@ TEST(GemmAccuracy, AsExactAsTheLibrary) {
   }
 }
 
-TEST(GemmAccuracy, SameBitsWhereverItRuns) {
-  if (!gemmKernels())
-    GTEST_SKIP() << "this CPU has no instructions that there is code for";
+TEST_P(GemmAccuracy, SameBitsWhereverItRuns) {
   for (const Case &each : cases) {
     if (each.m * each.n * each.k > int64_t(1) << 28)
       continue;
     SCOPED_TRACE(each.what);
     Matmul atEnd(each, true), atBegin(each, false);
-    std::vector<float> first = atEnd.run(1, false);
+    std::vector<float> first = atEnd.run(1, kernels);
     for (int32_t threads : {1, 2, 3, 4})
-      EXPECT_TRUE(same(first, atBegin.run(threads, false))) << threads;
+      EXPECT_TRUE(same(first, atBegin.run(threads, kernels))) << threads;
     // Two ranks at the same time, each with a team of its own.
     std::vector<float> results[2];
     std::thread ranks[2];
@@ -269,7 +268,7 @@ TEST(GemmAccuracy, SameBitsWhereverItRuns) {
       ranks[r] = std::thread([&, r] {
         Matmul &mine = r ? atBegin : atEnd;
         for (int i = 0; i < 4; ++i) {
-          results[r] = mine.run(2, false);
+          results[r] = mine.run(2, kernels);
           if (!same(first, results[r]))
             return;
         }

@@ -5,7 +5,7 @@
 // written; any number of threads must give the same bits.
 //
 //===----------------------------------------------------------------------===//
-#include "device/cpu/Gemm.h"
+#include "GemmLevels.h"
 #include "device/cpu/GemmCall.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,8 @@ struct Laid {
 
 class GemmCase {
 public:
-  explicit GemmCase(uint32_t seed) : random(seed) {
+  GemmCase(uint32_t seed, const GemmKernels *kernels)
+      : random(seed), kernels(kernels) {
     static constexpr int64_t sizes[] = {16, 17, 31, 32, 33, 64, 100, 129, 300};
     static constexpr int64_t depths[] = {16, 50, 256, 257, 600, 1100};
     auto pick = [&](auto &list) { return list[random() % std::size(list)]; };
@@ -55,7 +56,7 @@ public:
 
   std::vector<float> run(int32_t threads) {
     auto device = makeCpuDevice(0, threads, makeCpuPackCache());
-    auto call = makeGemmCall(desc, *device, threads);
+    auto call = makeGemmCall(desc, *device, threads, kernels);
     if (!call) {
       ADD_FAILURE() << "refused";
       return {};
@@ -149,18 +150,20 @@ private:
   }
 
   std::mt19937 random;
+  const GemmKernels *kernels;
   int64_t m, n, k;
   LibraryDesc desc;
   Laid lhs, rhs, dst, bias;
   std::vector<Laid> others;
 };
 
-TEST(Gemm, RandomShapesAndLayouts) {
-  if (!gemmKernels())
-    GTEST_SKIP() << "this CPU has no instructions that there is code for";
+class Gemm : public GemmLevels {};
+INSTANTIATE_TEST_SUITE_P(Levels, Gemm, gemmLevels(), gemmLevelName);
+
+TEST_P(Gemm, RandomShapesAndLayouts) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
-    GemmCase random(seed);
+    GemmCase random(seed, kernels);
     std::vector<float> one = random.run(1);
     random.check(one);
     for (int32_t threads : {2, 3, 5}) {
@@ -173,43 +176,139 @@ TEST(Gemm, RandomShapesAndLayouts) {
   }
 }
 
+/// lhs and rhs as they lie in memory, or both transposed, and their product.
+struct Plain {
+  Plain(int64_t m, int64_t n, int64_t k, bool transposed)
+      : m(m), n(n), k(k), transposed(transposed), a(m * k), b(k * n), c(m * n) {
+    std::mt19937 random(5 + transposed);
+    std::normal_distribution<float> normal;
+    for (std::vector<float> *data : {&a, &b})
+      for (float &x : *data)
+        x = normal(random);
+  }
+  float &lhs(int64_t i, int64_t x) {
+    return a[transposed ? x * m + i : i * k + x];
+  }
+  float &rhs(int64_t x, int64_t j) {
+    return b[transposed ? j * k + x : x * n + j];
+  }
+  float out(int64_t i, int64_t j) const { return c[i * n + j]; }
+
+  void run(const GemmKernels *kernels, std::vector<PostOp> follows = {}) {
+    LibraryDesc desc;
+    desc.m = m, desc.n = n, desc.k = k;
+    for (Operand *operand : {&desc.lhs, &desc.rhs, &desc.dst})
+      operand->kind = Operand::Buffer;
+    desc.rhs.index = 1, desc.dst.index = 2;
+    desc.lhs.transpose = desc.rhs.transpose = transposed;
+    desc.postOps = std::move(follows);
+    auto device = makeCpuDevice(0, 2, makeCpuPackCache());
+    auto call = makeGemmCall(desc, *device, 2, kernels);
+    ASSERT_TRUE(call);
+    auto scratch = device->allocate(call->scratchBytes(), "scratch");
+    void *buffers[] = {a.data(), b.data(), c.data()};
+    call->run(buffers, scratch->data);
+  }
+
+  const int64_t m, n, k;
+  const bool transposed;
+  std::vector<float> a, b, c;
+};
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
 // NaN is not lost, whatever follows the sum.
-TEST(Gemm, NaNStays) {
-  if (!gemmKernels())
-    GTEST_SKIP() << "this CPU has no instructions that there is code for";
-  LibraryDesc desc;
-  desc.m = desc.n = desc.k = 32;
-  for (Operand *operand : {&desc.lhs, &desc.rhs, &desc.dst})
-    operand->kind = Operand::Buffer;
-  desc.rhs.index = 1, desc.dst.index = 2;
-  desc.postOps.push_back({"relu", 0, 0, {}});
-  std::vector<float> a(1024, 1), b(1024, 1), c(1024);
-  a[5 * 32 + 3] = std::numeric_limits<float>::quiet_NaN();
-  auto device = makeCpuDevice(0, 1, makeCpuPackCache());
-  auto call = makeGemmCall(desc, *device, 1);
-  ASSERT_TRUE(call);
-  auto scratch = device->allocate(call->scratchBytes(), "scratch");
-  void *buffers[] = {a.data(), b.data(), c.data()};
-  call->run(buffers, scratch->data);
-  for (int64_t i = 0; i < 1024; ++i)
-    EXPECT_EQ(i / 32 == 5, std::isnan(c[i])) << i;
+TEST_P(Gemm, NaNStays) {
+  for (bool transposed : {false, true}) {
+    Plain matmul(32, 48, 40, transposed);
+    matmul.lhs(5, 3) = std::numeric_limits<float>::quiet_NaN();
+    matmul.rhs(7, 20) = std::numeric_limits<float>::quiet_NaN();
+    matmul.run(kernels, {{"relu", 0, 0, {}}});
+    for (int64_t i = 0; i < matmul.m; ++i)
+      for (int64_t j = 0; j < matmul.n; ++j)
+        EXPECT_EQ(i == 5 || j == 20, std::isnan(matmul.out(i, j)))
+            << i << ", " << j;
+  }
+}
+
+// One infinity makes an infinity or NaN of each element that it is part of, and
+// of no other.
+TEST_P(Gemm, InfinitiesStay) {
+  for (bool transposed : {false, true}) {
+    Plain matmul(40, 50, 70, transposed);
+    matmul.lhs(3, 17) = infinity;
+    matmul.lhs(35, 69) = -infinity;
+    matmul.rhs(40, 20) = -infinity;
+    matmul.rhs(17, 7) = 0; // infinity times 0
+    matmul.run(kernels);
+    for (int64_t i = 0; i < matmul.m; ++i)
+      for (int64_t j = 0; j < matmul.n; ++j) {
+        double sum = 0;
+        for (int64_t x = 0; x < matmul.k; ++x)
+          sum += double(matmul.lhs(i, x)) * matmul.rhs(x, j);
+        float out = matmul.out(i, j);
+        if ((i == 3 || i == 35) && j == 20) // two of them
+          EXPECT_FALSE(std::isfinite(out));
+        else if (std::isnan(sum))
+          EXPECT_TRUE(std::isnan(out)) << i << ", " << j << ": " << out;
+        else if (std::isinf(sum))
+          EXPECT_EQ(out, float(sum)) << i << ", " << j;
+        else
+          EXPECT_NEAR(out, sum, 1e-4) << i << ", " << j;
+      }
+  }
+}
+
+// Rows and columns of very different sizes, from subnormal numbers to the
+// largest: what is small in one must not be lost beside another.
+TEST_P(Gemm, LanesOfAllSizes) {
+  for (bool transposed : {false, true}) {
+    Plain matmul(48, 80, 300, transposed);
+    for (int64_t x = 0; x < matmul.k; ++x) {
+      for (int64_t i = 0; i < matmul.m; ++i)
+        matmul.lhs(i, x) =
+            std::ldexp(matmul.lhs(i, x), std::min<int64_t>(6 * i - 140, 120));
+      for (int64_t j = 0; j < matmul.n; ++j)
+        matmul.rhs(x, j) = std::ldexp(matmul.rhs(x, j), 3 * j - 120);
+    }
+    matmul.run(kernels);
+    int64_t held = 0;
+    for (int64_t i = 0; i < matmul.m; ++i)
+      for (int64_t j = 0; j < matmul.n; ++j) {
+        double sum = 0, size = 0;
+        for (int64_t x = 0; x < matmul.k; ++x) {
+          double product = double(matmul.lhs(i, x)) * matmul.rhs(x, j);
+          sum += product;
+          size += std::abs(product);
+        }
+        if (size > std::numeric_limits<float>::max()) {
+          // Parts of the sum may be infinite where all of it is not.
+          if (std::abs(sum) > std::numeric_limits<float>::max())
+            EXPECT_FALSE(std::isfinite(matmul.out(i, j))) << i << ", " << j;
+          continue;
+        }
+        ++held;
+        EXPECT_NEAR(matmul.out(i, j), sum,
+                    64 * std::max(std::ldexp(size, -24), std::ldexp(1, -149)))
+            << i << ", " << j;
+      }
+    EXPECT_GT(held, matmul.m * matmul.n / 3);
+  }
 }
 
 // What it leaves to the library: other types, packed parameters, results whose
 // columns are apart, post-ops that it has no code for, and what is too small.
-TEST(Gemm, WhatIsLeftToTheLibrary) {
-  if (!gemmKernels())
-    GTEST_SKIP() << "this CPU has no instructions that there is code for";
+TEST_P(Gemm, WhatIsLeftToTheLibrary) {
   auto device = makeCpuDevice(0, 1, makeCpuPackCache());
   LibraryDesc good;
   good.m = good.n = good.k = 64;
   for (Operand *operand : {&good.lhs, &good.rhs, &good.dst})
     operand->kind = Operand::Buffer;
-  EXPECT_TRUE(makeGemmCall(good, *device, 1));
+  EXPECT_TRUE(makeGemmCall(good, *device, 1, kernels));
   auto refused = [&](auto &&change) {
     LibraryDesc desc = good;
     change(desc);
-    return makeGemmCall(desc, *device, 1) == nullptr;
+    return makeGemmCall(desc, *device, 1, kernels) == nullptr;
   };
   EXPECT_TRUE(refused([](LibraryDesc &d) { d.dtype = KERF_BF16; }));
   EXPECT_TRUE(refused([](LibraryDesc &d) { d.rhs.kind = Operand::Param; }));

@@ -6,55 +6,18 @@
 // inline functions could end up in other files.
 //
 //===----------------------------------------------------------------------===//
-#include "Gemm.h"
-
-#include <immintrin.h>
+#include "GemmVectors.h"
 
 using namespace kerf::rt;
 
 namespace {
 
-constexpr int64_t lanesOfVector = 16;
-
-inline __mmask16 firstLanes(int64_t count) {
-  return count >= lanesOfVector ? static_cast<__mmask16>(0xffff)
-         : count <= 0           ? static_cast<__mmask16>(0)
-                                : static_cast<__mmask16>((1u << count) - 1);
-}
+constexpr int64_t gemmRows = 14, gemmColumns = 32;
+constexpr int64_t gemmDepth = 256;
 
 //===----------------------------------------------------------------------===//
 // Packing
 //===----------------------------------------------------------------------===//
-
-inline __attribute__((always_inline)) void transpose16(__m512 *r) {
-  __m512 t[16];
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-  }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
-    r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
-    r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-  }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
-    r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
-    r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
-    r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
-  }
-}
 
 // Lanes are `laneStride` apart, k is contiguous.
 void packTransposed(const float *src, int64_t laneStride, int64_t lanes,
@@ -128,62 +91,24 @@ void packPanel(const float *src, int64_t laneStride, int64_t depthStride,
           lane < lanes ? src[lane * laneStride + k * depthStride] : 0.f;
 }
 
+int64_t panelBytes(bool rhs, int64_t depth) {
+  return (rhs ? gemmColumns : gemmRows) * depth * int64_t(sizeof(float));
+}
+
+// dst[panel * width * depth + k * width + lane]
 void pack(const float *src, int64_t laneStride, int64_t depthStride,
-          int64_t lanes, int64_t width, int64_t depth, float *dst) {
+          int64_t lanes, bool rhs, int64_t depth, void *to) {
+  auto *dst = static_cast<float *>(to);
   if (laneStride == 1)
-    return width == gemmRows
-               ? packContiguous<gemmRows>(src, depthStride, lanes, depth, dst)
-               : packContiguous<gemmColumns>(src, depthStride, lanes, depth,
-                                             dst);
+    return rhs ? packContiguous<gemmColumns>(src, depthStride, lanes, depth,
+                                             dst)
+               : packContiguous<gemmRows>(src, depthStride, lanes, depth, dst);
+  int64_t width = rhs ? gemmColumns : gemmRows;
   for (int64_t lane = 0; lane < lanes; lane += width) {
     int64_t left = lanes - lane;
     packPanel(src + lane * laneStride, laneStride, depthStride,
               left < width ? left : width, width, depth, dst + lane * depth);
   }
-}
-
-//===----------------------------------------------------------------------===//
-// What follows
-//===----------------------------------------------------------------------===//
-
-void finish(float *c, int64_t rowStride, int64_t rows, int64_t columns,
-            const GemmFinish *steps, int64_t count, int64_t row,
-            int64_t column) {
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; j += lanesOfVector) {
-      __mmask16 mask = firstLanes(columns - j);
-      float *at = c + i * rowStride + j;
-      __m512 x = _mm512_maskz_loadu_ps(mask, at);
-      for (int64_t s = 0; s < count; ++s) {
-        const GemmFinish &step = steps[s];
-        __m512 y = _mm512_setzero_ps();
-        if (step.data) {
-          const float *from = step.data + (row + i) * step.rowStride;
-          y = step.columnStride ? _mm512_maskz_loadu_ps(mask, from + column + j)
-                                : _mm512_set1_ps(*from);
-        }
-        switch (step.kind) {
-        case GemmFinish::Linear:
-          x = _mm512_fmadd_ps(x, _mm512_set1_ps(step.alpha),
-                              _mm512_set1_ps(step.beta));
-          break;
-        case GemmFinish::Relu:
-          // As max(x, 0), but NaN stays.
-          x = _mm512_max_ps(_mm512_setzero_ps(), x);
-          break;
-        case GemmFinish::Add:
-          x = _mm512_add_ps(x, y);
-          break;
-        case GemmFinish::Sub:
-          x = _mm512_sub_ps(x, y);
-          break;
-        case GemmFinish::Mul:
-          x = _mm512_mul_ps(x, y);
-          break;
-        }
-      }
-      _mm512_mask_storeu_ps(at, mask, x);
-    }
 }
 
 //===----------------------------------------------------------------------===//
@@ -249,9 +174,11 @@ void tileOf(int64_t depth, const float *a, const float *b, float *c,
     finish(c, rowStride, Rows, columns, steps, count, row, column);
 }
 
-void tile(int64_t depth, const float *a, const float *b, float *c,
+void tile(int64_t depth, const void *packedA, const void *packedB, float *c,
           int64_t rowStride, int64_t rows, int64_t columns, bool accumulate,
           const GemmFinish *steps, int64_t count, int64_t row, int64_t column) {
+  auto *a = static_cast<const float *>(packedA);
+  auto *b = static_cast<const float *>(packedB);
   switch (rows) {
 #define KERF_TILE(n)                                                           \
   case n:                                                                      \
@@ -275,7 +202,19 @@ void tile(int64_t depth, const float *a, const float *b, float *c,
   }
 }
 
-constexpr GemmKernels kernels = {pack, tile};
+// A cache of 1 MiB.
+constexpr GemmKernels kernels = {gemmRows,
+                                 gemmColumns,
+                                 gemmDepth,
+                                 1,
+                                 int64_t(512) << 10,
+                                 int64_t(384) << 10,
+                                 int64_t(256) << 10,
+                                 panelBytes,
+                                 pack,
+                                 tile,
+                                 nullptr,
+                                 nullptr};
 } // namespace
 
 const GemmKernels *kerf::rt::gemmKernelsAvx512() { return &kernels; }

@@ -14,13 +14,34 @@
 #include "OpenMP.h"
 
 #include <algorithm>
+#ifdef KERF_HAVE_X86_LEVELS
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 using namespace kerf::rt;
 
-const GemmKernels *kerf::rt::gemmKernels() {
 #ifdef KERF_HAVE_X86_LEVELS
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+/// Whether this process may use tile registers.
+static bool mayUseTiles() {
+  constexpr int requestPermission = 0x1023, tileData = 18;
+  return ::syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+}
+#endif
+
+const GemmKernels *kerf::rt::gemmKernels(GemmLevel level) {
+#ifdef KERF_HAVE_X86_LEVELS
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl"))
+    return nullptr;
+  if (level == GemmLevel::Avx512)
     return gemmKernelsAvx512();
+  static const bool hasTiles = __builtin_cpu_supports("avx512bw") &&
+                               __builtin_cpu_supports("avx512bf16") &&
+                               __builtin_cpu_supports("amx-tile") &&
+                               __builtin_cpu_supports("amx-bf16") &&
+                               mayUseTiles();
+  if (hasTiles)
+    return gemmKernelsAmx();
 #endif
   return nullptr;
 }
@@ -31,17 +52,6 @@ namespace {
 struct Matrix {
   int64_t buffer = 0, offset = 0, rowStride = 0, columnStride = 0;
 };
-
-// Working sets far below a second-level cache of 2 MiB: what passes by, what is
-// read from and written to must fit beside them.
-
-/// A slab of packed panels that all threads read, unless one block of k takes
-/// more.
-constexpr int64_t slabBytes = int64_t(512) << 10;
-/// What a thread packs for itself.
-constexpr int64_t ownBytes = int64_t(384) << 10;
-/// Panels of rhs that are multiplied together where they are shared.
-constexpr int64_t groupBytes = int64_t(256) << 10;
 
 class GemmCall : public LibraryCall {
 public:
@@ -130,7 +140,7 @@ public:
   void run(void *const *buffers, void *scratch) override {
     Job job;
     job.call = this;
-    job.shared = static_cast<float *>(scratch);
+    job.shared = static_cast<char *>(scratch);
     auto at = [&](const Matrix &matrix) {
       return static_cast<float *>(buffers[matrix.buffer]) + matrix.offset;
     };
@@ -162,7 +172,8 @@ private:
   struct Job {
     const GemmCall *call;
     const float *lhs, *rhs;
-    float *dst, *shared;
+    float *dst;
+    char *shared;
     GemmFinish steps[maxSteps];
     int64_t begin, end; ///< of the slab
   };
@@ -182,29 +193,33 @@ private:
   }
 
   bool own() const { return !shared; }
-  static int64_t width(bool side) { return side ? gemmColumns : gemmRows; }
+  int64_t width(bool side) const {
+    return side ? kernels.columns : kernels.rows;
+  }
   int64_t panels(bool side) const { return ceilDiv(side ? n : m, width(side)); }
   int64_t sharedBytes() const {
-    int64_t bytes = panels(shared) * width(shared) * slab * 4;
+    int64_t bytes = ceilDiv(slab, block) * panels(shared) *
+                    kernels.panelBytes(shared, block);
     return ceilDiv(bytes, int64_t(4096)) * 4096;
   }
 
   /// Blocks of equal length, and as many of them in a slab as fit.
   void planBlocks() {
     shared = n < m;
-    int64_t blocks = ceilDiv(k, gemmDepth);
-    block = ceilDiv(k, blocks);
-    int64_t bytes = panels(shared) * width(shared) * block * 4;
-    int64_t most = std::max<int64_t>(slabBytes / bytes, 1);
+    int64_t blocks = ceilDiv(k, kernels.depth);
+    block = ceilDiv(ceilDiv(k, blocks), kernels.depthUnit) * kernels.depthUnit;
+    int64_t bytes = panels(shared) * kernels.panelBytes(shared, block);
+    int64_t most = std::max<int64_t>(kernels.slabBytes / bytes, 1);
     slab = block * ceilDiv(blocks, ceilDiv(blocks, most));
-    int64_t panelBytes = width(own()) * block * 4;
-    chunk = std::clamp<int64_t>(ownBytes / panelBytes, 1, panels(own()));
+    int64_t panelBytes = kernels.panelBytes(own(), block);
+    chunk =
+        std::clamp<int64_t>(kernels.ownBytes / panelBytes, 1, panels(own()));
     chunkBytes = ceilDiv(chunk * panelBytes, int64_t(4096)) * 4096;
   }
 
   /// Packs panels [first, last) of a side, `depth` of k from `from` on.
   void pack(const Job &job, bool side, int64_t first, int64_t last,
-            int64_t from, int64_t depth, float *to) const {
+            int64_t from, int64_t depth, void *to) const {
     const Matrix &matrix = side ? rhs : lhs;
     int64_t laneStride = side ? matrix.columnStride : matrix.rowStride;
     int64_t depthStride = side ? matrix.rowStride : matrix.columnStride;
@@ -213,14 +228,16 @@ private:
                      from * depthStride,
                  laneStride, depthStride,
                  std::min((side ? n : m) - lane, (last - first) * width(side)),
-                 width(side), depth, to);
+                 side, depth, to);
   }
 
   /// Where block `from` of a shared panel lies: blocks are outermost.
-  float *sharedAt(const Job &job, int64_t panel, int64_t from,
-                  int64_t depth) const {
-    return job.shared + ((from - job.begin) * panels(shared) + panel * depth) *
-                            width(shared);
+  char *sharedAt(const Job &job, int64_t panel, int64_t from,
+                 int64_t depth) const {
+    return job.shared +
+           (from - job.begin) / block * panels(shared) *
+               kernels.panelBytes(shared, block) +
+           panel * kernels.panelBytes(shared, depth);
   }
 
   void packShared(const Job &job, int64_t begin, int64_t end) const {
@@ -232,8 +249,9 @@ private:
   }
 
   void multiply(const Job &job, int64_t begin, int64_t end) const {
-    float *packed =
-        job.shared + sharedBytes() / 4 + threadNumber() * (chunkBytes / 4);
+    char *packed = job.shared + sharedBytes() + threadNumber() * chunkBytes;
+    if (kernels.enter)
+      kernels.enter();
     int64_t chunks = ceilDiv(end - begin, chunk);
     int64_t size = ceilDiv(end - begin, chunks);
     for (int64_t first = begin; first < end; first += size) {
@@ -250,10 +268,11 @@ private:
                   rowLast = shared ? last : until;
           int64_t columnFirst = shared ? at : first,
                   columnLast = shared ? until : last;
-          auto panelAt = [&](bool side, int64_t panel) -> const float * {
+          auto panelAt = [&](bool side, int64_t panel) -> const char * {
             return side == shared
                        ? sharedAt(job, panel, from, depth)
-                       : packed + (panel - first) * width(own()) * depth;
+                       : packed +
+                             (panel - first) * kernels.panelBytes(own(), depth);
           };
           for (int64_t i = rowFirst; i < rowLast; ++i)
             for (int64_t j = columnFirst; j < columnLast; ++j)
@@ -262,17 +281,21 @@ private:
         }
       }
     }
+    if (kernels.leave)
+      kernels.leave();
   }
-  static int64_t groupOf(int64_t depth) {
-    return std::max<int64_t>(groupBytes / (gemmColumns * depth * 4), 1);
+  int64_t groupOf(int64_t depth) const {
+    return std::max<int64_t>(
+        kernels.groupBytes / kernels.panelBytes(true, depth), 1);
   }
 
-  void multiplyTile(const Job &job, int64_t from, int64_t depth, const float *a,
-                    const float *b, int64_t rowPanel,
+  void multiplyTile(const Job &job, int64_t from, int64_t depth, const char *a,
+                    const char *b, int64_t rowPanel,
                     int64_t columnPanel) const {
-    int64_t row = rowPanel * gemmRows, column = columnPanel * gemmColumns;
-    int64_t rows = std::min(gemmRows, m - row);
-    int64_t columns = std::min(gemmColumns, n - column);
+    int64_t row = rowPanel * kernels.rows,
+            column = columnPanel * kernels.columns;
+    int64_t rows = std::min(kernels.rows, m - row);
+    int64_t columns = std::min(kernels.columns, n - column);
     float *c = job.dst + row * dst.rowStride + column;
     auto following = from + depth == k ? static_cast<int64_t>(steps.size()) : 0;
     kernels.tile(depth, a, b, c, dst.rowStride, rows, columns, sum || from != 0,
@@ -298,12 +321,30 @@ private:
   std::vector<Matrix> operands; ///< of the steps; buffer -1: none
 };
 
+/// Multiplications with what panels are filled up with.
+double paddedVolume(const LibraryDesc &desc, const GemmKernels &kernels) {
+  auto whole = [](int64_t size, int64_t unit) {
+    return static_cast<double>(ceilDiv(size, unit) * unit);
+  };
+  return whole(mulChecked(numElements(desc.batch), desc.m), kernels.rows) *
+         whole(desc.n, kernels.columns) * whole(desc.k, kernels.depthUnit);
+}
+
+/// Tiles of bfloat16 parts pay where they are not mostly empty.
+const GemmKernels *kernelsFor(const LibraryDesc &desc) {
+  const GemmKernels *vectors = gemmKernels(GemmLevel::Avx512);
+  const GemmKernels *tiles = gemmKernels(GemmLevel::Amx);
+  if (!tiles || paddedVolume(desc, *tiles) > 1.5 * paddedVolume(desc, *vectors))
+    return vectors;
+  return tiles;
+}
 } // namespace
 
-std::unique_ptr<LibraryCall> kerf::rt::makeGemmCall(const LibraryDesc &desc,
-                                                    Device &device,
-                                                    int32_t threads) {
-  const GemmKernels *kernels = gemmKernels();
+std::unique_ptr<LibraryCall>
+kerf::rt::makeGemmCall(const LibraryDesc &desc, Device &device, int32_t threads,
+                       const GemmKernels *kernels) {
+  if (!kernels)
+    kernels = kernelsFor(desc);
   if (!kernels || desc.kind != LibraryDesc::Matmul || desc.dtype != KERF_F32 ||
       desc.dstDtype != KERF_F32 || desc.lhs.kind != Operand::Buffer ||
       desc.rhs.kind != Operand::Buffer)
