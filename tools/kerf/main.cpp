@@ -44,10 +44,18 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "kerf " KERF_VERSION);
   auto addTrain = [&](CLI::App *sub) {
-    sub->add_flag("--train", options.train,
-                  "Of a training step instead of the model alone")
-        ->group("Training");
+    const char *group = "Training";
+    CLI::Option *train =
+        sub->add_flag("--train", options.train,
+                      "Of a training step instead of the model alone")
+            ->group(group);
     addTraining(*sub, options);
+    // What would change nothing is refused, not ignored.
+    for (CLI::Option *option : sub->get_options([&](const CLI::Option *each) {
+           return each->get_group() == group && each != train;
+         }))
+      option->needs(train);
+    return train;
   };
   auto add = [&](const char *name, const char *text,
                  int (*run)(const Options &)) {
@@ -108,9 +116,10 @@ int main(int argc, char **argv) {
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addRunning(*sub, options);
-  addTrain(sub);
+  CLI::Option *trained = addTrain(sub);
   sub->add_option("--steps", options.steps, "Steps of training to compare")
       ->check(atLeast(1))
+      ->needs(trained)
       ->group("Comparison");
   sub->add_option("--rtol", options.rtol, "Relative tolerance")
       ->check(CLI::NonNegativeNumber)
