@@ -4,14 +4,9 @@
 // moved heads, masks, against the formulas of docs/Package.md in double.
 //
 //===----------------------------------------------------------------------===//
-#include "Emulator.h"
-#include "Harness.h"
+#include "EmulatedCall.h"
 
 #include "gtest/gtest.h"
-
-#include "mlir/Parser/Parser.h"
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
 
 #include <cmath>
 #include <cstring>
@@ -166,58 +161,27 @@ struct Call {
   }
 
   void run() {
-    auto context = makeContext();
-    std::string arguments, ins, outs, inTypes, outTypes;
-    auto add = [&](const Floats &data, bool narrow, std::string &names,
-                   std::string &types) {
-      std::string type =
-          "memref<" + std::to_string(data.size() * (narrow ? 2 : 4)) + "xi8>";
-      std::string name = "%a" + std::to_string(llvm::count(arguments, '%'));
-      arguments += (arguments.empty() ? "" : ", ") + name + ": " + type;
-      names += (names.empty() ? "" : ", ") + name;
-      types += (types.empty() ? "" : ", ") + type;
-    };
-    for (size_t n = 0; n < in.size(); ++n)
-      add(in[n], isNarrow(true, n), ins, inTypes);
-    for (size_t n = 0; n < want.size(); ++n)
-      add(want[n], isNarrow(false, n), outs, outTypes);
-    std::string text =
-        "exec.func @f(" + arguments +
-        ") attributes {num_inputs = " + std::to_string(in.size()) +
-        " : i64, stage = 0 : i64, phase = \"forward\"} {\n"
-        "  exec.library 0 {" +
-        descriptor() + "} (" + ins + ") -> (" + outs + ") : (" + inTypes +
-        ") -> (" + outTypes + ")\n  exec.return\n}\n";
-    auto module = parseSourceString<ModuleOp>(text, context.get());
-    ASSERT_TRUE(module) << text;
-    exec::LibraryOp call;
-    module->walk([&](exec::LibraryOp op) { call = op; });
-    ASSERT_TRUE(isGpuKernelCall(call.getDescriptor()));
-    Emulator emulator;
-    ASSERT_TRUE(emulator.add(call, "c"));
-    ASSERT_EQ(emulator.compile(), "");
-    std::vector<std::unique_ptr<GuardedBuffer>> memory;
-    std::vector<void *> buffers;
-    auto place = [&](const Floats &data, bool narrow) {
-      size_t bytes = data.size() * (narrow ? 2 : 4);
-      memory.push_back(std::make_unique<GuardedBuffer>(bytes));
-      auto *to = static_cast<char *>(memory.back()->data());
+    std::vector<size_t> bytes[2];
+    for (bool input : {false, true})
+      for (const Floats &data : input ? in : want)
+        bytes[input].push_back(data.size() *
+                               (isNarrow(input, bytes[input].size()) ? 2 : 4));
+    EmulatedCall call(descriptor(), bytes[true], bytes[false]);
+    auto place = [](const Floats &data, bool narrow, char *to) {
       for (size_t i = 0; i < data.size(); ++i) {
         uint32_t bits;
         memcpy(&bits, &data[i], 4);
         auto upper = static_cast<uint16_t>(bits >> 16);
         narrow ? memcpy(to + i * 2, &upper, 2) : memcpy(to + i * 4, &bits, 4);
       }
-      buffers.push_back(to);
     };
     for (size_t n = 0; n < in.size(); ++n)
-      place(in[n], isNarrow(true, n));
+      place(in[n], isNarrow(true, n), call.input(n));
     for (size_t n = 0; n < want.size(); ++n)
-      place(Floats(want[n].size(), NAN), isNarrow(false, n));
-    FailureRecord record = {};
-    ASSERT_EQ(emulator.launch("c", buffers, record, 1), "");
+      place(Floats(want[n].size(), NAN), isNarrow(false, n), call.result(n));
+    ASSERT_NO_FATAL_FAILURE(call.run());
     for (size_t n = 0; n < want.size(); ++n) {
-      auto *from = static_cast<char *>(buffers[in.size() + n]);
+      const char *from = call.result(n);
       for (size_t i = 0; i < want[n].size(); ++i) {
         uint32_t bits = 0;
         bool narrow = isNarrow(false, n);

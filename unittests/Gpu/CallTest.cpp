@@ -5,14 +5,9 @@
 // that is promised, so results are equal to the last bit.
 //
 //===----------------------------------------------------------------------===//
-#include "Emulator.h"
-#include "Harness.h"
+#include "EmulatedCall.h"
 
 #include "gtest/gtest.h"
-
-#include "mlir/Parser/Parser.h"
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
 
 #include <cmath>
 #include <cstring>
@@ -30,49 +25,15 @@ template <typename T>
 std::vector<T> runCall(const std::string &descriptor,
                        const std::vector<std::pair<const void *, size_t>> &in,
                        size_t elements, int64_t inPlace = -1) {
-  auto context = makeContext();
-  std::string arguments, types, names;
-  for (size_t at = 0; at <= in.size(); ++at) {
-    size_t bytes = at < in.size() ? in[at].second : elements * sizeof(T);
-    std::string name = "%a" + std::to_string(at),
-                type = "memref<" + std::to_string(bytes) + "xi8>";
-    arguments += (at ? ", " : "") + name + ": " + type;
-    if (at < in.size()) {
-      names += (at ? ", " : "") + name;
-      types += (at ? ", " : "") + type;
-    } else {
-      names += ") -> (" + name;
-      types += ") -> " + type;
-    }
-  }
-  std::string text =
-      "exec.func @f(" + arguments +
-      ") attributes {num_inputs = " + std::to_string(in.size()) +
-      " : i64, stage = 0 : i64, phase = \"forward\"} {\n  exec.library 0 {" +
-      descriptor + "} (" + names + ") : (" + types + "\n  exec.return\n}\n";
-  auto module = parseSourceString<ModuleOp>(text, context.get());
-  if (!module) {
-    ADD_FAILURE() << text;
-    return {};
-  }
-  exec::LibraryOp call;
-  module->walk([&](exec::LibraryOp op) { call = op; });
-  EXPECT_TRUE(isGpuKernelCall(call.getDescriptor()));
-  Emulator emulator;
-  EXPECT_TRUE(emulator.add(call, "c"));
-  EXPECT_EQ(emulator.compile(), "");
-  std::vector<std::unique_ptr<GuardedBuffer>> memory;
-  std::vector<void *> buffers;
-  for (auto [data, bytes] : in) {
-    memory.push_back(std::make_unique<GuardedBuffer>(bytes));
-    memcpy(memory.back()->data(), data, bytes);
-    buffers.push_back(memory.back()->data());
-  }
-  memory.push_back(std::make_unique<GuardedBuffer>(elements * sizeof(T)));
-  buffers.push_back(inPlace < 0 ? memory.back()->data() : buffers[inPlace]);
-  FailureRecord record = {};
-  EXPECT_EQ(emulator.launch("c", buffers, record, 1), "");
-  auto *first = static_cast<T *>(buffers.back());
+  std::vector<size_t> bytes;
+  for (auto [data, size] : in)
+    bytes.push_back(size);
+  EmulatedCall call(descriptor, bytes, elements * sizeof(T));
+  for (size_t n = 0; n < in.size(); ++n)
+    memcpy(call.input(n), in[n].first, in[n].second);
+  call.run(inPlace);
+  auto *first =
+      reinterpret_cast<T *>(inPlace < 0 ? call.result(0) : call.input(inPlace));
   return std::vector<T>(first, first + elements);
 }
 

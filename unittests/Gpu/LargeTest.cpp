@@ -40,15 +40,11 @@ struct Sparse {
   template <typename T> T *as() const { return static_cast<T *>(data); }
 };
 
-struct Compiled {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  OwningOpRef<ModuleOp> module;
+struct Compiled : Parsed {
   Emulator emulator;
-  Compiled(const std::string &text, bool batch = false)
-      : module(parseSourceString<ModuleOp>(text, context.get())) {
-    auto kernel = *module->getOps<exec::KernelOp>().begin();
-    EXPECT_TRUE(batch ? emulator.addBatch(kernel, "k")
-                      : emulator.add(kernel, "k"));
+  Compiled(const std::string &text, bool batch = false) : Parsed(text) {
+    EXPECT_TRUE(batch ? emulator.addBatch(kernel(), "k")
+                      : emulator.add(kernel(), "k"));
     EXPECT_EQ(emulator.compile(), "");
   }
   void run(const std::vector<void *> &buffers,
