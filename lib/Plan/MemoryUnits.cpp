@@ -125,8 +125,12 @@ bool MemoryUnits::fits(ArrayRef<Operation *> ops,
   return true;
 }
 
-/// Whether a path leads from one unit to another through a third.
+/// Whether a path leads from one unit to another through a third. No path leads
+/// back from behind the last op of `to`.
 bool MemoryUnits::hasDetour(uint32_t from, uint32_t to) const {
+  int64_t last = 0;
+  for (Operation *op : units[to].ops)
+    last = std::max(last, position.lookup(op));
   DenseSet<uint32_t> seen = {from};
   DenseSet<Operation *> seenOps;
   SmallVector<Operation *> stack;
@@ -135,7 +139,8 @@ bool MemoryUnits::hasDetour(uint32_t from, uint32_t to) const {
       auto it = unitOf.find(user);
       bool direct =
           it != unitOf.end() && (it->second == to || it->second == from);
-      if (!direct && seenOps.insert(user).second)
+      if (!direct && position.lookup(user) <= last &&
+          seenOps.insert(user).second)
         stack.push_back(user);
     }
   while (!stack.empty()) {
@@ -144,7 +149,7 @@ bool MemoryUnits::hasDetour(uint32_t from, uint32_t to) const {
     Operation *op = stack.pop_back_val();
     auto push = [&](Operation *of) {
       for (Operation *user : of->getUsers())
-        if (seenOps.insert(user).second)
+        if (position.lookup(user) <= last && seenOps.insert(user).second)
           stack.push_back(user);
     };
     auto it = unitOf.find(op);
