@@ -98,10 +98,10 @@ private:
   Operation *split(Operation *op, Block &block) {
     Operation *use = firstUse(op);
     bool covers = false;
-    for (Operation *between = op->getNextNode(); between != use;
+    for (Operation *between = op->getNextNode(); between != use && !covers;
          between = between->getNextNode())
-      covers |= !isa<CollectiveOpInterface, WaitOp>(between) &&
-                between->getNumOperands() > 0;
+      covers = !isa<CollectiveOpInterface, WaitOp>(between) &&
+               between->getNumOperands() > 0;
     if (!covers)
       return nullptr;
     Value result = op->getResult(0);
