@@ -23,6 +23,8 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
     return mlir::failure();
   }
   Step step(main, options, failure);
+  if (failed(step.checkNames()))
+    return mlir::failure();
   step.mergeSources();
   // The loss first: what it does not depend on has no training form.
   auto loss = step.buildLoss();

@@ -87,6 +87,10 @@ FailureOr<Value> LossBuilder::findPrediction() {
 
 FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
                                          Type element) {
+  if (StringRef(spec.target).starts_with(Step::ownPrefix))
+    return step.request("--loss: target '" + spec.target +
+                        "': names that begin with '" + Step::ownPrefix +
+                        "' are those of numbers that the step is given");
   auto type = RankedTensorType::get(shape, element);
   Value known = step.argument(spec.target);
   if (known && typeOf(known).getShape() == shape) {

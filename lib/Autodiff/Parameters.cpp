@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "Step.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -19,6 +21,22 @@ static RankedTensorType typeOf(Value value) {
 }
 
 /// One op per identity: the first one stays.
+bool kerf::autodiff::isNamedAsConstant(StringRef name) {
+  return llvm::Regex("^_?(val|const|constant)_[0-9]+(@.*)?$").match(name);
+}
+
+LogicalResult Step::checkNames() {
+  for (BlockArgument argument : body().getArguments()) {
+    auto name =
+        main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "kerf.name");
+    if (name && name.getValue().starts_with(ownPrefix))
+      return refuse(name.getValue() + ": an input whose name begins with '" +
+                    ownPrefix +
+                    "', as those of numbers that the step is given do");
+  }
+  return success();
+}
+
 void Step::mergeSources() {
   llvm::MapVector<std::pair<Attribute, Type>, Operation *> known;
   for (Operation &op :
@@ -162,6 +180,28 @@ std::string describe(Value value) {
 
 } // namespace
 
+/// Exporters store equal tensors once, whether they belong together or not.
+void Step::noteShared() {
+  constexpr size_t most = 4;
+  size_t count = 0;
+  std::string names;
+  for (const Parameter &parameter : parameters) {
+    llvm::SmallSetVector<Location, 4> readers;
+    for (Operation *user : parameter.value.getUsers())
+      readers.insert(user->getLoc());
+    if (readers.size() < 2 || ++count > most)
+      continue;
+    names += (names.empty() ? "\"" : ", \"") + parameter.label + "\" (by " +
+             std::to_string(readers.size()) + " nodes)";
+  }
+  if (count > most)
+    names += " and " + std::to_string(count - most) + " more";
+  if (count > 0)
+    notes.push_back("stored once and read in several places, so trained as "
+                    "one: " +
+                    names);
+}
+
 LogicalResult Step::selectParameters() {
   Patterns train("--trainable", options.trainable);
   Patterns keep("--frozen", options.frozen);
@@ -182,7 +222,11 @@ LogicalResult Step::selectParameters() {
     Value value = op.getResult(0);
     std::string name = source.getSourceName().str();
     bool isFloat = isa<FloatType>(typeOf(value).getElementType());
-    bool wanted = train.match(name) || train.empty();
+    // A number that an exporter wrote (attention's scale) is no weight; larger
+    // ones may be weights that it has transposed.
+    bool isNumber =
+        typeOf(value).getNumElements() == 1 && isNamedAsConstant(name);
+    bool wanted = train.match(name) || (train.empty() && !isNumber);
     bool kept = keep.match(name);
     if (buffers.contains(value))
       continue;
@@ -221,6 +265,7 @@ LogicalResult Step::selectParameters() {
       note("parameters can stay as they are: --frozen=REGEX");
     return result;
   }
+  noteShared();
   if (parameters.empty())
     return request("nothing to train: the loss depends on no float parameter" +
                    Twine(options.trainable.empty() && options.frozen.empty()

@@ -41,7 +41,7 @@ void Step::hoistPrologue() {
   for (BlockArgument argument : body().getArguments()) {
     auto name =
         main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "kerf.name");
-    if (!name.getValue().starts_with("train."))
+    if (!name.getValue().starts_with(ownPrefix))
       data.insert(argument), ofInputs.insert(argument);
   }
   llvm::DenseSet<Value> trained;

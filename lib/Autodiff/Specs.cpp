@@ -160,8 +160,12 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
     return wrong("--optimizer: unknown optimizer '" + name +
                  "', expected sgd, momentum, adam, adamw or adagrad");
   }
+  if (rest.empty() && text.trim().ends_with(","))
+    return wrong("--optimizer: nothing follows the last comma");
   while (!rest.empty()) {
     if (rest.consume_front("no_decay=")) {
+      if (rest.empty())
+        return wrong("--optimizer: no_decay= is empty, expected a pattern");
       spec.noDecay = rest.str();
       break;
     }
@@ -171,6 +175,8 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
       return wrong("--optimizer: " + key + " is given twice");
     if (llvm::Error error = optimizerOption(spec, name, key, value))
       return error;
+    if (tail.empty() && rest.ends_with(","))
+      return wrong("--optimizer: nothing follows the last comma");
     rest = tail;
   }
   if (spec.nesterov && spec.momentum == 0)

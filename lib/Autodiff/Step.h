@@ -55,6 +55,9 @@ public:
   Step(mlir::func::FuncOp main, const AutodiffOptions &options,
        AutodiffFailure &failure);
 
+  /// Of names of numbers that the caller sets for each step.
+  static constexpr llvm::StringLiteral ownPrefix = "train.";
+
   mlir::func::FuncOp main;
   const AutodiffOptions &options;
   AutodiffFailure &failure;
@@ -86,6 +89,7 @@ public:
   std::vector<std::string> notes; ///< of a step that can be made
 
   // The parts, in the order in which they run.
+  mlir::LogicalResult checkNames();          // Parameters.cpp
   void mergeSources();                       // Parameters.cpp
   mlir::FailureOr<mlir::Value> buildLoss();  // Losses.cpp
   mlir::LogicalResult expandTrainingForms(); // TrainingForms.cpp
@@ -102,6 +106,8 @@ public:
   /// the running statistics.
   mlir::Value loss() { return terminator()->getOperand(0); }
   void eraseDeadOps();
+  /// Notes trained parameters that several nodes read.
+  void noteShared();
   /// A gradient that is sent in `--gradient-dtype`.
   mlir::Value sendNarrow(mlir::Value gradient, mlir::Location loc);
   /// A source that steps may write, in place of `value`; null if it cannot be.

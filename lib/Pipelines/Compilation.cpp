@@ -27,7 +27,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
@@ -167,13 +166,17 @@ Outcome Compilation::runAutodiff() {
   return outcome;
 }
 
-// torch.onnx names constants val_9; parameters have their modules' names.
 void Compilation::noteExportersConstants() {
-  llvm::Regex unnamed("^(val|const|constant|_val)_[0-9]+$");
   std::vector<std::string> names;
   for (const autodiff::TrainedParameter &parameter : trained.trained)
-    if (unnamed.match(parameter.name))
-      names.push_back("\"" + parameter.name + "\"");
+    if (autodiff::isNamedAsConstant(parameter.name))
+      names.push_back("\"" + parameter.name + "\" (" +
+                      llvm::join(llvm::map_range(parameter.shape,
+                                                 [](int64_t size) {
+                                                   return std::to_string(size);
+                                                 }),
+                                 "x") +
+                      ")");
   trainingNotes = trained.notes;
   if (!names.empty())
     trainingNotes.push_back(

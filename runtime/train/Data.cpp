@@ -61,8 +61,10 @@ static void openNpz(const std::string &path, DataSet &set) {
       continue;
     addArray(set, member.name, [&] {
       std::string name = withoutEnding(member.name);
-      if (member.method == 0)
+      if (member.method == 0) {
+        checkStored(member);
         return npyArray(name, member.packed, member.bytes, file);
+      }
       auto data = std::make_shared<std::vector<char>>(inflateMember(member));
       return npyArray(name, data->data(), data->size(), data);
     });

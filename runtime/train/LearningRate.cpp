@@ -15,6 +15,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/train.h"
 
+#include "../src/Error.h"
+
 #include <algorithm>
 
 #include <cmath>
@@ -44,6 +46,7 @@ static bool parseNumber(const std::string &text, double &value) {
 
 std::string kerf::rt::parseLearningRate(const std::string &text,
                                         LearningRate &rate) {
+  bool hasEnd = false;
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
     std::string item = text.substr(begin, end - begin);
@@ -70,7 +73,7 @@ std::string kerf::rt::parseLearningRate(const std::string &text,
       if (key == "lr")
         rate.base = value;
       else if (key == "min")
-        rate.min = value;
+        rate.min = value, hasEnd = true;
       else if (key == "warmup" && whole)
         rate.warmup = static_cast<int64_t>(value);
       else if (key == "steps" && whole)
@@ -82,6 +85,10 @@ std::string kerf::rt::parseLearningRate(const std::string &text,
     }
     begin = end + 1;
   }
+  if (hasEnd && rate.kind == LearningRate::Constant)
+    return "min is where linear and cosine end, not constant";
+  if (hasEnd && rate.min > rate.base)
+    return cat("min is ", rate.min, ", expected at most the rate, ", rate.base);
   return "";
 }
 

@@ -235,7 +235,7 @@ void Trainer::setScalars() {
       value = name == "train.seed"   ? &scalars.seed
               : name == "train.step" ? &scalars.step
                                      : nullptr;
-    if (!value)
+    if (!value || info.rank != 0)
       throw Error(KERF_INTERNAL,
                   "the program asks for \"" + name + "\", which nobody knows");
     checkStatus(kerf_session_set_input(session, i, value, info.bytes));

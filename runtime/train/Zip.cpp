@@ -129,6 +129,23 @@ std::vector<ZipMember> kerf::rt::readZip(const MappedFile &file) {
   return members;
 }
 
+void kerf::rt::checkStored(const ZipMember &member) {
+#ifdef KERF_HAVE_ZLIB
+  constexpr uint64_t longest = uint64_t(4) << 30, piece = uint64_t(4) << 20;
+  if (member.bytes > longest)
+    return;
+  uLong crc = 0;
+  for (uint64_t at = 0; at < member.bytes; at += piece) {
+    const char *from = member.packed + at;
+    uint64_t bytes = std::min(piece, member.bytes - at);
+    crc = crc32_z(crc, reinterpret_cast<const Bytef *>(from), bytes);
+    forgetMapped(from, bytes);
+  }
+  if (crc != member.crc)
+    bad("member " + member.name + " is damaged: its checksum differs");
+#endif
+}
+
 std::vector<char> kerf::rt::inflateMember(const ZipMember &member) {
 #ifdef KERF_HAVE_ZLIB
   // Deflate packs at most 258 bytes into two bits.

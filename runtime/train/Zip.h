@@ -29,6 +29,10 @@ struct ZipMember {
 /// name in front.
 std::vector<ZipMember> readZip(const MappedFile &file);
 
+/// Reads a stored member of up to 4 GiB and throws if its checksum differs;
+/// larger ones would keep a run waiting.
+void checkStored(const ZipMember &member);
+
 /// A deflated member's bytes.
 std::vector<char> inflateMember(const ZipMember &member);
 

@@ -45,7 +45,24 @@ model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(8, np.float3
 model.graph.node.append(onnx.helper.make_node("Mul", ["before_scale", "val_9"], [out.name]))
 onnx.save(model, OUT / "scaled.onnx")
 trained = notes(OUT / "scaled.onnx", "--batch-size=16")
-checks.expect("constant", len(trained) == 1 and '"val_9" is trained' in trained[0] and "--frozen" in trained[0], str(trained))
+checks.expect("constant", len(trained) == 1 and '"val_9" (8) is trained' in trained[0] and "--frozen" in trained[0], str(trained))
 frozen = notes(OUT / "scaled.onnx", "--batch-size=16", "--frozen=val_9")
 checks.expect("frozen constant", frozen == [], str(frozen))
+
+# A number that is called so is no weight, unless it is named.
+model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(1, np.float32), "val_9"))
+onnx.save(model, OUT / "number.onnx")
+number = notes(OUT / "number.onnx", "--batch-size=16")
+checks.expect("number", number == [], str(number))
+named = notes(OUT / "number.onnx", "--batch-size=16", "--trainable=val_9")
+checks.expect("named number", len(named) == 1 and '"val_9" (1) is trained' in named[0], str(named))
+
+# Equal tensors that an exporter stores once.
+model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(8, np.float32), "val_9"))
+model.graph.node[-1].output[0] = "scaled"
+model.graph.node.append(onnx.helper.make_node("Mul", ["scaled", "val_9"], [out.name], name="again"))
+onnx.save(model, OUT / "shared.onnx")
+shared = notes(OUT / "shared.onnx", "--batch-size=16")
+checks.expect("shared", shared[:1] == ['note: stored once and read in several places, so trained as one: "val_9" (by 2 nodes)'],
+              str(shared))
 checks.finish()

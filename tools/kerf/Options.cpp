@@ -66,7 +66,12 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"auto", "gpipe", "1f1b"}))
       ->group(group);
   app.add_option("--deadline", o.deadline, "Seconds that the search may take")
+      ->check(positiveAndFinite())
       ->group(group);
+  // A plan is taken as it is: what steers or bounds the search is refused.
+  for (const char *name : {"--mesh", "--shard", "--solver", "--objective",
+                           "--memory-limit", "--deadline"})
+    app.get_option("--plan")->excludes(app.get_option(name));
   app.add_option(
          "--stop-after", o.stopAfter,
          "Print the IR after this phase: import, autodiff, plan, partition, "
@@ -138,8 +143,8 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
                  "bce_with_logits, or the name of a scalar output")
       ->group(group);
   app.add_option("--optimizer", o.optimizer,
-                 "sgd, adam, adamw or adagrad, then ,lr=1e-3,momentum=0.9,"
-                 "wd=0.1 and others")
+                 "sgd, momentum, adam, adamw or adagrad, then ,lr=1e-3,"
+                 "momentum=0.9,wd=0.1 and others")
       ->group(group);
   app.add_option("--trainable", o.trainable,
                  "Train only weights whose name matches, repeatable")

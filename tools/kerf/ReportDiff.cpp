@@ -106,14 +106,17 @@ double mostOf(const Document &document, llvm::StringRef part) {
   return most;
 }
 
-/// Bytes of the busiest rank by what a collective does and where.
-std::map<std::string, double> collectivesOf(const Document &document) {
+/// Bytes of the busiest rank by what a collective does and where; `withPhase`:
+/// and when, which a run does not tell of a step that is one program.
+std::map<std::string, double> collectivesOf(const Document &document,
+                                            bool withPhase) {
   std::map<std::string, double> result;
   const json::Object *all = document.root.getObject("communication");
   const json::Array *list = all ? all->getArray("collectives") : nullptr;
   for (const json::Value &value : list ? *list : json::Array()) {
     const json::Object *c = value.getAsObject();
-    std::string key = textAt(c, "phase") + " " + textAt(c, "op") + " over ";
+    std::string key = withPhase ? textAt(c, "phase") + " " : "";
+    key += textAt(c, "op") + " over ";
     const json::Array *axes = c ? c->getArray("axes") : nullptr;
     for (const json::Value &axis : axes ? *axes : json::Array())
       key += axis.getAsString().value_or("").str() + " ";
@@ -172,7 +175,8 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
                      (part == llvm::StringRef("peak") ? "" : part),
                  mostOf(a, part), mostOf(b, part), formatBytes);
 
-  auto first = collectivesOf(a), second = collectivesOf(b);
+  bool alike = a.isPlan() == b.isPlan();
+  auto first = collectivesOf(a, alike), second = collectivesOf(b, alike);
   std::vector<std::string> lines;
   for (const auto &[key, bytes] : first)
     if (!second.count(key))

@@ -154,12 +154,15 @@ int main(int argc, char **argv) {
       leave(app.exit(error)); // --help, --version
     std::string message = error.what();
     auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
-    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(isFirst).empty())
+    bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
+    if (argc > 1 && argv[1][0] != '-' && !hasCommand)
       message = std::string("unknown command '") + argv[1] + "'";
     for (char &c : message)
       if (c == '\n')
         c = ' ';
-    std::fprintf(stderr, "error: %s\nnote: see kerf --help\n", message.c_str());
+    std::fprintf(stderr, "error: %s\nnote: see kerf%s%s --help\n",
+                 message.c_str(), hasCommand ? " " : "",
+                 hasCommand ? argv[1] : "");
     leave(kUsage);
   } catch (const Failure &failure) {
     leave(printFailure(failure));

@@ -128,6 +128,18 @@ TEST(Data, NpzStored) {
 }
 
 #ifdef KERF_TEST_ZLIB
+TEST(Data, NpzStoredDamaged) {
+  TempDir dir;
+  std::string file = zip({{"x.npy", npy(KERF_F32, {4, 2}, kX)},
+                          {"labels.npy", npy(KERF_I32, {4}, kLabels)}});
+  size_t value = file.find(little(6.f));
+  ASSERT_NE(value, std::string::npos);
+  file[value + 1] = static_cast<char>(file[value + 1] ^ 1);
+  dir.write("d.npz", file);
+  EXPECT_THAT(messageOf([&] { expectSamples(dir.path("d.npz")); }),
+              HasSubstr("x.npy is damaged: its checksum differs"));
+}
+
 TEST(Data, NpzDeflated) {
   TempDir dir;
   std::string file = zip({{"x.npy", npy(KERF_F32, {4, 2}, kX), true},

@@ -92,6 +92,10 @@ struct AutodiffOptions {
 /// The type of what gradients are sent as: "f32" or "bf16".
 llvm::StringRef gradientDtypeName(const AutodiffOptions &options);
 
+/// Whether a parameter is called as torch.onnx calls constants ("val_9"), not
+/// after a module.
+bool isNamedAsConstant(llvm::StringRef name);
+
 struct TrainedParameter {
   std::string name; ///< a view of a larger one as "w@0,64": where it begins
   std::vector<int64_t> shape;
