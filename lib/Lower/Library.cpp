@@ -377,17 +377,19 @@ static bool isMatrix(const StridedView &view) {
   return ok(rank - 1, rank - 2) || ok(rank - 2, rank - 1);
 }
 
-/// An operand as [batch.., rows, columns]; materialised where it is no matrix.
+/// An operand as [batch.., rows, columns]; materialised where it is no matrix,
+/// or if no view of it is wanted.
 static StridedView matrixOperand(Value value, bool transposed,
                                  ArrayRef<int64_t> batch,
-                                 const DenseSet<Operation *> &taken) {
+                                 const DenseSet<Operation *> &taken,
+                                 bool materialised = false) {
   StridedView view = composeView(value, taken);
   size_t rank = view.sizes.size();
   if (transposed) {
     std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
     std::swap(view.strides[rank - 1], view.strides[rank - 2]);
   }
-  if (!isMatrix(view)) {
+  if (materialised || !isMatrix(view)) {
     view.base = value;
     view.offset = 0;
     ArrayRef<int64_t> shape = shapeOf(value);
@@ -426,6 +428,19 @@ selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
       matrixOperand(op.getLhs(), op.getTransposeLhs(), call.batch, taken);
   call.rhs =
       matrixOperand(op.getRhs(), op.getTransposeRhs(), call.batch, taken);
+  // The libraries take a batch that one side at least goes along.
+  for (size_t d = 0; d < call.batch.size(); ++d)
+    if (call.batch[d] > 1 && call.lhs.strides[d] == 0 &&
+        call.rhs.strides[d] == 0) {
+      // From the right, without the matrix.
+      size_t behind = shape.size() - d;
+      ArrayRef<int64_t> own = shapeOf(op.getLhs());
+      bool isLhs = own.size() >= behind && own[own.size() - behind] > 1;
+      (isLhs ? call.lhs : call.rhs) =
+          matrixOperand(isLhs ? op.getLhs() : op.getRhs(),
+                        isLhs ? op.getTransposeLhs() : op.getTransposeRhs(),
+                        call.batch, taken, /*materialised=*/true);
+    }
   call.m = shape[shape.size() - 2];
   call.n = shape.back();
   call.k = call.lhs.sizes.back();
