@@ -41,6 +41,7 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
   step.numberForward();
   if (failed(step.buildBackward()))
     return mlir::failure();
+  step.putBatchFirst();
   if (narrowType(main.getContext(), options.precision) &&
       options.gradientType() == Precision::F32)
     step.keepGradientsWide();

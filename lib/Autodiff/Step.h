@@ -97,6 +97,7 @@ public:
   void hoistPrologue();                      // Phases.cpp
   void numberForward();                      // Phases.cpp
   mlir::LogicalResult buildBackward();       // Backward.cpp
+  void putBatchFirst();                      // JoinedRows.cpp
   void keepGradientsWide();                  // Precision.cpp
   void buildUpdates();                       // Updates.cpp
   void finish();                             // Step.cpp
