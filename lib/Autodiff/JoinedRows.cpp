@@ -73,7 +73,9 @@ void Step::putBatchFirst() {
     if (auto dim = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
                                                       "kerf.batch_dim"))
       batch[argument] = dim.getInt();
-  auto turned = [&](nn::ReshapeOp reshape, int64_t dim) -> Value {
+  // What is made belongs to the product alone.
+  auto turned = [&](nn::ReshapeOp reshape, int64_t dim,
+                    Operation *product) -> Value {
     GradientBuilder b = at(reshape.getLoc());
     SmallVector<int64_t> perm{dim};
     for (int64_t d = 0, rank = reshape.getX().getType().getRank(); d < rank;
@@ -83,8 +85,9 @@ void Step::putBatchFirst() {
     Value transposed = b.transpose(reshape.getX(), perm);
     Value joined = b.reshape(transposed, reshape.getType().getShape());
     for (Value made : {transposed, joined})
-      made.getDefiningOp()->setDiscardableAttrs(
-          reshape->getDiscardableAttrDictionary());
+      for (StringRef name : {dist::kPhase, dist::kColocation, dist::kPurpose})
+        if (Attribute attribute = product->getAttr(name))
+          made.getDefiningOp()->setAttr(name, attribute);
     return joined;
   };
   OpBuilder::InsertionGuard guard(ops);
@@ -93,7 +96,8 @@ void Step::putBatchFirst() {
        llvm::make_early_inc_range(body().without_terminator())) {
     follow(op, batch);
     auto product = dyn_cast<nn::MatmulOp>(op);
-    if (!product || !product.getTransposeLhs() || product.getTransposeRhs())
+    if (!product || dist::getPhase(product) == dist::Phase::Forward ||
+        !product.getTransposeLhs() || product.getTransposeRhs())
       continue;
     nn::ReshapeOp lhs = joinsBatch(product.getLhs(), batch),
                   rhs = joinsBatch(product.getRhs(), batch);
@@ -104,13 +108,8 @@ void Step::putBatchFirst() {
       continue;
     int64_t dim = batch[lhs.getX()];
     ops.setInsertionPoint(product);
-    product.getLhsMutable().assign(turned(lhs, dim));
-    product.getRhsMutable().assign(turned(rhs, dim));
-    for (nn::ReshapeOp old : {lhs, rhs})
-      if (old->use_empty()) {
-        batch.erase(old.getResult());
-        old->erase();
-      }
+    product.getLhsMutable().assign(turned(lhs, dim, product));
+    product.getRhsMutable().assign(turned(rhs, dim, product));
   }
   tag = before;
 }

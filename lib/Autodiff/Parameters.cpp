@@ -9,7 +9,6 @@
 #include "Step.h"
 
 #include "llvm/ADT/SetVector.h"
-
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -20,7 +19,6 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// One op per identity: the first one stays.
 bool kerf::autodiff::isNamedAsConstant(StringRef name) {
   return llvm::Regex("^_?(val|const|constant)_[0-9]+(@.*)?$").match(name);
 }
@@ -37,6 +35,7 @@ LogicalResult Step::checkNames() {
   return success();
 }
 
+/// One op per identity: the first one stays.
 void Step::mergeSources() {
   llvm::MapVector<std::pair<Attribute, Type>, Operation *> known;
   for (Operation &op :
@@ -187,8 +186,12 @@ void Step::noteShared() {
   std::string names;
   for (const Parameter &parameter : parameters) {
     llvm::SmallSetVector<Location, 4> readers;
+    // Rounded for products, all of them read one cast.
     for (Operation *user : parameter.value.getUsers())
-      readers.insert(user->getLoc());
+      for (Operation *reader : isa<nn::CastOp>(user)
+                                   ? SmallVector<Operation *>(user->getUsers())
+                                   : SmallVector<Operation *>{user})
+        readers.insert(reader->getLoc());
     if (readers.size() < 2 || ++count > most)
       continue;
     names += (names.empty() ? "\"" : ", \"") + parameter.label + "\" (by " +

@@ -73,6 +73,20 @@ for mesh in ([], ["--accumulate=3"], ["--devices=cpu:2", "--mesh=dp=2"], ["--dev
     losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()] if log.exists() else []
     checks.expect(name, len(losses) == 5 and np.allclose(losses, expected, rtol=1e-5), f"  {losses}\n  {expected}")
 
+# A product of joined rows with themselves, which is no sum over samples: one rank has it.
+gram = helper.make_graph(
+    [*nodes[:4], helper.make_node("Reshape", ["t", "rows"], ["r"]), helper.make_node("Gemm", ["r", "r"], ["gram"], transA=1),
+     helper.make_node("ReduceMean", ["gram"], ["loss"], keepdims=0)],
+    "gram", graph.input, [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])],
+    [*graph.initializer, numpy_helper.from_array(np.array([-1, HIDDEN]), "rows")])
+onnx.save(helper.make_model(gram, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "gram.onnx")
+result = kerf("train", OUT / "gram.onnx", "--loss=loss", "--optimizer=sgd,lr=0.1", f"--batch-size={SAMPLES}", "--epochs=1",
+              f"--data={OUT / 'data.npz'}", f"--log={OUT / 'gram.jsonl'}", "--threads=1")
+r = np.tanh(x.reshape(SAMPLES, SEQUENCE, HEADS, WIDTH) @ weights["w1"]).reshape(-1, HIDDEN)
+checks.expect("gram runs", result.returncode == 0, result.stderr)
+checks.expect("gram", result.returncode == 0 and np.isclose(
+    json.loads((OUT / "gram.jsonl").read_text().splitlines()[0])["loss"], (r.T @ r).mean(), rtol=1e-5))
+
 # 3 weights, all-reduced by two ranks: each sends their bytes once.
 result = kerf("plan", MODEL, "--train", *LOSS, "--devices=2", "--mesh=dp=2", "--objective=volume", "--json")
 sent = json.loads(result.stdout)["communication"]

@@ -12,12 +12,14 @@
 //
 // The units take subnormal numbers for 0. A lane (a row of lhs, a column of
 // rhs) whose largest size is not in [2^-44, 2^50) is therefore multiplied by
-// the power of two that brings it to [1, 2): exact, and undone in the sum. In
-// all others what is lost is below 2^-38 of the largest product.
+// the power of two that brings it to [1, 2), which is undone in the sum. What
+// is lost of a product is then below 2^-38 of that of the two lanes' largest
+// elements: of a sum, as much as rounding costs one with such an element.
 //
 // Infinities and NaN: a lane with a NaN has NaN for exponent. In a lane with
-// infinities these become 1 or -1, all else 0 and the exponent infinity: one
-// infinity makes what it should of each element; several may make an infinity
+// infinities these become 1 or -1, all else 0 and the exponent infinity, so one
+// infinity makes an infinity of the right sign of each element, or NaN where
+// the other factor is 0 (or is lost, as above). Several may make an infinity
 // where IEEE has NaN, or the other way round.
 //
 // A panel: 32 exponents, then per 32 of k three parts of two tiles of 1 KiB.
@@ -50,7 +52,10 @@ inline __m512i absolute(__m512 x) {
 
 /// What lanes with these largest sizes are divided by, as exponents of two.
 inline __m512 exponentsOf(__m512i largest) {
-  __m512 exponents = _mm512_getexp_ps(_mm512_castsi512_ps(largest));
+  // Never below the least number's, even where subnormal numbers are read as 0.
+  // NaN is the second operand's.
+  __m512 exponents = _mm512_max_ps(
+      _mm512_set1_ps(-149), _mm512_getexp_ps(_mm512_castsi512_ps(largest)));
   __mmask16 scaled =
       _mm512_test_epi32_mask(largest, largest) &
       static_cast<__mmask16>(
@@ -370,8 +375,9 @@ void tile(int64_t depth, const void *packedA, const void *packedB, float *c,
   alignas(64) float sums[width * width];
   // Rows of c come into the cache meanwhile, some at each step.
   auto between = [&](int64_t k) {
+    int64_t end = k + stepOfK < depth ? k + stepOfK : depth;
     prefetchRows(c, rowStride, steps, count, row, column, k * rows / depth,
-                 (k + stepOfK) * rows / depth);
+                 end * rows / depth);
   };
   if (rows > 16 && columns > 16)
     multiply<true, true>(depth, a, b, sums, between);
