@@ -296,6 +296,27 @@ TEST_P(Gemm, LanesOfAllSizes) {
   }
 }
 
+// The bits of a row and of a column are their own, whatever lies beside them:
+// a neighbour that has to be scaled, or is no number, changes nothing.
+TEST_P(Gemm, NeighboursDoNotMatter) {
+  for (bool transposed : {false, true}) {
+    Plain alone(48, 80, 300, transposed), beside(48, 80, 300, transposed);
+    for (int64_t x = 0; x < beside.k; ++x) {
+      beside.lhs(4, x) = std::ldexp(beside.lhs(4, x), -90);
+      beside.lhs(20, x) = std::ldexp(beside.lhs(20, x), 70);
+      beside.rhs(x, 33) = std::ldexp(beside.rhs(x, 33), -60);
+    }
+    beside.lhs(40, 7) = infinity;
+    beside.rhs(9, 70) = std::numeric_limits<float>::quiet_NaN();
+    alone.run(kernels);
+    beside.run(kernels);
+    for (int64_t i = 0; i < alone.m; ++i)
+      for (int64_t j = 0; j < alone.n; ++j)
+        if (i != 4 && i != 20 && i != 40 && j != 33 && j != 70)
+          ASSERT_EQ(alone.out(i, j), beside.out(i, j)) << i << ", " << j;
+  }
+}
+
 // What it leaves to the library: other types, packed parameters, results whose
 // columns are apart, post-ops that it has no code for, and what is too small.
 TEST_P(Gemm, WhatIsLeftToTheLibrary) {
