@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""gaps.py TRACE.csv: idle time of a GPU between the kernels and copies of steps, from `nsys stats --report
-cuda_gpu_trace --format csv`. The first half (steps that are enqueued and captured) is left out, and so is what lies
-between two steps, where the host looks at the results: gaps of more than 100 times the median."""
-import csv
-import statistics
-import sys
+"""gaps.py TRACE.json [--top N]: the part of a step in which a GPU does nothing between its first and its last kernel,
+and the N kernels that take most of it, from the trace of `kerf-run --trace` (docs/Runtime.md): its last step, which is
+replayed as a graph if there were three."""
+import argparse
+import collections
+import json
 
 LIMIT = 0.02
 
@@ -12,26 +12,32 @@ LIMIT = 0.02
 def idle(spans):
     """Part of the time in which nothing runs."""
     spans = sorted(spans)
-    busy = gap = 0
-    end = spans[0][0]
-    gaps = []
+    busy, end = 0, spans[0][0]
     for begin, stop in spans:
-        if begin > end:
-            gaps.append(begin - end)
         busy += max(0, stop - max(begin, end))
         end = max(end, stop)
-    usual = statistics.median(gaps) if gaps else 0
-    gap = sum(g for g in gaps if g <= 100 * usual)
-    return gap / (busy + gap) if busy + gap else 0.0
+    return 1 - busy / (end - spans[0][0]) if end > spans[0][0] else 0.0
 
 
 def main():
-    rows = [r for r in csv.reader(open(sys.argv[1])) if r and r[0].strip().isdigit()]
-    if not rows:
-        sys.exit(f"error: {sys.argv[1]} has no kernels")
-    spans = [(int(r[0]), int(r[0]) + int(r[1])) for r in rows]
-    part = idle(spans[len(spans) // 2:])
-    print(f"idle {part:.2%} of a step: {'below' if part < LIMIT else 'NOT below'} {LIMIT:.0%}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trace")
+    parser.add_argument("--top", type=int, default=25)
+    arguments = parser.parse_args()
+    events = [e for e in json.load(open(arguments.trace))["traceEvents"] if e["ph"] == "X" and e["pid"] == 1]
+    kernels = [e for e in events if e["cat"] == "kernel"]
+    if not kernels:
+        raise SystemExit(f"error: {arguments.trace} has no kernels: was CUPTI found?")
+    first, last = min(e["ts"] for e in kernels), max(e["ts"] + e["dur"] for e in kernels)
+    inside = [e for e in events if e["ts"] >= first and e["ts"] + e["dur"] <= last]
+    part = idle([(e["ts"], e["ts"] + e["dur"]) for e in inside])
+    print(f"idle {part:.2%} of a step of {(last - first) * 1e-3:.3f} ms: {'below' if part < LIMIT else 'NOT below'} {LIMIT:.0%}")
+    names = collections.defaultdict(list)
+    for event in inside:
+        names[event["name"]].append(event["dur"])
+    print(f"{len(inside)} kernels, copies and fills; by time:")
+    for name, times in sorted(names.items(), key=lambda item: -sum(item[1]))[:arguments.top]:
+        print(f"{sum(times) * 1e-3:10.3f} ms {sum(times) / (last - first):6.1%} {len(times):5} x {name}")
 
 
 if __name__ == "__main__":

@@ -56,20 +56,13 @@ else
   echo "== no compute-sanitizer on this machine: memory of kernels was not checked" | tee "$results/sanitizer.txt"
 fi
 part speed "$python" "$folder/speed.py" "$folder" --json "$results/speed.json" ${dry:+--dry --rounds=1 --steps=2}
-if nsys=$(command -v nsys) && [ -z "$dry" ]; then
-  for package in "$folder"/speed/train-*.kerf; do
-    [ -d "$package" ] || continue
-    name=$(basename "$package" .kerf)
-    grep -q "\"$name\"" "$results/speed.json" || continue # the batch that was measured
-    trace=$results/$name
-    scalars=$("$python" -c 'import sys; sys.path.insert(0, sys.argv[1]); import check; print(*check.scalars(sys.argv[2]))' "$folder" "$package")
-    # shellcheck disable=SC2086
-    "$nsys" profile -o "$trace" --force-overwrite true -t cuda --cuda-graph-trace=node \
-      "$folder/kerf-run" "$package" --seed=1 --repeat=10 -q $scalars
-    "$nsys" stats --report cuda_gpu_trace --format csv -o - "$trace.nsys-rep" > "$trace.csv"
-    part "gaps-$name" "$python" "$folder/gaps.py" "$trace.csv"
-  done
-else
-  echo "== no nsys on this machine: idle gaps were not measured" | tee "$results/gaps.txt"
-fi
+for package in "$folder"/speed/train-*.kerf; do
+  [ -d "$package" ] || continue
+  name=$(basename "$package" .kerf)
+  grep -q "\"$name\"" "$results/speed.json" || continue # the batch that was measured
+  scalars=$("$python" -c 'import sys; sys.path.insert(0, sys.argv[1]); import check; print(*check.scalars(sys.argv[2]))' "$folder" "$package")
+  # shellcheck disable=SC2086
+  part "trace-$name" "$folder/kerf-run" "$package" --seed=1 --repeat=5 -q --trace="$results/$name.trace.json" $scalars
+  part "gaps-$name" "$python" "$folder/gaps.py" "$results/$name.trace.json"
+done
 exit $failed

@@ -6,10 +6,15 @@ of a side is the median step, the table shows medians over the rounds.
 
     training   GPT-2 124M, bf16, AdamW, 1024 tokens, the largest batch that fits both,
                against torch.compile with its fused attention and fused AdamW: at least
-               its throughput, at most its peak memory; MFU is stated
-    inference  BERT-base and ResNet-50 at batch 1 against torch.compile
+               its throughput, at most its peak memory; MFU is stated. Kerf's whole step,
+               with the mini-batch copied to the GPU; PyTorch's by events, its data there
+    inference  BERT-base and ResNet-50 at batch 1 against torch.compile: what lies
+               between inputs and outputs, by events, replayed as a graph on both sides
     matmul     GPT-2's and a large square in bf16 against cuBLASLt by torch.mm: 0.97
     kernels    bandwidth of elementwise and row kernels against a device copy: 0.9
+
+The last two are durations of kernels as CUPTI records them, on both sides (Kerf's
+--trace, torch.profiler); where there is no CUPTI, events.
 
 --dry: Kerf's side alone, which the recording driver can play; no figure counts.
 """
@@ -121,6 +126,24 @@ def torch_inference(name, steps):
         return timed(lambda: model(x), steps), 0
 
 
+def torch_kernel_seconds(step, steps):
+    """The median over steps of the seconds that a step's kernels and copies run."""
+    for _ in range(3):
+        step()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+    times = sorted((e.time_range.start, e.time_range.elapsed_us()) for e in profile.events()
+                   if e.device_type == torch.autograd.DeviceType.CUDA)
+    each = len(times) // steps
+    if not each:
+        return timed(step, steps)
+    return statistics.median(sum(t for _, t in times[i * each:(i + 1) * each]) for i in range(steps)) * 1e-6
+
+
+ROWS = 16384
 BYTES = {"softmax": 2, "gelu": 2, "add": 3, "transpose": 2, "layernorm": 2, "columns": 1}  # times those of x
 TARGETS = {"train": 1.0, "matmul": 0.97, "kernel": 0.9}
 
@@ -131,33 +154,49 @@ def torch_operator(name, steps):
         m, n, k = map(int, name[7:].split("x"))
         x, y = torch.randn(m, k, device="cuda", dtype=torch.bfloat16), torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        return timed(lambda: torch.mm(x, y, out=out), steps), 0
-    x = torch.randn(8192, 4096, device="cuda")
+        return torch_kernel_seconds(lambda: torch.mm(x, y, out=out), steps), 0
+    x = torch.randn(ROWS, 4096, device="cuda")
     y = torch.empty_like(x)
-    return timed(lambda: y.copy_(x), steps) * BYTES[name] / 2, 0
+    return torch_kernel_seconds(lambda: y.copy_(x), steps) * BYTES[name] / 2, 0
 
 
-def kerf_step(kerf_run, package, steps):
+def kerf_kernel_seconds(trace):
+    """What the kernels of the traced step took; 0 if the trace has none."""
+    events = json.loads(trace.read_text())["traceEvents"]
+    return sum(e["dur"] for e in events if e.get("cat") in ("kernel", "fill")) * 1e-6
+
+
+def kerf_step(kerf_run, package, kind, steps):
     """Median seconds and peak bytes; negative if it did not run."""
     manifest = json.loads((package / "manifest.json").read_text())
     scalars = [f"--input={i['name']}={1e-4 if i['name'] == 'train.learning_rate' else 0.1}"
                for i in manifest["inputs"] if i["name"].startswith("train.")]
+    operator = kind in ("matmul", "kernel")
     with tempfile.TemporaryDirectory() as folder:
-        stats = pathlib.Path(folder) / "run.json"
-        result = subprocess.run([str(kerf_run), str(package), "--seed=1", f"--repeat={steps + 3}", "-q", f"--stats={stats}",
-                                 *scalars], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        stats, trace = pathlib.Path(folder) / "run.json", pathlib.Path(folder) / "trace.json"
+        result = subprocess.run([str(kerf_run), str(package), "--seed=1", f"--repeat={5 if operator else steps + 3}", "-q",
+                                 f"--stats={stats}", *([f"--trace={trace}"] if operator else []), *scalars],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if result.returncode:
             print(f"{package.name}: {result.stdout.strip()[:300]}", file=sys.stderr)
             return -1.0, 0
         root = json.loads(stats.read_text())
-        return statistics.median(root["time"]["step_seconds_all"][3:]), root["memory"]["per_device"][0]["peak"]
+        seconds = kerf_kernel_seconds(trace) if operator else 0
+        if not seconds:
+            seconds = statistics.median(root["time"]["step_seconds_all" if kind == "train" else "device_seconds_all"][3:])
+        return seconds, root["memory"]["per_device"][0]["peak"]
+
+
+def kind_of(name):
+    return "train" if name.startswith("train-") else "matmul" if name.startswith("op-matmul") else \
+        "kernel" if name.startswith("op-") else "inference"
 
 
 def measure(name, package, arguments):
     """Medians of both sides and their peaks; None if one of them does not run."""
     pairs, ours_peak, theirs_peak = [], 0, 0
     for _ in range(arguments.rounds):
-        ours, ours_peak = kerf_step(arguments.folder / "kerf-run", package, arguments.steps)
+        ours, ours_peak = kerf_step(arguments.folder / "kerf-run", package, kind_of(name), arguments.steps)
         if ours < 0:
             return None
         if arguments.dry:
@@ -208,9 +247,8 @@ def main():
             print(f"{name:28}  did not run")
             continue
         text = ""
-        kind = "train" if name.startswith("train-") else "matmul" if name.startswith("op-matmul") else \
-            "kernel" if name.startswith("op-") else ""
-        if kind:
+        kind = kind_of(name)
+        if kind in TARGETS:
             row["target"] = TARGETS[kind]
             text += f"   {'reaches' if row['ratio'] >= TARGETS[kind] else 'BELOW'} {TARGETS[kind]}"
         if kind == "train":
@@ -221,7 +259,7 @@ def main():
             text += f", MFU {row['mfu']:.1%}, peak {peaks[0] / 2**30:.1f} GiB against {peaks[1] / 2**30:.1f} GiB"
             text += "" if peaks[0] <= peaks[1] else " (MORE)"
         if kind == "kernel":
-            row["bytes_per_second"] = BYTES[name[3:]] * 8192 * 4096 * 4 / row["kerf_seconds"]
+            row["bytes_per_second"] = BYTES[name[3:]] * ROWS * 4096 * 4 / row["kerf_seconds"]
             text += f", {row['bytes_per_second'] / 1e12:.2f} TB/s"
         rows.append(row)
         print(f"{name:28}{row['kerf_seconds'] * 1e3:10.3f}{row['pytorch_seconds'] * 1e3:12.3f}{row['ratio']:14.2f}" + text,

@@ -12,6 +12,7 @@
 
 #include "../src/Boxes.h"
 #include "../src/Manifest.h"
+#include "../src/Trace.h"
 #include "kerf/rt/program.h"
 
 #include <cstring>
@@ -130,6 +131,16 @@ public:
   /// After everything was enqueued and every other stream has been joined.
   /// False: it could not be kept for replay, so nothing runs; begin again.
   virtual bool endStep() = 0;
+  /// While a step is enqueued: behind its first inputs, and in front of its
+  /// last outputs, on the stream that computes.
+  enum Mark { WorkBegins, WorkEnds };
+  virtual void mark(Mark mark) = 0;
+  /// Seconds between the marks, on the device, once the step has ended.
+  virtual double workSeconds() = 0;
+  /// Before the first step: note what the device does, for `spans`.
+  virtual void enableTrace() {}
+  /// What it did in the last step; empty without a trace.
+  virtual std::vector<DeviceSpan> spans() const { return {}; }
   /// Whether the step has ended. Throws what went wrong on the device.
   virtual bool stepEnded() = 0;
   /// Nothing will be enqueued any more; memory may be freed after this.

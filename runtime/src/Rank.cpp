@@ -23,6 +23,8 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
     auto gpu = makeCudaDevice(*package, rank, threads, std::move(packCache));
     steps = gpu.get();
     device = std::move(gpu);
+    if (trace)
+      steps->enableTrace();
     reserveMemory();
   } else {
     device = makeCpuDevice(rank, threads, std::move(packCache));

@@ -44,6 +44,12 @@ public:
 
   const CommCounters &counters() const { return comm->counters(); }
   const Trace &trace() const { return context.trace; }
+  /// What the device did in the last step, if it is one of its own and a trace
+  /// was asked for; and seconds between its inputs and outputs, of each step.
+  std::vector<DeviceSpan> deviceSpans() const {
+    return steps ? steps->spans() : std::vector<DeviceSpan>();
+  }
+  const std::vector<double> &deviceSeconds() const { return workSeconds; }
   int64_t stage() const { return stageIndex; }
   /// Seconds per instruction, summed over steps.
   const std::vector<double> &instructionSeconds() const { return seconds; }
@@ -114,7 +120,7 @@ private:
     bool open;
   };
   std::vector<SendState> sends; ///< by ordinal
-  std::vector<double> seconds;
+  std::vector<double> seconds, workSeconds;
   int64_t heldBytes = 0, libraryScratchBytes = 0;
   std::atomic<int64_t> position{0};
   kerf_program_context context;

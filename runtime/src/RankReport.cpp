@@ -14,8 +14,11 @@ RankReport kerf::rt::reportOf(const Rank &rank, bool withTrace) {
   report.workspaceBytes = rank.workspaceBytes();
   report.parameterBytes = rank.parameterBytes();
   report.sharesDevice = rank.sharesDevice();
-  if (withTrace)
+  report.deviceSeconds = rank.deviceSeconds();
+  if (withTrace) {
     report.trace = rank.trace().all();
+    report.spans = rank.deviceSpans();
+  }
   return report;
 }
 
@@ -31,6 +34,8 @@ std::string kerf::rt::packReport(const RankReport &report) {
   packer.add(report.parameterBytes);
   packer.add(report.sharesDevice);
   packer.add(report.trace);
+  packer.add(report.spans);
+  packer.add(report.deviceSeconds);
   return packer.take();
 }
 
@@ -50,5 +55,7 @@ RankReport kerf::rt::unpackReport(const std::string &text,
   unpacker.get(report.parameterBytes);
   unpacker.get(report.sharesDevice);
   unpacker.get(report.trace);
+  unpacker.get(report.spans);
+  unpacker.get(report.deviceSeconds);
   return report;
 }

@@ -85,7 +85,22 @@ void Rank::enqueueStep() {
   static constexpr TraceEvent::Kind kinds[] = {
       TraceEvent::Input, TraceEvent::Run,    TraceEvent::Send,
       TraceEvent::Recv,  TraceEvent::Output, TraceEvent::Copy};
+  auto is = [&](size_t i, Instruction::Op op) {
+    return prepared[i].instruction->op == op;
+  };
+  size_t first = 0, end = prepared.size();
+  while (first < end && is(first, Instruction::Input))
+    ++first;
+  while (end > first && is(end - 1, Instruction::Output))
+    --end;
+  auto markAt = [&](size_t i) {
+    if (i == first)
+      steps->mark(StepDevice::WorkBegins);
+    if (i == end)
+      steps->mark(StepDevice::WorkEnds);
+  };
   for (size_t i = 0; i < prepared.size(); ++i) {
+    markAt(i);
     position.store(static_cast<int64_t>(i), std::memory_order_relaxed);
     const Instruction &in = *prepared[i].instruction;
     TraceScope scope(context.trace, kinds[in.op], in.index, in.microBatch);
@@ -93,6 +108,7 @@ void Rank::enqueueStep() {
     enqueue(prepared[i]);
     seconds[i] += static_cast<double>(Trace::now() - begin) * 1e-9;
   }
+  markAt(prepared.size());
   finishSends();
 }
 
@@ -133,6 +149,7 @@ void Rank::stepOnDevice(const StepIo &io) {
   position.store(static_cast<int64_t>(prepared.size()),
                  std::memory_order_relaxed);
   awaitStep();
+  workSeconds.push_back(steps->workSeconds());
   steps->checkKernels();
   for (Prepared &p : prepared)
     if (p.instruction->op == Instruction::Output && !p.skip) {

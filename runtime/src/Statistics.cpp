@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 
 using namespace kerf::rt;
 using nlohmann::ordered_json;
@@ -265,6 +266,17 @@ bool isTraining(const Manifest &m) {
                      [](const Parameter &p) { return p.isMutable; });
 }
 
+/// Seconds of each step on the device of the slowest rank; empty on hosts.
+std::vector<double> slowestSteps(const std::vector<RankReport> &reports) {
+  std::vector<double> slowest;
+  for (const RankReport &report : reports) {
+    slowest.resize(std::max(slowest.size(), report.deviceSeconds.size()));
+    for (size_t i = 0; i < report.deviceSeconds.size(); ++i)
+      slowest[i] = std::max(slowest[i], report.deviceSeconds[i]);
+  }
+  return slowest;
+}
+
 /// Which of the six steps of a training iteration an event belongs to (the
 /// first, reading, is the loop's); nullptr if it spans several.
 const char *stepName(const Manifest &m, const TraceEvent &event) {
@@ -309,6 +321,42 @@ const char *stepName(const Manifest &m, const TraceEvent &event) {
   default:
     return nullptr;
   }
+}
+
+/// What GPUs did: to a viewer a process of their own, a line per stream.
+constexpr int deviceProcess = 1;
+
+ordered_json named(const char *what, int process, int64_t line,
+                   const std::string &name) {
+  return {{"name", what},
+          {"ph", "M"},
+          {"pid", process},
+          {"tid", line},
+          {"args", {{"name", name}}}};
+}
+
+ordered_json spanJson(const Manifest &m, const DeviceSpan &span, int64_t line,
+                      int64_t start, bool training) {
+  static constexpr const char *kinds[] = {"kernel", "copy", "fill"};
+  ordered_json event = {
+      {"name", span.name},
+      {"cat", kinds[span.kind]},
+      {"ph", "X"},
+      {"pid", deviceProcess},
+      {"tid", line},
+      {"ts", static_cast<double>(span.beginNs - start) * 1e-3},
+      {"dur", static_cast<double>(span.endNs - span.beginNs) * 1e-3},
+      {"args", ordered_json::object()}};
+  if (span.kernel < 0 || span.kernel >= static_cast<int32_t>(m.kernels.size()))
+    return event;
+  const KernelEntry &kernel = m.kernels[span.kernel];
+  event["name"] = kernel.name;
+  event["args"] = {{"index", span.kernel}, {"node", kernel.node}};
+  TraceEvent launch{TraceEvent::Launch, span.kernel, 0, 0, 0};
+  const char *step = training ? stepName(m, launch) : nullptr;
+  if (step)
+    event["args"]["step"] = step;
+  return event;
 }
 } // namespace
 
@@ -379,6 +427,11 @@ std::string kerf::rt::statisticsJson(const Session &session) {
                   {"compute_seconds", computeSeconds},
                   {"exposed_communication_seconds", communicationSeconds},
                   {"load_seconds", session.loadSeconds()}};
+  std::vector<double> device = slowestSteps(reports);
+  if (!device.empty()) {
+    root["time"]["device_seconds"] = median(device);
+    root["time"]["device_seconds_all"] = device;
+  }
   root["ranks"] = perRank;
   return root.dump(1);
 }
@@ -392,15 +445,14 @@ std::string kerf::rt::traceJson(const Session &session) {
   ordered_json events = ordered_json::array();
   bool training = isTraining(m);
   int64_t start = INT64_MAX;
-  for (int64_t r = 0; r < m.mesh.numRanks(); ++r)
+  for (int64_t r = 0; r < m.mesh.numRanks(); ++r) {
     for (const TraceEvent &event : reports[r].trace)
       start = std::min(start, event.beginNs);
+    for (const DeviceSpan &span : reports[r].spans)
+      start = std::min(start, span.beginNs);
+  }
   for (int64_t r = 0; r < m.mesh.numRanks(); ++r) {
-    events.push_back({{"name", "thread_name"},
-                      {"ph", "M"},
-                      {"pid", 0},
-                      {"tid", r},
-                      {"args", {{"name", cat("rank ", r)}}}});
+    events.push_back(named("thread_name", 0, r, cat("rank ", r)));
     for (const TraceEvent &event : reports[r].trace) {
       events.push_back(
           {{"name", eventName(m, event)},
@@ -415,6 +467,19 @@ std::string kerf::rt::traceJson(const Session &session) {
       const char *step = training ? stepName(m, event) : nullptr;
       if (step)
         events.back()["args"]["step"] = step;
+    }
+  }
+  int64_t line = 0;
+  for (int64_t r = 0; r < m.mesh.numRanks(); ++r) {
+    std::map<uint32_t, int64_t> lines; // of streams
+    for (const DeviceSpan &span : reports[r].spans) {
+      auto [at, isNew] = lines.try_emplace(span.stream, line);
+      if (isNew && line == 0)
+        events.push_back(named("process_name", deviceProcess, 0, "GPUs"));
+      if (isNew)
+        events.push_back(named("thread_name", deviceProcess, line++,
+                               cat("rank ", r, " stream ", span.stream)));
+      events.push_back(spanJson(m, span, at->second, start, training));
     }
   }
   // The clock's reading at time 0, so that others can add events of their own.

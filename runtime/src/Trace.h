@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace kerf::rt {
@@ -29,6 +30,21 @@ struct TraceEvent {
   int32_t index; ///< function, input, channel, kernel, library call, collective
   int32_t microBatch;
   int64_t beginNs, endNs;
+};
+
+/// Work of a device of its own: a kernel, a copy or a fill. `kernel` is an index
+/// of the manifest's kernels, -1 if it is none of them.
+struct DeviceSpan {
+  enum Kind : uint8_t { Kernel, Copy, Fill };
+  Kind kind = Kernel;
+  int32_t kernel = -1;
+  uint32_t stream = 0;
+  int64_t beginNs = 0, endNs = 0;
+  char name[120] = {}; ///< cut off where it is longer
+  void setName(const char *text) {
+    std::strncpy(name, text, sizeof(name) - 1);
+    name[sizeof(name) - 1] = 0;
+  }
 };
 
 class Trace {

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <sys/wait.h>
 
 using namespace kerf::rt;
@@ -145,6 +146,47 @@ TEST(CudaPackage, EqualsTheCpu) {
     ASSERT_EQ(got.code, KERF_OK) << got.message;
     EXPECT_EQ(got.outputs, want.outputs) << "seed " << seed;
     EXPECT_EQ(driver.report(), "");
+  }
+}
+
+// Of a step that is replayed, too: every kernel once, under its own name and
+// node though functions are shared, and what lies between inputs and outputs.
+TEST(CudaPackage, TraceShowsTheDevice) {
+  RecordingDriver driver;
+  TestPackage gpu = twoRanks(true);
+  kerf_session_options_t options = {};
+  options.trace = 1;
+  for (int steps : {1, 2, 4}) {
+    RunResult got = runTestPackage(written(gpu), {input()}, options, steps);
+    ASSERT_EQ(got.code, KERF_OK) << got.message;
+    std::map<std::string, int> seen;
+    json events = json::parse(got.trace)["traceEvents"];
+    for (const json &event : events)
+      if (event["pid"] == 1 && event["ph"] == "X") {
+        ++seen[event["name"].get<std::string>()];
+        EXPECT_GE(event["ts"].get<double>(), 0);
+        EXPECT_GE(event["dur"].get<double>(), 0);
+        if (event["name"] == "gather") {
+          EXPECT_EQ(event["args"]["node"], "/gather");
+        }
+      }
+    // On two ranks: a copy to each GPU; the result and the failure record back.
+    std::map<std::string, int> expected = {
+        {"add", 4},
+        {"twice", 4},
+        {"gather", 2},
+        {"library 0 matmul", 2},
+        {"nccl all_reduce 32", 4},
+        {"copy to the device", 2},
+        {"copy from the device", 3}};
+    for (const auto &[name, count] : expected)
+      EXPECT_EQ(seen[name], count) << name << " in step " << steps;
+    json time = json::parse(got.statistics)["time"];
+    ASSERT_EQ(time["device_seconds_all"].size(), static_cast<size_t>(steps));
+    for (const json &seconds : time["device_seconds_all"]) {
+      EXPECT_GT(seconds.get<double>(), 0);
+      EXPECT_LT(seconds.get<double>(), time["load_seconds"].get<double>() + 60);
+    }
   }
 }
 

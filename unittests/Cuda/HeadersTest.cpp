@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "comm/nccl/Nccl.h"
+#include "device/cuda/Activity.h"
 #include "device/cuda/CublasLt.h"
 #include "device/cuda/Cudnn.h"
 #include "device/cuda/Driver.h"
@@ -14,6 +15,10 @@
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cudnn.h>
+#if __has_include(<cupti.h>) // a wheel of its own
+#include <cupti.h>
+#define KERF_HAVE_CUPTI
+#endif
 #include <nccl.h>
 
 #include <gtest/gtest.h>
@@ -349,6 +354,36 @@ SAME(dnn::PointwiseBinarySelect, CUDNN_POINTWISE_BINARY_SELECT)
 SAME(dnn::ReduceAdd, CUDNN_REDUCE_TENSOR_ADD)
 SAME(dnn::ReduceMax, CUDNN_REDUCE_TENSOR_MAX)
 SAME(sizeof(dnn::Fraction), sizeof(cudnnFraction_t))
+
+#ifdef KERF_HAVE_CUPTI
+#define COMPARE(member, symbol, arguments)                                     \
+  static_assert(SameSignature<cupti::member##Fn, decltype(&::symbol)>::value,  \
+                #symbol);
+KERF_CUPTI_FUNCTIONS(COMPARE)
+#undef COMPARE
+SAME(cupti::KindMemcpy, CUPTI_ACTIVITY_KIND_MEMCPY)
+SAME(cupti::KindMemset, CUPTI_ACTIVITY_KIND_MEMSET)
+SAME(cupti::KindConcurrentKernel, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+// Newer records only add fields: what is read lies where the oldest has it.
+#define FIELD(ours, field, real, theirs)                                       \
+  SAME(offsetof(ours, field), offsetof(real, theirs))
+FIELD(cupti::Kernel, start, CUpti_ActivityKernel9, start)
+FIELD(cupti::Kernel, end, CUpti_ActivityKernel9, end)
+FIELD(cupti::Kernel, device, CUpti_ActivityKernel9, deviceId)
+FIELD(cupti::Kernel, stream, CUpti_ActivityKernel9, streamId)
+FIELD(cupti::Kernel, correlation, CUpti_ActivityKernel9, correlationId)
+FIELD(cupti::Kernel, name, CUpti_ActivityKernel9, name)
+FIELD(cupti::Memory, copyKind, CUpti_ActivityMemcpy5, copyKind)
+FIELD(cupti::Memory, start, CUpti_ActivityMemcpy5, start)
+FIELD(cupti::Memory, end, CUpti_ActivityMemcpy5, end)
+FIELD(cupti::Memory, device, CUpti_ActivityMemcpy5, deviceId)
+FIELD(cupti::Memory, stream, CUpti_ActivityMemcpy5, streamId)
+FIELD(cupti::Memory, start, CUpti_ActivityMemset4, start)
+FIELD(cupti::Memory, end, CUpti_ActivityMemset4, end)
+FIELD(cupti::Memory, device, CUpti_ActivityMemset4, deviceId)
+FIELD(cupti::Memory, stream, CUpti_ActivityMemset4, streamId)
+#undef FIELD
+#endif
 
 TEST(Headers, Agree) { SUCCEED() << "what differs does not compile"; }
 

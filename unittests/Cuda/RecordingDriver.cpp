@@ -14,6 +14,7 @@ struct Environment {
   Environment() {
     ::setenv("KERF_CUDA_DRIVER", KERF_RECORDING_LIBRARY, 1);
     ::setenv("KERF_NCCL", KERF_RECORDING_LIBRARY, 1);
+    ::setenv("KERF_CUPTI", KERF_RECORDING_LIBRARY, 1);
     ::unsetenv("KERF_CUDA_DEVICES");
     ::unsetenv("KERF_SHARE_GPU");
     library = ::dlopen(KERF_RECORDING_LIBRARY, RTLD_NOW | RTLD_LOCAL);

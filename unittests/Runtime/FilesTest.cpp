@@ -162,5 +162,7 @@ TEST(HostFeatures, NamesOfLlvmAndLinux) {
           .empty());
   EXPECT_EQ(missingFeatures({"avx512f", "avx512vl", "fma"}, flags),
             (std::vector<std::string>{"avx512vl", "fma"}));
+  // What the kernel has switched off, and no compiler uses by itself.
+  EXPECT_TRUE(missingFeatures({"avx512f", "rdseed", "xsaves"}, flags).empty());
 }
 } // namespace

@@ -11,6 +11,7 @@
 #include "CudaDeviceImpl.h"
 
 #include "../../comm/nccl/Nccl.h"
+#include "Activity.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -158,10 +159,13 @@ bool CudaDevice::beginStep(bool counted) {
   if (!counted)
     return true;
   ++step;
+  if (tracing)
+    GpuActivity::get().forget(choice.ordinal);
   if (graph) {
     enqueuing = false;
     return false;
   }
+  launched.clear();
   if (useGraph && step >= 2) {
     cu::Result result =
         cuda.streamBeginCapture(compute, cu::CaptureModeThreadLocal);
@@ -212,6 +216,46 @@ bool CudaDevice::stepEnded() {
   }
   checkRecording();
   return true;
+}
+
+// In a graph a record of an event that others may ask for is a node of it.
+void CudaDevice::mark(Mark mark) {
+  cuda.check(
+      cuda.eventRecordWithFlags(marks[mark], computeStream(),
+                                capturing ? cu::EventRecordExternal : 0),
+      "cuEventRecordWithFlags");
+}
+
+double CudaDevice::workSeconds() {
+  float milliseconds = 0;
+  cuda.check(cuda.eventElapsedTime(&milliseconds, marks[WorkBegins],
+                                   marks[WorkEnds]),
+             "cuEventElapsedTime");
+  return milliseconds * 1e-3;
+}
+
+void CudaDevice::enableTrace() {
+  try {
+    GpuActivity::get();
+    tracing = true;
+  } catch (const Error &error) {
+    messages.push_back(
+        cat("the trace shows what the host does alone: ", error.message));
+  }
+}
+
+// A stream does things in the order in which they were put there: the n-th run
+// of a function belongs to its n-th launch.
+std::vector<DeviceSpan> CudaDevice::spans() const {
+  if (!tracing)
+    return {};
+  std::vector<DeviceSpan> spans = GpuActivity::get().spans(choice.ordinal);
+  std::map<std::string, size_t> seen;
+  for (DeviceSpan &span : spans)
+    if (auto found = launched.find(span.name); found != launched.end())
+      if (size_t n = seen[span.name]++; n < found->second.size())
+        span.kernel = found->second[n];
+  return spans;
 }
 
 void CudaDevice::checkRecording() const {

@@ -14,6 +14,8 @@
 #include "GpuCalls.h"
 #include "Module.h"
 
+#include <map>
+
 namespace kerf::rt {
 
 inline cu::DevicePtr address(const void *pointer) {
@@ -49,6 +51,8 @@ public:
     makeCurrent();
     compute = newStream("compute");
     done = newEvent();
+    for (cu::Event &event : marks)
+      event = newEvent(cu::EventDefault);
     module = std::make_unique<CudaModule>(cuda, package, gpu());
     messages = module->notes();
     if (choice.shared)
@@ -201,6 +205,10 @@ public:
   bool endStep() override;
   bool stepEnded() override;
   void checkKernels() override;
+  void mark(Mark mark) override;
+  double workSeconds() override;
+  void enableTrace() override;
+  std::vector<DeviceSpan> spans() const override;
 
   void stop() override {
     cuda.contextSetCurrent(context);
@@ -243,12 +251,7 @@ public:
       cuda.recording.nameStream(stream, cat("rank", rank, ".", name).c_str());
     return stream;
   }
-  cu::Event newEvent() override {
-    cu::Event event = nullptr;
-    cuda.check(cuda.eventCreate(&event, cu::EventDisableTiming), "an event");
-    events.push_back(event);
-    return event;
-  }
+  cu::Event newEvent() override { return newEvent(cu::EventDisableTiming); }
   void order(cu::Stream from, cu::Event event, cu::Stream to) const override {
     flushFor(from);
     flushFor(to);
@@ -264,6 +267,12 @@ public:
   std::string gpuName() const override { return gpu().text(); }
 
 private:
+  cu::Event newEvent(unsigned flags) {
+    cu::Event event = nullptr;
+    cuda.check(cuda.eventCreate(&event, flags), "an event");
+    events.push_back(event);
+    return event;
+  }
   /// A piece of pinned memory through which parameters go to the GPU.
   struct Stage {
     std::unique_ptr<DeviceMemory> memory;
@@ -315,6 +324,7 @@ private:
   cu::Context context = nullptr;
   cu::Stream compute = nullptr;
   cu::Event done = nullptr;
+  cu::Event marks[2] = {};
   std::vector<cu::Stream> streams;
   std::vector<cu::Event> events;
   std::unique_ptr<CudaModule> module;
@@ -330,6 +340,11 @@ private:
   Stage staging[2];
   int stage = 0;
   std::vector<std::string> messages;
+
+  bool tracing = false;
+  /// While tracing: the kernels of the manifest that a function of the GPU's
+  /// code was launched for, in the order of a step.
+  std::map<std::string, std::vector<int32_t>> launched;
 
   bool useGraph = true, enqueuing = false, capturing = false;
   int64_t step = 0;

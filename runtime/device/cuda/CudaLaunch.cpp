@@ -58,6 +58,8 @@ void CudaDevice::enqueueKernel(int32_t index, kerf_kernel_t kernel,
   if (cuda.recording.bind)
     bindHostKernel(cuda, kernels[index], index, kernel, buffers, numBuffers,
                    scalars, count, static_cast<FailureRecord *>(recordPointer));
+  if (tracing)
+    launched[k.entry].push_back(index);
   launchFunction(module->function(index), k, arguments.data(),
                  kernels[index].node);
 }
@@ -73,6 +75,8 @@ void CudaDevice::launchBatch(const std::vector<KernelLaunch> &launches,
   void *arguments[] = {&table, &members};
   if (cuda.recording.bind)
     bindHostBatch(cuda, package.manifest, launches, table, words);
+  if (tracing)
+    launched[k.entry].push_back(launches[0].kernel);
   launchFunction(module->batch(launches[0].kernel), k, arguments, first.node);
 }
 

@@ -68,6 +68,7 @@ enum : int {
   StreamNonBlocking = 1,
   EventDefault = 0,
   EventDisableTiming = 2,
+  EventRecordExternal = 1,
   FunctionMaxDynamicSharedBytes = 8,
   MemoryTypeHost = 1,
   MemoryTypeDevice = 2,
@@ -130,6 +131,7 @@ struct Memcpy3D {
   X(eventCreate, cuEventCreate, (Event *, unsigned))                           \
   X(eventDestroy, cuEventDestroy_v2, (Event))                                  \
   X(eventRecord, cuEventRecord, (Event, Stream))                               \
+  X(eventRecordWithFlags, cuEventRecordWithFlags, (Event, Stream, unsigned))   \
   X(eventQuery, cuEventQuery, (Event))                                         \
   X(eventElapsedTime, cuEventElapsedTime, (float *, Event, Event))             \
   X(moduleLoadDataEx, cuModuleLoadDataEx,                                      \

@@ -302,19 +302,36 @@ EXPORT int cuStreamWaitEvent(cu::Stream stream, cu::Event event, unsigned) {
     return Success;
   return engine().wait(streamOf(stream), eventOf(event));
 }
-EXPORT int cuEventCreate(cu::Event *event, unsigned) {
-  *event = reinterpret_cast<cu::Event>(new recording::Event);
+EXPORT int cuEventCreate(cu::Event *event, unsigned flags) {
+  auto *made = new recording::Event;
+  made->timed = !(flags & EventDisableTiming);
+  *event = reinterpret_cast<cu::Event>(made);
   return Success;
 }
 EXPORT int cuEventDestroy_v2(cu::Event event) {
   delete &eventOf(event);
   return Success;
 }
-EXPORT int cuEventRecord(cu::Event event, cu::Stream stream) {
+EXPORT int cuEventRecordWithFlags(cu::Event event, cu::Stream stream,
+                                  unsigned flags) {
   Lock lock(engine().mutex);
-  if (!engine().dropped("record", streamOf(stream)))
-    engine().record(eventOf(event), streamOf(stream));
+  recording::Event &e = eventOf(event);
+  recording::Stream &s = streamOf(stream);
+  bool external = flags == EventRecordExternal;
+  if (external && !s.capture)
+    return ErrorInvalidValue; // it is a node of a graph
+  if (e.timed && (external || !s.capture)) {
+    auto work = std::make_shared<Work>();
+    work->what = "time";
+    work->run = [at = e.nanoseconds] { *at = recording::nanoseconds(); };
+    engine().enqueue(s, work);
+  }
+  if (!external && !engine().dropped("record", s))
+    engine().record(e, s);
   return Success;
+}
+EXPORT int cuEventRecord(cu::Event event, cu::Stream stream) {
+  return cuEventRecordWithFlags(event, stream, 0);
 }
 EXPORT int cuEventQuery(cu::Event event) {
   Lock lock(engine().mutex);
@@ -327,8 +344,15 @@ EXPORT int cuEventQuery(cu::Event event) {
     pause(lock);
   return ErrorNotReady;
 }
-EXPORT int cuEventElapsedTime(float *milliseconds, cu::Event, cu::Event) {
-  *milliseconds = 0;
+EXPORT int cuEventElapsedTime(float *milliseconds, cu::Event begin,
+                              cu::Event end) {
+  Lock lock(engine().mutex);
+  if (!eventOf(begin).timed || !eventOf(end).timed)
+    return ErrorInvalidHandle;
+  int64_t from = *eventOf(begin).nanoseconds, to = *eventOf(end).nanoseconds;
+  if (from < 0 || to < 0)
+    return ErrorNotReady;
+  *milliseconds = static_cast<float>(to - from) * 1e-6f;
   return Success;
 }
 

@@ -314,8 +314,11 @@ void Engine::finish(const std::vector<OperationRef> &all) {
   if (all.size() > 1 || !all[0]->calls.empty())
     exchange(all);
   for (const OperationRef &op : all) {
+    int64_t begin = nanoseconds();
     if (!op->cancelled && op->work->run)
       op->work->run();
+    if (!op->cancelled)
+      noteActivity(*op, begin, nanoseconds());
     op->done = true;
     ready.erase(std::find(ready.begin(), ready.end(), op));
     for (const OperationRef &next : op->dependents) {

@@ -88,6 +88,9 @@ struct Stream {
 };
 
 struct Event {
+  bool timed = true;
+  /// When the work in front of it had been done, if it is timed.
+  std::shared_ptr<int64_t> nanoseconds = std::make_shared<int64_t>(-1);
   OperationRef operation;
   std::shared_ptr<Graph> capture; ///< recorded while capturing: a node of it
   int node = -1;
@@ -170,6 +173,11 @@ private:
   int numProblems = 0;
   std::map<std::pair<std::string, int>, int> dropCounts;
 };
+
+/// Of a clock that goes on steadily.
+int64_t nanoseconds();
+/// Of Cupti.cpp: work that has run, for those who asked for records.
+void noteActivity(const Operation &operation, int64_t begin, int64_t end);
 
 /// Of nccl.cpp: numbers for the calls of a new operation, and forgetting it.
 void numberCalls(const OperationRef &operation);
