@@ -13,8 +13,8 @@ OUT; copy OUT and kerf-run to the machine with the GPU and run run.sh there.
                                 OUT/curves/NAME.json its losses on the CPU
     OUT/speed/NAME.kerf         large models in bf16, with weights from a seed
 
---large DIR: models of test/Inputs/models/export.py --large DIR (gpt2-124m,
-bert-base, resnet50); without it speeds are measured on no whole model. --small: a
+--large DIR: models of test/Inputs/models/export.py --large DIR (gpt2-124m-1024,
+gpt2-124m, bert-base, resnet50); without it speeds are measured on no whole model. --small: a
 few packages, to try the scripts over the recording driver (run.sh says how).
 """
 import argparse
@@ -168,7 +168,7 @@ class Preparation:
             target = self.out / "speed" / f"{name}.kerf"
             if model.exists() and self.compile(model, target, "cuda:0", "--precision=bf16", "--dim=batch=1"):
                 seed_package(target, 1)
-        model = large / "gpt2-124m/model.onnx"
+        model = large / "gpt2-124m-1024/model.onnx"
         for batch in BATCHES if model.exists() else ():
             target = self.out / "speed" / f"train-gpt2-124m-{batch}.kerf"
             if self.compile(model, target, "cuda:0", "--precision=bf16", "--fused-attention", "--train", LOSS,

@@ -32,8 +32,8 @@ struct TraceEvent {
   int64_t beginNs, endNs;
 };
 
-/// Work of a device of its own: a kernel, a copy or a fill. `kernel` is an index
-/// of the manifest's kernels, -1 if it is none of them.
+/// Work of a device of its own: a kernel, a copy or a fill. `kernel` is an
+/// index of the manifest's kernels, -1 if it is none of them.
 struct DeviceSpan {
   enum Kind : uint8_t { Kernel, Copy, Fill };
   Kind kind = Kernel;

@@ -171,14 +171,13 @@ TEST(CudaPackage, TraceShowsTheDevice) {
         }
       }
     // On two ranks: a copy to each GPU; the result and the failure record back.
-    std::map<std::string, int> expected = {
-        {"add", 4},
-        {"twice", 4},
-        {"gather", 2},
-        {"library 0 matmul", 2},
-        {"nccl all_reduce 32", 4},
-        {"copy to the device", 2},
-        {"copy from the device", 3}};
+    std::map<std::string, int> expected = {{"add", 4},
+                                           {"twice", 4},
+                                           {"gather", 2},
+                                           {"library 0 matmul", 2},
+                                           {"nccl all_reduce 32", 4},
+                                           {"copy to the device", 2},
+                                           {"copy from the device", 3}};
     for (const auto &[name, count] : expected)
       EXPECT_EQ(seen[name], count) << name << " in step " << steps;
     json time = json::parse(got.statistics)["time"];

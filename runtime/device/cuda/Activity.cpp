@@ -27,9 +27,9 @@ GpuActivity::GpuActivity() {
 #undef KERF_CUPTI_LOAD
   auto check = [&](cupti::Result result, const char *what) {
     if (result != 0)
-      throw Error(KERF_UNSUPPORTED_HOST, cat("CUPTI at ", library.path,
-                                             " refuses ", what, ": error ",
-                                             result));
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("CUPTI at ", library.path, " refuses ", what, ": error ",
+                      result));
   };
   check(registerCallbacks(requested, completed), "its callbacks");
   for (int kind :
@@ -85,12 +85,11 @@ void GpuActivity::add(const void *record) {
     span.stream = memory.stream;
     span.beginNs = static_cast<int64_t>(memory.start);
     span.endNs = static_cast<int64_t>(memory.end);
-    static constexpr const char *directions[] = {
-        "copy", "copy to the device", "copy from the device"};
-    span.setName(kind == cupti::KindMemset ? "fill"
-                                           : directions[memory.copyKind < 3
-                                                            ? memory.copyKind
-                                                            : 0]);
+    static constexpr const char *directions[] = {"copy", "copy to the device",
+                                                 "copy from the device"};
+    span.setName(kind == cupti::KindMemset
+                     ? "fill"
+                     : directions[memory.copyKind < 3 ? memory.copyKind : 0]);
   } else {
     return;
   }

@@ -220,17 +220,16 @@ bool CudaDevice::stepEnded() {
 
 // In a graph a record of an event that others may ask for is a node of it.
 void CudaDevice::mark(Mark mark) {
-  cuda.check(
-      cuda.eventRecordWithFlags(marks[mark], computeStream(),
-                                capturing ? cu::EventRecordExternal : 0),
-      "cuEventRecordWithFlags");
+  cuda.check(cuda.eventRecordWithFlags(marks[mark], computeStream(),
+                                       capturing ? cu::EventRecordExternal : 0),
+             "cuEventRecordWithFlags");
 }
 
 double CudaDevice::workSeconds() {
   float milliseconds = 0;
-  cuda.check(cuda.eventElapsedTime(&milliseconds, marks[WorkBegins],
-                                   marks[WorkEnds]),
-             "cuEventElapsedTime");
+  cuda.check(
+      cuda.eventElapsedTime(&milliseconds, marks[WorkBegins], marks[WorkEnds]),
+      "cuEventElapsedTime");
   return milliseconds * 1e-3;
 }
 
