@@ -1,12 +1,17 @@
 //===- Casts.cpp - roundings that lowering decides on ---------------------===//
 //
-// See undoCasts and widenProducts in Simplify.h. Linear in the number of ops.
+// See undoCasts, widenProducts and storeNarrow in Simplify.h. Linear in the
+// number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Simplify.h"
+#include "Slopes.h"
+#include "Strides.h"
 
 #include "kerf/Interfaces/AsMade.h"
 #include "kerf/NN/NN.h"
+
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -23,14 +28,34 @@ static unsigned width(Value value) {
   return typeOf(value).getElementTypeBitWidth();
 }
 
-/// What a cast of a cast gives if the two undo each other.
+/// What a cast of a cast gives if the two undo each other; between them may
+/// stand ops that move elements, which then move narrow ones.
 static Value undone(nn::CastOp cast) {
-  auto first = cast.getX().getDefiningOp<nn::CastOp>();
-  if (!first || first.getX().getType() != cast.getType() ||
-      !isFloat(cast.getResult()) || !isFloat(first.getResult()))
+  SmallVector<Operation *> moves;
+  Value x = cast.getX();
+  while (isShapeOp(x.getDefiningOp())) {
+    moves.push_back(x.getDefiningOp());
+    x = moves.back()->getOperand(0);
+  }
+  auto first = x.getDefiningOp<nn::CastOp>();
+  if (!first || !isFloat(cast.getResult()) || !isFloat(first.getResult()) ||
+      typeOf(first.getX()).getElementType() !=
+          typeOf(cast.getResult()).getElementType())
     return {};
   bool widened = width(first.getResult()) > width(first.getX());
-  return widened || takesAsMade(first) ? first.getX() : Value();
+  if (!widened && !(takesAsMade(first) && moves.empty()))
+    return {};
+  OpBuilder builder(cast);
+  Value value = first.getX();
+  for (Operation *move : llvm::reverse(moves)) {
+    IRMapping operand;
+    operand.map(move->getOperand(0), value);
+    Operation *narrow = builder.clone(*move, operand);
+    narrow->getResult(0).setType(
+        typeOf(move->getResult(0)).clone(typeOf(value).getElementType()));
+    value = narrow->getResult(0);
+  }
+  return value;
 }
 
 /// A product of float16 on a CPU: of operands that are rounded and wide again.
@@ -70,8 +95,110 @@ void kerf::undoCasts(func::FuncOp function) {
       cast.replaceAllUsesWith(value);
       cast.erase();
     }
-  for (auto cast : body.getOps<nn::CastOp>())
+}
+
+void kerf::dropRoundingMarks(func::FuncOp function) {
+  for (auto cast : function.getBody().front().getOps<nn::CastOp>())
     cast->removeAttr(kAsMade);
+}
+
+//===----------------------------------------------------------------------===//
+// What products store on a GPU
+//===----------------------------------------------------------------------===//
+
+/// One element per column of `type`, as a bias has.
+static bool isPerColumn(Value value, RankedTensorType type) {
+  RankedTensorType own = typeOf(value);
+  return own.getRank() > 0 && type.getRank() > 0 &&
+         own.getNumElements() == type.getShape().back() &&
+         own.getShape().back() == type.getShape().back();
+}
+
+/// `operand` rounded to `narrow`, and wide again.
+static void roundOperand(OpOperand &operand, Type narrow) {
+  OpBuilder builder(operand.getOwner());
+  Location loc = operand.getOwner()->getLoc();
+  Value value = operand.get();
+  RankedTensorType type = typeOf(value);
+  Value there = nn::CastOp::create(builder, loc, type.clone(narrow), value);
+  operand.set(nn::CastOp::create(builder, loc, type, there));
+}
+
+/// Where what a call of the library computes from a product ends, if that may
+/// be stored in 16 bits; null: in 32. Addends are collected.
+static Value endOfCall(Operation *product,
+                       SmallVectorImpl<OpOperand *> &addends) {
+  Value result = product->getResult(0);
+  if (!result.hasOneUse())
+    return {};
+  auto widened = dyn_cast<nn::CastOp>(*result.user_begin());
+  if (!widened || takesAsMade(widened) ||
+      !typeOf(widened.getResult()).getElementType().isF32())
+    return {};
+  Value value = widened.getResult();
+  RankedTensorType type = typeOf(value);
+  auto addTo = [&](bool perColumn) {
+    auto add = value.hasOneUse() ? dyn_cast<nn::AddOp>(*value.user_begin())
+                                 : nn::AddOp();
+    if (!add || add.getResult().getType() != type)
+      return false;
+    OpOperand &other = add->getOpOperand(add.getLhs() == value ? 1 : 0);
+    if (perColumn ? !isPerColumn(other.get(), type)
+                  : other.get().getType() != type)
+      return false;
+    addends.push_back(&other);
+    value = add.getResult();
+    return true;
+  };
+  auto slope =
+      isa<nn::MatmulOp>(product) ? findGeluGradient(value) : std::nullopt;
+  if (slope)
+    value = slope->result;
+  else if (!isa<nn::ConvInputGradientOp>(product))
+    addTo(/*perColumn=*/true);
+  // Sums of transformers' blocks stay wide, as they are without rounding.
+  if (!slope && !isa<nn::ConvInputGradientOp>(product) &&
+      addTo(/*perColumn=*/false) && isa<nn::MatmulOp>(product))
+    return {};
+  if (value.hasOneUse() && !slope && !isa<nn::ConvInputGradientOp>(product))
+    if (Operation *user = *value.user_begin();
+        isa<nn::ReluOp>(user) ||
+        (isa<nn::GeluOp>(user) && cast<nn::GeluOp>(user).getTanh() &&
+         isa<nn::MatmulOp>(product)))
+      value = user->getResult(0);
+  bool inside = llvm::all_of(value.getUsers(), [](Operation *user) {
+    return isa<nn::NNDialect>(user->getDialect()) &&
+           !user->hasAttr(kUpdateAttr);
+  });
+  return inside && !value.use_empty() ? value : Value();
+}
+
+void kerf::storeNarrow(func::FuncOp function) {
+  SmallVector<Operation *> products;
+  for (Operation &op : function.getBody().front())
+    if (isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp>(op) &&
+        width(op.getResult(0)) == 16)
+      products.push_back(&op);
+  for (Operation *op : products) {
+    SmallVector<OpOperand *> addends;
+    Value value = endOfCall(op, addends);
+    if (!value)
+      continue;
+    if (value.getDefiningOp() == *op->getResult(0).user_begin()) {
+      op->setAttr(kStoredAttr, UnitAttr::get(op->getContext()));
+      continue; // it is in 16 bits
+    }
+    Type narrow = typeOf(op->getResult(0)).getElementType();
+    for (OpOperand *addend : addends)
+      roundOperand(*addend, narrow);
+    OpBuilder builder(value.getContext());
+    builder.setInsertionPointAfterValue(value);
+    RankedTensorType type = typeOf(value);
+    auto there =
+        nn::CastOp::create(builder, value.getLoc(), type.clone(narrow), value);
+    Value back = nn::CastOp::create(builder, value.getLoc(), type, there);
+    value.replaceAllUsesExcept(back, there);
+  }
 }
 
 void kerf::widenProducts(func::FuncOp function) {

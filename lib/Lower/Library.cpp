@@ -89,7 +89,11 @@ public:
         call.result = user->getResult(0);
         continue;
       }
-      if (absorbSlope(user))
+      if (absorbSlope()) {
+        absorbNarrowing();
+        return;
+      }
+      if (absorbNarrowing())
         return;
       if (!storable() || !(widens(user) || absorbElementwise(user)))
         break;
@@ -104,43 +108,67 @@ public:
 private:
   /// On a GPU: the result multiplied by the slope of GELU (the tanh form) at a
   /// tensor that lies as the result does, which cuBLASLt does before it stores
-  /// it. The op that ends such a product is at most three ops away: both may be
-  /// widened, and what comes out narrowed.
-  bool absorbSlope(Operation *user) {
+  /// it.
+  bool absorbSlope() {
     if (!gpu || call.kind != LibraryCall::Kind::Matmul || call.bias ||
         !call.postOps.empty() || !chain.empty() || !pending.empty() ||
         elementOf(call.result).isF16())
       return false;
-    Operation *last = user;
-    for (int far = 0; far < 3; ++far) {
-      Value result = last->getResult(0);
-      SmallVector<Operation *> ops;
-      Value point = result.getType() == call.result.getType()
-                        ? matchGeluGradient(result, call.result, ops)
-                        : Value();
-      bool free = point && llvm::none_of(ops, [&](Operation *op) {
-                    return taken.contains(op);
-                  });
-      auto view = free ? operandView(point, {}) : std::nullopt;
-      if (view && view->offset == 0 && logical.back() % 8 == 0 &&
-          view->strides == denseStrides(logical)) {
-        takeOperandChain(call, point, view->base);
-        call.ops.append(ops);
-        call.postOps.push_back({"gelu_tanh_gradient", std::nullopt,
-                                std::nullopt, std::move(view)});
-        call.result = result;
-        return true;
-      }
-      if (!result.hasOneUse() || (*result.user_begin())->getNumResults() != 1)
+    auto found = findGeluGradient(call.result);
+    if (!found || llvm::any_of(found->ops, [&](Operation *op) {
+          return taken.contains(op);
+        }))
+      return false;
+    auto view = operandView(found->x, {});
+    if (!view || view->offset != 0 || logical.back() % 8 != 0 ||
+        view->strides != denseStrides(logical))
+      return false;
+    takeOperandChain(call, found->x, view->base);
+    call.ops.append(found->ops);
+    call.postOps.push_back(
+        {"gelu_tanh_gradient", std::nullopt, std::nullopt, std::move(view)});
+    call.result = found->result;
+    return true;
+  }
+
+  /// On a GPU: what was computed in f32 is stored in the operands' 16 bits.
+  /// Bias and addends are read in that type, too: they must be widened ones.
+  bool absorbNarrowing() {
+    Type narrow = elementOf(call.anchor->getResult(0));
+    if (!gpu || !call.result.hasOneUse() || !isHalf(narrow) ||
+        !elementOf(call.result).isF32() || !pending.empty())
+      return false;
+    auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
+    if (!cast || elementOf(cast.getResult()) != narrow || taken.contains(cast))
+      return false;
+    SmallVector<StridedView *> operands;
+    if (call.bias)
+      operands.push_back(&*call.bias);
+    for (PostOp &post : call.postOps)
+      if (post.operand)
+        operands.push_back(&*post.operand);
+    for (StridedView *view : operands) {
+      auto widened = view->base.getDefiningOp<nn::CastOp>();
+      if (!widened || elementOf(widened.getX()) != narrow ||
+          llvm::any_of(widened->getUsers(), [&](Operation *user) {
+            return !llvm::is_contained(call.ops, user);
+          }))
         return false;
-      last = *result.user_begin();
     }
-    return false;
+    for (StridedView *view : operands) {
+      Operation *widened = view->base.getDefiningOp();
+      call.ops.push_back(widened);
+      view->base = widened->getOperand(0);
+    }
+    call.ops.push_back(cast);
+    call.result = cast.getResult();
+    return true;
   }
 
   /// A result of 16 bits that is wanted in f32 is not rounded in between.
   bool widens(Operation *user) const {
-    return isa<nn::CastOp>(user) && call.postOps.empty() && !call.bias &&
+    return isa<nn::CastOp>(user) && !call.anchor->hasAttr(kStoredAttr) &&
+           call.postOps.empty() && !call.bias &&
            isHalf(elementOf(user->getOperand(0))) &&
            elementOf(user->getResult(0)).isF32();
   }
@@ -495,7 +523,8 @@ selectPlain(Operation *op, LibraryCall::Kind kind,
     call.rhs = denseOperand(call, op->getOperand(1), taken);
   call.ops.push_back(op);
   // A result of 16 bits that is wanted in f32 is not rounded in between.
-  if (call.result.hasOneUse() && isHalf(elementOf(call.result)))
+  if (call.result.hasOneUse() && isHalf(elementOf(call.result)) &&
+      !op->hasAttr(kStoredAttr))
     if (auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
         cast && !taken.contains(cast) && elementOf(cast.getResult()).isF32()) {
       call.ops.push_back(cast);

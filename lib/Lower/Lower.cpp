@@ -30,13 +30,20 @@ static LogicalResult simplify(func::FuncOp function) {
   expandPlacement(function);
   foldSplats(function);
   foldBatchNorms(function);
-  if (!function->getParentOp()->hasAttr(kGpuAttr))
+  bool gpu = function->getParentOp()->hasAttr(kGpuAttr);
+  if (!gpu)
     widenProducts(function);
   moveScalars(function);
+  if (gpu) {
+    storeNarrow(function);
+    undoCasts(function);
+  }
+  dropRoundingMarks(function);
   IRRewriter rewriter(function.getContext());
   DominanceInfo dominance(function);
   eliminateCommonSubExpressions(rewriter, dominance, function);
   eraseDeadOps(function);
+  storeTransposed(function);
   splitReductions(function);
   sinkShapeOps(function);
   return success();

@@ -323,7 +323,23 @@ void kerf::splitReductions(func::FuncOp function) {
 // Order and dead code
 //===----------------------------------------------------------------------===//
 
+/// From 16 bits to 32; not of a product that the library widens.
+static bool isWidening(Operation *op) {
+  auto cast = dyn_cast<nn::CastOp>(op);
+  if (!cast)
+    return false;
+  Operation *from = cast.getX().getDefiningOp();
+  if (isa_and_nonnull<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
+                      nn::ConvWeightGradientOp>(from) &&
+      !from->hasAttr(kStoredAttr))
+    return false;
+  return typeOf(cast.getX()).getElementTypeBitWidth() == 16 &&
+         isa<FloatType>(typeOf(cast.getX()).getElementType()) &&
+         typeOf(cast.getResult()).getElementType().isF32();
+}
+
 void kerf::sinkShapeOps(func::FuncOp function) {
+  bool gpu = function->getParentOp()->hasAttr(kGpuAttr);
   SmallVector<Operation *> ops;
   // The block numbers its ops anew after insertions: linear for each of them.
   // What stands in front of an op that it was copied for has that op's number.
@@ -331,7 +347,8 @@ void kerf::sinkShapeOps(func::FuncOp function) {
   int64_t last = 0, copies = 0;
   for (Operation &op : function.getBody().front()) {
     place[&op] = {last++, std::numeric_limits<int64_t>::max()};
-    if (isShapeOp(&op) || isInline(&op))
+    bool moves = isShapeOp(&op) && !op.hasAttr(kStoredAttr);
+    if (moves || isInline(&op) || (gpu && isWidening(&op)))
       ops.push_back(&op);
   }
   OpBuilder builder(function.getContext());

@@ -14,6 +14,10 @@ namespace kerf {
 /// Marks ops that an update of an optimizer was expanded to.
 inline constexpr llvm::StringLiteral kUpdateAttr = "exec.update";
 
+/// Marks shape ops whose result is what lies in memory, not a view, and
+/// products that are stored in their own type although somebody widens it.
+inline constexpr llvm::StringLiteral kStoredAttr = "exec.stored";
+
 /// What is special about functions of a training step: one op per mutable
 /// source, sums over micro-batches as additions, updates of optimizers in
 /// elementwise ops; no attributes of earlier phases on nn ops.
@@ -21,8 +25,18 @@ void prepareTraining(mlir::func::FuncOp function);
 
 /// Takes away casts that undo each other: a rounding for the way between
 /// devices (`as_made`) where nothing travels, and a widening that is rounded
-/// back.
+/// back, also behind ops that move elements.
 void undoCasts(mlir::func::FuncOp function);
+
+/// For GPUs, whose memory is slow beside what they compute: what is computed
+/// from a product of 16 bits (with a bias; of a convolution also with an addend
+/// and relu) is stored in 16 bits and widened where it is read. A sum with a
+/// wide tensor behind a matmul, gradients of weights and what leaves the
+/// function stay wide. Needs the marks of roundings (`as_made`).
+void storeNarrow(mlir::func::FuncOp function);
+
+/// Takes away `as_made`, which nothing needs any more.
+void dropRoundingMarks(mlir::func::FuncOp function);
 
 /// Products of float16 become those of rounded float32: the CPU's library has
 /// no others.
@@ -44,13 +58,18 @@ void moveScalars(mlir::func::FuncOp function);
 /// becomes a factor.
 void expandPlacement(mlir::func::FuncOp function);
 
+/// What attention gives is stored as a transpose of it that somebody reads;
+/// other readers take it from there, by strides.
+void storeTransposed(mlir::func::FuncOp function);
+
 /// Long reductions over leading dimensions to few elements (statistics of
 /// BatchNorm, gradient norms) become two: of parts, which threads share, and of
 /// their results. The parts depend on the shape alone.
 void splitReductions(mlir::func::FuncOp function);
 
 /// Gives every use of a shape op or inline constant an op of its own, in front
-/// of the user.
+/// of the user; for GPUs of a widening, too, which costs less than what it
+/// saves in memory.
 void sinkShapeOps(mlir::func::FuncOp function);
 
 /// Removes ops that nothing uses.

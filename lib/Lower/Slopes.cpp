@@ -30,8 +30,17 @@ public:
         wanted.getType() != found.getType() ||
         a->getPropertiesAsAttribute() != b->getPropertiesAsAttribute())
       return false;
-    if (auto it = known.find(wanted); it != known.end())
-      return it->second == found || isa<nn::ConstantOp>(a);
+    if (auto it = known.find(wanted); it != known.end()) {
+      // Constants and widenings were copied for each of their uses.
+      Operation *before = it->second.getDefiningOp();
+      bool again = it->second == found ||
+                   (before && isa<nn::ConstantOp, nn::CastOp>(before) &&
+                    OperationEquivalence::isEquivalentTo(
+                        before, b, OperationEquivalence::IgnoreLocations));
+      if (again)
+        matched.insert(b);
+      return again || isa<nn::ConstantOp>(a);
+    }
     for (auto [x, y] : llvm::zip_equal(a->getOperands(), b->getOperands()))
       if (!same(x, y))
         return false;
@@ -97,4 +106,18 @@ Value kerf::matchGeluGradient(Value result, Value dy,
     return x;
   }
   return {};
+}
+
+std::optional<GeluGradient> kerf::findGeluGradient(Value dy) {
+  Value end = dy;
+  for (int far = 0; far < 3; ++far) {
+    if (!end.hasOneUse() || (*end.user_begin())->getNumResults() != 1)
+      return std::nullopt;
+    end = (*end.user_begin())->getResult(0);
+    GeluGradient found{end, {}, {}};
+    if (end.getType() == dy.getType() &&
+        (found.x = matchGeluGradient(end, dy, found.ops)))
+      return found;
+  }
+  return std::nullopt;
 }

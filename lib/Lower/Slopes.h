@@ -11,12 +11,22 @@
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <optional>
+
 namespace kerf {
 
 /// If `result` is gelu'(x) dy, for the tanh form and some x: x, and in `ops`
 /// those that nothing else needs, in block order. Else a null value.
 mlir::Value matchGeluGradient(mlir::Value result, mlir::Value dy,
                               llvm::SmallVectorImpl<mlir::Operation *> &ops);
+
+/// The same for a result that is at most three ops behind `dy`, each the only
+/// user of the one before (both may be widened, what comes out narrowed).
+struct GeluGradient {
+  mlir::Value result, x;
+  llvm::SmallVector<mlir::Operation *> ops;
+};
+std::optional<GeluGradient> findGeluGradient(mlir::Value dy);
 
 } // namespace kerf
 

@@ -2,6 +2,7 @@
 #include "Units.h"
 
 #include "Parameters.h"
+#include "Recompute.h"
 #include "Simplify.h"
 
 #include "kerf/Dist/Dist.h"
@@ -36,6 +37,8 @@ public:
     selectLibrary();
     if (failed(formKernels()))
       return failure();
+    if (function->getParentOp()->hasAttr(kGpuAttr))
+      recomputeValues({units, unitOf, position});
     return schedule();
   }
 

@@ -1,0 +1,221 @@
+//===- Recompute.cpp - values that are cheaper to compute twice -----------===//
+//
+// Problem: a loss over 50,000 classes computes exp(x - max) to add it up, and
+// its gradient needs it again: it would be written and read, beside x, which is
+// there. The same holds for where a label is, and for the normalised rows that
+// the gradient of a norm's scale adds up.
+//
+// Idea: once kernels are formed, look at what one of them stores for others and
+// computes by elementwise ops. If all its readers are kernels and reading what
+// it is computed from moves less than storing and reading it, the readers get
+// copies of these ops, as long as code generation takes them.
+//
+// Invariant: units stay disjoint, and the graph of units gets no cycle: a
+// reader came behind the kernel, and so behind all that the kernel reads. What
+// lives longer is at most twice as large as what is no longer stored. Linear in
+// the ops of kernels, but for the questions to code generation.
+//
+//===----------------------------------------------------------------------===//
+#include "Recompute.h"
+
+#include "Parameters.h"
+#include "Simplify.h"
+
+#include "kerf/Exec/Exec.h"
+#include "kerf/Lower/Codegen.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kerf;
+
+/// Longer chains are no longer free beside memory.
+static constexpr size_t mostOps = 24;
+
+static int64_t bytesOf(Value value) {
+  return exec::sizeBytes(cast<RankedTensorType>(value.getType()));
+}
+
+static bool isCheap(Operation *op) {
+  auto cost = dyn_cast<OpCostInterface>(op);
+  return cost && op->getNumResults() == 1 &&
+         isa<nn::NNDialect>(op->getDialect()) &&
+         cost.getCostClass() == CostClass::Elementwise &&
+         !op->hasAttr(kUpdateAttr) && !isa<nn::PhiloxOp>(op);
+}
+
+/// Whether a step writes over the value, so that readers are in a hurry.
+static bool isOverwritten(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return isMutableSource(value.getDefiningOp());
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return !!function.getArgAttr(argument.getArgNumber(), "dist.accumulator");
+}
+
+namespace {
+class Recomputation {
+public:
+  Recomputation(UnitMap map) : map(map) {}
+
+  void run() {
+    for (int64_t id = 0; id < static_cast<int64_t>(map.units.size()); ++id) {
+      Unit &unit = map.units[id];
+      if (unit.kind != Unit::Kind::Kernel || unit.init)
+        continue;
+      // The last first: what it is computed from may go with it.
+      for (size_t at = unit.ops.size(); at-- > 0;) {
+        Operation *op = unit.ops[at];
+        if (isCheap(op) && !op->use_empty())
+          tryValue(op->getResult(0), id);
+        at = std::min(at, unit.ops.size());
+      }
+    }
+  }
+
+private:
+  int64_t unitOf(Operation *op) const {
+    auto it = map.unitOf.find(op);
+    return it == map.unitOf.end() ? -1 : it->second;
+  }
+
+  /// The kernels that read `value`; none if something else does.
+  llvm::SetVector<int64_t> readersOf(Value value, int64_t home) const {
+    llvm::SetVector<int64_t> readers;
+    for (Operation *user : value.getUsers()) {
+      int64_t id = unitOf(user);
+      if (id == home)
+        continue;
+      if (id < 0 || map.units[id].kind != Unit::Kind::Kernel ||
+          map.units[id].init)
+        return {};
+      readers.insert(id);
+    }
+    return readers;
+  }
+
+  /// The ops that compute `value` from `leaves`, which are in memory or small;
+  /// false if there are too many.
+  bool follow(Value value, int64_t home, llvm::SetVector<Operation *> &chain,
+              llvm::SetVector<Value> &leaves) const {
+    Operation *op = value.getDefiningOp();
+    bool inside =
+        op && unitOf(op) == home &&
+        (isCheap(op) || isShapeOp(op) || isInline(op) || isa<nn::IotaOp>(op));
+    if (!inside) {
+      leaves.insert(value);
+      return !isOverwritten(value);
+    }
+    if (chain.contains(op))
+      return true;
+    for (Value operand : op->getOperands())
+      if (!follow(operand, home, chain, leaves))
+        return false;
+    chain.insert(op);
+    return chain.size() <= mostOps;
+  }
+
+  bool isRead(Value value, int64_t id) const {
+    return llvm::any_of(value.getUsers(),
+                        [&](Operation *user) { return unitOf(user) == id; });
+  }
+
+  bool pays(Value value, int64_t home, ArrayRef<Value> leaves,
+            ArrayRef<int64_t> readers) const {
+    int64_t before = bytesOf(value) * (1 + readers.size());
+    int64_t after = 0, longer = 0;
+    for (Value leaf : leaves) {
+      Operation *def = leaf.getDefiningOp();
+      bool stays = !def || isa<SourceOpInterface>(def);
+      longer += stays ? 0 : bytesOf(leaf);
+      bool kept = llvm::all_of(leaf.getUsers(), [&](Operation *user) {
+        return unitOf(user) == home;
+      });
+      after += def && unitOf(def) == home && kept ? bytesOf(leaf) : 0;
+      for (int64_t reader : readers)
+        after += isRead(leaf, reader) ? 0 : bytesOf(leaf);
+    }
+    return after * 10 <= before * 9 && longer <= 2 * bytesOf(value);
+  }
+
+  void tryValue(Value value, int64_t home) {
+    llvm::SetVector<int64_t> readers = readersOf(value, home);
+    llvm::SetVector<Operation *> chain;
+    llvm::SetVector<Value> leaves;
+    if (readers.empty() || !follow(value, home, chain, leaves) ||
+        !pays(value, home, leaves.getArrayRef(), readers.getArrayRef()))
+      return;
+    struct Copy {
+      int64_t reader;
+      SmallVector<Operation *> ops; ///< of the reader, as they were
+      SmallVector<Operation *> clones;
+      SmallVector<OpOperand *> uses;
+    };
+    SmallVector<Copy> copies;
+    bool good = true;
+    for (int64_t reader : readers) {
+      Unit &unit = map.units[reader];
+      Copy &copy = copies.emplace_back();
+      copy.reader = reader;
+      copy.ops = unit.ops;
+      OpBuilder builder(value.getContext());
+      builder.setInsertionPointAfterValue(value);
+      IRMapping values;
+      for (Operation *op : chain) {
+        Operation *clone = builder.clone(*op, values);
+        map.position[clone] = map.position.lookup(op);
+        map.unitOf[clone] = reader;
+        copy.clones.push_back(clone);
+      }
+      for (OpOperand &use : value.getUses())
+        if (unitOf(use.getOwner()) == reader &&
+            !llvm::is_contained(copy.clones, use.getOwner()))
+          copy.uses.push_back(&use);
+      for (OpOperand *use : copy.uses)
+        use->set(values.lookup(value));
+      unit.ops.append(copy.clones);
+      // Two copies of one op have one number and nothing to do with each other.
+      llvm::sort(unit.ops, [&](Operation *a, Operation *b) {
+        int64_t first = map.position.lookup(a), second = map.position.lookup(b);
+        return first != second ? first < second : a->isBeforeInBlock(b);
+      });
+      if (!(good = canFuse(unit.ops)))
+        break;
+    }
+    if (good) {
+      dropUnused(home);
+      return;
+    }
+    for (Copy &copy : copies) {
+      for (OpOperand *use : copy.uses)
+        use->set(value);
+      map.units[copy.reader].ops = copy.ops;
+      for (Operation *clone : llvm::reverse(copy.clones))
+        erase(clone);
+    }
+  }
+
+  void dropUnused(int64_t id) {
+    Unit &unit = map.units[id];
+    SmallVector<Operation *> kept;
+    for (Operation *op : llvm::reverse(unit.ops))
+      if (op->use_empty())
+        erase(op);
+      else
+        kept.push_back(op);
+    unit.ops.assign(kept.rbegin(), kept.rend());
+  }
+
+  void erase(Operation *op) {
+    map.unitOf.erase(op);
+    map.position.erase(op);
+    op->erase();
+  }
+
+  UnitMap map;
+};
+} // namespace
+
+void kerf::recomputeValues(UnitMap map) { Recomputation(map).run(); }
