@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Answers.h"
+#include "WidenedCall.h"
 
 #include "../../src/AttentionOperands.h"
 #include "../../src/Types.h"
@@ -53,13 +54,14 @@ public:
                const LibraryDesc &desc, int64_t index,
                const std::function<ParameterView(int64_t)> &parameter)
       : driver(driver), stream(stream), desc(desc),
-        name(cat("library ", index, " ", desc.kindName())),
-        call(
-            std::shared_ptr<LibraryCall>(cpu.prepare(desc, index, parameter))) {
+        name(cat("library ", index, " ", desc.kindName())) {
+    addOperands();
+    call = desc.dtype == KERF_F16 && !desc.isAttention()
+               ? makeWidenedCall(cpu, desc, index, parameter, halfBuffers())
+               : cpu.prepare(desc, index, parameter);
     // Calls may pack parameters when they are prepared.
     scratch = std::make_shared<std::vector<char>>(
         static_cast<size_t>(call->scratchBytes()) + KERF_BUFFER_ALIGNMENT);
-    addOperands();
   }
   int64_t scratchBytes() const override { return 0; }
 
@@ -91,6 +93,7 @@ private:
   struct Touched {
     int64_t buffer, begin, bytes;
     bool reads, writes;
+    kerf_dtype_t dtype;
   };
 
   void add(const Operand &operand, const Shape &dims, kerf_dtype_t dtype,
@@ -108,7 +111,20 @@ private:
     }
     int64_t size = dtypeSize(dtype);
     operands.push_back({operand.index, operand.offset * size, (last + 1) * size,
-                        reads || !writes, writes});
+                        reads || !writes, writes, dtype});
+  }
+
+  std::vector<CallBuffer> halfBuffers() const {
+    std::vector<CallBuffer> all(static_cast<size_t>(desc.numBuffers()));
+    for (const Touched &t : operands) {
+      CallBuffer &buffer = all[static_cast<size_t>(t.buffer)];
+      buffer.dtype = t.dtype;
+      buffer.elements =
+          std::max(buffer.elements, (t.begin + t.bytes) / dtypeSize(t.dtype));
+      buffer.reads |= t.reads;
+      buffer.writes |= t.writes;
+    }
+    return all;
   }
 
   void addOperands() {

@@ -1,0 +1,382 @@
+//===- Absorb.cpp - what follows a product, in the same call --------------===//
+//
+// See Absorb.h and Library.h: what a library can add, apply and round before it
+// stores a result.
+//
+//===----------------------------------------------------------------------===//
+#include "Absorb.h"
+
+#include "Simplify.h"
+#include "Slopes.h"
+
+#include "kerf/Lower/Lower.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
+
+bool kerf::isAccumulator(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || !argument.hasOneUse())
+    return false;
+  Operation *user = *argument.user_begin();
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto result = function ? function.getArgAttrOfType<IntegerAttr>(
+                               argument.getArgNumber(), "dist.accumulator")
+                         : IntegerAttr();
+  return result && user->getNumResults() == 1 &&
+         argument.getOwner()->getTerminator()->getOperand(result.getInt()) ==
+             user->getResult(0);
+}
+
+namespace {
+/// Follows the result of an anchor through its users.
+class Absorber {
+public:
+  Absorber(LibraryCall &call, const DenseSet<Operation *> &taken,
+           ArrayRef<int64_t> logicalShape)
+      : call(call), taken(taken), logical(logicalShape),
+        gpu(call.anchor->getParentOfType<ModuleOp>()->hasAttr(kGpuAttr)) {}
+
+  SmallVector<Operation *> run() {
+    follow();
+    return chain;
+  }
+
+private:
+  void follow() {
+    while (call.result.hasOneUse()) {
+      Operation *user = *call.result.user_begin();
+      // An update reads and writes several tensors in one pass of its own.
+      if (taken.contains(user) || user->getNumResults() != 1 ||
+          user->hasAttr(kUpdateAttr))
+        break;
+      // On a GPU an addend lies as the result does.
+      if (gpu && isa<nn::TransposeOp>(user) && (has("add") || has("sum")))
+        break;
+      if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
+        pending.push_back(user);
+        call.result = user->getResult(0);
+        continue;
+      }
+      if (absorbSlope()) {
+        absorbNarrowing();
+        return;
+      }
+      if (absorbNarrowing())
+        return;
+      if (!storable() || !(widens(user) || absorbElementwise(user)))
+        break;
+      // What the op was reached through is now part of the call.
+      commitPending();
+      call.ops.push_back(user);
+      call.result = user->getResult(0);
+    }
+    finishPending();
+  }
+
+  /// On a GPU: the result multiplied by the slope of GELU (the tanh form) at a
+  /// tensor that lies as the result does, which cuBLASLt does before it stores
+  /// it.
+  bool absorbSlope() {
+    if (!gpu || call.kind != LibraryCall::Kind::Matmul || call.bias ||
+        !call.postOps.empty() || !chain.empty() || !pending.empty() ||
+        elementOf(call.result).isF16())
+      return false;
+    auto found = findGeluGradient(call.result);
+    if (!found || llvm::any_of(found->ops, [&](Operation *op) {
+          return taken.contains(op);
+        }))
+      return false;
+    auto view = operandView(found->x, {});
+    if (!view || view->offset != 0 || logical.back() % 8 != 0 ||
+        view->strides != denseStrides(logical))
+      return false;
+    takeOperandChain(call, found->x, view->base);
+    call.ops.append(found->ops);
+    call.postOps.push_back(
+        {"gelu_tanh_gradient", std::nullopt, std::nullopt, std::move(view)});
+    call.result = found->result;
+    return true;
+  }
+
+  /// On a GPU: what was computed in f32 is stored in the operands' 16 bits.
+  /// Bias and addends are read in that type, too: they must be widened ones.
+  bool absorbNarrowing() {
+    Type narrow = elementOf(call.anchor->getResult(0));
+    if (!gpu || !call.result.hasOneUse() || !isHalf(narrow) ||
+        !elementOf(call.result).isF32() || !pending.empty())
+      return false;
+    auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
+    if (!cast || elementOf(cast.getResult()) != narrow || taken.contains(cast))
+      return false;
+    SmallVector<StridedView *> operands;
+    if (call.bias)
+      operands.push_back(&*call.bias);
+    for (PostOp &post : call.postOps)
+      if (post.operand)
+        operands.push_back(&*post.operand);
+    for (StridedView *view : operands) {
+      auto widened = view->base.getDefiningOp<nn::CastOp>();
+      if (!widened || elementOf(widened.getX()) != narrow ||
+          llvm::any_of(widened->getUsers(), [&](Operation *user) {
+            return !llvm::is_contained(call.ops, user);
+          }))
+        return false;
+    }
+    for (StridedView *view : operands) {
+      Operation *widened = view->base.getDefiningOp();
+      call.ops.push_back(widened);
+      view->base = widened->getOperand(0);
+    }
+    call.ops.push_back(cast);
+    call.result = cast.getResult();
+    return true;
+  }
+
+  /// A result of 16 bits that is wanted in f32 is not rounded in between.
+  bool widens(Operation *user) const {
+    return isa<nn::CastOp>(user) && !call.anchor->hasAttr(kStoredAttr) &&
+           call.postOps.empty() && !call.bias &&
+           isHalf(elementOf(user->getOperand(0))) &&
+           elementOf(user->getResult(0)).isF32();
+  }
+
+  void commitPending() {
+    call.ops.append(pending.begin(), pending.end());
+    chain.append(pending.begin(), pending.end());
+    pending.clear();
+  }
+
+  /// Whether the present result can be written: rows stay contiguous, and a
+  /// convolution's whole image does.
+  bool storable() {
+    if (pending.empty())
+      return true;
+    SmallVector<Operation *> all(chain);
+    all.append(pending.begin(), pending.end());
+    auto strides = pullBack(all, denseStrides(shapeOf(call.result)));
+    if (!strides)
+      return false;
+    if (call.kind == LibraryCall::Kind::Conv)
+      return *strides == denseStrides(logical);
+    return logical.back() > 1 && strides->back() == 1;
+  }
+
+  /// Trailing shape ops: kept out, since users read them as views, unless the
+  /// user is a contraction that could not, or nobody reads views.
+  void finishPending() {
+    while (!pending.empty()) {
+      Operation *last = pending.back();
+      Value end = last->getResult(0);
+      bool readsViews = false;
+      if (end.hasOneUse() && isa<nn::MatmulOp>(*end.user_begin()))
+        readsViews =
+            composeView(end, taken).base == pending.front()->getOperand(0);
+      bool needed = llvm::any_of(
+          pending, [](Operation *op) { return isa<nn::TransposeOp>(op); });
+      if (!readsViews && needed && call.kind == LibraryCall::Kind::Matmul) {
+        if (storable()) {
+          commitPending();
+          return;
+        }
+      }
+      if (readsViews || !needed) {
+        call.result = pending.front()->getOperand(0);
+        pending.clear();
+        return;
+      }
+      pending.pop_back();
+      call.result = last->getOperand(0);
+    }
+  }
+
+  /// `value`, read over the shape of the present result, over logical dims.
+  std::optional<StridedView> operandView(Value value,
+                                         ArrayRef<Operation *> all) {
+    StridedView view =
+        broadcastView(composeView(value, taken), shapeOf(call.result));
+    auto strides = pullBack(all, view.strides);
+    if (!strides)
+      return std::nullopt;
+    view.strides = std::move(*strides);
+    view.sizes = logical;
+    return view;
+  }
+
+  bool has(StringRef kind) const {
+    return llvm::any_of(call.postOps,
+                        [&](const PostOp &op) { return op.kind == kind; });
+  }
+
+  /// Whether the device's library can do this next. cuBLASLt has a factor, then
+  /// a bias, one addend and one activation; cuDNN the same without the factor.
+  bool takes(StringRef kind) const {
+    if (!gpu)
+      return true;
+    bool matmul = call.kind == LibraryCall::Kind::Matmul;
+    if (has("relu") || has("gelu_tanh"))
+      return false;
+    if (kind == "linear")
+      return matmul && !call.bias &&
+             (call.postOps.empty() || call.postOps.back().kind == "linear");
+    if (kind == "add" || kind == "sum")
+      return !has("add") && !has("sum");
+    return kind == "relu" || (kind == "gelu_tanh" && matmul);
+  }
+
+  void add(StringRef kind, std::optional<double> alpha = std::nullopt,
+           std::optional<double> beta = std::nullopt) {
+    call.postOps.push_back({kind.str(), alpha, beta, std::nullopt});
+  }
+
+  void addLinear(double alpha, double beta) {
+    if (!call.postOps.empty() && call.postOps.back().kind == "linear") {
+      PostOp &last = call.postOps.back();
+      last.beta = *last.beta * alpha + beta;
+      last.alpha = *last.alpha * alpha;
+      return;
+    }
+    add("linear", alpha, beta);
+  }
+
+  /// Whether every dimension of more than one element has the strides of dst.
+  bool liesAs(const StridedView &view, const std::optional<Dims> &dst) const {
+    if (!dst)
+      return false;
+    for (size_t d = 0; d < logical.size(); ++d)
+      if (logical[d] != 1 && view.strides[d] != (*dst)[d])
+        return false;
+    return true;
+  }
+
+  bool absorbBinary(Operation *op, StringRef kind, bool commutes) {
+    Value self = call.result;
+    Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
+    bool selfLeft = op->getOperand(0) == self;
+    // The result must have the shape of what was computed so far.
+    if (op->getResult(0).getType() != self.getType() || other == self)
+      return false;
+    if (auto splat = splatValue(other)) {
+      bool factor = kind == "mul" || (kind == "div" && selfLeft);
+      if (gpu && (!factor || !takes("linear")))
+        return false;
+      if (kind == "add")
+        addLinear(1, *splat);
+      else if (kind == "sub")
+        selfLeft ? addLinear(1, -*splat) : addLinear(-1, *splat);
+      else if (kind == "mul")
+        addLinear(*splat, 0);
+      else if (kind == "div" && selfLeft)
+        addLinear(1 / *splat, 0);
+      else
+        return false;
+      takeOperandChain(call, other, Value());
+      return true;
+    }
+    if (!selfLeft && !commutes)
+      return false;
+    // Rows are added to the product in place, long after it was computed.
+    if (auto scatter = other.getDefiningOp<nn::ScatterAddOp>();
+        scatter && other.hasOneUse() && kind == "add")
+      return false;
+    // dist.zero has a slot of zeros become the sum, in place.
+    if (isAccumulator(other)) {
+      if (kind != "add" || call.bias || !call.postOps.empty() ||
+          !takes("sum") || call.kind != LibraryCall::Kind::Matmul)
+        return false;
+      call.accumulates = true;
+      add("sum");
+      return true;
+    }
+    SmallVector<Operation *> all(chain);
+    all.append(pending.begin(), pending.end());
+    auto view = operandView(other, all);
+    if (!view)
+      return false;
+    // The library is fast for operands of full size and for one value per
+    // column.
+    bool perColumn = true, full = true;
+    Dims dense = denseStrides(logical);
+    auto dstDense = pullBack(all, denseStrides(shapeOf(self)));
+    for (size_t d = 0; d < logical.size(); ++d) {
+      if (logical[d] == 1)
+        continue;
+      bool last = d + 1 == logical.size();
+      perColumn &= view->strides[d] == (last ? 1 : 0);
+      full &= view->strides[d] == dense[d] ||
+              (dstDense && view->strides[d] == (*dstDense)[d]);
+    }
+    if (!perColumn && !full)
+      return false;
+    bool bias =
+        kind == "add" && perColumn && !call.bias && call.postOps.empty();
+    if (gpu && !bias &&
+        !(kind == "add" && takes("add") && liesAs(*view, dstDense)))
+      return false;
+    takeOperandChain(call, other, view->base);
+    if (bias) {
+      call.bias = std::move(view);
+      return true;
+    }
+    call.postOps.push_back(
+        {kind.str(), std::nullopt, std::nullopt, std::move(view)});
+    return true;
+  }
+
+  bool absorbElementwise(Operation *op) {
+    auto unary = [&](StringRef kind) {
+      if (!takes(kind))
+        return false;
+      add(kind);
+      return true;
+    };
+    return llvm::TypeSwitch<Operation *, bool>(op)
+        .Case<nn::ReluOp>([&](auto) { return unary("relu"); })
+        .Case<nn::TanhOp>([&](auto) { return unary("tanh"); })
+        .Case<nn::SigmoidOp>([&](auto) { return unary("sigmoid"); })
+        .Case<nn::AbsOp>([&](auto) { return unary("abs"); })
+        .Case<nn::GeluOp>([&](nn::GeluOp gelu) {
+          return unary(gelu.getTanh() ? "gelu_tanh" : "gelu_erf");
+        })
+        .Case<nn::NegOp>([&](auto) {
+          if (!takes("linear"))
+            return false;
+          addLinear(-1, 0);
+          return true;
+        })
+        .Case<nn::AddOp>([&](auto) { return absorbBinary(op, "add", true); })
+        .Case<nn::SubOp>([&](auto) { return absorbBinary(op, "sub", false); })
+        .Case<nn::MulOp>([&](auto) { return absorbBinary(op, "mul", true); })
+        .Case<nn::DivOp>([&](auto) { return absorbBinary(op, "div", false); })
+        .Default([](Operation *) { return false; });
+  }
+
+  LibraryCall &call;
+  const DenseSet<Operation *> &taken;
+  Dims logical;
+  bool gpu; ///< the call is one of cuBLASLt or cuDNN
+  /// Shape ops taken in so far, and those waiting for an op that needs them.
+  SmallVector<Operation *> chain, pending;
+};
+} // namespace
+
+SmallVector<Operation *> kerf::absorbUsers(LibraryCall &call,
+                                           const DenseSet<Operation *> &taken,
+                                           ArrayRef<int64_t> logicalShape) {
+  return Absorber(call, taken, logicalShape).run();
+}

@@ -1,0 +1,137 @@
+// What goes through a GPU's memory, and what does not.
+// RUN: kerf-opt %s --split-input-file --lower-to-exec | FileCheck %s
+// REQUIRES: kerf-opt
+
+// A product with its bias is stored in 16 bits, the bias read in them; gelu and
+// its reader widen. Behind an addend it stays wide.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0 {{.*}}bias = {param = {{[0-9]}} : i64}, dst = {buffer = 1 : i64}, dtype = "bf16"
+// CHECK-NOT: dst_dtype
+// CHECK-SAME: kind = "matmul"
+// CHECK: exec.launch {{.*}}memref<6x16xbf16>{{.*}}memref<6x16xbf16>
+// CHECK: exec.library 1 {{.*}}dst_dtype = "f32", dtype = "bf16"{{.*}}post_ops = [{kind = "add"
+// CHECK-NOT: exec.launch
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<6x8xbf16>, %r: tensor<6x8xf32>) -> tensor<6x8xf32> {
+    %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 256 : i64, stored = tensor<8x16xbf16>} : tensor<8x16xbf16>
+    %w = nn.weight "w" {file = 0 : i64, offset = 256 : i64, length = 256 : i64, stored = tensor<16x8xbf16>} : tensor<16x8xbf16>
+    %b = nn.weight "b" {file = 0 : i64, offset = 512 : i64, length = 64 : i64, stored = tensor<16xf32>} : tensor<16xf32>
+    %p = nn.matmul %x, %v : (tensor<6x8xbf16>, tensor<8x16xbf16>) -> tensor<6x16xbf16>
+    %q = nn.cast %p : (tensor<6x16xbf16>) -> tensor<6x16xf32>
+    %s = nn.add %q, %b : (tensor<6x16xf32>, tensor<16xf32>) -> tensor<6x16xf32>
+    %g = nn.gelu %s : (tensor<6x16xf32>) -> tensor<6x16xf32>
+    %h = nn.cast %g : (tensor<6x16xf32>) -> tensor<6x16xbf16>
+    %t = nn.matmul %h, %w : (tensor<6x16xbf16>, tensor<16x8xbf16>) -> tensor<6x8xbf16>
+    %u = nn.cast %t : (tensor<6x8xbf16>) -> tensor<6x8xf32>
+    %y = nn.add %u, %r : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+    return %y : tensor<6x8xf32>
+  }
+}
+
+// -----
+
+// What leaves the function, and a gradient that an update takes as it is made,
+// stay wide.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0 {{.*}}dst_dtype = "f32", dtype = "bf16"
+// CHECK: exec.library 1 {{.*}}dst_dtype = "f32", dtype = "bf16"
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<6x8xbf16>, %y: tensor<8x4xbf16>, %z: tensor<8x4xbf16>) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
+    %p = nn.matmul %x, %y : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
+    %q = nn.cast %p : (tensor<6x4xbf16>) -> tensor<6x4xf32>
+    %g = nn.matmul %x, %z : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
+    %h = nn.cast %g {kerf.as_made} : (tensor<6x4xbf16>) -> tensor<6x4xf32>
+    %s = nn.exp %h : (tensor<6x4xf32>) -> tensor<6x4xf32>
+    return %q, %s : tensor<6x4xf32>, tensor<6x4xf32>
+  }
+}
+
+// -----
+
+// Several kernels read a product: each widens it for itself.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0
+// CHECK-NOT: dst_dtype
+// CHECK-COUNT-2: exec.launch {{.*}} : (memref<16384x64xbf16>) -> memref
+// CHECK-NOT: 16384x64xf32
+// CHECK: exec.launch {{.*}} : (memref<16384x64xbf16>, memref<64xf32>) -> memref<16384x64xf32>
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<16384x8xbf16>, %y: tensor<8x64xbf16>) -> (tensor<16384xf32>, tensor<16384x64xf32>) {
+    %p = nn.matmul %x, %y : (tensor<16384x8xbf16>, tensor<8x64xbf16>) -> tensor<16384x64xbf16>
+    %q = nn.cast %p : (tensor<16384x64xbf16>) -> tensor<16384x64xf32>
+    %s = nn.reduce %q {kind = 0 : i64, dims = array<i64: 1>} : (tensor<16384x64xf32>) -> tensor<16384xf32>
+    %t = nn.reduce %q {kind = 0 : i64, dims = array<i64: 0>} : (tensor<16384x64xf32>) -> tensor<64xf32>
+    %u = nn.add %q, %t : (tensor<16384x64xf32>, tensor<64xf32>) -> tensor<16384x64xf32>
+    return %s, %u : tensor<16384xf32>, tensor<16384x64xf32>
+  }
+}
+
+// -----
+
+// exp(x - max) is computed to be added up, and again where it is divided: not
+// 16384 x 64 of them but the rows' largest elements are stored between.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.launch {{.*}} : (memref<512x64xf32>) -> (memref<512xf32>, memref<512xf32>{{.*}})
+// CHECK: exec.library 0
+// CHECK: exec.launch {{.*}}memref<512x64xf32>
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<512x64xf32>, %w: tensor<512x512xf32>) -> tensor<512x64xf32> {
+    %m = nn.reduce %x {kind = 1 : i64, dims = array<i64: 1>} : (tensor<512x64xf32>) -> tensor<512xf32>
+    %c = nn.reshape %m : (tensor<512xf32>) -> tensor<512x1xf32>
+    %d = nn.sub %x, %c : (tensor<512x64xf32>, tensor<512x1xf32>) -> tensor<512x64xf32>
+    %e = nn.exp %d : (tensor<512x64xf32>) -> tensor<512x64xf32>
+    %s = nn.reduce %e {kind = 0 : i64, dims = array<i64: 1>} : (tensor<512x64xf32>) -> tensor<512xf32>
+    %r = nn.reshape %s : (tensor<512xf32>) -> tensor<512x1xf32>
+    %t = nn.matmul %w, %r : (tensor<512x512xf32>, tensor<512x1xf32>) -> tensor<512x1xf32>
+    %y = nn.div %e, %t : (tensor<512x64xf32>, tensor<512x1xf32>) -> tensor<512x64xf32>
+    return %y : tensor<512x64xf32>
+  }
+}
+
+// -----
+
+// A convolution with bias, addend and relu; the addend is read in 16 bits too.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0 {{.*}}dtype = "bf16"{{.*}}kind = "conv"{{.*}}post_ops = [{kind = "relu"}]
+// CHECK: exec.library 1 {{.*}}dtype = "bf16"{{.*}}kind = "conv"{{.*}}post_ops = [{kind = "add", operand = {buffer = 0 : i64}}, {kind = "relu"}]
+// CHECK-SAME: (memref<1x4x4x8xbf16>) -> memref<1x4x4x8xbf16>
+// CHECK: exec.launch {{.*}}memref<1x4x4x8xbf16>
+// CHECK-NOT: exec.launch
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32> {
+    %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x8x1x1xbf16>} : tensor<8x8x1x1xbf16>
+    %b = nn.weight "b" {file = 0 : i64, offset = 128 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
+    %p = nn.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x4x8xbf16>, tensor<8x8x1x1xbf16>) -> tensor<1x4x4x8xbf16>
+    %q = nn.cast %p : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
+    %s = nn.add %q, %b : (tensor<1x4x4x8xf32>, tensor<8xf32>) -> tensor<1x4x4x8xf32>
+    %r = nn.relu %s : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+    %h = nn.cast %r : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xbf16>
+    %t = nn.conv %h, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x4x8xbf16>, tensor<8x8x1x1xbf16>) -> tensor<1x4x4x8xbf16>
+    %u = nn.cast %t : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
+    %v = nn.add %u, %b : (tensor<1x4x4x8xf32>, tensor<8xf32>) -> tensor<1x4x4x8xf32>
+    %a = nn.add %v, %r : (tensor<1x4x4x8xf32>, tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+    %z = nn.relu %a : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+    %y = nn.exp %z : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+    return %y : tensor<1x4x4x8xf32>
+  }
+}
+
+// -----
+
+// Heads lie where the next product wants them; whoever wants them elsewhere
+// reads them by strides.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0 {{.*}}dst = {buffer = 2 : i64, strides = [80, 8, 16, 1]}{{.*}}kind = "attention"
+// CHECK: exec.library 1 {{.*}}kind = "matmul"
+// CHECK: exec.library 2 {{.*}}strides = [80, 8, 16, 1]
+// CHECK-NOT: exec.launch
+module attributes {exec.gpu} {
+  func.func @main(%q: tensor<2x2x5x8xbf16>, %k: tensor<2x2x5x8xbf16>, %w: tensor<16x4xbf16>, %m: tensor<2x2x8x8xbf16>) -> (tensor<10x4xbf16>, tensor<2x2x5x8xbf16>) {
+    %a:2 = nn.attention %q, %k, %k {causal, scale = 1.0 : f64} : (tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>) -> (tensor<2x2x5x8xbf16>, tensor<2x2x5xf32>)
+    %t = nn.transpose %a#0 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x8xbf16>) -> tensor<2x5x2x8xbf16>
+    %r = nn.reshape %t : (tensor<2x5x2x8xbf16>) -> tensor<10x16xbf16>
+    %p = nn.matmul %r, %w : (tensor<10x16xbf16>, tensor<16x4xbf16>) -> tensor<10x4xbf16>
+    %o = nn.matmul %a#0, %m : (tensor<2x2x5x8xbf16>, tensor<2x2x8x8xbf16>) -> tensor<2x2x5x8xbf16>
+    return %p, %o : tensor<10x4xbf16>, tensor<2x2x5x8xbf16>
+  }
+}
