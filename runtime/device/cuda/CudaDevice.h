@@ -39,6 +39,14 @@ public:
   virtual std::pair<void *, int64_t> reserved() const = 0;
   /// Whether NCCL has allocated it, so that it can become a symmetric window.
   virtual bool reservedByNccl() const = 0;
+  /// Lets go of the captured step, and of a capture that is open: NCCL ends a
+  /// communicator only when no graph holds its calls. The step may be running.
+  virtual void dropGraph() = 0;
+  /// `all` is called on every rank at the same two places of the second step,
+  /// with whether this rank could capture it, and keep what it captured; the
+  /// answer, whether all could, comes when all have asked. No rank launches
+  /// its graph before the others have theirs in the device's memory.
+  virtual void agreeOnGraphs(std::function<bool(bool mine)> all) = 0;
 };
 
 class CudaDeviceBase : public StepDevice, public CudaStreams {};
