@@ -435,6 +435,32 @@ TEST(CudaPackage, EndsOfRuns) {
     }
 }
 
+// Each GPU finds another algorithm to be the fastest; the lowest rank's holds.
+TEST(CudaPackage, RanksUseOneAlgorithm) {
+  TestPackage host = twoRanks(false), gpu = twoRanks(true);
+  RunResult want = runTestPackage(written(host), {input()});
+  RecordingDriver driver("algorithms=3");
+  ::setenv("KERF_CUBLASLT", KERF_RECORDING_LIBRARY, 1);
+  ::setenv("KERF_CUDA_CACHE", "none", 1);
+  RunResult got = runTestPackage(written(gpu), {input()}, {}, 2);
+  ::unsetenv("KERF_CUBLASLT");
+  ::unsetenv("KERF_CUDA_CACHE");
+  ASSERT_EQ(got.code, KERF_OK) << got.message;
+  EXPECT_EQ(got.outputs, want.outputs);
+  EXPECT_EQ(driver.report(), "");
+  std::string dump = driver.dump();
+  for (int rank : {0, 1}) {
+    std::string own = dump.substr(dump.find(cat("rank", rank, ".compute:")));
+    own = own.substr(0, own.find("end capture"));
+    for (int i : {0, 1, 2})
+      EXPECT_NE(own.find(cat("algorithm ", i)), std::string::npos) << own;
+    size_t step = own.rfind("begin capture");
+    EXPECT_NE(own.find("algorithm 0", step), std::string::npos) << own;
+    own.resize(step);
+    EXPECT_EQ(own.substr(own.rfind("algorithm "), 11), "algorithm 0") << own;
+  }
+}
+
 // Weights drawn from a seed: the same on a CPU and on a GPU, whatever the mesh.
 TEST(CudaPackage, SeededWeights) {
   auto seeded = [](bool cuda) {

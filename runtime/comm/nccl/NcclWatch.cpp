@@ -56,8 +56,7 @@ std::vector<std::string> NcclComm::gather(const std::string &name,
   int64_t ranks = spec.mesh.numRanks();
   if (ranks == 1)
     return {mine};
-  if (seconds == 0)
-    seconds = spec.deadlineSeconds;
+  seconds = std::max(seconds, spec.deadlineSeconds);
   auto keyOf = [&](int64_t r) { return cat(name, "/", r); };
   std::vector<std::optional<std::string>> found(static_cast<size_t>(ranks));
   auto missing = [&] {

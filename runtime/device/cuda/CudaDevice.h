@@ -11,9 +11,20 @@
 #include "../Device.h"
 #include "DriverApi.h"
 
+#include <map>
+
 namespace kerf::rt {
 
 struct Driver;
+
+/// What was measured to be the fastest, by what it is for. Ranks that compute
+/// the same must do it in the same way, or their bits differ.
+class MeasuredChoices {
+public:
+  virtual ~MeasuredChoices() = default;
+  virtual std::map<std::string, std::string> choices() const = 0;
+  virtual void adopt(const std::map<std::string, std::string> &common) = 0;
+};
 
 /// What others may ask of a CUDA device.
 class CudaStreams {
@@ -39,6 +50,8 @@ public:
   virtual std::pair<void *, int64_t> reserved() const = 0;
   /// Whether NCCL has allocated it, so that it can become a symmetric window.
   virtual bool reservedByNccl() const = 0;
+  /// Of its libraries, while they live.
+  virtual std::vector<MeasuredChoices *> &choosers() = 0;
   /// Lets go of the captured step, and of a capture that is open: NCCL ends a
   /// communicator only when no graph holds its calls. The step may be running.
   virtual void dropGraph() = 0;

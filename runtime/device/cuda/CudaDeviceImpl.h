@@ -215,6 +215,7 @@ public:
     streams.clear();
   }
 
+  std::vector<MeasuredChoices *> &choosers() override { return measured; }
   void dropGraph() override;
   void agreeOnGraphs(std::function<bool(bool mine)> all) override {
     agree = std::move(all);
@@ -333,6 +334,7 @@ private:
   std::vector<cu::Event> events;
   std::unique_ptr<CudaModule> module;
   std::unique_ptr<LaunchBatches> batches;
+  std::vector<MeasuredChoices *> measured;
   std::unique_ptr<GpuCalls> calls; ///< cuBLASLt and cuDNN, on first use
   std::unique_ptr<Device> cpu;     ///< answers for a recording driver
   char *pool = nullptr;

@@ -325,7 +325,9 @@ EXPORT int cuEventRecordWithFlags(cu::Event event, cu::Stream stream,
   if (e.timed && (external || !s.capture)) {
     auto work = std::make_shared<Work>();
     work->what = "time";
-    work->run = [at = e.nanoseconds] { *at = recording::nanoseconds(); };
+    work->run = [at = e.nanoseconds, device = s.device] {
+      *at = recording::nanoseconds() + engine().delays[device];
+    };
     engine().enqueue(s, work);
   }
   if (!external && !engine().dropped("record", s))

@@ -65,6 +65,8 @@ void Engine::configure(const std::string &text) {
       settings.captureDevice = static_cast<int>(number());
     } else if (key == "check") {
       settings.check = number();
+    } else if (key == "algorithms") {
+      settings.algorithms = static_cast<int>(number());
     } else if (key == "refuse_epilogue") {
       settings.refuseEpilogue = static_cast<int>(number());
     } else if (key == "refuse_window") {

@@ -111,6 +111,7 @@ struct Settings {
   int captureDevice = -1;   ///< the device whose captures fail; -1: all
   std::string dropKind;     ///< "wait" or "record": the call of `drop`..
   int dropDevice = -1, dropIndex = -1;
+  int algorithms = 1;     ///< of cuBLASLt; each device likes another one best
   int refuseEpilogue = 0; ///< of cuBLASLt, as it numbers them
   int refuseWindow = -1;  ///< the member to which NCCL gives no window
   int ncclErrorRank = -1; ///< its communicators fail asynchronously
@@ -156,6 +157,8 @@ public:
   void log(const std::string &line) { lines.push_back(line); }
   std::vector<std::string> lines;
 
+  /// Nanoseconds that work on a device is said to have taken.
+  std::map<int, int64_t> delays;
   std::vector<Stream *> streams;
   /// Handles of graphs, instantiated or not, that were not destroyed.
   std::set<std::shared_ptr<Graph> *> graphs;
