@@ -39,8 +39,10 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
   context.library.resize(manifest.library.size());
   loadParameters(store);
   prepareLibrary(store);
+  shareChoices("choices-0");
   computeDerived(store);
   prepareLibrary(store); // those that pack derived parameters
+  shareChoices("choices-1");
   for (size_t i = 0; i < parts.size(); ++i) {
     const Parameter &p = manifest.parameters[i];
     bool keep = !p.libraryOnly && !p.initOnly;

@@ -98,6 +98,9 @@ private:
   // RankSteps.cpp: a device that is given whole steps.
   void reserveMemory();
   void prepareStaging();
+  /// Makes the choices of this rank's libraries those of all ranks; all come
+  /// here, once for each name.
+  void shareChoices(const char *name);
   void enqueue(Prepared &p);
   void enqueueStep();
   void awaitStep();

@@ -11,10 +11,13 @@
 #include "Rank.h"
 
 #include "../comm/nccl/StreamComm.h"
+#include "../device/cuda/CudaDevice.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
+#include <sstream>
 #include <thread>
 
 using namespace kerf::rt;
@@ -46,6 +49,35 @@ void Rank::prepareStaging() {
       // Padding of an input stays zero for ever.
       std::memset(p.staging->data, 0, static_cast<size_t>(p.slotBytes));
     }
+}
+
+// Each rank measures for itself, then all tell what they chose, and where
+// several have the same to do the lowest rank's choice holds. Nobody waits
+// before it has its own, so stages may have other calls than others.
+void Rank::shareChoices(const char *name) {
+  auto *gpu = dynamic_cast<CudaDeviceBase *>(device.get());
+  auto *streams = dynamic_cast<StreamComm *>(comm.get());
+  if (!gpu || !streams || manifest.library.empty() ||
+      manifest.mesh.numRanks() == 1)
+    return;
+  std::string mine;
+  for (const MeasuredChoices *chooser : gpu->choosers())
+    for (const auto &[key, bytes] : chooser->choices())
+      mine += cat(key.size(), " ", bytes.size(), " ", key, bytes);
+  std::map<std::string, std::string> common;
+  constexpr double seconds = 600; // measuring and loading take their time
+  for (const std::string &text : streams->gather(name, mine, seconds)) {
+    std::istringstream in(text);
+    for (size_t key = 0, bytes = 0; in >> key >> bytes;) {
+      in.get();
+      std::string name(key, 0), value(bytes, 0);
+      in.read(name.data(), static_cast<std::streamsize>(key));
+      in.read(value.data(), static_cast<std::streamsize>(bytes));
+      common.insert({name, value}); // ranks come in order
+    }
+  }
+  for (MeasuredChoices *chooser : gpu->choosers())
+    chooser->adopt(common);
 }
 
 void Rank::enqueue(Prepared &p) {

@@ -416,6 +416,51 @@ TEST(CudaPackage, InjectedFaults) {
   }
 }
 
+// NCCL before 2.22 aborts communicators on a thread each, later ones in a
+// group; nothing is wrong at the end of a good run either.
+TEST(CudaPackage, EndsOfRuns) {
+  TestPackage gpu = twoRanks(true);
+  std::string path = written(gpu);
+  for (const char *version : {"22000", "22200"})
+    for (const char *fault : {"", "die"}) {
+      auto [text, code] = run(
+          std::string("KERF_RECORDING_LOUD=1 KERF_RECORDING=nccl_version=") +
+              version,
+          path + " --repeat=3" +
+              (*fault
+                   ? std::string(" --inject=rank=1,collective=3,fault=") + fault
+                   : ""));
+      EXPECT_EQ(code, *fault ? 5 : 0) << text;
+      EXPECT_EQ(text.find("recording: "), std::string::npos) << text;
+    }
+}
+
+// Each GPU finds another algorithm to be the fastest; the lowest rank's holds.
+TEST(CudaPackage, RanksUseOneAlgorithm) {
+  TestPackage host = twoRanks(false), gpu = twoRanks(true);
+  RunResult want = runTestPackage(written(host), {input()});
+  RecordingDriver driver("algorithms=3");
+  ::setenv("KERF_CUBLASLT", KERF_RECORDING_LIBRARY, 1);
+  ::setenv("KERF_CUDA_CACHE", "none", 1);
+  RunResult got = runTestPackage(written(gpu), {input()}, {}, 2);
+  ::unsetenv("KERF_CUBLASLT");
+  ::unsetenv("KERF_CUDA_CACHE");
+  ASSERT_EQ(got.code, KERF_OK) << got.message;
+  EXPECT_EQ(got.outputs, want.outputs);
+  EXPECT_EQ(driver.report(), "");
+  std::string dump = driver.dump();
+  for (int rank : {0, 1}) {
+    std::string own = dump.substr(dump.find(cat("rank", rank, ".compute:")));
+    own = own.substr(0, own.find("end capture"));
+    for (int i : {0, 1, 2})
+      EXPECT_NE(own.find(cat("algorithm ", i)), std::string::npos) << own;
+    size_t step = own.rfind("begin capture");
+    EXPECT_NE(own.find("algorithm 0", step), std::string::npos) << own;
+    own.resize(step);
+    EXPECT_EQ(own.substr(own.rfind("algorithm "), 11), "algorithm 0") << own;
+  }
+}
+
 // Weights drawn from a seed: the same on a CPU and on a GPU, whatever the mesh.
 TEST(CudaPackage, SeededWeights) {
   auto seeded = [](bool cuda) {

@@ -223,6 +223,86 @@ TEST(CudaPackage, GradientEpilogues) {
   ::unsetenv("KERF_CUDA_CACHE");
 }
 
+// y = (x w + b) w + c, b and c from one parameter, c aligned to 4 bytes alone.
+TestPackage biases(bool cuda) {
+  TestPackage p(R"C(
+FUNCTION(forward) {
+  void *h = scratch;
+  void *first[] = {ios[0], params[0], params[1], h};
+  TRY(api->library(ctx, 0, first));
+  void *second[] = {h, params[0], params[1], ios[1]};
+  return api->library(ctx, 1, second);
+}
+)C");
+  json &manifest = p.manifest;
+  if (cuda) {
+    manifest["target"] = {{"device", "cuda"},
+                          {"cuda", {{"ptx", "k.ptx"}, {"ptx_arch", "sm_80"}}}};
+    p.dir().write("k.ptx", ".entry kerf_c0\n");
+  }
+  p.weights["w"] = {{4, 4}, {1, 0, 2, 0, 0, 1, 0, 1, 3, 0, 1, 0, 0, 0, 0, 1}};
+  p.weights["b"] = {{8}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  manifest["parameters"] = {tensor("w", {4, 4}, {json::array(), json::array()}),
+                            tensor("b", {8}, {json::array()})};
+  manifest["parameters"][0]["tensor"] = "w";
+  manifest["parameters"][1]["tensor"] = "b";
+  manifest["inputs"] = {tensor("x", {3, 4}, {json::array(), json::array()})};
+  manifest["outputs"] = {tensor("y", {3, 4}, {json::array(), json::array()})};
+  manifest["kernels"] = json::array();
+  manifest["library"] = json::array();
+  for (int offset : {0, 1})
+    manifest["library"].push_back(
+        {{"kind", "matmul"},
+         {"dtype", "f32"},
+         {"batch", json::array()},
+         {"m", 3},
+         {"n", 4},
+         {"k", 4},
+         {"lhs", {{"buffer", 0}}},
+         {"rhs", {{"buffer", 1}}},
+         {"bias", {{"buffer", 2}, {"offset", offset}}},
+         {"dst", {{"buffer", 3}}}});
+  json io = {{"dtype", "f32"}, {"shape", {3, 4}}};
+  manifest["functions"] = {{{"symbol", "forward"},
+                            {"scratch_bytes", 64},
+                            {"num_arguments", 1},
+                            {"ios", {io, io}}}};
+  manifest["stages"] = {
+      {{"arena_bytes", 512},
+       {"scratch", {{"offset", 256}, {"bytes", 64}}},
+       {"slots",
+        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
+       {"instructions",
+        {{{"input", 0}, {"slot", 0}},
+         {{"run", 0}, {"slots", {0, 1}}},
+         {{"output", 0}, {"slot", 1}}}}}};
+  return p;
+}
+
+// What was chosen for one alignment of the bias is not used for another; and
+// what is in the cache is found good without asking again.
+TEST(CudaPackage, AlignmentOfTheBias) {
+  TestPackage host = biases(false), gpu = biases(true);
+  std::vector<float> x(12);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(i % 5) - 2;
+  RunResult want = runTestPackage(host.write(), {x});
+  ASSERT_EQ(want.code, KERF_OK) << want.message;
+  std::string path = gpu.write();
+  ::setenv("KERF_CUBLASLT", KERF_RECORDING_LIBRARY, 1);
+  ::setenv("KERF_CUDA_CACHE", (path + ".cache").c_str(), 1);
+  for (int asked : {2, 0}) {
+    RecordingDriver driver("algorithms=2");
+    RunResult got = runTestPackage(path, {x});
+    EXPECT_EQ(got.code, KERF_OK) << got.message;
+    EXPECT_EQ(got.outputs, want.outputs);
+    EXPECT_EQ(driver.report(), "");
+    EXPECT_EQ(count(driver.dump(), "cublaslt heuristics"), asked);
+  }
+  ::unsetenv("KERF_CUBLASLT");
+  ::unsetenv("KERF_CUDA_CACHE");
+}
+
 TEST(ByteRanges, OverlapsWhatWasAdded) {
   ByteRanges ranges;
   ranges.add(10, 20);

@@ -312,6 +312,42 @@ TEST(NcclWorld, WithoutCapture) {
   EXPECT_EQ(driver.dump().find("launch graph"), std::string::npos);
 }
 
+// Where one rank cannot capture its step, or not keep it, all enqueue it.
+TEST(NcclWorld, OneRankCannotCapture) {
+  WorldSpec spec;
+  spec.mesh = meshOf({3});
+  spec.collectives.push_back(makeCollective(CollectiveKind::AllReduce,
+                                            axesOf(spec.mesh, {0}), {8}, 0));
+  for (const char *settings : {"no_capture=1", "fail_capture=1"})
+    for (bool processes : {false, true}) {
+      RecordingDriver driver(cat(settings, ";capture_device=1"));
+      runAndCompare(spec, 4, {processes, {"same", "same", "same"}, {}});
+      EXPECT_EQ(driver.report(), "");
+      EXPECT_EQ(driver.dump().find("launch graph"), std::string::npos);
+    }
+}
+
+// Connections of all lanes are there before the first step, in the order of
+// lanes: one small group of the kinds of calls that come later.
+TEST(NcclWorld, ConnectsBeforeTheFirstStep) {
+  RecordingDriver driver;
+  WorldSpec spec;
+  spec.mesh = meshOf({2});
+  spec.collectives.push_back(makeCollective(CollectiveKind::AllGather,
+                                            axesOf(spec.mesh, {0}), {8}, 0));
+  spec.collectives.push_back(
+      makeCollective(CollectiveKind::Permute, axesOf(spec.mesh, {0}), {8}, 0));
+  expectFine(runGpuRanks(spec, [](int64_t, GpuRank &) {}));
+  EXPECT_EQ(driver.report(), "");
+  for (int rank : {0, 1}) {
+    std::string dump = driver.dump(),
+                line = cat("rank", rank,
+                           ".comm0.a:\n  nccl all_gather 1 send 1 to 0 recv 1 "
+                           "from 0 send 1 to 1 recv 1 from 1\n");
+    EXPECT_NE(dump.find(line), std::string::npos) << dump;
+  }
+}
+
 // Collectives started together over one set of axes travel in one group.
 TEST(NcclWorld, OneGroup) {
   RecordingDriver driver;
@@ -440,6 +476,7 @@ TEST(NcclWorldFaults, AsynchronousError) {
             std::string::npos)
       << outcomes[1].error.message;
   EXPECT_EQ(outcomes[0].error.message, outcomes[1].error.message);
+  EXPECT_EQ(driver.report(), "");
 }
 
 // Worlds that share only a store, as in processes.
@@ -453,7 +490,7 @@ TEST(NcclWorld, AsProcesses) {
     for (const std::vector<int> &subset : {std::vector<int>{0}, {0, 1}})
       spec.collectives.push_back(
           makeCollective(kind, axesOf(spec.mesh, subset), {5, 3, 4}, 1));
-  runAndCompare(spec, 3, {true, {"same", "same", "same", "same"}});
+  runAndCompare(spec, 3, {true, {"same", "same", "same", "same"}, {}});
   EXPECT_EQ(driver.report(), "");
 }
 
@@ -461,7 +498,7 @@ TEST(NcclWorldFaults, OtherPackage) {
   RecordingDriver driver;
   WorldSpec spec = twoRanks(Injection::Skip);
   spec.injection.reset();
-  for (const Outcome &o : runThree(spec, {true, {"a 1", "a 2"}})) {
+  for (const Outcome &o : runThree(spec, {true, {"a 1", "a 2"}, {}})) {
     ASSERT_TRUE(o.failed);
     EXPECT_EQ(o.error.code, KERF_MISMATCH);
     EXPECT_EQ(o.error.message, "ranks disagree on the package: rank 0 has a 1, "
@@ -469,21 +506,102 @@ TEST(NcclWorldFaults, OtherPackage) {
   }
 }
 
-// A rank that is gone in the second step, when the others have already launched
-// their graph: only the words that the GPU writes tell what hangs.
+// A rank that is gone in the second step, when the others have already enqueued
+// theirs: only the words that the GPU writes tell what hangs.
 TEST(NcclWorldFaults, DiesInALaterStep) {
+  ::setenv("KERF_CUDA_GRAPH", "0", 1);
   for (bool processes : {false, true}) {
     RecordingDriver driver;
     WorldSpec spec = twoRanks(Injection::Die);
     spec.injection->collective = 4;
-    auto outcomes = runThree(spec, {processes, {"same", "same"}});
+    auto outcomes = runThree(spec, {processes, {"same", "same"}, {}});
     EXPECT_TRUE(outcomes[1].died);
     ASSERT_TRUE(outcomes[0].failed);
     EXPECT_EQ(outcomes[0].error.code, KERF_RANK_FAILURE);
     EXPECT_EQ(outcomes[0].error.node, "/node");
     EXPECT_EQ(outcomes[0].error.message,
-              "rank 1 did not arrive at all_reduce<sum> f32 8 at /node (#0) "
+              "rank 1 did not arrive at all_reduce<sum> f32 8 at /node (#1) "
               "within 1 s");
+    EXPECT_EQ(driver.report(), "");
+  }
+  ::unsetenv("KERF_CUDA_GRAPH");
+}
+
+// A rank that is gone while it captures its step: the others have not launched
+// theirs.
+TEST(NcclWorldFaults, DiesWhileItCaptures) {
+  for (bool processes : {false, true}) {
+    RecordingDriver driver;
+    WorldSpec spec = twoRanks(Injection::Die);
+    spec.injection->collective = 4;
+    auto outcomes = runThree(spec, {processes, {"same", "same"}, {}});
+    EXPECT_TRUE(outcomes[1].died);
+    ASSERT_TRUE(outcomes[0].failed);
+    EXPECT_EQ(outcomes[0].error.code, KERF_RANK_FAILURE);
+    EXPECT_EQ(outcomes[0].error.message,
+              "rank 1 did not join the 2 ranks of the job at graph-1 within 1 "
+              "s");
+    EXPECT_EQ(driver.report(), "");
+    EXPECT_EQ(driver.dump().find("launch graph"), std::string::npos);
+  }
+}
+
+// A rank that fails when graphs are running: they are let go, and all
+// communicators of a rank are aborted together.
+TEST(NcclWorldFaults, FailsInAReplayedStep) {
+  for (bool processes : {false, true}) {
+    RecordingDriver driver;
+    WorldSpec spec;
+    spec.mesh = meshOf({2, 2});
+    spec.deadlineSeconds = 1;
+    for (int axis : {0, 1})
+      spec.collectives.push_back(makeCollective(
+          CollectiveKind::AllReduce, axesOf(spec.mesh, {axis}), {8}, 0));
+    auto outcomes =
+        runGpuRanks(spec,
+                    [&](int64_t rank, GpuRank &gpu) {
+                      char *src = gpu.allocate(32), *dst = gpu.allocate(32);
+                      for (int s = 0; s < 4; ++s) {
+                        if (rank == 1 && s == 3)
+                          throw Error(KERF_INTERNAL, "a test");
+                        gpu.step([&] {
+                          for (int64_t i : {0, 1}) {
+                            gpu.comm->start(i, src, dst);
+                            gpu.comm->wait(i);
+                          }
+                        });
+                      }
+                    },
+                    {processes, {"same", "same", "same", "same"}, {}});
+    EXPECT_TRUE(outcomes[0].failed && outcomes[1].failed);
+    EXPECT_EQ(driver.report(), "");
+    EXPECT_NE(driver.dump().find("launch graph"), std::string::npos);
+  }
+}
+
+// A call that NCCL refuses: its group ends before anything is aborted.
+TEST(NcclWorldFaults, RefusedCall) {
+  for (const char *graphs : {"0", "1"}) {
+    ::setenv("KERF_CUDA_GRAPH", graphs, 1);
+    RecordingDriver driver;
+    WorldSpec spec = twoRanks(Injection::Skip);
+    spec.injection.reset();
+    auto outcomes = runGpuRanks(spec, [&](int64_t rank, GpuRank &gpu) {
+      char *src = gpu.allocate(32), *dst = gpu.allocate(32);
+      for (int s = 0; s < 2; ++s)
+        gpu.step([&] {
+          if (rank == 1 && s == 1)
+            driver.configure("refuse_count=8");
+          gpu.comm->start(0, src, dst);
+          gpu.comm->wait(0);
+        });
+    });
+    ::unsetenv("KERF_CUDA_GRAPH");
+    ASSERT_TRUE(outcomes[0].failed && outcomes[1].failed);
+    EXPECT_NE(outcomes[1].error.message.find("failed: invalid argument"),
+              std::string::npos)
+        << outcomes[1].error.message;
+    EXPECT_EQ(driver.report(), "");
   }
 }
 

@@ -26,8 +26,10 @@ NcclComm::NcclComm(NcclWorld &w, int64_t r, CudaDeviceBase &d)
   sendEvents.resize(spec.channels.size());
   sent.resize(spec.channels.size());
   received = device.newEvent();
-  if (ranks > 1)
+  if (ranks > 1) {
+    device.agreeOnGraphs([this](bool mine) { return allCanCapture(mine); });
     connect();
+  }
   for (size_t i = 0; i < lanes.size(); ++i) {
     Lane &lane = lanes[i];
     if (!lane.comm)
@@ -39,6 +41,8 @@ NcclComm::NcclComm(NcclWorld &w, int64_t r, CudaDeviceBase &d)
     lane.word = device.allocatePinned(sizeof(int64_t));
     *static_cast<volatile int64_t *>(lane.word->data) = 0;
   }
+  if (ranks > 1)
+    exchangeFirst();
   for (size_t i = 0; i < spec.collectives.size(); ++i) {
     const CollectiveDesc &desc = spec.collectives[i];
     Prepared p;
@@ -73,17 +77,17 @@ NcclComm::~NcclComm() {
   if (!nccl)
     return;
   // Communicators of a failed run hang in what will never come.
-  bool broken = world.failed();
-  for (Lane &lane : lanes) {
-    if (!lane.comm)
-      continue;
-    if (!broken && !aborted)
+  if (world.failed())
+    abortAll();
+  if (aborted)
+    return;
+  for (Lane &lane : lanes)
+    if (lane.comm) {
       deregisterMemory(lane);
-    if (!aborted)
-      broken ? nccl->commAbort(lane.comm) : nccl->commDestroy(lane.comm);
-  }
-  if (whole && !aborted)
-    broken ? nccl->commAbort(whole) : nccl->commDestroy(whole);
+      nccl->commDestroy(lane.comm);
+    }
+  if (whole)
+    nccl->commDestroy(whole);
 }
 
 bool NcclComm::injected() {
@@ -176,10 +180,12 @@ void NcclComm::flush(Lane &lane) {
         for (const BoxCopy &box : p.packing.pack)
           device.copyBox(box, r.src, p.sendParts->data, lane.stream);
       }
-    check(nccl->groupStart(), lane.comm, what, desc.node);
-    for (size_t j = i; j < end; ++j)
-      issue(lane.pending[j], lane);
-    check(nccl->groupEnd(), lane.comm, what, desc.node);
+    // A group that is open must end before anything is aborted.
+    nccl::Result result = nccl->groupStart();
+    for (size_t j = i; j < end && result == nccl::Success; ++j)
+      result = issue(lane.pending[j], lane);
+    nccl::Result ended = nccl->groupEnd();
+    check(result == nccl::Success ? ended : result, lane.comm, what, desc.node);
     for (size_t j = i; j < end; ++j) {
       const Request &r = lane.pending[j];
       Prepared &p = prepared[r.index];
@@ -228,7 +234,7 @@ void NcclComm::check(nccl::Result result, nccl::Comm comm,
         node, world.lastCollectives()));
 }
 
-void NcclComm::issue(const Request &request, Lane &lane) {
+nccl::Result NcclComm::issue(const Request &request, Lane &lane) {
   const CollectiveDesc &desc = spec.collectives[request.index];
   Prepared &p = prepared[request.index];
   const void *src = p.sendParts ? p.sendParts->data : request.src;
@@ -237,26 +243,30 @@ void NcclComm::issue(const Request &request, Lane &lane) {
   int64_t srcBytes = numBytes(desc.srcShape, desc.dtype);
   int64_t elementBytes = dtypeSize(desc.dtype);
   auto count = [](int64_t n) { return static_cast<size_t>(n); };
+  nccl::Result first = nccl::Success;
   auto run = [&](nccl::Result result) {
-    if (result != nccl::Success && result != nccl::InProgress)
-      check(result, lane.comm, describe(desc, request.index), desc.node);
+    if (first == nccl::Success && result != nccl::InProgress)
+      first = result;
   };
   auto from = [&](const void *base, int64_t part, int64_t i) {
     return static_cast<const char *>(base) + part * i;
   };
   switch (desc.kind) {
   case CollectiveKind::AllReduce:
-    return run(nccl->allReduce(
-        src, dst, count(numElements(desc.srcShape)), ncclTypeOf(desc.dtype),
-        ncclReductionOf(desc.reduction), lane.comm, lane.stream));
+    run(nccl->allReduce(src, dst, count(numElements(desc.srcShape)),
+                        ncclTypeOf(desc.dtype), ncclReductionOf(desc.reduction),
+                        lane.comm, lane.stream));
+    break;
   case CollectiveKind::ReduceScatter:
-    return run(nccl->reduceScatter(
-        src, dst, count(p.packing.sendPart / elementBytes),
-        ncclTypeOf(desc.dtype), ncclReductionOf(desc.reduction), lane.comm,
-        lane.stream));
+    run(nccl->reduceScatter(src, dst, count(p.packing.sendPart / elementBytes),
+                            ncclTypeOf(desc.dtype),
+                            ncclReductionOf(desc.reduction), lane.comm,
+                            lane.stream));
+    break;
   case CollectiveKind::AllGather:
-    return run(nccl->allGather(src, dst, count(p.packing.sendPart), nccl::Uint8,
-                               lane.comm, lane.stream));
+    run(nccl->allGather(src, dst, count(p.packing.sendPart), nccl::Uint8,
+                        lane.comm, lane.stream));
+    break;
   case CollectiveKind::AllToAll:
     for (int64_t i = 0; i < size; ++i) {
       run(nccl->send(from(src, p.packing.sendPart, i),
@@ -266,11 +276,11 @@ void NcclComm::issue(const Request &request, Lane &lane) {
                      count(p.packing.receivePart), nccl::Uint8,
                      static_cast<int>(i), lane.comm, lane.stream));
     }
-    return;
+    break;
   case CollectiveKind::Broadcast:
-    return run(nccl->broadcast(src, dst, count(srcBytes), nccl::Uint8,
-                               static_cast<int>(desc.root), lane.comm,
-                               lane.stream));
+    run(nccl->broadcast(src, dst, count(srcBytes), nccl::Uint8,
+                        static_cast<int>(desc.root), lane.comm, lane.stream));
+    break;
   case CollectiveKind::Permute:
     for (auto [sender, receiver] : desc.pairs) {
       if (sender == lane.position)
@@ -280,8 +290,9 @@ void NcclComm::issue(const Request &request, Lane &lane) {
         run(nccl->recv(dst, count(srcBytes), nccl::Uint8,
                        static_cast<int>(sender), lane.comm, lane.stream));
     }
-    return;
+    break;
   }
+  return first;
 }
 
 void NcclComm::wait(int64_t index) {

@@ -45,6 +45,9 @@ public:
   void joinStreams() override;
   void poll() override;
   void stepEnded() override {}
+  std::vector<std::string> gather(const std::string &name,
+                                  const std::string &mine,
+                                  double seconds) override;
 
 private:
   struct Request {
@@ -81,9 +84,12 @@ private:
 
   void connect();
   void compareRanks();
-  nccl::Comm initialize();
-  nccl::Comm split(nccl::Comm parent, int64_t color, int64_t key,
-                   const std::string &what);
+  void exchangeFirst();
+  nccl::Result firstCalls(const Lane &lane, size_t number, char *memory);
+  void initialize();
+  /// Into `comm`, from the call on: whatever fails later finds it there.
+  void split(nccl::Comm &comm, int64_t color, int64_t key,
+             const std::string &what);
   /// Polls a non-blocking call until it has succeeded.
   void settle(nccl::Comm comm, nccl::Result result, const std::string &what);
   /// The same, but a failure is the caller's to deal with.
@@ -95,7 +101,7 @@ private:
              const std::string &node);
   void flush(Lane &lane);
   void flushAll();
-  void issue(const Request &request, Lane &lane);
+  nccl::Result issue(const Request &request, Lane &lane);
   void mark(Lane &lane, const std::string &what, const std::string &node);
   void enterLane(Lane &lane);
   void copyAlone(const CollectiveDesc &desc, const Request &request);
@@ -103,6 +109,7 @@ private:
   [[noreturn]] void fail(Error error);
   void abortAll();
   void compareOrder();
+  bool allCanCapture(bool mine);
   [[noreturn]] void overdue(const Lane &lane);
   Lane &channelLane(int64_t channel) {
     return lanes[world.laneOfChannel(channel)];
@@ -119,7 +126,8 @@ private:
   /// By rank: bytes of the allocation if it can become a window, else 0.
   std::vector<int64_t> windowBytes;
   std::vector<Prepared> prepared;
-  std::unique_ptr<DeviceMemory> marks; ///< 0, 1, 2, ... on the device
+  std::unique_ptr<DeviceMemory> exchanged; ///< of the first exchange
+  std::unique_ptr<DeviceMemory> marks;     ///< 0, 1, 2, ... on the device
   std::vector<std::vector<cu::Event>> sendEvents; ///< by channel, by number
   std::vector<int64_t> sent;                      ///< in this step
   cu::Event received = nullptr;
@@ -127,7 +135,7 @@ private:
   std::vector<CommCounters::Entry *> entries();
   std::vector<int64_t> stepCalls; ///< what the last enqueued step counted
   FaultPoint fault;
-  int64_t orderChecks = 0;
+  int64_t orderChecks = 0, graphChecks = 0;
   bool counting = false, aborted = false;
   Time lastAsk{};
 };

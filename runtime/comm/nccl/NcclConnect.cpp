@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -136,7 +137,7 @@ void NcclComm::deregisterMemory(Lane &lane) {
     nccl->commDeregister(lane.comm, lane.registered);
 }
 
-nccl::Comm NcclComm::initialize() {
+void NcclComm::initialize() {
   nccl::UniqueId id;
   int64_t ranks = spec.mesh.numRanks();
   if (rank == 0) {
@@ -153,29 +154,25 @@ nccl::Comm NcclComm::initialize() {
     std::copy(bytes.begin(), bytes.end(), id.internal);
   }
   nccl::Config config = nccl::nonBlocking();
-  nccl::Comm comm = nullptr;
   nccl::Result result = nccl->commInitRankConfig(
-      &comm, static_cast<int>(ranks), id, static_cast<int>(rank), &config);
-  settle(comm, result, "ncclCommInitRankConfig");
-  return comm;
+      &whole, static_cast<int>(ranks), id, static_cast<int>(rank), &config);
+  settle(whole, result, "ncclCommInitRankConfig");
 }
 
-nccl::Comm NcclComm::split(nccl::Comm parent, int64_t color, int64_t key,
-                           const std::string &what) {
+void NcclComm::split(nccl::Comm &comm, int64_t color, int64_t key,
+                     const std::string &what) {
   nccl::Config config = nccl::nonBlocking();
-  nccl::Comm comm = nullptr;
-  nccl::Result result = nccl->commSplit(parent, static_cast<int>(color),
+  nccl::Result result = nccl->commSplit(whole, static_cast<int>(color),
                                         static_cast<int>(key), &comm, &config);
-  settle(parent, result, cat("ncclCommSplit for ", what));
+  settle(whole, result, cat("ncclCommSplit for ", what));
   if (color >= 0)
     settle(comm, nccl::InProgress, cat("ncclCommSplit for ", what));
-  return comm;
 }
 
 void NcclComm::connect() {
   nccl = &Nccl::get();
   compareRanks();
-  whole = initialize();
+  initialize();
   const char *given = std::getenv("KERF_NCCL_REGISTER");
   bool registers = !(given && *given == '0');
   for (size_t i = 0; i < lanes.size(); ++i) {
@@ -186,11 +183,93 @@ void NcclComm::connect() {
     if (mine)
       lane.position =
           std::find(members.begin(), members.end(), rank) - members.begin();
-    lane.comm = split(whole, mine ? lane.desc->color : nccl::SplitNoColor,
-                      lane.position, lane.desc->name);
+    split(lane.comm, mine ? lane.desc->color : nccl::SplitNoColor,
+          lane.position, lane.desc->name);
     if (!mine)
       lane.comm = nullptr;
     else if (registers)
       registerMemory(lane, i);
+  }
+}
+
+// A few bytes of each kind of call that the lane will have.
+nccl::Result NcclComm::firstCalls(const Lane &lane, size_t number,
+                                  char *memory) {
+  nccl::Result first = nccl::Success;
+  auto add = [&](nccl::Result result) {
+    if (first == nccl::Success && result != nccl::InProgress)
+      first = result;
+  };
+  int64_t size = static_cast<int64_t>(lane.desc->ranks.size());
+  if (lane.desc->channels) {
+    add(lane.position == 0
+            ? nccl->send(memory, 1, nccl::Uint8, 1, lane.comm, lane.stream)
+            : nccl->recv(memory, 1, nccl::Uint8, 0, lane.comm, lane.stream));
+    return first;
+  }
+  std::set<CollectiveKind> kinds;
+  for (size_t i = 0; i < spec.collectives.size(); ++i)
+    if (world.laneOfCollective(static_cast<int64_t>(i)) ==
+        static_cast<int64_t>(number))
+      kinds.insert(spec.collectives[i].kind == CollectiveKind::Permute
+                       ? CollectiveKind::AllToAll
+                       : spec.collectives[i].kind);
+  const char *from = memory;
+  for (CollectiveKind kind : kinds) {
+    char *to = memory += 4 * size;
+    if (kind == CollectiveKind::AllReduce)
+      add(nccl->allReduce(from, to, 1, nccl::Float32, nccl::Sum, lane.comm,
+                          lane.stream));
+    else if (kind == CollectiveKind::ReduceScatter)
+      add(nccl->reduceScatter(from, to, 1, nccl::Float32, nccl::Sum, lane.comm,
+                              lane.stream));
+    else if (kind == CollectiveKind::AllGather)
+      add(nccl->allGather(from, to, 1, nccl::Uint8, lane.comm, lane.stream));
+    else if (kind == CollectiveKind::Broadcast)
+      add(nccl->broadcast(from, to, 1, nccl::Uint8, 0, lane.comm, lane.stream));
+    else
+      for (int64_t i = 0; i < size; ++i) {
+        auto peer = static_cast<int>(i);
+        add(nccl->send(from + i, 1, nccl::Uint8, peer, lane.comm, lane.stream));
+        add(nccl->recv(to + i, 1, nccl::Uint8, peer, lane.comm, lane.stream));
+      }
+  }
+  return first;
+}
+
+// NCCL connects members when they first need it, and the host waits for the
+// others in that call. In a step, where stages come to their lanes in different
+// orders, they could wait for each other for ever: so all connect here, in the
+// order of lanes.
+void NcclComm::exchangeFirst() {
+  int64_t most = 0;
+  for (const Lane &lane : lanes)
+    if (lane.comm)
+      most = std::max(most, static_cast<int64_t>(lane.desc->ranks.size()));
+  constexpr int64_t places = 6; // what is sent, and five kinds
+  exchanged = device.allocateTemporary(4 * places * most, "the first exchange");
+  cuda.check(cuda.streamSynchronize(device.computeStream()),
+             "the first exchange"); // it is zero now
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    Lane &lane = lanes[i];
+    if (!lane.comm)
+      continue;
+    std::string what = cat("the first exchange over ", lane.desc->name);
+    nccl::Result result = nccl->groupStart();
+    if (result == nccl::Success)
+      result = firstCalls(lane, i, static_cast<char *>(exchanged->data));
+    nccl::Result ended = nccl->groupEnd();
+    settle(lane.comm, result == nccl::Success ? ended : result, what);
+    cuda.check(cuda.eventRecord(lane.join, lane.stream), "cuEventRecord");
+    Time begin = Clock::now();
+    cu::Result state;
+    while ((state = cuda.eventQuery(lane.join)) == cu::ErrorNotReady) {
+      settle(lane.comm, nccl::InProgress, what); // sees what failed meanwhile
+      if (secondsSince(begin) > spec.deadlineSeconds)
+        fail(Error(KERF_RANK_FAILURE,
+                   cat(what, " of rank ", rank, " did not end within ",
+                       spec.deadlineSeconds, " s")));
+    }
+    cuda.check(state, what);
   }
 }

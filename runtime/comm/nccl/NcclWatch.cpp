@@ -19,15 +19,86 @@ void NcclComm::fail(Error error) {
   throw world.failure();
 }
 
+// An abort comes back when no graph holds the communicator, and a graph that
+// runs lets go only when the kernels of all its communicators have been told to
+// stop. So the graph goes first, and all are aborted at once: in one group, or,
+// before NCCL 2.22, on a thread each. The parent leads: splits that are under
+// way wait for it.
 void NcclComm::abortAll() {
   if (aborted || !nccl)
     return;
   aborted = true;
+  device.dropGraph();
+  std::vector<nccl::Comm> all;
+  if (whole)
+    all.push_back(whole);
   for (Lane &lane : lanes)
     if (lane.comm)
-      nccl->commAbort(lane.comm);
-  if (whole)
-    nccl->commAbort(whole);
+      all.push_back(lane.comm);
+  if (nccl->version >= 22200) {
+    nccl->groupStart();
+    for (nccl::Comm comm : all)
+      nccl->commAbort(comm);
+    nccl->groupEnd();
+    return;
+  }
+  std::vector<std::thread> threads;
+  for (nccl::Comm comm : all)
+    threads.emplace_back([this, comm] { nccl->commAbort(comm); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+// As Store::gather, but other ranks may fail meanwhile.
+std::vector<std::string> NcclComm::gather(const std::string &name,
+                                          const std::string &mine,
+                                          double seconds) {
+  int64_t ranks = spec.mesh.numRanks();
+  if (ranks == 1)
+    return {mine};
+  seconds = std::max(seconds, spec.deadlineSeconds);
+  auto keyOf = [&](int64_t r) { return cat(name, "/", r); };
+  std::vector<std::optional<std::string>> found(static_cast<size_t>(ranks));
+  auto missing = [&] {
+    std::string list;
+    for (int64_t r = 0; r < ranks; ++r)
+      if (!found[r] && !(found[r] = world.store().get(keyOf(r))))
+        list += cat(list.empty() ? "" : ", ", r);
+    return list;
+  };
+  try {
+    Time begin = Clock::now();
+    world.store().set(keyOf(rank), mine);
+    std::string list;
+    for (int pause = 1; !(list = missing()).empty() && !world.failed();
+         pause = std::min(2 * pause, 20)) {
+      if (secondsSince(begin) > seconds)
+        throw Error(KERF_RANK_FAILURE, cat("rank ", list, " did not join the ",
+                                           ranks, " ranks of the job at ", name,
+                                           " within ", seconds, " s"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    }
+  } catch (Error &error) {
+    error.notes = world.lastCollectives();
+    if (!world.failed())
+      fail(error);
+  }
+  if (world.failed()) {
+    abortAll();
+    throw world.failure();
+  }
+  std::vector<std::string> all;
+  for (const std::optional<std::string> &text : found)
+    all.push_back(*text);
+  return all;
+}
+
+bool NcclComm::allCanCapture(bool mine) {
+  bool all = true;
+  for (const std::string &text : gather(cat("graph-", graphChecks++),
+                                        mine ? "1" : "0", spec.deadlineSeconds))
+    all &= text == "1";
+  return all;
 }
 
 // The order of calls is fixed by the package; that the ranks of a lane have the
@@ -36,22 +107,11 @@ void NcclComm::abortAll() {
 void NcclComm::compareOrder() {
   if (!nccl || orderChecks >= 1)
     return;
-  std::string name = cat("order-", orderChecks++);
   std::string mine;
   for (Lane &lane : lanes)
     mine += cat(lane.comm ? lane.hash.value() : 0, " ");
-  std::vector<std::string> all;
-  try {
-    all = world.store().gather(name, rank, spec.mesh.numRanks(), mine,
-                               spec.deadlineSeconds);
-  } catch (Error &error) {
-    if (world.failed()) {
-      abortAll();
-      throw world.failure();
-    }
-    error.notes = world.lastCollectives();
-    fail(error);
-  }
+  std::vector<std::string> all =
+      gather(cat("order-", orderChecks++), mine, spec.deadlineSeconds);
   for (size_t i = 0; i < lanes.size(); ++i) {
     if (!lanes[i].comm)
       continue;

@@ -25,6 +25,12 @@ public:
   /// other ranks, and for calls that take too long. Throws.
   virtual void poll() = 0;
   virtual void stepEnded() = 0;
+  /// Every rank comes to the place called `name`, once, and gets what all say
+  /// there, by rank. Throws if a rank does not come within `seconds`, or the
+  /// deadline if that is more, and as soon as one has failed.
+  virtual std::vector<std::string> gather(const std::string &name,
+                                          const std::string &mine,
+                                          double seconds = 0) = 0;
 };
 
 } // namespace kerf::rt

@@ -1,6 +1,7 @@
 //===- AlgorithmCache.cpp - what was measured before ----------------------===//
 #include "AlgorithmCache.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -78,7 +79,9 @@ void AlgorithmCache::save() {
   read(all); // what others found meanwhile
   for (auto &[key, bytes] : entries)
     all[key] = bytes;
-  std::string temporary = file + "." + std::to_string(::getpid());
+  // Ranks may be threads.
+  std::string temporary = file + "." + std::to_string(::getpid()) + "." +
+                          std::to_string(reinterpret_cast<uintptr_t>(this));
   {
     std::ofstream out(temporary);
     static constexpr char digits[] = "0123456789abcdef";

@@ -166,42 +166,90 @@ bool CudaDevice::beginStep(bool counted) {
     return false;
   }
   launched.clear();
-  if (useGraph && step >= 2) {
+  if (step >= 2 && !decided)
+    captureStep();
+  return true;
+}
+
+// A rank that runs its graph while another still makes one has kernels that
+// wait for that rank, whose driver may wait for kernels: so all capture, or
+// none, and nobody launches before all are ready.
+bool CudaDevice::allCan(bool mine) {
+  if (!agree || agree(mine))
+    return mine;
+  dropGraph();
+  if (useGraph)
+    noGraph("another rank cannot keep its step");
+  return false;
+}
+
+void CudaDevice::captureStep() {
+  decided = true;
+  if (useGraph) {
     cu::Result result =
         cuda.streamBeginCapture(compute, cu::CaptureModeThreadLocal);
     capturing = result == cu::Success;
     if (!capturing)
-      noGraph("beginning", result);
+      noGraph(cat("beginning: ", cuda.describe(result)));
   }
-  return true;
+  allCan(capturing);
 }
 
 bool CudaDevice::endStep() {
   flushFor(compute);
   if (enqueuing)
     enqueueDownload(record->data, recordCopy->data, sizeof(FailureRecord));
-  if (capturing) {
-    capturing = false;
-    cu::Graph captured = nullptr;
-    cu::Result result = cuda.streamEndCapture(compute, &captured);
-    const char *what = "capturing";
-    if (result == cu::Success) {
-      what = "instantiating";
-      result = cuda.graphInstantiate(&graph, captured, 0);
-    }
-    if (captured)
-      cuda.graphDestroy(captured);
-    if (result != cu::Success) {
-      graph = nullptr;
-      noGraph(what, result);
-      checkRecording();
-      return false;
-    }
+  if (capturing && !keepGraph()) {
+    checkRecording();
+    return false;
   }
   if (graph)
     cuda.check(cuda.graphLaunch(graph, compute), "cuGraphLaunch");
   cuda.check(cuda.eventRecord(done, compute), "cuEventRecord");
   return true;
+}
+
+// Ends the capture, and waits until the device has the graph. Streams keep
+// their priorities only if that is asked for.
+bool CudaDevice::keepGraph() {
+  capturing = false;
+  cu::Graph captured = nullptr;
+  cu::GraphExec made = nullptr;
+  const char *what = "capturing";
+  cu::Result result = cuda.streamEndCapture(compute, &captured);
+  if (result == cu::Success) {
+    what = "instantiating";
+    result =
+        cuda.graphInstantiate(&made, captured, cu::InstantiateUseNodePriority);
+  }
+  if (captured)
+    cuda.graphDestroy(captured);
+  if (result == cu::Success) {
+    graph = made;
+    what = "uploading";
+    result = cuda.graphUpload(graph, compute);
+  }
+  if (result == cu::Success)
+    result = cuda.streamSynchronize(compute);
+  if (result != cu::Success) {
+    dropGraph();
+    noGraph(cat(what, ": ", cuda.describe(result)));
+  }
+  return allCan(graph);
+}
+
+void CudaDevice::dropGraph() {
+  cuda.contextSetCurrent(context);
+  if (capturing) {
+    cu::Graph captured = nullptr;
+    cuda.streamEndCapture(compute, &captured);
+    if (captured)
+      cuda.graphDestroy(captured);
+  }
+  if (graph)
+    cuda.graphExecDestroy(graph);
+  capturing = false;
+  graph = nullptr;
 }
 
 bool CudaDevice::stepEnded() {

@@ -11,9 +11,20 @@
 #include "../Device.h"
 #include "DriverApi.h"
 
+#include <map>
+
 namespace kerf::rt {
 
 struct Driver;
+
+/// What was measured to be the fastest, by what it is for. Ranks that compute
+/// the same must do it in the same way, or their bits differ.
+class MeasuredChoices {
+public:
+  virtual ~MeasuredChoices() = default;
+  virtual std::map<std::string, std::string> choices() const = 0;
+  virtual void adopt(const std::map<std::string, std::string> &common) = 0;
+};
 
 /// What others may ask of a CUDA device.
 class CudaStreams {
@@ -39,6 +50,16 @@ public:
   virtual std::pair<void *, int64_t> reserved() const = 0;
   /// Whether NCCL has allocated it, so that it can become a symmetric window.
   virtual bool reservedByNccl() const = 0;
+  /// Of its libraries, while they live.
+  virtual std::vector<MeasuredChoices *> &choosers() = 0;
+  /// Lets go of the captured step, and of a capture that is open: NCCL ends a
+  /// communicator only when no graph holds its calls. The step may be running.
+  virtual void dropGraph() = 0;
+  /// `all` is called on every rank at the same two places of the second step,
+  /// with whether this rank could capture it, and keep what it captured; the
+  /// answer, whether all could, comes when all have asked. No rank launches
+  /// its graph before the others have theirs in the device's memory.
+  virtual void agreeOnGraphs(std::function<bool(bool mine)> all) = 0;
 };
 
 class CudaDeviceBase : public StepDevice, public CudaStreams {};

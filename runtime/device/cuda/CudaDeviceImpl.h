@@ -73,8 +73,6 @@ public:
   ~CudaDevice() override {
     stop();
     calls.reset();
-    if (graph)
-      cuda.graphExecDestroy(graph);
     module.reset();
     batches.reset();
     record.reset();
@@ -211,12 +209,17 @@ public:
   std::vector<DeviceSpan> spans() const override;
 
   void stop() override {
-    cuda.contextSetCurrent(context);
+    dropGraph(); // communicators outlive it
     for (cu::Stream stream : streams)
       cuda.streamDestroy(stream);
     streams.clear();
   }
 
+  std::vector<MeasuredChoices *> &choosers() override { return measured; }
+  void dropGraph() override;
+  void agreeOnGraphs(std::function<bool(bool mine)> all) override {
+    agree = std::move(all);
+  }
   bool isShared() const override { return choice.shared; }
   std::vector<std::string> notes() const override { return messages; }
   std::vector<std::string> facts() const override {
@@ -305,12 +308,14 @@ private:
     };
     return memory;
   }
-  void noGraph(const char *what, cu::Result result) {
+  void noGraph(const std::string &why) {
     useGraph = false;
-    messages.push_back(cat("no CUDA graph of the step (", what, ": ",
-                           cuda.describe(result),
+    messages.push_back(cat("no CUDA graph of the step (", why,
                            "): every step is enqueued call by call"));
   }
+  void captureStep();
+  bool keepGraph();
+  bool allCan(bool mine);
   Stage &nextStage();
   void uploadNumbers();
   void await(cu::Event event) const;
@@ -329,6 +334,7 @@ private:
   std::vector<cu::Event> events;
   std::unique_ptr<CudaModule> module;
   std::unique_ptr<LaunchBatches> batches;
+  std::vector<MeasuredChoices *> measured;
   std::unique_ptr<GpuCalls> calls; ///< cuBLASLt and cuDNN, on first use
   std::unique_ptr<Device> cpu;     ///< answers for a recording driver
   char *pool = nullptr;
@@ -347,6 +353,8 @@ private:
   std::map<std::string, std::vector<int32_t>> launched;
 
   bool useGraph = true, enqueuing = false, capturing = false;
+  bool decided = false;            ///< whether steps are captured
+  std::function<bool(bool)> agree; ///< empty: a rank alone
   int64_t step = 0;
   cu::GraphExec graph = nullptr;
 };

@@ -54,6 +54,7 @@ enum : int {
   ResampleDescriptor = 24,
   ResampleForwardDescriptor = 25,
   ReshapeOperationDescriptor = 31,
+  DeviceDescriptor = 38,
 
   // cudnnBackendAttributeName_t
   PointwiseMode = 0,
@@ -70,9 +71,12 @@ enum : int {
   HeuristicsMode = 200,
   HeuristicsOperationGraph = 201,
   HeuristicsResults = 202,
+  HeuristicsDevice = 204,
+  EngineConfigEngine = 300,
   PlanHandle = 400,
   PlanEngineConfig = 401,
   PlanWorkspaceSize = 402,
+  PlanDevice = 407,
   ForwardAlpha = 700,
   ForwardBeta = 701,
   ForwardConvDesc = 702,
@@ -98,6 +102,8 @@ enum : int {
   PointwiseT = 758,
   GraphHandle = 800,
   GraphOps = 801,
+  EngineGlobalIndex = 1301,
+  EngineNumericalNote = 1303,
   TensorByteAlignment = 900,
   TensorDataType = 901,
   TensorDimensions = 902,
@@ -131,6 +137,7 @@ enum : int {
   ResampleForwardDesc = 1716,
   ReshapeX = 2200,
   ReshapeY = 2201,
+  DeviceJson = 2702,
 
   // cudnnBackendAttributeType_t
   TypeHandle = 0,
@@ -142,11 +149,13 @@ enum : int {
   TypeVoidPtr = 6,
   TypeConvolutionMode = 7,
   TypeHeuristicsMode = 8,
+  TypeNumericalNote = 11,
   TypePointwiseMode = 14,
   TypeBackendDescriptor = 15,
   TypeReductionOperator = 18,
   TypeResampleMode = 21,
   TypePaddingMode = 22,
+  TypeChar = 24,
   TypeFraction = 26,
 
   CrossCorrelation = 1,
@@ -172,6 +181,17 @@ enum : int {
   ResampleAverageExcludePadding = 4,
   ZeroPadding = 0,
   NegInfPadding = 1,
+
+  // cudnnBackendNumericalNote_t
+  NoteTensorCore = 0,
+  NoteDownConvertInputs = 1,
+  NoteReducedPrecisionReduction = 2,
+  NoteFft = 3,
+  NoteNondeterministic = 4,
+  NoteWinograd = 5,
+  NoteWinograd4x4 = 6,
+  NoteWinograd6x6 = 7,
+  NoteWinograd13x13 = 8,
 };
 
 struct Fraction {

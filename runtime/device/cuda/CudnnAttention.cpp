@@ -139,13 +139,12 @@ public:
                       desc.attention.keys, " keys, which 128 does not divide"));
     zeroesSums = gradient && version < 90600;
     parts = describeAttention(library, plan, context.handle);
-    chosen =
-        makeDnnPlans(library, context.handle, parts.back(), mostWorkspace, 1);
-    if (chosen.empty())
+    chosen = makeBestDnnPlan(context.target(), parts.back(), mostWorkspace, 0);
+    if (!chosen)
       throw Error(
           KERF_UNSUPPORTED_HOST,
           cat("cuDNN ", version, " has no engine for this ", desc.kindName()));
-    context.room(plan.workspaceBytes + chosen[0].workspace);
+    context.room(plan.workspaceBytes + chosen->workspace);
     for (AttentionTensor &tensor : plan.tensors)
       if (tensor.kind == AttentionTensor::Stored ||
           tensor.kind == AttentionTensor::Workspace ||
@@ -181,7 +180,7 @@ public:
     pack.set(dnn::VariantPackWorkspace, dnn::TypeVoidPtr, &own);
     pack.finalize("a variant pack");
     library.check(
-        library.execute(context.handle, chosen[0].plan.get(), pack.get()),
+        library.execute(context.handle, chosen->plan.get(), pack.get()),
         desc.kindName());
   }
 
@@ -192,7 +191,7 @@ private:
   AttentionPlan plan;
   bool zeroesSums = false;
   std::vector<DnnDescriptor> parts;
-  std::vector<DnnPlan> chosen; ///< one
+  std::optional<DnnPlan> chosen;
   std::vector<AttentionTensor *> bound;
 };
 } // namespace

@@ -1,25 +1,46 @@
 //===- CudnnCall.cpp - convolutions and pools by cuDNN --------------------===//
 //
-// A call is one operation graph: the convolution, then bias, added tensor and
-// ReLU as pointwise operations on virtual tensors. The heuristics give engine
-// configurations, best first; the first ones that make a plan are timed, and
-// the number of the fastest is kept in the cache. If cuDNN has no engine for
-// the whole graph the convolution runs alone and the pointwise operations are a
-// second graph, in place.
+// The first form of ConvSteps.h that cuDNN has engines for. For each of its
+// graphs the first configurations that make a plan are timed at first load, and
+// the fastest one's name is kept in the cache; later loads make that plan only.
 //
 //===----------------------------------------------------------------------===//
 #include "CudnnCall.h"
 
-#include "ConvPlan.h"
-#include "CudnnPlans.h"
+#include "ConvSteps.h"
 #include "Driver.h"
 #include "MatmulCall.h"
 
 #include <algorithm>
+#include <chrono>
 
 using namespace kerf::rt;
 
-DnnContext::DnnContext(CudaDeviceBase &dev) : device(dev) {
+namespace {
+constexpr int64_t mostWorkspace = int64_t(512) << 20;
+/// How many plans of a graph are timed.
+constexpr size_t mostTimed = 4;
+/// Engines that generate code take a second for each; the best guess is first.
+constexpr std::chrono::seconds enoughTime(2);
+
+int64_t aligned(int64_t bytes) { return ceilDiv(bytes, 256) * 256; }
+
+dnn::Status execute(const DnnContext &context, const DnnPlan &plan,
+                    const std::vector<int64_t> &ids,
+                    const std::vector<void *> &pointers, void *workspace) {
+  DnnDescriptor pack(context.library, dnn::VariantPackDescriptor);
+  auto count = static_cast<int64_t>(ids.size());
+  pack.set(dnn::VariantPackUniqueIds, dnn::TypeInt64, ids.data(), count);
+  pack.set(dnn::VariantPackDataPointers, dnn::TypeVoidPtr, pointers.data(),
+           count);
+  pack.set(dnn::VariantPackWorkspace, dnn::TypeVoidPtr, &workspace);
+  pack.finalize("a variant pack");
+  return context.library.execute(context.handle, plan.plan.get(), pack.get());
+}
+} // namespace
+
+DnnContext::DnnContext(CudaDeviceBase &dev, bool allowTf32)
+    : device(dev), tf32(allowTf32) {
   library.check(library.create(&handle), "cudnnCreate");
   library.check(library.setStream(handle, device.computeStream()),
                 "cudnnSetStream");
@@ -29,6 +50,7 @@ DnnContext::DnnContext(CudaDeviceBase &dev) : device(dev) {
 }
 
 DnnContext::~DnnContext() {
+  plans.clear();
   if (handle)
     library.destroy(handle);
 }
@@ -39,21 +61,21 @@ void *DnnContext::room(int64_t bytes) {
   return workspace->data;
 }
 
+const DnnPlan *DnnContext::cast(int64_t elements, kerf_dtype_t from,
+                                kerf_dtype_t to, int64_t alignment) {
+  auto [it, isNew] =
+      plans.try_emplace(cat("cast ", elements, " ", kerf_dtype_name(from), ">",
+                            kerf_dtype_name(to), " a", alignment));
+  if (isNew) {
+    auto parts = describeCast(target(), elements, from, to, alignment);
+    if (!parts.empty())
+      if (auto plan = makeBestDnnPlan(target(), parts.back(), mostWorkspace, 0))
+        it->second.reset(new ReadyPlan{std::move(parts), std::move(*plan)});
+  }
+  return it->second ? &it->second->plan : nullptr;
+}
+
 namespace {
-constexpr int64_t mostWorkspace = int64_t(512) << 20;
-
-using Handle = DnnDescriptor;
-
-int typeOf(kerf_dtype_t dtype) { return dnnType(dtype); }
-
-enum Id : int64_t { X = 1, W, Y, Bias, Added, Mid0, Mid1, Mid2 };
-
-/// A graph with a plan to execute it.
-struct Plan {
-  std::vector<Handle> parts;   ///< everything that must outlive the plan
-  std::vector<DnnPlan> chosen; ///< one
-};
-
 class CudnnCall : public LibraryCall {
 public:
   CudnnCall(DnnContext &context, const LibraryDesc &given,
@@ -68,11 +90,15 @@ public:
     for (const Operand *operand : operands)
       if (operand && operand->kind == Operand::Param)
         held[operand] = parameter(operand->index);
-    bool points = conv.bias || conv.added || conv.relu;
-    if (!points || !build(true, points))
-      splitGraph(points);
+    std::vector<ConvForm> forms = convForms(desc, conv);
+    if (std::none_of(forms.begin(), forms.end(),
+                     [&](ConvForm form) { return take(form); }))
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("cuDNN has no engine for this ", desc.kindName(), " of ",
+                      kerf_dtype_name(desc.dtype), ", result ",
+                      kerf_dtype_name(desc.dstDtype)));
     reserve();
-    packParameters();
+    readyParameters();
   }
 
   int64_t scratchBytes() const override { return 0; } // the context's
@@ -80,315 +106,130 @@ public:
   void run(void *const *buffers, void *) override {
     if (empty)
       return;
-    std::map<int64_t, void *> tensors;
-    tensors[X] = place(*conv.imageOperand, desc.dtype, buffers);
-    tensors[Y] = place(*conv.resultOperand, resultType(), buffers);
-    if (conv.bias)
-      tensors[Bias] = place(*conv.bias, desc.dstDtype, buffers);
-    if (conv.added)
-      tensors[Added] = place(*conv.added, desc.dstDtype, buffers);
-    void *stored = nullptr;
-    if (conv.weightsOperand) {
-      stored = packed ? packed->data
-                      : place(*conv.weightsOperand, weightType(), buffers);
-      tensors[W] = stored;
-      if (conv.reorders && !packed) {
-        tensors[W] = context.workspace->data;
-        if (desc.kind != LibraryDesc::ConvWeightGradient)
-          reorder(conv.storedWeights, stored, conv.weights, tensors[W]);
-      }
-    }
-    for (const Plan &plan : plans)
-      execute(plan, tensors);
-    if (desc.kind == LibraryDesc::ConvWeightGradient && conv.reorders)
-      reorder(conv.weights, tensors[W], conv.storedWeights, stored);
+    for (size_t i = 0; i < all.steps.size(); ++i)
+      if (!ready || !all.steps[i].ofWeights)
+        perform(i, buffers);
   }
 
 private:
-  kerf_dtype_t resultType() const {
-    return desc.kind == LibraryDesc::Conv || desc.kind == LibraryDesc::Pool
-               ? desc.dstDtype
-               : desc.dtype;
-  }
-  kerf_dtype_t weightType() const {
-    return desc.kind == LibraryDesc::ConvWeightGradient ? desc.dstDtype
-                                                        : desc.dtype;
-  }
-  kerf_dtype_t imageType() const {
-    return desc.kind == LibraryDesc::ConvInputGradient ? desc.dstDtype
-                                                       : desc.dtype;
-  }
-  int computeType() const {
-    return desc.dtype == KERF_F64 ? dnn::Double : dnn::Float;
-  }
+  // Choosing.
 
-  void *place(const Operand &operand, kerf_dtype_t dtype,
-              void *const *buffers) const {
-    const void *base = operand.kind == Operand::Param ? held.at(&operand).data
-                                                      : buffers[operand.index];
-    return static_cast<char *>(const_cast<void *>(base)) +
-           operand.offset * dtypeSize(dtype);
-  }
-
-  Handle tensor(int64_t id, const DnnTensor &t, int type, bool isVirtual) {
-    Handle h(library, dnn::TensorDescriptor);
-    h.setInt(dnn::TensorUniqueId, id);
-    h.setEnum(dnn::TensorDataType, dnn::TypeDataType, type);
-    h.setInt(dnn::TensorByteAlignment, 16);
-    h.setInts(dnn::TensorDimensions, t.dims);
-    h.setInts(dnn::TensorStrides, t.strides);
-    if (isVirtual) {
-      bool yes = true;
-      h.set(dnn::TensorIsVirtual, dnn::TypeBoolean, &yes);
-    }
-    h.finalize("a tensor");
-    return h;
-  }
-
-  // The convolution (or pool, or gradient) alone: `y` is its result.
-  void addMain(Plan &p, std::vector<dnn::Descriptor> &ops, bool virtualResult) {
-    auto spatial = static_cast<int64_t>(conv.pre.size());
-    p.parts.push_back(tensor(X, conv.image, typeOf(imageType()), false));
-    size_t x = p.parts.size() - 1;
-    p.parts.push_back(tensor(
-        virtualResult ? Mid0 : Y, conv.result,
-        virtualResult ? computeType() : typeOf(resultType()), virtualResult));
-    size_t y = p.parts.size() - 1;
-    if (desc.kind == LibraryDesc::Pool) {
-      Handle d(library, dnn::ResampleDescriptor);
-      bool max = desc.algorithm == "max";
-      d.setEnum(dnn::ResampleMode, dnn::TypeResampleMode,
-                max ? dnn::ResampleMax
-                : desc.algorithm == "avg_include_padding"
-                    ? dnn::ResampleAverageIncludePadding
-                    : dnn::ResampleAverageExcludePadding);
-      d.setEnum(dnn::ResampleCompType, dnn::TypeDataType, computeType());
-      d.setEnum(dnn::ResamplePaddingMode, dnn::TypePaddingMode,
-                max ? dnn::NegInfPadding : dnn::ZeroPadding);
-      d.setInt(dnn::ResampleSpatialDims, spatial);
-      d.setInts(dnn::ResampleWindowDims, conv.window);
-      d.setInts(dnn::ResamplePrePaddings, conv.pre);
-      d.setInts(dnn::ResamplePostPaddings, conv.post);
-      d.setInts(dnn::ResampleStrides, conv.strides);
-      d.finalize("a pool");
-      p.parts.push_back(std::move(d));
-      Handle op(library, dnn::ResampleForwardDescriptor);
-      op.setHandle(dnn::ResampleForwardX, p.parts[x]);
-      op.setHandle(dnn::ResampleForwardY, p.parts[y]);
-      op.setHandle(dnn::ResampleForwardDesc, p.parts.back());
-      op.finalize("a pool");
-      ops.push_back(op.get());
-      p.parts.push_back(std::move(op));
-      return;
-    }
-    p.parts.push_back(tensor(W, conv.weights, typeOf(weightType()), false));
-    size_t w = p.parts.size() - 1;
-    Handle d(library, dnn::ConvolutionDescriptor);
-    d.setEnum(dnn::ConvolutionCompType, dnn::TypeDataType, computeType());
-    d.setEnum(dnn::ConvolutionMode, dnn::TypeConvolutionMode,
-              dnn::CrossCorrelation);
-    d.setInt(dnn::ConvolutionSpatialDims, spatial);
-    d.setInts(dnn::ConvolutionDilations, conv.dilations);
-    d.setInts(dnn::ConvolutionFilterStrides, conv.strides);
-    d.setInts(dnn::ConvolutionPrePaddings, conv.pre);
-    d.setInts(dnn::ConvolutionPostPaddings, conv.post);
-    d.finalize("a convolution");
-    p.parts.push_back(std::move(d));
-    size_t c = p.parts.size() - 1;
-    static constexpr struct {
-      LibraryDesc::Kind kind;
-      int type, alpha, beta, conv, w, x, y;
-    } forms[] = {
-        {LibraryDesc::Conv, dnn::ConvolutionForwardDescriptor,
-         dnn::ForwardAlpha, dnn::ForwardBeta, dnn::ForwardConvDesc,
-         dnn::ForwardW, dnn::ForwardX, dnn::ForwardY},
-        {LibraryDesc::ConvInputGradient, dnn::ConvolutionBackwardDataDescriptor,
-         dnn::BackwardDataAlpha, dnn::BackwardDataBeta,
-         dnn::BackwardDataConvDesc, dnn::BackwardDataW, dnn::BackwardDataDx,
-         dnn::BackwardDataDy},
-        {LibraryDesc::ConvWeightGradient,
-         dnn::ConvolutionBackwardFilterDescriptor, dnn::BackwardFilterAlpha,
-         dnn::BackwardFilterBeta, dnn::BackwardFilterConvDesc,
-         dnn::BackwardFilterDw, dnn::BackwardFilterX, dnn::BackwardFilterDy}};
-    for (const auto &form : forms) {
-      if (form.kind != desc.kind)
-        continue;
-      Handle op(library, form.type);
-      op.setHandle(form.conv, p.parts[c]);
-      op.setHandle(form.w, p.parts[w]);
-      op.setHandle(form.x, p.parts[x]);
-      op.setHandle(form.y, p.parts[y]);
-      if (desc.dtype == KERF_F64) {
-        double one = 1, zero = 0;
-        op.set(form.alpha, dnn::TypeDouble, &one);
-        op.set(form.beta, dnn::TypeDouble, &zero);
-      } else {
-        float one = 1, zero = 0;
-        op.set(form.alpha, dnn::TypeFloat, &one);
-        op.set(form.beta, dnn::TypeFloat, &zero);
-      }
-      op.finalize("a convolution");
-      ops.push_back(op.get());
-      p.parts.push_back(std::move(op));
-    }
-  }
-
-  // Bias, added tensor, ReLU on `from`; the last one writes Y.
-  void addPoints(Plan &p, std::vector<dnn::Descriptor> &ops, int64_t from) {
-    struct Step {
-      int mode;
-      int64_t operand;
-      DnnTensor other;
-    };
-    std::vector<Step> steps;
-    if (conv.bias) {
-      DnnTensor b{Shape(conv.result.dims.size(), 1), {}};
-      b.dims[1] = desc.outChannels;
-      b.strides = Shape(b.dims.size(), 1);
-      b.strides[0] = desc.outChannels;
-      for (size_t d = 2; d < b.dims.size(); ++d)
-        b.strides[d] = desc.outChannels;
-      steps.push_back({dnn::PointwiseAdd, Bias, b});
-    }
-    if (conv.added)
-      steps.push_back({dnn::PointwiseAdd, Added, conv.addedTensor});
-    if (conv.relu)
-      steps.push_back({dnn::PointwiseReluForward, 0, {}});
-    int64_t in = from;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      bool last = i + 1 == steps.size();
-      int64_t out =
-          last ? static_cast<int64_t>(Y) : Mid1 + static_cast<int64_t>(i);
-      Handle d(library, dnn::PointwiseDescriptor);
-      d.setEnum(dnn::PointwiseMode, dnn::TypePointwiseMode, steps[i].mode);
-      d.setEnum(dnn::PointwiseMathPrecision, dnn::TypeDataType, computeType());
-      d.finalize("a pointwise operation");
-      p.parts.push_back(std::move(d));
-      size_t point = p.parts.size() - 1;
-      p.parts.push_back(tensor(in, conv.result,
-                               in == Y ? typeOf(resultType()) : computeType(),
-                               in != Y));
-      size_t x = p.parts.size() - 1;
-      // In place: the same tensor with another name.
-      p.parts.push_back(tensor(last && from == Y ? Mid2 + 1 : out, conv.result,
-                               last ? typeOf(resultType()) : computeType(),
-                               !last));
-      size_t y = p.parts.size() - 1;
-      Handle op(library, dnn::PointwiseOperationDescriptor);
-      op.setHandle(dnn::PointwiseOperationDesc, p.parts[point]);
-      op.setHandle(dnn::PointwiseX, p.parts[x]);
-      op.setHandle(dnn::PointwiseY, p.parts[y]);
-      if (steps[i].operand) {
-        p.parts.push_back(tensor(steps[i].operand, steps[i].other,
-                                 typeOf(desc.dstDtype), false));
-        op.setHandle(dnn::PointwiseB, p.parts.back());
-      }
-      op.finalize("a pointwise operation");
-      ops.push_back(op.get());
-      p.parts.push_back(std::move(op));
-      in = out;
-    }
-  }
-
-  bool build(bool main, bool points) {
-    Plan p;
-    std::vector<dnn::Descriptor> ops;
-    if (main)
-      addMain(p, ops, points);
-    if (points)
-      addPoints(p, ops,
-                main ? static_cast<int64_t>(Mid0) : static_cast<int64_t>(Y));
-    Handle graph(library, dnn::OperationGraphDescriptor);
-    graph.set(dnn::GraphHandle, dnn::TypeHandle, &context.handle);
-    graph.set(dnn::GraphOps, dnn::TypeBackendDescriptor, ops.data(),
-              static_cast<int64_t>(ops.size()));
-    if (graph.tryFinalize() != dnn::Success)
+  bool take(ConvForm form) {
+    auto steps = describeConv(context.target(), desc, conv, form, context.tf32);
+    if (!steps)
       return false;
-    p.parts.push_back(std::move(graph));
-    if (!choosePlan(p, cat(main ? "m" : "", points ? "p" : "")))
-      return false;
-    plans.push_back(std::move(p));
+    all = std::move(*steps);
+    plans.assign(all.steps.size(), nullptr);
+    // What may have no engine comes first.
+    for (ConvStep::Kind kind : {ConvStep::Graph, ConvStep::Cast})
+      for (size_t i = 0; i < plans.size(); ++i) {
+        ConvStep &step = all.steps[i];
+        if (step.kind != kind)
+          continue;
+        plans[i] = kind == ConvStep::Graph
+                       ? readyGraph(step, form.fallback)
+                       : context.cast(step.elements, step.fromType, step.toType,
+                                      step.alignment);
+        if (!plans[i])
+          return false;
+      }
     return true;
   }
 
-  void splitGraph(bool points) {
-    plans.clear();
-    if (!build(true, false))
-      throw Error(KERF_UNSUPPORTED_HOST,
-                  cat("cuDNN has no engine for this ", desc.kindName()));
-    if (points && !build(false, true))
-      throw Error(
-          KERF_UNSUPPORTED_HOST,
-          cat("cuDNN has no engine for what follows this ", desc.kindName()));
-  }
-
-  /// Everything that the best engine depends on.
-  std::string key(const std::string &form) const {
-    std::string text =
-        cat(desc.kindName(), " ", form, " ", kerf_dtype_name(desc.dtype), ">",
-            kerf_dtype_name(desc.dstDtype), " g", desc.groups,
-            conv.bias ? " bias" : "", conv.added ? " add" : "",
-            conv.relu ? " relu" : "", desc.algorithm);
+  /// Everything that the best engine depends on. The number changes when what
+  /// is kept, or the list that it chooses from, means something else.
+  std::string key(const ConvStep &step) const {
+    std::string text = cat(
+        "2 ", desc.kindName(), " ", step.name, " ", kerf_dtype_name(desc.dtype),
+        ">", kerf_dtype_name(desc.dstDtype), context.tf32 ? " tf32" : "", " g",
+        desc.groups, conv.bias ? " bias" : "", conv.added ? " add" : "",
+        conv.relu ? " relu" : "", desc.algorithm);
     for (const Shape *list :
          {&conv.image.dims, &conv.image.strides, &conv.weights.dims,
-          &conv.result.dims, &conv.result.strides, &conv.pre, &conv.post,
-          &conv.strides, &conv.dilations, &conv.window})
+          &conv.result.dims, &conv.result.strides, &conv.addedTensor.strides,
+          &conv.pre, &conv.post, &conv.strides, &conv.dilations, &conv.window})
       text += " " + shapeString(*list);
     return text;
   }
 
-  // The plan of one of the configurations that the heuristics give.
-  bool choosePlan(Plan &p, const std::string &form) {
-    std::vector<DnnPlan> made =
-        makeDnnPlans(library, context.handle, p.parts.back(), mostWorkspace, 4);
-    if (made.empty())
-      return false;
-    size_t best = 0;
-    std::string name = key(form), known = context.cache->find(name);
-    if (known.size() == 1 && static_cast<size_t>(known[0]) < made.size()) {
-      best = static_cast<size_t>(known[0]);
-    } else if (made.size() > 1) {
-      best = measure(made);
-      context.cache->set(name, std::string(1, static_cast<char>(best)));
+  const DnnPlan *readyGraph(ConvStep &step, bool fallback) {
+    std::string name = key(step);
+    auto it = context.plans.find(name);
+    if (it == context.plans.end()) {
+      auto plan = choosePlan(step, name, fallback);
+      if (!plan)
+        return nullptr;
+      auto ready = std::make_unique<DnnContext::ReadyPlan>(
+          DnnContext::ReadyPlan{std::move(step.parts), std::move(*plan)});
+      it = context.plans.emplace(name, std::move(ready)).first;
     }
-    p.chosen.push_back(std::move(made[best]));
-    return true;
+    return &it->second->plan;
   }
 
-  static int64_t extent(const DnnTensor &t) {
-    int64_t last = 1;
-    for (size_t d = 0; d < t.dims.size(); ++d)
-      last += (t.dims[d] - 1) * t.strides[d];
-    return last;
+  std::optional<DnnPlan> choosePlan(const ConvStep &step,
+                                    const std::string &name, bool fallback) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<int> modes = {dnn::HeuristicsA};
+    if (fallback)
+      modes.push_back(dnn::HeuristicsFallback);
+    std::string known = context.cache->find(name);
+    DnnTarget target = context.target();
+    for (int mode : modes) {
+      if (known.empty())
+        break;
+      for (DnnConfig &config :
+           findDnnConfigs(target, step.parts.back(), mode, step.refused))
+        if (config.name == known)
+          if (auto plan = makeDnnPlan(target, config, mostWorkspace))
+            return plan;
+    }
+    for (int mode : modes) {
+      std::vector<DnnPlan> made;
+      std::vector<std::string> names;
+      auto begin = Clock::now();
+      for (DnnConfig &config :
+           findDnnConfigs(target, step.parts.back(), mode, step.refused)) {
+        if (made.size() == mostTimed ||
+            (!made.empty() && Clock::now() - begin > enoughTime))
+          break;
+        if (auto plan = makeDnnPlan(target, config, mostWorkspace)) {
+          made.push_back(std::move(*plan));
+          names.push_back(config.name);
+        }
+      }
+      if (made.empty())
+        continue;
+      size_t best = made.size() > 1 ? measure(step, made) : 0;
+      context.cache->set(name, names[best]);
+      return std::move(made[best]);
+    }
+    return std::nullopt;
   }
 
-  size_t measure(const std::vector<DnnPlan> &made) {
-    std::map<int64_t, void *> tensors;
-    std::vector<std::unique_ptr<DeviceMemory>> memory;
+  size_t measure(const ConvStep &step, const std::vector<DnnPlan> &made) {
+    std::map<ConvPlace, std::unique_ptr<DeviceMemory>> memory;
+    std::vector<int64_t> ids;
+    std::vector<void *> pointers;
     try {
-      auto add = [&](int64_t id, int64_t elements) {
-        memory.push_back(context.device.allocateTemporary(
-            elements * 8, "timing of a convolution"));
-        tensors[id] = memory.back()->data;
-      };
-      add(X, extent(conv.image));
-      add(Y, extent(conv.result));
-      if (conv.weightsOperand)
-        add(W, extent(conv.weights));
-      if (conv.bias)
-        add(Bias, desc.outChannels);
-      if (conv.added)
-        add(Added, extent(conv.addedTensor));
+      for (auto [id, place] : step.bound) {
+        auto &there = memory[place];
+        if (!there)
+          there = context.device.allocateTemporary(all.bytes.at(place),
+                                                   "timing of a convolution");
+        ids.push_back(id);
+        pointers.push_back(there->data);
+      }
       for (const DnnPlan &plan : made)
-        context.room(plan.workspace + weightRoom());
+        context.room(std::max<int64_t>(plan.workspace, 256));
     } catch (const Error &) {
-      return 0;
+      return 0; // no room to measure: the library's first guess
     }
     size_t best = 0;
     double least = -1;
     for (size_t i = 0; i < made.size(); ++i) {
       double time = measureMilliseconds(context.device, [&] {
-        return tryExecute(made[i], tensors) == dnn::Success;
+        return execute(context, made[i], ids, pointers,
+                       context.workspace->data) == dnn::Success;
       });
       if (time >= 0 && (least < 0 || time < least)) {
         least = time;
@@ -398,83 +239,119 @@ private:
     return best;
   }
 
-  /// Room for reordered weights at the beginning of the workspace.
-  int64_t weightRoom() const {
-    if (!conv.reorders)
-      return 0;
-    int64_t bytes = numElements(conv.weights.dims) * dtypeSize(weightType());
-    return ceilDiv(bytes, 256) * 256;
-  }
+  // Memory.
 
   void reserve() {
+    for (auto [place, bytes] : all.bytes)
+      if (isScratch(place)) {
+        offsets[place] = scratch;
+        scratch += aligned(bytes);
+      }
     int64_t most = 256;
-    for (const Plan &plan : plans)
-      most = std::max(most, plan.chosen[0].workspace);
-    context.room(most + weightRoom());
+    for (const DnnPlan *plan : plans)
+      if (plan)
+        most = std::max(most, plan->workspace);
+    context.room(scratch + most);
   }
 
-  // Weights that never change are brought into order now.
-  void packParameters() {
-    if (!conv.weightsOperand || !conv.reorders ||
-        conv.weightsOperand->kind != Operand::Param)
+  // Weights that never change are made ready now.
+  void readyParameters() {
+    if (!conv.weightsOperand || conv.weightsOperand->kind != Operand::Param)
       return;
-    packed = context.device.allocateTemporary(numElements(conv.weights.dims) *
-                                                  dtypeSize(weightType()),
-                                              "reordered weights");
-    reorder(conv.storedWeights,
-            place(*conv.weightsOperand, weightType(), nullptr), conv.weights,
-            packed->data);
+    const ConvStep *last = nullptr;
+    for (const ConvStep &step : all.steps)
+      if (step.ofWeights)
+        last = &step;
+    if (!last)
+      return;
+    readyPlace = last->to;
+    ready = context.device.allocateTemporary(all.bytes.at(readyPlace),
+                                             "reordered weights");
+    for (size_t i = 0; i < all.steps.size(); ++i)
+      if (all.steps[i].ofWeights)
+        perform(i, nullptr);
   }
 
-  void reorder(const DnnTensor &from, const void *src, const DnnTensor &to,
-               void *dst) {
-    auto describe = [&](const DnnTensor &t) {
+  void *place(ConvPlace where, void *const *buffers) const {
+    auto in = [&](const Operand &operand, kerf_dtype_t dtype) -> void * {
+      const void *base = operand.kind == Operand::Param
+                             ? held.at(&operand).data
+                             : buffers[operand.index];
+      return static_cast<char *>(const_cast<void *>(base)) +
+             operand.offset * dtypeSize(dtype);
+    };
+    bool ofImage = desc.kind == LibraryDesc::ConvInputGradient,
+         ofWeights = desc.kind == LibraryDesc::ConvWeightGradient;
+    switch (where) {
+    case ConvPlace::Image:
+      return in(*conv.imageOperand, ofImage ? desc.dstDtype : desc.dtype);
+    case ConvPlace::Result:
+      return in(*conv.resultOperand,
+                ofImage || ofWeights ? desc.dtype : desc.dstDtype);
+    case ConvPlace::StoredWeights:
+      return in(*conv.weightsOperand, ofWeights ? desc.dstDtype : desc.dtype);
+    case ConvPlace::Bias:
+      return in(*conv.bias, desc.dstDtype);
+    case ConvPlace::Added:
+      return in(*conv.added, desc.dstDtype);
+    default:
+      return ready && where == readyPlace
+                 ? ready->data
+                 : static_cast<char *>(context.workspace->data) +
+                       offsets.at(where);
+    }
+  }
+
+  // Work.
+
+  void perform(size_t number, void *const *buffers) {
+    const ConvStep &step = all.steps[number];
+    if (step.kind == ConvStep::Reorder)
+      return reorder(step, buffers);
+    std::vector<int64_t> ids;
+    std::vector<void *> pointers;
+    auto bind = [&](int64_t id, ConvPlace where) {
+      ids.push_back(id);
+      pointers.push_back(place(where, buffers));
+    };
+    if (step.kind == ConvStep::Cast) {
+      bind(1, step.from);
+      bind(2, step.to);
+    }
+    for (auto [id, where] : step.bound)
+      bind(id, where);
+    library.check(
+        execute(context, *plans[number], ids, pointers,
+                static_cast<char *>(context.workspace->data) + scratch),
+        desc.kindName());
+  }
+
+  void reorder(const ConvStep &step, void *const *buffers) {
+    auto describe = [&](ConvPlace where) {
+      bool asStored = where == ConvPlace::StoredWeights ||
+                      where == ConvPlace::WideStoredWeights;
+      const DnnTensor &t = asStored ? conv.storedWeights : conv.weights;
       dnn::TensorDesc made = nullptr;
       library.check(library.createTensor(&made), "a tensor");
       std::vector<int> dims(t.dims.begin(), t.dims.end()),
           strides(t.strides.begin(), t.strides.end());
-      library.check(library.setTensor(made, typeOf(weightType()),
+      library.check(library.setTensor(made, dnnType(step.fromType),
                                       static_cast<int>(dims.size()),
                                       dims.data(), strides.data()),
                     "a tensor");
       return made;
     };
-    dnn::TensorDesc a = describe(from), b = describe(to);
+    dnn::TensorDesc a = describe(step.from), b = describe(step.to);
     double one64 = 1, zero64 = 0;
     float one = 1, zero = 0;
-    bool f64 = weightType() == KERF_F64;
+    bool f64 = step.fromType == KERF_F64;
     dnn::Status status = library.transformTensor(
-        context.handle, f64 ? static_cast<void *>(&one64) : &one, a, src,
-        f64 ? static_cast<void *>(&zero64) : &zero, b, dst);
+        context.handle, f64 ? static_cast<void *>(&one64) : &one, a,
+        place(step.from, buffers), f64 ? static_cast<void *>(&zero64) : &zero,
+        b, place(step.to, buffers));
     library.destroyTensor(a);
     library.destroyTensor(b);
     library.check(status, "weights in another order");
-  }
-
-  dnn::Status tryExecute(const DnnPlan &plan,
-                         const std::map<int64_t, void *> &tensors) {
-    std::vector<int64_t> ids;
-    std::vector<void *> pointers;
-    for (auto [id, pointer] : tensors) {
-      ids.push_back(id);
-      pointers.push_back(pointer);
-    }
-    // The result of pointwise operations in place.
-    ids.push_back(Mid2 + 1);
-    pointers.push_back(tensors.at(Y));
-    void *workspace =
-        static_cast<char *>(context.workspace->data) + weightRoom();
-    Handle pack(library, dnn::VariantPackDescriptor);
-    auto count = static_cast<int64_t>(ids.size());
-    pack.set(dnn::VariantPackUniqueIds, dnn::TypeInt64, ids.data(), count);
-    pack.set(dnn::VariantPackDataPointers, dnn::TypeVoidPtr, pointers.data(),
-             count);
-    pack.set(dnn::VariantPackWorkspace, dnn::TypeVoidPtr, &workspace);
-    pack.finalize("a variant pack");
-    return library.execute(context.handle, plan.plan.get(), pack.get());
-  }
-  void execute(const Plan &plan, const std::map<int64_t, void *> &tensors) {
-    library.check(tryExecute(plan.chosen[0], tensors), desc.kindName());
   }
 
   DnnContext &context;
@@ -483,8 +360,12 @@ private:
   ConvPlan conv;
   bool empty = false;
   std::map<const Operand *, ParameterView> held;
-  std::vector<Plan> plans;
-  std::unique_ptr<DeviceMemory> packed;
+  ConvSteps all;
+  std::vector<const DnnPlan *> plans; ///< one per step; of a reorder null
+  std::map<ConvPlace, int64_t> offsets;
+  int64_t scratch = 0;
+  std::unique_ptr<DeviceMemory> ready; ///< weights that never change
+  ConvPlace readyPlace{};
 };
 } // namespace
 

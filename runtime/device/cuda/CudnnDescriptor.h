@@ -10,6 +10,8 @@
 #include "../../src/Types.h"
 #include "Cudnn.h"
 
+#include <utility>
+
 namespace kerf::rt {
 
 inline int dnnType(kerf_dtype_t dtype) {
@@ -42,7 +44,11 @@ public:
       : library(other.library), raw(other.raw) {
     other.raw = nullptr;
   }
-  DnnDescriptor &operator=(DnnDescriptor &&) = delete;
+  DnnDescriptor &operator=(DnnDescriptor &&other) noexcept {
+    std::swap(library, other.library);
+    std::swap(raw, other.raw);
+    return *this;
+  }
   ~DnnDescriptor() {
     if (raw)
       library->destroyDescriptor(raw);

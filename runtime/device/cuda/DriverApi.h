@@ -75,6 +75,7 @@ enum : int {
   JitErrorLogBuffer = 5,
   JitErrorLogBufferSizeBytes = 6,
   CaptureModeThreadLocal = 1,
+  InstantiateUseNodePriority = 8,
 };
 
 /// CUDA_MEMCPY3D.
@@ -145,6 +146,7 @@ struct Memcpy3D {
      unsigned, Stream, void **, void **))                                      \
   X(graphInstantiate, cuGraphInstantiateWithFlags,                             \
     (GraphExec *, Graph, unsigned long long))                                  \
+  X(graphUpload, cuGraphUpload, (GraphExec, Stream))                           \
   X(graphLaunch, cuGraphLaunch, (GraphExec, Stream))                           \
   X(graphExecDestroy, cuGraphExecDestroy, (GraphExec))                         \
   X(graphDestroy, cuGraphDestroy, (Graph))                                     \

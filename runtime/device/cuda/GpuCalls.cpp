@@ -23,7 +23,7 @@ public:
       return makeMatmulCall(*matmuls, desc, parameter, std::move(epilogue));
     }
     if (!windows)
-      windows = std::make_unique<DnnContext>(device);
+      windows = std::make_unique<DnnContext>(device, tf32);
     if (desc.isAttention())
       return makeCudnnAttention(*windows, desc);
     return makeCudnnCall(*windows, desc, parameter);

@@ -10,6 +10,7 @@
 
 #include "MatmulPlan.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace kerf::rt;
@@ -21,9 +22,38 @@ LtContext::LtContext(CudaDeviceBase &dev, bool allowTf32)
   cache = std::make_unique<AlgorithmCache>(
       cat("cublaslt-", library.getVersion ? library.getVersion() : 0),
       device.gpuName());
+  device.choosers().push_back(this);
+}
+
+std::string LtContext::prefix() const {
+  return cat("cublaslt ", library.getVersion ? library.getVersion() : 0, " ");
+}
+
+std::map<std::string, std::string> LtContext::choices() const {
+  std::map<std::string, std::string> mine;
+  for (const TunedMatmul *call : tuned)
+    mine[prefix() + call->algorithmKey()] = std::string(
+        reinterpret_cast<const char *>(&call->algorithm()), sizeof(lt::Algo));
+  return mine;
+}
+
+void LtContext::adopt(const std::map<std::string, std::string> &common) {
+  for (TunedMatmul *call : tuned) {
+    auto it = common.find(prefix() + call->algorithmKey());
+    if (it == common.end() || it->second.size() != sizeof(lt::Algo) ||
+        std::memcmp(it->second.data(), &call->algorithm(), sizeof(lt::Algo)) ==
+            0)
+      continue;
+    lt::Algo algorithm;
+    std::memcpy(&algorithm, it->second.data(), sizeof(algorithm));
+    if (call->take(algorithm))
+      cache->set(call->algorithmKey(), it->second);
+  }
 }
 
 LtContext::~LtContext() {
+  std::vector<MeasuredChoices *> &all = device.choosers();
+  all.erase(std::remove(all.begin(), all.end(), this), all.end());
   if (handle)
     library.destroy(handle);
 }
@@ -84,7 +114,7 @@ using Layout = Owned<lt::MatrixLayout, &CublasLt::matrixLayoutDestroy>;
 using Desc = Owned<lt::MatmulDesc, &CublasLt::matmulDescDestroy>;
 using Preference = Owned<lt::Preference, &CublasLt::preferenceDestroy>;
 
-class MatmulCall : public LibraryCall {
+class MatmulCall : public LibraryCall, public TunedMatmul {
 public:
   MatmulCall(LtContext &context, const LibraryDesc &given,
              const std::function<ParameterView(int64_t)> &parameter,
@@ -123,6 +153,19 @@ public:
     if (!fused && !choose())
       throw Error(KERF_UNSUPPORTED_HOST,
                   cat("cuBLASLt has no algorithm for ", key));
+    context.tuned.push_back(this);
+  }
+  ~MatmulCall() override {
+    auto &all = context.tuned;
+    all.erase(std::remove(all.begin(), all.end(), this), all.end());
+  }
+  const std::string &algorithmKey() const override { return key; }
+  const lt::Algo &algorithm() const override { return algo; }
+  bool take(const lt::Algo &given) override {
+    if (!usable(given))
+      return false;
+    algo = given;
+    return true;
   }
   int64_t scratchBytes() const override { return 0; } // the context's
 
@@ -210,6 +253,17 @@ private:
     setLayout(d, plan.d, desc.dstDtype);
   }
 
+  /// The alignment of the bias counts, so that it must not be null.
+  uint32_t biasAlignment() const {
+    auto offset =
+        static_cast<uint64_t>(desc.bias.offset * dtypeSize(desc.dstDtype)) | 16;
+    return static_cast<uint32_t>(offset & (~offset + 1));
+  }
+  /// A place in memory that is aligned as the bias is, and no more.
+  char *biasLike(void *memory) const {
+    return static_cast<char *>(memory) + biasAlignment();
+  }
+
   /// Everything that the best algorithm depends on is in the key.
   void setEpilogue() {
     int32_t value = plan.activation == MatmulPlan::Relu   ? lt::EpilogueRelu
@@ -220,6 +274,8 @@ private:
     if (plan.bias)
       value |= lt::EpilogueBias;
     set(lt::DescEpilogue, &value, sizeof(value));
+    if (plan.bias)
+      setBias(biasLike(context.workspace->data));
     if (fused) {
       set(lt::DescAuxLd, &plan.c.ld, sizeof(plan.c.ld));
       set(lt::DescAuxBatchStride, &plan.c.batchStride,
@@ -230,6 +286,8 @@ private:
               context.tf32 ? " tf32" : "", " ", plan.m, "x", plan.n, "x",
               plan.k, " x", plan.batch, " e", value, plan.usesC() ? " c" : "",
               " al", alignment());
+    if (plan.bias)
+      key += cat(" b", biasAlignment());
     for (const LtMatrix *x : {&plan.a, &plan.b, &plan.c, &plan.d})
       key += cat(" ", x->ld, x->transposed ? "t" : "n", x->batchStride);
   }
@@ -291,18 +349,24 @@ private:
     return lt::Success;
   }
 
+  bool usable(const lt::Algo &given) {
+    if (plan.bias)
+      setBias(biasLike(context.workspace->data));
+    lt::HeuristicResult checked{};
+    return library.algoCheck(context.handle, op.handle, a.handle, b.handle,
+                             c.handle, d.handle, &given,
+                             &checked) == lt::Success &&
+           checked.workspaceSize <=
+               static_cast<size_t>(context.workspace->bytes);
+  }
+
   /// False: the library has no algorithm.
   bool choose() {
     setEpilogue();
     std::string bytes = context.cache->find(key);
     if (bytes.size() == sizeof(algo)) {
       std::memcpy(&algo, bytes.data(), sizeof(algo));
-      lt::HeuristicResult checked{};
-      if (library.algoCheck(context.handle, op.handle, a.handle, b.handle,
-                            c.handle, d.handle, &algo,
-                            &checked) == lt::Success &&
-          checked.workspaceSize <=
-              static_cast<size_t>(context.workspace->bytes)) {
+      if (usable(algo)) {
         ++context.known;
         return true;
       }
@@ -321,8 +385,6 @@ private:
       library.check(library.preferenceSetAttribute(preference.handle, which,
                                                    &align, sizeof(align)),
                     "preferences");
-    if (plan.bias) // its alignment counts, so it must not be null
-      setBias(context.workspace->data);
     constexpr int wanted = 8;
     lt::HeuristicResult results[wanted];
     int found = 0;
@@ -350,7 +412,7 @@ private:
       memory[1] = allocate(extentOf(plan, plan.b, &MatmulPlan::Loop::b) * in);
       memory[2] = allocate(extentOf(plan, plan.c, &MatmulPlan::Loop::c) * out);
       memory[3] = allocate(extentOf(plan, plan.d, &MatmulPlan::Loop::d) * out);
-      memory[4] = allocate(plan.m * out);
+      memory[4] = allocate(plan.m * out + biasAlignment());
     } catch (const Error &) {
       return; // no room to measure: the library's first guess
     }
@@ -360,7 +422,7 @@ private:
                                                           : memory[3]->data),
                static_cast<char *>(memory[3]->data)};
     if (plan.bias)
-      setBias(memory[4]->data);
+      setBias(biasLike(memory[4]->data));
     double best = -1;
     for (int i = 0; i < found; ++i) {
       if (results[i].state != lt::Success)

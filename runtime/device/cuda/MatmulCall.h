@@ -9,8 +9,18 @@
 
 namespace kerf::rt {
 
+/// A matmul whose algorithm was chosen among several.
+class TunedMatmul {
+public:
+  virtual ~TunedMatmul() = default;
+  virtual const std::string &algorithmKey() const = 0;
+  virtual const lt::Algo &algorithm() const = 0;
+  /// False: the library refuses it.
+  virtual bool take(const lt::Algo &algorithm) = 0;
+};
+
 /// What the matmuls of a device share.
-struct LtContext {
+struct LtContext : MeasuredChoices {
   CudaDeviceBase &device;
   const CublasLt &library = CublasLt::get();
   lt::Handle handle = nullptr;
@@ -20,8 +30,15 @@ struct LtContext {
   int64_t measured = 0, known = 0;
   int64_t separate = 0; ///< products whose epilogue is a kernel of its own
 
+  std::vector<TunedMatmul *> tuned;
+
   LtContext(CudaDeviceBase &device, bool tf32);
-  ~LtContext();
+  ~LtContext() override;
+  std::map<std::string, std::string> choices() const override;
+  void adopt(const std::map<std::string, std::string> &common) override;
+
+private:
+  std::string prefix() const;
 };
 
 /// `epilogue`: the package's kernel for the last post-op, which runs after the

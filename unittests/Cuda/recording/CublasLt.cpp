@@ -12,6 +12,7 @@
 #include "device/cuda/CublasLt.h"
 #include "src/Error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -117,6 +118,15 @@ bool allowed(const Desc &desc, const Layout &a, const Layout &b,
               desc.auxStride % 8))
     return false;
   return !(desc.epilogue & lt::EpilogueBias) || desc.bias;
+}
+
+/// An algorithm may count on how the bias was aligned when it was chosen.
+uint64_t alignmentOf(const Desc &desc) {
+  uint64_t at = reinterpret_cast<uintptr_t>(desc.bias) | 16;
+  return desc.epilogue & lt::EpilogueBias ? at & (~at + 1) : 16;
+}
+bool suits(const lt::Algo &algo, const Desc &desc) {
+  return alignmentOf(desc) >= algo.data[3];
 }
 
 struct Product {
@@ -256,10 +266,16 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(
   if (wanted < 1 || !allowed(descOf(desc), layoutOf(a), layoutOf(b),
                              layoutOf(c), layoutOf(d)))
     return NotSupported;
-  results[0] = {};
-  results[0].algo.data[0] = marker;
-  results[0].algo.data[1] = static_cast<uint64_t>(descOf(desc).epilogue);
-  *found = 1;
+  Lock lock(engine().mutex);
+  engine().log("cublaslt heuristics");
+  *found = std::min(wanted, engine().settings.algorithms);
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = marker;
+    results[i].algo.data[1] = static_cast<uint64_t>(descOf(desc).epilogue);
+    results[i].algo.data[2] = static_cast<uint64_t>(i);
+    results[i].algo.data[3] = alignmentOf(descOf(desc));
+  }
   return lt::Success;
 }
 EXPORT int cublasLtMatmulAlgoCheck(lt::Handle, lt::MatmulDesc desc,
@@ -268,7 +284,7 @@ EXPORT int cublasLtMatmulAlgoCheck(lt::Handle, lt::MatmulDesc desc,
                                    const lt::Algo *algo,
                                    lt::HeuristicResult *result) {
   *result = {};
-  return algo->data[0] == marker &&
+  return algo->data[0] == marker && suits(*algo, descOf(desc)) &&
                  allowed(descOf(desc), layoutOf(a), layoutOf(b), layoutOf(c),
                          layoutOf(d))
              ? lt::Success
@@ -283,6 +299,7 @@ EXPORT int cublasLtMatmul(lt::Handle, lt::MatmulDesc handle, const void *alpha,
   const Desc &desc = descOf(handle);
   if (algo->data[0] != marker ||
       algo->data[1] != static_cast<uint64_t>(desc.epilogue) ||
+      !suits(*algo, desc) ||
       !allowed(desc, layoutOf(a), layoutOf(b), layoutOf(c), layoutOf(d)))
     return NotSupported;
   auto scalar = [&](const void *value) { return get(value, 0, desc.scale); };
@@ -292,7 +309,7 @@ EXPORT int cublasLtMatmul(lt::Handle, lt::MatmulDesc handle, const void *alpha,
                   pc,           pd};
   auto work = std::make_shared<Work>();
   work->what = cat("cublaslt ", product.d.rows, "x", product.d.cols,
-                   " epilogue ", desc.epilogue);
+                   " epilogue ", desc.epilogue, " algorithm ", algo->data[2]);
   auto add = [&](const void *begin, int64_t elements, int type, bool writes) {
     auto at = reinterpret_cast<uintptr_t>(begin);
     work->ranges.push_back({at,
@@ -312,8 +329,14 @@ EXPORT int cublasLtMatmul(lt::Handle, lt::MatmulDesc handle, const void *alpha,
     add(desc.aux, extent(aux), aux.type, false);
   }
   add(pd, extent(product.d), product.d.type, true);
-  work->run = [product] { product.run(); };
   Lock lock(engine().mutex);
+  int device = reinterpret_cast<recording::Stream *>(stream)->device;
+  int64_t slow =
+      (static_cast<int>(algo->data[2]) + device) % engine().settings.algorithms;
+  work->run = [product, device, slow] {
+    product.run();
+    engine().delays[device] += slow * 1000000000;
+  };
   engine().enqueue(*reinterpret_cast<recording::Stream *>(stream), work);
   return lt::Success;
 }

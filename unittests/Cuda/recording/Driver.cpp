@@ -270,12 +270,14 @@ EXPORT int cuMemsetD8Async(DevicePtr dst, unsigned char value, size_t bytes,
              [=] { std::memset(to, value, bytes); });
 }
 
-EXPORT int cuStreamCreateWithPriority(cu::Stream *stream, unsigned flags, int) {
+EXPORT int cuStreamCreateWithPriority(cu::Stream *stream, unsigned flags,
+                                      int priority) {
   if (flags != StreamNonBlocking)
     return ErrorInvalidValue;
   Lock lock(engine().mutex);
   auto *made = new recording::Stream; // kept: operations name it
   made->device = currentDevice;
+  made->priority = priority;
   made->name = "stream " + std::to_string(engine().streams.size());
   made->lane = engine().newLane(made->name);
   engine().streams.push_back(made);
@@ -323,7 +325,9 @@ EXPORT int cuEventRecordWithFlags(cu::Event event, cu::Stream stream,
   if (e.timed && (external || !s.capture)) {
     auto work = std::make_shared<Work>();
     work->what = "time";
-    work->run = [at = e.nanoseconds] { *at = recording::nanoseconds(); };
+    work->run = [at = e.nanoseconds, device = s.device] {
+      *at = recording::nanoseconds() + engine().delays[device];
+    };
     engine().enqueue(s, work);
   }
   if (!external && !engine().dropped("record", s))
@@ -416,6 +420,21 @@ EXPORT int cuLaunchKernel(Function function, unsigned gx, unsigned gy,
   return Success;
 }
 
+static std::shared_ptr<recording::Graph> *
+newHandle(const std::shared_ptr<recording::Graph> &graph) {
+  auto *handle = new std::shared_ptr<recording::Graph>(graph);
+  engine().graphs.insert(handle);
+  return handle;
+}
+static int destroyGraph(void *given) {
+  Lock lock(engine().mutex);
+  auto *handle = static_cast<std::shared_ptr<recording::Graph> *>(given);
+  if (!engine().graphs.erase(handle))
+    return ErrorInvalidValue;
+  delete handle;
+  return Success;
+}
+
 EXPORT int cuStreamBeginCapture_v2(cu::Stream stream, int) {
   Lock lock(engine().mutex);
   return engine().beginCapture(streamOf(stream));
@@ -425,32 +444,42 @@ EXPORT int cuStreamEndCapture(cu::Stream stream, cu::Graph *graph) {
   std::shared_ptr<recording::Graph> captured;
   int result = engine().endCapture(streamOf(stream), captured);
   if (result == Success)
-    *graph = reinterpret_cast<cu::Graph>(
-        new std::shared_ptr<recording::Graph>(captured));
+    *graph = reinterpret_cast<cu::Graph>(newHandle(captured));
   return result;
 }
 EXPORT int cuGraphInstantiateWithFlags(GraphExec *exec, cu::Graph graph,
-                                       unsigned long long) {
-  *exec = reinterpret_cast<GraphExec>(new std::shared_ptr<recording::Graph>(
-      *reinterpret_cast<std::shared_ptr<recording::Graph> *>(graph)));
+                                       unsigned long long flags) {
+  Lock lock(engine().mutex);
+  auto &captured =
+      *reinterpret_cast<std::shared_ptr<recording::Graph> *>(graph);
+  std::set<int> priorities;
+  for (auto &[stream, lane] : captured->lanes)
+    priorities.insert(stream->priority);
+  if (priorities.size() > 1 && !(flags & InstantiateUseNodePriority))
+    engine().problem("a graph is instantiated without the priorities of the "
+                     "streams that it was captured from");
+  *exec = reinterpret_cast<GraphExec>(newHandle(captured));
+  return Success;
+}
+EXPORT int cuGraphUpload(GraphExec exec, cu::Stream stream) {
+  Lock lock(engine().mutex);
+  (*reinterpret_cast<std::shared_ptr<recording::Graph> *>(exec))->uploaded =
+      true;
+  auto work = std::make_shared<Work>();
+  work->what = "graph upload";
+  engine().enqueue(streamOf(stream), work);
   return Success;
 }
 EXPORT int cuGraphLaunch(GraphExec exec, cu::Stream stream) {
   Lock lock(engine().mutex);
-  engine().launch(*reinterpret_cast<std::shared_ptr<recording::Graph> *>(exec),
-                  streamOf(stream));
+  auto &graph = *reinterpret_cast<std::shared_ptr<recording::Graph> *>(exec);
+  if (!graph->last)
+    checkFirstLaunch(*graph);
+  engine().launch(graph, streamOf(stream));
   return Success;
 }
-EXPORT int cuGraphExecDestroy(GraphExec exec) {
-  Lock lock(engine().mutex);
-  delete reinterpret_cast<std::shared_ptr<recording::Graph> *>(exec);
-  return Success;
-}
-EXPORT int cuGraphDestroy(cu::Graph graph) {
-  Lock lock(engine().mutex);
-  delete reinterpret_cast<std::shared_ptr<recording::Graph> *>(graph);
-  return Success;
-}
+EXPORT int cuGraphExecDestroy(GraphExec exec) { return destroyGraph(exec); }
+EXPORT int cuGraphDestroy(cu::Graph graph) { return destroyGraph(graph); }
 EXPORT int cuGetErrorName(int error, const char **name) {
   *name = error == ErrorOutOfMemory      ? "CUDA_ERROR_OUT_OF_MEMORY"
           : error == ErrorNoBinaryForGpu ? "CUDA_ERROR_NO_BINARY_FOR_GPU"

@@ -61,14 +61,22 @@ void Engine::configure(const std::string &text) {
       settings.noCapture = number();
     } else if (key == "fail_capture") {
       settings.failCapture = number();
+    } else if (key == "capture_device") {
+      settings.captureDevice = static_cast<int>(number());
     } else if (key == "check") {
       settings.check = number();
+    } else if (key == "algorithms") {
+      settings.algorithms = static_cast<int>(number());
     } else if (key == "refuse_epilogue") {
       settings.refuseEpilogue = static_cast<int>(number());
     } else if (key == "refuse_window") {
       settings.refuseWindow = static_cast<int>(number());
     } else if (key == "nccl_error_rank") {
       settings.ncclErrorRank = static_cast<int>(number());
+    } else if (key == "nccl_version") {
+      settings.ncclVersion = static_cast<int>(number());
+    } else if (key == "refuse_count") {
+      settings.refuseCount = number();
     } else if (key == "drop") { // wait:DEVICE:INDEX
       settings.dropKind = value.substr(0, value.find(':'));
       std::sscanf(value.c_str() + settings.dropKind.size(), ":%d:%d",
@@ -96,6 +104,8 @@ void Engine::reset() {
 void Engine::problem(const std::string &text) {
   if (++numProblems <= 4)
     problems += (problems.empty() ? "" : "; ") + text;
+  if (std::getenv("KERF_RECORDING_LOUD")) // for what comes too late to be asked
+    std::fprintf(stderr, "recording: %s\n", text.c_str());
   changed.notify_all();
 }
 
@@ -222,7 +232,7 @@ int Engine::wait(Stream &stream, Event &event) {
 int Engine::beginCapture(Stream &stream) {
   if (stream.capture)
     return cu::ErrorInvalidValue;
-  if (settings.noCapture)
+  if (settings.noCapture && mayFailCapture(stream))
     return cu::ErrorStreamCaptureUnsupported;
   log(stream, "begin capture");
   stream.capture = std::make_shared<Graph>();
@@ -249,8 +259,9 @@ int Engine::endCapture(Stream &stream, std::shared_ptr<Graph> &result) {
     for (int other : graph->nodes[node].after)
       open.push_back(other);
   }
-  int status =
-      settings.failCapture ? cu::ErrorStreamCaptureUnjoined : cu::Success;
+  int status = settings.failCapture && mayFailCapture(stream)
+                   ? cu::ErrorStreamCaptureUnjoined
+                   : cu::Success;
   for (auto &[other, tail] : graph->tails) {
     other->capture = nullptr;
     if (tail >= 0 && !reached[tail])
@@ -259,6 +270,23 @@ int Engine::endCapture(Stream &stream, std::shared_ptr<Graph> &result) {
   if (status == cu::Success)
     result = graph;
   return status;
+}
+
+bool Engine::isCaptured(const NcclRank &comm, bool uploaded) const {
+  auto has = [&](const Graph &graph) {
+    for (const Graph::Node &node : graph.nodes)
+      for (const NcclCall &call : node.work->calls)
+        if (call.comm == &comm)
+          return true;
+    return false;
+  };
+  for (const std::shared_ptr<Graph> *graph : graphs)
+    if ((!uploaded || (*graph)->uploaded) && has(**graph))
+      return true;
+  for (const Stream *stream : streams)
+    if (!uploaded && stream->capture && has(*stream->capture))
+      return true;
+  return false;
 }
 
 void Engine::launch(const std::shared_ptr<Graph> &graph, Stream &stream) {

@@ -25,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,11 +77,12 @@ struct Graph {
   std::vector<Node> nodes;
   std::map<Stream *, int> lanes, tails; ///< streams that joined the capture
   OperationRef last;                    ///< the end of the launch before
+  bool uploaded = false;
 };
 
 struct Stream {
   std::string name;
-  int device = 0, lane = 0;
+  int device = 0, lane = 0, priority = 0;
   OperationRef tail;
   std::shared_ptr<Graph> capture;
   std::vector<std::string> log;
@@ -106,12 +108,16 @@ struct Settings {
   std::vector<std::string> names{"Recording GPU"};
   bool refuseCubin = false, refusePtx = false, noCapture = false;
   bool failCapture = false; ///< captures end with an error
+  int captureDevice = -1;   ///< the device whose captures fail; -1: all
   std::string dropKind;     ///< "wait" or "record": the call of `drop`..
   int dropDevice = -1, dropIndex = -1;
+  int algorithms = 1;     ///< of cuBLASLt; each device likes another one best
   int refuseEpilogue = 0; ///< of cuBLASLt, as it numbers them
   int refuseWindow = -1;  ///< the member to which NCCL gives no window
   int ncclErrorRank = -1; ///< its communicators fail asynchronously
-  bool check = true;      ///< races
+  int ncclVersion = 22809;
+  int64_t refuseCount = -1; ///< NCCL refuses calls of so many elements
+  bool check = true;        ///< races
 };
 
 class Engine {
@@ -142,13 +148,20 @@ public:
   void nameLane(int lane, const std::string &name) { laneNames[lane] = name; }
   void forgetRange(uintptr_t begin, uintptr_t end) { races.forget(begin, end); }
   void problem(const std::string &text);
+  /// Whether a graph, or a capture, has calls of a communicator; only graphs
+  /// that were uploaded, if that is asked.
+  bool isCaptured(const NcclRank &comm, bool uploaded = false) const;
   const std::string &report() const { return problems; }
   bool dropped(const char *kind, const Stream &stream);
   /// A line of the dump that belongs to no stream.
   void log(const std::string &line) { lines.push_back(line); }
   std::vector<std::string> lines;
 
+  /// Nanoseconds that work on a device is said to have taken.
+  std::map<int, int64_t> delays;
   std::vector<Stream *> streams;
+  /// Handles of graphs, instantiated or not, that were not destroyed.
+  std::set<std::shared_ptr<Graph> *> graphs;
   /// Blocks that may be touched, by begin.
   std::map<uintptr_t, uintptr_t> blocks;
   /// Operations that are ready for a call of NCCL: see Nccl.cpp.
@@ -159,6 +172,10 @@ private:
   OperationRef make(std::shared_ptr<const Work> work, int lane, Stream &stream,
                     const std::vector<OperationRef> &after);
   void finish(const std::vector<OperationRef> &all);
+  bool mayFailCapture(const Stream &stream) const {
+    return settings.captureDevice < 0 ||
+           settings.captureDevice == stream.device;
+  }
   int addNode(Graph &graph, std::shared_ptr<const Work> work, Stream &stream,
               std::vector<int> after);
   void log(Stream &stream, const std::string &line);
@@ -179,8 +196,10 @@ int64_t nanoseconds();
 /// Of Cupti.cpp: work that has run, for those who asked for records.
 void noteActivity(const Operation &operation, int64_t begin, int64_t end);
 
-/// Of nccl.cpp: numbers for the calls of a new operation, and forgetting it.
+/// Of nccl.cpp: numbers for the calls of a new operation, and forgetting it;
+/// what is wrong with launching a graph now for the first time.
 void numberCalls(const OperationRef &operation);
+void checkFirstLaunch(const Graph &graph);
 void resetNccl();
 
 } // namespace recording

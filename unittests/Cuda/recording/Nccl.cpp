@@ -44,7 +44,7 @@ struct Pending {
   cu::Stream stream;
   NcclCall call;
 };
-thread_local int depth = 0;
+thread_local int depth = 0, callsOfGroup = 0;
 thread_local std::vector<Pending> pending;
 
 void putCalls(cu::Stream stream, const std::vector<NcclCall> &calls) {
@@ -76,8 +76,14 @@ void putCalls(cu::Stream stream, const std::vector<NcclCall> &calls) {
 
 int put(cu::Stream stream, NcclCall call) {
   Lock lock(engine().mutex);
+  if (depth > 0)
+    ++callsOfGroup;
+  if (call.comm->aborted || call.comm->destroyed)
+    engine().problem("a call of a communicator that is gone");
   if (call.comm->error != nccl::Success)
     return call.comm->error;
+  if (static_cast<int64_t>(call.count) == engine().settings.refuseCount)
+    return nccl::InvalidArgument;
   if (depth > 0)
     pending.push_back({stream, call});
   else
@@ -116,6 +122,30 @@ const NcclCall *find(const Operation &op, NcclCall::Kind kind, int rank,
 }
 
 } // namespace
+
+std::vector<NcclRank *> &recording::allRanks() {
+  static auto *made = new std::vector<NcclRank *>;
+  return *made;
+}
+
+NcclRank *recording::newRank() {
+  allRanks().push_back(new NcclRank); // kept: operations name it
+  return allRanks().back();
+}
+
+// Whoever launches makes kernels that wait for their peers, and instantiating
+// and uploading may wait for kernels: all members must have done it before.
+void recording::checkFirstLaunch(const Graph &graph) {
+  std::set<const NcclGroup *> groups;
+  for (const Graph::Node &node : graph.nodes)
+    for (const NcclCall &call : node.work->calls)
+      if (groups.insert(call.comm->group.get()).second)
+        for (const NcclRank *member : call.comm->group->members)
+          if (member && !member->aborted &&
+              !engine().isCaptured(*member, /*uploaded=*/true))
+            engine().problem("a graph is launched before that of member " +
+                             std::to_string(member->rank) + " was uploaded");
+}
 
 size_t recording::bytesOf(int type) {
   switch (type) {
@@ -249,6 +279,7 @@ void recording::numberCalls(const OperationRef &op) {
 void recording::resetNccl() {
   groupsById().clear();
   splits().clear();
+  allRanks().clear();
 }
 
 bool Engine::collect(const OperationRef &first,
@@ -328,7 +359,7 @@ void Engine::exchange(const std::vector<OperationRef> &all) {
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT int ncclGetVersion(int *version) {
-  *version = 22809;
+  *version = engine().settings.ncclVersion;
   return nccl::Success;
 }
 EXPORT const char *ncclGetErrorString(int result) {
@@ -369,7 +400,7 @@ EXPORT int ncclCommInitRankConfig(nccl::Comm *comm, int size, nccl::UniqueId id,
   }
   if (rank < 0 || rank >= size || group->size != size || group->members[rank])
     return nccl::InvalidArgument;
-  auto *made = new NcclRank;
+  auto *made = newRank();
   made->group = group;
   made->rank = rank;
   group->members[rank] = made;
@@ -389,7 +420,7 @@ EXPORT int ncclCommSplit(nccl::Comm comm, int color, int key,
   auto id = std::make_pair(g, parent->splits++);
   NcclRank *made = nullptr;
   if (color >= 0) {
-    made = new NcclRank;
+    made = newRank();
     made->error = nccl::InProgress;
   }
   *result = made ? handle(made) : nullptr;
@@ -421,13 +452,39 @@ EXPORT int ncclCommDestroy(nccl::Comm comm) {
   Lock lock(engine().mutex);
   if (of(comm)->windows)
     engine().problem("a communicator is destroyed before its window");
+  if (engine().isCaptured(*of(comm)))
+    engine().problem("a communicator is destroyed before the graph that has "
+                     "captured its calls");
+  of(comm)->destroyed = true;
   return nccl::Success; // operations may still name it
 }
+// It comes back when no graph that may be running holds the communicator, and a
+// graph runs until the kernels of all its communicators are told to stop.
 EXPORT int ncclCommAbort(nccl::Comm comm) {
   Lock lock(engine().mutex);
-  if (of(comm)->group)
-    of(comm)->group->aborted = true;
+  NcclRank &rank = *of(comm);
+  if (engine().isCaptured(rank))
+    engine().problem("a communicator is aborted before the graph that has "
+                     "captured its calls is destroyed");
+  if (callsOfGroup > 0)
+    engine().problem("a communicator is aborted inside a group of calls");
+  if (rank.aborted || rank.destroyed)
+    engine().problem("a communicator is aborted that is gone");
+  rank.aborted = true;
+  if (rank.group)
+    rank.group->aborted = true;
   engine().changed.notify_all();
+  auto others = [&] {
+    for (const NcclRank *other : allRanks())
+      if (other->owner == rank.owner && !other->aborted && !other->destroyed)
+        return false;
+    return true;
+  };
+  if (depth == 0 &&
+      !engine().changed.wait_for(lock, std::chrono::seconds(1), others))
+    engine().problem("communicators of a rank are aborted one by one");
+  if (depth > 0 && engine().settings.ncclVersion < 22200)
+    engine().problem("this NCCL aborts no groups of communicators");
   return nccl::Success;
 }
 EXPORT int ncclCommGetAsyncError(nccl::Comm comm, int *error) {
@@ -438,7 +495,7 @@ EXPORT int ncclCommGetAsyncError(nccl::Comm comm, int *error) {
   if (rank->group && !rank->group->store &&
       rank->group->joined < rank->group->size)
     *error = nccl::InProgress;
-  if (rank->group && rank->nextCollective > 0 &&
+  if (rank->group && rank->nextCollective > 1 && // not the first exchange
       engine().settings.ncclErrorRank == rank->rank)
     *error = nccl::RemoteError;
   return nccl::Success;
@@ -461,6 +518,7 @@ EXPORT int ncclGroupStart() {
 EXPORT int ncclGroupEnd() {
   if (--depth > 0)
     return nccl::Success;
+  callsOfGroup = 0;
   Lock lock(engine().mutex);
   // One operation per communicator, as one launch of NCCL.
   while (!pending.empty()) {

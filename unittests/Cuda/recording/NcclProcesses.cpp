@@ -64,7 +64,11 @@ NcclRank *recording::joinRemotely(const char *id, int size, int rank) {
   int port = 0, number = 0;
   if (std::sscanf(id, "store %d %d", &port, &number) != 2)
     return nullptr;
-  auto *made = new NcclRank;
+  NcclRank *made = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(Engine::get().mutex);
+    made = newRank();
+  }
   made->rank = rank;
   made->group = std::make_shared<NcclGroup>();
   made->group->size = size;
@@ -87,7 +91,7 @@ NcclRank *recording::splitRemotely(NcclRank &parent, int color, int key) {
   });
   if (color < 0)
     return nullptr;
-  auto *made = new NcclRank;
+  auto *made = newRank();
   made->error = nccl::InProgress;
   made->state = NcclRank::Splitting;
   made->parent = parent.group;

@@ -12,6 +12,8 @@
 #include "comm/Rendezvous.h"
 #include "comm/nccl/Nccl.h"
 
+#include <thread>
+
 namespace recording {
 
 struct NcclGroup {
@@ -35,6 +37,8 @@ struct NcclRank {
   std::map<int, uint64_t> nextSend, nextReceive; ///< by peer
   int error = kerf::rt::nccl::Success;
   int windows = 0; ///< that are registered now
+  std::thread::id owner = std::this_thread::get_id();
+  bool aborted = false, destroyed = false;
   /// What it waits for before it is ready, in the store.
   enum { Ready, Joining, Splitting } state = Ready;
   /// Of calls among processes, by key: whether this member's part is posted,
@@ -55,6 +59,10 @@ inline NcclRank *of(kerf::rt::nccl::Comm comm) {
 inline kerf::rt::nccl::Comm handle(NcclRank *rank) {
   return reinterpret_cast<kerf::rt::nccl::Comm>(rank);
 }
+
+/// Every communicator that was made.
+std::vector<NcclRank *> &allRanks();
+NcclRank *newRank();
 
 size_t bytesOf(int type);
 const char *kindName(NcclCall::Kind kind);
