@@ -46,3 +46,25 @@ bool kerf::isAlias(Operation *op) {
              exec::bufferAlignment ==
          0;
 }
+
+bool kerf::isReadByUpdate(Operation *view) {
+  Operation *user = *view->user_begin();
+  while (isa<nn::ReshapeOp>(user) && !user->use_empty())
+    user = *user->user_begin();
+  return user->hasAttr(kUpdateAttr);
+}
+
+void kerf::mergeViews(Block &block) {
+  DenseMap<std::tuple<Value, Attribute, Type>, Operation *> known;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    auto slice = dyn_cast<nn::SliceOp>(op);
+    if (!slice || op.use_empty() || !isAlias(slice) || !isReadByUpdate(slice))
+      continue;
+    auto [it, added] = known.try_emplace(
+        {slice.getX(), op.getAttrDictionary(), slice.getType()}, slice);
+    if (added)
+      continue;
+    op.replaceAllUsesWith(it->second);
+    op.erase();
+  }
+}

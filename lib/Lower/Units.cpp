@@ -32,7 +32,7 @@ public:
   }
 
   FailureOr<std::vector<Unit>> build() {
-    mergeViews();
+    mergeViews(block);
     findConstants();
     selectLibrary();
     if (failed(formKernels()))
@@ -44,22 +44,6 @@ public:
 
 private:
   bool isConst(Operation *op) const { return constants.contains(op); }
-
-  /// Shape ops were copied for each of their users; a view is made once.
-  void mergeViews() {
-    DenseMap<std::tuple<Value, Attribute, Type>, Operation *> known;
-    for (Operation &op : llvm::make_early_inc_range(block)) {
-      auto slice = dyn_cast<nn::SliceOp>(op);
-      if (!slice || op.use_empty() || !isAlias(slice) || !isUpdated(slice))
-        continue;
-      auto [it, added] = known.try_emplace(
-          {slice.getX(), op.getAttrDictionary(), slice.getType()}, slice);
-      if (added)
-        continue;
-      op.replaceAllUsesWith(it->second);
-      op.erase();
-    }
-  }
 
   /// The ops that depend on parameters alone. A shape op that something else
   /// reads is left to its reader, which sees through it.
@@ -137,17 +121,11 @@ private:
       return false;
     // A parameter's part of a bucket of gradients is a view: with the offset in
     // their code no two updates would be the same kernel.
-    if (isa<nn::SliceOp>(op) && isAlias(op) && !isConst(op) && isUpdated(op))
+    if (isa<nn::SliceOp>(op) && isAlias(op) && !isConst(op) &&
+        isReadByUpdate(op))
       return false;
     return !isAlias(user) || follows(user);
   }
-  static bool isUpdated(Operation *slice) {
-    Operation *user = *slice->user_begin();
-    while (isa<nn::ReshapeOp>(user) && !user->use_empty())
-      user = *user->user_begin();
-    return user->hasAttr(kUpdateAttr);
-  }
-
   void collect(Operation *op, SmallVectorImpl<Operation *> &ops) {
     ops.push_back(op);
     for (Value operand : op->getOperands())
@@ -329,9 +307,11 @@ private:
         heldBytes += gradientBytes(units[id]);
         return;
       }
-      ready.push(
-          {urgent.contains(id) ? -1 : position.lookup(units[id].ops.back()),
-           id});
+      ready.push({urgent.contains(id) ? -1
+                  : batched && isWeightRounding(units[id])
+                      ? -4
+                      : position.lookup(units[id].ops.back()),
+                  id});
     };
     for (int64_t id : live)
       if (!waiting[id])
@@ -379,6 +359,21 @@ private:
         if (members.insert(it->second).second)
           work.push_back(it->second);
       }
+  }
+
+  /// A parameter in 16 bits that lives long anyway, or is small: all of them
+  /// come first, in a few launches.
+  bool isWeightRounding(const Unit &unit) const {
+    constexpr int64_t small = 64 << 10;
+    if (unit.kind != Unit::Kind::Kernel || unit.init || unit.ops.size() != 1)
+      return false;
+    auto cast = dyn_cast<nn::CastOp>(unit.ops.front());
+    if (!cast || !isMutableSource(memoryOf(cast.getX()).getDefiningOp()))
+      return false;
+    DenseSet<int64_t> readers;
+    for (Operation *user : cast->getUsers())
+      readers.insert(unitOf.lookup(user));
+    return readers.size() > 1 || exec::sizeBytes(cast.getType()) <= small;
   }
 
   static bool isUpdate(const Unit &unit) {

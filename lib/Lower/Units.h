@@ -66,6 +66,13 @@ bool isInline(mlir::Operation *op);
 /// Reshapes, and slices of whole rows that start where a buffer may start.
 bool isAlias(mlir::Operation *op);
 
+/// Whether the first reader of a view's result, behind reshapes, is an update.
+bool isReadByUpdate(mlir::Operation *view);
+
+/// Shape ops were copied for each of their users (sinkShapeOps); the views that
+/// updates read are made once.
+void mergeViews(mlir::Block &block);
+
 /// The units of a function whose shape ops and inline constants are sunk
 /// (sinkShapeOps), in an order in which they can run. Fails, with an error,
 /// only where code generation refuses a single op.

@@ -29,24 +29,32 @@ namespace {
 constexpr int64_t chunk = 16384; // lib/Lower/Gpu/GpuBatch.h
 
 /// AdamW without its corrections: m += (g - m) b1, v = v b2 + g g b3,
-/// w -= lr m / (sqrt v + e); with `bf16` the new w is also stored rounded.
-std::string adam(int64_t index, const std::string &shape, bool bf16 = false) {
+/// w -= lr m / (sqrt v + e); with `bf16` the new w is also stored rounded; of
+/// several `parts` g is the sum.
+std::string adam(int64_t index, const std::string &shape, bool bf16 = false,
+                 int64_t parts = 1) {
   std::string t = "tensor<" + shape + "xf32>", s = "tensor<f32>";
   std::string h = "tensor<" + shape + "xbf16>";
+  std::string p = "tensor<" + std::to_string(parts) + "x" + shape + "xf32>";
   auto binary = [&](const char *name, const char *op, const char *x,
                     const char *y, bool scalar = false) {
     return std::string("  %") + name + " = nn." + op + " %" + x + ", %" + y +
            " : (" + t + ", " + (scalar ? s : t) + ") -> " + t + "\n";
   };
   return "exec.kernel @update" + std::to_string(index) + "(%w: " + t +
-         ", %g: " + t + ", %m: " + t + ", %v: " + t + ", %lr: " + s + ") -> (" +
-         t + ", " + t + ", " + t + (bf16 ? ", " + h : "") +
+         (parts > 1 ? ", %p: " + p : ", %g: " + t) + ", %m: " + t +
+         ", %v: " + t + ", %lr: " + s + ") -> (" + t + ", " + t + ", " + t +
+         (bf16 ? ", " + h : "") +
          ") attributes {index = " + std::to_string(index) +
          " : i64, node = \"/w\", phase = \"update\"} {\n"
          "  %b1 = nn.constant dense<0.1> : " +
          s + "\n" + "  %b2 = nn.constant dense<0.99> : " + s + "\n" +
          "  %b3 = nn.constant dense<0.01> : " + s + "\n" +
          "  %e = nn.constant dense<1.0e-3> : " + s + "\n" +
+         (parts > 1 ? "  %g = nn.reduce %p {kind = 0 : i64, dims = array<i64: "
+                      "0>} : (" +
+                          p + ") -> " + t + "\n"
+                    : "") +
          binary("d", "sub", "g", "m") + binary("d1", "mul", "d", "b1", true) +
          binary("m1", "add", "m", "d1") + binary("gg", "mul", "g", "g") +
          binary("g3", "mul", "gg", "b3", true) +
@@ -77,24 +85,27 @@ struct Tensors {
   float *data(size_t i) const {
     return reinterpret_cast<float *>(memory[i]->data());
   }
-  Tensors(int64_t count, bool bf16, std::mt19937_64 &random) : count(count) {
+  Tensors(int64_t count, bool bf16, int64_t parts, std::mt19937_64 &random)
+      : count(count) {
     std::uniform_real_distribution<float> uniform(0.1f, 1);
     for (int i = 0; i < 4; ++i) {
-      memory.push_back(std::make_unique<GuardedBuffer>(count * 4));
-      for (int64_t k = 0; k < count; ++k)
+      int64_t elements = i == 1 ? parts * count : count;
+      memory.push_back(std::make_unique<GuardedBuffer>(elements * 4));
+      for (int64_t k = 0; k < elements; ++k)
         data(i)[k] = uniform(random);
-      before.emplace_back(data(i), data(i) + count);
+      before.emplace_back(data(i), data(i) + elements);
     }
     if (bf16)
       memory.push_back(std::make_unique<GuardedBuffer>(count * 2));
   }
 };
 
-void checkBatch(const std::vector<std::string> &shapes, bool bf16) {
+void checkBatch(const std::vector<std::string> &shapes, bool bf16,
+                int64_t parts = 1) {
   auto context = makeContext();
   std::string text;
   for (size_t i = 0; i < shapes.size(); ++i)
-    text += adam(static_cast<int64_t>(i), shapes[i], bf16);
+    text += adam(static_cast<int64_t>(i), shapes[i], bf16, parts);
   auto module = parseSourceString<ModuleOp>(text, context.get());
   ASSERT_TRUE(module) << text;
   Emulator emulator;
@@ -108,7 +119,7 @@ void checkBatch(const std::vector<std::string> &shapes, bool bf16) {
   std::vector<uint64_t> words, rows;
   int64_t blocks = 0;
   for (const std::string &shape : shapes) {
-    all.emplace_back(elementsOf(shape), bf16, random);
+    all.emplace_back(elementsOf(shape), bf16, parts, random);
     Tensors &t = all.back();
     words.push_back(blocks);
     blocks += (t.count + chunk - 1) / chunk;
@@ -139,9 +150,13 @@ void checkBatch(const std::vector<std::string> &shapes, bool bf16) {
     Result result;
     auto type = cast<RankedTensorType>(kernel.getArgumentTypes()[0]);
     std::vector<int64_t> shape(type.getShape().begin(), type.getShape().end());
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 4; ++i) {
       result.inputs.push_back(
           {shape, {t.before[i].begin(), t.before[i].end()}});
+      if (i == 1 && parts > 1)
+        result.inputs.back().shape.insert(result.inputs.back().shape.begin(),
+                                          parts);
+    }
     result.inputs.push_back({{}, {0.25}});
     evaluate(kernel, result);
     int output = 0;
@@ -171,6 +186,12 @@ TEST(GpuBatch, StoresRoundedCopies) {
   checkBatch({"5", "128x130", "8", "777"}, true);
 }
 
+/// Gradients of biases come in parts.
+TEST(GpuBatch, AddsUpParts) {
+  checkBatch({"4", "768", "16388", "12", "49156"}, false, 2);
+  checkBatch({"768", "20"}, true, 16);
+}
+
 TEST(GpuBatch, OneTensor) { checkBatch({"1030"}, false); }
 
 /// What is no elementwise function of tensors of one size has none.
@@ -184,6 +205,17 @@ TEST(GpuBatch, NotEveryKernel) {
       R"(exec.kernel @k(%x: tensor<8x16xf32>) -> tensor<8xf32> attributes {index = 0 : i64, node = "/n"} {
            %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
            exec.yield %0 : tensor<8xf32>
+         })",
+      // Parts that do not begin where 16 bytes are read at once.
+      R"(exec.kernel @k(%x: tensor<8x6xf32>) -> tensor<6xf32> attributes {index = 0 : i64, node = "/n"} {
+           %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<8x6xf32>) -> tensor<6xf32>
+           exec.yield %0 : tensor<6xf32>
+         })",
+      // A sum that something else reads as well.
+      R"(exec.kernel @k(%x: tensor<2x8xf32>) -> (tensor<8xf32>, tensor<16xf32>) attributes {index = 0 : i64, node = "/n"} {
+           %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<2x8xf32>) -> tensor<8xf32>
+           %1 = nn.reshape %x : (tensor<2x8xf32>) -> tensor<16xf32>
+           exec.yield %0, %1 : tensor<8xf32>, tensor<16xf32>
          })",
       R"(exec.kernel @k(%x: tensor<8x16xi64>, %y: tensor<8x16xi64>) -> tensor<8x16xi64> attributes {index = 0 : i64, node = "/n"} {
            %0 = nn.div %x, %y : (tensor<8x16xi64>, tensor<8x16xi64>) -> tensor<8x16xi64>

@@ -4,7 +4,9 @@
 // each, and of all blocks; then for each the addresses of its buffers in the
 // order of the kernel, and its number of elements. A block looks for the last
 // tensor that does not begin behind it by bisection: at most 12 reads, which
-// are the same for all its threads.
+// are the same for all its threads. A buffer that is a sum's parts has one
+// address; a part begins as many elements behind the one before as the tensor
+// has.
 //
 //===----------------------------------------------------------------------===//
 #include "GpuBatch.h"
@@ -16,6 +18,8 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -39,6 +43,29 @@ static RankedTensorType formOf(Type type, bool scalar) {
                 : RankedTensorType::get({kBatchChunk}, element);
 }
 
+/// The parts of an argument that is summed over its leading dimension and read
+/// by nothing else; 1 for any other.
+static int64_t partsOf(Value argument, int64_t count) {
+  auto type = cast<RankedTensorType>(argument.getType());
+  auto sum = argument.hasOneUse()
+                 ? dyn_cast<nn::ReduceOp>(*argument.user_begin())
+                 : nn::ReduceOp();
+  if (!sum || sum.getKind() != nn::ReduceKind::Sum ||
+      sum.getDims() != ArrayRef<int64_t>{0} || !type.getElementType().isF32() ||
+      type.getNumElements() != type.getDimSize(0) * count)
+    return 1;
+  int64_t parts = type.getDimSize(0);
+  // Each part begins where 16 bytes may be read at once.
+  return parts >= 2 && parts <= kBatchParts && count % 4 == 0 ? parts : 1;
+}
+
+SmallVector<int64_t> batchParts(exec::KernelOp kernel) {
+  SmallVector<int64_t> parts;
+  for (Value argument : kernel.getBody().front().getArguments())
+    parts.push_back(partsOf(argument, batchElements(kernel)));
+  return parts;
+}
+
 exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
   Block &body = kernel.getBody().front();
   Operation *yield = body.getTerminator();
@@ -47,13 +74,21 @@ exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
     int64_t n = numElements(value);
     return n == count || n == 1;
   };
-  if (count < 2 || !llvm::all_of(body.getArguments(), fits) ||
+  SmallVector<int64_t> parts = batchParts(kernel);
+  auto fitsArgument = [&](BlockArgument argument) {
+    return fits(argument) || parts[argument.getArgNumber()] > 1;
+  };
+  if (count < 2 || !llvm::all_of(body.getArguments(), fitsArgument) ||
       !llvm::all_of(
           yield->getOperands(),
           [&](Value v) { return numElements(v) == count; }))
     return {};
   for (Operation &op : body.without_terminator()) {
     auto constant = dyn_cast<nn::ConstantOp>(op);
+    if (auto sum = dyn_cast<nn::ReduceOp>(op))
+      if (auto argument = dyn_cast<BlockArgument>(sum.getX());
+          argument && parts[argument.getArgNumber()] > 1)
+        continue;
     bool fine = codegen::kindOf(&op) == OpKind::Elementwise ||
                 isa<nn::ReshapeOp>(op) ||
                 (constant && constant.getElements().isSplat());
@@ -69,8 +104,9 @@ exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
     return formOf(value.getType(), numElements(value) == 1);
   };
   SmallVector<Type> inputs, outputs;
-  for (Value argument : body.getArguments())
-    inputs.push_back(form(argument));
+  for (BlockArgument argument : body.getArguments())
+    inputs.append(parts[argument.getArgNumber()],
+                  formOf(argument.getType(), numElements(argument) == 1));
   for (Value value : yield->getOperands())
     outputs.push_back(form(value));
   auto builder = OpBuilder::atBlockEnd(holder.getBody());
@@ -82,11 +118,24 @@ exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
       IntegerAttr(), IntegerAttr());
   Block *block = builder.createBlock(&result.getBody());
   IRMapping mapping;
-  for (Value argument : body.getArguments())
-    mapping.map(argument, block->addArgument(form(argument), loc));
+  for (Type type : inputs)
+    block->addArgument(type, loc);
   builder.setInsertionPointToStart(block);
+  unsigned next = 0;
+  for (BlockArgument argument : body.getArguments()) {
+    Value value = block->getArgument(next++);
+    int64_t count = parts[argument.getArgNumber()];
+    for (int64_t part = 1; part < count; ++part)
+      value = nn::AddOp::create(builder, loc, value.getType(), value,
+                                block->getArgument(next++));
+    mapping.map(argument, value);
+    if (count > 1)
+      mapping.map((*argument.user_begin())->getResult(0), value);
+  }
   for (Operation &op : body.without_terminator()) {
     Value old = op.getResult(0);
+    if (mapping.contains(old))
+      continue; // a sum of parts
     if (isa<nn::ReshapeOp>(op)) {
       mapping.map(old, mapping.lookup(op.getOperand(0)));
       continue;
@@ -106,13 +155,16 @@ exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
   return result;
 }
 
-GpuLaunch GpuEmitter::emitBatch(StringRef functionName) {
+GpuLaunch GpuEmitter::emitBatch(StringRef functionName,
+                                ArrayRef<int64_t> parts) {
   name = functionName.str();
   size_t numInputs = plan.inputs.size(), numOutputs = plan.outputs.size();
-  int64_t numBuffers = static_cast<int64_t>(numInputs + numOutputs);
+  auto numBuffers = static_cast<int64_t>(parts.size() + numOutputs);
   Type i64 = b.getInt64Ty();
   SmallVector<Type> types = {b.pointer(1), i64};
   b.ops.setInsertionPointToEnd(module.getBody());
+  assert(static_cast<int64_t>(numInputs) ==
+         std::accumulate(parts.begin(), parts.end(), int64_t(0)));
   function = mlir::gpu::GPUFuncOp::create(b.ops, b.loc, name,
                                           b.ops.getFunctionType(types, {}));
   function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
@@ -146,32 +198,39 @@ GpuLaunch GpuEmitter::emitBatch(StringRef functionName) {
   V begin = b.CreateMul(b.CreateSub(block, first), number(kBatchChunk));
   V row = b.CreateAdd(b.CreateAdd(members, number(1)),
                       b.CreateMul(member, number(numBuffers + 1)));
-  V rest = b.CreateSub(word(b.CreateAdd(row, number(numBuffers))), begin);
+  V elements = word(b.CreateAdd(row, number(numBuffers)));
+  V rest = b.CreateSub(elements, begin);
   rest = b.CreateSelect(b.CreateICmpULT(rest, number(kBatchChunk)), rest,
                         number(kBatchChunk));
   index = b.getInt32Ty();
   rest = b.CreateTrunc(rest, index);
 
-  std::vector<bool> shared(numBuffers, false);
-  for (size_t input = 0; input < numInputs; ++input)
+  auto isShared = [&](size_t input) {
     for (size_t output = 0; output < numOutputs; ++output)
       if (plan.mayShare(input, output))
-        shared[input] = true;
-  for (int64_t at = 0; at < numBuffers; ++at) {
-    bool isInput = at < static_cast<int64_t>(numInputs);
-    mlir::Value value =
-        isInput ? plan.inputs[at] : plan.outputs[at - numInputs];
-    V pointer = LLVM::IntToPtrOp::create(b.ops, b.loc, b.pointer(1),
-                                         word(b.CreateAdd(row, number(at))));
-    if (numElements(value) != 1)
-      pointer = b.gep(storageType(elementOf(value)), pointer, begin);
-    if (isInput) {
-      pointers[value] = pointer;
-      invariant[value] = !shared[at];
-    } else {
-      outputPointers.push_back(pointer);
+        return true;
+    return false;
+  };
+  auto pointerTo = [&](mlir::Value value, int64_t buffer, V from) -> V {
+    V pointer = LLVM::IntToPtrOp::create(
+        b.ops, b.loc, b.pointer(1), word(b.CreateAdd(row, number(buffer))));
+    return numElements(value) == 1
+               ? pointer
+               : b.gep(storageType(elementOf(value)), pointer, from);
+  };
+  size_t input = 0;
+  for (auto [buffer, count] : llvm::enumerate(parts))
+    for (int64_t part = 0; part < count; ++part, ++input) {
+      mlir::Value value = plan.inputs[input];
+      V from = part == 0
+                   ? begin
+                   : b.CreateAdd(begin, b.CreateMul(elements, number(part)));
+      pointers[value] = pointerTo(value, static_cast<int64_t>(buffer), from);
+      invariant[value] = !isShared(input);
     }
-  }
+  for (auto [output, value] : llvm::enumerate(plan.outputs))
+    outputPointers.push_back(
+        pointerTo(value, static_cast<int64_t>(parts.size() + output), begin));
 
   // Vectors while they are whole, then elements.
   AtomId atom = plan.outer.last();

@@ -9,8 +9,12 @@
 // how many elements they have (docs/Cuda.md, Batches). Extents are 64 bits wide
 // in the table, indices within a chunk 32.
 //
-// Invariant: an element is computed as in the kernel that it stands for, by one
-// thread, which reads it before it writes it.
+// An input may be parts of a sum, one behind the other (gradients of biases,
+// whose rows are added up in parts): an element then adds its parts in order.
+//
+// Invariant: an element is computed as in the kernel that it stands for, but
+// for the order of such sums, by one thread, which reads it before it writes
+// it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_GPU_GPUBATCH_H
@@ -26,11 +30,17 @@ namespace kerf::cuda {
 /// tensors of a table.
 constexpr int64_t kBatchChunk = 16384, kBatchThreads = 256,
                   kBatchMembers = 4096;
+/// The most parts of a sum.
+constexpr int64_t kBatchParts = 32;
 
 /// The kernel on tensors of kBatchChunk elements and on scalars, added to
-/// `holder`; null if it is no elementwise function of tensors of one size.
+/// `holder`; null if it is no elementwise function of tensors of one size (and
+/// of sums of parts of that size, each of which is an argument of its own).
 /// Equal structures (Codegen/Structure.h) mean that one launch can do both.
 exec::KernelOp makeBatchForm(exec::KernelOp kernel, mlir::ModuleOp holder);
+
+/// How many arguments of the form stand for each of the kernel's.
+llvm::SmallVector<int64_t> batchParts(exec::KernelOp kernel);
 
 /// Elements of the kernel's tensors.
 int64_t batchElements(exec::KernelOp kernel);

@@ -53,8 +53,8 @@ public:
   /// Adds the gpu.func `name`.
   GpuLaunch emit(llvm::StringRef name);
   /// Adds the gpu.func `name` of a batch (GpuBatch.h); the plan is that of its
-  /// form, which is one loop over elements.
-  GpuLaunch emitBatch(llvm::StringRef name);
+  /// form, which is one loop over elements, `parts` what batchParts gives.
+  GpuLaunch emitBatch(llvm::StringRef name, llvm::ArrayRef<int64_t> parts);
 
 private:
   using T = mlir::Type;

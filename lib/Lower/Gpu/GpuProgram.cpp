@@ -12,6 +12,8 @@
 
 #include "../Codegen/Structure.h"
 
+#include "kerf/NN/NN.h"
+
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
@@ -135,8 +137,15 @@ std::optional<codegen::KernelPlan> planBatch(exec::KernelOp form) {
 /// What the manifest says about the batches of a kernel.
 using BatchUses = std::vector<std::pair<exec::KernelOp, DictionaryAttr>>;
 
-/// One entry for the updates that differ in extents alone, where there are
-/// several.
+/// A copy of a parameter in 16 bits, as products read it.
+bool isRounding(exec::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  return llvm::hasSingleElement(body.without_terminator()) &&
+         isa<nn::CastOp>(body.front());
+}
+
+/// One entry for the updates, and for the roundings, that differ in extents
+/// alone, where there are several.
 BatchUses addBatches(ModuleOp module, ModuleOp holder,
                      std::vector<std::unique_ptr<Entry>> &entries) {
   OwningOpRef<ModuleOp> forms = ModuleOp::create(module.getLoc());
@@ -148,7 +157,8 @@ BatchUses addBatches(ModuleOp module, ModuleOp holder,
   std::map<std::vector<const void *>, size_t> known;
   for (auto kernel : module.getOps<exec::KernelOp>()) {
     auto phase = kernel->getAttrOfType<StringAttr>("phase");
-    if (!phase || phase.getValue() != "update")
+    bool update = phase && phase.getValue() == "update";
+    if (!update && !isRounding(kernel))
       continue;
     exec::KernelOp form = makeBatchForm(kernel, *forms);
     if (!form)
@@ -170,7 +180,9 @@ BatchUses addBatches(ModuleOp module, ModuleOp holder,
     auto entry = std::make_unique<Entry>();
     entry->name = "kerf_b" + std::to_string(each.kernels.front().getIndex());
     entry->module = addModule(holder, each.form->getLoc(), entry->name);
-    entry->launch = GpuEmitter(*plan, entry->module, 0).emitBatch(entry->name);
+    entry->launch =
+        GpuEmitter(*plan, entry->module, 0)
+            .emitBatch(entry->name, batchParts(each.kernels.front()));
     for (exec::KernelOp kernel : each.kernels) {
       auto number = [&](int64_t value) {
         return builder.getI64IntegerAttr(value);
@@ -235,7 +247,7 @@ std::optional<GpuEntry> kerf::emitGpuBatch(exec::KernelOp kernel,
   if (!plan)
     return std::nullopt;
   mlir::gpu::GPUModuleOp module = addModule(*holder, form->getLoc(), name);
-  GpuLaunch launch = GpuEmitter(*plan, module, 0).emitBatch(name);
+  GpuLaunch launch = GpuEmitter(*plan, module, 0).emitBatch(name, batchParts(kernel));
   if (failed(holder->verify()) || failed(lowerToNvvm(*holder)))
     return std::nullopt;
   GpuEntry entry{name.str(), launch.grid, launch.block, false,
