@@ -37,6 +37,7 @@ static LogicalResult simplify(func::FuncOp function) {
   if (gpu) {
     storeNarrow(function);
     undoCasts(function);
+    padProducts(function);
   }
   dropRoundingMarks(function);
   IRRewriter rewriter(function.getContext());

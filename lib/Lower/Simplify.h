@@ -35,6 +35,10 @@ void undoCasts(mlir::func::FuncOp function);
 /// function stay wide. Needs the marks of roundings (`as_made`).
 void storeNarrow(mlir::func::FuncOp function);
 
+/// For GPUs: products of 16 bits whose rows do not begin at multiples of 16
+/// bytes get up to seven columns more, see PadProducts.cpp. After storeNarrow.
+void padProducts(mlir::func::FuncOp function);
+
 /// Takes away `as_made`, which nothing needs any more.
 void dropRoundingMarks(mlir::func::FuncOp function);
 

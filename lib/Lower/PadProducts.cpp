@@ -1,0 +1,292 @@
+//===- PadProducts.cpp - rows that begin where 16 bytes do ----------------===//
+//
+// Problem: a vocabulary of 50,257 tokens makes rows of scores that begin at any
+// multiple of 2 bytes. The fast products of GPUs read 16 bytes at a time, and
+// so do kernels; libraries have slow ones for the rest, for a third of GPT-2's
+// arithmetic.
+//
+// Idea: such a product is computed with up to seven columns more, of a weight
+// whose additional rows are zero, and what follows it works on wide rows as
+// well: elementwise ops and reductions take the additional elements along, a
+// reduction with its identity in their place, and where a product sums over
+// them they are made zero. What nobody can take along is read through a slice.
+//
+// Invariant: the function computes the same. Additional elements reach no
+// reduction and no product unmasked: a gradient may be infinite there.
+//
+//===----------------------------------------------------------------------===//
+#include "Simplify.h"
+
+#include "kerf/Exec/Exec.h"
+#include "kerf/NN/NN.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace kerf;
+
+/// Elements of 16 bits in 16 bytes.
+static constexpr int64_t kUnit = 8;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static int64_t padded(int64_t size) {
+  return llvm::divideCeil(size, kUnit) * kUnit;
+}
+
+static int64_t lastSize(Value value) {
+  RankedTensorType type = typeOf(value);
+  return type.getRank() == 0 ? 1 : type.getShape().back();
+}
+
+static RankedTensorType withLast(RankedTensorType type, int64_t size) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = size;
+  return type.clone(shape);
+}
+
+static bool isElementwise(Operation *op) {
+  auto cost = dyn_cast_or_null<OpCostInterface>(op);
+  return cost && op->getNumResults() == 1 &&
+         isa<nn::NNDialect>(op->getDialect()) &&
+         cost.getCostClass() == CostClass::Elementwise &&
+         !isa<nn::PhiloxOp, nn::DropoutOp>(op) && !op->hasAttr(kUpdateAttr);
+}
+
+namespace {
+class Padding {
+public:
+  Padding(func::FuncOp function)
+      : block(function.getBody().front()), builder(function.getContext()) {}
+
+  void run() {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      builder.setInsertionPoint(&op);
+      if (auto matmul = dyn_cast<nn::MatmulOp>(op))
+        pad(matmul);
+      else if (auto reduce = dyn_cast<nn::ReduceOp>(op))
+        pad(reduce);
+    }
+  }
+
+private:
+  Value splat(Location loc, RankedTensorType type, double value) {
+    auto element =
+        FloatAttr::get(cast<FloatType>(type.getElementType()), value);
+    return nn::ConstantOp::create(
+        builder, loc,
+        cast<ElementsAttr>(DenseElementsAttr::get(type, element)));
+  }
+
+  /// `value` with rows of padded(size) elements; the additional ones are
+  /// anything. Null if some op cannot be asked for them.
+  Value widen(Value value, int64_t size) {
+    if (auto it = known.find(value); it != known.end())
+      return it->second;
+    Operation *op = value.getDefiningOp();
+    RankedTensorType type = withLast(typeOf(value), padded(size));
+    Value wide;
+    if (isa_and_nonnull<nn::IotaOp>(op) && type.getRank() == 1) {
+      OperationState state(op->getLoc(), op->getName(), {}, type,
+                           op->getAttrs());
+      wide = builder.create(state)->getResult(0);
+    } else if (auto constant = dyn_cast_or_null<nn::ConstantOp>(op)) {
+      if (constant.getElements().isSplat())
+        wide = nn::ConstantOp::create(
+            builder, op->getLoc(),
+            cast<ElementsAttr>(DenseElementsAttr::get(
+                type, constant.getElements().getSplatValue<Attribute>())));
+    } else if (isElementwise(op) || isa_and_nonnull<nn::BroadcastOp>(op) ||
+               (isa_and_nonnull<nn::ReshapeOp>(op) &&
+                lastSize(op->getOperand(0)) == size)) {
+      SmallVector<Value> operands;
+      for (Value operand : op->getOperands()) {
+        bool isRow = lastSize(operand) == size;
+        Value each = isRow ? widen(operand, size) : operand;
+        if (!each || (!isRow && lastSize(operand) != 1))
+          return known[value] = {};
+        operands.push_back(each);
+      }
+      OperationState state(op->getLoc(), op->getName(), operands, type,
+                           op->getAttrs());
+      wide = builder.create(state)->getResult(0);
+    }
+    return known[value] = wide;
+  }
+
+  /// Whether rows of `value` come from a product that was padded.
+  bool isWide(Value value, int64_t size, int depth = 0) {
+    if (slices.contains(value))
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (depth > 32 ||
+        !(isElementwise(op) || isa_and_nonnull<nn::ReshapeOp>(op)))
+      return false;
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      return lastSize(operand) == size && isWide(operand, size, depth + 1);
+    });
+  }
+
+  /// `wide` with `rest` behind the first `size` elements of each row.
+  Value masked(Value wide, int64_t size, double rest) {
+    Location loc = wide.getLoc();
+    RankedTensorType type = typeOf(wide);
+    auto index =
+        RankedTensorType::get({type.getShape().back()}, builder.getI64Type());
+    Value column =
+        nn::IotaOp::create(builder, loc, index, builder.getI64IntegerAttr(0));
+    Value end = nn::ConstantOp::create(
+        builder, loc,
+        cast<ElementsAttr>(DenseElementsAttr::get(
+            RankedTensorType::get({}, builder.getI64Type()),
+            builder.getI64IntegerAttr(size))));
+    Value inside = nn::LessOp::create(
+        builder, loc, index.clone(builder.getI1Type()), column, end);
+    Value other =
+        splat(loc, RankedTensorType::get({}, type.getElementType()), rest);
+    return nn::SelectOp::create(builder, loc, type, inside, wide, other);
+  }
+
+  void pad(nn::ReduceOp reduce) {
+    Value x = reduce.getX();
+    RankedTensorType type = typeOf(x);
+    int64_t last = type.getRank() - 1;
+    bool sum = reduce.getKind() == nn::ReduceKind::Sum;
+    if (!(sum || reduce.getKind() == nn::ReduceKind::Max) ||
+        !isa<FloatType>(type.getElementType()) ||
+        !llvm::is_contained(reduce.getDims(), last))
+      return;
+    int64_t size = type.getShape().back();
+    if (!isWide(x, size))
+      return;
+    Value wide = widen(x, size);
+    if (wide)
+      reduce.getXMutable().set(masked(
+          wide, size, sum ? 0 : -std::numeric_limits<double>::infinity()));
+  }
+
+  /// Wide rows with zeros; made once, however they are seen.
+  Value zeroBehind(Value value, int64_t size) {
+    if (Value found = zeroed.lookup(value))
+      return found;
+    auto reshape = value.getDefiningOp<nn::ReshapeOp>();
+    Value result;
+    if (reshape && lastSize(reshape.getX()) == size) {
+      Value inner = zeroBehind(reshape.getX(), size);
+      if (inner)
+        result =
+            nn::ReshapeOp::create(builder, value.getLoc(),
+                                  withLast(typeOf(value), padded(size)), inner);
+    } else if (Value wide = widen(value, size)) {
+      result = masked(wide, size, 0);
+    }
+    return zeroed[value] = result;
+  }
+
+  /// An operand of a product with zeros behind its rows, or with rows of zeros.
+  Value operand(Value value, bool rows, bool elements) {
+    if (!rows && !elements)
+      return value;
+    int64_t size = lastSize(value);
+    if (elements && !rows && isWide(value, size))
+      if (Value wide = zeroBehind(value, size))
+        return wide;
+    // What a kernel computes is stored so; anything else would be copied.
+    if (!isElementwise(value.getDefiningOp()))
+      return {};
+    RankedTensorType type = typeOf(value);
+    SmallVector<int64_t> low(type.getRank(), 0), high = low,
+                                                 shape(type.getShape());
+    auto extend = [&](int64_t dim) {
+      high[dim] = padded(shape[dim]) - shape[dim];
+      shape[dim] += high[dim];
+    };
+    if (rows)
+      extend(type.getRank() - 2);
+    if (elements)
+      extend(type.getRank() - 1);
+    return nn::PadOp::create(builder, value.getLoc(), type.clone(shape), value,
+                             builder.getDenseI64ArrayAttr(low),
+                             builder.getDenseI64ArrayAttr(high),
+                             builder.getFloatAttr(type.getElementType(), 0));
+  }
+
+  void pad(nn::MatmulOp op) {
+    RankedTensorType type = typeOf(op.getResult());
+    bool lhsTransposed = op.getTransposeLhs(),
+         rhsTransposed = op.getTransposeRhs();
+    ArrayRef<int64_t> lhs = typeOf(op.getLhs()).getShape(),
+                      rhs = typeOf(op.getRhs()).getShape();
+    if (type.getElementTypeBitWidth() != 16 || rhs.size() != 2 ||
+        (lhsTransposed && lhs.size() != 2))
+      return;
+    // A result is stored in 16 bits, or one op makes it wide.
+    Operation *widened = nullptr;
+    if (!op->hasAttr(kStoredAttr) && op->hasOneUse())
+      widened = dyn_cast<nn::CastOp>(*op->user_begin());
+    bool stored = op->hasAttr(kStoredAttr);
+    // Few columns are no rows.
+    auto odd = [](int64_t size) {
+      return size > 2 * kUnit && size % kUnit != 0;
+    };
+    int64_t m = type.getShape()[type.getRank() - 2], n = type.getShape().back();
+    int64_t k = rhs[rhsTransposed ? 1 : 0];
+    bool padN = odd(n) && (stored || !rhsTransposed);
+    bool padK = odd(k) && (!lhsTransposed || rhsTransposed);
+    bool padM = odd(m) && lhsTransposed;
+    bool grows = padN || padM;
+    if (!(grows || padK) || (grows && !stored && !widened))
+      return;
+    Value left = operand(op.getLhs(), lhsTransposed ? padK : false,
+                         lhsTransposed ? padM : padK);
+    Value right = left ? operand(op.getRhs(), rhsTransposed ? padN : padK,
+                                 rhsTransposed ? padK : padN)
+                       : Value();
+    if (!right)
+      return;
+    SmallVector<int64_t> shape(type.getShape());
+    if (padM)
+      shape[shape.size() - 2] = padded(m);
+    if (padN)
+      shape.back() = padded(n);
+    Value product = nn::MatmulOp::create(
+        builder, op.getLoc(), type.clone(shape), left, right,
+        op.getTransposeLhsAttr(), op.getTransposeRhsAttr());
+    product.getDefiningOp()->setDiscardableAttrs(
+        op->getDiscardableAttrDictionary());
+    if (!grows) {
+      op->replaceAllUsesWith(product.getDefiningOp());
+      return;
+    }
+    Operation *replaced = op;
+    if (widened) {
+      Operation *wide = builder.clone(*widened);
+      wide->setOperand(0, product);
+      product = wide->getResult(0);
+      product.setType(typeOf(widened->getResult(0)).clone(shape));
+      replaced = widened;
+    }
+    RankedTensorType kept = typeOf(replaced->getResult(0));
+    SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
+    Value slice =
+        nn::SliceOp::create(builder, op.getLoc(), kept, product,
+                            builder.getDenseI64ArrayAttr(starts),
+                            builder.getDenseI64ArrayAttr(kept.getShape()),
+                            builder.getDenseI64ArrayAttr(strides));
+    if (!padM) {
+      slices.insert(slice);
+      known[slice] = product;
+    }
+    replaced->getResult(0).replaceAllUsesWith(slice);
+  }
+
+  Block &block;
+  OpBuilder builder;
+  DenseMap<Value, Value> known, zeroed; ///< wide rows; null: there are none
+  DenseSet<Value> slices;               ///< of padded products
+};
+} // namespace
+
+void kerf::padProducts(func::FuncOp function) { Padding(function).run(); }
