@@ -30,6 +30,16 @@ Rank::Rank(std::shared_ptr<const Package> opened, int64_t rankIndex,
     device = makeCpuDevice(rank, threads, std::move(packCache));
   }
   comm = world.joinOn(rank, *device);
+  try {
+    load(store, io, trace);
+  } catch (const Error &error) {
+    if (steps) // communicators of a failed world are aborted, not destroyed
+      world.fail(error);
+    throw;
+  }
+}
+
+void Rank::load(ParameterStore &store, const StepIo &io, bool trace) {
   context.manifest = &manifest;
   context.device = device.get();
   context.comm = comm.get();

@@ -77,6 +77,7 @@ private:
     std::unique_ptr<DeviceMemory> staging; ///< input, output; on a GPU
   };
 
+  void load(ParameterStore &store, const StepIo &io, bool trace);
   void loadParameters(ParameterStore &store);
   /// Loaded when a library call packs it, and let go behind the last that does.
   bool isPacked(int64_t parameter) const;

@@ -1,6 +1,8 @@
 //===- FindTest.cpp - where libraries are looked for ----------------------===//
 #include "RecordingDriver.h"
+#include "TestWorld.h"
 
+#include "comm/nccl/NcclWorld.h"
 #include "comm/nccl/Packing.h"
 #include "device/cuda/Driver.h"
 #include "device/cuda/Find.h"
@@ -67,6 +69,41 @@ TEST(Find, OrderOfPlaces) {
   EXPECT_NE(opened.error.find("(KERF_FIND_TEST is set)"), std::string::npos)
       << opened.error;
   fs::remove_all(root);
+}
+
+// A driver runs libraries of its own CUDA and of older ones: what is newer is
+// looked for when nothing else is anywhere.
+TEST(Find, LibrariesThatTheDriverRuns) {
+  Variable cuda("CUDA_HOME", "/toolkit");
+  LibrarySearch search{"cuBLASLt", "KERF_FIND_TEST", {}, {"cublas"}};
+  auto majors = [&](int driverVersion) {
+    nameForDriver(search, "libcublasLt.so", driverVersion);
+    std::string list;
+    for (const std::string &candidate : candidates(search))
+      list += candidate.substr(candidate.size() - 1);
+    return list;
+  };
+  std::string old = majors(12080);
+  EXPECT_EQ(old.find_last_of('2') + 1, old.find('3')) << old;
+  EXPECT_EQ(majors(13000).substr(0, 4), "3232");
+  EXPECT_EQ(majors(13000).size(), old.size());
+}
+
+// Modules are loaded at once where several ranks run, but as the user says.
+TEST(Find, LoadingOfModules) {
+  auto loading = [](int64_t ranks) {
+    WorldSpec spec;
+    spec.mesh = test::meshOf({ranks});
+    makeNcclWorld(spec, {});
+    const char *value = std::getenv("CUDA_MODULE_LOADING");
+    return std::string(value ? value : "");
+  };
+  Variable kept("CUDA_MODULE_LOADING", "");
+  ::unsetenv("CUDA_MODULE_LOADING");
+  EXPECT_EQ(loading(1), "");
+  EXPECT_EQ(loading(2), "EAGER");
+  ::setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  EXPECT_EQ(loading(2), "LAZY");
 }
 
 TEST(Find, Lists) {

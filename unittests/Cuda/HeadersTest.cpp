@@ -103,6 +103,7 @@ SAME(cu::ErrorStreamCaptureInvalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
 SAME(cu::ErrorStreamCaptureUnjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
 SAME(cu::ErrorStreamCaptureIsolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
 SAME(cu::AttributeMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+SAME(cu::AttributeMaxPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH)
 SAME(cu::AttributeComputeCapabilityMajor,
      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
 SAME(cu::AttributeComputeCapabilityMinor,
@@ -165,6 +166,10 @@ SAME(offsetof(nccl::Config, blocking), offsetof(ncclConfig_t, blocking))
 SAME(offsetof(nccl::Config, maxCtas), offsetof(ncclConfig_t, maxCTAs))
 SAME(offsetof(nccl::Config, netName), offsetof(ncclConfig_t, netName))
 SAME(offsetof(nccl::Config, splitShare), offsetof(ncclConfig_t, splitShare))
+#if NCCL_VERSION_CODE >= 22800
+SAME(offsetof(nccl::Config, trafficClass), offsetof(ncclConfig_t, trafficClass))
+SAME(sizeof(nccl::Config), offsetof(ncclConfig_t, commName))
+#endif
 
 SAME(lt::R32F, CUDA_R_32F)
 SAME(lt::R64F, CUDA_R_64F)

@@ -9,6 +9,8 @@
 #include "TestPackage.h"
 
 #include "device/cuda/Batches.h"
+#include "device/cuda/Copies.h"
+#include "device/cuda/CudaDevice.h"
 
 #include <gtest/gtest.h>
 
@@ -301,6 +303,39 @@ TEST(CudaPackage, AlignmentOfTheBias) {
   }
   ::unsetenv("KERF_CUBLASLT");
   ::unsetenv("KERF_CUDA_CACHE");
+}
+
+// Rows that lie further apart than the GPU copies at once are copied one by
+// one.
+TEST(CudaPackage, CopiesOfFarRows) {
+  for (int64_t pitch : {24, 16}) {
+    RecordingDriver driver("max_pitch=16");
+    Package package;
+    package.manifest.cuda.used = true;
+    auto device = makeCudaDevice(package, 0, 1, makeCpuPackCache());
+    GpuInfo gpu = device->driver().gpus[0];
+    EXPECT_EQ(gpu.maxPitch, INT_MAX);
+    gpu.maxPitch = 16;
+    auto from = device->allocateTemporary(96, "a test"),
+         to = device->allocateTemporary(96, "a test");
+    std::vector<char> data(96), got(96);
+    for (size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<char>(i);
+    device->upload(data.data(), from->data, 96);
+    BoxCopy box;
+    box.runBytes = 8;
+    box.loops = {{2, 48, 40}, {2, pitch, 16}};
+    copyBoxOn(device->driver(), gpu, box, from->data, to->data,
+              device->computeStream());
+    device->download(to->data, got.data(), 96);
+    for (int64_t i : {0, 1})
+      for (int64_t j : {0, 1})
+        for (int64_t k = 0; k < 8; ++k)
+          EXPECT_EQ(got[i * 40 + j * 16 + k], data[i * 48 + j * pitch + k]);
+    EXPECT_EQ(count(driver.dump(), "strided copy"), pitch == 16 ? 2 : 0);
+    EXPECT_EQ(driver.report(), "");
+    device->stop();
+  }
 }
 
 TEST(ByteRanges, OverlapsWhatWasAdded) {

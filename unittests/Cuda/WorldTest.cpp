@@ -506,44 +506,31 @@ TEST(NcclWorldFaults, OtherPackage) {
   }
 }
 
-// A rank that is gone in the second step, when the others have already enqueued
-// theirs: only the words that the GPU writes tell what hangs.
+// A rank that is gone in the second step. Where the others have enqueued
+// theirs, only the words that the GPU writes tell what hangs; where all capture
+// it, they have launched nothing.
 TEST(NcclWorldFaults, DiesInALaterStep) {
-  ::setenv("KERF_CUDA_GRAPH", "0", 1);
-  for (bool processes : {false, true}) {
-    RecordingDriver driver;
-    WorldSpec spec = twoRanks(Injection::Die);
-    spec.injection->collective = 4;
-    auto outcomes = runThree(spec, {processes, {"same", "same"}, {}});
-    EXPECT_TRUE(outcomes[1].died);
-    ASSERT_TRUE(outcomes[0].failed);
-    EXPECT_EQ(outcomes[0].error.code, KERF_RANK_FAILURE);
-    EXPECT_EQ(outcomes[0].error.node, "/node");
-    EXPECT_EQ(outcomes[0].error.message,
-              "rank 1 did not arrive at all_reduce<sum> f32 8 at /node (#1) "
-              "within 1 s");
-    EXPECT_EQ(driver.report(), "");
-  }
-  ::unsetenv("KERF_CUDA_GRAPH");
-}
-
-// A rank that is gone while it captures its step: the others have not launched
-// theirs.
-TEST(NcclWorldFaults, DiesWhileItCaptures) {
-  for (bool processes : {false, true}) {
-    RecordingDriver driver;
-    WorldSpec spec = twoRanks(Injection::Die);
-    spec.injection->collective = 4;
-    auto outcomes = runThree(spec, {processes, {"same", "same"}, {}});
-    EXPECT_TRUE(outcomes[1].died);
-    ASSERT_TRUE(outcomes[0].failed);
-    EXPECT_EQ(outcomes[0].error.code, KERF_RANK_FAILURE);
-    EXPECT_EQ(outcomes[0].error.message,
-              "rank 1 did not join the 2 ranks of the job at graph-1 within 1 "
-              "s");
-    EXPECT_EQ(driver.report(), "");
-    EXPECT_EQ(driver.dump().find("launch graph"), std::string::npos);
-  }
+  for (const char *graphs : {"0", "1"})
+    for (bool processes : {false, true}) {
+      ::setenv("KERF_CUDA_GRAPH", graphs, 1);
+      RecordingDriver driver;
+      WorldSpec spec = twoRanks(Injection::Die);
+      spec.injection->collective = 4;
+      auto outcomes = runThree(spec, {processes, {"same", "same"}, {}});
+      ::unsetenv("KERF_CUDA_GRAPH");
+      EXPECT_TRUE(outcomes[1].died);
+      ASSERT_TRUE(outcomes[0].failed);
+      EXPECT_EQ(outcomes[0].error.code, KERF_RANK_FAILURE);
+      EXPECT_EQ(outcomes[0].error.node, *graphs == '1' ? "" : "/node");
+      EXPECT_EQ(outcomes[0].error.message,
+                *graphs == '1'
+                    ? "rank 1 did not join the 2 ranks of the job at graph-1 "
+                      "within 1 s"
+                    : "rank 1 did not arrive at all_reduce<sum> f32 8 at /node "
+                      "(#1) within 1 s");
+      EXPECT_EQ(driver.report(), "");
+      EXPECT_EQ(driver.dump().find("launch graph"), std::string::npos);
+    }
 }
 
 // A rank that fails when graphs are running: they are let go, and all

@@ -10,8 +10,8 @@ using namespace kerf::rt;
 
 nccl::Config kerf::rt::nccl::nonBlocking() {
   constexpr unsigned magic = 0xcafebeef, version = 21800;
-  return {sizeof(Config), magic,   version, 0,      INT_MIN,
-          INT_MIN,        INT_MIN, nullptr, INT_MIN};
+  return {sizeof(Config), magic,   version, 0,       INT_MIN,
+          INT_MIN,        INT_MIN, nullptr, INT_MIN, INT_MIN};
 }
 
 static Nccl load() {

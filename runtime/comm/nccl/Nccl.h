@@ -61,7 +61,9 @@ struct Config {
   int blocking, cgaClusterSize, minCtas, maxCtas;
   const char *netName;
   int splitShare;
+  int trafficClass; ///< of later versions, in what was padding
 };
+static_assert(sizeof(Config) == 48);
 /// Everything undefined but that calls return at once.
 Config nonBlocking();
 

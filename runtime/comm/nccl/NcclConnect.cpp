@@ -250,6 +250,8 @@ void NcclComm::exchangeFirst() {
   exchanged = device.allocateTemporary(4 * places * most, "the first exchange");
   cuda.check(cuda.streamSynchronize(device.computeStream()),
              "the first exchange"); // it is zero now
+  // Allocating may wait for kernels of peers: all have what they need.
+  gather("connected", "", spec.deadlineSeconds);
   for (size_t i = 0; i < lanes.size(); ++i) {
     Lane &lane = lanes[i];
     if (!lane.comm)

@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <map>
 #include <unistd.h>
 
@@ -100,6 +101,11 @@ NcclWorld::NcclWorld(const WorldSpec &worldSpec, NcclWorldOptions given)
   if (local)
     options.store = makeMemoryStore([this] { return failed(); });
   int64_t ranks = spec.mesh.numRanks();
+  // A module that is loaded at its first launch may wait for kernels of NCCL
+  // that wait for this rank. The driver reads it once, when it starts; a world
+  // is made before there are threads of ranks that may look at variables.
+  if (ranks > 1)
+    ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   std::map<std::vector<std::vector<int64_t>>, int64_t> known;
   for (const CollectiveDesc &desc : spec.collectives) {
     checkCollective(desc, Mesh::sizeOf(desc.axes));

@@ -1,7 +1,7 @@
 //===- Activity.cpp - what GPUs did, from CUPTI ---------------------------===//
 #include "Activity.h"
 
-#include "../../src/Error.h"
+#include "Driver.h"
 #include "Find.h"
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 using namespace kerf::rt;
 
 GpuActivity::GpuActivity() {
-  OpenedLibrary library = openLibrary({"CUPTI",
-                                       "KERF_CUPTI",
-                                       {"libcupti.so.13", "libcupti.so.12"},
-                                       {"cuda_cupti", "cu13", "cu12"}});
+  LibrarySearch search{
+      "CUPTI", "KERF_CUPTI", {}, {"cuda_cupti", "cu13", "cu12"}};
+  nameForDriver(search, "libcupti.so", Driver::get().version);
+  OpenedLibrary library = openLibrary(search);
   if (!library.handle)
     throw Error(KERF_UNSUPPORTED_HOST, "CUPTI is not here: " + library.error);
 #define KERF_CUPTI_LOAD(member, name, arguments)                               \

@@ -20,9 +20,11 @@ std::pair<int64_t, int64_t> kerf::rt::localRank(int64_t rank, int64_t ranks) {
   return {rank, ranks};
 }
 
-// A run with up to two loops is one strided copy; loops further out are walked.
-void kerf::rt::copyBoxOn(const Driver &cuda, const BoxCopy &box,
-                         const void *src, void *dst, cu::Stream stream) {
+// A run with up to two loops is one strided copy; loops further out are walked,
+// and so are those whose rows lie further apart than the GPU can copy.
+void kerf::rt::copyBoxOn(const Driver &cuda, const GpuInfo &gpu,
+                         const BoxCopy &box, const void *src, void *dst,
+                         cu::Stream stream) {
   if (box.runBytes == 0)
     return;
   size_t n = box.loops.size();
@@ -55,6 +57,9 @@ void kerf::rt::copyBoxOn(const Driver &cuda, const BoxCopy &box,
       cuda.check(cuda.memcpy3DAsync(&copy, stream), "a strided copy");
   };
   size_t inner = std::min<size_t>(n, 2);
+  if (n > 0 && std::max(box.loops[n - 1].srcStride,
+                        box.loops[n - 1].dstStride) > gpu.maxPitch)
+    inner = 0;
   if (inner == 2) {
     const BoxCopy::Loop &rows = box.loops[n - 1], &planes = box.loops[n - 2];
     if (planes.srcStride % rows.srcStride || planes.dstStride % rows.dstStride)

@@ -7,9 +7,9 @@
 
 namespace kerf::rt {
 
-/// Of a box between two places of device memory.
-void copyBoxOn(const Driver &cuda, const BoxCopy &box, const void *src,
-               void *dst, cu::Stream stream);
+/// Of a box between two places of the memory of a GPU.
+void copyBoxOn(const Driver &cuda, const GpuInfo &gpu, const BoxCopy &box,
+               const void *src, void *dst, cu::Stream stream);
 
 } // namespace kerf::rt
 

@@ -1,18 +1,17 @@
 //===- CublasLt.cpp - cuBLASLt, opened at run time ------------------------===//
 #include "CublasLt.h"
 
-#include "../../src/Error.h"
+#include "Driver.h"
 #include "Find.h"
 
 using namespace kerf::rt;
 
 static CublasLt load() {
   CublasLt table;
-  OpenedLibrary library =
-      openLibrary({"cuBLASLt",
-                   "KERF_CUBLASLT",
-                   {"libcublasLt.so.13", "libcublasLt.so.12"},
-                   {"cublas", "cu13", "cu12"}});
+  LibrarySearch search{
+      "cuBLASLt", "KERF_CUBLASLT", {}, {"cublas", "cu13", "cu12"}};
+  nameForDriver(search, "libcublasLt.so", Driver::get().version);
+  OpenedLibrary library = openLibrary(search);
   if (!library.handle)
     throw Error(KERF_UNSUPPORTED_HOST,
                 "matrix products on a GPU need cuBLASLt, which is not on this "

@@ -156,7 +156,7 @@ public:
   void copyBox(const BoxCopy &box, const void *src, void *dst,
                cu::Stream stream) const override {
     flushFor(stream);
-    copyBoxOn(cuda, box, src, dst, stream);
+    copyBoxOn(cuda, gpu(), box, src, dst, stream);
   }
   void enqueueUpload(const void *pinned, void *dst, int64_t bytes) override {
     flushFor(compute);

@@ -85,6 +85,7 @@ static Driver load() {
                               device);
     driver.deviceGetAttribute(&info.multiprocessors,
                               cu::AttributeMultiprocessorCount, device);
+    driver.deviceGetAttribute(&info.maxPitch, cu::AttributeMaxPitch, device);
     driver.gpus.push_back(info);
   }
   return driver;

@@ -13,6 +13,7 @@
 #include "DriverApi.h"
 #include "Recording.h"
 
+#include <climits>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace kerf::rt {
 struct GpuInfo {
   std::string name;
   int major = 0, minor = 0, multiprocessors = 0;
+  int maxPitch = INT_MAX; ///< of strided copies, in bytes
   /// "NVIDIA H200 (sm_90)"
   std::string text() const;
 };

@@ -62,6 +62,7 @@ enum : int {
   ErrorStreamCaptureUnjoined = 904,
   ErrorStreamCaptureIsolation = 905,
 
+  AttributeMaxPitch = 11,
   AttributeMultiprocessorCount = 16,
   AttributeComputeCapabilityMajor = 75,
   AttributeComputeCapabilityMinor = 76,

@@ -92,8 +92,7 @@ std::vector<std::string> kerf::rt::sitePackages() {
 std::vector<std::string> kerf::rt::candidates(const LibrarySearch &search) {
   if (std::string given = environment(search.variable); !given.empty())
     return {given};
-  std::vector<std::string> result = search.names;
-  std::vector<std::string> folders;
+  std::vector<std::string> result = search.names, folders;
   for (const char *name : {"CUDA_HOME", "CUDA_PATH"})
     if (std::string home = environment(name); !home.empty())
       addOnce(folders, home);
@@ -107,7 +106,25 @@ std::vector<std::string> kerf::rt::candidates(const LibrarySearch &search) {
       for (const std::string &wheel : search.wheels)
         for (const std::string &name : search.names)
           result.push_back(site + "/nvidia/" + wheel + "/lib/" + name);
+  if (!search.others.empty()) {
+    LibrarySearch last = search;
+    last.names = std::move(last.others);
+    last.others.clear();
+    for (const std::string &candidate : candidates(last))
+      result.push_back(candidate);
+  }
   return result;
+}
+
+void kerf::rt::nameForDriver(LibrarySearch &search, const std::string &stem,
+                             int driverVersion) {
+  bool old = driverVersion / 1000 < 13;
+  search.names = {stem + ".12"};
+  search.others.clear();
+  if (old)
+    search.others = {stem + ".13"};
+  else
+    search.names.insert(search.names.begin(), stem + ".13");
 }
 
 OpenedLibrary kerf::rt::openLibrary(const LibrarySearch &search) {

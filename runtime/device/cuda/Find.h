@@ -20,7 +20,15 @@ struct LibrarySearch {
   const char *variable;            ///< overrides everything: a file
   std::vector<std::string> names;  ///< sonames, best first
   std::vector<std::string> wheels; ///< folders below site-packages/nvidia
+  /// Tried when none of `names` is anywhere.
+  std::vector<std::string> others = {};
 };
+
+/// The names of a library of CUDA 12 and 13 for a driver of this version
+/// (12080: CUDA 12.8): libraries of its own CUDA before older ones, and newer
+/// ones, which it cannot run, last of all.
+void nameForDriver(LibrarySearch &search, const std::string &stem,
+                   int driverVersion);
 
 /// A library that stays open: its threads and code outlive their users.
 struct OpenedLibrary {

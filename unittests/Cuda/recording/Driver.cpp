@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -173,6 +174,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, Device) {
   int arch = engine().settings.arch;
   *value = attribute == AttributeComputeCapabilityMajor   ? arch / 10
            : attribute == AttributeComputeCapabilityMinor ? arch % 10
+           : attribute == AttributeMaxPitch               ? INT_MAX
                                                           : 132;
   return Success;
 }
@@ -235,6 +237,8 @@ EXPORT int cuMemcpyDtoDAsync_v2(DevicePtr dst, DevicePtr src, size_t bytes,
 EXPORT int cuMemcpy3DAsync_v2(const Memcpy3D *given, cu::Stream stream) {
   Memcpy3D c = *given;
   if (c.srcPitch < c.widthInBytes || c.dstPitch < c.widthInBytes ||
+      std::max(c.srcPitch, c.dstPitch) >
+          static_cast<size_t>(engine().settings.maxPitch) ||
       (c.depth > 1 && (c.srcHeight < c.height || c.dstHeight < c.height)) ||
       c.srcMemoryType != MemoryTypeDevice ||
       c.dstMemoryType != MemoryTypeDevice)

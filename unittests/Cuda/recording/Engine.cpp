@@ -73,6 +73,8 @@ void Engine::configure(const std::string &text) {
       settings.refuseWindow = static_cast<int>(number());
     } else if (key == "nccl_error_rank") {
       settings.ncclErrorRank = static_cast<int>(number());
+    } else if (key == "max_pitch") {
+      settings.maxPitch = static_cast<int>(number());
     } else if (key == "nccl_version") {
       settings.ncclVersion = static_cast<int>(number());
     } else if (key == "refuse_count") {

@@ -19,6 +19,7 @@
 
 #include "Races.h"
 
+#include <climits>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -115,6 +116,7 @@ struct Settings {
   int refuseEpilogue = 0; ///< of cuBLASLt, as it numbers them
   int refuseWindow = -1;  ///< the member to which NCCL gives no window
   int ncclErrorRank = -1; ///< its communicators fail asynchronously
+  int maxPitch = INT_MAX; ///< of strided copies
   int ncclVersion = 22809;
   int64_t refuseCount = -1; ///< NCCL refuses calls of so many elements
   bool check = true;        ///< races

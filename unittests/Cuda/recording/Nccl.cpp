@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstring>
 #include <set>
 
@@ -385,7 +386,7 @@ EXPORT int ncclGetUniqueId(nccl::UniqueId *id) {
 EXPORT int ncclCommInitRankConfig(nccl::Comm *comm, int size, nccl::UniqueId id,
                                   int rank, nccl::Config *config) {
   if (config->size != sizeof(nccl::Config) || config->magic != 0xcafebeef ||
-      config->blocking != 0)
+      config->blocking != 0 || config->trafficClass != INT_MIN)
     return nccl::InvalidArgument;
   if (NcclRank *remote = joinRemotely(id.internal, size, rank)) {
     *comm = handle(remote);
