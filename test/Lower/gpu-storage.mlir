@@ -135,3 +135,36 @@ module attributes {exec.gpu} {
     return %p, %o : tensor<10x4xbf16>, tensor<2x2x5x8xbf16>
   }
 }
+
+// -----
+
+// Rows of 37 elements do not begin where 16 bytes do: the product has 40
+// columns, of a weight with three rows of zeros; sums take the additional ones
+// for their identity, and the product behind adds up zeros.
+// CHECK: exec.kernel @cast_pad_{{[0-9]+}}(%{{.*}}: tensor<37x16xf32>) -> tensor<40x16xbf16>
+// CHECK: exec.kernel {{.*}}(%[[P:.*]]: tensor<24x40xbf16>, %[[IN:.*]]: tensor<40xi1>) -> tensor<24x40xbf16>
+// CHECK: %[[E:.*]] = nn.exp %{{.*}} : (tensor<24x40xf32>)
+// CHECK: %[[M:.*]] = nn.select %[[IN]], %[[E]], %{{.*}} : (tensor<40xi1>, tensor<24x40xf32>, tensor<f32>)
+// CHECK: nn.reduce %[[M]] {{.*}}(tensor<24x40xf32>) -> tensor<24xf32>
+// CHECK: %[[Z:.*]] = nn.select %[[IN]], %{{.*}} : (tensor<40xi1>, tensor<24x40xbf16>, tensor<bf16>)
+// CHECK: exec.yield %[[Z]]
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0 {{.*}}n = 40 : i64
+// CHECK: exec.library 1 {{.*}}k = 40 : i64
+// CHECK-NOT: exec.launch
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<24x16xbf16>) -> tensor<24x16xf32> {
+    %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>
+    %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
+    %p = nn.matmul %x, %w {transpose_rhs} : (tensor<24x16xbf16>, tensor<37x16xbf16>) -> tensor<24x37xbf16>
+    %q = nn.cast %p : (tensor<24x37xbf16>) -> tensor<24x37xf32>
+    %e = nn.exp %q : (tensor<24x37xf32>) -> tensor<24x37xf32>
+    %s = nn.reduce %e {kind = 0 : i64, dims = array<i64: 1>} : (tensor<24x37xf32>) -> tensor<24xf32>
+    %c = nn.reshape %s : (tensor<24xf32>) -> tensor<24x1xf32>
+    %d = nn.div %e, %c : (tensor<24x37xf32>, tensor<24x1xf32>) -> tensor<24x37xf32>
+    %g = nn.cast %d : (tensor<24x37xf32>) -> tensor<24x37xbf16>
+    %h = nn.matmul %g, %w : (tensor<24x37xbf16>, tensor<37x16xbf16>) -> tensor<24x16xbf16>
+    %y = nn.cast %h : (tensor<24x16xbf16>) -> tensor<24x16xf32>
+    return %y : tensor<24x16xf32>
+  }
+}
