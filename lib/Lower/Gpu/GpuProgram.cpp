@@ -247,7 +247,8 @@ std::optional<GpuEntry> kerf::emitGpuBatch(exec::KernelOp kernel,
   if (!plan)
     return std::nullopt;
   mlir::gpu::GPUModuleOp module = addModule(*holder, form->getLoc(), name);
-  GpuLaunch launch = GpuEmitter(*plan, module, 0).emitBatch(name, batchParts(kernel));
+  GpuLaunch launch =
+      GpuEmitter(*plan, module, 0).emitBatch(name, batchParts(kernel));
   if (failed(holder->verify()) || failed(lowerToNvvm(*holder)))
     return std::nullopt;
   GpuEntry entry{name.str(), launch.grid, launch.block, false,
