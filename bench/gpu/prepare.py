@@ -166,7 +166,8 @@ class Preparation:
         for name in ("gpt2-124m", "bert-base", "resnet50"):
             model = large / name / "model.onnx"
             target = self.out / "speed" / f"{name}.kerf"
-            if model.exists() and self.compile(model, target, "cuda:0", "--precision=bf16", "--dim=batch=1"):
+            if model.exists() and self.compile(model, target, "cuda:0", "--precision=bf16", "--fused-attention",
+                                               "--dim=batch=1"):
                 seed_package(target, 1)
         model = large / "gpt2-124m-1024/model.onnx"
         for batch in BATCHES if model.exists() else ():

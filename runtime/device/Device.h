@@ -137,6 +137,8 @@ public:
   virtual void mark(Mark mark) = 0;
   /// Seconds between the marks, on the device, once the step has ended.
   virtual double workSeconds() = 0;
+  /// Device memory beside what `reserve` took: workspaces of libraries, tables.
+  virtual int64_t ownBytes() const = 0;
   /// Before the first step: note what the device does, for `spans`.
   virtual void enableTrace() {}
   /// What it did in the last step; empty without a trace.

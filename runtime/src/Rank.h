@@ -54,7 +54,9 @@ public:
   /// Seconds per instruction, summed over steps.
   const std::vector<double> &instructionSeconds() const { return seconds; }
   int64_t arenaBytes() const { return arena->bytes; }
-  int64_t workspaceBytes() const { return libraryScratch->bytes; }
+  int64_t workspaceBytes() const {
+    return libraryScratch->bytes + (steps ? steps->ownBytes() : 0);
+  }
   int64_t parameterBytes() const { return heldBytes; }
   /// This rank's part of a parameter, in its local shape; null if its stage
   /// does not hold it or only library calls do.

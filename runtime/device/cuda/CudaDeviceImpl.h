@@ -206,6 +206,7 @@ public:
   void mark(Mark mark) override;
   double workSeconds() override;
   void enableTrace() override;
+  int64_t ownBytes() const override { return ownedBytes; }
   std::vector<DeviceSpan> spans() const override;
 
   void stop() override {
@@ -302,9 +303,11 @@ private:
   std::unique_ptr<GpuMemory> ownAllocation(int64_t bytes, const char *what) {
     auto memory = std::make_unique<GpuMemory>(
         deviceAllocate(std::max<int64_t>(bytes, 1), what), bytes);
-    memory->release = [this](void *data) {
+    ownedBytes += bytes;
+    memory->release = [this, bytes](void *data) {
       cuda.contextSetCurrent(context);
       cuda.memFree(address(data));
+      ownedBytes -= bytes;
     };
     return memory;
   }
@@ -338,7 +341,7 @@ private:
   std::unique_ptr<GpuCalls> calls; ///< cuBLASLt and cuDNN, on first use
   std::unique_ptr<Device> cpu;     ///< answers for a recording driver
   char *pool = nullptr;
-  int64_t poolBytes = 0, poolUsed = 0;
+  int64_t poolBytes = 0, poolUsed = 0, ownedBytes = 0;
   bool poolOfNccl = false;
   std::unique_ptr<GpuMemory> record;
   std::unique_ptr<GpuMemory> numbers; ///< 0, 1, 2, ...
