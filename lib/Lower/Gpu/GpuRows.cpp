@@ -30,6 +30,8 @@ using codegen::innerShape;
 /// Vectors per thread that are worth unrolling, values that may be kept.
 static constexpr int64_t kUnrolled = 8, kKeptRegisters = 64;
 static constexpr int64_t kMaxTeam = 512, kMaxColumnTeam = 16, kWarp = 32;
+/// Bytes of a row of which a multiprocessor should hold two, and the team.
+static constexpr int64_t kLongRow = 64 << 10, kLongTeam = 1024;
 /// Ops of a group that needs many registers.
 static constexpr size_t kLargeGroup = 24;
 /// Threads that keep a large GPU busy.
@@ -60,6 +62,11 @@ void GpuEmitter::chooseTeam() {
   // A thread of a large block has few registers.
   bool large = plan.ops.size() > kLargeGroup;
   int64_t maxTeam = large ? kMaxTeam / 2 : kMaxTeam;
+  // Long rows are read again: few of them at a time, so that all of them stay
+  // in the second-level cache.
+  for (auto &[size, flat] : plan.inner)
+    if (size * bytes >= kLongRow)
+      maxTeam = kLongTeam;
   int64_t maxColumnTeam = large ? kMaxColumnTeam / 2 : kMaxColumnTeam;
   V thread = threadIndex();
   if (!plan.lanesOuter) {
