@@ -34,7 +34,7 @@ from seed_weights import seed_package  # noqa: E402
 MODELS = ROOT / "test/Inputs/models"
 TRAINED = ("mlp", "gpt2", "llama", "conv-batch-norm")
 LOSS = "--loss=cross_entropy(logits,labels)"
-BATCHES = (64, 48, 32, 24, 16, 8)  # of the training of GPT-2, 1024 tokens each; speed.py takes the largest that fits
+BATCHES = (128, 96, 64, 32, 16, 8)  # of the training of GPT-2, 1024 tokens each; speed.py takes the largest that fits
 STEPS = (1, 5, 20)
 
 
