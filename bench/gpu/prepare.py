@@ -173,7 +173,7 @@ class Preparation:
         for batch in BATCHES if model.exists() else ():
             target = self.out / "speed" / f"train-gpt2-124m-{batch}.kerf"
             if self.compile(model, target, "cuda:0", "--precision=bf16", "--fused-attention", "--train", LOSS,
-                            "--optimizer=adamw,lr=1e-4,wd=0.01", f"--dim=batch={batch}"):
+                            "--optimizer=adamw,lr=1e-4,wd=0.01", f"--dim=batch={batch}", "--memory-limit=256GiB"):
                 seed_package(target, 1)
 
 

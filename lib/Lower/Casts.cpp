@@ -8,6 +8,7 @@
 #include "Slopes.h"
 #include "Strides.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/AsMade.h"
 #include "kerf/NN/NN.h"
 
@@ -114,6 +115,20 @@ static bool isPerColumn(Value value, RankedTensorType type) {
          own.getShape().back() == type.getShape().back();
 }
 
+/// Whether a product has a parameter for a factor, so that what is added to its
+/// columns is a bias. A mask on the scores of attention may be as small as f32
+/// knows, and must not become infinite.
+static bool hasWeight(Operation *product) {
+  return llvm::any_of(product->getOperands(), [](Value value) {
+    Operation *op = value.getDefiningOp();
+    while (op && op->getNumOperands() == 1 &&
+           (isa<nn::CastOp>(op) || isShapeOp(op) ||
+            isa<dist::DistDialect>(op->getDialect())))
+      op = op->getOperand(0).getDefiningOp();
+    return isa_and_nonnull<SourceOpInterface>(op);
+  });
+}
+
 /// `operand` rounded to `narrow`, and wide again.
 static void roundOperand(OpOperand &operand, Type narrow) {
   OpBuilder builder(operand.getOwner());
@@ -154,7 +169,7 @@ static Value endOfCall(Operation *product,
       isa<nn::MatmulOp>(product) ? findGeluGradient(value) : std::nullopt;
   if (slope)
     value = slope->result;
-  else if (!isa<nn::ConvInputGradientOp>(product))
+  else if (!isa<nn::ConvInputGradientOp>(product) && hasWeight(product))
     addTo(/*perColumn=*/true);
   // Sums of transformers' blocks stay wide, as they are without rounding.
   if (!slope && !isa<nn::ConvInputGradientOp>(product) &&

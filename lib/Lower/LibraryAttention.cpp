@@ -136,6 +136,13 @@ static LibraryCall select(Op op, LibraryCall::Kind kind,
   return call;
 }
 
+/// Whether the call can store its result so.
+static bool keepsRows(nn::TransposeOp op) {
+  ArrayRef<int64_t> perm = op.getPerm();
+  return perm.back() == static_cast<int64_t>(perm.size()) - 1 &&
+         shapeOf(op.getResult()).back() % 8 == 0;
+}
+
 void kerf::storeTransposed(func::FuncOp function) {
   SmallVector<Value> results;
   for (Operation &op : function.getBody().front())
@@ -148,7 +155,8 @@ void kerf::storeTransposed(func::FuncOp function) {
     nn::TransposeOp stored;
     for (Operation *user : result.getUsers())
       if (auto transpose = dyn_cast<nn::TransposeOp>(user);
-          transpose && (!stored || transpose->isBeforeInBlock(stored)))
+          transpose && keepsRows(transpose) &&
+          (!stored || transpose->isBeforeInBlock(stored)))
         stored = transpose;
     if (!stored)
       continue;

@@ -55,6 +55,13 @@ static bool isElementwise(Operation *op) {
          !isa<nn::PhiloxOp, nn::DropoutOp>(op) && !op->hasAttr(kUpdateAttr);
 }
 
+/// Whether the op may refuse values that its operands do not have: a division
+/// of integers.
+static bool mayFail(Operation *op) {
+  return isa_and_nonnull<nn::DivOp, nn::ModOp, nn::RemOp>(op) &&
+         typeOf(op->getResult(0)).getElementType().isInteger();
+}
+
 namespace {
 class Padding {
 public:
@@ -98,7 +105,8 @@ private:
             builder, op->getLoc(),
             cast<ElementsAttr>(DenseElementsAttr::get(
                 type, constant.getElements().getSplatValue<Attribute>())));
-    } else if (isElementwise(op) || isa_and_nonnull<nn::BroadcastOp>(op) ||
+    } else if ((isElementwise(op) && !mayFail(op)) ||
+               isa_and_nonnull<nn::BroadcastOp>(op) ||
                (isa_and_nonnull<nn::ReshapeOp>(op) &&
                 lastSize(op->getOperand(0)) == size)) {
       SmallVector<Value> operands;
@@ -117,16 +125,24 @@ private:
   }
 
   /// Whether rows of `value` come from a product that was padded.
-  bool isWide(Value value, int64_t size, int depth = 0) {
-    if (slices.contains(value))
-      return true;
-    Operation *op = value.getDefiningOp();
-    if (depth > 32 ||
-        !(isElementwise(op) || isa_and_nonnull<nn::ReshapeOp>(op)))
-      return false;
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      return lastSize(operand) == size && isWide(operand, size, depth + 1);
-    });
+  bool isWide(Value value, int64_t size) {
+    SmallVector<Value> stack;
+    DenseSet<Value> seen;
+    if (!slices.empty())
+      stack.push_back(value);
+    while (!stack.empty()) {
+      Value next = stack.pop_back_val();
+      if (slices.contains(next))
+        return true;
+      Operation *op = next.getDefiningOp();
+      if (!seen.insert(next).second ||
+          !(isElementwise(op) || isa_and_nonnull<nn::ReshapeOp>(op)))
+        continue;
+      for (Value operand : op->getOperands())
+        if (lastSize(operand) == size)
+          stack.push_back(operand);
+    }
+    return false;
   }
 
   /// `wide` with `rest` behind the first `size` elements of each row.
@@ -233,7 +249,10 @@ private:
     };
     int64_t m = type.getShape()[type.getRank() - 2], n = type.getShape().back();
     int64_t k = rhs[rhsTransposed ? 1 : 0];
-    bool padN = odd(n) && (stored || !rhsTransposed);
+    // With a bias behind it, a product is stored as it is.
+    bool biased = widened && widened->hasOneUse() &&
+                  isa<nn::AddOp>(*widened->user_begin());
+    bool padN = odd(n) && (stored || (!rhsTransposed && !biased));
     bool padK = odd(k) && (!lhsTransposed || rhsTransposed);
     bool padM = odd(m) && lhsTransposed;
     bool grows = padN || padM;

@@ -31,8 +31,8 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Longer chains are no longer free beside memory.
-static constexpr size_t mostOps = 24;
+/// Longer chains are no longer free beside memory, larger kernels none at all.
+static constexpr size_t mostOps = 24, mostKernelOps = 96;
 
 static int64_t bytesOf(Value value) {
   return exec::sizeBytes(cast<RankedTensorType>(value.getType()));
@@ -181,10 +181,12 @@ private:
         int64_t first = map.position.lookup(a), second = map.position.lookup(b);
         return first != second ? first < second : a->isBeforeInBlock(b);
       });
-      if (!(good = canFuse(unit.ops)))
+      good = unit.ops.size() <= mostKernelOps && canFuse(unit.ops);
+      if (!good)
         break;
     }
-    if (good) {
+    // What was computed on the way is an output now.
+    if (good && (isUnused(home) || canFuse(map.units[home].ops))) {
       dropUnused(home);
       return;
     }
@@ -195,6 +197,14 @@ private:
       for (Operation *clone : llvm::reverse(copy.clones))
         erase(clone);
     }
+  }
+
+  /// Whether nothing outside of the unit reads any of it.
+  bool isUnused(int64_t id) const {
+    return llvm::all_of(map.units[id].ops, [&](Operation *op) {
+      return llvm::all_of(op->getUsers(),
+                          [&](Operation *user) { return unitOf(user) == id; });
+    });
   }
 
   void dropUnused(int64_t id) {

@@ -338,6 +338,14 @@ static bool isWidening(Operation *op) {
          typeOf(cast.getResult()).getElementType().isF32();
 }
 
+/// As far as can be known before units are formed.
+static bool becomesKernel(Operation *op) {
+  return isa<nn::NNDialect>(op->getDialect()) &&
+         !isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
+              nn::ConvWeightGradientOp, nn::AttentionOp,
+              nn::AttentionGradientOp, nn::ScatterAddOp>(op);
+}
+
 void kerf::sinkShapeOps(func::FuncOp function) {
   bool gpu = function->getParentOp()->hasAttr(kGpuAttr);
   SmallVector<Operation *> ops;
@@ -362,9 +370,15 @@ void kerf::sinkShapeOps(func::FuncOp function) {
         return place.lookup(a->getOwner()) < place.lookup(b->getOwner());
       return a->getOperandNumber() < b->getOperandNumber();
     });
+    // Only kernels can take a widening in.
+    bool stays = isa<nn::CastOp>(op) && llvm::any_of(uses, [](OpOperand *use) {
+                   return !becomesKernel(use->getOwner());
+                 });
     for (auto [i, use] : llvm::enumerate(uses)) {
       Operation *own = op;
-      if (i > 0) {
+      if (stays && !becomesKernel(use->getOwner()))
+        continue;
+      if (stays || i > 0) {
         builder.setInsertionPoint(use->getOwner());
         own = builder.clone(*op);
         use->set(own->getResult(0));

@@ -168,3 +168,66 @@ module attributes {exec.gpu} {
     return %y : tensor<24x16xf32>
   }
 }
+
+// -----
+
+// A mask on scores is no bias: it may be as small as f32 knows, and is added in
+// f32.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0 {{.*}}dtype = "bf16"{{.*}}kind = "matmul"
+// CHECK-NOT: bias
+// CHECK: exec.launch {{.*}} : (memref<1x2x8x8xbf16>, memref<1x1x1x8xf32>) -> memref<1x2x8x8xf32>
+module attributes {exec.gpu} {
+  func.func @main(%q: tensor<1x2x8x16xbf16>, %k: tensor<1x2x16x8xbf16>, %m: tensor<1x1x1x8xf32>) -> tensor<1x2x8x8xf32> {
+    %p = nn.matmul %q, %k : (tensor<1x2x8x16xbf16>, tensor<1x2x16x8xbf16>) -> tensor<1x2x8x8xbf16>
+    %w = nn.cast %p : (tensor<1x2x8x8xbf16>) -> tensor<1x2x8x8xf32>
+    %s = nn.add %w, %m : (tensor<1x2x8x8xf32>, tensor<1x1x1x8xf32>) -> tensor<1x2x8x8xf32>
+    %y = nn.softmax %s {dim = 3 : i64} : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
+    return %y : tensor<1x2x8x8xf32>
+  }
+}
+
+// -----
+
+// What would have to be stored instead is of another size than the rest that
+// the kernel stores: nothing is computed twice.
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK-NOT: -> (memref<64x32xf32>
+// CHECK: exec.launch {{.*}} -> (memref<16x64x32xf32>, memref<16x64x32xf32>)
+// CHECK: exec.library 0
+module attributes {exec.gpu} {
+  func.func @main(%ids: tensor<64xi64>, %p: tensor<16x64x32xf32>, %k: tensor<32x32xf32>) -> (tensor<16x64x32xf32>, tensor<16x64x32xf32>) {
+    %t = nn.weight "t" {file = 0 : i64, offset = 0 : i64, length = 12800 : i64, stored = tensor<100x32xf32>} : tensor<100x32xf32>
+    %g = nn.gather %t, %ids {dim = 0 : i64} : (tensor<100x32xf32>, tensor<64xi64>) -> tensor<64x32xf32>
+    %c = nn.constant dense<2.0> : tensor<f32>
+    %b = nn.broadcast %g : (tensor<64x32xf32>) -> tensor<16x64x32xf32>
+    %v = nn.mul %b, %c : (tensor<16x64x32xf32>, tensor<f32>) -> tensor<16x64x32xf32>
+    %w = nn.add %v, %p : (tensor<16x64x32xf32>, tensor<16x64x32xf32>) -> tensor<16x64x32xf32>
+    %m = nn.matmul %w, %k : (tensor<16x64x32xf32>, tensor<32x32xf32>) -> tensor<16x64x32xf32>
+    %e = nn.exp %m : (tensor<16x64x32xf32>) -> tensor<16x64x32xf32>
+    %y = nn.mul %e, %v : (tensor<16x64x32xf32>, tensor<16x64x32xf32>) -> tensor<16x64x32xf32>
+    return %y, %w : tensor<16x64x32xf32>, tensor<16x64x32xf32>
+  }
+}
+
+// -----
+
+// Additional columns are no divisors: the sum takes the rows that there are.
+// CHECK: nn.rem {{.*}}tensor<24x37xi64>
+// CHECK-NOT: nn.rem {{.*}}x40xi64>
+// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK: exec.library 0 {{.*}}n = 40 : i64
+module attributes {exec.gpu} {
+  func.func @main(%x: tensor<24x16xbf16>) -> tensor<24xf32> {
+    %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>
+    %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
+    %p = nn.matmul %x, %w {transpose_rhs} : (tensor<24x16xbf16>, tensor<37x16xbf16>) -> tensor<24x37xbf16>
+    %f = nn.cast %p : (tensor<24x37xbf16>) -> tensor<24x37xf32>
+    %q = nn.cast %f : (tensor<24x37xf32>) -> tensor<24x37xi64>
+    %i = nn.iota {dim = 1 : i64} : tensor<24x37xi64>
+    %r = nn.rem %i, %q : (tensor<24x37xi64>, tensor<24x37xi64>) -> tensor<24x37xi64>
+    %g = nn.cast %r : (tensor<24x37xi64>) -> tensor<24x37xf32>
+    %s = nn.reduce %g {kind = 0 : i64, dims = array<i64: 1>} : (tensor<24x37xf32>) -> tensor<24xf32>
+    return %s : tensor<24xf32>
+  }
+}
