@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 using namespace kerf::rt;
 
@@ -549,8 +550,12 @@ void parseTop(const JsonReader &in, Manifest &m) {
       entry.cuda = parseCudaKernel(k["cuda"]);
     return entry;
   });
+  std::set<int64_t> replaced;
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
-    LibraryDesc desc = parseLibrary(l, m.parameters);
+    LibraryDesc desc = parseLibrary(l, m.parameters, m.kernels);
+    if (desc.biasGradient.offered() &&
+        !replaced.insert(desc.biasGradient.kernel).second)
+      l["bias_gradient"]["kernel"].fail("is that of another call, too");
     if (l.has("cuda"))
       desc.cuda = parseCudaKernel(l["cuda"]);
     return desc;

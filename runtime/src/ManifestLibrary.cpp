@@ -158,10 +158,46 @@ void parseAttention(const JsonReader &in, const Parameters &parameters,
   }
 }
 
+// The kernel must write what the call would, and nothing else.
+void parseBiasGradient(const JsonReader &in, LibraryDesc &lib,
+                       const std::vector<KernelEntry> &kernels) {
+  BiasGradient &gradient = lib.biasGradient;
+  if (lib.kind != LibraryDesc::Matmul || !lib.batch.empty() ||
+      lib.bias.kind != Operand::None || !lib.postOps.empty())
+    in.fail("expected a matmul without batch, bias and post-ops");
+  std::string operand = in["operand"].string();
+  gradient.ofRhs = operand == "rhs";
+  if (!gradient.ofRhs && operand != "lhs")
+    in["operand"].fail("expected lhs or rhs");
+  gradient.sums.kind = Operand::Buffer;
+  gradient.sums.index = in["buffer"].integer(0, 63);
+  for (const Operand *other : {&lib.lhs, &lib.rhs, &lib.dst})
+    if (other->kind == Operand::Buffer && other->index == gradient.sums.index)
+      in["buffer"].fail("is one of the product's own");
+  gradient.rows = in["rows"].integer(1, int64_t(1) << 31);
+  gradient.kernel =
+      in["kernel"].integer(0, static_cast<int64_t>(kernels.size()) - 1);
+  const CudaKernel &kernel = kernels[gradient.kernel].cuda;
+  int64_t bytes = in.located([&] {
+    return mulChecked(mulChecked(gradient.rows, gradient.columns(lib)),
+                      dtypeSize(lib.dstDtype));
+  });
+  bool plain = !kernel.entry.empty() && !kernel.fails && !kernel.scalars &&
+               !kernel.access.empty() && !kernel.access.back().reads;
+  for (size_t i = 0; i < kernel.access.size(); ++i) {
+    plain &= kernel.access[i].writes == (i + 1 == kernel.access.size());
+    gradient.kernelBytes += kernel.access[i].bytes;
+  }
+  if (!plain || kernel.access.back().bytes != bytes)
+    in["kernel"].fail(cat("expected a kernel for GPUs that writes ", bytes,
+                          " bytes to its last buffer and does nothing else"));
+}
+
 } // namespace
 
 LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
-                                   const Parameters &parameters) {
+                                   const Parameters &parameters,
+                                   const std::vector<KernelEntry> &kernels) {
   LibraryDesc lib;
   std::string kind = in["kind"].string();
   lib.node = in.stringOr("node", "");
@@ -251,5 +287,7 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
   lib.postOps = in.list<PostOp>("post_ops", [&](const JsonReader &p) {
     return parsePostOp(p, parameters, rank);
   });
+  if (in.has("bias_gradient"))
+    parseBiasGradient(in["bias_gradient"], lib, kernels);
   return lib;
 }

@@ -10,7 +10,8 @@ namespace kerf::rt {
 using Parameters = std::vector<Parameter>;
 
 /// One entry of "library"; throws where it is wrong, with its place.
-LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters);
+LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters,
+                         const std::vector<KernelEntry> &kernels);
 
 } // namespace kerf::rt
 

@@ -103,6 +103,9 @@ SAME(cu::ErrorStreamCaptureInvalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
 SAME(cu::ErrorStreamCaptureUnjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
 SAME(cu::ErrorStreamCaptureIsolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
 SAME(cu::AttributeMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+SAME(cu::AttributeMemoryClockRate, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
+SAME(cu::AttributeGlobalMemoryBusWidth,
+     CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)
 SAME(cu::AttributeComputeCapabilityMajor,
      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
 SAME(cu::AttributeComputeCapabilityMinor,

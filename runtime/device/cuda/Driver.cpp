@@ -85,6 +85,12 @@ static Driver load() {
                               device);
     driver.deviceGetAttribute(&info.multiprocessors,
                               cu::AttributeMultiprocessorCount, device);
+    int kilohertz = 0, bits = 0;
+    if (driver.deviceGetAttribute(&kilohertz, cu::AttributeMemoryClockRate,
+                                  device) == cu::Success &&
+        driver.deviceGetAttribute(&bits, cu::AttributeGlobalMemoryBusWidth,
+                                  device) == cu::Success)
+      info.bytesPerSecond = 2e3 * kilohertz * bits / 8; // on both edges
     driver.gpus.push_back(info);
   }
   return driver;

@@ -21,6 +21,7 @@ namespace kerf::rt {
 struct GpuInfo {
   std::string name;
   int major = 0, minor = 0, multiprocessors = 0;
+  double bytesPerSecond = 0; ///< of memory; 0: not known
   /// "NVIDIA H200 (sm_90)"
   std::string text() const;
 };

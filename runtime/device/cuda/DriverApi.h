@@ -63,6 +63,8 @@ enum : int {
   ErrorStreamCaptureIsolation = 905,
 
   AttributeMultiprocessorCount = 16,
+  AttributeMemoryClockRate = 36,
+  AttributeGlobalMemoryBusWidth = 37,
   AttributeComputeCapabilityMajor = 75,
   AttributeComputeCapabilityMinor = 76,
   StreamNonBlocking = 1,

@@ -97,6 +97,14 @@ double geluSlope(double x) {
 const Desc &descOf(lt::MatmulDesc d) { return *static_cast<Desc *>(d); }
 const Layout &layoutOf(lt::MatrixLayout x) { return *static_cast<Layout *>(x); }
 
+bool givesSums(const Desc &desc) {
+  return desc.epilogue == lt::EpilogueBiasGradientA ||
+         desc.epilogue == lt::EpilogueBiasGradientB;
+}
+bool usesBias(const Desc &desc) {
+  return givesSums(desc) || desc.epilogue & lt::EpilogueBias;
+}
+
 /// Whether the library would have an algorithm.
 bool allowed(const Desc &desc, const Layout &a, const Layout &b,
              const Layout &c, const Layout &d) {
@@ -112,18 +120,22 @@ bool allowed(const Desc &desc, const Layout &a, const Layout &b,
     return false;
   if (desc.epilogue == engine().settings.refuseEpilogue)
     return false;
+  // Bias gradients: of an A that is not transposed, of a B that is.
+  if ((desc.epilogue == lt::EpilogueBiasGradientA && ta) ||
+      (desc.epilogue == lt::EpilogueBiasGradientB && !tb))
+    return false;
   bool aux = desc.epilogue & lt::EpilogueAux;
   if (aux && (!desc.aux || reinterpret_cast<uintptr_t>(desc.aux) % 16 ||
               desc.auxLd % 8 || desc.auxLd < static_cast<int64_t>(m) ||
               desc.auxStride % 8))
     return false;
-  return !(desc.epilogue & lt::EpilogueBias) || desc.bias;
+  return !usesBias(desc) || desc.bias;
 }
 
 /// An algorithm may count on how the bias was aligned when it was chosen.
 uint64_t alignmentOf(const Desc &desc) {
   uint64_t at = reinterpret_cast<uintptr_t>(desc.bias) | 16;
-  return desc.epilogue & lt::EpilogueBias ? at & (~at + 1) : 16;
+  return usesBias(desc) ? at & (~at + 1) : 16;
 }
 bool suits(const lt::Algo &algo, const Desc &desc) {
   return alignmentOf(desc) >= algo.data[3];
@@ -168,6 +180,20 @@ struct Product {
           }
           put(pd, batch * d.batchStride + i + j * d.ld, d.type, sum);
         }
+    if (givesSums(desc))
+      writeSums();
+  }
+
+  /// Over k, of A for each row of D or of B for each column.
+  void writeSums() const {
+    bool ofA = desc.epilogue == lt::EpilogueBiasGradientA;
+    const Layout &x = ofA ? a : b;
+    for (int64_t i = 0; i < static_cast<int64_t>(x.rows); ++i) {
+      double sum = 0;
+      for (int64_t j = 0; j < static_cast<int64_t>(x.cols); ++j)
+        sum += get(ofA ? pa : pb, i + j * x.ld, x.type);
+      put(const_cast<void *>(desc.bias), i, d.type, sum);
+    }
   }
 };
 } // namespace
@@ -320,8 +346,12 @@ EXPORT int cublasLtMatmul(lt::Handle, lt::MatmulDesc handle, const void *alpha,
   add(pb, extent(product.b), product.b.type, false);
   if (product.beta != 0)
     add(pc, extent(product.c), product.c.type, false);
-  if (desc.epilogue & lt::EpilogueBias && !(desc.epilogue & lt::EpilogueAux))
-    add(desc.bias, static_cast<int64_t>(product.d.rows), product.d.type, false);
+  if (usesBias(desc))
+    add(desc.bias,
+        static_cast<int64_t>(desc.epilogue == lt::EpilogueBiasGradientB
+                                 ? product.d.cols
+                                 : product.d.rows),
+        product.d.type, givesSums(desc));
   if (desc.epilogue & lt::EpilogueAux) {
     Layout aux = product.d;
     aux.ld = desc.auxLd;
@@ -333,6 +363,10 @@ EXPORT int cublasLtMatmul(lt::Handle, lt::MatmulDesc handle, const void *alpha,
   int device = reinterpret_cast<recording::Stream *>(stream)->device;
   int64_t slow =
       (static_cast<int>(algo->data[2]) + device) % engine().settings.algorithms;
+  const Settings &settings = engine().settings;
+  if (desc.epilogue == settings.slowEpilogue &&
+      (settings.slowDevice < 0 || settings.slowDevice == device))
+    slow = 900;
   work->run = [product, device, slow] {
     product.run();
     engine().delays[device] += slow * 1000000000;

@@ -173,7 +173,10 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, Device) {
   int arch = engine().settings.arch;
   *value = attribute == AttributeComputeCapabilityMajor   ? arch / 10
            : attribute == AttributeComputeCapabilityMinor ? arch % 10
-                                                          : 132;
+           // Slow memory: what saves a kernel pays, whatever this host does.
+           : attribute == AttributeMemoryClockRate      ? 1
+           : attribute == AttributeGlobalMemoryBusWidth ? 8
+                                                        : 132;
   return Success;
 }
 EXPORT int cuDevicePrimaryCtxRetain(Context *context, Device device) {
