@@ -399,6 +399,26 @@ private:
           describeOffer(*unit.offer, kernelOf.lookup(sums), last, descriptor);
       outputs.push_back(buffer(sums));
     }
+    if (auto forward = libraryOf.find(unit.mask ? unit.mask->forward : Value());
+        forward != libraryOf.end() && !frame.placed.count(call.result) &&
+        !frame.placed.count(unit.mask->result)) {
+      // In place, whoever does it.
+      Value result = unit.mask->result;
+      MemRefType type = bufferType(result.getType());
+      frame.offered[result] =
+          outputs[0].getType() == type
+              ? outputs[0]
+              : exec::ViewOp::create(builder, call.anchor->getLoc(), type,
+                                     outputs[0], 0)
+                    .getResult();
+      Dict entry(builder.getContext());
+      entry.set("forward", forward->second);
+      entry.set("kernel", kernelOf.lookup(result));
+      NamedAttrList list(descriptor);
+      list.set("relu_gradient", entry.get());
+      descriptor = list.getDictionary(builder.getContext());
+    }
+    libraryOf[call.result] = state.numLibrary;
     exec::LibraryOp::create(builder, call.anchor->getLoc(),
                             builder.getI64IntegerAttr(state.numLibrary++),
                             descriptor, inputs, outputs);
@@ -472,7 +492,8 @@ private:
   SmallVector<Destination> destinations;
   llvm::MapVector<Value, int64_t> derived;
   DenseMap<unsigned, Value> returned;
-  DenseMap<Value, int64_t> kernelOf; ///< by the first output
+  DenseMap<Value, int64_t> kernelOf;  ///< by the first output
+  DenseMap<Value, int64_t> libraryOf; ///< calls emitted so far
   Frame frame;
   bool inInit = false, failedOnce = false;
   /// Collectives under way in one group: what the runtime has room for

@@ -50,8 +50,7 @@ static bool hasRange(Value value) {
   return element.isF32() || element.isBF16();
 }
 
-/// A change of precision that keeps the range.
-static bool isRounding(Operation *op) {
+bool kerf::isRounding(Operation *op) {
   auto cast = dyn_cast_or_null<nn::CastOp>(op);
   return cast && hasRange(cast.getX()) && hasRange(cast.getResult());
 }

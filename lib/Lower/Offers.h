@@ -27,6 +27,15 @@ struct UnitGraph {
 void offerSums(const UnitGraph &graph,
                llvm::ArrayRef<Destination> destinations);
 
+/// For GPUs: notes on products whose result a kernel keeps where that of a
+/// product with ReLU is positive that their library could do it (Unit::mask);
+/// see Masks.cpp.
+void offerMasks(const UnitGraph &graph,
+                llvm::ArrayRef<Destination> destinations);
+
+/// A change of precision that keeps the range: none to or from float16.
+bool isRounding(mlir::Operation *op);
+
 } // namespace kerf
 
 #endif // KERF_LIB_LOWER_OFFERS_H

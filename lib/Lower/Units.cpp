@@ -314,8 +314,10 @@ private:
     UnitGraph graph{{units, unitOf, position}, live, successors, waiting};
     orderWrites(graph);
     orderCommunication(graph);
-    if (gpu)
+    if (gpu) {
       offerSums(graph, destinations);
+      offerMasks(graph, destinations);
+    }
     // An update ends the life of a gradient, and what adds to a sum over
     // micro-batches that of its operands: they run as soon as they can.
     DenseSet<int64_t> urgent;

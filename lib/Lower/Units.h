@@ -56,6 +56,12 @@ struct Unit {
     int64_t parts = 1;
   };
   std::optional<Offer> offer;
+  /// Of a product (Masks.cpp): a kernel's `result` is its own, kept where that
+  /// of a product with ReLU, `forward`, is positive; the call could do both.
+  struct Mask {
+    mlir::Value result, forward;
+  };
+  std::optional<Mask> mask;
   /// Values of the unit that others read, and that it reads, in order.
   llvm::SmallVector<mlir::Value> outputs, inputs;
 };

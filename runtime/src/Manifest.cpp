@@ -12,7 +12,6 @@
 
 #include <cmath>
 #include <limits>
-#include <set>
 
 using namespace kerf::rt;
 
@@ -550,16 +549,15 @@ void parseTop(const JsonReader &in, Manifest &m) {
       entry.cuda = parseCudaKernel(k["cuda"]);
     return entry;
   });
-  std::set<int64_t> replaced;
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
     LibraryDesc desc = parseLibrary(l, m.parameters, m.kernels);
-    if (desc.biasGradient.offered() &&
-        !replaced.insert(desc.biasGradient.kernel).second)
-      l["bias_gradient"]["kernel"].fail("is that of another call, too");
     if (l.has("cuda"))
       desc.cuda = parseCudaKernel(l["cuda"]);
     return desc;
   });
+  for (size_t i = 0; i < m.library.size(); ++i)
+    m.library[i].index = static_cast<int64_t>(i);
+  checkOffers(in, m.library);
   m.collectives =
       in.list<CollectiveDesc>("collectives", [&](const JsonReader &c) {
         return parseCollective(c, m.mesh);

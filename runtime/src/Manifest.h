@@ -125,6 +125,14 @@ struct BiasGradient {
   int64_t columns(const LibraryDesc &desc) const;
 };
 
+/// A matmul whose result a kernel keeps, in place, where that of an earlier one
+/// with ReLU is positive: the calls could do it; see docs/Package.md.
+struct ReluGradient {
+  int64_t forward = -1; ///< the earlier call; -1: not offered
+  int64_t kernel = -1, kernelBytes = 0;
+  bool offered() const { return forward >= 0; }
+};
+
 struct LibraryDesc {
   enum Kind {
     Matmul,
@@ -159,6 +167,8 @@ struct LibraryDesc {
   AttentionDesc attention;
   std::vector<PostOp> postOps;
   BiasGradient biasGradient; ///< matmul
+  ReluGradient reluGradient; ///< matmul
+  int64_t index = -1;        ///< in the manifest's list
   /// Answers the call on a GPU if its entry is not empty; of attention, where
   /// the GPU's library does not.
   CudaKernel cuda;

@@ -13,6 +13,10 @@ using Parameters = std::vector<Parameter>;
 LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters,
                          const std::vector<KernelEntry> &kernels);
 
+/// Whether kernels are named by one call each, and calls with ReLU by one that
+/// fits. `in` is the whole manifest.
+void checkOffers(const JsonReader &in, const std::vector<LibraryDesc> &library);
+
 } // namespace kerf::rt
 
 #endif // KERF_RUNTIME_SRC_MANIFESTLIBRARY_H

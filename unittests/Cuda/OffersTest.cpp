@@ -265,4 +265,172 @@ TEST(Offers, Refused) {
       << got.message;
 }
 
+// y = relu(x w + b) and z = x w where y > 0, which a kernel sees to in place.
+TestPackage masks(bool cuda, bool bias) {
+  TestPackage p(R"C(
+static void mask(void *const *b, const int64_t *s, int64_t begin, int64_t end) {
+  const float *y = b[0], *g = b[1]; float *z = b[2];
+  for (int64_t i = begin; i < end; ++i) z[i] = y[i] <= 0 ? 0 : g[i];
+}
+FUNCTION(forward) {
+  void *first[] = {ios[0], ios[1], ios[2], ios[3]};
+  void *second[] = {ios[0], ios[1], ios[4]}, *third[] = {ios[3], ios[4], ios[4]};
+  TRY(api->library(ctx, 0, first));
+  TRY(api->library(ctx, 1, second));
+  return api->launch(ctx, 0, mask, third, 3, 0, 20, 1);
+}
+)C");
+  json &m = p.manifest;
+  m["kernels"] = {{{"name", "mask"}}};
+  json relu = {{"kind", "matmul"},
+               {"dtype", "f32"},
+               {"batch", json::array()},
+               {"m", 5},
+               {"n", 4},
+               {"k", 3},
+               {"lhs", {{"buffer", 0}}},
+               {"rhs", {{"buffer", 1}}},
+               {"dst", {{"buffer", 3}}}},
+       plain = relu;
+  if (bias)
+    relu["bias"] = {{"buffer", 2}};
+  relu["post_ops"] = {{{"kind", "relu"}}};
+  plain["dst"] = {{"buffer", 2}};
+  if (cuda) {
+    m["target"] = {{"device", "cuda"},
+                   {"cuda", {{"ptx", "k.ptx"}, {"ptx_arch", "sm_80"}}}};
+    p.dir().write("k.ptx", ".entry kerf_k0\n");
+    m["kernels"][0]["cuda"] = cudaKernel("kerf_k0", 3, 0);
+    m["kernels"][0]["cuda"]["bytes"] = {80, 80, 80};
+    plain["relu_gradient"] = {{"forward", 0}, {"kernel", 0}};
+  }
+  m["library"] = {relu, plain};
+  auto io = [](int a, int b) -> json {
+    return {{"dtype", "f32"}, {"shape", {a, b}}};
+  };
+  json both = {json::array(), json::array()};
+  m["inputs"] = {tensor("x", {5, 3}, both), tensor("w", {3, 4}, both),
+                 tensor("b", {1, 4}, both)};
+  m["outputs"] = {tensor("y", {5, 4}, both), tensor("z", {5, 4}, both)};
+  m["functions"] = {
+      {{"symbol", "forward"},
+       {"scratch_bytes", 0},
+       {"num_arguments", 3},
+       {"ios", {io(5, 3), io(3, 4), io(1, 4), io(5, 4), io(5, 4)}}}};
+  json slots = json::array(), instructions = json::array();
+  for (int i = 0; i < 5; ++i)
+    slots.push_back({{"offset", 128 * i}, {"bytes", 128}});
+  for (int i = 0; i < 3; ++i)
+    instructions.push_back({{"input", i}, {"slot", i}});
+  instructions.push_back({{"run", 0}, {"slots", {0, 1, 2, 3, 4}}});
+  for (int i = 0; i < 2; ++i)
+    instructions.push_back({{"output", i}, {"slot", 3 + i}});
+  m["stages"] = {{{"arena_bytes", 1024},
+                  {"scratch", {{"offset", 1024}, {"bytes", 0}}},
+                  {"slots", slots},
+                  {"instructions", instructions}}};
+  return p;
+}
+
+std::vector<std::vector<float>> maskInputs() {
+  std::vector<float> x(15), w(12);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(i * 3 % 7) - 3;
+  for (size_t i = 0; i < w.size(); ++i)
+    w[i] = static_cast<float>(i * 5 % 11) - 5;
+  return {x, w, {1, -2, 3, -4}};
+}
+
+// RELU_AUX (130) or RELU_AUX_BIAS (134) writes the bits that DRELU (136) reads:
+// both, or neither of them and the kernel.
+TEST(Offers, GradientsOfRelu) {
+  Variable library("KERF_CUBLASLT", KERF_RECORDING_LIBRARY),
+      cache("KERF_CUDA_CACHE", "none");
+  for (bool bias : {false, true}) {
+    TestPackage host = masks(false, bias), gpu = masks(true, bias);
+    RunResult want = runTestPackage(host.write(), maskInputs(), {}, 3);
+    ASSERT_EQ(want.code, KERF_OK) << want.message;
+    std::string path = gpu.write(), forward = bias ? "134" : "130",
+                plain = bias ? "6" : "2";
+    for (auto [settings, wanted, used] :
+         {std::tuple<std::string, const char *, bool>{"", "1", true},
+          {"seed=2;algorithms=3", "1", true},
+          {"refuse_epilogue=" + forward, "1", false},
+          {"refuse_epilogue=136", "1", false},
+          {"slow_epilogue=" + forward, "1", false},
+          {"slow_epilogue=136", "1", false},
+          {"", "0", false}}) {
+      Variable epilogues("KERF_CUDA_EPILOGUES", wanted);
+      RecordingDriver driver(settings);
+      RunResult got = runTestPackage(path, maskInputs(), {}, 3);
+      ASSERT_EQ(got.code, KERF_OK) << got.message;
+      EXPECT_EQ(got.outputs, want.outputs) << settings;
+      EXPECT_EQ(driver.report(), "");
+      std::string dump = driver.dump(), step = withoutTiming(dump);
+      EXPECT_EQ(count(dump, "launch kerf_k0"), used ? 0 : 2) << dump;
+      EXPECT_EQ(count(step, "epilogue " + forward + " "), used) << dump;
+      EXPECT_EQ(count(step, "epilogue 136"), used) << dump;
+      EXPECT_EQ(count(step, "epilogue " + plain + " "), !used) << dump;
+    }
+  }
+}
+
+TEST(Offers, RefusedMasks) {
+  struct Edit {
+    const char *pointer;
+    json value;
+    const char *message;
+  };
+  for (const Edit &edit : std::initializer_list<Edit>{
+           {"/library/1/relu_gradient/forward", 1,
+            "relu_gradient.forward: expected a call before this one"},
+           {"/library/1/relu_gradient/forward", 7,
+            "relu_gradient.forward: expected a call before this one"},
+           {"/library/0/post_ops", json::array(),
+            "relu_gradient.forward: expected a matmul of 5x4 without batch "
+            "that ends with relu"},
+           {"/library/0/n", 3,
+            "relu_gradient.forward: expected a matmul of 5x4 without batch"},
+           {"/library/0/dst/offset", 4,
+            "relu_gradient.forward: expected products that are stored dense"},
+           {"/library/1/dst/strides",
+            {1, 5},
+            "relu_gradient.forward: expected products that are stored dense"},
+           {"/library/1/post_ops",
+            {{{"kind", "relu"}}},
+            "relu_gradient: expected a matmul without batch, bias, "
+            "bias_gradient and post-ops"},
+           {"/kernels/0/cuda/bytes",
+            {80, 80, 40},
+            "relu_gradient.kernel: expected a kernel for GPUs that writes 80 "
+            "bytes to its last buffer and does nothing else"},
+           {"/library/1/relu_gradient/kernel", 1,
+            "relu_gradient.kernel: expected an integer in [0, 0]"}}) {
+    TestPackage gpu = masks(true, false);
+    gpu.manifest[json::json_pointer(edit.pointer)] = edit.value;
+    RecordingDriver driver;
+    RunResult got = runTestPackage(gpu.write(), maskInputs());
+    EXPECT_EQ(got.code, KERF_BAD_PACKAGE) << edit.pointer;
+    EXPECT_NE(got.message.find("library[1]." + std::string(edit.message)),
+              std::string::npos)
+        << got.message;
+  }
+  // Two calls of one kernel, of one product with ReLU.
+  for (const char *key : {"kernel", "forward"}) {
+    TestPackage gpu = masks(true, false);
+    gpu.manifest["library"].push_back(gpu.manifest["library"][1]);
+    if (std::string(key) == "forward") {
+      gpu.manifest["kernels"].push_back(gpu.manifest["kernels"][0]);
+      gpu.manifest["library"][2]["relu_gradient"]["kernel"] = 1;
+    }
+    RecordingDriver driver;
+    RunResult got = runTestPackage(gpu.write(), maskInputs());
+    EXPECT_EQ(got.code, KERF_BAD_PACKAGE);
+    EXPECT_NE(got.message.find(cat("library[2].relu_gradient.", key,
+                                   ": is that of another call, too")),
+              std::string::npos)
+        << got.message;
+  }
+}
+
 } // namespace

@@ -44,9 +44,9 @@ public:
                          "cuBLASLt does not take them after the product"));
     if (matmuls && matmuls->offered)
       list.push_back(
-          cat(matmuls->sums, " of ", matmuls->offered,
-              " gradients of biases come from products",
-              matmuls->sums < matmuls->offered
+          cat(matmuls->taken, " of ", matmuls->offered,
+              " kernels are done by products beside them",
+              matmuls->taken < matmuls->offered
                   ? ": cuBLASLt has no such form of the others, or a slow one"
                   : ""));
     if (windows)

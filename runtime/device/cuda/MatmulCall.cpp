@@ -60,72 +60,115 @@ LtContext::~LtContext() {
 }
 
 namespace {
-/// A product that also writes sums, and whether it is taken. Its choice is "-",
-/// or "+" and the algorithm.
-class OfferedSums : public TunedMatmul {
+/// Products that do a kernel's work as well, instead of others, and whether
+/// they are taken. The choice is "-", or "+" and their algorithms.
+class Offered : public TunedMatmul {
 public:
-  OfferedSums(LtContext &context, const LibraryDesc &desc,
-              const MatmulPlan &plan, MatmulProduct &plain)
-      : product(context, desc, plan, MatmulProduct::Sums), context(context),
-        desc(desc) {
-    key =
-        cat(product.choiceKey(), " instead of ", desc.biasGradient.kernelBytes,
-            " bytes in ", desc.biasGradient.rows, " rows");
+  struct Form {
+    MatmulProduct *plain;
+    std::unique_ptr<MatmulProduct> other;
+  };
+  Offered(LtContext &context, int64_t kernel)
+      : context(context), kernel(kernel) {}
+  ~Offered() override { use(false); }
+
+  /// `possible`: as far as the library's documents say.
+  void decide(std::vector<Form> all, bool possible, int64_t kernelBytes) {
+    forms = std::move(all);
+    for (const Form &form : forms)
+      key += form.other->choiceKey() + " and ";
+    key += cat(kernelBytes, " bytes less");
+    ++context.offered;
     if (take(context.cache->find(key)))
       return;
-    bool good = MatmulProduct::mayHave(desc, plan, MatmulProduct::Sums) &&
-                product.choose();
-    if (good) {
-      double without = plain.milliseconds(), with = product.milliseconds(),
-             rate = context.device.memoryBytesPerSecond(), kernel = 0;
-      if (rate > 0)
-        kernel =
-            static_cast<double>(desc.biasGradient.kernelBytes) / rate * 1e3;
-      good = without >= 0 && with >= 0 && with <= without + kernel;
-    }
-    use(good);
+    for (const Form &form : forms)
+      possible = possible && form.other->choose();
+    use(possible && pays(kernelBytes) && makeReady());
     context.cache->set(key, choice());
   }
-  ~OfferedSums() override { use(false); }
 
   const std::string &choiceKey() const override { return key; }
   std::string choice() const override {
-    return used ? "+" + product.choice() : "-";
+    std::string text = used ? "+" : "-";
+    for (const Form &form : forms)
+      text += used ? form.other->choice() : "";
+    return text;
   }
   bool take(const std::string &choice) override {
-    bool wanted = !choice.empty() && choice[0] == '+';
-    if (!(wanted ? product.take(choice.substr(1)) : choice == "-"))
+    if (choice == "-") {
+      use(false);
+      return true;
+    }
+    if (choice.size() != 1 + forms.size() * sizeof(lt::Algo) ||
+        choice[0] != '+')
       return false;
-    use(wanted);
+    size_t at = 1;
+    for (const Form &form : forms) {
+      if (!form.other->take(choice.substr(at, sizeof(lt::Algo))))
+        return false;
+      at += sizeof(lt::Algo);
+    }
+    if (!makeReady())
+      return false;
+    use(true);
     return true;
   }
 
-  /// Zeros are left out where time is measured: to launch them takes what it
-  /// takes to launch the kernel, which is not in its estimate.
-  lt::Status enqueue(const MatmulProduct::Pointers &p) {
-    int64_t row = desc.biasGradient.columns(desc) * dtypeSize(desc.dstDtype);
-    context.device.zeroOn(static_cast<char *>(p.bias) + row,
-                          (desc.biasGradient.rows - 1) * row,
-                          context.device.computeStream());
-    return product.enqueue(p);
-  }
-
-  MatmulProduct product;
+  std::vector<Form> forms;
   bool used = false;
 
+protected:
+  /// Before it is taken; false: it cannot be.
+  virtual bool makeReady() { return true; }
+  LtContext &context;
+
 private:
+  bool pays(int64_t kernelBytes) const {
+    double difference = 0, rate = context.device.memoryBytesPerSecond();
+    for (const Form &form : forms) {
+      double without = form.plain->milliseconds(),
+             with = form.other->milliseconds();
+      if (without < 0 || with < 0)
+        return false;
+      difference += with - without;
+    }
+    return difference <=
+           (rate > 0 ? static_cast<double>(kernelBytes) / rate * 1e3 : 0);
+  }
   void use(bool wanted) {
     if (wanted != used)
-      context.sums += wanted ? 1 : -1;
+      context.taken += wanted ? 1 : -1;
     used = wanted;
-    context.device.replaceKernel(desc.biasGradient.kernel, used);
+    context.device.replaceKernel(kernel, used);
   }
 
-  LtContext &context;
-  const LibraryDesc &desc;
+  int64_t kernel;
   std::string key;
 };
 
+/// Bits that one product writes and another reads, with memory of their own.
+class OfferedBits : public Offered {
+public:
+  OfferedBits(LtContext &context, int64_t kernel, int64_t bytes)
+      : Offered(context, kernel), bytes(bytes) {}
+  void *bits() const { return memory->data; }
+
+private:
+  bool makeReady() override {
+    try {
+      if (!memory)
+        memory = context.device.allocateTemporary(bytes, "bits of a ReLU");
+    } catch (const Error &) {
+      return false;
+    }
+    return true;
+  }
+  int64_t bytes;
+  std::unique_ptr<DeviceMemory> memory;
+};
+} // namespace
+
+namespace kerf::rt {
 class MatmulCall : public LibraryCall {
 public:
   MatmulCall(LtContext &context, const LibraryDesc &given,
@@ -148,17 +191,23 @@ public:
       throw Error(KERF_BAD_PACKAGE, "gelu_tanh_gradient of a parameter");
     makeProduct(std::move(kernel));
     context.tuned.push_back(product.get());
-    if (desc.biasGradient.offered() && context.epilogues) {
-      ++context.offered;
-      sums = std::make_unique<OfferedSums>(context, desc, plan, *product);
-      context.tuned.push_back(sums.get());
-    }
+    context.calls[desc.index] = this;
+    if (!context.epilogues)
+      return;
+    if (desc.biasGradient.offered())
+      considerSums();
+    if (desc.reluGradient.offered())
+      considerBits();
   }
   ~MatmulCall() override {
     auto &all = context.tuned;
     for (TunedMatmul *mine : {static_cast<TunedMatmul *>(product.get()),
-                              static_cast<TunedMatmul *>(sums.get())})
+                              static_cast<TunedMatmul *>(sums.get()),
+                              static_cast<TunedMatmul *>(masked.get())})
       all.erase(std::remove(all.begin(), all.end(), mine), all.end());
+    if (auto it = context.calls.find(desc.index);
+        it != context.calls.end() && it->second == this)
+      context.calls.erase(it);
   }
   int64_t scratchBytes() const override { return 0; } // the context's
 
@@ -171,12 +220,9 @@ public:
     p.d = place(desc.dst, desc.dstDtype, buffers);
     const Operand *side = plan.added ? plan.added : plan.aux;
     p.c = side ? place(*side, desc.dstDtype, buffers) : p.d;
-    bool both = sums && sums->used;
     if (plan.bias)
       p.bias = place(desc.bias, desc.dstDtype, buffers);
-    if (both)
-      p.bias = place(desc.biasGradient.sums, desc.dstDtype, buffers);
-    lt::Status status = both ? sums->enqueue(p) : product->enqueue(p);
+    lt::Status status = formFor(p, buffers).enqueue(p);
     if (status != lt::Success)
       context.library.check(status, "a matmul");
     if (epilogue)
@@ -184,16 +230,37 @@ public:
   }
 
 private:
+  /// The form that runs, which gets what else it writes or reads.
+  MatmulProduct &formFor(MatmulProduct::Pointers &p, void *const *buffers) {
+    if (sums && sums->used) {
+      p.bias = place(desc.biasGradient.sums, desc.dstDtype, buffers);
+      int64_t row = desc.biasGradient.columns(desc) * dtypeSize(desc.dstDtype);
+      context.device.zeroOn(static_cast<char *>(p.bias) + row,
+                            (desc.biasGradient.rows - 1) * row,
+                            context.device.computeStream());
+      return *sums->forms[0].other;
+    }
+    for (size_t i : {0, 1})
+      if (const auto &offer = i == 0 ? masking : masked; offer && offer->used) {
+        p.bits = offer->bits();
+        return *offer->forms[i].other;
+      }
+    return *product;
+  }
+
+  std::unique_ptr<MatmulProduct> make(MatmulProduct::Beside beside) {
+    return std::make_unique<MatmulProduct>(context, desc, plan, beside);
+  }
+
   void makeProduct(std::unique_ptr<LibraryCall> kernel) {
-    auto make = [&](MatmulProduct::Beside beside) {
-      product = std::make_unique<MatmulProduct>(context, desc, plan, beside);
-      return product->choose();
-    };
     if (plan.aux && context.epilogues &&
-        MatmulProduct::mayHave(desc, plan, MatmulProduct::Slope) &&
-        make(MatmulProduct::Slope))
-      return;
-    bool good = make(MatmulProduct::Nothing);
+        MatmulProduct::mayHave(desc, plan, MatmulProduct::Slope)) {
+      product = make(MatmulProduct::Slope);
+      if (product->choose())
+        return;
+    }
+    product = make(MatmulProduct::Nothing);
+    bool good = product->choose();
     if (plan.aux) {
       context.separate += context.epilogues;
       if (!kernel)
@@ -205,6 +272,40 @@ private:
     if (!good)
       throw Error(KERF_UNSUPPORTED_HOST,
                   cat("cuBLASLt has no algorithm for ", product->choiceKey()));
+  }
+
+  /// Zeros are left out where time is measured: to launch them takes what it
+  /// takes to launch the kernel, which is not in its estimate.
+  void considerSums() {
+    const BiasGradient &gradient = desc.biasGradient;
+    sums = std::make_unique<Offered>(context, gradient.kernel);
+    std::vector<Offered::Form> forms;
+    forms.push_back({product.get(), make(MatmulProduct::Sums)});
+    sums->decide(std::move(forms),
+                 MatmulProduct::mayHave(desc, plan, MatmulProduct::Sums),
+                 gradient.kernelBytes);
+    context.tuned.push_back(sums.get());
+  }
+
+  void considerBits() {
+    const ReluGradient &gradient = desc.reluGradient;
+    auto found = context.calls.find(gradient.forward);
+    if (found == context.calls.end())
+      return; // of another stage
+    MatmulCall &relu = *found->second;
+    masked = std::make_shared<OfferedBits>(context, gradient.kernel,
+                                           MatmulProduct::bytesOfBits(plan));
+    std::vector<Offered::Form> forms;
+    forms.push_back({relu.product.get(), relu.make(MatmulProduct::Bits)});
+    forms.push_back({product.get(), make(MatmulProduct::Masked)});
+    masked->decide(
+        std::move(forms),
+        relu.plan.m == plan.m && relu.plan.n == plan.n &&
+            MatmulProduct::mayHave(relu.desc, relu.plan, MatmulProduct::Bits) &&
+            MatmulProduct::mayHave(desc, plan, MatmulProduct::Masked),
+        gradient.kernelBytes);
+    relu.masking = masked;
+    context.tuned.push_back(masked.get());
   }
 
   char *place(const Operand &operand, kerf_dtype_t dtype,
@@ -220,10 +321,12 @@ private:
   MatmulPlan plan;
   std::map<const Operand *, ParameterView> held;
   std::unique_ptr<MatmulProduct> product; ///< null: there is nothing to do
-  std::unique_ptr<OfferedSums> sums;
+  std::unique_ptr<Offered> sums;
+  /// With the later call that is masked, and with the earlier one that masks.
+  std::shared_ptr<OfferedBits> masking, masked;
   std::unique_ptr<LibraryCall> epilogue; ///< what the product leaves undone
 };
-} // namespace
+} // namespace kerf::rt
 
 std::unique_ptr<LibraryCall>
 kerf::rt::makeMatmulCall(LtContext &context, const LibraryDesc &desc,

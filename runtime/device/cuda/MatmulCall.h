@@ -19,6 +19,8 @@ public:
   virtual bool take(const std::string &choice) = 0;
 };
 
+class MatmulCall;
+
 /// What the matmuls of a device share.
 struct LtContext : MeasuredChoices {
   CudaDeviceBase &device;
@@ -30,8 +32,9 @@ struct LtContext : MeasuredChoices {
   bool epilogues = true; ///< KERF_CUDA_EPILOGUES
   int64_t measured = 0, known = 0;
   int64_t separate = 0; ///< products whose epilogue is a kernel of its own
-  /// Products that could write sums as well, and those that do.
-  int64_t offered = 0, sums = 0;
+  /// Kernels that products could do as well, and those that they do.
+  int64_t offered = 0, taken = 0;
+  std::map<int64_t, MatmulCall *> calls; ///< by number, while they live
 
   std::vector<TunedMatmul *> tuned;
 

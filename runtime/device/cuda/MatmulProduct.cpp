@@ -59,10 +59,16 @@ bool MatmulProduct::mayHave(const LibraryDesc &desc, const MatmulPlan &plan,
       good &= loop.c % 8 == 0;
     return good && plan.aux->offset % 8 == 0;
   }
+  if (beside == Nothing)
+    return true;
+  if (plan.batch != 1 || !plan.loops.empty())
+    return false;
+  if (beside == Bits)
+    return plan.activation == MatmulPlan::Relu;
+  if (beside == Masked)
+    return plan.activation == MatmulPlan::None && !plan.bias;
   // BGRADA takes an A, BGRADB a B whose rows lie side by side.
-  return beside == Nothing ||
-         (plan.batch == 1 && plan.loops.empty() &&
-          (sumsOfA(desc, plan) ? !plan.a.transposed : plan.b.transposed));
+  return sumsOfA(desc, plan) ? !plan.a.transposed : plan.b.transposed;
 }
 
 MatmulProduct::MatmulProduct(LtContext &context, const LibraryDesc &desc,
@@ -137,11 +143,15 @@ int32_t MatmulProduct::epilogue() const {
   if (beside == Sums)
     return sumsOfA(desc, plan) ? lt::EpilogueBiasGradientA
                                : lt::EpilogueBiasGradientB;
+  if (beside == Masked)
+    return lt::EpilogueDRelu;
   int32_t activation = plan.activation == MatmulPlan::Relu   ? lt::EpilogueRelu
                        : plan.activation == MatmulPlan::Gelu ? lt::EpilogueGelu
                                                              : 0;
   if (plan.bias)
     activation |= lt::EpilogueBias;
+  if (beside == Bits)
+    activation |= lt::EpilogueAux;
   return activation ? activation : lt::EpilogueDefault;
 }
 
@@ -156,6 +166,11 @@ void MatmulProduct::setEpilogue() {
     set(lt::DescAuxBatchStride, &plan.c.batchStride,
         sizeof(plan.c.batchStride));
     setAux(context.workspace->data); // its alignment counts
+  }
+  if (usesBits()) {
+    int64_t ld = bitsPerColumn(plan);
+    set(lt::DescAuxLd, &ld, sizeof(ld));
+    setAux(context.workspace->data);
   }
   key = cat(kerf_dtype_name(desc.dtype), ">", kerf_dtype_name(desc.dstDtype),
             context.tf32 ? " tf32" : "", " ", plan.m, "x", plan.n, "x", plan.k,
@@ -198,6 +213,8 @@ lt::Status MatmulProduct::enqueue(const Pointers &p,
                                   const lt::Algo &algorithm) {
   if (usesBias())
     setBias(p.bias);
+  if (usesBits())
+    setAux(p.bits);
   return enqueueLoops(p, algorithm, 0);
 }
 
@@ -294,17 +311,19 @@ bool MatmulProduct::allocate(Memory &memory) {
                      extentOf(plan, plan.b, &MatmulPlan::Loop::b) * in,
                      extentOf(plan, plan.c, &MatmulPlan::Loop::c) * out,
                      extentOf(plan, plan.d, &MatmulPlan::Loop::d) * out,
-                     side * out + biasAlignment()};
+                     side * out + biasAlignment(),
+                     usesBits() ? bytesOfBits(plan) : 0};
   try {
-    for (int i = 0; i < 5; ++i)
+    for (int i = 0; i < 6; ++i)
       memory.parts[i] =
           context.device.allocateTemporary(bytes[i], "timing of a matmul");
   } catch (const Error &) {
     return false;
   }
   auto at = [&](int i) { return static_cast<char *>(memory.parts[i]->data); };
-  memory.pointers = {at(0), at(1), plan.added || plan.aux ? at(2) : at(3),
-                     at(3), biasLike(at(4))};
+  memory.pointers = {
+      at(0), at(1),           plan.added || plan.aux ? at(2) : at(3),
+      at(3), biasLike(at(4)), at(5)};
   return true;
 }
 

@@ -32,7 +32,9 @@ public:
   enum Beside {
     Nothing,
     Slope, ///< times the slope of GELU at plan.aux
-    Sums   ///< sums over k of an operand are written, too (bias_gradient)
+    Sums,  ///< sums over k of an operand are written, too (bias_gradient)
+    Bits,  ///< behind ReLU: which elements are positive is written, too
+    Masked ///< kept where such bits are set, else 0 (relu_gradient)
   };
   /// `desc` and `plan` outlive the product.
   MatmulProduct(LtContext &context, const LibraryDesc &desc,
@@ -49,8 +51,17 @@ public:
   struct Pointers {
     char *a, *b, *c, *d;
     void *bias = nullptr; ///< or where sums go
+    void *bits = nullptr;
   };
   lt::Status enqueue(const Pointers &pointers);
+
+  /// Bits have columns of a multiple of 128.
+  static int64_t bitsPerColumn(const MatmulPlan &plan) {
+    return (plan.m + 127) / 128 * 128;
+  }
+  static int64_t bytesOfBits(const MatmulPlan &plan) {
+    return bitsPerColumn(plan) / 8 * plan.n;
+  }
 
   const std::string &choiceKey() const override { return key; }
   std::string choice() const override {
@@ -63,7 +74,7 @@ private:
   using Desc = LtOwned<lt::MatmulDesc, &CublasLt::matmulDescDestroy>;
   using Preference = LtOwned<lt::Preference, &CublasLt::preferenceDestroy>;
   struct Memory {
-    std::unique_ptr<DeviceMemory> parts[5];
+    std::unique_ptr<DeviceMemory> parts[6];
     Pointers pointers{};
   };
 
@@ -77,6 +88,7 @@ private:
   void setEpilogue();
   int32_t epilogue() const;
   bool usesBias() const { return plan.bias || beside == Sums; }
+  bool usesBits() const { return beside == Bits || beside == Masked; }
   uint32_t biasAlignment() const;
   char *biasLike(void *memory) const {
     return static_cast<char *>(memory) + biasAlignment();

@@ -97,6 +97,11 @@ double geluSlope(double x) {
 const Desc &descOf(lt::MatmulDesc d) { return *static_cast<Desc *>(d); }
 const Layout &layoutOf(lt::MatrixLayout x) { return *static_cast<Layout *>(x); }
 
+/// ReLU with bits, or its gradient by them.
+bool usesBits(const Desc &desc) {
+  return desc.epilogue == lt::EpilogueDRelu ||
+         (desc.epilogue & lt::EpilogueAux && desc.epilogue & lt::EpilogueRelu);
+}
 bool givesSums(const Desc &desc) {
   return desc.epilogue == lt::EpilogueBiasGradientA ||
          desc.epilogue == lt::EpilogueBiasGradientB;
@@ -125,9 +130,10 @@ bool allowed(const Desc &desc, const Layout &a, const Layout &b,
       (desc.epilogue == lt::EpilogueBiasGradientB && !tb))
     return false;
   bool aux = desc.epilogue & lt::EpilogueAux;
+  int64_t unit = usesBits(desc) ? 128 : 8;
   if (aux && (!desc.aux || reinterpret_cast<uintptr_t>(desc.aux) % 16 ||
-              desc.auxLd % 8 || desc.auxLd < static_cast<int64_t>(m) ||
-              desc.auxStride % 8))
+              desc.auxLd % unit || desc.auxLd < static_cast<int64_t>(m) ||
+              desc.auxStride % unit))
     return false;
   return !usesBias(desc) || desc.bias;
 }
@@ -167,12 +173,19 @@ struct Product {
           if (beta != 0)
             sum += beta * get(pc, batch * c.batchStride + i + j * c.ld, c.type);
           int64_t side = batch * desc.auxStride + i + j * desc.auxLd;
+          auto *bits = static_cast<uint8_t *>(desc.aux) + side / 8;
+          auto bit = static_cast<uint8_t>(1 << side % 8);
           if (desc.epilogue == lt::EpilogueDGelu) {
             sum *= geluSlope(get(desc.aux, side, d.type));
+          } else if (desc.epilogue == lt::EpilogueDRelu) {
+            sum = *bits & bit ? sum : 0;
           } else {
             if (desc.epilogue & lt::EpilogueBias)
               sum +=
                   get(desc.bias, i, desc.biasType < 0 ? d.type : desc.biasType);
+            if (usesBits(desc))
+              *bits =
+                  static_cast<uint8_t>(sum > 0 ? *bits | bit : *bits & ~bit);
             if (desc.epilogue & lt::EpilogueRelu)
               sum = sum > 0 ? sum : 0;
             if (desc.epilogue & lt::EpilogueGelu)
@@ -356,7 +369,14 @@ EXPORT int cublasLtMatmul(lt::Handle, lt::MatmulDesc handle, const void *alpha,
     Layout aux = product.d;
     aux.ld = desc.auxLd;
     aux.batchStride = desc.auxStride;
-    add(desc.aux, extent(aux), aux.type, false);
+    if (usesBits(desc))
+      work->ranges.push_back({reinterpret_cast<uintptr_t>(desc.aux),
+                              reinterpret_cast<uintptr_t>(desc.aux) +
+                                  static_cast<size_t>((extent(aux) + 7) / 8),
+                              desc.epilogue == lt::EpilogueDRelu,
+                              desc.epilogue != lt::EpilogueDRelu});
+    else
+      add(desc.aux, extent(aux), aux.type, false);
   }
   add(pd, extent(product.d), product.d.type, true);
   Lock lock(engine().mutex);
