@@ -44,6 +44,7 @@ public:
     units = std::move(*formed);
     EmittedFunction result;
     findDerived();
+    numberKernels();
     if (!derived.empty())
       result.init = emitInit(name);
     result.forward = emitForward(phase, name);
@@ -57,8 +58,9 @@ private:
   struct Frame {
     exec::FuncOp op;
     DenseMap<Value, Value> buffers;
-    DenseMap<Value, Value> placed; ///< values that live in a result
-    DenseMap<Value, Value> events; ///< pending value -> event
+    DenseMap<Value, Value> placed;  ///< values that live in a result
+    DenseMap<Value, Value> events;  ///< pending value -> event
+    DenseMap<Value, Value> offered; ///< where calls may write it, too
   };
 
   /// Values of init units that other units, or the terminator, read.
@@ -86,6 +88,16 @@ private:
           visit(input);
     for (Value value : terminator()->getOperands())
       visit(value);
+  }
+
+  /// Kernels are numbered in the order in which they are emitted; calls name
+  /// some before that.
+  void numberKernels() {
+    for (bool init : {true, false})
+      if (!init || !derived.empty())
+        for (const Unit &unit : units)
+          if (unit.kind == Unit::Kind::Kernel && unit.init == init)
+            kernelOf[unit.outputs.front()] = state.numKernels++;
   }
 
   Operation *terminator() { return function.getBody().front().getTerminator(); }
@@ -242,8 +254,11 @@ private:
     return frame.buffers[value] = param;
   }
 
-  /// A buffer for a value that is about to be computed.
+  /// A buffer for a value that is about to be computed, here or by what was
+  /// offered to do it.
   Value target(Value value) {
+    if (Value known = frame.offered.lookup(value))
+      return frame.buffers[value] = known;
     Value result;
     if (Value place = frame.placed.lookup(value)) {
       MemRefType type = bufferType(value.getType());
@@ -288,7 +303,7 @@ private:
   }
 
   void emitKernel(const Unit &unit) {
-    int64_t index = state.numKernels++;
+    int64_t index = kernelOf.lookup(unit.outputs.front());
     std::string name = kernelName(unit.ops, index);
     std::string node;
     for (Operation *op : llvm::reverse(unit.ops))
@@ -374,9 +389,49 @@ private:
     SmallVector<Value> outputs{target(call.result)};
     for (const LibraryCall::Named &more : call.moreResults)
       outputs.push_back(target(more.value));
+    if (unit.offer) {
+      // The kernel may stand behind the call, whose buffer it then is.
+      Value sums = unit.offer->value;
+      if (!frame.buffers.lookup(sums))
+        frame.offered[sums] = target(sums);
+      auto last = static_cast<int64_t>(inputs.size() + outputs.size());
+      descriptor =
+          describeOffer(*unit.offer, kernelOf.lookup(sums), last, descriptor);
+      outputs.push_back(buffer(sums));
+    }
+    if (auto forward = libraryOf.find(unit.mask ? unit.mask->forward : Value());
+        forward != libraryOf.end() && !frame.placed.count(call.result) &&
+        !frame.placed.count(unit.mask->result)) {
+      // In place, whoever does it.
+      Value result = unit.mask->result;
+      MemRefType type = bufferType(result.getType());
+      frame.offered[result] =
+          outputs[0].getType() == type
+              ? outputs[0]
+              : exec::ViewOp::create(builder, call.anchor->getLoc(), type,
+                                     outputs[0], 0)
+                    .getResult();
+      Dict entry(builder.getContext());
+      entry.set("forward", forward->second);
+      entry.set("kernel", kernelOf.lookup(result));
+      NamedAttrList list(descriptor);
+      list.set("relu_gradient", entry.get());
+      descriptor = list.getDictionary(builder.getContext());
+    }
+    libraryOf[call.result] = state.numLibrary;
     exec::LibraryOp::create(builder, call.anchor->getLoc(),
                             builder.getI64IntegerAttr(state.numLibrary++),
                             descriptor, inputs, outputs);
+  }
+
+  DictionaryAttr describeOffer(const Unit::Offer &offer, int64_t kernel,
+                               int64_t buffer, DictionaryAttr descriptor) {
+    Dict entry(builder.getContext());
+    entry.set("buffer", buffer).set("kernel", kernel);
+    entry.set("operand", offer.ofRhs ? "rhs" : "lhs").set("rows", offer.parts);
+    NamedAttrList list(descriptor);
+    list.set("bias_gradient", entry.get());
+    return list.getDictionary(builder.getContext());
   }
 
   void emitOther(Operation *op) {
@@ -437,6 +492,8 @@ private:
   SmallVector<Destination> destinations;
   llvm::MapVector<Value, int64_t> derived;
   DenseMap<unsigned, Value> returned;
+  DenseMap<Value, int64_t> kernelOf;  ///< by the first output
+  DenseMap<Value, int64_t> libraryOf; ///< calls emitted so far
   Frame frame;
   bool inInit = false, failedOnce = false;
   /// Collectives under way in one group: what the runtime has room for

@@ -1,6 +1,7 @@
 //===- Units.cpp - which ops are computed together; see Units.h -----------===//
 #include "Units.h"
 
+#include "Offers.h"
 #include "Parameters.h"
 #include "Recompute.h"
 #include "Simplify.h"
@@ -287,8 +288,14 @@ private:
           }
         }
     }
-    orderWrites(live, successors, waiting);
-    orderCommunication(live, successors, waiting);
+    bool gpu = function->getParentOp()->hasAttr(kGpuAttr);
+    UnitGraph graph{{units, unitOf, position}, live, successors, waiting};
+    orderWrites(graph);
+    orderCommunication(graph);
+    if (gpu) {
+      offerSums(graph, destinations);
+      offerMasks(graph, destinations);
+    }
     // An update ends the life of a gradient, and what adds to a sum over
     // micro-batches that of its operands: they run as soon as they can.
     DenseSet<int64_t> urgent;
@@ -298,11 +305,10 @@ private:
     drawInNumbers(urgent);
     using Entry = std::pair<int64_t, int64_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
-    bool batched = function->getParentOp()->hasAttr(kGpuAttr);
     SmallVector<int64_t> held;
     int64_t heldBytes = 0;
     auto enqueue = [&](int64_t id) {
-      if (batched && isUpdate(units[id])) {
+      if (gpu && isUpdate(units[id])) {
         held.push_back(id);
         heldBytes += gradientBytes(units[id]);
         return;
@@ -453,28 +459,11 @@ private:
     return true;
   }
 
-  static bool
-  isReachable(const SmallVectorImpl<SmallVector<int64_t>> &successors,
-              int64_t from, const DenseSet<int64_t> &to) {
-    DenseSet<int64_t> seen = {from};
-    SmallVector<int64_t> stack = {from};
-    while (!stack.empty())
-      for (int64_t next : successors[stack.pop_back_val()]) {
-        if (to.contains(next))
-          return true;
-        if (seen.insert(next).second)
-          stack.push_back(next);
-      }
-    return false;
-  }
-
   /// Starts and waits stay in the order that was planned, so that not more are
   /// under way, except where what was fused stands between them.
-  void orderCommunication(ArrayRef<int64_t> live,
-                          SmallVectorImpl<SmallVector<int64_t>> &successors,
-                          SmallVectorImpl<int64_t> &waiting) {
+  void orderCommunication(const UnitGraph &graph) {
     SmallVector<int64_t> calls;
-    for (int64_t id : live)
+    for (int64_t id : graph.live)
       if (isa<dist::CollectiveOpInterface, dist::WaitOp>(units[id].ops.front()))
         calls.push_back(id);
     llvm::sort(calls, [&](int64_t a, int64_t b) {
@@ -482,24 +471,20 @@ private:
              position.lookup(units[b].ops.front());
     });
     for (size_t i = 1; i < calls.size(); ++i)
-      if (!isReachable(successors, calls[i], {calls[i - 1]})) {
-        successors[calls[i - 1]].push_back(calls[i]);
-        ++waiting[calls[i]];
-      }
+      if (!graph.isReachable(calls[i], {calls[i - 1]}))
+        graph.addEdge(calls[i - 1], calls[i]);
   }
 
   /// Decides which destinations are written directly, and adds to the graph of
   /// units that what reads an old value comes before what writes the new one.
-  void orderWrites(ArrayRef<int64_t> live,
-                   SmallVectorImpl<SmallVector<int64_t>> &successors,
-                   SmallVectorImpl<int64_t> &waiting) {
+  void orderWrites(const UnitGraph &graph) {
     findDestinations();
     if (destinations.empty())
       return;
     DenseMap<Value, SmallVector<int64_t>> readers;
     for (const Destination &destination : destinations)
       readers[destination.place];
-    for (int64_t id : live) {
+    for (int64_t id : graph.live) {
       const Unit &unit = units[id];
       if (unit.kind == Unit::Kind::Alias)
         continue;
@@ -517,15 +502,10 @@ private:
             it->second.push_back(unitOf.lookup(wait));
       }
     }
-    auto reaches = [&](int64_t from, const DenseSet<int64_t> &to) {
-      return isReachable(successors, from, to);
-    };
     auto before = [&](ArrayRef<int64_t> first, int64_t second) {
       for (int64_t id : first)
-        if (id != second) {
-          successors[id].push_back(second);
-          ++waiting[second];
-        }
+        if (id != second)
+          graph.addEdge(id, second);
     };
     DenseSet<Value> claimed;
     for (Destination &destination : destinations) {
@@ -543,7 +523,7 @@ private:
         destination.direct =
             !claimed.contains(output) &&
             mayOverwrite(units[id], output, destination.place) &&
-            !reaches(id, others);
+            !graph.isReachable(id, others);
         if (destination.direct) {
           claimed.insert(output);
           destination.value = output;

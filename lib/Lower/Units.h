@@ -47,6 +47,21 @@ struct Unit {
   llvm::SmallVector<mlir::Operation *> ops; ///< in block order
   bool init = false;
   std::optional<LibraryCall> call;
+  /// Of a product (Offers.cpp): the sums, over what it reduces over, of its
+  /// right or left operand, which a kernel computes, could come from the call;
+  /// in the first of `parts` rows of the kernel's result, zeros in the others.
+  struct Offer {
+    mlir::Value value;
+    bool ofRhs = false;
+    int64_t parts = 1;
+  };
+  std::optional<Offer> offer;
+  /// Of a product (Masks.cpp): a kernel's `result` is its own, kept where that
+  /// of a product with ReLU, `forward`, is positive; the call could do both.
+  struct Mask {
+    mlir::Value result, forward;
+  };
+  std::optional<Mask> mask;
   /// Values of the unit that others read, and that it reads, in order.
   llvm::SmallVector<mlir::Value> outputs, inputs;
 };

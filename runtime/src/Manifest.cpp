@@ -550,11 +550,14 @@ void parseTop(const JsonReader &in, Manifest &m) {
     return entry;
   });
   m.library = in.list<LibraryDesc>("library", [&](const JsonReader &l) {
-    LibraryDesc desc = parseLibrary(l, m.parameters);
+    LibraryDesc desc = parseLibrary(l, m.parameters, m.kernels);
     if (l.has("cuda"))
       desc.cuda = parseCudaKernel(l["cuda"]);
     return desc;
   });
+  for (size_t i = 0; i < m.library.size(); ++i)
+    m.library[i].index = static_cast<int64_t>(i);
+  checkOffers(in, m.library);
   m.collectives =
       in.list<CollectiveDesc>("collectives", [&](const JsonReader &c) {
         return parseCollective(c, m.mesh);

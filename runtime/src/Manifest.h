@@ -112,6 +112,27 @@ struct AttentionDesc {
   Operand out, diff, dk, dv; ///< gradient
 };
 
+struct LibraryDesc;
+
+/// What a matmul may write besides: the sums over k of an operand, which the
+/// program computes by a kernel; see docs/Package.md.
+struct BiasGradient {
+  Operand sums; ///< none: not offered
+  bool ofRhs = false;
+  int64_t rows = 1; ///< of the buffer; the first has the sums, others zeros
+  int64_t kernel = -1, kernelBytes = 0; ///< instead, and what it moves
+  bool offered() const { return sums.kind != Operand::None; }
+  int64_t columns(const LibraryDesc &desc) const;
+};
+
+/// A matmul whose result a kernel keeps, in place, where that of an earlier one
+/// with ReLU is positive: the calls could do it; see docs/Package.md.
+struct ReluGradient {
+  int64_t forward = -1; ///< the earlier call; -1: not offered
+  int64_t kernel = -1, kernelBytes = 0;
+  bool offered() const { return forward >= 0; }
+};
+
 struct LibraryDesc {
   enum Kind {
     Matmul,
@@ -145,6 +166,9 @@ struct LibraryDesc {
   Operand lhs, rhs, bias, dst;
   AttentionDesc attention;
   std::vector<PostOp> postOps;
+  BiasGradient biasGradient; ///< matmul
+  ReluGradient reluGradient; ///< matmul
+  int64_t index = -1;        ///< in the manifest's list
   /// Answers the call on a GPU if its entry is not empty; of attention, where
   /// the GPU's library does not.
   CudaKernel cuda;

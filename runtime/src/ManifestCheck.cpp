@@ -132,13 +132,18 @@ bool Parameter::heldBy(int64_t stage) const {
 }
 
 std::vector<const Operand *> LibraryDesc::operands() const {
-  std::vector<const Operand *> all = {&lhs, &rhs, &bias, &dst};
+  std::vector<const Operand *> all = {&lhs, &rhs, &bias, &dst,
+                                      &biasGradient.sums};
   const AttentionDesc &a = attention;
   if (isAttention())
     all.insert(all.end(), {&a.v, &a.stats, &a.out, &a.diff, &a.dk, &a.dv});
   for (const PostOp &op : postOps)
     all.push_back(&op.operand);
   return all;
+}
+
+int64_t BiasGradient::columns(const LibraryDesc &desc) const {
+  return ofRhs ? desc.n : desc.m;
 }
 
 const char *LibraryDesc::kindName() const {

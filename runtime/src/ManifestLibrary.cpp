@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 using namespace kerf::rt;
 
@@ -158,10 +159,88 @@ void parseAttention(const JsonReader &in, const Parameters &parameters,
   }
 }
 
+// The kernel that a call could replace: it must write what the call would, and
+// nothing else. Returns the bytes that it moves.
+int64_t parseReplaced(const JsonReader &in,
+                      const std::vector<KernelEntry> &kernels, int64_t written,
+                      int64_t &number) {
+  number = in["kernel"].integer(0, static_cast<int64_t>(kernels.size()) - 1);
+  const CudaKernel &kernel = kernels[number].cuda;
+  bool plain = !kernel.entry.empty() && !kernel.fails && !kernel.scalars &&
+               !kernel.access.empty() && !kernel.access.back().reads;
+  int64_t moved = 0;
+  for (size_t i = 0; i < kernel.access.size(); ++i) {
+    plain &= kernel.access[i].writes == (i + 1 == kernel.access.size());
+    moved += kernel.access[i].bytes;
+  }
+  if (!plain || kernel.access.back().bytes != written)
+    in["kernel"].fail(cat("expected a kernel for GPUs that writes ", written,
+                          " bytes to its last buffer and does nothing else"));
+  return moved;
+}
+
+bool isPlain(const LibraryDesc &lib) {
+  return lib.kind == LibraryDesc::Matmul && lib.batch.empty() &&
+         lib.bias.kind == Operand::None && lib.postOps.empty();
+}
+
+void parseBiasGradient(const JsonReader &in, LibraryDesc &lib,
+                       const std::vector<KernelEntry> &kernels) {
+  BiasGradient &gradient = lib.biasGradient;
+  if (!isPlain(lib))
+    in.fail("expected a matmul without batch, bias and post-ops");
+  std::string operand = in["operand"].string();
+  gradient.ofRhs = operand == "rhs";
+  if (!gradient.ofRhs && operand != "lhs")
+    in["operand"].fail("expected lhs or rhs");
+  gradient.sums.kind = Operand::Buffer;
+  gradient.sums.index = in["buffer"].integer(0, 63);
+  for (const Operand *other : {&lib.lhs, &lib.rhs, &lib.dst})
+    if (other->kind == Operand::Buffer && other->index == gradient.sums.index)
+      in["buffer"].fail("is one of the product's own");
+  gradient.rows = in["rows"].integer(1, int64_t(1) << 31);
+  int64_t bytes = in.located([&] {
+    return mulChecked(mulChecked(gradient.rows, gradient.columns(lib)),
+                      dtypeSize(lib.dstDtype));
+  });
+  gradient.kernelBytes = parseReplaced(in, kernels, bytes, gradient.kernel);
+}
+
+void parseReluGradient(const JsonReader &in, LibraryDesc &lib,
+                       const std::vector<KernelEntry> &kernels) {
+  ReluGradient &gradient = lib.reluGradient;
+  if (!isPlain(lib) || lib.biasGradient.offered())
+    in.fail("expected a matmul without batch, bias, bias_gradient and "
+            "post-ops");
+  gradient.forward = in["forward"].integer(0, JsonReader::maxInteger);
+  int64_t bytes = in.located([&] {
+    return mulChecked(mulChecked(lib.m, lib.n), dtypeSize(lib.dstDtype));
+  });
+  gradient.kernelBytes = parseReplaced(in, kernels, bytes, gradient.kernel);
+}
+
+// Of the call with ReLU that `lib` names.
+void checkForward(const JsonReader &place, const LibraryDesc &lib,
+                  const std::vector<LibraryDesc> &library) {
+  if (lib.reluGradient.forward >= lib.index)
+    place.fail("expected a call before this one");
+  const LibraryDesc &relu = library[lib.reluGradient.forward];
+  if (relu.kind != LibraryDesc::Matmul || !relu.batch.empty() ||
+      relu.postOps.empty() || relu.postOps.back().kind != "relu" ||
+      relu.m != lib.m || relu.n != lib.n)
+    place.fail(cat("expected a matmul of ", lib.m, "x", lib.n,
+                   " without batch that ends with relu"));
+  for (const Operand *dst : {&relu.dst, &lib.dst})
+    if (dst->offset != 0 || dst->transpose ||
+        (!dst->strides.empty() && dst->strides != denseStrides({lib.m, lib.n})))
+      place.fail("expected products that are stored dense");
+}
+
 } // namespace
 
 LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
-                                   const Parameters &parameters) {
+                                   const Parameters &parameters,
+                                   const std::vector<KernelEntry> &kernels) {
   LibraryDesc lib;
   std::string kind = in["kind"].string();
   lib.node = in.stringOr("node", "");
@@ -251,5 +330,29 @@ LibraryDesc kerf::rt::parseLibrary(const JsonReader &in,
   lib.postOps = in.list<PostOp>("post_ops", [&](const JsonReader &p) {
     return parsePostOp(p, parameters, rank);
   });
+  if (in.has("bias_gradient"))
+    parseBiasGradient(in["bias_gradient"], lib, kernels);
+  if (in.has("relu_gradient"))
+    parseReluGradient(in["relu_gradient"], lib, kernels);
   return lib;
+}
+
+void kerf::rt::checkOffers(const JsonReader &in,
+                           const std::vector<LibraryDesc> &library) {
+  std::set<int64_t> kernels, forwards;
+  for (const LibraryDesc &desc : library) {
+    auto at = static_cast<size_t>(desc.index);
+    auto once = [&](std::set<int64_t> &known, int64_t value, const char *offer,
+                    const char *key) {
+      if (!known.insert(value).second)
+        in["library"][at][offer][key].fail("is that of another call, too");
+    };
+    if (desc.biasGradient.offered())
+      once(kernels, desc.biasGradient.kernel, "bias_gradient", "kernel");
+    if (!desc.reluGradient.offered())
+      continue;
+    checkForward(in["library"][at]["relu_gradient"]["forward"], desc, library);
+    once(kernels, desc.reluGradient.kernel, "relu_gradient", "kernel");
+    once(forwards, desc.reluGradient.forward, "relu_gradient", "forward");
+  }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cuda_recorded.py OUT LIBRARY CASE ... [--seeds N]
+"""cuda_recorded.py OUT LIBRARY CASE ... [--seeds N] [--cublaslt]
 
 The CUDA host side without a GPU (docs/CudaRuntime.md): each case is compiled for
 GPUs with host kernels and for the CPU on the same mesh, both run from the same
@@ -11,6 +11,9 @@ are, up to a quarter, or as one unit in the last place.
 
 A case is FOLDER[:FLAGS], FOLDER one of a model, with `train` among the flags a
 step of training: `models/mlp:--mesh=tp=2`, `training/gpt2:train --mesh=pp=2`.
+
+With --cublaslt products are LIBRARY's, too, instead of the CPU's, and each must do
+what it is offered to do beside (docs/Package.md).
 """
 import argparse
 import json
@@ -32,11 +35,11 @@ def compile_package(checks, name, model, target, flags):
     return result.returncode == 0
 
 
-def run(package, out, environment, ranks):
+def run(package, out, environment, ranks, loudness="-q"):
     manifest = json.loads((package / "manifest.json").read_text())
     scalars = [f"--input={i['name']}={SCALARS.get(i['name'], 0.1)}" for i in manifest["inputs"]
                if i["name"].startswith("train.")]
-    return kerf(package, "--seed=1", "-q", f"--repeat={STEPS}", f"--output-dir={out}", "--threads=1", "--timeout=60",
+    return kerf(package, "--seed=1", loudness, f"--repeat={STEPS}", f"--output-dir={out}", "--threads=1", "--timeout=60",
                 *scalars, tool="kerf-run", env=dict(os.environ, **environment), timeout=600)
 
 
@@ -76,11 +79,16 @@ def check_case(checks, arguments, number, case):
     same = True
     for seed in range(1, arguments.seeds + 1):
         got = arguments.out / f"{number}.got"
-        result = run(gpu, got, {"KERF_CUDA_DRIVER": str(arguments.library), "KERF_NCCL": str(arguments.library),
-                                "KERF_RECORDING": f"seed={seed}"}, ranks)
+        environment = {"KERF_CUDA_DRIVER": str(arguments.library), "KERF_NCCL": str(arguments.library),
+                       "KERF_RECORDING": f"seed={seed}"}
+        if arguments.cublaslt:
+            environment |= {"KERF_CUBLASLT": str(arguments.library), "KERF_CUDA_CACHE": "none"}
+        result = run(gpu, got, environment, ranks, "-v" if arguments.cublaslt else "-q")
         checks.expect(f"{name}: order {seed}", result.returncode == 0, f"  {result.stderr}")
         if result.returncode:
             continue
+        if arguments.cublaslt:
+            check_offers(checks, name, gpu, result.stdout + result.stderr)
         for file in sorted(want.glob("*.npy")):
             a, b = np.load(file), np.load(got / file.name)
             limit = UNITS[precision] * np.max(np.abs(a), initial=0)
@@ -92,6 +100,13 @@ def check_case(checks, arguments, number, case):
                           a.shape == b.shape and np.isfinite(a).all() and (np.abs(a - b) <= limit).all(),
                           f"  differs by {np.max(np.abs(a - b), initial=0)}, allowed are {limit}")
     print(f"{name}: {arguments.seeds} orders of execution, {'equal to the bit' if same else 'within the bounds'}", flush=True)
+
+
+def check_offers(checks, name, package, said):
+    library = json.loads((package / "manifest.json").read_text())["library"]
+    offered = sum("bias_gradient" in call or "relu_gradient" in call for call in library)
+    checks.expect(f"{name}: offers", offered and f"{offered} of {offered} kernels are done by products" in said,
+                  f"  {offered} in the package, {said}")
 
 
 def check_needed(checks, arguments, number, needed):
@@ -111,6 +126,7 @@ def main():
     parser.add_argument("library", type=pathlib.Path)
     parser.add_argument("cases", nargs="+")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--cublaslt", action="store_true")
     parser.add_argument("--needed", action="append", default=[], metavar="DEVICE:COUNT",
                         help="the first COUNT waits on DEVICE are needed: dropping one must be noticed")
     arguments = parser.parse_args()

@@ -104,6 +104,9 @@ SAME(cu::ErrorStreamCaptureUnjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
 SAME(cu::ErrorStreamCaptureIsolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
 SAME(cu::AttributeMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 SAME(cu::AttributeMaxPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH)
+SAME(cu::AttributeMemoryClockRate, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
+SAME(cu::AttributeGlobalMemoryBusWidth,
+     CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)
 SAME(cu::AttributeComputeCapabilityMajor,
      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
 SAME(cu::AttributeComputeCapabilityMinor,
@@ -202,6 +205,10 @@ SAME(lt::EpilogueGelu, CUBLASLT_EPILOGUE_GELU)
 SAME(lt::EpilogueGelu | lt::EpilogueAux, CUBLASLT_EPILOGUE_GELU_AUX)
 SAME(lt::EpilogueGelu | lt::EpilogueBias, CUBLASLT_EPILOGUE_GELU_BIAS)
 SAME(lt::EpilogueDGelu, CUBLASLT_EPILOGUE_DGELU)
+SAME(lt::EpilogueRelu | lt::EpilogueAux, CUBLASLT_EPILOGUE_RELU_AUX)
+SAME(lt::EpilogueRelu | lt::EpilogueAux | lt::EpilogueBias,
+     CUBLASLT_EPILOGUE_RELU_AUX_BIAS)
+SAME(lt::EpilogueDRelu, CUBLASLT_EPILOGUE_DRELU)
 SAME(lt::EpilogueBiasGradientA, CUBLASLT_EPILOGUE_BGRADA)
 SAME(lt::EpilogueBiasGradientB, CUBLASLT_EPILOGUE_BGRADB)
 SAME(sizeof(lt::Algo), sizeof(cublasLtMatmulAlgo_t))

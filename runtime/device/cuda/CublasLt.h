@@ -66,6 +66,7 @@ enum : int {
   EpilogueBias = 4,
   EpilogueGelu = 32,
   EpilogueAux = 128,
+  EpilogueDRelu = 8 | 128,
   EpilogueDGelu = 64 | 128,
   EpilogueBiasGradientA = 256,
   EpilogueBiasGradientB = 512,

@@ -46,6 +46,8 @@ public:
   virtual int64_t gpuOrdinal() const = 0;
   /// "NVIDIA H200 (sm_90)"
   virtual std::string gpuName() const = 0;
+  /// What its memory moves at best; 0: not known.
+  virtual double memoryBytesPerSecond() const = 0;
   /// The one allocation of `reserve`.
   virtual std::pair<void *, int64_t> reserved() const = 0;
   /// Whether NCCL has allocated it, so that it can become a symmetric window.
@@ -62,7 +64,12 @@ public:
   virtual void agreeOnGraphs(std::function<bool(bool mine)> all) = 0;
 };
 
-class CudaDeviceBase : public StepDevice, public CudaStreams {};
+class CudaDeviceBase : public StepDevice, public CudaStreams {
+public:
+  /// Whether a library call does what a kernel of the manifest would: then it
+  /// is not launched.
+  virtual void replaceKernel(int64_t index, bool replaced) = 0;
+};
 
 /// The GPU of `rank`; call it on the rank's thread. `threads` and `packs` are
 /// for a recording driver, which answers library calls with the CPU's. Throws

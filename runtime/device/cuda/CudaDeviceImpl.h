@@ -269,6 +269,11 @@ public:
 
   int64_t gpuOrdinal() const override { return choice.ordinal; }
   std::string gpuName() const override { return gpu().text(); }
+  double memoryBytesPerSecond() const override { return gpu().bytesPerSecond; }
+  void replaceKernel(int64_t index, bool value) override {
+    replaced.resize(package.manifest.kernels.size());
+    replaced.at(static_cast<size_t>(index)) = value;
+  }
 
 private:
   cu::Event newEvent(unsigned flags) {
@@ -338,6 +343,7 @@ private:
   std::unique_ptr<CudaModule> module;
   std::unique_ptr<LaunchBatches> batches;
   std::vector<MeasuredChoices *> measured;
+  std::vector<bool> replaced;      ///< by kernel; may be shorter: none
   std::unique_ptr<GpuCalls> calls; ///< cuBLASLt and cuDNN, on first use
   std::unique_ptr<Device> cpu;     ///< answers for a recording driver
   char *pool = nullptr;

@@ -86,6 +86,12 @@ static Driver load() {
     driver.deviceGetAttribute(&info.multiprocessors,
                               cu::AttributeMultiprocessorCount, device);
     driver.deviceGetAttribute(&info.maxPitch, cu::AttributeMaxPitch, device);
+    int kilohertz = 0, bits = 0;
+    if (driver.deviceGetAttribute(&kilohertz, cu::AttributeMemoryClockRate,
+                                  device) == cu::Success &&
+        driver.deviceGetAttribute(&bits, cu::AttributeGlobalMemoryBusWidth,
+                                  device) == cu::Success)
+      info.bytesPerSecond = 2e3 * kilohertz * bits / 8; // on both edges
     driver.gpus.push_back(info);
   }
   return driver;

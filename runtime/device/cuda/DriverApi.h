@@ -64,6 +64,8 @@ enum : int {
 
   AttributeMaxPitch = 11,
   AttributeMultiprocessorCount = 16,
+  AttributeMemoryClockRate = 36,
+  AttributeGlobalMemoryBusWidth = 37,
   AttributeComputeCapabilityMajor = 75,
   AttributeComputeCapabilityMinor = 76,
   StreamNonBlocking = 1,

@@ -42,6 +42,13 @@ public:
       list.push_back(cat(matmuls->separate,
                          " gradients of activations are kernels of their own: "
                          "cuBLASLt does not take them after the product"));
+    if (matmuls && matmuls->offered)
+      list.push_back(
+          cat(matmuls->taken, " of ", matmuls->offered,
+              " kernels are done by products beside them",
+              matmuls->taken < matmuls->offered
+                  ? ": cuBLASLt has no such form of the others, or a slow one"
+                  : ""));
     if (windows)
       list.push_back("cuDNN is " + windows->library.path);
     return list;

@@ -1,22 +1,29 @@
 //===- MatmulCall.cpp - a matmul by cuBLASLt ------------------------------===//
 //
-// MatmulPlan says what to multiply; here it becomes cuBLASLt's descriptors. At
-// first load the library's best guesses are timed on memory of the right size,
-// and the fastest is kept in the cache by everything that the choice depends
-// on.
+// MatmulPlan says what to multiply, MatmulProduct how. A product may do more
+// than it must: multiply by a slope, for which the package has a kernel, or
+// write sums that a kernel of the program computes. The first is done where the
+// library can, the second where it is not slower, either: what both forms of
+// the product take is measured, what the kernel takes is estimated from the
+// bytes that it moves.
 //
 //===----------------------------------------------------------------------===//
 #include "MatmulCall.h"
 
-#include "MatmulPlan.h"
+#include "MatmulProduct.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 
 using namespace kerf::rt;
 
+static bool wantsEpilogues() {
+  const char *given = std::getenv("KERF_CUDA_EPILOGUES");
+  return !given || std::string(given) != "0";
+}
+
 LtContext::LtContext(CudaDeviceBase &dev, bool allowTf32)
-    : device(dev), tf32(allowTf32) {
+    : device(dev), tf32(allowTf32), epilogues(wantsEpilogues()) {
   library.check(library.create(&handle), "cublasLtCreate");
   workspace = device.allocateTemporary(32 << 20, "the workspace of cuBLASLt");
   cache = std::make_unique<AlgorithmCache>(
@@ -32,22 +39,16 @@ std::string LtContext::prefix() const {
 std::map<std::string, std::string> LtContext::choices() const {
   std::map<std::string, std::string> mine;
   for (const TunedMatmul *call : tuned)
-    mine[prefix() + call->algorithmKey()] = std::string(
-        reinterpret_cast<const char *>(&call->algorithm()), sizeof(lt::Algo));
+    mine[prefix() + call->choiceKey()] = call->choice();
   return mine;
 }
 
 void LtContext::adopt(const std::map<std::string, std::string> &common) {
   for (TunedMatmul *call : tuned) {
-    auto it = common.find(prefix() + call->algorithmKey());
-    if (it == common.end() || it->second.size() != sizeof(lt::Algo) ||
-        std::memcmp(it->second.data(), &call->algorithm(), sizeof(lt::Algo)) ==
-            0)
-      continue;
-    lt::Algo algorithm;
-    std::memcpy(&algorithm, it->second.data(), sizeof(algorithm));
-    if (call->take(algorithm))
-      cache->set(call->algorithmKey(), it->second);
+    auto it = common.find(prefix() + call->choiceKey());
+    if (it != common.end() && it->second != call->choice() &&
+        call->take(it->second))
+      cache->set(call->choiceKey(), it->second);
   }
 }
 
@@ -58,70 +59,123 @@ LtContext::~LtContext() {
     library.destroy(handle);
 }
 
-double kerf::rt::measureMilliseconds(CudaDeviceBase &device,
-                                     const std::function<bool()> &enqueue) {
-  const Driver &cuda = device.driver();
-  cu::Event begin = nullptr, end = nullptr;
-  cuda.check(cuda.eventCreate(&begin, cu::EventDefault), "an event");
-  cuda.check(cuda.eventCreate(&end, cu::EventDefault), "an event");
-  double best = -1;
-  bool good = enqueue(); // once to warm up
-  for (int i = 0; i < 5 && good; ++i) {
-    cuda.eventRecord(begin, device.computeStream());
-    good = enqueue();
-    cuda.eventRecord(end, device.computeStream());
-    good =
-        good && cuda.streamSynchronize(device.computeStream()) == cu::Success;
-    float milliseconds = 0;
-    if (good && cuda.eventElapsedTime(&milliseconds, begin, end) == cu::Success)
-      best = best < 0 ? milliseconds
-                      : std::min(best, static_cast<double>(milliseconds));
-  }
-  cuda.eventDestroy(begin);
-  cuda.eventDestroy(end);
-  return good ? best : -1;
-}
-
 namespace {
-int typeOf(kerf_dtype_t dtype) {
-  switch (dtype) {
-  case KERF_F32:
-    return lt::R32F;
-  case KERF_F64:
-    return lt::R64F;
-  case KERF_F16:
-    return lt::R16F;
-  case KERF_BF16:
-    return lt::R16BF;
-  default:
-    throw Error(KERF_BAD_PACKAGE,
-                cat("cuBLASLt takes no ", kerf_dtype_name(dtype)));
-  }
-}
+/// Products that do a kernel's work as well, instead of others, and whether
+/// they are taken. The choice is "-", or "+" and their algorithms.
+class Offered : public TunedMatmul {
+public:
+  struct Form {
+    MatmulProduct *plain;
+    std::unique_ptr<MatmulProduct> other;
+  };
+  Offered(LtContext &context, int64_t kernel)
+      : context(context), kernel(kernel) {}
+  ~Offered() override { use(false); }
 
-template <typename T, lt::Status (*CublasLt::*destroy)(T)> struct Owned {
-  const CublasLt *library = nullptr;
-  T handle = nullptr;
-  Owned() = default;
-  Owned(const Owned &) = delete;
-  Owned &operator=(const Owned &) = delete;
-  ~Owned() {
-    if (handle)
-      (library->*destroy)(handle);
+  /// `possible`: as far as the library's documents say.
+  void decide(std::vector<Form> all, bool possible, int64_t kernelBytes) {
+    forms = std::move(all);
+    for (const Form &form : forms)
+      key += form.other->choiceKey() + " and ";
+    key += cat(kernelBytes, " bytes less");
+    ++context.offered;
+    if (take(context.cache->find(key)))
+      return;
+    for (const Form &form : forms)
+      possible = possible && form.other->choose();
+    use(possible && pays(kernelBytes) && makeReady());
+    context.cache->set(key, choice());
   }
+
+  const std::string &choiceKey() const override { return key; }
+  std::string choice() const override {
+    std::string text = used ? "+" : "-";
+    for (const Form &form : forms)
+      text += used ? form.other->choice() : "";
+    return text;
+  }
+  bool take(const std::string &choice) override {
+    if (choice == "-") {
+      use(false);
+      return true;
+    }
+    if (choice.size() != 1 + forms.size() * sizeof(lt::Algo) ||
+        choice[0] != '+')
+      return false;
+    size_t at = 1;
+    for (const Form &form : forms) {
+      if (!form.other->take(choice.substr(at, sizeof(lt::Algo))))
+        return false;
+      at += sizeof(lt::Algo);
+    }
+    if (!makeReady())
+      return false;
+    use(true);
+    return true;
+  }
+
+  std::vector<Form> forms;
+  bool used = false;
+
+protected:
+  /// Before it is taken; false: it cannot be.
+  virtual bool makeReady() { return true; }
+  LtContext &context;
+
+private:
+  bool pays(int64_t kernelBytes) const {
+    double difference = 0, rate = context.device.memoryBytesPerSecond();
+    for (const Form &form : forms) {
+      double without = form.plain->milliseconds(),
+             with = form.other->milliseconds();
+      if (without < 0 || with < 0)
+        return false;
+      difference += with - without;
+    }
+    return difference <=
+           (rate > 0 ? static_cast<double>(kernelBytes) / rate * 1e3 : 0);
+  }
+  void use(bool wanted) {
+    if (wanted != used)
+      context.taken += wanted ? 1 : -1;
+    used = wanted;
+    context.device.replaceKernel(kernel, used);
+  }
+
+  int64_t kernel;
+  std::string key;
 };
-using Layout = Owned<lt::MatrixLayout, &CublasLt::matrixLayoutDestroy>;
-using Desc = Owned<lt::MatmulDesc, &CublasLt::matmulDescDestroy>;
-using Preference = Owned<lt::Preference, &CublasLt::preferenceDestroy>;
 
-class MatmulCall : public LibraryCall, public TunedMatmul {
+/// Bits that one product writes and another reads, with memory of their own.
+class OfferedBits : public Offered {
+public:
+  OfferedBits(LtContext &context, int64_t kernel, int64_t bytes)
+      : Offered(context, kernel), bytes(bytes) {}
+  void *bits() const { return memory->data; }
+
+private:
+  bool makeReady() override {
+    try {
+      if (!memory)
+        memory = context.device.allocateTemporary(bytes, "bits of a ReLU");
+    } catch (const Error &) {
+      return false;
+    }
+    return true;
+  }
+  int64_t bytes;
+  std::unique_ptr<DeviceMemory> memory;
+};
+} // namespace
+
+namespace kerf::rt {
+class MatmulCall : public LibraryCall {
 public:
   MatmulCall(LtContext &context, const LibraryDesc &given,
              const std::function<ParameterView(int64_t)> &parameter,
              std::unique_ptr<LibraryCall> kernel)
-      : context(context), library(context.library), desc(given),
-        plan(planMatmul(desc)), epilogue(std::move(kernel)) {
-    empty = plan.m == 0 || plan.n == 0 || plan.batch == 0;
+      : context(context), desc(given), plan(planMatmul(desc)) {
+    bool empty = plan.m == 0 || plan.n == 0 || plan.batch == 0;
     for (const MatmulPlan::Loop &loop : plan.loops)
       empty = empty || loop.count == 0;
     if (empty)
@@ -135,62 +189,124 @@ public:
       held[plan.added] = parameter(plan.added->index);
     if (plan.aux && plan.aux->kind != Operand::Buffer)
       throw Error(KERF_BAD_PACKAGE, "gelu_tanh_gradient of a parameter");
-    describe();
-    // What the library asks of an auxiliary matrix (cublasLt.h).
-    fused = plan.aux && plan.c.ld % 8 == 0 && plan.c.batchStride % 8 == 0;
-    for (const MatmulPlan::Loop &loop : plan.loops)
-      fused &= loop.c % 8 == 0;
-    fused &= plan.aux && plan.aux->offset % 8 == 0;
-    if (fused && !choose())
-      fused = false;
-    if (plan.aux && !fused) {
-      ++context.separate;
-      if (!epilogue)
-        throw Error(KERF_UNSUPPORTED_HOST,
-                    cat("cuBLASLt has no gelu_tanh_gradient for ", key,
-                        ", and the package no kernel"));
-    }
-    if (!fused && !choose())
-      throw Error(KERF_UNSUPPORTED_HOST,
-                  cat("cuBLASLt has no algorithm for ", key));
-    context.tuned.push_back(this);
+    makeProduct(std::move(kernel));
+    context.tuned.push_back(product.get());
+    context.calls[desc.index] = this;
+    if (!context.epilogues)
+      return;
+    if (desc.biasGradient.offered())
+      considerSums();
+    if (desc.reluGradient.offered())
+      considerBits();
   }
   ~MatmulCall() override {
     auto &all = context.tuned;
-    all.erase(std::remove(all.begin(), all.end(), this), all.end());
-  }
-  const std::string &algorithmKey() const override { return key; }
-  const lt::Algo &algorithm() const override { return algo; }
-  bool take(const lt::Algo &given) override {
-    if (!usable(given))
-      return false;
-    algo = given;
-    return true;
+    for (TunedMatmul *mine : {static_cast<TunedMatmul *>(product.get()),
+                              static_cast<TunedMatmul *>(sums.get()),
+                              static_cast<TunedMatmul *>(masked.get())})
+      all.erase(std::remove(all.begin(), all.end(), mine), all.end());
+    if (auto it = context.calls.find(desc.index);
+        it != context.calls.end() && it->second == this)
+      context.calls.erase(it);
   }
   int64_t scratchBytes() const override { return 0; } // the context's
 
   void run(void *const *buffers, void *) override {
-    if (empty)
+    if (!product)
       return;
-    Pointers p;
+    MatmulProduct::Pointers p{};
     p.a = place(plan.lhsIsA ? desc.lhs : desc.rhs, desc.dtype, buffers);
     p.b = place(plan.lhsIsA ? desc.rhs : desc.lhs, desc.dtype, buffers);
     p.d = place(desc.dst, desc.dstDtype, buffers);
     const Operand *side = plan.added ? plan.added : plan.aux;
     p.c = side ? place(*side, desc.dstDtype, buffers) : p.d;
     if (plan.bias)
-      setBias(place(desc.bias, desc.dstDtype, buffers));
-    lt::Status status = enqueue(p, algo);
+      p.bias = place(desc.bias, desc.dstDtype, buffers);
+    lt::Status status = formFor(p, buffers).enqueue(p);
     if (status != lt::Success)
-      library.check(status, "a matmul");
-    if (plan.aux && !fused)
+      context.library.check(status, "a matmul");
+    if (epilogue)
       epilogue->run(buffers, nullptr);
   }
 
 private:
-  struct Pointers {
-    char *a, *b, *c, *d;
-  };
+  /// The form that runs, which gets what else it writes or reads.
+  MatmulProduct &formFor(MatmulProduct::Pointers &p, void *const *buffers) {
+    if (sums && sums->used) {
+      p.bias = place(desc.biasGradient.sums, desc.dstDtype, buffers);
+      int64_t row = desc.biasGradient.columns(desc) * dtypeSize(desc.dstDtype);
+      context.device.zeroOn(static_cast<char *>(p.bias) + row,
+                            (desc.biasGradient.rows - 1) * row,
+                            context.device.computeStream());
+      return *sums->forms[0].other;
+    }
+    for (size_t i : {0, 1})
+      if (const auto &offer = i == 0 ? masking : masked; offer && offer->used) {
+        p.bits = offer->bits();
+        return *offer->forms[i].other;
+      }
+    return *product;
+  }
+
+  std::unique_ptr<MatmulProduct> make(MatmulProduct::Beside beside) {
+    return std::make_unique<MatmulProduct>(context, desc, plan, beside);
+  }
+
+  void makeProduct(std::unique_ptr<LibraryCall> kernel) {
+    if (plan.aux && context.epilogues &&
+        MatmulProduct::mayHave(desc, plan, MatmulProduct::Slope)) {
+      product = make(MatmulProduct::Slope);
+      if (product->choose())
+        return;
+    }
+    product = make(MatmulProduct::Nothing);
+    bool good = product->choose();
+    if (plan.aux) {
+      context.separate += context.epilogues;
+      if (!kernel)
+        throw Error(KERF_UNSUPPORTED_HOST,
+                    cat("cuBLASLt has no gelu_tanh_gradient for ",
+                        product->choiceKey(), ", and the package no kernel"));
+      epilogue = std::move(kernel);
+    }
+    if (!good)
+      throw Error(KERF_UNSUPPORTED_HOST,
+                  cat("cuBLASLt has no algorithm for ", product->choiceKey()));
+  }
+
+  /// Zeros are left out where time is measured: to launch them takes what it
+  /// takes to launch the kernel, which is not in its estimate.
+  void considerSums() {
+    const BiasGradient &gradient = desc.biasGradient;
+    sums = std::make_unique<Offered>(context, gradient.kernel);
+    std::vector<Offered::Form> forms;
+    forms.push_back({product.get(), make(MatmulProduct::Sums)});
+    sums->decide(std::move(forms),
+                 MatmulProduct::mayHave(desc, plan, MatmulProduct::Sums),
+                 gradient.kernelBytes);
+    context.tuned.push_back(sums.get());
+  }
+
+  void considerBits() {
+    const ReluGradient &gradient = desc.reluGradient;
+    auto found = context.calls.find(gradient.forward);
+    if (found == context.calls.end())
+      return; // of another stage
+    MatmulCall &relu = *found->second;
+    masked = std::make_shared<OfferedBits>(context, gradient.kernel,
+                                           MatmulProduct::bytesOfBits(plan));
+    std::vector<Offered::Form> forms;
+    forms.push_back({relu.product.get(), relu.make(MatmulProduct::Bits)});
+    forms.push_back({product.get(), make(MatmulProduct::Masked)});
+    masked->decide(
+        std::move(forms),
+        relu.plan.m == plan.m && relu.plan.n == plan.n &&
+            MatmulProduct::mayHave(relu.desc, relu.plan, MatmulProduct::Bits) &&
+            MatmulProduct::mayHave(desc, plan, MatmulProduct::Masked),
+        gradient.kernelBytes);
+    relu.masking = masked;
+    context.tuned.push_back(masked.get());
+  }
 
   char *place(const Operand &operand, kerf_dtype_t dtype,
               void *const *buffers) const {
@@ -200,258 +316,17 @@ private:
            operand.offset * dtypeSize(dtype);
   }
 
-  void setLayout(Layout &layout, const LtMatrix &x, kerf_dtype_t dtype) {
-    layout.library = &library;
-    library.check(library.matrixLayoutCreate(&layout.handle, typeOf(dtype),
-                                             static_cast<uint64_t>(x.rows),
-                                             static_cast<uint64_t>(x.cols),
-                                             x.ld),
-                  "a layout");
-    if (plan.batch > 1) {
-      int32_t count = static_cast<int32_t>(plan.batch);
-      library.check(library.matrixLayoutSetAttribute(layout.handle,
-                                                     lt::LayoutBatchCount,
-                                                     &count, sizeof(count)),
-                    "a layout");
-      library.check(library.matrixLayoutSetAttribute(
-                        layout.handle, lt::LayoutStridedBatchOffset,
-                        &x.batchStride, sizeof(x.batchStride)),
-                    "a layout");
-    }
-  }
-
-  void set(int attribute, const void *value, size_t bytes) {
-    library.check(
-        library.matmulDescSetAttribute(op.handle, attribute, value, bytes),
-        "a description");
-  }
-  void setBias(const void *bias) {
-    set(lt::DescBiasPointer, &bias, sizeof(bias));
-  }
-
-  void describe() {
-    bool f64 = desc.dtype == KERF_F64;
-    int compute = f64 ? lt::Compute64F
-                  : desc.dtype == KERF_F32 && context.tf32
-                      ? lt::Compute32FastTF32
-                      : lt::Compute32F;
-    op.library = &library;
-    library.check(library.matmulDescCreate(&op.handle, compute,
-                                           f64 ? lt::R64F : lt::R32F),
-                  "a description");
-    int32_t ta = plan.a.transposed ? lt::OpT : lt::OpN,
-            tb = plan.b.transposed ? lt::OpT : lt::OpN;
-    set(lt::DescTransA, &ta, sizeof(ta));
-    set(lt::DescTransB, &tb, sizeof(tb));
-    if (plan.bias) {
-      int32_t type = typeOf(desc.dstDtype);
-      set(lt::DescBiasDataType, &type, sizeof(type));
-    }
-    setLayout(a, plan.a, desc.dtype);
-    setLayout(b, plan.b, desc.dtype);
-    setLayout(c, plan.usesC() ? plan.c : plan.d, desc.dstDtype);
-    setLayout(d, plan.d, desc.dstDtype);
-  }
-
-  /// The alignment of the bias counts, so that it must not be null.
-  uint32_t biasAlignment() const {
-    auto offset =
-        static_cast<uint64_t>(desc.bias.offset * dtypeSize(desc.dstDtype)) | 16;
-    return static_cast<uint32_t>(offset & (~offset + 1));
-  }
-  /// A place in memory that is aligned as the bias is, and no more.
-  char *biasLike(void *memory) const {
-    return static_cast<char *>(memory) + biasAlignment();
-  }
-
-  /// Everything that the best algorithm depends on is in the key.
-  void setEpilogue() {
-    int32_t value = plan.activation == MatmulPlan::Relu   ? lt::EpilogueRelu
-                    : plan.activation == MatmulPlan::Gelu ? lt::EpilogueGelu
-                    : fused                               ? lt::EpilogueDGelu
-                    : plan.bias                           ? 0
-                                                          : lt::EpilogueDefault;
-    if (plan.bias)
-      value |= lt::EpilogueBias;
-    set(lt::DescEpilogue, &value, sizeof(value));
-    if (plan.bias)
-      setBias(biasLike(context.workspace->data));
-    if (fused) {
-      set(lt::DescAuxLd, &plan.c.ld, sizeof(plan.c.ld));
-      set(lt::DescAuxBatchStride, &plan.c.batchStride,
-          sizeof(plan.c.batchStride));
-      setAux(context.workspace->data); // its alignment counts
-    }
-    key = cat(kerf_dtype_name(desc.dtype), ">", kerf_dtype_name(desc.dstDtype),
-              context.tf32 ? " tf32" : "", " ", plan.m, "x", plan.n, "x",
-              plan.k, " x", plan.batch, " e", value, plan.usesC() ? " c" : "",
-              " al", alignment());
-    if (plan.bias)
-      key += cat(" b", biasAlignment());
-    for (const LtMatrix *x : {&plan.a, &plan.b, &plan.c, &plan.d})
-      key += cat(" ", x->ld, x->transposed ? "t" : "n", x->batchStride);
-  }
-  void setAux(const void *aux) { set(lt::DescAuxPointer, &aux, sizeof(aux)); }
-
-  /// What all operands are aligned to, in bytes; bases are to 256.
-  uint32_t alignment() const {
-    uint64_t all = 256;
-    auto add = [&](const Operand &operand, kerf_dtype_t dtype) {
-      all |= static_cast<uint64_t>(operand.offset * dtypeSize(dtype));
-    };
-    add(desc.lhs, desc.dtype);
-    add(desc.rhs, desc.dtype);
-    add(desc.dst, desc.dstDtype);
-    if (plan.added)
-      add(*plan.added, desc.dstDtype);
-    if (plan.aux)
-      add(*plan.aux, desc.dstDtype);
-    // Buffers of the arena are multiples of 64, views of others of 16.
-    for (const MatmulPlan::Loop &loop : plan.loops)
-      for (int64_t stride :
-           {loop.a * dtypeSize(desc.dtype), loop.b * dtypeSize(desc.dtype),
-            loop.c * dtypeSize(desc.dstDtype),
-            loop.d * dtypeSize(desc.dstDtype)})
-        all |= static_cast<uint64_t>(stride);
-    uint64_t least = all & (~all + 1);
-    return static_cast<uint32_t>(std::min<uint64_t>(least, 16));
-  }
-
-  lt::Status enqueue(const Pointers &p, const lt::Algo &algorithm) {
-    return enqueueLoops(p, algorithm, 0);
-  }
-  lt::Status enqueueLoops(Pointers p, const lt::Algo &algorithm, size_t depth) {
-    if (depth == plan.loops.size()) {
-      double alpha64 = plan.alpha, beta64 = plan.usesC();
-      float alpha = static_cast<float>(plan.alpha), beta = plan.usesC();
-      bool f64 = desc.dtype == KERF_F64;
-      if (fused)
-        setAux(p.c);
-      return library.matmul(context.handle, op.handle,
-                            f64 ? static_cast<void *>(&alpha64) : &alpha, p.a,
-                            a.handle, p.b, b.handle,
-                            f64 ? static_cast<void *>(&beta64) : &beta,
-                            plan.usesC() ? p.c : p.d, c.handle, p.d, d.handle,
-                            &algorithm, context.workspace->data,
-                            static_cast<size_t>(context.workspace->bytes),
-                            context.device.computeStream());
-    }
-    const MatmulPlan::Loop &loop = plan.loops[depth];
-    int64_t in = dtypeSize(desc.dtype), out = dtypeSize(desc.dstDtype);
-    for (int64_t i = 0; i < loop.count; ++i) {
-      lt::Status status =
-          enqueueLoops({p.a + i * loop.a * in, p.b + i * loop.b * in,
-                        p.c + i * loop.c * out, p.d + i * loop.d * out},
-                       algorithm, depth + 1);
-      if (status != lt::Success)
-        return status;
-    }
-    return lt::Success;
-  }
-
-  bool usable(const lt::Algo &given) {
-    if (plan.bias)
-      setBias(biasLike(context.workspace->data));
-    lt::HeuristicResult checked{};
-    return library.algoCheck(context.handle, op.handle, a.handle, b.handle,
-                             c.handle, d.handle, &given,
-                             &checked) == lt::Success &&
-           checked.workspaceSize <=
-               static_cast<size_t>(context.workspace->bytes);
-  }
-
-  /// False: the library has no algorithm.
-  bool choose() {
-    setEpilogue();
-    std::string bytes = context.cache->find(key);
-    if (bytes.size() == sizeof(algo)) {
-      std::memcpy(&algo, bytes.data(), sizeof(algo));
-      if (usable(algo)) {
-        ++context.known;
-        return true;
-      }
-    }
-    Preference preference;
-    preference.library = &library;
-    library.check(library.preferenceCreate(&preference.handle), "preferences");
-    uint64_t workspace = static_cast<uint64_t>(context.workspace->bytes);
-    uint32_t align = alignment();
-    library.check(library.preferenceSetAttribute(preference.handle,
-                                                 lt::PreferenceMaxWorkspace,
-                                                 &workspace, sizeof(workspace)),
-                  "preferences");
-    for (int which : {lt::PreferenceMinAlignmentA, lt::PreferenceMinAlignmentB,
-                      lt::PreferenceMinAlignmentC, lt::PreferenceMinAlignmentD})
-      library.check(library.preferenceSetAttribute(preference.handle, which,
-                                                   &align, sizeof(align)),
-                    "preferences");
-    constexpr int wanted = 8;
-    lt::HeuristicResult results[wanted];
-    int found = 0;
-    lt::Status status = library.algoGetHeuristic(
-        context.handle, op.handle, a.handle, b.handle, c.handle, d.handle,
-        preference.handle, wanted, results, &found);
-    if (status != lt::Success || found == 0)
-      return false;
-    algo = results[0].algo;
-    if (found > 1)
-      measure(results, found);
-    context.cache->set(
-        key, std::string(reinterpret_cast<char *>(&algo), sizeof(algo)));
-    return true;
-  }
-
-  void measure(const lt::HeuristicResult *results, int found) {
-    int64_t in = dtypeSize(desc.dtype), out = dtypeSize(desc.dstDtype);
-    std::unique_ptr<DeviceMemory> memory[5];
-    try {
-      auto allocate = [&](int64_t bytes) {
-        return context.device.allocateTemporary(bytes, "timing of a matmul");
-      };
-      memory[0] = allocate(extentOf(plan, plan.a, &MatmulPlan::Loop::a) * in);
-      memory[1] = allocate(extentOf(plan, plan.b, &MatmulPlan::Loop::b) * in);
-      memory[2] = allocate(extentOf(plan, plan.c, &MatmulPlan::Loop::c) * out);
-      memory[3] = allocate(extentOf(plan, plan.d, &MatmulPlan::Loop::d) * out);
-      memory[4] = allocate(plan.m * out + biasAlignment());
-    } catch (const Error &) {
-      return; // no room to measure: the library's first guess
-    }
-    Pointers p{static_cast<char *>(memory[0]->data),
-               static_cast<char *>(memory[1]->data),
-               static_cast<char *>(plan.added || plan.aux ? memory[2]->data
-                                                          : memory[3]->data),
-               static_cast<char *>(memory[3]->data)};
-    if (plan.bias)
-      setBias(biasLike(memory[4]->data));
-    double best = -1;
-    for (int i = 0; i < found; ++i) {
-      if (results[i].state != lt::Success)
-        continue;
-      double time = measureMilliseconds(context.device, [&] {
-        return enqueue(p, results[i].algo) == lt::Success;
-      });
-      if (time >= 0 && (best < 0 || time < best)) {
-        best = time;
-        algo = results[i].algo;
-      }
-    }
-    ++context.measured;
-  }
-
   LtContext &context;
-  const CublasLt &library;
   LibraryDesc desc;
   MatmulPlan plan;
-  std::unique_ptr<LibraryCall> epilogue;
-  bool empty = false;
-  bool fused = false; ///< the library reads plan.aux
   std::map<const Operand *, ParameterView> held;
-  Desc op;
-  Layout a, b, c, d;
-  std::string key;
-  lt::Algo algo{};
+  std::unique_ptr<MatmulProduct> product; ///< null: there is nothing to do
+  std::unique_ptr<Offered> sums;
+  /// With the later call that is masked, and with the earlier one that masks.
+  std::shared_ptr<OfferedBits> masking, masked;
+  std::unique_ptr<LibraryCall> epilogue; ///< what the product leaves undone
 };
-} // namespace
+} // namespace kerf::rt
 
 std::unique_ptr<LibraryCall>
 kerf::rt::makeMatmulCall(LtContext &context, const LibraryDesc &desc,

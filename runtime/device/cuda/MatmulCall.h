@@ -9,15 +9,17 @@
 
 namespace kerf::rt {
 
-/// A matmul whose algorithm was chosen among several.
+/// Something about a matmul that was chosen: what, and for what.
 class TunedMatmul {
 public:
   virtual ~TunedMatmul() = default;
-  virtual const std::string &algorithmKey() const = 0;
-  virtual const lt::Algo &algorithm() const = 0;
-  /// False: the library refuses it.
-  virtual bool take(const lt::Algo &algorithm) = 0;
+  virtual const std::string &choiceKey() const = 0;
+  virtual std::string choice() const = 0;
+  /// False: the library refuses it, or it is none.
+  virtual bool take(const std::string &choice) = 0;
 };
+
+class MatmulCall;
 
 /// What the matmuls of a device share.
 struct LtContext : MeasuredChoices {
@@ -27,8 +29,12 @@ struct LtContext : MeasuredChoices {
   std::unique_ptr<DeviceMemory> workspace; ///< used by one call at a time
   std::unique_ptr<AlgorithmCache> cache;
   bool tf32 = false;
+  bool epilogues = true; ///< KERF_CUDA_EPILOGUES
   int64_t measured = 0, known = 0;
   int64_t separate = 0; ///< products whose epilogue is a kernel of its own
+  /// Kernels that products could do as well, and those that they do.
+  int64_t offered = 0, taken = 0;
+  std::map<int64_t, MatmulCall *> calls; ///< by number, while they live
 
   std::vector<TunedMatmul *> tuned;
 

@@ -97,6 +97,19 @@ double geluSlope(double x) {
 const Desc &descOf(lt::MatmulDesc d) { return *static_cast<Desc *>(d); }
 const Layout &layoutOf(lt::MatrixLayout x) { return *static_cast<Layout *>(x); }
 
+/// ReLU with bits, or its gradient by them.
+bool usesBits(const Desc &desc) {
+  return desc.epilogue == lt::EpilogueDRelu ||
+         (desc.epilogue & lt::EpilogueAux && desc.epilogue & lt::EpilogueRelu);
+}
+bool givesSums(const Desc &desc) {
+  return desc.epilogue == lt::EpilogueBiasGradientA ||
+         desc.epilogue == lt::EpilogueBiasGradientB;
+}
+bool usesBias(const Desc &desc) {
+  return givesSums(desc) || desc.epilogue & lt::EpilogueBias;
+}
+
 /// Whether the library would have an algorithm.
 bool allowed(const Desc &desc, const Layout &a, const Layout &b,
              const Layout &c, const Layout &d) {
@@ -112,18 +125,23 @@ bool allowed(const Desc &desc, const Layout &a, const Layout &b,
     return false;
   if (desc.epilogue == engine().settings.refuseEpilogue)
     return false;
-  bool aux = desc.epilogue & lt::EpilogueAux;
-  if (aux && (!desc.aux || reinterpret_cast<uintptr_t>(desc.aux) % 16 ||
-              desc.auxLd % 8 || desc.auxLd < static_cast<int64_t>(m) ||
-              desc.auxStride % 8))
+  // Bias gradients: of an A that is not transposed, of a B that is.
+  if ((desc.epilogue == lt::EpilogueBiasGradientA && ta) ||
+      (desc.epilogue == lt::EpilogueBiasGradientB && !tb))
     return false;
-  return !(desc.epilogue & lt::EpilogueBias) || desc.bias;
+  bool aux = desc.epilogue & lt::EpilogueAux;
+  int64_t unit = usesBits(desc) ? 128 : 8;
+  if (aux && (!desc.aux || reinterpret_cast<uintptr_t>(desc.aux) % 16 ||
+              desc.auxLd % unit || desc.auxLd < static_cast<int64_t>(m) ||
+              desc.auxStride % unit))
+    return false;
+  return !usesBias(desc) || desc.bias;
 }
 
 /// An algorithm may count on how the bias was aligned when it was chosen.
 uint64_t alignmentOf(const Desc &desc) {
   uint64_t at = reinterpret_cast<uintptr_t>(desc.bias) | 16;
-  return desc.epilogue & lt::EpilogueBias ? at & (~at + 1) : 16;
+  return usesBias(desc) ? at & (~at + 1) : 16;
 }
 bool suits(const lt::Algo &algo, const Desc &desc) {
   return alignmentOf(desc) >= algo.data[3];
@@ -155,12 +173,19 @@ struct Product {
           if (beta != 0)
             sum += beta * get(pc, batch * c.batchStride + i + j * c.ld, c.type);
           int64_t side = batch * desc.auxStride + i + j * desc.auxLd;
+          auto *bits = static_cast<uint8_t *>(desc.aux) + side / 8;
+          auto bit = static_cast<uint8_t>(1 << side % 8);
           if (desc.epilogue == lt::EpilogueDGelu) {
             sum *= geluSlope(get(desc.aux, side, d.type));
+          } else if (desc.epilogue == lt::EpilogueDRelu) {
+            sum = *bits & bit ? sum : 0;
           } else {
             if (desc.epilogue & lt::EpilogueBias)
               sum +=
                   get(desc.bias, i, desc.biasType < 0 ? d.type : desc.biasType);
+            if (usesBits(desc))
+              *bits =
+                  static_cast<uint8_t>(sum > 0 ? *bits | bit : *bits & ~bit);
             if (desc.epilogue & lt::EpilogueRelu)
               sum = sum > 0 ? sum : 0;
             if (desc.epilogue & lt::EpilogueGelu)
@@ -168,6 +193,20 @@ struct Product {
           }
           put(pd, batch * d.batchStride + i + j * d.ld, d.type, sum);
         }
+    if (givesSums(desc))
+      writeSums();
+  }
+
+  /// Over k, of A for each row of D or of B for each column.
+  void writeSums() const {
+    bool ofA = desc.epilogue == lt::EpilogueBiasGradientA;
+    const Layout &x = ofA ? a : b;
+    for (int64_t i = 0; i < static_cast<int64_t>(x.rows); ++i) {
+      double sum = 0;
+      for (int64_t j = 0; j < static_cast<int64_t>(x.cols); ++j)
+        sum += get(ofA ? pa : pb, i + j * x.ld, x.type);
+      put(const_cast<void *>(desc.bias), i, d.type, sum);
+    }
   }
 };
 } // namespace
@@ -320,19 +359,34 @@ EXPORT int cublasLtMatmul(lt::Handle, lt::MatmulDesc handle, const void *alpha,
   add(pb, extent(product.b), product.b.type, false);
   if (product.beta != 0)
     add(pc, extent(product.c), product.c.type, false);
-  if (desc.epilogue & lt::EpilogueBias && !(desc.epilogue & lt::EpilogueAux))
-    add(desc.bias, static_cast<int64_t>(product.d.rows), product.d.type, false);
+  if (usesBias(desc))
+    add(desc.bias,
+        static_cast<int64_t>(desc.epilogue == lt::EpilogueBiasGradientB
+                                 ? product.d.cols
+                                 : product.d.rows),
+        product.d.type, givesSums(desc));
   if (desc.epilogue & lt::EpilogueAux) {
     Layout aux = product.d;
     aux.ld = desc.auxLd;
     aux.batchStride = desc.auxStride;
-    add(desc.aux, extent(aux), aux.type, false);
+    if (usesBits(desc))
+      work->ranges.push_back({reinterpret_cast<uintptr_t>(desc.aux),
+                              reinterpret_cast<uintptr_t>(desc.aux) +
+                                  static_cast<size_t>((extent(aux) + 7) / 8),
+                              desc.epilogue == lt::EpilogueDRelu,
+                              desc.epilogue != lt::EpilogueDRelu});
+    else
+      add(desc.aux, extent(aux), aux.type, false);
   }
   add(pd, extent(product.d), product.d.type, true);
   Lock lock(engine().mutex);
   int device = reinterpret_cast<recording::Stream *>(stream)->device;
   int64_t slow =
       (static_cast<int>(algo->data[2]) + device) % engine().settings.algorithms;
+  const Settings &settings = engine().settings;
+  if (desc.epilogue == settings.slowEpilogue &&
+      (settings.slowDevice < 0 || settings.slowDevice == device))
+    slow = 900;
   work->run = [product, device, slow] {
     product.run();
     engine().delays[device] += slow * 1000000000;

@@ -175,7 +175,10 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, Device) {
   *value = attribute == AttributeComputeCapabilityMajor   ? arch / 10
            : attribute == AttributeComputeCapabilityMinor ? arch % 10
            : attribute == AttributeMaxPitch               ? INT_MAX
-                                                          : 132;
+           // Slow memory: what saves a kernel pays, whatever this host does.
+           : attribute == AttributeMemoryClockRate      ? 1
+           : attribute == AttributeGlobalMemoryBusWidth ? 8
+                                                        : 132;
   return Success;
 }
 EXPORT int cuDevicePrimaryCtxRetain(Context *context, Device device) {

@@ -69,6 +69,9 @@ void Engine::configure(const std::string &text) {
       settings.algorithms = static_cast<int>(number());
     } else if (key == "refuse_epilogue") {
       settings.refuseEpilogue = static_cast<int>(number());
+    } else if (key == "slow_epilogue") {
+      std::sscanf(value.c_str(), "%d:%d", &settings.slowEpilogue,
+                  &settings.slowDevice);
     } else if (key == "refuse_window") {
       settings.refuseWindow = static_cast<int>(number());
     } else if (key == "nccl_error_rank") {

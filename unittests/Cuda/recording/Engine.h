@@ -114,6 +114,8 @@ struct Settings {
   int dropDevice = -1, dropIndex = -1;
   int algorithms = 1;     ///< of cuBLASLt; each device likes another one best
   int refuseEpilogue = 0; ///< of cuBLASLt, as it numbers them
+  int slowEpilogue = 0;   ///< likewise: takes a quarter of an hour
+  int slowDevice = -1;    ///< on this device; -1: on all
   int refuseWindow = -1;  ///< the member to which NCCL gives no window
   int ncclErrorRank = -1; ///< its communicators fail asynchronously
   int maxPitch = INT_MAX; ///< of strided copies
