@@ -314,7 +314,7 @@ private:
         return;
       }
       ready.push({urgent.contains(id) ? -1
-                  : batched && isWeightRounding(units[id])
+                  : gpu && isWeightRounding(units[id])
                       ? -4
                       : position.lookup(units[id].ops.back()),
                   id});
