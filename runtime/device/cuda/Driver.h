@@ -22,7 +22,7 @@ namespace kerf::rt {
 struct GpuInfo {
   std::string name;
   int major = 0, minor = 0, multiprocessors = 0;
-  int maxPitch = INT_MAX; ///< of strided copies, in bytes
+  int maxPitch = INT_MAX;    ///< of strided copies, in bytes
   double bytesPerSecond = 0; ///< of memory; 0: not known
   /// "NVIDIA H200 (sm_90)"
   std::string text() const;
