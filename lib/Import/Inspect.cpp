@@ -88,11 +88,13 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
     for (const std::string &dim : report.unboundDims)
       stream << "  " << dim << " (--dim " << dim << "=SIZE)\n";
   }
-  stream << "parameters " << report.numParameters << " tensors, "
-         << report.parameterElements << " elements, "
-         << scaled(double(report.parameterBytes),
-                   {" B", " KiB", " MiB", " GiB"}, 1024)
-         << "\n";
+  // Which constants are parameters is known of what was imported.
+  if (report.unboundDims.empty())
+    stream << "parameters " << report.numParameters << " tensors, "
+           << report.parameterElements << " elements, "
+           << scaled(double(report.parameterBytes),
+                     {" B", " KiB", " MiB", " GiB"}, 1024)
+           << "\n";
   if (module) {
     ModuleCost cost = costOfModule(module);
     stream << "FLOPs " << cost.flops << " ("

@@ -153,8 +153,12 @@ void Printer::printMemory() {
     if (devices->size() > 1)
       out << "stage " << stage << ": ";
     out << formatBytes(number(entry, "peak")) << " = parameters "
-        << formatBytes(number(entry, "parameters")) << " + activations "
-        << formatBytes(number(entry, "activations")) << "\n";
+        << formatBytes(number(entry, "parameters"));
+    for (const char *part : {"gradients", "optimizer"})
+      if (number(entry, part) != 0)
+        out << " + " << part << " " << formatBytes(number(entry, part));
+    out << " + activations " << formatBytes(number(entry, "activations"))
+        << "\n";
   }
 }
 
