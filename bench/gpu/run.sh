@@ -5,8 +5,8 @@
 # FOLDER/results/; leaves with 1 if a check failed. Speeds are no checks.
 #
 # Without a GPU, to see that the scripts themselves work, on a folder of
-# prepare.py --small: KERF_DRY=1 with KERF_CUDA_DRIVER and KERF_NCCL naming the
-# recording driver (docs/CudaRuntime.md). PyTorch is not needed then.
+# prepare.py --small: KERF_DRY=1 with KERF_CUDA_DRIVER, KERF_NCCL and KERF_CUPTI
+# naming the recording driver (docs/CudaRuntime.md). PyTorch is not needed then.
 set -u
 folder=$(cd "${1:-$(dirname "$0")}" && pwd)
 python=${PYTHON:-python3}

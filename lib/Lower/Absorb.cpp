@@ -27,8 +27,6 @@ static Type elementOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
-static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
-
 bool kerf::isAccumulator(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument || !argument.hasOneUse())

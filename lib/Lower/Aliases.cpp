@@ -23,6 +23,14 @@ bool kerf::isInline(Operation *op) {
                           kMaxInlineConstantBytes);
 }
 
+bool kerf::isElementwise(Operation *op) {
+  auto cost = dyn_cast_or_null<OpCostInterface>(op);
+  return cost && op->getNumResults() == 1 &&
+         isa<nn::NNDialect>(op->getDialect()) &&
+         cost.getCostClass() == CostClass::Elementwise &&
+         !isa<nn::PhiloxOp, nn::DropoutOp>(op) && !op->hasAttr(kUpdateAttr);
+}
+
 bool kerf::isAlias(Operation *op) {
   if (isa<nn::ReshapeOp>(op))
     return true;

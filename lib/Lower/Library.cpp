@@ -26,8 +26,6 @@ static Type elementOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
-static bool isHalf(Type element) { return element.isBF16() || element.isF16(); }
-
 std::optional<double> kerf::splatValue(Value value) {
   while (isShapeOp(value.getDefiningOp()) ||
          isa_and_nonnull<nn::CastOp>(value.getDefiningOp()))

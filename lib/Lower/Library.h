@@ -85,6 +85,11 @@ std::optional<LibraryCall>
 selectAttention(mlir::Operation *op,
                 const llvm::DenseSet<mlir::Operation *> &taken);
 
+/// Types of 16 bits, whose products a library may store in f32.
+inline bool isHalf(mlir::Type element) {
+  return element.isBF16() || element.isF16();
+}
+
 /// Shape ops between a base and the op that reads it belong to the call.
 void takeOperandChain(LibraryCall &call, mlir::Value operand, mlir::Value base);
 

@@ -47,14 +47,6 @@ static RankedTensorType withLast(RankedTensorType type, int64_t size) {
   return type.clone(shape);
 }
 
-static bool isElementwise(Operation *op) {
-  auto cost = dyn_cast_or_null<OpCostInterface>(op);
-  return cost && op->getNumResults() == 1 &&
-         isa<nn::NNDialect>(op->getDialect()) &&
-         cost.getCostClass() == CostClass::Elementwise &&
-         !isa<nn::PhiloxOp, nn::DropoutOp>(op) && !op->hasAttr(kUpdateAttr);
-}
-
 /// Whether the op may refuse values that its operands do not have: a division
 /// of integers.
 static bool mayFail(Operation *op) {

@@ -31,19 +31,11 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Longer chains are no longer free beside memory, larger kernels none at all.
-static constexpr size_t mostOps = 24, mostKernelOps = 96;
+/// Longer chains are no longer free beside memory.
+static constexpr size_t mostOps = 24;
 
 static int64_t bytesOf(Value value) {
   return exec::sizeBytes(cast<RankedTensorType>(value.getType()));
-}
-
-static bool isCheap(Operation *op) {
-  auto cost = dyn_cast<OpCostInterface>(op);
-  return cost && op->getNumResults() == 1 &&
-         isa<nn::NNDialect>(op->getDialect()) &&
-         cost.getCostClass() == CostClass::Elementwise &&
-         !op->hasAttr(kUpdateAttr) && !isa<nn::PhiloxOp>(op);
 }
 
 /// Whether a step writes over the value, so that readers are in a hurry.
@@ -68,7 +60,7 @@ public:
       // The last first: what it is computed from may go with it.
       for (size_t at = unit.ops.size(); at-- > 0;) {
         Operation *op = unit.ops[at];
-        if (isCheap(op) && !op->use_empty())
+        if (isElementwise(op) && !op->use_empty())
           tryValue(op->getResult(0), id);
         at = std::min(at, unit.ops.size());
       }
@@ -101,9 +93,9 @@ private:
   bool follow(Value value, int64_t home, llvm::SetVector<Operation *> &chain,
               llvm::SetVector<Value> &leaves) const {
     Operation *op = value.getDefiningOp();
-    bool inside =
-        op && unitOf(op) == home &&
-        (isCheap(op) || isShapeOp(op) || isInline(op) || isa<nn::IotaOp>(op));
+    bool inside = op && unitOf(op) == home &&
+                  (isElementwise(op) || isShapeOp(op) || isInline(op) ||
+                   isa<nn::IotaOp>(op));
     if (!inside) {
       leaves.insert(value);
       return !isOverwritten(value);
@@ -181,7 +173,7 @@ private:
         int64_t first = map.position.lookup(a), second = map.position.lookup(b);
         return first != second ? first < second : a->isBeforeInBlock(b);
       });
-      good = unit.ops.size() <= mostKernelOps && canFuse(unit.ops);
+      good = unit.ops.size() <= kMaxKernelOps && canFuse(unit.ops);
       if (!good)
         break;
     }

@@ -18,6 +18,10 @@ inline constexpr llvm::StringLiteral kUpdateAttr = "exec.update";
 /// products that are stored in their own type although somebody widens it.
 inline constexpr llvm::StringLiteral kStoredAttr = "exec.stored";
 
+/// Whether each element of the op's one result is a cheap function of its
+/// operands' elements, the same however often it is computed. Null: false.
+bool isElementwise(mlir::Operation *op);
+
 /// What is special about functions of a training step: one op per mutable
 /// source, sums over micro-batches as additions, updates of optimizers in
 /// elementwise ops; no attributes of earlier phases on nn ops.

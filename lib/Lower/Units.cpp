@@ -17,8 +17,6 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Larger groups only cost compile time.
-static constexpr size_t maxKernelOps = 96;
 static constexpr int64_t mostHeldBytes = 32 << 20; // docs/Cuda.md, Batches
 
 namespace {
@@ -214,7 +212,7 @@ private:
       merged.ops.append(units[id].ops);
       sortOps(merged);
       // A detour is looked for along all that lies between: seldom, please.
-      if (merged.ops.size() > maxKernelOps || !canFuse(merged.ops) ||
+      if (merged.ops.size() > kMaxKernelOps || !canFuse(merged.ops) ||
           hasDetour(producer, id))
         continue;
       for (Operation *op : units[producer].ops)

@@ -36,6 +36,9 @@
 
 namespace kerf {
 
+/// Larger groups only cost compile time.
+inline constexpr size_t kMaxKernelOps = 96;
+
 struct Unit {
   enum class Kind {
     Kernel,  ///< generated code

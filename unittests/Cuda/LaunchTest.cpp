@@ -70,15 +70,7 @@ FUNCTION(forward) {
                      {"scratch_bytes", 256},
                      {"num_arguments", 1},
                      {"ios", {io(16), io(8)}}}};
-  m["stages"] = {
-      {{"arena_bytes", 512},
-       {"scratch", {{"offset", 256}, {"bytes", 256}}},
-       {"slots",
-        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
-       {"instructions",
-        {{{"input", 0}, {"slot", 0}},
-         {{"run", 0}, {"slots", {0, 1}}},
-         {{"output", 0}, {"slot", 1}}}}}};
+  m["stages"] = oneRun(512, 256, 256);
   return p;
 }
 
@@ -269,15 +261,7 @@ FUNCTION(forward) {
                             {"scratch_bytes", 64},
                             {"num_arguments", 1},
                             {"ios", {io, io}}}};
-  manifest["stages"] = {
-      {{"arena_bytes", 512},
-       {"scratch", {{"offset", 256}, {"bytes", 64}}},
-       {"slots",
-        {{{"offset", 0}, {"bytes", 64}}, {{"offset", 64}, {"bytes", 64}}}},
-       {"instructions",
-        {{{"input", 0}, {"slot", 0}},
-         {{"run", 0}, {"slots", {0, 1}}},
-         {{"output", 0}, {"slot", 1}}}}}};
+  manifest["stages"] = oneRun(512, 256, 64);
   return p;
 }
 
