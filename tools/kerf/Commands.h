@@ -20,6 +20,11 @@ int train(const Options &options);
 int report(const Options &options);
 int calibrate(const Options &options);
 
+/// Runs `kerf ARGUMENTS...` (argv[0] is the program's name) and gives its exit
+/// code. Throws nothing; may be called again and again in one process, by one
+/// thread at a time.
+int runCommandLine(int argc, const char *const *argv);
+
 /// Prints a failure, gives its exit code.
 int printFailure(const Failure &failure);
 

@@ -1,0 +1,167 @@
+//===- CommandLine.cpp - one command, from its arguments to its exit code -===//
+//
+//   kerf inspect | plan | compile | run | train | verify   model.onnx ...
+//   kerf report   plan.json | run.json
+//   kerf calibrate
+//
+// Errors are one line "error: FILE[:NODE]: reason" and notes on stderr, with
+// the exit codes of docs/CommandLine.md. Nothing outlives a call: main() makes
+// one, the tests' kerf-commands makes many in one process.
+//
+//===----------------------------------------------------------------------===//
+#include "../Validators.h"
+#include "Commands.h"
+
+#include <cstdio>
+#include <exception>
+
+using namespace kerf::tool;
+
+int kerf::tool::printFailure(const Failure &failure) {
+  if (!failure.message.empty())
+    std::fprintf(stderr, "error: %s\n", failure.message.c_str());
+  for (const std::string &note : failure.notes)
+    if (failure.message.empty())
+      std::fprintf(stderr, "%s\n", note.c_str());
+    else
+      std::fprintf(stderr, "note: %s\n", note.c_str());
+  return failure.code;
+}
+
+int kerf::tool::runCommandLine(int argc, const char *const *argv) {
+  Options options;
+  int (*command)(const Options &) = nullptr;
+  CLI::App app(
+      "Kerf cuts an ONNX model over devices where that costs the least "
+      "communication, and runs it.");
+  app.name("kerf");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "kerf " KERF_VERSION);
+  auto addTrain = [&](CLI::App *sub) {
+    const char *group = "Training";
+    CLI::Option *train =
+        sub->add_flag("--train", options.train,
+                      "Of a training step instead of the model alone")
+            ->group(group);
+    addTraining(*sub, options);
+    // What would change nothing is refused, not ignored.
+    for (CLI::Option *option : sub->get_options([&](const CLI::Option *each) {
+           return each->get_group() == group && each != train;
+         }))
+      option->needs(train);
+    return train;
+  };
+  auto add = [&](const char *name, const char *text,
+                 int (*run)(const Options &)) {
+    CLI::App *sub = app.add_subcommand(name, text);
+    sub->callback([&command, run] { command = run; });
+    addPrinting(*sub, options);
+    return sub;
+  };
+  CLI::App *sub =
+      add("inspect", "What a model holds and what it needs", inspect);
+  addModel(*sub, options);
+
+  sub = add("plan", "Decide how to cut a model, and say why", plan);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  addTrain(sub);
+  sub->add_option("-o,--output", options.output, "Write plan.json here");
+
+  sub = add("compile", "Write a package that kerf-run runs", compile);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addTrain(sub);
+  sub->add_option("-o,--output", options.output, "The package, NAME.kerf")
+      ->required();
+
+  sub = add("run", "Run a model or a package", run);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addRunning(*sub, options);
+  sub->add_option("--output-dir", options.outputDir,
+                  "Write each output as NAME.npy")
+      ->group("Running");
+  sub->add_option("--stats", options.stats, "Write run.json")->group("Running");
+  sub->add_option("--trace", options.trace,
+                  "Write a Chrome trace of the last step")
+      ->group("Running");
+  sub->add_option("--repeat", options.repeat, "Number of steps")
+      ->check(atLeast(1))
+      ->group("Running");
+
+  sub = add("train", "Train a model over ranks of this machine", train);
+  addModel(*sub, options);
+  addTraining(*sub, options);
+  addLoop(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addRanks(*sub, options);
+  sub->add_option("--stats", options.stats, "Write run.json")->group("Files");
+  sub->add_option("--trace", options.trace,
+                  "Write a Chrome trace of the last step")
+      ->group("Files");
+
+  sub = add("verify", "Prove the partitioned program equal to one device",
+            verify);
+  addModel(*sub, options);
+  addPlanning(*sub, options);
+  addCompiling(*sub, options);
+  addRunning(*sub, options);
+  CLI::Option *trained = addTrain(sub);
+  sub->add_option("--steps", options.steps, "Steps of training to compare")
+      ->check(atLeast(1))
+      ->needs(trained)
+      ->group("Comparison");
+  sub->add_option("--rtol", options.rtol, "Relative tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Comparison");
+  sub->add_option("--atol", options.atol, "Absolute tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Comparison");
+
+  sub = add("calibrate", "Measure the ranks of this host; write a machine file",
+            calibrate);
+  sub->add_option("--devices", options.devices, "Ranks: cpu:4");
+  sub->add_option("--threads", options.threads, "Threads of each rank")
+      ->check(atLeast(1));
+  sub->add_option("-o,--output", options.output,
+                  "Write machine.json here instead of stdout");
+
+  sub = add("report", "Show plan.json or run.json, or lay two side by side",
+            report);
+  sub->add_option("document", options.document, "plan.json or run.json")
+      ->required();
+  CLI::Option *html =
+      sub->add_option("--html", options.html, "Write a page for a browser");
+  sub->add_option("--diff", options.otherDocument,
+                  "Compare with this plan.json or run.json")
+      ->excludes(html);
+
+  try {
+    app.parse(argc, argv);
+    return command(options);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error); // --help, --version
+    std::string message = error.what();
+    auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
+    bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
+    if (argc > 1 && argv[1][0] != '-' && !hasCommand)
+      message = std::string("unknown command '") + argv[1] + "'";
+    for (char &c : message)
+      if (c == '\n')
+        c = ' ';
+    std::fprintf(stderr, "error: %s\nnote: see kerf%s%s --help\n",
+                 message.c_str(), hasCommand ? " " : "",
+                 hasCommand ? argv[1] : "");
+    return kUsage;
+  } catch (const Failure &failure) {
+    return printFailure(failure);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return kInternal;
+  }
+}
