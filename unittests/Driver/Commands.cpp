@@ -2,10 +2,10 @@
 //
 // Reads commands from stdin, a JSON array of arguments a line:
 //   ["run", "model.onnx", "--devices=cpu:2", "--output-dir=out"]
-// and runs each as the program `kerf` would. What it prints on stdout and stderr
-// goes to the files that are given; after each command one line of JSON with
-// its exit code and seconds goes to stdout. A crash ends the process, and so
-// names the command that was last read. Starting a process and loading LLVM
+// and runs each as the program `kerf` would. What it prints on stdout and
+// stderr goes to the files that are given; after each command one line of JSON
+// with its exit code and seconds goes to stdout. A crash ends the process, and
+// so names the command that was last read. Starting a process and loading LLVM
 // costs more than a small model: so thousands of cases fit into a minute.
 //
 //===----------------------------------------------------------------------===//

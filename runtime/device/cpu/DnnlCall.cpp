@@ -25,7 +25,41 @@ bool DnnlCall::create(const void *opDesc, dnnl_primitive_attr_t attr,
   const char *implementation = "";
   dnnl.dnnl_primitive_desc_query(rawDesc, dnnl_query_impl_info_str, 0,
                                  &implementation);
+  // The convolution by im2col and matmul reads wrong elements of second tensors
+  // (2.6.3; what older CPUs and odd layouts get).
+  if (desc.kind != LibraryDesc::Matmul && std::strstr(implementation, "gemm"))
+    for (size_t i = 0; i < fused; ++i)
+      if (desc.postOps[i].operand.kind != Operand::None)
+        return false;
   return allowReference || std::strncmp(implementation, "ref", 3) != 0;
+}
+
+std::vector<PostOp>
+DnnlCall::fusedOps(const View &dst,
+                   const std::function<View(const Operand &)> &viewOfPostOp) {
+  std::vector<SimplePostOp> steps;
+  // Convolutions and pools read wrong elements of tensors that repeat along
+  // some dimensions otherwise.
+  auto isRead = [&](const View &operand) {
+    return liesAs(dst, operand) &&
+           (desc.kind == LibraryDesc::Matmul ||
+            isFullOrPerChannel(dst, operand, /*channel=*/1));
+  };
+  auto mayJoin = [&](const PostOp &op) {
+    if (op.operand.kind != Operand::None && !isRead(viewOfPostOp(op.operand)))
+      return false;
+    for (const SimplePostOp &step : simplify(op)) {
+      for (const SimplePostOp &before : steps)
+        if (sharesConstants(before, step))
+          return false;
+      steps.push_back(step);
+    }
+    return true;
+  };
+  for (size_t i = 0; i < fused; ++i)
+    if (!mayJoin(desc.postOps[i]))
+      fused = i;
+  return {desc.postOps.begin(), desc.postOps.begin() + fused};
 }
 
 dnnl_memory_t DnnlCall::scratchMemory(const dnnl_memory_desc_t &memoryDesc) {
@@ -215,6 +249,7 @@ void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
     if (!dnnl.dnnl_memory_desc_equal(&plain, &wanted))
       packed = addReorder(plain, wanted, operand, view, true);
     addMain();
+    watch(operand, view, desc.dtype);
     if (packed)
       steps.back().args.push_back({DNNL_ARG_WEIGHTS, packed});
     else
@@ -222,6 +257,7 @@ void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
     return;
   }
   addMain();
+  watch(operand, view, desc.dtype);
   ParameterView part = parameterAt(operand, view, desc.dtype);
   void *data = const_cast<void *>(part.data);
   if (dnnl.dnnl_memory_desc_equal(&plain, &wanted)) {
@@ -251,6 +287,7 @@ void DnnlCall::finish(
     bind(DNNL_ARG_ATTR_MULTIPLE_POST_OP(b.index) | DNNL_ARG_SRC_1, *b.operand,
          viewOfPostOp(*b.operand), desc.dstDtype);
   addScratchpad();
+  watchPostOps(dst, viewOfPostOp);
   addTail(desc.dst, dst, viewOfPostOp);
 }
 
@@ -308,7 +345,7 @@ bool DnnlCall::buildMatmul() {
   if (desc.k == 0)
     throw Error(KERF_BAD_PACKAGE, "k of a matmul is 0");
   auto viewOfPostOp = [&](const Operand &o) { return viewOf(o, dstDims); };
-  std::vector<PostOp> mainOps = fusedOps();
+  std::vector<PostOp> mainOps = fusedOps(dst, viewOfPostOp);
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
@@ -345,10 +382,14 @@ bool DnnlCall::buildMatmul() {
               "this matmul");
   if (!create(&op, attr.get()))
     return false;
+  mainOp = op;
   addMainWithWeights(rhsOperand, rhs);
   bind(DNNL_ARG_SRC, desc.lhs, lhs, desc.dtype);
-  if (hasBias)
+  watch(desc.lhs, lhs, desc.dtype);
+  if (hasBias) {
     bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
+    watch(desc.bias, bias, desc.dstDtype);
+  }
   bind(DNNL_ARG_DST, desc.dst, dst, desc.dstDtype);
   finish(binaries, dst, viewOfPostOp);
   return true;

@@ -65,6 +65,11 @@ std::vector<SimplePostOp> kerf::rt::simplify(const PostOp &op) {
   throw Error(KERF_BAD_PACKAGE, "unknown post-op \"" + op.kind + "\"");
 }
 
+bool kerf::rt::sharesConstants(const SimplePostOp &a, const SimplePostOp &b) {
+  return a.kind == SimplePostOp::Eltwise && b.kind == SimplePostOp::Eltwise &&
+         a.algorithm == b.algorithm && (a.alpha != b.alpha || a.beta != b.beta);
+}
+
 DnnlHandle<dnnl_primitive_attr_t> kerf::rt::makeAttributes(
     const std::vector<PostOp> &ops,
     const std::function<dnnl_memory_desc_t(const Operand &)> &describe,

@@ -20,6 +20,11 @@ struct SimplePostOp {
 /// Throws KERF_BAD_PACKAGE for an unknown kind or a missing operand.
 std::vector<SimplePostOp> simplify(const PostOp &op);
 
+/// Whether oneDNN, given both in one primitive, computes one with the constants
+/// of the other: its generated code (2.6.3) keeps one alpha and beta for all
+/// steps of an algorithm.
+bool sharesConstants(const SimplePostOp &a, const SimplePostOp &b);
+
 /// A post-op with a second tensor: its place in oneDNN's list.
 struct BinaryPostOp {
   int index;

@@ -2,7 +2,7 @@
 //
 // Every operand is a strided view: logical dimensions, strides and an offset.
 // DnnlCall.cpp has what all calls share and matmul, DnnlWindows.cpp convolution
-// and pooling.
+// and pooling, DnnlNaN.cpp what is done where oneDNN would lose NaN.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CPU_DNNLPRIMITIVE_H
@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <variant>
 
 namespace kerf::rt {
 
@@ -36,7 +37,10 @@ inline dnnl_data_type_t dataType(kerf_dtype_t dtype) {
   }
 }
 
-// `dims` in the manifest's order.
+// `dims` in the manifest's order. A dimension that repeats has size 1. Whatever
+// the manifest says of a dimension of size 1, its stride is that of a dense
+// tensor: oneDNN tells layouts apart by all strides, and with one that does not
+// fit it takes slow code, which reads second tensors of post-ops wrongly.
 inline View viewOf(const Operand &operand, const Shape &dims) {
   View view{dims, operand.strides, operand.offset};
   if (view.strides.empty()) {
@@ -47,10 +51,44 @@ inline View viewOf(const Operand &operand, const Shape &dims) {
       view.strides[last] = dims[last - 1];
     }
   }
-  for (size_t d = 0; d < dims.size(); ++d)
+  for (size_t d = dims.size(); d-- > 0;) {
     if (view.strides[d] == 0)
       view.dims[d] = 1;
+    if (view.dims[d] == 1)
+      view.strides[d] = d + 1 == dims.size()
+                            ? 1
+                            : mulChecked(std::max<int64_t>(view.dims[d + 1], 1),
+                                         view.strides[d + 1]);
+  }
   return view;
+}
+
+/// Whether the second tensor of a post-op lies as oneDNN takes it to lie: as
+/// dst does, or, where it repeats, dense in dst's order of dimensions. Its fast
+/// code looks at the sizes alone.
+inline bool liesAs(const View &dst, const View &operand) {
+  bool isFull = operand.dims == dst.dims;
+  for (size_t d = 0; d < dst.dims.size(); ++d) {
+    if (operand.dims[d] == 1)
+      continue;
+    int64_t expected = 1;
+    for (size_t inner = 0; inner < dst.dims.size(); ++inner)
+      if (dst.dims[inner] != 1 && dst.strides[inner] < dst.strides[d])
+        expected = mulChecked(expected, operand.dims[inner]);
+    if (operand.strides[d] != (isFull ? dst.strides[d] : expected))
+      return false;
+  }
+  return true;
+}
+
+/// Whether an operand repeats along all dimensions but `channel`, or along
+/// none.
+inline bool isFullOrPerChannel(const View &dst, const View &operand,
+                               size_t channel) {
+  bool repeats = true;
+  for (size_t d = 0; d < dst.dims.size(); ++d)
+    repeats &= d == channel || operand.dims[d] == 1;
+  return repeats || operand.dims == dst.dims;
 }
 
 /// Elements from the first to one past the last that the view touches.
@@ -66,15 +104,11 @@ inline int64_t extent(const View &view) {
 
 inline dnnl_memory_desc_t descOf(const View &view, kerf_dtype_t dtype) {
   dnnl_memory_desc_t desc;
-  Shape strides = view.strides;
-  for (size_t d = 0; d < strides.size(); ++d)
-    if (strides[d] == 0) // size 1 here: any stride will do
-      strides[d] = 1;
   if (view.dims.size() > DNNL_MAX_NDIMS)
     throw Error(KERF_BAD_PACKAGE, "too many dimensions for a library call");
   Dnnl::check(Dnnl::get().dnnl_memory_desc_init_by_strides(
                   &desc, static_cast<int>(view.dims.size()), view.dims.data(),
-                  dataType(dtype), strides.data()),
+                  dataType(dtype), view.strides.data()),
               "the layout of an operand");
   return desc;
 }
@@ -108,14 +142,22 @@ public:
     // oneDNN has fast code for most chains of post-ops, not for all: a matmul
     // of one row with a second tensor would take its reference loops, 100 times
     // slower. Then the longest chain that is fast is fused, and the rest runs
-    // after it, in place.
-    fused = desc.postOps.size();
-    // A sum reads what dst held before: the main primitive must do it.
-    size_t least = fused != 0 && desc.postOps[0].kind == "sum";
-    while (!build()) {
-      allowReference = fused == least;
-      fused = allowReference ? desc.postOps.size() : fused - 1;
+    // after it, in place. A sum reads what dst held before: the main primitive
+    // must do it.
+    losing = firstThatLosesNaN();
+    size_t least = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
+    for (bool slowToo : {false, true}) {
+      allowReference = slowToo;
+      fused = desc.postOps.size();
+      while (true) {
+        if (build())
+          return;
+        if (fused == least)
+          break;
+        --fused;
+      }
     }
+    throw Error(KERF_UNSUPPORTED_HOST, "oneDNN has no code for this call");
   }
 
   int64_t scratchBytes() const override { return scratchSize; }
@@ -128,14 +170,10 @@ public:
     for (const Scratch &s : scratches)
       dnnl.dnnl_memory_set_data_handle(s.memory,
                                        static_cast<char *>(scratch) + s.offset);
-    for (const Step &step : steps) {
-      dnnl_status_t status = dnnl.dnnl_primitive_execute(
-          step.primitive.get(), context.stream.get(),
-          static_cast<int>(step.args.size()), step.args.data());
-      if (status != dnnl_success)
-        throw Error(KERF_PROGRAM_FAILURE,
-                    cat("oneDNN failed with status ", status), desc.node);
-    }
+    if (mayMeetNaN(buffers))
+      return runKeepingNaN(buffers);
+    for (const Step &step : steps)
+      execute(step);
   }
 
 private:
@@ -150,6 +188,15 @@ private:
     std::vector<dnnl_exec_arg_t> args;
   };
 
+  void execute(const Step &step) {
+    dnnl_status_t status = Dnnl::get().dnnl_primitive_execute(
+        step.primitive.get(), context.stream.get(),
+        static_cast<int>(step.args.size()), step.args.data());
+    if (status != dnnl_success)
+      throw Error(KERF_PROGRAM_FAILURE,
+                  cat("oneDNN failed with status ", status), desc.node);
+  }
+
   /// Build everything with the first `fused` post-ops in the main primitive;
   /// false, with nothing done, if oneDNN has only reference code for that.
   bool build() {
@@ -161,13 +208,19 @@ private:
   void flattenBatch(Shape &batch, int64_t &m) const;
   bool buildConv();
   bool buildPool();
-  std::vector<PostOp> fusedOps() const {
-    return {desc.postOps.begin(), desc.postOps.begin() + fused};
-  }
+  /// The post-ops of the main primitive: the first `fused`, up to one whose
+  /// second tensor lies otherwise than oneDNN takes it to lie, or that would
+  /// read another one's constants. The rest is done by addTail().
+  std::vector<PostOp>
+  fusedOps(const View &dst,
+           const std::function<View(const Operand &)> &viewOfPostOp);
   /// Chooses the main primitive; addMain() makes it the next step.
   bool create(const void *opDesc, dnnl_primitive_attr_t attr,
               const_dnnl_primitive_desc_t hint = nullptr);
-  void addMain() { addStep(primitiveDesc.get()); }
+  void addMain() {
+    addStep(primitiveDesc.get());
+    mainStep = steps.size() - 1;
+  }
   /// Runs what was not fused on `dst`, in place.
   void addTail(const Operand &dst, const View &view,
                const std::function<View(const Operand &)> &viewOfPostOp);
@@ -194,6 +247,17 @@ private:
   void addArg(int arg, DnnlHandle<dnnl_memory_t> memory);
   void finish(const std::vector<BinaryPostOp> &binaries, const View &dst,
               const std::function<View(const Operand &)> &viewOfPostOp);
+
+  // What is done where oneDNN would lose NaN (DnnlNaN.cpp).
+  size_t firstThatLosesNaN() const;
+  bool losesNaN() const { return losing < desc.postOps.size(); }
+  /// Looks at an operand before each run; at a parameter once, now.
+  void watch(const Operand &operand, const View &view, kerf_dtype_t dtype);
+  void watchPostOps(const View &dst,
+                    const std::function<View(const Operand &)> &viewOfPostOp);
+  bool mayMeetNaN(void *const *buffers) const;
+  void runKeepingNaN(void *const *buffers);
+  void makeStepWithoutLoss();
   void addScratchpad();
   /// The parameter with `data` at the view's offset; checks that it is inside.
   ParameterView parameterAt(const Operand &operand, const View &view,
@@ -218,6 +282,28 @@ private:
       owners; ///< of parameters and packed weights
   std::vector<Binding> bindings;
   int64_t scratchSize = 0;
+
+  size_t losing = 0;   ///< the first post-op that loses NaN
+  size_t mainStep = 0; ///< of steps
+  std::variant<dnnl_matmul_desc_t, dnnl_convolution_desc_t,
+               dnnl_pooling_v2_desc_t>
+      mainOp;
+  struct Watched {
+    int64_t buffer, offsetBytes, elements;
+    kerf_dtype_t dtype;
+  };
+  std::vector<Watched> watched;
+  bool alwaysKeepNaN = false;
+  View dstView;
+  /// The second tensor of a post-op; without dimensions where there is none.
+  struct TailOperand {
+    View view; ///< with strides of 0 where it repeats
+    dnnl_memory_desc_t desc;
+    const void *parameter = nullptr;
+  };
+  std::vector<TailOperand> tailOperands; ///< of all post-ops
+  Step withoutLoss; ///< the main primitive up to the first that loses NaN
+  std::unique_ptr<DeviceMemory> withoutLossScratch;
 };
 
 } // namespace kerf::rt

@@ -54,7 +54,7 @@ bool DnnlCall::buildConv() {
   };
   if ((forInput || forWeights) && !desc.postOps.empty())
     throw Error(KERF_BAD_PACKAGE, cat(desc.kindName(), " takes no post-ops"));
-  std::vector<PostOp> mainOps = fusedOps();
+  std::vector<PostOp> mainOps = fusedOps(y, viewOfPostOp);
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
@@ -85,10 +85,14 @@ bool DnnlCall::buildConv() {
                 "this convolution");
     if (!create(&op, attr.get()))
       return false;
+    mainOp = op;
     addMainWithWeights(wOperand, weights);
     bind(DNNL_ARG_SRC, xOperand, x, xType);
-    if (hasBias)
+    watch(xOperand, x, xType);
+    if (hasBias) {
       bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
+      watch(desc.bias, bias, desc.dstDtype);
+    }
     bind(DNNL_ARG_DST, yOperand, y, yType);
     finish(binaries, y, viewOfPostOp);
     return true;
@@ -167,7 +171,7 @@ bool DnnlCall::buildPool() {
   auto viewOfPostOp = [&](const Operand &o) {
     return channelsFirst(viewOf(o, dstDims));
   };
-  std::vector<PostOp> mainOps = fusedOps();
+  std::vector<PostOp> mainOps = fusedOps(dst, viewOfPostOp);
   std::vector<BinaryPostOp> binaries;
   binaries.reserve(mainOps.size());
   auto attr = makeAttributes(
@@ -185,8 +189,10 @@ bool DnnlCall::buildPool() {
               "this pooling");
   if (!create(&op, attr.get()))
     return false;
+  mainOp = op;
   addMain();
   bind(DNNL_ARG_SRC, desc.lhs, src, desc.dtype);
+  watch(desc.lhs, src, desc.dtype);
   bind(DNNL_ARG_DST, desc.dst, dst, desc.dstDtype);
   finish(binaries, dst, viewOfPostOp);
   return true;

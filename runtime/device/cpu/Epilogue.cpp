@@ -1,6 +1,8 @@
 //===- Epilogue.cpp - what follows a product on a GPU, on the CPU ---------===//
 #include "Epilogue.h"
 
+#include "Bf16.h"
+
 #include <cmath>
 
 using namespace kerf::rt;
@@ -24,23 +26,9 @@ static double geluSlope(double x) {
 }
 
 namespace {
-float widened(uint16_t bits) {
-  uint32_t word = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &word, sizeof(value));
-  return value;
-}
-uint16_t narrowed(float value) {
-  uint32_t word;
-  std::memcpy(&word, &value, sizeof(word));
-  if (std::isnan(value))
-    return static_cast<uint16_t>(word >> 16 | 0x40);
-  return static_cast<uint16_t>((word + 0x7fff + (word >> 16 & 1)) >> 16);
-}
-
-template <typename T, typename Get, typename Put>
+template <typename Wide, typename T>
 void multiply(const Shape &dims, const Shape &to, const Shape &from, T *dst,
-              const T *operand, Get get, Put put) {
+              const T *operand) {
   int64_t count = numElements(dims);
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i, a = 0, b = 0;
@@ -49,7 +37,8 @@ void multiply(const Shape &dims, const Shape &to, const Shape &from, T *dst,
       b += rest % dims[d] * from[d];
       rest /= dims[d];
     }
-    dst[a] = put(get(dst[a]) * geluSlope(get(operand[b])));
+    dst[a] = static_cast<Wide>(static_cast<double>(dst[a]) *
+                               geluSlope(static_cast<double>(operand[b])));
   }
 }
 
@@ -79,25 +68,20 @@ void kerf::rt::applyGradient(const LibraryDesc &desc, void *const *buffers) {
   auto strides = [&](const Operand &operand) {
     return operand.strides.empty() ? denseStrides(dims) : operand.strides;
   };
-  auto all = [&](auto type, auto get, auto put) {
+  auto all = [&](auto type, auto wide) {
     using T = decltype(type);
-    multiply(dims, strides(desc.dst), strides(slope),
-             static_cast<T *>(buffers[desc.dst.index]) + desc.dst.offset,
-             static_cast<const T *>(buffers[slope.index]) + slope.offset, get,
-             put);
+    multiply<decltype(wide)>(
+        dims, strides(desc.dst), strides(slope),
+        static_cast<T *>(buffers[desc.dst.index]) + desc.dst.offset,
+        static_cast<const T *>(buffers[slope.index]) + slope.offset);
   };
   switch (desc.dstDtype) {
   case KERF_F32:
-    return all(
-        float(), [](float x) { return static_cast<double>(x); },
-        [](double x) { return static_cast<float>(x); });
+    return all(float(), float());
   case KERF_F64:
-    return all(
-        double(), [](double x) { return x; }, [](double x) { return x; });
+    return all(double(), double());
   case KERF_BF16:
-    return all(
-        uint16_t(), [](uint16_t x) { return static_cast<double>(widened(x)); },
-        [](double x) { return narrowed(static_cast<float>(x)); });
+    return all(Bf16(), float());
   default:
     throw Error(KERF_BAD_PACKAGE,
                 cat("gelu_tanh_gradient of ", kerf_dtype_name(desc.dstDtype)));
