@@ -78,6 +78,9 @@ public:
   virtual void storeNumber(int64_t value, void *dst) {
     std::memcpy(dst, &value, sizeof(value));
   }
+  /// Something else than this device may write its memory from now on: a
+  /// collective, the caller's inputs.
+  virtual void memoryChanges() {}
   /// `parameter(i)` gives this rank's part of parameter i. Throws
   /// KERF_BAD_PACKAGE, KERF_UNSUPPORTED_HOST.
   virtual std::unique_ptr<LibraryCall>

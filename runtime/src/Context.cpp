@@ -19,6 +19,7 @@ int32_t kerf_program_context::keep(std::exception_ptr failure) noexcept {
 void kerf_program_context::run(kerf_program_function_t function,
                                const char *symbol, void *const *params,
                                void *const *ios, void *scratch) {
+  device->memoryChanges();
   int32_t status = function(&programApi(), this, params, ios, scratch);
   if (hasFailed())
     std::rethrow_exception(first);
@@ -83,6 +84,7 @@ int32_t collectiveStart(Context *ctx, int32_t index, const void *src,
                         void *dst) {
   return entry(ctx, [&] {
     checkIndex(index, ctx->manifest->collectives, "collective");
+    ctx->device->memoryChanges();
     ctx->comm->start(index, src, dst);
   });
 }
@@ -93,6 +95,7 @@ int32_t collectiveWait(Context *ctx, int32_t index) {
     TraceScope scope(ctx->trace, TraceEvent::Collective, index,
                      ctx->microBatch);
     ctx->comm->wait(index);
+    ctx->device->memoryChanges();
   });
 }
 
@@ -103,6 +106,7 @@ int32_t collective(Context *ctx, int32_t index, const void *src, void *dst) {
                      ctx->microBatch);
     ctx->comm->start(index, src, dst);
     ctx->comm->wait(index);
+    ctx->device->memoryChanges();
   });
 }
 
@@ -118,6 +122,7 @@ int64_t shardIndex(Context *ctx, int32_t index) {
 int32_t storeShardIndex(Context *ctx, int32_t index, void *dst) {
   return entry(ctx, [&] {
     checkIndex(index, ctx->manifest->shardIndices, "shard index");
+    ctx->device->memoryChanges();
     ctx->device->storeNumber(shardIndex(ctx, index), dst);
   });
 }

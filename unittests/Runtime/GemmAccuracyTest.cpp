@@ -141,9 +141,10 @@ public:
     std::unique_ptr<LibraryCall> call;
 #ifdef KERF_HAVE_ONEDNN
     DnnlContext context;
+    KnownBounds known;
     if (!kernels)
       call = makeDnnlCall(desc, context, *device,
-                          static_cast<CpuPackCache &>(*cache),
+                          static_cast<CpuPackCache &>(*cache), known,
                           [](int64_t) -> ParameterView { return {}; });
 #endif
     if (kernels)

@@ -10,6 +10,7 @@
 #include "AttentionCall.h"
 #include "Epilogue.h"
 #include "GemmCall.h"
+#include "KnownBounds.h"
 #include "NativeCalls.h"
 #include "OpenMP.h"
 #include "PackCache.h"
@@ -142,6 +143,7 @@ public:
 
   void launch(kerf_kernel_t kernel, void *const *buffers,
               const int64_t *scalars, int64_t count, int64_t grain) override {
+    known.forget();
     if (count <= 0)
       return;
     int64_t parts =
@@ -167,13 +169,18 @@ public:
     launch(zeroRange, &data, scalars, ceilDiv(bytes, block), 64);
   }
 
+  void memoryChanges() override { known.forget(); }
+
   std::unique_ptr<LibraryCall>
   prepare(const LibraryDesc &desc, int64_t index,
           const std::function<ParameterView(int64_t)> &parameter) override {
     if (hasGradientEpilogue(desc))
-      return makeEpilogueCall(desc, [&](const LibraryDesc &plain) {
-        return prepare(plain, index, parameter);
-      });
+      return makeEpilogueCall(
+          desc,
+          [&](const LibraryDesc &plain) {
+            return prepare(plain, index, parameter);
+          },
+          [this] { known.forget(); });
     try {
       if (desc.isAttention())
         return makeAttentionCall(desc, *this);
@@ -185,7 +192,8 @@ public:
       if (!dnnl)
         dnnl = std::make_unique<DnnlContext>();
       return makeDnnlCall(desc, *dnnl, *this,
-                          static_cast<CpuPackCache &>(*cache), parameter);
+                          static_cast<CpuPackCache &>(*cache), known,
+                          parameter);
 #else
       throw Error(KERF_UNSUPPORTED_HOST,
                   "this runtime was built without oneDNN");
@@ -201,6 +209,7 @@ private:
   int64_t rank;
   int32_t threads;
   std::shared_ptr<PackCache> cache;
+  KnownBounds known;
 #ifdef KERF_HAVE_ONEDNN
   std::unique_ptr<DnnlContext> dnnl;
 #endif

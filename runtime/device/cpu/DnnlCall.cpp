@@ -249,7 +249,7 @@ void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
     if (!dnnl.dnnl_memory_desc_equal(&plain, &wanted))
       packed = addReorder(plain, wanted, operand, view, true);
     addMain();
-    watch(operand, view, desc.dtype);
+    watchedRhs = watch(operand, view, desc.dtype);
     if (packed)
       steps.back().args.push_back({DNNL_ARG_WEIGHTS, packed});
     else
@@ -257,7 +257,7 @@ void DnnlCall::addMainWithWeights(const Operand &operand, const View &view) {
     return;
   }
   addMain();
-  watch(operand, view, desc.dtype);
+  watchedRhs = watch(operand, view, desc.dtype);
   ParameterView part = parameterAt(operand, view, desc.dtype);
   void *data = const_cast<void *>(part.data);
   if (dnnl.dnnl_memory_desc_equal(&plain, &wanted)) {
@@ -383,12 +383,13 @@ bool DnnlCall::buildMatmul() {
   if (!create(&op, attr.get()))
     return false;
   mainOp = op;
+  terms = static_cast<double>(desc.k);
   addMainWithWeights(rhsOperand, rhs);
   bind(DNNL_ARG_SRC, desc.lhs, lhs, desc.dtype);
-  watch(desc.lhs, lhs, desc.dtype);
+  watchedLhs = watch(desc.lhs, lhs, desc.dtype);
   if (hasBias) {
     bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
-    watch(desc.bias, bias, desc.dstDtype);
+    watchedBias = watch(desc.bias, bias, desc.dstDtype);
   }
   bind(DNNL_ARG_DST, desc.dst, dst, desc.dstDtype);
   finish(binaries, dst, viewOfPostOp);
@@ -410,7 +411,8 @@ DnnlContext::DnnlContext()
 
 std::unique_ptr<LibraryCall>
 kerf::rt::makeDnnlCall(const LibraryDesc &desc, DnnlContext &context,
-                       Device &device, CpuPackCache &cache,
+                       Device &device, CpuPackCache &cache, KnownBounds &known,
                        const std::function<ParameterView(int64_t)> &parameter) {
-  return std::make_unique<DnnlCall>(desc, context, device, cache, parameter);
+  return std::make_unique<DnnlCall>(desc, context, device, cache, known,
+                                    parameter);
 }

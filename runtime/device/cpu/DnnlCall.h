@@ -10,6 +10,7 @@
 
 #include "../Device.h"
 #include "Dnnl.h"
+#include "KnownBounds.h"
 #include "PackCache.h"
 
 namespace kerf::rt {
@@ -23,7 +24,7 @@ struct DnnlContext {
 
 std::unique_ptr<LibraryCall>
 makeDnnlCall(const LibraryDesc &desc, DnnlContext &context, Device &device,
-             CpuPackCache &cache,
+             CpuPackCache &cache, KnownBounds &known,
              const std::function<ParameterView(int64_t)> &parameter);
 
 } // namespace kerf::rt

@@ -5,13 +5,13 @@
 // is NaN would look fine.
 //
 // Idea: a sum of products is NaN or infinite only where an operand is, or where
-// operands are huge. So a call with such a post-op looks at its operands first,
-// at the speed of memory, a few hundredths of the call's own time; parameters
-// are looked at once. Where all are below 2^50 nothing can be lost, since sums
-// of fewer than 2^26 terms stay below 2^126. Else the same primitive runs
-// without what loses NaN, and loops of our own do the rest.
-// A post-op that makes NaN of numbers in front of one that loses it is always
-// done so.
+// operands are huge. So a call with such a post-op must know how large its
+// operands are. Parameters are looked at once; of buffers it is often known
+// from the call that wrote them (KnownBounds): a result is at most the number
+// of terms times the largest factors. Else the call looks at the numbers, at
+// the speed of memory. Where everything stays below 2^126 up to the last such
+// post-op, nothing can be lost. Otherwise the same primitive runs without what
+// loses NaN, and loops of our own do the rest.
 //
 // Invariant: bits do not change where nothing is NaN, infinite or huge.
 //
@@ -20,9 +20,11 @@
 #include "Magnitude.h"
 #include "PostOpLoops.h"
 
-using namespace kerf::rt;
+#include "../../src/MappedFile.h"
 
-constexpr int hugeExponent = 50;
+#include <cmath>
+
+using namespace kerf::rt;
 
 size_t DnnlCall::firstThatLosesNaN() const {
   size_t i = 0;
@@ -33,63 +35,145 @@ size_t DnnlCall::firstThatLosesNaN() const {
   return i;
 }
 
-void DnnlCall::watch(const Operand &operand, const View &view,
-                     kerf_dtype_t dtype) {
-  if (!losesNaN() || operand.kind == Operand::None)
-    return;
-  int64_t elements = extent(view) - view.offset;
-  if (operand.kind == Operand::Buffer)
-    watched.push_back(
-        {operand.index, view.offset * dtypeSize(dtype), elements, dtype});
-  else if (!alwaysKeepNaN)
-    alwaysKeepNaN = !allBelow(device, parameterAt(operand, view, dtype).data,
-                              elements, dtype, hugeExponent);
+/// What lies in a mapped file is let go slab by slab.
+double DnnlCall::boundOf(const ParameterView &part, int64_t elements,
+                         kerf_dtype_t dtype) const {
+  constexpr int64_t slab = int64_t(2) << 20;
+  double bound = 0;
+  for (int64_t at = 0; at < elements; at += slab) {
+    int64_t count = std::min(slab, elements - at);
+    char *data = static_cast<char *>(const_cast<void *>(part.data)) +
+                 at * dtypeSize(dtype);
+    bound = std::max(bound, largestMagnitude(device, data, count, dtype));
+    if (part.isMapped && elements > slab)
+      forgetMapped(data, static_cast<size_t>(count * dtypeSize(dtype)));
+  }
+  return bound;
+}
+
+DnnlCall::Watched DnnlCall::watch(const Operand &operand, const View &view,
+                                  kerf_dtype_t dtype) {
+  Watched result;
+  if (operand.kind == Operand::None)
+    return result;
+  result.elements = extent(view) - view.offset;
+  result.dtype = dtype;
+  if (operand.kind == Operand::Param) {
+    result.bound = largestMagnitude(
+        device, parameterAt(operand, view, dtype).data, result.elements, dtype);
+  } else {
+    result.buffer = operand.index;
+    result.offsetBytes = view.offset * dtypeSize(dtype);
+  }
+  return result;
 }
 
 void DnnlCall::watchPostOps(
     const View &dst, const std::function<View(const Operand &)> &viewOfPostOp) {
-  if (!losesNaN())
-    return;
   dstView = dst;
-  if (desc.postOps[0].kind == "sum") // which reads what dst holds
-    watch(desc.dst, dst, desc.dstDtype);
-  bool made = false;
-  for (size_t i = 0; i < desc.postOps.size(); ++i) {
-    const Operand &operand = desc.postOps[i].operand;
-    for (const SimplePostOp &op : simplify(desc.postOps[i])) {
-      alwaysKeepNaN |= made && kerf::rt::losesNaN(op);
-      made |= makesNonFinite(op);
-    }
-    TailOperand tail;
-    if (operand.kind != Operand::None) {
-      tail.view = viewOfPostOp(operand);
-      tail.desc = descOf(tail.view, desc.dstDtype);
-      watch(operand, tail.view, desc.dstDtype);
-      if (operand.kind == Operand::Param) {
-        ParameterView part = parameterAt(operand, tail.view, desc.dstDtype);
-        tail.parameter = part.data;
+  watchedDst = watch(desc.dst, dst, desc.dstDtype);
+  for (const PostOp &op : desc.postOps) {
+    SecondTensor second;
+    if (op.operand.kind != Operand::None) {
+      second.view = viewOfPostOp(op.operand);
+      second.desc = descOf(second.view, desc.dstDtype);
+      second.watched = watch(op.operand, second.view, desc.dstDtype);
+      if (op.operand.kind == Operand::Param) {
+        ParameterView part =
+            parameterAt(op.operand, second.view, desc.dstDtype);
+        second.parameter = part.data;
         owners.push_back(part.owner);
       }
       for (size_t d = 0; d < dst.dims.size(); ++d)
-        if (tail.view.dims[d] != dst.dims[d])
-          tail.view.strides[d] = 0;
+        if (second.view.dims[d] != dst.dims[d])
+          second.view.strides[d] = 0;
     }
-    tailOperands.push_back(std::move(tail));
+    seconds.push_back(std::move(second));
   }
 }
 
-bool DnnlCall::mayMeetNaN(void *const *buffers) const {
-  if (!losesNaN())
-    return false;
-  if (alwaysKeepNaN)
-    return true;
-  for (const Watched &each : watched)
-    if (!allBelow(device,
-                  static_cast<const char *>(buffers[each.buffer]) +
-                      each.offsetBytes,
-                  each.elements, each.dtype, hugeExponent))
-      return true;
-  return false;
+double DnnlCall::boundOf(const Watched &operand, void *const *buffers,
+                         bool look) const {
+  if (operand.buffer < 0)
+    return operand.bound;
+  const char *data =
+      static_cast<const char *>(buffers[operand.buffer]) + operand.offsetBytes;
+  if (!look)
+    return known.of(data, operand.elements * dtypeSize(operand.dtype));
+  // Looking is a launch, after which the device would know nothing.
+  KnownBounds kept = known;
+  double bound =
+      largestMagnitude(device, data, operand.elements, operand.dtype);
+  known = std::move(kept);
+  return bound;
+}
+
+/// Of |f(x)| where |x| is at most `x` and the second tensor's `y`.
+static double boundAfter(const SimplePostOp &op, double x, double y) {
+  switch (op.algorithm) {
+  case dnnl_eltwise_linear:
+    return std::abs(op.alpha) * x + std::abs(op.beta);
+  case dnnl_eltwise_clip_v2:
+    return std::max(std::abs(op.alpha), std::abs(op.beta));
+  case dnnl_eltwise_square:
+    return x * x;
+  case dnnl_eltwise_exp:
+    return std::exp(x);
+  case dnnl_eltwise_sqrt:
+  case dnnl_binary_div:
+    return __builtin_inf(); // NaN of negative numbers, quotients by zero
+  case dnnl_eltwise_relu:
+  case dnnl_eltwise_elu:
+    return std::max(1., std::abs(static_cast<double>(op.alpha))) *
+           std::max(x, 1.);
+  case dnnl_binary_mul:
+    return x * y;
+  case dnnl_binary_max:
+  case dnnl_binary_min:
+    return std::max(x, y);
+  case dnnl_binary_add:
+  case dnnl_binary_sub:
+    return x + y;
+  default: // tanh, sigmoid, abs, GELU, SiLU, hardswish
+    return std::max(x, 1.);
+  }
+}
+
+DnnlCall::Bounds DnnlCall::boundsOf(void *const *buffers, bool look) const {
+  // Far above what float can hold, far below what double can.
+  constexpr double huge = 1e60;
+  auto of = [&](const Watched &operand) {
+    return std::min(boundOf(operand, buffers, look), huge);
+  };
+  Bounds bounds;
+  double x = of(watchedLhs);
+  if (desc.kind != LibraryDesc::Pool)
+    x = x * of(watchedRhs) * terms + of(watchedBias);
+  bounds.largest = x;
+  for (size_t i = 0; i < desc.postOps.size(); ++i)
+    for (const SimplePostOp &op : simplify(desc.postOps[i])) {
+      if (kerf::rt::losesNaN(op))
+        bounds.beforeLoss = bounds.largest;
+      x = op.kind == SimplePostOp::Sum
+              ? x + of(watchedDst)
+              : boundAfter(op, x, of(seconds[i].watched));
+      x = std::isnan(x) ? huge : std::min(x, huge);
+      bounds.largest = std::max(bounds.largest, x);
+    }
+  bounds.result = x;
+  return bounds;
+}
+
+void DnnlCall::noteResult(void *const *buffers, const Bounds &bounds) {
+  if (watchedDst.buffer < 0) // a gradient
+    return known.forget();
+  // What lies between the rows of a slice is not ours.
+  bool isDense = watchedDst.elements == numElements(dstView.dims);
+  known.written(static_cast<const char *>(buffers[watchedDst.buffer]) +
+                    watchedDst.offsetBytes,
+                watchedDst.elements * dtypeSize(watchedDst.dtype),
+                isDense && bounds.largest < largestSafe ? bounds.result
+                                                        : __builtin_inf());
 }
 
 // The same operands in the same layouts as the main primitive's, with the first
@@ -104,7 +188,7 @@ void DnnlCall::makeStepWithoutLoss() {
   int next = 0;
   for (const PostOp &op : ops)
     next += static_cast<int>(simplify(op).size());
-  auto operandOf = tailOperands.begin();
+  auto operandOf = seconds.begin();
   auto attr = makeAttributes(
       ops,
       [&](const Operand &) {
@@ -158,12 +242,12 @@ void DnnlCall::runKeepingNaN(void *const *buffers) {
   };
   for (size_t i = std::min(fused, losing); i < desc.postOps.size(); ++i)
     for (const SimplePostOp &op : simplify(desc.postOps[i])) {
-      const TailOperand &tail = tailOperands[i];
+      const SecondTensor &second = seconds[i];
       LoopOperand operand;
       if (op.kind == SimplePostOp::Binary)
-        operand = {tail.parameter ? tail.parameter
-                                  : at(desc.postOps[i].operand, tail.view),
-                   tail.view.strides};
+        operand = {second.parameter ? second.parameter
+                                    : at(desc.postOps[i].operand, second.view),
+                   second.view.strides};
       applyInPlace(op, dstView.dims, dstView.strides, at(desc.dst, dstView),
                    desc.dstDtype, operand);
     }

@@ -10,6 +10,7 @@
 
 #include "DnnlCall.h"
 #include "DnnlPostOps.h"
+#include "KnownBounds.h"
 
 #include <algorithm>
 #include <cstring>
@@ -135,10 +136,10 @@ inline View channelsFirst(View view) {
 class DnnlCall : public LibraryCall {
 public:
   DnnlCall(const LibraryDesc &desc, DnnlContext &context, Device &device,
-           CpuPackCache &cache,
+           CpuPackCache &cache, KnownBounds &known,
            const std::function<ParameterView(int64_t)> &parameter)
       : desc(desc), context(context), device(device), cache(cache),
-        parameter(parameter), primitiveDesc(nullptr, nullptr) {
+        known(known), parameter(parameter), primitiveDesc(nullptr, nullptr) {
     // oneDNN has fast code for most chains of post-ops, not for all: a matmul
     // of one row with a second tensor would take its reference loops, 100 times
     // slower. Then the longest chain that is fast is fused, and the rest runs
@@ -170,10 +171,17 @@ public:
     for (const Scratch &s : scratches)
       dnnl.dnnl_memory_set_data_handle(s.memory,
                                        static_cast<char *>(scratch) + s.offset);
-    if (mayMeetNaN(buffers))
-      return runKeepingNaN(buffers);
-    for (const Step &step : steps)
-      execute(step);
+    if (steps.empty())
+      return;
+    Bounds bounds = boundsOf(buffers, false);
+    if (losesNaN() && bounds.beforeLoss > largestSafe)
+      bounds = boundsOf(buffers, true);
+    if (losesNaN() && bounds.beforeLoss > largestSafe)
+      runKeepingNaN(buffers);
+    else
+      for (const Step &step : steps)
+        execute(step);
+    noteResult(buffers, bounds);
   }
 
 private:
@@ -251,11 +259,28 @@ private:
   // What is done where oneDNN would lose NaN (DnnlNaN.cpp).
   size_t firstThatLosesNaN() const;
   bool losesNaN() const { return losing < desc.postOps.size(); }
-  /// Looks at an operand before each run; at a parameter once, now.
-  void watch(const Operand &operand, const View &view, kerf_dtype_t dtype);
+  /// An operand of which is asked how large its numbers are: of a parameter it
+  /// is known, of a buffer it depends on the run. 0 where there is none.
+  struct Watched {
+    double bound = 0;
+    int64_t buffer = -1, offsetBytes = 0, elements = 0;
+    kerf_dtype_t dtype = KERF_F32;
+  };
+  /// The largest |x| that can be met: before the last post-op that loses NaN,
+  /// anywhere, and in the result.
+  struct Bounds {
+    double beforeLoss = 0, largest = 0, result = 0;
+  };
+  static constexpr double largestSafe = 8.5e37; // 2^126
+  Watched watch(const Operand &operand, const View &view, kerf_dtype_t dtype);
   void watchPostOps(const View &dst,
                     const std::function<View(const Operand &)> &viewOfPostOp);
-  bool mayMeetNaN(void *const *buffers) const;
+  double boundOf(const ParameterView &part, int64_t elements,
+                 kerf_dtype_t dtype) const;
+  double boundOf(const Watched &operand, void *const *buffers, bool look) const;
+  /// `look`: at the numbers, instead of at what is known of them.
+  Bounds boundsOf(void *const *buffers, bool look) const;
+  void noteResult(void *const *buffers, const Bounds &bounds);
   void runKeepingNaN(void *const *buffers);
   void makeStepWithoutLoss();
   void addScratchpad();
@@ -267,6 +292,7 @@ private:
   DnnlContext &context;
   Device &device;
   CpuPackCache &cache;
+  KnownBounds &known;
   const std::function<ParameterView(int64_t)> &parameter; ///< while building
   size_t fused = 0; ///< post-ops in the main primitive
   bool allowReference = false;
@@ -288,20 +314,17 @@ private:
   std::variant<dnnl_matmul_desc_t, dnnl_convolution_desc_t,
                dnnl_pooling_v2_desc_t>
       mainOp;
-  struct Watched {
-    int64_t buffer, offsetBytes, elements;
-    kerf_dtype_t dtype;
-  };
-  std::vector<Watched> watched;
-  bool alwaysKeepNaN = false;
+  Watched watchedLhs, watchedRhs, watchedBias, watchedDst;
+  double terms = 1; ///< of a sum
   View dstView;
   /// The second tensor of a post-op; without dimensions where there is none.
-  struct TailOperand {
+  struct SecondTensor {
     View view; ///< with strides of 0 where it repeats
     dnnl_memory_desc_t desc;
     const void *parameter = nullptr;
+    Watched watched;
   };
-  std::vector<TailOperand> tailOperands; ///< of all post-ops
+  std::vector<SecondTensor> seconds; ///< of all post-ops
   Step withoutLoss; ///< the main primitive up to the first that loses NaN
   std::unique_ptr<DeviceMemory> withoutLossScratch;
 };

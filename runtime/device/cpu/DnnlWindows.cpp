@@ -86,12 +86,14 @@ bool DnnlCall::buildConv() {
     if (!create(&op, attr.get()))
       return false;
     mainOp = op;
+    terms = static_cast<double>(desc.inChannels / desc.groups) *
+            static_cast<double>(numElements(desc.kernel));
     addMainWithWeights(wOperand, weights);
     bind(DNNL_ARG_SRC, xOperand, x, xType);
-    watch(xOperand, x, xType);
+    watchedLhs = watch(xOperand, x, xType);
     if (hasBias) {
       bind(DNNL_ARG_BIAS, desc.bias, bias, desc.dstDtype);
-      watch(desc.bias, bias, desc.dstDtype);
+      watchedBias = watch(desc.bias, bias, desc.dstDtype);
     }
     bind(DNNL_ARG_DST, yOperand, y, yType);
     finish(binaries, y, viewOfPostOp);
@@ -192,7 +194,7 @@ bool DnnlCall::buildPool() {
   mainOp = op;
   addMain();
   bind(DNNL_ARG_SRC, desc.lhs, src, desc.dtype);
-  watch(desc.lhs, src, desc.dtype);
+  watchedLhs = watch(desc.lhs, src, desc.dtype);
   bind(DNNL_ARG_DST, desc.dst, dst, desc.dstDtype);
   finish(binaries, dst, viewOfPostOp);
   return true;

@@ -44,17 +44,20 @@ void multiply(const Shape &dims, const Shape &to, const Shape &from, T *dst,
 
 class EpilogueCall : public LibraryCall {
 public:
-  EpilogueCall(const LibraryDesc &desc, std::unique_ptr<LibraryCall> plain)
-      : desc(desc), plain(std::move(plain)) {}
+  EpilogueCall(const LibraryDesc &desc, std::unique_ptr<LibraryCall> plain,
+               std::function<void()> after)
+      : desc(desc), plain(std::move(plain)), after(std::move(after)) {}
   int64_t scratchBytes() const override { return plain->scratchBytes(); }
   void run(void *const *buffers, void *scratch) override {
     plain->run(buffers, scratch);
     applyGradient(desc, buffers);
+    after();
   }
 
 private:
   LibraryDesc desc;
   std::unique_ptr<LibraryCall> plain;
+  std::function<void()> after;
 };
 } // namespace
 
@@ -91,6 +94,8 @@ void kerf::rt::applyGradient(const LibraryDesc &desc, void *const *buffers) {
 std::unique_ptr<LibraryCall> kerf::rt::makeEpilogueCall(
     const LibraryDesc &desc,
     const std::function<std::unique_ptr<LibraryCall>(const LibraryDesc &)>
-        &plain) {
-  return std::make_unique<EpilogueCall>(desc, plain(withoutGradient(desc)));
+        &plain,
+    std::function<void()> after) {
+  return std::make_unique<EpilogueCall>(desc, plain(withoutGradient(desc)),
+                                        std::move(after));
 }

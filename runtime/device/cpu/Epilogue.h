@@ -20,11 +20,12 @@ LibraryDesc withoutGradient(const LibraryDesc &desc);
 /// f32, f64 and bf16.
 void applyGradient(const LibraryDesc &desc, void *const *buffers);
 
-/// The product by `plain`, then applyGradient.
+/// The product by `plain`, then applyGradient, then `after`.
 std::unique_ptr<LibraryCall> makeEpilogueCall(
     const LibraryDesc &desc,
     const std::function<std::unique_ptr<LibraryCall>(const LibraryDesc &)>
-        &plain);
+        &plain,
+    std::function<void()> after);
 
 } // namespace kerf::rt
 

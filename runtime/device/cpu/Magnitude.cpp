@@ -1,4 +1,4 @@
-//===- Magnitude.cpp - whether numbers are finite and not huge ------------===//
+//===- Magnitude.cpp - the largest number in a tensor ---------------------===//
 //
 // Without its sign a float is ordered as its bits are: one maximum of integers
 // over all elements says it, NaN and infinities included, since they are above
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 using namespace kerf::rt;
 
@@ -43,35 +44,38 @@ static Bits largestOnThisHost(const Bits *data, int64_t count) {
 }
 
 template <typename Bits>
-static bool allBelowBits(Device &device, const void *data, int64_t elements,
-                         Bits limit) {
+static Bits largestBits(Device &device, const void *data, int64_t elements) {
   constexpr int64_t block = 4096;
   struct Job {
     const Bits *data;
     int64_t elements;
-    Bits limit;
-    std::atomic<bool> fine{true};
-  } job{static_cast<const Bits *>(data), elements, limit};
+    std::atomic<Bits> most{0};
+  } job{static_cast<const Bits *>(data), elements};
   void *pointer = &job;
   device.launch(
       [](void *const *jobs, const int64_t *, int64_t begin, int64_t end) {
         Job &job = *static_cast<Job *>(jobs[0]);
         int64_t from = begin * block, to = std::min(end * block, job.elements);
-        if (largestOnThisHost(job.data + from, to - from) >= job.limit)
-          job.fine.store(false, std::memory_order_relaxed);
+        Bits mine = largestOnThisHost(job.data + from, to - from);
+        Bits seen = job.most.load(std::memory_order_relaxed);
+        while (seen < mine && !job.most.compare_exchange_weak(seen, mine))
+          ;
       },
       &pointer, nullptr, ceilDiv(elements, block), 16);
-  return job.fine;
+  return job.most;
 }
 
-bool kerf::rt::allBelow(Device &device, const void *data, int64_t elements,
-                        kerf_dtype_t dtype, int exponent) {
-  // Both types have eight bits of exponent behind the sign.
-  uint32_t limit = static_cast<uint32_t>(127 + exponent) << 23;
+double kerf::rt::largestMagnitude(Device &device, const void *data,
+                                  int64_t elements, kerf_dtype_t dtype) {
+  uint32_t bits = 0;
   if (dtype == KERF_F32)
-    return allBelowBits<uint32_t>(device, data, elements, limit);
-  if (dtype == KERF_BF16)
-    return allBelowBits<uint16_t>(device, data, elements,
-                                  static_cast<uint16_t>(limit >> 16));
-  return false;
+    bits = largestBits<uint32_t>(device, data, elements);
+  else if (dtype == KERF_BF16)
+    bits = static_cast<uint32_t>(largestBits<uint16_t>(device, data, elements))
+           << 16;
+  else
+    return __builtin_inf();
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return std::isnan(value) ? __builtin_inf() : value;
 }

@@ -1,4 +1,4 @@
-//===- Magnitude.h - whether numbers are finite and not huge ----*- C++ -*-===//
+//===- Magnitude.h - the largest number in a tensor -------------*- C++ -*-===//
 #ifndef KERF_RT_DEVICE_CPU_MAGNITUDE_H
 #define KERF_RT_DEVICE_CPU_MAGNITUDE_H
 
@@ -6,11 +6,11 @@
 
 namespace kerf::rt {
 
-/// Whether every |x| is below 2^exponent; NaN and infinities are not. `data`
-/// holds f32 or bf16; other types give false. Read by all threads of the
-/// device, at the speed of memory.
-bool allBelow(Device &device, const void *data, int64_t elements,
-              kerf_dtype_t dtype, int exponent);
+/// The largest |x|; infinity if one is NaN. `data` holds f32 or bf16; of other
+/// types infinity is said. Read by all threads of the device, at the speed of
+/// memory.
+double largestMagnitude(Device &device, const void *data, int64_t elements,
+                        kerf_dtype_t dtype);
 
 } // namespace kerf::rt
 

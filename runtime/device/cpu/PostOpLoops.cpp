@@ -29,17 +29,6 @@ bool kerf::rt::losesNaN(const SimplePostOp &op) {
   }
 }
 
-bool kerf::rt::makesNonFinite(const SimplePostOp &op) {
-  switch (op.algorithm) {
-  case dnnl_eltwise_sqrt:
-  case dnnl_eltwise_exp:
-  case dnnl_binary_div:
-    return true;
-  default:
-    return false;
-  }
-}
-
 /// std::max and std::min give their first operand where one is NaN.
 static double larger(double x, double y) {
   return std::isnan(y) ? y : std::max(x, y);

@@ -17,10 +17,6 @@ struct LoopOperand {
 /// second operand where one is NaN.
 bool losesNaN(const SimplePostOp &op);
 
-/// Whether finite numbers can become NaN or infinite by a step: roots of
-/// negative numbers, quotients by zero, exponentials.
-bool makesNonFinite(const SimplePostOp &op);
-
 /// Applies `op` to a strided tensor of f32 or bf16 in place; NaN stays NaN.
 /// Throws KERF_BAD_PACKAGE for another type.
 void applyInPlace(const SimplePostOp &op, const Shape &dims,
