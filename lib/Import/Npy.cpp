@@ -27,6 +27,11 @@ static Type npyType(MLIRContext *context, StringRef code) {
       .Case("|i1", IntegerType::get(context, 8))
       .Case("|b1", IntegerType::get(context, 1))
       .Case("|u1", IntegerType::get(context, 8, IntegerType::Unsigned))
+      .Case("<u2", IntegerType::get(context, 16, IntegerType::Unsigned))
+      .Case("<u4", IntegerType::get(context, 32, IntegerType::Unsigned))
+      .Case("<u8", IntegerType::get(context, 64, IntegerType::Unsigned))
+      // NumPy has no bfloat16: two bytes of no type.
+      .Cases("<V2", "|V2", BFloat16Type::get(context))
       .Default(Type());
 }
 

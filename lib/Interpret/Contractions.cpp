@@ -159,8 +159,10 @@ Tensor argReduce(nn::ArgReduceOp op, Operands operands) {
     kept.erase(kept.begin() + op.getDim());
     double value = operands[0]->at(index) * (op.getMin() ? -1 : 1);
     int64_t here = index[op.getDim()];
-    if (here == 0 || value > best.at(kept) ||
-        (op.getLast() && value == best.at(kept))) {
+    double known = best.at(kept);
+    bool isNaN = std::isnan(value), wasNaN = here != 0 && std::isnan(known);
+    if (here == 0 || value > known || (isNaN && !wasNaN) ||
+        (op.getLast() && (value == known || (isNaN && wasNaN)))) {
       best.at(kept) = value;
       result.at(kept) = static_cast<double>(here);
     }

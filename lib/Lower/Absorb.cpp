@@ -16,6 +16,9 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -242,14 +245,29 @@ private:
     call.postOps.push_back({kind.str(), alpha, beta, std::nullopt});
   }
 
-  void addLinear(double alpha, double beta) {
-    if (!call.postOps.empty() && call.postOps.back().kind == "linear") {
-      PostOp &last = call.postOps.back();
-      last.beta = *last.beta * alpha + beta;
-      last.alpha = *last.alpha * alpha;
-      return;
+  /// alpha x + beta, joined with one before it. False where a number would not
+  /// be one that float holds as well as any: 0 * inf is NaN, x / inf is not.
+  bool addLinear(double alpha, double beta) {
+    auto isPlain = [](double number) {
+      auto size = std::fabs(static_cast<float>(number));
+      return number == 0 || (size >= std::numeric_limits<float>::min() &&
+                             size <= std::numeric_limits<float>::max());
+    };
+    bool joins = !call.postOps.empty() && call.postOps.back().kind == "linear";
+    double joinedAlpha = alpha, joinedBeta = beta;
+    if (joins) {
+      joinedBeta = *call.postOps.back().beta * alpha + beta;
+      joinedAlpha = *call.postOps.back().alpha * alpha;
     }
-    add("linear", alpha, beta);
+    // Each step alone must hold, too: 1e30 x 1e30 is infinite, and times 1e-30
+    // it still is.
+    for (double number : {alpha, beta, joinedAlpha, joinedBeta})
+      if (!isPlain(number))
+        return false;
+    if (joins)
+      call.postOps.pop_back();
+    add("linear", joinedAlpha, joinedBeta);
+    return true;
   }
 
   /// Whether every dimension of more than one element has the strides of dst.
@@ -273,15 +291,14 @@ private:
       bool factor = kind == "mul" || (kind == "div" && selfLeft);
       if (gpu && (!factor || !takes("linear")))
         return false;
-      if (kind == "add")
-        addLinear(1, *splat);
-      else if (kind == "sub")
-        selfLeft ? addLinear(1, -*splat) : addLinear(-1, *splat);
-      else if (kind == "mul")
-        addLinear(*splat, 0);
-      else if (kind == "div" && selfLeft)
-        addLinear(1 / *splat, 0);
-      else
+      bool added =
+          kind == "add" ? addLinear(1, *splat)
+          : kind == "sub"
+              ? addLinear(selfLeft ? 1 : -1, selfLeft ? -*splat : *splat)
+          : kind == "mul"                            ? addLinear(*splat, 0)
+          : kind == "div" && selfLeft && *splat != 0 ? addLinear(1 / *splat, 0)
+                                                     : false;
+      if (!added)
         return false;
       takeOperandChain(call, other, Value());
       return true;
@@ -354,8 +371,7 @@ private:
         .Case<nn::NegOp>([&](auto) {
           if (!takes("linear"))
             return false;
-          addLinear(-1, 0);
-          return true;
+          return addLinear(-1, 0);
         })
         .Case<nn::AddOp>([&](auto) { return absorbBinary(op, "add", true); })
         .Case<nn::SubOp>([&](auto) { return absorbBinary(op, "sub", false); })

@@ -255,7 +255,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   if (isSource)
     attrs.clear(); // names and offsets do not matter, uniformity does
   bool isUniform = isSource && (cast<SourceOpInterface>(op).isUniform() ||
-                                cast<SourceOpInterface>(op).isParameter());
+                                cast<SourceOpInterface>(op).isStoredInParts());
   llvm::hash_code hash = llvm::hash_combine(
       op->getName(), given.batchFactor.value_or(~0u),
       given.sumGroup.value_or(~0u), given.isOfStep, isUniform,

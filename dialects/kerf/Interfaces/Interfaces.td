@@ -60,8 +60,9 @@ def Kerf_SourceOpInterface : OpInterface<"SourceOpInterface"> {
   let cppNamespace = "::kerf";
   let description = [{
     An op without operands whose whole content is known before the program runs
-    (weights, constants). It can be stored in any sharding; partition gives it
-    its local type and records the sharding, and every rank loads its slice.
+    (weights, constants). A parameter can be stored in any sharding; partition
+    gives it its local type and records the sharding, and every rank loads its
+    slice. A constant that is no splat is whole on every rank.
   }];
   let methods = [
     InterfaceMethod<"Whether the content is a parameter of the model (a weight).",
@@ -70,6 +71,8 @@ def Kerf_SourceOpInterface : OpInterface<"SourceOpInterface"> {
       "bool", "isMutable", (ins), [{}], [{ return false; }]>,
     InterfaceMethod<"Whether the slices of all ranks are alike (a splat).",
       "bool", "isUniform", (ins)>,
+    InterfaceMethod<"Whether ranks can load slices of the content.",
+      "bool", "isStoredInParts", (ins), [{}], [{ return $_op.isParameter(); }]>,
     InterfaceMethod<"The name of the parameter, empty for a constant.",
       "::llvm::StringRef", "getSourceName", (ins)>
   ];

@@ -107,9 +107,11 @@ ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
   for (skipOnes(); i >= 0 && j >= 0; skipOnes()) {
     int64_t size = std::min(restFrom, restTo);
     if (std::max(restFrom, restTo) % size != 0) {
-      in[i].clear();
-      out[j].clear();
-      // What lies outwards of a straddle cannot be matched from this end.
+      // Both stay whole, and with them what shares a factor with either. What
+      // lies outwards of a straddle cannot be matched from this end.
+      for (const DimFactors &factors : {in[i], out[j]})
+        for (unsigned factor : factors)
+          rule.factors[factor].kind = FactorKind::Replicated;
       break;
     }
     unsigned factor = rule.addFactor(size);

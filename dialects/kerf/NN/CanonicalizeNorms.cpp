@@ -15,6 +15,19 @@ using namespace mlir;
 
 using Integers = SmallVector<int64_t>;
 
+/// Whether `value`, reduced from x over `dims`, lies along the other dimensions
+/// of x where it is broadcast: without the dimensions of size 1 that keepdims
+/// leaves, a row of means lies along the last.
+static bool liesAlong(Value value, Value x, ArrayRef<int64_t> dims) {
+  if (rankOf(value) > rankOf(x))
+    return false;
+  Integers kept(shapeOf(x)), padded(rankOf(x) - rankOf(value), 1);
+  for (int64_t dim : dims)
+    kept[dim] = 1;
+  llvm::append_range(padded, shapeOf(value));
+  return padded == kept;
+}
+
 namespace {
 
 struct Mean {
@@ -52,12 +65,17 @@ std::optional<Mean> matchMean(Value value) {
   return Mean{sum.getX(), Integers(dims)};
 }
 
-/// x and v of x / sqrt(v) or x * rsqrt(v), v behind unit reshapes.
-std::optional<std::pair<Value, Value>> matchOverRoot(Operation *op) {
+/// x, v and the root as it is broadcast of x / sqrt(v) or x * rsqrt(v), v
+/// behind unit reshapes.
+struct OverRoot {
+  Value x, v, root;
+};
+std::optional<OverRoot> matchOverRoot(Operation *op) {
   if (auto div = dyn_cast<DivOp>(op)) {
     auto sqrt = behindUnitReshapes(div.getRhs()).getDefiningOp<SqrtOp>();
     if (sqrt)
-      return std::make_pair(div.getLhs(), behindUnitReshapes(sqrt.getX()));
+      return OverRoot{div.getLhs(), behindUnitReshapes(sqrt.getX()),
+                      div.getRhs()};
   }
   if (auto mul = dyn_cast<MulOp>(op))
     for (bool swap : {false, true}) {
@@ -65,7 +83,7 @@ std::optional<std::pair<Value, Value>> matchOverRoot(Operation *op) {
       Value root = swap ? mul.getLhs() : mul.getRhs();
       auto rsqrt = behindUnitReshapes(root).getDefiningOp<RsqrtOp>();
       if (rsqrt)
-        return std::make_pair(x, behindUnitReshapes(rsqrt.getX()));
+        return OverRoot{x, behindUnitReshapes(rsqrt.getX()), root};
     }
   return std::nullopt;
 }
@@ -94,7 +112,9 @@ Value matchCentred(Value centred, ArrayRef<int64_t> dims) {
   if (!sub)
     return {};
   auto mean = matchMean(sub.getRhs());
-  if (!mean || mean->x != sub.getLhs() || ArrayRef<int64_t>(mean->dims) != dims)
+  if (!mean || mean->x != sub.getLhs() ||
+      ArrayRef<int64_t>(mean->dims) != dims ||
+      !liesAlong(sub.getRhs(), sub.getLhs(), dims))
     return {};
   return sub.getLhs();
 }
@@ -118,9 +138,10 @@ struct RecogniseNorm : RewritePattern {
     auto root = matchOverRoot(op);
     if (!root)
       return failure();
-    Value x = root->first;
-    auto square = matchMeanSquare(root->second, x);
-    if (!square || x.getType() != op->getResult(0).getType() ||
+    Value x = root->x;
+    auto square = matchMeanSquare(root->v, x);
+    if (!square || !liesAlong(root->root, x, square->first.dims) ||
+        x.getType() != op->getResult(0).getType() ||
         !isa<FloatType>(typeOf(x).getElementType()))
       return failure();
     Integers dims = square->first.dims;
@@ -227,17 +248,14 @@ struct RecogniseSoftmax : OpRewritePattern<DivOp> {
       return failure();
     auto dim = sum.getDims()[0];
     // The division must be along the same dimension.
-    Integers kept(shapeOf(exp));
-    kept[dim] = 1;
-    Integers padded(rankOf(exp) - rankOf(div.getRhs()), 1);
-    llvm::append_range(padded, shapeOf(div.getRhs()));
-    if (padded != kept)
+    if (!liesAlong(div.getRhs(), exp, {dim}))
       return failure();
     Value x = exp.getX();
     if (auto sub = x.getDefiningOp<SubOp>())
       if (auto max = behindUnitReshapes(sub.getRhs()).getDefiningOp<ReduceOp>();
           max && max.getKind() == ReduceKind::Max &&
-          max.getDims() == sum.getDims() && max.getX() == sub.getLhs())
+          max.getDims() == sum.getDims() && max.getX() == sub.getLhs() &&
+          liesAlong(sub.getRhs(), sub.getLhs(), {dim}))
         x = sub.getLhs();
     rewriter.replaceOpWithNewOp<SoftmaxOp>(div, x, uint64_t(dim));
     return success();

@@ -96,6 +96,7 @@ LogicalResult ConstantOp::verify() {
 
 bool ConstantOp::isParameter() { return getName().has_value(); }
 bool ConstantOp::isUniform() { return getElements().isSplat(); }
+bool ConstantOp::isStoredInParts() { return false; }
 StringRef ConstantOp::getSourceName() {
   return getName() ? *getName() : StringRef();
 }

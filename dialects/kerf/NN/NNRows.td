@@ -31,7 +31,8 @@ def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer, NN_Gradient]> {
   let summary = "index of the largest or smallest element along a dimension";
   let description = [{
     `result[i] = the first (with last: the last) j that maximises (with min:
-    minimises) x[i, j]`, as i64; the dimension is dropped.
+    minimises) x[i, j]`, as i64; the dimension is dropped. NaN is beyond every
+    number.
   }];
   let arguments = (ins NN_Tensor:$x, I64Attr:$dim, UnitAttr:$min, UnitAttr:$last);
   let results = (outs NN_Tensor:$result);

@@ -53,7 +53,7 @@ def NN_StateOp : NN_SourceOp<"state", [], ["isMutable"]> {
   let hasVerifier = 1;
 }
 
-def NN_ConstantOp : NN_SourceOp<"constant", [AllTypesMatch<["value", "result"]>]> {
+def NN_ConstantOp : NN_SourceOp<"constant", [AllTypesMatch<["value", "result"]>], ["isStoredInParts"]> {
   let summary = "a literal tensor";
   let description = [{
     A literal. A `name` marks a parameter of the model that is a literal (a

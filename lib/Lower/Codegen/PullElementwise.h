@@ -173,10 +173,7 @@ auto PullEmitter<B>::elementwiseFloat(mlir::Operation *op, llvm::ArrayRef<V> in)
         V inner = math.mulAdd(b.CreateFMul(x, x), constant(0.044715 * scale),
                               constant(scale));
         V s = strict([&] { return math.sigmoid(b.CreateFMul(x, inner)); });
-        V product = b.CreateFMul(x, s);
-        // -infinity times 0.
-        return b.CreateSelect(b.CreateFCmpOEQ(x, constant(-INFINITY)),
-                              constant(0), product);
+        return b.CreateFMul(x, s);
       })
       .template Case<nn::IsNaNOp>([&](auto) { return b.CreateFCmpUNO(x, x); })
       .template Case<nn::AddOp>([&](auto) { return b.CreateFAdd(x, y); })

@@ -114,9 +114,13 @@ auto PullEmitter<B>::argReduceFor(mlir::Operation *op, Flat &flat) -> State {
   Combine combine = [&](const State &s, const State &t) -> State {
     V better, equal = isFloat ? b.CreateFCmpOEQ(t[0], s[0])
                               : b.CreateICmpEQ(t[0], s[0]);
-    if (isFloat)
+    if (isFloat) {
+      V isNaN = b.CreateFCmpUNO(t[0], t[0]),
+        wasNaN = b.CreateFCmpUNO(s[0], s[0]);
       better = min ? b.CreateFCmpOLT(t[0], s[0]) : b.CreateFCmpOGT(t[0], s[0]);
-    else
+      better = b.CreateOr(better, b.CreateAnd(isNaN, b.CreateNot(wasNaN)));
+      equal = b.CreateOr(equal, b.CreateAnd(isNaN, wasNaN));
+    } else
       better = b.CreateICmp(
           min ? (isUnsigned ? llvm::CmpInst::ICMP_ULT : llvm::CmpInst::ICMP_SLT)
               : (isUnsigned ? llvm::CmpInst::ICMP_UGT
@@ -135,7 +139,7 @@ auto PullEmitter<B>::argReduceFor(mlir::Operation *op, Flat &flat) -> State {
         return State{rowElement(op), position};
       },
       combine);
-  // Nothing but NaN: the first (last) element.
+  // Nothing but the extreme that the state begins with.
   V isNone = b.CreateICmpEQ(state[1], b.integer(b.typeOf(state[1]), none));
   V fallback = b.integer(b.typeOf(state[1]), last ? flat.size - 1 : 0);
   V position = b.CreateSelect(isNone, fallback, state[1]);

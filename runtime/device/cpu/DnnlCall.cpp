@@ -39,11 +39,13 @@ DnnlCall::fusedOps(const View &dst,
                    const std::function<View(const Operand &)> &viewOfPostOp) {
   std::vector<SimplePostOp> steps;
   // Convolutions and pools read wrong elements of tensors that repeat along
-  // some dimensions otherwise.
+  // some dimensions otherwise; matmuls do where rows of dst lie between those
+  // of another one's, or crash.
   auto isRead = [&](const View &operand) {
     return liesAs(dst, operand) &&
-           (desc.kind == LibraryDesc::Matmul ||
-            isFullOrPerChannel(dst, operand, /*channel=*/1));
+           (desc.kind == LibraryDesc::Matmul
+                ? isInOrder(dst)
+                : isFullOrPerChannel(dst, operand, /*channel=*/1));
   };
   auto mayJoin = [&](const PostOp &op) {
     if (op.operand.kind != Operand::None && !isRead(viewOfPostOp(op.operand)))

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <variant>
 
 namespace kerf::rt {
@@ -78,6 +79,19 @@ inline bool liesAs(const View &dst, const View &operand) {
         expected = mulChecked(expected, operand.dims[inner]);
     if (operand.strides[d] != (isFull ? dst.strides[d] : expected))
       return false;
+  }
+  return true;
+}
+
+/// Whether dimensions lie in memory in their order, the last innermost.
+inline bool isInOrder(const View &view) {
+  int64_t outer = std::numeric_limits<int64_t>::max();
+  for (size_t d = 0; d < view.dims.size(); ++d) {
+    if (view.dims[d] == 1)
+      continue;
+    if (view.strides[d] > outer)
+      return false;
+    outer = view.strides[d];
   }
   return true;
 }
