@@ -99,30 +99,29 @@ static LogicalResult attention(Node &node) {
   if (!scores)
     return node.fail();
   Value raw = scores;
+  if (mask && elementOf(mask).isInteger(1))
+    mask = node.select(
+        mask, node.scalar(0, element),
+        node.scalar(-std::numeric_limits<double>::infinity(), element));
+  mask = mask ? node.cast(mask, element) : mask;
+  // A mask that ends early hides the keys behind it.
+  if (mask && rankOf(mask) > 0 && shapeOf(mask).back() < t &&
+      shapeOf(mask).back() != 1) {
+    Integers low(rankOf(mask), 0), high(rankOf(mask), 0);
+    high.back() = t - shapeOf(mask).back();
+    mask = node.make<PadOp>(
+        {mask},
+        {node.i64s("low", low), node.i64s("high", high),
+         node.ops.getNamedAttr(
+             "value", node.ops.getFloatAttr(
+                          element, -std::numeric_limits<double>::infinity()))});
+  }
+  Value causalPart = causal ? causalMask(node, element, s, t, past) : Value();
   auto addMask = [&] {
-    if (causal)
-      scores = node.add(scores, causalMask(node, element, s, t, past));
-    if (!mask || !scores)
-      return;
-    if (elementOf(mask).isInteger(1))
-      mask = node.select(
-          mask, node.scalar(0, element),
-          node.scalar(-std::numeric_limits<double>::infinity(), element));
-    mask = node.cast(mask, element);
-    // A mask that ends early hides the keys behind it.
-    if (mask && rankOf(mask) > 0 && shapeOf(mask).back() < t &&
-        shapeOf(mask).back() != 1) {
-      Integers low(rankOf(mask), 0), high(rankOf(mask), 0);
-      high.back() = t - shapeOf(mask).back();
-      mask = node.make<PadOp>(
-          {mask},
-          {node.i64s("low", low), node.i64s("high", high),
-           node.ops.getNamedAttr(
-               "value",
-               node.ops.getFloatAttr(
-                   element, -std::numeric_limits<double>::infinity()))});
-    }
-    scores = node.add(scores, mask);
+    if (causalPart)
+      scores = node.add(scores, causalPart);
+    if (mask && scores)
+      scores = node.add(scores, mask);
   };
   auto cap = [&] {
     if (softcap > 0)
@@ -136,10 +135,16 @@ static LogicalResult attention(Node &node) {
   if (!masked)
     return node.fail();
   Value weights = node.make<SoftmaxOp>({scores}, {node.i64("dim", 3)});
-  // Rows that see nothing give zero.
-  if (mask || causal) {
-    Value isNaN = node.make<IsNaNOp>({weights});
-    weights = node.select(isNaN, node.scalar(0, element), weights);
+  // Rows that see nothing give zero: as the masks say, for NaN in q and k stays
+  // NaN. Causal alone, each query sees a key.
+  if (mask && rankOf(mask) > 0) {
+    Value hidden = causalPart ? node.add(causalPart, mask) : mask;
+    Value seen = node.reduce(hidden, ReduceKind::Max, {rankOf(hidden) - 1},
+                             /*keepDims=*/true);
+    Value nothing =
+        node.scalar(-std::numeric_limits<double>::infinity(), element);
+    weights = node.select(node.make<EqualOp>({seen, nothing}),
+                          node.scalar(0, element), weights);
   }
   if (node.outputs.size() > 3) {
     Value shown = qkMode == 0   ? raw

@@ -155,7 +155,8 @@ static LogicalResult oneHot(Node &node) {
   return node.set(node.select(hot, on, off));
 }
 
-/// A product with a triangular matrix of ones.
+/// Sums of what a triangular mask leaves. (A product with ones and zeros would
+/// spread NaN and infinities to sums that they are not part of.)
 static LogicalResult cumSum(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
@@ -178,43 +179,23 @@ static LogicalResult cumSum(Node &node) {
   // ones[i][j] where element i counts for sum j
   Value counts = exclusive ? node.make<LessOp>({first, second})
                            : node.make<LessEqualOp>({first, second});
-  bool isFloat = isa<FloatType>(elementOf(x));
   Integers shape(rankOf(x), 1);
   shape.push_back(1);
   shape[*axis] = size;
   shape.back() = size;
-  if (!isFloat) {
-    // Integers have no matmul: mask and sum.
-    Integers wide(shapeOf(x));
-    wide.push_back(1);
-    Value masked =
-        node.select(node.reshape(counts, shape), node.reshape(x, wide),
-                    node.scalar(0, elementOf(x)));
-    Value sum = node.reduce(masked, ReduceKind::Sum, {*axis}, false);
-    if (!sum)
-      return failure();
-    // The new last dimension takes the axis's place.
-    Integers perm;
-    for (int64_t dim = 0; dim + 1 < rankOf(x); ++dim)
-      perm.push_back(dim);
-    perm.insert(perm.begin() + *axis, rankOf(x) - 1);
-    return node.set(node.transpose(sum, perm));
-  }
+  Integers wide(shapeOf(x));
+  wide.push_back(1);
+  Value masked = node.select(node.reshape(counts, shape), node.reshape(x, wide),
+                             node.scalar(0, elementOf(x)));
+  Value sum = node.reduce(masked, ReduceKind::Sum, {*axis}, false);
+  if (!sum)
+    return failure();
+  // The new last dimension takes the axis's place.
   Integers perm;
-  for (int64_t dim = 0; dim < rankOf(x); ++dim)
-    if (dim != *axis)
-      perm.push_back(dim);
-  perm.push_back(*axis);
-  Value moved = node.transpose(x, perm);
-  if (rankOf(x) == 1)
-    moved = node.reshape(moved, {1, size});
-  Value sum = node.matmul(moved, node.cast(counts, elementOf(x)));
-  if (rankOf(x) == 1)
-    return node.set(node.reshape(sum, {size}));
-  Integers back(rankOf(x));
-  for (auto [to, from] : llvm::enumerate(perm))
-    back[from] = int64_t(to);
-  return node.set(node.transpose(sum, back));
+  for (int64_t dim = 0; dim + 1 < rankOf(x); ++dim)
+    perm.push_back(dim);
+  perm.insert(perm.begin() + *axis, rankOf(x) - 1);
+  return node.set(node.transpose(sum, perm));
 }
 
 void kerf::onnx_import::addIndexing(HandlerTable &table) {

@@ -107,6 +107,10 @@ static LogicalResult reduceLogSumExp(Node &node) {
     return node.set(node.make<LogOp>({node.reduce(
         node.make<ExpOp>({r->x}), ReduceKind::Sum, r->dims, r->keepDims)}));
   Value most = node.reduce(r->x, ReduceKind::Max, r->dims, true);
+  // What is not finite is no shift: inf - inf is NaN.
+  Value zero = node.scalar(0, elementOf(r->x));
+  most =
+      node.select(node.make<EqualOp>({node.sub(most, most), zero}), most, zero);
   Value sum = node.reduce(node.make<ExpOp>({node.sub(r->x, most)}),
                           ReduceKind::Sum, r->dims, true);
   Value result = node.add(node.make<LogOp>({sum}), most);
@@ -240,9 +244,16 @@ static LogicalResult rmsNorm(Node &node) {
       {x, scale}, {node.i64("dim", *axis), node.f64("epsilon", epsilon)}));
 }
 
-/// (x - mean) / sqrt(var + eps) over `dims`, then per channel scale and bias.
+/// (x - mean) / sqrt(var + eps) over `dims`, in 32 bits at least, then per
+/// channel scale and bias.
 static Value normalise(Node &node, Value x, ArrayRef<int64_t> dims,
                        double epsilon) {
+  Type element = elementOf(x);
+  if (element.getIntOrFloatBitWidth() < 32) {
+    Value wide =
+        normalise(node, node.cast(x, node.ops.getF32Type()), dims, epsilon);
+    return node.cast(wide, element);
+  }
   Value centred = node.sub(x, node.mean(x, dims, true));
   Value variance = node.mean(node.mul(centred, centred), dims, true);
   return node.div(centred, node.make<SqrtOp>({node.add(variance, epsilon)}));

@@ -497,9 +497,12 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
   }
   candidates = std::move(set.candidates);
   if (options.solver == SolverKind::Random && candidates.size() > 1) {
-    // Any mesh, as the seed says.
+    // Any mesh, as the seed says; the next where it has no plan.
     uint64_t pick = (options.seed * 0x9E3779B97F4A7C15ull) >> 33;
-    candidates = {candidates[pick % candidates.size()]};
+    std::rotate(candidates.begin(),
+                candidates.begin() +
+                    static_cast<int64_t>(pick % candidates.size()),
+                candidates.end());
   }
   // Stages of one device send only what they hand on: quickly known, often
   // little, and then others are cut short.
@@ -533,6 +536,9 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
       left = std::clamp(30 - elapsed(), 2.0, 10.0);
     }
     attempt(candidate, left);
+    if (options.solver == SolverKind::Random &&
+        attempts.back().summary.reason.empty())
+      break;
   }
   solveAgain();
   sharpenBounds();

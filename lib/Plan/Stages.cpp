@@ -427,7 +427,9 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
 
 StagePlan Cutter::run() {
   collect();
-  if (units.size() < static_cast<size_t>(candidate.stages)) {
+  // One stage may compute nothing: outputs that are inputs or constants.
+  if (candidate.stages > 1 &&
+      units.size() < static_cast<size_t>(candidate.stages)) {
     plan.reason = std::to_string(units.size()) + " ops cannot make " +
                   std::to_string(candidate.stages) + " stages";
     return std::move(plan);

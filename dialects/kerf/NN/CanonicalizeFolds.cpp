@@ -392,14 +392,32 @@ struct DropMaskGuard : OpRewritePattern<SelectOp> {
   }
 };
 
+/// select(true, a, b) is a.
+struct SelectKnown : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SelectOp op,
+                                PatternRewriter &rewriter) const override {
+    auto condition = op.getCondition().getDefiningOp<ConstantOp>();
+    if (!condition || !condition.getElements().isSplat() || isPlanned(op))
+      return failure();
+    Value taken = condition.getElements().getSplatValue<bool>()
+                      ? op.getOnTrue()
+                      : op.getOnFalse();
+    if (taken.getType() != op.getType())
+      return failure();
+    rewriter.replaceOp(op, taken);
+    return success();
+  }
+};
+
 } // namespace
 
 void kerf::nn::populateFoldPatterns(RewritePatternSet &patterns) {
-  patterns
-      .add<EvaluateConstants, DropIdentity, DropBroadcast, DropLogicalIdentity,
-           SinkBroadcast, BroadcastIsReshape, ShrinkConstant, ReciprocalOfSqrt,
-           OneOver, DivideByPowerOfTwo, ScaleOnce, NumberRight, DropMaskGuard>(
-          patterns.getContext());
+  patterns.add<EvaluateConstants, DropIdentity, DropBroadcast,
+               DropLogicalIdentity, SinkBroadcast, BroadcastIsReshape,
+               ShrinkConstant, ReciprocalOfSqrt, OneOver, DivideByPowerOfTwo,
+               ScaleOnce, NumberRight, DropMaskGuard, SelectKnown>(
+      patterns.getContext());
 }
 
 void kerf::nn::populateSimplifyPatterns(RewritePatternSet &patterns) {

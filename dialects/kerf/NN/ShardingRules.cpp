@@ -24,6 +24,19 @@ static DimFactors factorFor(ShardingRule &rule, int64_t size,
   return {rule.addFactor(size, kind, reduction)};
 }
 
+LinearGroups kerf::nn::quotientLinearGroups(Value numerator, Value divisor) {
+  if (!isa<FloatType>(getElementTypeOrSelf(numerator.getType())))
+    return {};
+  if (auto constant = divisor.getDefiningOp<ConstantOp>()) {
+    if (llvm::any_of(constant.getElements().getValues<APFloat>(),
+                     [](const APFloat &number) { return number.isZero(); }))
+      return {};
+  } else if (!divisor.getDefiningOp<WeightOp>()) {
+    return {};
+  }
+  return {{0}};
+}
+
 /// One parallel factor for each dimension of the result that `sharded` allows,
 /// the same on operand 0, which has the result's shape.
 static ShardingRule pointwiseRule(Operation *op,

@@ -39,6 +39,7 @@ private:
   bool makeRows();
   bool visit(Value value, ArrayRef<Index> index);
   bool visitUses(Operation *op, ArrayRef<Index> index);
+  bool readsRow(Value value);
   bool visitGather(nn::GatherOp op, ArrayRef<Index> index);
   bool visitRow(Operation *op, ArrayRef<Index> index);
   bool visitWhole(Operation *op, ArrayRef<Index> index);
@@ -127,12 +128,23 @@ bool Walk::visitUses(Operation *op, ArrayRef<Index> index) {
   return true;
 }
 
+/// Whether a row op of this kernel is behind the value: it is known only once
+/// the row has been gone through.
+bool Walk::readsRow(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !plan.ops.contains(op))
+    return false;
+  return kindOf(op) == OpKind::Row ||
+         llvm::any_of(op->getOperands(),
+                      [&](Value operand) { return readsRow(operand); });
+}
+
 bool Walk::visitGather(nn::GatherOp op, ArrayRef<Index> index) {
   int64_t dim = op.getDim(), rank = shapeOf(op.getIndices()).size();
   ArrayRef<int64_t> shape = shapeOf(op.getData());
   IndexVec at(index.begin() + dim, index.begin() + dim + rank);
   plan.canFail = true;
-  if (!undecided && !dependsOnVector(at) &&
+  if (!undecided && !dependsOnVector(at) && !readsRow(op.getIndices()) &&
       llvm::none_of(at, [&](const Index &i) {
         return plan.space.dependsOnAny(i, plan.innerAtoms()) ||
                plan.space.dependsOnRuntime(i);
@@ -272,7 +284,12 @@ bool Walk::makeRows() {
       return refuse(first->getName().getStringRef() + " and " +
                     op->getName().getStringRef() +
                     " have different numbers of rows");
+    // What was pulled in the loop of one length is no value in another's.
     int64_t count = llvm::product_of(innerShape(op));
+    if (count != llvm::product_of(innerShape(first)))
+      return refuse(first->getName().getStringRef() + " and " +
+                    op->getName().getStringRef() +
+                    " have rows of different lengths");
     if (!plan.inner.count(count))
       plan.inner[count] = makeFlat(count, count);
   }
