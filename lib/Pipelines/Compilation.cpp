@@ -338,6 +338,7 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
   // no plan.
   int64_t most = limit, least = 0, peak = first;
   Outcome outcome = Outcome::Fine;
+  options.plan.findReasons = false;
   for (int tries = 0; outcome != Outcome::Fine || peak > limit; ++tries) {
     if (tries == kTries || most - least < 2 || (tries > 1 && isLate())) {
       options.plan.memoryLimitBytes = asked;

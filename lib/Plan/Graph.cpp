@@ -1,6 +1,8 @@
 //===- Graph.cpp - building the Problem of one candidate mesh -------------===//
 #include "Graph.h"
 
+#include "Infeasible.h"
+
 #include "StageUnits.h"
 
 #include "kerf/Interfaces/AsMade.h"
@@ -455,9 +457,7 @@ bool kerf::plan::isWrittenInPlace(OpResult result) {
 }
 
 void Graph::addMemory() {
-  std::optional<int64_t> limit = options.memoryLimitBytes;
-  if (!limit && options.machine.memoryBytesPerDevice > 0)
-    limit = options.machine.memoryBytesPerDevice;
+  std::optional<int64_t> limit = memoryLimitOf(options);
   // Stages share the whole; what each holds is checked after the cut.
   if (limit && candidate.stages > 1)
     limit = static_cast<int64_t>(

@@ -71,6 +71,11 @@ private:
   llvm::StringMap<mlir::Value> values;
 };
 
+/// Why a hint is none: its pattern is no regular expression, or no value has
+/// such a name. Empty if all are fine.
+std::string checkHints(mlir::func::FuncOp function, const ValueNames &names,
+                       llvm::ArrayRef<ShardHint> hints);
+
 /// How much of what runs once for each micro-batch, and of what runs once per
 /// step, a step takes at least.
 ///

@@ -117,3 +117,30 @@ void Graph::applyHints(Value value, uint32_t node,
                   .str();
   }
 }
+
+std::string kerf::plan::checkHints(func::FuncOp function,
+                                   const ValueNames &names,
+                                   ArrayRef<ShardHint> hints) {
+  for (const ShardHint &hint : hints) {
+    std::string why;
+    llvm::Regex pattern("^(" + hint.pattern + ")$");
+    if (!pattern.isValid(why))
+      return "--shard: '" + hint.pattern +
+             "' is not a regular expression: " + why;
+    bool any = false;
+    std::string examples;
+    auto visit = [&](Value value) {
+      any |= pattern.match(names[value]);
+      if (examples.size() < 100)
+        examples += (examples.empty() ? "'" : ", '") + names[value].str() + "'";
+    };
+    llvm::for_each(function.getArguments(), visit);
+    for (Operation &op : function.getBody().front())
+      llvm::for_each(op.getResults(), visit);
+    if (!any)
+      return "--shard: no value is named '" + hint.pattern +
+             "'\nnote: there are " + examples +
+             " and others (`kerf plan --json` lists all)";
+  }
+  return "";
+}

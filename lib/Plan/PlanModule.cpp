@@ -1,6 +1,7 @@
 //===- PlanModule.cpp - candidates, solutions, the cheapest ---------------===//
 #include "kerf/Plan/Plan.h"
 
+#include "Infeasible.h"
 #include "Meshes.h"
 #include "PureCuts.h"
 #include "StageBounds.h"
@@ -49,6 +50,8 @@ public:
         start(std::chrono::steady_clock::now()) {}
 
   FailureOr<PlanResult> run(PlanError &error, std::string &message);
+  /// The same, and nothing is written.
+  Trial tryOut();
 
 private:
   double elapsed() const {
@@ -86,8 +89,9 @@ private:
     return best;
   }
   PlanResult describe(const Attempt &best, StringRef candidateSet);
-  std::string checkHints();
-  std::string infeasibleMessage() const;
+  int64_t leastMemory() const;
+  std::string candidateNotes() const;
+  const Attempt *search(PlanError &error, std::string &message);
 
   ModuleOp module;
   func::FuncOp function;
@@ -97,6 +101,7 @@ private:
   ValueNames names;
   std::chrono::steady_clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
+  std::string candidateSet;              ///< in words
   /// The deadline came before these.
   std::vector<CandidateSummary> unsearched;
   /// By stages and devices of a stage.
@@ -359,8 +364,8 @@ void Planner::summarize(Attempt &attempt) {
     summary.cost = summary.seconds;
 }
 
-std::string Planner::infeasibleMessage() const {
-  std::string text = "no plan exists for the mesh that is asked for";
+/// What any device needs at least, as far as it was found out; 0: it was not.
+int64_t Planner::leastMemory() const {
   std::optional<Sum> least;
   for (const Attempt &attempt : attempts) {
     if (!attempt.graph || attempt.solved.leastNeeded.empty() ||
@@ -375,25 +380,32 @@ std::string Planner::infeasibleMessage() const {
     if (!least || needed < *least)
       least = needed;
   }
-  std::optional<int64_t> limit = options.memoryLimitBytes;
-  if (!limit && options.machine.memoryBytesPerDevice > 0)
-    limit = options.machine.memoryBytesPerDevice;
-  if (least && limit)
-    text = "no plan fits in memory: the least that is needed is " +
-           toString(*least) + " bytes per device, the limit is " +
-           std::to_string(*limit);
-  for (const Attempt &attempt : attempts)
-    if (!attempt.summary.reason.empty()) {
-      std::string mesh;
-      for (const auto &[name, size] : attempt.summary.mesh)
-        mesh += (mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
-      text += "\nnote: " + (mesh.empty() ? std::string("one device") : mesh) +
-              ": " + attempt.summary.reason;
-    }
-  if (least && limit)
-    text += "\nnote: more devices, --mesh with more tp or pp, or a limit of " +
-            toString(*least) + " bytes would make it fit";
-  return text;
+  return least ? cost::saturate(*least) : 0;
+}
+
+/// How each candidate ended, once per reason.
+std::string Planner::candidateNotes() const {
+  std::vector<std::pair<std::string, std::string>> meshesOf; ///< of reasons
+  for (const Attempt &attempt : attempts) {
+    const std::string &reason = attempt.summary.reason;
+    if (reason.empty())
+      continue;
+    std::string mesh;
+    for (const auto &[name, size] : attempt.summary.mesh)
+      mesh += (mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
+    auto known = llvm::find_if(
+        meshesOf, [&](const auto &entry) { return entry.first == reason; });
+    if (known == meshesOf.end())
+      known = meshesOf.insert(known, {reason, ""});
+    if (mesh.empty())
+      mesh = "one device";
+    if (!StringRef(known->second).ends_with(mesh)) // other micro-batches
+      known->second += (known->second.empty() ? "" : "; ") + mesh;
+  }
+  std::string notes;
+  for (const auto &[reason, meshes] : meshesOf)
+    notes += "\nnote: " + meshes + ": " + reason;
+  return notes;
 }
 
 PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
@@ -447,36 +459,12 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   return result;
 }
 
-/// A pattern that is none, or that no value has, is an error.
-std::string Planner::checkHints() {
-  for (const ShardHint &hint : options.hints) {
-    std::string why;
-    llvm::Regex pattern("^(" + hint.pattern + ")$");
-    if (!pattern.isValid(why))
-      return "--shard: '" + hint.pattern +
-             "' is not a regular expression: " + why;
-    bool any = false;
-    std::string examples;
-    auto visit = [&](Value value) {
-      any |= pattern.match(names[value]);
-      if (examples.size() < 100)
-        examples += (examples.empty() ? "'" : ", '") + names[value].str() + "'";
-    };
-    llvm::for_each(function.getArguments(), visit);
-    for (Operation &op : function.getBody().front())
-      llvm::for_each(op.getResults(), visit);
-    if (!any)
-      return "--shard: no value is named '" + hint.pattern +
-             "'\nnote: there are " + examples +
-             " and others (`kerf plan --json` lists all)";
-  }
-  return "";
-}
-
-FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
-  if (message = checkHints(); !message.empty()) {
+/// The best plan of all candidates, whose reason says why it is none; null with
+/// an error where the request is at fault.
+const Attempt *Planner::search(PlanError &error, std::string &message) {
+  if (message = checkHints(function, names, options.hints); !message.empty()) {
     error = PlanError::BadRequest;
-    return failure();
+    return nullptr;
   }
   bool canMicroBatch = batch.batchSize() > 1 && batch.breaks().empty();
   std::string whyNot;
@@ -493,9 +481,10 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
   if (!set.error.empty()) {
     error = PlanError::BadRequest;
     message = set.error;
-    return failure();
+    return nullptr;
   }
   candidates = std::move(set.candidates);
+  candidateSet = std::move(set.description);
   if (options.solver == SolverKind::Random && candidates.size() > 1) {
     // Any mesh, as the seed says; the next where it has no plan.
     uint64_t pick = (options.seed * 0x9E3779B97F4A7C15ull) >> 33;
@@ -542,22 +531,49 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
   }
   solveAgain();
   sharpenBounds();
-  auto best =
-      llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
-        return isBetter(a.summary, b.summary);
+  return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
+    return isBetter(a.summary, b.summary);
+  });
+}
+
+Trial Planner::tryOut() {
+  PlanError error = PlanError::None;
+  std::string message;
+  const Attempt *best = search(error, message);
+  if (!best)
+    return Trial::None;
+  if (best->summary.reason.empty())
+    return Trial::Found;
+  bool isProven =
+      unsearched.empty() && llvm::all_of(attempts, [](const Attempt &attempt) {
+        return !attempt.graph->getError().empty() || attempt.cannotBeCut() ||
+               attempt.solved.status == Status::Infeasible;
       });
-  if (best == attempts.end() || !best->summary.reason.empty()) {
-    bool badHint = llvm::all_of(attempts, [](const Attempt &attempt) {
-      return !attempt.graph->getError().empty();
-    });
-    bool badMesh = llvm::all_of(
-        attempts, [](const Attempt &attempt) { return attempt.cannotBeCut(); });
-    error = badHint || badMesh ? PlanError::BadRequest : PlanError::Infeasible;
-    message = badHint && !attempts.empty() ? attempts[0].graph->getError()
-                                           : infeasibleMessage();
+  return isProven ? Trial::None : Trial::Unknown;
+}
+
+FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
+  const Attempt *best = search(error, message);
+  if (!best)
+    return failure();
+  if (!best->summary.reason.empty()) {
+    if (llvm::all_of(attempts, [](const Attempt &attempt) {
+          return !attempt.graph->getError().empty();
+        })) {
+      error = PlanError::BadRequest;
+      message = attempts[0].graph->getError();
+      return failure();
+    }
+    Infeasibility why =
+        explainInfeasible(options, leastMemory(), candidateNotes(),
+                          [&](const PlanOptions &trial) {
+                            return Planner(module, function, trial).tryOut();
+                          });
+    error = why.error;
+    message = std::move(why.message);
     return failure();
   }
-  PlanResult result = describe(*best, set.description);
+  PlanResult result = describe(*best, candidateSet);
   writeBack(module, function, *best->graph, best->solved.solution,
             best->stages);
   result.planningSeconds = elapsed();

@@ -34,7 +34,8 @@ bool kerf::plan::isWorkWaived(const PlanOptions &options) {
   int64_t asked = 1;
   for (const auto &axis : options.mesh)
     asked *= axis.second;
-  return !options.mesh.empty() && asked == options.devices;
+  return options.anyShareOfWork ||
+         (!options.mesh.empty() && asked == options.devices);
 }
 
 int64_t kerf::plan::wholeFlops(Operation *op) {

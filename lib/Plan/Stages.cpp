@@ -1,6 +1,8 @@
 //===- Stages.cpp - cutting a sharded function into stages ----------------===//
 #include "Stages.h"
 
+#include "Infeasible.h"
+
 #include "StageBytes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -85,7 +87,6 @@ private:
   void chooseSchedule(const std::vector<Load> &loads,
                       std::vector<cost::StageTimes> &times);
   double sendSeconds(int64_t bytes) const;
-  std::optional<int64_t> memoryLimit() const;
   /// How often a value crosses.
   int64_t timesOf(Value value) const {
     return batch.isOfStep(value) ? 1 : micro;
@@ -229,14 +230,6 @@ void Cutter::collectCrossing() {
     }
 }
 
-std::optional<int64_t> Cutter::memoryLimit() const {
-  if (options.memoryLimitBytes)
-    return options.memoryLimitBytes;
-  if (options.machine.memoryBytesPerDevice > 0)
-    return options.machine.memoryBytesPerDevice;
-  return std::nullopt;
-}
-
 std::vector<size_t> Cutter::placeCuts() {
   size_t n = units.size(), p = candidate.stages;
   std::vector<double> seconds(n + 1, 0), bytes(n + 1, 0), flops(n + 1, 0);
@@ -253,7 +246,7 @@ std::vector<size_t> Cutter::placeCuts() {
     kept[i + 1] = kept[i] + units[i].kept;
   }
   auto limit = static_cast<double>(
-      memoryLimit().value_or(std::numeric_limits<int64_t>::max()));
+      memoryLimitOf(options).value_or(std::numeric_limits<int64_t>::max()));
   bool isVolume = options.objective == Objective::Volume;
   // Every device at most 1.1/N of the work, waived for a mesh that was asked
   // for.
@@ -443,7 +436,7 @@ StagePlan Cutter::run() {
     return std::move(plan);
   }
   fillIn(cuts);
-  std::optional<int64_t> limit = memoryLimit();
+  std::optional<int64_t> limit = memoryLimitOf(options);
   for (const PlanResult::Memory &memory : plan.memory)
     if (plan.feasible && limit && candidate.stages > 1 &&
         memory.peak > *limit) {

@@ -52,6 +52,12 @@ struct PlanOptions {
   std::optional<int64_t> microBatches;
   /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
   std::optional<cost::ScheduleKind> schedule;
+  /// A device may compute any share of the operations, also where the objective
+  /// is volume and the mesh is searched.
+  bool anyShareOfWork = false;
+  /// Where there is no plan, find out why: takes as many searches as there are
+  /// reasons to tell apart.
+  bool findReasons = true;
 };
 
 /// One candidate and how it ended.
