@@ -149,6 +149,9 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
                      llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
+    if (value && isa<FloatType>(elementOf(value)) && !isWeight &&
+        tensor.dims_size() == 0)
+      report.numbers.push_back(tensor.name());
     if (value && isa<FloatType>(elementOf(value)) &&
         (typeOf(value).getNumElements() > 1 ||
          value.getDefiningOp<nn::WeightOp>())) {

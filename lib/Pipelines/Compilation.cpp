@@ -151,7 +151,8 @@ Outcome Compilation::runAutodiff() {
     return failure.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
   }
   trained = std::move(*result);
-  noteExportersConstants();
+  trainingNotes = trained.notes;
+  noteNumbers();
   // Partition takes the attribute away; traces want to know it of every kernel.
   module->walk([&](Operation *op) {
     if (Attribute phase = op->getAttr(dist::kPhase))
@@ -166,23 +167,16 @@ Outcome Compilation::runAutodiff() {
   return outcome;
 }
 
-void Compilation::noteExportersConstants() {
+/// Numbers without dimensions are constants to import; some may be learned.
+void Compilation::noteNumbers() {
   std::vector<std::string> names;
-  for (const autodiff::TrainedParameter &parameter : trained.trained)
-    if (autodiff::isNamedAsConstant(parameter.name))
-      names.push_back("\"" + parameter.name + "\" (" +
-                      llvm::join(llvm::map_range(parameter.shape,
-                                                 [](int64_t size) {
-                                                   return std::to_string(size);
-                                                 }),
-                                 "x") +
-                      ")");
-  trainingNotes = trained.notes;
+  for (const std::string &name : report.numbers)
+    if (!autodiff::isNamedAsConstant(name))
+      names.push_back("\"" + name + "\"");
   if (!names.empty())
-    trainingNotes.push_back(
-        llvm::join(names, ", ") + (names.size() > 1 ? " are" : " is") +
-        " trained though named as exporters name constants; --frozen=NAME "
-        "leaves a tensor as it is");
+    trainingNotes.push_back("numbers without dimensions are not trained: " +
+                            llvm::join(names, ", ") +
+                            "; --trainable=+NAME trains one");
 }
 
 std::vector<std::string> Compilation::getNotes() const {

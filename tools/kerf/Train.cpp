@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
 #include "Setup.h"
+#include "Trained.h"
 
 #include "kerf/rt/train.h"
 
@@ -166,7 +167,7 @@ static void package(const Options &options, const std::string &path,
   if (!options.train) { // what is trained is a weight here too
     compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
     compile.import.smallWeights = true;
-    compile.import.scalarWeights = options.trainable;
+    compile.import.scalarWeights = namesOf(options.trainable);
   }
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
@@ -175,6 +176,10 @@ static void package(const Options &options, const std::string &path,
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>("kerf.files");
   if (!loop)
     return;
+  if (!options.quiet)
+    for (const std::string &line :
+         describeTrained(compilation.getTraining(), options.verbose))
+      llvm::errs() << "note: " << line << "\n";
   printNotes(compilation, options);
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(

@@ -87,6 +87,8 @@ struct ImportReport {
   /// Of those that are stored: their shapes in the file, which simplification
   /// may change.
   std::map<std::string, std::vector<int64_t>> parameterShapes;
+  /// Float initializers without dimensions that are no weights here.
+  std::vector<std::string> numbers;
   std::vector<std::string> unboundDims;
   std::vector<UnsupportedItem> unsupported;
   std::vector<ImportIssue> issues;
