@@ -282,8 +282,14 @@ LogicalResult Step::selectParameters() {
     std::string name = source.getSourceName().str();
     if (!isa<FloatType>(typeOf(value).getElementType()))
       continue;
-    bool isNamed = train.match(name), isAdded = more.match(name);
-    bool isFrozen = keep.match(name);
+    auto copied = options.copies.find(name);
+    auto isIn = [&](Patterns &patterns) {
+      bool isItself = patterns.match(name);
+      return (copied != options.copies.end() &&
+              patterns.match(copied->second)) ||
+             isItself;
+    };
+    bool isNamed = isIn(train), isAdded = isIn(more), isFrozen = isIn(keep);
     if (buffers.contains(value))
       continue;
     SourceVerdict verdict = verdicts.lookup(value);
@@ -297,8 +303,9 @@ LogicalResult Step::selectParameters() {
     if (why) {
       bool isClear = verdict.isClear || *why == KeptWhy::Frozen ||
                      *why == KeptWhy::NotReached;
-      kept.push_back(
-          {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
+      if (copied == options.copies.end()) // else it is said of the original
+        kept.push_back(
+            {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
       continue;
     }
     if (!typeOf(value).getElementType().isF32()) {
@@ -309,7 +316,7 @@ LogicalResult Step::selectParameters() {
     Parameter parameter;
     parameter.name = name;
     parameter.label = labelOf(source);
-    parameter.decayed = !noDecay.match(name);
+    parameter.decayed = !isIn(noDecay);
     parameter.isClear = verdict.isClear || isNamed || isAdded;
     parameter.value = makeMutable(value);
     if (!parameter.value) {

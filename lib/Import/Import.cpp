@@ -7,6 +7,7 @@
 #include "Handlers.h"
 #include "Importer.h"
 #include "Npy.h"
+#include "Untie.h"
 #include "Wire.h"
 
 #include "kerf/Import/Simplify.h"
@@ -246,6 +247,15 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   skeleton.reset();
   if (!checkModel())
     return failure();
+
+  if (options.untie) {
+    std::string unused;
+    report.untied = untie(model, files(), context, options.tied, unused);
+    if (!unused.empty()) {
+      usage("", "--tied: no initializer matches '" + unused + "'");
+      return failure();
+    }
+  }
 
   // What inference says goes to the node under way.
   std::string diagnosed;

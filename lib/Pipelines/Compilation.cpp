@@ -24,12 +24,14 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <set>
 
 using namespace mlir;
 using namespace kerf;
@@ -138,6 +140,8 @@ Outcome Compilation::runAutodiff() {
     return Outcome::Fine;
   autodiff::AutodiffFailure failure;
   FailureOr<autodiff::AutodiffResult> result = mlir::failure();
+  for (const UntiedCopy &copy : report.untied)
+    options.training->copies[copy.name] = copy.original;
   {
     Timer timer(*this, "autodiff");
     result = autodiff::differentiate(module.get(), *options.training, failure);
@@ -152,6 +156,7 @@ Outcome Compilation::runAutodiff() {
   }
   trained = std::move(*result);
   trainingNotes = trained.notes;
+  noteUntied();
   noteNumbers();
   // Partition takes the attribute away; traces want to know it of every kernel.
   module->walk([&](Operation *op) {
@@ -165,6 +170,31 @@ Outcome Compilation::runAutodiff() {
   times.pop_back();
   times.back().second += checked;
   return outcome;
+}
+
+/// Exporters store equal tensors once; what of them is trained has come apart.
+void Compilation::noteUntied() {
+  constexpr size_t kMost = 4;
+  std::set<std::string> names;
+  for (const autodiff::TrainedParameter &parameter : trained.trained)
+    names.insert(parameter.name);
+  llvm::MapVector<llvm::StringRef, int> counts;
+  for (const UntiedCopy &copy : report.untied)
+    if (names.count(copy.name) || names.count(copy.original))
+      counts.try_emplace(copy.original, 1).first->second += 1;
+  if (counts.empty())
+    return;
+  std::vector<std::string> texts;
+  for (const auto &[name, count] : counts)
+    if (texts.size() < kMost)
+      texts.push_back(("\"" + name + "\" (" + Twine(count) + " nodes)").str());
+  trainingNotes.push_back(
+      "stored once and read by several nodes, trained for each by itself: " +
+      llvm::join(texts, ", ") +
+      (counts.size() > kMost
+           ? " and " + std::to_string(counts.size() - kMost) + " more"
+           : "") +
+      "; --tied=NAME trains one as one");
 }
 
 /// Numbers without dimensions are constants to import; some may be learned.

@@ -66,8 +66,7 @@ void Trainer::writeOutputs() {
   if (!files.commit(error))
     throw Error(KERF_IO_ERROR, error);
   if (!options.output.empty())
-    writeTrainedModel(options.modelFiles, options.output, *weights, session,
-                      state.step);
+    writeTrainedModel(options, *weights, session, state.step);
 }
 
 static ordered_json real(double value) {

@@ -10,6 +10,7 @@
 #define KERF_RT_TRAIN_TRAINEDMODEL_H
 
 #include "Weights.h"
+#include "kerf/rt/train.h"
 
 namespace kerf::rt {
 
@@ -29,9 +30,9 @@ void requireWritableFolder(const std::string &path);
 
 /// Writes all of them (aside, then renamed, external data first). Throws
 /// KERF_PROGRAM_FAILURE, before anything changes, if a trained value is not
-/// finite; `step` is for the message.
-void writeTrainedModel(const std::vector<std::string> &files,
-                       const std::string &output, const Weights &weights,
+/// finite; `step` is for the message. `options` has
+/// the files, their image and where the model goes.
+void writeTrainedModel(const TrainOptions &options, const Weights &weights,
                        kerf_session_t *session, int64_t step);
 
 /// Every weight that the step reads, by name, trained or frozen.

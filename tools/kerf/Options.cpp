@@ -147,10 +147,15 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
                  "momentum=0.9,wd=0.1 and others")
       ->group(group);
   app.add_option("--trainable", o.trainable,
-                 "Train only weights whose name matches, repeatable")
+                 "Train only weights whose name matches, repeatable; +REGEX: "
+                 "as well as what is trained by itself")
       ->group(group);
   app.add_option("--frozen", o.frozen,
                  "Do not train weights whose name matches, repeatable")
+      ->group(group);
+  app.add_option("--tied", o.tied,
+                 "Vectors that are stored once and read by several nodes stay "
+                 "one where their name matches, repeatable")
       ->group(group);
   app.add_option("--batch-norm", o.batchNorm,
                  "Statistics of the whole micro-batch (sync), of each rank's "

@@ -135,6 +135,8 @@ static void setTraining(const Options &o, CompilationOptions &result) {
   result.import.trainingForms = ImportOptions::TrainingForms::Keep;
   result.import.smallWeights = true;
   result.import.scalarWeights = namesOf(o.trainable);
+  result.import.untie = true;
+  result.import.tied = o.tied;
   t.loss = parsed(autodiff::parseLoss(o.loss));
   t.optimizer = parsed(
       autodiff::parseOptimizer(o.optimizer.empty() ? "sgd" : o.optimizer));

@@ -10,6 +10,7 @@
 #include "Setup.h"
 #include "Trained.h"
 
+#include "kerf/Import/ModelImage.h"
 #include "kerf/rt/train.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -159,6 +161,29 @@ static Options forEvaluation(const Options &options) {
   return own;
 }
 
+/// The file in which a trained model stands: where tensors have come apart and
+/// are trained, each is an initializer of its own.
+static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
+  std::set<std::string> trained;
+  for (const std::string &label : loop.trained)
+    trained.insert(label.substr(0, label.find('@')));
+  std::vector<UntiedCopy> copies;
+  for (const UntiedCopy &copy : report.untied)
+    if (trained.count(copy.name) || trained.count(copy.original))
+      copies.push_back(copy);
+  ModelImage image;
+  std::string error;
+  if (!makeModelImage(report.file, copies, image, error))
+    throw Failure{kModelRefused,
+                  report.file + ": tensors that are stored once cannot come "
+                                "apart: " +
+                      error,
+                  {"--tied='.*' trains them as one"}};
+  for (ModelImage::Piece &piece : image.pieces)
+    loop.image.push_back({piece.begin, piece.length, std::move(piece.bytes)});
+  loop.copies = std::move(image.copies);
+}
+
 /// Compiles into `path`; of a training step `loop` learns what it trains.
 static void package(const Options &options, const std::string &path,
                     rt::TrainOptions *loop) {
@@ -168,6 +193,8 @@ static void package(const Options &options, const std::string &path,
     compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
     compile.import.smallWeights = true;
     compile.import.scalarWeights = namesOf(options.trainable);
+    compile.import.untie = true;
+    compile.import.tied = options.tied;
   }
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
@@ -189,6 +216,8 @@ static void package(const Options &options, const std::string &path,
     loop->trained.push_back(parameter.name);
   for (const std::string &buffer : compilation.getTraining().buffers)
     loop->trained.push_back(buffer);
+  if (!loop->output.empty())
+    describeImage(compilation.getImportReport(), *loop);
 }
 
 /// What the loop must know of loss and optimizer.

@@ -20,6 +20,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,9 @@ struct AutodiffOptions {
   /// parameters that the loss depends on, as use tells them from masks, tables
   /// and numbers.
   std::vector<std::string> trainable, frozen;
+  /// Parameters that are copies of one that several nodes read: patterns match
+  /// them by its name too.
+  std::map<std::string, std::string> copies;
   std::optional<double> clipNorm;
   bool skipNonFinite = false; ///< keep the old values where loss or norm is not
   Precision precision = Precision::F32;   ///< of products

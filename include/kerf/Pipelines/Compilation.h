@@ -109,6 +109,7 @@ private:
                     llvm::function_ref<void(mlir::OpPassManager &)> build);
   Outcome dump(llvm::StringRef phase);
   Outcome readGivenPlan();
+  void noteUntied();
   void noteNumbers();
   std::optional<int64_t> memoryLimit() const;
   /// The fullest device of what is laid out.
