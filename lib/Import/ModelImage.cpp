@@ -1,8 +1,9 @@
-//===- ModelImage.cpp - a model's file with more initializers -------------===//
+//===- ModelImage.cpp - a model's file with edits -------------------------===//
 //
-// Protobuf's messages say their lengths in front, so an edit inside the graph
-// changes the graph's length and the edited node's, and nothing else. Nodes are
-// rebuilt field by field; all other bytes are ranges of the original.
+// Protobuf's messages say their lengths in front, so an edit changes the
+// lengths of what it stands in, and nothing else. A message in which nothing
+// changes is a range of the original; one in which something does is its new
+// head and then its fields, each a range or rebuilt in turn.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/ModelImage.h"
@@ -12,70 +13,40 @@
 
 #include "mlir/IR/MLIRContext.h"
 
+#include <optional>
+#include <set>
+
 using namespace kerf;
 using namespace kerf::onnx_import;
 
-namespace {
-
-void appendVarint(std::string &out, uint64_t value) {
+static void appendVarint(std::string &out, uint64_t value) {
   for (; value >= 0x80; value >>= 7)
     out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
 }
 
-void appendField(std::string &out, uint32_t field, llvm::StringRef bytes) {
+static void appendField(std::string &out, uint32_t field,
+                        llvm::StringRef bytes) {
   appendVarint(out, field << 3 | 2);
   appendVarint(out, bytes.size());
   out += bytes;
 }
 
-/// The fields of a message, in order. The file was imported, so it is well
-/// formed; what is not all the same ends the walk.
+namespace {
+
 struct Field {
   uint32_t number = 0;
   bool isBytes = false;
   uint64_t start = 0, begin = 0, end = 0; ///< start: of its tag
 };
 
+/// The fields of a message, in order. The file was imported, so it is well
+/// formed; what is not all the same ends the walk.
 class Fields {
 public:
   Fields(llvm::ArrayRef<uint8_t> file, uint64_t begin, uint64_t end)
       : file(file), at(begin), end(end) {}
-  bool next(Field &field) {
-    if (at >= end)
-      return false;
-    field.start = at;
-    uint64_t tag, size = 0;
-    if (!varint(tag))
-      return false;
-    field.number = static_cast<uint32_t>(tag >> 3);
-    field.isBytes = (tag & 7) == 2;
-    switch (tag & 7) {
-    case 0:
-      field.begin = at;
-      if (!varint(size))
-        return false;
-      field.end = at;
-      return true;
-    case 1:
-      size = 8;
-      break;
-    case 5:
-      size = 4;
-      break;
-    case 2:
-      if (!varint(size))
-        return false;
-      break;
-    default:
-      return false;
-    }
-    if (size > end - at)
-      return false;
-    field.begin = at;
-    field.end = at += size;
-    return true;
-  }
+  bool next(Field &field);
 
 private:
   bool varint(uint64_t &value) {
@@ -92,56 +63,171 @@ private:
   uint64_t at, end;
 };
 
-class Editor {
-public:
-  Editor(llvm::ArrayRef<uint8_t> file, ModelImage &image)
-      : file(file), image(image) {}
-
-  /// The node's bytes with other names at these inputs.
-  std::string renamed(const Field &node,
-                      const std::map<int, std::string> &inputs) const {
-    std::string out;
-    int input = 0;
-    Fields fields(file, node.begin, node.end);
-    for (Field field; fields.next(field);) {
-      auto rename = inputs.end();
-      if (field.number == 1)
-        rename = inputs.find(input++);
-      if (rename != inputs.end())
-        appendField(out, 1, rename->second);
-      else
-        out += text(field.start, field.end);
-    }
-    return out;
-  }
-  llvm::StringRef text(uint64_t begin, uint64_t end) const {
-    return {reinterpret_cast<const char *>(file.data()) + begin, end - begin};
-  }
+/// A message that is being rebuilt.
+struct Content {
+  std::vector<ModelImage::Piece> pieces;
+  uint64_t size = 0;
+  bool isChanged = false;
+  std::optional<uint64_t> addedAt; ///< where the new initializers begin
 
   void range(uint64_t begin, uint64_t end) {
+    size += end - begin;
     if (begin == end)
       return;
-    size += end - begin;
-    if (!image.pieces.empty() && image.pieces.back().bytes.empty() &&
-        image.pieces.back().begin + image.pieces.back().length == begin) {
-      image.pieces.back().length += end - begin;
-      return;
-    }
-    image.pieces.push_back({begin, end - begin, {}});
+    if (!pieces.empty() && pieces.back().bytes.empty() &&
+        pieces.back().begin + pieces.back().length == begin)
+      pieces.back().length += end - begin;
+    else
+      pieces.push_back({begin, end - begin, {}});
   }
-  void bytes(std::string content) {
-    size += content.size();
-    image.pieces.push_back({0, 0, std::move(content)});
+  void bytes(std::string text) {
+    size += text.size();
+    isChanged = true;
+    if (!text.empty())
+      pieces.push_back({0, 0, std::move(text)});
   }
-
-  llvm::ArrayRef<uint8_t> file;
-  ModelImage &image;
-  uint64_t size = 0; ///< of the new file so far
+  /// A field that is a message.
+  void nested(uint32_t field, Content content) {
+    std::string head;
+    appendVarint(head, field << 3 | 2);
+    appendVarint(head, content.size);
+    bytes(std::move(head));
+    if (content.addedAt)
+      addedAt = size + *content.addedAt;
+    size += content.size;
+    for (ModelImage::Piece &piece : content.pieces)
+      pieces.push_back(std::move(piece));
+  }
 };
 
+class Editor {
+public:
+  Editor(llvm::ArrayRef<uint8_t> file, const ModelEdits &edits,
+         std::string added)
+      : file(file), edits(edits), added(std::move(added)) {
+    for (const UntiedCopy &copy : edits.copies)
+      inputs[copy.node][copy.input] = copy.name;
+  }
+  Content message(Message kind, uint64_t begin, uint64_t end,
+                  llvm::ArrayRef<Message> parents = {});
+
+private:
+  llvm::StringRef text(const Field &field) const {
+    return {reinterpret_cast<const char *>(file.data()) + field.begin,
+            field.end - field.begin};
+  }
+  const std::string *newLocation(const Field &entry) const;
+
+  llvm::ArrayRef<uint8_t> file;
+  const ModelEdits &edits;
+  std::string added;
+  /// Of the main graph, whose nodes are numbered.
+  std::map<int, std::map<int, std::string>> inputs;
+  int nodes = 0;
+};
+
+} // namespace
+
+bool Fields::next(Field &field) {
+  if (at >= end)
+    return false;
+  field.start = at;
+  uint64_t tag, size = 0;
+  if (!varint(tag))
+    return false;
+  field.number = static_cast<uint32_t>(tag >> 3);
+  field.isBytes = (tag & 7) == 2;
+  switch (tag & 7) {
+  case 0:
+    field.begin = at;
+    field.end = varint(size) ? at : end;
+    return true;
+  case 1:
+  case 5:
+    size = (tag & 7) == 1 ? 8 : 4;
+    break;
+  case 2:
+    if (!varint(size))
+      return false;
+    break;
+  default:
+    return false;
+  }
+  if (size > end - at)
+    return false;
+  field.begin = at;
+  field.end = at += size;
+  return true;
+}
+
+/// Of an entry of a tensor's external_data, if it is a location with another
+/// name.
+const std::string *Editor::newLocation(const Field &entry) const {
+  bool isLocation = false;
+  llvm::StringRef value;
+  Fields fields(file, entry.begin, entry.end);
+  for (Field field; fields.next(field);) {
+    isLocation |= field.number == 1 && text(field) == "location";
+    if (field.number == 2)
+      value = text(field);
+  }
+  auto other = edits.locations.find(value.str());
+  return isLocation && other != edits.locations.end() ? &other->second
+                                                      : nullptr;
+}
+
+Content Editor::message(Message kind, uint64_t begin, uint64_t end,
+                        llvm::ArrayRef<Message> parents) {
+  const std::map<int, std::string> *names = nullptr;
+  if (kind == Message::Node && parents.size() == 2 &&
+      parents[1] == Message::Graph)
+    if (auto found = inputs.find(nodes++); found != inputs.end())
+      names = &found->second;
+  Content content;
+  llvm::SmallVector<Message> path(parents);
+  path.push_back(kind);
+  int input = 0;
+  Fields fields(file, begin, end);
+  for (Field field; fields.next(field);) {
+    Message child = childOf(kind, field.number);
+    if (names && field.number == 1) {
+      auto name = names->find(input++);
+      if (name != names->end()) {
+        std::string renamed;
+        appendField(renamed, 1, name->second);
+        content.bytes(std::move(renamed));
+        continue;
+      }
+    } else if (kind == Message::Tensor && field.number == 13) {
+      if (const std::string *location = newLocation(field)) {
+        std::string entry, whole;
+        appendField(entry, 1, "location");
+        appendField(entry, 2, *location);
+        appendField(whole, 13, entry);
+        content.bytes(std::move(whole));
+        continue;
+      }
+    } else if (field.isBytes && child != Message::Opaque &&
+               child != Message::Drop) {
+      Content nested = message(child, field.begin, field.end, path);
+      if (nested.isChanged) {
+        content.nested(field.number, std::move(nested));
+        continue;
+      }
+    }
+    content.range(field.start, field.end);
+  }
+  if (kind == Message::Graph && parents.size() == 1 && !added.empty()) {
+    content.addedAt = content.size;
+    content.bytes(std::move(added));
+  }
+  return content;
+}
+
 /// An initializer up to its content, which is the last field.
-std::string headOf(const std::string &name, int32_t type,
-                   llvm::ArrayRef<int64_t> shape, uint64_t contentBytes) {
+static std::string headOf(const std::string &name, int32_t type,
+                          llvm::ArrayRef<int64_t> shape,
+                          uint64_t contentBytes) {
   std::string tensor;
   for (int64_t dim : shape) {
     appendVarint(tensor, 1 << 3);
@@ -158,13 +244,10 @@ std::string headOf(const std::string &name, int32_t type,
   return head + tensor;
 }
 
-} // namespace
-
-bool kerf::makeModelImage(llvm::StringRef path,
-                          const std::vector<UntiedCopy> &copies,
+bool kerf::makeModelImage(llvm::StringRef path, const ModelEdits &edits,
                           ModelImage &image, std::string &error) {
   image = {};
-  if (copies.empty())
+  if (edits.empty())
     return true;
   auto files = ModelFiles::open(path, false, error);
   if (!files)
@@ -174,75 +257,80 @@ bool kerf::makeModelImage(llvm::StringRef path,
   auto skeleton = readSkeleton(file, error);
   if (!skeleton || !model.ParseFromString(*skeleton))
     return false;
-  std::map<std::string, const onnx::TensorProto *> stored;
-  for (const auto &tensor : model.graph().initializer())
-    stored[tensor.name()] = &tensor;
-  std::map<int, std::map<int, std::string>> renames;
-  std::string added;
-  std::map<std::string, uint64_t> places; // in `added`
-  mlir::MLIRContext context;
-  for (const UntiedCopy &copy : copies) {
-    bool unsupported;
-    auto tensor = stored.find(copy.original);
-    auto data = tensor == stored.end()
-                    ? std::nullopt
-                    : files->read(&context, *tensor->second, error, unsupported);
-    if (!data)
-      return false;
-    renames[copy.node][copy.input] = copy.name;
-    added += headOf(copy.name, tensor->second->data_type(),
-                    data->type.getShape(), data->bytes.size());
-    places[copy.name] = added.size();
-    added.append(reinterpret_cast<const char *>(data->bytes.data()),
-                 data->bytes.size());
-  }
-
-  // The graph, which must be one field: exporters write no other.
-  Field graph, field;
   int graphs = 0;
-  for (Fields fields(file, 0, file.size()); fields.next(field);)
-    if (field.number == 7 && field.isBytes)
-      graph = field, ++graphs;
+  Fields top(file, 0, file.size());
+  for (Field field; top.next(field);)
+    graphs += field.number == 7;
   if (graphs != 1) {
     error = "its graph is stored in several parts";
     return false;
   }
-  std::map<int, std::string> nodes; // rebuilt
-  Editor editor(file, image);
-  uint64_t length = graph.end - graph.begin + added.size();
-  int number = 0;
-  for (Fields fields(file, graph.begin, graph.end); fields.next(field);) {
-    if (field.number != 1 || !field.isBytes)
-      continue;
-    if (auto rename = renames.find(number); rename != renames.end()) {
-      std::string &node = nodes[number];
-      appendField(node, 1, editor.renamed(field, rename->second));
-      length += node.size() - (field.end - field.start);
-    }
-    ++number;
+  std::map<std::string, const onnx::TensorProto *> stored;
+  for (const auto &tensor : model.graph().initializer())
+    stored[tensor.name()] = &tensor;
+  std::string added;
+  mlir::MLIRContext context;
+  for (const UntiedCopy &copy : edits.copies) {
+    bool unsupported;
+    auto tensor = stored.find(copy.original);
+    auto data =
+        tensor == stored.end()
+            ? std::nullopt
+            : files->read(&context, *tensor->second, error, unsupported);
+    if (!data)
+      return false;
+    added += headOf(copy.name, tensor->second->data_type(),
+                    data->type.getShape(), data->bytes.size());
+    image.copies[copy.name] = added.size();
+    added.append(reinterpret_cast<const char *>(data->bytes.data()),
+                 data->bytes.size());
   }
-  editor.range(0, graph.start);
-  std::string head;
-  appendVarint(head, 7 << 3 | 2);
-  appendVarint(head, length);
-  editor.bytes(std::move(head));
-  number = 0;
-  for (Fields fields(file, graph.begin, graph.end); fields.next(field);) {
-    auto node = nodes.end();
-    if (field.number == 1 && field.isBytes)
-      node = nodes.find(number++);
-    if (node != nodes.end())
-      editor.bytes(std::move(node->second));
-    else
-      editor.range(field.start, field.end);
-  }
-  for (const auto &[name, place] : places)
-    image.copies[name] = editor.size + place;
-  editor.bytes(std::move(added));
-  editor.range(graph.end, file.size());
-  if (editor.size >= uint64_t(1) << 31) {
+  Content content = Editor(file, edits, std::move(added))
+                        .message(Message::Model, 0, file.size());
+  if (content.size >= uint64_t(1) << 31) {
     error = "it would have 2 GiB, more than protobuf allows";
     return false;
   }
+  image.pieces = std::move(content.pieces);
+  for (auto &[name, place] : image.copies)
+    place += content.addedAt.value_or(0);
   return true;
+}
+
+static void collectLocations(const onnx::TensorProto &tensor,
+                             std::set<std::string> &locations) {
+  for (const auto &entry : tensor.external_data())
+    if (entry.key() == "location")
+      locations.insert(entry.value());
+}
+
+static void collectLocations(const onnx::GraphProto &graph,
+                             std::set<std::string> &locations) {
+  for (const auto &tensor : graph.initializer())
+    collectLocations(tensor, locations);
+  for (const auto &node : graph.node())
+    for (const auto &attribute : node.attribute()) {
+      if (attribute.has_t())
+        collectLocations(attribute.t(), locations);
+      for (const auto &tensor : attribute.tensors())
+        collectLocations(tensor, locations);
+      if (attribute.has_g())
+        collectLocations(attribute.g(), locations);
+      for (const auto &each : attribute.graphs())
+        collectLocations(each, locations);
+    }
+}
+
+std::vector<std::string> kerf::externalLocations(llvm::StringRef path,
+                                                 std::string &error) {
+  auto files = ModelFiles::open(path, true, error);
+  if (!files)
+    return {};
+  onnx::ModelProto model;
+  auto skeleton = readSkeleton(files->modelBytes(), error);
+  if (!skeleton || !model.ParseFromString(*skeleton))
+    return {};
+  std::set<std::string> locations;
+  collectLocations(model.graph(), locations);
+  return {locations.begin(), locations.end()};
 }

@@ -160,7 +160,7 @@ static void requireDistinct(const TrainOptions &options) {
     written[placeOf(options.output)] = "-o";
     if (!options.modelFiles.empty())
       for (const std::string &place :
-           placesOf(options.modelFiles, options.output))
+           placesOf(options))
         written.emplace(placeOf(place), "the external data of -o");
     for (const UsedFile &input : inputs)
       if (!input.path.empty() && placeOf(input.path) == placeOf(options.output))
@@ -196,7 +196,7 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
     if (!options.output.empty())
       requireWritable(options.output);
     if (!options.output.empty() && !options.modelFiles.empty())
-      placesOf(options.modelFiles, options.output);
+      placesOf(options);
     for (const std::string &path :
          {options.safetensors, options.log, options.trace, options.stats})
       if (!path.empty())

@@ -42,8 +42,9 @@ void kerf::rt::requireWritableFolder(const std::string &path) {
 }
 
 std::vector<std::string>
-kerf::rt::placesOf(const std::vector<std::string> &files,
-                   const std::string &output) {
+kerf::rt::placesOf(const TrainOptions &options) {
+  const std::vector<std::string> &files = options.modelFiles;
+  const std::string &output = options.output;
   requireWritable(output);
   std::vector<std::string> places = {output};
   std::string from = folderOf(realPath(files.at(0))), to = folderOf(output);
@@ -54,6 +55,9 @@ kerf::rt::placesOf(const std::vector<std::string> &files,
       throw Error(KERF_INVALID_ARGUMENT,
                   files[i] + ": external data is not below " + from);
     std::string relative = real.substr(from.size() + 1);
+    if (auto own = options.dataNames.find(files[i]);
+        own != options.dataNames.end())
+      relative = own->second;
     places.push_back(to + "/" + relative);
     if (realPath(folderOf(places.back())) == realPath(to) &&
         folderOf(relative) == "." && places.back() == to + "/" + nameOf(output))
@@ -113,7 +117,7 @@ void kerf::rt::writeTrainedModel(const TrainOptions &options,
                                  kerf_session_t *session, int64_t step) {
   const std::vector<std::string> &files = options.modelFiles;
   const std::string &output = options.output;
-  std::vector<std::string> places = placesOf(files, output);
+  std::vector<std::string> places = placesOf(options);
   std::vector<std::unique_ptr<AtomicFile>> copies;
   std::map<std::string, AtomicFile *> byFile;
   for (size_t i = 0; i < files.size(); ++i) {

@@ -15,6 +15,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include <algorithm>
 #include <csignal>
@@ -161,24 +162,55 @@ static Options forEvaluation(const Options &options) {
   return own;
 }
 
+/// Beside the model its external data keeps no name: model.onnx.data becomes
+/// trained.onnx.data, weights.bin trained.onnx.weights.bin.
+static std::map<std::string, std::string>
+renamedData(const std::string &model, const rt::TrainOptions &loop) {
+  namespace path = llvm::sys::path;
+  llvm::SmallString<256> from, to;
+  std::string parent = path::parent_path(loop.output).str();
+  std::map<std::string, std::string> names;
+  if (llvm::sys::fs::real_path(parent.empty() ? "." : parent, to) ||
+      llvm::sys::fs::real_path(path::parent_path(loop.modelFiles[0]), from) ||
+      from != to)
+    return names;
+  std::string error;
+  llvm::StringRef own = path::filename(loop.modelFiles[0]);
+  std::string output = path::filename(loop.output).str();
+  for (const std::string &location : externalLocations(model, error)) {
+    llvm::SmallString<256> plain(location);
+    path::remove_dots(plain);
+    llvm::StringRef rest = plain;
+    names[location] = rest.consume_front(own) ? output + rest.str()
+                                              : output + "." + rest.str();
+  }
+  return names;
+}
+
 /// The file in which a trained model stands: where tensors have come apart and
 /// are trained, each is an initializer of its own.
 static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
   std::set<std::string> trained;
   for (const std::string &label : loop.trained)
     trained.insert(label.substr(0, label.find('@')));
-  std::vector<UntiedCopy> copies;
+  ModelEdits edits;
   for (const UntiedCopy &copy : report.untied)
     if (trained.count(copy.name) || trained.count(copy.original))
-      copies.push_back(copy);
+      edits.copies.push_back(copy);
+  edits.locations = renamedData(report.file, loop);
+  std::string folder =
+      llvm::sys::path::parent_path(loop.modelFiles[0]).str() + "/";
+  for (const auto &[location, name] : edits.locations) {
+    llvm::SmallString<256> file(folder + location);
+    llvm::sys::path::remove_dots(file, /*remove_dot_dot=*/false);
+    loop.dataNames[file.str().str()] = name;
+  }
   ModelImage image;
   std::string error;
-  if (!makeModelImage(report.file, copies, image, error))
+  if (!makeModelImage(report.file, edits, image, error))
     throw Failure{kModelRefused,
-                  report.file + ": tensors that are stored once cannot come "
-                                "apart: " +
-                      error,
-                  {"--tied='.*' trains them as one"}};
+                  report.file + ": the trained model cannot be written: " + error,
+                  {}};
   for (ModelImage::Piece &piece : image.pieces)
     loop.image.push_back({piece.begin, piece.length, std::move(piece.bytes)});
   loop.copies = std::move(image.copies);

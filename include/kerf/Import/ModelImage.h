@@ -21,11 +21,24 @@ struct ModelImage {
   std::map<std::string, uint64_t> copies;
 };
 
-/// The file `path` in which each of `copies` is an initializer of its own,
-/// which the node that it names reads. Empty pieces if there are no copies.
-/// On failure false and `error`: the file is none that was imported.
-bool makeModelImage(llvm::StringRef path, const std::vector<UntiedCopy> &copies,
+/// What is to be other in a model's file.
+struct ModelEdits {
+  /// Each becomes an initializer, which the node that it names reads.
+  std::vector<UntiedCopy> copies;
+  /// Other names for files of external data, by their names in the model.
+  std::map<std::string, std::string> locations;
+
+  bool empty() const { return copies.empty() && locations.empty(); }
+};
+
+/// The file `path` with the edits; empty pieces if there are none. On failure
+/// false and `error`: the file is none that was imported.
+bool makeModelImage(llvm::StringRef path, const ModelEdits &edits,
                     ModelImage &image, std::string &error);
+
+/// Names of files of external data as the model has them.
+std::vector<std::string> externalLocations(llvm::StringRef path,
+                                           std::string &error);
 
 } // namespace kerf
 

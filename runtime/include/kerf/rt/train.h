@@ -69,6 +69,9 @@ struct TrainOptions {
   /// Where in it weights begin that the model does not have: copies of what
   /// several nodes read.
   std::map<std::string, uint64_t> copies;
+  /// What the files of external data are called beside the trained model, by
+  /// their absolute paths; others keep their names.
+  std::map<std::string, std::string> dataNames;
   /// Names of what steps change of the model: weights and running statistics.
   std::vector<std::string> trained;
   /// Shapes that the model's file gives weights, where the package may have
