@@ -49,10 +49,7 @@ std::string Trainer::trace() {
   return json.dump();
 }
 
-void Trainer::writeOutputs() {
-  if (!options.safetensors.empty())
-    writeTrainedSafetensors(options.safetensors, *weights, options.shapes,
-                            session, state.step);
+void Trainer::writeMeasurements() {
   FileSet files;
   std::string error;
   bool ran = state.step > firstStep;
@@ -65,8 +62,6 @@ void Trainer::writeOutputs() {
     throw Error(KERF_IO_ERROR, error);
   if (!files.commit(error))
     throw Error(KERF_IO_ERROR, error);
-  if (!options.output.empty())
-    writeTrainedModel(options, *weights, session, state.step);
 }
 
 static ordered_json real(double value) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Trainer.h"
 
+#include "Space.h"
 #include "TrainedModel.h"
 
 #include <nlohmann/json.hpp>
@@ -349,11 +350,24 @@ void Trainer::checkpoint() {
   checkpointed = state.step;
 }
 
+void Trainer::checkpointOnTheWay() {
+  try {
+    checkpoint();
+  } catch (const Error &error) {
+    if (error.code != KERF_IO_ERROR)
+      throw;
+    progress->clear();
+    std::fprintf(err,
+                 "warning: %s: no checkpoint after step %lld, the run goes "
+                 "on\n",
+                 error.message.c_str(), static_cast<long long>(state.step));
+  }
+}
+
 void Trainer::finish() {
   if (!job.leads())
     return;
   // What was trained first: an evaluation may fail.
-  checkpoint();
   writeOutputs();
   evaluate();
   printSummary();
@@ -365,6 +379,8 @@ void Trainer::run() {
   createSession();
   resume();
   firstStep = state.step;
+  if (job.leads())
+    requireSpace(options, *weights);
   bytesPerRank = -1;
   loader = std::make_unique<BatchLoader>(
       samples, batches, BatchPosition{state.epoch, state.index});
@@ -375,12 +391,12 @@ void Trainer::run() {
   bool terminal = !options.quiet && job.leads() && ::isatty(fileno(err));
   progress = std::make_unique<Progress>(job.leads() ? options.log : "",
                                         firstStep, steps, state.batch, tokens,
-                                        terminal ? err : nullptr);
+                                        terminal ? err : nullptr, err);
   while (state.step < steps) {
     step();
     if (options.checkpointEvery > 0 &&
-        state.step % options.checkpointEvery == 0)
-      checkpoint();
+        state.step % options.checkpointEvery == 0 && state.step < steps)
+      checkpointOnTheWay();
     if (options.evalEvery > 0 && state.step % options.evalEvery == 0)
       evaluate();
     if (stopRequested() && state.step < steps) {

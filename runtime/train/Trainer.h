@@ -14,6 +14,7 @@
 #include "Checkpoints.h"
 #include "Evaluate.h"
 #include "Progress.h"
+#include "../src/Error.h"
 #include "kerf/rt/job.h"
 
 #include <limits>
@@ -48,7 +49,15 @@ private:
   void evaluate();
   void checkpoint();
   void finish();
+  /// A checkpoint between others: where it cannot be written the run goes on.
+  void checkpointOnTheWay();
+  /// Everything that was asked for, the model first; one that cannot be written
+  /// does not cost the others. Throws the first error.
   void writeOutputs();
+  void writeMeasurements();
+  /// Where the model could not be written: the run's state goes elsewhere, now
+  /// or when there is room. Throws `error` with where that is.
+  [[noreturn]] void rescue(Error error);
   void printSummary();
   /// Chrome trace of the last step, reading its batch included.
   std::string trace();

@@ -227,7 +227,14 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
   app.add_flag("--resume", o.resume,
                "Go on from the newest checkpoint that is whole")
       ->group(loop);
-  app.add_option("-o,--output", o.output, "The trained model")->group(files);
+  CLI::Option *output =
+      app.add_option("-o,--output", o.output,
+                     "The trained model (default: MODEL.trained.onnx in the "
+                     "current folder, unless something else keeps the weights)")
+          ->group(files);
+  app.add_flag("--no-output", o.noOutput, "Keep no trained model")
+      ->excludes(output)
+      ->group(files);
   app.add_option("--save-safetensors", o.safetensors, "Its weights alone")
       ->group(files);
   app.add_option("--log", o.log, "One line of JSON per step")->group(files);

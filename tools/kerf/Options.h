@@ -72,6 +72,7 @@ struct Options {
   bool train = false;
   std::string loss, optimizer, learningRate, batchNorm = "sync", onNan = "stop";
   std::string gradientDtype; ///< empty: the precision
+  bool noOutput = false;
   std::vector<std::string> trainable, frozen, tied;
   double clipNorm = 0;
   int64_t accumulate = 1;

@@ -325,8 +325,22 @@ static rt::TrainOptions loopOptions(const Options &o) {
   return t;
 }
 
+/// Training that is not kept was for nothing: without a word about it the model
+/// goes beside where the command was given.
+static void nameOutput(Options &options, bool leads) {
+  if (!options.output.empty() || options.noOutput ||
+      !options.safetensors.empty() || !options.checkpointDir.empty() ||
+      !options.stopAfter.empty())
+    return;
+  options.output = llvm::sys::path::stem(options.model).str() + ".trained.onnx";
+  if (!options.quiet && leads)
+    llvm::errs() << "note: the trained model goes to " << options.output
+                 << " (-o FILE says where, --no-output keeps none)\n";
+}
+
 static int trainInJob(Options &options, rt::JobScope &job) {
   options.train = true;
+  nameOutput(options, job.leads());
   rt::TrainOptions loop = loopOptions(options);
   describeStep(options, loop);
   std::string wrong = rt::checkTrainOptions(loop, job.leads());

@@ -12,6 +12,7 @@
 #include "../Validators.h"
 #include "Commands.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -35,6 +36,8 @@ int kerf::tool::printFailure(const Failure &failure) {
 }
 
 int main(int argc, char **argv) {
+  // A file past ulimit -f is an error of the write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   Options options;
   int (*command)(const Options &) = nullptr;
   CLI::App app(
