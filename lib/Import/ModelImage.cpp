@@ -271,6 +271,8 @@ bool kerf::makeModelImage(llvm::StringRef path, const ModelEdits &edits,
   std::string added;
   mlir::MLIRContext context;
   for (const UntiedCopy &copy : edits.copies) {
+    if (image.copies.count(copy.name)) // several nodes read it
+      continue;
     bool unsupported;
     auto tensor = stored.find(copy.original);
     auto data =

@@ -6,6 +6,7 @@
 #include "llvm/Support/Regex.h"
 
 #include <cstring>
+#include <map>
 
 using namespace kerf;
 using namespace kerf::onnx_import;
@@ -39,6 +40,12 @@ void collectNames(const onnx::GraphProto &graph, llvm::StringSet<> &defined,
         collectNames(each, defined, readElsewhere, false);
     }
   }
+}
+
+/// Running statistics are written by the step itself: what is one of them can
+/// be nothing else.
+int thingOf(const onnx::NodeProto &node, int input) {
+  return node.op_type() == "BatchNormalization" && input >= 3 ? input : 0;
 }
 
 bool isUniform(const TensorData &data) {
@@ -88,19 +95,28 @@ kerf::onnx_import::untie(onnx::ModelProto &model, ModelFiles &files,
         !isa<FloatType>(data->type.getElementType()) ||
         (data->type.getRank() > 1 && !isUniform(*data)))
       continue;
-    if (llvm::any_of(tied, [&](const std::string &pattern) {
-          return llvm::Regex("^(" + pattern + ")$").match(name);
-        }))
-      continue;
+    bool isTied = llvm::any_of(tied, [&](const std::string &pattern) {
+      return llvm::Regex("^(" + pattern + ")$").match(name);
+    });
+    // What is tied is one for each thing that it is.
+    std::map<int, std::string> ofThing;
+    if (isTied)
+      ofThing[thingOf(graph.node(readers->second[0].node),
+                      readers->second[0].input)] = name;
     int number = 2;
     for (const Use &use : llvm::drop_begin(readers->second)) {
-      std::string copy;
-      do
-        copy = name + "." + std::to_string(number++);
-      while (!defined.insert(copy).second);
-      onnx::TensorProto tensor = graph.initializer(t);
-      tensor.set_name(copy);
-      *graph.add_initializer() = std::move(tensor);
+      int thing = isTied ? thingOf(graph.node(use.node), use.input) : number;
+      std::string &copy = ofThing[thing];
+      if (copy == name)
+        continue;
+      if (copy.empty()) {
+        do
+          copy = name + "." + std::to_string(number++);
+        while (!defined.insert(copy).second);
+        onnx::TensorProto tensor = graph.initializer(t);
+        tensor.set_name(copy);
+        *graph.add_initializer() = std::move(tensor);
+      }
       graph.mutable_node(use.node)->set_input(use.input, copy);
       copies.push_back({copy, name, use.node, use.input});
     }
