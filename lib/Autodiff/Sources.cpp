@@ -68,10 +68,18 @@ SmallVector<SourceAnalysis::Use> SourceAnalysis::usesOf(Value source) {
   return uses;
 }
 
-/// Whether all that depends on the source are sines and cosines, and both are
-/// taken: frequencies of a rotary embedding, or of a time step's. (A layer whose
-/// activation is a sine takes no cosines.)
-bool SourceAnalysis::isAngle(Value source) {
+/// Whether the source is a vector of frequencies, of a rotary embedding or of a
+/// time step's: it is multiplied, all that depends on it are sines and cosines,
+/// and both are taken. (A layer whose activation is a sine takes no cosines,
+/// and its weights are a matrix.)
+bool SourceAnalysis::areFrequencies(Value source) {
+  auto shape = cast<RankedTensorType>(source.getType()).getShape();
+  if (llvm::count_if(shape, [](int64_t size) { return size != 1; }) != 1)
+    return false;
+  if (llvm::any_of(usesOf(source), [](const Use &use) {
+        return use.role == OperandRole::Addend;
+      }))
+    return false;
   bool sines = false, cosines = false;
   SmallVector<Value> work{source};
   llvm::DenseSet<Value> seen{source};
@@ -159,7 +167,7 @@ bool SourceAnalysis::isTable(Operation *source, const Values &values,
 SourceVerdict SourceAnalysis::classify(Operation *source) {
   Value value = source->getResult(0);
   StringRef name = cast<SourceOpInterface>(source).getSourceName();
-  if (isAngle(value))
+  if (areFrequencies(value))
     return {false, KeptWhy::Table};
   SmallVector<Use> uses = usesOf(value);
   if (numElements(value) == 1)

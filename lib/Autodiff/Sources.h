@@ -45,7 +45,7 @@ private:
     unsigned operand;
   };
   llvm::SmallVector<Use> usesOf(mlir::Value source);
-  bool isAngle(mlir::Value source);
+  bool areFrequencies(mlir::Value source);
   bool isLearnedNumber(const Use &use);
   SourceVerdict classifyNumber(llvm::ArrayRef<Use> uses, llvm::StringRef name);
   bool isTable(mlir::Operation *source, const Values &values,

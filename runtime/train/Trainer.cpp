@@ -7,6 +7,7 @@
 #include "Trainer.h"
 
 #include "Space.h"
+#include "TensorFile.h"
 #include "TrainedModel.h"
 
 #include <nlohmann/json.hpp>
@@ -313,6 +314,7 @@ void Trainer::step() {
     lastLoss = report.loss;
   ++state.step;
   state.updates += finite;
+  skippedInRow = finite ? 0 : skippedInRow + 1;
   state.epoch = batch.epoch;
   state.index = batch.index + 1;
   if (state.index == loader->batchesPerEpoch()) {
@@ -321,6 +323,19 @@ void Trainer::step() {
   }
   report.seconds = static_cast<double>(nanoseconds() - readBegin) * 1e-9;
   progress->step(report);
+  constexpr int64_t kMostSkipped = 3;
+  if (skippedInRow == kMostSkipped && job.leads())
+    requireFiniteParameters();
+}
+
+void Trainer::requireFiniteParameters() {
+  for (size_t i = 0; i < weights->parameters().size(); ++i) {
+    const Weights::Parameter &parameter = weights->parameters()[i];
+    std::vector<char> data(static_cast<size_t>(parameter.bytes()));
+    weights->get(session, i, data.data());
+    requireFinite({parameter.name, parameter.dtype, parameter.shape},
+                  data.data(), state.step - skippedInRow);
+  }
 }
 
 void Trainer::evaluate() {

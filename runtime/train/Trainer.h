@@ -49,6 +49,9 @@ private:
   void evaluate();
   void checkpoint();
   void finish();
+  /// Several steps were skipped in a row: throws if a parameter is not finite,
+  /// since then all that follow would be.
+  void requireFiniteParameters();
   /// A checkpoint between others: where it cannot be written the run goes on.
   void checkpointOnTheWay();
   /// Everything that was asked for, the model first; one that cannot be written
@@ -100,6 +103,7 @@ private:
   double lastLoss = firstLoss, readSeconds = 0;
   std::optional<Metrics> lastMetrics;
   int64_t evaluatedAt = -1;
+  int64_t skippedInRow = 0;
 };
 
 } // namespace kerf::rt

@@ -107,6 +107,18 @@ kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
              (count == 1 ? " parameter of " : " parameters of ") +
              formatCount(static_cast<double>(elements)) + " elements",
          trained, verbose);
+  Groups buffers;
+  for (const std::string &name : result.buffers)
+    add(buffers, name, {0}, verbose);
+  if (!result.buffers.empty()) {
+    std::vector<std::string> names;
+    for (const auto &[key, group] : buffers)
+      names.push_back(group.count == 1 ? group.first : key.first);
+    lines.push_back("updates " + std::to_string(result.buffers.size()) +
+                    " running statistics: " +
+                    llvm::join(llvm::ArrayRef(names).take_front(4), ", ") +
+                    (names.size() > 4 ? ", ..." : ""));
+  }
   llvm::MapVector<autodiff::KeptWhy, Groups> kept;
   for (const autodiff::KeptParameter &parameter : result.kept)
     add(kept[parameter.why], parameter.name, parameter.shape, verbose);
