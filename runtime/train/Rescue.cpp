@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -82,11 +83,17 @@ void Trainer::rescue(Error error) {
   };
   if (save())
     throw error;
-  std::fprintf(err,
-               "warning: %s; nor is there room for a checkpoint elsewhere: "
-               "waits %d s for space (Ctrl-C gives up)\n",
-               error.message.c_str(), kWaitSeconds);
-  for (int second = 0; second < kWaitSeconds && !stopRequested(); ++second) {
+  struct rlimit largest; // a limit of the process does not go by itself
+  bool canWait = ::getrlimit(RLIMIT_FSIZE, &largest) != 0 ||
+                 largest.rlim_cur == RLIM_INFINITY;
+  if (canWait)
+    std::fprintf(
+        err,
+        "warning: %s; nor is there room for a checkpoint elsewhere: "
+        "waits %d s for space (Ctrl-C gives up)\n",
+        error.message.c_str(), kWaitSeconds);
+  for (int second = 0;
+       canWait && second < kWaitSeconds && !stopRequested(); ++second) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     if (second % 5 == 0 && save())
       throw error;

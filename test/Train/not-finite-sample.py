@@ -86,10 +86,11 @@ def run(model, options, onNan):
 
 
 in_parallel([(run, model, options, onNan) for model in MODELS
-             for options, onNan in (("", "stop"), ("", "skip"), (",label_smoothing=0.1", "stop"))])
+             for options, onNan in (("", "stop"), ("", "skip"), (",label_smoothing=0.1", "stop"))
+             if not options or model in ("Relu", "Elu", "conv-max")])
 
 # A parameter that has become infinite stays so: leaving out steps is no way on, and it is named.
-result = kerf("train", OUT / "Elu.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=1e38",
+result = kerf("train", OUT / "Elu.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd", "--learning-rate=1e40",
               f"--data={OUT / 'Elu.npz'}", "--batch-size=4", "--steps=1000", "--on-nan=skip", "--no-output", "-q")
 checks.expect("no way on", result.returncode == 5 and "is not a finite number" in result.stderr and "after step" in result.stderr,
               result.stderr)
