@@ -26,8 +26,10 @@ static OperandRole roleOf(OpOperand &use) {
 }
 
 bool kerf::autodiff::isNamedAsConstant(StringRef name) {
-  return llvm::Regex("^(_?(val|const|constant)_[0-9]+|(.*/)?Constant(_[0-9]+)?_output_[0-9]+)"
-                     "(@.*)?$").match(name);
+  return llvm::Regex("^(_?(val|const|constant)_[0-9]+|(.*/"
+                     ")?Constant(_[0-9]+)?_output_[0-9]+)"
+                     "(@.*)?$")
+      .match(name);
 }
 
 SourceAnalysis::SourceAnalysis(func::FuncOp main)
@@ -197,8 +199,7 @@ SourceVerdict SourceAnalysis::classify(Operation *source) {
   if (isTable(source, *values, uses))
     return {false, KeptWhy::Table};
   // A bound or an exponent of many numbers.
-  bool isClear = llvm::any_of(uses, [](const Use &use) {
-    return use.role != OperandRole::Number;
-  });
+  bool isClear = llvm::any_of(
+      uses, [](const Use &use) { return use.role != OperandRole::Number; });
   return {true, KeptWhy::Frozen, isClear};
 }

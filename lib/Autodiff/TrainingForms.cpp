@@ -152,8 +152,9 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
           other && other.getOperandRole(use.getOperandNumber()) !=
                        OperandRole::Statistic)
         return step.refuse(
-            nodeName(norm) + ": its running statistics are stored as one "
-                             "tensor with what \"" +
+            nodeName(norm) +
+            ": its running statistics are stored as one "
+            "tensor with what \"" +
             nodeName(use.getOwner()) +
             "\" reads: each needs an initializer of its own to be trained");
   if (reach)

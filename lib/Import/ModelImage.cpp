@@ -275,10 +275,9 @@ bool kerf::makeModelImage(llvm::StringRef path, const ModelEdits &edits,
       continue;
     bool unsupported;
     auto tensor = stored.find(copy.original);
-    auto data =
-        tensor == stored.end()
-            ? std::nullopt
-            : files->read(&context, *tensor->second, error, unsupported);
+    auto data = tensor == stored.end() ? std::nullopt
+                                       : files->read(&context, *tensor->second,
+                                                     error, unsupported);
     if (!data)
       return false;
     added += headOf(copy.name, tensor->second->data_type(),

@@ -58,11 +58,9 @@ bool isUniform(const TensorData &data) {
 }
 } // namespace
 
-std::vector<UntiedCopy>
-kerf::onnx_import::untie(onnx::ModelProto &model, ModelFiles &files,
-                         MLIRContext &context,
-                         const std::vector<std::string> &tied,
-                         std::string &unused) {
+std::vector<UntiedCopy> kerf::onnx_import::untie(
+    onnx::ModelProto &model, ModelFiles &files, MLIRContext &context,
+    const std::vector<std::string> &tied, std::string &unused) {
   std::vector<UntiedCopy> copies;
   onnx::GraphProto &graph = *model.mutable_graph();
   // Before version 4 every initializer is an input of the graph as well.
@@ -87,8 +85,7 @@ kerf::onnx_import::untie(onnx::ModelProto &model, ModelFiles &files,
       continue;
     std::string error;
     bool unsupported;
-    auto data =
-        files.read(&context, graph.initializer(t), error, unsupported);
+    auto data = files.read(&context, graph.initializer(t), error, unsupported);
     // A literal has no bytes that training could write over; a number without
     // dimensions is a constant.
     if (!data || data->file < 0 || data->type.getRank() == 0 ||

@@ -49,9 +49,9 @@ void Trainer::writeOutputs() {
   if (!wrote && !saved)
     rescue(*first);
   if (first && !wrote && saved)
-    first->notes.push_back("the run's state after step " +
-                           std::to_string(state.step) + " is in " +
-                           options.checkpointDir + ": --resume writes the rest");
+    first->notes.push_back(
+        "the run's state after step " + std::to_string(state.step) + " is in " +
+        options.checkpointDir + ": --resume writes the rest");
   if (first)
     throw *first;
 }
@@ -73,10 +73,10 @@ void Trainer::rescue(Error error) {
           throw;
         continue;
       }
-      error.notes.push_back(cat("the run's state after step ", state.step,
-                                " is saved in ", place,
-                                ": the same command with --checkpoint-dir=",
-                                place, " --resume writes what is missing"));
+      error.notes.push_back(
+          cat("the run's state after step ", state.step, " is saved in ", place,
+              ": the same command with --checkpoint-dir=", place,
+              " --resume writes what is missing"));
       return true;
     }
     return false;
@@ -87,13 +87,12 @@ void Trainer::rescue(Error error) {
   bool canWait = ::getrlimit(RLIMIT_FSIZE, &largest) != 0 ||
                  largest.rlim_cur == RLIM_INFINITY;
   if (canWait)
-    std::fprintf(
-        err,
-        "warning: %s; nor is there room for a checkpoint elsewhere: "
-        "waits %d s for space (Ctrl-C gives up)\n",
-        error.message.c_str(), kWaitSeconds);
-  for (int second = 0;
-       canWait && second < kWaitSeconds && !stopRequested(); ++second) {
+    std::fprintf(err,
+                 "warning: %s; nor is there room for a checkpoint elsewhere: "
+                 "waits %d s for space (Ctrl-C gives up)\n",
+                 error.message.c_str(), kWaitSeconds);
+  for (int second = 0; canWait && second < kWaitSeconds && !stopRequested();
+       ++second) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     if (second % 5 == 0 && save())
       throw error;

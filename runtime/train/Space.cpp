@@ -80,8 +80,8 @@ void kerf::rt::requireSpace(const TrainOptions &options,
     largest.rlim_cur = RLIM_INFINITY;
   for (const Planned &file : plannedFiles(options, weights)) {
     // A checkpoint that cannot be written leaves the one before it.
-    if (file.flag != "--checkpoint-dir" &&
-        largest.rlim_cur != RLIM_INFINITY && file.bytes > largest.rlim_cur)
+    if (file.flag != "--checkpoint-dir" && largest.rlim_cur != RLIM_INFINITY &&
+        file.bytes > largest.rlim_cur)
       throw Error(KERF_INVALID_ARGUMENT,
                   cat(file.path, ": ", file.flag, " needs a file of ",
                       file.bytes, " bytes, this process may write ",

@@ -154,8 +154,7 @@ static void requireDistinct(const TrainOptions &options) {
   if (!options.output.empty()) {
     written[placeOf(options.output)] = "-o";
     if (!options.modelFiles.empty())
-      for (const std::string &place :
-           placesOf(options))
+      for (const std::string &place : placesOf(options))
         written.emplace(placeOf(place), "the external data of -o");
     for (const UsedFile &input : inputs)
       if (!input.path.empty() && placeOf(input.path) == placeOf(options.output))

@@ -41,8 +41,7 @@ void kerf::rt::requireWritableFolder(const std::string &path) {
   requireWritable(path + "/any");
 }
 
-std::vector<std::string>
-kerf::rt::placesOf(const TrainOptions &options) {
+std::vector<std::string> kerf::rt::placesOf(const TrainOptions &options) {
   const std::vector<std::string> &files = options.modelFiles;
   const std::string &output = options.output;
   requireWritable(output);

@@ -14,8 +14,9 @@
 
 namespace kerf::rt {
 
-/// Where each of the model's files goes when the model goes to `output`. Throws KERF_INVALID_ARGUMENT if a copy would replace an
-/// original's external data, or a folder cannot be written to.
+/// Where each of the model's files goes when the model goes to `output`. Throws
+/// KERF_INVALID_ARGUMENT if a copy would replace an original's external data,
+/// or a folder cannot be written to.
 std::vector<std::string> placesOf(const TrainOptions &options);
 
 /// Throws KERF_IO_ERROR if no file can be made at `path`: one is made beside

@@ -10,11 +10,11 @@
 #ifndef KERF_RT_TRAIN_TRAINER_H
 #define KERF_RT_TRAIN_TRAINER_H
 
+#include "../src/Error.h"
 #include "Batches.h"
 #include "Checkpoints.h"
 #include "Evaluate.h"
 #include "Progress.h"
-#include "../src/Error.h"
 #include "kerf/rt/job.h"
 
 #include <limits>

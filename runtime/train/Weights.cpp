@@ -33,8 +33,7 @@ Weights::Weights(const kerf_package_t *package) {
     checkStatus(kerf_package_parameter(package, i, &info));
     size_t tensor = SIZE_MAX;
     if (info.file) {
-      auto [place, added] =
-          byPlace.insert(
+      auto [place, added] = byPlace.insert(
           {{info.file, info.file_offset, info.stored.name}, stored.size()});
       tensor = place->second;
       if (added) {

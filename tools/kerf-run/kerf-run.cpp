@@ -13,8 +13,8 @@
 #include "kerf/rt/job.h"
 #include "kerf/rt/run.h"
 
-#include <csignal>
 #include <CLI/CLI.hpp>
+#include <csignal>
 
 #include <cstdio>
 #include <cstdlib>

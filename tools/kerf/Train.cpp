@@ -209,7 +209,8 @@ static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
   std::string error;
   if (!makeModelImage(report.file, edits, image, error))
     throw Failure{kModelRefused,
-                  report.file + ": the trained model cannot be written: " + error,
+                  report.file +
+                      ": the trained model cannot be written: " + error,
                   {}};
   for (ModelImage::Piece &piece : image.pieces)
     loop.image.push_back({piece.begin, piece.length, std::move(piece.bytes)});
