@@ -270,8 +270,12 @@ LogicalResult Step::selectParameters() {
   for (Operation &op : body().without_terminator())
     if (auto source = dyn_cast<SourceOpInterface>(op);
         source && source.isParameter() && reached.contains(op.getResult(0)) &&
-        !buffers.contains(op.getResult(0)))
-      verdicts[op.getResult(0)] = analysis.classify(&op);
+        !buffers.contains(op.getResult(0))) {
+      std::string name = source.getSourceName().str();
+      auto copied = options.copies.find(name);
+      verdicts[op.getResult(0)] = analysis.classify(
+          &op, copied == options.copies.end() ? name : copied->second);
+    }
   LogicalResult result = success();
   for (Operation &op :
        llvm::make_early_inc_range(body().without_terminator())) {

@@ -166,9 +166,8 @@ bool SourceAnalysis::isTable(Operation *source, const Values &values,
   return false;
 }
 
-SourceVerdict SourceAnalysis::classify(Operation *source) {
+SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
   Value value = source->getResult(0);
-  StringRef name = cast<SourceOpInterface>(source).getSourceName();
   if (areFrequencies(value))
     return {false, KeptWhy::Table};
   SmallVector<Use> uses = usesOf(value);

@@ -35,7 +35,8 @@ struct SourceVerdict {
 class SourceAnalysis {
 public:
   explicit SourceAnalysis(mlir::func::FuncOp main);
-  SourceVerdict classify(mlir::Operation *source);
+  /// `name`: in the model's file, where copies have that of the original.
+  SourceVerdict classify(mlir::Operation *source, llvm::StringRef name);
 
 private:
   /// Where a source meets data.

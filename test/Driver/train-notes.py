@@ -91,6 +91,14 @@ model.graph.node.append(onnx.helper.make_node("Mul", ["scaled", "gamma"], [out.n
 onnx.save(model, OUT / "shared.onnx")
 shared = notes(OUT / "shared.onnx", "--batch-size=16")
 checks.expect("shared", len(shared) == 1 and 'trained for each by itself: "gamma" (2 nodes); --tied=NAME' in shared[0], str(shared))
+for tensor in model.graph.initializer:
+    if tensor.name == "gamma":
+        tensor.name = "val_9"
+for node in model.graph.node[-2:]:
+    node.input[1] = "val_9"
+onnx.save(model, OUT / "twice.onnx")
+twice = notes(OUT / "twice.onnx", "--batch-size=16")
+checks.expect("a constant in two places", len(twice) == 2 and twice[0].startswith(KEPT + "(8)") and UNCLEAR in twice[1], str(twice))
 tied = notes(OUT / "shared.onnx", "--batch-size=16", "--tied=gamma")
 checks.expect("tied", tied == ['note: stored once and read in several places, so trained as one: "gamma" (by 2 nodes)'], str(tied))
 checks.finish()
