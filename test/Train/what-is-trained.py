@@ -35,25 +35,27 @@ def floats(path):
     return {name: array for name, array in arrays.items() if array.dtype == np.float32}
 
 
-def loss_of(path):
-    (logits,) = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"input_ids": ids[:2]})
+def loss_of(path, samples=2):
+    """ONNX Runtime's, in batches of two as the models are exported."""
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    logits = np.concatenate([session.run(None, {"input_ids": ids[i:i + 2]})[0] for i in range(0, samples, 2)])
     shifted = logits - logits.max(-1, keepdims=True)
-    picked = np.take_along_axis(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)), np.roll(ids, -1, 1)[:2, :, None], -1)
-    return -float(picked.mean())
+    labels = np.roll(ids, -1, 1)[:samples, :, None]
+    return -float(np.take_along_axis(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)), labels, -1).mean())
 
 
 def export(name, *flags):
-    tag = name + "".join(flags).replace("/", "")
+    tag = name + "".join(flag for flag in flags if "eval" not in flag)
     trained = OUT / f"{re.sub('[^a-z0-9]', '', tag)}.onnx"
     result = kerf("train", EXPORTS / f"{name}.onnx", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw,lr=0.01,wd=0.1",
                   f"--data={OUT / 'ids.npz'}", "--batch-size=2", "--steps=100", "--threads=1", "-o", trained,
                   *(["--dim=length=8"] if "dynamic" in name else []), *flags)
     checks.expect(f"{tag} runs", result.returncode == 0, result.stderr)
-    return trained, result.stderr
+    return trained, result.stderr, result.stdout
 
 
 def whole(name):
-    trained, notes = export(name)
+    trained, notes, said = export(name, f"--eval-data={OUT / 'ids.npz'}")
     before, after = floats(EXPORTS / f"{name}.onnx"), floats(trained)
     kept = {key for key, value in before.items() if value.tobytes() == after[key].tobytes()}
     numbers = {key for key, value in before.items() if value.ndim == 0}
@@ -64,6 +66,9 @@ def whole(name):
         values = [after[key], *(after[f"{key}.{i}"] for i in range(2, 6))]
         checks.expect(f"{name}: {key} five times", len({value.tobytes() for value in values}) == 5)
     onnx.checker.check_model(str(trained))
+    measured = re.search(r"evaluation loss ([0-9.e+-]+)", said)
+    checks.expect(f"{name}: evaluated is what is written",
+                  measured and np.isclose(float(measured.group(1)), loss_of(trained, len(ids)), rtol=1e-4), said)
     checks.expect(f"{name} has learned", loss_of(trained) < 0.7 * loss_of(EXPORTS / f"{name}.onnx"), str(loss_of(trained)))
     for key in MASKS_AND_TABLES[name]:
         checks.expect(f"{name}: {key} is named", re.search(rf"note: leaves as it is, a (mask|table).*{key[:8]}", notes), notes)
@@ -74,16 +79,16 @@ def whole(name):
 
 
 def tied():
-    trained, notes = export("llama", "--tied=.*layernorm.*")
+    trained, notes, _ = export("llama", "--tied=.*layernorm.*")
     checks.expect("tied", set(floats(trained)) == set(floats(EXPORTS / "llama.onnx")), notes)
     checks.expect("tied is said", "trained as one" in notes, notes)
-    trained, _ = export("llama", "--frozen=.*layernorm.*")
+    trained, _, _ = export("llama", "--frozen=.*layernorm.*")
     same = floats(trained)["model.model.layers.0.input_layernorm.weight"]
     checks.expect("frozen with its copies", set(floats(trained)) == set(floats(EXPORTS / "llama.onnx")) and (same == 1).all())
     expect_error(checks, "tied nobody", ["plan", EXPORTS / "llama.onnx", "--train", "--loss=cross_entropy(logits,labels)",
                                          "--tied=nobody"], 2, ["--tied", "nobody"])
     # Attention's matrices stay what they are: a pattern that adds trains a mask as well.
-    trained, _ = export("llama", "--trainable=+where")
+    trained, _, _ = export("llama", "--trainable=+where")
     checks.expect("override", (floats(trained)["where"] != floats(EXPORTS / "llama.onnx")["where"]).any())
 
 
