@@ -123,7 +123,7 @@ def kerf_command(case, steps, size, threads, share=1, name="log"):
     command = [KERF, "train", folder / "model.onnx", f"--dim=batch={batch}", f"--batch-size={batch}",
                "--loss=cross_entropy(logits,labels)", f"--optimizer={CASES[case]['optimizer']}",
                f"--data={folder / 'data.npz'}", "--shuffle=off", f"--steps={steps + 2}", f"--log={log}",
-               f"--devices=cpu:{size}", f"--threads={threads}", "-q"]
+               f"--devices=cpu:{size}", f"--threads={threads}", "-q", "--no-output"]
     if size > 1:
         # As DistributedDataParallel: each process has BatchNorm statistics of its own.
         command += [f"--mesh=dp={size}", "--batch-norm=local"]

@@ -58,9 +58,10 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
     auto shape = cast<RankedTensorType>(parameter.value.getType()).getShape();
     result.trained.push_back(
         {parameter.label, shape.vec(),
-         parameter.decayed && options.optimizer.weightDecay != 0});
+         parameter.decayed && options.optimizer.weightDecay != 0,
+         parameter.isClear});
   }
-  result.frozen = std::move(step.frozen);
+  result.kept = std::move(step.kept);
   result.notes = std::move(step.notes);
   return result;
 }

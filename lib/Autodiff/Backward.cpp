@@ -116,7 +116,9 @@ LogicalResult Step::buildBackward() {
     parameter.gradient = gradients.lookup(parameter.value);
     if (!parameter.gradient) {
       // Only ops without slope (floor, sign) lead to it.
-      frozen.push_back(parameter.label);
+      auto type = cast<RankedTensorType>(parameter.value.getType());
+      kept.push_back(
+          {parameter.label, type.getShape().vec(), KeptWhy::NotReached});
       makeConstant(parameter.value);
     }
     return !parameter.gradient;

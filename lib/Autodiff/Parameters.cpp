@@ -1,11 +1,13 @@
 //===- Parameters.cpp - which sources are trained -------------------------===//
 //
-// By default every float parameter on which the loss depends through floats;
-// --trainable and --frozen match whole names. A parameter that is read through
-// several views is several sources; they must not overlap, or one element would
-// be written twice.
+// By default every float source on which the loss depends through floats and
+// that is a parameter by its use (Sources.h); --trainable and --frozen match
+// whole names and override it. A parameter that is read through several views
+// is several sources; they must not overlap, or one element would be written
+// twice.
 //
 //===----------------------------------------------------------------------===//
+#include "Sources.h"
 #include "Step.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -19,8 +21,22 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-bool kerf::autodiff::isNamedAsConstant(StringRef name) {
-  return llvm::Regex("^_?(val|const|constant)_[0-9]+(@.*)?$").match(name);
+StringRef kerf::autodiff::describe(KeptWhy why) {
+  switch (why) {
+  case KeptWhy::Frozen:
+    return "frozen";
+  case KeptWhy::Mask:
+    return "a mask";
+  case KeptWhy::Table:
+    return "a table of sines and cosines, or of positions";
+  case KeptWhy::Constant:
+    return "a constant";
+  case KeptWhy::Statistic:
+    return "a statistic";
+  case KeptWhy::NotReached:
+    return "not reached by the loss";
+  }
+  llvm_unreachable("no such reason");
 }
 
 LogicalResult Step::checkNames() {
@@ -155,6 +171,9 @@ std::string labelOf(SourceOpInterface source) {
   return label;
 }
 
+std::string labelOf(const Parameter &parameter) { return parameter.label; }
+std::string labelOf(const KeptParameter &parameter) { return parameter.name; }
+
 /// Whether two views of one tensor have an element in common.
 bool overlap(Value a, Value b) {
   auto first = a.getDefiningOp<nn::WeightOp>();
@@ -171,7 +190,7 @@ bool overlap(Value a, Value b) {
   return true;
 }
 
-std::string describe(Value value) {
+std::string typeText(Value value) {
   std::string text;
   llvm::raw_string_ostream(text) << value.getType();
   return text;
@@ -205,17 +224,58 @@ void Step::noteShared() {
                     names);
 }
 
+/// What neither use nor values tell, and the flag that does.
+void Step::noteUnclear() {
+  auto join = [&](auto &list) {
+    constexpr size_t most = 4;
+    size_t count = 0;
+    std::string names;
+    for (const auto &each : list)
+      if (!each.isClear && ++count <= most)
+        names += (names.empty() ? "\"" : ", \"") + labelOf(each) + "\"";
+    if (count > most)
+      names += " and " + std::to_string(count - most) + " more";
+    return names;
+  };
+  if (std::string names = join(parameters); !names.empty())
+    notes.push_back("trained, though it may be a constant (its use does not "
+                    "tell): " +
+                    names + "; --frozen=NAME leaves it as it is");
+  if (std::string names = join(kept); !names.empty())
+    notes.push_back("not trained, though it may be a parameter (its use does "
+                    "not tell, its name is an exporter's): " +
+                    names + "; --trainable=+NAME trains it");
+}
+
 LogicalResult Step::selectParameters() {
-  Patterns train("--trainable", options.trainable);
+  std::vector<std::string> these, asWell;
+  for (const std::string &text : options.trainable)
+    if (StringRef(text).starts_with("+"))
+      asWell.push_back(text.substr(1));
+    else
+      these.push_back(text);
+  Patterns train("--trainable", these), more("--trainable", asWell);
   Patterns keep("--frozen", options.frozen);
   std::vector<std::string> none;
   if (!options.optimizer.noDecay.empty())
     none.push_back(options.optimizer.noDecay);
   Patterns noDecay("--optimizer: no_decay", none);
-  for (Patterns *each : {&train, &keep, &noDecay})
+  for (Patterns *each : {&train, &more, &keep, &noDecay})
     if (failed(each->checkSyntax(*this)))
       return mlir::failure();
   llvm::DenseSet<Value> reached = reachedFromLoss();
+  SourceAnalysis analysis(main);
+  // Before anything is replaced: a mutable source is another op.
+  llvm::DenseMap<Value, SourceVerdict> verdicts;
+  for (Operation &op : body().without_terminator())
+    if (auto source = dyn_cast<SourceOpInterface>(op);
+        source && source.isParameter() && reached.contains(op.getResult(0)) &&
+        !buffers.contains(op.getResult(0))) {
+      std::string name = source.getSourceName().str();
+      auto copied = options.copies.find(name);
+      verdicts[op.getResult(0)] = analysis.classify(
+          &op, copied == options.copies.end() ? name : copied->second);
+    }
   LogicalResult result = success();
   for (Operation &op :
        llvm::make_early_inc_range(body().without_terminator())) {
@@ -224,29 +284,44 @@ LogicalResult Step::selectParameters() {
       continue;
     Value value = op.getResult(0);
     std::string name = source.getSourceName().str();
-    bool isFloat = isa<FloatType>(typeOf(value).getElementType());
-    // A number that an exporter wrote (attention's scale) is no weight; larger
-    // ones may be weights that it has transposed.
-    bool isNumber =
-        typeOf(value).getNumElements() == 1 && isNamedAsConstant(name);
-    bool wanted = train.match(name) || (train.empty() && !isNumber);
-    bool kept = keep.match(name);
+    if (!isa<FloatType>(typeOf(value).getElementType()))
+      continue;
+    auto copied = options.copies.find(name);
+    auto isIn = [&](Patterns &patterns) {
+      bool isItself = patterns.match(name);
+      return (copied != options.copies.end() &&
+              patterns.match(copied->second)) ||
+             isItself;
+    };
+    bool isNamed = isIn(train), isAdded = isIn(more), isFrozen = isIn(keep);
     if (buffers.contains(value))
       continue;
-    if (!wanted || kept || !isFloat || !reached.contains(value)) {
-      if (isFloat)
-        frozen.push_back(labelOf(source));
+    SourceVerdict verdict = verdicts.lookup(value);
+    std::optional<KeptWhy> why;
+    if (!reached.contains(value))
+      why = KeptWhy::NotReached;
+    else if (isFrozen || (!train.empty() && !isNamed && !isAdded))
+      why = KeptWhy::Frozen;
+    else if (!isNamed && !isAdded && !verdict.isParameter)
+      why = verdict.why;
+    if (why) {
+      bool isClear = verdict.isClear || *why == KeptWhy::Frozen ||
+                     *why == KeptWhy::NotReached;
+      if (copied == options.copies.end()) // else it is said of the original
+        kept.push_back(
+            {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
       continue;
     }
     if (!typeOf(value).getElementType().isF32()) {
-      result = refuse(name + ": parameter is " + describe(value) +
+      result = refuse(name + ": parameter is " + typeText(value) +
                       ", expected f32 to train it");
       continue;
     }
     Parameter parameter;
     parameter.name = name;
     parameter.label = labelOf(source);
-    parameter.decayed = !noDecay.match(name);
+    parameter.decayed = !isIn(noDecay);
+    parameter.isClear = verdict.isClear || isNamed || isAdded;
     parameter.value = makeMutable(value);
     if (!parameter.value) {
       result = refuse(name + ": parameter is a literal of the graph, expected "
@@ -256,11 +331,11 @@ LogicalResult Step::selectParameters() {
     for (const Parameter &other : parameters)
       if (overlap(other.value, parameter.value))
         result = refuse(name + ": is used through views that overlap: " +
-                        other.label + " " + describe(other.value) + " and " +
-                        parameter.label + " " + describe(parameter.value));
+                        other.label + " " + typeText(other.value) + " and " +
+                        parameter.label + " " + typeText(parameter.value));
     parameters.push_back(std::move(parameter));
   }
-  for (Patterns *each : {&train, &keep, &noDecay})
+  for (Patterns *each : {&train, &more, &keep, &noDecay})
     if (failed(each->checkUsed(*this)))
       result = mlir::failure();
   if (failed(result)) {
@@ -269,6 +344,7 @@ LogicalResult Step::selectParameters() {
     return result;
   }
   noteShared();
+  noteUnclear();
   if (parameters.empty())
     return request("nothing to train: the loss depends on no float parameter" +
                    Twine(options.trainable.empty() && options.frozen.empty()

@@ -39,6 +39,7 @@ struct Parameter {
   std::string name;       ///< of the parameter
   std::string label;      ///< with where its view begins: "w@0,64"
   bool decayed = true;    ///< has weight decay, if the optimizer has
+  bool isClear = true;    ///< SourceVerdict's
   int64_t colocation = 0; ///< least of its users
   mlir::Value gradient;   ///< after dist.accumulate
 };
@@ -69,7 +70,7 @@ public:
   std::vector<RunningStatistic> statistics;
   /// Never trained by default: what inference normalises by.
   llvm::DenseSet<mlir::Value> buffers;
-  std::vector<std::string> frozen;
+  std::vector<KeptParameter> kept;
 
   mlir::Block &body() { return main.getBody().front(); }
   mlir::Operation *terminator() { return body().getTerminator(); }
@@ -109,6 +110,7 @@ public:
   void eraseDeadOps();
   /// Notes trained parameters that several nodes read.
   void noteShared();
+  void noteUnclear();
   /// A gradient that is sent in `--gradient-dtype`.
   mlir::Value sendNarrow(mlir::Value gradient, mlir::Location loc);
   /// A source that steps may write, in place of `value`; null if it cannot be.

@@ -145,6 +145,18 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
   Value varianceOperand = b.castLike(variance, norm.getVariance());
   norm.getMeanMutable().assign(meanOperand);
   norm.getVarianceMutable().assign(varianceOperand);
+  // A model in an old format, where import cannot take them apart.
+  for (Value running : {runningMean, runningVariance})
+    for (OpOperand &use : running.getUses())
+      if (auto other = dyn_cast<OperandRoleInterface>(use.getOwner());
+          other && other.getOperandRole(use.getOperandNumber()) !=
+                       OperandRole::Statistic)
+        return step.refuse(
+            nodeName(norm) +
+            ": its running statistics are stored as one "
+            "tensor with what \"" +
+            nodeName(use.getOwner()) +
+            "\" reads: each needs an initializer of its own to be trained");
   if (reach)
     norm->setAttr(dist::kLocalReduction, reach);
   return success();

@@ -7,6 +7,7 @@
 #include "Handlers.h"
 #include "Importer.h"
 #include "Npy.h"
+#include "Untie.h"
 #include "Wire.h"
 
 #include "kerf/Import/Simplify.h"
@@ -149,6 +150,9 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
                      llvm::is_contained(options.scalarWeights, tensor.name()));
     Value value = literal(tensor, tensor.name(), tensor.name(), isWeight);
     scope.values[tensor.name()] = value;
+    if (value && isa<FloatType>(elementOf(value)) && !isWeight &&
+        tensor.dims_size() == 0)
+      report.numbers.push_back(tensor.name());
     if (value && isa<FloatType>(elementOf(value)) &&
         (typeOf(value).getNumElements() > 1 ||
          value.getDefiningOp<nn::WeightOp>())) {
@@ -243,6 +247,15 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   skeleton.reset();
   if (!checkModel())
     return failure();
+
+  if (options.untie) {
+    std::string unused;
+    report.untied = untie(model, files(), context, options.tied, unused);
+    if (!unused.empty()) {
+      usage("", "--tied: no initializer matches '" + unused + "'");
+      return failure();
+    }
+  }
 
   // What inference says goes to the node under way.
   std::string diagnosed;

@@ -20,19 +20,35 @@ namespace {
 constexpr unsigned kMaxDepth = 90;
 constexpr uint64_t kMaxBytes = uint64_t(1) << 31;
 
-enum class Message {
-  Opaque, // copied as it is
-  Drop,   // left out
-  Model,
-  Graph,
-  Node,
-  Attribute,
-  Tensor,
-  SparseTensor,
-  Function,
+class Walker {
+public:
+  explicit Walker(ArrayRef<uint8_t> file) : file(file) {}
+
+  bool message(Message kind, uint64_t begin, uint64_t end, unsigned depth,
+               std::string &out);
+  std::string error;
+
+private:
+  bool fail(uint64_t at, const Twine &reason) {
+    error = ("byte " + Twine(at) + ": " + reason).str();
+    return false;
+  }
+  bool varint(uint64_t &at, uint64_t end, uint64_t &value);
+  bool group(uint64_t &at, uint64_t end);
+  bool payload(uint32_t field, uint32_t wire, uint64_t begin, uint64_t end,
+               PayloadRef &ref, unsigned &payloads);
+  static void appendVarint(std::string &out, uint64_t value) {
+    for (; value >= 0x80; value >>= 7)
+      out.push_back(static_cast<char>(value | 0x80));
+    out.push_back(static_cast<char>(value));
+  }
+
+  ArrayRef<uint8_t> file;
 };
 
-Message childOf(Message message, uint32_t field) {
+} // namespace
+
+Message kerf::onnx_import::childOf(Message message, uint32_t field) {
   switch (message) {
   case Message::Model:
     return field == 7    ? Message::Graph
@@ -61,34 +77,6 @@ Message childOf(Message message, uint32_t field) {
     return Message::Opaque;
   }
 }
-
-class Walker {
-public:
-  explicit Walker(ArrayRef<uint8_t> file) : file(file) {}
-
-  bool message(Message kind, uint64_t begin, uint64_t end, unsigned depth,
-               std::string &out);
-  std::string error;
-
-private:
-  bool fail(uint64_t at, const Twine &reason) {
-    error = ("byte " + Twine(at) + ": " + reason).str();
-    return false;
-  }
-  bool varint(uint64_t &at, uint64_t end, uint64_t &value);
-  bool group(uint64_t &at, uint64_t end);
-  bool payload(uint32_t field, uint32_t wire, uint64_t begin, uint64_t end,
-               PayloadRef &ref, unsigned &payloads);
-  static void appendVarint(std::string &out, uint64_t value) {
-    for (; value >= 0x80; value >>= 7)
-      out.push_back(static_cast<char>(value | 0x80));
-    out.push_back(static_cast<char>(value));
-  }
-
-  ArrayRef<uint8_t> file;
-};
-
-} // namespace
 
 bool Walker::varint(uint64_t &at, uint64_t end, uint64_t &value) {
   value = 0;

@@ -17,6 +17,21 @@
 
 namespace kerf::onnx_import {
 
+/// The messages that are entered, since tensors can be in them.
+enum class Message {
+  Opaque, // copied as it is
+  Drop,   // left out
+  Model,
+  Graph,
+  Node,
+  Attribute,
+  Tensor,
+  SparseTensor,
+  Function,
+};
+/// What a field of a message holds.
+Message childOf(Message message, uint32_t field);
+
 /// What stands in a skeleton's TensorProto.raw_data.
 struct PayloadRef {
   enum Kind : uint8_t { Raw, Float, Double, Conflict };

@@ -24,12 +24,14 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <set>
 
 using namespace mlir;
 using namespace kerf;
@@ -138,6 +140,8 @@ Outcome Compilation::runAutodiff() {
     return Outcome::Fine;
   autodiff::AutodiffFailure failure;
   FailureOr<autodiff::AutodiffResult> result = mlir::failure();
+  for (const UntiedCopy &copy : report.untied)
+    options.training->copies[copy.name] = copy.original;
   {
     Timer timer(*this, "autodiff");
     result = autodiff::differentiate(module.get(), *options.training, failure);
@@ -151,7 +155,9 @@ Outcome Compilation::runAutodiff() {
     return failure.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
   }
   trained = std::move(*result);
-  noteExportersConstants();
+  trainingNotes = trained.notes;
+  noteUntied();
+  noteNumbers();
   // Partition takes the attribute away; traces want to know it of every kernel.
   module->walk([&](Operation *op) {
     if (Attribute phase = op->getAttr(dist::kPhase))
@@ -166,23 +172,41 @@ Outcome Compilation::runAutodiff() {
   return outcome;
 }
 
-void Compilation::noteExportersConstants() {
-  std::vector<std::string> names;
+/// Exporters store equal tensors once; what of them is trained has come apart.
+void Compilation::noteUntied() {
+  constexpr size_t kMost = 4;
+  std::set<std::string> names;
   for (const autodiff::TrainedParameter &parameter : trained.trained)
-    if (autodiff::isNamedAsConstant(parameter.name))
-      names.push_back("\"" + parameter.name + "\" (" +
-                      llvm::join(llvm::map_range(parameter.shape,
-                                                 [](int64_t size) {
-                                                   return std::to_string(size);
-                                                 }),
-                                 "x") +
-                      ")");
-  trainingNotes = trained.notes;
+    names.insert(parameter.name);
+  llvm::MapVector<llvm::StringRef, int> counts;
+  for (const UntiedCopy &copy : report.untied)
+    if (names.count(copy.name) || names.count(copy.original))
+      counts.try_emplace(copy.original, 1).first->second += 1;
+  if (counts.empty())
+    return;
+  std::vector<std::string> texts;
+  for (const auto &[name, count] : counts)
+    if (texts.size() < kMost)
+      texts.push_back(("\"" + name + "\" (" + Twine(count) + " nodes)").str());
+  trainingNotes.push_back(
+      "stored once and read by several nodes, trained for each by itself: " +
+      llvm::join(texts, ", ") +
+      (counts.size() > kMost
+           ? " and " + std::to_string(counts.size() - kMost) + " more"
+           : "") +
+      "; --tied=NAME trains one as one");
+}
+
+/// Numbers without dimensions are constants to import; some may be learned.
+void Compilation::noteNumbers() {
+  std::vector<std::string> names;
+  for (const std::string &name : report.numbers)
+    if (!autodiff::isNamedAsConstant(name))
+      names.push_back("\"" + name + "\"");
   if (!names.empty())
-    trainingNotes.push_back(
-        llvm::join(names, ", ") + (names.size() > 1 ? " are" : " is") +
-        " trained though named as exporters name constants; --frozen=NAME "
-        "leaves a tensor as it is");
+    trainingNotes.push_back("numbers without dimensions are not trained: " +
+                            llvm::join(names, ", ") +
+                            "; --trainable=+NAME trains one");
 }
 
 std::vector<std::string> Compilation::getNotes() const {

@@ -90,7 +90,8 @@ struct Given {
     checkStatus(kerf_package_parameter(package, parameter, &info));
     for (size_t i = 0; info.file && i < tensors.size(); ++i)
       if (!data[i].empty() && tensors[i].file == info.file &&
-          tensors[i].offset == info.file_offset)
+          tensors[i].offset == info.file_offset &&
+          tensors[i].name == info.stored.name)
         return data[i].data();
     return nullptr;
   }

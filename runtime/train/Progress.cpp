@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <unistd.h>
+#include <utility>
 
 using namespace kerf::rt;
 using nlohmann::ordered_json;
@@ -35,9 +37,10 @@ static std::string keptLines(const std::string &path, int64_t stepsDone) {
 }
 
 Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
-                   int64_t samples, int64_t tokens, std::FILE *terminal)
-    : path(log), terminal(terminal), steps(steps), samples(samples),
-      tokens(tokens) {
+                   int64_t samples, int64_t tokens, std::FILE *terminal,
+                   std::FILE *warnings)
+    : path(log), terminal(terminal), warnings(warnings), steps(steps),
+      samples(samples), tokens(tokens) {
   if (path.empty())
     return;
   std::string kept = keptLines(path, stepsDone);
@@ -50,6 +53,8 @@ Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
   if (!this->log)
     throw Error(KERF_INVALID_ARGUMENT,
                 path + ": cannot write: " + std::strerror(errno));
+  std::setvbuf(this->log, nullptr, _IONBF, 0);
+  wholeBytes = static_cast<int64_t>(kept.size());
 }
 
 Progress::~Progress() {
@@ -68,10 +73,22 @@ void Progress::writeLog(const std::string &line) {
   if (!log)
     return;
   std::string whole = line + "\n";
-  if (std::fwrite(whole.data(), 1, whole.size(), log) != whole.size() ||
-      std::fflush(log) != 0)
-    throw Error(KERF_IO_ERROR,
-                path + ": cannot write: " + std::strerror(errno));
+  // Unbuffered: what could not be written is not tried again by itself.
+  if (std::fwrite(whole.data(), 1, whole.size(), log) == whole.size()) {
+    wholeBytes += static_cast<int64_t>(whole.size());
+    return;
+  }
+  int reason = errno;
+  std::clearerr(log);
+  if (::ftruncate(fileno(log), static_cast<off_t>(wholeBytes)) == 0)
+    std::fseek(log, 0, SEEK_END);
+  if (std::exchange(warned, true))
+    return;
+  clear();
+  std::fprintf(warnings,
+               "warning: %s: cannot write: %s; lines are missing, the run goes "
+               "on\n",
+               path.c_str(), std::strerror(reason));
 }
 
 /// Nine digits hold every float.

@@ -27,8 +27,11 @@ struct StepReport {
 class Progress {
 public:
   /// `log` empty: none. `samples`, `tokens` of a batch (tokens 0: none).
+  /// Where a line cannot be written `warnings` gets a line, once, and the run
+  /// goes on; later lines are tried again.
   Progress(const std::string &log, int64_t stepsDone, int64_t steps,
-           int64_t samples, int64_t tokens, std::FILE *terminal);
+           int64_t samples, int64_t tokens, std::FILE *terminal,
+           std::FILE *warnings);
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
@@ -43,7 +46,9 @@ public:
 private:
   void writeLog(const std::string &line);
   std::string path;
-  std::FILE *log = nullptr, *terminal = nullptr;
+  std::FILE *log = nullptr, *terminal = nullptr, *warnings = nullptr;
+  int64_t wholeBytes = 0; ///< of the log: whole lines
+  bool warned = false;
   int64_t steps, samples, tokens;
   int64_t measured = 0;
   double firstSeconds = 0, measuredSeconds = 0, lastShown = 0;

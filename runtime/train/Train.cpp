@@ -49,10 +49,7 @@ std::string Trainer::trace() {
   return json.dump();
 }
 
-void Trainer::writeOutputs() {
-  if (!options.safetensors.empty())
-    writeTrainedSafetensors(options.safetensors, *weights, options.shapes,
-                            session, state.step);
+void Trainer::writeMeasurements() {
   FileSet files;
   std::string error;
   bool ran = state.step > firstStep;
@@ -65,9 +62,6 @@ void Trainer::writeOutputs() {
     throw Error(KERF_IO_ERROR, error);
   if (!files.commit(error))
     throw Error(KERF_IO_ERROR, error);
-  if (!options.output.empty())
-    writeTrainedModel(options.modelFiles, options.output, *weights, session,
-                      state.step);
 }
 
 static ordered_json real(double value) {
@@ -160,8 +154,7 @@ static void requireDistinct(const TrainOptions &options) {
   if (!options.output.empty()) {
     written[placeOf(options.output)] = "-o";
     if (!options.modelFiles.empty())
-      for (const std::string &place :
-           placesOf(options.modelFiles, options.output))
+      for (const std::string &place : placesOf(options))
         written.emplace(placeOf(place), "the external data of -o");
     for (const UsedFile &input : inputs)
       if (!input.path.empty() && placeOf(input.path) == placeOf(options.output))
@@ -197,7 +190,7 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
     if (!options.output.empty())
       requireWritable(options.output);
     if (!options.output.empty() && !options.modelFiles.empty())
-      placesOf(options.modelFiles, options.output);
+      placesOf(options);
     for (const std::string &path :
          {options.safetensors, options.log, options.trace, options.stats})
       if (!path.empty())

@@ -41,9 +41,9 @@ void kerf::rt::requireWritableFolder(const std::string &path) {
   requireWritable(path + "/any");
 }
 
-std::vector<std::string>
-kerf::rt::placesOf(const std::vector<std::string> &files,
-                   const std::string &output) {
+std::vector<std::string> kerf::rt::placesOf(const TrainOptions &options) {
+  const std::vector<std::string> &files = options.modelFiles;
+  const std::string &output = options.output;
   requireWritable(output);
   std::vector<std::string> places = {output};
   std::string from = folderOf(realPath(files.at(0))), to = folderOf(output);
@@ -54,6 +54,9 @@ kerf::rt::placesOf(const std::vector<std::string> &files,
       throw Error(KERF_INVALID_ARGUMENT,
                   files[i] + ": external data is not below " + from);
     std::string relative = real.substr(from.size() + 1);
+    if (auto own = options.dataNames.find(files[i]);
+        own != options.dataNames.end())
+      relative = own->second;
     places.push_back(to + "/" + relative);
     if (realPath(folderOf(places.back())) == realPath(to) &&
         folderOf(relative) == "." && places.back() == to + "/" + nameOf(output))
@@ -78,11 +81,42 @@ static void makeFolders(const std::string &base, const std::string &path) {
                                      std::strerror(errno));
 }
 
-void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
-                                 const std::string &output,
+/// Writes the model's file as its image says, or as it is.
+static void writeImage(AtomicFile &file, const MappedFile &original,
+                       const std::vector<TrainOptions::Piece> &image) {
+  if (image.empty())
+    file.write(original.data(), original.size());
+  for (const TrainOptions::Piece &piece : image)
+    if (piece.length == 0)
+      file.write(piece.bytes.data(), piece.bytes.size());
+    else if (piece.begin > original.size() ||
+             piece.length > original.size() - piece.begin)
+      throw Error(KERF_IO_ERROR, "the model's file has become shorter");
+    else
+      file.write(original.data() + piece.begin, piece.length);
+}
+
+/// Where a byte of the model's file lies in its image.
+static uint64_t placeInImage(const std::vector<TrainOptions::Piece> &image,
+                             uint64_t offset) {
+  uint64_t at = 0;
+  for (const TrainOptions::Piece &piece : image) {
+    if (piece.length > 0 && offset >= piece.begin &&
+        offset - piece.begin < piece.length)
+      return at + (offset - piece.begin);
+    at += piece.length > 0 ? piece.length : piece.bytes.size();
+  }
+  if (image.empty())
+    return offset;
+  throw Error(KERF_INTERNAL, "a weight is not in the trained model's file");
+}
+
+void kerf::rt::writeTrainedModel(const TrainOptions &options,
                                  const Weights &weights,
                                  kerf_session_t *session, int64_t step) {
-  std::vector<std::string> places = placesOf(files, output);
+  const std::vector<std::string> &files = options.modelFiles;
+  const std::string &output = options.output;
+  std::vector<std::string> places = placesOf(options);
   std::vector<std::unique_ptr<AtomicFile>> copies;
   std::map<std::string, AtomicFile *> byFile;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -90,7 +124,10 @@ void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
       makeFolders(folderOf(output), places[i]);
     MappedFile original(files[i]);
     copies.push_back(std::make_unique<AtomicFile>(places[i]));
-    copies.back()->write(original.data(), original.size());
+    if (i == 0)
+      writeImage(*copies.back(), original, options.image);
+    else
+      copies.back()->write(original.data(), original.size());
     byFile[realPath(files[i])] = copies.back().get();
   }
   for (const Weights::Tensor &tensor : weights.tensors()) {
@@ -103,7 +140,15 @@ void kerf::rt::writeTrainedModel(const std::vector<std::string> &files,
                                      ", which is no file of the model");
     std::vector<char> data = weights.gather(session, tensor);
     requireFinite({tensor.name, tensor.dtype, tensor.shape}, data.data(), step);
-    it->second->writeAt(tensor.offset, data.data(), data.size());
+    AtomicFile &copy = *it->second;
+    if (auto own = options.copies.find(tensor.name);
+        own != options.copies.end())
+      copies.front()->writeAt(own->second, data.data(), data.size());
+    else if (&copy == copies.front().get())
+      copy.writeAt(placeInImage(options.image, tensor.offset), data.data(),
+                   data.size());
+    else
+      copy.writeAt(tensor.offset, data.data(), data.size());
   }
   for (auto &copy : copies)
     copy->sync();

@@ -10,14 +10,14 @@
 #define KERF_RT_TRAIN_TRAINEDMODEL_H
 
 #include "Weights.h"
+#include "kerf/rt/train.h"
 
 namespace kerf::rt {
 
-/// Where each of `files` (the model first, absolute) goes when the model goes
-/// to `output`. Throws KERF_INVALID_ARGUMENT if a copy would replace an
-/// original's external data, or a folder cannot be written to.
-std::vector<std::string> placesOf(const std::vector<std::string> &files,
-                                  const std::string &output);
+/// Where each of the model's files goes when the model goes to `output`. Throws
+/// KERF_INVALID_ARGUMENT if a copy would replace an original's external data,
+/// or a folder cannot be written to.
+std::vector<std::string> placesOf(const TrainOptions &options);
 
 /// Throws KERF_IO_ERROR if no file can be made at `path`: one is made beside
 /// it, and removed.
@@ -29,9 +29,9 @@ void requireWritableFolder(const std::string &path);
 
 /// Writes all of them (aside, then renamed, external data first). Throws
 /// KERF_PROGRAM_FAILURE, before anything changes, if a trained value is not
-/// finite; `step` is for the message.
-void writeTrainedModel(const std::vector<std::string> &files,
-                       const std::string &output, const Weights &weights,
+/// finite; `step` is for the message. `options` has
+/// the files, their image and where the model goes.
+void writeTrainedModel(const TrainOptions &options, const Weights &weights,
                        kerf_session_t *session, int64_t step);
 
 /// Every weight that the step reads, by name, trained or frozen.

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Trainer.h"
 
+#include "Space.h"
+#include "TensorFile.h"
 #include "TrainedModel.h"
 
 #include <nlohmann/json.hpp>
@@ -312,6 +314,7 @@ void Trainer::step() {
     lastLoss = report.loss;
   ++state.step;
   state.updates += finite;
+  skippedInRow = finite ? 0 : skippedInRow + 1;
   state.epoch = batch.epoch;
   state.index = batch.index + 1;
   if (state.index == loader->batchesPerEpoch()) {
@@ -320,6 +323,19 @@ void Trainer::step() {
   }
   report.seconds = static_cast<double>(nanoseconds() - readBegin) * 1e-9;
   progress->step(report);
+  constexpr int64_t kMostSkipped = 3;
+  if (skippedInRow == kMostSkipped && job.leads())
+    requireFiniteParameters();
+}
+
+void Trainer::requireFiniteParameters() {
+  for (size_t i = 0; i < weights->parameters().size(); ++i) {
+    const Weights::Parameter &parameter = weights->parameters()[i];
+    std::vector<char> data(static_cast<size_t>(parameter.bytes()));
+    weights->get(session, i, data.data());
+    requireFinite({parameter.name, parameter.dtype, parameter.shape},
+                  data.data(), state.step - skippedInRow);
+  }
 }
 
 void Trainer::evaluate() {
@@ -349,11 +365,24 @@ void Trainer::checkpoint() {
   checkpointed = state.step;
 }
 
+void Trainer::checkpointOnTheWay() {
+  try {
+    checkpoint();
+  } catch (const Error &error) {
+    if (error.code != KERF_IO_ERROR)
+      throw;
+    progress->clear();
+    std::fprintf(err,
+                 "warning: %s: no checkpoint after step %lld, the run goes "
+                 "on\n",
+                 error.message.c_str(), static_cast<long long>(state.step));
+  }
+}
+
 void Trainer::finish() {
   if (!job.leads())
     return;
   // What was trained first: an evaluation may fail.
-  checkpoint();
   writeOutputs();
   evaluate();
   printSummary();
@@ -365,6 +394,8 @@ void Trainer::run() {
   createSession();
   resume();
   firstStep = state.step;
+  if (job.leads())
+    requireSpace(options, *weights);
   bytesPerRank = -1;
   loader = std::make_unique<BatchLoader>(
       samples, batches, BatchPosition{state.epoch, state.index});
@@ -375,12 +406,12 @@ void Trainer::run() {
   bool terminal = !options.quiet && job.leads() && ::isatty(fileno(err));
   progress = std::make_unique<Progress>(job.leads() ? options.log : "",
                                         firstStep, steps, state.batch, tokens,
-                                        terminal ? err : nullptr);
+                                        terminal ? err : nullptr, err);
   while (state.step < steps) {
     step();
     if (options.checkpointEvery > 0 &&
-        state.step % options.checkpointEvery == 0)
-      checkpoint();
+        state.step % options.checkpointEvery == 0 && state.step < steps)
+      checkpointOnTheWay();
     if (options.evalEvery > 0 && state.step % options.evalEvery == 0)
       evaluate();
     if (stopRequested() && state.step < steps) {

@@ -10,6 +10,7 @@
 #ifndef KERF_RT_TRAIN_TRAINER_H
 #define KERF_RT_TRAIN_TRAINER_H
 
+#include "../src/Error.h"
 #include "Batches.h"
 #include "Checkpoints.h"
 #include "Evaluate.h"
@@ -48,7 +49,18 @@ private:
   void evaluate();
   void checkpoint();
   void finish();
+  /// Several steps were skipped in a row: throws if a parameter is not finite,
+  /// since then all that follow would be.
+  void requireFiniteParameters();
+  /// A checkpoint between others: where it cannot be written the run goes on.
+  void checkpointOnTheWay();
+  /// Everything that was asked for, the model first; one that cannot be written
+  /// does not cost the others. Throws the first error.
   void writeOutputs();
+  void writeMeasurements();
+  /// Where the model could not be written: the run's state goes elsewhere, now
+  /// or when there is room. Throws `error` with where that is.
+  [[noreturn]] void rescue(Error error);
   void printSummary();
   /// Chrome trace of the last step, reading its batch included.
   std::string trace();
@@ -91,6 +103,7 @@ private:
   double lastLoss = firstLoss, readSeconds = 0;
   std::optional<Metrics> lastMetrics;
   int64_t evaluatedAt = -1;
+  int64_t skippedInRow = 0;
 };
 
 } // namespace kerf::rt

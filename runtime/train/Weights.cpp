@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 using namespace kerf::rt;
 
@@ -25,14 +26,15 @@ static Shape shapeOf(const kerf_tensor_info_t &info) {
 
 Weights::Weights(const kerf_package_t *package) {
   std::map<std::string, size_t> byName;
-  std::map<std::pair<std::string, uint64_t>, size_t> byPlace;
+  // Copies of one tensor begin with the same bytes.
+  std::map<std::tuple<std::string, uint64_t, std::string>, size_t> byPlace;
   for (int32_t i = 0, n = kerf_package_num_parameters(package); i < n; ++i) {
     kerf_parameter_info_t info;
     checkStatus(kerf_package_parameter(package, i, &info));
     size_t tensor = SIZE_MAX;
     if (info.file) {
-      auto [place, added] =
-          byPlace.insert({{info.file, info.file_offset}, stored.size()});
+      auto [place, added] = byPlace.insert(
+          {{info.file, info.file_offset, info.stored.name}, stored.size()});
       tensor = place->second;
       if (added) {
         std::shared_ptr<MappedFile> &file = files[info.file];

@@ -1,5 +1,5 @@
 # What is said of a run that is right but not what was meant: a mesh that cuts
-# nothing, a batch that does not divide, a trained constant. Nothing with -q.
+# nothing, a batch that does not divide, what is trained and what is not. Nothing with -q.
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
@@ -20,9 +20,13 @@ checks = Checks()
 
 def notes(model, *flags):
     result = kerf("train", model, "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1", "--steps=1",
-                  f"--data={MLP / 'data.npz'}", "--threads=1", *flags)
+                  f"--data={MLP / 'data.npz'}", "--threads=1", "--no-output", *flags)
     checks.expect(" ".join(map(str, flags)), result.returncode == 0, result.stderr)
-    return [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+    # What is trained is always said.
+    lines = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+    checks.expect("what is trained", ("-q" in flags) == (not lines) and ("-q" in flags or lines[0].startswith("note: trains ")),
+                  result.stderr)
+    return lines[1:]
 
 
 DP4 = ("--devices=cpu:4", "--mesh=dp=4")
@@ -44,25 +48,57 @@ last.output[0] = "before_scale"
 model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(8, np.float32), "val_9"))
 model.graph.node.append(onnx.helper.make_node("Mul", ["before_scale", "val_9"], [out.name]))
 onnx.save(model, OUT / "scaled.onnx")
-trained = notes(OUT / "scaled.onnx", "--batch-size=16")
-checks.expect("constant", len(trained) == 1 and '"val_9" (8) is trained' in trained[0] and "--frozen" in trained[0], str(trained))
+clear = notes(OUT / "scaled.onnx", "--batch-size=16")
+UNCLEAR = "not trained, though it may be a parameter (its use does not tell, its name is an exporter's): \"val_9\"; --trainable=+NAME"
+KEPT = "note: leaves as it is, a constant: val_9 "
+checks.expect("constant", len(clear) == 2 and clear[0].startswith(KEPT + "(8)") and UNCLEAR in clear[1], str(clear))
+added = notes(OUT / "scaled.onnx", "--batch-size=16", "--trainable=+val_9")
+checks.expect("added", added == [], str(added))
 frozen = notes(OUT / "scaled.onnx", "--batch-size=16", "--frozen=val_9")
-checks.expect("frozen constant", frozen == [], str(frozen))
+checks.expect("frozen", frozen == ["note: leaves as it is, frozen: val_9 (8)"], str(frozen))
 
-# A number that is called so is no weight, unless it is named.
+# Values tell: no exporter writes these.
+model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.arange(1, 9, dtype=np.float32) ** 2, "val_9"))
+onnx.save(model, OUT / "learned.onnx")
+learned = notes(OUT / "learned.onnx", "--batch-size=16")
+checks.expect("learned", learned == [], str(learned))
+
+# A number that is called so is no weight, unless it is named; one that is called otherwise is, and that is said.
 model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(1, np.float32), "val_9"))
 onnx.save(model, OUT / "number.onnx")
 number = notes(OUT / "number.onnx", "--batch-size=16")
-checks.expect("number", number == [], str(number))
+checks.expect("number", len(number) == 2 and number[0].startswith(KEPT + "(1)") and UNCLEAR in number[1], str(number))
 named = notes(OUT / "number.onnx", "--batch-size=16", "--trainable=val_9")
-checks.expect("named number", len(named) == 1 and '"val_9" (1) is trained' in named[0], str(named))
+checks.expect("named number", len(named) == 1 and named[0].startswith("note: leaves as it is, frozen: layers.*.weight"), str(named))
+model.graph.initializer[-1].name = model.graph.node[-1].input[1] = "alpha"
+onnx.save(model, OUT / "alpha.onnx")
+alpha = notes(OUT / "alpha.onnx", "--batch-size=16")
+checks.expect("own name", len(alpha) == 1 and "trained, though it may be a constant" in alpha[0] and '"alpha"; --frozen=NAME' in alpha[0],
+              str(alpha))
+# Without dimensions it is a number to import.
+model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.float32(1), "alpha"))
+onnx.save(model, OUT / "scalar.onnx")
+scalar = notes(OUT / "scalar.onnx", "--batch-size=16")
+checks.expect("scalar", len(scalar) == 1 and 'not trained: "alpha"; --trainable=+NAME' in scalar[0], str(scalar))
+scalar = notes(OUT / "scalar.onnx", "--batch-size=16", "--trainable=+alpha")
+checks.expect("trained scalar", scalar == [], str(scalar))
 
-# Equal tensors that an exporter stores once.
-model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(8, np.float32), "val_9"))
+# Equal tensors that an exporter stores once come apart.
+model.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.ones(8, np.float32), "gamma"))
+model.graph.node[-1].input[1] = "gamma"
 model.graph.node[-1].output[0] = "scaled"
-model.graph.node.append(onnx.helper.make_node("Mul", ["scaled", "val_9"], [out.name], name="again"))
+model.graph.node.append(onnx.helper.make_node("Mul", ["scaled", "gamma"], [out.name], name="again"))
 onnx.save(model, OUT / "shared.onnx")
 shared = notes(OUT / "shared.onnx", "--batch-size=16")
-checks.expect("shared", shared[:1] == ['note: stored once and read in several places, so trained as one: "val_9" (by 2 nodes)'],
-              str(shared))
+checks.expect("shared", len(shared) == 1 and 'trained for each by itself: "gamma" (2 nodes); --tied=NAME' in shared[0], str(shared))
+for tensor in model.graph.initializer:
+    if tensor.name == "gamma":
+        tensor.name = "val_9"
+for node in model.graph.node[-2:]:
+    node.input[1] = "val_9"
+onnx.save(model, OUT / "twice.onnx")
+twice = notes(OUT / "twice.onnx", "--batch-size=16")
+checks.expect("a constant in two places", len(twice) == 2 and twice[0].startswith(KEPT + "(8)") and UNCLEAR in twice[1], str(twice))
+tied = notes(OUT / "shared.onnx", "--batch-size=16", "--tied=gamma")
+checks.expect("tied", tied == ['note: stored once and read in several places, so trained as one: "gamma" (by 2 nodes)'], str(tied))
 checks.finish()

@@ -24,7 +24,7 @@ def train(name, optimizer, flags):
     log = OUT / f"{name}.jsonl"
     result = kerf("train", CASE / "model.onnx", "--batch-size=16", "--loss=cross_entropy(logits,labels)",
                   f"--optimizer={flags_of(optimizer, sync['rate'])}", f"--data={CASE / 'data.npz'}", "--shuffle=off",
-                  "--threads=1", f"--log={log}", *flags)
+                  "--threads=1", "--no-output", f"--log={log}", *flags)
     checks.expect(f"{name} runs", result.returncode == 0, result.stderr)
     return losses_of(log) if log.exists() else []
 

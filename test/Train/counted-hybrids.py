@@ -52,7 +52,7 @@ def train(name, n, options):
     command = ["kerf", "train", str(MODEL / "model.onnx"), f"--batch-size={BATCH}", "--loss=cross_entropy(logits,labels)",
                f"--optimizer=sgd,lr={CURVES['rate']}", f"--data={MODEL / 'data.npz'}", "--shuffle=off", f"--steps={STEPS}",
                "--objective=volume", f"--devices=cpu:{n}", f"--mesh=q={n}", "--threads=1", f"--log={log}",
-               f"--stats={stats}", *options]
+               f"--stats={stats}", "--no-output", *options]
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         sys.exit(f"{name}: {' '.join(command)}\n{process.stderr}")

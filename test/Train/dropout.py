@@ -30,7 +30,8 @@ def dropout(name, source, ratio):
 def train(name, model, loss, data, flags, steps=20, optimizer="sgd,lr=0.05,momentum=0.9"):
     log = OUT / f"{name}.jsonl"
     result = kerf("train", model, "--batch-size=16", f"--loss={loss}", f"--optimizer={optimizer}", f"--data={data}",
-                  "--shuffle=off", f"--steps={steps}", "--threads=1", f"--log={log}", *flags)
+                  "--shuffle=off", f"--steps={steps}", "--threads=1", f"--log={log}", "--no-output",
+                  *flags)
     checks.expect(f"{name} runs", result.returncode == 0, result.stderr)
     return [json.loads(line)["loss"] for line in log.read_text().splitlines()] if log.exists() else []
 

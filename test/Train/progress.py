@@ -40,7 +40,7 @@ for name, batch, unit, each in (("gpt2", 8, "tokens", 8 * 16), ("mlp", 16, "samp
     folder, log = INPUTS / "training" / name, OUT / f"{name}.jsonl"
     command = ["train", folder / "model.onnx", f"--batch-size={batch}", "--loss=cross_entropy(logits,labels)",
                "--optimizer=sgd,lr=0.1", f"--data={folder / 'data.npz'}", f"--steps={STEPS}", "--threads=1",
-               "--devices=cpu:2", "--mesh=dp=2", f"--log={log}"]
+               "--devices=cpu:2", "--mesh=dp=2", f"--log={log}", "--no-output"]
     code, text = on_terminal(command)
     checks.expect(f"{name} runs", code == 0, text)
     lines = [json.loads(line) for line in log.read_text().splitlines()]

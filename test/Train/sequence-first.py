@@ -68,7 +68,7 @@ for mesh in ([], ["--accumulate=3"], ["--devices=cpu:2", "--mesh=dp=2"], ["--dev
     name, log = " ".join(mesh) or "one rank", OUT / "log.jsonl"
     log.unlink(missing_ok=True)
     result = kerf("train", MODEL, *LOSS, f"--batch-size={SAMPLES}", "--shuffle=off", "--epochs=5", f"--data={OUT / 'data.npz'}",
-                  f"--log={log}", "--threads=1", *mesh)
+                  f"--log={log}", "--threads=1", "--no-output", *mesh)
     checks.expect(f"{name} runs", result.returncode == 0, result.stderr)
     losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()] if log.exists() else []
     checks.expect(name, len(losses) == 5 and np.allclose(losses, expected, rtol=1e-5), f"  {losses}\n  {expected}")
@@ -81,7 +81,7 @@ gram = helper.make_graph(
     [*graph.initializer, numpy_helper.from_array(np.array([-1, HIDDEN]), "rows")])
 onnx.save(helper.make_model(gram, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), OUT / "gram.onnx")
 result = kerf("train", OUT / "gram.onnx", "--loss=loss", "--optimizer=sgd,lr=0.1", f"--batch-size={SAMPLES}", "--epochs=1",
-              f"--data={OUT / 'data.npz'}", f"--log={OUT / 'gram.jsonl'}", "--threads=1")
+              f"--data={OUT / 'data.npz'}", f"--log={OUT / 'gram.jsonl'}", "--threads=1", "--no-output")
 r = np.tanh(x.reshape(SAMPLES, SEQUENCE, HEADS, WIDTH) @ weights["w1"]).reshape(-1, HIDDEN)
 checks.expect("gram runs", result.returncode == 0, result.stderr)
 checks.expect("gram", result.returncode == 0 and np.isclose(

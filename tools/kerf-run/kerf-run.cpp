@@ -14,6 +14,7 @@
 #include "kerf/rt/run.h"
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,8 @@
 }
 
 int main(int argc, char **argv) {
+  // A file past ulimit -f is an error of the write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   kerf::rt::RunOptions options;
   CLI::App app("Runs a package that kerf compile wrote.");
   app.set_version_flag("--version", kerf_runtime_version());

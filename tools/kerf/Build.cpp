@@ -62,12 +62,16 @@ static void printTrained(llvm::raw_ostream &out,
       llvm::interleaveComma(parameter.shape, out);
       out << "]" << (parameter.decayed ? ", decayed" : "") << "\n";
     }
-  if (training.frozen.empty())
-    return;
-  out << "kept      " << training.frozen.size() << " as they are: ";
-  size_t most = verbose ? training.frozen.size() : 4;
-  llvm::interleaveComma(llvm::ArrayRef(training.frozen).take_front(most), out);
-  out << (training.frozen.size() > most ? ", ...\n" : "\n");
+  llvm::MapVector<autodiff::KeptWhy, std::vector<std::string>> kept;
+  for (const autodiff::KeptParameter &parameter : training.kept)
+    kept[parameter.why].push_back(parameter.name);
+  for (const auto &[why, names] : kept) {
+    size_t most = verbose ? names.size() : 4;
+    out << "kept      " << names.size() << ", " << autodiff::describe(why)
+        << ": ";
+    llvm::interleaveComma(llvm::ArrayRef(names).take_front(most), out);
+    out << (names.size() > most ? ", ...\n" : "\n");
+  }
 }
 
 int kerf::tool::plan(const Options &options) {

@@ -147,10 +147,15 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
                  "momentum=0.9,wd=0.1 and others")
       ->group(group);
   app.add_option("--trainable", o.trainable,
-                 "Train only weights whose name matches, repeatable")
+                 "Train only weights whose name matches, repeatable; +REGEX: "
+                 "as well as what is trained by itself")
       ->group(group);
   app.add_option("--frozen", o.frozen,
                  "Do not train weights whose name matches, repeatable")
+      ->group(group);
+  app.add_option("--tied", o.tied,
+                 "Vectors that are stored once and read by several nodes stay "
+                 "one where their name matches, repeatable")
       ->group(group);
   app.add_option("--batch-norm", o.batchNorm,
                  "Statistics of the whole micro-batch (sync), of each rank's "
@@ -222,7 +227,14 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
   app.add_flag("--resume", o.resume,
                "Go on from the newest checkpoint that is whole")
       ->group(loop);
-  app.add_option("-o,--output", o.output, "The trained model")->group(files);
+  CLI::Option *output =
+      app.add_option("-o,--output", o.output,
+                     "The trained model (default: MODEL.trained.onnx in the "
+                     "current folder, unless something else keeps the weights)")
+          ->group(files);
+  app.add_flag("--no-output", o.noOutput, "Keep no trained model")
+      ->excludes(output)
+      ->group(files);
   app.add_option("--save-safetensors", o.safetensors, "Its weights alone")
       ->group(files);
   app.add_option("--log", o.log, "One line of JSON per step")->group(files);

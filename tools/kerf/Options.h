@@ -72,7 +72,8 @@ struct Options {
   bool train = false;
   std::string loss, optimizer, learningRate, batchNorm = "sync", onNan = "stop";
   std::string gradientDtype; ///< empty: the precision
-  std::vector<std::string> trainable, frozen;
+  bool noOutput = false;
+  std::vector<std::string> trainable, frozen, tied;
   double clipNorm = 0;
   int64_t accumulate = 1;
   // The loop of training.

@@ -122,11 +122,21 @@ static void setPrecision(const Options &o, CompilationOptions &result) {
     requireSame(result, "--precision", "precision", toString(result.precision));
 }
 
+std::vector<std::string>
+kerf::tool::namesOf(const std::vector<std::string> &trainable) {
+  std::vector<std::string> names;
+  for (const std::string &text : trainable)
+    names.push_back(text.substr(text.compare(0, 1, "+") == 0));
+  return names;
+}
+
 static void setTraining(const Options &o, CompilationOptions &result) {
   autodiff::AutodiffOptions &t = result.training.emplace();
   result.import.trainingForms = ImportOptions::TrainingForms::Keep;
   result.import.smallWeights = true;
-  result.import.scalarWeights = o.trainable;
+  result.import.scalarWeights = namesOf(o.trainable);
+  result.import.untie = true;
+  result.import.tied = o.tied;
   t.loss = parsed(autodiff::parseLoss(o.loss));
   t.optimizer = parsed(
       autodiff::parseOptimizer(o.optimizer.empty() ? "sgd" : o.optimizer));

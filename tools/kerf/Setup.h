@@ -13,6 +13,9 @@ namespace kerf::tool {
 /// The library's options from the command line's. Reads plan and machine files.
 CompilationOptions compilationOptions(const Options &options);
 
+/// Patterns of --trainable without the `+` of those that add.
+std::vector<std::string> namesOf(const std::vector<std::string> &trainable);
+
 /// Cores and memory of this host.
 cost::HostInfo hostInfo();
 

@@ -8,14 +8,18 @@
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
 #include "Setup.h"
+#include "Trained.h"
 
+#include "kerf/Import/ModelImage.h"
 #include "kerf/rt/train.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -158,6 +162,61 @@ static Options forEvaluation(const Options &options) {
   return own;
 }
 
+/// Beside the model its external data keeps no name: model.onnx.data becomes
+/// trained.onnx.data, weights.bin trained.onnx.weights.bin.
+static std::map<std::string, std::string>
+renamedData(const std::string &model, const rt::TrainOptions &loop) {
+  namespace path = llvm::sys::path;
+  llvm::SmallString<256> from, to;
+  std::string parent = path::parent_path(loop.output).str();
+  std::map<std::string, std::string> names;
+  if (llvm::sys::fs::real_path(parent.empty() ? "." : parent, to) ||
+      llvm::sys::fs::real_path(path::parent_path(loop.modelFiles[0]), from) ||
+      from != to)
+    return names;
+  std::string error;
+  llvm::StringRef own = path::filename(loop.modelFiles[0]);
+  std::string output = path::filename(loop.output).str();
+  for (const std::string &location : externalLocations(model, error)) {
+    llvm::SmallString<256> plain(location);
+    path::remove_dots(plain);
+    llvm::StringRef rest = plain;
+    names[location] = rest.consume_front(own) ? output + rest.str()
+                                              : output + "." + rest.str();
+  }
+  return names;
+}
+
+/// The file in which a trained model stands: where tensors have come apart and
+/// are trained, each is an initializer of its own.
+static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
+  std::set<std::string> trained;
+  for (const std::string &label : loop.trained)
+    trained.insert(label.substr(0, label.find('@')));
+  ModelEdits edits;
+  for (const UntiedCopy &copy : report.untied)
+    if (trained.count(copy.name) || trained.count(copy.original))
+      edits.copies.push_back(copy);
+  edits.locations = renamedData(report.file, loop);
+  std::string folder =
+      llvm::sys::path::parent_path(loop.modelFiles[0]).str() + "/";
+  for (const auto &[location, name] : edits.locations) {
+    llvm::SmallString<256> file(folder + location);
+    llvm::sys::path::remove_dots(file, /*remove_dot_dot=*/false);
+    loop.dataNames[file.str().str()] = name;
+  }
+  ModelImage image;
+  std::string error;
+  if (!makeModelImage(report.file, edits, image, error))
+    throw Failure{kModelRefused,
+                  report.file +
+                      ": the trained model cannot be written: " + error,
+                  {}};
+  for (ModelImage::Piece &piece : image.pieces)
+    loop.image.push_back({piece.begin, piece.length, std::move(piece.bytes)});
+  loop.copies = std::move(image.copies);
+}
+
 /// Compiles into `path`; of a training step `loop` learns what it trains.
 static void package(const Options &options, const std::string &path,
                     rt::TrainOptions *loop) {
@@ -166,7 +225,9 @@ static void package(const Options &options, const std::string &path,
   if (!options.train) { // what is trained is a weight here too
     compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
     compile.import.smallWeights = true;
-    compile.import.scalarWeights = options.trainable;
+    compile.import.scalarWeights = namesOf(options.trainable);
+    compile.import.untie = true;
+    compile.import.tied = options.tied;
   }
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
@@ -175,6 +236,10 @@ static void package(const Options &options, const std::string &path,
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>("kerf.files");
   if (!loop)
     return;
+  if (!options.quiet)
+    for (const std::string &line :
+         describeTrained(compilation.getTraining(), options.verbose))
+      llvm::errs() << "note: " << line << "\n";
   printNotes(compilation, options);
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(
@@ -184,6 +249,8 @@ static void package(const Options &options, const std::string &path,
     loop->trained.push_back(parameter.name);
   for (const std::string &buffer : compilation.getTraining().buffers)
     loop->trained.push_back(buffer);
+  if (!loop->output.empty())
+    describeImage(compilation.getImportReport(), *loop);
 }
 
 /// What the loop must know of loss and optimizer.
@@ -259,8 +326,22 @@ static rt::TrainOptions loopOptions(const Options &o) {
   return t;
 }
 
+/// Training that is not kept was for nothing: without a word about it the model
+/// goes beside where the command was given.
+static void nameOutput(Options &options, bool leads) {
+  if (!options.output.empty() || options.noOutput ||
+      !options.safetensors.empty() || !options.checkpointDir.empty() ||
+      !options.stopAfter.empty())
+    return;
+  options.output = llvm::sys::path::stem(options.model).str() + ".trained.onnx";
+  if (!options.quiet && leads)
+    llvm::errs() << "note: the trained model goes to " << options.output
+                 << " (-o FILE says where, --no-output keeps none)\n";
+}
+
 static int trainInJob(Options &options, rt::JobScope &job) {
   options.train = true;
+  nameOutput(options, job.leads());
   rt::TrainOptions loop = loopOptions(options);
   describeStep(options, loop);
   std::string wrong = rt::checkTrainOptions(loop, job.leads());

@@ -5,10 +5,13 @@
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 int main(int argc, char **argv) {
+  // A file past ulimit -f is an error of the write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   int code = kerf::tool::runCommandLine(argc, argv);
   std::fflush(nullptr);
   std::_Exit(code);

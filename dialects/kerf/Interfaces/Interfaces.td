@@ -96,4 +96,16 @@ def Kerf_DifferentiableInterface : OpInterface<"DifferentiableInterface"> {
   ];
 }
 
+def Kerf_OperandRoleInterface : OpInterface<"OperandRoleInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    What a constant is that stands at an operand (see OperandRole.h): by it
+    training tells parameters from masks, tables and numbers.
+  }];
+  let methods = [
+    InterfaceMethod<"The role of a constant at this operand.",
+      "::kerf::OperandRole", "getOperandRole", (ins "unsigned":$operand)>
+  ];
+}
+
 #endif // KERF_INTERFACES_TD

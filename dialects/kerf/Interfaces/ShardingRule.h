@@ -19,6 +19,8 @@
 #ifndef KERF_INTERFACES_SHARDINGRULE_H
 #define KERF_INTERFACES_SHARDINGRULE_H
 
+#include "kerf/Interfaces/OperandRole.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/IRMapping.h"

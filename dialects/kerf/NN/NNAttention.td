@@ -12,7 +12,7 @@ include "kerf/NN/NNBase.td"
 
 def NN_Stats : StaticShapeTensorOf<[F32, F64]>;
 
-def NN_AttentionOp : NN_RuleOp<"attention", [NN_Infer, NN_Gradient]> {
+def NN_AttentionOp : NN_RuleOp<"attention", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "softmax(scale q k^T + bias) v";
   let description = [{
     With heads h in groups of H / Hkv that share a key head h':
@@ -42,6 +42,7 @@ def NN_AttentionOp : NN_RuleOp<"attention", [NN_Infer, NN_Gradient]> {
   }];
   let arguments = (ins NN_Float:$q, NN_Float:$k, NN_Float:$v, Optional<NN_Float>:$bias,
                        F64Attr:$scale, UnitAttr:$causal);
+  let extraClassDeclaration = NN_Role<"operand == 3 ? ::kerf::OperandRole::Addend : ::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result, NN_Stats:$stats);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }

@@ -48,13 +48,22 @@ def NN_Gradient : DeclareOpInterfaceMethods<Kerf_DifferentiableInterface>;
 
 def NN_Infer : DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes"]>;
 
+// An op that says in C++, beside its arguments, what a constant is at `operand`.
+class NN_Role<string role> {
+  string method = "::kerf::OperandRole getOperandRole([[maybe_unused]] unsigned operand) { return "
+    # role # "; }\n";
+}
+
 // Elementwise with right-aligned broadcasting. `linear` holds the operand
 // groups in which the op is jointly linear, as a C++ initializer; `cost` the
 // floating-point operations per element of the result; `fills` the operands of
-// whose integers it can fail (ShardingRule::paddingFills).
+// whose integers it can fail (ShardingRule::paddingFills); `role` says what
+// a constant is at `operand`, as a C++ expression (OperandRole.h).
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
-                       list<Trait> traits = [NN_Infer], string fills = "{}">
+                       list<Trait> traits = [NN_Infer], string fills = "{}",
+                       string role = "::kerf::OperandRole::Number">
     : NN_Op<mnemonic, !listconcat(traits, [NN_Gradient,
+        DeclareOpInterfaceMethods<Kerf_OperandRoleInterface>,
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -72,14 +81,17 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
     ::kerf::CostClass $cppClass::getCostClass() {
       return ::kerf::CostClass::Elementwise;
     }
+    ::kerf::OperandRole $cppClass::getOperandRole([[maybe_unused]] unsigned operand) {
+      return }] # role # [{;
+    }
   }];
   let extraClassDefinition = elementwiseDefinition;
 }
 
 // result[i] = f(x[i]), same type.
 class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
-                 TypeConstraint type = NN_Tensor>
-    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer]> {
+                 TypeConstraint type = NN_Tensor, string role = "::kerf::OperandRole::Through">
+    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], "{}", role> {
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise.\n\n"
     # "```mlir\n%r = nn." # mnemonic # " %x : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
@@ -99,8 +111,8 @@ class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost
 // or, where `boolean` is set, i1.
 class NN_BinaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
                   bit boolean = 0, TypeConstraint type = NN_Tensor,
-                  string fills = "{}">
-    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], fills> {
+                  string fills = "{}", string role = "::kerf::OperandRole::Number">
+    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], fills, role> {
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise; dimensions of "
     # "size 1 and missing leading dimensions are broadcast.\n\n```mlir\n"

@@ -4,7 +4,7 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer, NN_Gradient]> {
+def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "batched matrix product";
   let description = [{
     `result[b, m, n] = sum_k lhs[b, m, k] rhs[b, k, n]`. Leading (batch)
@@ -24,11 +24,12 @@ def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer, NN_Gradient]> {
   }];
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, UnitAttr:$transpose_lhs,
                        UnitAttr:$transpose_rhs);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient]> {
+def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "convolution, NHWC activations and OIHW weights";
   let description = [{
     `result[n, p..., o] = sum_{r..., c} x[n, p*stride + r*dilation - low, g*C + c] w[o, c, r...]`
@@ -47,6 +48,7 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient]> {
   let arguments = (ins NN_Float:$x, NN_Float:$weights, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                        DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result);
   let assemblyFormat = "$x `,` $weights attr-dict `:` functional-type(operands, results)";
 }

@@ -15,8 +15,8 @@ def NN_ReciprocalOp : NN_UnaryOp<"reciprocal", "1 / x", "{}", 4, NN_Float>;
 def NN_ErfOp : NN_UnaryOp<"erf", "erf(x)", "{}", 15, NN_Float>;
 def NN_TanhOp : NN_UnaryOp<"tanh", "tanh(x)", "{}", 15, NN_Float>;
 def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float>;
-def NN_SinOp : NN_UnaryOp<"sin", "sin(x)", "{}", 15, NN_Float>;
-def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float>;
+def NN_SinOp : NN_UnaryOp<"sin", "sin(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Sine">;
+def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Cosine">;
 def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float>;
 def NN_CeilOp : NN_UnaryOp<"ceil", "ceil(x)", "{}", 1, NN_Float>;
 def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float>;
@@ -53,7 +53,7 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
       if (from && to && (from.getWidth() < to.getWidth() || takesAsMade(*this)))
         groups.push_back({0});
       return groups;
-    }()}], 1, []> {
+    }()}], 1, [], "{}", "::kerf::OperandRole::Through"> {
   let summary = "elementwise change of element type";
   let description = [{
     Between floats: rounds to nearest even. Float to integer truncates towards
@@ -72,11 +72,15 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
   let hasVerifier = 1;
 }
 
-def NN_AddOp : NN_BinaryOp<"add", "lhs + rhs", "{{0, 1}}">;
-def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}">;
-def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}">;
+def NN_AddOp : NN_BinaryOp<"add", "lhs + rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
+                           "::kerf::OperandRole::Addend">;
+def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
+                           "::kerf::OperandRole::Addend">;
+def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{}",
+                           "::kerf::OperandRole::Factor">;
 def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)",
-    "quotientLinearGroups(getLhs(), getRhs())", 4, 0, NN_Tensor, "{{1, 1}}">;
+    "quotientLinearGroups(getLhs(), getRhs())", 4, 0, NN_Tensor, "{{1, 1}}",
+                           "::kerf::OperandRole::Factor">;
 def NN_ModOp : NN_BinaryOp<"mod", "lhs - floor(lhs / rhs) * rhs (sign of the divisor)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
 def NN_RemOp : NN_BinaryOp<"rem", "lhs - trunc(lhs / rhs) * rhs (sign of the dividend)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
 def NN_PowOp : NN_BinaryOp<"pow", "lhs ^ rhs", "{}", 20>;
@@ -89,7 +93,8 @@ def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1>;
 def NN_LessOp : NN_BinaryOp<"less", "lhs < rhs", "{}", 1, 1>;
 def NN_LessEqualOp : NN_BinaryOp<"less_equal", "lhs <= rhs", "{}", 1, 1>;
 
-def NN_SelectOp : NN_ElementwiseOp<"select"> {
+def NN_SelectOp : NN_ElementwiseOp<"select", "{}", 1, [NN_Infer], "{}",
+    "operand == 0 ? ::kerf::OperandRole::Number : ::kerf::OperandRole::Element"> {
   let summary = "elementwise condition ? on_true : on_false";
   let description = [{
     `result[i] = condition[i] ? on_true[i] : on_false[i]` with broadcasting.

@@ -173,7 +173,8 @@ def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80> {
                        StaticShapeTensorOf<[I64]>:$step, I64Attr:$stream);
 }
 
-def NN_DropoutOp : NN_ElementwiseOp<"dropout", "{{0}}", 1, []> {
+def NN_DropoutOp : NN_ElementwiseOp<"dropout", "{{0}}", 1, [], "{}",
+                                    "::kerf::OperandRole::Through"> {
   let summary = "zeroes elements at random in training";
   let description = [{
     In training each element is zero with probability `ratio` and else divided by

@@ -39,7 +39,9 @@ def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer, NN_Gradient]> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-class NN_SoftmaxLike<string mnemonic, string formula> : NN_RuleOp<mnemonic, [NN_Infer, NN_Gradient]> {
+class NN_SoftmaxLike<string mnemonic, string formula>
+    : NN_RuleOp<mnemonic, [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Softmax">.method;
   let summary = formula # " along a dimension";
   let description = "`result = " # formula # "`, along `dim`, in f32.\n\n```mlir\n%r = nn."
     # mnemonic # " %x {dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```\n\n"
@@ -52,7 +54,7 @@ class NN_SoftmaxLike<string mnemonic, string formula> : NN_RuleOp<mnemonic, [NN_
 def NN_SoftmaxOp : NN_SoftmaxLike<"softmax", "exp(x - max) / sum exp(x - max)">;
 def NN_LogSoftmaxOp : NN_SoftmaxLike<"log_softmax", "x - max - log sum exp(x - max)">;
 
-def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient]> {
+def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "normalization over the trailing dimensions";
   let description = [{
     `result = (x - mean) / sqrt(var + epsilon) * scale + bias`, mean and variance
@@ -68,11 +70,12 @@ def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient]> {
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, I64Attr:$dim,
                        F64Attr:$epsilon);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result);
   let assemblyFormat = "$x `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient]> {
+def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "root-mean-square normalization over the trailing dimensions";
   let description = [{
     `result = x / sqrt(mean(x^2) + epsilon) * scale`, the mean over dimensions
@@ -81,11 +84,12 @@ def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient]> {
     C1: `dim` is a dimension of `x`. C2: `scale` has the trailing shape.
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, I64Attr:$dim, F64Attr:$epsilon);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result);
   let assemblyFormat = "$x `,` $scale attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient]> {
+def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "normalization per channel by given statistics";
   let description = [{
     `result[..., c] = (x[..., c] - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c]`;
@@ -97,6 +101,7 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient]> {
   let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, NN_Float:$mean,
                        NN_Float:$variance, F64Attr:$epsilon,
                        DefaultValuedAttr<F64Attr, "0.9">:$momentum);
+  let extraClassDeclaration = NN_Role<"operand < 3 ? ::kerf::OperandRole::Learned : ::kerf::OperandRole::Statistic">.method;
   let results = (outs NN_Float:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }

@@ -4,7 +4,7 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Gradient]> {
+def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "the same elements in row-major order, another shape";
   let description = [{
     ```mlir
@@ -14,13 +14,14 @@ def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Gradient]> {
     C1: operand and result have the same element type and number of elements.
   }];
   let arguments = (ins NN_Tensor:$x);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient]> {
+def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "permutation of dimensions";
   let description = [{
     `result[i_perm[0], ..., i_perm[n]] = x[i_0, ..., i_n]`: dimension `d` of the
@@ -33,12 +34,13 @@ def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient]> {
     C1: `perm` is a permutation of the operand's dimensions.
   }];
   let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$perm);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
 }
 
-def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Gradient]> {
+def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "repetition along new dimensions and dimensions of size 1";
   let description = [{
     Right-aligned: each operand dimension equals the result's or is 1.
@@ -50,12 +52,13 @@ def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Gradient]> {
     C1: the operand broadcasts to the result's shape.
   }];
   let arguments = (ins NN_Tensor:$x);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
-def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient]> {
+def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "operands one after another along a dimension";
   let description = [{
     ```mlir
@@ -65,11 +68,12 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient]> {
     C1: operands agree in element type and in every dimension but `dim`.
   }];
   let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$dim);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Element">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient]> {
+def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "a strided box of a tensor";
   let description = [{
     `result[i] = x[starts + i * strides]`; strides may be negative.
@@ -83,11 +87,12 @@ def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient]> {
   }];
   let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$starts,
                        DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient]> {
+def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "a constant border";
   let description = [{
     `low[d]` elements of `value` before and `high[d]` after dimension `d`.
@@ -101,11 +106,12 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient]> {
   }];
   let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                        TypedAttrInterface:$value);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient]> {
+def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "slices of a tensor selected by indices along a dimension";
   let description = [{
     `result[a..., i..., b...] = data[a..., indices[i...], b...]` where `a` has
@@ -123,6 +129,7 @@ def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient]> {
     ```
   }];
   let arguments = (ins NN_Tensor:$data, NN_Integer:$indices, I64Attr:$dim, UnitAttr:$partial);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Table">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$data `,` $indices attr-dict `:` functional-type(operands, results)";
 }

@@ -20,6 +20,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,9 +75,14 @@ enum class BatchNormMode {
 struct AutodiffOptions {
   LossSpec loss;
   OptimizerSpec optimizer;
-  /// Regular expressions that match whole names; no `trainable`: every float
-  /// parameter that the loss depends on.
+  /// Regular expressions that match whole names. `trainable`: these parameters
+  /// alone; after a `+`, these as well as what is trained by itself; none: all
+  /// parameters that the loss depends on, as use tells them from masks, tables
+  /// and numbers.
   std::vector<std::string> trainable, frozen;
+  /// Parameters that are copies of one that several nodes read: patterns match
+  /// them by its name too.
+  std::map<std::string, std::string> copies;
   std::optional<double> clipNorm;
   bool skipNonFinite = false; ///< keep the old values where loss or norm is not
   Precision precision = Precision::F32;   ///< of products
@@ -100,11 +106,31 @@ struct TrainedParameter {
   std::string name; ///< a view of a larger one as "w@0,64": where it begins
   std::vector<int64_t> shape;
   bool decayed = false;
+  bool isClear = true; ///< use told that it is one; else its name did
+};
+
+/// Why a float tensor of the model is not trained.
+enum class KeptWhy {
+  Frozen,     ///< --frozen, or --trainable names others
+  Mask,       ///< hides scores or elements
+  Table,      ///< sines and cosines, positions
+  Constant,   ///< a number, or equal ones, that an exporter wrote
+  Statistic,  ///< what normalization subtracts and divides by
+  NotReached, ///< the loss does not depend on it
+};
+/// "a mask", "a table of sines and cosines", ...
+llvm::StringRef describe(KeptWhy why);
+
+struct KeptParameter {
+  std::string name;
+  std::vector<int64_t> shape;
+  KeptWhy why = KeptWhy::Frozen;
+  bool isClear = true;
 };
 
 struct AutodiffResult {
   std::vector<TrainedParameter> trained; ///< in program order
-  std::vector<std::string> frozen;       ///< parameters that stay
+  std::vector<KeptParameter> kept;       ///< float tensors that stay
   std::vector<std::string> buffers; ///< not trained, but written by the step
   std::vector<std::string> notes;   ///< what the user may not have meant
 };

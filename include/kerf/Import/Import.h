@@ -42,6 +42,11 @@ struct ImportOptions {
   /// numbers that ops are simplified with.
   bool smallWeights = false;
   std::vector<std::string> scalarWeights;
+  /// For training: vectors, and tensors of equal elements, that several nodes
+  /// read come apart, each node's own; those whose names match one of `tied`
+  /// stay one.
+  bool untie = false;
+  std::vector<std::string> tied;
   /// Skip the simplification that follows (tests of the handlers).
   bool simplify = true;
 };
@@ -73,6 +78,12 @@ struct ModelValue {
   std::vector<Dim> dims;
 };
 
+/// An initializer of its own for an input of a node that shared another.
+struct UntiedCopy {
+  std::string name, original;
+  int node = 0, input = 0; ///< by their numbers in the main graph
+};
+
 /// What was found, whether or not the import succeeded.
 struct ImportReport {
   std::string file;
@@ -87,6 +98,9 @@ struct ImportReport {
   /// Of those that are stored: their shapes in the file, which simplification
   /// may change.
   std::map<std::string, std::vector<int64_t>> parameterShapes;
+  std::vector<UntiedCopy> untied;
+  /// Float initializers without dimensions that are no weights here.
+  std::vector<std::string> numbers;
   std::vector<std::string> unboundDims;
   std::vector<UnsupportedItem> unsupported;
   std::vector<ImportIssue> issues;

@@ -109,7 +109,8 @@ private:
                     llvm::function_ref<void(mlir::OpPassManager &)> build);
   Outcome dump(llvm::StringRef phase);
   Outcome readGivenPlan();
-  void noteExportersConstants();
+  void noteUntied();
+  void noteNumbers();
   std::optional<int64_t> memoryLimit() const;
   /// The fullest device of what is laid out.
   int64_t laidOutPeak() const;

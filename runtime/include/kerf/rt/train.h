@@ -59,6 +59,19 @@ struct TrainOptions {
   std::string evalPackage; ///< the model alone on one rank; empty: none
   /// The model's file and those it refers to, absolute: copied for `output`.
   std::vector<std::string> modelFiles;
+  /// The file of the trained model, as ranges of the model's and bytes between
+  /// them; empty: that of the model.
+  struct Piece {
+    uint64_t begin = 0, length = 0; ///< length 0: `bytes`
+    std::string bytes;
+  };
+  std::vector<Piece> image;
+  /// Where in it weights begin that the model does not have: copies of what
+  /// several nodes read.
+  std::map<std::string, uint64_t> copies;
+  /// What the files of external data are called beside the trained model, by
+  /// their absolute paths; others keep their names.
+  std::map<std::string, std::string> dataNames;
   /// Names of what steps change of the model: weights and running statistics.
   std::vector<std::string> trained;
   /// Shapes that the model's file gives weights, where the package may have

@@ -1,0 +1,45 @@
+//===- ModelImage.h - a model's file with more initializers -----*- C++ -*-===//
+#ifndef KERF_IMPORT_MODELIMAGE_H
+#define KERF_IMPORT_MODELIMAGE_H
+
+#include "kerf/Import/Import.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+/// A file as ranges of another one with bytes between them.
+struct ModelImage {
+  struct Piece {
+    uint64_t begin = 0, length = 0; ///< of the original; length 0: `bytes`
+    std::string bytes;
+  };
+  std::vector<Piece> pieces;
+  /// Where the content of each copy begins in the new file.
+  std::map<std::string, uint64_t> copies;
+};
+
+/// What is to be other in a model's file.
+struct ModelEdits {
+  /// Each becomes an initializer, which the node that it names reads.
+  std::vector<UntiedCopy> copies;
+  /// Other names for files of external data, by their names in the model.
+  std::map<std::string, std::string> locations;
+
+  bool empty() const { return copies.empty() && locations.empty(); }
+};
+
+/// The file `path` with the edits; empty pieces if there are none. On failure
+/// false and `error`: the file is none that was imported.
+bool makeModelImage(llvm::StringRef path, const ModelEdits &edits,
+                    ModelImage &image, std::string &error);
+
+/// Names of files of external data as the model has them.
+std::vector<std::string> externalLocations(llvm::StringRef path,
+                                           std::string &error);
+
+} // namespace kerf
+
+#endif // KERF_IMPORT_MODELIMAGE_H

@@ -1,0 +1,204 @@
+//===- Sources.cpp - parameters, masks, tables and numbers ----------------===//
+//
+// See Sources.h. Linear in the number of ops for each source, and mostly far
+// less: walks end where a source meets data.
+//
+//===----------------------------------------------------------------------===//
+#include "Sources.h"
+
+#include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/NN/NN.h"
+
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+
+static int64_t numElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+static OperandRole roleOf(OpOperand &use) {
+  if (auto op = dyn_cast<OperandRoleInterface>(use.getOwner()))
+    return op.getOperandRole(use.getOperandNumber());
+  return OperandRole::Number;
+}
+
+bool kerf::autodiff::isNamedAsConstant(StringRef name) {
+  return llvm::Regex("^(_?(val|const|constant)_[0-9]+|(.*/"
+                     ")?Constant(_[0-9]+)?_output_[0-9]+)"
+                     "(@.*)?$")
+      .match(name);
+}
+
+SourceAnalysis::SourceAnalysis(func::FuncOp main)
+    : main(main), reader(main->getParentOfType<ModuleOp>()) {
+  for (Operation &op : main.getBody().front().without_terminator())
+    if (llvm::all_of(op.getOperands(), [&](Value operand) {
+          return constants.contains(operand);
+        }))
+      constants.insert(op.result_begin(), op.result_end());
+  for (Operation &op : main.getBody().front().without_terminator()) {
+    auto source = dyn_cast<SourceOpInterface>(op);
+    if (!source || !source.isParameter())
+      continue;
+    if (llvm::any_of(usesOf(op.getResult(0)), [](const Use &use) {
+          return use.role == OperandRole::Factor;
+        }))
+      factors[numElements(op.getResult(0))].push_back(&op);
+  }
+}
+
+SmallVector<SourceAnalysis::Use> SourceAnalysis::usesOf(Value source) {
+  SmallVector<Use> uses;
+  SmallVector<Value> work{source};
+  llvm::DenseSet<Value> seen{source};
+  while (!work.empty()) {
+    for (OpOperand &use : work.pop_back_val().getUses()) {
+      Operation *op = use.getOwner();
+      if (op->getNumResults() > 0 && constants.contains(op->getResult(0))) {
+        for (Value result : op->getResults())
+          if (seen.insert(result).second)
+            work.push_back(result);
+        continue;
+      }
+      if (!op->hasTrait<OpTrait::IsTerminator>())
+        uses.push_back({roleOf(use), op, use.getOperandNumber()});
+    }
+  }
+  return uses;
+}
+
+/// Whether the source is a vector of frequencies, of a rotary embedding or of a
+/// time step's: it is multiplied, all that depends on it are sines and cosines,
+/// and both are taken. (A layer whose activation is a sine takes no cosines,
+/// and its weights are a matrix.)
+bool SourceAnalysis::areFrequencies(Value source) {
+  auto shape = cast<RankedTensorType>(source.getType()).getShape();
+  if (llvm::count_if(shape, [](int64_t size) { return size != 1; }) != 1)
+    return false;
+  if (llvm::any_of(usesOf(source), [](const Use &use) {
+        return use.role == OperandRole::Addend;
+      }))
+    return false;
+  bool sines = false, cosines = false;
+  SmallVector<Value> work{source};
+  llvm::DenseSet<Value> seen{source};
+  while (!work.empty())
+    for (OpOperand &use : work.pop_back_val().getUses()) {
+      switch (roleOf(use)) {
+      case OperandRole::Sine:
+        sines = true;
+        break;
+      case OperandRole::Cosine:
+        cosines = true;
+        break;
+      case OperandRole::Through:
+      case OperandRole::Learned:
+      case OperandRole::Table:
+      case OperandRole::Factor:
+      case OperandRole::Addend:
+      case OperandRole::Element:
+        for (Value result : use.getOwner()->getResults())
+          if (seen.insert(result).second)
+            work.push_back(result);
+        break;
+      default:
+        return false;
+      }
+    }
+  return sines && cosines;
+}
+
+/// What the elements of a value come from, through what only moves them.
+static Operation *originOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && op->getNumOperands() == 1 && op->getNumResults() == 1 &&
+         roleOf(op->getOpOperand(0)) == OperandRole::Through)
+    op = op->getOperand(0).getDefiningOp();
+  return op;
+}
+
+/// A single number is learned where it is the bias of a product of one column,
+/// or a slope: x where x is chosen, slope x elsewhere (PReLU).
+bool SourceAnalysis::isLearnedNumber(const Use &use) {
+  if (use.role == OperandRole::Learned || use.role == OperandRole::Table)
+    return true;
+  if (use.op->getNumOperands() != 2)
+    return false;
+  Value other = use.op->getOperand(1 - use.operand);
+  if (use.role == OperandRole::Addend) {
+    Operation *origin = originOf(other);
+    auto type = cast<RankedTensorType>(other.getType());
+    return origin && origin->getNumOperands() == 2 && type.getRank() > 0 &&
+           type.getShape().back() == 1 &&
+           roleOf(origin->getOpOperand(0)) == OperandRole::Learned;
+  }
+  if (use.role != OperandRole::Factor)
+    return false;
+  return llvm::any_of(use.op->getUses(), [&](OpOperand &next) {
+    return roleOf(next) == OperandRole::Element &&
+           llvm::is_contained(next.getOwner()->getOperands(), other);
+  });
+}
+
+SourceVerdict SourceAnalysis::classifyNumber(ArrayRef<Use> uses,
+                                             StringRef name) {
+  if (llvm::any_of(uses, [&](const Use &use) { return isLearnedNumber(use); }))
+    return {};
+  return {!isNamedAsConstant(name), KeptWhy::Constant, false};
+}
+
+bool SourceAnalysis::isTable(Operation *source, const Values &values,
+                             ArrayRef<Use> uses) {
+  if (values.isSinusoid())
+    return true;
+  bool isAdded = llvm::any_of(
+      uses, [](const Use &use) { return use.role == OperandRole::Addend; });
+  if (isAdded && values.isProgression())
+    return true;
+  for (Operation *other : factors[values.size()])
+    if (other != source)
+      if (std::optional<Values> partner = reader.read(other))
+        if (values.isSinusoidWith(*partner))
+          return true;
+  return false;
+}
+
+SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
+  Value value = source->getResult(0);
+  if (areFrequencies(value))
+    return {false, KeptWhy::Table};
+  SmallVector<Use> uses = usesOf(value);
+  if (numElements(value) == 1)
+    return classifyNumber(uses, name);
+  auto has = [&](OperandRole role) {
+    return llvm::any_of(uses, [&](const Use &use) { return use.role == role; });
+  };
+  bool isMatrix = cast<RankedTensorType>(value.getType()).getRank() > 1;
+  if (has(OperandRole::Learned) && isMatrix)
+    return {};
+  if (has(OperandRole::Statistic) && !has(OperandRole::Learned))
+    return {false, KeptWhy::Statistic};
+  std::optional<Values> values = reader.read(source);
+  if (!values)
+    return {};
+  // The ones and zeros of a normalization without parameters look like a fresh
+  // one's; exporters name them as constants.
+  if (!values->isScoreMask() && values->isUniform())
+    return {!isNamedAsConstant(name), KeptWhy::Constant,
+            !isNamedAsConstant(name)};
+  if (has(OperandRole::Learned))
+    return {};
+  if (values->isScoreMask() ||
+      (has(OperandRole::Addend) && values->isTwoValuedMask()) ||
+      (has(OperandRole::Factor) && values->isZeroOne()))
+    return {false, KeptWhy::Mask};
+  if (isTable(source, *values, uses))
+    return {false, KeptWhy::Table};
+  // A bound or an exponent of many numbers.
+  bool isClear = llvm::any_of(
+      uses, [](const Use &use) { return use.role != OperandRole::Number; });
+  return {true, KeptWhy::Frozen, isClear};
+}

@@ -1,0 +1,66 @@
+//===- Sources.h - parameters, masks, tables and numbers --------*- C++ -*-===//
+//
+// Problem: exporters write masks, tables of sines and cosines and numbers into
+// a file beside weights and like weights. A step that changes them trains
+// another model.
+//
+// Idea: use decides. From a source the walk goes on through what is computed
+// from constants alone to the ops that join it with data; each says what a
+// constant is there (OperandRole). What is multiplied in a product, normalizes,
+// or is looked up is learned. What is added or multiplied elementwise may be a
+// bias, a scale, learned positions, or a mask or a table: its values tell.
+// Names decide nothing but what both leave open, and that is said.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_AUTODIFF_SOURCES_H
+#define KERF_LIB_AUTODIFF_SOURCES_H
+
+#include "Values.h"
+#include "kerf/Autodiff/Autodiff.h"
+#include "kerf/Interfaces/OperandRole.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace kerf::autodiff {
+
+/// What use and values say of a source.
+struct SourceVerdict {
+  bool isParameter = true;
+  KeptWhy why = KeptWhy::Frozen; ///< of one that is none
+  bool isClear = true;           ///< else a name broke the tie
+};
+
+class SourceAnalysis {
+public:
+  explicit SourceAnalysis(mlir::func::FuncOp main);
+  /// `name`: in the model's file, where copies have that of the original.
+  SourceVerdict classify(mlir::Operation *source, llvm::StringRef name);
+
+private:
+  /// Where a source meets data.
+  struct Use {
+    OperandRole role;
+    mlir::Operation *op;
+    unsigned operand;
+  };
+  llvm::SmallVector<Use> usesOf(mlir::Value source);
+  bool areFrequencies(mlir::Value source);
+  bool isLearnedNumber(const Use &use);
+  SourceVerdict classifyNumber(llvm::ArrayRef<Use> uses, llvm::StringRef name);
+  bool isTable(mlir::Operation *source, const Values &values,
+               llvm::ArrayRef<Use> uses);
+
+  mlir::func::FuncOp main;
+  ValueReader reader;
+  /// Values that are computed from sources alone.
+  llvm::DenseSet<mlir::Value> constants;
+  /// Sources that are multiplied elementwise, by their number of elements:
+  /// where cosines look for their sines.
+  llvm::MapVector<int64_t, llvm::SmallVector<mlir::Operation *>> factors;
+};
+
+} // namespace kerf::autodiff
+
+#endif // KERF_LIB_AUTODIFF_SOURCES_H

@@ -1,0 +1,74 @@
+//===- Values.h - what the numbers of a source tell -------------*- C++ -*-===//
+//
+// A mask and learned positions are added in the same places; what tells them
+// apart is what they hold. Weights stay in their mapped files: elements are
+// read where they lie, and each question ends at the first one that answers
+// it. Where a file is absent (plans of shapes alone) nothing is known.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_AUTODIFF_VALUES_H
+#define KERF_LIB_AUTODIFF_VALUES_H
+
+#include "kerf/Support/MappedFile.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace kerf::autodiff {
+
+/// The elements of a source, in row-major order.
+class Values {
+public:
+  int64_t size() const { return type.getNumElements(); }
+  llvm::ArrayRef<int64_t> shape() const { return type.getShape(); }
+  double operator[](int64_t index) const;
+
+  /// All elements are equal.
+  bool isUniform() const;
+  /// 0 where a score stays and -inf, or a very negative number, where it goes.
+  bool isScoreMask() const;
+  /// 0 and one negative number, both: a mask of any depth (Swin has -100).
+  bool isTwoValuedMask() const;
+  /// 0 and 1, both.
+  bool isZeroOne() const;
+  /// Equal steps along the last dimension: positions, ALiBi's slopes.
+  bool isProgression() const;
+  /// Sines and cosines of one angle side by side, halves or neighbours; or of
+  /// equally spaced angles along a dimension.
+  bool isSinusoid() const;
+  /// `*this` and `other` are cosines and sines of the same angles.
+  bool isSinusoidWith(const Values &other) const;
+
+private:
+  friend class ValueReader;
+  bool pairsAreOnCircle(int64_t distance) const;
+  bool recursAlong(int64_t dim) const;
+
+  mlir::RankedTensorType type;
+  const uint8_t *data = nullptr; ///< of the stored tensor
+  bool isSplat = false;
+  /// Where the view begins in the stored tensor, and that one's strides; empty
+  /// if it is the whole tensor.
+  int64_t begin = 0;
+  llvm::SmallVector<int64_t> strides;
+};
+
+/// Opens the module's files when they are first asked for.
+class ValueReader {
+public:
+  explicit ValueReader(mlir::ModuleOp module) : module(module) {}
+  /// None if `source` is no source with content, or its file is absent.
+  std::optional<Values> read(mlir::Operation *source);
+
+private:
+  mlir::ModuleOp module;
+  std::vector<std::unique_ptr<MappedFile>> files;
+};
+
+} // namespace kerf::autodiff
+
+#endif // KERF_LIB_AUTODIFF_VALUES_H

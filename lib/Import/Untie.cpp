@@ -1,0 +1,125 @@
+//===- Untie.cpp - equal tensors that an exporter stored once -------------===//
+#include "Untie.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Regex.h"
+
+#include <cstring>
+#include <map>
+
+using namespace kerf;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+namespace {
+struct Use {
+  int node, input;
+};
+
+/// Names that something other than an input of the graph's own nodes reads, or
+/// that are defined.
+void collectNames(const onnx::GraphProto &graph, llvm::StringSet<> &defined,
+                  llvm::StringSet<> &readElsewhere, bool isOuter) {
+  for (const auto &value : graph.input())
+    defined.insert(value.name());
+  for (const auto &tensor : graph.initializer())
+    defined.insert(tensor.name());
+  for (const auto &value : graph.output())
+    readElsewhere.insert(value.name());
+  for (const auto &node : graph.node()) {
+    for (const std::string &name : node.output())
+      defined.insert(name);
+    if (!isOuter)
+      for (const std::string &name : node.input())
+        readElsewhere.insert(name);
+    for (const auto &attribute : node.attribute()) {
+      if (attribute.has_g())
+        collectNames(attribute.g(), defined, readElsewhere, false);
+      for (const auto &each : attribute.graphs())
+        collectNames(each, defined, readElsewhere, false);
+    }
+  }
+}
+
+/// Running statistics are written by the step itself: what is one of them can
+/// be nothing else.
+int thingOf(const onnx::NodeProto &node, int input) {
+  return node.op_type() == "BatchNormalization" && input >= 3 ? input : 0;
+}
+
+bool isUniform(const TensorData &data) {
+  int64_t count = data.type.getNumElements();
+  if (count < 1 || data.bytes.empty())
+    return false;
+  size_t width = data.bytes.size() / static_cast<size_t>(count);
+  return std::memcmp(data.bytes.data(), data.bytes.data() + width,
+                     data.bytes.size() - width) == 0;
+}
+} // namespace
+
+std::vector<UntiedCopy> kerf::onnx_import::untie(
+    onnx::ModelProto &model, ModelFiles &files, MLIRContext &context,
+    const std::vector<std::string> &tied, std::string &unused) {
+  std::vector<UntiedCopy> copies;
+  onnx::GraphProto &graph = *model.mutable_graph();
+  // Before version 4 every initializer is an input of the graph as well.
+  if (model.ir_version() < 4)
+    return copies;
+  llvm::StringSet<> defined, readElsewhere;
+  collectNames(graph, defined, readElsewhere, true);
+  llvm::StringMap<SmallVector<Use>> uses;
+  for (int n = 0; n < graph.node_size(); ++n)
+    for (int i = 0; i < graph.node(n).input_size(); ++i)
+      uses[graph.node(n).input(i)].push_back({n, i});
+  std::vector<bool> used(tied.size());
+  int stored = graph.initializer_size();
+  for (int t = 0; t < stored; ++t) {
+    const std::string name = graph.initializer(t).name();
+    auto readers = uses.find(name);
+    for (size_t p = 0; p < tied.size(); ++p)
+      if (llvm::Regex("^(" + tied[p] + ")$").match(name))
+        used[p] = true;
+    if (readers == uses.end() || readers->second.size() < 2 ||
+        readElsewhere.contains(name))
+      continue;
+    std::string error;
+    bool unsupported;
+    auto data = files.read(&context, graph.initializer(t), error, unsupported);
+    // A literal has no bytes that training could write over; a number without
+    // dimensions is a constant.
+    if (!data || data->file < 0 || data->type.getRank() == 0 ||
+        !isa<FloatType>(data->type.getElementType()) ||
+        (data->type.getRank() > 1 && !isUniform(*data)))
+      continue;
+    bool isTied = llvm::any_of(tied, [&](const std::string &pattern) {
+      return llvm::Regex("^(" + pattern + ")$").match(name);
+    });
+    // What is tied is one for each thing that it is.
+    std::map<int, std::string> ofThing;
+    if (isTied)
+      ofThing[thingOf(graph.node(readers->second[0].node),
+                      readers->second[0].input)] = name;
+    int number = 2;
+    for (const Use &use : llvm::drop_begin(readers->second)) {
+      int thing = isTied ? thingOf(graph.node(use.node), use.input) : number;
+      std::string &copy = ofThing[thing];
+      if (copy == name)
+        continue;
+      if (copy.empty()) {
+        do
+          copy = name + "." + std::to_string(number++);
+        while (!defined.insert(copy).second);
+        onnx::TensorProto tensor = graph.initializer(t);
+        tensor.set_name(copy);
+        *graph.add_initializer() = std::move(tensor);
+      }
+      graph.mutable_node(use.node)->set_input(use.input, copy);
+      copies.push_back({copy, name, use.node, use.input});
+    }
+  }
+  for (size_t p = 0; p < tied.size(); ++p)
+    if (!used[p] && unused.empty())
+      unused = tied[p];
+  return copies;
+}

@@ -1,0 +1,102 @@
+//===- Rescue.cpp - what was trained is not lost --------------------------===//
+//
+// Space is counted before the first step (Space.h), but disks fill up and
+// folders vanish while a run goes on. Then the state goes where there is room,
+// as a checkpoint that --resume takes: days of training against one command.
+// Where there is room nowhere the run waits for it, a while.
+//
+//===----------------------------------------------------------------------===//
+#include "../run/AtomicFile.h"
+#include "TrainedModel.h"
+#include "Trainer.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace kerf::rt;
+
+static constexpr int kWaitSeconds = 600;
+
+void Trainer::writeOutputs() {
+  std::optional<Error> first;
+  auto attempt = [&](auto write) {
+    try {
+      write();
+      return true;
+    } catch (const Error &error) {
+      // What is not finite is written nowhere.
+      if (error.code != KERF_IO_ERROR)
+        throw;
+      if (!first)
+        first = error;
+      return false;
+    }
+  };
+  bool saved = attempt([&] { checkpoint(); }) && !options.checkpointDir.empty();
+  bool wrote = attempt([&] {
+    if (!options.output.empty())
+      writeTrainedModel(options, *weights, session, state.step);
+  });
+  wrote &= attempt([&] {
+    if (!options.safetensors.empty())
+      writeTrainedSafetensors(options.safetensors, *weights, options.shapes,
+                              session, state.step);
+  });
+  attempt([&] { writeMeasurements(); });
+  if (!wrote && !saved)
+    rescue(*first);
+  if (first && !wrote && saved)
+    first->notes.push_back(
+        "the run's state after step " + std::to_string(state.step) + " is in " +
+        options.checkpointDir + ": --resume writes the rest");
+  if (first)
+    throw *first;
+}
+
+void Trainer::rescue(Error error) {
+  progress->clear();
+  std::vector<std::string> folders = {".", "/tmp", "/var/tmp"};
+  for (const char *name : {"TMPDIR", "HOME"})
+    if (const char *folder = std::getenv(name); folder && *folder)
+      folders.insert(folders.begin() + 1, folder);
+  auto save = [&] {
+    for (const std::string &folder : folders) {
+      std::string place = cat(folder, "/kerf-rescue-", ::getpid());
+      try {
+        writeCheckpoint(place, state, *weights, session);
+      } catch (const Error &again) {
+        ::rmdir(place.c_str()); // if it is empty
+        if (again.code != KERF_IO_ERROR)
+          throw;
+        continue;
+      }
+      error.notes.push_back(
+          cat("the run's state after step ", state.step, " is saved in ", place,
+              ": the same command with --checkpoint-dir=", place,
+              " --resume writes what is missing"));
+      return true;
+    }
+    return false;
+  };
+  if (save())
+    throw error;
+  struct rlimit largest; // a limit of the process does not go by itself
+  bool canWait = ::getrlimit(RLIMIT_FSIZE, &largest) != 0 ||
+                 largest.rlim_cur == RLIM_INFINITY;
+  if (canWait)
+    std::fprintf(err,
+                 "warning: %s; nor is there room for a checkpoint elsewhere: "
+                 "waits %d s for space (Ctrl-C gives up)\n",
+                 error.message.c_str(), kWaitSeconds);
+  for (int second = 0; canWait && second < kWaitSeconds && !stopRequested();
+       ++second) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (second % 5 == 0 && save())
+      throw error;
+  }
+  error.notes.push_back("what was trained is lost");
+  throw error;
+}

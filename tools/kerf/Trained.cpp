@@ -1,0 +1,129 @@
+//===- Trained.cpp - what a step trains, for people -----------------------===//
+//
+// A model of 500 tensors has a dozen kinds of them: layers repeat. What is
+// printed before a run must be short enough to be read, since it is where a
+// mask that would be trained, or a weight that would not, is noticed.
+//
+//===----------------------------------------------------------------------===//
+#include "Trained.h"
+
+#include "Options.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <map>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+namespace {
+/// Tensors that are alike but for numbers in their names.
+struct Group {
+  std::string first;
+  std::vector<int64_t> shape;
+  int64_t count = 0, elements = 0;
+};
+/// By pattern and rank, in the order of the model.
+using Key = std::pair<std::string, size_t>;
+using Groups = llvm::MapVector<Key, Group, std::map<Key, unsigned>>;
+} // namespace
+
+/// "h.0.attn@0,64" as "h.*.attn".
+static std::string patternOf(llvm::StringRef name) {
+  std::string pattern;
+  for (char c : name.take_until([](char each) { return each == '@'; }))
+    if (!llvm::isDigit(c))
+      pattern += c;
+    else if (pattern.empty() || pattern.back() != '*')
+      pattern += '*';
+  return pattern;
+}
+
+static void add(Groups &groups, const std::string &name,
+                const std::vector<int64_t> &shape, bool alone) {
+  int64_t elements = 1;
+  for (int64_t size : shape)
+    elements *= size;
+  std::string pattern = alone ? name : patternOf(name);
+  Group &group = groups[{pattern, std::min<size_t>(shape.size(), 3)}];
+  if (group.count++ == 0)
+    group.first = name, group.shape = shape;
+  group.elements += elements;
+}
+
+static std::string shapeText(const std::vector<int64_t> &shape) {
+  if (shape.empty())
+    return "a number";
+  return llvm::join(
+      llvm::map_range(shape, [](int64_t size) { return std::to_string(size); }),
+      "x");
+}
+
+static std::string text(const Key &key, const Group &group) {
+  if (group.count == 1)
+    return group.first + " (" + shapeText(group.shape) + ")";
+  static constexpr const char *kinds[] = {"numbers", "vectors", "matrices",
+                                          "tensors"};
+  return key.first + " (" + std::to_string(group.count) + " " +
+         kinds[key.second] + ", " +
+         formatCount(static_cast<double>(group.elements)) + " elements)";
+}
+
+/// The groups after `title`: in one line if they are few, else below it.
+static void append(std::vector<std::string> &lines, const std::string &title,
+                   const Groups &groups, bool verbose) {
+  constexpr size_t kMostInLine = 6, kMost = 24;
+  std::vector<std::string> texts;
+  for (const auto &[key, group] : groups)
+    texts.push_back(text(key, group));
+  if (texts.size() <= kMostInLine && !verbose) {
+    lines.push_back(title + ": " + llvm::join(texts, ", "));
+    return;
+  }
+  lines.push_back(title + ":");
+  size_t shown = verbose ? texts.size() : std::min(texts.size(), kMost);
+  for (size_t i = 0; i < shown; ++i)
+    lines.push_back("  " + texts[i]);
+  if (shown < texts.size())
+    lines.push_back("  and " + std::to_string(texts.size() - shown) +
+                    " kinds more (-v lists all)");
+}
+
+std::vector<std::string>
+kerf::tool::describeTrained(const autodiff::AutodiffResult &result,
+                            bool verbose) {
+  std::vector<std::string> lines;
+  Groups trained;
+  int64_t elements = 0;
+  for (const autodiff::TrainedParameter &parameter : result.trained)
+    add(trained, parameter.name, parameter.shape, verbose);
+  for (const auto &[key, group] : trained)
+    elements += group.elements;
+  size_t count = result.trained.size();
+  append(lines,
+         "trains " + std::to_string(count) +
+             (count == 1 ? " parameter of " : " parameters of ") +
+             formatCount(static_cast<double>(elements)) + " elements",
+         trained, verbose);
+  Groups buffers;
+  for (const std::string &name : result.buffers)
+    add(buffers, name, {0}, verbose);
+  if (!result.buffers.empty()) {
+    std::vector<std::string> names;
+    for (const auto &[key, group] : buffers)
+      names.push_back(group.count == 1 ? group.first : key.first);
+    lines.push_back("updates " + std::to_string(result.buffers.size()) +
+                    " running statistics: " +
+                    llvm::join(llvm::ArrayRef(names).take_front(4), ", ") +
+                    (names.size() > 4 ? ", ..." : ""));
+  }
+  llvm::MapVector<autodiff::KeptWhy, Groups> kept;
+  for (const autodiff::KeptParameter &parameter : result.kept)
+    add(kept[parameter.why], parameter.name, parameter.shape, verbose);
+  for (const auto &[why, groups] : kept)
+    append(lines, "leaves as it is, " + autodiff::describe(why).str(), groups,
+           verbose);
+  return lines;
+}

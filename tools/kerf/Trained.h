@@ -1,0 +1,20 @@
+//===- Trained.h - what a step trains, for people ---------------*- C++ -*-===//
+#ifndef KERF_TOOLS_TRAINED_H
+#define KERF_TOOLS_TRAINED_H
+
+#include "kerf/Autodiff/Autodiff.h"
+
+#include <string>
+#include <vector>
+
+namespace kerf::tool {
+
+/// Lines that say what is trained and what is left out, and why. Parameters
+/// whose names differ in numbers alone are one entry, as "layers.*.weight (24
+/// matrices, 8.4 M elements)"; `verbose`: every one by itself.
+std::vector<std::string> describeTrained(const autodiff::AutodiffResult &result,
+                                         bool verbose);
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_TRAINED_H
