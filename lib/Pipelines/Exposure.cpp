@@ -1,0 +1,96 @@
+//===- Exposure.cpp - values of a model as results of it ------------------===//
+#include "kerf/Pipelines/Exposure.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace kerf;
+
+std::vector<Value> kerf::computedValues(ModuleOp module) {
+  std::vector<Value> values;
+  if (auto main = module.lookupSymbol<func::FuncOp>("main"))
+    for (Operation &op : main.getBody().front().without_terminator())
+      if (!isa<SourceOpInterface>(op) &&
+          !isa<dist::DistDialect>(op.getDialect()))
+        llvm::append_range(values, op.getResults());
+  return values;
+}
+
+static std::string nodeOf(Operation *op) {
+  auto name = op->getLoc()->findInstanceOf<NameLoc>();
+  return name ? name.getName().str() : "";
+}
+
+std::string kerf::describeValue(Value value) {
+  Operation *op = value.getDefiningOp();
+  std::string node = nodeOf(op), kind = op->getName().getStringRef().str();
+  return node.empty() ? kind : node + " (" + kind + ")";
+}
+
+std::vector<size_t> kerf::exposeValues(ModuleOp planned,
+                                       ArrayRef<Value> values) {
+  auto main = planned.lookupSymbol<func::FuncOp>("main");
+  dist::MeshAttr meshAttr = dist::getMesh(planned);
+  dist::Mesh mesh = meshAttr.toMesh();
+  Operation *terminator = main.getBody().front().getTerminator();
+  Builder builder(planned.getContext());
+  std::vector<size_t> exposed;
+  SmallVector<Type> types(main.getResultTypes());
+  for (auto [number, value] : llvm::enumerate(values)) {
+    auto results =
+        value ? value.getDefiningOp()->getAttrOfType<ArrayAttr>(dist::kResults)
+              : ArrayAttr();
+    if (!results)
+      continue;
+    dist::Layout layout =
+        llvm::cantFail(cast<dist::ShardingAttr>(
+                           results[cast<OpResult>(value).getResultNumber()])
+                           .toLayout(mesh));
+    if (llvm::any_of(layout.partial, [&](const dist::AxisRef &axis) {
+          return mesh.axes[axis.axis].isTime;
+        }))
+      continue;
+    layout.partial.clear();
+    unsigned index = types.size();
+    types.push_back(value.getType());
+    terminator->insertOperands(index, value);
+    main.setFunctionType(
+        builder.getFunctionType(main.getArgumentTypes(), types));
+    main.setResultAttr(
+        index, dist::kSharding,
+        dist::ShardingAttr::get(planned.getContext(), meshAttr, layout));
+    main.setResultAttr(index, "kerf.name",
+                       builder.getStringAttr("value:" + Twine(number)));
+    exposed.push_back(number);
+  }
+  return exposed;
+}
+
+std::pair<Value, Value>
+kerf::damageValue(ModuleOp module, StringRef node,
+                  llvm::function_ref<double(Value)> amount) {
+  Operation *damaged = nullptr;
+  for (Value value : computedValues(module))
+    if (nodeOf(value.getDefiningOp()) == node &&
+        isa<FloatType>(getElementTypeOrSelf(value.getType())))
+      damaged = value.getDefiningOp();
+  if (!damaged)
+    return {};
+  Value value = damaged->getResult(0);
+  auto type = cast<RankedTensorType>(value.getType());
+  double added = amount(value);
+  OpBuilder builder(damaged->getContext());
+  builder.setInsertionPointAfter(damaged);
+  auto one = nn::ConstantOp::create(
+      builder, damaged->getLoc(),
+      DenseElementsAttr::get(
+          RankedTensorType::get({}, type.getElementType()),
+          builder.getFloatAttr(type.getElementType(), added).getValue()));
+  Operation *wrong = nn::AddOp::create(builder, damaged->getLoc(), value, one);
+  wrong->setDiscardableAttrs(damaged->getDiscardableAttrDictionary());
+  value.replaceAllUsesExcept(wrong->getResult(0), wrong);
+  return {value, wrong->getResult(0)};
+}

@@ -1,0 +1,336 @@
+//===- VerifyReference.cpp - what a program is held against ---------------===//
+//
+// By default the model as imported is run op by op in doubles: by the
+// interpreter where that is quick, else by its loops in blocks ("unfused").
+// What would take longer than kSeconds is not begun. Of inference the model is
+// imported a second time without the rewrites that follow the importer, so that
+// these are judged as well.
+//
+//===----------------------------------------------------------------------===//
+#include "VerifyReference.h"
+
+#include "kerf/Import/Import.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+#include <thread>
+
+using namespace kerf;
+using namespace kerf::tool;
+using mlir::cast;
+using mlir::RankedTensorType;
+
+/// What --reference=auto may take.
+constexpr double kSeconds = 30;
+/// Below this the interpreter itself is used.
+constexpr double kQuickSeconds = 0.3;
+/// Operations per second of the interpreter, and of blocked loops on a core.
+constexpr double kInterpretedRate = 1e8, kUnfusedRate = 8e9;
+/// Elements per second of what is no product.
+constexpr double kElementRate = 1e8;
+
+static unsigned numCores() {
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+static CompilationOptions importOptions(const Options &options,
+                                        bool simplified) {
+  CompilationOptions compile = compilationOptions(forOneDevice(options));
+  compile.import.simplify = simplified;
+  compile.fusedAttention = false;
+  return compile;
+}
+
+Evaluation::Evaluation(const Options &options, bool simplified)
+    : model(options.model), compilation(importOptions(options, simplified)) {
+  require(compilation,
+          compilation.runUntil(options.train ? "autodiff" : "import"));
+}
+
+double Evaluation::operations() const {
+  return static_cast<double>(costOfModule(module()).flops);
+}
+
+double Evaluation::seconds(bool unfused) const {
+  if (!unfused)
+    return operations() / kInterpretedRate;
+  double elements = 0;
+  module()->walk([&](mlir::Operation *op) {
+    for (mlir::Type type : op->getResultTypes())
+      if (auto tensor = mlir::dyn_cast<RankedTensorType>(type))
+        elements += static_cast<double>(tensor.getNumElements());
+  });
+  return operations() / (kUnfusedRate * numCores()) + elements / kElementRate;
+}
+
+std::vector<interpret::Tensor> Evaluation::step(
+    const Program &program, bool unfused,
+    std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
+        seen) {
+  auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
+  std::vector<interpret::Tensor> inputs;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    auto name = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name");
+    auto type = cast<RankedTensorType>(main.getArgument(i).getType());
+    const rt::HostTensor *given = program.input(name.getValue().str());
+    if (!given)
+      throw Failure{kInternal,
+                    model + ": the program has no input " +
+                        name.getValue().str(),
+                    {}};
+    inputs.push_back(interpret::fromBytes(
+        type, {reinterpret_cast<const uint8_t *>(given->data.data()),
+               given->data.size()}));
+  }
+  interpret::RunOptions run;
+  run.unfused = unfused;
+  run.threads = numCores();
+  run.round = true;
+  run.state = &state;
+  run.seen = std::move(seen);
+  std::string complaint;
+  mlir::ScopedDiagnosticHandler handler(
+      module()->getContext(), [&](mlir::Diagnostic &diagnostic) {
+        if (complaint.empty()) {
+          if (auto at =
+                  diagnostic.getLocation()->findInstanceOf<mlir::NameLoc>())
+            complaint = at.getName().str() + ": ";
+          complaint += diagnostic.str();
+        }
+        return mlir::success();
+      });
+  bool unread = false;
+  auto outputs =
+      interpret::run(main, std::move(inputs),
+                     interpret::weightsOfFiles(module(), unread), run);
+  if (failed(outputs) || unread)
+    throw Failure{kInternal,
+                  model + ":" + complaint,
+                  {"the reference cannot run this model; "
+                   "--reference=compiled compares two compiled programs"}};
+  return std::move(*outputs);
+}
+
+namespace {
+
+const char *const kImport = "the import of the model";
+
+/// By the interpreter or its blocked loops.
+class Evaluated : public Reference {
+public:
+  Evaluated(std::unique_ptr<Evaluation> given, const Options &options,
+            bool unfused, bool simplified)
+      : evaluation(std::move(given)), unfused(unfused) {
+    kind = unfused ? "unfused" : "interpreted";
+    how = unfused ? "one operator at a time by plain loops in double precision"
+                  : "one operator at a time by the interpreter, element by "
+                    "element in double precision";
+    shares = {kImport};
+    if (simplified && !options.train)
+      shares.push_back("its simplification");
+    if (options.train)
+      shares.push_back("autodiff");
+    evaluation->module()->walk([&](mlir::Operation *op) {
+      for (mlir::Type type : op->getResultTypes()) {
+        mlir::Type element = mlir::getElementTypeOrSelf(type);
+        if (element.isF16())
+          narrow = std::max(narrow, 0x1p-9);
+        if (element.isBF16())
+          narrow = std::max(narrow, 0x1p-6);
+      }
+    });
+  }
+
+  void step(const Program &judged) override {
+    outputs = evaluation->step(judged, unfused);
+  }
+  std::vector<Piece> output(const kerf_tensor_info_t &info,
+                            int32_t index) override {
+    return {wholePiece(info, std::move(outputs[index].data))};
+  }
+  std::optional<std::vector<double>>
+  parameter(const kerf_parameter_info_t &info, const std::string &) override {
+    std::string key = info.tensor.name;
+    for (int32_t dim = 0; info.view_starts && dim < info.tensor.rank; ++dim)
+      key += "," + std::to_string(info.view_starts[dim]);
+    auto found = evaluation->state.find(key);
+    if (found == evaluation->state.end())
+      return std::nullopt;
+    return found->second.data;
+  }
+
+private:
+  std::unique_ptr<Evaluation> evaluation;
+  bool unfused;
+  std::vector<interpret::Tensor> outputs;
+};
+
+/// The same compiler on one device.
+class OneDevice : public Reference {
+public:
+  explicit OneDevice(const Options &options)
+      : program(options, Program::Role::OneDevice) {
+    kind = "compiled";
+    how = "compiled for one device";
+    shares = {kImport};
+    if (options.train)
+      shares.push_back("autodiff");
+    for (const char *part : {"fusion", "library calls", "generated code",
+                             "layouts", "the runtime"})
+      shares.push_back(part);
+    for (auto [name, index] : program.mutableParameters())
+      known[name] = index;
+  }
+  void step(const Program &) override { program.step(); }
+  std::vector<Piece> output(const kerf_tensor_info_t &info,
+                            int32_t index) override {
+    return {wholePiece(
+        info, toNumbers(program.output(index), info.dtype,
+                        static_cast<int64_t>(info.bytes /
+                                             kerf_dtype_size(info.dtype))))};
+  }
+  std::optional<std::vector<double>>
+  parameter(const kerf_parameter_info_t &info,
+            const std::string &name) override {
+    auto found = known.find(name);
+    if (found == known.end())
+      return std::nullopt;
+    std::vector<char> data = program.parameterData(found->second);
+    return toNumbers(
+        data.data(), info.tensor.dtype,
+        static_cast<int64_t>(data.size() / kerf_dtype_size(info.tensor.dtype)));
+  }
+
+private:
+  Program program;
+  std::map<std::string, int32_t> known;
+};
+
+/// Files of others; every output must have one.
+class Expected : public Reference {
+public:
+  Expected(const Options &options, const Program &judged)
+      : folder(options.expected) {
+    kind = "expected";
+    how = "the files of " + folder;
+    std::vector<kerf_tensor_info_t> outputs = judged.outputs();
+    std::vector<std::string> names, missing;
+    for (const kerf_tensor_info_t &info : outputs)
+      names.push_back(info.name);
+    names = rt::outputFileNames(names);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      std::string path = folder + "/" + names[i], error;
+      if (!llvm::sys::fs::exists(path)) {
+        missing.push_back("output " + std::string(outputs[i].name) +
+                          " has no file: " + path);
+        continue;
+      }
+      files.emplace_back();
+      if (!rt::readNpy(path, files.back(), error))
+        throw Failure{kUsage, "--expected: " + error, {}};
+      checkType(outputs[i], files.back(), path);
+    }
+    if (!missing.empty()) {
+      std::string first = missing.front();
+      missing.erase(missing.begin());
+      throw Failure{kUsage, "--expected: " + first, missing};
+    }
+    if (options.train)
+      notes.push_back("files have no parameters: what steps write is not "
+                      "compared");
+  }
+  void step(const Program &) override {}
+  std::vector<Piece> output(const kerf_tensor_info_t &info,
+                            int32_t index) override {
+    return {wholePiece(
+        info, toNumbers(files[index].data.data(), info.dtype,
+                        static_cast<int64_t>(info.bytes /
+                                             kerf_dtype_size(info.dtype))))};
+  }
+  std::optional<std::vector<double>> parameter(const kerf_parameter_info_t &,
+                                               const std::string &) override {
+    return std::nullopt;
+  }
+
+private:
+  static std::string typeText(kerf_dtype_t dtype,
+                              const std::vector<int64_t> &shape) {
+    return std::string(kerf_dtype_name(dtype)) + indexText(shape);
+  }
+  static void checkType(const kerf_tensor_info_t &info,
+                        const rt::HostTensor &file, const std::string &path) {
+    std::vector<int64_t> shape(info.shape, info.shape + info.rank);
+    if (file.dtype != info.dtype || file.shape != shape)
+      throw Failure{kUsage,
+                    "--expected: " + path + " has " +
+                        typeText(file.dtype, file.shape) + ", output " +
+                        info.name + " is " + typeText(info.dtype, shape),
+                    {}};
+  }
+
+  std::string folder;
+  std::vector<rt::HostTensor> files;
+};
+
+std::string secondsText(double seconds) {
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << llvm::format(seconds < 100 ? "%.2g" : "%.0f", seconds) << " s";
+  return text;
+}
+
+} // namespace
+
+/// Imported without simplification where that is possible: in f32 inference. A
+/// narrow precision rounds the operands of the products that the program has.
+static std::unique_ptr<Evaluation> import(const Options &options,
+                                          bool &simplified) {
+  simplified = options.train || options.precision != "f32";
+  if (!simplified) {
+    try {
+      return std::make_unique<Evaluation>(options, false);
+    } catch (const Failure &) {
+      simplified = true; // some constants are known only behind it
+    }
+  }
+  return std::make_unique<Evaluation>(options, true);
+}
+
+static std::unique_ptr<Reference> make(const Options &options,
+                                       const Program &judged) {
+  if (!options.expected.empty())
+    return std::make_unique<Expected>(options, judged);
+  if (options.reference == "compiled")
+    return std::make_unique<OneDevice>(options);
+  bool simplified = false;
+  std::unique_ptr<Evaluation> evaluation = import(options, simplified);
+  auto steps = static_cast<double>(judged.numSteps());
+  bool unfused = options.reference == "unfused";
+  if (options.reference == "auto") {
+    unfused = steps * evaluation->seconds(false) > kQuickSeconds;
+    double seconds = steps * evaluation->seconds(unfused);
+    if (unfused && seconds > kSeconds) {
+      auto reference = std::make_unique<OneDevice>(options);
+      reference->notes.push_back(
+          "an independent reference would take about " + secondsText(seconds) +
+          "; --reference=unfused computes it all the same");
+      return reference;
+    }
+  }
+  return std::make_unique<Evaluated>(std::move(evaluation), options, unfused,
+                                     simplified);
+}
+
+std::unique_ptr<Reference> kerf::tool::makeReference(const Options &options,
+                                                     const Program &judged) {
+  std::unique_ptr<Reference> reference = make(options, judged);
+  double rounding = options.precision == "bf16"  ? 0x1p-6
+                    : options.precision == "f32" ? 0
+                                                 : 0x1p-9;
+  reference->narrow = std::max(reference->narrow, rounding);
+  return reference;
+}
