@@ -36,9 +36,8 @@ std::vector<size_t> kerf::exposeValues(ModuleOp planned,
   dist::MeshAttr meshAttr = dist::getMesh(planned);
   dist::Mesh mesh = meshAttr.toMesh();
   Operation *terminator = main.getBody().front().getTerminator();
-  Builder builder(planned.getContext());
+  MLIRContext *context = planned.getContext();
   std::vector<size_t> exposed;
-  SmallVector<Type> types(main.getResultTypes());
   for (auto [number, value] : llvm::enumerate(values)) {
     auto results =
         value ? value.getDefiningOp()->getAttrOfType<ArrayAttr>(dist::kResults)
@@ -54,16 +53,16 @@ std::vector<size_t> kerf::exposeValues(ModuleOp planned,
         }))
       continue;
     layout.partial.clear();
-    unsigned index = types.size();
-    types.push_back(value.getType());
+    NamedAttrList attributes;
+    attributes.set(dist::kSharding,
+                   dist::ShardingAttr::get(context, meshAttr, layout));
+    attributes.set("kerf.name",
+                   StringAttr::get(context, "value:" + Twine(number)));
+    unsigned index = main.getNumResults();
+    if (failed(main.insertResult(index, value.getType(),
+                                 attributes.getDictionary(context))))
+      continue;
     terminator->insertOperands(index, value);
-    main.setFunctionType(
-        builder.getFunctionType(main.getArgumentTypes(), types));
-    main.setResultAttr(
-        index, dist::kSharding,
-        dist::ShardingAttr::get(planned.getContext(), meshAttr, layout));
-    main.setResultAttr(index, "kerf.name",
-                       builder.getStringAttr("value:" + Twine(number)));
     exposed.push_back(number);
   }
   return exposed;

@@ -10,6 +10,8 @@
 #include "../src/MappedFile.h"
 #include "kerf/rt/run.h"
 
+#include <algorithm>
+
 #include <cstring>
 
 using namespace kerf::rt;

@@ -16,10 +16,11 @@
 #include "kerf/Pipelines/Exposure.h"
 
 #include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <chrono>
-#include <cmath>
+#include <numeric>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -34,7 +35,10 @@ class Search {
 public:
   Search(const Options &options, const Program &judged)
       : options(options), judged(judged), evaluation(options, true),
-        values(computedValues(evaluation.module())) {}
+        values(computedValues(evaluation.module())) {
+    for (size_t i = 0; i < values.size(); ++i)
+      numbers[values[i]] = i;
+  }
 
   FirstDifference run();
 
@@ -54,6 +58,10 @@ private:
   /// Value `number` as a probe hands it out, behind the model's own outputs.
   Difference compareValue(const Probe &probe, size_t number,
                           const std::vector<double> &reference) const;
+  using Each = std::function<bool(size_t, const std::vector<double> &)>;
+  std::vector<interpret::Tensor> evaluate(const Program &program,
+                                          const Each &each);
+  bool keepValues();
   bool handOutAll();
   void handOutSingly();
   std::optional<bool> isWrong(size_t number);
@@ -68,6 +76,7 @@ private:
   const Program &judged;
   Evaluation evaluation;
   std::vector<mlir::Value> values;
+  llvm::DenseMap<mlir::Value, size_t> numbers;
   /// The reference's, of the step that differs; empty where there are too many.
   std::vector<std::vector<double>> kept;
   std::map<size_t, std::optional<Difference>> tried; ///< none: cannot be had
@@ -99,47 +108,79 @@ Difference Search::compareValue(const Probe &probe, size_t number,
                  {wholePiece(info, reference)}, tolerance);
 }
 
+/// Runs a step of the reference on the inputs of `program`; `each` sees every
+/// value, by number, until it says false.
+std::vector<interpret::Tensor> Search::evaluate(const Program &program,
+                                                const Each &each) {
+  return evaluation.step(
+      program, /*unfused=*/true,
+      [&](mlir::Operation *op, llvm::ArrayRef<interpret::Tensor> results) {
+        for (auto [value, tensor] : llvm::zip(op->getResults(), results))
+          if (auto number = numbers.find(value);
+              number != numbers.end() && !each(number->second, tensor.data))
+            return false;
+        return true;
+      });
+}
+
+/// Keeps the reference's values. False if its outputs are those of the program:
+/// then the fault is in front of what both read.
+bool Search::keepValues() {
+  int64_t elements = 0;
+  for (mlir::Value value : values)
+    elements +=
+        mlir::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
+  kept.assign(elements <= kKeptElements ? values.size() : 0, {});
+  std::vector<interpret::Tensor> outputs =
+      evaluate(judged, [&](size_t number, const std::vector<double> &data) {
+        if (!kept.empty())
+          kept[number] = data;
+        return true;
+      });
+  bool differs = false;
+  for (auto [index, info] : llvm::enumerate(judged.outputs())) {
+    Difference d = compare(info, judged.output(static_cast<int32_t>(index)),
+                           {wholePiece(info, outputs[index].data)},
+                           Tolerance(options, info.dtype, narrow(),
+                                     largestMagnitude(outputs[index].data)));
+    if (!d.wrong)
+      continue;
+    differs = true;
+    mlir::Operation *terminator = evaluation.module()
+                                      .lookupSymbol<mlir::func::FuncOp>("main")
+                                      .getBody()
+                                      .front()
+                                      .getTerminator();
+    if (auto number = numbers.find(terminator->getOperand(index));
+        number != numbers.end())
+      tried[number->second] = std::move(d);
+  }
+  return differs;
+}
+
 /// Whether some value differs when all are handed out.
 bool Search::handOutAll() {
   std::vector<size_t> all(values.size());
-  int64_t elements = 0;
-  for (size_t i = 0; i < all.size(); ++i) {
-    all[i] = i;
-    elements += mlir::cast<mlir::RankedTensorType>(values[i].getType())
-                    .getNumElements();
-  }
+  std::iota(all.begin(), all.end(), 0);
   Probe everything = probe(all);
-  bool keep = elements <= kKeptElements && !options.train;
-  std::map<mlir::Value, size_t, bool (*)(mlir::Value, mlir::Value)> numbers(
-      [](mlir::Value a, mlir::Value b) {
-        return a.getAsOpaquePointer() < b.getAsOpaquePointer();
-      });
-  for (size_t i = 0; i < values.size(); ++i)
-    numbers[values[i]] = i;
+  auto isRight = [&](size_t number, const std::vector<double> &reference) {
+    if (!llvm::is_contained(everything.exposed.given, number))
+      return true;
+    Difference d = compareValue(everything, number, reference);
+    if (!d.wrong)
+      return true;
+    result.value = describeValue(values[number]);
+    result.difference = std::move(d);
+    return false;
+  };
   for (int64_t step = 0; step < judged.numSteps() && result.value.empty();
        ++step) {
     everything.program->step();
-    kept.assign(keep ? values.size() : 0, {});
-    auto seen = [&](mlir::Operation *op,
-                    llvm::ArrayRef<interpret::Tensor> results) {
-      for (auto [value, tensor] : llvm::zip(op->getResults(), results)) {
-        auto number = numbers.find(value);
-        if (number == numbers.end())
-          continue;
-        if (keep)
-          kept[number->second] = tensor.data;
-        if (!llvm::is_contained(everything.exposed.given, number->second))
-          continue;
-        Difference d = compareValue(everything, number->second, tensor.data);
-        if (!d.wrong)
-          continue;
-        result.value = describeValue(value);
-        result.difference = std::move(d);
-        return false;
-      }
-      return true;
-    };
-    evaluation.step(*everything.program, /*unfused=*/true, seen);
+    if (kept.empty())
+      evaluate(*everything.program, isRight);
+    for (size_t number = 0; number < kept.size(); ++number)
+      if (!isRight(number, kept[number]))
+        break;
   }
   return !result.value.empty();
 }
@@ -162,20 +203,10 @@ std::optional<bool> Search::isWrong(size_t number) {
 }
 
 void Search::handOutSingly() {
-  auto numberOf = [&](mlir::Value value) {
-    return static_cast<size_t>(llvm::find(values, value) - values.begin());
-  };
-  // Wrong values lie in front of the last one, if any is.
-  size_t good = 0, bad = values.size();
-  for (size_t i = values.size(); i-- > 0 && bad == values.size();)
-    if (secondsLeft() > 0 && isWrong(i).value_or(false))
-      bad = i;
-    else if (values.size() - i > 8)
-      break;
-  if (bad == values.size()) {
-    result.remarks.push_back("whichever value is handed out is right");
+  if (tried.empty()) // an input or a weight is the output
     return;
-  }
+  // The first output that is wrong, and what lies in front of it.
+  size_t good = 0, bad = tried.begin()->first;
   while (good < bad && secondsLeft() > 0) {
     size_t middle = good + (bad - good) / 2;
     if (isWrong(middle).value_or(false))
@@ -188,10 +219,10 @@ void Search::handOutSingly() {
   while (moved && secondsLeft() > 0) {
     moved = false;
     for (mlir::Value operand : values[bad].getDefiningOp()->getOperands()) {
-      size_t number = numberOf(operand);
-      if (number >= bad || !isWrong(number).value_or(false))
+      auto number = numbers.find(operand);
+      if (number == numbers.end() || !isWrong(number->second).value_or(false))
         continue;
-      bad = number;
+      bad = number->second;
       moved = true;
       break;
     }
@@ -216,10 +247,19 @@ FirstDifference Search::run() {
     return result;
   }
   try {
-    if (handOutAll()) {
+    if (!options.train && !keepValues()) {
       result.remarks.push_back(
-          "every value was handed out to find it; those in front of it are "
-          "right");
+          options.expected.empty()
+              ? "the model as import has simplified it gives the program's "
+                "outputs: the fault is in the simplification"
+              : "the model run one operator at a time gives the program's "
+                "outputs: the fault is in the import of the model, or the "
+                "files are of other inputs");
+      return result;
+    }
+    if (handOutAll()) {
+      result.remarks.push_back("every value was handed out to find it; those "
+                               "in front of it are right");
       return result;
     }
     if (kept.empty())
