@@ -229,11 +229,16 @@ void Search::handOutSingly() {
   }
   result.value = describeValue(values[bad]);
   result.difference = *tried[bad];
+  std::string reads;
+  for (mlir::Value operand : values[bad].getDefiningOp()->getOperands())
+    if (numbers.count(operand))
+      reads += (reads.empty() ? "" : ", ") + describeValue(operand);
   result.remarks.push_back(
       secondsLeft() > 0
-          ? "what it reads is right, each handed out alone; with all values "
-            "handed out nothing differs: the fault is in what is computed "
-            "together with it"
+          ? "what it reads" + (reads.empty() ? "" : ", " + reads + ",") +
+                " is right where it is handed out; with all values handed out "
+                "nothing differs: the fault is in what is computed together "
+                "with it"
           : "the search for an earlier one was ended after " +
                 std::to_string(static_cast<int64_t>(kSearchSeconds)) + " s");
 }

@@ -22,9 +22,12 @@ Options kerf::tool::forOneDevice(const Options &options) {
   own.mesh = own.planFile = own.memoryLimit = own.machine = "";
   own.shards.clear();
   own.solver = own.schedule = "auto";
-  // BatchNorm's statistics are those of the same micro-batches.
+  // BatchNorm's statistics are those of the same micro-batches, which a plan
+  // may name.
   if (!own.train)
     own.microBatches = 0;
+  else if (!options.planFile.empty())
+    own.microBatches = compilationOptions(options).training->microBatches;
   own.dumpDir = "";
   // The one device is a CPU.
   if (own.precision == "tf32")
@@ -36,6 +39,8 @@ Options kerf::tool::forOneDevice(const Options &options) {
 void Program::setHooks(CompilationOptions &compile, Role role,
                        Exposed *exposed) {
   auto values = std::make_shared<std::vector<mlir::Value>>();
+  bool *found = &damaged;
+  damaged = options.damage.empty() || role == Role::OneDevice;
   std::string node = role == Role::OneDevice ? "" : options.damage;
   bool fused = node.compare(0, 6, "fused:") == 0;
   if (fused)
@@ -52,6 +57,7 @@ void Program::setHooks(CompilationOptions &compile, Role role,
       return 1;
     };
     auto [value, wrong] = damageValue(module, node, amount);
+    *found |= wrong != nullptr;
     std::replace(values->begin(), values->end(), value, wrong);
   };
   if (role == Role::Probe)
@@ -79,6 +85,9 @@ Program::Program(const Options &given, Role role, Exposed *exposed)
   setHooks(compile, role, exposed);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
+  if (!damaged)
+    throw Failure{
+        kUsage, "--damage: no float value of a node " + options.damage, {}};
   std::string path = folder.file("program.kerf");
   require(compilation, compilation.runPackage(path));
   if (role == Role::Judged)
@@ -224,14 +233,7 @@ Program::mutableParameters() const {
     kerf_parameter_info_t info = parameter(i);
     if (!info.is_mutable)
       continue;
-    std::string name = info.tensor.name;
-    if (info.view_starts) {
-      name += "[";
-      for (int32_t dim = 0; dim < info.tensor.rank; ++dim)
-        name += (dim ? ", " : "") + std::to_string(info.view_starts[dim]);
-      name += "]";
-    }
-    result.push_back({name, i});
+    result.push_back({info.tensor.name, i});
   }
   return result;
 }

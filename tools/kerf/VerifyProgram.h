@@ -41,7 +41,7 @@ public:
   const rt::HostTensor *input(const std::string &name) const;
   std::vector<kerf_tensor_info_t> outputs() const;
   const void *output(int32_t index) const;
-  /// Parameters that steps write, by name ("w", or "w[0, 64]" of a view).
+  /// Parameters that steps write, by name ("w", or "w[0,64]" of a view).
   std::vector<std::pair<std::string, int32_t>> mutableParameters() const;
   kerf_parameter_info_t parameter(int32_t index) const;
   std::vector<char> parameterData(int32_t index) const;
@@ -60,6 +60,7 @@ private:
   kerf_package_t *package = nullptr;
   kerf_session_t *session = nullptr;
   int64_t stepNumber = 0;
+  bool damaged = false; ///< as --damage asks
   std::vector<std::string> names;
   std::vector<bool> isGiven;
   std::vector<rt::HostTensor> inputs;

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "VerifyReference.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Import/Import.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -40,6 +41,9 @@ static unsigned numCores() {
 static CompilationOptions importOptions(const Options &options,
                                         bool simplified) {
   CompilationOptions compile = compilationOptions(forOneDevice(options));
+  if (compile.training) // which ranks have statistics of their own
+    compile.training->dataParallel =
+        compilationOptions(options).training->dataParallel;
   compile.import.simplify = simplified;
   compile.fusedAttention = false;
   return compile;
@@ -154,7 +158,8 @@ public:
   }
   std::optional<std::vector<double>>
   parameter(const kerf_parameter_info_t &info, const std::string &) override {
-    std::string key = info.tensor.name;
+    // As interpret::sourceKey names sources.
+    std::string key = info.view_starts ? info.stored.name : info.tensor.name;
     for (int32_t dim = 0; info.view_starts && dim < info.tensor.rank; ++dim)
       key += "," + std::to_string(info.view_starts[dim]);
     auto found = evaluation->state.find(key);
@@ -300,14 +305,43 @@ static std::unique_ptr<Evaluation> import(const Options &options,
   return std::make_unique<Evaluation>(options, true);
 }
 
+/// Whether BatchNorm takes statistics of parts of the batch. The model run on
+/// the whole batch does not have them, nor has one device those of several.
+static bool hasLocalStatistics(const Evaluation &evaluation, bool ofDevices) {
+  bool found = false;
+  evaluation.module()->walk([&](mlir::Operation *op) {
+    dist::ReductionReach reach = dist::getReductionReach(op);
+    found |= reach == dist::ReductionReach::Device ||
+             (!ofDevices && reach == dist::ReductionReach::MicroBatch);
+  });
+  return found;
+}
+
 static std::unique_ptr<Reference> make(const Options &options,
                                        const Program &judged) {
   if (!options.expected.empty())
     return std::make_unique<Expected>(options, judged);
+  bool simplified = false;
+  std::unique_ptr<Evaluation> evaluation;
+  if (options.train || options.reference != "compiled")
+    evaluation = import(options, simplified);
+  if (options.train && hasLocalStatistics(*evaluation, /*ofDevices=*/true))
+    throw Failure{kUsage,
+                  "--batch-norm=local: statistics of each device's part of the "
+                  "batch are in no reference",
+                  {"--batch-norm=sync can be verified"}};
   if (options.reference == "compiled")
     return std::make_unique<OneDevice>(options);
-  bool simplified = false;
-  std::unique_ptr<Evaluation> evaluation = import(options, simplified);
+  if (options.train && hasLocalStatistics(*evaluation, /*ofDevices=*/false)) {
+    const char *why = "BatchNorm's statistics are those of micro-batches, "
+                      "which only a compiled step has";
+    if (options.reference != "auto")
+      throw Failure{
+          kUsage, "--reference=" + options.reference + ": " + why, {}};
+    auto reference = std::make_unique<OneDevice>(options);
+    reference->notes.push_back(why);
+    return reference;
+  }
   auto steps = static_cast<double>(judged.numSteps());
   bool unfused = options.reference == "unfused";
   if (options.reference == "auto") {
