@@ -173,6 +173,8 @@ int kerf::tool::verify(const Options &options) {
     if (!options.quiet) {
       llvm::outs() << "reference " << reference->kind << ": " << reference->how
                    << "; " << sharesText(*reference) << "\n";
+      if (!reference->sampled.empty())
+        llvm::outs() << "          compared: " << reference->sampled << "\n";
       for (const std::string &note : reference->notes)
         llvm::outs() << "          " << note << "\n";
     }

@@ -2,7 +2,8 @@
 //
 // By default the model as imported is run op by op in doubles: by the
 // interpreter where that is quick, else by its loops in blocks ("unfused").
-// What would take longer than kSeconds is not begun. Of inference the model is
+// What would take longer than --reference-seconds is
+// not begun: then some samples of the batch are. Of inference the model is
 // imported a second time without the rewrites that follow the importer, so that
 // these are judged as well.
 //
@@ -18,6 +19,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <thread>
 
 using namespace kerf;
@@ -25,8 +28,6 @@ using namespace kerf::tool;
 using mlir::cast;
 using mlir::RankedTensorType;
 
-/// What --reference=auto may take.
-constexpr double kSeconds = 30;
 /// Below this the interpreter itself is used.
 constexpr double kQuickSeconds = 0.3;
 /// Operations per second of the interpreter, and of blocked loops on a core.
@@ -50,9 +51,25 @@ static CompilationOptions importOptions(const Options &options,
 }
 
 Evaluation::Evaluation(const Options &options, bool simplified)
-    : model(options.model), compilation(importOptions(options, simplified)) {
-  require(compilation,
-          compilation.runUntil(options.train ? "autodiff" : "import"));
+    : model(options.model), compilation(std::make_shared<Compilation>(
+                                importOptions(options, simplified))) {
+  require(*compilation,
+          compilation->runUntil(options.train ? "autodiff" : "import"));
+}
+
+std::unique_ptr<Evaluation> Evaluation::ofSample(const Evaluation &whole,
+                                                 int64_t sample) {
+  std::unique_ptr<Evaluation> result(new Evaluation);
+  result->model = whole.model;
+  result->compilation = whole.compilation;
+  result->sample = sample;
+  result->cut = whole.module().clone();
+  auto dims = interpret::cutSample(
+      result->cut->lookupSymbol<mlir::func::FuncOp>("main"), sample);
+  if (failed(dims))
+    return nullptr;
+  result->sampleDims = std::move(*dims);
+  return result;
 }
 
 double Evaluation::operations() const {
@@ -71,25 +88,44 @@ double Evaluation::seconds(bool unfused) const {
   return operations() / (kUnfusedRate * numCores()) + elements / kElementRate;
 }
 
+/// An argument as the program got it, or its sample.
+interpret::Tensor Evaluation::input(const Program &program,
+                                    unsigned index) const {
+  mlir::ModuleOp all = compilation->getModule();
+  auto main = all.lookupSymbol<mlir::func::FuncOp>("main");
+  auto name = main.getArgAttrOfType<mlir::StringAttr>(index, "kerf.name");
+  auto type = cast<RankedTensorType>(main.getArgument(index).getType());
+  const rt::HostTensor *given = program.input(name.getValue().str());
+  if (!given)
+    throw Failure{kInternal,
+                  model + ": the program has no input " + name.getValue().str(),
+                  {}};
+  interpret::Tensor whole = interpret::fromBytes(
+      type, {reinterpret_cast<const uint8_t *>(given->data.data()),
+             given->data.size()});
+  if (!cut || !sampleDims.inputs[index])
+    return whole;
+  interpret::SampleDim at = *sampleDims.inputs[index];
+  interpret::Index shape(whole.shape);
+  shape[at.dim] = at.inner;
+  interpret::Tensor part(shape);
+  size_t next = 0;
+  interpret::forEachIndex(shape, [&](llvm::ArrayRef<int64_t> position) {
+    interpret::Index from(position);
+    from[at.dim] += sample * at.inner;
+    part.data[next++] = whole.at(from);
+  });
+  return part;
+}
+
 std::vector<interpret::Tensor> Evaluation::step(
     const Program &program, bool unfused,
     std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
         seen) {
   auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   std::vector<interpret::Tensor> inputs;
-  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    auto name = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name");
-    auto type = cast<RankedTensorType>(main.getArgument(i).getType());
-    const rt::HostTensor *given = program.input(name.getValue().str());
-    if (!given)
-      throw Failure{kInternal,
-                    model + ": the program has no input " +
-                        name.getValue().str(),
-                    {}};
-    inputs.push_back(interpret::fromBytes(
-        type, {reinterpret_cast<const uint8_t *>(given->data.data()),
-               given->data.size()}));
-  }
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    inputs.push_back(input(program, i));
   interpret::RunOptions run;
   run.unfused = unfused;
   run.threads = numCores();
@@ -168,10 +204,54 @@ public:
     return found->second.data;
   }
 
-private:
+protected:
   std::unique_ptr<Evaluation> evaluation;
+
+private:
   bool unfused;
   std::vector<interpret::Tensor> outputs;
+};
+
+/// The shapes of the program's outputs are those of the whole batch.
+class Sampled : public Evaluated {
+public:
+  Sampled(std::unique_ptr<Evaluation> given, const Options &options,
+          bool simplified, const std::vector<int64_t> &which, int64_t all)
+      : Evaluated(std::move(given), options, /*unfused=*/true, simplified),
+        which(which) {
+    for (int64_t sample : which)
+      sampled += (sampled.empty() ? "" : ", ") + std::to_string(sample);
+    sampled = (which.size() == 1 ? "sample " : "samples ") + sampled + " of " +
+              std::to_string(all) + ", drawn from the seed";
+  }
+  void step(const Program &judged) override {
+    for (int64_t sample : which) {
+      parts.push_back(Evaluation::ofSample(*evaluation, sample));
+      results.push_back(parts.back()->step(judged, /*unfused=*/true));
+    }
+  }
+  std::vector<Piece> output(const kerf_tensor_info_t &info,
+                            int32_t index) override {
+    std::vector<Piece> pieces;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      std::optional<interpret::SampleDim> at = parts[i]->dims().outputs[index];
+      interpret::Tensor &tensor = results[i][index];
+      Piece piece{std::vector<int64_t>(info.rank, 0),
+                  {tensor.shape.begin(), tensor.shape.end()},
+                  std::move(tensor.data)};
+      if (at)
+        piece.starts[at->dim] = which[i] * at->inner;
+      pieces.push_back(std::move(piece));
+      if (!at)
+        break; // the same for all samples
+    }
+    return pieces;
+  }
+
+private:
+  std::vector<int64_t> which;
+  std::vector<std::unique_ptr<Evaluation>> parts;
+  std::vector<std::vector<interpret::Tensor>> results;
 };
 
 /// The same compiler on one device.
@@ -317,6 +397,39 @@ static bool hasLocalStatistics(const Evaluation &evaluation, bool ofDevices) {
   return found;
 }
 
+/// As many samples of the batch as there is time for; null where they are
+/// mixed, or one takes too long.
+static std::unique_ptr<Reference>
+samples(std::unique_ptr<Evaluation> &evaluation, const Options &options,
+        bool simplified) {
+  auto main = evaluation->module().lookupSymbol<mlir::func::FuncOp>("main");
+  int64_t all = interpret::numSamples(main);
+  std::unique_ptr<Evaluation> one =
+      all > 1 ? Evaluation::ofSample(*evaluation, 0) : nullptr;
+  if (!one && all > 1 && !simplified) {
+    // What gathers by computed rows may be simpler once it is simplified.
+    auto simple = std::make_unique<Evaluation>(options, true);
+    one = Evaluation::ofSample(*simple, 0);
+    if (one) {
+      evaluation = std::move(simple);
+      simplified = true;
+    }
+  }
+  if (!one || one->seconds(true) > options.referenceSeconds)
+    return nullptr;
+  auto count = static_cast<int64_t>(std::min(
+      static_cast<double>(all), options.referenceSeconds / one->seconds(true)));
+  std::vector<int64_t> which(all);
+  std::iota(which.begin(), which.end(), 0);
+  std::mt19937_64 random(options.seed);
+  for (int64_t i = 0; i < count; ++i)
+    std::swap(which[i], which[i + static_cast<int64_t>(random() % (all - i))]);
+  which.resize(count);
+  llvm::sort(which);
+  return std::make_unique<Sampled>(std::move(evaluation), options, simplified,
+                                   which, all);
+}
+
 static std::unique_ptr<Reference> make(const Options &options,
                                        const Program &judged) {
   if (!options.expected.empty())
@@ -345,9 +458,13 @@ static std::unique_ptr<Reference> make(const Options &options,
   auto steps = static_cast<double>(judged.numSteps());
   bool unfused = options.reference == "unfused";
   if (options.reference == "auto") {
-    unfused = steps * evaluation->seconds(false) > kQuickSeconds;
+    unfused = steps * evaluation->seconds(false) >
+              std::min(kQuickSeconds, options.referenceSeconds);
     double seconds = steps * evaluation->seconds(unfused);
-    if (unfused && seconds > kSeconds) {
+    if (unfused && seconds > options.referenceSeconds && !options.train)
+      if (auto reference = samples(evaluation, options, simplified))
+        return reference;
+    if (unfused && seconds > options.referenceSeconds) {
       auto reference = std::make_unique<OneDevice>(options);
       reference->notes.push_back(
           "an independent reference would take about " + secondsText(seconds) +

@@ -10,6 +10,7 @@
 #include "VerifyProgram.h"
 
 #include "kerf/Interpret/Interpret.h"
+#include "kerf/Interpret/Samples.h"
 
 #include <memory>
 
@@ -48,7 +49,13 @@ public:
   /// needs them.
   Evaluation(const Options &options, bool simplified);
 
-  mlir::ModuleOp module() const { return compilation.getModule(); }
+  /// The same on one sample of the batch; null where samples are mixed.
+  static std::unique_ptr<Evaluation> ofSample(const Evaluation &whole,
+                                              int64_t sample);
+
+  mlir::ModuleOp module() const { return cut ? *cut : compiled().getModule(); }
+  /// Where inputs and outputs of a sample lie in those of the batch.
+  const interpret::SampleDims &dims() const { return sampleDims; }
   /// Operations of a step.
   double operations() const;
   /// Seconds that a step takes, as a rule.
@@ -63,8 +70,15 @@ public:
   interpret::State state; ///< of training, after the last step
 
 private:
+  Evaluation() = default;
+  const Compilation &compiled() const { return *compilation; }
+  interpret::Tensor input(const Program &program, unsigned index) const;
+
   std::string model;
-  Compilation compilation;
+  std::shared_ptr<Compilation> compilation;
+  mlir::OwningOpRef<mlir::ModuleOp> cut;
+  interpret::SampleDims sampleDims;
+  int64_t sample = 0;
 };
 
 } // namespace kerf::tool

@@ -124,9 +124,14 @@ int main(int argc, char **argv) {
   CLI::Option *reference =
       sub->add_option("--reference", options.reference,
                       "What it is held against: interpreted, unfused, compiled "
-                      "(on one device), or auto (by size, 30 s at most)")
+                      "(on one device), or auto (by size)")
           ->check(CLI::IsMember({"auto", "interpreted", "unfused", "compiled"}))
           ->group("Comparison");
+  sub->add_option("--reference-seconds", options.referenceSeconds,
+                  "What --reference=auto may take; beyond it some samples of "
+                  "the batch are compared (default: 30)")
+      ->check(positiveAndFinite())
+      ->group("Comparison");
   sub->add_option("--expected", options.expected,
                   "Outputs of others to hold it against: a folder of NAME.npy")
       ->excludes(reference)
