@@ -182,7 +182,7 @@ int kerf::tool::verify(const Options &options) {
     llvm::outs().flush();
   }
   if (!fine)
-    first = locate(options, judged);
+    first = locate(options, judged, *reference);
   if (options.json) {
     llvm::json::Array rows;
     for (const Difference &d : differences)

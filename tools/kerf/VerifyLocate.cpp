@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "VerifyLocate.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Pipelines/Exposure.h"
 
 #include "mlir/IR/Value.h"
@@ -33,9 +34,10 @@ namespace {
 
 class Search {
 public:
-  Search(const Options &options, const Program &judged)
-      : options(options), judged(judged), evaluation(options, true),
-        values(computedValues(evaluation.module())) {
+  Search(const Options &options, const Program &judged,
+         const Reference &reference)
+      : options(options), judged(judged), reference(reference),
+        evaluation(options, true), values(computedValues(evaluation.module())) {
     for (size_t i = 0; i < values.size(); ++i)
       numbers[values[i]] = i;
   }
@@ -57,12 +59,14 @@ private:
   }
   /// Value `number` as a probe hands it out, behind the model's own outputs.
   Difference compareValue(const Probe &probe, size_t number,
-                          const std::vector<double> &reference) const;
+                          const std::vector<double> &expected) const;
   using Each = std::function<bool(size_t, const std::vector<double> &)>;
   std::vector<interpret::Tensor> evaluate(const Program &program,
                                           const Each &each);
-  bool keepValues();
+  std::vector<interpret::Tensor> keepValues(const Program &program);
+  bool outputsDiffer(const std::vector<interpret::Tensor> &outputs);
   bool handOutAll();
+  std::vector<size_t> readBy(size_t number) const;
   void handOutSingly();
   std::optional<bool> isWrong(size_t number);
   double secondsLeft() const {
@@ -70,10 +74,16 @@ private:
         std::chrono::steady_clock::now() - began;
     return kSearchSeconds - spent.count();
   }
-  double narrow() const;
+  mlir::Block &block() const {
+    return evaluation.module()
+        .lookupSymbol<mlir::func::FuncOp>("main")
+        .getBody()
+        .front();
+  }
 
   const Options &options;
   const Program &judged;
+  const Reference &reference;
   Evaluation evaluation;
   std::vector<mlir::Value> values;
   llvm::DenseMap<mlir::Value, size_t> numbers;
@@ -87,25 +97,19 @@ private:
 
 } // namespace
 
-double Search::narrow() const {
-  return options.precision == "bf16"  ? 0x1p-6
-         : options.precision == "f32" ? 0
-                                      : 0x1p-9;
-}
-
 Difference Search::compareValue(const Probe &probe, size_t number,
-                                const std::vector<double> &reference) const {
+                                const std::vector<double> &expected) const {
   auto place = llvm::find(probe.exposed.given, number);
   auto index = static_cast<int32_t>(judged.outputs().size() +
                                     (place - probe.exposed.given.begin()));
   kerf_tensor_info_t info = probe.program->outputs()[index];
-  double largest = largestMagnitude(reference);
-  Tolerance tolerance(options, info.dtype, narrow(), largest);
+  double largest = largestMagnitude(expected);
+  Tolerance tolerance(options, info.dtype, reference.narrow, largest);
   // Between a large value and what cancels it, rounding is at its scale.
   if (!options.atol)
     tolerance.atol *= std::max(1.0, largest);
   return compare(info, probe.program->output(index),
-                 {wholePiece(info, reference)}, tolerance);
+                 {wholePiece(info, expected)}, tolerance);
 }
 
 /// Runs a step of the reference on the inputs of `program`; `each` sees every
@@ -123,35 +127,33 @@ std::vector<interpret::Tensor> Search::evaluate(const Program &program,
       });
 }
 
-/// Keeps the reference's values. False if its outputs are those of the program:
-/// then the fault is in front of what both read.
-bool Search::keepValues() {
+/// Runs a step of the reference and keeps its values, unless they are too many.
+std::vector<interpret::Tensor> Search::keepValues(const Program &program) {
   int64_t elements = 0;
   for (mlir::Value value : values)
     elements +=
         mlir::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
   kept.assign(elements <= kKeptElements ? values.size() : 0, {});
-  std::vector<interpret::Tensor> outputs =
-      evaluate(judged, [&](size_t number, const std::vector<double> &data) {
-        if (!kept.empty())
-          kept[number] = data;
-        return true;
-      });
+  return evaluate(program, [&](size_t number, const std::vector<double> &data) {
+    if (!kept.empty())
+      kept[number] = data;
+    return true;
+  });
+}
+
+/// Whether the program's outputs differ from those of the model run op by op;
+/// else the fault is in front of what both read.
+bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   bool differs = false;
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
     Difference d = compare(info, judged.output(static_cast<int32_t>(index)),
                            {wholePiece(info, outputs[index].data)},
-                           Tolerance(options, info.dtype, narrow(),
+                           Tolerance(options, info.dtype, reference.narrow,
                                      largestMagnitude(outputs[index].data)));
     if (!d.wrong)
       continue;
     differs = true;
-    mlir::Operation *terminator = evaluation.module()
-                                      .lookupSymbol<mlir::func::FuncOp>("main")
-                                      .getBody()
-                                      .front()
-                                      .getTerminator();
-    if (auto number = numbers.find(terminator->getOperand(index));
+    if (auto number = numbers.find(block().getTerminator()->getOperand(index));
         number != numbers.end())
       tried[number->second] = std::move(d);
   }
@@ -163,10 +165,10 @@ bool Search::handOutAll() {
   std::vector<size_t> all(values.size());
   std::iota(all.begin(), all.end(), 0);
   Probe everything = probe(all);
-  auto isRight = [&](size_t number, const std::vector<double> &reference) {
+  auto isRight = [&](size_t number, const std::vector<double> &expected) {
     if (!llvm::is_contained(everything.exposed.given, number))
       return true;
-    Difference d = compareValue(everything, number, reference);
+    Difference d = compareValue(everything, number, expected);
     if (!d.wrong)
       return true;
     result.value = describeValue(values[number]);
@@ -176,11 +178,14 @@ bool Search::handOutAll() {
   for (int64_t step = 0; step < judged.numSteps() && result.value.empty();
        ++step) {
     everything.program->step();
-    if (kept.empty())
+    if (options.train && step == 0)
+      keepValues(*everything.program);
+    if (kept.empty() || step > 0)
       evaluate(*everything.program, isRight);
-    for (size_t number = 0; number < kept.size(); ++number)
-      if (!isRight(number, kept[number]))
-        break;
+    else
+      for (size_t number = 0; number < kept.size(); ++number)
+        if (!isRight(number, kept[number]))
+          break;
   }
   return !result.value.empty();
 }
@@ -202,11 +207,35 @@ std::optional<bool> Search::isWrong(size_t number) {
   return known->second->wrong > 0;
 }
 
+/// The values that the op of a value reads, through sums over micro-batches.
+std::vector<size_t> Search::readBy(size_t number) const {
+  std::vector<size_t> result;
+  for (mlir::Value operand : values[number].getDefiningOp()->getOperands()) {
+    if (auto sum = operand.getDefiningOp<dist::AccumulateOp>())
+      operand = sum.getX();
+    if (auto found = numbers.find(operand); found != numbers.end())
+      result.push_back(found->second);
+  }
+  return result;
+}
+
 void Search::handOutSingly() {
-  if (tried.empty()) // an input or a weight is the output
-    return;
+  // What a step writes is its output.
+  for (auto assign : block().getOps<dist::AssignOp>())
+    if (auto number = numbers.find(assign.getValue());
+        number != numbers.end() && secondsLeft() > 0 &&
+        isWrong(number->second).value_or(false))
+      break;
   // The first output that is wrong, and what lies in front of it.
-  size_t good = 0, bad = tried.begin()->first;
+  auto wrong = llvm::find_if(tried, [](const auto &entry) {
+    return entry.second && entry.second->wrong > 0;
+  });
+  if (wrong == tried.end()) {
+    result.remarks.push_back("with every value handed out nothing differs: "
+                             "the fault is in what is computed together");
+    return;
+  }
+  size_t good = 0, bad = wrong->first;
   while (good < bad && secondsLeft() > 0) {
     size_t middle = good + (bad - good) / 2;
     if (isWrong(middle).value_or(false))
@@ -218,21 +247,17 @@ void Search::handOutSingly() {
   bool moved = true;
   while (moved && secondsLeft() > 0) {
     moved = false;
-    for (mlir::Value operand : values[bad].getDefiningOp()->getOperands()) {
-      auto number = numbers.find(operand);
-      if (number == numbers.end() || !isWrong(number->second).value_or(false))
-        continue;
-      bad = number->second;
-      moved = true;
-      break;
-    }
+    for (size_t number : readBy(bad))
+      if (!moved && isWrong(number).value_or(false)) {
+        bad = number;
+        moved = true;
+      }
   }
   result.value = describeValue(values[bad]);
   result.difference = *tried[bad];
   std::string reads;
-  for (mlir::Value operand : values[bad].getDefiningOp()->getOperands())
-    if (numbers.count(operand))
-      reads += (reads.empty() ? "" : ", ") + describeValue(operand);
+  for (size_t number : readBy(bad))
+    reads += (reads.empty() ? "" : ", ") + describeValue(values[number]);
   result.remarks.push_back(
       secondsLeft() > 0
           ? "what it reads" + (reads.empty() ? "" : ", " + reads + ",") +
@@ -252,22 +277,21 @@ FirstDifference Search::run() {
     return result;
   }
   try {
-    if (!options.train && !keepValues()) {
+    if (!options.train && !outputsDiffer(keepValues(judged))) {
       result.remarks.push_back(
-          options.expected.empty()
-              ? "the model as import has simplified it gives the program's "
-                "outputs: the fault is in the simplification"
-              : "the model run one operator at a time gives the program's "
-                "outputs: the fault is in the import of the model, or the "
-                "files are of other inputs");
+          "the model run one operator at a time gives the program's outputs: " +
+          std::string(reference.kind == "expected"
+                          ? "the fault is in its import, or the files are of "
+                            "other inputs"
+                      : reference.kind == "compiled"
+                          ? "what is wrong is the program for one device"
+                          : "the fault is in its simplification"));
       return result;
     }
-    if (handOutAll()) {
+    if (handOutAll())
       result.remarks.push_back("every value was handed out to find it; those "
                                "in front of it are right");
-      return result;
-    }
-    if (kept.empty())
+    else if (kept.empty())
       result.remarks.push_back("with every value handed out nothing differs: "
                                "the fault is in what is computed together");
     else
@@ -282,6 +306,7 @@ FirstDifference Search::run() {
 }
 
 FirstDifference kerf::tool::locate(const Options &options,
-                                   const Program &judged) {
-  return Search(options, judged).run();
+                                   const Program &judged,
+                                   const Reference &reference) {
+  return Search(options, judged, reference).run();
 }

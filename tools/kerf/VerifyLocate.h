@@ -16,7 +16,8 @@ struct FirstDifference {
 /// Looks for it in a program that differs from its reference: values are handed
 /// out and compared with those of the model run op by op
 /// (docs/Verification.md).
-FirstDifference locate(const Options &options, const Program &judged);
+FirstDifference locate(const Options &options, const Program &judged,
+                       const Reference &reference);
 
 } // namespace kerf::tool
 
