@@ -88,7 +88,7 @@ struct Options {
   std::string reference = "auto";   ///< or interpreted, unfused, compiled
   double referenceSeconds = 30;     ///< that `auto` may take
   std::string expected;             ///< a folder of NAME.npy
-  std::string damage; ///< test only: a node whose value is wrong
+  std::string damage;               ///< test only: a node whose value is wrong
   // Printing.
   bool json = false, quiet = false, verbose = false;
 };

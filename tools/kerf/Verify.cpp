@@ -38,7 +38,7 @@ static std::vector<Difference> compareOutputs(const Program &judged,
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
     auto number = static_cast<int32_t>(index);
     std::vector<Piece> pieces = reference.output(info, number);
-    Tolerance tolerance(options, info.dtype, reference.narrow,
+    Tolerance tolerance(options, info.dtype, judged.narrowOutputs[index],
                         largestMagnitude(pieces));
     result.push_back(compare(info, judged.output(number), pieces, tolerance));
   }
@@ -79,8 +79,8 @@ static std::vector<Difference> compareParameters(const Program &judged,
   for (const Entry &entry : entries) {
     kerf_parameter_info_t info = judged.parameter(entry.index);
     double scale = scales[kindOfState(info)];
-    Tolerance tolerance(options, info.tensor.dtype, reference.narrow, scale);
-    if (!kindOfState(info).empty() && (options.atol || reference.narrow == 0))
+    Tolerance tolerance(options, info.tensor.dtype, judged.narrow, scale);
+    if (!kindOfState(info).empty() && (options.atol || judged.narrow == 0))
       tolerance.atol *= std::min(1.0, scale);
     std::vector<char> data = judged.parameterData(entry.index);
     result.push_back(

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "VerifyLocate.h"
+#include "VerifyEvaluation.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Pipelines/Exposure.h"
@@ -104,7 +105,7 @@ Difference Search::compareValue(const Probe &probe, size_t number,
                                     (place - probe.exposed.given.begin()));
   kerf_tensor_info_t info = probe.program->outputs()[index];
   double largest = largestMagnitude(expected);
-  Tolerance tolerance(options, info.dtype, reference.narrow, largest);
+  Tolerance tolerance(options, info.dtype, judged.narrow, largest);
   // Between a large value and what cancels it, rounding is at its scale.
   if (!options.atol)
     tolerance.atol *= std::max(1.0, largest);
@@ -146,10 +147,11 @@ std::vector<interpret::Tensor> Search::keepValues(const Program &program) {
 bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   bool differs = false;
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
-    Difference d = compare(info, judged.output(static_cast<int32_t>(index)),
-                           {wholePiece(info, outputs[index].data)},
-                           Tolerance(options, info.dtype, reference.narrow,
-                                     largestMagnitude(outputs[index].data)));
+    Difference d =
+        compare(info, judged.output(static_cast<int32_t>(index)),
+                {wholePiece(info, outputs[index].data)},
+                Tolerance(options, info.dtype, judged.narrowOutputs[index],
+                          largestMagnitude(outputs[index].data)));
     if (!d.wrong)
       continue;
     differs = true;

@@ -3,7 +3,8 @@
 
 #include "kerf/Pipelines/Exposure.h"
 
-#include "mlir/IR/Value.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <cmath>
 #include <cstring>
@@ -35,6 +36,43 @@ Options kerf::tool::forOneDevice(const Options &options) {
   return own;
 }
 
+/// Four units of rounding of the type of a value; 0: of f32 and wider.
+static double narrowestOf(mlir::Value value) {
+  mlir::Type element = mlir::getElementTypeOrSelf(value.getType());
+  return element.isBF16() ? 0x1p-6 : element.isF16() ? 0x1p-9 : 0;
+}
+
+/// The same of all that it depends on.
+static double narrowest(mlir::Value value) {
+  std::vector<mlir::Value> pending{value};
+  llvm::DenseSet<mlir::Value> seen;
+  double result = 0;
+  while (!pending.empty()) {
+    mlir::Value next = pending.back();
+    pending.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    result = std::max(result, narrowestOf(next));
+    if (mlir::Operation *op = next.getDefiningOp())
+      pending.insert(pending.end(), op->operand_begin(), op->operand_end());
+  }
+  return result;
+}
+
+void Program::setNarrow(mlir::ModuleOp module) {
+  double least = options.precision == "bf16"  ? 0x1p-6
+                 : options.precision == "f32" ? 0
+                                              : 0x1p-9;
+  narrow = least;
+  for (mlir::Value value : computedValues(module))
+    narrow = std::max(narrow, narrowestOf(value));
+  narrowOutputs.clear();
+  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  for (mlir::Value output :
+       main.getBody().front().getTerminator()->getOperands())
+    narrowOutputs.push_back(std::max(least, narrowest(output)));
+}
+
 /// The values of the module under way, and the faults that tests put in.
 void Program::setHooks(CompilationOptions &compile, Role role,
                        Exposed *exposed) {
@@ -47,6 +85,7 @@ void Program::setHooks(CompilationOptions &compile, Role role,
     node = node.substr(6);
   compile.beforePlan = [=](mlir::ModuleOp module) {
     *values = computedValues(module);
+    setNarrow(module);
     if (node.empty())
       return;
     // A fault of what is fused is gone where the value is handed out.

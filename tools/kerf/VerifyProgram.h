@@ -47,9 +47,14 @@ public:
   std::vector<char> parameterData(int32_t index) const;
 
   std::string description; ///< of its mesh
+  /// Four units of rounding of the narrowest type that the model computes with,
+  /// and that each output depends on; 0 where that is f32.
+  double narrow = 0;
+  std::vector<double> narrowOutputs;
   llvm::json::Object planJson;
 
 private:
+  void setNarrow(mlir::ModuleOp module);
   void setHooks(CompilationOptions &compile, Role role, Exposed *exposed);
   bool setStepScalar(const kerf_tensor_info_t &info, rt::HostTensor &input);
   void readInputs();

@@ -9,152 +9,22 @@
 //
 //===----------------------------------------------------------------------===//
 #include "VerifyReference.h"
+#include "VerifyEvaluation.h"
 
 #include "kerf/Dist/Dist.h"
-#include "kerf/Import/Import.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <cmath>
 #include <numeric>
 #include <random>
-#include <thread>
 
 using namespace kerf;
 using namespace kerf::tool;
-using mlir::cast;
-using mlir::RankedTensorType;
 
 /// Below this the interpreter itself is used.
 constexpr double kQuickSeconds = 0.3;
-/// Operations per second of the interpreter, and of blocked loops on a core.
-constexpr double kInterpretedRate = 1e8, kUnfusedRate = 8e9;
-/// Elements per second of what is no product.
-constexpr double kElementRate = 1e8;
-
-static unsigned numCores() {
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
-static CompilationOptions importOptions(const Options &options,
-                                        bool simplified) {
-  CompilationOptions compile = compilationOptions(forOneDevice(options));
-  if (compile.training) // which ranks have statistics of their own
-    compile.training->dataParallel =
-        compilationOptions(options).training->dataParallel;
-  compile.import.simplify = simplified;
-  compile.fusedAttention = false;
-  return compile;
-}
-
-Evaluation::Evaluation(const Options &options, bool simplified)
-    : model(options.model), compilation(std::make_shared<Compilation>(
-                                importOptions(options, simplified))) {
-  require(*compilation,
-          compilation->runUntil(options.train ? "autodiff" : "import"));
-}
-
-std::unique_ptr<Evaluation> Evaluation::ofSample(const Evaluation &whole,
-                                                 int64_t sample) {
-  std::unique_ptr<Evaluation> result(new Evaluation);
-  result->model = whole.model;
-  result->compilation = whole.compilation;
-  result->sample = sample;
-  result->cut = whole.module().clone();
-  auto dims = interpret::cutSample(
-      result->cut->lookupSymbol<mlir::func::FuncOp>("main"), sample);
-  if (failed(dims))
-    return nullptr;
-  result->sampleDims = std::move(*dims);
-  return result;
-}
-
-double Evaluation::operations() const {
-  return static_cast<double>(costOfModule(module()).flops);
-}
-
-double Evaluation::seconds(bool unfused) const {
-  if (!unfused)
-    return operations() / kInterpretedRate;
-  double elements = 0;
-  module()->walk([&](mlir::Operation *op) {
-    for (mlir::Type type : op->getResultTypes())
-      if (auto tensor = mlir::dyn_cast<RankedTensorType>(type))
-        elements += static_cast<double>(tensor.getNumElements());
-  });
-  return operations() / (kUnfusedRate * numCores()) + elements / kElementRate;
-}
-
-/// An argument as the program got it, or its sample.
-interpret::Tensor Evaluation::input(const Program &program,
-                                    unsigned index) const {
-  mlir::ModuleOp all = compilation->getModule();
-  auto main = all.lookupSymbol<mlir::func::FuncOp>("main");
-  auto name = main.getArgAttrOfType<mlir::StringAttr>(index, "kerf.name");
-  auto type = cast<RankedTensorType>(main.getArgument(index).getType());
-  const rt::HostTensor *given = program.input(name.getValue().str());
-  if (!given)
-    throw Failure{kInternal,
-                  model + ": the program has no input " + name.getValue().str(),
-                  {}};
-  interpret::Tensor whole = interpret::fromBytes(
-      type, {reinterpret_cast<const uint8_t *>(given->data.data()),
-             given->data.size()});
-  if (!cut || !sampleDims.inputs[index])
-    return whole;
-  interpret::SampleDim at = *sampleDims.inputs[index];
-  interpret::Index shape(whole.shape);
-  shape[at.dim] = at.inner;
-  interpret::Tensor part(shape);
-  size_t next = 0;
-  interpret::forEachIndex(shape, [&](llvm::ArrayRef<int64_t> position) {
-    interpret::Index from(position);
-    from[at.dim] += sample * at.inner;
-    part.data[next++] = whole.at(from);
-  });
-  return part;
-}
-
-std::vector<interpret::Tensor> Evaluation::step(
-    const Program &program, bool unfused,
-    std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
-        seen) {
-  auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
-  std::vector<interpret::Tensor> inputs;
-  for (unsigned i = 0; i < main.getNumArguments(); ++i)
-    inputs.push_back(input(program, i));
-  interpret::RunOptions run;
-  run.unfused = unfused;
-  run.threads = numCores();
-  run.round = true;
-  run.state = &state;
-  run.seen = std::move(seen);
-  std::string complaint;
-  mlir::ScopedDiagnosticHandler handler(
-      module()->getContext(), [&](mlir::Diagnostic &diagnostic) {
-        if (complaint.empty()) {
-          if (auto at =
-                  diagnostic.getLocation()->findInstanceOf<mlir::NameLoc>())
-            complaint = at.getName().str() + ": ";
-          complaint += diagnostic.str();
-        }
-        return mlir::success();
-      });
-  bool unread = false;
-  auto outputs =
-      interpret::run(main, std::move(inputs),
-                     interpret::weightsOfFiles(module(), unread), run);
-  if (failed(outputs) || unread)
-    throw Failure{kInternal,
-                  model + ":" + complaint,
-                  {"the reference cannot run this model; "
-                   "--reference=compiled compares two compiled programs"}};
-  return std::move(*outputs);
-}
-
 namespace {
 
 const char *const kImport = "the import of the model";
@@ -174,15 +44,6 @@ public:
       shares.push_back("its simplification");
     if (options.train)
       shares.push_back("autodiff");
-    evaluation->module()->walk([&](mlir::Operation *op) {
-      for (mlir::Type type : op->getResultTypes()) {
-        mlir::Type element = mlir::getElementTypeOrSelf(type);
-        if (element.isF16())
-          narrow = std::max(narrow, 0x1p-9);
-        if (element.isBF16())
-          narrow = std::max(narrow, 0x1p-6);
-      }
-    });
   }
 
   void step(const Program &judged) override {
@@ -430,8 +291,8 @@ samples(std::unique_ptr<Evaluation> &evaluation, const Options &options,
                                    which, all);
 }
 
-static std::unique_ptr<Reference> make(const Options &options,
-                                       const Program &judged) {
+std::unique_ptr<Reference> kerf::tool::makeReference(const Options &options,
+                                                     const Program &judged) {
   if (!options.expected.empty())
     return std::make_unique<Expected>(options, judged);
   bool simplified = false;
@@ -474,14 +335,4 @@ static std::unique_ptr<Reference> make(const Options &options,
   }
   return std::make_unique<Evaluated>(std::move(evaluation), options, unfused,
                                      simplified);
-}
-
-std::unique_ptr<Reference> kerf::tool::makeReference(const Options &options,
-                                                     const Program &judged) {
-  std::unique_ptr<Reference> reference = make(options, judged);
-  double rounding = options.precision == "bf16"  ? 0x1p-6
-                    : options.precision == "f32" ? 0
-                                                 : 0x1p-9;
-  reference->narrow = std::max(reference->narrow, rounding);
-  return reference;
 }

@@ -9,9 +9,6 @@
 #include "VerifyCompare.h"
 #include "VerifyProgram.h"
 
-#include "kerf/Interpret/Interpret.h"
-#include "kerf/Interpret/Samples.h"
-
 #include <memory>
 
 namespace kerf::tool {
@@ -33,53 +30,11 @@ public:
   std::vector<std::string> shares; ///< with the program
   std::string sampled;             ///< which part is compared; empty: all
   std::vector<std::string> notes;
-  /// Four units of rounding of the narrowest type that is computed with; 0
-  /// where that is f32.
-  double narrow = 0;
 };
 
 /// The one that the options ask for.
 std::unique_ptr<Reference> makeReference(const Options &options,
                                          const Program &judged);
-
-/// The model as imported, run op by op in doubles.
-class Evaluation {
-public:
-  /// With or without the rewrites that follow the importer; a training step
-  /// needs them.
-  Evaluation(const Options &options, bool simplified);
-
-  /// The same on one sample of the batch; null where samples are mixed.
-  static std::unique_ptr<Evaluation> ofSample(const Evaluation &whole,
-                                              int64_t sample);
-
-  mlir::ModuleOp module() const { return cut ? *cut : compiled().getModule(); }
-  /// Where inputs and outputs of a sample lie in those of the batch.
-  const interpret::SampleDims &dims() const { return sampleDims; }
-  /// Operations of a step.
-  double operations() const;
-  /// Seconds that a step takes, as a rule.
-  double seconds(bool unfused) const;
-
-  /// What a step gives on the inputs of `program`; empty if `seen` ended it.
-  std::vector<interpret::Tensor>
-  step(const Program &program, bool unfused,
-       std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
-           seen = nullptr);
-
-  interpret::State state; ///< of training, after the last step
-
-private:
-  Evaluation() = default;
-  const Compilation &compiled() const { return *compilation; }
-  interpret::Tensor input(const Program &program, unsigned index) const;
-
-  std::string model;
-  std::shared_ptr<Compilation> compilation;
-  mlir::OwningOpRef<mlir::ModuleOp> cut;
-  interpret::SampleDims sampleDims;
-  int64_t sample = 0;
-};
 
 } // namespace kerf::tool
 
