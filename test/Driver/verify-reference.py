@@ -77,9 +77,9 @@ verify("quiet", [*GATE, "-q"], 0, absent=["."])
 verify("bf16", [*GATE, "--precision=bf16"], 0, ["shares the import of the model and its simplification"])
 
 # No time for the whole: samples, which are named; nor for a sample, or samples are mixed: said, not hidden.
-verify("samples", [*GATE, "--reference-seconds=3.5e-6"], 0,
+verify("samples", [*GATE, "--reference-seconds=1.7e-6"], 0,
        [r"^reference unfused", r"^ +compared: samples? [0-3](, [0-3])* of 4, drawn from the seed$"])
-sampled = verify("samples of a fault", [*GATE, "--reference-seconds=3.5e-6", "--damage=gate"], 1, [r"^first +gate \(nn.mul\)"])
+sampled = verify("samples of a fault", [*GATE, "--reference-seconds=1.7e-6", "--damage=gate"], 1, [r"^first +gate \(nn.mul\)"])
 verify("no time", [*GATE, "--reference-seconds=1e-12"], 0,
        [r"^reference compiled", "an independent reference would take about .* s; --reference=unfused computes it"])
 mixed = written("mixed", [helper.make_node("ReduceMean", ["x", "axes"], ["mean"], name="mean", keepdims=1),
