@@ -31,8 +31,9 @@ using Place = std::optional<SampleDim>;
 
 class Cutter {
 public:
-  Cutter(func::FuncOp function, int64_t sample)
-      : function(function), sample(sample), samples(numSamples(function)) {}
+  /// Part number `sample` of `samples`; `sums`: ops may add up over the part.
+  Cutter(func::FuncOp function, int64_t sample, int64_t samples, bool sums)
+      : function(function), sample(sample), samples(samples), sums(sums) {}
 
   FailureOr<SampleDims> run();
 
@@ -44,6 +45,8 @@ private:
   /// The place in an operand that goes with `result`; of elementwise ops,
   /// products' batches and concatenations.
   Place placeOfOperand(Operation *op, unsigned operand, SampleDim result);
+  /// Whether the result is a sum over samples, here over those of the part.
+  bool isSum(Operation *op) const;
   LogicalResult cut(Operation *op);
   RankedTensorType cutType(RankedTensorType type, SampleDim at) {
     SmallVector<int64_t> shape(type.getShape());
@@ -56,7 +59,9 @@ private:
 
   func::FuncOp function;
   int64_t sample, samples;
+  bool sums;
   llvm::DenseMap<Value, SampleDim> places;
+  llvm::DenseSet<Value> summed; ///< of the part, or following from such a sum
   llvm::DenseMap<Value, RankedTensorType> whole; ///< before they were cut
 };
 
@@ -113,8 +118,12 @@ Place Cutter::placeIn(Operation *op, unsigned operand, SampleDim at) {
                ? Place()
                : moved(at.dim < dim ? at.dim : at.dim + numIndices - 1);
   }
+  if (isa<nn::MaxPoolGradientOp>(op))
+    return at.dim == 0 ? Place(at) : std::nullopt;
   if (!first)
     return std::nullopt;
+  if (isa<nn::ConvInputGradientOp, nn::AvgPoolGradientOp>(op))
+    return at.dim == 0 ? Place(at) : std::nullopt;
   if (auto it = dyn_cast<nn::ReduceOp>(op)) {
     int64_t gone =
         llvm::count_if(it.getDims(), [&](int64_t dim) { return dim < at.dim; });
@@ -177,12 +186,46 @@ Place Cutter::placeOfResult(Operation *op) {
   return result;
 }
 
+bool Cutter::isSum(Operation *op) const {
+  auto place = [&](unsigned operand) {
+    auto at = places.find(op->getOperand(operand));
+    return at == places.end() ? Place() : Place(at->second);
+  };
+  if (auto it = dyn_cast<nn::ReduceOp>(op))
+    return it.getKind() == nn::ReduceKind::Sum &&
+           llvm::is_contained(it.getDims(), place(0)->dim);
+  if (auto it = dyn_cast<nn::MatmulOp>(op)) {
+    Place lhs = place(0), rhs = place(1);
+    if (!lhs || !rhs || lhs->outer != rhs->outer || lhs->inner != rhs->inner)
+      return false;
+    auto rankOf = [&](unsigned operand) {
+      return cast<RankedTensorType>(op->getOperand(operand).getType())
+          .getRank();
+    };
+    return lhs->dim == rankOf(0) - (it.getTransposeLhs() ? 2 : 1) &&
+           rhs->dim == rankOf(1) - (it.getTransposeRhs() ? 1 : 2);
+  }
+  if (isa<nn::ConvWeightGradientOp>(op))
+    return place(0) && place(1) && place(0)->dim == 0 && place(1)->dim == 0;
+  if (auto it = dyn_cast<nn::ScatterAddOp>(op))
+    return place(0) && place(1) &&
+           place(1)->dim == place(0)->dim + static_cast<int64_t>(it.getDim());
+  return false;
+}
+
 LogicalResult Cutter::cut(Operation *op) {
   for (Value result : op->getResults())
     whole[result] = cast<RankedTensorType>(result.getType());
+  if (llvm::any_of(op->getOperands(),
+                   [&](Value operand) { return summed.contains(operand); }))
+    summed.insert(op->result_begin(), op->result_end());
   if (llvm::none_of(op->getOperands(),
                     [&](Value operand) { return places.contains(operand); }))
     return success();
+  if (sums && isSum(op)) {
+    summed.insert(op->getResult(0));
+    return success();
+  }
   Place at = placeOfResult(op);
   if (!at || op->getNumResults() != 1)
     return failure();
@@ -227,6 +270,10 @@ FailureOr<SampleDims> Cutter::run() {
     if (!dim)
       continue;
     places[argument] = *dims.inputs.back();
+    if (type.getDimSize(dim.getInt()) % samples != 0)
+      return failure();
+    places[argument].inner = type.getDimSize(dim.getInt()) / samples;
+    dims.inputs.back() = places[argument];
     argument.setType(cutType(type, places[argument]));
   }
   Block &block = function.getBody().front();
@@ -236,8 +283,9 @@ FailureOr<SampleDims> Cutter::run() {
   SmallVector<Type> types;
   for (Value value : block.getTerminator()->getOperands()) {
     auto at = places.find(value);
-    if (at != places.end() && at->second.outer != 1)
+    if (at != places.end() && (sums || at->second.outer != 1))
       return failure();
+    dims.sums.push_back(summed.contains(value));
     dims.outputs.push_back(at == places.end() ? Place() : Place(at->second));
     types.push_back(value.getType());
   }
@@ -248,5 +296,10 @@ FailureOr<SampleDims> Cutter::run() {
 
 FailureOr<SampleDims> kerf::interpret::cutSample(func::FuncOp function,
                                                  int64_t sample) {
-  return Cutter(function, sample).run();
+  return Cutter(function, sample, numSamples(function), false).run();
+}
+
+FailureOr<SampleDims> kerf::interpret::cutPart(func::FuncOp function,
+                                               int64_t part, int64_t parts) {
+  return Cutter(function, part, parts, true).run();
 }

@@ -114,14 +114,15 @@ TRAIN = [INPUTS / "training/mlp/model.onnx", "--dim=batch=8", "--train", "--loss
 verify("training", [*TRAIN, "--steps=3"], 0, ["shares the import of the model and autodiff with", "equal +layers.0.weight"])
 verify("fault of training", [*TRAIN, "--damage=node_gelu", "--devices=2", "--mesh=pp=2", "--micro-batches=2"], 1,
        [r"differs +layers.0.weight", r"^first +node_gelu \(nn.mul\)"])
-# BatchNorm's statistics of micro-batches are those of a compiled step alone; of devices, of none.
-NORM = [INPUTS / "training/conv-batch-norm/model.onnx", *TRAIN[1:]]
-verify("statistics of micro-batches", [*NORM, "--accumulate=2"], 0,
-       [r"^reference compiled", "BatchNorm's statistics are those of micro-batches"])
-expect_error(checks, "asked of one that has none", ["verify", *NORM, "--accumulate=2", "--reference=unfused"], 2,
-             ["unfused", "micro-batches"])
-expect_error(checks, "statistics of devices", ["verify", *NORM, "--batch-norm=local", "--devices=2", "--mesh=dp=2"], 2,
-             ["batch-norm=local"])
+# BatchNorm's statistics are those of micro-batches, or of each device's part of them: the reference runs on such parts.
+NORM = [INPUTS / "training/conv-batch-norm/model.onnx", *TRAIN[1:], "--steps=2"]
+for name, flags in (("micro-batches", ["--accumulate=2"]), ("micro-batches of two ranks", ["--accumulate=2", "--devices=2",
+                                                                                          "--mesh=dp=2"]),
+                    ("devices", ["--batch-norm=local", "--devices=2", "--mesh=dp=2"]),
+                    ("micro-batches of devices", ["--batch-norm=local", "--devices=4", "--mesh=pp=2,dp=2", "--micro-batches=2"])):
+    verify(f"statistics of {name}", [*NORM, *flags], 0, [r"^reference interpreted", "^equal +norm1.running_var", "^equal +conv1.weight"])
+expect_error(checks, "statistics that one device has not", ["verify", *NORM, "--batch-norm=local", "--devices=2", "--mesh=dp=2",
+                                                            "--reference=compiled"], 2, ["batch-norm=local"])
 
 # Files of others share nothing. All are needed, of the right shape and type.
 expected = OUT / "expected"

@@ -1,6 +1,7 @@
 //===- VerifyEvaluation.cpp - the model run op by op ----------------------===//
 #include "VerifyEvaluation.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Import/Import.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -37,6 +38,23 @@ Evaluation::Evaluation(const Options &options, bool simplified)
                                 importOptions(options, simplified))) {
   require(*compilation,
           compilation->runUntil(options.train ? "autodiff" : "import"));
+  if (!options.train || !needsParts())
+    return;
+  // The micro-batches, and the ranks of each that have their own.
+  const autodiff::AutodiffOptions training =
+      *compilationOptions(options).training;
+  int64_t parts = training.microBatches;
+  if (training.batchNorm == autodiff::BatchNormMode::Local)
+    parts *= training.dataParallel;
+  inParts = interpret::StepInParts::split(module(), parts);
+}
+
+bool Evaluation::needsParts() const {
+  bool found = false;
+  module()->walk([&](mlir::Operation *op) {
+    found |= dist::getReductionReach(op) != dist::ReductionReach::Batch;
+  });
+  return found;
 }
 
 std::unique_ptr<Evaluation> Evaluation::ofSample(const Evaluation &whole,
@@ -126,9 +144,10 @@ std::vector<interpret::Tensor> Evaluation::step(
         return mlir::success();
       });
   bool unread = false;
-  auto outputs =
-      interpret::run(main, std::move(inputs),
-                     interpret::weightsOfFiles(module(), unread), run);
+  interpret::Weights weights = interpret::weightsOfFiles(module(), unread);
+  auto outputs = inParts
+                     ? inParts->run(std::move(inputs), weights, run)
+                     : interpret::run(main, std::move(inputs), weights, run);
   if (failed(outputs) || unread)
     throw Failure{kInternal,
                   model + ":" + complaint,
@@ -136,4 +155,3 @@ std::vector<interpret::Tensor> Evaluation::step(
                    "--reference=compiled compares two compiled programs"}};
   return std::move(*outputs);
 }
-

@@ -37,6 +37,10 @@ public:
            seen = nullptr);
 
   interpret::State state; ///< of training, after the last step
+  /// Whether some op asks for statistics of parts of the batch, and whether
+  /// forward and backward run on parts.
+  bool needsParts() const;
+  bool runsInParts() const { return inParts != nullptr; }
 
 private:
   Evaluation() = default;
@@ -45,7 +49,9 @@ private:
 
   std::string model;
   std::shared_ptr<Compilation> compilation;
+  // Of the compilation's context: they go first.
   mlir::OwningOpRef<mlir::ModuleOp> cut;
+  std::unique_ptr<interpret::StepInParts> inParts;
   interpret::SampleDims sampleDims;
   int64_t sample = 0;
 };

@@ -278,6 +278,11 @@ FirstDifference Search::run() {
                              "value that differs");
     return result;
   }
+  if (evaluation.runsInParts()) {
+    result.remarks.push_back("values of a step that is run on parts of the "
+                             "batch are not looked at");
+    return result;
+  }
   try {
     if (!options.train && !outputsDiffer(keepValues(judged))) {
       result.remarks.push_back(

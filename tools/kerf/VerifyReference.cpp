@@ -246,14 +246,12 @@ static std::unique_ptr<Evaluation> import(const Options &options,
   return std::make_unique<Evaluation>(options, true);
 }
 
-/// Whether BatchNorm takes statistics of parts of the batch. The model run on
-/// the whole batch does not have them, nor has one device those of several.
-static bool hasLocalStatistics(const Evaluation &evaluation, bool ofDevices) {
+/// Whether BatchNorm takes statistics of each device's part of the batch, which
+/// one device does not have.
+static bool hasStatisticsOfDevices(const Evaluation &evaluation) {
   bool found = false;
   evaluation.module()->walk([&](mlir::Operation *op) {
-    dist::ReductionReach reach = dist::getReductionReach(op);
-    found |= reach == dist::ReductionReach::Device ||
-             (!ofDevices && reach == dist::ReductionReach::MicroBatch);
+    found |= dist::getReductionReach(op) == dist::ReductionReach::Device;
   });
   return found;
 }
@@ -299,23 +297,25 @@ std::unique_ptr<Reference> kerf::tool::makeReference(const Options &options,
   std::unique_ptr<Evaluation> evaluation;
   if (options.train || options.reference != "compiled")
     evaluation = import(options, simplified);
-  if (options.train && hasLocalStatistics(*evaluation, /*ofDevices=*/true))
-    throw Failure{kUsage,
-                  "--batch-norm=local: statistics of each device's part of the "
-                  "batch are in no reference",
-                  {"--batch-norm=sync can be verified"}};
-  if (options.reference == "compiled")
-    return std::make_unique<OneDevice>(options);
-  if (options.train && hasLocalStatistics(*evaluation, /*ofDevices=*/false)) {
-    const char *why = "BatchNorm's statistics are those of micro-batches, "
-                      "which only a compiled step has";
-    if (options.reference != "auto")
-      throw Failure{
-          kUsage, "--reference=" + options.reference + ": " + why, {}};
+  bool canRun = evaluation && (!options.train || !evaluation->needsParts() ||
+                               evaluation->runsInParts());
+  bool canCompile = !options.train || !hasStatisticsOfDevices(*evaluation);
+  const char *cannotRun = "BatchNorm's statistics are those of parts of the "
+                          "batch, and this step cannot be run on parts";
+  const char *cannotCompile = "--batch-norm=local: one device has no "
+                              "statistics of several";
+  if (options.reference == "compiled" ||
+      (options.reference == "auto" && !canRun)) {
+    if (!canCompile)
+      throw Failure{kUsage, cannotCompile, {}};
     auto reference = std::make_unique<OneDevice>(options);
-    reference->notes.push_back(why);
+    if (options.reference == "auto")
+      reference->notes.push_back(cannotRun);
     return reference;
   }
+  if (!canRun)
+    throw Failure{
+        kUsage, "--reference=" + options.reference + ": " + cannotRun, {}};
   auto steps = static_cast<double>(judged.numSteps());
   bool unfused = options.reference == "unfused";
   if (options.reference == "auto") {
@@ -325,7 +325,7 @@ std::unique_ptr<Reference> kerf::tool::makeReference(const Options &options,
     if (unfused && seconds > options.referenceSeconds && !options.train)
       if (auto reference = samples(evaluation, options, simplified))
         return reference;
-    if (unfused && seconds > options.referenceSeconds) {
+    if (unfused && seconds > options.referenceSeconds && canCompile) {
       auto reference = std::make_unique<OneDevice>(options);
       reference->notes.push_back(
           "an independent reference would take about " + secondsText(seconds) +

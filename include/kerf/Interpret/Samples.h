@@ -10,8 +10,9 @@
 #ifndef KERF_INTERPRET_SAMPLES_H
 #define KERF_INTERPRET_SAMPLES_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "kerf/Interpret/Interpret.h"
 
+#include <memory>
 #include <optional>
 
 namespace kerf::interpret {
@@ -28,6 +29,8 @@ struct SampleDim {
 /// Where inputs and outputs hold samples; none: they do not depend on them.
 struct SampleDims {
   llvm::SmallVector<std::optional<SampleDim>> inputs, outputs;
+  /// Of a part: the outputs that are sums over its samples, or follow from one.
+  llvm::SmallVector<bool> sums;
 };
 
 /// Samples of the batch; 0 where inputs have none, or not the same number.
@@ -37,6 +40,37 @@ int64_t numSamples(mlir::func::FuncOp function);
 /// function then being of no use, if some op mixes samples.
 mlir::FailureOr<SampleDims> cutSample(mlir::func::FuncOp function,
                                       int64_t sample);
+
+/// The same of part number `part` of the batch in `parts` parts, of a function
+/// whose outputs are sums over samples: ops may add up over those of the part.
+mlir::FailureOr<SampleDims> cutPart(mlir::func::FuncOp function, int64_t part,
+                                    int64_t parts);
+
+/// A step of training of which forward and backward run once for each part of
+/// the batch, on that part: statistics of BatchNorm are those of micro-batches.
+class StepInParts {
+public:
+  /// Null if some op cannot be run on a part.
+  static std::unique_ptr<StepInParts> split(mlir::ModuleOp step, int64_t parts);
+
+  /// As interpret::run of the whole step.
+  mlir::FailureOr<std::vector<Tensor>> run(std::vector<Tensor> inputs,
+                                           const Weights &weights,
+                                           const RunOptions &options) const;
+
+private:
+  /// The ops of some phases as a function of the step's arguments and of what
+  /// earlier ones give.
+  struct Piece {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    mlir::func::FuncOp main() const {
+      return module.get().lookupSymbol<mlir::func::FuncOp>("main");
+    }
+  };
+  Piece prologue, update;
+  std::vector<Piece> bodies; ///< one for each part
+  std::vector<SampleDims> dims;
+};
 
 } // namespace kerf::interpret
 
