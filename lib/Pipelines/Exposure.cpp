@@ -30,6 +30,15 @@ std::string kerf::describeValue(Value value) {
   return node.empty() ? kind : node + " (" + kind + ")";
 }
 
+std::vector<std::string> kerf::describeValues(ArrayRef<Value> values) {
+  std::vector<std::string> result;
+  for (Value value : values) {
+    llvm::raw_string_ostream stream(result.emplace_back(describeValue(value)));
+    stream << " " << value.getType();
+  }
+  return result;
+}
+
 std::vector<size_t> kerf::exposeValues(ModuleOp planned,
                                        ArrayRef<Value> values) {
   auto main = planned.lookupSymbol<func::FuncOp>("main");

@@ -16,7 +16,7 @@ using mlir::RankedTensorType;
 /// Operations per second of the interpreter, and of blocked loops on a core.
 constexpr double kInterpretedRate = 1e8, kUnfusedRate = 1.2e10;
 /// Elements per second of what is no product.
-constexpr double kElementRate = 2e8;
+constexpr double kInterpretedElementRate = 3e7, kElementRate = 2e8;
 
 static unsigned numCores() {
   return std::max(1u, std::thread::hardware_concurrency());
@@ -77,15 +77,16 @@ double Evaluation::operations() const {
 }
 
 double Evaluation::seconds(bool unfused) const {
-  if (!unfused)
-    return operations() / kInterpretedRate;
   double elements = 0;
   module()->walk([&](mlir::Operation *op) {
     for (mlir::Type type : op->getResultTypes())
       if (auto tensor = mlir::dyn_cast<RankedTensorType>(type))
         elements += static_cast<double>(tensor.getNumElements());
   });
-  return operations() / (kUnfusedRate * numCores()) + elements / kElementRate;
+  return unfused ? operations() / (kUnfusedRate * numCores()) +
+                       elements / kElementRate
+                 : operations() / kInterpretedRate +
+                       elements / kInterpretedElementRate;
 }
 
 /// An argument as the program got it, or its sample.

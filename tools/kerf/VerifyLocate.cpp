@@ -56,6 +56,10 @@ private:
     result.exposed.wanted = std::move(wanted);
     result.program = std::make_unique<Program>(options, Program::Role::Probe,
                                                &result.exposed);
+    // The recognised attention of GPUs, for one, is not in the reference.
+    if (result.exposed.values != describeValues(values))
+      throw Failure{
+          kInternal, "the program's values are not those of the reference", {}};
     return result;
   }
   /// Value `number` as a probe hands it out, behind the model's own outputs.

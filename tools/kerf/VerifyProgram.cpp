@@ -86,12 +86,14 @@ void Program::setHooks(CompilationOptions &compile, Role role,
   compile.beforePlan = [=](mlir::ModuleOp module) {
     *values = computedValues(module);
     setNarrow(module);
+    if (exposed)
+      exposed->values = describeValues(*values);
     if (node.empty())
       return;
     // A fault of what is fused is gone where the value is handed out.
     auto amount = [&](mlir::Value value) {
       for (size_t number : exposed ? exposed->wanted : std::vector<size_t>())
-        if (fused && (*values)[number] == value)
+        if (fused && number < values->size() && (*values)[number] == value)
           return 0;
       return 1;
     };
@@ -103,7 +105,8 @@ void Program::setHooks(CompilationOptions &compile, Role role,
     compile.afterPlan = [=](mlir::ModuleOp module) {
       std::vector<mlir::Value> wanted(values->size());
       for (size_t number : exposed->wanted)
-        wanted[number] = (*values)[number];
+        if (number < values->size())
+          wanted[number] = (*values)[number];
       exposed->given = exposeValues(module, wanted);
     };
 }

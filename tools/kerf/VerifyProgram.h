@@ -21,10 +21,11 @@ public:
   };
   /// Of a probe: the plan that it follows, and by number among
   /// computedValues() what it shall hand out; then what it does, in the order
-  /// of the outputs behind the model's own.
+  /// of the outputs behind the model's own. `values` describes them all.
   struct Exposed {
     llvm::json::Value plan = nullptr;
     std::vector<size_t> wanted, given;
+    std::vector<std::string> values;
   };
 
   Program(const Options &options, Role role, Exposed *exposed = nullptr);

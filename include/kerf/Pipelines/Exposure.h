@@ -22,6 +22,9 @@ std::vector<mlir::Value> computedValues(mlir::ModuleOp module);
 
 /// The ONNX node that a value comes from, and its op: "Add_3 (nn.add)".
 std::string describeValue(mlir::Value value);
+/// The same with types: two modules of which these are equal have the same
+/// values.
+std::vector<std::string> describeValues(llvm::ArrayRef<mlir::Value> values);
 
 /// Makes values of a planned @main results of it, behind those it has, as
 /// `value:NUMBER` by their place in `values`, cut as they are planned. A value
