@@ -18,9 +18,6 @@ using namespace kerf::interpret;
 
 namespace {
 
-using Unary = double (*)(double);
-using Binary = double (*)(double, double);
-
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double gelu(double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }
 double geluTanh(double x) {
@@ -30,7 +27,9 @@ double geluTanh(double x) {
 double pickMax(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double pickMin(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
-Unary findUnary(Operation *op) {
+} // namespace
+
+Unary kerf::interpret::findUnary(Operation *op) {
   static const llvm::StringMap<Unary> table = {
       {"nn.neg", [](double x) { return -x; }},
       {"nn.abs", [](double x) { return std::fabs(x); }},
@@ -57,7 +56,7 @@ Unary findUnary(Operation *op) {
   return table.lookup(op->getName().getStringRef());
 }
 
-Binary findBinary(Operation *op) {
+Binary kerf::interpret::findBinary(Operation *op) {
   static const llvm::StringMap<Binary> table = {
       {"nn.add", [](double a, double b) { return a + b; }},
       {"nn.sub", [](double a, double b) { return a - b; }},
@@ -81,6 +80,8 @@ Binary findBinary(Operation *op) {
   }
   return table.lookup(op->getName().getStringRef());
 }
+
+namespace {
 
 MaybeTensor evaluateElementwise(Operation *op, Operands operands) {
   Tensor result(resultShape(op));

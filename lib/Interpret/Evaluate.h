@@ -20,6 +20,12 @@ llvm::SmallVector<Tensor, 1> evaluateUpdate(mlir::Operation *op,
 llvm::SmallVector<Tensor, 1> evaluateAttention(mlir::Operation *op,
                                                Operands operands);
 
+using Unary = double (*)(double);
+using Binary = double (*)(double, double);
+/// What an elementwise op does to one element; null for all others.
+Unary findUnary(mlir::Operation *op);
+Binary findBinary(mlir::Operation *op);
+
 inline llvm::ArrayRef<int64_t> resultShape(mlir::Operation *op) {
   return llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType())
       .getShape();

@@ -2,6 +2,7 @@
 #include "kerf/Interpret/Tensor.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 using namespace mlir;
@@ -70,4 +71,96 @@ Tensor kerf::interpret::fromElements(DenseElementsAttr elements) {
                  : value.getSExtValue());
   }
   return result;
+}
+
+static double halfToDouble(uint16_t bits) {
+  int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+  double value = exponent == 0    ? std::ldexp(mantissa, -24)
+                 : exponent == 31 ? (mantissa ? std::nan("") : INFINITY)
+                                  : std::ldexp(1024 + mantissa, exponent - 25);
+  return bits >> 15 ? -value : value;
+}
+
+template <typename T, typename Convert>
+static void readAs(Tensor &to, ArrayRef<uint8_t> bytes, Convert convert) {
+  for (size_t i = 0; i < to.data.size(); ++i) {
+    T element;
+    std::memcpy(&element, bytes.data() + i * sizeof(T), sizeof(T));
+    to.data[i] = convert(element);
+  }
+}
+
+Tensor kerf::interpret::fromBytes(RankedTensorType type,
+                                  ArrayRef<uint8_t> bytes) {
+  Tensor result(type.getShape());
+  Type element = type.getElementType();
+  auto plain = [](auto value) { return static_cast<double>(value); };
+  bool isUnsigned = element.isUnsignedInteger();
+  unsigned width = element.getIntOrFloatBitWidth();
+  assert(bytes.size() >= result.data.size() * ((width + 7) / 8));
+  if (element.isF64())
+    readAs<double>(result, bytes, plain);
+  else if (element.isF32())
+    readAs<float>(result, bytes, plain);
+  else if (element.isF16())
+    readAs<uint16_t>(result, bytes, halfToDouble);
+  else if (element.isBF16())
+    readAs<uint16_t>(result, bytes, [](uint16_t bits) {
+      uint32_t wide = uint32_t(bits) << 16;
+      float value;
+      std::memcpy(&value, &wide, sizeof(value));
+      return static_cast<double>(value);
+    });
+  else if (width == 1)
+    readAs<uint8_t>(result, bytes, [](uint8_t value) { return value != 0; });
+  else if (width == 8)
+    isUnsigned ? readAs<uint8_t>(result, bytes, plain)
+               : readAs<int8_t>(result, bytes, plain);
+  else if (width == 16)
+    isUnsigned ? readAs<uint16_t>(result, bytes, plain)
+               : readAs<int16_t>(result, bytes, plain);
+  else if (width == 32)
+    isUnsigned ? readAs<uint32_t>(result, bytes, plain)
+               : readAs<int32_t>(result, bytes, plain);
+  else
+    isUnsigned ? readAs<uint64_t>(result, bytes, plain)
+               : readAs<int64_t>(result, bytes, plain);
+  return result;
+}
+
+/// The nearest number of `digits` significant bits that is a multiple of
+/// 2^lowest.
+static double nearest(double value, int digits, int lowest, double most) {
+  if (value == 0 || !std::isfinite(value))
+    return value;
+  int exponent;
+  std::frexp(value, &exponent);
+  int unit = std::max(exponent - digits, lowest);
+  double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
+  return std::fabs(rounded) > most ? std::copysign(INFINITY, value) : rounded;
+}
+
+void kerf::interpret::roundTo(Tensor &tensor, Type elementType) {
+  if (elementType.isF64())
+    return;
+  if (elementType.isF32()) {
+    for (double &value : tensor.data)
+      value = static_cast<float>(value);
+  } else if (elementType.isBF16()) {
+    for (double &value : tensor.data)
+      value = nearest(value, 8, -133, 0x1.FEp127);
+  } else if (elementType.isF16()) {
+    for (double &value : tensor.data)
+      value = nearest(value, 11, -24, 65504);
+  } else if (elementType.isInteger(1)) {
+    for (double &value : tensor.data)
+      value = value != 0;
+  } else if (unsigned width = elementType.getIntOrFloatBitWidth();
+             width <= 32) {
+    double modulus = std::ldexp(1, static_cast<int>(width));
+    double low = elementType.isUnsignedInteger() ? 0 : -modulus / 2;
+    for (double &value : tensor.data)
+      if (value < low || value >= low + modulus)
+        value -= std::floor((value - low) / modulus) * modulus;
+  }
 }

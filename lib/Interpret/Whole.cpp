@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"
+#include "Unfused.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
@@ -44,11 +45,51 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
                                                     ArrayRef<Tensor> inputs,
                                                     const Weights &weights,
                                                     State *state) {
-  llvm::DenseMap<Value, Tensor> values;
+  RunOptions options;
+  options.state = state;
+  return run(function, inputs.vec(), weights, options);
+}
+
+namespace {
+
+/// The values of a function under way; each is freed behind its last use.
+class Frame {
+public:
+  void set(Value value, Tensor tensor) {
+    if (!value.use_empty())
+      live[value] = {std::move(tensor),
+                     std::distance(value.use_begin(), value.use_end())};
+  }
+  const Tensor *get(Value value) const {
+    return &live.find(value)->second.first;
+  }
+  void used(Value value) {
+    auto entry = live.find(value);
+    if (--entry->second.second == 0)
+      live.erase(entry);
+  }
+
+private:
+  llvm::DenseMap<Value, std::pair<Tensor, int64_t>> live;
+};
+
+} // namespace
+
+FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
+                                                    std::vector<Tensor> inputs,
+                                                    const Weights &weights,
+                                                    const RunOptions &options) {
+  Frame frame;
   State assigned;
+  State *state = options.state;
+  auto rounded = [&](Value value, Tensor tensor) {
+    if (options.round)
+      roundTo(tensor, getElementTypeOrSelf(value.getType()));
+    return tensor;
+  };
   for (auto [argument, input] :
        llvm::zip_equal(function.getArguments(), inputs))
-    values[argument] = input;
+    frame.set(argument, std::move(input));
   for (Operation &op : function.getBody().front().without_terminator()) {
     if (isa<SourceOpInterface>(op)) {
       auto known = state ? state->find(sourceKey(&op)) : State::iterator();
@@ -57,33 +98,42 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
                        : firstValue(&op, weights);
       if (failed(first))
         return failure();
-      values[op.getResult(0)] = std::move(*first);
-      continue;
-    }
-    if (auto accumulate = dyn_cast<dist::AccumulateOp>(op)) {
-      Tensor x = values[accumulate.getX()];
-      values[accumulate.getResult()] = std::move(x);
+      frame.set(op.getResult(0), rounded(op.getResult(0), std::move(*first)));
       continue;
     }
     if (auto assign = dyn_cast<dist::AssignOp>(op)) {
       assigned[sourceKey(assign.getSource().getDefiningOp())] =
-          values[assign.getValue()];
-      continue;
+          *frame.get(assign.getValue());
+    } else {
+      llvm::SmallVector<const Tensor *> operands;
+      for (Value operand : op.getOperands())
+        operands.push_back(frame.get(operand));
+      FailureOr<llvm::SmallVector<Tensor, 1>> results = failure();
+      if (isa<dist::AccumulateOp>(op))
+        results = llvm::SmallVector<Tensor, 1>{*operands[0]};
+      else if (auto unfused = options.unfused ? evaluateUnfused(&op, operands,
+                                                                options.threads)
+                                              : std::nullopt)
+        results = llvm::SmallVector<Tensor, 1>{std::move(*unfused)};
+      else
+        results = evaluate(&op, operands);
+      if (failed(results))
+        return failure();
+      for (auto [value, result] : llvm::zip(op.getResults(), *results))
+        result = rounded(value, std::move(result));
+      if (options.seen && !options.seen(&op, *results))
+        return std::vector<Tensor>();
+      for (auto [value, result] : llvm::zip(op.getResults(), *results))
+        frame.set(value, std::move(result));
     }
-    llvm::SmallVector<const Tensor *> operands;
     for (Value operand : op.getOperands())
-      operands.push_back(&values[operand]);
-    auto results = evaluate(&op, operands);
-    if (failed(results))
-      return failure();
-    for (auto [value, result] : llvm::zip(op.getResults(), *results))
-      values[value] = std::move(result);
+      frame.used(operand);
   }
   if (state)
     for (auto &[key, value] : assigned)
       (*state)[key] = std::move(value);
   std::vector<Tensor> outputs;
   for (Value value : function.getBody().front().getTerminator()->getOperands())
-    outputs.push_back(values[value]);
+    outputs.push_back(*frame.get(value));
   return outputs;
 }

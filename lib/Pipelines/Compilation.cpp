@@ -233,11 +233,21 @@ Outcome Compilation::readGivenPlan() {
 
 Outcome Compilation::runPlan() {
   Timer timer(*this, "plan");
+  if (options.beforePlan)
+    options.beforePlan(module.get());
+  if (Outcome outcome = makePlan(); outcome != Outcome::Fine)
+    return outcome;
+  if (options.afterPlan)
+    options.afterPlan(module.get());
+  return dump("plan");
+}
+
+Outcome Compilation::makePlan() {
   if (options.givenPlan) {
     if (Outcome outcome = readGivenPlan(); outcome != Outcome::Fine)
       return outcome;
     planningNotes = planNotes(module.get());
-    return dump("plan");
+    return Outcome::Fine;
   }
   plan::PlanError error;
   std::string message;
@@ -256,7 +266,7 @@ Outcome Compilation::runPlan() {
   planned = std::move(*result);
   planningNotes = planNotes(module.get());
   planJson = planDocument(report, options, planned, module.get());
-  return dump("plan");
+  return Outcome::Fine;
 }
 
 Outcome

@@ -10,6 +10,8 @@
 #include "../src/MappedFile.h"
 #include "kerf/rt/run.h"
 
+#include <algorithm>
+
 #include <cstring>
 
 using namespace kerf::rt;
@@ -166,4 +168,28 @@ bool kerf::rt::formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape,
   file += header;
   file.append(static_cast<const char *>(data), bytes);
   return true;
+}
+
+// '/' and control characters become '_'.
+static std::string npyName(const std::string &name) {
+  std::string result;
+  for (char c : name)
+    result += c == '/' || static_cast<unsigned char>(c) < 32 ? '_' : c;
+  if (result.empty() || result[0] == '.')
+    result = "_" + result;
+  return result.substr(0, 200);
+}
+
+std::vector<std::string>
+kerf::rt::outputFileNames(const std::vector<std::string> &outputs) {
+  std::vector<std::string> used;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string name = npyName(outputs[i]);
+    if (std::find(used.begin(), used.end(), name) != used.end())
+      name += cat(".", i);
+    used.push_back(name);
+  }
+  for (std::string &name : used)
+    name += ".npy";
+  return used;
 }

@@ -80,16 +80,6 @@ std::vector<int64_t> shapeOf(const kerf_tensor_info_t &info) {
   return {info.shape, info.shape + info.rank};
 }
 
-// A file name for a tensor's name: '/' and control characters become '_'.
-std::string fileName(const std::string &name) {
-  std::string result;
-  for (char c : name)
-    result += c == '/' || static_cast<unsigned char>(c) < 32 ? '_' : c;
-  if (result.empty() || result[0] == '.')
-    result = "_" + result;
-  return result.substr(0, 200);
-}
-
 void fillNumber(const kerf_tensor_info_t &info, double value,
                 HostTensor &tensor) {
   size_t count = info.bytes / kerf_dtype_size(info.dtype);
@@ -230,19 +220,19 @@ void Runner::writeFiles() {
   if (!options.outputDir.empty()) {
     if (::mkdir(options.outputDir.c_str(), 0777) != 0 && errno != EEXIST)
       usage(cat(options.outputDir, ": cannot create: ", std::strerror(errno)));
-    std::vector<std::string> used;
-    for (int32_t i = 0, n = kerf_package_num_outputs(package.get()); i < n;
-         ++i) {
+    int32_t count = kerf_package_num_outputs(package.get());
+    std::vector<std::string> names;
+    for (int32_t i = 0; i < count; ++i)
+      names.push_back(outputInfo(i).name);
+    names = outputFileNames(names);
+    for (int32_t i = 0; i < count; ++i) {
       kerf_tensor_info_t info = outputInfo(i);
       const void *data;
       size_t bytes;
       check(kerf_session_get_output(session.get(), i, &data, &bytes));
-      std::string content, name = fileName(info.name);
-      if (std::find(used.begin(), used.end(), name) != used.end())
-        name += cat(".", i);
-      used.push_back(name);
+      std::string content;
       formatNpy(info.dtype, shapeOf(info), data, bytes, content);
-      add(options.outputDir + "/" + name + ".npy", content);
+      add(options.outputDir + "/" + names[i], content);
     }
   }
   char *json = nullptr;

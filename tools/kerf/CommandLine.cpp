@@ -104,7 +104,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                   "Write a Chrome trace of the last step")
       ->group("Files");
 
-  sub = add("verify", "Prove the partitioned program equal to one device",
+  sub = add("verify", "Hold the program against an independent reference",
             verify);
   addModel(*sub, options);
   addPlanning(*sub, options);
@@ -115,6 +115,24 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       ->check(atLeast(1))
       ->needs(trained)
       ->group("Comparison");
+  CLI::Option *reference =
+      sub->add_option("--reference", options.reference,
+                      "What it is held against: interpreted, unfused, compiled "
+                      "(on one device), or auto (by size)")
+          ->check(CLI::IsMember({"auto", "interpreted", "unfused", "compiled"}))
+          ->group("Comparison");
+  sub->add_option("--reference-seconds", options.referenceSeconds,
+                  "What --reference=auto may take; beyond it some samples of "
+                  "the batch are compared (default: 30)")
+      ->check(positiveAndFinite())
+      ->group("Comparison");
+  sub->add_option("--expected", options.expected,
+                  "Outputs of others to hold it against: a folder of NAME.npy")
+      ->excludes(reference)
+      ->group("Comparison");
+  sub->add_option("--damage", options.damage,
+                  "Test only: make the value of this node wrong")
+      ->group("");
   sub->add_option("--rtol", options.rtol, "Relative tolerance")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");

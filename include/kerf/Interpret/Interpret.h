@@ -45,6 +45,31 @@ mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
                                          const Weights &weights,
                                          State *state = nullptr);
 
+/// How a function is run to judge compiled programs.
+struct RunOptions {
+  /// Products, convolutions and what walks over many elements by plain loops
+  /// in blocks on `threads` (lib/Interpret/Unfused.h), where the loops of the
+  /// formulas would take minutes. One op at a time either way, in doubles.
+  bool unfused = false;
+  unsigned threads = 1;
+  /// Each value is rounded to its element type, as a program stores it.
+  bool round = false;
+  State *state = nullptr;
+  /// Sees the results of every op but sources; false ends the run.
+  std::function<bool(mlir::Operation *op, llvm::ArrayRef<Tensor> results)> seen;
+};
+
+/// The same; a value is freed behind its last use. Without outputs if `seen`
+/// has ended it.
+mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
+                                         std::vector<Tensor> inputs,
+                                         const Weights &weights,
+                                         const RunOptions &options);
+
+/// Reads nn.weight from the files that `module` names (`kerf.files`). What
+/// cannot be read is an error on the op, and `failed` is set.
+Weights weightsOfFiles(mlir::ModuleOp module, bool &failed);
+
 /// What the ranks of a partitioned program own: their parts of mutable sources
 /// that steps have assigned.
 struct RankStates {

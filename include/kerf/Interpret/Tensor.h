@@ -40,6 +40,14 @@ void forEachIndex(llvm::ArrayRef<int64_t> shape,
 /// The elements of a literal.
 Tensor fromElements(mlir::DenseElementsAttr elements);
 
+/// Raw little-endian elements, as files and buffers hold them; a bool is a
+/// byte.
+Tensor fromBytes(mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
+
+/// What a tensor of this element type would hold: the nearest number, infinity
+/// past the largest one; integers of up to 32 bits wrap around.
+void roundTo(Tensor &tensor, mlir::Type elementType);
+
 } // namespace kerf::interpret
 
 #endif // KERF_INTERPRET_TENSOR_H

@@ -16,6 +16,8 @@
 
 #include "mlir/IR/MLIRContext.h"
 
+#include <functional>
+
 namespace mlir {
 class OpPassManager;
 } // namespace mlir
@@ -60,6 +62,9 @@ struct CompilationOptions {
   bool weightsInPlace = false;
   /// Test only: make this phase fail as a bug of ours would.
   std::string failPhase;
+  /// Called on the module that is about to be planned, and when it is planned
+  /// (docs/Verification.md); again where a plan is made again.
+  std::function<void(mlir::ModuleOp)> beforePlan, afterPlan;
   /// Write 01-import.mlir, 02-plan.mlir, ... here; empty: nowhere.
   std::string dumpDir;
 };
@@ -108,6 +113,7 @@ private:
   Outcome runPasses(llvm::StringRef phase,
                     llvm::function_ref<void(mlir::OpPassManager &)> build);
   Outcome dump(llvm::StringRef phase);
+  Outcome makePlan();
   Outcome readGivenPlan();
   void noteUntied();
   void noteNumbers();

@@ -33,6 +33,11 @@ bool readNpy(const std::string &path, HostTensor &tensor, std::string &error);
 bool formatNpy(kerf_dtype_t dtype, const std::vector<int64_t> &shape,
                const void *data, size_t bytes, std::string &file);
 
+/// The files that outputs of these names are written to in a folder, in their
+/// order: NAME.npy, with what a file name cannot have replaced.
+std::vector<std::string>
+outputFileNames(const std::vector<std::string> &outputs);
+
 class AtomicFile;
 
 /// Files that appear all together or not at all: each is written beside its

@@ -1,0 +1,305 @@
+//===- Samples.cpp - a function of one sample of the batch ----------------===//
+#include "kerf/Interpret/Samples.h"
+#include "Evaluate.h"
+
+#include "kerf/NN/NN.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::interpret;
+
+static constexpr StringLiteral kBatchDim = "kerf.batch_dim";
+
+int64_t kerf::interpret::numSamples(func::FuncOp function) {
+  int64_t samples = 0;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto dim = function.getArgAttrOfType<IntegerAttr>(i, kBatchDim);
+    if (!dim)
+      continue;
+    int64_t size = cast<RankedTensorType>(function.getArgument(i).getType())
+                       .getDimSize(dim.getInt());
+    if (samples && size != samples)
+      return 0;
+    samples = size;
+  }
+  return samples;
+}
+
+namespace {
+
+using Place = std::optional<SampleDim>;
+
+class Cutter {
+public:
+  /// Part number `sample` of `samples`; `sums`: ops may add up over the part.
+  Cutter(func::FuncOp function, int64_t sample, int64_t samples, bool sums)
+      : function(function), sample(sample), samples(samples), sums(sums) {}
+
+  FailureOr<SampleDims> run();
+
+private:
+  /// Where the result of an op holds the samples, of which an operand does;
+  /// none: the op mixes them, or has no rule.
+  Place placeOfResult(Operation *op);
+  Place placeIn(Operation *op, unsigned operand, SampleDim at);
+  /// The place in an operand that goes with `result`; of elementwise ops,
+  /// products' batches and concatenations.
+  Place placeOfOperand(Operation *op, unsigned operand, SampleDim result);
+  /// Whether the result is a sum over samples, here over those of the part.
+  bool isSum(Operation *op) const;
+  LogicalResult cut(Operation *op);
+  RankedTensorType cutType(RankedTensorType type, SampleDim at) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape[at.dim] = at.outer * at.inner;
+    return type.clone(shape);
+  }
+  ArrayRef<int64_t> shapeOf(Value value) {
+    return whole.find(value)->second.getShape();
+  }
+
+  func::FuncOp function;
+  int64_t sample, samples;
+  bool sums;
+  llvm::DenseMap<Value, SampleDim> places;
+  llvm::DenseSet<Value> summed; ///< of the part, or following from such a sum
+  llvm::DenseMap<Value, RankedTensorType> whole; ///< before they were cut
+};
+
+bool isElementwise(Operation *op) {
+  return findUnary(op) || findBinary(op) ||
+         isa<nn::SelectOp, nn::CastOp, nn::DivOp, nn::BroadcastOp>(op);
+}
+
+} // namespace
+
+Place Cutter::placeIn(Operation *op, unsigned operand, SampleDim at) {
+  ArrayRef<int64_t> from = shapeOf(op->getOperand(operand));
+  ArrayRef<int64_t> to = shapeOf(op->getResult(0));
+  auto rank = static_cast<int64_t>(from.size());
+  int64_t aligned = at.dim + static_cast<int64_t>(to.size()) - rank;
+  auto moved = [&](int64_t dim) { return SampleDim{dim, at.outer, at.inner}; };
+  bool first = operand == 0;
+  if (isElementwise(op))
+    return moved(aligned);
+  if (auto it = dyn_cast<nn::TransposeOp>(op))
+    return moved(llvm::find(it.getPerm(), at.dim) - it.getPerm().begin());
+  if (isa<nn::ReshapeOp>(op)) {
+    // What stands in front of the samples, in the operand and in the result.
+    int64_t before = at.outer, prefix = 1;
+    for (int64_t size : from.take_front(at.dim))
+      before *= size;
+    for (auto [dim, size] : llvm::enumerate(to)) {
+      if (prefix > 0 && before % prefix == 0 &&
+          size % (before / prefix * samples) == 0)
+        return SampleDim{static_cast<int64_t>(dim), before / prefix,
+                         size / (before / prefix * samples)};
+      prefix *= size;
+    }
+    return std::nullopt;
+  }
+  if (auto it = dyn_cast<nn::MatmulOp>(op)) {
+    bool transposed = first ? it.getTransposeLhs() : it.getTransposeRhs();
+    if (at.dim < rank - 2)
+      return moved(aligned);
+    // The dimension that is kept: rows of the left, columns of the right.
+    int64_t kept = first != transposed ? rank - 2 : rank - 1;
+    if (at.dim != kept)
+      return std::nullopt;
+    return moved(static_cast<int64_t>(to.size()) - (first ? 2 : 1));
+  }
+  if (auto it = dyn_cast<nn::ConcatOp>(op))
+    return at.dim == static_cast<int64_t>(it.getDim()) ? Place() : at;
+  if (auto it = dyn_cast<nn::GatherOp>(op)) {
+    auto dim = static_cast<int64_t>(it.getDim());
+    auto numIndices = static_cast<int64_t>(shapeOf(it.getIndices()).size());
+    if (!first)
+      return moved(dim + at.dim);
+    return at.dim == dim
+               ? Place()
+               : moved(at.dim < dim ? at.dim : at.dim + numIndices - 1);
+  }
+  if (isa<nn::MaxPoolGradientOp>(op))
+    return at.dim == 0 ? Place(at) : std::nullopt;
+  if (!first)
+    return std::nullopt;
+  if (isa<nn::ConvInputGradientOp, nn::AvgPoolGradientOp>(op))
+    return at.dim == 0 ? Place(at) : std::nullopt;
+  if (auto it = dyn_cast<nn::ReduceOp>(op)) {
+    int64_t gone =
+        llvm::count_if(it.getDims(), [&](int64_t dim) { return dim < at.dim; });
+    return llvm::is_contained(it.getDims(), at.dim) ? Place()
+                                                    : moved(at.dim - gone);
+  }
+  if (auto it = dyn_cast<nn::ArgReduceOp>(op)) {
+    auto dim = static_cast<int64_t>(it.getDim());
+    return at.dim == dim ? Place() : moved(at.dim - (dim < at.dim));
+  }
+  if (auto it = dyn_cast<nn::SoftmaxOp>(op))
+    return at.dim == static_cast<int64_t>(it.getDim()) ? Place() : at;
+  if (auto it = dyn_cast<nn::LogSoftmaxOp>(op))
+    return at.dim == static_cast<int64_t>(it.getDim()) ? Place() : at;
+  if (isa<nn::LayerNormOp, nn::RMSNormOp>(op)) {
+    auto inner = static_cast<int64_t>(shapeOf(op->getOperand(1)).size());
+    return at.dim < rank - inner ? Place(at) : std::nullopt;
+  }
+  if (isa<nn::BatchNormOp, nn::LRNOp>(op))
+    return at.dim < rank - 1 ? Place(at) : std::nullopt;
+  if (isa<nn::ConvOp, nn::MaxPoolOp, nn::AvgPoolOp>(op))
+    return at.dim == 0 ? Place(at) : std::nullopt;
+  if (auto it = dyn_cast<nn::SliceOp>(op))
+    return to[at.dim] == from[at.dim] && it.getStarts()[at.dim] == 0 &&
+                   it.getStrides()[at.dim] == 1
+               ? Place(at)
+               : std::nullopt;
+  if (isa<nn::PadOp>(op))
+    return to[at.dim] == from[at.dim] ? Place(at) : std::nullopt;
+  return std::nullopt;
+}
+
+Place Cutter::placeOfOperand(Operation *op, unsigned operand,
+                             SampleDim result) {
+  ArrayRef<int64_t> shape = shapeOf(op->getOperand(operand));
+  if (isa<nn::ConcatOp>(op))
+    return result;
+  bool isBatch = isa<nn::MatmulOp>(op) &&
+                 result.dim + 2 < int64_t(shapeOf(op->getResult(0)).size());
+  if (!isElementwise(op) && !isBatch)
+    return std::nullopt;
+  int64_t dim = result.dim + static_cast<int64_t>(shape.size()) -
+                static_cast<int64_t>(shapeOf(op->getResult(0)).size());
+  if (dim < 0 || shape[dim] == 1)
+    return std::nullopt;
+  return SampleDim{dim, result.outer, result.inner};
+}
+
+Place Cutter::placeOfResult(Operation *op) {
+  Place result;
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto at = places.find(operand.get());
+    if (at == places.end())
+      continue;
+    Place here = placeIn(op, operand.getOperandNumber(), at->second);
+    if (!here || (result && !(*result == *here)))
+      return std::nullopt;
+    result = here;
+  }
+  return result;
+}
+
+bool Cutter::isSum(Operation *op) const {
+  auto place = [&](unsigned operand) {
+    auto at = places.find(op->getOperand(operand));
+    return at == places.end() ? Place() : Place(at->second);
+  };
+  if (auto it = dyn_cast<nn::ReduceOp>(op))
+    return it.getKind() == nn::ReduceKind::Sum &&
+           llvm::is_contained(it.getDims(), place(0)->dim);
+  if (auto it = dyn_cast<nn::MatmulOp>(op)) {
+    Place lhs = place(0), rhs = place(1);
+    if (!lhs || !rhs || lhs->outer != rhs->outer || lhs->inner != rhs->inner)
+      return false;
+    auto rankOf = [&](unsigned operand) {
+      return cast<RankedTensorType>(op->getOperand(operand).getType())
+          .getRank();
+    };
+    return lhs->dim == rankOf(0) - (it.getTransposeLhs() ? 2 : 1) &&
+           rhs->dim == rankOf(1) - (it.getTransposeRhs() ? 1 : 2);
+  }
+  if (isa<nn::ConvWeightGradientOp>(op))
+    return place(0) && place(1) && place(0)->dim == 0 && place(1)->dim == 0;
+  if (auto it = dyn_cast<nn::ScatterAddOp>(op))
+    return place(0) && place(1) &&
+           place(1)->dim == place(0)->dim + static_cast<int64_t>(it.getDim());
+  return false;
+}
+
+LogicalResult Cutter::cut(Operation *op) {
+  for (Value result : op->getResults())
+    whole[result] = cast<RankedTensorType>(result.getType());
+  if (llvm::any_of(op->getOperands(),
+                   [&](Value operand) { return summed.contains(operand); }))
+    summed.insert(op->result_begin(), op->result_end());
+  if (llvm::none_of(op->getOperands(),
+                    [&](Value operand) { return places.contains(operand); }))
+    return success();
+  if (sums && isSum(op)) {
+    summed.insert(op->getResult(0));
+    return success();
+  }
+  Place at = placeOfResult(op);
+  if (!at || op->getNumResults() != 1)
+    return failure();
+  // What is the same for all samples but has a row for each is cut here.
+  OpBuilder builder(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value value = operand.get();
+    Place want = places.contains(value)
+                     ? Place()
+                     : placeOfOperand(op, operand.getOperandNumber(), *at);
+    if (!want)
+      continue;
+    RankedTensorType type = whole.find(value)->second;
+    if (want->outer != 1 || type.getDimSize(want->dim) != samples * want->inner)
+      return failure();
+    SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
+    starts[want->dim] = sample * want->inner;
+    auto part = nn::SliceOp::create(builder, op->getLoc(), value, starts,
+                                    cutType(type, *want).getShape(), strides);
+    whole[part] = type;
+    operand.set(part);
+  }
+  Value result = op->getResult(0);
+  if (whole.find(result)->second.getDimSize(at->dim) !=
+      at->outer * samples * at->inner)
+    return failure();
+  result.setType(cutType(whole.find(result)->second, *at));
+  places[result] = *at;
+  return success();
+}
+
+FailureOr<SampleDims> Cutter::run() {
+  if (samples < 1)
+    return failure();
+  SampleDims dims;
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = cast<RankedTensorType>(argument.getType());
+    whole[argument] = type;
+    auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                      kBatchDim);
+    dims.inputs.push_back(dim ? Place(SampleDim{dim.getInt(), 1, 1}) : Place());
+    if (!dim)
+      continue;
+    places[argument] = *dims.inputs.back();
+    if (type.getDimSize(dim.getInt()) % samples != 0)
+      return failure();
+    places[argument].inner = type.getDimSize(dim.getInt()) / samples;
+    dims.inputs.back() = places[argument];
+    argument.setType(cutType(type, places[argument]));
+  }
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+    if (failed(cut(&op)))
+      return failure();
+  SmallVector<Type> types;
+  for (Value value : block.getTerminator()->getOperands()) {
+    auto at = places.find(value);
+    if (at != places.end() && (sums || at->second.outer != 1))
+      return failure();
+    dims.sums.push_back(summed.contains(value));
+    dims.outputs.push_back(at == places.end() ? Place() : Place(at->second));
+    types.push_back(value.getType());
+  }
+  function.setFunctionType(FunctionType::get(function.getContext(),
+                                             block.getArgumentTypes(), types));
+  return dims;
+}
+
+FailureOr<SampleDims> kerf::interpret::cutSample(func::FuncOp function,
+                                                 int64_t sample) {
+  return Cutter(function, sample, numSamples(function), false).run();
+}
+
+FailureOr<SampleDims> kerf::interpret::cutPart(func::FuncOp function,
+                                               int64_t part, int64_t parts) {
+  return Cutter(function, part, parts, true).run();
+}

@@ -1,0 +1,162 @@
+//===- VerifyCompare.cpp - numbers against numbers ------------------------===//
+#include "VerifyCompare.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+static double halfToDouble(uint16_t bits) {
+  int sign = bits >> 15, exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+  double value = exponent == 0    ? std::ldexp(mantissa, -24)
+                 : exponent == 31 ? (mantissa ? std::nan("") : INFINITY)
+                                  : std::ldexp(1024 + mantissa, exponent - 25);
+  return sign ? -value : value;
+}
+
+double kerf::tool::elementAt(const void *data, kerf_dtype_t dtype,
+                             int64_t index) {
+  const char *at = static_cast<const char *>(data) +
+                   index * static_cast<int64_t>(kerf_dtype_size(dtype));
+  auto as = [&](auto zero) {
+    std::memcpy(&zero, at, sizeof(zero));
+    return zero;
+  };
+  switch (dtype) {
+  case KERF_F32:
+    return as(float());
+  case KERF_F64:
+    return as(double());
+  case KERF_F16:
+    return halfToDouble(as(uint16_t()));
+  case KERF_BF16: {
+    uint32_t bits = uint32_t(as(uint16_t())) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
+  case KERF_I8:
+    return as(int8_t());
+  case KERF_I16:
+    return as(int16_t());
+  case KERF_I32:
+    return as(int32_t());
+  case KERF_I64:
+    return static_cast<double>(as(int64_t()));
+  case KERF_U8:
+  case KERF_BOOL:
+    return as(uint8_t());
+  case KERF_U16:
+    return as(uint16_t());
+  case KERF_U32:
+    return as(uint32_t());
+  case KERF_U64:
+    return static_cast<double>(as(uint64_t()));
+  }
+  return 0;
+}
+
+std::vector<double> kerf::tool::toNumbers(const void *data, kerf_dtype_t dtype,
+                                          int64_t count) {
+  std::vector<double> numbers(count);
+  for (int64_t i = 0; i < count; ++i)
+    numbers[i] = elementAt(data, dtype, i);
+  return numbers;
+}
+
+double kerf::tool::largestMagnitude(const std::vector<double> &numbers) {
+  double result = 0;
+  for (double value : numbers)
+    if (std::isfinite(value))
+      result = std::max(result, std::fabs(value));
+  return result;
+}
+
+Tolerance::Tolerance(const Options &given, kerf_dtype_t dtype, double narrow,
+                     double largest) {
+  bool isFloat = dtype == KERF_F32 || dtype == KERF_F64 || dtype == KERF_F16 ||
+                 dtype == KERF_BF16;
+  rtol = given.rtol.value_or(isFloat ? 1e-3 : 0);
+  atol = given.atol.value_or(!isFloat     ? 0
+                             : narrow > 0 ? narrow * largest
+                                          : 1e-5);
+}
+
+Piece kerf::tool::wholePiece(const kerf_tensor_info_t &info,
+                             std::vector<double> numbers) {
+  std::vector<int64_t> shape(info.shape, info.shape + info.rank);
+  return {std::vector<int64_t>(shape.size(), 0), shape, std::move(numbers)};
+}
+
+Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
+                               const std::vector<Piece> &pieces,
+                               const Tolerance &tolerance) {
+  Difference result;
+  result.tolerance = tolerance;
+  result.name = info.name;
+  result.shape.assign(info.shape, info.shape + info.rank);
+  for (const Piece &piece : pieces) {
+    std::vector<int64_t> index(piece.shape.size(), 0);
+    for (double y : piece.numbers) {
+      int64_t linear = 0;
+      for (size_t d = 0; d < index.size(); ++d)
+        linear = linear * result.shape[d] + piece.starts[d] + index[d];
+      double x = elementAt(data, info.dtype, linear);
+      ++result.elements;
+      bool equal = x == y || (std::isnan(x) && std::isnan(y));
+      double difference = equal ? 0 : std::fabs(x - y);
+      if (std::isnan(difference))
+        difference = INFINITY;
+      // An infinite tolerance of an infinite y would let anything pass.
+      result.wrong +=
+          !equal &&
+          !(difference <= tolerance.atol + tolerance.rtol * std::fabs(y) &&
+            std::isfinite(difference));
+      if (difference > result.largest) {
+        result.largest = difference;
+        result.found = x;
+        result.expected = y;
+        result.at.clear();
+        for (size_t d = 0; d < index.size(); ++d)
+          result.at.push_back(piece.starts[d] + index[d]);
+      }
+      if (y != 0 && !equal)
+        result.largestRelative =
+            std::max(result.largestRelative, difference / std::fabs(y));
+      for (size_t d = index.size(); d-- > 0;) {
+        if (++index[d] < piece.shape[d])
+          break;
+        index[d] = 0;
+      }
+    }
+  }
+  result.largest = std::max(result.largest, 0.0);
+  return result;
+}
+
+std::string kerf::tool::indexText(const std::vector<int64_t> &index) {
+  std::string text;
+  for (int64_t i : index)
+    text += (text.empty() ? "" : ", ") + std::to_string(i);
+  return "[" + text + "]";
+}
+
+std::string kerf::tool::differenceText(const Difference &d) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << d.elements << " elements, largest difference "
+         << llvm::format("%.3g", d.largest);
+  if (d.largest > 0)
+    stream << " at " << indexText(d.at) << " ("
+           << llvm::format("%.7g against %.7g", d.found, d.expected)
+           << "), largest relative " << llvm::format("%.3g", d.largestRelative);
+  if (d.wrong)
+    stream << "; " << d.wrong << " outside atol "
+           << llvm::format("%g", d.tolerance.atol) << " + rtol "
+           << llvm::format("%g", d.tolerance.rtol);
+  return text;
+}

@@ -1,0 +1,62 @@
+//===- VerifyCompare.h - numbers against numbers ----------------*- C++ -*-===//
+//
+// |a - b| <= atol + rtol |b| with b from the reference. NaN equals NaN alone,
+// infinities themselves; integers and bools are equal or not, unless a
+// tolerance is given. In a narrow precision atol is at the scale of the largest
+// element, since sums of other parts are rounded elsewhere.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_VERIFYCOMPARE_H
+#define KERF_TOOLS_VERIFYCOMPARE_H
+
+#include "Options.h"
+
+#include "kerf/rt/runtime.h"
+
+namespace kerf::tool {
+
+/// An element of a buffer as a double.
+double elementAt(const void *data, kerf_dtype_t dtype, int64_t index);
+std::vector<double> toNumbers(const void *data, kerf_dtype_t dtype,
+                              int64_t count);
+double largestMagnitude(const std::vector<double> &numbers);
+
+struct Tolerance {
+  double rtol = 0, atol = 0;
+  Tolerance() = default;
+  /// As given by the user, else 1e-3 and 1e-5, or where values are narrow
+  /// `narrow` (four units of rounding) of `largest`, the largest magnitude.
+  Tolerance(const Options &options, kerf_dtype_t dtype, double narrow,
+            double largest);
+};
+
+/// A box of a tensor that a reference has computed, row by row.
+struct Piece {
+  std::vector<int64_t> starts, shape;
+  std::vector<double> numbers;
+};
+/// The whole tensor.
+Piece wholePiece(const kerf_tensor_info_t &info, std::vector<double> numbers);
+
+/// The largest difference of one tensor, and where.
+struct Difference {
+  std::string name;
+  std::vector<int64_t> shape, at;
+  int64_t elements = 0, wrong = 0;
+  double largest = -1, largestRelative = 0, found = 0, expected = 0;
+  Tolerance tolerance;
+};
+
+/// `data` of the program in the pieces that are known.
+Difference compare(const kerf_tensor_info_t &info, const void *data,
+                   const std::vector<Piece> &pieces,
+                   const Tolerance &tolerance);
+
+/// "[3, 1, 19806]".
+std::string indexText(const std::vector<int64_t> &index);
+/// "25731584 elements, largest difference 6.91e-06 at ...".
+std::string differenceText(const Difference &difference);
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_VERIFYCOMPARE_H

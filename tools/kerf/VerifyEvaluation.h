@@ -1,0 +1,61 @@
+//===- VerifyEvaluation.h - the model run op by op --------------*- C++ -*-===//
+#ifndef KERF_TOOLS_VERIFYEVALUATION_H
+#define KERF_TOOLS_VERIFYEVALUATION_H
+
+#include "VerifyProgram.h"
+
+#include "kerf/Interpret/Interpret.h"
+#include "kerf/Interpret/Samples.h"
+
+#include <memory>
+
+namespace kerf::tool {
+
+/// The model as imported, run op by op in doubles.
+class Evaluation {
+public:
+  /// With or without the rewrites that follow the importer; a training step
+  /// needs them.
+  Evaluation(const Options &options, bool simplified);
+
+  /// The same on one sample of the batch; null where samples are mixed.
+  static std::unique_ptr<Evaluation> ofSample(const Evaluation &whole,
+                                              int64_t sample);
+
+  mlir::ModuleOp module() const { return cut ? *cut : compiled().getModule(); }
+  /// Where inputs and outputs of a sample lie in those of the batch.
+  const interpret::SampleDims &dims() const { return sampleDims; }
+  /// Operations of a step.
+  double operations() const;
+  /// Seconds that a step takes, as a rule.
+  double seconds(bool unfused) const;
+
+  /// What a step gives on the inputs of `program`; empty if `seen` ended it.
+  std::vector<interpret::Tensor>
+  step(const Program &program, bool unfused,
+       std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
+           seen = nullptr);
+
+  interpret::State state; ///< of training, after the last step
+  /// Whether some op asks for statistics of parts of the batch, and whether
+  /// forward and backward run on parts.
+  bool needsParts() const;
+  bool runsInParts() const { return inParts != nullptr; }
+
+private:
+  Evaluation() = default;
+  const Compilation &compiled() const { return *compilation; }
+  interpret::Tensor input(const Program &program, unsigned index) const;
+
+  std::string model;
+  std::shared_ptr<Compilation> compilation;
+  // Of the compilation's context: they go first.
+  mlir::OwningOpRef<mlir::ModuleOp> cut;
+  std::unique_ptr<interpret::StepInParts> inParts;
+  interpret::SampleDims sampleDims;
+  int64_t sample = 0;
+};
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_VERIFYEVALUATION_H

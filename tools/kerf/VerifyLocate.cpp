@@ -1,0 +1,323 @@
+//===- VerifyLocate.cpp - where a program goes wrong ----------------------===//
+//
+// Problem: an output is wrong; which value is the first that is? A program
+// hands out what it was made to hand out, and what is handed out is not fused
+// away: to look at a value can mend it.
+//
+// First every value is handed out. If some differ, the first in program order
+// is it: what it reads is right. If none does, the fault is in what is computed
+// together. Then values are handed out one at a time: from the wrong output
+// back to a value that is wrong while all that its op reads, each handed out
+// alone, is right.
+//
+//===----------------------------------------------------------------------===//
+#include "VerifyLocate.h"
+#include "VerifyEvaluation.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Pipelines/Exposure.h"
+
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <chrono>
+#include <numeric>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+/// Beyond these nothing is looked for, or no further.
+constexpr double kReferenceSeconds = 60, kSearchSeconds = 120;
+constexpr int64_t kKeptElements = int64_t(1) << 28;
+
+namespace {
+
+class Search {
+public:
+  Search(const Options &options, const Program &judged,
+         const Reference &reference)
+      : options(options), judged(judged), reference(reference),
+        evaluation(options, true), values(computedValues(evaluation.module())) {
+    for (size_t i = 0; i < values.size(); ++i)
+      numbers[values[i]] = i;
+  }
+
+  FirstDifference run();
+
+private:
+  struct Probe {
+    Program::Exposed exposed;
+    std::unique_ptr<Program> program;
+  };
+  Probe probe(std::vector<size_t> wanted) {
+    Probe result;
+    result.exposed.plan = llvm::json::Object(judged.planJson);
+    result.exposed.wanted = std::move(wanted);
+    result.program = std::make_unique<Program>(options, Program::Role::Probe,
+                                               &result.exposed);
+    // The recognised attention of GPUs, for one, is not in the reference.
+    if (result.exposed.values != describeValues(values))
+      throw Failure{
+          kInternal, "the program's values are not those of the reference", {}};
+    return result;
+  }
+  /// Value `number` as a probe hands it out, behind the model's own outputs.
+  Difference compareValue(const Probe &probe, size_t number,
+                          const std::vector<double> &expected) const;
+  using Each = std::function<bool(size_t, const std::vector<double> &)>;
+  std::vector<interpret::Tensor> evaluate(const Program &program,
+                                          const Each &each);
+  std::vector<interpret::Tensor> keepValues(const Program &program);
+  bool outputsDiffer(const std::vector<interpret::Tensor> &outputs);
+  bool handOutAll();
+  std::vector<size_t> readBy(size_t number) const;
+  void handOutSingly();
+  std::optional<bool> isWrong(size_t number);
+  double secondsLeft() const {
+    std::chrono::duration<double> spent =
+        std::chrono::steady_clock::now() - began;
+    return kSearchSeconds - spent.count();
+  }
+  mlir::Block &block() const {
+    return evaluation.module()
+        .lookupSymbol<mlir::func::FuncOp>("main")
+        .getBody()
+        .front();
+  }
+
+  const Options &options;
+  const Program &judged;
+  const Reference &reference;
+  Evaluation evaluation;
+  std::vector<mlir::Value> values;
+  llvm::DenseMap<mlir::Value, size_t> numbers;
+  /// The reference's, of the step that differs; empty where there are too many.
+  std::vector<std::vector<double>> kept;
+  std::map<size_t, std::optional<Difference>> tried; ///< none: cannot be had
+  FirstDifference result;
+  std::chrono::steady_clock::time_point began =
+      std::chrono::steady_clock::now();
+};
+
+} // namespace
+
+Difference Search::compareValue(const Probe &probe, size_t number,
+                                const std::vector<double> &expected) const {
+  auto place = llvm::find(probe.exposed.given, number);
+  auto index = static_cast<int32_t>(judged.outputs().size() +
+                                    (place - probe.exposed.given.begin()));
+  kerf_tensor_info_t info = probe.program->outputs()[index];
+  double largest = largestMagnitude(expected);
+  Tolerance tolerance(options, info.dtype, judged.narrow, largest);
+  // Between a large value and what cancels it, rounding is at its scale.
+  if (!options.atol)
+    tolerance.atol *= std::max(1.0, largest);
+  return compare(info, probe.program->output(index),
+                 {wholePiece(info, expected)}, tolerance);
+}
+
+/// Runs a step of the reference on the inputs of `program`; `each` sees every
+/// value, by number, until it says false.
+std::vector<interpret::Tensor> Search::evaluate(const Program &program,
+                                                const Each &each) {
+  return evaluation.step(
+      program, /*unfused=*/true,
+      [&](mlir::Operation *op, llvm::ArrayRef<interpret::Tensor> results) {
+        for (auto [value, tensor] : llvm::zip(op->getResults(), results))
+          if (auto number = numbers.find(value);
+              number != numbers.end() && !each(number->second, tensor.data))
+            return false;
+        return true;
+      });
+}
+
+/// Runs a step of the reference and keeps its values, unless they are too many.
+std::vector<interpret::Tensor> Search::keepValues(const Program &program) {
+  int64_t elements = 0;
+  for (mlir::Value value : values)
+    elements +=
+        mlir::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
+  kept.assign(elements <= kKeptElements ? values.size() : 0, {});
+  return evaluate(program, [&](size_t number, const std::vector<double> &data) {
+    if (!kept.empty())
+      kept[number] = data;
+    return true;
+  });
+}
+
+/// Whether the program's outputs differ from those of the model run op by op;
+/// else the fault is in front of what both read.
+bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
+  bool differs = false;
+  for (auto [index, info] : llvm::enumerate(judged.outputs())) {
+    Difference d =
+        compare(info, judged.output(static_cast<int32_t>(index)),
+                {wholePiece(info, outputs[index].data)},
+                Tolerance(options, info.dtype, judged.narrowOutputs[index],
+                          largestMagnitude(outputs[index].data)));
+    if (!d.wrong)
+      continue;
+    differs = true;
+    if (auto number = numbers.find(block().getTerminator()->getOperand(index));
+        number != numbers.end())
+      tried[number->second] = std::move(d);
+  }
+  return differs;
+}
+
+/// Whether some value differs when all are handed out.
+bool Search::handOutAll() {
+  std::vector<size_t> all(values.size());
+  std::iota(all.begin(), all.end(), 0);
+  Probe everything = probe(all);
+  auto isRight = [&](size_t number, const std::vector<double> &expected) {
+    if (!llvm::is_contained(everything.exposed.given, number))
+      return true;
+    Difference d = compareValue(everything, number, expected);
+    if (!d.wrong)
+      return true;
+    result.value = describeValue(values[number]);
+    result.difference = std::move(d);
+    return false;
+  };
+  for (int64_t step = 0; step < judged.numSteps() && result.value.empty();
+       ++step) {
+    everything.program->step();
+    if (options.train && step == 0)
+      keepValues(*everything.program);
+    if (kept.empty() || step > 0)
+      evaluate(*everything.program, isRight);
+    else
+      for (size_t number = 0; number < kept.size(); ++number)
+        if (!isRight(number, kept[number]))
+          break;
+  }
+  return !result.value.empty();
+}
+
+/// Whether a value is wrong when it alone is handed out; none: it cannot be.
+std::optional<bool> Search::isWrong(size_t number) {
+  auto known = tried.find(number);
+  if (known == tried.end()) {
+    Probe alone = probe({number});
+    std::optional<Difference> difference;
+    if (!alone.exposed.given.empty()) {
+      alone.program->step();
+      difference = compareValue(alone, number, kept[number]);
+    }
+    known = tried.insert({number, std::move(difference)}).first;
+  }
+  if (!known->second)
+    return std::nullopt;
+  return known->second->wrong > 0;
+}
+
+/// The values that the op of a value reads, through sums over micro-batches.
+std::vector<size_t> Search::readBy(size_t number) const {
+  std::vector<size_t> result;
+  for (mlir::Value operand : values[number].getDefiningOp()->getOperands()) {
+    if (auto sum = operand.getDefiningOp<dist::AccumulateOp>())
+      operand = sum.getX();
+    if (auto found = numbers.find(operand); found != numbers.end())
+      result.push_back(found->second);
+  }
+  return result;
+}
+
+void Search::handOutSingly() {
+  // What a step writes is its output.
+  for (auto assign : block().getOps<dist::AssignOp>())
+    if (auto number = numbers.find(assign.getValue());
+        number != numbers.end() && secondsLeft() > 0 &&
+        isWrong(number->second).value_or(false))
+      break;
+  // The first output that is wrong, and what lies in front of it.
+  auto wrong = llvm::find_if(tried, [](const auto &entry) {
+    return entry.second && entry.second->wrong > 0;
+  });
+  if (wrong == tried.end()) {
+    result.remarks.push_back("with every value handed out nothing differs: "
+                             "the fault is in what is computed together");
+    return;
+  }
+  size_t good = 0, bad = wrong->first;
+  while (good < bad && secondsLeft() > 0) {
+    size_t middle = good + (bad - good) / 2;
+    if (isWrong(middle).value_or(false))
+      bad = middle;
+    else
+      good = middle + 1;
+  }
+  // Program order is no chain: on to what it reads, while that is wrong.
+  bool moved = true;
+  while (moved && secondsLeft() > 0) {
+    moved = false;
+    for (size_t number : readBy(bad))
+      if (!moved && isWrong(number).value_or(false)) {
+        bad = number;
+        moved = true;
+      }
+  }
+  result.value = describeValue(values[bad]);
+  result.difference = *tried[bad];
+  std::string reads;
+  for (size_t number : readBy(bad))
+    reads += (reads.empty() ? "" : ", ") + describeValue(values[number]);
+  result.remarks.push_back(
+      secondsLeft() > 0
+          ? "what it reads" + (reads.empty() ? "" : ", " + reads + ",") +
+                " is right where it is handed out; with all values handed out "
+                "nothing differs: the fault is in what is computed together "
+                "with it"
+          : "the search for an earlier one was ended after " +
+                std::to_string(static_cast<int64_t>(kSearchSeconds)) + " s");
+}
+
+FirstDifference Search::run() {
+  double seconds =
+      evaluation.seconds(true) * static_cast<double>(judged.numSteps());
+  if (seconds > kReferenceSeconds) {
+    result.remarks.push_back("the model is too large to look for the first "
+                             "value that differs");
+    return result;
+  }
+  if (evaluation.runsInParts()) {
+    result.remarks.push_back("values of a step that is run on parts of the "
+                             "batch are not looked at");
+    return result;
+  }
+  try {
+    if (!options.train && !outputsDiffer(keepValues(judged))) {
+      result.remarks.push_back(
+          "the model run one operator at a time gives the program's outputs: " +
+          std::string(reference.kind == "expected"
+                          ? "the fault is in its import, or the files are of "
+                            "other inputs"
+                      : reference.kind == "compiled"
+                          ? "what is wrong is the program for one device"
+                          : "the fault is in its simplification"));
+      return result;
+    }
+    if (handOutAll())
+      result.remarks.push_back("every value was handed out to find it; those "
+                               "in front of it are right");
+    else if (kept.empty())
+      result.remarks.push_back("with every value handed out nothing differs: "
+                               "the fault is in what is computed together");
+    else
+      handOutSingly();
+  } catch (const Failure &failure) {
+    result.remarks.push_back("the first value that differs is not known: " +
+                             (failure.message.empty() && !failure.notes.empty()
+                                  ? failure.notes.front()
+                                  : failure.message));
+  }
+  return result;
+}
+
+FirstDifference kerf::tool::locate(const Options &options,
+                                   const Program &judged,
+                                   const Reference &reference) {
+  return Search(options, judged, reference).run();
+}

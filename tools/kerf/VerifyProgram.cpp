@@ -1,0 +1,294 @@
+//===- VerifyProgram.cpp - a package that is verified ---------------------===//
+#include "VerifyProgram.h"
+
+#include "kerf/Pipelines/Exposure.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+void kerf::tool::check(kerf_status_t status, const std::string &file) {
+  if (status)
+    throw Failure{rt::reportStatus(status, file, stderr), "", {}};
+}
+
+Options kerf::tool::forOneDevice(const Options &options) {
+  Options own = options;
+  own.devices = "1";
+  own.mesh = own.planFile = own.memoryLimit = own.machine = "";
+  own.shards.clear();
+  own.solver = own.schedule = "auto";
+  // BatchNorm's statistics are those of the same micro-batches, which a plan
+  // may name.
+  if (!own.train)
+    own.microBatches = 0;
+  else if (!options.planFile.empty())
+    own.microBatches = compilationOptions(options).training->microBatches;
+  own.dumpDir = "";
+  // The one device is a CPU.
+  if (own.precision == "tf32")
+    own.precision = "f32";
+  return own;
+}
+
+/// Four units of rounding of the type of a value; 0: of f32 and wider.
+static double narrowestOf(mlir::Value value) {
+  mlir::Type element = mlir::getElementTypeOrSelf(value.getType());
+  return element.isBF16() ? 0x1p-6 : element.isF16() ? 0x1p-9 : 0;
+}
+
+/// The same of all that it depends on.
+static double narrowest(mlir::Value value) {
+  std::vector<mlir::Value> pending{value};
+  llvm::DenseSet<mlir::Value> seen;
+  double result = 0;
+  while (!pending.empty()) {
+    mlir::Value next = pending.back();
+    pending.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    result = std::max(result, narrowestOf(next));
+    if (mlir::Operation *op = next.getDefiningOp())
+      pending.insert(pending.end(), op->operand_begin(), op->operand_end());
+  }
+  return result;
+}
+
+void Program::setNarrow(mlir::ModuleOp module) {
+  double least = options.precision == "bf16"  ? 0x1p-6
+                 : options.precision == "f32" ? 0
+                                              : 0x1p-9;
+  narrow = least;
+  for (mlir::Value value : computedValues(module))
+    narrow = std::max(narrow, narrowestOf(value));
+  narrowOutputs.clear();
+  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  for (mlir::Value output :
+       main.getBody().front().getTerminator()->getOperands())
+    narrowOutputs.push_back(std::max(least, narrowest(output)));
+}
+
+/// The values of the module under way, and the faults that tests put in.
+void Program::setHooks(CompilationOptions &compile, Role role,
+                       Exposed *exposed) {
+  auto values = std::make_shared<std::vector<mlir::Value>>();
+  bool *found = &damaged;
+  damaged = options.damage.empty() || role == Role::OneDevice;
+  std::string node = role == Role::OneDevice ? "" : options.damage;
+  bool fused = node.compare(0, 6, "fused:") == 0;
+  if (fused)
+    node = node.substr(6);
+  compile.beforePlan = [=](mlir::ModuleOp module) {
+    *values = computedValues(module);
+    setNarrow(module);
+    if (exposed)
+      exposed->values = describeValues(*values);
+    if (node.empty())
+      return;
+    // A fault of what is fused is gone where the value is handed out.
+    auto amount = [&](mlir::Value value) {
+      for (size_t number : exposed ? exposed->wanted : std::vector<size_t>())
+        if (fused && number < values->size() && (*values)[number] == value)
+          return 0;
+      return 1;
+    };
+    auto [value, wrong] = damageValue(module, node, amount);
+    *found |= wrong != nullptr;
+    std::replace(values->begin(), values->end(), value, wrong);
+  };
+  if (role == Role::Probe)
+    compile.afterPlan = [=](mlir::ModuleOp module) {
+      std::vector<mlir::Value> wanted(values->size());
+      for (size_t number : exposed->wanted)
+        if (number < values->size())
+          wanted[number] = (*values)[number];
+      exposed->given = exposeValues(module, wanted);
+    };
+}
+
+Program::Program(const Options &given, Role role, Exposed *exposed)
+    : options(given) {
+  Options own = role == Role::OneDevice ? forOneDevice(given) : given;
+  if (role == Role::Probe)
+    own.dumpDir = "";
+  CompilationOptions compile = compilationOptions(own);
+  compile.weightsInPlace = true;
+  if (compile.training)
+    optimizer = compile.training->optimizer;
+  if (exposed) {
+    compile.givenPlan = exposed->plan;
+    compile.givenPlanPath = options.model;
+  }
+  setHooks(compile, role, exposed);
+  Compilation compilation(std::move(compile));
+  require(compilation, compilation.runUntil("lower"));
+  if (!damaged)
+    throw Failure{
+        kUsage, "--damage: no float value of a node " + options.damage, {}};
+  std::string path = folder.file("program.kerf");
+  require(compilation, compilation.runPackage(path));
+  if (role == Role::Judged)
+    printNotes(compilation, own);
+  planJson = compilation.getPlanJson();
+  for (const auto &[name, size] : compilation.getPlan().mesh)
+    if (size > 1)
+      description += (description.empty() ? "" : " x ") + name + "=" +
+                     std::to_string(size);
+  kerf_package_options_t packageOptions{};
+  packageOptions.struct_size = sizeof(packageOptions);
+  packageOptions.skip_hashes = 1;
+  check(kerf_package_open(path.c_str(), &packageOptions, &package), path);
+}
+
+Program::~Program() {
+  kerf_session_destroy(session);
+  kerf_package_close(package);
+}
+
+int64_t Program::numSteps() const {
+  return optimizer ? std::max<int64_t>(options.steps, 1) : 1;
+}
+
+bool Program::setStepScalar(const kerf_tensor_info_t &info,
+                            rt::HostTensor &input) {
+  std::string name = info.name;
+  if (!optimizer || name.compare(0, 6, "train.") != 0)
+    return false;
+  auto t = static_cast<double>(stepNumber + 1);
+  if (info.dtype == KERF_F32) {
+    auto value = static_cast<float>(
+        name == "train.learning_rate" ? optimizer->learningRate
+        : name == "train.gradient_weight"
+            ? (stepNumber == 0 ? 1 : 1 - optimizer->dampening)
+        : name == "train.bias_correction_1"
+            ? 1 - std::pow(optimizer->beta1, t)
+            : 1 - std::pow(optimizer->beta2, t));
+    std::memcpy(input.data.data(), &value, sizeof(value));
+  } else {
+    int64_t value = name == "train.seed" ? static_cast<int64_t>(options.seed)
+                                         : stepNumber + 1;
+    std::memcpy(input.data.data(), &value, sizeof(value));
+  }
+  return true;
+}
+
+/// Those that are given in files; the same for all steps.
+void Program::readInputs() {
+  int32_t count = kerf_package_num_inputs(package);
+  inputs.resize(count);
+  isGiven.assign(count, false);
+  std::vector<bool> used(options.inputs.size(), false);
+  for (int32_t i = 0; i < count; ++i) {
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package, i, &info), options.model);
+    names.push_back(info.name);
+    inputs[i].dtype = info.dtype;
+    for (size_t k = 0; k < options.inputs.size(); ++k) {
+      const std::string &text = options.inputs[k];
+      size_t equals = text.find("=@");
+      if (equals == std::string::npos)
+        throw Failure{
+            kUsage, "--input: '" + text + "', expected NAME=@FILE.npy", {}};
+      if (text.substr(0, equals) != info.name)
+        continue;
+      std::string error;
+      if (!rt::readNpy(text.substr(equals + 2), inputs[i], error))
+        throw Failure{kUsage, error, {}};
+      if (inputs[i].dtype != info.dtype || inputs[i].data.size() != info.bytes)
+        throw Failure{kUsage,
+                      "--input: " + std::string(info.name) + " has " +
+                          std::to_string(inputs[i].data.size()) + " bytes of " +
+                          kerf_dtype_name(inputs[i].dtype) + ", expected " +
+                          std::to_string(info.bytes) + " of " +
+                          kerf_dtype_name(info.dtype),
+                      {}};
+      used[k] = isGiven[i] = true;
+    }
+    inputs[i].data.resize(info.bytes);
+  }
+  for (size_t k = 0; k < used.size(); ++k)
+    if (!used[k])
+      throw Failure{kUsage,
+                    "--input: the model has no input for '" +
+                        options.inputs[k] + "'",
+                    {}};
+}
+
+void Program::step() {
+  if (!session) {
+    kerf_session_options_t sessionOptions{};
+    sessionOptions.struct_size = sizeof(sessionOptions);
+    sessionOptions.threads = static_cast<int32_t>(options.threads);
+    sessionOptions.deadline_seconds = options.timeout;
+    check(kerf_session_create(package, &sessionOptions, &session),
+          options.model);
+    readInputs();
+  }
+  for (int32_t i = 0; i < static_cast<int32_t>(inputs.size()); ++i) {
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package, i, &info), options.model);
+    if (!isGiven[i] && !setStepScalar(info, inputs[i])) {
+      // Each step has samples of its own.
+      rt::fillRandom(info.name,
+                     options.seed + static_cast<uint64_t>(stepNumber),
+                     info.dtype, info.bytes / kerf_dtype_size(info.dtype),
+                     info.range_low, info.range_high, inputs[i].data.data());
+    }
+    check(kerf_session_set_input(session, i, inputs[i].data.data(),
+                                 inputs[i].data.size()),
+          options.model);
+  }
+  check(kerf_session_run(session), options.model);
+  ++stepNumber;
+}
+
+const rt::HostTensor *Program::input(const std::string &name) const {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name)
+      return &inputs[i];
+  return nullptr;
+}
+
+std::vector<kerf_tensor_info_t> Program::outputs() const {
+  std::vector<kerf_tensor_info_t> result(kerf_package_num_outputs(package));
+  for (int32_t i = 0; i < static_cast<int32_t>(result.size()); ++i)
+    check(kerf_package_output(package, i, &result[i]), options.model);
+  return result;
+}
+
+const void *Program::output(int32_t index) const {
+  const void *data = nullptr;
+  size_t bytes = 0;
+  check(kerf_session_get_output(session, index, &data, &bytes), options.model);
+  return data;
+}
+
+std::vector<std::pair<std::string, int32_t>>
+Program::mutableParameters() const {
+  std::vector<std::pair<std::string, int32_t>> result;
+  for (int32_t i = 0; i < kerf_package_num_parameters(package); ++i) {
+    kerf_parameter_info_t info = parameter(i);
+    if (!info.is_mutable)
+      continue;
+    result.push_back({info.tensor.name, i});
+  }
+  return result;
+}
+
+kerf_parameter_info_t Program::parameter(int32_t index) const {
+  kerf_parameter_info_t info;
+  check(kerf_package_parameter(package, index, &info), options.model);
+  return info;
+}
+
+std::vector<char> Program::parameterData(int32_t index) const {
+  std::vector<char> data(parameter(index).tensor.bytes);
+  check(kerf_session_get_parameter(session, index, data.data(), data.size()),
+        options.model);
+  return data;
+}

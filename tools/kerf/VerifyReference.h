@@ -1,0 +1,41 @@
+//===- VerifyReference.h - what a program is held against -------*- C++ -*-===//
+//
+// docs/Verification.md. Each says what it still shares with the program.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_VERIFYREFERENCE_H
+#define KERF_TOOLS_VERIFYREFERENCE_H
+
+#include "VerifyCompare.h"
+#include "VerifyProgram.h"
+
+#include <memory>
+
+namespace kerf::tool {
+
+class Reference {
+public:
+  virtual ~Reference() = default;
+  /// The step that `judged` has just run, on its inputs.
+  virtual void step(const Program &judged) = 0;
+  /// What is known of an output.
+  virtual std::vector<Piece> output(const kerf_tensor_info_t &info,
+                                    int32_t index) = 0;
+  /// A parameter that steps write; none: the reference has none.
+  virtual std::optional<std::vector<double>>
+  parameter(const kerf_parameter_info_t &info, const std::string &name) = 0;
+
+  std::string kind;                ///< as --reference, or "expected"
+  std::string how;                 ///< what it is, in a line
+  std::vector<std::string> shares; ///< with the program
+  std::string sampled;             ///< which part is compared; empty: all
+  std::vector<std::string> notes;
+};
+
+/// The one that the options ask for.
+std::unique_ptr<Reference> makeReference(const Options &options,
+                                         const Program &judged);
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_VERIFYREFERENCE_H
