@@ -22,9 +22,18 @@ PRODUCTS = {
     "batched": lambda g, b: (g.MatMul(g.x(b, 4, 3, 5), g.x(b, 4, 5, 7, tag=g.case)), (b, 4, 3, 7)),
     "left": lambda g, b: (g.MatMul(g.c(6, 5), g.x(b, 5, 7)), (b, 6, 7)),
     "shared right": lambda g, b: (g.MatMul(g.x(b, 4, 3, 5), g.x(b, 1, 5, 7, tag=g.case)), (b, 4, 3, 7)),
+    # Sizes of the kernels of our own, which multiply values, and of blocks with a rest.
+    "values": lambda g, b: (g.MatMul(g.x(20 * b, 18), g.x(18, 34, tag=g.case)), (20 * b, 34)),
+    "values transposed": lambda g, b: (
+        g.MatMul(g.Transpose(g.x(17, 20), perm=[1, 0]), g.Transpose(g.x(20 * b, 17, tag=g.case), perm=[1, 0])), (20, 20 * b)),
+    "rows of values": lambda g, b: (g.MatMul(g.x(b, 9, 18), g.x(18, 20, tag=g.case)), (b, 9, 20)),
+    "wide": lambda g, b: (g.MatMul(g.x(b, 17, 33), g.c(33, 50)), (b, 17, 50)),
+    "double": lambda g, b: (g.Cast(g.MatMul(g.Cast(g.x(3 * b, 5), to=11), g.Cast(g.c(5, 8), to=11)), to=1), (3 * b, 8)),
     "conv1": lambda g, b: (g.Conv(g.x(b, 3, 9), g.c(8, 3, 3), g.c(8), pads=[1, 1]), (b, 8, 9)),
     "conv2": lambda g, b: (g.Conv(g.x(b, 3, 6, 5), g.c(8, 3, 3, 3), pads=[1, 1, 1, 1]), (b, 8, 6, 5)),
     "conv2 1x1": lambda g, b: (g.Conv(g.x(b, 4, 6, 5), g.c(7, 4, 1, 1), g.c(7)), (b, 7, 6, 5)),
+    "conv2 wide": lambda g, b: (g.Conv(g.x(b, 16, 6, 5), g.c(18, 16, 3, 3), g.c(18), strides=[1, 1], pads=[1, 1, 1, 1]),
+                                (b, 18, 6, 5)),
     "depthwise": lambda g, b: (g.Conv(g.x(b, 8, 6, 5), g.c(8, 1, 3, 3), g.c(8), group=8, pads=[0, 1, 2, 1]), (b, 8, 6, 5)),
     "conv3": lambda g, b: (g.Conv(g.x(b, 2, 3, 4, 5), g.c(6, 2, 1, 3, 3), pads=[0, 1, 1, 0, 1, 1]), (b, 6, 3, 4, 5)),
 }
@@ -175,4 +184,30 @@ else:
         add(*each, turn % 2 == 0, list(UNARY)[turn % len(UNARY)], list(USES)[turn // 5 % 3], turn // 3 % 2 == 0)
     for product, activation in itertools.product(PRODUCTS, UNARY):
         suite.case(f"{product} | {activation}", lambda g, p=product, a=activation: UNARY[a](g, PRODUCTS[p](g, 2)[0]))
+# NaN and infinities in what is multiplied and in what follows: they come out where they do in ONNX Runtime.
+SPECIAL = {
+    "matmul": lambda g: g.MatMul(g.x(7, 5, kind="special"), g.c(5, 8)),
+    "gemm": lambda g: g.Gemm(g.x(7, 5, kind="special"), g.c(8, 5), g.c(8), transB=1),
+    "values": lambda g: g.MatMul(g.x(33, 18, kind="special"), g.x(18, 34, tag=g.case)),
+    "conv1": lambda g: g.Conv(g.x(2, 3, 40, kind="special"), g.c(8, 3, 3), g.c(8), pads=[1, 1]),
+    "conv2": lambda g: g.Conv(g.x(2, 3, 12, 11, kind="special"), g.c(8, 3, 3, 3), g.c(8), pads=[1, 1, 1, 1]),
+    "conv2 wide": lambda g: g.Conv(g.x(1, 16, 12, 11, kind="special"), g.c(16, 16, 3, 3), pads=[1, 1, 1, 1]),
+    "depthwise": lambda g: g.Conv(g.x(1, 8, 12, 11, kind="special"), g.c(8, 1, 3, 3), group=8),
+    "nothing": lambda g: g.x(7, 11, kind="special", tag=g.case),
+}
+for product, activation in itertools.product(SPECIAL, UNARY):
+    suite.case(f"special {product} | {activation}", lambda g, p=product, a=activation: UNARY[a](g, SPECIAL[p](g)))
+for product, kind, side in itertools.product(SPECIAL, BINARY, ("left", "right")):
+    def two(g, kind=kind, product=product, side=side, constant=True):
+        y = SPECIAL[product](g)
+        z = g.const(0.5) if constant else g.Tanh(SPECIAL[product](g))
+        return g.op(kind, *((y, z) if side == "left" else (z, y)))
+    suite.case(f"special {product} | {kind} constant {side}", two)
+    suite.case(f"special {product} | {kind} value {side}", lambda g, two=two: two(g, constant=False))
+for kind, number in itertools.product(BINARY, (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-42, 3e38)):
+    for product in ("matmul", "conv2"):
+        for first in ("none", "Neg", "linear"):
+            suite.case(f"{product} | {first} | {kind} {number}",
+                       lambda g, p=product, k=kind, n=number, f=first: g.op(
+                           k, UNARY[f](g, PRODUCTS[p](g, 1)[0]), g.const(n)))
 suite.finish()
