@@ -52,7 +52,7 @@ def array_of(value):
         value = numpy_helper.to_array(value)
     if not isinstance(value, (np.ndarray, np.generic)):
         return None
-    if value.dtype.kind not in "fiub" and value.dtype != ml_dtypes.bfloat16:
+    if (value.dtype.isbuiltin != 1 or value.dtype.kind not in "fiub") and value.dtype != ml_dtypes.bfloat16:
         return None
     return np.ascontiguousarray(value).reshape(np.shape(value))
 
