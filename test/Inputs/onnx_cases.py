@@ -96,8 +96,7 @@ class Graph:
             [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
              for name, value in self.inputs.values()],
             [onnx.ValueInfoProto(name=name) for name in outputs], self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
-        return onnx.shape_inference.infer_shapes(model)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
 
 
 def compare(found, expected):
@@ -182,11 +181,17 @@ class Suite:
 
     def prepare(self, cases, folder):
         model, inputs, results = self.build(cases)
+        expected = self.expect(model, inputs)
+        # Types as ONNX Runtime found them: ONNX's own inference is wrong about pools that round up.
+        for value in model.graph.output:
+            found = expected[value.name]
+            value.CopyFrom(helper.make_tensor_value_info(
+                value.name, helper.np_dtype_to_tensor_dtype(found.dtype), found.shape))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.onnx").write_bytes(model.SerializeToString())
         for name, value in inputs.items():
             np.save(folder / f"{name}.npy", value)
-        return model, inputs, results, self.expect(model, inputs)
+        return model, inputs, results, expected
 
     def check(self, kerf, cases, index):
         """One packed model in every way of running it."""

@@ -135,7 +135,7 @@ AROUND = {
     "pooled by average, normalized": lambda g: batch_norm(g, g.AveragePool(g.Conv(g.x(*IN), weights(g)), kernel_shape=[2, 2])),
     "of one pixel": lambda g: g.Conv(g.x(2, 4, 1, 1), g.c(8, 4, 1, 1), g.c(8)),
     "of one pixel by 3x3": lambda g: g.Conv(g.x(1, 4, 1, 1), weights(g), pads=[1, 1, 1, 1]),
-    "of float16": lambda g: g.Cast(g.Conv(g.Cast(g.x(*IN), to=10), g.Cast(weights(g), to=10)), to=1),
+    "of float16": lambda g: g.Conv(g.Cast(g.x(*IN), to=10), g.Cast(weights(g), to=10)),
 }
 for name, build in AROUND.items():
     suite.case(f"conv {name}", build)
