@@ -17,6 +17,7 @@ with. For the same reason a product of two inputs takes one of its own: g.x(shap
 """
 import argparse
 import pathlib
+import re
 import threading
 import zlib
 
@@ -54,6 +55,7 @@ class Graph:
     def __init__(self, opset=20):
         self.opset, self.nodes, self.inputs, self.constants, self.count = opset, [], {}, [], 0
         self.case, self.drawn = "", 0  # constants are drawn by their number within the case
+        self.hints = {}
 
     def name(self, kind):
         self.count += 1
@@ -82,8 +84,13 @@ class Graph:
 
     def op(self, kind, *operands, results=1, domain="", **attributes):
         names = [self.name("v") for _ in range(results)]
-        self.nodes.append(helper.make_node(kind, operands, names, domain=domain, **attributes))
+        self.nodes.append(helper.make_node(kind, operands, names, name=names[0], domain=domain, **attributes))
         return names[0] if results == 1 else names
+
+    def cut(self, value, sharding):
+        """The value, with a hint: a text as `--shard` takes it."""
+        self.hints[value] = sharding
+        return value
 
     def __getattr__(self, kind):
         if not kind[0].isupper():
@@ -120,7 +127,8 @@ def compare(found, expected):
 
 
 class Suite:
-    def __init__(self, name, arguments, plans=(ONE,), pack=48, opset=20):
+    def __init__(self, name, arguments, plans=(ONE,), pack=48, opset=20, spread=0):
+        """`spread`: every so manieth model (with --full each, three times) is cut at random over 2, 3 or 4 ranks, too."""
         parser = argparse.ArgumentParser()
         parser.add_argument("out", type=pathlib.Path)
         parser.add_argument("--full", action="store_true", help="the whole product")
@@ -130,7 +138,7 @@ class Suite:
         self.options = parser.parse_args(arguments[1:])
         self.full, self.plans, self.pack, self.opset = self.options.full, plans, pack, opset
         self.name, self.cases, self.failures, self.ran = name, [], [], 0
-        self.unsettled = []
+        self.spread, self.hints, self.dropped = spread, 0, 0
         self.lock = threading.Lock()
 
     def case(self, name, build, plans=None):
@@ -146,7 +154,7 @@ class Suite:
             # An output of its own: a result may be an input, a constant or another case's.
             results.append([made] if isinstance(made, str) else list(made))
         outputs = list(dict.fromkeys(each for names in results for each in names))
-        return graph.model(outputs), {name: value for name, value in graph.inputs.values()}, results
+        return graph.model(outputs), {name: value for name, value in graph.inputs.values()}, results, graph.hints
 
     def expect(self, model, inputs):
         options = onnxruntime.SessionOptions()
@@ -158,12 +166,22 @@ class Suite:
 
     def run(self, kerf, cases, folder, plan, made=None):
         """(a message for the whole model or "", [(case, message)])"""
-        model, inputs, results, expected = made or self.prepare(cases, folder)
+        model, inputs, results, hints, expected = made or self.prepare(cases, folder)
         out = folder / "out"
         for path in out.glob("*.npy"):
             path.unlink()
-        run = kerf("run", folder / "model.onnx", *plan, f"--output-dir={out}", "--threads=1",
-                   *(f"--input={name}=@{folder}/{name}.npy" for name in inputs))
+        hints = dict(hints)
+        while True:
+            run = kerf("run", folder / "model.onnx", *plan, f"--output-dir={out}", "--threads=1",
+                       *(f"--input={name}=@{folder}/{name}.npy" for name in inputs),
+                       *(f"--shard={name}={sharding}" for name, sharding in hints.items()))
+            # What an op cannot be cut like, or what import has folded, is no wish of this test: it goes without.
+            illegal = re.search(r"--shard: .*(?:is not a legal sharding of|no value is named) '(\w+)'", run.stderr)
+            if run.code != 2 or not illegal:
+                break
+            del hints[illegal[1]]
+            self.dropped += 1
+        self.hints += len(hints)
         if run.code:
             lines = [line for line in run.stderr.splitlines() if line.startswith("error")]
             return f"exit {run.code}: {(lines or run.stderr.splitlines() or [''])[0]}", []
@@ -180,7 +198,7 @@ class Suite:
         return "", problems
 
     def prepare(self, cases, folder):
-        model, inputs, results = self.build(cases)
+        model, inputs, results, hints = self.build(cases)
         expected = self.expect(model, inputs)
         # Types as ONNX Runtime found them: ONNX's own inference is wrong about pools that round up.
         for value in model.graph.output:
@@ -191,13 +209,22 @@ class Suite:
         (folder / "model.onnx").write_bytes(model.SerializeToString())
         for name, value in inputs.items():
             np.save(folder / f"{name}.npy", value)
-        return model, inputs, results, expected
+        return model, inputs, results, hints, expected
+
+    def ways(self, cases, index):
+        """How a model is run: as its cases say, and cut at random."""
+        plans = list(cases[0][2])
+        if self.spread and (self.full or index % self.spread == 0):
+            for seed in range(3 if self.full else 1):
+                plans.append((f"--devices=cpu:{2 + (index // self.spread + seed) % 3}", "--solver=random",
+                              f"--seed={index + seed}"))
+        return plans
 
     def check(self, kerf, cases, index):
         """One packed model in every way of running it."""
         folder = self.options.out / f"{self.name}{index}"
         made = self.prepare(cases, folder)
-        for plan in cases[0][2]:
+        for plan in self.ways(cases, index):
             refused, problems = self.run(kerf, cases, folder, plan, made)
             with self.lock:
                 self.ran += len(cases)
@@ -256,5 +283,6 @@ class Suite:
             thread.start()
         for thread in threads:
             thread.join()
-        print(f"{self.name}: {len(self.cases)} cases, {self.ran} runs, {len(self.failures)} failed")
+        hints = f", {self.hints} hints ({self.dropped} more are not legal)" if self.hints else ""
+        print(f"{self.name}: {len(self.cases)} cases, {self.ran} runs, {len(self.failures)} failed{hints}")
         raise SystemExit(bool(self.failures or errors) or not self.ran)

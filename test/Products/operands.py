@@ -10,7 +10,7 @@ import zlib
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
 
-suite = Suite("operands", sys.argv)
+suite = Suite("operands", sys.argv, spread=2)
 M, K, N = 5, 6, 7
 
 

@@ -12,7 +12,7 @@ sys.path.insert(0, sys.argv.pop(2))
 import numpy as np
 from onnx_cases import Suite
 
-suite = Suite("patterns", sys.argv, pack=24)
+suite = Suite("patterns", sys.argv, pack=24, spread=2)
 AXES = {"last": (-1,), "first": (0,), "middle": (1,), "last two": (-2, -1), "outer two": (0, 1), "first and last": (0, -1)}
 # A cube makes every wrong broadcast legal: what is along the wrong dimension shows in the numbers alone.
 SHAPES = {"cube": (4, 4, 4), "odd": (2, 3, 5), "square": (4, 4), "row": (1, 6), "rank 4": (2, 3, 4, 5)}
