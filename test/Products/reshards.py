@@ -31,6 +31,11 @@ def some(most, *key):
     return suite.full or zlib.crc32(repr(key).encode()) % most == 0
 
 
+def start(g, *shape):
+    """A value that is this case's alone: equal ones would be merged, with their hints."""
+    return g.Mul(g.x(*shape), g.c(1))
+
+
 def case(name, build, mesh):
     suite.case(f"{mesh}: {name}", build, plans=(MESHES[mesh][0],))
 
@@ -39,35 +44,35 @@ def case(name, build, mesh):
 for mesh, rank in itertools.product(MESHES, (1, 2, 3, 4)):
     for before, after in itertools.product(shardings(rank, MESHES[mesh][1]), repeat=2):
         if some(1 if rank < 3 else 3 if rank == 3 else 8, mesh, before, after):
-            case(f"{before} to {after}", lambda g, m=mesh, r=rank, a=before, b=after: g.Neg(g.cut(g.Abs(g.cut(g.Sub(
-                g.x(*SIZES[m][:r]), g.c(1)), a)), b)), mesh)
+            case(f"{before} to {after}", lambda g, m=mesh, r=rank, a=before, b=after: g.Neg(g.cut(g.Abs(g.cut(start(
+                g, *SIZES[m][:r]), a)), b)), mesh)
 # Types.
 for mesh, (dtype, kind) in itertools.product(("3", "2x2"), (("int64", 7), ("int32", 6), ("float64", 11), ("float16", 10),
                                                             ("bool", 9), ("uint8", 2), ("int8", 3))):
     for before, after in itertools.product(shardings(2, MESHES[mesh][1]), repeat=2):
         if some(4, mesh, dtype, before, after):
             case(f"{dtype} {before} to {after}", lambda g, m=mesh, t=kind, a=before, b=after: g.Cast(g.cut(g.Transpose(g.cut(
-                g.Cast(g.x(*SIZES[m][:2]), to=t), a), perm=[1, 0]), b), to=1) , mesh)
+                g.Cast(start(g, *SIZES[m][:2]), to=t), a), perm=[1, 0]), b), to=1) , mesh)
 
 
 # What stands between.
 def matmul(g, m, a, b):
-    return g.MatMul(g.cut(g.Tanh(g.x(SIZES[m][0], SIZES[m][1])), a), g.c(SIZES[m][1], SIZES[m][2]))
+    return g.MatMul(g.cut(start(g, *SIZES[m][:2]), a), g.c(SIZES[m][1], SIZES[m][2]))
 
 
 def both(g, m, a, b):
-    return g.MatMul(g.cut(g.Tanh(g.x(SIZES[m][0], SIZES[m][1])), a), g.cut(g.Tanh(g.x(SIZES[m][1], SIZES[m][2], tag=g.case)), b))
+    return g.MatMul(g.cut(start(g, *SIZES[m][:2]), a), g.cut(start(g, *SIZES[m][1:3]), b))
 
 
 def shape_op(make):
-    return lambda g, m, a, b: make(g, g.cut(g.Tanh(g.x(SIZES[m][0], SIZES[m][1])), a), SIZES[m])
+    return lambda g, m, a, b: make(g, g.cut(start(g, *SIZES[m][:2]), a), SIZES[m])
 
 
 BETWEEN = {
     "product": matmul, "product of two": both,
     "product, relu": lambda g, m, a, b: g.Relu(matmul(g, m, a, b)),
     "product and bias": lambda g, m, a, b: g.Add(matmul(g, m, a, b), g.c(SIZES[m][2])),
-    "gram": lambda g, m, a, b: (lambda y: g.MatMul(y, g.Transpose(y, perm=[1, 0])))(g.cut(g.Tanh(g.x(SIZES[m][0], SIZES[m][1])), a)),
+    "gram": lambda g, m, a, b: (lambda y: g.MatMul(y, g.Transpose(y, perm=[1, 0])))(g.cut(start(g, *SIZES[m][:2]), a)),
     "transpose": shape_op(lambda g, y, s: g.Transpose(y, perm=[1, 0])),
     "slice": shape_op(lambda g, y, s: g.Slice(y, g.ints(1, 2), g.ints(s[0], s[1]), g.ints(0, 1))),
     "second": shape_op(lambda g, y, s: g.Slice(y, g.ints(1), g.ints(100), g.ints(1), g.ints(2))),
@@ -120,9 +125,9 @@ for count in (24, 30, 36, 240):
         if before == after or zlib.crc32(repr((before, after)).encode()) % (
                 {24: 60, 30: 60, 36: 200, 240: 20000}[count] // (10 if suite.full else 1)):
             continue
-        suite.case(f"reshape {before} to {after}", lambda g, a=before, b=after: g.Neg(g.Reshape(g.Tanh(
-            g.x(*a)), g.ints(*b))), plans=tuple(RANDOM))
+        suite.case(f"reshape {before} to {after}", lambda g, a=before, b=after: g.Neg(g.Reshape(start(
+            g, *a), g.ints(*b))), plans=tuple(RANDOM))
         if len(before) > 1:
-            suite.case(f"reshape {before} to {after}, transposed", lambda g, a=before, b=after: g.Reshape(g.Transpose(g.Tanh(
-                g.x(*a)), perm=list(range(len(a)))[::-1]), g.ints(*b)), plans=tuple(RANDOM))
+            suite.case(f"reshape {before} to {after}, transposed", lambda g, a=before, b=after: g.Reshape(g.Transpose(start(
+                g, *a), perm=list(range(len(a)))[::-1]), g.ints(*b)), plans=tuple(RANDOM))
 suite.finish()
