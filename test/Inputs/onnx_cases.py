@@ -117,8 +117,9 @@ def compare(found, expected):
     a, b = found.astype(np.float64), expected.astype(np.float64)
     largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
     rtol, atol = (1e-3, 1e-4) if expected.dtype != np.float16 else (2e-3, 2e-3)
+    least = 1e-44  # a few units of what a float32 can hold at all
     with np.errstate(invalid="ignore"):
-        fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= atol * largest + rtol * np.abs(b))
+        fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= least + atol * largest + rtol * np.abs(b))
     if np.all(fine):
         return ""
     at = tuple(int(i) for i in np.argwhere(~fine)[0])

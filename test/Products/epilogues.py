@@ -11,7 +11,7 @@ import zlib
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
 
-suite = Suite("epilogues", sys.argv, spread=2)
+suite = Suite("epilogues", sys.argv, spread=4)
 
 # Products: name -> (rank of the result, function of the graph and the batch). Sizes differ in every dimension.
 PRODUCTS = {
