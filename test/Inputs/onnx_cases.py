@@ -39,14 +39,14 @@ def drawn(key, shape, kind="normal", dtype="float32"):
         return rng.integers(0, 2, shape).astype(bool)
     if np.dtype(dtype).kind in "iu":
         return rng.integers(0 if np.dtype(dtype).kind == "u" else -3, 7, shape).astype(dtype)
-    values = rng.standard_normal(shape)
+    values = np.asarray(rng.standard_normal(shape))
     if kind == "positive":
-        values = np.abs(values) + 0.5
+        values = np.asarray(np.abs(values) + 0.5)
     if kind == "special" and values.size:
         flat = values.reshape(-1)
         for at, number in zip(rng.permutation(flat.size)[:4], (np.nan, np.inf, -np.inf, np.nan)):
             flat[at] = number
-    return values.astype(dtype)
+    return np.asarray(values, dtype)
 
 
 class Graph:
