@@ -106,6 +106,14 @@ for mesh, (name, make) in itertools.product(MESHES, BETWEEN.items()):
              lambda g, m=mesh, f=make, a=before, b=third, c=after: g.Abs(g.cut(f(g, m, a, b), c)), mesh)
 
 
+# Two partial sums that are multiplied: only one of them may stay partial.
+for kind, turn in itertools.product(("Mul", "MatMul", "Div", "Add", "Max"), range(4)):
+    suite.case(f"{kind} of two products, {turn}", lambda g, k=kind: g.op(
+        k, g.MatMul(g.x(8, 8), g.c(8, 8)), g.MatMul(g.x(8, 8, tag=1), g.c(8, 8, kind="positive")) if k != "Div" else g.MatMul(
+            g.x(8, 8, kind="positive"), g.c(8, 8, kind="positive"))),
+        plans=tuple(("--devices=cpu:4", "--solver=random", f"--seed={seed}") for seed in range(40 if suite.full else 8)))
+
+
 # Reshapes between all factorings, as the random solver cuts them.
 def factorings(count, rank):
     if rank == 1:
