@@ -5,11 +5,12 @@
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
 import itertools
+import math
 import sys
 import zlib
 
 sys.path.insert(0, sys.argv.pop(2))
-from onnx_cases import Suite
+from onnx_cases import Graph, Suite
 
 suite = Suite("epilogues", sys.argv, spread=4)
 
@@ -96,7 +97,7 @@ def shapes_between(shape):
         if perm != tuple(range(rank)) and (rank < 5 or perm in ((0, 2, 3, 4, 1), (4, 3, 2, 1, 0), (1, 0, 2, 3, 4))):
             found["transpose " + "".join(map(str, perm))] = (
                 lambda g, y, perm=perm: g.Transpose(y, perm=list(perm)), tuple(shape[d] for d in perm))
-    flat = (shape[0], int(__import__("math").prod(shape[1:])))
+    flat = (shape[0], math.prod(shape[1:]))
     found["flatten"] = (lambda g, y: g.Reshape(y, g.ints(*flat)), flat)
     merged = (shape[0] * shape[1],) + shape[2:] if rank > 2 else (1,) + shape
     found["merge"] = (lambda g, y: g.Reshape(y, g.ints(*merged)), merged)
@@ -127,7 +128,6 @@ USES = {
 
 def add(product, batch, between, kind, operand, side, constant, activation, use, before):
     """One case of the product of all factors, or none where the factors do not meet."""
-    from onnx_cases import Graph
     _, shape = PRODUCTS[product](Graph(), batch)
     forms = shapes_between(shape)
     if between not in forms:
@@ -160,7 +160,7 @@ def add(product, batch, between, kind, operand, side, constant, activation, use,
 
 
 BETWEEN = sorted({name for product in PRODUCTS.values()
-                  for name in shapes_between(product(__import__("onnx_cases").Graph(), 2)[1])})
+                  for name in shapes_between(product(Graph(), 2)[1])})
 FACTORS = (list(PRODUCTS), (1, 2), BETWEEN, BINARY, OPERANDS + ("self",), ("left", "right"), (True, False), list(UNARY),
            list(USES), (False, True))
 if suite.full:

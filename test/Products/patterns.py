@@ -81,8 +81,8 @@ for shape in ((4, 4, 4), (3, 4)):
                                     [(s, None, f) for s in wide for f in (False, True)] + [(None, b, False) for b in wide] +
                                     [((4,), b, False) for b in wide] + [((1, 4), (1, 4), True)]]
     for variant, centre in itertools.product(VARIANTS_OF_SHAPE, (True, False)):
-        if shape == (3, 4) and any(len(variant.get(k) or ()) > 2 or (variant.get(k) or (1,))[0] == 4 != (variant.get(k) or ())[-1]
-                                   or variant.get(k) == (4, 1) or variant.get(k) == (4, 4) for k in ("scale", "bias")):
+        beside = [variant[each] for each in ("scale", "bias") if variant.get(each)]
+        if not all(len(each) <= len(shape) and all(m in (1, n) for m, n in zip(each[::-1], shape[::-1])) for each in beside):
             continue
         suite.case(f"norm {shape} centred={centre} {variant}",
                    lambda g, s=shape, c=centre, v=variant: norm(g, s, (-1,), c, **v))
