@@ -1,0 +1,167 @@
+"""ONNX's node tests: written to folders, run through `kerf run`, and compared as ONNX compares them.
+
+A folder per case: model.onnx, input_0.npy ..., output_0.npy ... (`no array` where NumPy has no such array). A verdict is
+(case, kind, why) with kind one of pass, differ, refused and failed: refused is exit 2, 3 or 4 with its reason, failed is
+every other end, a crash among them.
+
+Comparison: shape, type, rtol 1e-3 and atol 1e-7; integers and booleans are exact but for that rtol, as in ONNX. Results
+of float16 and bfloat16 may be two units of rounding off, taken at the largest magnitude of the output: the reference
+rounds between all steps, and where terms cancel that shows at their scale.
+"""
+import pathlib
+import re
+import shutil
+import threading
+import warnings
+
+warnings.filterwarnings("ignore")
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+from kerf_commands import Commands
+
+ROUNDING = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}  # a unit of rounding, relative
+
+
+class Case:
+    """One node test in its folder."""
+
+    def __init__(self, test, folder):
+        self.name, self.folder = test.name, pathlib.Path(folder)
+        self.model = test.model
+        self.inputs, self.outputs = (list(map(array_of, each)) for each in test.data_sets[0])
+
+    def write(self):
+        self.folder.mkdir(parents=True)
+        (self.folder / "model.onnx").write_bytes(self.model.SerializeToString())
+        for kind, arrays in (("input", self.inputs), ("output", self.outputs)):
+            for index, array in enumerate(arrays):
+                path = self.folder / f"{kind}_{index}.npy"
+                if array is None:
+                    path.write_text("no array")
+                else:
+                    np.save(path, array)
+
+
+def array_of(value):
+    """The array that a .npy file can hold, or None: sequences, strings, 8-bit floats."""
+    if isinstance(value, onnx.TensorProto):
+        value = numpy_helper.to_array(value)
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return None
+    if (value.dtype.isbuiltin != 1 or value.dtype.kind not in "fiub") and value.dtype != ml_dtypes.bfloat16:
+        return None
+    return np.ascontiguousarray(value).reshape(np.shape(value))
+
+
+def operators(cases):
+    """name -> operator: of the node, or of the case that an `_expanded` one is the function body of."""
+    found = {}
+    for case in cases:
+        nodes = [node.op_type for node in case.model.graph.node if node.op_type != "Constant"]
+        found[case.name] = nodes[0] if nodes else "Constant"
+    for name in found:
+        body = re.sub(r"_expanded.*$", "", name)
+        if body != name and body in found:
+            found[name] = found[body]
+    return found
+
+
+def load(folder):
+    """Every case, written to a folder below `folder`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    cases = [Case(test, pathlib.Path(folder) / test.name) for test in load_model_tests(kind="node")]
+    for case in cases:
+        case.write()
+    return cases
+
+
+def compare(found, expected):
+    """Empty if `found` is what was expected."""
+    if found.dtype.kind == "V" and found.dtype.itemsize == 2:
+        found = found.view(ml_dtypes.bfloat16)
+    if found.dtype != expected.dtype:
+        return f"type {found.dtype}, expected {expected.dtype}"
+    if found.shape != expected.shape:
+        return f"shape {list(found.shape)}, expected {list(expected.shape)}"
+    if not expected.size:
+        return ""
+    a, b = (each.astype(np.float64) for each in (found, expected))
+    atol = 1e-7
+    if expected.dtype.name in ROUNDING:
+        largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
+        atol = 2 * ROUNDING[expected.dtype.name] * largest
+    with np.errstate(invalid="ignore"):
+        fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= atol + 1e-3 * np.abs(b))
+    if np.all(fine):
+        return ""
+    at = int(np.argmin(fine))
+    return (f"{int(np.sum(~fine))} of {fine.size} elements, the first at {at} is {a.flat[at]:.6g}, "
+            f"expected {b.flat[at]:.6g}")
+
+
+def reason(stderr):
+    """What a command refused, without file, node and names, so that equal causes are counted together."""
+    lines = stderr.strip().splitlines()
+    error = next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "no message")
+    return re.sub(r"^error: ([^ ]*model\.onnx(:\S*)?: )?", "", error)
+
+
+def run(kerf, case, arguments):
+    """(kind, why) of one case."""
+    if any(array is None for array in case.inputs + case.outputs):
+        return "refused", "no tensor, or of a type that NumPy has not"
+    names = [value.name for value in case.model.graph.input]
+    if len(case.inputs) != len(names):
+        return "refused", "an optional input is absent"
+    out = case.folder / f"out{threading.get_ident()}"
+    shutil.rmtree(out, ignore_errors=True)
+
+    def attempt(constants):
+        given = [f"--{'constant' if index in constants else 'input'}={name}=@{case.folder}/input_{index}.npy"
+                 for index, name in enumerate(names)]
+        return kerf("run", case.folder / "model.onnx", *arguments, *given, f"--output-dir={out}", "--threads=1")
+
+    result = attempt(())
+    if result.code in (2, 3):
+        steering = [index for index, array in enumerate(case.inputs) if array.dtype.kind in "iub" or array.size <= 1]
+        if steering:
+            result = attempt(steering)
+    if result.code in (2, 3, 4):
+        return "refused", reason(result.stderr)
+    if result.code:
+        return "failed", f"exit {result.code}: {reason(result.stderr)}"
+    try:
+        for value, expected in zip(case.model.graph.output, case.outputs):
+            difference = compare(np.load(out / (value.name.replace("/", "_") + ".npy")), expected)
+            if difference:
+                return "differ", f"{value.name}: {difference}"
+    except (OSError, ValueError) as error:
+        return "differ", str(error)
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+    return "pass", ""
+
+
+def run_all(cases, arguments, workers=2):
+    """name -> (kind, why), by a few processes of kerf-commands."""
+    waiting, verdicts, lock = list(reversed(cases)), {}, threading.Lock()
+
+    def work():
+        with Commands() as kerf:
+            while True:
+                with lock:
+                    if not waiting:
+                        return
+                    case = waiting.pop()
+                verdicts[case.name] = run(kerf, case, arguments)
+
+    threads = [threading.Thread(target=work) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return verdicts
