@@ -241,7 +241,13 @@ private:
     Strategy strategy;
     std::optional<ReductionKind> reduction;
     dist::AxisList partial;
+    std::optional<int> group;
     for (const Digit &digit : digits) {
+      // Operands are partial over the same axes: no product of two sums.
+      if (digit.group >= 0 && group.value_or(digit.group) != digit.group)
+        return;
+      if (digit.group >= 0)
+        group = digit.group;
       std::optional<ReductionKind> kind;
       if (digit.group >= 0)
         kind = ReductionKind::Sum;

@@ -33,6 +33,25 @@ struct EvaluateConstants : RewritePattern {
   }
 };
 
+/// What has no elements is known, whatever it is computed from.
+struct EmptyIsConstant : RewritePattern {
+  EmptyIsConstant(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 11, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (isa<ConstantOp>(op) || op->getNumOperands() == 0 ||
+        op->getNumResults() != 1 || isPlanned(op) ||
+        op->getName().getDialectNamespace() != "nn")
+      return failure();
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || type.getNumElements() != 0)
+      return failure();
+    rewriter.replaceOpWithNewOp<ConstantOp>(
+        op, DenseElementsAttr::get(type, ArrayRef<Attribute>()));
+    return success();
+  }
+};
+
 /// x + 0, x - 0, x * 1, x / 1 where the result has the type of x.
 struct DropIdentity : RewritePattern {
   DropIdentity(MLIRContext *context)
@@ -413,7 +432,7 @@ struct SelectKnown : OpRewritePattern<SelectOp> {
 } // namespace
 
 void kerf::nn::populateFoldPatterns(RewritePatternSet &patterns) {
-  patterns.add<EvaluateConstants, DropIdentity, DropBroadcast,
+  patterns.add<EvaluateConstants, EmptyIsConstant, DropIdentity, DropBroadcast,
                DropLogicalIdentity, SinkBroadcast, BroadcastIsReshape,
                ShrinkConstant, ReciprocalOfSqrt, OneOver, DivideByPowerOfTwo,
                ScaleOnce, NumberRight, DropMaskGuard, SelectKnown>(

@@ -31,8 +31,6 @@ LinearGroups kerf::nn::quotientLinearGroups(Value numerator, Value divisor) {
     if (llvm::any_of(constant.getElements().getValues<APFloat>(),
                      [](const APFloat &number) { return number.isZero(); }))
       return {};
-  } else if (!divisor.getDefiningOp<WeightOp>()) {
-    return {};
   }
   return {{0}};
 }
