@@ -35,12 +35,10 @@ mlir::LogicalResult inferElementwise(mlir::MLIRContext *context,
 int64_t windowCount(int64_t size, int64_t kernel, int64_t stride, int64_t low,
                     int64_t high, int64_t dilation);
 
-/// In which operand a quotient carries partial sums through: the numerator of
-/// floats. Integers are rounded, and a divisor that is known to be zero makes
-/// NaN of the 0 of a rank that holds nothing. (A computed one is taken not to
-/// be zero: losses are sums divided by how many count.)
+/// In which operands a quotient carries partial sums through: the numerator of
+/// floats. Integers are rounded, which a sum of quotients is not.
 using LinearGroups = llvm::SmallVector<llvm::SmallVector<unsigned>>;
-LinearGroups quotientLinearGroups(mlir::Value numerator, mlir::Value divisor);
+LinearGroups quotientLinearGroups(mlir::Type element);
 
 } // namespace kerf::nn
 

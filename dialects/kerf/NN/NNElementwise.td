@@ -79,7 +79,7 @@ def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}"
 def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Factor">;
 def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)",
-    "quotientLinearGroups(getLhs(), getRhs())", 4, 0, NN_Tensor, "{{1, 1}}",
+    "quotientLinearGroups(::mlir::getElementTypeOrSelf(getLhs()))", 4, 0, NN_Tensor, "{{1, 1}}",
                            "::kerf::OperandRole::Factor">;
 def NN_ModOp : NN_BinaryOp<"mod", "lhs - floor(lhs / rhs) * rhs (sign of the divisor)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
 def NN_RemOp : NN_BinaryOp<"rem", "lhs - trunc(lhs / rhs) * rhs (sign of the dividend)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
