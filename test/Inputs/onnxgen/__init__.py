@@ -1,0 +1,14 @@
+"""Random ONNX graphs, their values by ONNX Runtime, and what kerf makes of them.
+
+arrays     types and random values
+evaluate   the value of one node, by ONNX Runtime or ONNX's reference
+case       a graph with all its values; which outputs are compared, and how
+graph      a graph that grows node by node: operands, sources, shapes
+specs/     one function for each operator: its operands, attributes and forms
+generate   graph k of a seed: theme, types, operators
+plans      random plans; the refusals that are true
+running    runs a case as planned and judges it
+shrink     the smallest case that still fails
+text       cases as files that people read
+training   graphs with a loss, for `kerf verify --train`
+"""

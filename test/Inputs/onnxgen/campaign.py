@@ -1,0 +1,122 @@
+"""Thousands of graphs on their plans, over worker processes; failures are shrunk and written out.
+
+Each worker holds one process of kerf-commands. What graph k gives depends on the seed and k alone; results are printed
+in order, whatever the workers do.
+"""
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+import pathlib
+import random
+import shutil
+import time
+
+import numpy as np
+
+from kerf_commands import Commands
+
+from .evaluate import Evaluator
+from .generate import random_graph
+from .plans import one_rank, random_mesh
+from .running import Verdict, run_case, save
+from .shrink import Shrinker
+from .text import to_text
+
+worker = None  # of this process; set by start_worker
+
+
+class Worker:
+    def __init__(self, folder, timeout=60):
+        self.folder = pathlib.Path(folder) / f"worker-{os.getpid()}"
+        self.kerf, self.evaluator = Commands(timeout), Evaluator()
+        self.shrinks = collections.Counter()
+
+    def run(self, case, plan):
+        return run_case(self.kerf, case, plan, self.folder)
+
+
+def start_worker(folder, timeout):
+    global worker
+    worker = Worker(folder, timeout)
+
+
+def describe(case, plan, verdict, seed, k):
+    command = "kerf run model.onnx " + " ".join(plan)
+    title = f"{verdict.kind}\ngraph {k} of seed {seed}: {command}\n{verdict.detail[:800]}"
+    return to_text(case, title.strip(), [plan])
+
+
+def report(out, name, case, plan, verdict, seed, k):
+    """A folder with the model, its inputs, what is expected, and all of it as text."""
+    folder = pathlib.Path(out) / name
+    shutil.rmtree(folder, ignore_errors=True)
+    save(case, folder)
+    (folder / "expected").mkdir()
+    for each in case.outputs:
+        np.save(folder / "expected" / f"{each}.npy", case.values[each])
+    text = describe(case, plan, verdict, seed, k)
+    (folder / "case.onnxtxt").write_text(text)
+    return text
+
+
+def one_graph(out, seed, k, plans_per_graph, most_shrinks):
+    """(operators, [(plan, verdict, text)]) of graph k."""
+    case = random_graph(seed, k, worker.evaluator)
+    if case is None:
+        return [], []
+    results = []
+    plans = [one_rank()] + [random_mesh(seed, k, each) for each in range(1, plans_per_graph)]
+    for index, plan in enumerate(plans):
+        verdict, text = worker.run(case, plan), ""
+        if verdict.kind:
+            text = smallest(out, seed, k, index, case, plan, verdict, most_shrinks)
+        results.append((plan, verdict, text))
+        if verdict.kind and index == 0:
+            break  # on several ranks it would say the same
+    return [node.op_type for node in case.nodes], results
+
+
+def smallest(out, seed, k, index, case, plan, verdict, most_shrinks):
+    worker.shrinks[verdict.kind] += 1
+    if worker.shrinks[verdict.kind] <= most_shrinks:
+        rng = np.random.default_rng([seed, k])
+        shrinker = Shrinker(worker.run, worker.evaluator, rng)
+        case, plan = shrinker.shrink(case, plan, verdict)
+        again = worker.run(case, plan)
+        verdict = again if again.kind else Verdict(verdict.kind + " (not every time)", verdict.detail)
+    return report(out, f"graph-{seed}-{k}-{index}", case, plan, verdict, seed, k)
+
+
+def batch(arguments):
+    out, seed, numbers, plans, shrinks = arguments
+    return [(k, *one_graph(out, seed, k, plans, shrinks)) for k in numbers]
+
+
+def campaign(out, seed, count, plans=2, workers=2, first=0, shrinks=3, timeout=60, log=print):
+    """Runs graphs first..first+count; gives the number of failures."""
+    started = time.time()
+    operators, refusals, kinds = collections.Counter(), collections.Counter(), collections.Counter()
+    graphs = runs = 0
+    numbers = list(range(first, first + count))
+    jobs = [(out, seed, numbers[at:at + 10], plans, shrinks) for at in range(0, count, 10)]
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(workers, context, start_worker, (str(out), timeout)) as pool:
+        for results in pool.map(batch, jobs):
+            for k, names, verdicts in results:
+                graphs += bool(names)
+                operators.update(names)
+                for plan, verdict, text in verdicts:
+                    runs += 1
+                    if verdict.refused:
+                        refusals[verdict.refused] += 1
+                    if verdict.kind:
+                        kinds[verdict.kind] += 1
+                        log(f"FAILED graph {k} of seed {seed}, {' '.join(plan)}: {verdict.kind}\n{text}", flush=True)
+    log(f"{graphs} graphs, {runs} plans, seed {seed}, {time.time() - started:.0f} s")
+    log("operators: " + ", ".join(f"{name} {count}" for name, count in sorted(operators.items())))
+    for why, number in refusals.most_common():
+        log(f"refused {number}: {why}")
+    for kind, number in kinds.most_common():
+        log(f"failed {number}: {kind}")
+    return sum(kinds.values()), operators

@@ -1,0 +1,114 @@
+"""The value of one ONNX node: ONNX Runtime without optimizations, in a session of its own.
+
+A session of one node fuses nothing and folds nothing, so a graph that is evaluated node by node is what the operators'
+definitions say, and every intermediate value is known. What ONNX Runtime has no kernel for is computed by ONNX's
+reference implementation. bfloat16, which has few kernels, is computed in float32 and rounded once for each node.
+"""
+import warnings
+
+import numpy as np
+import onnx
+import onnx.helper
+import onnxruntime
+
+from .arrays import BF16, F32
+
+warnings.filterwarnings("ignore")
+# Where a deviation of ONNX Runtime from the specification is known, ONNX's reference implementation is asked.
+# Each line: operator, condition on (node, arrays), why.
+BY_REFERENCE = []
+
+
+class Unevaluable(Exception):
+    """Nobody can say what the node gives: the generator tries something else."""
+
+
+def free_names(node):
+    """The values that a node reads: inputs, and what its subgraphs capture; each once, in order."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            made = {each.name for each in attribute.g.initializer}
+            for inner in attribute.g.node:
+                names += [name for name in free_names(inner) if name not in made]
+                made.update(inner.output)
+            names += [each.name for each in attribute.g.output if each.name not in made]
+    return list(dict.fromkeys(names))
+
+
+def value_info(name, array):
+    return onnx.helper.make_tensor_value_info(
+        name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def ir_version(opset):
+    return max(8, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)]))
+
+
+def one_node_model(node, opset, names, arrays):
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", [value_info(*each) for each in zip(names, arrays)], outputs)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)],
+                                  ir_version=ir_version(opset))
+
+
+def _options():
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+class Evaluator:
+    """Runs nodes; sessions are kept for the perturbed runs that follow."""
+
+    def __init__(self):
+        self.options, self.sessions = _options(), {}
+
+    def __call__(self, node, opset, values):
+        """{output name: array} of a node whose inputs stand in `values`."""
+        names = free_names(node)
+        arrays = [values[name] for name in names]
+        halves = any(each.dtype == BF16 for each in arrays)
+        if halves:
+            arrays = [each.astype(F32) if each.dtype == BF16 else each for each in arrays]
+        results = self._run(node, opset, names, arrays)
+        wanted = [name for name in node.output if name]
+        typed = node.op_type in ("Cast", "If") or any(each.name == "dtype" for each in node.attribute)
+        if halves and not typed:
+            with np.errstate(all="ignore"):
+                results = [each.astype(BF16) if each.dtype == F32 else each for each in results]
+        return dict(zip(wanted, results))
+
+    def _run(self, node, opset, names, arrays):
+        key = (node.SerializeToString(), opset, tuple((each.dtype.str, each.shape) for each in arrays))
+        if key not in self.sessions:
+            if len(self.sessions) > 256:
+                self.sessions.clear()
+            self.sessions[key] = self._session(node, opset, names, arrays)
+        session = self.sessions[key]
+        try:
+            with np.errstate(all="ignore"):
+                results = session.run(None, dict(zip(names, arrays)))
+        except Exception as error:
+            raise Unevaluable(str(error)) from error
+        for each in results:
+            if not isinstance(each, (np.ndarray, np.generic)):
+                raise Unevaluable("not a tensor")
+        return [np.asarray(each) for each in results]
+
+    def _session(self, node, opset, names, arrays):
+        model = one_node_model(node, opset, names, arrays)
+        if not any(op == node.op_type and condition(node, arrays) for op, condition, _ in BY_REFERENCE):
+            try:
+                return onnxruntime.InferenceSession(model.SerializeToString(), self.options,
+                                                    providers=["CPUExecutionProvider"])
+            except Exception as error:
+                if "NOT_IMPLEMENTED" not in str(error):
+                    raise Unevaluable(str(error)) from error
+        try:
+            from onnx.reference import ReferenceEvaluator
+            return ReferenceEvaluator(model)
+        except Exception as error:
+            raise Unevaluable(str(error)) from error
