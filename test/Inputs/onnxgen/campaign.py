@@ -74,7 +74,7 @@ def one_graph(out, seed, k, plans_per_graph, most_shrinks):
         results.append((plan, verdict, text))
         if verdict.kind and index == 0:
             break  # on several ranks it would say the same
-    return [node.op_type for node in case.nodes], results
+    return [node.op_type for node in case.model().graph.node], results
 
 
 def smallest(out, seed, k, index, case, plan, verdict, most_shrinks):

@@ -1,9 +1,11 @@
 """The value of one ONNX node: ONNX Runtime without optimizations, in a session of its own.
 
 A session of one node fuses nothing and folds nothing, so a graph that is evaluated node by node is what the operators'
-definitions say, and every intermediate value is known. What ONNX Runtime has no kernel for is computed by ONNX's
-reference implementation. bfloat16, which has few kernels, is computed in float32 and rounded once for each node.
+definitions say, and every intermediate value is known. bfloat16, which has few kernels, is computed in float32 and
+rounded once for each node, and so is float64 where it has none; what is left is computed by ONNX's reference
+implementation.
 """
+import collections
 import warnings
 
 import numpy as np
@@ -11,14 +13,10 @@ import onnx
 import onnx.helper
 import onnxruntime
 
-from .arrays import BF16, F32
+from .arrays import BF16, F32, F64
+from .deviations import BY_REFERENCE, UNSETTLED
 
 warnings.filterwarnings("ignore")
-# Where a deviation of ONNX Runtime from the specification is known, ONNX's reference implementation is asked.
-# Each line: operator, condition on (node, arrays), why.
-BY_REFERENCE = []
-
-
 class Unevaluable(Exception):
     """Nobody can say what the node gives: the generator tries something else."""
 
@@ -65,50 +63,72 @@ class Evaluator:
 
     def __init__(self):
         self.options, self.sessions = _options(), {}
+        self.by_reference = collections.Counter()
 
     def __call__(self, node, opset, values):
         """{output name: array} of a node whose inputs stand in `values`."""
         names = free_names(node)
         arrays = [values[name] for name in names]
-        halves = any(each.dtype == BF16 for each in arrays)
-        if halves:
-            arrays = [each.astype(F32) if each.dtype == BF16 else each for each in arrays]
-        results = self._run(node, opset, names, arrays)
-        wanted = [name for name in node.output if name]
-        typed = node.op_type in ("Cast", "If") or any(each.name == "dtype" for each in node.attribute)
-        if halves and not typed:
-            with np.errstate(all="ignore"):
-                results = [each.astype(BF16) if each.dtype == F32 else each for each in results]
-        return dict(zip(wanted, results))
+        for operators, condition, why in UNSETTLED:
+            if node.op_type in operators and condition(node, opset, arrays):
+                raise Unevaluable(why)
+        narrow = BF16 if any(each.dtype == BF16 for each in arrays) else None
+        results = None
+        if not narrow:
+            results = self._run(node, opset, names, arrays)
+            if results is None and any(each.dtype == F64 for each in arrays):
+                narrow = F64
+        if narrow:
+            results = self._run(node, opset, names, [each.astype(F32) if each.dtype == narrow else each
+                                                     for each in arrays])
+            typed = node.op_type in ("Cast", "If") or any(each.name == "dtype" for each in node.attribute)
+            if results is not None and not typed:
+                with np.errstate(all="ignore"):
+                    results = [each.astype(narrow) if each.dtype == F32 else each for each in results]
+        if results is None:
+            results = self._reference(node, opset, names, arrays)
+        return dict(zip([name for name in node.output if name], results))
 
     def _run(self, node, opset, names, arrays):
+        """None if ONNX Runtime has no kernel for these types."""
         key = (node.SerializeToString(), opset, tuple((each.dtype.str, each.shape) for each in arrays))
         if key not in self.sessions:
             if len(self.sessions) > 256:
                 self.sessions.clear()
             self.sessions[key] = self._session(node, opset, names, arrays)
         session = self.sessions[key]
+        if session is None or any(node.op_type in operators and condition(node, opset, arrays)
+                                  for operators, condition, _ in BY_REFERENCE):
+            return None
         try:
-            with np.errstate(all="ignore"):
-                results = session.run(None, dict(zip(names, arrays)))
+            results = session.run(None, dict(zip(names, arrays)))
         except Exception as error:
             raise Unevaluable(str(error)) from error
-        for each in results:
-            if not isinstance(each, (np.ndarray, np.generic)):
-                raise Unevaluable("not a tensor")
-        return [np.asarray(each) for each in results]
+        return checked(results)
 
     def _session(self, node, opset, names, arrays):
         model = one_node_model(node, opset, names, arrays)
-        if not any(op == node.op_type and condition(node, arrays) for op, condition, _ in BY_REFERENCE):
-            try:
-                return onnxruntime.InferenceSession(model.SerializeToString(), self.options,
-                                                    providers=["CPUExecutionProvider"])
-            except Exception as error:
-                if "NOT_IMPLEMENTED" not in str(error):
-                    raise Unevaluable(str(error)) from error
         try:
-            from onnx.reference import ReferenceEvaluator
-            return ReferenceEvaluator(model)
+            return onnxruntime.InferenceSession(model.SerializeToString(), self.options,
+                                                providers=["CPUExecutionProvider"])
+        except Exception as error:
+            if "NOT_IMPLEMENTED" not in str(error):
+                raise Unevaluable(str(error)) from error
+            return None
+
+    def _reference(self, node, opset, names, arrays):
+        from onnx.reference import ReferenceEvaluator
+        self.by_reference[node.op_type] += 1
+        try:
+            with np.errstate(all="ignore"):
+                results = ReferenceEvaluator(one_node_model(node, opset, names, arrays)).run(
+                    None, dict(zip(names, arrays)))
         except Exception as error:
             raise Unevaluable(str(error)) from error
+        return checked(results)
+
+
+def checked(results):
+    if not all(isinstance(each, (np.ndarray, np.generic)) for each in results):
+        raise Unevaluable("not a tensor")
+    return [np.asarray(each) for each in results]

@@ -6,8 +6,12 @@ finding. Exit 70, signals and time-outs always are.
 import random
 import re
 
-# (exit code, pattern of the error line, why it is true)
+# (exit code, pattern of what stands on stderr, why it is true)
 TRUE_REFUSALS = [
+    (2, r"^error: --micro-batches: \d+ does not divide the batch of \d+", "micro-batches that do not divide the batch"),
+    (2, r"^error: --micro-batches: the model cannot be cut along its batch", "a model without a batch has no micro-batches"),
+    (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*pp=([2-9]).*: \d ops cannot make \2 stages",
+     "more stages are asked for than there are operations"),
 ]
 
 
@@ -44,9 +48,8 @@ def random_mesh(seed, k, extra=""):
 
 def true_refusal(code, text):
     """Why this refusal is accepted, or None."""
-    line = first_error(text)
     for expected, pattern, why in TRUE_REFUSALS:
-        if code == expected and re.search(pattern, line):
+        if code == expected and re.search(pattern, text, re.MULTILINE):
             return why
     return None
 

@@ -1,7 +1,7 @@
 """The smallest case that still fails in the same way.
 
 Moves, tried until none helps: one output alone; the graph cut at an intermediate value, which becomes an input with the
-value that it had; a node left out where an operand has its result's shape and type; a plan of fewer devices and flags;
+value that it had; a node left out where an operand has its result's shape and type; a plan of fewer devices and flags; smaller dimensions;
 ordinary elements in place of special ones, canonical ones in place of random ones. Each is kept if the failure stays.
 """
 import copy
@@ -39,7 +39,7 @@ class Shrinker:
 
     def shrink(self, case, plan, verdict):
         kind = verdict.kind
-        moves = (self.single_output, self.cut, self.bypass, self.fewer_nodes_as_outputs)
+        moves = (self.single_output, self.cut, self.bypass, self.fewer_nodes_as_outputs, self.smaller_sizes)
         progress = True
         while progress and self.budget > 0:
             progress = False
@@ -96,6 +96,17 @@ class Shrinker:
                     if name not in case.given:
                         yield Case(case.opset, list(case.nodes), dict(case.given), [name])
 
+    def smaller_sizes(self, case):
+        """Every dimension of one size becomes smaller, and what steers shapes with it."""
+        sizes = {size for each in case.given.values() for size in each.array.shape if size > 1}
+        for size in sorted(sizes, reverse=True):
+            for smaller in (1, 2, 3, size // 2, size - 1):
+                if smaller >= size:
+                    continue
+                given = {name: Given(resized(name, each.array, size, smaller), each.kind)
+                         for name, each in case.given.items()}
+                yield Case(case.opset, case.nodes, given, case.outputs)
+
     def plainer(self, case):
         """Ordinary values, then canonical ones, name by name."""
         def tamed(name):
@@ -117,6 +128,12 @@ class Shrinker:
 
         names = [name for name in case.given if not name.startswith("s")]
         return [tamed(name) for name in names] + [canonised(name) for name in names]
+
+
+def resized(name, array, size, smaller):
+    if name.startswith("s") and array.dtype.kind == "i":
+        return np.where(array == size, smaller, array).astype(array.dtype)
+    return array[tuple(slice(0, smaller if dim == size else dim) for dim in array.shape)]
 
 
 def replaced(case, name, array):

@@ -32,7 +32,7 @@ def to_text(case, title="", plans=()):
         words = [each.kind if each.form == "value" else f"{each.kind}:{each.form}", name]
         if not usual:
             words += [str(array.dtype), str(list(array.shape)).replace(" ", "")]
-            words += [str(value) for value in array.reshape(-1).tolist()]
+            words += [shortest(value) for value in array.reshape(-1)]
         lines.append("# " + " ".join(words))
     graph = onnx.helper.make_graph(
         case.nodes, "graph", [value_info(name, each.array) for name, each in case.given.items()],
@@ -40,6 +40,11 @@ def to_text(case, title="", plans=()):
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", case.opset)],
                                    ir_version=ir_version(case.opset))
     return "\n".join(lines) + "\n" + onnx.printer.to_text(model) + "\n"
+
+
+def shortest(value):
+    """The fewest digits that read back as the same value of its type."""
+    return str(value.item() if value.dtype.kind in "iub" else value)
 
 
 def from_text(text):

@@ -6,10 +6,15 @@ from ..graph import Skip
 from . import spec
 
 
-@spec("Abs", "Neg", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Tanh", "Sigmoid", "Sin", "Cos", "Softsign",
+@spec("Abs", "Neg", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Tanh", "Sigmoid", "Sin", "Cos", "Softsign",
       "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", train=True)
 def unary(g, op):
     return g.node(op, [g.operand(op)])
+
+
+@spec("Erf", train=True)
+def erf(g, op):
+    return g.node(op, [g.operand(op, dtypes=g.dtypes(op) & set(FLOATS))])
 
 
 @spec("IsNaN")

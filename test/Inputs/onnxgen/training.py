@@ -1,0 +1,47 @@
+"""Training steps of random graphs, as planned against one device, by `kerf verify --train`.
+
+REFERENCE names what verify holds the planned step against, where it knows more than one reference.
+"""
+import os
+import pathlib
+import random
+
+import numpy as np
+import onnx
+
+from .generate import training_graph
+from .plans import first_error, pattern_of
+from .running import TIMEOUT, Verdict, save
+
+REFERENCE = os.environ.get("KERF_FUZZ_REFERENCE", "")  # interpreted, unfused, compiled
+OPTIMIZERS = ("sgd,lr=0.01", "sgd,lr=0.1", "momentum,lr=0.01,momentum=0.9")
+# Refusals that are true: (exit code, pattern, why).
+TRUE_REFUSALS = [
+    (3, r"no weight can be trained|nothing to train|does not depend on", "the loss does not depend on a weight"),
+]
+
+
+def training_plan(seed, k):
+    r = random.Random(f"training plan {seed} {k}")
+    devices = r.choices((1, 2, 3, 4), (15, 45, 15, 25))[0]
+    flags = [f"--devices=cpu:{devices}", f"--optimizer={r.choice(OPTIMIZERS)}"]
+    if r.random() < 0.6:
+        flags += ["--solver=random", f"--seed={r.randrange(1000)}"]
+    return flags
+
+
+def verify(kerf, case, plan, folder):
+    folder = pathlib.Path(folder)
+    save(case, folder)
+    reference = [f"--reference={REFERENCE}"] if REFERENCE else []
+    result = kerf("verify", folder / "model.onnx", "--train", "--loss=loss", "--steps=2", *plan, *reference,
+                  "--threads=1", "--quiet")
+    if result.code == 0:
+        return Verdict()
+    if result.code == TIMEOUT:
+        return Verdict("timeout", result.stderr[-500:])
+    text = result.stderr + result.stdout
+    if result.code == 1:
+        return Verdict("training differs", text[-1500:])
+    name = f"exit {result.code}" if result.code > 0 else f"signal {-result.code}"
+    return Verdict(f"{name}: {pattern_of(first_error(text))}", text[-1500:])
