@@ -9,6 +9,8 @@ generate   graph k of a seed: theme, types, operators
 plans      random plans; the refusals that are true
 running    runs a case as planned and judges it
 shrink     the smallest case that still fails
+campaign   many graphs over worker processes, and the summary
+deviations where ONNX Runtime, ONNX's reference and the specification do not agree
 text       cases as files that people read
 training   graphs with a loss, for `kerf verify --train`
 """

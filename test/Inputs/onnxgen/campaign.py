@@ -17,11 +17,12 @@ import numpy as np
 from kerf_commands import Commands
 
 from .evaluate import Evaluator
-from .generate import random_graph
+from .generate import random_graph, training_graph
 from .plans import one_rank, random_mesh
 from .running import Verdict, run_case, save
 from .shrink import Shrinker
 from .text import to_text
+from .training import REFERENCE, training_plan, verify
 
 worker = None  # of this process; set by start_worker
 
@@ -33,6 +34,8 @@ class Worker:
         self.shrinks = collections.Counter()
 
     def run(self, case, plan):
+        if any(flag.startswith("--optimizer") for flag in plan):
+            return verify(self.kerf, case, plan, self.folder)
         return run_case(self.kerf, case, plan, self.folder)
 
 
@@ -42,9 +45,15 @@ def start_worker(folder, timeout):
 
 
 def describe(case, plan, verdict, seed, k):
-    command = "kerf run model.onnx " + " ".join(plan)
-    title = f"{verdict.kind}\ngraph {k} of seed {seed}: {command}\n{verdict.detail[:800]}"
+    title = f"{verdict.kind}\ngraph {k} of seed {seed}: {command(plan)}\n{verdict.detail[:800]}"
     return to_text(case, title.strip(), [plan])
+
+
+def command(plan):
+    if any(flag.startswith("--optimizer") for flag in plan):
+        return " ".join(["kerf verify model.onnx --train --loss=loss --steps=2", *plan]) + (
+            f" --reference={REFERENCE}" if REFERENCE else "")
+    return " ".join(["kerf run model.onnx", *plan])
 
 
 def report(out, name, case, plan, verdict, seed, k):
@@ -60,19 +69,22 @@ def report(out, name, case, plan, verdict, seed, k):
     return text
 
 
-def one_graph(out, seed, k, plans_per_graph, most_shrinks):
+def one_graph(out, seed, k, training, plans_per_graph, most_shrinks):
     """(operators, [(plan, verdict, text)]) of graph k."""
-    case = random_graph(seed, k, worker.evaluator)
+    case = (training_graph if training else random_graph)(seed, k, worker.evaluator)
     if case is None:
         return [], []
+    if training:
+        plans = [training_plan(seed, k)]
+    else:
+        plans = [one_rank()] + [random_mesh(seed, k, each) for each in range(1, plans_per_graph)]
     results = []
-    plans = [one_rank()] + [random_mesh(seed, k, each) for each in range(1, plans_per_graph)]
     for index, plan in enumerate(plans):
         verdict, text = worker.run(case, plan), ""
         if verdict.kind:
             text = smallest(out, seed, k, index, case, plan, verdict, most_shrinks)
         results.append((plan, verdict, text))
-        if verdict.kind and index == 0:
+        if verdict.kind and plan == one_rank():
             break  # on several ranks it would say the same
     return [node.op_type for node in case.model().graph.node], results
 
@@ -89,17 +101,17 @@ def smallest(out, seed, k, index, case, plan, verdict, most_shrinks):
 
 
 def batch(arguments):
-    out, seed, numbers, plans, shrinks = arguments
-    return [(k, *one_graph(out, seed, k, plans, shrinks)) for k in numbers]
+    out, seed, numbers, *options = arguments
+    return [(k, *one_graph(out, seed, k, *options)) for k in numbers]
 
 
-def campaign(out, seed, count, plans=2, workers=2, first=0, shrinks=3, timeout=60, log=print):
-    """Runs graphs first..first+count; gives the number of failures."""
+def campaign(out, seed, count, training=False, plans=2, workers=2, first=0, shrinks=3, timeout=60, log=print):
+    """Runs graphs first..first+count; gives the number of failures and how often each operator occurred."""
     started = time.time()
     operators, refusals, kinds = collections.Counter(), collections.Counter(), collections.Counter()
     graphs = runs = 0
     numbers = list(range(first, first + count))
-    jobs = [(out, seed, numbers[at:at + 10], plans, shrinks) for at in range(0, count, 10)]
+    jobs = [(out, seed, numbers[at:at + 10], training, plans, shrinks) for at in range(0, count, 10)]
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(workers, context, start_worker, (str(out), timeout)) as pool:
         for results in pool.map(batch, jobs):

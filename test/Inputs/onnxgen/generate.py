@@ -79,7 +79,7 @@ def training_graph(seed, k, evaluator):
     r = random.Random(f"training {seed} {k}")
     rng = np.random.default_rng(r.getrandbits(64))
     opset = r.choice([each for each in OPSETS if each >= 11])
-    g = Graph(r, rng, evaluator, opset, F32, weights=0.7)
+    g = Graph(r, rng, evaluator, opset, F32, weights=0.7, training=True)
     theme = [each for each in available(THEMES[r.choice(("image", "transformer", "elementwise", "rows", "shape", "all"))],
                                         opset) if each in DIFFERENTIABLE]
     required = r.choice(available(sorted(DIFFERENTIABLE), opset))
@@ -101,8 +101,11 @@ def training_graph(seed, k, evaluator):
     if not terms:
         return None
     loss = terms[0]
-    for term in terms[1:]:
-        loss = g.node("Add", [loss, term], pickable=False)
+    try:
+        for term in terms[1:]:
+            loss = g.node("Add", [loss, term], pickable=False)
+    except Skip:
+        return None
     g.node("Identity", [loss], pickable=False)
     g.case.nodes[-1].output[0] = "loss"
     g.case.outputs = ["loss"]

@@ -21,15 +21,16 @@ class Skip(Exception):
 
 
 class Graph:
-    def __init__(self, r, rng, evaluator, opset, float_type, specials=False, empty=False, weights=0.5):
-        """`r` chooses, `rng` draws elements; `weights` is how often a source is no input."""
+    def __init__(self, r, rng, evaluator, opset, float_type, specials=False, empty=False, weights=0.5, training=False):
+        """`r` chooses, `rng` draws elements; `weights` is how often a source is no input. When training, inputs are drawn
+        by kerf, which knows the range of labels but not of indices: those are constants."""
         self.r, self.rng, self.evaluator = r, rng, evaluator
         self.case = Case(opset)
         self.opset, self.float_type, self.specials, self.weights = opset, float_type, specials, weights
         self.pool = [r.choice(SIZES) for _ in range(4)]
         if r.random() < 0.5:
             self.pool[0] = r.choice((1, 2, 4, 6, 8))
-        self.empty = empty
+        self.empty, self.training = empty, training
         self.order = []  # the values that operands are picked from
         self.count = 0
 
@@ -75,7 +76,8 @@ class Graph:
         """A graph input, an initializer or a Constant node."""
         array = np.asarray(array)
         if kind is None:
-            kind = "input" if not self.chance(self.weights) else self.r.choice(("initializer", "initializer", "constant"))
+            known = self.training and array.dtype in INTEGERS
+            kind = "input" if not self.chance(self.weights) and not known else self.r.choice(("initializer", "initializer", "constant"))
         name = self.name(prefix or {"input": "x", "initializer": "w", "constant": "c"}[kind])
         form = "value"
         if kind == "constant" and self.opset >= 12 and array.ndim <= 1 and array.dtype in (F32, I64) and self.chance(0.4):

@@ -5,9 +5,7 @@ REFERENCE names what verify holds the planned step against, where it knows more 
 import os
 import pathlib
 import random
-
-import numpy as np
-import onnx
+import re
 
 from .generate import training_graph
 from .plans import first_error, pattern_of
@@ -17,7 +15,10 @@ REFERENCE = os.environ.get("KERF_FUZZ_REFERENCE", "")  # interpreted, unfused, c
 OPTIMIZERS = ("sgd,lr=0.01", "sgd,lr=0.1", "momentum,lr=0.01,momentum=0.9")
 # Refusals that are true: (exit code, pattern, why).
 TRUE_REFUSALS = [
-    (3, r"no weight can be trained|nothing to train|does not depend on", "the loss does not depend on a weight"),
+    (2, r"nothing to train: (no gradient reaches a parameter|the loss depends on no float parameter)",
+     "the loss does not depend on a weight"),
+    (3, r"parameter is a literal of the graph|running statistics are literals", "a number alone is no parameter"),
+    (3, r"is used through views that overlap", "a weight that is read in two shapes"),
 ]
 
 
@@ -43,5 +44,8 @@ def verify(kerf, case, plan, folder):
     text = result.stderr + result.stdout
     if result.code == 1:
         return Verdict("training differs", text[-1500:])
+    for code, pattern, why in TRUE_REFUSALS:
+        if result.code == code and re.search(pattern, text):
+            return Verdict(refused=why)
     name = f"exit {result.code}" if result.code > 0 else f"signal {-result.code}"
     return Verdict(f"{name}: {pattern_of(first_error(text))}", text[-1500:])
