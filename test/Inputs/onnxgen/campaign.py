@@ -90,8 +90,9 @@ def one_graph(out, seed, k, training, plans_per_graph, most_shrinks):
 
 
 def smallest(out, seed, k, index, case, plan, verdict, most_shrinks):
-    worker.shrinks[verdict.kind] += 1
-    if worker.shrinks[verdict.kind] <= most_shrinks:
+    sort = (verdict.kind, *[node.op_type for node in case.nodes if set(node.output) & set(verdict.outputs[:1])])
+    worker.shrinks[sort] += 1
+    if worker.shrinks[sort] <= most_shrinks:
         rng = np.random.default_rng([seed, k])
         shrinker = Shrinker(worker.run, worker.evaluator, rng)
         case, plan = shrinker.shrink(case, plan, verdict)

@@ -21,6 +21,19 @@ def old_mask(node, opset, _arrays):
     return opset < 12 and len(node.output) > 1
 
 
+def infinite_weight(node, _opset, arrays):
+    padded = any(each.name == "auto_pad" or each.name == "pads" and any(each.ints) for each in node.attribute)
+    return padded and infinite_slope(node, _opset, arrays)
+
+
+def infinite_parameters(_node, _opset, arrays):
+    return any(is_float(each.dtype) and not np.isfinite(each.astype(np.float64)).all() for each in arrays[1:])
+
+
+def infinite_input(_node, _opset, arrays):
+    return is_float(arrays[0].dtype) and not np.isfinite(arrays[0].astype(np.float64)).all()
+
+
 BY_REFERENCE = [
     # NumPy's max and min are NaN where an element is; ONNX Runtime's depend on where the NaN stands.
     (("ReduceMax", "ReduceMin"), has_nan, "the largest element of NaNs"),
@@ -32,6 +45,12 @@ UNSETTLED = [
     (("MaxPool", "GlobalMaxPool"), has_nan, "the largest element of NaNs in a window"),
     # f(x) = x for x >= 0, but both compute 0 * slope.
     (("PRelu",), infinite_slope, "0 with a slope that is not finite"),
+    # Whether the zeros of padding are multiplied with such a weight differs between libraries.
+    (("Conv",), infinite_weight, "padding times infinity"),
+    # ONNX Runtime folds scale, mean and bias into x * a + b, which makes NaN of infinities.
+    (("InstanceNormalization", "BatchNormalization", "GroupNormalization"), infinite_parameters, "infinite parameters"),
+    # ONNX Runtime's sum over channels rolls: it subtracts what leaves the window, which leaves NaN for infinities.
+    (("LRN",), infinite_input, "squares of infinity"),
     # From 12 on all true; before it the specification does not say what it holds at inference.
     (("Dropout",), old_mask, "the mask of an old Dropout"),
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import onnx.defs
 import onnx.helper
 
-from .arrays import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, HALVES, I64, INTEGERS, is_float, random_array, sprinkle)
+from .arrays import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, HALVES, I32, I64, INTEGERS, is_float, random_array, sprinkle)
 from .case import Case, Given, magnitude
 from .evaluate import Unevaluable
 
@@ -84,6 +84,8 @@ class Graph:
             form = "value_" + ("float" if array.dtype == F32 else "int") + ("s" if array.ndim else "")
             if form.endswith("s") and not array.size:
                 form = "value"  # an empty list has no type
+        elif kind != "input" and array.dtype in (F32, F64, I64, I32, BOOL) and self.chance(0.12):
+            form = "typed"
         self.case.given[name] = Given(array, kind, form)
         self.case.values[name] = array
         if pickable:

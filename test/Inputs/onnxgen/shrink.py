@@ -103,7 +103,7 @@ class Shrinker:
             for smaller in (1, 2, 3, size // 2, size - 1):
                 if smaller >= size:
                     continue
-                given = {name: Given(resized(name, each.array, size, smaller), each.kind)
+                given = {name: Given(resized(name, each.array, size, smaller), each.kind, each.form)
                          for name, each in case.given.items()}
                 yield Case(case.opset, case.nodes, given, case.outputs)
 
@@ -138,7 +138,7 @@ def resized(name, array, size, smaller):
 
 def replaced(case, name, array):
     given = dict(case.given)
-    given[name] = Given(array, given[name].kind)
+    given[name] = Given(array, given[name].kind, given[name].form)
     return Case(case.opset, case.nodes, given, case.outputs)
 
 
