@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.shape_inference
 import onnxruntime
 
 from .arrays import BF16, F32, F64
@@ -119,13 +120,16 @@ class Evaluator:
     def _reference(self, node, opset, names, arrays):
         from onnx.reference import ReferenceEvaluator
         self.by_reference[node.op_type] += 1
+        model = one_node_model(node, opset, names, arrays)
         try:
             with np.errstate(all="ignore"):
-                results = ReferenceEvaluator(one_node_model(node, opset, names, arrays)).run(
-                    None, dict(zip(names, arrays)))
+                results = checked(ReferenceEvaluator(model).run(None, dict(zip(names, arrays))))
+            # NumPy widens some sums of integers.
+            types = [info.type.tensor_type.elem_type for info in onnx.shape_inference.infer_shapes(model).graph.output]
+            return [each.astype(onnx.helper.tensor_dtype_to_np_dtype(dtype)) if dtype else each
+                    for each, dtype in zip(results, types)]
         except Exception as error:
             raise Unevaluable(str(error)) from error
-        return checked(results)
 
 
 def checked(results):

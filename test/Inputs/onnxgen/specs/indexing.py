@@ -24,7 +24,7 @@ def gather(g, op):
     index = found or indices(g, g.sizes(high=6 - g.rank(x)), size, g.opset >= 11)
     if g.array(index).size * g.array(x).size > MOST_ELEMENTS * max(1, size):
         raise Skip
-    return g.node(op, [x, index], axis=None if axis == 0 and g.chance(0.5) else axis - g.rank(x) if g.chance(0.2) else axis)
+    return g.node(op, [x, index], axis=None if axis == 0 and g.chance(0.5) else axis - g.rank(x) if g.opset >= 11 and g.chance(0.2) else axis)
 
 
 @spec("GatherElements", train=True)
