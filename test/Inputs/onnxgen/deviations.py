@@ -5,7 +5,7 @@ both deviate from it; no graph has such a node. A condition sees the node, the o
 """
 import numpy as np
 
-from .arrays import is_float
+from .arrays import HALVES, is_float
 
 
 def has_nan(_node, _opset, arrays):
@@ -43,8 +43,22 @@ def no_variance(node, opset, arrays):
     if infinite_input(node, opset, arrays):
         return True
     axes = next((tuple(each.ints) for each in node.attribute if each.name == "axes"), (0, 2, 3))
-    values = arrays[0].astype(np.float64)
+    return constant_rows(arrays[0].astype(np.float64), axes)
+
+
+def constant_rows(values, axes):
     return bool(values.size and (values.var(axes) <= 1e-3 * (values.mean(axes)**2 + 1e-6)).any())
+
+
+def half_rows(node, _opset, arrays):
+    """Rows of 16 bits without variance: what is left of rounding is enlarged by 1 / sqrt(epsilon)."""
+    values = arrays[0].astype(np.float64)
+    if arrays[0].dtype not in HALVES or values.ndim < 3:
+        return False
+    attributes = {each.name: each.i for each in node.attribute}
+    if "num_groups" in attributes:
+        values = values.reshape(values.shape[0], attributes["num_groups"], -1)
+    return constant_rows(values, tuple(range(2, values.ndim)))
 
 
 BY_REFERENCE = [
@@ -69,6 +83,7 @@ UNSETTLED = [
     # ONNX Runtime's sum over channels rolls: it subtracts what leaves the window, which leaves NaN for infinities.
     (("LRN",), infinite_input, "squares of infinity"),
     (("MeanVarianceNormalization",), no_variance, "no variance, by a formula that cancels"),
+    (("InstanceNormalization", "GroupNormalization"), half_rows, "no variance, in 16 bits"),
     # From 12 on all true; before it the specification does not say what it holds at inference.
     (("Dropout",), old_mask, "the mask of an old Dropout"),
 ]
