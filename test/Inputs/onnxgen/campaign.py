@@ -8,7 +8,6 @@ import concurrent.futures
 import multiprocessing
 import os
 import pathlib
-import random
 import shutil
 import time
 

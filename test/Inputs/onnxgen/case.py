@@ -11,8 +11,8 @@ import onnx
 import onnx.helper
 import onnx.numpy_helper
 
-from .arrays import F32, HALVES, UNIT, is_float, wide
-from .evaluate import Evaluator, free_names, ir_version, value_info
+from .arrays import HALVES, UNIT, is_float, wide
+from .evaluate import free_names, ir_version, value_info
 
 # Operators that move, choose or compare values without rounding: computed the same by everybody.
 EXACT = set("""Abs And ArgMax ArgMin Cast CastLike Ceil Clip Concat Constant ConstantOfShape DepthToSpace Dropout Equal

@@ -8,7 +8,8 @@ import numpy as np
 import onnx.defs
 import onnx.helper
 
-from .arrays import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, HALVES, I32, I64, INTEGERS, is_float, random_array, sprinkle)
+from .arrays import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, HALVES, I32, I64, INTEGERS, is_float, random_array,
+                     sprinkle)
 from .case import Case, Given, magnitude
 from .evaluate import Unevaluable
 
@@ -22,8 +23,8 @@ class Skip(Exception):
 
 class Graph:
     def __init__(self, r, rng, evaluator, opset, float_type, specials=False, empty=False, weights=0.5, training=False):
-        """`r` chooses, `rng` draws elements; `weights` is how often a source is no input. When training, inputs are drawn
-        by kerf, which knows the range of labels but not of indices: those are constants."""
+        """`r` chooses, `rng` draws elements; `weights` is how often a source is no input. When training, inputs are
+        drawn by kerf, which knows the range of labels but not of indices: those are constants."""
         self.r, self.rng, self.evaluator = r, rng, evaluator
         self.case = Case(opset)
         self.opset, self.float_type, self.specials, self.weights = opset, float_type, specials, weights
@@ -77,10 +78,13 @@ class Graph:
         array = np.asarray(array)
         if kind is None:
             known = self.training and array.dtype in INTEGERS
-            kind = "input" if not self.chance(self.weights) and not known else self.r.choice(("initializer", "initializer", "constant"))
+            kind = self.r.choice(("initializer", "initializer", "constant"))
+            if not self.chance(self.weights) and not known:
+                kind = "input"
         name = self.name(prefix or {"input": "x", "initializer": "w", "constant": "c"}[kind])
         form = "value"
-        if kind == "constant" and self.opset >= 12 and array.ndim <= 1 and array.dtype in (F32, I64) and self.chance(0.4):
+        listed = kind == "constant" and self.opset >= 12 and array.ndim <= 1 and array.dtype in (F32, I64)
+        if listed and self.chance(0.4):
             form = "value_" + ("float" if array.dtype == F32 else "int") + ("s" if array.ndim else "")
             if form.endswith("s") and not array.size:
                 form = "value"  # an empty list has no type

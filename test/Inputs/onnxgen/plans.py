@@ -9,8 +9,10 @@ import re
 # (exit code, pattern of what stands on stderr, why it is true)
 TRUE_REFUSALS = [
     (2, r"^error: --micro-batches: \d+ does not divide the batch of \d+", "micro-batches that do not divide the batch"),
-    (2, r"^error: --micro-batches: the model cannot be cut along its batch", "a model without a batch has no micro-batches"),
-    (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*pp=([2-9]).*: \d ops cannot make \2 stages",
+    (2, r"^error: --micro-batches: the model cannot be cut along its batch",
+     "a model without a batch has no micro-batches"),
+    (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*pp=([2-9]).*: "
+     r"\d ops cannot make \2 stages",
      "more stages are asked for than there are operations"),
     (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*no cut into \d stages divides the work",
      "volume: no cut into stages divides the work"),

@@ -7,7 +7,6 @@ import pathlib
 import random
 import re
 
-from .generate import training_graph
 from .plans import first_error, pattern_of
 from .running import TIMEOUT, Verdict, save
 

@@ -1,8 +1,7 @@
 """Attention and rotary embedding, in the forms that operator sets 23 and 24 allow; and attention written out."""
 import numpy as np
 
-from ..arrays import BF16, BOOL, F16, F32, F64, FLOATS, I64
-from ..graph import Skip
+from ..arrays import BOOL, F16, FLOATS, I64
 from . import spec
 
 
@@ -50,7 +49,8 @@ def attention(g, op):
 @spec("RotaryEmbedding", since=23, train=True)
 def rotary(g, op):
     dtype = g.any_of(g.dtypes(op) & set(FLOATS))
-    batch, rows, heads, width = g.r.choice((1, 2, 3)), g.r.choice((1, 2, 4)), g.r.choice((1, 2, 3)), g.r.choice((2, 4, 8))
+    batch, rows = g.r.choice((1, 2, 3)), g.r.choice((1, 2, 4))
+    heads, width = g.r.choice((1, 2, 3)), g.r.choice((2, 4, 8))
     rotated = g.r.choice([each for each in (2, 4, 8) if each <= width])
     flat = g.chance(0.4)
     x = g.source([batch, rows, heads * width] if flat else [batch, heads, rows, width], dtype)
@@ -61,7 +61,8 @@ def rotary(g, op):
         positions = g.give(g.rng.integers(0, longest, (batch, rows)).astype(I64), pickable=False)
     else:
         caches = [batch, rows, rotated // 2]
-    return g.node(op, [x, g.weight(caches, dtype), g.weight(caches, dtype), positions], num_heads=heads if flat else None,
+    return g.node(op, [x, g.weight(caches, dtype), g.weight(caches, dtype), positions],
+                  num_heads=heads if flat else None,
                   rotary_embedding_dim=rotated if rotated != width or g.chance(0.3) else None,
                   interleaved=g.r.choice((None, 0, 1)))
 
@@ -69,7 +70,8 @@ def rotary(g, op):
 def written_out(g, dtype=None):
     """softmax(q k^T scale + mask) v of MatMul, Mul, Add, Softmax, as exporters before operator set 23 write it."""
     dtype = dtype or g.float_type
-    batch, heads, rows, width = g.r.choice((1, 2, 3)), g.r.choice((1, 2, 4)), g.r.choice((1, 3, 5)), g.r.choice((2, 4, 8))
+    batch, heads = g.r.choice((1, 2, 3)), g.r.choice((1, 2, 4))
+    rows, width = g.r.choice((1, 3, 5)), g.r.choice((2, 4, 8))
     hidden = g.find(lambda array: array.dtype == dtype and array.shape == (batch, rows, heads * width))
     x = hidden or g.source([batch, rows, heads * width], dtype)
 
@@ -89,7 +91,8 @@ def written_out(g, dtype=None):
         seen = np.tril(np.ones((rows, rows), bool))
         mask = np.where(seen, 0, g.r.choice((-np.inf, -1e4 if dtype == F16 else -1e9))).astype(dtype)
         wish = g.r.choice(((rows, rows), (1, 1, rows, rows)))
-        scores = g.node("Add", [scores, g.give(mask.reshape(wish), g.r.choice(("initializer", "input")), pickable=False)])
+        kind = g.r.choice(("initializer", "input"))
+        scores = g.node("Add", [scores, g.give(mask.reshape(wish), kind, pickable=False)])
     weights = g.node("Softmax", [scores], axis=3 if g.opset < 13 or g.chance(0.5) else -1)
     y = g.node("Transpose", [g.node("MatMul", [weights, v])], perm=[0, 2, 1, 3])
     y = g.node("Reshape", [y, g.steer([batch, rows, heads * width])])

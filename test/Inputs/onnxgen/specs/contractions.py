@@ -32,7 +32,8 @@ def matmul(g, op):
     else:
         inner = shape[-2] if len(shape) > 1 else shape[0]
         batch = [1 if g.chance(0.25) else size for size in shape[:-2]]
-        wish = [inner] if g.chance(0.1) else [*batch[g.r.randint(0, len(batch)) if g.chance(0.3) else 0:], g.size(), inner]
+        batch = batch[g.r.randint(0, len(batch)) if g.chance(0.3) else 0:]
+        wish = [inner] if g.chance(0.1) else [*batch, g.size(), inner]
         left = False
 
     def fits(array):
@@ -62,9 +63,9 @@ def gemm(g, op):
 
 
 EQUATIONS = ("ij,jk->ik", "ij,kj->ik", "ji,jk->ki", "bij,bjk->bik", "bij,bkj->bik", "bij,jk->bik", "bhid,bhjd->bhij",
-             "bhij,bhjd->bhid", "bihd,bjhd->bhij", "i,j->ij", "i,i->", "ij,ij->ij", "ij->ji", "ij->i", "ij->", "bij->bji",
-             "ij,jk", "...ij,...jk->...ik", "...i->...", "ijk,jil->kl", "ij,j->i", "b...,b...->b", "ij,jk,kl->il", "i,ij,j->",
-             "bi,bj->bij", " ij , jk -> ik ", "ijkl->lkji")
+             "bhij,bhjd->bhid", "bihd,bjhd->bhij", "i,j->ij", "i,i->", "ij,ij->ij", "ij->ji", "ij->i", "ij->",
+             "bij->bji", "ij,jk", "...ij,...jk->...ik", "...i->...", "ijk,jil->kl", "ij,j->i", "b...,b...->b",
+             "ij,jk,kl->il", "i,ij,j->", "bi,bj->bij", " ij , jk -> ik ", "ijkl->lkji")
 
 
 @spec("Einsum", train=True)

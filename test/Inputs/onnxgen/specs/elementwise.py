@@ -80,7 +80,8 @@ def power(g, op):
             kind = g.r.choice([F32, I64]) if kind != BF16 else kind
         number = g.r.choice(exponents if is_float(kind) else (2, 3, 1, 0))
         shape = [1] * g.r.randint(0, 2) if g.chance(0.7) else g.shape(base)
-        exponent = g.give(np.full(shape, number, kind), g.r.choice(("initializer", "constant", "input")), pickable=False)
+        source = g.r.choice(("initializer", "constant", "input"))
+        exponent = g.give(np.full(shape, number, kind), source, pickable=False)
         if is_float(kind) and not is_float(g.dtype(base)) and number < 0:
             raise Skip
     else:
@@ -247,7 +248,8 @@ def gelu(g, op):
 
 @spec("Shrink")
 def shrink(g, op):
-    return g.node(op, [g.operand(op, dtypes=g.dtypes(op) & set(FLOATS))], lambd=number(g, 0.2, 1.0), bias=number(g, 0.2, 1.0))
+    x = g.operand(op, dtypes=g.dtypes(op) & set(FLOATS))
+    return g.node(op, [x], lambd=number(g, 0.2, 1.0), bias=number(g, 0.2, 1.0))
 
 
 @spec("PRelu", train=True)

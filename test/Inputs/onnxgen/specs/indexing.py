@@ -1,7 +1,7 @@
 """Operators that select by index, and sums along an axis."""
 import numpy as np
 
-from ..arrays import FLOATS, I32, I64, is_float, random_array
+from ..arrays import FLOATS, I32, I64, random_array
 from ..graph import MOST_ELEMENTS, Skip
 from . import spec
 
@@ -24,7 +24,9 @@ def gather(g, op):
     index = found or indices(g, g.sizes(high=6 - g.rank(x)), size, g.opset >= 11)
     if g.array(index).size * g.array(x).size > MOST_ELEMENTS * max(1, size):
         raise Skip
-    return g.node(op, [x, index], axis=None if axis == 0 and g.chance(0.5) else axis - g.rank(x) if g.opset >= 11 and g.chance(0.2) else axis)
+    if axis == 0 and g.chance(0.5):
+        return g.node(op, [x, index])
+    return g.node(op, [x, index], axis=axis - g.rank(x) if g.opset >= 11 and g.chance(0.2) else axis)
 
 
 @spec("GatherElements", train=True)

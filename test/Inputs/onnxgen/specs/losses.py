@@ -25,4 +25,5 @@ def class_loss(g, op):
     outputs = 1
     if op == "SoftmaxCrossEntropyLoss" and g.chance(0.3):
         outputs = [True, True]
-    return g.node(op, [x, labels, weights], outputs, reduction=g.r.choice((None, "mean", "sum", "none")), ignore_index=ignore)
+    reduction = g.r.choice((None, "mean", "sum", "none"))
+    return g.node(op, [x, labels, weights], outputs, reduction=reduction, ignore_index=ignore)

@@ -1,7 +1,7 @@
 """Reductions, softmax, normalizations."""
 import numpy as np
 
-from ..arrays import F32, FLOATS, HALVES, I32, I64, is_float
+from ..arrays import F32, FLOATS
 from ..graph import Skip
 from . import spec
 
@@ -39,7 +39,8 @@ def arg(g, op):
     x = g.operand(op, low=1)
     axis = g.r.randrange(-g.rank(x) if g.opset >= 11 else 0, g.rank(x))
     last = g.r.choice((None, 0, 1)) if g.opset >= 12 else None
-    return g.node(op, [x], axis=axis if g.chance(0.8) else None, keepdims=g.r.choice((None, 0, 1)), select_last_index=last)
+    return g.node(op, [x], axis=axis if g.chance(0.8) else None, keepdims=g.r.choice((None, 0, 1)),
+                  select_last_index=last)
 
 
 @spec("Softmax", "LogSoftmax", train=True)
@@ -60,8 +61,8 @@ def layer_norm(g, op):
     shape = g.shape(x)[axis:]
     bias = g.weight(shape, g.dtype(x)) if g.chance(0.7) else None
     outputs = [True, True, True] if g.chance(0.1) and g.dtype(x) == F32 else 1
-    return g.node(op, [x, g.weight(shape, g.dtype(x)), bias], outputs, axis=axis if axis != -1 or g.chance(0.5) else None,
-                  epsilon=g.r.choice((None, 1e-3, 1e-5)))
+    return g.node(op, [x, g.weight(shape, g.dtype(x)), bias], outputs,
+                  axis=axis if axis != -1 or g.chance(0.5) else None, epsilon=g.r.choice((None, 1e-3, 1e-5)))
 
 
 @spec("RMSNormalization", train=True)
@@ -105,4 +106,5 @@ def mean_variance(g, op):
 @spec("LpNormalization", train=True)
 def lp_norm(g, op):
     x = g.operand(op, low=1, dtypes=g.dtypes(op) & set(FLOATS))
-    return g.node(op, [x], axis=g.r.randrange(-g.rank(x), g.rank(x)) if g.chance(0.7) else None, p=g.r.choice((None, 1, 2)))
+    axis = g.r.randrange(-g.rank(x), g.rank(x)) if g.chance(0.7) else None
+    return g.node(op, [x], axis=axis, p=g.r.choice((None, 1, 2)))

@@ -1,7 +1,7 @@
 """Operators that move elements: reshape, transpose, slice, concatenate, pad and the like."""
 import numpy as np
 
-from ..arrays import BOOL, F32, FLOATS, I32, I64, is_float
+from ..arrays import FLOATS, I32, I64, is_float
 from ..graph import MOST_ELEMENTS, Skip
 from . import spec
 
@@ -182,7 +182,8 @@ def slicing(g, op):
         if g.opset >= 10 and g.chance(0.15):
             start, end, step = (end - 1, start - 1 if start else -size - 1, -step) if end else (start, end, step)
         elif g.chance(0.25):
-            start, end = start - size if size and start < size else start, end if end < size else g.r.choice((end, 2**31 - 1))
+            start = start - size if size and start < size else start
+            end = end if end < size else g.r.choice((end, 2**31 - 1))
         starts.append(start)
         ends.append(end)
         steps.append(step)

@@ -3,9 +3,8 @@ import numpy as np
 import onnx
 import onnx.helper
 
-from ..arrays import BOOL, F32, FLOATS, I32, I64, is_float, random_array
+from ..arrays import BOOL, F32, I32, I64, random_array
 from ..evaluate import value_info
-from ..graph import Skip
 from . import spec
 
 

@@ -1,5 +1,5 @@
 """Convolutions, pools, batch normalization, LRN: images of one to three dimensions, channels first."""
-from ..arrays import F32, FLOATS, HALVES
+from ..arrays import FLOATS
 from ..graph import Skip
 from . import spec
 
