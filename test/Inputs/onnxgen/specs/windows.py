@@ -33,7 +33,9 @@ def window(g, sizes, kernel, dilated, pool):
     if form < 0.25:
         attributes["auto_pad"] = g.r.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
         if attributes["auto_pad"] != "VALID":
-            if any(each != 1 for each in dilations):
+            # The formula's pads become negative where a stride skips elements; libraries disagree on them.
+            if any(each != 1 for each in dilations) or any(
+                    stride > k for stride, k in zip(attributes.get("strides", ()), kernel)):
                 raise Skip
             return attributes
         pads = [0] * (2 * rank)
