@@ -65,7 +65,7 @@ def report(out, name, case, plan, verdict, seed, k):
         np.save(folder / "expected" / f"{each}.npy", case.values[each])
     text = describe(case, plan, verdict, seed, k)
     (folder / "case.onnxtxt").write_text(text)
-    return text
+    return "\n".join(line if len(line) < 400 else line[:400] + " ..." for line in text.splitlines())
 
 
 def one_graph(out, seed, k, training, plans_per_graph, most_shrinks):
@@ -124,7 +124,7 @@ def campaign(out, seed, count, training=False, plans=2, workers=2, first=0, shri
                         refusals[verdict.refused] += 1
                     if verdict.kind:
                         kinds[verdict.kind] += 1
-                        log(f"FAILED graph {k} of seed {seed}, {' '.join(plan)}: {verdict.kind}\n{text}", flush=True)
+                        log(f"FAILED graph {k} of seed {seed}, {' '.join(plan)}: {verdict.kind}\n{text}\n", flush=True)
     log(f"{graphs} graphs, {runs} plans, seed {seed}, {time.time() - started:.0f} s")
     log("operators: " + ", ".join(f"{name} {count}" for name, count in sorted(operators.items())))
     for why, number in refusals.most_common():

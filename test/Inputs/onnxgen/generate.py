@@ -57,7 +57,7 @@ def random_graph(seed, k, evaluator, most_nodes=9):
     opset = r.choice([each for each in OPSETS if available([required], each)] or [OPSETS[-1]])
     float_type = r.choices((F32, F64, F16, BF16), (82, 6, 6, 6 if opset >= 13 else 0))[0]
     g = Graph(r, rng, evaluator, opset, float_type, specials=r.random() < 0.2, empty=r.random() < 0.02,
-              weights=r.choice((0.15, 0.5, 0.5, 0.85)))
+              weights=r.choice((0.15, 0.5, 0.5, 0.85)), large=r.random() < 0.08)
     theme = available(THEMES[r.choice(sorted(THEMES))], opset)
     count = r.choice((1, 2, 3, 3, 4, 4, 5, 6, 7, most_nodes))
     place = r.randrange(count)

@@ -14,7 +14,7 @@ from .case import Case, Given, magnitude
 from .evaluate import Unevaluable
 
 SIZES = (1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16)
-MOST_ELEMENTS = 6000
+LARGE_SIZES = (1, 2, 8, 16, 17, 31, 32, 33, 48, 64, 65, 100)
 
 
 class Skip(Exception):
@@ -22,13 +22,14 @@ class Skip(Exception):
 
 
 class Graph:
-    def __init__(self, r, rng, evaluator, opset, float_type, specials=False, empty=False, weights=0.5, training=False):
+    def __init__(self, r, rng, evaluator, opset, float_type, specials=False, empty=False, weights=0.5, training=False, large=False):
         """`r` chooses, `rng` draws elements; `weights` is how often a source is no input. When training, inputs are
         drawn by kerf, which knows the range of labels but not of indices: those are constants."""
         self.r, self.rng, self.evaluator = r, rng, evaluator
         self.case = Case(opset)
         self.opset, self.float_type, self.specials, self.weights = opset, float_type, specials, weights
-        self.pool = [r.choice(SIZES) for _ in range(4)]
+        self.choices, self.most_elements = (LARGE_SIZES, 60000) if large else (SIZES, 6000)
+        self.pool = [r.choice(self.choices) for _ in range(4)]
         if r.random() < 0.5:
             self.pool[0] = r.choice((1, 2, 4, 6, 8))
         self.empty, self.training = empty, training
@@ -59,7 +60,7 @@ class Graph:
     def size(self):
         if self.empty and self.chance(0.15):
             return 0
-        return self.r.choice(self.pool) if self.chance(0.6) else self.r.choice(SIZES)
+        return self.r.choice(self.pool) if self.chance(0.6) else self.r.choice(self.choices)
 
     def sizes(self, rank=None, low=0, high=5):
         if rank is None:
@@ -67,7 +68,7 @@ class Graph:
         shape = [self.size() for _ in range(rank)]
         if shape and self.chance(0.4):
             shape[0] = self.pool[0]
-        while np.prod(shape, dtype=np.int64) > MOST_ELEMENTS // 2:
+        while np.prod(shape, dtype=np.int64) > self.most_elements // 2:
             shape[self.r.randrange(rank)] = self.r.choice((1, 2, 3))
         return shape
 
@@ -165,7 +166,7 @@ class Graph:
         shape, dtype = self.shape(name), np.dtype(dtype or self.dtype(name))
 
         def fits(array):
-            return array.dtype == dtype and broadcasts(shape, array.shape)
+            return array.dtype == dtype and broadcasts(shape, array.shape, self.most_elements)
 
         if low is None and self.chance(0.45):
             other = self.find(fits)
@@ -186,7 +187,7 @@ class Graph:
             wish = [self.size() if size == 1 and self.chance(0.7) else size for size in wish]
             while len(wish) < 5 and self.chance(0.4):
                 wish.insert(0, self.size())
-        if np.prod(wish, dtype=np.int64) > MOST_ELEMENTS:
+        if np.prod(wish, dtype=np.int64) > self.most_elements:
             raise Skip
         return self.source(wish, dtype, low, high)
 
@@ -216,7 +217,7 @@ class Graph:
 
     def check(self, array):
         """What would overflow soon says nothing."""
-        if array.dtype not in ALL or array.size > 4 * MOST_ELEMENTS or array.ndim > 8:
+        if array.dtype not in ALL or array.size > 4 * self.most_elements or array.ndim > 8:
             raise Skip
         if array.dtype in INTEGERS and array.size:
             if max(abs(int(array.max())), abs(int(array.min()))) > 2 ** (8 * array.dtype.itemsize - 2):
@@ -242,8 +243,8 @@ TYPE_NAMES = {"float": F32, "double": F64, "float16": F16, "bfloat16": BF16, "bo
               "int16": "i2", "int8": "i1", "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8"}
 
 
-def broadcasts(first, second):
+def broadcasts(first, second, most):
     try:
-        return int(np.prod(np.broadcast_shapes(first, second), dtype=np.int64)) <= MOST_ELEMENTS
+        return int(np.prod(np.broadcast_shapes(first, second), dtype=np.int64)) <= most
     except ValueError:
         return False

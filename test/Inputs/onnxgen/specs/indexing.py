@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..arrays import FLOATS, I32, I64, random_array
-from ..graph import MOST_ELEMENTS, Skip
+from ..graph import Skip
 from . import spec
 
 
@@ -22,7 +22,7 @@ def gather(g, op):
     found = g.find(lambda array: array.dtype in (I32, I64) and array.ndim + g.rank(x) <= 6 and array.size and
                    array.min() >= (-size if g.opset >= 11 else 0) and array.max() < size)
     index = found or indices(g, g.sizes(high=6 - g.rank(x)), size, g.opset >= 11)
-    if g.array(index).size * g.array(x).size > MOST_ELEMENTS * max(1, size):
+    if g.array(index).size * g.array(x).size > g.most_elements * max(1, size):
         raise Skip
     if axis == 0 and g.chance(0.5):
         return g.node(op, [x, index])
@@ -35,7 +35,7 @@ def gather_elements(g, op):
     axis = g.r.randrange(g.rank(x))
     shape = [g.r.randint(min(1, size), size) if g.chance(0.3) else size for size in g.shape(x)]
     shape[axis] = g.size()
-    if np.prod(shape) > MOST_ELEMENTS:
+    if np.prod(shape) > g.most_elements:
         raise Skip
     index = indices(g, shape, g.shape(x)[axis], True)
     return g.node(op, [x, index], axis=axis - g.rank(x) if g.chance(0.3) else axis)

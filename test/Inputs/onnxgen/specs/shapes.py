@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..arrays import FLOATS, I32, I64, is_float
-from ..graph import MOST_ELEMENTS, Skip
+from ..graph import Skip
 from . import spec
 
 
@@ -136,7 +136,7 @@ def concat(g, op):
             size == shape[dim] for dim, size in enumerate(array.shape) if dim != axis))
         if not other:
             shape[axis] = g.size()
-            if np.prod(shape) > MOST_ELEMENTS:
+            if np.prod(shape) > g.most_elements:
                 raise Skip
             other = g.source(shape, g.dtype(x))
         inputs.append(other)
@@ -210,7 +210,7 @@ def expand(g, op):
 def tile(g, op):
     x = g.operand(op)
     repeats = [g.r.choice((1, 1, 2, 3)) for _ in range(g.rank(x))]
-    if g.array(x).size * int(np.prod(repeats)) > MOST_ELEMENTS:
+    if g.array(x).size * int(np.prod(repeats)) > g.most_elements:
         raise Skip
     return g.node(op, [x, g.steer(repeats)])
 
