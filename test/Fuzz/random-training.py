@@ -1,5 +1,6 @@
-# Training steps of random graphs: two steps as planned, over one to four ranks,
-# against one device. KERF_FUZZ=N and KERF_FUZZ_SEED=S ask for other graphs,
+# Training of random graphs, over one to four ranks. Two steps as planned are held
+# against one device; gradients against difference quotients of ONNX Runtime in
+# double. KERF_FUZZ=N and KERF_FUZZ_SEED=S ask for other graphs,
 # KERF_FUZZ_REFERENCE=interpreted|unfused|compiled for another reference of verify.
 #
 # REQUIRES: kerf-commands, onnxruntime

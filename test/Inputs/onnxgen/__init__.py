@@ -12,5 +12,6 @@ shrink     the smallest case that still fails
 campaign   many graphs over worker processes, and the summary
 deviations where ONNX Runtime, ONNX's reference and the specification do not agree
 text       cases as files that people read
-training   graphs with a loss, for `kerf verify --train`
+training   steps of training, by `kerf verify --train`
+derivatives gradients of `kerf train` against difference quotients in double precision
 """

@@ -15,13 +15,14 @@ import numpy as np
 
 from kerf_commands import Commands
 
+from .derivatives import check_gradients
 from .evaluate import Evaluator
 from .generate import random_graph, training_graph
 from .plans import one_rank, random_mesh
 from .running import Verdict, run_case, save
 from .shrink import Shrinker
 from .text import to_text
-from .training import REFERENCE, training_plan, verify
+from .training import REFERENCE, gradient_plan, training_plan, verify
 
 worker = None  # of this process; set by start_worker
 
@@ -33,8 +34,10 @@ class Worker:
         self.shrinks = collections.Counter()
 
     def run(self, case, plan):
-        if any(flag.startswith("--optimizer") for flag in plan):
-            return verify(self.kerf, case, plan, self.folder)
+        if plan[0] == "verify":
+            return verify(self.kerf, case, plan[1:], self.folder)
+        if plan[0] == "train":
+            return check_gradients(self.kerf, self.evaluator, case, plan[1:], self.folder)
         return run_case(self.kerf, case, plan, self.folder)
 
 
@@ -49,9 +52,11 @@ def describe(case, plan, verdict, seed, k):
 
 
 def command(plan):
-    if any(flag.startswith("--optimizer") for flag in plan):
-        return " ".join(["kerf verify model.onnx --train --loss=loss --steps=2", *plan]) + (
+    if plan[0] == "verify":
+        return " ".join(["kerf verify model.onnx --train --loss=loss --steps=2", *plan[1:]]) + (
             f" --reference={REFERENCE}" if REFERENCE else "")
+    if plan[0] == "train":
+        return " ".join(["kerf train model.onnx --loss=loss --optimizer=sgd,lr=1 --steps=1 --data=data ...", *plan[1:]])
     return " ".join(["kerf run model.onnx", *plan])
 
 
@@ -74,7 +79,7 @@ def one_graph(out, seed, k, training, plans_per_graph, most_shrinks):
     if case is None:
         return [], []
     if training:
-        plans = [training_plan(seed, k)]
+        plans = [training_plan(seed, k), gradient_plan(seed, k)]
     else:
         plans = [one_rank()] + [random_mesh(seed, k, each) for each in range(1, plans_per_graph)]
     results = []
@@ -109,7 +114,7 @@ def campaign(out, seed, count, training=False, plans=2, workers=2, first=0, shri
     """Runs graphs first..first+count; gives the number of failures and how often each operator occurred."""
     started = time.time()
     operators, refusals, kinds = collections.Counter(), collections.Counter(), collections.Counter()
-    graphs = runs = 0
+    graphs = runs = gradients = 0
     numbers = list(range(first, first + count))
     jobs = [(out, seed, numbers[at:at + 10], training, plans, shrinks) for at in range(0, count, 10)]
     context = multiprocessing.get_context("spawn")
@@ -120,12 +125,14 @@ def campaign(out, seed, count, training=False, plans=2, workers=2, first=0, shri
                 operators.update(names)
                 for plan, verdict, text in verdicts:
                     runs += 1
+                    gradients += verdict.compared
                     if verdict.refused:
                         refusals[verdict.refused] += 1
                     if verdict.kind:
                         kinds[verdict.kind] += 1
                         log(f"FAILED graph {k} of seed {seed}, {' '.join(plan)}: {verdict.kind}\n{text}\n", flush=True)
-    log(f"{graphs} graphs, {runs} plans, seed {seed}, {time.time() - started:.0f} s")
+    log(f"{graphs} graphs, {runs} plans, seed {seed}, {time.time() - started:.0f} s" +
+        (f", gradients of {gradients} weights" if training else ""))
     log("operators: " + ", ".join(f"{name} {count}" for name, count in sorted(operators.items())))
     for why, number in refusals.most_common():
         log(f"refused {number}: {why}")

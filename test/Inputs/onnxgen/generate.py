@@ -104,9 +104,9 @@ def training_graph(seed, k, evaluator):
     try:
         for term in terms[1:]:
             loss = g.node("Add", [loss, term], pickable=False)
+        g.node("Identity", [loss], pickable=False)
     except Skip:
         return None
-    g.node("Identity", [loss], pickable=False)
     g.case.nodes[-1].output[0] = "loss"
     g.case.outputs = ["loss"]
     case = g.case.pruned().evaluate(evaluator)

@@ -19,6 +19,7 @@ class Verdict:
     detail: str = ""
     refused: str = ""
     outputs: tuple = ()  # those that differ
+    compared: int = 0  # weights whose gradients were compared
 
 
 def save(case, folder):

@@ -160,9 +160,7 @@ def weight(case):
 def simpler_plans(plan):
     """Fewer flags, then fewer devices."""
     for index, flag in enumerate(plan):
-        if not flag.startswith("--devices"):
-            if flag.startswith("--seed"):
-                continue
+        if flag.startswith("--") and not flag.startswith(("--devices", "--seed", "--optimizer")):
             gone = {flag, *(each for each in plan if flag == "--solver=random" and each.startswith("--seed"))}
             yield [each for each in plan if each not in gone]
     devices = next((int(re.search(r"\d+$", flag)[0]) for flag in plan if flag.startswith("--devices")), 1)

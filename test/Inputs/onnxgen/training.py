@@ -24,10 +24,17 @@ TRUE_REFUSALS = [
 def training_plan(seed, k):
     r = random.Random(f"training plan {seed} {k}")
     devices = r.choices((1, 2, 3, 4), (15, 45, 15, 25))[0]
-    flags = [f"--devices=cpu:{devices}", f"--optimizer={r.choice(OPTIMIZERS)}"]
+    flags = ["verify", f"--devices=cpu:{devices}", f"--optimizer={r.choice(OPTIMIZERS)}"]
     if r.random() < 0.6:
         flags += ["--solver=random", f"--seed={r.randrange(1000)}"]
     return flags
+
+
+def gradient_plan(seed, k):
+    """Of derivatives.check_gradients."""
+    r = random.Random(f"gradient plan {seed} {k}")
+    flags = ["train", f"--devices=cpu:{r.choices((1, 2, 3, 4), (40, 30, 10, 20))[0]}"]
+    return flags + (["--solver=random", f"--seed={r.randrange(1000)}"] if r.random() < 0.5 else [])
 
 
 def verify(kerf, case, plan, folder):
@@ -36,6 +43,11 @@ def verify(kerf, case, plan, folder):
     reference = [f"--reference={REFERENCE}"] if REFERENCE else []
     result = kerf("verify", folder / "model.onnx", "--train", "--loss=loss", "--steps=2", *plan, *reference,
                   "--threads=1", "--quiet")
+    return judge(result)
+
+
+def judge(result):
+    """Of a command that trains."""
     if result.code == 0:
         return Verdict()
     if result.code == TIMEOUT:

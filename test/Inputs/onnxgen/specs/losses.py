@@ -1,4 +1,4 @@
-"""Losses of class scores and labels."""
+"""Losses of class scores and labels. Training takes no gradient of the weights of classes: nothing else reads them."""
 import numpy as np
 
 from ..arrays import FLOATS, I32, I64
@@ -21,7 +21,7 @@ def class_loss(g, op):
         if (labels == ignore).all():
             raise Skip
     labels = g.give(labels.astype(g.r.choice((I64, I32))), "input" if g.chance(0.8) else None, pickable=False)
-    weights = g.source([classes], g.dtype(x), low=0.1, high=2.0, specials=False) if g.chance(0.4) else None
+    weights = g.source([classes], g.dtype(x), low=0.1, high=2.0, specials=False, pickable=not g.training) if g.chance(0.4) else None
     outputs = 1
     if op == "SoftmaxCrossEntropyLoss" and g.chance(0.3):
         outputs = [True, True]
