@@ -20,6 +20,8 @@ EXACT = set("""Abs And ArgMax ArgMin Cast CastLike Ceil Clip Concat Constant Con
 Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual Identity IsInf IsNaN
 Less LessOrEqual Max MaxPool Min Neg Not OneHot Or Pad ReduceMax ReduceMin Relu Reshape Round Shape Sign Size Slice
 SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor""".split())
+# Operators that give 0 for what is smaller than rounding (ONNX Runtime: the sigmoid of -20).
+SATURATING = {"Sigmoid", "Swish"}
 RTOL, ATOL = 1e-3, 1e-4  # the second of the largest finite magnitude of the output
 
 
@@ -69,7 +71,7 @@ class Case:
             exact = node.op_type in EXACT
             results = evaluator(node, self.opset, values if exact else collections.ChainMap(moved, values))
             for name, array in results.items():
-                values[name] = array if exact else nudge(rng, array)
+                values[name] = array if exact else nudge(rng, array, node.op_type in SATURATING)
         return values
 
     def stable_outputs(self, evaluator, rng, runs=3):
@@ -128,9 +130,9 @@ def constant_node(name, given):
     return onnx.helper.make_node("Constant", [], [name], **{form: value})
 
 
-def nudge(rng, array):
+def nudge(rng, array, zeros=False):
     """Each value moved by about sixteen units of rounding of float32 (halves: by one of theirs), and by what sums of
-    elements as large as the largest leave behind."""
+    elements as large as the largest leave behind; `zeros` as well."""
     if not is_float(array.dtype) or not array.size:
         return array
     unit = UNIT[array.dtype] if array.dtype in HALVES else 1e-6
@@ -138,7 +140,7 @@ def nudge(rng, array):
     values = wide(array)
     with np.errstate(all="ignore"):
         moved = values * (1 + unit * rng.uniform(-1, 1, array.shape))
-        moved = moved + np.where(values == 0, 0, noise * magnitude(array) * rng.uniform(-1, 1, array.shape))
+        moved = moved + np.where((values == 0) & (not zeros), 0, noise * magnitude(array) * rng.uniform(-1, 1, array.shape))
         return np.where(np.isfinite(values), moved, values).astype(array.dtype)
 
 

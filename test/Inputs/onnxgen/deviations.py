@@ -61,12 +61,19 @@ def half_rows(node, _opset, arrays):
     return constant_rows(values, tuple(range(2, values.ndim)))
 
 
+def causal_with_past(node, _opset, _arrays):
+    causal = any(each.name == "is_causal" and each.i for each in node.attribute)
+    return causal and len(node.input) > 4 and bool(node.input[4])
+
+
 BY_REFERENCE = [
     # NumPy's max and min are NaN where an element is; ONNX Runtime's depend on where the NaN stands.
     (("ReduceMax", "ReduceMin"), has_nan, "the largest element of NaNs"),
     # NumPy's mean of nothing is NaN, its sum 0; ONNX Runtime's mean is 0.
     (("ReduceMean", "ReduceSum", "ReduceProd", "ReduceLogSum", "ReduceL1", "ReduceL2", "ReduceSumSquare",
       "ReduceLogSumExp"), empty_input, "reductions of nothing"),
+    # Query i sees keys up to i plus the length of the past; ONNX Runtime leaves the past out.
+    (("Attention",), causal_with_past, "causal masks beside a past"),
     # NumPy's argmax is the place of the first NaN; ONNX Runtime's depends on whether the NaN stands first.
     (("ArgMax", "ArgMin"), has_nan, "the place of the largest element among NaNs"),
 ]
