@@ -49,7 +49,7 @@ def available(operators, opset):
     return found
 
 
-def random_graph(seed, k, evaluator, most_nodes=9):
+def random_graph(seed, k, evaluator):
     """The case of this number; None if nothing came of it."""
     r = random.Random(f"graph {seed} {k}")
     rng = np.random.default_rng(r.getrandbits(64))
@@ -59,7 +59,7 @@ def random_graph(seed, k, evaluator, most_nodes=9):
     g = Graph(r, rng, evaluator, opset, float_type, specials=r.random() < 0.2, empty=r.random() < 0.02,
               weights=r.choice((0.15, 0.5, 0.5, 0.85)), large=r.random() < 0.08)
     theme = available(THEMES[r.choice(sorted(THEMES))], opset)
-    count = r.choice((1, 2, 3, 3, 4, 4, 5, 6, 7, most_nodes))
+    count = r.choice((1, 2, 3, 4, 4, 5, 6, 7, 9, 11))
     place = r.randrange(count)
     if r.random() < 0.05 and float_type != BF16 and opset >= 11:
         attempt(lambda: written_out(g))
@@ -89,9 +89,8 @@ def training_graph(seed, k, evaluator):
             operator = required if index == count // 2 else r.choice(theme)
             if attempt(lambda op=operator: SPECS[op][1](g, op)):
                 break
-    used = g.consumed()
     leaves = [name for node in g.case.nodes for name in node.output
-              if name and name not in used and g.dtype(name) == F32 and g.array(name).size]
+              if name and name not in g.read and g.dtype(name) == F32 and g.array(name).size]
     terms = []
     for leaf in leaves:
         def add(leaf=leaf):

@@ -11,7 +11,7 @@ import onnx.helper
 from .arrays import (ALL, BF16, BOOL, F16, F32, F64, FLOATS, HALVES, I32, I64, INTEGERS, is_float, random_array,
                      sprinkle)
 from .case import Case, Given, magnitude
-from .evaluate import Unevaluable
+from .evaluate import Unevaluable, free_names
 
 SIZES = (1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16)
 LARGE_SIZES = (1, 2, 8, 16, 17, 31, 32, 33, 48, 64, 65, 100)
@@ -34,6 +34,7 @@ class Graph:
             self.pool[0] = r.choice((1, 2, 4, 6, 8))
         self.empty, self.training = empty, training
         self.order = []  # the values that operands are picked from
+        self.read = set()  # what nodes read
         self.count = 0
 
     # ---- values
@@ -115,14 +116,16 @@ class Graph:
 
     # ---- operands
 
-    def find(self, fits, probability=0.55):
-        """A value so far for which `fits(array)`; recent ones first. None if none is taken."""
+    def find(self, fits, eager=0.8):
+        """A value so far for which `fits(array)`, recent ones first: most often a result that nothing reads yet, so
+        that nodes form chains. None if none is taken."""
         for name in reversed(self.order):
-            if fits(self.array(name)) and self.chance(probability):
+            chance = 0.2 if name in self.case.given else 0.3 if name in self.read else eager
+            if self.chance(chance) and fits(self.array(name)):
                 return name
         return None
 
-    def operand(self, op=None, index=0, dtypes=None, low=0, high=5, where=None, make=None, fresh=0.12):
+    def operand(self, op=None, index=0, dtypes=None, low=0, high=5, where=None, make=None, fresh=0.07):
         """A value of a type that input `index` of `op` takes, of rank low..high; a new source if none is found."""
         dtypes = dtypes or self.dtypes(op, index)
 
@@ -211,6 +214,7 @@ class Graph:
             self.check(array)
         self.case.nodes.append(node)
         self.case.values.update(results)
+        self.read.update(free_names(node))
         if pickable:
             self.order += results
         return names[0] if len(names) == 1 else names
@@ -227,15 +231,10 @@ class Graph:
         if array.size and array.dtype in FLOATS and np.isnan(array.astype(np.float64)).all() and self.chance(0.9):
             raise Skip
 
-    def consumed(self):
-        from .evaluate import free_names
-        return {name for node in self.case.nodes for name in free_names(node)}
-
     def finish(self, extra=0.12):
         """Outputs: what no node reads, and some of the rest."""
-        used = self.consumed()
         made = [name for node in self.case.nodes for name in node.output if name]
-        self.case.outputs = [name for name in made if name not in used or self.chance(extra)]
+        self.case.outputs = [name for name in made if name not in self.read or self.chance(extra)]
         return self.case.pruned().evaluate(self.evaluator)
 
 
