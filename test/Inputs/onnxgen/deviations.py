@@ -69,6 +69,8 @@ def causal_with_past(node, _opset, _arrays):
 BY_REFERENCE = [
     # NumPy's max and min are NaN where an element is; ONNX Runtime's depend on where the NaN stands.
     (("ReduceMax", "ReduceMin", "ReduceLogSumExp"), has_nan, "the largest element of NaNs"),
+    # NaN has no sign: NumPy and ONNX Runtime in float32 give NaN, in 16 bits ONNX Runtime gives 0.
+    (("Sign",), has_nan, "the sign of NaN"),
     # NumPy's mean of nothing is NaN, its sum 0; ONNX Runtime's mean is 0.
     (("ReduceMean", "ReduceSum", "ReduceProd", "ReduceLogSum", "ReduceL1", "ReduceL2", "ReduceSumSquare",
       "ReduceLogSumExp"), empty_input, "reductions of nothing"),
