@@ -7,6 +7,7 @@ graph      a graph that grows node by node: operands, sources, shapes
 specs/     one function for each operator: its operands, attributes and forms
 generate   graph k of a seed: theme, types, operators
 plans      random plans; the refusals that are true
+legacy     operator set 6
 running    runs a case as planned and judges it
 shrink     the smallest case that still fails
 campaign   many graphs over worker processes, and the summary

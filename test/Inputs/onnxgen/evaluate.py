@@ -14,6 +14,7 @@ import onnx.helper
 import onnx.shape_inference
 import onnxruntime
 
+from . import legacy
 from .arrays import BF16, F32, F64
 from .deviations import BY_REFERENCE, UNSETTLED
 
@@ -73,6 +74,9 @@ class Evaluator:
         for operators, condition, why in UNSETTLED:
             if node.op_type in operators and condition(node, opset, arrays):
                 raise Unevaluable(why)
+        if opset <= legacy.LAST:
+            node, arrays = legacy.modern(node, names, arrays)
+            opset = legacy.LAST + 1
         narrow = BF16 if any(each.dtype == BF16 for each in arrays) else None
         results = None
         if not narrow:

@@ -7,12 +7,13 @@ import random
 
 import numpy as np
 
+from . import legacy
 from .arrays import BF16, F16, F32, F64
 from .graph import Graph, Skip
 from .specs import DIFFERENTIABLE, SPECS
 from .specs.attention import written_out
 
-OPSETS = (7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 20, 21, 21, 22, 23, 23, 24, 25, 26)
+OPSETS = (6, 7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 20, 21, 21, 22, 23, 23, 24, 25, 26)
 ELEMENTWISE = """Add Sub Mul Div Add Mul Relu Sigmoid Tanh Exp Sqrt Clip Max Min Where Neg Abs Pow LeakyRelu Gelu
 HardSwish Softplus Erf Cast Sum PRelu Elu Round Reciprocal""".split()
 SHAPES = """Transpose Reshape Slice Concat Split Squeeze Unsqueeze Expand Pad Tile Flatten Gather Transpose
@@ -44,7 +45,8 @@ def available(operators, opset):
             onnx.defs.get_schema(operator, opset)
         except onnx.defs.SchemaError:
             continue
-        if SPECS[operator][0] <= opset:
+        old = opset <= legacy.LAST and operator not in legacy.ARITHMETIC and not legacy.unchanged(operator)
+        if SPECS[operator][0] <= opset and not old:
             found.append(operator)
     return found
 

@@ -1,6 +1,7 @@
 """Arithmetic, comparison, logic, casts and activations."""
 import numpy as np
 
+from .. import legacy
 from ..arrays import BF16, BOOL, F32, FLOATS, HALVES, I32, I64, INTEGERS, is_float
 from ..graph import Skip
 from . import spec
@@ -42,6 +43,8 @@ def both(g, op, dtypes=None, low=None, high=None):
 
 @spec("Add", "Sub", "Mul", train=True)
 def arithmetic(g, op):
+    if g.opset <= legacy.LAST:
+        return legacy.along_axis(g, op, g.operand(op))
     if g.chance(0.05):
         x = g.operand(op)
         return g.node(op, [x, x])
@@ -50,6 +53,8 @@ def arithmetic(g, op):
 
 @spec("Div", train=True)
 def div(g, op):
+    if g.opset <= legacy.LAST:
+        return legacy.along_axis(g, op, g.operand(op))
     a, b = both(g, op)
     if not is_float(g.dtype(b)):
         if not g.array(b).all():  # integer division by zero has no result
@@ -95,6 +100,8 @@ def power(g, op):
 @spec("And", "Or", "Xor")
 def logical(g, op):
     first = condition(g)
+    if g.opset <= legacy.LAST:
+        return legacy.along_axis(g, op, first)
     return g.node(op, [first, g.partner(first)])
 
 
@@ -141,7 +148,7 @@ def condition(g, shape=None):
     found = g.find(lambda array: array.dtype == BOOL and (shape is None or array.shape == tuple(shape)))
     if found:
         return found
-    if shape is None and g.chance(0.6):
+    if shape is None and g.opset > legacy.LAST and g.chance(0.6):
         x = g.operand("Less")
         return g.node("Less", [x, g.partner(x)])
     return g.source(g.sizes() if shape is None else shape, BOOL)
