@@ -1,6 +1,6 @@
 # Random ONNX graphs against ONNX Runtime, on one rank and on a random mesh. The
 # graphs of a seed are always the same; KERF_FUZZ=N and KERF_FUZZ_SEED=S ask for
-# others. What fails is shrunk and printed as text: give it a name in
+# others, KERF_FUZZ_PLANS=P for more plans of each. What fails is shrunk and printed as text: give it a name in
 # Inputs/regressions when it is mended. Every operator that import knows has a
 # spec in Inputs/onnxgen/specs.
 #
@@ -38,6 +38,7 @@ def main():
     lacking = sorted(known - set(SPECS) - set(NO_SPEC))
     unknown = sorted((set(SPECS) | set(NO_SPEC)) - known)
     failures, covered = campaign(out, seed, count, first=int(os.environ.get("KERF_FUZZ_FIRST", 0)),
+                                 plans=int(os.environ.get("KERF_FUZZ_PLANS", 2)),
                                  workers=int(os.environ.get("KERF_FUZZ_WORKERS", 2)))
     missed = sorted(set(SPECS) - set(covered)) if count >= 500 else []
     print(f"{len(known)} operators are imported; no spec: {lacking}; not imported: {unknown}; not covered: {missed}")
