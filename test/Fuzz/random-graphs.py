@@ -1,8 +1,8 @@
 # Random ONNX graphs against ONNX Runtime, on one rank and on a random mesh. The
 # graphs of a seed are always the same; KERF_FUZZ=N and KERF_FUZZ_SEED=S ask for
-# others, KERF_FUZZ_PLANS=P for more plans of each. What fails is shrunk and printed as text: give it a name in
-# Inputs/regressions when it is mended. Every operator that import knows has a
-# spec in Inputs/onnxgen/specs.
+# others, KERF_FUZZ_PLANS=P for more plans of each. What fails is shrunk and
+# printed as text: give it a name in Inputs/regressions when it is mended. Every
+# operator that import knows has a spec in Inputs/onnxgen/specs.
 #
 # REQUIRES: kerf-commands, onnxruntime
 # RUN: %python %s %t 500

@@ -30,6 +30,10 @@ def infinite_parameters(_node, _opset, arrays):
     return any(is_float(each.dtype) and not np.isfinite(each.astype(np.float64)).all() for each in arrays[1:])
 
 
+def infinite_rows(node, opset, arrays):
+    return len(node.output) > 1 and infinite_input(node, opset, arrays)
+
+
 def infinite_input(_node, _opset, arrays):
     return is_float(arrays[0].dtype) and not np.isfinite(arrays[0].astype(np.float64)).all()
 
@@ -91,6 +95,8 @@ UNSETTLED = [
     (("InstanceNormalization", "BatchNormalization", "GroupNormalization"), infinite_parameters, "infinite parameters"),
     # ONNX Runtime's sum over channels rolls: it subtracts what leaves the window, which leaves NaN for infinities.
     (("LRN",), infinite_input, "squares of infinity"),
+    # The mean of infinity and numbers is infinity; ONNX Runtime's running mean is NaN.
+    (("LayerNormalization",), infinite_rows, "the mean of infinity"),
     (("MeanVarianceNormalization",), no_variance, "no variance, by a formula that cancels"),
     (("InstanceNormalization", "GroupNormalization"), half_rows, "no variance, in 16 bits"),
     # From 12 on all true; before it the specification does not say what it holds at inference.
