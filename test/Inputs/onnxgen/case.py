@@ -140,7 +140,8 @@ def nudge(rng, array, zeros=False):
     values = wide(array)
     with np.errstate(all="ignore"):
         moved = values * (1 + unit * rng.uniform(-1, 1, array.shape))
-        moved = moved + np.where((values == 0) & (not zeros), 0, noise * magnitude(array) * rng.uniform(-1, 1, array.shape))
+        left = noise * magnitude(array) * rng.uniform(-1, 1, array.shape)
+        moved = moved + np.where((values == 0) & (not zeros), 0, left)
         return np.where(np.isfinite(values), moved, values).astype(array.dtype)
 
 

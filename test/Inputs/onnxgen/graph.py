@@ -22,7 +22,8 @@ class Skip(Exception):
 
 
 class Graph:
-    def __init__(self, r, rng, evaluator, opset, float_type, specials=False, empty=False, weights=0.5, training=False, large=False):
+    def __init__(self, r, rng, evaluator, opset, float_type, specials=False, empty=False, weights=0.5, training=False,
+                 large=False):
         """`r` chooses, `rng` draws elements; `weights` is how often a source is no input. When training, inputs are
         drawn by kerf, which knows the range of labels but not of indices: those are constants."""
         self.r, self.rng, self.evaluator = r, rng, evaluator
