@@ -1,6 +1,6 @@
 # Graphs that were wrong once, as the generator shrank them: each is read from its
 # text, evaluated node by node by ONNX Runtime, and run on one rank and on the plans
-# that its file names. A file's first line says what was wrong.
+# (also steps of training) that its file names. A file's first line says what was wrong.
 #
 # REQUIRES: kerf-commands, onnxruntime
 # RUN: %python %s %t %S/Inputs/regressions
@@ -14,9 +14,9 @@ import numpy as np
 from kerf_commands import Commands
 from kerf_tests import Checks
 
+from onnxgen.campaign import run_plan
 from onnxgen.evaluate import Evaluator
 from onnxgen.plans import one_rank
-from onnxgen.running import run_case
 from onnxgen.text import from_text
 
 out, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -34,7 +34,7 @@ with Commands(timeout=60) as kerf:
         # An output that is not compared would make this a test that cannot fail.
         checks.expect(f"{path.stem} is compared", case.outputs == outputs, f"  only {case.outputs} of {outputs}")
         for plan in [one_rank()] + [each for each in plans if each != one_rank()]:
-            verdict = run_case(kerf, case, plan, out / path.stem)
+            verdict = run_plan(kerf, evaluator, case, plan, out / path.stem)
             why = verdict.kind or verdict.refused
             checks.expect(f"{path.stem} {' '.join(plan)}", not why, f"  {title}\n  {why}\n  {verdict.detail}")
 checks.finish()

@@ -34,11 +34,16 @@ class Worker:
         self.shrinks = collections.Counter()
 
     def run(self, case, plan):
-        if plan[0] == "verify":
-            return verify(self.kerf, case, plan[1:], self.folder)
-        if plan[0] == "train":
-            return check_gradients(self.kerf, self.evaluator, case, plan[1:], self.folder)
-        return run_case(self.kerf, case, plan, self.folder)
+        return run_plan(self.kerf, self.evaluator, case, plan, self.folder)
+
+
+def run_plan(kerf, evaluator, case, plan, folder):
+    """A plan is flags of `kerf run`, or `verify` or `train` and flags."""
+    if plan[0] == "verify":
+        return verify(kerf, case, plan[1:], folder)
+    if plan[0] == "train":
+        return check_gradients(kerf, evaluator, case, plan[1:], folder)
+    return run_case(kerf, case, plan, folder)
 
 
 def start_worker(folder, timeout):

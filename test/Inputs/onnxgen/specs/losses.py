@@ -21,7 +21,9 @@ def class_loss(g, op):
         if (labels == ignore).all():
             raise Skip
     labels = g.give(labels.astype(g.r.choice((I64, I32))), "input" if g.chance(0.8) else None, pickable=False)
-    weights = g.source([classes], g.dtype(x), low=0.1, high=2.0, specials=False, pickable=not g.training) if g.chance(0.4) else None
+    weights = None
+    if g.chance(0.4):
+        weights = g.source([classes], g.dtype(x), low=0.1, high=2.0, specials=False, pickable=not g.training)
     outputs = 1
     if op == "SoftmaxCrossEntropyLoss" and g.chance(0.3):
         outputs = [True, True]
