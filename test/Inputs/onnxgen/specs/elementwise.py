@@ -129,6 +129,8 @@ def clip(g, op):
     low, high = sorted(g.r.choice((-2, -1, 0, 1, 3, 6)) for _ in range(2))
     dtype = g.dtype(x)
     low, high = (max(low, 0), max(high, 0)) if dtype.kind == "u" else (low, high)
+    if g.opset >= 13 and g.chance(0.05):
+        low, high = high, low  # all elements become `high`
     has_low, has_high = g.chance(0.8), g.chance(0.8)
     if g.opset < 11:
         bounds = {"min": float(low) if has_low else None, "max": float(high) if has_high else None}

@@ -187,11 +187,18 @@ def slicing(g, op):
         starts.append(start)
         ends.append(end)
         steps.append(step)
+    kind = g.r.choice((I64, I32))
+    largest = np.iinfo(kind).max
+    for at, step in enumerate(steps):  # ends beyond the tensor mean its end
+        if g.chance(0.15) and step > 0 and starts[at] <= 0:
+            starts[at] = g.r.choice((starts[at], -100, -largest)) if starts[at] == 0 else starts[at]
+            ends[at] = g.r.choice((ends[at], 100, largest))
+        elif g.chance(0.15) and step < 0:
+            ends[at] = g.r.choice((ends[at], -largest)) if ends[at] < -g.shape(x)[axes[at]] else ends[at]
     default = axes == list(range(len(axes))) and g.chance(0.5)
     axes = [axis - rank if g.opset >= 11 and g.chance(0.2) else axis for axis in axes]
     if g.opset < 10:
         return g.node(op, [x], starts=starts, ends=ends, axes=None if default else axes)
-    kind = g.r.choice((I64, I32))
     step = g.steer(steps, kind) if any(each != 1 for each in steps) or g.chance(0.3) else None
     return g.node(op, [x, g.steer(starts, kind), g.steer(ends, kind), None if default else g.steer(axes, kind), step])
 
