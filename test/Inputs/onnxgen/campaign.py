@@ -6,6 +6,7 @@ in order, whatever the workers do.
 import collections
 import concurrent.futures
 import multiprocessing
+import multiprocessing.util
 import os
 import pathlib
 import shutil
@@ -49,6 +50,8 @@ def run_plan(kerf, evaluator, case, plan, folder):
 def start_worker(folder, timeout):
     global worker
     worker = Worker(folder, timeout)
+    # Processes of a pool end without atexit: the commands' process and its folder are let go here.
+    multiprocessing.util.Finalize(worker, worker.kerf.__exit__, exitpriority=1)
 
 
 def describe(case, plan, verdict, seed, k):
