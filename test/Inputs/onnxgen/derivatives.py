@@ -1,10 +1,12 @@
 """Gradients of `kerf train` against difference quotients of ONNX Runtime in double precision: they share nothing.
 
 One step of SGD with rate 1 leaves w - dL/dw in the trained model. For each weight that moved, dL/dw times a random
-direction is compared with (L(w + h d) - L(w - h d)) / 2h. Two steps h that disagree say that a kink lies between them
-(or that rounding does): that weight is left out, and so are graphs with operators that ONNX Runtime has not in double.
+direction is compared with (L(w + h d) - L(w - h d)) / 2h. Two steps h that disagree, or slopes to both sides, say that
+a kink lies there (or that rounding does): that weight is left out, and so are graphs with operators that ONNX Runtime
+has not in double.
 """
 import pathlib
+import re
 
 import numpy as np
 import onnx
@@ -52,11 +54,13 @@ def quotient(case, evaluator, name, direction):
     base = case.given[name].array.astype(F64)
     slopes = []
     for step in STEPS:
-        ends = [loss_at(case, evaluator, {name: base + sign * step * direction}) for sign in (1, -1)]
-        if None in ends:
+        points = [loss_at(case, evaluator, {name: base + sign * step * direction}) for sign in (1, 0, -1)]
+        if None in points:
             return None
-        slopes.append((ends[0] - ends[1]) / (2 * step))
-    return slopes[1], abs(slopes[0] - slopes[1])
+        slopes.append((points[0] - points[2]) / (2 * step))
+    # At a kink itself (two largest elements of a window) the slopes to both sides differ.
+    sides = abs(points[0] - 2 * points[1] + points[2]) / STEPS[-1]
+    return slopes[1], max(abs(slopes[0] - slopes[1]), sides)
 
 
 def train_once(kerf, case, batch, plan, folder):
@@ -77,12 +81,13 @@ def train_once(kerf, case, batch, plan, folder):
         return judge(result), {}
     gradients = {}
     for tensor in onnx.load(folder / "trained.onnx").graph.initializer:
-        before = case.given[tensor.name].array
+        # A vector that several nodes read may come apart: w, w.2, ... The derivative of w is the sum of theirs.
+        name = tensor.name if tensor.name in case.given else re.sub(r"\.\d+$", "", tensor.name)
+        before = case.given[name].array
         if before.dtype == F32:
             moved = before.astype(F64) - onnx.numpy_helper.to_array(tensor).astype(F64)
-            if moved.any():
-                gradients[tensor.name] = moved
-    return Verdict(), gradients
+            gradients[name] = gradients.get(name, 0) + moved
+    return Verdict(), {name: moved for name, moved in gradients.items() if moved.any()}
 
 
 def check_gradients(kerf, evaluator, case, plan, folder):

@@ -17,6 +17,8 @@ TRUE_REFUSALS = [
     (2, r"nothing to train: (no gradient reaches a parameter|the loss depends on no float parameter)",
      "the loss does not depend on a weight"),
     (3, r"parameter is a literal of the graph|running statistics are literals", "a number alone is no parameter"),
+    (5, r"is not a finite number, nothing is written|loss (is|became) (nan|inf|not finite)",
+     "a gradient that is not finite"),
     (3, r"is used through views that overlap", "a weight that is read in two shapes"),
 ]
 
