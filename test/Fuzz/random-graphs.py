@@ -1,0 +1,49 @@
+# Random ONNX graphs against ONNX Runtime, on one rank and on a random mesh. The
+# graphs of a seed are always the same; KERF_FUZZ=N and KERF_FUZZ_SEED=S ask for
+# others, KERF_FUZZ_PLANS=P for more plans of each. What fails is shrunk and
+# printed as text: give it a name in Inputs/regressions when it is mended. Every
+# operator that import knows has a spec in Inputs/onnxgen/specs.
+#
+# REQUIRES: kerf-commands, onnxruntime
+# RUN: %python %s %t 500
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+tests = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(tests / "Inputs"))
+
+# Operators of the import table that no graph can have: why.
+NO_SPEC = {}
+
+
+def imported_operators():
+    """The names in lib/Import's table of handlers."""
+    sources = sorted((tests.parent / "lib" / "Import").glob("*.cpp"))
+    return {name for source in sources for name in re.findall(r'table\.add\("(\w+)",', source.read_text())}
+
+
+def main():
+    from onnxgen.campaign import campaign
+    from onnxgen.specs import SPECS
+
+    out = pathlib.Path(sys.argv[1])
+    count = int(os.environ.get("KERF_FUZZ", sys.argv[2]))
+    seed = int(os.environ.get("KERF_FUZZ_SEED", 1))
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    known = imported_operators()
+    lacking = sorted(known - set(SPECS) - set(NO_SPEC))
+    unknown = sorted((set(SPECS) | set(NO_SPEC)) - known)
+    failures, covered = campaign(out, seed, count, first=int(os.environ.get("KERF_FUZZ_FIRST", 0)),
+                                 plans=int(os.environ.get("KERF_FUZZ_PLANS", 2)),
+                                 workers=int(os.environ.get("KERF_FUZZ_WORKERS", 2)))
+    missed = sorted(set(SPECS) - set(covered)) if count >= 500 else []
+    print(f"{len(known)} operators are imported; no spec: {lacking}; not imported: {unknown}; not covered: {missed}")
+    sys.exit(bool(failures or lacking or unknown or missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Operators that select by index, and sums along an axis."""
+import numpy as np
+
+from ..arrays import FLOATS, I32, I64, random_array
+from ..graph import Skip
+from . import spec
+
+
+def indices(g, shape, size, negative):
+    """Integers below `size`, as a constant or an input; negative ones count from the end."""
+    if size < 1:
+        raise Skip
+    array = g.rng.integers(-size if negative and g.chance(0.3) else 0, size, tuple(shape))
+    return g.give(np.asarray(array).astype(g.r.choice((I64, I64, I32))), pickable=False)
+
+
+@spec("Gather", train=True)
+def gather(g, op):
+    x = g.operand(op, low=1)
+    axis = g.r.randrange(g.rank(x))
+    size = g.shape(x)[axis]
+    found = g.find(lambda array: array.dtype in (I32, I64) and array.ndim + g.rank(x) <= 6 and array.size and
+                   array.min() >= (-size if g.opset >= 11 else 0) and array.max() < size)
+    index = found or indices(g, g.sizes(high=6 - g.rank(x)), size, g.opset >= 11)
+    if g.array(index).size * g.array(x).size > g.most_elements * max(1, size):
+        raise Skip
+    if axis == 0 and g.chance(0.5):
+        return g.node(op, [x, index])
+    return g.node(op, [x, index], axis=axis - g.rank(x) if g.opset >= 11 and g.chance(0.2) else axis)
+
+
+@spec("GatherElements", train=True)
+def gather_elements(g, op):
+    x = g.operand(op, low=1)
+    axis = g.r.randrange(g.rank(x))
+    shape = [g.r.randint(min(1, size), size) if g.chance(0.3) else size for size in g.shape(x)]
+    shape[axis] = g.size()
+    if np.prod(shape) > g.most_elements:
+        raise Skip
+    index = indices(g, shape, g.shape(x)[axis], True)
+    return g.node(op, [x, index], axis=axis - g.rank(x) if g.chance(0.3) else axis)
+
+
+@spec("GatherND", train=True)
+def gather_nd(g, op):
+    x = g.operand(op, low=1)
+    shape, rank = g.shape(x), g.rank(x)
+    batch = g.r.randrange(rank) if g.opset >= 12 and g.chance(0.4) else 0
+    depth = g.r.randint(1, rank - batch)
+    head = list(shape[:batch]) + g.sizes(g.r.randint(0 if batch == 0 else 0, 2))
+    if not batch and not head and g.chance(0.5):
+        head = [g.size()]
+    columns = []
+    for dim in range(batch, batch + depth):
+        if shape[dim] < 1:
+            raise Skip
+        columns.append(g.rng.integers(-shape[dim] if g.chance(0.3) else 0, shape[dim], tuple(head)))
+    index = g.give(np.stack(columns, -1).astype(I64) if columns else np.zeros((*head, 0), I64), pickable=False)
+    return g.node(op, [x, index], batch_dims=batch if batch else None)
+
+
+@spec("OneHot")
+def one_hot(g, op):
+    x = g.operand(op, dtypes={I64, I32} & g.dtypes(op), high=3)
+    depth = g.r.randint(1, 6)
+    kind = g.r.choice([each for each in (g.float_type, I64, I32) if each in g.dtypes(op, 2)] or [I64])
+    values = random_array(g.rng, (2,), np.dtype(kind))
+    depth_value = g.steer(depth if g.chance(0.5) else [depth])
+    return g.node(op, [x, depth_value, g.give(values, pickable=False)],
+                  axis=g.r.randint(-g.rank(x) - 1, g.rank(x)) if g.chance(0.7) else None)
+
+
+@spec("CumSum", train=True)
+def cum_sum(g, op):
+    x = g.operand(op, low=1, dtypes=g.dtypes(op) & {*FLOATS, I32, I64})
+    axis = g.steer(g.r.randrange(-g.rank(x), g.rank(x)), g.r.choice((I64, I32)))
+    return g.node(op, [x, axis], exclusive=g.r.choice((None, 0, 1)), reverse=g.r.choice((None, 0, 1)))

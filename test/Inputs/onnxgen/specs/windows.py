@@ -1,0 +1,112 @@
+"""Convolutions, pools, batch normalization, LRN: images of one to three dimensions, channels first."""
+from ..arrays import FLOATS
+from ..graph import Skip
+from . import spec
+
+
+def image(g, op, dtypes=None):
+    """A value of rank 3 to 5, or a new image."""
+    def make(dtype):
+        spatial = g.r.choice((1, 2, 2, 2, 3))
+        side = {1: 12, 2: 7, 3: 4}[spatial]
+        return g.source([g.r.choice((1, 1, 2, 3, 4)), g.r.choice((1, 2, 3, 4, 6, 8)),
+                         *[g.r.randint(1, side) for _ in range(spatial)]], dtype)
+
+    x = g.operand(op, dtypes=dtypes or g.dtypes(op) & set(FLOATS), low=3, high=5, make=make)
+    if 0 in g.shape(x)[1:]:
+        raise Skip
+    return x
+
+
+def window(g, sizes, kernel, dilated, pool):
+    """Attributes of a window that fits: pads or auto_pad, strides, dilations."""
+    attributes = {}
+    rank = len(sizes)
+    dilations = [1] * rank
+    if dilated and g.chance(0.25):
+        dilations = [g.r.choice((1, 2)) for _ in range(rank)]
+        attributes["dilations"] = dilations
+    if g.chance(0.45):
+        attributes["strides"] = [g.r.choice((1, 2, 2, 3)) for _ in range(rank)]
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel)]
+    form = g.r.random()
+    if form < 0.25:
+        attributes["auto_pad"] = g.r.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
+        if attributes["auto_pad"] != "VALID":
+            # The formula's pads become negative where a stride skips elements; libraries disagree on them.
+            if any(each != 1 for each in dilations) or any(
+                    stride > k for stride, k in zip(attributes.get("strides", ()), kernel)):
+                raise Skip
+            return attributes
+        pads = [0] * (2 * rank)
+    elif form < 0.7:
+        most = [min(k - 1, 2) if pool else 2 for k in kernel] * 2
+        pads = [g.r.randint(0, each) for each in most]
+        if g.chance(0.5):
+            pads[rank:] = pads[:rank]
+        attributes["pads"] = pads
+    else:
+        pads = [0] * (2 * rank)
+    if any(size + pads[dim] + pads[dim + rank] < span for dim, (size, span) in enumerate(zip(sizes, spans))):
+        raise Skip
+    return attributes
+
+
+@spec("Conv", train=True)
+def conv(g, op):
+    x = image(g, op)
+    channels, sizes = g.shape(x)[1], g.shape(x)[2:]
+    groups = 1
+    if g.chance(0.3):
+        groups = g.r.choice([each for each in range(1, channels + 1) if channels % each == 0])
+    out = groups * g.r.choice((1, 1, 2, 3, 4) if groups > 1 else (1, 2, 3, 4, 5, 8))
+    kernel = [g.r.randint(1, max(1, min(3, size + 1))) for size in sizes]
+    w = g.weight([out, channels // groups, *kernel], g.dtype(x)) if g.chance(0.9) else g.source(
+        [out, channels // groups, *kernel], g.dtype(x))
+    bias = g.weight([out], g.dtype(x)) if g.chance(0.6) else None
+    attributes = window(g, sizes, kernel, dilated=True, pool=False)
+    y = g.node(op, [x, w, bias], group=groups if groups > 1 or g.chance(0.3) else None,
+               kernel_shape=kernel if g.chance(0.5) else None, **attributes)
+    if g.chance(0.25):  # as speech encoders and channels-last models go on
+        rank = g.rank(y)
+        y = g.node("Transpose", [y], perm=[0, *range(2, rank), 1])
+        other = g.weight(g.shape(y)[g.r.randint(0, rank):], g.dtype(y))
+        y = g.node(g.r.choice(("Add", "Mul", "Sub")), [y, other] if g.chance(0.6) else [other, y])
+    return y
+
+
+@spec("MaxPool", "AveragePool", train=True)
+def pool(g, op):
+    largest = op == "MaxPool"
+    x = image(g, op)
+    sizes = g.shape(x)[2:]
+    kernel = [g.r.randint(1, max(1, min(3, size + 1))) for size in sizes]
+    attributes = window(g, sizes, kernel, dilated=g.opset >= (10 if largest else 19), pool=True)
+    if g.opset >= 10 and g.chance(0.3):
+        attributes["ceil_mode"] = g.r.choice((0, 1))
+    if largest and g.opset >= 8 and g.chance(0.1):
+        attributes["storage_order"] = 1
+    if not largest and g.opset >= 7 and g.chance(0.4):
+        attributes["count_include_pad"] = g.r.choice((0, 1))
+    return g.node(op, [x], kernel_shape=kernel, **attributes)
+
+
+@spec("GlobalAveragePool", "GlobalMaxPool", train=True)
+def global_pool(g, op):
+    return g.node(op, [image(g, op)])
+
+
+@spec("BatchNormalization", train=True)
+def batch_norm(g, op):
+    x = g.operand(op, low=2, dtypes=g.dtypes(op) & set(FLOATS))
+    channels, dtype = g.shape(x)[1], g.dtype(x)
+    vectors = [g.weight([channels], dtype), g.weight([channels], dtype), g.weight([channels], dtype),
+               g.weight([channels], dtype, low=0.3, high=2.0, specials=False)]
+    return g.node(op, [x, *vectors], epsilon=g.r.choice((None, 1e-3)), momentum=g.r.choice((None, 0.8)))
+
+
+@spec("LRN", train=True)
+def lrn(g, op):
+    x = image(g, op)
+    return g.node(op, [x], size=g.r.choice((1, 3, 3, 5)), alpha=g.r.choice((None, 0.1, 0.5)),
+                  beta=g.r.choice((None, 0.5, 1.0)), bias=g.r.choice((None, 2.0)))
