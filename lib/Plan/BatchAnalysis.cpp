@@ -87,6 +87,12 @@ void BatchAnalysis::visitBackward(Operation *op) {
   const DimFactors &list = rule.results[0][*dim];
   if (list.empty() || rule.factors[list.front()].kind != FactorKind::Parallel)
     return;
+  // Inside of another factor it cannot be cut in contiguous parts.
+  for (const TensorFactors &tensor : rule.operands)
+    for (const DimFactors &inside : tensor)
+      if (llvm::is_contained(inside, list.front()) &&
+          inside.front() != list.front())
+        return;
   factors[op] = list.front();
   dims[op->getResult(0)] = *dim;
 }
