@@ -13,6 +13,7 @@
 
 using namespace kerf;
 using namespace kerf::plan;
+using llvm::SmallVector;
 
 std::optional<int64_t> kerf::plan::memoryLimitOf(const PlanOptions &options) {
   if (options.memoryLimitBytes)
@@ -45,12 +46,16 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
   return options.hints;
 }
 
-/// A limit not far above `least` for which there is a plan; 0: none was found.
-static int64_t limitThatFits(PlanOptions options, int64_t least,
+/// A limit for which there is a plan, not far above `least` if that is known,
+/// else at most twice what is needed; 0: none was found.
+static int64_t limitThatFits(PlanOptions options, int64_t least, bool isKnown,
                              TryPlan tryPlan) {
-  for (double factor : {1.0, 1.02, 1.1, 1.3, 1.7, 2.5}) {
+  SmallVector<double> factors = {1.0, 1.02, 1.1, 1.3, 1.7, 2.5};
+  for (double factor = 4; !isKnown && factor < 5000; factor *= 2)
+    factors.push_back(factor);
+  for (double factor : factors) {
     double bytes = std::ceil(static_cast<double>(least) * factor);
-    if (least <= 0 || bytes >= 9e18)
+    if (bytes >= 9e18)
       return 0;
     options.memoryLimitBytes = static_cast<int64_t>(bytes);
     if (tryPlan(options) == Trial::Found)
@@ -80,11 +85,16 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     return result;
   }
   PlanOptions unlimited = withAnyShare(withoutMemoryLimit(options));
-  if (tryPlan(unlimited) != Trial::Found) {
+  Trial possible = tryPlan(unlimited);
+  if (possible == Trial::Unknown) {
+    result.message = "no plan was found in the time that there was" + notes;
+    return result;
+  }
+  if (possible == Trial::None) {
     result.error = PlanError::BadRequest;
     PlanOptions unhinted = unlimited;
     unhinted.hints.clear();
-    if (options.hints.empty() || tryPlan(unhinted) != Trial::Found) {
+    if (options.hints.empty() || tryPlan(unhinted) == Trial::None) {
       result.message =
           (options.mesh.empty() && !options.microBatches
                ? "no plan exists for these devices"
@@ -117,17 +127,17 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         notes + waive;
     return result;
   }
+  bool isKnown = leastBytes > *limit;
   std::string needs =
-      leastBytes > *limit
-          ? "the least that is needed is " + std::to_string(leastBytes) +
-                " bytes per device, the limit is " + std::to_string(*limit)
-          : "none was found within the limit of " + std::to_string(*limit) +
-                " bytes per device";
+      isKnown ? "the least that is needed is " + std::to_string(leastBytes) +
+                    " bytes per device, the limit is " + std::to_string(*limit)
+              : "none was found within the limit of " + std::to_string(*limit) +
+                    " bytes per device";
   result.message = "no plan fits in memory: " + needs + notes;
   result.message += "\nnote: more devices, or --mesh with more tp or pp, need "
                     "less of each";
   int64_t enough =
-      limitThatFits(options, std::max(leastBytes, *limit + 1), tryPlan);
+      limitThatFits(options, isKnown ? leastBytes : *limit, isKnown, tryPlan);
   if (enough)
     result.message += "\nnote: a limit of " + std::to_string(enough) +
                       " bytes would make it fit";

@@ -1,0 +1,78 @@
+# What is said where there is no plan is true: each reason alone, and a limit that
+# "would make it fit" does. Graphs that compute nothing have plans.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, sys.argv[2])
+import onnx
+from onnx import parser
+
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+out, models = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]) / "models"
+checks = Checks()
+
+
+def model(name, text, opset=12):
+    path = out / f"{name}.onnx"
+    onnx.save(parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{text}'), path)
+    return path
+
+
+# Three rows over two devices: one has two of three, more than 1.1/2.
+rows = model("rows", """graph (float[3,1,3,3] x) => (float[3,1,1,2] y) {
+  y = AveragePool <ceil_mode: int = 1, kernel_shape: ints = [3, 2], strides: ints = [1, 2]> (x) }""")
+expect_error(checks, "share of the operations", ["plan", rows, "--devices=cpu:2", "--objective=volume"], 4,
+             ["no plan divides the work", "more than 1.1/2 of the operations", "--objective=time"])
+checks.expect("the way out of it", kerf("plan", rows, "--devices=cpu:2", "--objective=time").returncode == 0)
+checks.expect("the other way out", kerf("plan", rows, "--devices=cpu:2", "--objective=volume", "--mesh=tp=2").returncode == 0)
+
+# Memory: the limit that is named is tried here once more.
+for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-small", ["--dim", "batch=2", "--devices=cpu:2"]),
+                      ("mlp", ["--dim", "batch=8", "--devices=cpu:2", "--mesh=pp=2"]),
+                      ("mlp", ["--dim", "batch=8", "--devices=cpu:1"])):
+    case = f"{name} {' '.join(options)}"
+    refused = kerf("plan", models / name / "model.onnx", *options, "--memory-limit=2KiB")
+    found = re.search(r"a limit of (\d+) bytes would make it fit", refused.stderr)
+    least = re.search(r"the least that is needed is (\d+) bytes per device, the limit is 2048", refused.stderr)
+    checks.expect(f"{case}: refused", refused.returncode == 4 and found and least, refused.stderr)
+    if not found or not least:
+        continue
+    limit = f"--memory-limit={found[1]}"
+    fits = kerf("plan", models / name / "model.onnx", *options, limit)
+    checks.expect(f"{case}: fits in {found[1]}", fits.returncode == 0, fits.stderr)
+    below = kerf("plan", models / name / "model.onnx", *options, f"--memory-limit={int(least[1]) - 1}")
+    checks.expect(f"{case}: does not fit below {least[1]}", below.returncode == 4, below.stderr)
+
+expect_error(checks, "random and too little memory",
+             ["plan", models / "mlp/model.onnx", "--dim", "batch=8", "--devices=cpu:4", "--memory-limit=2KiB", "--solver=random"], 4,
+             ["no plan fits in memory", r"a limit of [1-9]\d+ bytes would make it fit"])
+
+# Hints: the smallest set that conflicts, and memory is not blamed.
+weight = "--shard=layers.0.weight="
+expect_error(checks, "hints against each other",
+             ["plan", models / "mlp/model.onnx", "--dim", "batch=8", "--devices=cpu:2", "--mesh=tp=2", f"{weight}[{{tp}},{{}}]",
+              "--shard=layers.1.weight=[{},{tp}]", f"{weight}[{{}},{{tp}}]"], 2,
+             ["--shard: these hints contradict each other", r"layers.0.weight=\[\{tp\},\{\}\]", r"layers.0.weight=\[\{\},\{tp\}\]"])
+alone = kerf("plan", models / "mlp/model.onnx", "--dim", "batch=8", "--devices=cpu:2", "--mesh=tp=2", f"{weight}[{{tp}},{{}}]",
+             "--shard=layers.1.weight=[{},{tp}]", f"{weight}[{{}},{{tp}}]")
+checks.expect("no innocent hint is named", "layers.1.weight" not in alone.stderr, alone.stderr)
+
+# Nothing to compute: there is a plan all the same, on one device and several.
+for name, text in (("identity", "graph (float[2,3] x) => (float[2,3] y) { y = Identity (x) }"),
+                   ("shape", "graph (float[2,3] x) => (int64[2] y) { y = Shape (x) }"),
+                   ("dropout", "graph (float[2,3] x) => (float[2,3] y) { y = Dropout (x) }"),
+                   ("constant", "graph (float[2,3] x) => (float[2] y) { y = Constant <value_floats: floats = [1.0, 2.0]> () }")):
+    path = model(name, text, 13)
+    for options in (["--devices=cpu:1"], ["--devices=cpu:2"], ["--devices=cpu:3", "--solver=random", "--seed=2"],
+                    ["--devices=cpu:2", "--objective=volume"]):
+        result = kerf("run", path, *options)
+        checks.expect(f"{name} {' '.join(options)}", result.returncode == 0, result.stderr)
+# What cannot be cut says what of.
+expect_error(checks, "stages", ["plan", out / "identity.onnx", "--devices=cpu:2", "--mesh=pp=2"], 2,
+             ["no plan exists for the mesh that is asked for", "ops cannot make 2 stages"])
+checks.finish()
