@@ -134,3 +134,59 @@ json::Object kerf::planDocument(const ImportReport &report,
       {"values", plan::valuesToJson(module)},
       {"planning_seconds", plan.planningSeconds}};
 }
+
+/// Where a plan that was given stands, for whoever sees it without its search.
+static std::string originOf(const CompilationOptions &options) {
+  return "taken from " + options.givenPlanPath + ", not searched";
+}
+
+json::Object kerf::givenDocument(const ImportReport &report,
+                                 const CompilationOptions &options,
+                                 const std::optional<plan::PlanResult> &priced,
+                                 mlir::ModuleOp module) {
+  CompilationOptions own = options;
+  // No limit was asked for, nothing was searched under one.
+  own.plan.memoryLimitBytes.reset();
+  own.plan.machine.memoryBytesPerDevice = 0;
+  const json::Object &file = *options.givenPlan->getAsObject();
+  json::Object document =
+      planDocument(report, own, priced.value_or(plan::PlanResult()), module);
+  json::Object objective{
+      {"kind", "time"},
+      {"cost_model", cost::toString(options.plan.volumeModel)},
+      {"solver", "given"},
+      {"candidates", originOf(options)}};
+  if (priced)
+    objective["cost"] = priced->cost;
+  document["objective"] = std::move(objective);
+  document.erase("runners_up");
+  document.erase("planning_seconds");
+  llvm::Expected<json::Value> machine =
+      json::parse(cost::writeMachine(options.plan.machine));
+  if (machine)
+    document["machine"] = std::move(*machine);
+  else
+    llvm::consumeError(machine.takeError());
+  if (priced)
+    return document;
+  // Of what cannot be priced the file knows how it is cut, and nothing else.
+  for (const char *key : {"goal", "mesh", "mesh_axes", "schedule"})
+    if (const json::Value *value = file.get(key))
+      document[key] = *value;
+  if (json::Object *schedule = document.getObject("schedule"))
+    schedule->erase("bubble_fraction");
+  for (const char *key : {"time", "stages", "pure_cuts"})
+    document.erase(key);
+  // What is laid out will be known.
+  const json::Object *mesh = document.getObject("mesh");
+  int64_t stages = mesh ? mesh->getInteger("pp").value_or(1) : 1;
+  json::Array devices;
+  for (int64_t stage = 0; stage < stages; ++stage)
+    devices.push_back(json::Object());
+  document["memory"] =
+      json::Object{{"limit", nullptr}, {"per_device", std::move(devices)}};
+  if (json::Object *model = document.getObject("model"))
+    for (const char *key : {"parameters", "parameter_bytes", "flops"})
+      model->erase(key);
+  return document;
+}

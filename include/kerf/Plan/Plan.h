@@ -120,8 +120,13 @@ mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
 
 /// Sets the shardings, stages and mesh that a plan.json names. Values that the
 /// file does not name are an error, as are names that the module lacks.
+/// `priced`: what the plan costs for this module on the machine of `options`,
+/// with neither bound nor candidates; none if it cuts an op in a way that
+/// planning does not look at.
 mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
                                   const llvm::json::Value &plan,
+                                  const PlanOptions &options,
+                                  std::optional<PlanResult> &priced,
                                   std::string &message);
 
 /// The "values" of plan.json: name, shape, sharding, operands, stage.
