@@ -240,9 +240,8 @@ std::vector<std::string> Compilation::getNotes() const {
 
 Outcome Compilation::readGivenPlan() {
   std::string message;
-  std::optional<plan::PlanResult> priced;
   if (failed(plan::applyPlanJson(module.get(), *options.givenPlan, options.plan,
-                                 priced, message)))
+                                 planned, message)))
     return fail(Outcome::WrongUsage, options.givenPlanPath + ": " + message);
   int64_t devices = dist::getMesh(module.get()).toMesh().numRanks();
   if (options.plan.devices != devices)
@@ -250,10 +249,8 @@ Outcome Compilation::readGivenPlan() {
                 options.givenPlanPath + ": its mesh is of " + Twine(devices) +
                     " devices, expected " + Twine(options.plan.devices) +
                     " (--devices)");
-  planJson = givenDocument(report, options, priced, module.get());
-  if (priced)
-    planned = std::move(*priced);
-  else
+  planJson = givenDocument(report, options, planned, module.get());
+  if (!planned.isPriced)
     planningNotes.push_back(options.givenPlanPath +
                             ": cuts an op in a way that planning does not look "
                             "at: its seconds are not predicted");

@@ -1,7 +1,8 @@
 //===- CompilationMemory.cpp - what is laid out, and the limit ------------===//
 //
-// Planning predicts what a device holds; lowering knows. plan.json says what was
-// laid out, and a plan that turns out to need more than the limit is made again.
+// Planning predicts what a device holds; lowering knows. plan.json says what
+// was laid out, and a plan that turns out to need more than the limit is made
+// again.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Exec/Exec.h"

@@ -142,51 +142,33 @@ static std::string originOf(const CompilationOptions &options) {
 
 json::Object kerf::givenDocument(const ImportReport &report,
                                  const CompilationOptions &options,
-                                 const std::optional<plan::PlanResult> &priced,
+                                 const plan::PlanResult &plan,
                                  mlir::ModuleOp module) {
   CompilationOptions own = options;
   // No limit was asked for, nothing was searched under one.
   own.plan.memoryLimitBytes.reset();
-  own.plan.machine.memoryBytesPerDevice = 0;
-  const json::Object &file = *options.givenPlan->getAsObject();
-  json::Object document =
-      planDocument(report, own, priced.value_or(plan::PlanResult()), module);
+  json::Object document = planDocument(report, own, plan, module);
   json::Object objective{
       {"kind", "time"},
       {"cost_model", cost::toString(options.plan.volumeModel)},
-      {"solver", "given"},
+      {"solver", plan.solver},
       {"candidates", originOf(options)}};
-  if (priced)
-    objective["cost"] = priced->cost;
+  if (plan.isPriced)
+    objective["cost"] = plan.cost;
   document["objective"] = std::move(objective);
-  document.erase("runners_up");
-  document.erase("planning_seconds");
-  llvm::Expected<json::Value> machine =
-      json::parse(cost::writeMachine(options.plan.machine));
-  if (machine)
-    document["machine"] = std::move(*machine);
-  else
-    llvm::consumeError(machine.takeError());
-  if (priced)
-    return document;
-  // Of what cannot be priced the file knows how it is cut, and nothing else.
-  for (const char *key : {"goal", "mesh", "mesh_axes", "schedule"})
-    if (const json::Value *value = file.get(key))
-      document[key] = *value;
-  if (json::Object *schedule = document.getObject("schedule"))
-    schedule->erase("bubble_fraction");
-  for (const char *key : {"time", "stages", "pure_cuts"})
+  (*document.getObject("memory"))["limit"] = nullptr;
+  for (const char *key : {"runners_up", "planning_seconds"})
     document.erase(key);
+  if (plan.isPriced)
+    return document;
+  for (const char *key : {"time", "stages"})
+    document.erase(key);
+  document.getObject("schedule")->erase("bubble_fraction");
   // What is laid out will be known.
-  const json::Object *mesh = document.getObject("mesh");
-  int64_t stages = mesh ? mesh->getInteger("pp").value_or(1) : 1;
   json::Array devices;
-  for (int64_t stage = 0; stage < stages; ++stage)
-    devices.push_back(json::Object());
-  document["memory"] =
-      json::Object{{"limit", nullptr}, {"per_device", std::move(devices)}};
-  if (json::Object *model = document.getObject("model"))
-    for (const char *key : {"parameters", "parameter_bytes", "flops"})
-      model->erase(key);
+  for (const auto &[axis, size] : plan.mesh)
+    for (int64_t stage = 0; axis == "pp" && stage < size; ++stage)
+      devices.push_back(json::Object());
+  (*document.getObject("memory"))["per_device"] = std::move(devices);
   return document;
 }

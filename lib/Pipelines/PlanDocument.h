@@ -12,11 +12,11 @@ llvm::json::Object planDocument(const ImportReport &report,
                                 const plan::PlanResult &plan,
                                 mlir::ModuleOp module);
 
-/// The same of a plan that was given: what it costs now if it could be
-/// `priced`, where it came from, and nothing that its file says of costs.
+/// The same of a plan that was given: what it costs now, if it could be priced,
+/// where it came from, and nothing that its file says of costs.
 llvm::json::Object givenDocument(const ImportReport &report,
                                  const CompilationOptions &options,
-                                 const std::optional<plan::PlanResult> &priced,
+                                 const plan::PlanResult &plan,
                                  mlir::ModuleOp module);
 
 } // namespace kerf

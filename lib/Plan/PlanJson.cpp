@@ -90,8 +90,7 @@ public:
       : module(module), function(function), plan(plan), message(message),
         names(function), batch(function, {}) {}
 
-  LogicalResult run(const PlanOptions &options,
-                    std::optional<PlanResult> &priced);
+  LogicalResult run(const PlanOptions &options, PlanResult &result);
 
 private:
   LogicalResult fail(const Twine &text) {
@@ -103,7 +102,7 @@ private:
                                     std::optional<StringRef> text,
                                     ArrayRef<int64_t> shape);
   LogicalResult readValue(const json::Object &entry);
-  std::optional<PlanResult> price(const PlanOptions &options);
+  PlanResult price(const PlanOptions &options);
   void write();
 
   ModuleOp module;
@@ -285,7 +284,7 @@ void Reader::write() {
     module->setAttr("dist.schedule_kind", builder.getStringAttr(schedule));
 }
 
-std::optional<PlanResult> Reader::price(const PlanOptions &options) {
+PlanResult Reader::price(const PlanOptions &options) {
   auto layoutOf = [&](Attribute attr) {
     return llvm::cantFail(cast<dist::ShardingAttr>(attr).toLayout(mesh));
   };
@@ -319,8 +318,7 @@ std::optional<PlanResult> Reader::price(const PlanOptions &options) {
   return priceGiven(function, {mesh, made, sharedLayout, operand, stage}, own);
 }
 
-LogicalResult Reader::run(const PlanOptions &options,
-                          std::optional<PlanResult> &priced) {
+LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
   if (failed(readMesh()))
     return failure();
   const json::Array *values = plan.getAsObject()->getArray("values");
@@ -342,7 +340,7 @@ LogicalResult Reader::run(const PlanOptions &options,
   if (outputs.size() != function.getNumResults())
     return fail("values: " + Twine(outputs.size()) + " outputs, expected " +
                 Twine(function.getNumResults()));
-  priced = price(options);
+  result = price(options);
   write();
   return success();
 }
@@ -350,12 +348,12 @@ LogicalResult Reader::run(const PlanOptions &options,
 LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const json::Value &plan,
                                         const PlanOptions &options,
-                                        std::optional<PlanResult> &priced,
+                                        PlanResult &result,
                                         std::string &message) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   if (!function) {
     message = "the module has no function @main";
     return failure();
   }
-  return Reader(module, function, plan, message).run(options, priced);
+  return Reader(module, function, plan, message).run(options, result);
 }

@@ -61,9 +61,9 @@ static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
   return candidate;
 }
 
-std::optional<PlanResult> kerf::plan::priceGiven(func::FuncOp function,
-                                                 const GivenLayouts &given,
-                                                 const PlanOptions &options) {
+PlanResult kerf::plan::priceGiven(func::FuncOp function,
+                                  const GivenLayouts &given,
+                                  const PlanOptions &options) {
   PlanOptions own = options;
   // Nothing is asked for: no hints, no limits, and no op must be cut.
   own.hints.clear();
@@ -75,27 +75,38 @@ std::optional<PlanResult> kerf::plan::priceGiven(func::FuncOp function,
   BatchAnalysis batch(function, own.batchDims);
   Units units(function);
   ValueNames names(function);
-  for (bool free : {false, true}) {
-    MeshCandidate candidate = candidateOf(given.mesh, free);
+  PlanResult result;
+  // First what a search looks at, which are the fewest choices.
+  struct Scope {
+    bool free;
+    double maxPadding;
+  };
+  constexpr double kAny = 1e9;
+  for (const Scope &scope :
+       {Scope{false, own.maxPadding}, {false, kAny}, {true, kAny}}) {
+    MeshCandidate candidate = candidateOf(given.mesh, scope.free);
+    own.maxPadding = scope.maxPadding;
     // A search does not look at three free axes either: too many choices.
-    if (free && llvm::count(candidate.roles, AxisRole::Free) > 2)
+    if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
     Graph graph(function, candidate, own, batch, units, names);
-    if (!graph.getError().empty())
-      continue;
-    std::optional<Solution> solution = graph.find(given);
+    result = describeCut(graph, StagePlan(), function, own);
+    result.isPriced = false;
+    result.solver = "given";
+    std::optional<Solution> solution;
+    if (graph.getError().empty())
+      solution = graph.find(given);
     if (!solution)
       continue;
-    StagePlan stages =
-        cutStages(graph, *solution, function, own, given.stage);
+    StagePlan stages = cutStages(graph, *solution, function, own, given.stage);
     if (!stages.feasible)
-      return std::nullopt;
-    PlanResult result = describeCut(graph, stages, function, own);
+      break;
+    result = describeCut(graph, stages, function, own);
     result.cost = result.stepSeconds;
     result.solver = "given";
-    return result;
+    break;
   }
-  return std::nullopt;
+  return result;
 }
 
 std::optional<Solution> Graph::find(const GivenLayouts &given) {

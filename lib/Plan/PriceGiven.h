@@ -26,10 +26,9 @@ struct GivenLayouts {
 };
 
 /// The plan of `function`, which has no shardings yet, on the machine of the
-/// options. None if an op is cut in a way that no search looks at.
-std::optional<PlanResult> priceGiven(mlir::func::FuncOp function,
-                                     const GivenLayouts &given,
-                                     const PlanOptions &options);
+/// options. Not priced if an op is cut in a way that no search looks at.
+PlanResult priceGiven(mlir::func::FuncOp function, const GivenLayouts &given,
+                      const PlanOptions &options);
 
 /// What is known of a cut, searched or given: all of a PlanResult but what says
 /// how it was found.

@@ -207,10 +207,12 @@ Expected<std::string> linkShared(ArrayRef<SmallString<0>> objects) {
     Error full = writeFile(output, [&](raw_ostream &stream) {
       for (const SmallString<0> &object : objects)
         stream << StringRef(object);
+      stream.write_zeros(1 << 16); // tables, and what fills up pages
     });
     if (full)
       return full;
-    return failure("internal error: linking failed: " + messages);
+    return failure("internal error: linking failed: " +
+                   StringRef(messages).rtrim());
   }
   auto buffer = MemoryBuffer::getFile(output, false, false);
   if (!buffer)
