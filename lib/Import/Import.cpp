@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"
 #include "Importer.h"
+#include "Names.h"
 #include "Npy.h"
 #include "Untie.h"
 #include "Wire.h"
@@ -245,6 +246,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     return failure();
   }
   skeleton.reset();
+  makeNamesPrintable(model);
   if (!checkModel())
     return failure();
 

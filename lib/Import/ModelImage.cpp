@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/ModelImage.h"
 
+#include "Names.h"
 #include "Tensors.h"
 #include "Wire.h"
 
@@ -257,6 +258,7 @@ bool kerf::makeModelImage(llvm::StringRef path, const ModelEdits &edits,
   auto skeleton = readSkeleton(file, error);
   if (!skeleton || !model.ParseFromString(*skeleton))
     return false;
+  makeNamesPrintable(model);
   int graphs = 0;
   Fields top(file, 0, file.size());
   for (Field field; top.next(field);)
@@ -322,16 +324,20 @@ static void collectLocations(const onnx::GraphProto &graph,
     }
 }
 
-std::vector<std::string> kerf::externalLocations(llvm::StringRef path,
-                                                 std::string &error) {
+bool kerf::readModelFacts(llvm::StringRef path, ModelFacts &facts,
+                          std::string &error) {
   auto files = ModelFiles::open(path, true, error);
   if (!files)
-    return {};
+    return false;
   onnx::ModelProto model;
   auto skeleton = readSkeleton(files->modelBytes(), error);
   if (!skeleton || !model.ParseFromString(*skeleton))
-    return {};
+    return false;
+  makeNamesPrintable(model);
+  for (const onnx::ValueInfoProto &output : model.graph().output())
+    facts.outputs.push_back(output.name());
   std::set<std::string> locations;
   collectLocations(model.graph(), locations);
-  return {locations.begin(), locations.end()};
+  facts.locations.assign(locations.begin(), locations.end());
+  return true;
 }

@@ -6,10 +6,13 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Import.h"
 
+#include "Names.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
+using onnx_import::printable;
 
 int ImportReport::exitCode() const {
   int code = unsupported.empty() ? 0 : 3;
@@ -20,17 +23,9 @@ int ImportReport::exitCode() const {
   return code;
 }
 
-/// Names come from the file: control characters must not reach a terminal.
-static std::string printable(llvm::StringRef text) {
-  std::string result;
-  for (char c : text)
-    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return result;
-}
-
 void ImportReport::print(llvm::raw_ostream &stream) const {
   for (const ImportIssue &issue : issues) {
-    stream << "error: " << file;
+    stream << "error: " << printable(file);
     if (!issue.node.empty())
       stream << ":" << printable(issue.node);
     stream << ": " << printable(issue.message) << "\n";
@@ -38,8 +33,9 @@ void ImportReport::print(llvm::raw_ostream &stream) const {
       stream << "note: " << printable(note) << "\n";
   }
   for (const UnsupportedItem &item : unsupported) {
-    stream << "error: " << file << ":" << printable(item.nodes.front()) << ": "
-           << printable(item.what) << " is not supported\n";
+    stream << "error: " << printable(file) << ":"
+           << printable(item.nodes.front()) << ": " << printable(item.what)
+           << " is not supported\n";
     if (item.nodes.size() > 1) {
       stream << "note: needed by " << item.nodes.size() << " nodes: ";
       llvm::interleaveComma(item.nodes, stream, [&](const std::string &node) {

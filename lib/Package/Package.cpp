@@ -7,6 +7,8 @@
 
 #include "Manifest.h"
 
+#include "kerf/Support/WriteFile.h"
+
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -23,6 +25,11 @@ using namespace kerf;
 namespace fs = llvm::sys::fs;
 namespace json = llvm::json;
 
+static llvm::Error failure(StringRef path, std::error_code code) {
+  return llvm::createStringError(code,
+                                 path + ": cannot write: " + code.message());
+}
+
 namespace {
 /// Writes the files of one package into a folder.
 class FolderWriter {
@@ -37,25 +44,25 @@ public:
     llvm::sys::path::append(path, name);
     int descriptor = -1;
     if (auto code = fs::openFileForWrite(path, descriptor, fs::CD_CreateNew))
-      return error(path, code);
+      return failure(path, code);
     llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-    if (llvm::Error failed = fill(stream)) {
-      stream.clear_error();
-      return failed;
-    }
+    llvm::Error failed = fill(stream);
     stream.flush();
-    if (stream.has_error()) {
-      std::error_code code = stream.error();
-      stream.clear_error();
-      return error(path, code);
-    }
-    if (::fsync(descriptor) != 0)
-      return error(path, std::error_code(errno, std::generic_category()));
+    std::error_code code = stream.error();
+    if (!code && ::fsync(descriptor) != 0)
+      code = std::error_code(errno, std::generic_category());
     stream.close();
+    if (!code)
+      code = stream.error();
+    stream.clear_error(); // it ends the process where it is not asked for
+    if (failed)
+      return failed;
+    if (code)
+      return failure(path, code);
     auto content = llvm::MemoryBuffer::getFile(
         path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!content)
-      return error(path, content.getError());
+      return failure(path, content.getError());
     StringRef bytes = (*content)->getBuffer();
     uint64_t hash = llvm::xxh3_64bits(ArrayRef(
         reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
@@ -78,10 +85,6 @@ public:
   json::Array takeFiles() { return std::move(files); }
 
 private:
-  static llvm::Error error(StringRef path, std::error_code code) {
-    return llvm::createStringError(code, path + ": " + code.message());
-  }
-
   StringRef folder;
   json::Array files;
 };
@@ -144,12 +147,12 @@ LogicalResult kerf::writePackage(ModuleOp module,
   std::string aside =
       (path + ".tmp." + Twine(llvm::sys::Process::getProcessId())).str();
   if (auto code = fs::create_directory(aside, /*IgnoreExisting=*/false))
-    return module.emitError("") << path << ": " << code.message();
+    return kerf::emitProblem(module.getLoc(), failure(path, code));
   llvm::scope_exit cleanup([&] { fs::remove_directories(aside); });
   if (llvm::Error error = writeFolder(module, contents, aside))
-    return module.emitError("") << llvm::toString(std::move(error));
+    return kerf::emitProblem(module.getLoc(), std::move(error));
   if (auto code = moveIntoPlace(aside, path))
-    return module.emitError("") << path << ": " << code.message();
+    return kerf::emitProblem(module.getLoc(), failure(path, code));
   cleanup.release();
   return success();
 }

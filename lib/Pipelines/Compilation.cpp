@@ -20,6 +20,7 @@
 #include "kerf/Pipelines/Register.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Support/WriteFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -65,6 +66,27 @@ Compilation::Compilation(CompilationOptions options)
 
 Compilation::~Compilation() = default;
 
+using Step = Outcome (Compilation::*)();
+static constexpr std::pair<StringRef, Step> kPhases[] = {
+    {"import", &Compilation::runImport},
+    {"autodiff", &Compilation::runAutodiff},
+    {"plan", &Compilation::runPlan},
+    {"partition", &Compilation::runPartition},
+    {"collectives", &Compilation::runCollectives},
+    {"lower", &Compilation::runLower}};
+
+std::vector<std::string> kerf::phaseNames(bool training) {
+  std::vector<std::string> names;
+  for (const auto &[name, step] : kPhases)
+    if (training || name != "autodiff")
+      names.push_back(name.str());
+  return names;
+}
+
+std::string kerf::dumpName(size_t number, StringRef phase) {
+  return ("0" + Twine(number) + "-" + phase + ".mlir").str();
+}
+
 Outcome Compilation::fail(Outcome outcome, const Twine &reason) {
   lines.push_back(("error: " + reason).str());
   return outcome;
@@ -77,15 +99,15 @@ Outcome Compilation::dump(StringRef phase) {
           llvm::sys::fs::create_directories(options.dumpDir))
     return fail(Outcome::WrongUsage, options.dumpDir + ": " + error.message());
   llvm::SmallString<128> path(options.dumpDir);
-  llvm::sys::path::append(path, "0" + Twine(++dumps) + "-" + phase + ".mlir");
-  std::error_code error;
-  llvm::raw_fd_ostream stream(path, error);
+  llvm::sys::path::append(path, dumpName(++dumps, phase));
+  llvm::Error error = writeFile(path, [&](llvm::raw_ostream &stream) {
+    OpPrintingFlags flags;
+    flags.elideLargeElementsAttrs(16);
+    module->print(stream, flags);
+    stream << "\n";
+  });
   if (error)
-    return fail(Outcome::WrongUsage, path + ": " + error.message());
-  OpPrintingFlags flags;
-  flags.elideLargeElementsAttrs(16);
-  module->print(stream, flags);
-  stream << "\n";
+    return fail(Outcome::RunTimeFailure, llvm::toString(std::move(error)));
   return Outcome::Fine;
 }
 
@@ -218,16 +240,20 @@ std::vector<std::string> Compilation::getNotes() const {
 
 Outcome Compilation::readGivenPlan() {
   std::string message;
-  if (failed(plan::applyPlanJson(module.get(), *options.givenPlan, message)))
+  if (failed(plan::applyPlanJson(module.get(), *options.givenPlan, options.plan,
+                                 planned, message)))
     return fail(Outcome::WrongUsage, options.givenPlanPath + ": " + message);
-  planJson = *options.givenPlan->getAsObject();
-  // One device is what is asked for when nothing is.
-  int64_t devices = planJson.getInteger("devices").value_or(1);
-  if (options.plan.devices > 1 && options.plan.devices != devices)
+  int64_t devices = dist::getMesh(module.get()).toMesh().numRanks();
+  if (options.plan.devices != devices)
     return fail(Outcome::WrongUsage,
-                options.givenPlanPath + ": plan is for " + Twine(devices) +
+                options.givenPlanPath + ": its mesh is of " + Twine(devices) +
                     " devices, expected " + Twine(options.plan.devices) +
                     " (--devices)");
+  planJson = givenDocument(report, options, planned, module.get());
+  if (!planned.isPriced)
+    planningNotes.push_back(options.givenPlanPath +
+                            ": cuts an op in a way that planning does not look "
+                            "at: its seconds are not predicted");
   return Outcome::Fine;
 }
 
@@ -246,7 +272,8 @@ Outcome Compilation::makePlan() {
   if (options.givenPlan) {
     if (Outcome outcome = readGivenPlan(); outcome != Outcome::Fine)
       return outcome;
-    planningNotes = planNotes(module.get());
+    for (std::string &note : planNotes(module.get()))
+      planningNotes.push_back(std::move(note));
     return Outcome::Fine;
   }
   plan::PlanError error;
@@ -337,92 +364,11 @@ Outcome Compilation::runCollectives() {
   return Outcome::Fine;
 }
 
-std::optional<int64_t> Compilation::memoryLimit() const {
-  if (options.givenPlan)
-    return std::nullopt;
-  if (options.plan.memoryLimitBytes)
-    return options.plan.memoryLimitBytes;
-  int64_t bytes = options.plan.machine.memoryBytesPerDevice;
-  return bytes > 0 ? std::optional(bytes) : std::nullopt;
-}
-
-int64_t Compilation::laidOutPeak() const {
-  int64_t most = 0;
-  const llvm::json::Object *memory = planJson.getObject("memory");
-  if (const auto *devices = memory ? memory->getArray("per_device") : nullptr)
-    for (const llvm::json::Value &device : *devices)
-      most =
-          std::max(most, device.getAsObject()->getInteger("peak").value_or(0));
-  return most;
-}
-
-Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
-                               int dumpsBefore) {
-  constexpr int kTries = 8;
-  constexpr double kMostSeconds = 60;
-  const std::optional<int64_t> asked = options.plan.memoryLimitBytes;
-  const int64_t limit = *memoryLimit(), first = laidOutPeak();
-  auto begin = std::chrono::steady_clock::now();
-  auto isLate = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         begin)
-               .count() > kMostSeconds;
-  };
-  // Planned for `most` more than the limit was laid out, for `least` there is
-  // no plan.
-  int64_t most = limit, least = 0, peak = first;
-  Outcome outcome = Outcome::Fine;
-  options.plan.findReasons = false;
-  for (int tries = 0; outcome != Outcome::Fine || peak > limit; ++tries) {
-    if (tries == kTries || most - least < 2 || (tries > 1 && isLate())) {
-      options.plan.memoryLimitBytes = asked;
-      return fail(Outcome::NoPlan,
-                  options.model +
-                      ": no plan fits in memory: what was planned "
-                      "for " +
-                      Twine(limit) + " bytes per device needs " + Twine(first) +
-                      " when it is laid out, and nothing smaller was found");
-    }
-    int64_t tried = least + (most - least) / 2;
-    if (least == 0)
-      tried = static_cast<int64_t>(0.99 * static_cast<double>(most) *
-                                   static_cast<double>(limit) /
-                                   static_cast<double>(peak));
-    options.plan.memoryLimitBytes = tried;
-    module = unplanned.clone();
-    times.resize(timesBefore);
-    dumps = dumpsBefore;
-    outcome = Outcome::Fine;
-    for (auto step : {&Compilation::runPlan, &Compilation::runPartition,
-                      &Compilation::runCollectives, &Compilation::runLower})
-      if (outcome == Outcome::Fine)
-        outcome = (this->*step)();
-    if (outcome == Outcome::NoPlan) {
-      lines.clear();
-      least = tried;
-      continue;
-    }
-    if (outcome != Outcome::Fine)
-      break;
-    peak = laidOutPeak();
-    most = tried;
-  }
-  options.plan.memoryLimitBytes = asked;
-  if (llvm::json::Object *memory = planJson.getObject("memory"))
-    (*memory)["limit"] = limit;
-  return outcome;
-}
-
 Outcome Compilation::runUntil(StringRef phase) {
-  std::vector<std::pair<StringRef, Outcome (Compilation::*)()>> phases = {
-      {"import", &Compilation::runImport},
-      {"autodiff", &Compilation::runAutodiff},
-      {"plan", &Compilation::runPlan},
-      {"partition", &Compilation::runPartition},
-      {"collectives", &Compilation::runCollectives},
-      {"lower", &Compilation::runLower}};
-  if (!options.training)
-    phases.erase(phases.begin() + 1);
+  std::vector<std::pair<StringRef, Step>> phases;
+  for (const auto &entry : kPhases)
+    if (options.training || entry.first != "autodiff")
+      phases.push_back(entry);
   std::string names;
   for (const auto &[name, run] : phases) {
     names += (names.empty() ? "" : ", ") + name.str();
@@ -430,7 +376,7 @@ Outcome Compilation::runUntil(StringRef phase) {
       continue;
     OwningOpRef<ModuleOp> unplanned;
     size_t timesBefore = 0;
-    int dumpsBefore = 0;
+    size_t dumpsBefore = 0;
     for (const auto &[each, step] : phases) {
       if (each == "plan" && phase == "lower" && memoryLimit()) {
         unplanned = module->clone();
@@ -458,91 +404,28 @@ Outcome Compilation::runLower() {
   return outcome;
 }
 
-/// Parameters that steps read or write. Others are gone once what is derived
-/// from them has been computed.
-static llvm::DenseSet<int64_t> parametersOfSteps(ModuleOp module) {
-  llvm::DenseSet<int64_t> used;
-  for (auto function : module.getOps<exec::FuncOp>())
-    if (function.getPhase() != "init")
-      function.walk([&](Operation *op) {
-        if (auto parameter = dyn_cast<exec::ParamOp>(op))
-          used.insert(parameter.getIndex());
-        op->getAttrDictionary().walk([&](DictionaryAttr entry) {
-          if (auto index = entry.getAs<IntegerAttr>("param"))
-            used.insert(index.getInt());
-        });
-      });
-  return used;
-}
-
-/// Bytes of the parameters that the ranks of a stage hold.
-static int64_t parameterBytes(ModuleOp module, int64_t stage,
-                              const llvm::DenseSet<int64_t> &used) {
-  int64_t bytes = 0;
-  for (auto parameter : module.getOps<exec::ParameterOp>()) {
-    auto stages = parameter.getEntry().getAs<ArrayAttr>("stages");
-    if (used.contains(parameter.getIndex()) &&
-        (!stages || llvm::any_of(stages, [&](Attribute each) {
-          return cast<IntegerAttr>(each).getInt() == stage;
-        })))
-      bytes += exec::sizeBytes(cast<MemRefType>(parameter.getType()));
-  }
-  return bytes;
-}
-
-/// The plan says what was laid out: now arenas are known, where planning could
-/// only predict.
-void Compilation::refineMemory() {
-  llvm::json::Object *memory = planJson.getObject("memory");
-  llvm::json::Array *devices =
-      memory ? memory->getArray("per_device") : nullptr;
-  if (!devices)
-    return;
-  llvm::DenseSet<int64_t> used = parametersOfSteps(module.get());
-  for (auto stage : module->getOps<exec::StageOp>()) {
-    auto number = static_cast<size_t>(stage.getIndex());
-    if (number >= devices->size() || !stage.getArena())
-      continue;
-    llvm::json::Object *entry = (*devices)[number].getAsObject();
-    if (!entry)
-      continue;
-    auto bytes = [&](StringRef key) {
-      return entry->getInteger(key).value_or(0);
-    };
-    auto arena = static_cast<int64_t>(*stage.getArena());
-    int64_t gradients = std::min(bytes("gradients"), arena);
-    int64_t stored = parameterBytes(module.get(), stage.getIndex(), used);
-    int64_t optimizer = std::min(bytes("optimizer"), stored);
-    (*entry)["predicted"] =
-        llvm::json::Object{{"parameters", bytes("parameters")},
-                           {"optimizer", bytes("optimizer")},
-                           {"arena", bytes("gradients") + bytes("activations")},
-                           {"peak", bytes("peak")}};
-    (*entry)["parameters"] = stored - optimizer;
-    (*entry)["optimizer"] = optimizer;
-    (*entry)["gradients"] = gradients;
-    (*entry)["activations"] = arena - gradients;
-    (*entry)["peak"] = stored + bytes("workspace") + arena;
-  }
-}
-
 Outcome Compilation::runPackage(StringRef path) {
   Timer timer(*this, "package");
+  bool isFile = false;
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
       lines.push_back("error: " + diagnostic.str());
+    isFile |= isFileError(diagnostic);
     return success();
   });
+  auto failed = [&](const char *what) {
+    return lines.empty() ? fail(Outcome::Internal, what)
+           : isFile      ? Outcome::RunTimeFailure
+                         : Outcome::WrongUsage;
+  };
   PackageContents contents;
   if (options.cuda) {
     GpuOptions gpu;
     gpu.ptxas = options.ptxas;
     gpu.dumpDir = options.kernelDumpDir;
     FailureOr<GpuProgram> kernels = compileGpuKernels(module.get(), gpu);
-    if (failed(kernels))
-      return lines.empty()
-                 ? fail(Outcome::Internal, "code generation for GPUs failed")
-                 : Outcome::WrongUsage;
+    if (mlir::failed(kernels))
+      return failed("code generation for GPUs failed");
     packagingNotes = std::move(kernels->notes);
     CudaContents &cuda = contents.cuda.emplace();
     cuda.ptx = std::move(kernels->ptx);
@@ -557,9 +440,8 @@ Outcome Compilation::runPackage(StringRef path) {
   codegen.cpu = options.targetCpu;
   codegen.kernels = !options.cuda || options.hostKernels;
   FailureOr<Program> program = compileProgram(module.get(), codegen);
-  if (failed(program))
-    return lines.empty() ? fail(Outcome::Internal, "code generation failed")
-                         : Outcome::WrongUsage;
+  if (mlir::failed(program))
+    return failed("code generation failed");
   contents.name = report.graphName;
   contents.cpu = program->target.cpu;
   contents.features = program->target.features;
@@ -576,6 +458,5 @@ Outcome Compilation::runPackage(StringRef path) {
   contents.weightsInPlace = options.weightsInPlace;
   if (succeeded(writePackage(module.get(), contents, path)))
     return Outcome::Fine;
-  return lines.empty() ? fail(Outcome::Internal, "packaging failed")
-                       : Outcome::WrongUsage;
+  return failed("packaging failed");
 }

@@ -134,3 +134,41 @@ json::Object kerf::planDocument(const ImportReport &report,
       {"values", plan::valuesToJson(module)},
       {"planning_seconds", plan.planningSeconds}};
 }
+
+/// Where a plan that was given stands, for whoever sees it without its search.
+static std::string originOf(const CompilationOptions &options) {
+  return "taken from " + options.givenPlanPath + ", not searched";
+}
+
+json::Object kerf::givenDocument(const ImportReport &report,
+                                 const CompilationOptions &options,
+                                 const plan::PlanResult &plan,
+                                 mlir::ModuleOp module) {
+  CompilationOptions own = options;
+  // No limit was asked for, nothing was searched under one.
+  own.plan.memoryLimitBytes.reset();
+  json::Object document = planDocument(report, own, plan, module);
+  json::Object objective{
+      {"kind", "time"},
+      {"cost_model", cost::toString(options.plan.volumeModel)},
+      {"solver", plan.solver},
+      {"candidates", originOf(options)}};
+  if (plan.isPriced)
+    objective["cost"] = plan.cost;
+  document["objective"] = std::move(objective);
+  (*document.getObject("memory"))["limit"] = nullptr;
+  for (const char *key : {"runners_up", "planning_seconds"})
+    document.erase(key);
+  if (plan.isPriced)
+    return document;
+  for (const char *key : {"time", "stages"})
+    document.erase(key);
+  document.getObject("schedule")->erase("bubble_fraction");
+  // What is laid out will be known.
+  json::Array devices;
+  for (const auto &[axis, size] : plan.mesh)
+    for (int64_t stage = 0; axis == "pp" && stage < size; ++stage)
+      devices.push_back(json::Object());
+  (*document.getObject("memory"))["per_device"] = std::move(devices);
+  return document;
+}

@@ -12,6 +12,13 @@ llvm::json::Object planDocument(const ImportReport &report,
                                 const plan::PlanResult &plan,
                                 mlir::ModuleOp module);
 
+/// The same of a plan that was given: what it costs now, if it could be priced,
+/// where it came from, and nothing that its file says of costs.
+llvm::json::Object givenDocument(const ImportReport &report,
+                                 const CompilationOptions &options,
+                                 const plan::PlanResult &plan,
+                                 mlir::ModuleOp module);
+
 } // namespace kerf
 
 #endif // KERF_LIB_PIPELINES_PLANDOCUMENT_H

@@ -102,6 +102,7 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
 StrategyOptions Graph::strategyOptions() const {
   StrategyOptions result;
   result.batchSize = batch.batchSize();
+  result.maxPadding = options.maxPadding;
   return result;
 }
 

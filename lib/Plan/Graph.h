@@ -31,6 +31,8 @@
 
 namespace kerf::plan {
 
+struct GivenLayouts;
+
 /// What one op costs under one strategy, on one device, each time it runs.
 struct OpTotals {
   double seconds = 0;
@@ -134,6 +136,10 @@ public:
   /// Local bytes of a value under a solution, as made and as shared.
   int64_t localBytes(const Solution &solution, mlir::Value value) const;
   int64_t sharedBytes(const Solution &solution, mlir::Value value) const;
+
+  /// The solution in which everything lies as a given plan says (PriceGiven.h);
+  /// none if something has no such choice.
+  std::optional<Solution> find(const GivenLayouts &given);
 
   /// How often an op runs in a step.
   int64_t timesOf(mlir::Operation *op) const;

@@ -6,6 +6,7 @@
 // writes. Everything is checked before anything is changed.
 //
 //===----------------------------------------------------------------------===//
+#include "PriceGiven.h"
 #include "WriteBack.h"
 
 #include "kerf/Dist/Dist.h"
@@ -89,7 +90,7 @@ public:
       : module(module), function(function), plan(plan), message(message),
         names(function), batch(function, {}) {}
 
-  LogicalResult run();
+  LogicalResult run(const PlanOptions &options, PlanResult &result);
 
 private:
   LogicalResult fail(const Twine &text) {
@@ -101,6 +102,7 @@ private:
                                     std::optional<StringRef> text,
                                     ArrayRef<int64_t> shape);
   LogicalResult readValue(const json::Object &entry);
+  PlanResult price(const PlanOptions &options);
   void write();
 
   ModuleOp module;
@@ -282,7 +284,41 @@ void Reader::write() {
     module->setAttr("dist.schedule_kind", builder.getStringAttr(schedule));
 }
 
-LogicalResult Reader::run() {
+PlanResult Reader::price(const PlanOptions &options) {
+  auto layoutOf = [&](Attribute attr) {
+    return llvm::cantFail(cast<dist::ShardingAttr>(attr).toLayout(mesh));
+  };
+  auto made = [&](Value value) {
+    auto result = dyn_cast<OpResult>(value);
+    return layoutOf(
+        result ? ops[result.getOwner()].results[result.getResultNumber()]
+               : arguments[value]);
+  };
+  auto sharedLayout = [&](Value value) {
+    auto found = shared.find(value);
+    return found == shared.end() ? made(value) : layoutOf(found->second);
+  };
+  auto operand = [&](OpOperand &use) {
+    unsigned index = use.getOperandNumber();
+    if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+      return layoutOf(outputs[index]);
+    return layoutOf(ops[use.getOwner()].operands[index]);
+  };
+  // What assigns stands with what makes the value.
+  auto stage = [&](Operation *op) -> int64_t {
+    if (auto assign = dyn_cast<dist::AssignOp>(op))
+      op = assign.getValue().getDefiningOp();
+    return op ? ops[op].stage.value_or(-1) : -1;
+  };
+  PlanOptions own = options;
+  own.devices = mesh.numRanks();
+  own.schedule.reset();
+  if (batch.isTraining())
+    own.schedule = cost::parseScheduleKind(schedule);
+  return priceGiven(function, {mesh, made, sharedLayout, operand, stage}, own);
+}
+
+LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
   if (failed(readMesh()))
     return failure();
   const json::Array *values = plan.getAsObject()->getArray("values");
@@ -304,17 +340,20 @@ LogicalResult Reader::run() {
   if (outputs.size() != function.getNumResults())
     return fail("values: " + Twine(outputs.size()) + " outputs, expected " +
                 Twine(function.getNumResults()));
+  result = price(options);
   write();
   return success();
 }
 
 LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
                                         const json::Value &plan,
+                                        const PlanOptions &options,
+                                        PlanResult &result,
                                         std::string &message) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   if (!function) {
     message = "the module has no function @main";
     return failure();
   }
-  return Reader(module, function, plan, message).run();
+  return Reader(module, function, plan, message).run(options, result);
 }

@@ -3,7 +3,7 @@
 
 #include "Infeasible.h"
 #include "Meshes.h"
-#include "PureCuts.h"
+#include "PriceGiven.h"
 #include "StageBounds.h"
 #include "WriteBack.h"
 
@@ -409,15 +409,7 @@ std::string Planner::candidateNotes() const {
 }
 
 PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
-  const MeshCandidate &candidate = best.graph->candidate;
-  PlanResult result;
-  result.objective = options.objective;
-  if (candidate.stages == 1)
-    result.mesh.push_back({"pp", 1});
-  for (const dist::MeshAxis &axis : candidate.mesh.axes)
-    if (!axis.isTime)
-      result.mesh.push_back({axis.name, axis.size});
-  result.microBatches = candidate.microBatches;
+  PlanResult result = describeCut(*best.graph, best.stages, function, options);
   result.cost = best.summary.cost;
   result.lowerBound = result.cost;
   // Bytes are integers.
@@ -439,20 +431,7 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   llvm::sort(result.candidates, isBetter);
   result.gap =
       result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
-  result.stepSeconds = best.summary.seconds;
-  result.computeSeconds = best.stages.computeSeconds;
-  result.communicationSeconds = best.stages.communicationSeconds;
-  result.bubbleFraction = best.stages.bubbleFraction;
-  result.isTraining = batch.isTraining();
-  result.schedule = best.stages.schedule;
-  result.stages = best.stages.stages;
-  result.memory = best.stages.memory;
   result.candidateSet = candidateSet.str();
-  result.pureCuts = pureCuts(function, std::max<int64_t>(options.devices, 2));
-  ParameterCount parameters = countParameters(function);
-  result.parameters = parameters.elements;
-  result.parameterBytes = parameters.bytes;
-  result.flops = countFlops(function);
   result.solver = options.solver == SolverKind::Random       ? "random"
                   : options.solver == SolverKind::BruteForce ? "brute-force"
                                                              : "auto";

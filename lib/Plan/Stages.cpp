@@ -71,10 +71,11 @@ struct Unit {
 class Cutter {
 public:
   Cutter(Graph &graph, const Solution &solution, func::FuncOp function,
-         const PlanOptions &options)
+         const PlanOptions &options,
+         llvm::function_ref<int64_t(Operation *)> givenStage)
       : graph(graph), solution(solution), function(function), options(options),
-        batch(graph.getBatch()), candidate(graph.candidate),
-        micro(candidate.microBatches) {}
+        givenStage(givenStage), batch(graph.getBatch()),
+        candidate(graph.candidate), micro(candidate.microBatches) {}
 
   StagePlan run();
 
@@ -83,6 +84,8 @@ private:
   void collect();
   void collectCrossing();
   std::vector<size_t> placeCuts();
+  /// Where a plan that is given cuts; empty if not between units.
+  std::vector<size_t> givenCuts();
   void fillIn(const std::vector<size_t> &cuts);
   void chooseSchedule(const std::vector<Load> &loads,
                       std::vector<cost::StageTimes> &times);
@@ -103,6 +106,7 @@ private:
   const Solution &solution;
   func::FuncOp function;
   const PlanOptions &options;
+  llvm::function_ref<int64_t(Operation *)> givenStage;
   const BatchAnalysis &batch;
   const MeshCandidate &candidate;
   int64_t micro;
@@ -309,6 +313,22 @@ std::vector<size_t> Cutter::placeCuts() {
   return cuts;
 }
 
+std::vector<size_t> Cutter::givenCuts() {
+  std::vector<size_t> cuts = {0};
+  for (auto [i, unit] : llvm::enumerate(units))
+    for (Operation *op : unit.ops) {
+      auto stage = static_cast<size_t>(std::max<int64_t>(givenStage(op), 0));
+      if (stage == cuts.size() && i > 0)
+        cuts.push_back(i);
+      if (stage + 1 != cuts.size())
+        return {};
+    }
+  cuts.push_back(units.size());
+  if (cuts.size() != static_cast<size_t>(candidate.stages) + 1)
+    return {};
+  return cuts;
+}
+
 void Cutter::fillIn(const std::vector<size_t> &cuts) {
   size_t p = candidate.stages;
   std::vector<Load> loads(p);
@@ -429,7 +449,8 @@ StagePlan Cutter::run() {
   }
   std::vector<size_t> cuts = candidate.stages == 1
                                  ? std::vector<size_t>{0, units.size()}
-                                 : placeCuts();
+                             : givenStage ? givenCuts()
+                                          : placeCuts();
   if (cuts.empty()) {
     plan.reason = "no cut into " + std::to_string(candidate.stages) +
                   " stages divides the work and fits in memory";
@@ -438,7 +459,7 @@ StagePlan Cutter::run() {
   fillIn(cuts);
   std::optional<int64_t> limit = memoryLimitOf(options);
   for (const PlanResult::Memory &memory : plan.memory)
-    if (plan.feasible && limit && candidate.stages > 1 &&
+    if (plan.feasible && limit && candidate.stages > 1 && !givenStage &&
         memory.peak > *limit) {
       plan.feasible = false;
       plan.reason = "a stage needs " + std::to_string(memory.peak) +
@@ -447,8 +468,9 @@ StagePlan Cutter::run() {
   return std::move(plan);
 }
 
-StagePlan kerf::plan::cutStages(Graph &graph, const Solution &solution,
-                                func::FuncOp function,
-                                const PlanOptions &options) {
-  return Cutter(graph, solution, function, options).run();
+StagePlan
+kerf::plan::cutStages(Graph &graph, const Solution &solution,
+                      func::FuncOp function, const PlanOptions &options,
+                      llvm::function_ref<int64_t(Operation *)> stageOf) {
+  return Cutter(graph, solution, function, options, stageOf).run();
 }

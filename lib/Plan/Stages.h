@@ -62,9 +62,13 @@ llvm::SmallVector<int64_t>
 otherStages(mlir::Value value, int64_t from,
             llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
 
-/// `solution` must be legal for `graph`. Handles one stage as well.
-StagePlan cutStages(Graph &graph, const Solution &solution,
-                    mlir::func::FuncOp function, const PlanOptions &options);
+/// `solution` must be legal for `graph`. Handles one stage as well. `stageOf`:
+/// where the stages are not to be chosen; then what they need in memory does
+/// not matter.
+StagePlan
+cutStages(Graph &graph, const Solution &solution, mlir::func::FuncOp function,
+          const PlanOptions &options,
+          llvm::function_ref<int64_t(mlir::Operation *)> stageOf = nullptr);
 
 } // namespace kerf::plan
 

@@ -9,6 +9,7 @@
 #include "../comm/Rendezvous.h"
 #include "../comm/tcp/Socket.h"
 #include "kerf/rt/job.h"
+#include "kerf/rt/printable.h"
 
 #include <algorithm>
 #include <csignal>
@@ -139,7 +140,7 @@ int Launcher::watch() {
   if (forwarded && code == 0 && !killed.empty())
     return 128 + forwarded;
   if (!killed.empty())
-    std::fprintf(err, "%s: %s\n", code ? "note" : "error", killed.c_str());
+    say(err, (code ? "note: " : "error: ") + printable(killed) + "\n");
   return code ? code : killed.empty() ? 0 : 5;
 }
 } // namespace
@@ -179,7 +180,7 @@ int kerf::rt::runProcesses(int32_t count, const std::function<int()> &body,
   });
   if (!failure)
     return code;
-  std::fprintf(err, "error: %s\n", kerf_status_message(failure));
+  say(err, "error: " + printable(kerf_status_message(failure)) + "\n");
   code = kerf_status_exit_code(failure);
   kerf_status_free(failure);
   return code;

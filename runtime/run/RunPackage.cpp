@@ -4,7 +4,9 @@
 // written together after everything succeeded: no file appears on failure.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/rt/files.h"
 #include "kerf/rt/job.h"
+#include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
 #include "../src/Types.h"
@@ -47,9 +49,14 @@ private:
   }
   [[noreturn]] void usage(const std::string &message) {
     if (job.leads()) // the others are ended by it
-      std::fprintf(err, "error: %s\n", message.c_str());
+      say(err, "error: " + printable(message) + "\n");
     throw Exit{2};
   }
+  /// What was right when the run began went wrong while it ran.
+  [[noreturn]] void lost(const std::string &message) {
+    throw Error(KERF_IO_ERROR, message);
+  }
+  void checkFiles();
   void readInputs();
   HostTensor parseInput(const kerf_tensor_info_t &info,
                         const std::string &value);
@@ -67,6 +74,8 @@ private:
   }
 
   void shareInputs();
+  /// Names in the folder of outputs.
+  std::vector<std::string> outputFiles();
 
   const RunOptions &options;
   JobScope &job;
@@ -210,22 +219,38 @@ void Runner::shareInputs() {
   }
 }
 
+std::vector<std::string> Runner::outputFiles() {
+  std::vector<std::string> names;
+  for (int32_t i = 0, n = kerf_package_num_outputs(package.get()); i < n; ++i)
+    names.push_back(outputInfo(i).name);
+  return outputFileNames(names);
+}
+
+void Runner::checkFiles() {
+  UsedFiles files;
+  files.reads("the package", options.package);
+  for (const std::string &text : options.inputs)
+    if (size_t at = text.find("=@"); at != std::string::npos)
+      files.reads("--input", text.substr(at + 2));
+  files.writes("--stats", options.statsFile);
+  files.writes("--trace", options.traceFile);
+  files.fills("--output-dir", options.outputDir, outputFiles());
+  if (std::string wrong = files.check(); !wrong.empty())
+    usage(wrong);
+}
+
 void Runner::writeFiles() {
   FileSet files;
   std::string error;
   auto add = [&](const std::string &path, const std::string &content) {
     if (!files.add(path, content, error))
-      usage(error);
+      lost(error);
   };
   if (!options.outputDir.empty()) {
     if (::mkdir(options.outputDir.c_str(), 0777) != 0 && errno != EEXIST)
-      usage(cat(options.outputDir, ": cannot create: ", std::strerror(errno)));
-    int32_t count = kerf_package_num_outputs(package.get());
-    std::vector<std::string> names;
-    for (int32_t i = 0; i < count; ++i)
-      names.push_back(outputInfo(i).name);
-    names = outputFileNames(names);
-    for (int32_t i = 0; i < count; ++i) {
+      lost(cat(options.outputDir, ": cannot create: ", std::strerror(errno)));
+    std::vector<std::string> names = outputFiles();
+    for (int32_t i = 0, n = static_cast<int32_t>(names.size()); i < n; ++i) {
       kerf_tensor_info_t info = outputInfo(i);
       const void *data;
       size_t bytes;
@@ -245,7 +270,7 @@ void Runner::writeFiles() {
     add(options.traceFile, take(json) + "\n");
   }
   if (!files.commit(error))
-    usage(error);
+    lost(error);
 }
 
 void Runner::printSummary() {
@@ -276,13 +301,13 @@ void Runner::printSummary() {
       line += cat(", min ", low, ", max ", high, ", mean ",
                   sum / static_cast<double>(count));
     }
-    std::fprintf(out, "%s\n", line.c_str());
+    say(out, printable(line) + "\n");
   }
 }
 
 void logLine(void *user, kerf_log_level_t level, const char *line) {
-  std::fprintf(static_cast<std::FILE *>(user), "%s%s\n",
-               level == KERF_LOG_WARNING ? "warning: " : "", line);
+  say(static_cast<std::FILE *>(user),
+      (level == KERF_LOG_WARNING ? "warning: " : "") + printable(line) + "\n");
 }
 
 void Runner::run() {
@@ -310,8 +335,10 @@ void Runner::run() {
   if (job && kerf_package_num_ranks(rawPackage) != job.size())
     usage(cat(options.package, ": has ", kerf_package_num_ranks(rawPackage),
               " ranks, the job has ", job.size(), " processes"));
-  if (job.leads())
+  if (job.leads()) {
+    checkFiles();
     readInputs();
+  }
   shareInputs();
   sessionOptions.job = job.get();
   kerf_session_t *rawSession = nullptr;
@@ -340,10 +367,12 @@ int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
     return 0;
   std::string node = kerf_status_node(status);
   std::string place = file + (node.empty() ? "" : ":") + node;
-  std::fprintf(err, "error: %s%s%s\n", place.c_str(), place.empty() ? "" : ": ",
-               kerf_status_message(status));
+  say(err, "error: " +
+               printable(cat(place, place.empty() ? "" : ": ",
+                             kerf_status_message(status))) +
+               "\n");
   for (int32_t i = 0; i < kerf_status_num_notes(status); ++i)
-    std::fprintf(err, "note: %s\n", kerf_status_note(status, i));
+    say(err, "note: " + printable(kerf_status_note(status, i)) + "\n");
   int code = kerf_status_exit_code(status);
   kerf_status_free(status);
   return code;
@@ -357,7 +386,10 @@ int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
   } catch (const Exit &exit) {
     code = exit.code;
   } catch (...) {
-    code = job.report(toStatus(currentError()), options.package, err);
+    Error error = currentError();
+    // Messages about files begin with them.
+    bool isLocated = error.code == KERF_IO_ERROR;
+    code = job.report(toStatus(error), isLocated ? "" : options.package, err);
   }
   return job.leave(code, err);
 }

@@ -52,6 +52,10 @@ static std::vector<std::string> list(const std::string &folder) {
   return names;
 }
 
+void kerf::rt::keepCheckpoints(UsedFiles &files, const std::string &folder) {
+  files.keeps("--checkpoint-dir", folder, prefix, ending);
+}
+
 bool kerf::rt::hasCheckpoints(const std::string &folder) {
   return !list(folder).empty();
 }

@@ -12,7 +12,12 @@
 #include "TensorFile.h"
 #include "Weights.h"
 
+#include "kerf/rt/files.h"
+
 namespace kerf::rt {
+
+/// Says that checkpoints are made, and old ones removed, in a folder.
+void keepCheckpoints(UsedFiles &files, const std::string &folder);
 
 /// Whether a folder has any, whole or damaged.
 bool hasCheckpoints(const std::string &folder);

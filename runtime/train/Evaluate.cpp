@@ -1,6 +1,8 @@
 //===- Evaluate.cpp - the model on data that it is not trained on ---------===//
 #include "Evaluate.h"
 
+#include "kerf/rt/printable.h"
+
 #include <algorithm>
 #include <thread>
 
@@ -52,11 +54,11 @@ Evaluator::Evaluator(const TrainOptions &options,
                     " samples, a batch needs ", batch));
   if (options.loss.kind == TrainLoss::Scalar && samples.count % batch != 0 &&
       !options.quiet)
-    std::fprintf(stderr,
-                 "note: evaluation leaves out the last %lld samples of %s: a "
-                 "loss of the graph's own is a mean over a whole batch\n",
-                 static_cast<long long>(samples.count % batch),
-                 options.evalData.c_str());
+    say(stderr,
+        cat("note: evaluation leaves out the last ", samples.count % batch,
+            " samples of ", printable(options.evalData),
+            ": a loss of the graph's own is a mean over a whole "
+            "batch\n"));
   for (const Column &column : samples.columns)
     buffers.emplace_back(static_cast<size_t>(column.sampleBytes() * batch));
   checkLabels();

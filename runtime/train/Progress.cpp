@@ -3,6 +3,8 @@
 
 #include "../run/AtomicFile.h"
 
+#include "kerf/rt/printable.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
@@ -85,10 +87,9 @@ void Progress::writeLog(const std::string &line) {
   if (std::exchange(warned, true))
     return;
   clear();
-  std::fprintf(warnings,
-               "warning: %s: cannot write: %s; lines are missing, the run goes "
-               "on\n",
-               path.c_str(), std::strerror(reason));
+  say(warnings, cat("warning: ", printable(path),
+                    ": cannot write: ", std::strerror(reason),
+                    "; lines are missing, the run goes on\n"));
 }
 
 /// Nine digits hold every float.

@@ -10,6 +10,8 @@
 #include "TrainedModel.h"
 #include "Trainer.h"
 
+#include "kerf/rt/printable.h"
+
 #include <chrono>
 #include <cstdlib>
 #include <sys/resource.h>
@@ -87,10 +89,9 @@ void Trainer::rescue(Error error) {
   bool canWait = ::getrlimit(RLIMIT_FSIZE, &largest) != 0 ||
                  largest.rlim_cur == RLIM_INFINITY;
   if (canWait)
-    std::fprintf(err,
-                 "warning: %s; nor is there room for a checkpoint elsewhere: "
-                 "waits %d s for space (Ctrl-C gives up)\n",
-                 error.message.c_str(), kWaitSeconds);
+    say(err, cat("warning: ", printable(error.message),
+                 "; nor is there room for a checkpoint elsewhere: waits ",
+                 kWaitSeconds, " s for space (Ctrl-C gives up)\n"));
   for (int second = 0; canWait && second < kWaitSeconds && !stopRequested();
        ++second) {
     std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -3,14 +3,14 @@
 // What comes after the last step, and how failures are reported.
 //
 //===----------------------------------------------------------------------===//
-#include "../run/AtomicFile.h"
+#include "Checkpoints.h"
 #include "TrainedModel.h"
 #include "Trainer.h"
+#include "kerf/rt/files.h"
 #include "kerf/rt/run.h"
 
 #include <nlohmann/json.hpp>
 
-#include <climits>
 #include <cmath>
 #include <cstdlib>
 
@@ -122,60 +122,27 @@ void Trainer::printSummary() {
                        : "");
 }
 
-namespace {
-/// A file that a run reads or writes, and the flag that names it.
-struct UsedFile {
-  std::string flag, path;
-};
-} // namespace
-
-/// The folder as it really is, then the name: files need not exist.
-static std::string placeOf(const std::string &path) {
-  char buffer[PATH_MAX];
-  if (::realpath(path.c_str(), buffer))
-    return buffer;
-  if (::realpath(folderOf(path).c_str(), buffer))
-    return std::string(buffer) + "/" + path.substr(path.rfind('/') + 1);
-  return path;
+static void require(const std::string &wrong) {
+  if (!wrong.empty())
+    throw Error(KERF_INVALID_ARGUMENT, wrong);
 }
 
-/// Nothing that is written may be read as well, or be written twice.
-static void requireDistinct(const TrainOptions &options) {
-  std::vector<UsedFile> inputs = {{"--data", options.data},
-                                  {"--eval-data", options.evalData},
-                                  {"the model", options.model}};
-  std::vector<UsedFile> outputs = {{"--save-safetensors", options.safetensors},
-                                   {"--log", options.log},
-                                   {"--trace", options.trace},
-                                   {"--stats", options.stats}};
+/// Nothing that is written may be read as well, or be written twice; all of it
+/// can be written.
+static UsedFiles filesOf(const TrainOptions &options) {
+  UsedFiles files;
+  files.reads("--data", options.data);
+  files.reads("--eval-data", options.evalData);
+  files.reads("the model", options.model);
   for (size_t i = 1; i < options.modelFiles.size(); ++i)
-    inputs.push_back({"the model's external data", options.modelFiles[i]});
-  std::map<std::string, std::string> written;
-  if (!options.output.empty()) {
-    written[placeOf(options.output)] = "-o";
-    if (!options.modelFiles.empty())
-      for (const std::string &place : placesOf(options))
-        written.emplace(placeOf(place), "the external data of -o");
-    for (const UsedFile &input : inputs)
-      if (!input.path.empty() && placeOf(input.path) == placeOf(options.output))
-        throw Error(KERF_INVALID_ARGUMENT,
-                    options.output + ": is given by -o and by " + input.flag);
-  }
-  for (const UsedFile &output : outputs) {
-    if (output.path.empty())
-      continue;
-    std::string place = placeOf(output.path);
-    for (const UsedFile &input : inputs)
-      if (!input.path.empty() && placeOf(input.path) == place)
-        throw Error(KERF_INVALID_ARGUMENT,
-                    cat(output.path, ": is given by ", output.flag, " and by ",
-                        input.flag));
-    auto [other, isNew] = written.emplace(place, output.flag);
-    if (!isNew)
-      throw Error(KERF_INVALID_ARGUMENT,
-                  cat(output.path, ": is given by ", output.flag, " and by ",
-                      other->second));
-  }
+    files.reads("the model's external data", options.modelFiles[i]);
+  files.writes("-o", options.output);
+  files.writes("--save-safetensors", options.safetensors);
+  files.writes("--log", options.log);
+  files.writes("--trace", options.trace);
+  files.writes("--stats", options.stats);
+  keepCheckpoints(files, options.checkpointDir);
+  return files;
 }
 
 std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
@@ -187,21 +154,19 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
   if (!writes)
     options.resume = options.checkpointEvery = 0;
   try {
-    if (!options.output.empty())
-      requireWritable(options.output);
-    if (!options.output.empty() && !options.modelFiles.empty())
-      placesOf(options);
-    for (const std::string &path :
-         {options.safetensors, options.log, options.trace, options.stats})
-      if (!path.empty())
-        requireWritable(path);
-    requireDistinct(options);
+    UsedFiles files = filesOf(options);
+    require(files.check());
+    if (!options.output.empty() && !options.modelFiles.empty()) {
+      std::vector<std::string> places = placesOf(options);
+      for (size_t i = 1; i < places.size(); ++i)
+        files.writes("the external data of -o", places[i]);
+      // Their folders may have to be made: that is for who writes them.
+      require(files.checkDistinct());
+    }
     if (options.resume && options.checkpointDir.empty())
       return "--resume needs --checkpoint-dir";
     if (options.checkpointEvery > 0 && options.checkpointDir.empty())
       return "--checkpoint-every needs --checkpoint-dir";
-    if (!options.checkpointDir.empty())
-      requireWritableFolder(options.checkpointDir);
     if (!options.checkpointDir.empty() && !options.resume &&
         hasCheckpoints(options.checkpointDir))
       return options.checkpointDir +

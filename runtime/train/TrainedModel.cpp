@@ -27,20 +27,6 @@ void kerf::rt::requireWritable(const std::string &path) {
   AtomicFile trial(path); // what permissions say is not all: a full disk, /proc
 }
 
-void kerf::rt::requireWritableFolder(const std::string &path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) {
-    if (::mkdir(path.c_str(), 0777) != 0)
-      throw Error(KERF_INVALID_ARGUMENT,
-                  path + ": cannot create: " + std::strerror(errno));
-    ::rmdir(path.c_str());
-    return;
-  }
-  if (!S_ISDIR(info.st_mode))
-    throw Error(KERF_INVALID_ARGUMENT, path + ": is no folder");
-  requireWritable(path + "/any");
-}
-
 std::vector<std::string> kerf::rt::placesOf(const TrainOptions &options) {
   const std::vector<std::string> &files = options.modelFiles;
   const std::string &output = options.output;

@@ -23,10 +23,6 @@ std::vector<std::string> placesOf(const TrainOptions &options);
 /// it, and removed.
 void requireWritable(const std::string &path);
 
-/// The same for files in a folder that may have to be made, of which nothing
-/// remains either.
-void requireWritableFolder(const std::string &path);
-
 /// Writes all of them (aside, then renamed, external data first). Throws
 /// KERF_PROGRAM_FAILURE, before anything changes, if a trained value is not
 /// finite; `step` is for the message. `options` has

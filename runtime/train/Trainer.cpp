@@ -10,6 +10,8 @@
 #include "TensorFile.h"
 #include "TrainedModel.h"
 
+#include "kerf/rt/printable.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -49,7 +51,7 @@ void Trainer::note(const std::string &text) {
   if (progress)
     progress->clear();
   if (!options.quiet && job.leads())
-    std::fprintf(err, "note: %s\n", text.c_str());
+    say(err, "note: " + printable(text) + "\n");
 }
 
 void Trainer::openPackage() {
@@ -188,7 +190,7 @@ bool Trainer::loadCheckpoint() {
   bool found = false;
   auto tell = [&] {
     for (const std::string &line : refused)
-      std::fprintf(err, "warning: %s\n", line.c_str());
+      say(err, "warning: " + printable(line) + "\n");
   };
   try {
     found = loadNewestCheckpoint(options.checkpointDir, *weights, session,
@@ -372,10 +374,9 @@ void Trainer::checkpointOnTheWay() {
     if (error.code != KERF_IO_ERROR)
       throw;
     progress->clear();
-    std::fprintf(err,
-                 "warning: %s: no checkpoint after step %lld, the run goes "
-                 "on\n",
-                 error.message.c_str(), static_cast<long long>(state.step));
+    say(err,
+        cat("warning: ", printable(error.message),
+            ": no checkpoint after step ", state.step, ", the run goes on\n"));
   }
 }
 

@@ -11,15 +11,24 @@
 #include "../Validators.h"
 
 #include "kerf/rt/job.h"
+#include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 [[noreturn]] static void leave(int code) {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    std::fprintf(stderr, "error: stdout: cannot write: %s\n",
+                 std::strerror(errno));
+    code = std::max(code, 5);
+  }
   std::fflush(nullptr);
   std::_Exit(code);
 }
@@ -68,7 +77,7 @@ int main(int argc, char **argv) {
     for (char &c : message)
       if (c == '\n')
         c = ' ';
-    std::fprintf(stderr, "error: %s\n", message.c_str());
+    kerf::rt::say(stderr, "error: " + message + "\n");
     leave(2);
   }
   options.hasSeed = seed->count() != 0;

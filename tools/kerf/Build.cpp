@@ -1,5 +1,6 @@
 //===- Build.cpp - inspect, plan, compile ---------------------------------===//
 #include "Commands.h"
+#include "Output.h"
 #include "PlanReport.h"
 #include "Setup.h"
 
@@ -23,10 +24,11 @@ int kerf::tool::inspect(const Options &options) {
   bool readable = outcome == Outcome::Fine || !report.inputs.empty() ||
                   !report.operatorCounts.empty();
   if (readable) {
+    PrintableStream out(llvm::outs());
     if (options.json)
       printInspectionJson(llvm::outs(), report, compilation.getModule());
     else
-      printInspection(llvm::outs(), report, compilation.getModule());
+      printInspection(out, report, compilation.getModule());
   }
   llvm::outs().flush();
   require(compilation, outcome);
@@ -88,12 +90,13 @@ int kerf::tool::plan(const Options &options) {
   if (!options.output.empty())
     writeFile(options.output, json);
   printNotes(compilation, options);
+  PrintableStream out(llvm::outs());
   if (options.json)
     llvm::outs() << json;
   else if (!options.quiet)
-    printPlan(llvm::outs(), compilation.getPlanJson(), options.verbose);
+    printPlan(out, compilation.getPlanJson(), options.verbose);
   if (options.train && !options.json && !options.quiet)
-    printTrained(llvm::outs(), compilation.getTraining(), options.verbose);
+    printTrained(out, compilation.getTraining(), options.verbose);
   llvm::outs().flush();
   return kFine;
 }
@@ -107,10 +110,10 @@ int kerf::tool::compile(const Options &options) {
   if (options.quiet)
     return kFine;
   printNotes(compilation, options);
-  llvm::outs() << options.output << ":";
+  PrintableStream out(llvm::outs());
+  out << options.output << ":";
   for (const auto &[phase, seconds] : compilation.getTimes())
-    llvm::outs() << " " << phase << " " << formatSeconds(seconds);
-  llvm::outs() << "\n";
-  llvm::outs().flush();
+    out << " " << phase << " " << formatSeconds(seconds);
+  out << "\n";
   return kFine;
 }

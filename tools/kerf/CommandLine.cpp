@@ -11,20 +11,24 @@
 //===----------------------------------------------------------------------===//
 #include "../Validators.h"
 #include "Commands.h"
+#include "Files.h"
+#include "Output.h"
+#include "Setup.h"
 
-#include <cstdio>
+#include "kerf/rt/printable.h"
+
+#include <algorithm>
 #include <exception>
 
+using namespace kerf;
 using namespace kerf::tool;
 
 int kerf::tool::printFailure(const Failure &failure) {
   if (!failure.message.empty())
-    std::fprintf(stderr, "error: %s\n", failure.message.c_str());
+    rt::say(stderr, "error: " + rt::printable(failure.message) + "\n");
   for (const std::string &note : failure.notes)
-    if (failure.message.empty())
-      std::fprintf(stderr, "%s\n", note.c_str());
-    else
-      std::fprintf(stderr, "note: %s\n", note.c_str());
+    rt::say(stderr, (failure.message.empty() ? "" : "note: ") +
+                        rt::printable(note) + "\n");
   return failure.code;
 }
 
@@ -160,7 +164,15 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
 
   try {
     app.parse(argc, argv);
-    return command(options);
+    // In a job that is for the process that writes: see withJob().
+    if (command != run && command != train) {
+      takeDevices(options);
+      checkFiles(
+          options, command == compile ? OutputKind::Package : OutputKind::File,
+          command == compile || command == verify || command == calibrate);
+    }
+    int code = command(options);
+    return finishOutput() ? code : std::max<int>(code, kRunTime);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error); // --help, --version
@@ -172,14 +184,14 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     for (char &c : message)
       if (c == '\n')
         c = ' ';
-    std::fprintf(stderr, "error: %s\nnote: see kerf%s%s --help\n",
-                 message.c_str(), hasCommand ? " " : "",
-                 hasCommand ? argv[1] : "");
+    rt::say(stderr, "error: " + message + "\nnote: see kerf" +
+                        (hasCommand ? " " : "") + (hasCommand ? argv[1] : "") +
+                        " --help\n");
     return kUsage;
   } catch (const Failure &failure) {
     return printFailure(failure);
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    rt::say(stderr, "error: " + rt::printable(error.what()) + "\n");
     return kInternal;
   }
 }

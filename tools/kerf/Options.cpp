@@ -23,6 +23,7 @@ void kerf::tool::addModel(CLI::App &app, Options &o) {
 void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   const char *group = "Planning";
   app.add_option("--devices", o.devices, "Devices: 8, cpu:4 or cuda:0-3")
+      ->each([&o](const std::string &) { o.devicesGiven = true; })
       ->group(group);
   app.add_option("--machine", o.machine,
                  "Machine preset (cpu, h100-8, h200-8, h100-8xN, pcie-8, "

@@ -49,7 +49,9 @@ struct Options {
   // Binding the model.
   std::vector<std::string> dims, constants, batchDims;
   // Planning.
-  std::string devices = "1", machine, mesh, planFile;
+  std::string devices = "1";
+  bool devicesGiven = false; ///< else a plan that is given says how many
+  std::string machine, mesh, planFile;
   std::vector<std::string> shards;
   std::string solver = "auto", costModel = "ring", objective = "time";
   std::string memoryLimit;

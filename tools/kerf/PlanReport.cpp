@@ -82,13 +82,11 @@ void Printer::printHead() {
     out << ", " << int64_t(number(schedule, "micro_batches"))
         << " micro-batches";
   out << "\n";
-  double gap = number(objective, "gap");
   out << "objective " << text(objective, "kind") << " ("
-      << text(objective, "cost_model")
-      << "): " << cost(number(objective, "cost")) << ", proven bound "
-      << cost(number(objective, "lower_bound"))
-      << (gap <= 1e-12 ? ", optimal over the candidates\n"
-                       : llvm::formatv(", gap {0:F1}%\n", 100 * gap).str());
+      << text(objective, "cost_model") << "): " << verdictText(objective)
+      << "\n";
+  if (!time) // of a plan that was given
+    return;
   out << "step      " << formatSeconds(number(time, "step_seconds"))
       << " predicted: compute "
       << formatSeconds(number(time, "compute_seconds"))
@@ -250,9 +248,10 @@ void Printer::print(bool verbose) {
   printMemory();
   printPureCuts();
   printRunnersUp();
-  out << "\nplanned in "
-      << formatSeconds(plan.getNumber("planning_seconds").value_or(0)) << "; "
-      << text(plan.getObject("objective"), "candidates") << "\n";
+  out << "\n";
+  if (std::optional<double> seconds = plan.getNumber("planning_seconds"))
+    out << "planned in " << formatSeconds(*seconds) << "; ";
+  out << text(plan.getObject("objective"), "candidates") << "\n";
 }
 
 void kerf::tool::printPlan(llvm::raw_ostream &out, const json::Object &plan,

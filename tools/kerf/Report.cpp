@@ -2,9 +2,11 @@
 #include "Report.h"
 
 #include "Commands.h"
+#include "Output.h"
 #include "PlanReport.h"
 #include "Setup.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <map>
@@ -47,6 +49,22 @@ double kerf::tool::numberAt(const json::Object *object,
 std::string kerf::tool::textAt(const json::Object *object,
                                llvm::StringRef key) {
   return object ? object->getString(key).value_or("").str() : "";
+}
+
+std::string kerf::tool::verdictText(const json::Object *objective) {
+  bool isVolume = textAt(objective, "kind") == "volume";
+  auto cost = [&](const char *key) {
+    double value = numberAt(objective, {key});
+    return isVolume ? formatBytes(value) : formatSeconds(value);
+  };
+  if (!objective || !objective->get("cost"))
+    return "not predicted for this cut";
+  if (!objective->get("lower_bound"))
+    return cost("cost") + ", no bound: the plan was given";
+  double gap = numberAt(objective, {"gap"});
+  return cost("cost") + ", proven bound " + cost("lower_bound") +
+         (gap <= 1e-12 ? ", optimal over the candidates"
+                       : llvm::formatv(", gap {0:F1}%", 100 * gap).str());
 }
 
 std::string kerf::tool::meshText(const json::Object *mesh) {
@@ -131,7 +149,7 @@ int kerf::tool::report(const Options &options) {
   else
     printRun(out, document.root);
   if (options.html.empty())
-    llvm::outs() << text;
+    PrintableStream(llvm::outs()) << text;
   else
     writeFile(options.html, text);
   llvm::outs().flush();

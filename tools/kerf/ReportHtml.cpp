@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Report.h"
 
+#include "kerf/rt/printable.h"
+
 #include "Options.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -26,7 +28,8 @@ code { font-size: .92em; } details summary { cursor: pointer; })";
 
 namespace {
 
-std::string escape(llvm::StringRef text) {
+std::string escape(llvm::StringRef raw) {
+  std::string text = kerf::rt::printable(raw.str());
   std::string result;
   for (char c : text)
     switch (c) {
@@ -153,21 +156,16 @@ void Page::head() {
   const json::Object *objective = root.getObject("objective");
   if (!objective)
     return;
-  auto cost =
-      textAt(objective, "kind") == "volume" ? formatBytes : formatSeconds;
-  double gap = numberAt(objective, {"gap"});
   out << "<p>" << escape(textAt(objective, "kind")) << " ("
       << escape(textAt(objective, "cost_model")) << "): <b>"
-      << cost(numberAt(objective, {"cost"})) << "</b>; no plan of the "
-      << "candidates costs less than "
-      << cost(numberAt(objective, {"lower_bound"}))
-      << (gap <= 1e-12 ? ": this one is optimal"
-                       : llvm::formatv(": gap {0:F1}%", 100 * gap).str())
-      << ".<br><span class=quiet>Candidates: "
+      << escape(verdictText(objective))
+      << "</b>.<br><span class=quiet>Candidates: "
       << escape(textAt(objective, "candidates")) << "</span></p>\n";
 }
 
 void Page::time() {
+  if (!root.getObject("time"))
+    return;
   double step = numberAt(&root, {"time", "step_seconds"});
   double compute = numberAt(&root, {"time", "compute_seconds"});
   double exposed = numberAt(&root, {"time", "exposed_communication_seconds"});

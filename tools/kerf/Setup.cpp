@@ -2,8 +2,11 @@
 #include "Setup.h"
 
 #include "Commands.h"
+#include "Files.h"
+#include "Report.h"
 
 #include "kerf/Lower/Gpu.h"
+#include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -178,6 +181,42 @@ static void setTraining(const Options &o, CompilationOptions &result) {
                   {}};
 }
 
+static llvm::json::Value readPlan(const Options &o) {
+  llvm::Expected<llvm::json::Value> json =
+      llvm::json::parse(readFile(o.planFile, "--plan"));
+  if (!json)
+    throw Failure{
+        kUsage, o.planFile + ": " + llvm::toString(json.takeError()), {}};
+  return std::move(*json);
+}
+
+void kerf::tool::takeDevices(Options &o) {
+  if (o.planFile.empty())
+    return;
+  const llvm::json::Value plan = readPlan(o);
+  const llvm::json::Object *root = plan.getAsObject();
+  const llvm::json::Object *mesh = root ? root->getObject("mesh") : nullptr;
+  int64_t devices = 1;
+  for (const auto &[name, value] : mesh ? *mesh : llvm::json::Object()) {
+    int64_t size = value.getAsInteger().value_or(0);
+    if (size < 1 || size > 65536 || devices * size > 65536)
+      return; // whoever reads the plan says what is wrong with it
+    devices *= size;
+  }
+  if (!mesh)
+    return;
+  if (!o.devicesGiven)
+    o.devices = std::to_string(devices);
+  else if (parseDevices(o.devices).count != devices)
+    throw Failure{kUsage,
+                  o.planFile + ": its mesh of " + meshText(mesh) + " is for " +
+                      std::to_string(devices) +
+                      (devices == 1 ? " device" : " devices") +
+                      ", --devices=" + o.devices + " are " +
+                      std::to_string(parseDevices(o.devices).count),
+                  {}};
+}
+
 CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   CompilationOptions result;
   result.model = o.model;
@@ -222,12 +261,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   if (o.schedule != "auto")
     p.schedule = cost::parseScheduleKind(o.schedule);
   if (!o.planFile.empty()) {
-    llvm::Expected<llvm::json::Value> json =
-        llvm::json::parse(readFile(o.planFile, "--plan"));
-    if (!json)
-      throw Failure{
-          kUsage, o.planFile + ": " + llvm::toString(json.takeError()), {}};
-    result.givenPlan = std::move(*json);
+    result.givenPlan = readPlan(o);
     result.givenPlanPath = o.planFile;
   }
   result.cuda = parseDevices(o.devices).kind == "cuda";
@@ -262,7 +296,7 @@ void kerf::tool::printNotes(const Compilation &compilation, const Options &o) {
   if (o.quiet)
     return;
   for (const std::string &note : compilation.getNotes())
-    llvm::errs() << "note: " << note << "\n";
+    rt::say(stderr, "note: " + rt::printable(note) + "\n");
 }
 
 bool kerf::tool::isPackage(const std::string &path) {
@@ -271,8 +305,11 @@ bool kerf::tool::isPackage(const std::string &path) {
 
 TemporaryFolder::TemporaryFolder() {
   llvm::SmallString<128> folder;
-  if (llvm::sys::fs::createUniqueDirectory("kerf", folder))
-    throw Failure{kRunTime, "cannot make a temporary folder", {}};
+  if (std::error_code code =
+          llvm::sys::fs::createUniqueDirectory("kerf", folder))
+    throw Failure{kRunTime,
+                  folder.str().str() + ": cannot create: " + code.message(),
+                  {}};
   path = folder.str().str();
 }
 
@@ -283,7 +320,7 @@ void kerf::tool::writeFile(const std::string &path,
   rt::FileSet files;
   std::string error;
   if (!files.add(path, content, error) || !files.commit(error))
-    throw Failure{kUsage, error, {}};
+    throw Failure{kRunTime, error, {}};
 }
 
 /// In a job every device is a process.
@@ -309,6 +346,10 @@ int kerf::tool::withJob(
   if (kerf_status_t status = job.join(options.timeout, signals))
     return rt::reportStatus(status, options.model, stderr);
   try {
+    if (!job || job.leads()) {
+      takeDevices(options);
+      checkFiles(options, OutputKind::File, !isPackage(options.model));
+    }
     if (job && !isPackage(options.model))
       fitDevices(options, job.size());
     return body(options, job);

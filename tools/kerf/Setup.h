@@ -13,6 +13,10 @@ namespace kerf::tool {
 /// The library's options from the command line's. Reads plan and machine files.
 CompilationOptions compilationOptions(const Options &options);
 
+/// --devices of a plan that is given by --plan, where the flag itself is
+/// absent; throws where both are there and differ.
+void takeDevices(Options &options);
+
 /// Patterns of --trainable without the `+` of those that add.
 std::vector<std::string> namesOf(const std::vector<std::string> &trainable);
 

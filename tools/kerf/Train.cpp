@@ -11,6 +11,7 @@
 #include "Trained.h"
 
 #include "kerf/Import/ModelImage.h"
+#include "kerf/rt/printable.h"
 #include "kerf/rt/train.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -175,9 +176,11 @@ renamedData(const std::string &model, const rt::TrainOptions &loop) {
       from != to)
     return names;
   std::string error;
+  ModelFacts facts;
+  readModelFacts(model, facts, error);
   llvm::StringRef own = path::filename(loop.modelFiles[0]);
   std::string output = path::filename(loop.output).str();
-  for (const std::string &location : externalLocations(model, error)) {
+  for (const std::string &location : facts.locations) {
     llvm::SmallString<256> plain(location);
     path::remove_dots(plain);
     llvm::StringRef rest = plain;
@@ -239,7 +242,7 @@ static void package(const Options &options, const std::string &path,
   if (!options.quiet)
     for (const std::string &line :
          describeTrained(compilation.getTraining(), options.verbose))
-      llvm::errs() << "note: " << line << "\n";
+      rt::say(stderr, "note: " + rt::printable(line) + "\n");
   printNotes(compilation, options);
   for (mlir::Attribute file : list)
     loop->modelFiles.push_back(
@@ -335,8 +338,8 @@ static void nameOutput(Options &options, bool leads) {
     return;
   options.output = llvm::sys::path::stem(options.model).str() + ".trained.onnx";
   if (!options.quiet && leads)
-    llvm::errs() << "note: the trained model goes to " << options.output
-                 << " (-o FILE says where, --no-output keeps none)\n";
+    rt::say(stderr, "note: the trained model goes to " + options.output +
+                        " (-o FILE says where, --no-output keeps none)\n");
 }
 
 static int trainInJob(Options &options, rt::JobScope &job) {

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
+#include "Output.h"
 #include "VerifyLocate.h"
 #include "VerifyProgram.h"
 #include "VerifyReference.h"
@@ -141,16 +142,17 @@ static void printDifferences(const std::vector<Difference> &differences,
                              bool quiet) {
   for (const Difference &d : differences)
     if (d.wrong || !quiet)
-      llvm::outs() << (d.wrong ? "differs  " : "equal    ") << d.name << ": "
-                   << differenceText(d) << "\n";
+      PrintableStream(llvm::outs())
+          << (d.wrong ? "differs  " : "equal    ") << d.name << ": "
+          << differenceText(d) << "\n";
 }
 
 static void printFirst(const FirstDifference &first) {
   if (!first.value.empty())
-    llvm::outs() << "first    " << first.value << ": "
-                 << differenceText(first.difference) << "\n";
+    PrintableStream(llvm::outs()) << "first    " << first.value << ": "
+                                  << differenceText(first.difference) << "\n";
   for (const std::string &remark : first.remarks)
-    llvm::outs() << "         " << remark << "\n";
+    PrintableStream(llvm::outs()) << "         " << remark << "\n";
 }
 
 int kerf::tool::verify(const Options &options) {
@@ -171,12 +173,13 @@ int kerf::tool::verify(const Options &options) {
   int64_t ranks = judged.numRanks();
   if (!options.json) {
     if (!options.quiet) {
-      llvm::outs() << "reference " << reference->kind << ": " << reference->how
-                   << "; " << sharesText(*reference) << "\n";
+      PrintableStream out(llvm::outs());
+      out << "reference " << reference->kind << ": " << reference->how << "; "
+          << sharesText(*reference) << "\n";
       if (!reference->sampled.empty())
-        llvm::outs() << "          compared: " << reference->sampled << "\n";
+        out << "          compared: " << reference->sampled << "\n";
       for (const std::string &note : reference->notes)
-        llvm::outs() << "          " << note << "\n";
+        out << "          " << note << "\n";
     }
     printDifferences(differences, options.quiet);
     llvm::outs().flush();
@@ -200,12 +203,11 @@ int kerf::tool::verify(const Options &options) {
     if (first)
       printFirst(*first);
     if (!options.quiet)
-      llvm::outs() << (fine ? "verified" : "NOT equal") << ": " << ranks
-                   << (ranks == 1 ? " rank" : " ranks")
-                   << (judged.description.empty()
-                           ? ""
-                           : " (" + judged.description + ")")
-                   << ", bytes sent as planned\n";
+      PrintableStream(llvm::outs())
+          << (fine ? "verified" : "NOT equal") << ": " << ranks
+          << (ranks == 1 ? " rank" : " ranks")
+          << (judged.description.empty() ? "" : " (" + judged.description + ")")
+          << ", bytes sent as planned\n";
   }
   llvm::outs().flush();
   return fine ? kFine : kResultsDiffer;

@@ -1,5 +1,7 @@
 //===- FilesTest.cpp - .npy, safetensors, atomic files, host features -----===//
+#include "kerf/rt/files.h"
 #include "TestPackage.h"
+#include "kerf/rt/printable.h"
 #include "src/HostFeatures.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <sys/stat.h>
+#include <unistd.h>
 
 using namespace kerf::rt;
 using namespace kerf::rt::test;
@@ -150,6 +153,74 @@ TEST(Safetensors, ReadsAndRefuses) {
       loadError(safetensorsOf(
           R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[8,4]}})", 8)),
       HasSubstr("shape[0]: expected an integer"));
+}
+
+// Two names of one file collide, whatever they look like; two files do not.
+TEST(UsedFiles, ComparesFilesNotNames) {
+  TempDir dir;
+  dir.write("a", "model");
+  ASSERT_EQ(::symlink("a", dir.path("soft").c_str()), 0);
+  ASSERT_EQ(::link(dir.path("a").c_str(), dir.path("hard").c_str()), 0);
+  ASSERT_EQ(::symlink("new", dir.path("dangling").c_str()), 0);
+  auto check = [&](const std::string &input, const std::string &output) {
+    UsedFiles files;
+    files.reads("the model", dir.path(input));
+    files.writes("-o", dir.path(output));
+    return files.check();
+  };
+  EXPECT_EQ(check("a", "b"), "");
+  for (const char *other : {"a", "./a", "soft", "hard"})
+    EXPECT_THAT(check("a", other),
+                HasSubstr(": is given by -o and by the model"))
+        << other;
+  EXPECT_THAT(check("soft", "hard"), HasSubstr("is given by"));
+  EXPECT_THAT(check("new", "dangling"), HasSubstr("is given by"));
+  EXPECT_THAT(check("a", "no/b"), HasSubstr("no/b: cannot write: No such"));
+  // Trying leaves nothing behind.
+  EXPECT_NE(::access(dir.path("b").c_str(), F_OK), 0);
+}
+
+TEST(UsedFiles, FoldersAndPackages) {
+  TempDir dir;
+  ASSERT_EQ(::mkdir(dir.path("p").c_str(), 0777), 0);
+  dir.write("p/manifest.json", "{}");
+  dir.write("p/plan.json", "{}");
+  UsedFiles replaced;
+  replaced.reads("--plan", dir.path("p/plan.json"));
+  replaced.replaces("-o", dir.path("p/"));
+  EXPECT_THAT(replaced.check(), HasSubstr("is given by -o and by --plan"));
+  UsedFiles read;
+  read.reads("the package", dir.path("p"));
+  read.writes("--stats", dir.path("p/manifest.json"));
+  EXPECT_THAT(read.check(),
+              HasSubstr("is given by --stats and by the package"));
+  UsedFiles filled;
+  filled.fills("--output-dir", dir.path("new"), {"y.npy"});
+  EXPECT_EQ(filled.check(), "");
+  filled.writes("--stats", dir.path("new/./y.npy"));
+  EXPECT_THAT(filled.check(), HasSubstr("by --stats and by --output-dir"));
+  UsedFiles kept;
+  kept.keeps("--checkpoint-dir", dir.path("p"), "check-", ".st");
+  kept.writes("--log", dir.path("p/check-1.log"));
+  EXPECT_EQ(kept.check(), "");
+  kept.reads("--data", dir.path("p/check-1.st"));
+  EXPECT_THAT(kept.check(),
+              HasSubstr("is given by --checkpoint-dir and by --data"));
+}
+
+TEST(Printable, EscapesWhatATerminalObeysAndWhatIsNoUtf8) {
+  EXPECT_EQ(printable("größe 层 🙂"), "größe 层 🙂");
+  EXPECT_EQ(printable("a\x1b[2J\n\x7f"), "a\\x1b[2J\\x0a\\x7f");
+  EXPECT_EQ(printable("a\n\tb", /*lines=*/true), "a\n\tb");
+  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");          // CSI in 8 bits
+  EXPECT_EQ(printable("\xe2\x80\xae"), "\\xe2\\x80\\xae"); // right to left
+  for (const char *bad : {"\xff", "\x80", "\xc0\xaf", "\xe0\x80\xaf",
+                          "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
+    EXPECT_EQ(printable(bad).size(), 4 * std::strlen(bad)) << bad;
+  // A character that comes in two pieces.
+  EXPECT_EQ(unfinishedBytes("a\xe2\x82"), 2u);
+  EXPECT_EQ(unfinishedBytes("a\xe2\x82\xac"), 0u);
+  EXPECT_EQ(unfinishedBytes("a\xff"), 0u);
 }
 
 TEST(HostFeatures, NamesOfLlvmAndLinux) {

@@ -36,9 +36,16 @@ struct ModelEdits {
 bool makeModelImage(llvm::StringRef path, const ModelEdits &edits,
                     ModelImage &image, std::string &error);
 
-/// Names of files of external data as the model has them.
-std::vector<std::string> externalLocations(llvm::StringRef path,
-                                           std::string &error);
+/// What can be read off a model's file without importing it.
+struct ModelFacts {
+  std::vector<std::string> outputs; ///< in their order
+  std::vector<std::string>
+      locations; ///< of external data, as the file has them
+};
+
+/// On failure false and `error`: the file cannot be read, or is no model.
+bool readModelFacts(llvm::StringRef path, ModelFacts &facts,
+                    std::string &error);
 
 } // namespace kerf
 

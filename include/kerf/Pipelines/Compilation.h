@@ -35,6 +35,12 @@ enum class Outcome {
   Internal = 70,
 };
 
+/// The phases up to "lower", in order.
+std::vector<std::string> phaseNames(bool training);
+/// The file under CompilationOptions::dumpDir with the IR after the `number`th
+/// phase, from 1 on.
+std::string dumpName(size_t number, llvm::StringRef phase);
+
 struct CompilationOptions {
   std::string model; ///< path of the ONNX file
   ImportOptions import;
@@ -123,7 +129,7 @@ private:
   /// What was planned for a limit may need a little more once it is laid out:
   /// then it is planned again, for less, from `unplanned` on.
   Outcome obeyLimit(mlir::ModuleOp unplanned, size_t timesBefore,
-                    int dumpsBefore);
+                    size_t dumpsBefore);
 
   CompilationOptions options;
   std::unique_ptr<mlir::MLIRContext> context;
@@ -135,7 +141,7 @@ private:
   std::vector<std::string> lines;
   std::vector<std::string> trainingNotes, planningNotes, packagingNotes;
   std::vector<std::pair<std::string, double>> times;
-  int dumps = 0;
+  size_t dumps = 0;
 };
 
 } // namespace kerf

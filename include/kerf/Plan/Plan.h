@@ -55,6 +55,9 @@ struct PlanOptions {
   /// A device may compute any share of the operations, also where the objective
   /// is volume and the mesh is searched.
   bool anyShareOfWork = false;
+  /// A dimension is cut into parts that are together at most so many times as
+  /// long: 1.25 allows a quarter of padding.
+  double maxPadding = 1.25;
   /// Where there is no plan, find out why: takes as many searches as there are
   /// reasons to tell apart.
   bool findReasons = true;
@@ -107,6 +110,9 @@ struct PlanResult {
   int64_t parameters = 0, flops = 0, parameterBytes = 0;
   double planningSeconds = 0;
   std::string solver;
+  /// Whether it is known what the plan costs; of one that was given it may not
+  /// be. Else there are neither seconds nor stages nor memory.
+  bool isPriced = true;
 };
 
 /// What can go wrong, by exit code of the driver.
@@ -120,9 +126,13 @@ mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
 
 /// Sets the shardings, stages and mesh that a plan.json names. Values that the
 /// file does not name are an error, as are names that the module lacks.
+/// `result`: what the plan is for this module on the machine of `options`, with
+/// neither bound nor candidates; not priced if it cuts an op in a way that
+/// planning does not look at.
 mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
                                   const llvm::json::Value &plan,
-                                  std::string &message);
+                                  const PlanOptions &options,
+                                  PlanResult &result, std::string &message);
 
 /// The "values" of plan.json: name, shape, sharding, operands, stage.
 llvm::json::Array valuesToJson(mlir::ModuleOp module);

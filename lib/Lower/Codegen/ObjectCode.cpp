@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "ObjectCode.h"
 
+#include "kerf/Support/WriteFile.h"
+
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -94,15 +96,6 @@ Expected<Target> resolve(StringRef cpu) {
   return target;
 }
 
-static Error writeFile(StringRef path, function_ref<void(raw_ostream &)> body) {
-  std::error_code code;
-  raw_fd_ostream stream(path, code);
-  if (code)
-    return failure("cannot write " + path + ": " + code.message());
-  body(stream);
-  return Error::success();
-}
-
 Expected<SmallString<0>> compileModule(Module &module, const Target &target,
                                        StringRef dumpDir, bool optimise) {
   std::unique_ptr<TargetMachine> machine = target.makeMachine();
@@ -147,7 +140,8 @@ Expected<SmallString<0>> compileModule(Module &module, const Target &target,
   if (!dumpDir.empty()) {
     SmallString<128> path(dumpDir);
     if (std::error_code code = sys::fs::create_directories(path))
-      return failure("cannot create " + path + ": " + code.message());
+      return createStringError(code,
+                               path + ": cannot create: " + code.message());
     sys::path::append(path, module.getName());
     if (Error error = writeFile((path + ".ll").str(), [&](raw_ostream &stream) {
           module.print(stream, nullptr);
@@ -173,7 +167,8 @@ Expected<std::string> linkShared(ArrayRef<SmallString<0>> objects) {
   SmallString<128> directory;
   if (std::error_code code =
           sys::fs::createUniqueDirectory("kerf-link", directory))
-    return failure("cannot create a temporary directory: " + code.message());
+    return createStringError(code,
+                             directory + ": cannot create: " + code.message());
   struct Remover {
     StringRef path;
     ~Remover() { sys::fs::remove_directories(path); }
@@ -207,8 +202,18 @@ Expected<std::string> linkShared(ArrayRef<SmallString<0>> objects) {
   raw_string_ostream stream(messages);
   lld::Result result =
       lld::lldMain(pointers, stream, stream, {{lld::Gnu, &lld::elf::link}});
-  if (result.retCode)
-    return failure("internal error: linking failed: " + messages);
+  if (result.retCode) {
+    // The linker says in words of its own that the disk is full.
+    Error full = writeFile(output, [&](raw_ostream &stream) {
+      for (const SmallString<0> &object : objects)
+        stream << StringRef(object);
+      stream.write_zeros(1 << 16); // tables, and what fills up pages
+    });
+    if (full)
+      return full;
+    return failure("internal error: linking failed: " +
+                   StringRef(messages).rtrim());
+  }
   auto buffer = MemoryBuffer::getFile(output, false, false);
   if (!buffer)
     return failure("cannot read " + output + ": " +

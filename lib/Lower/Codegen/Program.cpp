@@ -10,6 +10,8 @@
 #include "ObjectCode.h"
 #include "Structure.h"
 
+#include "kerf/Support/WriteFile.h"
+
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/IR/LLVMContext.h"
 
@@ -120,7 +122,7 @@ FailureOr<kerf::Program> kerf::compileProgram(ModuleOp module,
   }
   auto shared = linkShared(objects);
   if (!shared)
-    return emitError(module.getLoc()) << llvm::toString(shared.takeError());
+    return kerf::emitProblem(module.getLoc(), shared.takeError());
   Program program;
   program.target = target->info;
   program.sharedObject = std::move(*shared);

@@ -13,6 +13,7 @@
 #include "../Codegen/Structure.h"
 
 #include "kerf/NN/NN.h"
+#include "kerf/Support/WriteFile.h"
 
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -308,7 +309,7 @@ FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
     std::string text;
     llvm::raw_string_ostream(text) << *holder;
     if (llvm::Error error = dumpText(options.dumpDir, "kernels.mlir", text))
-      return module.emitError("") << llvm::toString(std::move(error));
+      return kerf::emitProblem(module.getLoc(), std::move(error));
   }
   if (failed(holder->verify()) || failed(lowerToNvvm(*holder)))
     return module.emitError("internal error: kernels for GPUs do not lower");
@@ -350,7 +351,7 @@ FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
     std::string usage;
     auto bytes = assemble(options.ptxas, program.ptx, arch, usage);
     if (!bytes)
-      return module.emitError("") << llvm::toString(bytes.takeError());
+      return kerf::emitProblem(module.getLoc(), bytes.takeError());
     if (bytes->empty()) {
       program.notes.push_back("ptxas does not know " + arch +
                               ", which will run the PTX");

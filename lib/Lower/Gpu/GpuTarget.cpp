@@ -1,6 +1,8 @@
 //===- GpuTarget.cpp - from gpu.module to PTX and cubins ------------------===//
 #include "GpuTarget.h"
 
+#include "kerf/Support/WriteFile.h"
+
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
@@ -109,14 +111,10 @@ static llvm::Error dump(StringRef dumpDir, const Twine &name,
                         llvm::function_ref<void(llvm::raw_ostream &)> body) {
   llvm::SmallString<128> path(dumpDir);
   if (std::error_code code = llvm::sys::fs::create_directories(path))
-    return failure("cannot create " + path + ": " + code.message());
+    return llvm::createStringError(code,
+                                   path + ": cannot create: " + code.message());
   llvm::sys::path::append(path, name);
-  std::error_code code;
-  llvm::raw_fd_ostream stream(path, code);
-  if (code)
-    return failure("cannot write " + path + ": " + code.message());
-  body(stream);
-  return llvm::Error::success();
+  return writeFile(path, body);
 }
 
 llvm::Error dumpText(StringRef dumpDir, const Twine &name, StringRef text) {
@@ -185,7 +183,8 @@ llvm::Expected<std::string> assemble(StringRef ptxas, StringRef ptx,
   llvm::SmallString<128> folder;
   if (std::error_code code =
           llvm::sys::fs::createUniqueDirectory("kerf-ptxas", folder))
-    return failure("cannot create a temporary directory: " + code.message());
+    return llvm::createStringError(
+        code, folder + ": cannot create: " + code.message());
   struct Remover {
     StringRef path;
     ~Remover() { llvm::sys::fs::remove_directories(path); }
@@ -193,13 +192,9 @@ llvm::Expected<std::string> assemble(StringRef ptxas, StringRef ptx,
   std::string source = (folder + "/kernels.ptx").str(),
               output = (folder + "/kernels.cubin").str(),
               log = (folder + "/log").str();
-  std::error_code code;
-  {
-    llvm::raw_fd_ostream stream(source, code);
-    if (code)
-      return failure("cannot write " + source + ": " + code.message());
-    stream << ptx;
-  }
+  if (llvm::Error error =
+          writeFile(source, [&](llvm::raw_ostream &to) { to << ptx; }))
+    return std::move(error);
   std::string target = ("--gpu-name=" + arch).str();
   StringRef arguments[] = {ptxas, "-v", "-O3", target, source, "-o", output};
   std::optional<StringRef> redirects[] = {"", log, log};

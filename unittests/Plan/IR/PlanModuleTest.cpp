@@ -128,9 +128,18 @@ TEST_F(PlanModule, PlanJsonReadsBackToTheSameModule) {
     auto parsed = llvm::json::parse(json);
     ASSERT_TRUE(bool(parsed));
     auto again = parse(text);
-    ASSERT_TRUE(succeeded(plan::applyPlanJson(*again, *parsed, message)))
+    plan::PlanResult priced;
+    ASSERT_TRUE(
+        succeeded(plan::applyPlanJson(*again, *parsed, o, priced, message)))
         << message;
     EXPECT_EQ(print(*module), print(*again));
+    // The same cut costs the same, whoever it was that chose it.
+    ASSERT_TRUE(priced.isPriced);
+    EXPECT_EQ(priced.stepSeconds, result->stepSeconds);
+    EXPECT_EQ(priced.communicationSeconds, result->communicationSeconds);
+    ASSERT_EQ(priced.memory.size(), result->memory.size());
+    for (auto [one, other] : llvm::zip(priced.memory, result->memory))
+      EXPECT_EQ(one.peak, other.peak);
   }
 }
 
@@ -142,7 +151,9 @@ TEST_F(PlanModule, PlanJsonNamesWhatIsWrong) {
     auto parsed = llvm::json::parse(json);
     ASSERT_TRUE(bool(parsed)) << json;
     std::string message, before = print(*module);
-    EXPECT_TRUE(failed(plan::applyPlanJson(*module, *parsed, message)));
+    plan::PlanResult priced;
+    EXPECT_TRUE(failed(
+        plan::applyPlanJson(*module, *parsed, options(4), priced, message)));
     EXPECT_NE(message.find(wanted), std::string::npos) << message;
     EXPECT_EQ(print(*module), before);
   };

@@ -150,10 +150,14 @@ TEST_F(TrainingPlan, PlanJsonReadsBackToTheSameModule) {
     auto result = plan::planModule(*module, o, error, message);
     ASSERT_TRUE(succeeded(result)) << message;
     auto again = parse(text);
-    ASSERT_TRUE(succeeded(
-        plan::applyPlanJson(*again, document(*module, *result), message)))
+    plan::PlanResult priced;
+    ASSERT_TRUE(succeeded(plan::applyPlanJson(
+        *again, document(*module, *result), o, priced, message)))
         << message;
     EXPECT_EQ(print(*module), print(*again));
+    ASSERT_TRUE(priced.isPriced);
+    EXPECT_EQ(priced.stepSeconds, result->stepSeconds);
+    EXPECT_EQ(priced.schedule, result->schedule);
   }
 }
 

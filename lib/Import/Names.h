@@ -1,0 +1,31 @@
+//===- Names.h - names that can be printed ----------------------*- C++ -*-===//
+//
+// ONNX does not say which bytes a name may have, and a damaged file has any:
+// escape sequences that a terminal obeys, line feeds that look like another
+// message, bytes that are no UTF-8 and that JSON cannot hold. A name is
+// therefore made printable where it is read, before anything looks at it. It
+// then is the same in messages, flags, plans, packages and file names.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_IMPORT_NAMES_H
+#define KERF_LIB_IMPORT_NAMES_H
+
+#include "onnx.pb.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace kerf::onnx_import {
+
+/// `text` with the bytes of characters that are not printable, and those that
+/// are no UTF-8, as \xNN.
+std::string printable(llvm::StringRef text);
+
+/// All names of a model: of values, nodes, operators, attributes, domains and
+/// dimensions. Names of files stay, they are looked for.
+void makeNamesPrintable(onnx::ModelProto &model);
+
+} // namespace kerf::onnx_import
+
+#endif // KERF_LIB_IMPORT_NAMES_H

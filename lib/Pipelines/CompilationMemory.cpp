@@ -1,0 +1,159 @@
+//===- CompilationMemory.cpp - what is laid out, and the limit ------------===//
+//
+// Planning predicts what a device holds; lowering knows. plan.json says what
+// was laid out, and a plan that turns out to need more than the limit is made
+// again.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Exec/Exec.h"
+#include "kerf/Pipelines/Compilation.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace kerf;
+
+std::optional<int64_t> Compilation::memoryLimit() const {
+  if (options.givenPlan)
+    return std::nullopt;
+  if (options.plan.memoryLimitBytes)
+    return options.plan.memoryLimitBytes;
+  int64_t bytes = options.plan.machine.memoryBytesPerDevice;
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+int64_t Compilation::laidOutPeak() const {
+  int64_t most = 0;
+  const llvm::json::Object *memory = planJson.getObject("memory");
+  if (const auto *devices = memory ? memory->getArray("per_device") : nullptr)
+    for (const llvm::json::Value &device : *devices)
+      most =
+          std::max(most, device.getAsObject()->getInteger("peak").value_or(0));
+  return most;
+}
+
+Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
+                               size_t dumpsBefore) {
+  constexpr int kTries = 8;
+  constexpr double kMostSeconds = 60;
+  const std::optional<int64_t> asked = options.plan.memoryLimitBytes;
+  const int64_t limit = *memoryLimit(), first = laidOutPeak();
+  auto begin = std::chrono::steady_clock::now();
+  auto isLate = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         begin)
+               .count() > kMostSeconds;
+  };
+  // Planned for `most` more than the limit was laid out, for `least` there is
+  // no plan.
+  int64_t most = limit, least = 0, peak = first;
+  Outcome outcome = Outcome::Fine;
+  options.plan.findReasons = false;
+  for (int tries = 0; outcome != Outcome::Fine || peak > limit; ++tries) {
+    if (tries == kTries || most - least < 2 || (tries > 1 && isLate())) {
+      options.plan.memoryLimitBytes = asked;
+      return fail(Outcome::NoPlan,
+                  options.model +
+                      ": no plan fits in memory: what was planned "
+                      "for " +
+                      Twine(limit) + " bytes per device needs " + Twine(first) +
+                      " when it is laid out, and nothing smaller was found");
+    }
+    int64_t tried = least + (most - least) / 2;
+    if (least == 0)
+      tried = static_cast<int64_t>(0.99 * static_cast<double>(most) *
+                                   static_cast<double>(limit) /
+                                   static_cast<double>(peak));
+    options.plan.memoryLimitBytes = tried;
+    module = unplanned.clone();
+    times.resize(timesBefore);
+    dumps = dumpsBefore;
+    outcome = Outcome::Fine;
+    for (auto step : {&Compilation::runPlan, &Compilation::runPartition,
+                      &Compilation::runCollectives, &Compilation::runLower})
+      if (outcome == Outcome::Fine)
+        outcome = (this->*step)();
+    if (outcome == Outcome::NoPlan) {
+      lines.clear();
+      least = tried;
+      continue;
+    }
+    if (outcome != Outcome::Fine)
+      break;
+    peak = laidOutPeak();
+    most = tried;
+  }
+  options.plan.memoryLimitBytes = asked;
+  if (llvm::json::Object *memory = planJson.getObject("memory"))
+    (*memory)["limit"] = limit;
+  return outcome;
+}
+
+/// Parameters that steps read or write. Others are gone once what is derived
+/// from them has been computed.
+static llvm::DenseSet<int64_t> parametersOfSteps(ModuleOp module) {
+  llvm::DenseSet<int64_t> used;
+  for (auto function : module.getOps<exec::FuncOp>())
+    if (function.getPhase() != "init")
+      function.walk([&](Operation *op) {
+        if (auto parameter = dyn_cast<exec::ParamOp>(op))
+          used.insert(parameter.getIndex());
+        op->getAttrDictionary().walk([&](DictionaryAttr entry) {
+          if (auto index = entry.getAs<IntegerAttr>("param"))
+            used.insert(index.getInt());
+        });
+      });
+  return used;
+}
+
+/// Bytes of the parameters that the ranks of a stage hold.
+static int64_t parameterBytes(ModuleOp module, int64_t stage,
+                              const llvm::DenseSet<int64_t> &used) {
+  int64_t bytes = 0;
+  for (auto parameter : module.getOps<exec::ParameterOp>()) {
+    auto stages = parameter.getEntry().getAs<ArrayAttr>("stages");
+    if (used.contains(parameter.getIndex()) &&
+        (!stages || llvm::any_of(stages, [&](Attribute each) {
+          return cast<IntegerAttr>(each).getInt() == stage;
+        })))
+      bytes += exec::sizeBytes(cast<MemRefType>(parameter.getType()));
+  }
+  return bytes;
+}
+
+/// The plan says what was laid out: now arenas are known, where planning could
+/// only predict.
+void Compilation::refineMemory() {
+  llvm::json::Object *memory = planJson.getObject("memory");
+  llvm::json::Array *devices =
+      memory ? memory->getArray("per_device") : nullptr;
+  if (!devices)
+    return;
+  llvm::DenseSet<int64_t> used = parametersOfSteps(module.get());
+  for (auto stage : module->getOps<exec::StageOp>()) {
+    auto number = static_cast<size_t>(stage.getIndex());
+    if (number >= devices->size() || !stage.getArena())
+      continue;
+    llvm::json::Object *entry = (*devices)[number].getAsObject();
+    if (!entry)
+      continue;
+    auto bytes = [&](StringRef key) {
+      return entry->getInteger(key).value_or(0);
+    };
+    auto arena = static_cast<int64_t>(*stage.getArena());
+    int64_t gradients = std::min(bytes("gradients"), arena);
+    int64_t stored = parameterBytes(module.get(), stage.getIndex(), used);
+    int64_t optimizer = std::min(bytes("optimizer"), stored);
+    if (entry->get("peak"))
+      (*entry)["predicted"] = llvm::json::Object{
+          {"parameters", bytes("parameters")},
+          {"optimizer", bytes("optimizer")},
+          {"arena", bytes("gradients") + bytes("activations")},
+          {"peak", bytes("peak")}};
+    (*entry)["parameters"] = stored - optimizer;
+    (*entry)["optimizer"] = optimizer;
+    (*entry)["gradients"] = gradients;
+    (*entry)["activations"] = arena - gradients;
+    (*entry)["peak"] = stored + bytes("workspace") + arena;
+  }
+}

@@ -1,0 +1,100 @@
+//===- Files.cpp - what a command reads and writes ------------------------===//
+//
+// Flags of other commands are empty, so one list serves all of them: a flag
+// that names a file stands here or is not checked. What training writes beside
+// its outputs is known once the model is imported, and checked then
+// (rt::checkTrainOptions).
+//
+//===----------------------------------------------------------------------===//
+#include "Files.h"
+
+#include "Setup.h"
+
+#include "kerf/Import/ModelImage.h"
+#include "kerf/rt/files.h"
+#include "kerf/rt/run.h"
+
+#include "llvm/Support/Path.h"
+
+using namespace kerf;
+using namespace kerf::tool;
+
+/// "x.npy" of "NAME=@x.npy".
+static std::string fileOf(const std::string &binding) {
+  size_t at = binding.find("=@");
+  return at == std::string::npos ? "" : binding.substr(at + 2);
+}
+
+/// The model's files, and what its outputs are called.
+static std::vector<std::string> readModel(const std::string &model,
+                                          rt::UsedFiles &files) {
+  files.reads("the model", model);
+  ModelFacts facts;
+  std::string error; // the importer says it better
+  if (isPackage(model) || !readModelFacts(model, facts, error))
+    return {};
+  llvm::StringRef folder = llvm::sys::path::parent_path(model);
+  for (const std::string &location : facts.locations) {
+    llvm::SmallString<256> path(folder);
+    llvm::sys::path::append(path, location);
+    files.reads("the model's external data", path.str().str());
+  }
+  return rt::outputFileNames(facts.outputs);
+}
+
+/// What the phases of a compilation are written as.
+static std::vector<std::string> dumpNames(bool training) {
+  std::vector<std::string> names;
+  for (const std::string &phase : phaseNames(training))
+    names.push_back(dumpName(names.size() + 1, phase));
+  return names;
+}
+
+/// Where LLVM puts temporary files.
+static void checkTemporary() {
+  llvm::SmallString<128> folder;
+  llvm::sys::path::system_temp_directory(/*erasedOnReboot=*/true, folder);
+  std::string path = folder.str().str(), why = rt::whyNotWritable(path);
+  if (!why.empty())
+    throw Failure{kUsage,
+                  path + ": cannot write: " + why,
+                  {"temporary files are made there; TMPDIR names another "
+                   "folder"}};
+}
+
+void kerf::tool::checkFiles(const Options &o, OutputKind kind,
+                            bool makesTemporary) {
+  if (makesTemporary)
+    checkTemporary();
+  rt::UsedFiles files;
+  std::vector<std::string> outputs;
+  if (!o.model.empty())
+    outputs = readModel(o.model, files);
+  for (const std::string &text : o.constants)
+    files.reads("--constant", fileOf(text));
+  for (const std::string &text : o.inputs)
+    files.reads("--input", fileOf(text));
+  files.reads("--plan", o.planFile);
+  if (llvm::StringRef(o.machine).ends_with(".json"))
+    files.reads("--machine", o.machine);
+  files.reads("--data", o.data);
+  files.reads("--eval-data", o.evalData);
+  files.reads("--expected", o.expected);
+  files.reads("the document", o.document);
+  files.reads("--diff", o.otherDocument);
+  if (kind == OutputKind::Package)
+    files.replaces("-o", o.output);
+  else
+    files.writes("-o", o.output);
+  files.writes("--html", o.html);
+  files.writes("--stats", o.stats);
+  files.writes("--trace", o.trace);
+  files.writes("--log", o.log);
+  files.writes("--save-safetensors", o.safetensors);
+  files.fills("--output-dir", o.outputDir, outputs);
+  files.fills("--dump-dir", o.dumpDir, dumpNames(o.train), /*deep=*/true);
+  files.fills("--kernel-dump-dir", o.kernelDumpDir, {"kernels.mlir"},
+              /*deep=*/true);
+  if (std::string wrong = files.check(); !wrong.empty())
+    throw Failure{kUsage, wrong, {}};
+}
