@@ -4,6 +4,7 @@
 #include "Commands.h"
 
 #include "kerf/Lower/Gpu.h"
+#include "kerf/Support/Json.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -223,7 +224,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.schedule = cost::parseScheduleKind(o.schedule);
   if (!o.planFile.empty()) {
     llvm::Expected<llvm::json::Value> json =
-        llvm::json::parse(readFile(o.planFile, "--plan"));
+        kerf::parseJson(readFile(o.planFile, "--plan"));
     if (!json)
       throw Failure{
           kUsage, o.planFile + ": " + llvm::toString(json.takeError()), {}};
