@@ -7,6 +7,7 @@
 #include "Entries.h"
 #include "Mutations.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +42,6 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
   mutate(bytes, entry().format, random);
   if (bytes.size() > most)
     return LLVMFuzzerMutate(data, size, most);
-  std::memcpy(data, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), data);
   return bytes.size();
 }
