@@ -39,8 +39,8 @@ public:
     if (!context || ++uses % 500 == 0) {
       context.reset();
       mlir::DialectRegistry registry;
-      registry.insert<nn::NNDialect, dist::DistDialect,
-                      mlir::func::FuncDialect>();
+      registry
+          .insert<nn::NNDialect, dist::DistDialect, mlir::func::FuncDialect>();
       context = std::make_unique<mlir::MLIRContext>(
           registry, mlir::MLIRContext::Threading::DISABLED);
       context->loadAllAvailableDialects();
@@ -101,8 +101,8 @@ std::string runPlan(const uint8_t *data, size_t size) {
     ImportOptions options;
     options.dims["batch"] = 8;
     ImportReport report;
-    auto module = importOnnx(
-        context, KERF_TEST_INPUTS "/models/mlp/model.onnx", options, report);
+    auto module = importOnnx(context, KERF_TEST_INPUTS "/models/mlp/model.onnx",
+                             options, report);
     if (failed(module))
       return oneLine(report);
     model = std::move(*module);
@@ -116,11 +116,11 @@ std::string runPlan(const uint8_t *data, size_t size) {
   mlir::OwningOpRef<mlir::ModuleOp> module(
       mlir::cast<mlir::ModuleOp>((*model)->clone()));
   std::string message, diagnosed;
-  mlir::ScopedDiagnosticHandler handler(
-      &context, [&](mlir::Diagnostic &diagnostic) {
-        diagnosed = diagnostic.str();
-        return mlir::success();
-      });
+  mlir::ScopedDiagnosticHandler handler(&context,
+                                        [&](mlir::Diagnostic &diagnostic) {
+                                          diagnosed = diagnostic.str();
+                                          return mlir::success();
+                                        });
   if (failed(plan::applyPlanJson(*module, *json, message)))
     return message.empty() ? "refused without a reason" : "";
   if (failed(mlir::verify(*module)))
@@ -146,8 +146,7 @@ std::string runConstant(const uint8_t *data, size_t size) {
   static InputFile file(".npy");
   const std::string &path = file.write(data, size);
   std::string error;
-  auto value =
-      onnx_import::parseConstant(&contexts.next(), "@" + path, error);
+  auto value = onnx_import::parseConstant(&contexts.next(), "@" + path, error);
   if (!value && error.empty())
     return "refused without a reason";
   return "";

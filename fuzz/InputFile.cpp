@@ -13,7 +13,9 @@ using namespace kerf::fuzz;
 
 InputFile::InputFile(const std::string &ending) {
   const char *folder = std::getenv("TMPDIR");
-  path = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : folder ? folder : "/tmp";
+  path = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm"
+         : folder                        ? folder
+                                         : "/tmp";
   path += "/kerf-fuzz-XXXXXX" + ending;
   descriptor = ::mkstemps(path.data(), static_cast<int>(ending.size()));
   if (descriptor < 0) {

@@ -132,9 +132,8 @@ Bytes bytesOf(const std::string &text) {
 Bytes otherScalar(const Bytes &text, const std::vector<Token> &tokens,
                   Random &random) {
   static const char *const words[] = {
-      "null", "true", "-1",   "1e999", "-0.5",   "{}",      "[]",
-      "\"\"", "1e18", "0.1",  "[[1]]", "[1,-1]", "\"\\u0000\"",
-      "-0",   "1e-9", "\"/\""};
+      "null", "true", "-1",    "1e999",  "-0.5",        "{}", "[]",   "\"\"",
+      "1e18", "0.1",  "[[1]]", "[1,-1]", "\"\\u0000\"", "-0", "1e-9", "\"/\""};
   switch (random.below(4)) {
   case 0:
     return bytesOf(words[random.below(std::size(words))]);

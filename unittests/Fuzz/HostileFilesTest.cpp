@@ -3,7 +3,8 @@
 // Each entry of fuzz/ reads its corpus and fixed mutations of it: none may end
 // the process, break a promise, take 5 s or a large block of memory. What
 // libFuzzer has found stands in the corpus, too. KERF_FUZZ=N reads N times as
-// many mutations; KERF_SEED begins elsewhere.
+// many mutations; KERF_SEED begins elsewhere; KERF_FUZZ_CORPUS=DIR adds the
+// files of DIR/ENTRY.
 //
 //===----------------------------------------------------------------------===//
 #include "Entries.h"
@@ -18,7 +19,6 @@
 #include <gtest/gtest.h>
 #include <iterator>
 #include <sys/resource.h>
-#include <unistd.h>
 
 using namespace kerf::fuzz;
 namespace fs = std::filesystem;
@@ -35,8 +35,11 @@ size_t fromEnvironment(const char *name, size_t otherwise) {
 /// The corpus of an entry, in the order of names.
 std::vector<Bytes> readCorpus(const std::string &name) {
   std::vector<fs::path> paths;
-  for (const auto &file : fs::directory_iterator(KERF_FUZZ_CORPUS "/" + name))
-    paths.push_back(file.path());
+  const char *more = std::getenv("KERF_FUZZ_CORPUS");
+  for (std::string folder : {KERF_FUZZ_CORPUS, more ? more : ""})
+    if (fs::is_directory(folder + "/" + name))
+      for (const auto &file : fs::directory_iterator(folder + "/" + name))
+        paths.push_back(file.path());
   std::sort(paths.begin(), paths.end());
   std::vector<Bytes> corpus;
   for (const fs::path &path : paths) {
@@ -47,7 +50,6 @@ std::vector<Bytes> readCorpus(const std::string &name) {
   return corpus;
 }
 
-/// Written before an input is read, so that it lies there when the process ends.
 void keep(const Bytes &input, const std::string &path) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char *>(input.data()),
@@ -60,8 +62,8 @@ TEST_P(HostileFiles, AreReadOrRefused) {
   const Entry &entry = GetParam();
   std::vector<Bytes> corpus = readCorpus(entry.name);
   ASSERT_FALSE(corpus.empty());
-  std::string last = ::testing::TempDir() + "kerf-hostile-" + entry.name + "-" +
-                     std::to_string(::getpid());
+  // The file stays when an input ends the process.
+  InputFile last(std::string(".") + entry.name);
   size_t mutations = 2000 * fromEnvironment("KERF_FUZZ", 1);
   Random random(fromEnvironment("KERF_SEED", 1));
   int broken = 0;
@@ -69,7 +71,7 @@ TEST_P(HostileFiles, AreReadOrRefused) {
     Bytes input = corpus[i < corpus.size() ? i : random.below(corpus.size())];
     if (i >= corpus.size())
       mutate(input, entry.format, random);
-    keep(input, last);
+    const std::string &path = last.write(input.data(), input.size());
     auto begin = std::chrono::steady_clock::now();
     std::string promise = entry.run(input.data(), input.size());
     std::chrono::duration<double> took =
@@ -78,12 +80,28 @@ TEST_P(HostileFiles, AreReadOrRefused) {
       promise += " took " + std::to_string(took.count()) + " s";
     if (promise.empty())
       continue;
-    std::string kept = last + "-" + std::to_string(++broken);
+    std::string kept = path + "-" + std::to_string(++broken);
     keep(input, kept);
     ADD_FAILURE() << entry.name << ": " << promise << "\ninput " << i
                   << " is kept in " << kept;
   }
-  std::remove(last.c_str());
+}
+
+/// A million brackets are refused, not followed: a parser that calls itself
+/// would run out of stack.
+TEST_P(HostileFiles, AreNotFollowedDown) {
+  const Entry &entry = GetParam();
+  for (const char *open : {"[", "{\"a\":"}) {
+    std::string text;
+    for (int i = 0; i < 1000000; ++i)
+      text += open;
+    if (entry.format == Format::JsonHeader) {
+      uint64_t length = text.size();
+      text.insert(0, reinterpret_cast<const char *>(&length), 8);
+    }
+    auto *bytes = reinterpret_cast<const uint8_t *>(text.data());
+    EXPECT_EQ(entry.run(bytes, text.size()), "");
+  }
 }
 
 std::vector<Entry> allEntries() {
@@ -111,7 +129,6 @@ class LimitMemory : public ::testing::Environment {
 #endif
   }
 };
-const auto *const memory =
-    ::testing::AddGlobalTestEnvironment(new LimitMemory);
+const auto *const memory = ::testing::AddGlobalTestEnvironment(new LimitMemory);
 
 } // namespace
