@@ -65,9 +65,12 @@ std::string runOnnx(const uint8_t *data, size_t size) {
   static InputFile file(".onnx");
   const std::string &path = file.write(data, size);
   mlir::MLIRContext &context = contexts.next();
+  // A first look says which dimensions the model leaves open.
+  ImportReport open;
+  (void)importOnnx(context, path, {}, open);
   for (bool training : {false, true}) {
     ImportOptions options;
-    for (const char *name : {"batch", "batch_size", "N", "sequence", "x.0"})
+    for (const std::string &name : open.unboundDims)
       options.dims[name] = 2;
     options.smallWeights = options.untie = training;
     if (training)
@@ -79,7 +82,6 @@ std::string runOnnx(const uint8_t *data, size_t size) {
         return "refused without a reason";
       if (report.exitCode() == 70)
         return oneLine(report);
-      // What names no dimension of the model is wrong usage, said at once.
       continue;
     }
     if (report.exitCode() != 0)

@@ -1,6 +1,8 @@
 //===- FilesTest.cpp - .npy, safetensors, atomic files, host features -----===//
 #include "TestPackage.h"
 #include "src/HostFeatures.h"
+#include "src/Safetensors.h"
+#include "train/Checkpoints.h"
 
 #include <gmock/gmock.h>
 
