@@ -15,6 +15,8 @@ packages=(
   openmpi-bin libopenmpi3 iproute2
   nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev libgmock-dev
 )
+# Sanitizers and libFuzzer, for ./check --fuzz, --sanitize and --full.
+[ -z "${KERF_INSTRUMENTED:-}" ] || packages+=(libclang-rt-22-dev)
 
 say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
 [ -t 2 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '%s\n' "$*" >&2; }

@@ -8,6 +8,12 @@ if(KERF_SANITIZE)
   target_compile_options(kerf_options INTERFACE -fsanitize=${KERF_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(kerf_options INTERFACE -fsanitize=${KERF_SANITIZE})
 endif()
+# Coverage for libFuzzer; undefined behaviour and a bad index of the standard
+# library end the process, so that they are found.
+if(KERF_FUZZERS)
+  target_compile_options(kerf_options INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize-recover=undefined)
+  target_compile_definitions(kerf_options INTERFACE _GLIBCXX_ASSERTIONS)
+endif()
 
 # What everything that includes MLIR's headers needs; a precompiled header
 # halves the time of a file.

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Machine.h"
+#include "kerf/Support/Json.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -189,7 +190,7 @@ llvm::Expected<Machine> kerf::cost::parseMachine(llvm::StringRef text,
   auto failure = [&](const llvm::Twine &message) {
     return llvm::createStringError(source + ": " + message);
   };
-  llvm::Expected<json::Value> value = json::parse(text);
+  llvm::Expected<json::Value> value = kerf::parseJson(text);
   if (!value)
     return failure("not JSON: " + llvm::toString(value.takeError()));
   const json::Object *root = value->getAsObject();

@@ -459,9 +459,21 @@ void Importer::importCall(const onnx::NodeProto &proto,
   callStack.push_back(&called);
   importNodes(called.node(), inner, results);
   callStack.pop_back();
+  if (proto.output_size() > called.output_size())
+    refuse(name, "has " + Twine(proto.output_size()) + " outputs, function " +
+                     called.name() + " gives " + Twine(called.output_size()));
+  // What stands for an error that was said is a null value; what no node
+  // defines is nothing at all.
   SmallVector<Value> values;
-  for (const std::string &output : called.output())
-    values.push_back(inner.lookup(output).value_or(Value()));
+  for (int index = 0; index < called.output_size(); ++index) {
+    const std::string &output = called.output(index);
+    auto value = inner.lookup(output);
+    bool isWanted = index < proto.output_size() && !proto.output(index).empty();
+    if (!value && isWanted)
+      refuse(name, "output \"" + output + "\" of function " + called.name() +
+                       " is not defined by any of its nodes");
+    values.push_back(value.value_or(Value()));
+  }
   defineOutputs(proto, values, scope);
 }
 

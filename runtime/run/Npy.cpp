@@ -103,6 +103,9 @@ NpyView kerf::rt::parseNpy(const char *data, size_t size) {
 // Fortran order is the transpose of the reversed shape.
 void kerf::rt::copyFortran(const NpyView &view, char *dst) {
   const Shape &shape = view.shape;
+  // Sizes beside a 0 may have a product that does not fit.
+  if (numElements(shape) == 0)
+    return;
   int64_t elementBytes = dtypeSize(view.dtype);
   Shape index(shape.size(), 0), strides(shape.size(), elementBytes);
   for (size_t d = 1; d < shape.size(); ++d)

@@ -18,6 +18,8 @@ using namespace kerf::rt;
 namespace {
 constexpr int64_t maxRanks = 4096;
 constexpr int64_t maxDims = 12;
+// No rank count has so many factors.
+constexpr size_t maxAxes = 64;
 
 Shape parseShape(const JsonReader &in, kerf_dtype_t dtype) {
   Shape shape = in.shape();
@@ -43,6 +45,8 @@ Mesh::Axis parseMeshAxis(const JsonReader &in) {
 Mesh parseMesh(const JsonReader &in) {
   Mesh mesh;
   mesh.axes = in.list<Mesh::Axis>("axes", parseMeshAxis);
+  if (mesh.axes.size() > maxAxes)
+    in.fail(cat("has ", mesh.axes.size(), " axes, at most ", maxAxes));
   if (in.has("time_axis")) {
     mesh.hasTimeAxis = true;
     mesh.timeAxis = parseMeshAxis(in["time_axis"]);
@@ -93,6 +97,8 @@ AxisRef parseAxisRef(const JsonReader &in, const Mesh &mesh, bool allowTime) {
 
 AxisList parseAxes(const JsonReader &in, const Mesh &mesh, bool allowTime) {
   AxisList list;
+  if (in.size() > maxAxes)
+    in.fail(cat("has ", in.size(), " axes, at most ", maxAxes));
   for (size_t i = 0, n = in.size(); i < n; ++i)
     list.push_back(parseAxisRef(in[i], mesh, allowTime));
   AxisList spatial;
@@ -151,7 +157,8 @@ void parsePlacement(const JsonReader &in, const Mesh &mesh, bool allowTime,
   out.dtype = in["dtype"].dtype();
   out.globalShape = parseShape(in["global_shape"], out.dtype);
   out.sharding = parseSharding(in, mesh, out.globalShape, allowTime);
-  out.localShape = localShape(out.sharding, out.globalShape);
+  out.localShape =
+      in.located([&] { return localShape(out.sharding, out.globalShape); });
   if (in.has("local_shape") && in["local_shape"].shape() != out.localShape)
     in["local_shape"].fail(cat("is ", shapeString(in["local_shape"].shape()),
                                ", the sharding gives ",
@@ -376,7 +383,8 @@ Instruction parseInstruction(const JsonReader &in, const Manifest &m) {
     i.sharding = in.has("sharding") ? parseSharding(in, m.mesh, t.globalShape,
                                                     /*allowTime=*/true)
                                     : t.sharding;
-    i.localShape = localShape(i.sharding, t.globalShape);
+    i.localShape =
+        in.located([&] { return localShape(i.sharding, t.globalShape); });
   }
   if (i.op == Instruction::Run)
     i.slots = in["slots"].shape();
@@ -420,7 +428,9 @@ int parseArch(const JsonReader &in) {
   std::string text = in.string();
   int arch = 0;
   if (text.rfind("sm_", 0) == 0)
-    for (size_t i = 3; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i)
+    for (size_t i = 3; i < text.size() && i < 6 && text[i] >= '0' &&
+                       text[i] <= '9';
+         ++i)
       arch = arch * 10 + (text[i] - '0');
   if (arch < 20 || arch > 999)
     in.fail("expected an architecture such as sm_90");

@@ -115,13 +115,14 @@ void checkInit(const Manifest &m, int64_t stageIndex) {
       bad(cat("parameters[", i, "]"), "derived, but no init call writes it");
 }
 
-// The micro-batches that pass a channel, in the order of one side.
-std::vector<int64_t> traffic(const StageDesc &stage, Instruction::Op op,
-                             int64_t channel) {
-  std::vector<int64_t> result;
-  for (const Instruction &in : stage.instructions)
-    if (in.op == op && in.index == channel)
-      result.push_back(in.microBatch);
+// The micro-batches that pass each channel, in the order of one side.
+std::vector<std::vector<int64_t>> traffic(const Manifest &m,
+                                          Instruction::Op op) {
+  std::vector<std::vector<int64_t>> result(m.channels.size());
+  for (const StageDesc &stage : m.stages)
+    for (const Instruction &in : stage.instructions)
+      if (in.op == op)
+        result[in.index].push_back(in.microBatch);
   return result;
 }
 } // namespace
@@ -185,9 +186,11 @@ void kerf::rt::checkStages(const Manifest &m) {
       checkInstruction(m, static_cast<int64_t>(s), m.stages[s].instructions[i],
                        cat(where, ".instructions[", i, "]"));
   }
+  // checkInstruction has seen that each stands in the channel's stage.
+  auto sends = traffic(m, Instruction::Send),
+       receives = traffic(m, Instruction::Recv);
   for (size_t c = 0; c < m.channels.size(); ++c)
-    if (traffic(m.stages[m.channels[c].fromStage], Instruction::Send, c) !=
-        traffic(m.stages[m.channels[c].toStage], Instruction::Recv, c))
+    if (sends[c] != receives[c])
       bad(cat("channels[", c, "]"),
           "sends and receives do not meet in number and micro-batch");
   bool usesWeights = std::any_of(

@@ -59,9 +59,15 @@ std::vector<int64_t> Mesh::group(int64_t rank, const AxisList &list) const {
               axisStride(*this, ref.axis);
     return rest;
   };
-  std::vector<int64_t> members(sizeOf(list), -1);
+  auto overlap = [] {
+    return Error(KERF_BAD_PACKAGE, "axes of a group overlap");
+  };
+  const int64_t size = sizeOf(list), n = numRanks();
+  if (size > n) // before so many are allocated
+    throw overlap();
+  std::vector<int64_t> members(size, -1);
   int64_t found = 0;
-  for (int64_t r = 0, n = numRanks(); r < n; ++r)
+  for (int64_t r = 0; r < n; ++r)
     if (residue(r) == residue(rank)) {
       int64_t &member = members[position(r, list)];
       if (member >= 0)
@@ -70,7 +76,7 @@ std::vector<int64_t> Mesh::group(int64_t rank, const AxisList &list) const {
       ++found;
     }
   if (found != static_cast<int64_t>(members.size()))
-    throw Error(KERF_BAD_PACKAGE, "axes of a group overlap");
+    throw overlap();
   return members;
 }
 

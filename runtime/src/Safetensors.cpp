@@ -61,7 +61,8 @@ Safetensors::Safetensors(std::shared_ptr<MappedFile> mapped,
             notes[note.key()] = note.value().get<std::string>();
       continue;
     }
-    JsonReader entry = in[item.key().c_str()];
+    // By reference: a name may hold any character, a zero as well.
+    JsonReader entry(item.value(), name + ": " + item.key());
     Tensor tensor;
     if (!parseSafetensorsType(entry["dtype"].string(), tensor.dtype))
       entry["dtype"].fail("unknown data type \"" + entry["dtype"].string() +

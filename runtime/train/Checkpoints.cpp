@@ -168,6 +168,37 @@ static void checkTensors(const std::string &path, const Safetensors &file,
       foreign(path, "it has \"" + name + "\", which this run does not train");
 }
 
+/// Steps, epochs and batches of a run that has been at this place.
+static void checkPlace(const RunState &state, int64_t perEpoch) {
+  int64_t done = 0;
+  bool isPlace =
+      perEpoch > 0 && state.index < perEpoch && state.updates <= state.step &&
+      !__builtin_mul_overflow(state.epoch, perEpoch, &done) &&
+      !__builtin_add_overflow(done, state.index, &done) && done == state.step;
+  if (!isPlace)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("stands at no place of a run: step ", state.step, " with ",
+                    state.updates, " updates, batch ", state.index, " of ",
+                    perEpoch, " in epoch ", state.epoch));
+}
+
+Safetensors kerf::rt::openCheckpoint(const std::string &path,
+                                     RunState &state) {
+  Safetensors file = openHashed(path);
+  const Metadata &facts = file.metadata();
+  auto it = facts.find("format");
+  if (it == facts.end() || it->second != format)
+    throw Error(KERF_INVALID_ARGUMENT,
+                cat("has format ", it == facts.end() ? "unknown" : it->second,
+                    ", expected ", format));
+  state.step = number(facts, "step");
+  state.updates = number(facts, "updates");
+  state.epoch = number(facts, "epoch");
+  state.index = number(facts, "index");
+  checkPlace(state, number(facts, "batches_per_epoch"));
+  return file;
+}
+
 bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
                                     const Weights &weights,
                                     kerf_session_t *session, RunState &state,
@@ -178,18 +209,7 @@ bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
     Safetensors file;
     RunState found = state;
     try {
-      file = openHashed(path);
-      const Metadata &facts = file.metadata();
-      auto it = facts.find("format");
-      if (it == facts.end() || it->second != format)
-        throw Error(KERF_INVALID_ARGUMENT,
-                    cat("has format ",
-                        it == facts.end() ? "unknown" : it->second,
-                        ", expected ", format));
-      found.step = number(facts, "step");
-      found.updates = number(facts, "updates");
-      found.epoch = number(facts, "epoch");
-      found.index = number(facts, "index");
+      file = openCheckpoint(path, found);
     } catch (const Error &error) {
       refused.push_back(error.code == KERF_IO_ERROR
                             ? error.message

@@ -41,6 +41,11 @@ constexpr size_t keptCheckpoints = 3;
 void writeCheckpoint(const std::string &folder, const RunState &state,
                      const Weights &weights, kerf_session_t *session);
 
+/// Opens one file: its hash and what it says of itself are right, and `state`
+/// receives where the run stood. Throws KERF_INVALID_ARGUMENT, KERF_BAD_PACKAGE
+/// or KERF_IO_ERROR; but for the last the reason does not name the file.
+Safetensors openCheckpoint(const std::string &path, RunState &state);
+
 /// Loads the newest checkpoint that is whole into the session; `state` gives
 /// what must be the same and receives where to go on. Damaged ones are added to
 /// `refused`, one line each. False if the folder has no checkpoints; throws

@@ -94,7 +94,7 @@ std::vector<ZipMember> kerf::rt::readZip(const MappedFile &file) {
   Bytes in(file.data(), file.size());
   Directory directory = findDirectory(in, file.size());
   std::vector<ZipMember> members;
-  uint64_t at = directory.offset;
+  uint64_t at = directory.offset, packed = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     if (in.at<uint32_t>(at) != 0x02014b50)
       bad(cat("no directory entry at byte ", at));
@@ -121,6 +121,10 @@ std::vector<ZipMember> kerf::rt::readZip(const MappedFile &file) {
     uint64_t data = header + 30 + in.at<uint16_t>(header + 26) +
                     in.at<uint16_t>(header + 28);
     member.packed = in.range(data, member.packedBytes);
+    // A piece of the file that many members share would be unpacked for each.
+    packed += member.packedBytes;
+    if (packed > file.size())
+      bad("its members overlap");
     if (member.method == 0 && member.bytes != member.packedBytes)
       bad(cat("member ", member.name, " is stored in ", member.packedBytes,
               " bytes, expected ", member.bytes));

@@ -6,6 +6,8 @@
 #include "PlanReport.h"
 #include "Setup.h"
 
+#include "kerf/Support/Json.h"
+
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -19,7 +21,7 @@ static Document readDocument(const std::string &path) {
   if (!buffer)
     throw Failure{
         kUsage, path + ": cannot open: " + buffer.getError().message(), {}};
-  auto value = json::parse((*buffer)->getBuffer());
+  auto value = kerf::parseJson((*buffer)->getBuffer());
   if (!value)
     throw Failure{kUsage, path + ": " + llvm::toString(value.takeError()), {}};
   json::Object *root = value->getAsObject();

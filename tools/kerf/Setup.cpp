@@ -6,6 +6,7 @@
 #include "Report.h"
 
 #include "kerf/Lower/Gpu.h"
+#include "kerf/Support/Json.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
@@ -183,7 +184,7 @@ static void setTraining(const Options &o, CompilationOptions &result) {
 
 static llvm::json::Value readPlan(const Options &o) {
   llvm::Expected<llvm::json::Value> json =
-      llvm::json::parse(readFile(o.planFile, "--plan"));
+      kerf::parseJson(readFile(o.planFile, "--plan"));
   if (!json)
     throw Failure{
         kUsage, o.planFile + ": " + llvm::toString(json.takeError()), {}};

@@ -3,6 +3,8 @@
 #include "TestPackage.h"
 #include "kerf/rt/printable.h"
 #include "src/HostFeatures.h"
+#include "src/Safetensors.h"
+#include "train/Checkpoints.h"
 
 #include <gmock/gmock.h>
 
@@ -130,6 +132,35 @@ std::string loadError(const std::string &content) {
   }
 }
 
+// What a checkpoint says of itself must be possible: a batch past the epoch's
+// end, or an epoch that overflows, would be taken up.
+TEST(Checkpoints, StandAtAPlaceOfARun) {
+  TempDir dir;
+  auto error = [&](const char *step, const char *epoch, const char *index) {
+    writeTensorFile(
+        dir.path("c"), {}, [](size_t, std::vector<char> &) {},
+        {{"format", "kerf.checkpoint/1"},
+         {"step", step},
+         {"updates", "0"},
+         {"epoch", epoch},
+         {"index", index},
+         {"batches_per_epoch", "10"}},
+        /*hashed=*/true);
+    try {
+      RunState state;
+      openCheckpoint(dir.path("c"), state);
+      return std::string();
+    } catch (const Error &error) {
+      return error.message;
+    }
+  };
+  EXPECT_EQ(error("12", "1", "2"), "");
+  EXPECT_THAT(error("12", "1", "12"), HasSubstr("no place of a run"));
+  EXPECT_THAT(error("12", "9223372036854775807", "2"),
+              HasSubstr("no place of a run"));
+  EXPECT_THAT(error("13", "1", "2"), HasSubstr("batch 2 of 10 in epoch 1"));
+}
+
 TEST(Safetensors, ReadsAndRefuses) {
   std::string good =
       R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
@@ -138,6 +169,12 @@ TEST(Safetensors, ReadsAndRefuses) {
   EXPECT_THAT(loadError(std::string(8, '\xff')), HasSubstr("header of"));
   EXPECT_THAT(loadError(safetensorsOf(good, 7)),
               HasSubstr("w: x.data_offsets: is not a range"));
+  // A name with a zero is a name of its own, not that of what stands before it.
+  EXPECT_THAT(
+      loadError(safetensorsOf(
+          R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x\u0000y":{"dtype":"F32","shape":[9],"data_offsets":[0,8]}})",
+          8)),
+      HasSubstr("range of 36 bytes"));
   EXPECT_THAT(loadError(safetensorsOf("[]", 0)),
               HasSubstr("expected an object"));
   EXPECT_THAT(

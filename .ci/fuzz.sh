@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# fuzz.sh SECONDS: builds the fuzz targets (preset fuzz, folder build-fuzz) and
+# lets each of them read for so long. What breaks a promise is kept in
+# build-fuzz/found and replayed by build-fuzz/bin/fuzz-NAME FILE; inputs that
+# reach new code are kept in build-fuzz/corpus. KERF_FUZZ_TARGETS="onnx plan"
+# names some of them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+seconds=${1:-60}
+targets=${KERF_FUZZ_TARGETS:-manifest safetensors npy npz checkpoint machine constant plan onnx}
+export CCACHE_BASEDIR=$PWD CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+log=build-fuzz/build.log
+mkdir -p build-fuzz/found
+[ -e build-fuzz/build.ninja ] ||
+  cmake --preset fuzz -DPython3_EXECUTABLE="$PWD/build/venv/bin/python" >$log 2>&1 || { tail -40 $log >&2; exit 2; }
+ninja -C build-fuzz $(printf 'fuzz-%s ' $targets) >$log 2>&1 || { tail -60 $log >&2; exit 2; }
+
+# Models of every operator: ONNX's node tests, where they are installed.
+mkdir -p build-fuzz/corpus/onnx
+for model in build/venv/lib/python3*/site-packages/onnx/backend/test/data/node/*/model.onnx; do
+  name=$(basename "$(dirname "$model")")
+  [ ! -e "$model" ] || [ -e "build-fuzz/corpus/onnx/$name" ] || cp "$model" "build-fuzz/corpus/onnx/$name"
+done
+
+bad=0
+for name in $targets; do
+  mkdir -p build-fuzz/corpus/$name
+  log=build-fuzz/fuzz-$name.log
+  if UBSAN_OPTIONS=print_stacktrace=1 build-fuzz/bin/fuzz-$name -max_total_time="$seconds" -timeout=15 \
+    -rss_limit_mb=4096 -malloc_limit_mb=512 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix=build-fuzz/found/$name- build-fuzz/corpus/$name fuzz/corpus/$name >"$log" 2>&1; then
+    echo "fuzz-$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs in $seconds s, no promise is broken"
+  else
+    bad=1
+    echo "FAIL: fuzz-$name" >&2
+    grep -m1 -E 'ERROR: |runtime error: |broken promise: ' "$log" >&2 || tail -5 "$log" >&2
+    grep -oE 'build-fuzz/found/[^ ]+' "$log" | tail -1 >&2 || true
+  fi
+done
+exit $bad

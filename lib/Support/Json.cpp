@@ -1,0 +1,29 @@
+//===- Json.cpp - JSON from files of others -------------------------------===//
+#include "kerf/Support/Json.h"
+
+using namespace llvm;
+
+/// The most arrays and objects that are open at once; brackets in strings are
+/// text.
+static unsigned depthOf(StringRef text) {
+  unsigned depth = 0, most = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    char c = text[at];
+    if (c == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at)
+        at += text[at] == '\\';
+    } else if (c == '[' || c == '{') {
+      most = std::max(most, ++depth);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return most;
+}
+
+Expected<json::Value> kerf::parseJson(StringRef text) {
+  if (unsigned depth = depthOf(text); depth > kMaxJsonDepth)
+    return createStringError("nested " + Twine(depth) +
+                             " deep, expected at most " + Twine(kMaxJsonDepth));
+  return json::parse(text);
+}
