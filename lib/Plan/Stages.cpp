@@ -162,13 +162,14 @@ void Cutter::makeUnits() {
 
 void Cutter::collect() {
   makeUnits();
-  for (auto [op, unit] : unitOf) {
-    units[unit].load.add(partOf(dist::getPhase(op)),
-                         graph.costOf(solution, op));
-    for (Value result : op->getResults())
-      units[unit].load.add(partOf(graph.sharedPhase(result)),
-                           graph.sharedCostOf(solution, result));
-  }
+  // In program order, since sums of seconds depend on theirs.
+  for (Unit &unit : units)
+    for (Operation *op : unit.ops) {
+      unit.load.add(partOf(dist::getPhase(op)), graph.costOf(solution, op));
+      for (Value result : op->getResults())
+        unit.load.add(partOf(graph.sharedPhase(result)),
+                      graph.sharedCostOf(solution, result));
+    }
   // Arguments and sources have no op here: what brings them to a layout that
   // several uses share counts at the first use.
   auto addShared = [&](Value value) {
