@@ -387,22 +387,23 @@ TEST(Batches, StartAnywhere) {
 
 TEST(Batches, LabelsOutOfRange) {
   std::vector<int64_t> storage;
+  const Samples samples = numbers(7, storage);
   BatchOptions options;
   options.batch = 3;
   options.shuffle = false;
   options.classes = 5;
-  BatchLoader loader(numbers(7, storage), options);
+  BatchLoader loader(samples, options);
   EXPECT_EQ(loader.next().badSample, -1);
   const Batch &batch = loader.next();
   EXPECT_EQ(batch.badSample, 5);
   EXPECT_EQ(batch.badLabel, 5);
   // Without an ignored label -100 is one out of range as well.
   options.ignoreIndex = 1;
-  BatchLoader ignored(numbers(7, storage), options);
+  BatchLoader ignored(samples, options);
   EXPECT_EQ(ignored.next().badSample, -1);
   options.ignores = false;
   options.classes = 1;
-  BatchLoader strict(numbers(7, storage), options);
+  BatchLoader strict(samples, options);
   EXPECT_EQ(strict.next().badSample, 1);
 }
 
