@@ -428,9 +428,8 @@ int parseArch(const JsonReader &in) {
   std::string text = in.string();
   int arch = 0;
   if (text.rfind("sm_", 0) == 0)
-    for (size_t i = 3; i < text.size() && i < 6 && text[i] >= '0' &&
-                       text[i] <= '9';
-         ++i)
+    for (size_t i = 3;
+         i < text.size() && i < 6 && text[i] >= '0' && text[i] <= '9'; ++i)
       arch = arch * 10 + (text[i] - '0');
   if (arch < 20 || arch > 999)
     in.fail("expected an architecture such as sm_90");

@@ -182,8 +182,7 @@ static void checkPlace(const RunState &state, int64_t perEpoch) {
                     perEpoch, " in epoch ", state.epoch));
 }
 
-Safetensors kerf::rt::openCheckpoint(const std::string &path,
-                                     RunState &state) {
+Safetensors kerf::rt::openCheckpoint(const std::string &path, RunState &state) {
   Safetensors file = openHashed(path);
   const Metadata &facts = file.metadata();
   auto it = facts.find("format");

@@ -372,12 +372,14 @@ TEST(Batches, StartAnywhere) {
   BatchOptions options;
   options.batch = 2;
   options.seed = 9;
-  BatchLoader whole(numbers(7, storage), options);
+  // Written once: loaders read it in threads of their own.
+  const Samples samples = numbers(7, storage);
+  BatchLoader whole(samples, options);
   std::vector<std::vector<int64_t>> all;
   for (int i = 0; i < 9; ++i)
     all.push_back(values(whole.next(), 0));
   for (int from = 0; from < 6; ++from) {
-    BatchLoader late(numbers(7, storage), options, {from / 3, from % 3});
+    BatchLoader late(samples, options, {from / 3, from % 3});
     for (int i = from; i < 9; ++i)
       EXPECT_EQ(values(late.next(), 0), all[i]);
   }
@@ -385,22 +387,23 @@ TEST(Batches, StartAnywhere) {
 
 TEST(Batches, LabelsOutOfRange) {
   std::vector<int64_t> storage;
+  const Samples samples = numbers(7, storage);
   BatchOptions options;
   options.batch = 3;
   options.shuffle = false;
   options.classes = 5;
-  BatchLoader loader(numbers(7, storage), options);
+  BatchLoader loader(samples, options);
   EXPECT_EQ(loader.next().badSample, -1);
   const Batch &batch = loader.next();
   EXPECT_EQ(batch.badSample, 5);
   EXPECT_EQ(batch.badLabel, 5);
   // Without an ignored label -100 is one out of range as well.
   options.ignoreIndex = 1;
-  BatchLoader ignored(numbers(7, storage), options);
+  BatchLoader ignored(samples, options);
   EXPECT_EQ(ignored.next().badSample, -1);
   options.ignores = false;
   options.classes = 1;
-  BatchLoader strict(numbers(7, storage), options);
+  BatchLoader strict(samples, options);
   EXPECT_EQ(strict.next().badSample, 1);
 }
 
