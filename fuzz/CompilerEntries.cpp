@@ -123,7 +123,13 @@ std::string runPlan(const uint8_t *data, size_t size) {
                                           diagnosed = diagnostic.str();
                                           return mlir::success();
                                         });
-  if (failed(plan::applyPlanJson(*module, *json, message)))
+  plan::PlanOptions planOptions;
+  planOptions.devices = 64;
+  planOptions.machine = llvm::cantFail(
+      cost::machinePreset("cpu", planOptions.devices, {2, int64_t(1) << 34}));
+  plan::PlanResult planned;
+  if (failed(
+          plan::applyPlanJson(*module, *json, planOptions, planned, message)))
     return message.empty() ? "refused without a reason" : "";
   if (failed(mlir::verify(*module)))
     return "what is planned is no valid module: " + diagnosed;
