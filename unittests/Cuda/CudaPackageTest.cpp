@@ -390,7 +390,9 @@ TEST(CudaPackage, ErrorsOfTheMachine) {
 // Ranks that share a GPU leave a mark in run.json.
 TEST(CudaPackage, SharedGpuIsMarked) {
   TestPackage gpu = twoRanks(true);
-  std::string path = written(gpu), stats = path + ".json";
+  std::string path = written(gpu);
+  // Beside the package, not in it: that would be one of its files.
+  std::string stats = path.substr(0, path.find_last_not_of('/') + 1) + ".json";
   for (const char *devices : {"1", "2"}) {
     auto [text, code] =
         run(std::string("KERF_SHARE_GPU=1 KERF_RECORDING=devices=") + devices,
@@ -399,6 +401,7 @@ TEST(CudaPackage, SharedGpuIsMarked) {
     json root = json::parse(std::ifstream(stats));
     EXPECT_EQ(root.contains("shared_devices"), *devices == '1');
   }
+  std::remove(stats.c_str());
 }
 
 // What kerf-run's --inject does on GPU ranks: all is over in T + a few seconds.
