@@ -83,8 +83,11 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
   State assigned;
   State *state = options.state;
   auto rounded = [&](Value value, Tensor tensor) {
-    if (options.round)
-      roundTo(tensor, getElementTypeOrSelf(value.getType()));
+    Type type = getElementTypeOrSelf(value.getType());
+    if (options.rounding == Rounding::Wide && (type.isF16() || type.isBF16()))
+      type = Float32Type::get(type.getContext());
+    if (options.rounding != Rounding::None)
+      roundTo(tensor, type);
     return tensor;
   };
   for (auto [argument, input] :

@@ -43,14 +43,17 @@ struct Difference {
   std::string name;
   std::vector<int64_t> shape, at;
   int64_t elements = 0, wrong = 0;
+  int64_t unrounded = 0; ///< equal to what the reference gives unrounded alone
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
   Tolerance tolerance;
 };
 
-/// `data` of the program in the pieces that are known.
+/// `data` of the program in the pieces that are known. An element may equal
+/// that of `wide`, the same pieces computed with 16-bit values held in f32,
+/// instead.
 Difference compare(const kerf_tensor_info_t &info, const void *data,
-                   const std::vector<Piece> &pieces,
-                   const Tolerance &tolerance);
+                   const std::vector<Piece> &pieces, const Tolerance &tolerance,
+                   const std::vector<Piece> &wide = {});
 
 /// "[3, 1, 19806]".
 std::string indexText(const std::vector<int64_t> &index);

@@ -130,7 +130,7 @@ std::vector<interpret::Tensor> Evaluation::step(
   interpret::RunOptions run;
   run.unfused = unfused;
   run.threads = numCores();
-  run.round = true;
+  run.rounding = rounding;
   run.state = &state;
   run.seen = std::move(seen);
   std::string complaint;

@@ -36,6 +36,7 @@ public:
        std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
            seen = nullptr);
 
+  interpret::Rounding rounding = interpret::Rounding::Stored;
   interpret::State state; ///< of training, after the last step
   /// Whether some op asks for statistics of parts of the batch, and whether
   /// forward and backward run on parts.

@@ -49,6 +49,12 @@ public:
   void step(const Program &judged) override {
     outputs = evaluation->step(judged, unfused);
   }
+  bool stepWide(const Program &judged) override {
+    evaluation->rounding = interpret::Rounding::Wide;
+    step(judged);
+    evaluation->rounding = interpret::Rounding::Stored;
+    return true;
+  }
   std::vector<Piece> output(const kerf_tensor_info_t &info,
                             int32_t index) override {
     return {wholePiece(info, std::move(outputs[index].data))};
@@ -86,8 +92,11 @@ public:
               std::to_string(all) + ", drawn from the seed";
   }
   void step(const Program &judged) override {
+    parts.clear();
+    results.clear();
     for (int64_t sample : which) {
       parts.push_back(Evaluation::ofSample(*evaluation, sample));
+      parts.back()->rounding = evaluation->rounding;
       results.push_back(parts.back()->step(judged, /*unfused=*/true));
     }
   }

@@ -18,7 +18,11 @@ public:
   virtual ~Reference() = default;
   /// The step that `judged` has just run, on its inputs.
   virtual void step(const Program &judged) = 0;
-  /// What is known of an output.
+  /// Runs an inference again with 16-bit values held in f32, which output()
+  /// then gives: a program need not round what it does not store. False: this
+  /// reference cannot.
+  virtual bool stepWide(const Program &) { return false; }
+  /// What is known of an output, once for each step.
   virtual std::vector<Piece> output(const kerf_tensor_info_t &info,
                                     int32_t index) = 0;
   /// A parameter that steps write; none: the reference has none.

@@ -45,6 +45,14 @@ mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
                                          const Weights &weights,
                                          State *state = nullptr);
 
+/// What becomes of an op's results, which are computed in doubles.
+enum class Rounding {
+  None,
+  Stored, ///< to their element types, as a program that stores them would
+  Wide    ///< the same, but 16-bit floats to f32: a program may keep what it
+          ///< does not store in a wider type
+};
+
 /// How a function is run to judge compiled programs.
 struct RunOptions {
   /// Products, convolutions and what walks over many elements by plain loops
@@ -52,8 +60,7 @@ struct RunOptions {
   /// formulas would take minutes. One op at a time either way, in doubles.
   bool unfused = false;
   unsigned threads = 1;
-  /// Each value is rounded to its element type, as a program stores it.
-  bool round = false;
+  Rounding rounding = Rounding::None;
   State *state = nullptr;
   /// Sees the results of every op but sources; false ends the run.
   std::function<bool(mlir::Operation *op, llvm::ArrayRef<Tensor> results)> seen;
