@@ -29,9 +29,10 @@ log=$folder/build.log
 
 # A finding ends the program that made it; detect_leaks needs ptrace, which
 # containers often refuse. Libraries that are not instrumented free what they
-# allocate at exit, or never.
+# allocate at exit, or never; LLVM's allocators in instrumented code poison what
+# its own, uninstrumented code then uses.
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1
+export ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0:detect_stack_use_after_return=1:strict_string_checks=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 if [ $compiler = ON ]; then
   ninja -C $folder >$log 2>&1 || { tail -60 $log >&2; exit 2; }

@@ -206,6 +206,8 @@ static LogicalResult isInf(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
   Value x = node.in(0);
+  if (!isFloat(x))
+    return node.error("input has an integer type, expected a float");
   bool positive = node.integer("detect_positive", 1);
   bool negative = node.integer("detect_negative", 1);
   double inf = std::numeric_limits<double>::infinity();

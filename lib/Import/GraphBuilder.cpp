@@ -9,6 +9,7 @@
 #include "kerf/NN/Evaluate.h"
 
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/APSInt.h"
 
 using namespace kerf;
 using namespace kerf::nn;
@@ -76,6 +77,13 @@ Value GraphBuilder::integers(IntegerList values) {
 Value GraphBuilder::scalar(double value, Type element) {
   return splat({}, value, element);
 }
+APInt kerf::onnx_import::integerOf(double value, unsigned width) {
+  llvm::APSInt number(64, /*isUnsigned=*/false);
+  bool exact = false;
+  // Towards zero; infinities and what lies outside become the nearest, NaN 0.
+  (void)APFloat(value).convertToInteger(number, APFloat::rmTowardZero, &exact);
+  return number.trunc(width);
+}
 Value GraphBuilder::splat(IntegerList shape, double value, Type element) {
   auto type = RankedTensorType::get(shape, element);
   if (tooLarge(type))
@@ -83,10 +91,9 @@ Value GraphBuilder::splat(IntegerList shape, double value, Type element) {
   if (auto floatType = dyn_cast<FloatType>(element))
     return constant(DenseElementsAttr::get(
         type, Attribute(FloatAttr::get(floatType, value))));
-  APInt number = APInt(64, uint64_t(int64_t(value)))
-                     .trunc(element.getIntOrFloatBitWidth());
   return constant(DenseElementsAttr::get(
-      type, Attribute(IntegerAttr::get(element, number))));
+      type, Attribute(IntegerAttr::get(
+                element, integerOf(value, element.getIntOrFloatBitWidth())))));
 }
 Value GraphBuilder::iota(int64_t size, Type element) {
   auto type = RankedTensorType::get({size}, ops.getI64Type());

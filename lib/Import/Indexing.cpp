@@ -135,7 +135,8 @@ static LogicalResult oneHot(Node &node) {
   auto depth = node.constantReal(1);
   if (!depth)
     return failure();
-  int64_t rank = rankOf(indices) + 1, size = int64_t(*depth);
+  int64_t rank = rankOf(indices) + 1,
+          size = integerOf(*depth, 64).getSExtValue();
   auto axis = node.axisWithin(node.integer("axis", -1), rank);
   if (!axis)
     return failure();

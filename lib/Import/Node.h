@@ -22,6 +22,9 @@ namespace kerf::onnx_import {
 
 class Importer;
 
+/// A number of a file as an integer of `width` bits; defined for every double.
+llvm::APInt integerOf(double value, unsigned width);
+
 /// Builds nn ops at the end of a block; folds constants; checks before it
 /// builds, so that bad input is an error and not an assertion.
 class GraphBuilder {

@@ -410,8 +410,7 @@ static LogicalResult pad(Node &node) {
         isa<FloatType>(element)
             ? Attribute(node.ops.getFloatAttr(element, fill))
             : Attribute(IntegerAttr::get(
-                  element, APInt(64, uint64_t(int64_t(fill)))
-                               .trunc(element.getIntOrFloatBitWidth())));
+                  element, integerOf(fill, element.getIntOrFloatBitWidth())));
     return node.set(
         node.make<PadOp>({x}, {node.i64s("low", low), node.i64s("high", high),
                                node.ops.getNamedAttr("value", value)}));
