@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 #include "Absorb.h"
 
-#include "Simplify.h"
+#include "OpKinds.h"
 #include "Slopes.h"
 
+#include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
 
@@ -51,7 +52,7 @@ public:
   Absorber(LibraryCall &call, const DenseSet<Operation *> &taken,
            ArrayRef<int64_t> logicalShape)
       : call(call), taken(taken), logical(logicalShape),
-        gpu(call.anchor->getParentOfType<ModuleOp>()->hasAttr(kGpuAttr)) {}
+        gpu(exec::TargetAttr::of(call.anchor).isCuda()) {}
 
   SmallVector<Operation *> run() {
     follow();

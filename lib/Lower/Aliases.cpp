@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Units.h"
 
-#include "Simplify.h"
+#include "OpKinds.h"
 
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"

@@ -6,7 +6,7 @@
 #include "Library.h"
 
 #include "Absorb.h"
-#include "Simplify.h"
+#include "OpKinds.h"
 
 #include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Library.h"
 
-#include "Simplify.h"
+#include "OpKinds.h"
 
 #include "kerf/NN/NN.h"
 
@@ -134,48 +134,6 @@ static LibraryCall select(Op op, LibraryCall::Kind kind,
   call.inputType = op.getQ().getType().getElementType();
   call.resultType = call.inputType;
   return call;
-}
-
-/// Whether the call can store its result so.
-static bool keepsRows(nn::TransposeOp op) {
-  ArrayRef<int64_t> perm = op.getPerm();
-  return perm.back() == static_cast<int64_t>(perm.size()) - 1 &&
-         shapeOf(op.getResult()).back() % 8 == 0;
-}
-
-void kerf::storeTransposed(func::FuncOp function) {
-  SmallVector<Value> results;
-  for (Operation &op : function.getBody().front())
-    if (auto forward = dyn_cast<nn::AttentionOp>(op))
-      results.push_back(forward->getResult(0));
-    else if (isa<nn::AttentionGradientOp>(op))
-      llvm::append_range(results, op.getResults());
-  for (Value result : results) {
-    // The first in the block: it comes before all other readers but itself.
-    nn::TransposeOp stored;
-    for (Operation *user : result.getUsers())
-      if (auto transpose = dyn_cast<nn::TransposeOp>(user);
-          transpose && keepsRows(transpose) &&
-          (!stored || transpose->isBeforeInBlock(stored)))
-        stored = transpose;
-    if (!stored)
-      continue;
-    stored->moveAfter(result.getDefiningOp());
-    stored->setAttr(kStoredAttr, UnitAttr::get(stored.getContext()));
-    SmallVector<int64_t> inverse(stored.getPerm().size());
-    for (auto [to, from] : llvm::enumerate(stored.getPerm()))
-      inverse[from] = to;
-    SmallVector<OpOperand *> others;
-    for (OpOperand &use : result.getUses())
-      if (use.getOwner() != stored)
-        others.push_back(&use);
-    OpBuilder builder(stored.getContext());
-    builder.setInsertionPointAfter(stored);
-    for (OpOperand *use : others)
-      use->set(nn::TransposeOp::create(builder, result.getLoc(),
-                                       result.getType(), stored,
-                                       builder.getDenseI64ArrayAttr(inverse)));
-  }
 }
 
 std::optional<LibraryCall>

@@ -10,45 +10,14 @@
 #include "Descriptors.h"
 #include "Dict.h"
 #include "EmitFunction.h"
-#include "Simplify.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
 
-#include "mlir/IR/Dominance.h"
-#include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf;
-
-static LogicalResult simplify(func::FuncOp function) {
-  if (!llvm::hasSingleElement(function.getBody()))
-    return function.emitError("has more than one block");
-  prepareTraining(function);
-  undoCasts(function);
-  expandPlacement(function);
-  foldSplats(function);
-  foldBatchNorms(function);
-  bool gpu = function->getParentOp()->hasAttr(kGpuAttr);
-  if (!gpu)
-    widenProducts(function);
-  moveScalars(function);
-  if (gpu) {
-    storeNarrow(function);
-    undoCasts(function);
-    padProducts(function);
-  }
-  dropRoundingMarks(function);
-  IRRewriter rewriter(function.getContext());
-  DominanceInfo dominance(function);
-  eliminateCommonSubExpressions(rewriter, dominance, function);
-  eraseDeadOps(function);
-  storeTransposed(function);
-  splitReductions(function);
-  sinkShapeOps(function);
-  return success();
-}
 
 /// The bounds of what an input selects by, [0, n), if a gather reads it.
 static Attribute indexRange(Value value) {
@@ -316,8 +285,8 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
     if (function.isExternal())
       continue;
     accumulatorsOf[function.getName()] = accumulators(function);
-    if (failed(simplify(function)))
-      return failure();
+    if (!llvm::hasSingleElement(function.getBody()))
+      return function.emitError("has more than one block");
     int64_t stage = 0;
     if (auto attr = function->getAttrOfType<IntegerAttr>(dist::kStage))
       stage = attr.getInt();

@@ -8,7 +8,7 @@
 // Idea: the program keeps its kernel. Where one computes nothing but the sums
 // over all rows of what a product reduces over, the product gets an offer: the
 // kernel's buffer is among what it may write, and at load the runtime decides
-// which of the two does. Sums that are cut into parts (splitReductions) count
+// which of the two does. Sums that are cut into parts (split-reductions) count
 // as well: what reads them adds the parts up, so that the first may have it
 // all. Casts in between do not matter: what is summed then is rounded as the
 // product reads it.

@@ -3,6 +3,9 @@
 
 #include "kerf/Lower/Lower.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Transforms/Passes.h"
+
 namespace kerf {
 #define GEN_PASS_DEF_LOWERTOEXEC
 #define GEN_PASS_DEF_PLANARENAS
@@ -36,7 +39,31 @@ struct VerifyAfterLower : kerf::impl::VerifyAfterLowerBase<VerifyAfterLower> {
 };
 } // namespace
 
+void kerf::buildPreparePipeline(OpPassManager &passes) {
+  OpPassManager &functions = passes.nest<func::FuncOp>();
+  functions.addPass(createUnifyMutableSources());
+  functions.addPass(createExpandAccumulate());
+  functions.addPass(createDropPlanAttributes());
+  functions.addPass(createExpandOptimizerUpdates());
+  functions.addPass(createCancelCasts());
+  functions.addPass(createExpandRankOps());
+  functions.addPass(createFoldSplats());
+  functions.addPass(createFoldBatchNorm());
+  functions.addPass(createWidenProducts());
+  functions.addPass(createMoveScale());
+  functions.addPass(createNarrowStorage());
+  functions.addPass(createCancelCasts());
+  functions.addPass(createPadProducts());
+  functions.addPass(createDropRoundingMarks());
+  functions.addPass(createCSEPass());
+  functions.addPass(createEraseDeadOps());
+  functions.addPass(createStoreAttentionTransposed());
+  functions.addPass(createSplitReductions());
+  functions.addPass(createSinkShapeOps());
+}
+
 void kerf::buildLowerPipeline(OpPassManager &passes) {
+  buildPreparePipeline(passes);
   passes.addPass(createLowerToExec());
   passes.addPass(createPlanArenas());
   passes.addPass(createVerifyAfterLower());

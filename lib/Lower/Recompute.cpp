@@ -18,8 +18,8 @@
 //===----------------------------------------------------------------------===//
 #include "Recompute.h"
 
+#include "OpKinds.h"
 #include "Parameters.h"
-#include "Simplify.h"
 
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"

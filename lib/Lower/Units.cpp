@@ -2,9 +2,9 @@
 #include "Units.h"
 
 #include "Offers.h"
+#include "OpKinds.h"
 #include "Parameters.h"
 #include "Recompute.h"
-#include "Simplify.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
@@ -36,7 +36,7 @@ public:
     selectLibrary();
     if (failed(formKernels()))
       return failure();
-    if (function->getParentOp()->hasAttr(kGpuAttr))
+    if (exec::TargetAttr::of(function).getMemoryBound())
       recomputeValues({units, unitOf, position});
     return schedule();
   }
@@ -286,7 +286,7 @@ private:
           }
         }
     }
-    bool gpu = function->getParentOp()->hasAttr(kGpuAttr);
+    bool gpu = exec::TargetAttr::of(function).isCuda();
     UnitGraph graph{{units, unitOf, position}, live, successors, waiting};
     orderWrites(graph);
     orderCommunication(graph);

@@ -396,7 +396,8 @@ Outcome Compilation::runUntil(StringRef phase) {
 }
 Outcome Compilation::runLower() {
   if (options.cuda)
-    module.get()->setAttr(kGpuAttr, UnitAttr::get(context.get()));
+    module.get()->setAttr(exec::TargetAttr::kName,
+                          exec::TargetAttr::cuda(context.get()));
   Outcome outcome = runPasses(
       "lower", [](OpPassManager &passes) { buildLowerPipeline(passes); });
   if (outcome == Outcome::Fine)

@@ -37,6 +37,9 @@ void kerf::registerPasses() {
       "collectives", "The collectives phase: fewer and cheaper collectives",
       [](mlir::OpPassManager &passes) { buildCollectivesPipeline(passes); });
   mlir::PassPipelineRegistration<>(
+      "prepare", "Local tensor functions as lowering wants them",
+      [](mlir::OpPassManager &passes) { buildPreparePipeline(passes); });
+  mlir::PassPipelineRegistration<>(
       "lower", "The lower phase: local tensor functions become exec",
       [](mlir::OpPassManager &passes) { buildLowerPipeline(passes); });
 }

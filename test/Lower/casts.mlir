@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --split-input-file --lower-to-exec | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --prepare --lower-to-exec | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A rounding for the way between devices goes where nothing travels: the gradient
@@ -50,7 +50,7 @@ func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
 
 // GPUs have them.
 // CHECK: exec.library 0 {{.*}}dst_dtype = "f32"{{.*}}dtype = "f16"{{.*}}kind = "matmul"
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
     %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x4xf32>} : tensor<8x4xf32>
     %n = nn.cast %x : (tensor<6x8xf32>) -> tensor<6x8xf16>

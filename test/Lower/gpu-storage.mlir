@@ -1,5 +1,5 @@
 // What goes through a GPU's memory, and what does not.
-// RUN: kerf-opt %s --split-input-file --lower-to-exec | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --prepare --lower-to-exec | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A product with its bias is stored in 16 bits, the bias read in them; gelu and
@@ -11,7 +11,7 @@
 // CHECK: exec.launch {{.*}}memref<6x16xbf16>{{.*}}memref<6x16xbf16>
 // CHECK: exec.library 1 {{.*}}dst_dtype = "f32", dtype = "bf16"{{.*}}post_ops = [{kind = "add"
 // CHECK-NOT: exec.launch
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xbf16>, %r: tensor<6x8xf32>) -> tensor<6x8xf32> {
     %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 256 : i64, stored = tensor<8x16xbf16>} : tensor<8x16xbf16>
     %w = nn.weight "w" {file = 0 : i64, offset = 256 : i64, length = 256 : i64, stored = tensor<16x8xbf16>} : tensor<16x8xbf16>
@@ -35,7 +35,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.library 0 {{.*}}dst_dtype = "f32", dtype = "bf16"
 // CHECK: exec.library 1 {{.*}}dst_dtype = "f32", dtype = "bf16"
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xbf16>, %y: tensor<8x4xbf16>, %z: tensor<8x4xbf16>) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
     %p = nn.matmul %x, %y : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
     %q = nn.cast %p : (tensor<6x4xbf16>) -> tensor<6x4xf32>
@@ -55,7 +55,7 @@ module attributes {exec.gpu} {
 // CHECK-COUNT-2: exec.launch {{.*}} : (memref<16384x64xbf16>) -> memref
 // CHECK-NOT: 16384x64xf32
 // CHECK: exec.launch {{.*}} : (memref<16384x64xbf16>, memref<64xf32>) -> memref<16384x64xf32>
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<16384x8xbf16>, %y: tensor<8x64xbf16>) -> (tensor<16384xf32>, tensor<16384x64xf32>) {
     %p = nn.matmul %x, %y : (tensor<16384x8xbf16>, tensor<8x64xbf16>) -> tensor<16384x64xbf16>
     %q = nn.cast %p : (tensor<16384x64xbf16>) -> tensor<16384x64xf32>
@@ -74,7 +74,7 @@ module attributes {exec.gpu} {
 // CHECK: exec.launch {{.*}} : (memref<512x64xf32>) -> (memref<512xf32>, memref<512xf32>{{.*}})
 // CHECK: exec.library 0
 // CHECK: exec.launch {{.*}}memref<512x64xf32>
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<512x64xf32>, %w: tensor<512x512xf32>) -> tensor<512x64xf32> {
     %m = nn.reduce %x {kind = 1 : i64, dims = array<i64: 1>} : (tensor<512x64xf32>) -> tensor<512xf32>
     %c = nn.reshape %m : (tensor<512xf32>) -> tensor<512x1xf32>
@@ -97,7 +97,7 @@ module attributes {exec.gpu} {
 // CHECK-SAME: (memref<1x4x4x8xbf16>) -> memref<1x4x4x8xbf16>
 // CHECK: exec.launch {{.*}}memref<1x4x4x8xbf16>
 // CHECK-NOT: exec.launch
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32> {
     %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x8x1x1xbf16>} : tensor<8x8x1x1xbf16>
     %b = nn.weight "b" {file = 0 : i64, offset = 128 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
@@ -125,7 +125,7 @@ module attributes {exec.gpu} {
 // CHECK: exec.library 1 {{.*}}kind = "matmul"
 // CHECK: exec.library 2 {{.*}}strides = [80, 8, 16, 1]
 // CHECK-NOT: exec.launch
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%q: tensor<2x2x5x8xbf16>, %k: tensor<2x2x5x8xbf16>, %w: tensor<16x4xbf16>, %m: tensor<2x2x8x8xbf16>) -> (tensor<10x4xbf16>, tensor<2x2x5x8xbf16>) {
     %a:2 = nn.attention %q, %k, %k {causal, scale = 1.0 : f64} : (tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>) -> (tensor<2x2x5x8xbf16>, tensor<2x2x5xf32>)
     %t = nn.transpose %a#0 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x8xbf16>) -> tensor<2x5x2x8xbf16>
@@ -152,7 +152,7 @@ module attributes {exec.gpu} {
 // CHECK: exec.library 0 {{.*}}n = 40 : i64
 // CHECK: exec.library 1 {{.*}}k = 40 : i64
 // CHECK-NOT: exec.launch
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24x16xf32> {
     %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
@@ -177,7 +177,7 @@ module attributes {exec.gpu} {
 // CHECK: exec.library 0 {{.*}}dtype = "bf16"{{.*}}kind = "matmul"
 // CHECK-NOT: bias
 // CHECK: exec.launch {{.*}} : (memref<1x2x8x8xbf16>, memref<1x1x1x8xf32>) -> memref<1x2x8x8xf32>
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%q: tensor<1x2x8x16xbf16>, %k: tensor<1x2x16x8xbf16>, %m: tensor<1x1x1x8xf32>) -> tensor<1x2x8x8xf32> {
     %p = nn.matmul %q, %k : (tensor<1x2x8x16xbf16>, tensor<1x2x16x8xbf16>) -> tensor<1x2x8x8xbf16>
     %w = nn.cast %p : (tensor<1x2x8x8xbf16>) -> tensor<1x2x8x8xf32>
@@ -195,7 +195,7 @@ module attributes {exec.gpu} {
 // CHECK-NOT: -> (memref<64x32xf32>
 // CHECK: exec.launch {{.*}} -> (memref<16x64x32xf32>, memref<16x64x32xf32>)
 // CHECK: exec.library 0
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%ids: tensor<64xi64>, %p: tensor<16x64x32xf32>, %k: tensor<32x32xf32>) -> (tensor<16x64x32xf32>, tensor<16x64x32xf32>) {
     %t = nn.weight "t" {file = 0 : i64, offset = 0 : i64, length = 12800 : i64, stored = tensor<100x32xf32>} : tensor<100x32xf32>
     %g = nn.gather %t, %ids {dim = 0 : i64} : (tensor<100x32xf32>, tensor<64xi64>) -> tensor<64x32xf32>
@@ -217,7 +217,7 @@ module attributes {exec.gpu} {
 // CHECK-NOT: nn.rem {{.*}}x40xi64>
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.library 0 {{.*}}n = 40 : i64
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24xf32> {
     %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>

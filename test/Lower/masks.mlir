@@ -1,5 +1,5 @@
 // The gradient of ReLU behind a product: on GPUs the product is offered to do it.
-// RUN: kerf-opt %s --split-input-file --lower-to-exec | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --prepare --lower-to-exec | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The kernel works in place over the product's result, whoever does it.
@@ -8,7 +8,7 @@
 // CHECK: exec.library 1 {{.*}}relu_gradient = {forward = 0 : i64, kernel = 0 : i64}
 // CHECK-SAME: -> (%[[G:[^)]*]]) :
 // CHECK: exec.launch @less_equal_select_0({{.*}}, %[[G]]) -> (%[[G]])
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<6x16xf32>, tensor<8x16xf32>) {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
@@ -27,7 +27,7 @@ module attributes {exec.gpu} {
 // In 16 bits, which the kernel widens; the products have other shapes.
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.library 1 {{.*}}relu_gradient = {forward = 0 : i64, kernel = 0 : i64}
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<2x3x8xbf16>, %w: tensor<8x16xbf16>, %dy: tensor<6x4xbf16>, %v: tensor<4x16xbf16>, %u: tensor<16x16xbf16>) -> tensor<6x16xbf16> {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<2x3x8xbf16>, tensor<8x16xbf16>) -> tensor<2x3x16xbf16>
@@ -50,7 +50,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: relu_gradient
 // CHECK: exec.return
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
@@ -70,7 +70,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: relu_gradient
 // CHECK: exec.launch @less_equal_select_0(%{{.*}}, %{{.*}}) -> (%arg4)
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> tensor<6x16xf32> {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
@@ -88,7 +88,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: relu_gradient
 // CHECK: exec.return
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
     %z = nn.constant dense<0.0> : tensor<f32>
     %i = nn.constant dense<1.0> : tensor<f32>

@@ -1,5 +1,5 @@
 // Sums of what a product reads anyway: on GPUs it is offered to write them, too.
-// RUN: kerf-opt %s --split-input-file --lower-to-exec | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --prepare --lower-to-exec | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The gradients of weights and bias of one layer: x^T dy and the sums of dy. The
@@ -8,7 +8,7 @@
 // CHECK: exec.library 0 {{.*}}bias_gradient = {buffer = 3 : i64, kernel = 0 : i64, operand = "rhs", rows = 1 : i64}
 // CHECK-SAME: -> (%{{.*}}, %[[SUMS:[^)]*]]) :
 // CHECK: exec.launch @reduce_0({{.*}}) -> (%[[SUMS]])
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<64x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {
     %w = nn.matmul %x, %dy {transpose_lhs} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
     %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x16xf32>) -> tensor<16xf32>
@@ -23,7 +23,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.launch @reduce_[[K:[0-9]+]](
 // CHECK: exec.library 0 {{.*}}bias_gradient = {buffer = 3 : i64, kernel = [[K]] : i64, operand = "lhs", rows = 1 : i64}
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xbf16>, %dy: tensor<4x16x16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>) {
     %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0, 1>} : (tensor<4x16x16xf32>) -> tensor<16xf32>
     %n = nn.cast %dy : (tensor<4x16x16xf32>) -> tensor<4x16x16xbf16>
@@ -44,7 +44,7 @@ module attributes {exec.gpu} {
 // CHECK: exec.library 0 {{.*}}bias_gradient = {buffer = 3 : i64, kernel = 0 : i64, operand = "rhs", rows = 128 : i64}
 // CHECK-SAME: -> (%{{.*}}, %[[PARTS]]) :
 // CHECK: exec.launch @reduce_1(%[[PARTS]])
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<4096x8xf32>, %dy: tensor<4096x32xf32>) -> (tensor<32xf32>, tensor<8x32xf32>) {
     %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<4096x32xf32>) -> tensor<32xf32>
     %e = nn.exp %b : (tensor<32xf32>) -> tensor<32xf32>
@@ -59,7 +59,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: bias_gradient
 // CHECK: exec.return
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<4x16x16xf32>) -> (tensor<4x16xf32>, tensor<8x16xf32>) {
     %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 1>} : (tensor<4x16x16xf32>) -> tensor<4x16xf32>
     %r = nn.reshape %dy : (tensor<4x16x16xf32>) -> tensor<64x16xf32>
@@ -75,7 +75,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: bias_gradient
 // CHECK: exec.return
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<16x16xf32>, %dy: tensor<16x16xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16x16xf32>) {
     %e = nn.exp %dy : (tensor<16x16xf32>) -> tensor<16x16xf32>
     %a = nn.reduce %e {kind = 0 : i64, dims = array<i64: 0>} : (tensor<16x16xf32>) -> tensor<16xf32>
@@ -94,7 +94,7 @@ module attributes {exec.gpu} {
 // CHECK: exec.launch @reduce_0({{.*}} -> memref<128x32xf32>
 // CHECK-NOT: bias_gradient
 // CHECK: exec.return
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<4096x32xf32>, %dy: tensor<4096x32xf32>) -> tensor<32x32xf32> {
     %s = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<4096x32xf32>) -> tensor<32xf32>
     %y = nn.add %x, %s : (tensor<4096x32xf32>, tensor<32xf32>) -> tensor<4096x32xf32>
@@ -110,7 +110,7 @@ module attributes {exec.gpu} {
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: bias_gradient
 // CHECK: exec.return
-module attributes {exec.gpu} {
+module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x16xf32>, %dy: tensor<64x16xf32>, %u: tensor<2x64x16xf32>, %v: tensor<2x64x16xf32>, %n: tensor<64x16xbf16>, %h: tensor<64x16xf16>) -> (tensor<16xf32>, tensor<16x16xf32>, tensor<2x16xf32>, tensor<2x16x16xf32>, tensor<16xf32>, tensor<16x16xbf16>, tensor<16xf16>, tensor<16x16xf16>) {
     %s = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x16xf32>) -> tensor<16xf32>
     %p = nn.matmul %x, %dy {transpose_lhs} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<16x16xf32>

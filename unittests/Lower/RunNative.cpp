@@ -2,7 +2,7 @@
 #include "RunNative.h"
 
 #include "kerf/Lower/Codegen.h"
-#include "kerf/Lower/Lower.h"
+#include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Package/Package.h"
 #include "kerf/rt/runtime.h"
@@ -154,12 +154,10 @@ static std::string compile(ModuleOp module, const std::string &folder,
   auto failed = [&](const char *what) {
     return std::string(what) + " failed: " + message;
   };
-  if (lowerToExec(module).failed())
+  PassManager passes(module.getContext());
+  buildLowerPipeline(passes);
+  if (passes.run(module).failed())
     return failed("lowering");
-  if (planArenas(module).failed())
-    return failed("planning of arenas");
-  if (mlir::verify(module).failed() || verifyLowered(module).failed())
-    return failed("verification");
   CodegenOptions codegen;
   FailureOr<Program> program = compileProgram(module, codegen);
   if (mlir::failed(program))

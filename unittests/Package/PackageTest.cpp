@@ -3,7 +3,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
-#include "kerf/Lower/Lower.h"
+#include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -58,7 +58,9 @@ protected:
     std::string text = program;
     text.replace(text.find("{0}"), 3, folder + "/weights.bin");
     auto module = parseSourceString<ModuleOp>(text, &context);
-    if (!module || failed(lowerToExec(*module)) || failed(planArenas(*module)))
+    PassManager passes(&context);
+    buildLowerPipeline(passes);
+    if (!module || failed(passes.run(*module)))
       return {};
     return module;
   }

@@ -20,6 +20,7 @@ using namespace kerf::exec;
 #include "kerf/Exec/ExecOps.cpp.inc"
 
 void ExecDialect::initialize() {
+  registerAttributes();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "kerf/Exec/ExecTypes.cpp.inc"

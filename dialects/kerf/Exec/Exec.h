@@ -34,6 +34,10 @@ llvm::StringRef dtypeName(mlir::Type elementType);
 } // namespace kerf::exec
 
 #include "kerf/Exec/ExecDialect.h.inc"
+#include "kerf/Exec/ExecEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kerf/Exec/ExecAttrs.h.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "kerf/Exec/ExecTypes.h.inc"

@@ -31,6 +31,10 @@ def Exec_Dialect : Dialect {
     way, by events as further operands and results.
   }];
   let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = [{
+    void registerAttributes();
+  }];
 }
 
 class Exec_Type<string name, string typeMnemonic> : TypeDef<Exec_Dialect, name> {

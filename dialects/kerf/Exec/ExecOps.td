@@ -3,6 +3,7 @@
 #define KERF_EXEC_OPS_TD
 
 include "kerf/Exec/ExecBase.td"
+include "kerf/Exec/ExecTarget.td"
 include "kerf/Exec/ExecProgram.td"
 include "kerf/Exec/ExecCalls.td"
 

@@ -19,9 +19,6 @@
 
 namespace kerf {
 
-/// On the module: what is lowered runs on GPUs (set before lowering).
-constexpr llvm::StringLiteral kGpuAttr = "exec.gpu";
-
 /// nn and dist to exec: selection of library calls, fusion, what is constant to
 /// `init` functions. Buffers have no offsets yet. Module attributes set:
 /// `exec.mesh`, `exec.inputs`, `exec.outputs`, `exec.channels`,

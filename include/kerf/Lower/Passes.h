@@ -6,6 +6,7 @@
 #include "kerf/Exec/Exec.h"
 #include "kerf/NN/NN.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -15,7 +16,11 @@ namespace kerf {
 #define GEN_PASS_REGISTRATION
 #include "kerf/Lower/Passes.h.inc"
 
-/// lower-to-exec, plan-arenas, verify-after-lower.
+/// The passes over tensors that come before it is decided what is computed
+/// together (lib/Lower/Prepare), in their order.
+void buildPreparePipeline(mlir::OpPassManager &passes);
+
+/// Those, then lower-to-exec, plan-arenas, verify-after-lower.
 void buildLowerPipeline(mlir::OpPassManager &passes);
 
 } // namespace kerf

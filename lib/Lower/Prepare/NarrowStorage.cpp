@@ -1,18 +1,25 @@
-//===- Casts.cpp - roundings that lowering decides on ---------------------===//
+//===- NarrowStorage.cpp - what products store ----------------------------===//
 //
-// See undoCasts, widenProducts and storeNarrow in Simplify.h. Linear in the
-// number of ops.
+// Where memory is slow beside computing, what is computed from a product of 16
+// bits (with a bias; of a convolution also with an addend and relu) is stored
+// in 16 bits and widened where it is read. A sum with a wide tensor behind a
+// matmul, gradients of weights and what leaves the function stay wide. Needs
+// the marks of roundings for the way between devices, so it comes before they
+// are dropped. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
-#include "Simplify.h"
-#include "Slopes.h"
-#include "Strides.h"
+#include "Prepare.h"
 
-#include "kerf/Dist/Dist.h"
+#include "../OpKinds.h"
+#include "../Slopes.h"
+#include "../Strides.h"
+
 #include "kerf/Interfaces/AsMade.h"
-#include "kerf/NN/NN.h"
 
-#include "mlir/IR/IRMapping.h"
+namespace kerf {
+#define GEN_PASS_DEF_NARROWSTORAGE
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
@@ -21,91 +28,9 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-static bool isFloat(Value value) {
-  return isa<FloatType>(typeOf(value).getElementType());
-}
-
 static unsigned width(Value value) {
   return typeOf(value).getElementTypeBitWidth();
 }
-
-/// What a cast of a cast gives if the two undo each other; between them may
-/// stand ops that move elements, which then move narrow ones.
-static Value undone(nn::CastOp cast) {
-  SmallVector<Operation *> moves;
-  Value x = cast.getX();
-  while (isShapeOp(x.getDefiningOp())) {
-    moves.push_back(x.getDefiningOp());
-    x = moves.back()->getOperand(0);
-  }
-  auto first = x.getDefiningOp<nn::CastOp>();
-  if (!first || !isFloat(cast.getResult()) || !isFloat(first.getResult()) ||
-      typeOf(first.getX()).getElementType() !=
-          typeOf(cast.getResult()).getElementType())
-    return {};
-  bool widened = width(first.getResult()) > width(first.getX());
-  if (!widened && !(takesAsMade(first) && moves.empty()))
-    return {};
-  OpBuilder builder(cast);
-  Value value = first.getX();
-  for (Operation *move : llvm::reverse(moves)) {
-    IRMapping operand;
-    operand.map(move->getOperand(0), value);
-    Operation *narrow = builder.clone(*move, operand);
-    narrow->getResult(0).setType(
-        typeOf(move->getResult(0)).clone(typeOf(value).getElementType()));
-    value = narrow->getResult(0);
-  }
-  return value;
-}
-
-/// A product of float16 on a CPU: of operands that are rounded and wide again.
-static void widenProduct(Operation *op) {
-  OpBuilder builder(op);
-  Location loc = op->getLoc();
-  Type wide = builder.getF32Type();
-  for (OpOperand &operand : op->getOpOperands())
-    operand.set(nn::CastOp::create(
-        builder, loc, typeOf(operand.get()).clone(wide), operand.get()));
-  Value result = op->getResult(0);
-  RankedTensorType narrow = typeOf(result);
-  result.setType(narrow.clone(wide));
-  builder.setInsertionPointAfter(op);
-  // What is wanted in float32 is not rounded in between, as on GPUs.
-  SmallVector<OpOperand *> uses;
-  for (OpOperand &use : result.getUses())
-    uses.push_back(&use);
-  Value rounded;
-  for (OpOperand *use : uses) {
-    auto cast = dyn_cast<nn::CastOp>(use->getOwner());
-    if (cast && cast.getType() == result.getType()) {
-      cast.replaceAllUsesWith(result);
-      cast.erase();
-      continue;
-    }
-    if (!rounded)
-      rounded = nn::CastOp::create(builder, loc, narrow, result);
-    use->set(rounded);
-  }
-}
-
-void kerf::undoCasts(func::FuncOp function) {
-  Block &body = function.getBody().front();
-  for (auto cast : llvm::make_early_inc_range(body.getOps<nn::CastOp>()))
-    if (Value value = undone(cast)) {
-      cast.replaceAllUsesWith(value);
-      cast.erase();
-    }
-}
-
-void kerf::dropRoundingMarks(func::FuncOp function) {
-  for (auto cast : function.getBody().front().getOps<nn::CastOp>())
-    cast->removeAttr(kAsMade);
-}
-
-//===----------------------------------------------------------------------===//
-// What products store on a GPU
-//===----------------------------------------------------------------------===//
 
 /// One element per column of `type`, as a bias has.
 static bool isPerColumn(Value value, RankedTensorType type) {
@@ -188,7 +113,7 @@ static Value endOfCall(Operation *product,
   return inside && !value.use_empty() ? value : Value();
 }
 
-void kerf::storeNarrow(func::FuncOp function) {
+static void storeNarrow(func::FuncOp function) {
   SmallVector<Operation *> products;
   for (Operation &op : function.getBody().front())
     if (isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp>(op) &&
@@ -216,12 +141,12 @@ void kerf::storeNarrow(func::FuncOp function) {
   }
 }
 
-void kerf::widenProducts(func::FuncOp function) {
-  SmallVector<Operation *> products;
-  for (Operation &op : function.getBody().front())
-    if (isa<nn::MatmulOp, nn::ConvOp>(op) &&
-        typeOf(op.getResult(0)).getElementType().isF16())
-      products.push_back(&op);
-  for (Operation *op : products)
-    widenProduct(op);
-}
+namespace {
+struct NarrowStorage : kerf::impl::NarrowStorageBase<NarrowStorage> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal() &&
+        exec::TargetAttr::of(getOperation()).getMemoryBound())
+      storeNarrow(getOperation());
+  }
+};
+} // namespace

@@ -15,25 +15,22 @@
 // reduction and no product unmasked: a gradient may be infinite there.
 //
 //===----------------------------------------------------------------------===//
-#include "Simplify.h"
+#include "Prepare.h"
 
-#include "kerf/Exec/Exec.h"
-#include "kerf/NN/NN.h"
+#include "../OpKinds.h"
 
 #include <limits>
+
+namespace kerf {
+#define GEN_PASS_DEF_PADPRODUCTS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
 
-/// Elements of 16 bits in 16 bytes.
-static constexpr int64_t kUnit = 8;
-
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-static int64_t padded(int64_t size) {
-  return llvm::divideCeil(size, kUnit) * kUnit;
 }
 
 static int64_t lastSize(Value value) {
@@ -57,8 +54,10 @@ static bool mayFail(Operation *op) {
 namespace {
 class Padding {
 public:
-  Padding(func::FuncOp function)
-      : block(function.getBody().front()), builder(function.getContext()) {}
+  /// Rows of a multiple of `unit` elements are fast.
+  Padding(func::FuncOp function, int64_t unit)
+      : block(function.getBody().front()), builder(function.getContext()),
+        unit(unit) {}
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -236,8 +235,8 @@ private:
       widened = dyn_cast<nn::CastOp>(*op->user_begin());
     bool stored = op->hasAttr(kStoredAttr);
     // Few columns are no rows.
-    auto odd = [](int64_t size) {
-      return size > 2 * kUnit && size % kUnit != 0;
+    auto odd = [this](int64_t size) {
+      return size > 2 * unit && size % unit != 0;
     };
     int64_t m = type.getShape()[type.getRank() - 2], n = type.getShape().back();
     int64_t k = rhs[rhsTransposed ? 1 : 0];
@@ -293,11 +292,25 @@ private:
     replaced->getResult(0).replaceAllUsesWith(slice);
   }
 
+  int64_t padded(int64_t size) const {
+    return llvm::divideCeil(size, unit) * unit;
+  }
+
   Block &block;
   OpBuilder builder;
+  int64_t unit;
   DenseMap<Value, Value> known, zeroed; ///< wide rows; null: there are none
   DenseSet<Value> slices;               ///< of padded products
 };
 } // namespace
 
-void kerf::padProducts(func::FuncOp function) { Padding(function).run(); }
+namespace {
+struct PadProducts : kerf::impl::PadProductsBase<PadProducts> {
+  void runOnOperation() override {
+    constexpr int64_t bytes = 2; // of an element
+    int64_t unit = exec::TargetAttr::of(getOperation()).getRowBytes() / bytes;
+    if (unit > 1 && !getOperation().isExternal())
+      Padding(getOperation(), unit).run();
+  }
+};
+} // namespace

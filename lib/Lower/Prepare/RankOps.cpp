@@ -1,21 +1,27 @@
-//===- Placement.cpp - masks and slices of a rank in nn ops ---------------===//
+//===- RankOps.cpp - masks and slices of a rank ---------------------------===//
 //
-// After partitioning some ops depend on the rank: they become nn ops over
-// dist.shard_index, so that they fuse with what surrounds them.
+// After partitioning some ops depend on the rank (dist.mask, dist.all_slice),
+// and others pack tensors into the buffer of a collective: they become nn ops
+// over dist.shard_index, so that they fuse with what surrounds them. Then the
+// planner's attributes go from nn ops, so that equal ops of forward and
+// backward merge. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
-#include "Simplify.h"
+#include "Prepare.h"
 
-#include "kerf/Dist/Dist.h"
-#include "kerf/NN/NN.h"
+namespace kerf {
+#define GEN_PASS_DEF_DROPPLANATTRIBUTES
+#define GEN_PASS_DEF_EXPANDRANKOPS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
 
-static Value splat(OpBuilder &builder, Location loc, Attribute value) {
-  auto type = RankedTensorType::get({}, cast<TypedAttr>(value).getType());
-  return nn::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+static Value scalar(OpBuilder &builder, Location loc, Attribute value) {
+  return splatConstant(
+      builder, loc, RankedTensorType::get({}, cast<TypedAttr>(value).getType()),
+      value);
 }
 
 /// scale * position of this rank over the axes.
@@ -27,7 +33,7 @@ static Value offset(OpBuilder &builder, Location loc, dist::AxesAttr axes,
     return index;
   return nn::MulOp::create(
       builder, loc, index,
-      splat(builder, loc, builder.getI64IntegerAttr(scale)));
+      scalar(builder, loc, builder.getI64IntegerAttr(scale)));
 }
 
 /// A buffer is a concatenation of flat tensors.
@@ -57,7 +63,7 @@ static void expandUnpack(OpBuilder &builder, dist::UnpackOp unpack) {
   unpack.erase();
 }
 
-void kerf::expandPlacement(func::FuncOp function) {
+static void expand(func::FuncOp function) {
   OpBuilder builder(function.getContext());
   Type i64 = builder.getI64Type();
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
@@ -75,9 +81,9 @@ void kerf::expandPlacement(func::FuncOp function) {
                                 offset(builder, loc, mask.getAxes(), size));
       Value valid = nn::LessOp::create(
           builder, loc, index,
-          splat(builder, loc, builder.getI64IntegerAttr(mask.getSize())));
+          scalar(builder, loc, builder.getI64IntegerAttr(mask.getSize())));
       replacement = nn::SelectOp::create(builder, loc, type, valid, mask.getX(),
-                                         splat(builder, loc, mask.getFill()));
+                                         scalar(builder, loc, mask.getFill()));
     } else if (auto pack = dyn_cast<dist::PackOp>(op)) {
       replacement = expandPack(builder, pack);
     } else if (auto unpack = dyn_cast<dist::UnpackOp>(op)) {
@@ -104,3 +110,36 @@ void kerf::expandPlacement(func::FuncOp function) {
     op.erase();
   }
 }
+
+/// Where and when an nn op runs is decided: equal ops may merge again. Its
+/// phase goes on with its location, for traces.
+static void dropAttributes(func::FuncOp function) {
+  for (Operation &op : function.getBody().front()) {
+    if (!isa<nn::NNDialect>(op.getDialect()))
+      continue;
+    if (Attribute phase = op.getAttr(dist::kPhase))
+      op.setLoc(FusedLoc::get(op.getContext(), {op.getLoc()}, phase));
+    for (StringRef name :
+         {StringRef(dist::kStage), StringRef(dist::kPhase),
+          StringRef(dist::kColocation), StringRef(dist::kPurpose),
+          StringRef(dist::kOperands), StringRef(dist::kResults)})
+      op.removeDiscardableAttr(name);
+  }
+}
+
+namespace {
+struct ExpandRankOps : kerf::impl::ExpandRankOpsBase<ExpandRankOps> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal())
+      expand(getOperation());
+  }
+};
+
+struct DropPlanAttributes
+    : kerf::impl::DropPlanAttributesBase<DropPlanAttributes> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal())
+      dropAttributes(getOperation());
+  }
+};
+} // namespace

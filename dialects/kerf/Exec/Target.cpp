@@ -1,0 +1,49 @@
+//===- Target.cpp - what a program is lowered for -------------------------===//
+#include "kerf/Exec/Exec.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kerf::exec;
+
+#include "kerf/Exec/ExecEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kerf/Exec/ExecAttrs.cpp.inc"
+
+void ExecDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "kerf/Exec/ExecAttrs.cpp.inc"
+      >();
+}
+
+LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 Device, bool, bool, int64_t rowBytes) {
+  if (rowBytes < 1 || !llvm::isPowerOf2_64(rowBytes))
+    return emitError() << "row_bytes is " << rowBytes
+                       << ", expected a power of two";
+  return success();
+}
+
+TargetAttr TargetAttr::cpu(MLIRContext *context) {
+  return get(context, Device::Cpu, /*half_products=*/false,
+             /*memory_bound=*/false, /*row_bytes=*/1);
+}
+
+TargetAttr TargetAttr::cuda(MLIRContext *context) {
+  return get(context, Device::Cuda, /*half_products=*/true,
+             /*memory_bound=*/true, /*row_bytes=*/16);
+}
+
+TargetAttr TargetAttr::of(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto target = op->getAttrOfType<TargetAttr>(kName))
+      return target;
+    else if (!op->getParentOp())
+      return cpu(op->getContext());
+  return {};
+}

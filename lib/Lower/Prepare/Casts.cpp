@@ -1,0 +1,137 @@
+//===- Casts.cpp - roundings that need not be -----------------------------===//
+//
+// Casts that undo each other go, also behind ops that move elements; products
+// that the target's library does not have in float16 become those of rounded
+// float32. Linear in the number of ops.
+//
+//===----------------------------------------------------------------------===//
+#include "Prepare.h"
+
+#include "../Strides.h"
+
+#include "kerf/Interfaces/AsMade.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_DROPROUNDINGMARKS
+#define GEN_PASS_DEF_WIDENPRODUCTS
+#define GEN_PASS_DEF_CANCELCASTS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(typeOf(value).getElementType());
+}
+
+static unsigned width(Value value) {
+  return typeOf(value).getElementTypeBitWidth();
+}
+
+/// What a cast of a cast gives if the two undo each other; between them may
+/// stand ops that move elements, which then move narrow ones.
+static Value undone(nn::CastOp cast) {
+  SmallVector<Operation *> moves;
+  Value x = cast.getX();
+  while (isShapeOp(x.getDefiningOp())) {
+    moves.push_back(x.getDefiningOp());
+    x = moves.back()->getOperand(0);
+  }
+  auto first = x.getDefiningOp<nn::CastOp>();
+  if (!first || !isFloat(cast.getResult()) || !isFloat(first.getResult()) ||
+      typeOf(first.getX()).getElementType() !=
+          typeOf(cast.getResult()).getElementType())
+    return {};
+  bool widened = width(first.getResult()) > width(first.getX());
+  if (!widened && !(takesAsMade(first) && moves.empty()))
+    return {};
+  OpBuilder builder(cast);
+  Value value = first.getX();
+  for (Operation *move : llvm::reverse(moves)) {
+    IRMapping operand;
+    operand.map(move->getOperand(0), value);
+    Operation *narrow = builder.clone(*move, operand);
+    narrow->getResult(0).setType(
+        typeOf(move->getResult(0)).clone(typeOf(value).getElementType()));
+    value = narrow->getResult(0);
+  }
+  return value;
+}
+
+/// A product of float16 on a CPU: of operands that are rounded and wide again.
+static void widenProduct(Operation *op) {
+  OpBuilder builder(op);
+  Location loc = op->getLoc();
+  Type wide = builder.getF32Type();
+  for (OpOperand &operand : op->getOpOperands())
+    operand.set(nn::CastOp::create(
+        builder, loc, typeOf(operand.get()).clone(wide), operand.get()));
+  Value result = op->getResult(0);
+  RankedTensorType narrow = typeOf(result);
+  result.setType(narrow.clone(wide));
+  builder.setInsertionPointAfter(op);
+  // What is wanted in float32 is not rounded in between, as on GPUs.
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : result.getUses())
+    uses.push_back(&use);
+  Value rounded;
+  for (OpOperand *use : uses) {
+    auto cast = dyn_cast<nn::CastOp>(use->getOwner());
+    if (cast && cast.getType() == result.getType()) {
+      cast.replaceAllUsesWith(result);
+      cast.erase();
+      continue;
+    }
+    if (!rounded)
+      rounded = nn::CastOp::create(builder, loc, narrow, result);
+    use->set(rounded);
+  }
+}
+
+namespace {
+struct CancelCasts : kerf::impl::CancelCastsBase<CancelCasts> {
+  void runOnOperation() override {
+    forEachOp(getOperation(), [](Operation *op) {
+      auto cast = dyn_cast<nn::CastOp>(op);
+      if (!cast)
+        return;
+      if (Value value = undone(cast)) {
+        cast.replaceAllUsesWith(value);
+        cast.erase();
+      }
+    });
+  }
+};
+
+struct WidenProducts : kerf::impl::WidenProductsBase<WidenProducts> {
+  void runOnOperation() override {
+    if (exec::TargetAttr::of(getOperation()).getHalfProducts())
+      return;
+    SmallVector<Operation *> products;
+    forEachOp(getOperation(), [&](Operation *op) {
+      if (isa<nn::MatmulOp, nn::ConvOp>(op) &&
+          typeOf(op->getResult(0)).getElementType().isF16())
+        products.push_back(op);
+    });
+    for (Operation *op : products)
+      widenProduct(op);
+  }
+};
+
+struct DropRoundingMarks
+    : kerf::impl::DropRoundingMarksBase<DropRoundingMarks> {
+  void runOnOperation() override {
+    forEachOp(getOperation(), [](Operation *op) {
+      if (isa<nn::CastOp>(op))
+        op->removeAttr(kAsMade);
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,88 @@
+//===- MutableSources.cpp - what steps of training change -----------------===//
+//
+// All uses of a mutable source (a parameter or a state of the optimizer) in a
+// function mean the same memory: they become one op. A source that gets the
+// value of another, or is returned, is copied, since each is read before either
+// is written. Sums over micro-batches become additions to the argument that
+// holds the sum so far. Linear in the number of ops.
+//
+//===----------------------------------------------------------------------===//
+#include "Prepare.h"
+
+#include "../Parameters.h"
+#include "../Strides.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_EXPANDACCUMULATE
+#define GEN_PASS_DEF_UNIFYMUTABLESOURCES
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+/// All uses of a mutable source mean the same memory.
+static void mergeUses(func::FuncOp function) {
+  llvm::StringMap<Operation *> known;
+  forEachOp(function, [&](Operation *op) {
+    if (!isMutableSource(op))
+      return;
+    auto [it, added] = known.try_emplace(mutableIdentity(op), op);
+    // Where types differ the table of parameters says so.
+    if (added || it->second->getResultTypes() != op->getResultTypes())
+      return;
+    op->replaceAllUsesWith(it->second);
+    op->erase();
+  });
+}
+
+/// A source that gets the value of another is told from it: each is read before
+/// either is written. One that is returned is copied before it is written.
+static void copyMovedSources(func::FuncOp function) {
+  auto separate = [](OpOperand &use) {
+    Value value = use.get();
+    while (isShapeOp(value.getDefiningOp()))
+      value = value.getDefiningOp()->getOperand(0);
+    if (!isMutableSource(value.getDefiningOp()))
+      return;
+    OpBuilder builder(use.getOwner());
+    use.set(nn::CastOp::create(builder, use.getOwner()->getLoc(),
+                               use.get().getType(), use.get()));
+  };
+  Block &block = function.getBody().front();
+  for (auto assign : block.getOps<dist::AssignOp>())
+    separate(assign.getValueMutable());
+  for (OpOperand &use : block.getTerminator()->getOpOperands())
+    separate(use);
+}
+
+namespace {
+struct UnifyMutableSources
+    : kerf::impl::UnifyMutableSourcesBase<UnifyMutableSources> {
+  void runOnOperation() override {
+    if (getOperation().isExternal())
+      return;
+    mergeUses(getOperation());
+    copyMovedSources(getOperation());
+  }
+};
+
+struct ExpandAccumulate : kerf::impl::ExpandAccumulateBase<ExpandAccumulate> {
+  void runOnOperation() override {
+    forEachOp(getOperation(), [](Operation *op) {
+      auto accumulate = dyn_cast<dist::AccumulateOp>(op);
+      if (!accumulate)
+        return;
+      Value sum = accumulate.getX();
+      if (Value into = accumulate.getInto()) {
+        OpBuilder builder(accumulate);
+        sum = nn::AddOp::create(builder, accumulate.getLoc(), into, sum);
+      }
+      accumulate.getResult().replaceAllUsesWith(sum);
+      accumulate.erase();
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,115 @@
+//===- SinkShapeOps.cpp - ops that belong to their readers ----------------===//
+//
+// Every use of a shape op (reshape, transpose, slice, broadcast) and of a small
+// constant gets an op of its own in front of the user: from then on it belongs
+// to that user, which reads through it. Where memory is slow, so does a
+// widening, which costs less than what it saves in memory. O(uses log uses).
+//
+//===----------------------------------------------------------------------===//
+#include "Prepare.h"
+
+#include "../OpKinds.h"
+#include "../Strides.h"
+#include "../Units.h"
+
+#include <limits>
+
+namespace kerf {
+#define GEN_PASS_DEF_ERASEDEADOPS
+#define GEN_PASS_DEF_SINKSHAPEOPS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// From 16 bits to 32; not of a product that the library widens.
+static bool isWidening(Operation *op) {
+  auto cast = dyn_cast<nn::CastOp>(op);
+  if (!cast)
+    return false;
+  Operation *from = cast.getX().getDefiningOp();
+  if (isa_and_nonnull<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
+                      nn::ConvWeightGradientOp>(from) &&
+      !from->hasAttr(kStoredAttr))
+    return false;
+  return typeOf(cast.getX()).getElementTypeBitWidth() == 16 &&
+         isa<FloatType>(typeOf(cast.getX()).getElementType()) &&
+         typeOf(cast.getResult()).getElementType().isF32();
+}
+
+/// As far as can be known before units are formed.
+static bool becomesKernel(Operation *op) {
+  return isa<nn::NNDialect>(op->getDialect()) &&
+         !isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
+              nn::ConvWeightGradientOp, nn::AttentionOp,
+              nn::AttentionGradientOp, nn::ScatterAddOp>(op);
+}
+
+static void sink(func::FuncOp function) {
+  bool sinksWidenings = exec::TargetAttr::of(function).getMemoryBound();
+  SmallVector<Operation *> ops;
+  // The block numbers its ops anew after insertions: linear for each of them.
+  // What stands in front of an op that it was copied for has that op's number.
+  DenseMap<Operation *, std::pair<int64_t, int64_t>> place;
+  int64_t last = 0, copies = 0;
+  for (Operation &op : function.getBody().front()) {
+    place[&op] = {last++, std::numeric_limits<int64_t>::max()};
+    bool moves = isShapeOp(&op) && !op.hasAttr(kStoredAttr);
+    if (moves || isInline(&op) || (sinksWidenings && isWidening(&op)))
+      ops.push_back(&op);
+  }
+  OpBuilder builder(function.getContext());
+  for (Operation *op : llvm::reverse(ops)) {
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : op->getResult(0).getUses())
+      uses.push_back(&use);
+    // Uses are listed in an order that depends on history.
+    llvm::sort(uses, [&](OpOperand *a, OpOperand *b) {
+      if (a->getOwner() != b->getOwner())
+        return place.lookup(a->getOwner()) < place.lookup(b->getOwner());
+      return a->getOperandNumber() < b->getOperandNumber();
+    });
+    // Only kernels can take a widening in.
+    bool stays = isa<nn::CastOp>(op) && llvm::any_of(uses, [](OpOperand *use) {
+                   return !becomesKernel(use->getOwner());
+                 });
+    for (auto [i, use] : llvm::enumerate(uses)) {
+      Operation *own = op;
+      if (stays && !becomesKernel(use->getOwner()))
+        continue;
+      if (stays || i > 0) {
+        builder.setInsertionPoint(use->getOwner());
+        own = builder.clone(*op);
+        use->set(own->getResult(0));
+      } else {
+        op->moveBefore(use->getOwner());
+      }
+      place[own] = {place.lookup(use->getOwner()).first, copies++};
+    }
+  }
+}
+
+namespace {
+struct SinkShapeOps : kerf::impl::SinkShapeOpsBase<SinkShapeOps> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal())
+      sink(getOperation());
+  }
+};
+
+struct EraseDeadOps : kerf::impl::EraseDeadOpsBase<EraseDeadOps> {
+  void runOnOperation() override {
+    if (getOperation().isExternal())
+      return;
+    for (Operation &op : llvm::make_early_inc_range(
+             llvm::reverse(getOperation().getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+};
+} // namespace

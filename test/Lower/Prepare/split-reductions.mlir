@@ -1,0 +1,21 @@
+// RUN: kerf-opt %s --split-input-file --split-reductions | FileCheck %s
+// REQUIRES: kerf-opt
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[PARTS:.*]] = nn.reshape %{{.*}} : (tensor<65536x4xf32>) -> tensor<64x1024x4xf32>
+// CHECK: %[[SUMS:.*]] = nn.reduce %[[PARTS]] {{.*}} -> tensor<64x4xf32>
+// CHECK: nn.reduce %[[SUMS]] {{.*}} -> tensor<4xf32>
+func.func @main(%x: tensor<65536x4xf32>) -> tensor<4xf32> {
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<65536x4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// Short ones stay whole.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: nn.reshape
+func.func @main(%x: tensor<64x4xf32>) -> tensor<4xf32> {
+  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
