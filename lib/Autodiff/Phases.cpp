@@ -91,7 +91,7 @@ void Step::numberForward() {
   };
   std::optional<int64_t> lossBegin;
   for (Operation &op : body().without_terminator()) {
-    bool isLoss = bool(op.removeAttr(kLoss));
+    bool isLoss = bool(op.removeAttr(dist::kLoss));
     if (isa<SourceOpInterface>(op) ||
         dist::getPhase(&op) != dist::Phase::Forward)
       continue;
@@ -100,7 +100,7 @@ void Step::numberForward() {
     number(op, next++);
   }
   if (lossBegin)
-    main->setAttr(kLoss, ops.getI64IntegerAttr(*lossBegin));
+    main->setAttr(dist::kLoss, ops.getI64IntegerAttr(*lossBegin));
   for (Operation &op : llvm::reverse(body().without_terminator())) {
     if (dist::getPhase(&op) != dist::Phase::Prologue)
       continue;

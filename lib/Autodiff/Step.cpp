@@ -26,7 +26,7 @@ void Step::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
   if (tag.purpose)
     op->setAttr(dist::kPurpose, dist::PurposeAttr::get(context, *tag.purpose));
   if (tag.isLoss)
-    op->setAttr(kLoss, ops.getUnitAttr());
+    op->setAttr(dist::kLoss, ops.getUnitAttr());
 }
 
 Location Step::named(const Twine &name) {

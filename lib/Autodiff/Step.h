@@ -21,10 +21,6 @@ namespace kerf::autodiff {
 
 using nn::GradientBuilder;
 
-/// While the step is made on ops of the loss; then on the function the
-/// colocation at which the loss begins (docs/Training.md).
-inline constexpr llvm::StringLiteral kLoss = "dist.loss";
-
 /// What is stamped on ops as they are built.
 struct Tag {
   dist::Phase phase = dist::Phase::Forward;

@@ -9,6 +9,7 @@
 #include "OpKinds.h"
 #include "Slopes.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
@@ -38,7 +39,7 @@ bool kerf::isAccumulator(Value value) {
   Operation *user = *argument.user_begin();
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto result = function ? function.getArgAttrOfType<IntegerAttr>(
-                               argument.getArgNumber(), "dist.accumulator")
+                               argument.getArgNumber(), dist::kAccumulator)
                          : IntegerAttr();
   return result && user->getNumResults() == 1 &&
          argument.getOwner()->getTerminator()->getOperand(result.getInt()) ==

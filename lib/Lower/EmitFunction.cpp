@@ -161,7 +161,7 @@ private:
       unsigned number = argument.getArgNumber();
       // A sum over micro-batches comes in where it goes out.
       if (auto result = function.getArgAttrOfType<IntegerAttr>(
-              number, "dist.accumulator"))
+              number, dist::kAccumulator))
         number = numInputs + result.getInt();
       frame.buffers[argument] = block.getArgument(number);
     }
@@ -223,7 +223,7 @@ private:
   bool accumulates(unsigned result) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (auto attr =
-              function.getArgAttrOfType<IntegerAttr>(i, "dist.accumulator"))
+              function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
         if (attr.getInt() == result)
           return true;
     return false;

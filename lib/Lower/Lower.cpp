@@ -180,7 +180,7 @@ static SmallVector<int64_t> accumulators(func::FuncOp function) {
   SmallVector<int64_t> arguments(function.getNumResults(), -1);
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (auto result =
-            function.getArgAttrOfType<IntegerAttr>(i, "dist.accumulator"))
+            function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
       arguments[result.getInt()] = i;
   return arguments;
 }
@@ -228,7 +228,7 @@ buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
         .Case<dist::SendOp>([&](dist::SendOp send) {
           stage.add("send", send.getChannel(), slotOf.lookup(send.getX()),
                     send.getMicroBatch());
-          if (auto until = op.getAttrOfType<IntegerAttr>("dist.held_until"))
+          if (auto until = op.getAttrOfType<IntegerAttr>(dist::kHeldUntil))
             stage.holdSlot(slotOf.lookup(send.getX()), until.getInt());
         })
         .Case<dist::OutputOp>([&](dist::OutputOp output) {

@@ -21,6 +21,7 @@
 #include "OpKinds.h"
 #include "Parameters.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/NN/NN.h"
@@ -44,7 +45,7 @@ static bool isOverwritten(Value value) {
   if (!argument)
     return isMutableSource(value.getDefiningOp());
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return !!function.getArgAttr(argument.getArgNumber(), "dist.accumulator");
+  return !!function.getArgAttr(argument.getArgNumber(), dist::kAccumulator);
 }
 
 namespace {

@@ -433,7 +433,7 @@ private:
     Operation *terminator = block.getTerminator();
     for (BlockArgument argument : block.getArguments())
       if (auto result = function.getArgAttrOfType<IntegerAttr>(
-              argument.getArgNumber(), "dist.accumulator"))
+              argument.getArgNumber(), dist::kAccumulator))
         destinations.push_back({terminator->getOperand(result.getInt()),
                                 argument, nullptr, false});
   }

@@ -76,13 +76,13 @@ public:
     auto run = RunOp::create(builder, *loc, function.getResultTypes(),
                              function.getName(), operands, microBatch);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      for (int64_t number : list(function, i, "dist.keep"))
+      for (int64_t number : list(function, i, dist::kKeep))
         kept[{number, once ? -1 : microBatch}] = run.getResult(i);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto result = argument(function, i, "dist.accumulator"))
+      if (auto result = argument(function, i, dist::kAccumulator))
         sums[{function, i}] = run.getResult(result.getInt());
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      for (int64_t channel : list(function, i, "dist.send"))
+      for (int64_t channel : list(function, i, dist::kSend))
         if (channels.at(channel).isPerMicroBatch() || once ||
             microBatch == last)
           SendOp::create(builder, *loc, run.getResult(i), channel, microBatch,
@@ -90,7 +90,7 @@ public:
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (once || microBatch == 0 ||
           varies(function.getResultAttr(i, kSharding)))
-        for (int64_t output : list(function, i, "dist.output"))
+        for (int64_t output : list(function, i, dist::kOutput))
           OutputOp::create(builder, *loc, run.getResult(i), output, microBatch);
   }
 
@@ -114,7 +114,7 @@ private:
   Value operand(func::FuncOp function, unsigned i, bool once,
                 int64_t microBatch) {
     Type type = function.getArgumentTypes()[i];
-    if (auto number = argument(function, i, "dist.recv")) {
+    if (auto number = argument(function, i, dist::kRecv)) {
       int64_t channel = number.getInt();
       const ChannelUse &use = channels.at(channel);
       // The update takes of what micro-batches made the last.
@@ -125,14 +125,14 @@ private:
                               purposes.lookup(channel));
       return slot;
     }
-    if (auto number = argument(function, i, "dist.kept")) {
+    if (auto number = argument(function, i, dist::kKept)) {
       auto found = kept.find({number.getInt(), -1});
       if (found == kept.end())
         found = kept.find({number.getInt(), once ? last : microBatch});
       assert(found != kept.end() && "kept before it is made");
       return found->second;
     }
-    if (argument(function, i, "dist.accumulator")) {
+    if (argument(function, i, dist::kAccumulator)) {
       Value &sum = sums[{function, i}];
       if (!sum)
         sum = ZeroOp::create(builder, *loc, type);
@@ -140,7 +140,7 @@ private:
     }
     // Inputs that are the same for all micro-batches are read once.
     Attribute sharding = function.getArgAttr(i, kSharding);
-    int64_t index = argument(function, i, "dist.input").getInt();
+    int64_t index = argument(function, i, dist::kInput).getInt();
     if (varies(sharding))
       return InputOp::create(builder, *loc, type, index, microBatch);
     Value &slot = inputs[{index, type.getAsOpaquePointer()}];
@@ -184,7 +184,7 @@ struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
     auto kind = cost::ScheduleKind::Forward;
     if (backward) {
       kind = cost::ScheduleKind::OneFOneB;
-      if (auto name = module->getAttrOfType<StringAttr>("dist.schedule_kind")) {
+      if (auto name = module->getAttrOfType<StringAttr>(dist::kScheduleKind)) {
         auto parsed = cost::parseScheduleKind(name.getValue());
         if (!parsed || *parsed == cost::ScheduleKind::Forward) {
           module.emitError("plan: dist.schedule_kind is ")
@@ -231,11 +231,11 @@ private:
                      std::map<int64_t, ChannelUse> &channels) {
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (auto list =
-              function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.send"))
+              function.getResultAttrOfType<DenseI64ArrayAttr>(i, dist::kSend))
         for (int64_t channel : list.asArrayRef())
           channels[channel].sentOnce = runsOnce(function);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto channel = function.getArgAttrOfType<IntegerAttr>(i, "dist.recv"))
+      if (auto channel = function.getArgAttrOfType<IntegerAttr>(i, dist::kRecv))
         channels[channel.getInt()].takenPerMicroBatch |= !runsOnce(function);
   }
 

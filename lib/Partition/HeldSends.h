@@ -6,10 +6,6 @@
 
 namespace kerf {
 
-/// On a send: the number of the last instruction of its schedule until which
-/// the slot must stay as it is.
-inline constexpr llvm::StringLiteral kHeldUntil = "dist.held_until";
-
 /// Sets dist.held_until on all sends of the module's schedules.
 void markHeldSends(mlir::ModuleOp module);
 

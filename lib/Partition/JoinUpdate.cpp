@@ -27,8 +27,6 @@ using namespace kerf::dist;
 
 namespace {
 
-constexpr llvm::StringLiteral kAccumulator = "dist.accumulator";
-
 class Joiner {
 public:
   Joiner(RunOp last, func::FuncOp backward, RunOp update, func::FuncOp updating)
@@ -180,7 +178,7 @@ bool sumsGradients(func::FuncOp update) {
 
 bool sends(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (function.getResultAttr(i, "dist.send"))
+    if (function.getResultAttr(i, dist::kSend))
       return true;
   return false;
 }

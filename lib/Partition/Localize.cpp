@@ -129,7 +129,7 @@ private:
         FunctionType::get(&getContext(), argumentTypes, resultTypes));
     for (unsigned index = 0; index < function.getNumArguments(); ++index)
       if (auto channel =
-              function.getArgAttrOfType<IntegerAttr>(index, "dist.recv"))
+              function.getArgAttrOfType<IntegerAttr>(index, dist::kRecv))
         for (auto op : getOperation().getOps<ChannelOp>())
           if (op.getNumber() == channel.getValue())
             op.setType(argumentTypes[index]);

@@ -158,7 +158,7 @@ private:
     NamedAttrList &attributes = it->second;
     if (auto all = main.getArgAttrDict(argument.getArgNumber()))
       attributes.append(all.getValue());
-    attributes.set("dist.input",
+    attributes.set(dist::kInput,
                    builder.getI64IntegerAttr(argument.getArgNumber()));
     // What runs once per step reads all micro-batches.
     if (part.runsOncePerStep())
@@ -187,7 +187,7 @@ private:
     if (!added)
       return;
     it->second.set(kSharding, getSharding(value));
-    it->second.set("dist.recv", builder.getI64IntegerAttr(number->second));
+    it->second.set(dist::kRecv, builder.getI64IntegerAttr(number->second));
   }
 
   /// That of the producer; else parameter for new values of parameters, else
@@ -325,7 +325,7 @@ private:
       }
       NamedAttrList &attributes = ends.arguments[value];
       attributes.set(kSharding, getSharding(value));
-      attributes.set("dist.kept", builder.getI64IntegerAttr(number));
+      attributes.set(dist::kKept, builder.getI64IntegerAttr(number));
     }
     // Inputs of the ops that are repeated.
     SmallVector<Value> work(ends.needed.getArrayRef());
@@ -381,7 +381,7 @@ private:
       NamedAttrList attributes;
       attributes.set(kSharding, getSharding(sum.getResult()));
       attributes.set(
-          "dist.accumulator",
+          dist::kAccumulator,
           builder.getI64IntegerAttr(std::distance(
               ends.results.begin(), ends.results.find(sum.getResult()))));
       function.setArgAttrs(argument, attributes.getDictionary(context));
@@ -420,12 +420,12 @@ private:
     if (!uses.outputs.empty()) {
       if (auto all = main.getResultAttrDict(uses.outputs.front()))
         attributes.append(all.getValue());
-      attributes.set("dist.output", builder.getDenseI64ArrayAttr(uses.outputs));
+      attributes.set(dist::kOutput, builder.getDenseI64ArrayAttr(uses.outputs));
     }
     if (!uses.channels.empty())
-      attributes.set("dist.send", builder.getDenseI64ArrayAttr(uses.channels));
+      attributes.set(dist::kSend, builder.getDenseI64ArrayAttr(uses.channels));
     if (!uses.kept.empty())
-      attributes.set("dist.keep", builder.getDenseI64ArrayAttr(uses.kept));
+      attributes.set(dist::kKeep, builder.getDenseI64ArrayAttr(uses.kept));
     attributes.set(kSharding, getSharding(value));
     return attributes.getDictionary(context);
   }

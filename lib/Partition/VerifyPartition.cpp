@@ -115,13 +115,13 @@ private:
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       Type type = function.getArgumentTypes()[i];
       if (auto sum =
-              function.getArgAttrOfType<IntegerAttr>(i, "dist.accumulator"))
+              function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
         if (sum.getInt() < 0 || sum.getInt() >= function.getNumResults() ||
             function.getResultTypes()[sum.getInt()] != type)
           return function.emitError("partition: argument ")
                  << i << " accumulates result " << sum.getInt()
                  << ", expected a result of type " << type;
-      if (auto kept = function.getArgAttrOfType<IntegerAttr>(i, "dist.kept"))
+      if (auto kept = function.getArgAttrOfType<IntegerAttr>(i, dist::kKept))
         if (typeOfKept(getStage(function), kept.getInt()) != type)
           return function.emitError("partition: argument ")
                  << i << " is kept value " << kept.getInt()
@@ -135,7 +135,7 @@ private:
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (unsigned i = 0; i < function.getNumResults(); ++i)
         if (auto keep =
-                function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.keep");
+                function.getResultAttrOfType<DenseI64ArrayAttr>(i, dist::kKeep);
             keep && getStage(function) == stage &&
             llvm::is_contained(keep.asArrayRef(), number))
           return function.getResultTypes()[i];
@@ -150,14 +150,14 @@ private:
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       bool once = dist::runsOncePerStep(getPhase(function));
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
-        if (auto recv = function.getArgAttrOfType<IntegerAttr>(i, "dist.recv");
+        if (auto recv = function.getArgAttrOfType<IntegerAttr>(i, dist::kRecv);
             recv && recv.getInt() == number) {
           taken = true;
           takenPerMicroBatch |= !once;
         }
       for (unsigned i = 0; once && i < function.getNumResults(); ++i)
         if (auto send =
-                function.getResultAttrOfType<DenseI64ArrayAttr>(i, "dist.send");
+                function.getResultAttrOfType<DenseI64ArrayAttr>(i, dist::kSend);
             send && llvm::is_contained(send.asArrayRef(), number))
           return false;
     }

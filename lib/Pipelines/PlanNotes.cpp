@@ -30,7 +30,7 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
     auto sharding =
-        function.getArgAttrOfType<dist::ShardingAttr>(number, "dist.sharding");
+        function.getArgAttrOfType<dist::ShardingAttr>(number, dist::kSharding);
     auto name = function.getArgAttrOfType<StringAttr>(number, "kerf.name");
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!sharding || !name || !type)
@@ -73,11 +73,11 @@ std::vector<std::string> kerf::planNotes(ModuleOp module) {
   dist::Mesh mesh = attribute.toMesh();
   std::vector<bool> cuts(mesh.axes.size());
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    collect(function.getArgAttr(i, "dist.sharding"), mesh, cuts);
+    collect(function.getArgAttr(i, dist::kSharding), mesh, cuts);
   function.walk([&](Operation *op) {
-    collect(op->getAttr("dist.results"), mesh, cuts);
-    collect(op->getAttr("dist.operands"), mesh, cuts);
-    if (op->hasAttr("dist.stage"))
+    collect(op->getAttr(dist::kResults), mesh, cuts);
+    collect(op->getAttr(dist::kOperands), mesh, cuts);
+    if (op->hasAttr(dist::kStage))
       if (std::optional<unsigned> stages = mesh.find("pp"))
         cuts[*stages] = true;
   });

@@ -56,20 +56,20 @@ json::Array kerf::plan::valuesToJson(ModuleOp module) {
   };
   for (BlockArgument argument : function.getArguments())
     values.push_back(add(argument, function.getArgAttr(argument.getArgNumber(),
-                                                       "dist.sharding")));
+                                                       dist::kSharding)));
   for (Operation &op : function.getBody().front()) {
-    auto results = op.getAttrOfType<ArrayAttr>("dist.results");
+    auto results = op.getAttrOfType<ArrayAttr>(dist::kResults);
     if (isa<dist::ReshardOp>(op) || !results)
       continue;
     for (OpResult result : op.getResults()) {
       json::Object entry = add(result, results[result.getResultNumber()]);
       json::Object operands;
-      if (auto attrs = op.getAttrOfType<ArrayAttr>("dist.operands"))
+      if (auto attrs = op.getAttrOfType<ArrayAttr>(dist::kOperands))
         for (auto [index, attr] : llvm::enumerate(attrs))
           operands[std::to_string(index)] = textOf(attr);
       if (!operands.empty() && result.getResultNumber() == 0)
         entry["operands"] = std::move(operands);
-      if (auto stage = op.getAttrOfType<IntegerAttr>("dist.stage"))
+      if (auto stage = op.getAttrOfType<IntegerAttr>(dist::kStage))
         entry["stage"] = stage.getInt();
       values.push_back(std::move(entry));
     }
@@ -77,7 +77,7 @@ json::Array kerf::plan::valuesToJson(ModuleOp module) {
   for (int64_t index = 0; index < int64_t(function.getNumResults()); ++index)
     values.push_back(json::Object{
         {"name", "output:" + std::to_string(index)},
-        {"sharding", textOf(function.getResultAttr(index, "dist.sharding"))}});
+        {"sharding", textOf(function.getResultAttr(index, dist::kSharding))}});
   return values;
 }
 
@@ -251,14 +251,14 @@ void Reader::write() {
   dist::MeshOp::create(builder, module.getLoc(), "mesh", meshAttr);
   for (auto &[value, attr] : arguments)
     function.setArgAttr(cast<BlockArgument>(value).getArgNumber(),
-                        "dist.sharding", attr);
+                        dist::kSharding, attr);
   for (auto [index, attr] : llvm::enumerate(outputs))
-    function.setResultAttr(index, "dist.sharding", attr);
+    function.setResultAttr(index, dist::kSharding, attr);
   for (auto &[op, plan] : ops) {
-    op->setAttr("dist.operands", builder.getArrayAttr(plan.operands));
-    op->setAttr("dist.results", builder.getArrayAttr(plan.results));
+    op->setAttr(dist::kOperands, builder.getArrayAttr(plan.operands));
+    op->setAttr(dist::kResults, builder.getArrayAttr(plan.results));
     if (plan.stage && mesh.find("pp"))
-      op->setAttr("dist.stage", builder.getI64IntegerAttr(*plan.stage));
+      op->setAttr(dist::kStage, builder.getI64IntegerAttr(*plan.stage));
   }
   // What assigns stands with what makes the value.
   for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
@@ -281,7 +281,7 @@ void Reader::write() {
     insertSharedReshards(move);
   }
   if (batch.isTraining())
-    module->setAttr("dist.schedule_kind", builder.getStringAttr(schedule));
+    module->setAttr(dist::kScheduleKind, builder.getStringAttr(schedule));
 }
 
 PlanResult Reader::price(const PlanOptions &options) {

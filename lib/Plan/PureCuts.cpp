@@ -80,7 +80,7 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   SmallVector<int64_t> layers;
   std::vector<Operation *> ops;
   cost::Int128 total = 0;
-  auto lossBegin = function->getAttrOfType<IntegerAttr>("dist.loss");
+  auto lossBegin = function->getAttrOfType<IntegerAttr>(dist::kLoss);
   auto isOfLoss = [&](Operation &op) {
     auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
     return lossBegin && number && number.getInt() >= lossBegin.getInt();

@@ -31,14 +31,14 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
       shared.push_back({value, *layout});
   };
   for (BlockArgument argument : function.getArguments()) {
-    function.setArgAttr(argument.getArgNumber(), "dist.sharding",
+    function.setArgAttr(argument.getArgNumber(), dist::kSharding,
                         attrOf(graph.resultLayout(solution, argument)));
     note(argument);
   }
   bool staged = graph.candidate.stages > 1;
   auto setStage = [&](Operation *op, int64_t stage) {
     if (staged)
-      op->setAttr("dist.stage", builder.getI64IntegerAttr(stage));
+      op->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
   };
   auto stageOf = [&](Operation *op) {
     auto found = stages.stageOf.find(op);
@@ -52,14 +52,14 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
       results.push_back(attrOf(graph.resultLayout(solution, result)));
       note(result);
     }
-    op.setAttr("dist.operands", builder.getArrayAttr(operands));
+    op.setAttr(dist::kOperands, builder.getArrayAttr(operands));
     if (op.hasTrait<OpTrait::IsTerminator>()) {
       for (auto [index, attr] : llvm::enumerate(operands))
-        function.setResultAttr(index, "dist.sharding", attr);
-      op.removeAttr("dist.operands");
+        function.setResultAttr(index, dist::kSharding, attr);
+      op.removeAttr(dist::kOperands);
       continue;
     }
-    op.setAttr("dist.results", builder.getArrayAttr(results));
+    op.setAttr(dist::kResults, builder.getArrayAttr(results));
     int64_t stage = stageOf(&op);
     if (stage < 0) {
       // Sources stand where they are first used.
@@ -80,7 +80,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     insertSharedReshards(reshard);
   }
   if (graph.getBatch().isTraining())
-    module->setAttr("dist.schedule_kind",
+    module->setAttr(dist::kScheduleKind,
                     builder.getStringAttr(cost::toString(stages.schedule)));
 }
 

@@ -139,3 +139,40 @@ func.func private @f() -> (tensor<4x24xf32> {dist.sharding = #dist.sharding<{"x"
 
 // expected-error @below {{blocks of 0, expected at least 1}}
 func.func private @f(tensor<24xf32> {dist.sharding = #dist.sharding<{"x"}:0>})
+
+// -----
+
+// A misspelled attribute is no decision.
+func.func @unknown(%x: tensor<4xf32>) {
+  // expected-error@+1 {{unknown attribute dist.stages on an op, expected one of dist.operands, dist.results, dist.sharding, }}
+  %0 = nn.relu %x {dist.stages = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{unknown attribute dist.inputs on an argument, expected one of dist.sharding, dist.global_type, dist.input, dist.recv, dist.kept, dist.accumulator}}
+func.func @unknown_argument(%x: tensor<4xf32> {dist.inputs = 0 : i64}) {
+  return
+}
+
+// -----
+
+func.func @misplaced(%x: tensor<4xf32>) {
+  // expected-error@+1 {{dist.recv has no meaning on an op}}
+  %0 = nn.relu %x {dist.recv = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{dist.send must be an array of integers}}
+func.func @kind(%x: tensor<4xf32>) -> (tensor<4xf32> {dist.send = 0 : i64}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{dist.schedule_kind must be "gpipe" or "1f1b"}}
+module attributes {dist.schedule_kind = "zero_bubble"} {
+}

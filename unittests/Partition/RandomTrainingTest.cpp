@@ -98,8 +98,7 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
 
   makePlan(*module, mesh, random);
   if (chance(random, 50))
-    (*module)->setAttr("dist.schedule_kind",
-                       StringAttr::get(&context, "gpipe"));
+    (*module)->setAttr(dist::kScheduleKind, StringAttr::get(&context, "gpipe"));
   std::string plan = textOf(*module);
   PassManager partition(&context);
   buildPartitionPipeline(partition);
@@ -132,8 +131,8 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   for (auto function : module->getOps<func::FuncOp>()) {
     levels |= function.getName().ends_with("update2");
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      coverage.sums += bool(function.getArgAttr(i, "dist.accumulator"));
-      coverage.kept += bool(function.getArgAttr(i, "dist.kept"));
+      coverage.sums += bool(function.getArgAttr(i, dist::kAccumulator));
+      coverage.kept += bool(function.getArgAttr(i, dist::kKept));
     }
   }
   coverage.levels += levels;

@@ -129,13 +129,13 @@ private:
     auto sharding =
         ShardingAttr::get(builder.getContext(), getMesh(*module), Layout(1));
     for (auto [index, channel] : llvm::enumerate(node.recvs)) {
-      function.setArgAttr(index, "dist.recv",
+      function.setArgAttr(index, dist::kRecv,
                           builder.getI64IntegerAttr(channel));
       function.setArgAttr(index, kSharding, sharding);
       function.setArgAttr(index, kGlobalType, TypeAttr::get(type));
     }
     for (auto [index, channel] : llvm::enumerate(node.sends)) {
-      function.setResultAttr(index, "dist.send",
+      function.setResultAttr(index, dist::kSend,
                              builder.getDenseI64ArrayAttr({channel}));
       function.setResultAttr(index, kSharding, sharding);
       function.setResultAttr(index, kGlobalType, TypeAttr::get(type));
@@ -194,7 +194,7 @@ bool play(const Lists &lists, Random &random) {
       if (recv)
         ++taken[recv.getChannel()];
       if (auto send = dyn_cast<SendOp>(op)) {
-        auto until = op->getAttrOfType<IntegerAttr>("dist.held_until");
+        auto until = op->getAttrOfType<IntegerAttr>(dist::kHeldUntil);
         open[stage].push_back({until ? until.getInt() : ~size_t(0),
                                send.getChannel(), sent[send.getChannel()]++});
       }
@@ -219,7 +219,7 @@ TEST(ScheduleTest, NoneCanDeadlock) {
     int64_t stages = 2 + draw(random, 5), microBatches = 2 + draw(random, 7);
     auto module = Program(&context, random, stages, microBatches).take();
     (*module)->setAttr(
-        "dist.schedule_kind",
+        dist::kScheduleKind,
         StringAttr::get(&context, chance(random, 50) ? "gpipe" : "1f1b"));
     PassManager passes(&context);
     passes.addPass(createBuildSchedule());
@@ -272,10 +272,10 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
         auto sharding =
             ShardingAttr::get(&context, getMesh(*module), Layout(1));
         if (backward) {
-          function.setArgAttr(0, "dist.kept", builder.getI64IntegerAttr(0));
+          function.setArgAttr(0, dist::kKept, builder.getI64IntegerAttr(0));
           function.setArgAttr(0, kSharding, sharding);
         } else {
-          function.setResultAttr(0, "dist.keep",
+          function.setResultAttr(0, dist::kKeep,
                                  builder.getDenseI64ArrayAttr({0}));
           function.setResultAttr(0, kSharding, sharding);
         }
@@ -292,7 +292,7 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
         }
         func::ReturnOp::create(body, function.getLoc(), values);
       }
-    (*module)->setAttr("dist.schedule_kind",
+    (*module)->setAttr(dist::kScheduleKind,
                        StringAttr::get(&context, gpipe ? "gpipe" : "1f1b"));
     PassManager passes(&context);
     passes.addPass(createBuildSchedule());

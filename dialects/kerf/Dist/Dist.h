@@ -31,7 +31,8 @@
 
 namespace kerf::dist {
 
-/// Names of the discardable attributes (see the dialect's description).
+/// Names of the discardable attributes (see the dialect's description and
+/// Discardable.cpp).
 inline constexpr llvm::StringLiteral kSharding = "dist.sharding";
 inline constexpr llvm::StringLiteral kOperands = "dist.operands";
 inline constexpr llvm::StringLiteral kResults = "dist.results";
@@ -41,6 +42,18 @@ inline constexpr llvm::StringLiteral kColocation = "dist.colocation";
 inline constexpr llvm::StringLiteral kPurpose = "dist.purpose";
 inline constexpr llvm::StringLiteral kLocalReduction = "dist.local_reduction";
 inline constexpr llvm::StringLiteral kGlobalType = "dist.global_type";
+inline constexpr llvm::StringLiteral kLoss = "dist.loss";
+inline constexpr llvm::StringLiteral kHeldUntil = "dist.held_until";
+inline constexpr llvm::StringLiteral kScheduleKind = "dist.schedule_kind";
+// Of a stage's function: where arguments come from and results go.
+inline constexpr llvm::StringLiteral kInput = "dist.input";
+inline constexpr llvm::StringLiteral kRecv = "dist.recv";
+inline constexpr llvm::StringLiteral kKept = "dist.kept";
+inline constexpr llvm::StringLiteral kAccumulator = "dist.accumulator";
+inline constexpr llvm::StringLiteral kOutput = "dist.output";
+inline constexpr llvm::StringLiteral kSend = "dist.send";
+inline constexpr llvm::StringLiteral kKeep = "dist.keep";
+
 /// Name of the mesh axis whose coordinate is a rank's stage.
 inline constexpr llvm::StringLiteral kStageAxis = "pp";
 

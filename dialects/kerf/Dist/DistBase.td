@@ -23,11 +23,24 @@ def Dist_Dialect : Dialect {
     | `dist.colocation` | ops of a training step | ops of one number belong to one stage |
     | `dist.local_reduction` | ops of a training step | `"micro_batch"`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `"device"`: neither is what it reduces over any axis (BatchNorm's statistics) |
     | `dist.purpose` | ops of a training step | `#dist<purpose ...>`: what it is for that is moved around the op |
+    | `dist.loss` | ops of a loss while autodiff builds it, then the function | the number (of colocation) from which on ops of the forward are the loss |
+    | `dist.schedule_kind` | the module of a training step | `"gpipe"` or `"1f1b"` |
 
-    After partitioning, types are local and values move through collectives;
-    what is left is `dist.sharding` and `dist.global_type` on function arguments
-    and results and on sources (weights), from which a package knows what each
-    rank holds. See docs/Partition.md.
+    After partitioning, types are local and values move through collectives.
+    What is left on ops is `dist.sharding` and `dist.global_type` on sources
+    (weights) and inputs of a schedule, from which a package knows what each
+    rank holds. A stage's function has `dist.stage` and `dist.phase`, its
+    arguments and results `dist.sharding`, `dist.global_type` and
+
+    | attribute | on | meaning |
+    |---|---|---|
+    | `dist.input`, `dist.recv`, `dist.kept` | arguments | the model's input, the channel, the value kept by another function of the stage that it is |
+    | `dist.accumulator` | arguments | the result that is the sum of this argument and what a micro-batch adds |
+    | `dist.output`, `dist.send`, `dist.keep` | results | the model's outputs, the channels, the kept values that it becomes |
+    | `dist.held_until` | sends of a schedule | the last instruction until which the slot stays as it is |
+
+    An attribute with the prefix `dist.` that is not listed here, or stands
+    where it has no meaning, is an error. See docs/Partition.md.
 
     **Parts.** A dimension of size D cut n ways lies in contiguous blocks of
     `ceil(D/n)`, or of the larger size that a sharding names; part `i` of blocks

@@ -1,0 +1,226 @@
+//===- Discardable.cpp - dist.* on other dialects' ops --------------------===//
+//
+// Between planning and lowering the decisions stand in discardable attributes.
+// One table says which there are, where each may stand and of what kind it is;
+// anything else with the prefix `dist.` is an error, so that a misspelled one
+// cannot pass for a decision that was not made. Shardings are checked against
+// the mesh and the types, so that later passes can take them as they are.
+//
+//===----------------------------------------------------------------------===//
+#include "kerf/Dist/Dist.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::dist;
+
+namespace {
+
+enum Place : unsigned {
+  OnModule = 1,
+  OnFunction = 2,
+  OnOp = 4,
+  OnArgument = 8,
+  OnResult = 16
+};
+
+bool isInteger(Attribute attribute) { return isa<IntegerAttr>(attribute); }
+bool isList(Attribute attribute) { return isa<DenseI64ArrayAttr>(attribute); }
+bool isPhase(Attribute attribute) { return isa<PhaseAttr>(attribute); }
+bool isPurpose(Attribute attribute) { return isa<PurposeAttr>(attribute); }
+/// Shardings are checked against types and mesh, see checkSharding.
+bool isAny(Attribute) { return true; }
+bool isTensorType(Attribute attribute) {
+  auto type = dyn_cast<TypeAttr>(attribute);
+  return type && isa<RankedTensorType>(type.getValue());
+}
+bool isReach(Attribute attribute) {
+  auto text = dyn_cast<StringAttr>(attribute);
+  return text &&
+         (text.getValue() == "micro_batch" || text.getValue() == "device");
+}
+bool isSchedule(Attribute attribute) {
+  auto text = dyn_cast<StringAttr>(attribute);
+  return text && (text.getValue() == "gpipe" || text.getValue() == "1f1b");
+}
+bool isLossMark(Attribute attribute) {
+  return isa<UnitAttr, IntegerAttr>(attribute);
+}
+
+struct Known {
+  llvm::StringLiteral name;
+  unsigned places;
+  bool (*isKind)(Attribute);
+  llvm::StringLiteral kind;
+};
+
+// As the dialect's description has them.
+constexpr Known kKnown[] = {
+    {kOperands, OnOp, isAny, "an array of #dist.sharding"},
+    {kResults, OnOp, isAny, "an array of #dist.sharding"},
+    {kSharding, OnOp | OnArgument | OnResult, isAny, "a #dist.sharding"},
+    {kGlobalType, OnOp | OnArgument | OnResult, isTensorType, "a tensor type"},
+    {kStage, OnOp | OnFunction, isInteger, "an integer"},
+    {kPhase, OnOp | OnFunction, isPhase, "a #dist<phase ...>"},
+    {kColocation, OnOp, isInteger, "an integer"},
+    {kPurpose, OnOp, isPurpose, "a #dist<purpose ...>"},
+    {kLocalReduction, OnOp, isReach, "\"micro_batch\" or \"device\""},
+    {kLoss, OnOp | OnFunction, isLossMark, "an integer"},
+    {kHeldUntil, OnOp, isInteger, "an integer"},
+    {kScheduleKind, OnModule, isSchedule, "\"gpipe\" or \"1f1b\""},
+    {kInput, OnArgument, isInteger, "an integer"},
+    {kRecv, OnArgument, isInteger, "an integer"},
+    {kKept, OnArgument, isInteger, "an integer"},
+    {kAccumulator, OnArgument, isInteger, "an integer"},
+    {kOutput, OnResult, isList, "an array of integers"},
+    {kSend, OnResult, isList, "an array of integers"},
+    {kKeep, OnResult, isList, "an array of integers"},
+};
+
+StringRef placeName(unsigned place) {
+  switch (place) {
+  case OnModule:
+    return "a module";
+  case OnFunction:
+    return "a function";
+  case OnArgument:
+    return "an argument";
+  case OnResult:
+    return "a result of a function";
+  default:
+    return "an op";
+  }
+}
+
+LogicalResult checkKnown(Operation *op, NamedAttribute attribute,
+                         unsigned place) {
+  StringRef name = attribute.getName();
+  const Known *known = llvm::find_if(
+      kKnown, [&](const Known &entry) { return entry.name == name; });
+  if (known == std::end(kKnown)) {
+    InFlightDiagnostic error = op->emitError()
+                               << "unknown attribute " << name << " on "
+                               << placeName(place) << ", expected one of ";
+    bool first = true;
+    for (const Known &entry : kKnown)
+      if (entry.places & place) {
+        error << (first ? "" : ", ") << entry.name;
+        first = false;
+      }
+    return error;
+  }
+  if (!(known->places & place))
+    return op->emitError() << name << " has no meaning on " << placeName(place);
+  if (!known->isKind(attribute.getValue()))
+    return op->emitError() << name << " must be " << known->kind;
+  return success();
+}
+
+} // namespace
+
+/// `global`: the type of the whole tensor where `type` is a part of it; null
+/// where it is not known.
+static LogicalResult checkSharding(Operation *op, Attribute attribute,
+                                   Type type, Type global, const Twine &what) {
+  auto sharding = dyn_cast<ShardingAttr>(attribute);
+  if (!sharding)
+    return op->emitError() << what << " has " << attribute
+                           << ", expected a #dist.sharding";
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return op->emitError() << what << " has a sharding but is " << type
+                           << ", expected a tensor";
+  MeshAttr mesh = getMesh(op);
+  if (!mesh)
+    return op->emitError() << what << " has a sharding but the module has no "
+                           << "dist.mesh";
+  auto layout = sharding.toLayout(mesh.toMesh());
+  if (!layout)
+    return op->emitError() << what << ": " << toString(layout.takeError());
+  if (static_cast<int64_t>(layout->dims.size()) != tensor.getRank())
+    return op->emitError() << what << ": sharding has " << layout->dims.size()
+                           << " dimensions, expected " << tensor.getRank()
+                           << " for " << tensor;
+  if (auto whole = dyn_cast_or_null<RankedTensorType>(global))
+    if (std::string text = checkBlocks(*layout, whole.getShape());
+        whole.getRank() == tensor.getRank() && !text.empty())
+      return op->emitError() << what << ": " << text;
+  return success();
+}
+
+/// The type of the whole tensor of which an argument, result or source is a
+/// part after partitioning; before, `type`.
+static Type globalOf(Attribute attribute, Type type) {
+  auto global = dyn_cast_or_null<TypeAttr>(attribute);
+  return global ? global.getValue() : type;
+}
+
+static LogicalResult checkShardings(Operation *op, Attribute attribute,
+                                    TypeRange types, StringRef what) {
+  auto array = dyn_cast<ArrayAttr>(attribute);
+  if (!array || array.size() != types.size())
+    return op->emitError() << "dist." << what << "s needs an array of "
+                           << types.size() << " shardings";
+  for (auto [index, entry] : llvm::enumerate(array))
+    if (failed(checkSharding(op, entry, types[index], types[index],
+                             Twine(what) + " " + Twine(index))))
+      return failure();
+  return success();
+}
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  unsigned place = isa<ModuleOp>(op)              ? OnModule
+                   : isa<FunctionOpInterface>(op) ? OnFunction
+                                                  : OnOp;
+  if (failed(checkKnown(op, attribute, place)))
+    return failure();
+  StringRef name = attribute.getName();
+  if (name == kOperands)
+    return checkShardings(op, attribute.getValue(), op->getOperandTypes(),
+                          "operand");
+  if (name == kResults)
+    return checkShardings(op, attribute.getValue(), op->getResultTypes(),
+                          "result");
+  if (name != kSharding)
+    return success();
+  // On a source, after partitioning, beside the global type.
+  if (op->getNumResults() != 1)
+    return op->emitError("dist.sharding needs an op with one result");
+  return checkSharding(op, attribute.getValue(), op->getResult(0).getType(),
+                       globalOf(op->getAttr(kGlobalType), {}), "result 0");
+}
+
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                    unsigned index,
+                                                    NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return success();
+  if (failed(checkKnown(op, attribute, OnArgument)))
+    return failure();
+  if (attribute.getName() != kSharding)
+    return success();
+  Type type = function.getArgumentTypes()[index];
+  return checkSharding(op, attribute.getValue(), type,
+                       globalOf(function.getArgAttr(index, kGlobalType), type),
+                       "argument " + Twine(index));
+}
+
+LogicalResult DistDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned index, NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return success();
+  if (failed(checkKnown(op, attribute, OnResult)))
+    return failure();
+  if (attribute.getName() != kSharding)
+    return success();
+  Type type = function.getResultTypes()[index];
+  return checkSharding(
+      op, attribute.getValue(), type,
+      globalOf(function.getResultAttr(index, kGlobalType), type),
+      "result " + Twine(index));
+}
