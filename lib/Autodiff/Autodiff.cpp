@@ -86,16 +86,16 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
     if (clipNorm > 0)
       o.clipNorm = clipNorm;
     o.skipNonFinite = skipNonFinite;
-    o.batchNorm = batchNorm == "frozen"  ? BatchNormMode::Frozen
-                  : batchNorm == "local" ? BatchNormMode::Local
-                                         : BatchNormMode::Sync;
-    std::optional<Precision> of = parsePrecision(precision);
-    std::optional<Precision> sent =
-        parsePrecision(gradientDtype.empty() ? precision : gradientDtype);
-    if (!of || !sent)
-      return getOperation().emitError("no such precision");
-    o.precision = *of;
-    o.gradientDtype = *sent;
+    o.batchNorm = batchNorm;
+    o.precision = precision;
+    o.gradientDtype = precision;
+    if (!gradientDtype.empty()) {
+      std::optional<Precision> sent = parsePrecision(gradientDtype);
+      if (!sent)
+        return getOperation().emitError("gradient-dtype: '")
+               << gradientDtype << "', expected f32 or bf16";
+      o.gradientDtype = *sent;
+    }
     o.microBatches = microBatches;
     o.dataParallel = dataParallel;
     return success();
@@ -125,15 +125,10 @@ struct LowerPrecision : autodiff::impl::LowerPrecisionBase<LowerPrecision> {
   using LowerPrecisionBase::LowerPrecisionBase;
 
   void runOnOperation() override {
-    std::optional<Precision> of = parsePrecision(precision);
-    if (!of) {
-      getOperation().emitError("no such precision");
-      return signalPassFailure();
-    }
     OpBuilder builder(&getContext());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (llvm::hasSingleElement(function.getBody()))
-        lowerPrecision(function, *of, builder);
+        lowerPrecision(function, precision, builder);
   }
 };
 

@@ -150,8 +150,7 @@ Outcome Compilation::runImport() {
   passes.addPass(createVerifyAfterImport());
   // Training rounds after it has built the loss, which stays wide.
   if (!options.training)
-    passes.addPass(autodiff::createLowerPrecision(
-        {autodiff::toString(options.precision).str()}));
+    passes.addPass(autodiff::createLowerPrecision({options.precision}));
   if (failed(passes.run(module.get())))
     return fail(Outcome::Internal, options.model + ": " + internal);
   return Outcome::Fine;

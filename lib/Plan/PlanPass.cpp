@@ -20,12 +20,9 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
 
   LogicalResult readOptions(PlanOptions &o) {
     o.devices = devices;
-    o.objective = objective == "volume" ? Objective::Volume : Objective::Time;
-    o.volumeModel =
-        cost::parseVolumeModel(costModel).value_or(cost::VolumeModel::Ring);
-    o.solver = solver == "random"        ? SolverKind::Random
-               : solver == "brute-force" ? SolverKind::BruteForce
-                                         : SolverKind::Auto;
+    o.objective = objective;
+    o.volumeModel = costModel;
+    o.solver = solver;
     o.seed = seed;
     if (schedule != "auto") {
       o.schedule = cost::parseScheduleKind(schedule);
@@ -33,6 +30,15 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
         return getOperation().emitError("schedule: '")
                << schedule << "', expected auto, gpipe or 1f1b";
     }
+    if (devices < 1)
+      return getOperation().emitError("devices: ")
+             << int64_t(devices) << ", expected at least 1";
+    for (auto [name, value] :
+         {std::pair("memory-limit", int64_t(memoryLimit)),
+          std::pair("micro-batches", int64_t(microBatches))})
+      if (value < 0)
+        return getOperation().emitError(name)
+               << ": " << value << ", expected at least 0";
     if (memoryLimit > 0)
       o.memoryLimitBytes = memoryLimit;
     if (microBatches > 0)

@@ -2,6 +2,8 @@
 #ifndef KERF_AUTODIFF_PASSES_H
 #define KERF_AUTODIFF_PASSES_H
 
+#include "kerf/Autodiff/Autodiff.h"
+#include "kerf/Autodiff/Precision.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
 

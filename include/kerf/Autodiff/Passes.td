@@ -34,8 +34,17 @@ def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
     ListOption<"frozen", "frozen", "std::string", "regular expressions of parameters to keep">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients; 0: none">,
     Option<"skipNonFinite", "skip-non-finite", "bool", "false", "no update where loss or gradients are not finite">,
-    Option<"batchNorm", "batch-norm", "std::string", "\"sync\"", "sync, local or frozen">,
-    Option<"precision", "precision", "std::string", "\"f32\"", "f32 or bf16">,
+    Option<"batchNorm", "batch-norm", "::kerf::autodiff::BatchNormMode", "::kerf::autodiff::BatchNormMode::Sync",
+           "Statistics of BatchNorm", [{::llvm::cl::values(
+             clEnumValN(::kerf::autodiff::BatchNormMode::Sync, "sync", "of each micro-batch over all devices"),
+             clEnumValN(::kerf::autodiff::BatchNormMode::Local, "local", "of each device's part of it"),
+             clEnumValN(::kerf::autodiff::BatchNormMode::Frozen, "frozen", "the running ones"))}]>,
+    Option<"precision", "precision", "::kerf::autodiff::Precision", "::kerf::autodiff::Precision::F32",
+           "Operands of products", [{::llvm::cl::values(
+             clEnumValN(::kerf::autodiff::Precision::F32, "f32", "float32"),
+             clEnumValN(::kerf::autodiff::Precision::TF32, "tf32", "float32; products of GPUs round to 10 bits"),
+             clEnumValN(::kerf::autodiff::Precision::BF16, "bf16", "bfloat16"),
+             clEnumValN(::kerf::autodiff::Precision::F16, "f16", "float16"))}]>,
     Option<"gradientDtype", "gradient-dtype", "std::string", "", "f32 or bf16; empty: the precision">,
     Option<"microBatches", "micro-batches", "int64_t", "1", "groups of BatchNorm's statistics">,
     Option<"dataParallel", "data-parallel", "int64_t", "1", "devices of one micro-batch, for batch-norm=local">
@@ -59,7 +68,12 @@ def LowerPrecision : Pass<"lower-precision", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"precision", "precision", "std::string", "\"f32\"", "f32, tf32, bf16 or f16">
+    Option<"precision", "precision", "::kerf::autodiff::Precision", "::kerf::autodiff::Precision::F32",
+           "Operands of products", [{::llvm::cl::values(
+             clEnumValN(::kerf::autodiff::Precision::F32, "f32", "float32"),
+             clEnumValN(::kerf::autodiff::Precision::TF32, "tf32", "float32; products of GPUs round to 10 bits"),
+             clEnumValN(::kerf::autodiff::Precision::BF16, "bf16", "bfloat16"),
+             clEnumValN(::kerf::autodiff::Precision::F16, "f16", "float16"))}]>
   ];
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }

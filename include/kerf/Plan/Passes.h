@@ -2,6 +2,8 @@
 #ifndef KERF_PLAN_PASSES_H
 #define KERF_PLAN_PASSES_H
 
+#include "kerf/Plan/Plan.h"
+
 #include "mlir/Pass/Pass.h"
 
 namespace kerf::plan {

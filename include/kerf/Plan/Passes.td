@@ -33,9 +33,19 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
     Option<"devices", "devices", "int64_t", "1", "Number of devices">,
     Option<"mesh", "mesh", "std::string", "\"\"", "Fixed degrees: dp=2,tp=4">,
     Option<"machine", "machine", "std::string", "\"h100-8\"", "Machine preset">,
-    Option<"objective", "objective", "std::string", "\"time\"", "time or volume">,
-    Option<"costModel", "cost-model", "std::string", "\"ring\"", "ring or article">,
-    Option<"solver", "solver", "std::string", "\"auto\"", "auto, brute-force or random">,
+    Option<"objective", "objective", "::kerf::plan::Objective", "::kerf::plan::Objective::Time",
+           "What is made least", [{::llvm::cl::values(
+             clEnumValN(::kerf::plan::Objective::Time, "time", "predicted seconds of a step"),
+             clEnumValN(::kerf::plan::Objective::Volume, "volume", "bytes sent"))}]>,
+    Option<"costModel", "cost-model", "::kerf::cost::VolumeModel", "::kerf::cost::VolumeModel::Ring",
+           "What a collective sends", [{::llvm::cl::values(
+             clEnumValN(::kerf::cost::VolumeModel::Ring, "ring", "as ring algorithms do"),
+             clEnumValN(::kerf::cost::VolumeModel::Article, "article", "as the article counts"))}]>,
+    Option<"solver", "solver", "::kerf::plan::SolverKind", "::kerf::plan::SolverKind::Auto",
+           "How a plan is looked for", [{::llvm::cl::values(
+             clEnumValN(::kerf::plan::SolverKind::Auto, "auto", "with a proven bound"),
+             clEnumValN(::kerf::plan::SolverKind::BruteForce, "brute-force", "every assignment, for tests"),
+             clEnumValN(::kerf::plan::SolverKind::Random, "random", "any legal plan, for tests"))}]>,
     Option<"seed", "seed", "uint64_t", "0", "Seed of the random solver">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "Bytes per device; 0: the machine's">,
     Option<"microBatches", "micro-batches", "int64_t", "0", "Micro-batches; 0: search">,
