@@ -10,6 +10,7 @@ device's memory and are taken off; equal parts of weights, which threads share, 
 of the same.
 
 REQUIRES: kerf, onnx
+UNSUPPORTED: sanitizer
 RUN: %python %s %t %inputs
 """
 import pathlib

@@ -53,7 +53,8 @@ private:
   void read(void *to, size_t bytes) {
     if (bytes > text.size() - at)
       tooShort();
-    std::memcpy(to, text.data() + at, bytes);
+    if (bytes) // an empty vector has no place
+      std::memcpy(to, text.data() + at, bytes);
     at += bytes;
   }
   const std::string &text;

@@ -173,19 +173,22 @@ struct Product {
           if (beta != 0)
             sum += beta * get(pc, batch * c.batchStride + i + j * c.ld, c.type);
           int64_t side = batch * desc.auxStride + i + j * desc.auxLd;
-          auto *bits = static_cast<uint8_t *>(desc.aux) + side / 8;
           auto bit = static_cast<uint8_t>(1 << side % 8);
+          // Only the epilogues with a side tensor have one.
+          auto byteOf = [&]() -> uint8_t & {
+            return static_cast<uint8_t *>(desc.aux)[side / 8];
+          };
           if (desc.epilogue == lt::EpilogueDGelu) {
             sum *= geluSlope(get(desc.aux, side, d.type));
           } else if (desc.epilogue == lt::EpilogueDRelu) {
-            sum = *bits & bit ? sum : 0;
+            sum = byteOf() & bit ? sum : 0;
           } else {
             if (desc.epilogue & lt::EpilogueBias)
               sum +=
                   get(desc.bias, i, desc.biasType < 0 ? d.type : desc.biasType);
             if (usesBits(desc))
-              *bits =
-                  static_cast<uint8_t>(sum > 0 ? *bits | bit : *bits & ~bit);
+              byteOf() = static_cast<uint8_t>(sum > 0 ? byteOf() | bit
+                                                      : byteOf() & ~bit);
             if (desc.epilogue & lt::EpilogueRelu)
               sum = sum > 0 ? sum : 0;
             if (desc.epilogue & lt::EpilogueGelu)
