@@ -79,6 +79,10 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
                            ops.getI64IntegerAttr(int64_t(data->offset)),
                            ops.getI64IntegerAttr(data->sizeBytes),
                            TypeAttr::get(data->type), DenseI64ArrayAttr());
+  // Masks and tables are small; large matrices are not read for it.
+  constexpr int64_t kMostReadBytes = 1 << 20;
+  if (isFloat && data->sizeBytes <= kMostReadBytes && holdsInfinity(*data))
+    weight.setInfinite(true);
   lastWeight = weight;
   return weight.getResult();
 }
