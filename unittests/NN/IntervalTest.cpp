@@ -13,6 +13,7 @@
 
 #include "gtest/gtest.h"
 
+#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -82,7 +83,8 @@ TEST_F(IntervalTest, HoldsEveryElement) {
           isa<FloatType>(cast<RankedTensorType>(type).getElementType());
       for (double &value : tensor.data)
         if (int kind = int(random.real(0, 40)); isFloat && kind < 5)
-          value = std::array{0.0, INFINITY, -INFINITY, NAN, 1e30}[kind];
+          value =
+              std::array<double, 5>{0, INFINITY, -INFINITY, NAN, 1e30}[kind];
       if (isFloat && random.real(0, 3) < 1)
         for (double &value : tensor.data)
           value = std::isfinite(value) ? std::fabs(value) + 0.5 : 1;
