@@ -72,30 +72,12 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
 
     // Report every op that is wrong, not the first alone.
     bool failed = false;
-    Intervals intervals(function.getBody().front());
     for (Operation &op : function.getBody().front().without_terminator())
-      failed |= mlir::failed(verify(&op, mesh, numStages, intervals));
+      failed |= mlir::failed(verify(&op, mesh, numStages));
     return failure(failed || mlir::failed(verifyStep(function, mesh)));
   }
 
-  /// Partial operands are multiplied by nothing infinite, and divided by
-  /// nothing that is 0: a part may be 0 where the sum is not.
-  LogicalResult verifyParts(Operation *op, const OpSharding &sharding,
-                            const Intervals &intervals) {
-    SmallVector<unsigned> partial;
-    for (auto [number, layout] : llvm::enumerate(sharding.operands))
-      if (layout.isPartial())
-        partial.push_back(number);
-    for (auto [number, group] : llvm::enumerate(sharding.rule.linearGroups))
-      if (ArrayRef(group) == ArrayRef(partial) &&
-          !intervals.letsPass(op, sharding.rule, number))
-        return op->emitError("plan: multiplies a partial sum by what may be "
-                             "infinite, or divides it by what may be 0");
-    return success();
-  }
-
-  LogicalResult verify(Operation *op, const Mesh &mesh, int64_t numStages,
-                       const Intervals &intervals) {
+  LogicalResult verify(Operation *op, const Mesh &mesh, int64_t numStages) {
     int64_t stage = getStage(op);
     if (stage < 0 || stage >= numStages)
       return op->emitError("plan: stage is ")
@@ -116,10 +98,8 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
       if (failed(getLayouts(op, kOperands, op->getOperandTypes(), mesh)) ||
           failed(getLayouts(op, kResults, op->getResultTypes(), mesh)))
         return failure();
-    } else {
-      auto sharding = analyzeOp(op, mesh);
-      if (failed(sharding) || failed(verifyParts(op, *sharding, intervals)))
-        return failure();
+    } else if (failed(analyzeOp(op, mesh))) {
+      return failure();
     }
     if (isa<SourceOpInterface>(op) &&
         variesOverTime(getLayout(op->getResult(0), mesh), mesh))

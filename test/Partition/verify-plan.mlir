@@ -227,20 +227,3 @@ func.func @source_in_time() {
   %0 = nn.constant {dist.results = [#dist.sharding<{"mb"}>]} dense<1.0> : tensor<4xf32>
   return
 }
-
-// -----
-
-// A part may be 0 where the sum is not.
-dist.mesh @mesh ["tp"=2]
-func.func @infinite_factor(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>},
-                           %f: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>, dist.operands = [#dist.sharding<{}, {"tp"}>],
-    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4x6xf32>) -> tensor<4xf32>
-  %1 = nn.sigmoid %f {dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
-  %2 = nn.mul %0, %1 {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>, #dist.sharding<{}>],
-    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  // expected-error @below {{plan: multiplies a partial sum by what may be infinite, or divides it by what may be 0}}
-  %3 = nn.mul %f, %0 {dist.operands = [#dist.sharding<{}>, #dist.sharding<{}, partial sum {"tp"}>],
-    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  return
-}
