@@ -167,7 +167,7 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
       report.parameterShapes[tensor.name()] = shapeOf(value).vec();
     }
     if (auto info = declared.find(tensor.name()); info != declared.end())
-      checkDeclared(*info->second, value);
+      checkDeclared(*info->second, value, /*isRounded=*/false);
   }
   for (const auto &sparse : graph.sparse_initializer())
     if (used.contains(sparse.values().name())) {
@@ -186,7 +186,7 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
       continue;
     }
     if (*value) {
-      checkDeclared(output, *value);
+      checkDeclared(output, *value, /*isRounded=*/false);
       results.push_back(*value);
     }
   }
