@@ -371,8 +371,7 @@ std::string kerf::tool::formatCount(double count) {
 
 std::string kerf::tool::formatFlops(double count) {
   return formatScaled(
-      count, 1000,
-      {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP"});
+      count, 1000, {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP"});
 }
 
 std::string kerf::tool::formatSeconds(double seconds) {

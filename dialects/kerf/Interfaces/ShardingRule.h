@@ -68,8 +68,8 @@ struct ShardingRule {
   /// not partial), the results are partial<sum> over the same axes. add has
   /// {0, 1}; mul {0} and {1}; exp has none.
   llvm::SmallVector<llvm::SmallVector<unsigned>> linearGroups;
-  /// Operands by which the others are multiplied, or divided. Parts of a sum may
-  /// be 0 where it is not: they pass through a group only where multipliers
+  /// Operands by which the others are multiplied, or divided. Parts of a sum
+  /// may be 0 where it is not: they pass through a group only where multipliers
   /// outside of it are finite and divisors are not 0 (Intervals::letsPass).
   llvm::SmallVector<unsigned, 2> multipliers;
   llvm::SmallVector<unsigned, 2> divisors;
