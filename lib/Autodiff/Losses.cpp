@@ -161,7 +161,7 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
   if (!spec.mean)
     return sumAll(b.mul(perLabel, parts.weights(Value())));
   Value count = sumAll(parts.weights(Value()));
-  return b.div(sumAll(perLabel), count);
+  return parts.mean(sumAll(perLabel), count);
 }
 
 Value LossBuilder::elementwise(Value x, Value target) {

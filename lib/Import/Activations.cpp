@@ -161,16 +161,21 @@ static LogicalResult gelu(Node &node) {
   return node.set(node.make<GeluOp>({node.in(0)}, flags));
 }
 
+/// Integers are compared and moved as floats, then cut off towards zero.
 static LogicalResult shrink(Node &node) {
-  if (!floatInput(node))
+  if (failed(node.arity(1, 1)))
     return failure();
-  Value x = node.in(0);
+  Type element = elementOf(node.in(0));
+  Value x = isa<FloatType>(element)
+                ? node.in(0)
+                : node.cast(node.in(0), node.ops.getF64Type());
+  auto scalar = [&](double value) { return node.scalar(value, elementOf(x)); };
   double lambda = node.real("lambd", 0.5), bias = node.real("bias", 0.0);
-  Value low = node.make<LessOp>({x, number(node, -lambda)});
-  Value high = node.make<LessOp>({number(node, lambda), x});
-  return node.set(
-      node.select(low, node.add(x, bias),
-                  node.select(high, node.add(x, -bias), number(node, 0))));
+  Value low = node.make<LessOp>({x, scalar(-lambda)});
+  Value high = node.make<LessOp>({scalar(lambda), x});
+  Value result = node.select(low, node.add(x, bias),
+                             node.select(high, node.add(x, -bias), scalar(0)));
+  return node.set(node.cast(result, element));
 }
 
 void kerf::onnx_import::addActivations(HandlerTable &table) {

@@ -33,6 +33,17 @@ template <typename Op> static LogicalResult unaryFloat(Node &node) {
   return node.set(node.make<Op>({node.in(0)}));
 }
 
+/// Of integers the result is one, too, cut off towards zero (below 13).
+static LogicalResult errorFunction(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  if (isFloat(x))
+    return node.set(node.make<ErfOp>({x}));
+  Value wide = node.cast(x, node.ops.getF64Type());
+  return node.set(node.cast(node.make<ErfOp>({wide}), elementOf(x)));
+}
+
 template <typename Op> static LogicalResult binary(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
@@ -270,7 +281,7 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("Log", 1, unaryFloat<LogOp>);
   table.add("Sqrt", 1, unaryFloat<SqrtOp>);
   table.add("Reciprocal", 1, unaryFloat<ReciprocalOp>);
-  table.add("Erf", 9, unaryFloat<ErfOp>);
+  table.add("Erf", 9, errorFunction);
   table.add("Tanh", 1, unaryFloat<TanhOp>);
   table.add("Sigmoid", 1, unaryFloat<SigmoidOp>);
   table.add("Sin", 7, unaryFloat<SinOp>);

@@ -219,7 +219,12 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   return report.issues.size() == issuesBefore;
 }
 
-void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value) {
+/// A shape that contradicts what its node gives is a damaged file or a mistake,
+/// but for one case: onnx.shape_inference gives pools with ceil_mode
+/// (`isRounded`) a window more than the specification, and all that is behind
+/// them what follows from it. Such shapes are noted and not believed.
+void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value,
+                             bool isRounded) {
   if (!value || !info.type().has_tensor_type())
     return;
   int32_t dataType = info.type().tensor_type().elem_type();
@@ -245,6 +250,15 @@ void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value) {
   stream << "] contradicts [";
   llvm::interleaveComma(shapeOf(value), stream);
   stream << "], which its node gives";
+  if ((isRounded || isAnnotationWrong) &&
+      shape->size() == shapeOf(value).size()) {
+    if (!isAnnotationWrong)
+      report.notes.push_back(info.name() + ": " + text +
+                             " by the specification's formula for ceil_mode; "
+                             "shapes that are declared behind it are not read");
+    isAnnotationWrong = true;
+    return;
+  }
   refuse(info.name(), text);
 }
 
@@ -346,6 +360,9 @@ void Importer::importNodes(const Nodes &nodes, Scope &scope,
 
 void Importer::defineOutputs(const onnx::NodeProto &proto,
                              ArrayRef<Value> values, Scope &scope) {
+  bool isRounded = llvm::any_of(proto.attribute(), [](const auto &attribute) {
+    return attribute.name() == "ceil_mode" && attribute.i() != 0;
+  });
   for (int index = 0; index < proto.output_size(); ++index) {
     const std::string &name = proto.output(index);
     if (name.empty())
@@ -354,7 +371,7 @@ void Importer::defineOutputs(const onnx::NodeProto &proto,
     scope.values[name] = value;
     if (!scope.parent && callStack.empty())
       if (auto info = declared.find(name); info != declared.end())
-        checkDeclared(*info->second, value);
+        checkDeclared(*info->second, value, isRounded);
   }
 }
 

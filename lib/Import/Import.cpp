@@ -79,6 +79,10 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
                            ops.getI64IntegerAttr(int64_t(data->offset)),
                            ops.getI64IntegerAttr(data->sizeBytes),
                            TypeAttr::get(data->type), DenseI64ArrayAttr());
+  // Masks and tables are small; large matrices are not read for it.
+  constexpr int64_t kMostReadBytes = 1 << 20;
+  if (isFloat && data->sizeBytes <= kMostReadBytes && holdsInfinity(*data))
+    weight.setInfinite(true);
   lastWeight = weight;
   return weight.getResult();
 }
@@ -163,7 +167,7 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
       report.parameterShapes[tensor.name()] = shapeOf(value).vec();
     }
     if (auto info = declared.find(tensor.name()); info != declared.end())
-      checkDeclared(*info->second, value);
+      checkDeclared(*info->second, value, /*isRounded=*/false);
   }
   for (const auto &sparse : graph.sparse_initializer())
     if (used.contains(sparse.values().name())) {
@@ -182,7 +186,7 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
       continue;
     }
     if (*value) {
-      checkDeclared(output, *value);
+      checkDeclared(output, *value, /*isRounded=*/false);
       results.push_back(*value);
     }
   }

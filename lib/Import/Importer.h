@@ -70,7 +70,8 @@ private:
                   llvm::StringRef name);
   void defineOutputs(const onnx::NodeProto &proto,
                      llvm::ArrayRef<mlir::Value> values, Scope &scope);
-  void checkDeclared(const onnx::ValueInfoProto &info, mlir::Value value);
+  void checkDeclared(const onnx::ValueInfoProto &info, mlir::Value value,
+                     bool isRounded);
   bool finish(const onnx::GraphProto &graph, Scope &scope);
   void surveyOperators(const Nodes &nodes, const Scope &scope, unsigned depth);
   int64_t opsetOf(llvm::StringRef domain, const Scope &scope) const;
@@ -94,6 +95,8 @@ private:
   llvm::SmallVector<const onnx::FunctionProto *> callStack;
   std::map<std::string, unsigned> unsupportedIndex;
   mlir::Operation *lastWeight = nullptr;
+  /// What is declared behind a pool with ceil_mode is not believed any more.
+  bool isAnnotationWrong = false;
   int64_t nodesImported = 0;
   unsigned depth = 0;
 };

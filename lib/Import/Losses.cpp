@@ -110,8 +110,8 @@ static LogicalResult lossOf(Node &node, bool softmax) {
     // Without weights of classes the labels that count are read once, for the
     // denominator: it depends on data alone.
     Value count = weights();
-    result = b.div(parts.sumAll(table ? b.mul(perLabel, count) : perLabel),
-                   parts.sumAll(count));
+    result = parts.mean(parts.sumAll(table ? b.mul(perLabel, count) : perLabel),
+                        parts.sumAll(count));
   } else {
     result = b.mul(perLabel, weights());
     if (attributes->reduction == "sum")

@@ -91,21 +91,30 @@ static LogicalResult reduceL2(Node &node) {
   Value sum = node.cast(sumSquares(node, *r), node.ops.getF64Type());
   return node.set(node.cast(node.make<SqrtOp>({sum}), elementOf(r->x)));
 }
+/// Of integers logarithms are cut off towards zero.
+static Value asFloats(Node &node, Value x) {
+  return isa<FloatType>(elementOf(x)) ? x : node.cast(x, node.ops.getF64Type());
+}
 static LogicalResult reduceLogSum(Node &node) {
   auto r = reduction(node, 18);
   if (!r)
     return failure();
-  return node.set(node.make<LogOp>(
-      {node.reduce(r->x, ReduceKind::Sum, r->dims, r->keepDims)}));
+  Value sum = node.reduce(r->x, ReduceKind::Sum, r->dims, r->keepDims);
+  return node.set(
+      node.cast(node.make<LogOp>({asFloats(node, sum)}), elementOf(r->x)));
 }
 /// max + log sum exp(x - max)
 static LogicalResult reduceLogSumExp(Node &node) {
   auto r = reduction(node, 18);
   if (!r)
     return failure();
+  Type element = elementOf(r->x);
+  r->x = asFloats(node, r->x);
   if (r->nothing || typeOf(r->x).getNumElements() == 0)
-    return node.set(node.make<LogOp>({node.reduce(
-        node.make<ExpOp>({r->x}), ReduceKind::Sum, r->dims, r->keepDims)}));
+    return node.set(node.cast(
+        node.make<LogOp>({node.reduce(node.make<ExpOp>({r->x}), ReduceKind::Sum,
+                                      r->dims, r->keepDims)}),
+        element));
   Value most = node.reduce(r->x, ReduceKind::Max, r->dims, true);
   // What is not finite is no shift: inf - inf is NaN.
   Value zero = node.scalar(0, elementOf(r->x));
@@ -113,7 +122,7 @@ static LogicalResult reduceLogSumExp(Node &node) {
       node.select(node.make<EqualOp>({node.sub(most, most), zero}), most, zero);
   Value sum = node.reduce(node.make<ExpOp>({node.sub(r->x, most)}),
                           ReduceKind::Sum, r->dims, true);
-  Value result = node.add(node.make<LogOp>({sum}), most);
+  Value result = node.cast(node.add(node.make<LogOp>({sum}), most), element);
   if (!result || r->keepDims)
     return node.set(result);
   Integers shape;

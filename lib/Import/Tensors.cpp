@@ -117,6 +117,22 @@ DenseElementsAttr kerf::onnx_import::toElements(const TensorData &data) {
       ArrayRef<char>(reinterpret_cast<char *>(aligned.data()), count * width));
 }
 
+bool kerf::onnx_import::holdsInfinity(const TensorData &data) {
+  auto type = cast<FloatType>(data.type.getElementType());
+  APInt infinity = APFloat::getInf(type.getFloatSemantics()).bitcastToAPInt();
+  uint64_t pattern = infinity.getZExtValue();
+  uint64_t withoutSign =
+      APInt::getSignedMaxValue(type.getWidth()).getZExtValue();
+  size_t width = type.getWidth() / 8;
+  for (size_t at = 0; at + width <= data.bytes.size(); at += width) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, data.bytes.data() + at, width); // little-endian
+    if ((bits & withoutSign) == pattern)
+      return true;
+  }
+  return false;
+}
+
 std::unique_ptr<ModelFiles>
 ModelFiles::open(StringRef path, bool allowAbsentData, std::string &error) {
   auto model = MappedFile::open(path, error);

@@ -47,6 +47,9 @@ struct TensorData {
 /// The elements as an attribute (copies them).
 mlir::DenseElementsAttr toElements(const TensorData &data);
 
+/// Whether an element of a tensor of floats is infinite.
+bool holdsInfinity(const TensorData &data);
+
 class ModelFiles {
 public:
   /// Maps the model. Null on failure with the reason.

@@ -231,7 +231,8 @@ void Compilation::noteNumbers() {
 }
 
 std::vector<std::string> Compilation::getNotes() const {
-  std::vector<std::string> all = trainingNotes;
+  std::vector<std::string> all = report.notes;
+  all.insert(all.end(), trainingNotes.begin(), trainingNotes.end());
   for (const auto *more : {&planningNotes, &packagingNotes})
     all.insert(all.end(), more->begin(), more->end());
   return all;

@@ -13,6 +13,7 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
   for (Operation &op : function.getBody().front())
     training |=
         isa<dist::AccumulateOp, dist::AssignOp>(op) || op.hasAttr(dist::kPhase);
+  findClosedGroups(function.getBody().front());
   std::optional<int64_t> common;
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -37,6 +38,24 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
     visit(&op);
   for (Operation &op : llvm::reverse(function.getBody().front()))
     visitBackward(&op);
+}
+
+void BatchAnalysis::findClosedGroups(Block &block) {
+  Intervals intervals(block);
+  for (Operation &op : block) {
+    auto sharded = dyn_cast<ShardingRuleInterface>(op);
+    if (!sharded)
+      continue;
+    ShardingRule rule = sharded.getShardingRule();
+    for (unsigned group = 0; group < rule.linearGroups.size(); ++group)
+      if (!intervals.letsPass(&op, rule, group))
+        closed[&op].push_back(group);
+  }
+}
+
+ArrayRef<unsigned> BatchAnalysis::closedGroups(Operation *op) const {
+  auto found = closed.find(op);
+  return found == closed.end() ? ArrayRef<unsigned>() : found->second;
 }
 
 bool BatchAnalysis::runsOnce(Operation *op) const {
@@ -103,6 +122,9 @@ void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
   ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
   for (auto [index, group] : llvm::enumerate(rule.linearGroups))
     if (ArrayRef<unsigned>(group) == summed) {
+      if (llvm::is_contained(closedGroups(op), index))
+        return noteBreak(op, "multiplies a sum over the batch by what may be "
+                             "infinite, or divides it by what may be 0");
       groups[op] = index;
       for (Value result : op->getResults())
         sums.insert(result);

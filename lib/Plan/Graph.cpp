@@ -110,6 +110,7 @@ StrategyOptions Graph::strategyOptions(Operation *op) const {
   StrategyOptions result = strategyOptions();
   result.batchFactor = batch.batchFactor(op);
   result.sumGroup = batch.sumGroup(op);
+  result.closedGroups = batch.closedGroups(op);
   result.reach = dist::getReductionReach(op);
   result.isOfStep = batch.runsOnce(op);
   result.mustCutBatch =
@@ -251,7 +252,8 @@ const OpChoices *Graph::choicesFor(Operation *op) {
   StrategyOptions given = strategyOptions(op);
   auto keyOf = [&](const StrategyOptions &o) {
     return std::make_tuple(o.batchFactor.value_or(~0u),
-                           o.sumGroup.value_or(~0u), o.isOfStep, o.reach);
+                           o.sumGroup.value_or(~0u), o.isOfStep, o.reach,
+                           o.closedGroups);
   };
   SmallVector<NamedAttribute> attrs = inherentAttrs(op);
   bool isSource = isa<SourceOpInterface>(op);

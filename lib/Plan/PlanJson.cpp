@@ -102,6 +102,7 @@ private:
                                     std::optional<StringRef> text,
                                     ArrayRef<int64_t> shape);
   LogicalResult readValue(const json::Object &entry);
+  LogicalResult checkParts(Operation *op);
   PlanResult price(const PlanOptions &options);
   void write();
 
@@ -246,6 +247,26 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   return success();
 }
 
+/// A plan of others, or edited, may not send parts of a sum where a search does
+/// not: the program would give NaN where the model gives infinity.
+LogicalResult Reader::checkParts(Operation *op) {
+  auto sharded = dyn_cast<ShardingRuleInterface>(op);
+  if (!sharded || batch.closedGroups(op).empty())
+    return success();
+  SmallVector<unsigned> parts;
+  for (auto [number, attr] : llvm::enumerate(ops[op].operands))
+    if (llvm::cantFail(cast<dist::ShardingAttr>(attr).toLayout(mesh))
+            .isPartial())
+      parts.push_back(number);
+  ShardingRule rule = sharded.getShardingRule();
+  for (unsigned group : batch.closedGroups(op))
+    if (ArrayRef(rule.linearGroups[group]) == ArrayRef(parts))
+      return fail("values: '" + names[op->getResult(0)] +
+                  "' multiplies a partial sum by what may be infinite, or "
+                  "divides it by what may be 0");
+  return success();
+}
+
 void Reader::write() {
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   dist::MeshOp::create(builder, module.getLoc(), "mesh", meshAttr);
@@ -337,6 +358,9 @@ LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
   for (Operation &op : function.getBody().front())
     if (op.getNumResults() && ops[&op].results.size() != op.getNumResults())
       return fail("values: '" + names[op.getResult(0)] + "' is missing");
+  for (Operation &op : function.getBody().front())
+    if (op.getNumResults() && failed(checkParts(&op)))
+      return failure();
   if (outputs.size() != function.getNumResults())
     return fail("values: " + Twine(outputs.size()) + " outputs, expected " +
                 Twine(function.getNumResults()));

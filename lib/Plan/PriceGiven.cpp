@@ -61,6 +61,27 @@ static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
   return candidate;
 }
 
+/// The blocks of a size of their own in which the plan puts values, as hints
+/// give them.
+static void addBlocks(Units &units, func::FuncOp function,
+                      const GivenLayouts &given) {
+  auto add = [&](Value value, const dist::Layout &layout) {
+    for (auto [dim, axes] : llvm::enumerate(layout.dims))
+      if (int64_t block = layout.block(dim))
+        units.add(value, dim, {dist::numShards(axes), block});
+  };
+  for (BlockArgument argument : function.getArguments())
+    add(argument, given.made(argument));
+  for (Operation &op : function.getBody().front()) {
+    for (Value result : op.getResults())
+      add(result, given.made(result));
+    if (!isa<dist::AssignOp>(op))
+      for (OpOperand &operand : op.getOpOperands())
+        add(operand.get(), given.operand(operand));
+  }
+  units.spread();
+}
+
 PlanResult kerf::plan::priceGiven(func::FuncOp function,
                                   const GivenLayouts &given,
                                   const PlanOptions &options) {
@@ -74,6 +95,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   own.microBatches.reset();
   BatchAnalysis batch(function, own.batchDims);
   Units units(function);
+  addBlocks(units, function, given);
   ValueNames names(function);
   PlanResult result;
   // First what a search looks at, which are the fewest choices.

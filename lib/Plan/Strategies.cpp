@@ -181,7 +181,8 @@ private:
     }
     for (int group = 0; group < static_cast<int>(rule.linearGroups.size());
          ++group)
-      place({{id, 1, size}, -1, group}, axis);
+      if (!llvm::is_contained(options.closedGroups, unsigned(group)))
+        place({{id, 1, size}, -1, group}, axis);
   }
 
   void place(const Digit &digit, size_t axis) {

@@ -39,6 +39,8 @@ struct StrategyOptions {
   bool isOfStep = false;
   /// The linear group through which sums over micro-batches pass.
   std::optional<unsigned> sumGroup;
+  /// Linear groups through which no partial sum may pass.
+  llvm::ArrayRef<unsigned> closedGroups{};
   /// How far sums over the batch reach.
   dist::ReductionReach reach = dist::ReductionReach::Batch;
   /// An op that has the batch cuts it over every Batch axis that fits: who asks

@@ -23,7 +23,10 @@ func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64})
   // CHECK: nn.reduce {{.*}}dist.purpose = #dist<purpose statistics>, kerf.no_gradient, kind = 1
   // CHECK: nn.gather {{.*}}dist.phase = #dist<phase prologue>
   // CHECK: %[[COUNT:.*]] = nn.reduce {{.*}}dist.phase = #dist<phase prologue>
-  // CHECK: %[[LOSS:.*]] = nn.div %{{.*}}, %[[COUNT]] {dist.colocation = {{[0-9]+}} : i64}
+  // NaN where nothing counts: the divisor of each part of the sum is never 0.
+  // CHECK: %[[NONE:.*]] = nn.equal %[[COUNT]], {{.*}}dist.phase = #dist<phase prologue>
+  // CHECK: %[[DIVISOR:.*]] = nn.select %[[NONE]], %{{.*}}, %[[COUNT]] {{.*}}dist.phase = #dist<phase prologue>
+  // CHECK: %[[LOSS:.*]] = nn.div %{{.*}}, %[[DIVISOR]] {dist.colocation = {{[0-9]+}} : i64}
   // CHECK: %[[DB:.*]] = nn.reduce %[[DY:.*]] {dims = array<i64: 0>, dist.colocation = 1 : i64, dist.phase = #dist<phase backward_weight>
   // CHECK: %[[DW:.*]] = nn.matmul {{.*}}dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>
   // CHECK: %[[L:.*]] = dist.accumulate %[[LOSS]]

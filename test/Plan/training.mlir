@@ -54,7 +54,8 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64},
   %one = nn.constant dense<1.0> : tensor<f32>
   %absl = nn.mul %labels, %labels {dist.phase = #dist<phase prologue>, dist.colocation = 3 : i64} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
   %n = nn.reduce %absl {kind = 0 : i64, dims = array<i64: 0, 1>, dist.phase = #dist<phase prologue>, dist.colocation = 3 : i64, dist.purpose = #dist<purpose statistics>} : (tensor<8x4xf32>) -> tensor<f32>
-  %inv = nn.div %one, %n {dist.phase = #dist<phase prologue>, dist.colocation = 3 : i64} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %some = nn.max %n, %one {dist.phase = #dist<phase prologue>, dist.colocation = 3 : i64} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %inv = nn.div %one, %some {dist.phase = #dist<phase prologue>, dist.colocation = 3 : i64} : (tensor<f32>, tensor<f32>) -> tensor<f32>
   // forward
   %h0 = nn.matmul %x, %w {dist.colocation = 0 : i64} : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
   %h1 = nn.add %h0, %b {dist.colocation = 0 : i64} : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>

@@ -369,6 +369,11 @@ std::string kerf::tool::formatCount(double count) {
   return formatScaled(count, 1000, {"", " k", " M", " G", " T", " P"});
 }
 
+std::string kerf::tool::formatFlops(double count) {
+  return formatScaled(
+      count, 1000, {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP", " PFLOP"});
+}
+
 std::string kerf::tool::formatSeconds(double seconds) {
   if (seconds >= 1)
     return formatScaled(seconds, 1e9, {" s"});

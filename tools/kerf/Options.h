@@ -121,6 +121,7 @@ int64_t parseBytes(const std::string &text, const std::string &flag);
 std::string formatBytes(double bytes);
 std::string formatSeconds(double seconds);
 std::string formatCount(double count);
+std::string formatFlops(double count);
 
 } // namespace kerf::tool
 

@@ -74,7 +74,7 @@ void Printer::printHead() {
   const json::Object *schedule = plan.getObject("schedule");
   out << "model     " << text(model, "name") << ": "
       << formatCount(number(model, "parameters")) << " parameters, "
-      << formatCount(number(model, "flops")) << "FLOP per step\n";
+      << formatFlops(number(model, "flops")) << " per step\n";
   out << "mesh      " << meshText(plan.getObject("mesh")) << " on "
       << int64_t(plan.getNumber("devices").value_or(1)) << " devices of "
       << text(plan.getObject("machine"), "name");
@@ -106,7 +106,7 @@ void Printer::printStages() {
     const json::Object *stage = value.getAsObject();
     out << "  " << int64_t(number(stage, "index")) << "  "
         << int64_t(number(stage, "nodes")) << " ops, "
-        << formatCount(number(stage, "flops")) << "FLOP, "
+        << formatFlops(number(stage, "flops")) << ", "
         << formatSeconds(number(stage, "seconds")) << "\n";
   }
 }

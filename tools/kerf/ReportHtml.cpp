@@ -150,7 +150,7 @@ void Page::head() {
   if (document.isPlan())
     out << "; " << escape(textAt(&root, "goal")) << ", "
         << formatCount(numberAt(model, {"parameters"})) << " parameters, "
-        << formatCount(numberAt(model, {"flops"})) << "FLOP per step, "
+        << formatFlops(numberAt(model, {"flops"})) << " per step, "
         << escape(textAt(root.getObject("machine"), "description"));
   out << "</p>\n";
   const json::Object *objective = root.getObject("objective");

@@ -55,6 +55,8 @@ struct Planner {
   /// Of its own, so that all else is drawn alike with it and without.
   Random blocks{static_cast<unsigned>(Random(random)())};
   llvm::DenseMap<Value, Layout> layouts{};
+  /// Of the function, by which partial sums pass.
+  std::optional<Intervals> intervals{};
   /// The dimension of a value that micro-batches cut.
   llvm::DenseMap<Value, int64_t> batchDim{};
 
@@ -159,7 +161,9 @@ struct Planner {
       factor = factors[0];
     }
     if (!partial.empty()) {
-      if (factor || !llvm::is_contained(rule.linearGroups, partial))
+      auto *group = llvm::find(rule.linearGroups, partial);
+      if (factor || group == rule.linearGroups.end() ||
+          !intervals->letsPass(op, rule, group - rule.linearGroups.begin()))
         return false;
       opPartial[op] = partial;
       for (Value result : op->getResults())
@@ -251,7 +255,9 @@ struct Planner {
       keptBy = opPartial[op];
       kept = {wholeAxis(mesh, *timeAxis())};
     }
-    for (const auto &group : rule.linearGroups) {
+    for (auto [number, group] : llvm::enumerate(rule.linearGroups)) {
+      if (!intervals->letsPass(op, rule, number))
+        continue;
       if (overTime && ArrayRef(group) != ArrayRef(keptBy))
         continue;
       const Layout &first = layouts[op->getOperand(group[0])];
@@ -381,6 +387,7 @@ struct Planner {
   void run(ModuleOp module) {
     auto main = module.lookupSymbol<func::FuncOp>("main");
     MLIRContext *context = module.getContext();
+    intervals.emplace(main.getBody().front());
     if (auto time = timeAxis(); time && !followBatch(main)) {
       mesh.axes.erase(mesh.axes.begin() + *time);
       batchDim.clear();

@@ -3,6 +3,7 @@
 #define KERF_DIST_PLACEMENT_TD
 
 include "kerf/Dist/DistBase.td"
+include "kerf/Interfaces/Interfaces.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -33,7 +34,8 @@ def Dist_MeshOp : Op<Dist_Dialect, "mesh", [Symbol]> {
   let hasVerifier = 1;
 }
 
-def Dist_ReshardOp : Op<Dist_Dialect, "reshard", [Pure]> {
+def Dist_ReshardOp : Op<Dist_Dialect, "reshard", [Pure,
+    DeclareOpInterfaceMethods<Kerf_IntervalInterface>]> {
   let summary = "the same tensor, placed otherwise";
   let description = [{
     In a planned function operand and result have the same global type, and the

@@ -4,7 +4,8 @@
 
 include "kerf/Dist/DistPlacement.td"
 
-def Dist_AccumulateOp : Op<Dist_Dialect, "accumulate", [Pure, AllTypesMatch<["x", "result"]>]> {
+def Dist_AccumulateOp : Op<Dist_Dialect, "accumulate", [Pure,
+    AllTypesMatch<["x", "result"]>, DeclareOpInterfaceMethods<Kerf_IntervalInterface>]> {
   let summary = "the sum over the micro-batches of a step";
   let description = [{
     Where a value that is computed once per micro-batch (a gradient, a loss) is

@@ -255,6 +255,12 @@ LogicalResult ChannelOp::verify() {
   return success();
 }
 
+// Until shapes are local both are the operand itself.
+Interval ReshardOp::getInterval(unsigned, ArrayRef<Interval> x) { return x[0]; }
+Interval AccumulateOp::getInterval(unsigned, ArrayRef<Interval> x) {
+  return getInto() ? Interval::all() : x[0];
+}
+
 LogicalResult AccumulateOp::verify() {
   // accumulate C1
   if (getInto() && getInto().getType() != getX().getType())

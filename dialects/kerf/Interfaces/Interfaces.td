@@ -96,6 +96,22 @@ def Kerf_DifferentiableInterface : OpInterface<"DifferentiableInterface"> {
   ];
 }
 
+def Kerf_IntervalInterface : OpInterface<"IntervalInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Which values the elements of the results may have (see Interval.h): by it
+    partial sums are kept from products with infinity.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The interval of a result before it is rounded to its type, given those of
+        the operands.
+      }],
+      "::kerf::Interval", "getInterval",
+      (ins "unsigned":$result, "::llvm::ArrayRef<::kerf::Interval>":$x)>
+  ];
+}
+
 def Kerf_OperandRoleInterface : OpInterface<"OperandRoleInterface"> {
   let cppNamespace = "::kerf";
   let description = [{

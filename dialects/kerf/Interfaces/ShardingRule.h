@@ -19,6 +19,7 @@
 #ifndef KERF_INTERFACES_SHARDINGRULE_H
 #define KERF_INTERFACES_SHARDINGRULE_H
 
+#include "kerf/Interfaces/Interval.h"
 #include "kerf/Interfaces/OperandRole.h"
 
 #include "mlir/IR/Builders.h"
@@ -67,6 +68,11 @@ struct ShardingRule {
   /// not partial), the results are partial<sum> over the same axes. add has
   /// {0, 1}; mul {0} and {1}; exp has none.
   llvm::SmallVector<llvm::SmallVector<unsigned>> linearGroups;
+  /// Operands by which the others are multiplied, or divided. Parts of a sum
+  /// may be 0 where it is not: they pass through a group only where multipliers
+  /// outside of it are finite and divisors are not 0 (Intervals::letsPass).
+  llvm::SmallVector<unsigned, 2> multipliers;
+  llvm::SmallVector<unsigned, 2> divisors;
 
   /// Integer operands of whose content the op can fail (an index, a divisor):
   /// where a dimension is sharded unevenly, the partitioner fills their padding

@@ -170,6 +170,7 @@ ShardingRule AttentionGradientOp::getShardingRule() {
   factors.setKey(rule.results[1]);
   factors.setKey(rule.results[2]);
   rule.linearGroups = {{5}};
+  rule.multipliers = {0, 1, 2, 3};
   return rule;
 }
 

@@ -109,10 +109,11 @@ struct ReshapeWeight : OpRewritePattern<ReshapeOp> {
     auto weight = op.getX().getDefiningOp<WeightOp>();
     if (!weight || weight.getStarts() || isPlanned(op))
       return failure();
-    rewriter.replaceOpWithNewOp<WeightOp>(
+    auto view = rewriter.replaceOpWithNewOp<WeightOp>(
         op, op.getType(), weight.getNameAttr(), weight.getFileAttr(),
         weight.getOffsetAttr(), weight.getLengthAttr(),
         TypeAttr::get(op.getType()), DenseI64ArrayAttr());
+    view.setInfinite(weight.getInfinite());
     return success();
   }
 };

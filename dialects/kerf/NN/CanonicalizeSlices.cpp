@@ -104,10 +104,11 @@ struct SliceOfWeight : OpRewritePattern<SliceOp> {
     if (weight.getStarts())
       for (auto [start, base] : llvm::zip(starts, *weight.getStarts()))
         start += base;
-    rewriter.replaceOpWithNewOp<WeightOp>(
+    auto view = rewriter.replaceOpWithNewOp<WeightOp>(
         op, op.getType(), weight.getNameAttr(), weight.getFileAttr(),
         weight.getOffsetAttr(), weight.getLengthAttr(), weight.getStoredAttr(),
         rewriter.getDenseI64ArrayAttr(starts));
+    view.setInfinite(weight.getInfinite());
     return success();
   }
 };

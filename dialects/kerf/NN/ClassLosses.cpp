@@ -84,6 +84,12 @@ Value ClassLosses::weights(Value table) {
   return zeroIgnored(read);
 }
 
+Value ClassLosses::mean(Value sum, Value count) {
+  Value nothing = b.equal(count, b.number(0, count));
+  Value nan = b.number(std::numeric_limits<double>::quiet_NaN(), count);
+  return b.div(sum, b.select(nothing, nan, count));
+}
+
 Value ClassLosses::sumAll(Value x) {
   SmallVector<int64_t> dims;
   for (int64_t d = 0; d < typeOf(x).getRank(); ++d)

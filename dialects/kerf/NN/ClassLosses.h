@@ -52,6 +52,9 @@ public:
   /// of the run that names the op.
   Value weights(Value table);
   Value sumAll(Value x);
+  /// sum / count, NaN where nothing counts. The divisor is then NaN and never
+  /// 0, so that each micro-batch may divide its part of the sum.
+  Value mean(Value sum, Value count);
 
 private:
   Value integer(int64_t value);

@@ -35,6 +35,13 @@ mlir::LogicalResult inferElementwise(mlir::MLIRContext *context,
 int64_t windowCount(int64_t size, int64_t kernel, int64_t stride, int64_t low,
                     int64_t high, int64_t dilation);
 
+/// Whether the elements are floats.
+bool holdsFloats(mlir::Value value);
+
+/// Whether `select` is `x == 0 ? y : x`, as who guards a division writes it.
+class SelectOp;
+bool isWhereNotZero(SelectOp select);
+
 /// In which operands a quotient carries partial sums through: the numerator of
 /// floats. Integers are rounded, which a sum of quotients is not.
 using LinearGroups = llvm::SmallVector<llvm::SmallVector<unsigned>>;

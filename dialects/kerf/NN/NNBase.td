@@ -33,14 +33,17 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, !listconcat(traits, [Pure,
         DeclareOpInterfaceMethods<Kerf_OpCostInterface>])>;
 
+// Says which values its results may hold (Intervals.cpp).
+def NN_Interval : DeclareOpInterfaceMethods<Kerf_IntervalInterface>;
+
 // Ops whose rule is written out in ShardingRules.cpp.
 class NN_RuleOp<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, !listconcat(traits, [
+    : NN_Op<mnemonic, !listconcat(traits, [NN_Interval,
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])>;
 
 // The same, and rebuilt on local shapes by code in Local.cpp.
 class NN_LocalOp<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, !listconcat(traits, [
+    : NN_Op<mnemonic, !listconcat(traits, [NN_Interval,
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface, ["buildLocal"]>])>;
 
 // Has a vector-Jacobian product (Gradients*.cpp).
@@ -58,21 +61,33 @@ class NN_Role<string role> {
 // groups in which the op is jointly linear, as a C++ initializer; `cost` the
 // floating-point operations per element of the result; `fills` the operands of
 // whose integers it can fail (ShardingRule::paddingFills); `role` says what
-// a constant is at `operand`, as a C++ expression (OperandRole.h).
+// a constant is at `operand`, as a C++ expression (OperandRole.h). `interval` is
+// which values the result may have (Interval.h), a C++ expression of x, the
+// intervals of the operands; `multipliers` and `divisors` are those of
+// ShardingRule.
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}",
                        string role = "::kerf::OperandRole::Number">
-    : NN_Op<mnemonic, !listconcat(traits, [NN_Gradient,
+    : NN_Op<mnemonic, !listconcat(traits, [NN_Gradient, NN_Interval,
         DeclareOpInterfaceMethods<Kerf_OperandRoleInterface>,
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  string interval = "::kerf::Interval::all()";
+  string multipliers = "{}";
+  string divisors = "{}";
   string elementwiseDefinition = [{
     ::kerf::ShardingRule $cppClass::getShardingRule() {
       ::kerf::ShardingRule rule = ::kerf::elementwiseShardingRule(getOperation());
       rule.linearGroups = }] # linear # [{;
+      rule.multipliers = }] # multipliers # [{;
+      rule.divisors = }] # divisors # [{;
       rule.paddingFills = }] # fills # [{;
       return rule;
+    }
+    ::kerf::Interval $cppClass::getInterval(unsigned,
+                                            [[maybe_unused]] ::llvm::ArrayRef<::kerf::Interval> x) {
+      return }] # interval # [{;
     }
     int64_t $cppClass::getFlops(::llvm::ArrayRef<::mlir::RankedTensorType>,
                                 ::llvm::ArrayRef<::mlir::RankedTensorType> results) {

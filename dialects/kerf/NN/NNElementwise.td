@@ -4,27 +4,62 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}">;
-def NN_AbsOp : NN_UnaryOp<"abs", "|x|">;
-def NN_SignOp : NN_UnaryOp<"sign", "sign(x)">;
-def NN_ExpOp : NN_UnaryOp<"exp", "exp(x)", "{}", 10, NN_Float>;
-def NN_LogOp : NN_UnaryOp<"log", "log(x)", "{}", 10, NN_Float>;
-def NN_SqrtOp : NN_UnaryOp<"sqrt", "sqrt(x)", "{}", 4, NN_Float>;
-def NN_RsqrtOp : NN_UnaryOp<"rsqrt", "1 / sqrt(x)", "{}", 4, NN_Float>;
-def NN_ReciprocalOp : NN_UnaryOp<"reciprocal", "1 / x", "{}", 4, NN_Float>;
-def NN_ErfOp : NN_UnaryOp<"erf", "erf(x)", "{}", 15, NN_Float>;
-def NN_TanhOp : NN_UnaryOp<"tanh", "tanh(x)", "{}", 15, NN_Float>;
-def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float>;
-def NN_SinOp : NN_UnaryOp<"sin", "sin(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Sine">;
-def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Cosine">;
-def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float>;
-def NN_CeilOp : NN_UnaryOp<"ceil", "ceil(x)", "{}", 1, NN_Float>;
-def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float>;
-def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)">;
+def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}"> {
+  let interval = "-x[0]";
+}
+def NN_AbsOp : NN_UnaryOp<"abs", "|x|"> {
+  let interval = "absolute(x[0])";
+}
+def NN_SignOp : NN_UnaryOp<"sign", "sign(x)"> {
+  let interval = "::kerf::Interval::within(1)";
+}
+def NN_ExpOp : NN_UnaryOp<"exp", "exp(x)", "{}", 10, NN_Float> {
+  let interval = "exponential(x[0])";
+}
+def NN_LogOp : NN_UnaryOp<"log", "log(x)", "{}", 10, NN_Float> {
+  let interval = "logarithm(x[0])";
+}
+def NN_SqrtOp : NN_UnaryOp<"sqrt", "sqrt(x)", "{}", 4, NN_Float> {
+  let interval = "squareRoot(x[0])";
+}
+def NN_RsqrtOp : NN_UnaryOp<"rsqrt", "1 / sqrt(x)", "{}", 4, NN_Float> {
+  let interval = "reciprocal(squareRoot(x[0]))";
+}
+def NN_ReciprocalOp : NN_UnaryOp<"reciprocal", "1 / x", "{}", 4, NN_Float> {
+  let interval = "reciprocal(x[0])";
+}
+def NN_ErfOp : NN_UnaryOp<"erf", "erf(x)", "{}", 15, NN_Float> {
+  let interval = "::kerf::Interval::within(1)";
+}
+def NN_TanhOp : NN_UnaryOp<"tanh", "tanh(x)", "{}", 15, NN_Float> {
+  let interval = "::kerf::Interval::within(1)";
+}
+def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float> {
+  let interval = "{0, 1}";
+}
+def NN_SinOp : NN_UnaryOp<"sin", "sin(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Sine"> {
+  let interval = "::kerf::Interval::within(1)";
+}
+def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Cosine"> {
+  let interval = "::kerf::Interval::within(1)";
+}
+def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float> {
+  let interval = "x[0] + ::kerf::Interval{-1, 0}";
+}
+def NN_CeilOp : NN_UnaryOp<"ceil", "ceil(x)", "{}", 1, NN_Float> {
+  let interval = "x[0] + ::kerf::Interval{0, 1}";
+}
+def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float> {
+  let interval = "x[0] + ::kerf::Interval::within(0.5)";
+}
+def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)"> {
+  let interval = "maximum(x[0], ::kerf::Interval::of(0))";
+}
 def NN_NotOp : NN_UnaryOp<"not", "not x", "{}", 1, NN_Bool>;
 
 def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form", "{}", 20, NN_Float> {
   let arguments = (ins NN_Float:$x, UnitAttr:$tanh);
+  let interval = "{-0.2, maximum(x[0], ::kerf::Interval::of(0)).high}";
   let description = [{
     `x/2 (1 + erf(x / sqrt(2)))`, or with `tanh` the approximation
     `x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`.
@@ -69,23 +104,41 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
     C1: operand and result have one shape.
   }];
   let arguments = (ins NN_Tensor:$x);
+  // NaN may become any integer, what is small 0.
+  let interval = "holdsFloats(getX()) && !holdsFloats(getResult()) ? ::kerf::Interval::all() : ::kerf::Interval{x[0].low, x[0].high}";
   let hasVerifier = 1;
 }
 
 def NN_AddOp : NN_BinaryOp<"add", "lhs + rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
-                           "::kerf::OperandRole::Addend">;
+                           "::kerf::OperandRole::Addend"> {
+  let interval = "x[0] + x[1]";
+}
 def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
-                           "::kerf::OperandRole::Addend">;
+                           "::kerf::OperandRole::Addend"> {
+  let interval = "x[0] - x[1]";
+}
 def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{}",
-                           "::kerf::OperandRole::Factor">;
+                           "::kerf::OperandRole::Factor"> {
+  let interval = "getLhs() == getRhs() ? square(x[0]) : x[0] * x[1]";
+  let multipliers = "{0, 1}";
+}
 def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)",
     "quotientLinearGroups(::mlir::getElementTypeOrSelf(getLhs()))", 4, 0, NN_Tensor, "{{1, 1}}",
-                           "::kerf::OperandRole::Factor">;
+                           "::kerf::OperandRole::Factor"> {
+  let interval = "x[0] * reciprocal(x[1])";
+  let divisors = "{1}";
+}
 def NN_ModOp : NN_BinaryOp<"mod", "lhs - floor(lhs / rhs) * rhs (sign of the divisor)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
 def NN_RemOp : NN_BinaryOp<"rem", "lhs - trunc(lhs / rhs) * rhs (sign of the dividend)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
-def NN_PowOp : NN_BinaryOp<"pow", "lhs ^ rhs", "{}", 20>;
-def NN_MaxOp : NN_BinaryOp<"max", "max(lhs, rhs), NaN if either is">;
-def NN_MinOp : NN_BinaryOp<"min", "min(lhs, rhs), NaN if either is">;
+def NN_PowOp : NN_BinaryOp<"pow", "lhs ^ rhs", "{}", 20> {
+  let interval = "power(x[0], x[1])";
+}
+def NN_MaxOp : NN_BinaryOp<"max", "max(lhs, rhs), NaN if either is"> {
+  let interval = "maximum(x[0], x[1])";
+}
+def NN_MinOp : NN_BinaryOp<"min", "min(lhs, rhs), NaN if either is"> {
+  let interval = "minimum(x[0], x[1])";
+}
 def NN_AndOp : NN_BinaryOp<"and", "lhs and rhs", "{}", 1, 0, NN_Bool>;
 def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs", "{}", 1, 0, NN_Bool>;
 def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs", "{}", 1, 0, NN_Bool>;
@@ -106,6 +159,7 @@ def NN_SelectOp : NN_ElementwiseOp<"select", "{}", 1, [NN_Infer], "{}",
     C1: `on_true` and `on_false` have one element type; all three broadcast.
   }];
   let arguments = (ins NN_Bool:$condition, NN_Tensor:$on_true, NN_Tensor:$on_false);
+  let interval = "join(x[1], isWhereNotZero(*this) ? ::kerf::Interval{x[2].low, x[2].high, true} : x[2])";
 }
 
 #endif // KERF_NN_ELEMENTWISE_TD

@@ -171,6 +171,7 @@ def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80> {
   }];
   let arguments = (ins StaticShapeTensorOf<[I64]>:$index, StaticShapeTensorOf<[I64]>:$seed,
                        StaticShapeTensorOf<[I64]>:$step, I64Attr:$stream);
+  let interval = "{0, 1}";
 }
 
 def NN_DropoutOp : NN_ElementwiseOp<"dropout", "{{0}}", 1, [], "{}",

@@ -17,7 +17,7 @@ def NN_WeightOp : NN_SourceOp<"weight", [], ["isMutable"]> {
     `starts`, the result is the view of the stored tensor that begins there and
     has the result's shape: fused projections are taken apart this way. `variable`
     marks a weight that training steps give new values (`dist.assign`); what is
-    in the file is its first value.
+    in the file is its first value. `infinite`: it is known to hold an infinity.
 
     ```mlir
     %w = nn.weight "attn.qkv" {file = 0 : i64, offset = 128 : i64, length = 7077888 : i64,
@@ -29,7 +29,7 @@ def NN_WeightOp : NN_SourceOp<"weight", [], ["isMutable"]> {
   }];
   let arguments = (ins StrAttr:$name, I64Attr:$file, I64Attr:$offset, I64Attr:$length,
                        TypeAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$starts,
-                       UnitAttr:$variable);
+                       UnitAttr:$variable, UnitAttr:$infinite);
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
   let hasVerifier = 1;

@@ -159,6 +159,7 @@ ShardingRule MatmulOp::getShardingRule() {
   lhs[klDim] = rhs[krDim] =
       factorFor(rule, shapeOf(getLhs())[klDim], FactorKind::Reduction);
   rule.linearGroups = {{0}, {1}};
+  rule.multipliers = {0, 1};
   return rule;
 }
 
@@ -173,6 +174,7 @@ ShardingRule ConvOp::getShardingRule() {
         factorFor(rule, shapeOf(getWeights())[1], FactorKind::Reduction);
   }
   rule.linearGroups = {{0}, {1}};
+  rule.multipliers = {0, 1};
   return rule;
 }
 
@@ -276,6 +278,7 @@ ShardingRule ConvInputGradientOp::getShardingRule() {
     w[1] = result.back() = factorFor(rule, shapeOf(getWeights())[1]);
   }
   rule.linearGroups = {{0}, {1}};
+  rule.multipliers = {0, 1};
   return rule;
 }
 
@@ -290,6 +293,7 @@ ShardingRule ConvWeightGradientOp::getShardingRule() {
     x.back() = result[1] = factorFor(rule, shapeOf(getResult())[1]);
   }
   rule.linearGroups = {{0}, {1}};
+  rule.multipliers = {0, 1};
   return rule;
 }
 

@@ -101,6 +101,8 @@ struct ImportReport {
   std::vector<UntiedCopy> untied;
   /// Float initializers without dimensions that are no weights here.
   std::vector<std::string> numbers;
+  /// What is said of the file and no error.
+  std::vector<std::string> notes;
   std::vector<std::string> unboundDims;
   std::vector<UnsupportedItem> unsupported;
   std::vector<ImportIssue> issues;

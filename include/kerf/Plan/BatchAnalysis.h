@@ -10,9 +10,10 @@
 // illegal.
 //
 // In a training step a sum over the batch does not break it as long as what
-// follows is linear: the value is then a *sum over samples*, each micro-batch
-// makes its part, and `dist.accumulate` adds the parts up. What runs once per
-// step (prologue, update) sees the whole batch and breaks nothing.
+// follows is linear (and multiplies it by nothing infinite, Interval.h): the
+// value is then a *sum over samples*, each micro-batch makes its part, and
+// `dist.accumulate` adds the parts up. What runs once per step (prologue,
+// update) sees the whole batch and breaks nothing.
 //
 // Linear in the number of ops.
 //
@@ -59,8 +60,12 @@ public:
   bool isSumOverBatch(mlir::Value value) const { return sums.contains(value); }
   /// The linear group of the op's rule through which such sums pass.
   std::optional<unsigned> sumGroup(mlir::Operation *op) const;
+  /// The linear groups of the op's rule through which no sum of parts may pass,
+  /// over samples or over devices.
+  llvm::ArrayRef<unsigned> closedGroups(mlir::Operation *op) const;
 
 private:
+  void findClosedGroups(mlir::Block &block);
   void visit(mlir::Operation *op);
   void visitSum(mlir::Operation *op, llvm::ArrayRef<unsigned> summed);
   void visitBackward(mlir::Operation *op);
@@ -72,6 +77,7 @@ private:
   bool training = false;
   llvm::DenseMap<mlir::Value, int64_t> dims;
   llvm::DenseMap<mlir::Operation *, unsigned> factors, groups;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<unsigned, 2>> closed;
   llvm::DenseSet<mlir::Value> sums;
   llvm::SmallVector<Break> broken;
 };

@@ -41,7 +41,8 @@ public:
     op("%sq", "mul", {"%labels", "%labels"}, x);
     op("%n", "reduce", {"%sq"}, scalar,
        "kind = 0 : i64, dims = array<i64: 0, 1>");
-    op("%inv", "div", {"%one", "%n"}, scalar);
+    op("%some", "max", {"%n", "%one"}, scalar);
+    op("%inv", "div", {"%one", "%some"}, scalar);
     phase = "forward";
     std::string value = "%x";
     for (int i = 0; i < s.layers; ++i) {

@@ -15,7 +15,7 @@ def unary(g, op):
 
 @spec("Erf", train=True)
 def erf(g, op):
-    return g.node(op, [g.operand(op, dtypes=g.dtypes(op) & set(FLOATS))])
+    return g.node(op, [g.operand(op)])
 
 
 @spec("IsNaN")
@@ -257,8 +257,10 @@ def gelu(g, op):
 
 @spec("Shrink")
 def shrink(g, op):
-    x = g.operand(op, dtypes=g.dtypes(op) & set(FLOATS))
-    return g.node(op, [x], lambd=number(g, 0.2, 1.0), bias=number(g, 0.2, 1.0))
+    x = g.operand(op)
+    # Below 0 unsigned integers are out of range.
+    bias = number(g, 0.2, 1.0) if g.dtype(x).kind != "u" else None
+    return g.node(op, [x], lambd=number(g, 0.2, 1.0), bias=bias)
 
 
 @spec("PRelu", train=True)
