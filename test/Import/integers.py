@@ -26,7 +26,7 @@ SIGNED, ALL = (np.int8, np.int16, np.int32, np.int64), (np.int8, np.int16, np.in
 RANDOM = np.random.default_rng(1)
 CASES = [
     # operator, operator set, types, attributes, least and largest element, what it is
-    ("Erf", 12, ALL, {}, -7, 8, lambda x: np.vectorize(math.erf)(x)),
+    ("Erf", 12, ALL, {}, -7, 8, lambda x: np.vectorize(math.erf, otypes=["f"])(x)),
     ("Shrink", 9, ALL, {"lambd": 1.5}, -7, 8, lambda x: np.where(np.abs(x) > 1.5, x, 0)),
     ("Shrink", 9, SIGNED, {"lambd": 1.0, "bias": 1.5}, -7, 8,
      lambda x: np.where(x < -1, x + 1.5, np.where(x > 1, x - 1.5, 0))),
