@@ -146,6 +146,8 @@ LogicalResult Reader::readMesh() {
     if (*size > 1)
       mesh.axes.push_back({name->str(), *size, false});
   }
+  if (std::string wrong = dist::checkMesh(mesh); !wrong.empty())
+    return fail("mesh: " + wrong);
   if (std::optional<int64_t> devices = root->getInteger("devices");
       devices && *devices != mesh.numRanks())
     return fail("mesh: degrees multiply to " + Twine(mesh.numRanks()) +
@@ -163,6 +165,8 @@ LogicalResult Reader::readMesh() {
     return fail("schedule: micro_batches is " + Twine(micro));
   if (micro > 1)
     mesh.axes.push_back({"mb", micro, true});
+  if (std::string wrong = dist::checkMesh(mesh); !wrong.empty())
+    return fail("schedule: " + wrong);
   meshAttr = dist::MeshAttr::get(module.getContext(), mesh);
   return success();
 }

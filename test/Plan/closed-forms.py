@@ -10,6 +10,7 @@ minimised the objective is what is executed, and no less than its proven bound. 
 without it what takes seconds.
 
 REQUIRES: kerf
+UNSUPPORTED: sanitizer
 RUN: %python %s %inputs/graphs
 """
 import json

@@ -8,7 +8,6 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -139,22 +138,12 @@ void MeshAttr::print(AsmPrinter &printer) const {
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<StringAttr> names,
                                ArrayRef<int64_t> sizes, int64_t numTimeAxes) {
-  llvm::StringSet<> seen;
-  int64_t ranks = 1;
-  for (auto [name, size] : llvm::zip_equal(names, sizes)) {
-    // mesh C1
-    if (name.empty())
-      return emitError() << "mesh axis has no name";
-    if (!seen.insert(name.getValue()).second)
-      return emitError() << "mesh axis \"" << name.getValue()
-                         << "\" is named twice";
-    // mesh C2
-    if (size < 1)
-      return emitError() << "mesh axis \"" << name.getValue() << "\" has size "
-                         << size << ", expected at least 1";
-    if (__builtin_mul_overflow(ranks, size, &ranks))
-      return emitError() << "mesh is too large";
-  }
+  // mesh C1, C2
+  Mesh mesh;
+  for (auto [name, size] : llvm::zip_equal(names, sizes))
+    mesh.axes.push_back({name.getValue().str(), size, false});
+  if (std::string wrong = checkMesh(mesh); !wrong.empty())
+    return emitError() << wrong;
   return success();
 }
 

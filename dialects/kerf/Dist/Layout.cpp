@@ -7,6 +7,7 @@
 #include "kerf/Dist/Layout.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 using namespace kerf;
@@ -18,6 +19,23 @@ static int64_t product(const Mesh &mesh, bool time) {
     if (axis.isTime == time)
       result *= axis.size;
   return result;
+}
+
+std::string dist::checkMesh(const Mesh &mesh) {
+  StringSet<> seen;
+  int64_t points = 1;
+  for (const MeshAxis &axis : mesh.axes) {
+    if (axis.name.empty())
+      return "mesh axis has no name";
+    if (!seen.insert(axis.name).second)
+      return "mesh axis \"" + axis.name + "\" is named twice";
+    if (axis.size < 1)
+      return "mesh axis \"" + axis.name + "\" has size " +
+             std::to_string(axis.size) + ", expected at least 1";
+    if (__builtin_mul_overflow(points, axis.size, &points))
+      return "mesh is too large";
+  }
+  return "";
 }
 
 int64_t Mesh::numRanks() const { return product(*this, /*time=*/false); }

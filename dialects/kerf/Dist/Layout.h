@@ -56,6 +56,10 @@ struct Mesh {
                                             int64_t microBatch = 0) const;
 };
 
+/// What is wrong with a mesh: an axis without a name, two of one name, a size
+/// below 1, more ranks and micro-batches than int64 counts. Empty: nothing.
+std::string checkMesh(const Mesh &mesh);
+
 /// (preSize)size of axis number `axis`; the whole axis is (1)size-of-axis.
 struct AxisRef {
   unsigned axis = 0;
