@@ -157,8 +157,9 @@ auto PullEmitter<B>::elementwiseFloat(mlir::Operation *op, llvm::ArrayRef<V> in)
       .template Case<nn::RoundOp>(
           [&](auto) { return math.unary(llvm::Intrinsic::roundeven, x); })
       .template Case<nn::ReluOp>([&](auto) {
-        // NaN stays.
-        return b.CreateSelect(b.CreateFCmpOLT(x, constant(0)), constant(0), x);
+        // NaN stays. Written with `<`, LLVM 22 drops an `x > 0 ? x : 0` of the
+        // result, which makes NaN 0.
+        return b.CreateSelect(b.CreateFCmpOLE(x, constant(0)), constant(0), x);
       })
       .template Case<nn::GeluOp>([&](nn::GeluOp gelu) {
         if (!gelu.getTanh()) {
