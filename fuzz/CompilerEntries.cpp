@@ -37,6 +37,7 @@ class Contexts {
 public:
   mlir::MLIRContext &next() {
     if (!context || ++uses % 500 == 0) {
+      model = {};
       context.reset();
       mlir::DialectRegistry registry;
       registry
@@ -51,6 +52,10 @@ public:
 private:
   std::unique_ptr<mlir::MLIRContext> context;
   int uses = 0;
+
+public:
+  /// In the context, with which it goes.
+  mlir::OwningOpRef<mlir::ModuleOp> model;
 };
 
 std::string oneLine(const ImportReport &report) {
@@ -95,11 +100,9 @@ std::string runOnnx(const uint8_t *data, size_t size) {
 
 std::string runPlan(const uint8_t *data, size_t size) {
   static Contexts contexts;
-  static mlir::MLIRContext *seen = nullptr;
-  static mlir::OwningOpRef<mlir::ModuleOp> model;
   mlir::MLIRContext &context = contexts.next();
-  if (seen != &context || !model) {
-    (void)model.release(); // its context may be gone
+  mlir::OwningOpRef<mlir::ModuleOp> &model = contexts.model;
+  if (!model) {
     ImportOptions options;
     options.dims["batch"] = 8;
     ImportReport report;
@@ -108,7 +111,6 @@ std::string runPlan(const uint8_t *data, size_t size) {
     if (failed(module))
       return oneLine(report);
     model = std::move(*module);
-    seen = &context;
   }
   llvm::Expected<llvm::json::Value> json = parseJson(textOf(data, size));
   if (!json) {
