@@ -18,11 +18,23 @@
 
 namespace kerf::codegen {
 
+/// Of two numbers. LLVM (22.1) takes `x > 0 ? x : 0` for x where x is itself
+/// `y < 0 ? 0 : y`, as if no y were NaN; it does so for other bounds as well. A
+/// fence, which is no instruction, keeps it from seeing one in the other.
+template <typename B>
+auto PullEmitter<B>::selectNumber(V condition, V x, V y) -> V {
+  return b.CreateUnaryIntrinsic(llvm::Intrinsic::arithmetic_fence,
+                                b.CreateSelect(condition, x, y));
+}
+
 template <typename B>
 auto PullEmitter<B>::elementwise(mlir::Operation *op,
                                  llvm::MutableArrayRef<V> operands) -> V {
-  if (mlir::isa<nn::SelectOp>(op))
+  if (mlir::isa<nn::SelectOp>(op)) {
+    if (mlir::isa<mlir::FloatType>(elementOf(op->getResult(0))))
+      return selectNumber(operands[0], operands[1], operands[2]);
     return b.CreateSelect(operands[0], operands[1], operands[2]);
+  }
   if (mlir::isa<nn::CastOp>(op))
     return convert(operands[0], elementOf(op->getOperand(0)),
                    elementOf(op->getResult(0)));
@@ -157,9 +169,8 @@ auto PullEmitter<B>::elementwiseFloat(mlir::Operation *op, llvm::ArrayRef<V> in)
       .template Case<nn::RoundOp>(
           [&](auto) { return math.unary(llvm::Intrinsic::roundeven, x); })
       .template Case<nn::ReluOp>([&](auto) {
-        // NaN stays. Written with `<`, LLVM 22 drops an `x > 0 ? x : 0` of the
-        // result, which makes NaN 0.
-        return b.CreateSelect(b.CreateFCmpOLE(x, constant(0)), constant(0), x);
+        // NaN stays.
+        return selectNumber(b.CreateFCmpOLT(x, constant(0)), constant(0), x);
       })
       .template Case<nn::GeluOp>([&](nn::GeluOp gelu) {
         if (!gelu.getTanh()) {

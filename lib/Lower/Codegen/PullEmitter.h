@@ -125,6 +125,7 @@ protected:
   // PullElementwise.h
   //===--------------------------------------------------------------------===//
 
+  V selectNumber(V condition, V x, V y);
   V elementwise(mlir::Operation *op, llvm::MutableArrayRef<V> operands);
   V elementwiseFloat(mlir::Operation *op, llvm::ArrayRef<V> operands);
   V elementwiseInteger(mlir::Operation *op, llvm::ArrayRef<V> operands);

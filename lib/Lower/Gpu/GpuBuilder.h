@@ -126,9 +126,6 @@ public:
   V CreateFCmpOLT(V x, V y) {
     return CreateFCmp(llvm::CmpInst::FCMP_OLT, x, y);
   }
-  V CreateFCmpOLE(V x, V y) {
-    return CreateFCmp(llvm::CmpInst::FCMP_OLE, x, y);
-  }
   V CreateFCmpONE(V x, V y) {
     return CreateFCmp(llvm::CmpInst::FCMP_ONE, x, y);
   }
