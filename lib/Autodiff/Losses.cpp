@@ -11,17 +11,11 @@
 #include "Step.h"
 
 #include "kerf/NN/ClassLosses.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::autodiff;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return typeOf(value).getShape();
-}
 
 namespace {
 

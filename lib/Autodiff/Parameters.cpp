@@ -10,16 +10,14 @@
 #include "Sources.h"
 #include "Step.h"
 
+#include "kerf/Support/TensorTypes.h"
+
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::autodiff;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 StringRef kerf::autodiff::describe(KeptWhy why) {
   switch (why) {

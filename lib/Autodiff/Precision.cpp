@@ -10,6 +10,7 @@
 #include "Step.h"
 
 #include "kerf/Interfaces/AsMade.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -51,10 +52,6 @@ Type kerf::autodiff::narrowType(MLIRContext *context, Precision precision) {
 StringRef kerf::autodiff::gradientDtypeName(const AutodiffOptions &options) {
   Precision type = options.gradientType();
   return toString(type == Precision::TF32 ? Precision::F32 : type);
-}
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
 }
 
 /// From float32 to `narrow` and back, for the way between devices alone.

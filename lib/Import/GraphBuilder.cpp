@@ -84,16 +84,17 @@ APInt kerf::onnx_import::integerOf(double value, unsigned width) {
   (void)APFloat(value).convertToInteger(number, APFloat::rmTowardZero, &exact);
   return number.trunc(width);
 }
+Attribute GraphBuilder::number(double value, Type element) {
+  if (auto floatType = dyn_cast<FloatType>(element))
+    return FloatAttr::get(floatType, value);
+  return IntegerAttr::get(element,
+                          integerOf(value, element.getIntOrFloatBitWidth()));
+}
 Value GraphBuilder::splat(IntegerList shape, double value, Type element) {
   auto type = RankedTensorType::get(shape, element);
   if (tooLarge(type))
     return {};
-  if (auto floatType = dyn_cast<FloatType>(element))
-    return constant(DenseElementsAttr::get(
-        type, Attribute(FloatAttr::get(floatType, value))));
-  return constant(DenseElementsAttr::get(
-      type, Attribute(IntegerAttr::get(
-                element, integerOf(value, element.getIntOrFloatBitWidth())))));
+  return constant(DenseElementsAttr::get(type, number(value, element)));
 }
 Value GraphBuilder::iota(int64_t size, Type element) {
   auto type = RankedTensorType::get({size}, ops.getI64Type());

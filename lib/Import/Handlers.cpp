@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"
 
+using namespace kerf;
 using namespace kerf::onnx_import;
 
 Handler HandlerTable::find(llvm::StringRef name, int64_t opset,

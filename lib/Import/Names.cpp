@@ -4,6 +4,7 @@
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Unicode.h"
 
+using namespace kerf;
 using namespace kerf::onnx_import;
 
 std::string kerf::onnx_import::printable(llvm::StringRef text) {

@@ -183,6 +183,14 @@ std::optional<double> Node::constantReal(size_t index) {
   return value;
 }
 
+Attribute Node::constantNumber(size_t index, Type element) {
+  if (DenseElementsAttr attr = elements(in(index));
+      attr && attr.getNumElements() == 1 && attr.getElementType() == element)
+    return *attr.value_begin<Attribute>();
+  auto value = constantReal(index);
+  return value ? number(*value, element) : Attribute();
+}
+
 std::optional<SmallVector<int64_t>> Node::integersFrom(StringRef name,
                                                        size_t index) {
   if (auto list = integerList(name))

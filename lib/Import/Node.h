@@ -15,6 +15,7 @@
 
 #include "kerf/Import/Import.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -48,6 +49,8 @@ public:
 
   mlir::Value constant(mlir::DenseElementsAttr elements);
   mlir::Value integers(llvm::ArrayRef<int64_t> values); ///< tensor<nxi64>
+  /// Rounded to a float type, towards zero to an integer one.
+  mlir::Attribute number(double value, mlir::Type element);
   mlir::Value scalar(double value, mlir::Type element); ///< rank 0
   mlir::Value splat(llvm::ArrayRef<int64_t> shape, double value,
                     mlir::Type element);
@@ -95,17 +98,6 @@ private:
   bool tooLarge(mlir::Type type);
 };
 
-inline mlir::RankedTensorType typeOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType());
-}
-inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
-  return typeOf(value).getShape();
-}
-inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
-inline mlir::Type elementOf(mlir::Value value) {
-  return typeOf(value).getElementType();
-}
-
 class Node : public GraphBuilder {
 public:
   Node(Importer &importer, const onnx::NodeProto &proto, const Scope &scope,
@@ -147,6 +139,9 @@ public:
   /// The integers of a constant input; reports if it is not constant.
   std::optional<llvm::SmallVector<int64_t>> constantIntegers(size_t index);
   std::optional<double> constantReal(size_t index);
+  /// The number that a constant input of one element is, exactly if it is of
+  /// this type; reports if it is not constant.
+  mlir::Attribute constantNumber(size_t index, mlir::Type element);
 
   /// `axis` counted from the front, within [0, limit); reports otherwise.
   std::optional<int64_t> axisWithin(int64_t axis, int64_t rank,

@@ -352,18 +352,14 @@ static LogicalResult pad(Node &node) {
   Value x = node.in(0);
   std::string mode = node.text("mode", "constant");
   std::optional<Integers> pads;
-  double fill = 0;
+  Attribute fill = node.number(0, elementOf(x));
   if (node.opset < 11) {
     pads = node.integerList(node.opset < 2 ? "paddings" : "pads");
-    fill = node.real("value", 0);
+    fill = node.number(node.real("value", 0), elementOf(x));
   } else {
     pads = node.constantIntegers(1);
-    if (node.has(2)) {
-      auto value = node.constantReal(2);
-      if (!value)
-        return failure();
-      fill = *value;
-    }
+    if (node.has(2) && !(fill = node.constantNumber(2, elementOf(x))))
+      return failure();
   }
   if (!pads)
     return node.failed ? failure() : node.error("pads are missing");
@@ -404,17 +400,10 @@ static LogicalResult pad(Node &node) {
     low[axis] = std::max<int64_t>(0, before);
     high[axis] = std::max<int64_t>(0, after);
   }
-  if (mode == "constant") {
-    Type element = elementOf(x);
-    Attribute value =
-        isa<FloatType>(element)
-            ? Attribute(node.ops.getFloatAttr(element, fill))
-            : Attribute(IntegerAttr::get(
-                  element, integerOf(fill, element.getIntOrFloatBitWidth())));
+  if (mode == "constant")
     return node.set(
         node.make<PadOp>({x}, {node.i64s("low", low), node.i64s("high", high),
-                               node.ops.getNamedAttr("value", value)}));
-  }
+                               node.ops.getNamedAttr("value", fill)}));
   if (mode != "edge" && mode != "reflect" && mode != "wrap")
     return node.unsupported("mode \"" + mode + "\" of operator Pad");
   // The other modes select existing elements.

@@ -107,6 +107,16 @@ static LogicalResult size(Node &node) {
                              typeOf(node.in(0)).getNumElements())));
 }
 
+/// How many numbers there are from `start` up to, or down to, `limit`.
+static double stepsBetween(double start, double limit, double delta) {
+  return std::ceil((limit - start) / delta);
+}
+static double stepsBetween(int64_t start, int64_t limit, int64_t delta) {
+  // Doubles do not hold all integers.
+  __int128 way = __int128(limit) - start, steps = way / delta;
+  return double(steps + (steps * delta != way && (way < 0) == (delta < 0)));
+}
+
 static LogicalResult range(Node &node) {
   if (failed(node.arity(3, 3)))
     return failure();
@@ -117,12 +127,24 @@ static LogicalResult range(Node &node) {
     return failure();
   if (*delta == 0)
     return node.error("delta is 0");
-  double steps = std::ceil((*limit - *start) / *delta);
+  Type element = elementOf(node.in(0));
+  double steps = 0;
+  if (isa<FloatType>(element)) {
+    steps = stepsBetween(*start, *limit, *delta);
+  } else {
+    SmallVector<int64_t> numbers;
+    for (size_t index = 0; index < 3; ++index) {
+      auto number = node.constantIntegers(index);
+      if (!number)
+        return failure();
+      numbers.push_back((*number)[0]);
+    }
+    steps = stepsBetween(numbers[0], numbers[1], numbers[2]);
+  }
   constexpr double kMost = 1 << 30;
   if (!(steps <= kMost))
     return node.error("range has more than 2^30 elements");
   int64_t count = std::max<int64_t>(0, int64_t(steps));
-  Type element = elementOf(node.in(0));
   Value index = node.iota(count, element);
   if (*start == 0 && *delta == 1)
     return node.set(index);

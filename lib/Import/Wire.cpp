@@ -11,6 +11,7 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Endian.h"
 
+using namespace kerf;
 using namespace kerf::onnx_import;
 using namespace llvm;
 

@@ -13,6 +13,7 @@
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -23,14 +24,6 @@
 
 using namespace mlir;
 using namespace kerf;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
 
 bool kerf::isAccumulator(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);

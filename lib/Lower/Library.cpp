@@ -10,6 +10,7 @@
 
 #include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -17,14 +18,6 @@
 
 using namespace mlir;
 using namespace kerf;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
 
 std::optional<double> kerf::splatValue(Value value) {
   while (isShapeOp(value.getDefiningOp()) ||

@@ -11,13 +11,10 @@
 #include "OpKinds.h"
 
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 /// Whether rows are contiguous and begin where loads of eight elements may.
 static bool hasRows(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,

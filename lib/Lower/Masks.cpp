@@ -17,13 +17,10 @@
 
 #include "kerf/Lower/Codegen.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 namespace {
 class Masks {

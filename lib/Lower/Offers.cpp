@@ -23,13 +23,10 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 bool UnitGraph::isReachable(int64_t from, const DenseSet<int64_t> &to) const {
   DenseSet<int64_t> seen = {from};

@@ -6,14 +6,11 @@
 #include "kerf/Cost/Volume.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// What only the update reads (momenta) is no parameter of the model.
 static bool isKeptByUpdates(Operation &op) {

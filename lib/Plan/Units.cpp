@@ -2,6 +2,7 @@
 #include "Units.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -9,10 +10,6 @@ using namespace kerf::plan;
 
 /// Nested reshapes give few units; more would only cost time.
 static constexpr size_t kMaxMarks = 6;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 /// What takes or gives its operand as it is: dimensions are factors.
 static ShardingRule sameShape(Operation *op) {

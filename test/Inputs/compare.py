@@ -28,6 +28,28 @@ def compare(found, expected, rtol, atol):
     return not wrong.any(), text + (f"; {wrong.sum()} outside atol {atol} + rtol {rtol}" if wrong.any() else "")
 
 
+def difference(found, expected, rtol, atol):
+    """Empty if two arrays agree, else the first element that does not; NaN and infinities agree with themselves."""
+    if found.dtype != expected.dtype:
+        return f"type {found.dtype}, expected {expected.dtype}"
+    if found.shape != expected.shape:
+        return f"shape {list(found.shape)}, expected {list(expected.shape)}"
+    a, b = found.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= atol + rtol * np.abs(b))
+    if np.all(fine):
+        return ""
+    at = tuple(int(i) for i in np.argwhere(~fine)[0])
+    return (f"{int(np.sum(~fine))} of {fine.size} elements of {list(found.shape)}, the first at {list(at)} is "
+            f"{a[at]:.6g}, expected {b[at]:.6g}")
+
+
+def largest(array):
+    """The largest finite magnitude; 0 of an empty array."""
+    values = np.abs(array.astype(np.float64))
+    return np.max(values, initial=0, where=np.isfinite(values))
+
+
 def compare_folders(found, expected, rtol=1e-3, atol=1e-5):
     """[(name, agree, sentence)] for every array that is expected."""
     results = []

@@ -21,6 +21,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
+from compare import difference, largest
 from kerf_commands import Commands
 
 ROUNDING = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}  # a unit of rounding, relative
@@ -83,24 +84,8 @@ def compare(found, expected):
     """Empty if `found` is what was expected."""
     if found.dtype.kind == "V" and found.dtype.itemsize == 2:
         found = found.view(ml_dtypes.bfloat16)
-    if found.dtype != expected.dtype:
-        return f"type {found.dtype}, expected {expected.dtype}"
-    if found.shape != expected.shape:
-        return f"shape {list(found.shape)}, expected {list(expected.shape)}"
-    if not expected.size:
-        return ""
-    a, b = (each.astype(np.float64) for each in (found, expected))
-    atol = 1e-7
-    if expected.dtype.name in ROUNDING:
-        largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
-        atol = 2 * ROUNDING[expected.dtype.name] * largest
-    with np.errstate(invalid="ignore"):
-        fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= atol + 1e-3 * np.abs(b))
-    if np.all(fine):
-        return ""
-    at = int(np.argmin(fine))
-    return (f"{int(np.sum(~fine))} of {fine.size} elements, the first at {at} is {a.flat[at]:.6g}, "
-            f"expected {b.flat[at]:.6g}")
+    rounding = ROUNDING.get(expected.dtype.name)
+    return difference(found, expected, 1e-3, 1e-7 if rounding is None else 2 * rounding * largest(expected))
 
 
 def reason(stderr):
@@ -136,9 +121,9 @@ def run(kerf, case, arguments):
         return "failed", f"exit {result.code}: {reason(result.stderr)}"
     try:
         for value, expected in zip(case.model.graph.output, case.outputs):
-            difference = compare(np.load(out / (value.name.replace("/", "_") + ".npy")), expected)
-            if difference:
-                return "differ", f"{value.name}: {difference}"
+            message = compare(np.load(out / (value.name.replace("/", "_") + ".npy")), expected)
+            if message:
+                return "differ", f"{value.name}: {message}"
     except (OSError, ValueError) as error:
         return "differ", str(error)
     finally:

@@ -26,6 +26,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
+from compare import difference, largest
 from kerf_commands import Commands
 
 onnxruntime.set_default_logger_severity(4)
@@ -108,23 +109,9 @@ class Graph:
 
 def compare(found, expected):
     """Empty if `found` is what was expected."""
-    if found.dtype != expected.dtype:
-        return f"type {found.dtype}, expected {expected.dtype}"
-    if found.shape != expected.shape:
-        return f"shape {list(found.shape)}, expected {list(expected.shape)}"
-    if not expected.size:
-        return ""
-    a, b = found.astype(np.float64), expected.astype(np.float64)
-    largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
     rtol, atol = (1e-3, 1e-4) if expected.dtype != np.float16 else (2e-3, 2e-3)
     least = 1e-44  # a few units of what a float32 can hold at all
-    with np.errstate(invalid="ignore"):
-        fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= least + atol * largest + rtol * np.abs(b))
-    if np.all(fine):
-        return ""
-    at = tuple(int(i) for i in np.argwhere(~fine)[0])
-    return (f"{int(np.sum(~fine))} of {fine.size} elements of {list(found.shape)}, the first at {list(at)} is "
-            f"{found[at]:.6g}, expected {expected[at]:.6g}")
+    return difference(found, expected, rtol, least + atol * largest(expected))
 
 
 class Suite:

@@ -193,20 +193,29 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
                        globalOf(op->getAttr(kGlobalType), {}), "result 0");
 }
 
+/// An attribute of an argument or a result of a function; `global` is its
+/// `dist.global_type`, if it has one.
+static LogicalResult checkBoundary(Operation *op, NamedAttribute attribute,
+                                   Place place, unsigned index, Type type,
+                                   Attribute global) {
+  if (failed(checkKnown(op, attribute, place)))
+    return failure();
+  if (attribute.getName() != kSharding)
+    return success();
+  return checkSharding(op, attribute.getValue(), type, globalOf(global, type),
+                       Twine(place == OnArgument ? "argument " : "result ") +
+                           Twine(index));
+}
+
 LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned index,
                                                     NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  if (failed(checkKnown(op, attribute, OnArgument)))
-    return failure();
-  if (attribute.getName() != kSharding)
-    return success();
-  Type type = function.getArgumentTypes()[index];
-  return checkSharding(op, attribute.getValue(), type,
-                       globalOf(function.getArgAttr(index, kGlobalType), type),
-                       "argument " + Twine(index));
+  return checkBoundary(op, attribute, OnArgument, index,
+                       function.getArgumentTypes()[index],
+                       function.getArgAttr(index, kGlobalType));
 }
 
 LogicalResult DistDialect::verifyRegionResultAttribute(
@@ -214,13 +223,7 @@ LogicalResult DistDialect::verifyRegionResultAttribute(
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  if (failed(checkKnown(op, attribute, OnResult)))
-    return failure();
-  if (attribute.getName() != kSharding)
-    return success();
-  Type type = function.getResultTypes()[index];
-  return checkSharding(
-      op, attribute.getValue(), type,
-      globalOf(function.getResultAttr(index, kGlobalType), type),
-      "result " + Twine(index));
+  return checkBoundary(op, attribute, OnResult, index,
+                       function.getResultTypes()[index],
+                       function.getResultAttr(index, kGlobalType));
 }

@@ -13,6 +13,7 @@ using namespace mlir;
 using namespace kerf;
 
 #include "kerf/Interfaces/Interfaces.cpp.inc"
+#include "kerf/Support/TensorTypes.h"
 
 llvm::StringRef kerf::stringifyReductionKind(ReductionKind kind) {
   switch (kind) {
@@ -49,10 +50,6 @@ int64_t kerf::defaultBytesTouched(CostClass costClass,
       bytes +=
           type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
   return bytes;
-}
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
 }
 
 ShardingRule kerf::elementwiseShardingRule(Operation *op) {

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <map>
 
+using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
 

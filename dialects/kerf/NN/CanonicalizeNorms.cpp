@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
 

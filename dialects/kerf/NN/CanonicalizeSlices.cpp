@@ -9,6 +9,7 @@
 #include "PatternUtils.h"
 #include "kerf/NN/Simplify.h"
 
+using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
 

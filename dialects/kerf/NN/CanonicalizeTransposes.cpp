@@ -12,6 +12,7 @@
 #include "PatternUtils.h"
 #include "kerf/NN/Simplify.h"
 
+using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
 

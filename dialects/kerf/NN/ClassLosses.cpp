@@ -5,14 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/ClassLosses.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::nn;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 ClassLosses::ClassLosses(OpBuilder &builder, Location loc, Value scores,
                          Value labels, int64_t dim,

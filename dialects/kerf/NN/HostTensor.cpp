@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "HostTensor.h"
 
+using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include <cmath>
 
@@ -16,11 +17,6 @@ using namespace kerf::nn;
 #define KERF_INTERVAL(Op)                                                      \
   Interval Op::getInterval([[maybe_unused]] unsigned result,                   \
                            [[maybe_unused]] ArrayRef<Interval> x)
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 
 bool kerf::nn::holdsFloats(Value value) {
   return isa<FloatType>(elementOf(value));

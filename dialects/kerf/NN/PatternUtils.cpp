@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
 

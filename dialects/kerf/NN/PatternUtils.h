@@ -9,18 +9,11 @@
 #define KERF_NN_PATTERNUTILS_H
 
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "mlir/IR/PatternMatch.h"
 
 namespace kerf::nn {
-
-inline mlir::RankedTensorType typeOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType());
-}
-inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
-  return typeOf(value).getShape();
-}
-inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
 
 /// Ops that compute each element from the operands' elements at its place.
 bool isElementwise(mlir::Operation *op);

@@ -21,6 +21,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+using namespace kerf;
 using namespace kerf::nn;
 using namespace mlir;
 

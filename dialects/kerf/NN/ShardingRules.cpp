@@ -6,14 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::nn;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 /// A factor for a dimension of this size; none for size 1, which broadcasts.
 static DimFactors factorFor(ShardingRule &rule, int64_t size,

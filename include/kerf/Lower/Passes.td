@@ -226,6 +226,18 @@ def DropRoundingMarks : PreparePass<"drop-rounding-marks"> {
 
 def EraseDeadOps : PreparePass<"erase-dead-ops"> {
   let summary = "Remove ops that nothing uses";
+  let description = [{
+    Rewrites leave behind what they no longer read.
+
+    ```mlir
+    %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %1 = nn.relu %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    return %1 : tensor<2x3xf32>
+    // becomes
+    %0 = nn.relu %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    return %0 : tensor<2x3xf32>
+    ```
+  }];
 }
 
 def StoreAttentionTransposed : PreparePass<"store-attention-transposed"> {

@@ -11,6 +11,8 @@
 
 #include "Index.h"
 
+#include "kerf/Support/TensorTypes.h"
+
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
@@ -55,12 +57,6 @@ llvm::SmallVector<OperandUse, 3> operandUses(mlir::Operation *op,
 IndexVec broadcastIndex(llvm::ArrayRef<Index> index,
                         llvm::ArrayRef<int64_t> shape);
 
-inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
-}
-inline mlir::Type elementOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType();
-}
 inline int64_t numElements(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
 }

@@ -25,7 +25,6 @@ using namespace mlir;
 
 namespace kerf::cuda {
 
-using codegen::elementOf;
 using codegen::numElements;
 using codegen::OpKind;
 

@@ -13,9 +13,7 @@ using namespace mlir;
 namespace kerf::cuda {
 
 using V = Value;
-using codegen::elementOf;
 using codegen::numElements;
-using codegen::shapeOf;
 
 static constexpr int64_t kBlock = 256;
 /// Blocks that fill a large GPU a few times over: only then does a thread

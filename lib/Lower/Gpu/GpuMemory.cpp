@@ -18,7 +18,6 @@ using namespace mlir;
 namespace kerf::cuda {
 
 using V = Value;
-using codegen::elementOf;
 
 //===----------------------------------------------------------------------===//
 // Control flow

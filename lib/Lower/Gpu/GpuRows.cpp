@@ -24,7 +24,6 @@ using namespace mlir;
 namespace kerf::cuda {
 
 using V = Value;
-using codegen::elementOf;
 using codegen::innerShape;
 
 /// Vectors per thread that are worth unrolling, values that may be kept.

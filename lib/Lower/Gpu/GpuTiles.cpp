@@ -20,7 +20,6 @@ using namespace mlir;
 namespace kerf::cuda {
 
 using V = Value;
-using codegen::elementOf;
 
 static constexpr int64_t kSquare = 32, kRows = 8, kPitch = kSquare + 1;
 /// What one block may have of shared memory without asking for more.

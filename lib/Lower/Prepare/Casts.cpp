@@ -23,10 +23,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static bool isFloat(Value value) {
   return isa<FloatType>(typeOf(value).getElementType());
 }

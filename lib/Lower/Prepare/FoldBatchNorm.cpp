@@ -16,10 +16,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// `value` as one element per channel, if that is what it is.
 static Value perChannel(OpBuilder &builder, Value value, int64_t channels) {
   RankedTensorType type = typeOf(value);

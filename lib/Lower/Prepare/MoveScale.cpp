@@ -22,10 +22,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// The matmul that a value reaches through shape ops of one use each.
 static nn::MatmulOp reachedMatmul(Value value) {
   while (value.hasOneUse()) {

@@ -24,10 +24,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static unsigned width(Value value) {
   return typeOf(value).getElementTypeBitWidth();
 }

@@ -29,10 +29,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static int64_t lastSize(Value value) {
   RankedTensorType type = typeOf(value);
   return type.getRank() == 0 ? 1 : type.getShape().back();

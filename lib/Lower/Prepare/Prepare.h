@@ -9,6 +9,7 @@
 #define KERF_LIB_LOWER_PREPARE_PREPARE_H
 
 #include "kerf/Lower/Passes.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -15,17 +15,12 @@
 #include <limits>
 
 namespace kerf {
-#define GEN_PASS_DEF_ERASEDEADOPS
 #define GEN_PASS_DEF_SINKSHAPEOPS
 #include "kerf/Lower/Passes.h.inc"
 } // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// From 16 bits to 32; not of a product that the library widens.
 static bool isWidening(Operation *op) {
@@ -99,17 +94,6 @@ struct SinkShapeOps : kerf::impl::SinkShapeOpsBase<SinkShapeOps> {
   void runOnOperation() override {
     if (!getOperation().isExternal())
       sink(getOperation());
-  }
-};
-
-struct EraseDeadOps : kerf::impl::EraseDeadOpsBase<EraseDeadOps> {
-  void runOnOperation() override {
-    if (getOperation().isExternal())
-      return;
-    for (Operation &op : llvm::make_early_inc_range(
-             llvm::reverse(getOperation().getBody().front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
   }
 };
 } // namespace

@@ -17,10 +17,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// On a GPU blocks of 32 columns are shared by the threads of
 /// one multiprocessor: as many parts as keep all of them busy, if each has
 /// something to add up.

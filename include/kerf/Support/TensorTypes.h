@@ -1,0 +1,28 @@
+//===- TensorTypes.h - the type of a tensor value ---------------*- C++ -*-===//
+//
+// Short for what every file about tensors asks of a value. All of them need a
+// value of ranked tensor type.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_SUPPORT_TENSORTYPES_H
+#define KERF_SUPPORT_TENSORTYPES_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Value.h"
+
+namespace kerf {
+
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return typeOf(value).getShape();
+}
+inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
+inline mlir::Type elementOf(mlir::Value value) {
+  return typeOf(value).getElementType();
+}
+
+} // namespace kerf
+
+#endif // KERF_SUPPORT_TENSORTYPES_H
