@@ -32,7 +32,7 @@ struct Attempt {
   SolveResult solved;
   StagePlan stages;
   CandidateSummary summary;
-  bool isImpossible = false; ///< no cut divides the work
+  bool isImpossible = false; ///< too few ops, or no cut divides the work
   bool isTightened = false;  ///< what was solved is less than the candidate
 
   /// The stages cannot be, whatever the memory.
@@ -47,6 +47,7 @@ public:
   Planner(ModuleOp module, func::FuncOp function, const PlanOptions &options)
       : module(module), function(function), options(options),
         batch(function, options.batchDims), units(function), names(function),
+        numOps(unitsOf(function).size()),
         start(std::chrono::steady_clock::now()) {}
 
   FailureOr<PlanResult> run(PlanError &error, std::string &message);
@@ -99,6 +100,7 @@ private:
   BatchAnalysis batch;
   Units units;
   ValueNames names;
+  size_t numOps; ///< groups of ops that one stage computes
   std::chrono::steady_clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
   std::string candidateSet;              ///< in words
@@ -133,13 +135,16 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     attempts.push_back(std::move(attempt));
     return;
   }
-  if (candidate.stages > 1 && options.solver == SolverKind::Auto &&
+  attempt.summary.reason = tooFewOps(numOps, candidate.stages);
+  if (attempt.summary.reason.empty() && candidate.stages > 1 &&
+      options.solver == SolverKind::Auto &&
       options.objective == Objective::Volume &&
-      stageBounds(candidate).isImpossible()) {
-    attempt.isImpossible = true;
-    attempt.solved.status = attempt.summary.status = Status::Infeasible;
+      stageBounds(candidate).isImpossible())
     attempt.summary.reason = "no cut into " + std::to_string(candidate.stages) +
                              " stages divides the work";
+  if (!attempt.summary.reason.empty()) {
+    attempt.isImpossible = true;
+    attempt.solved.status = attempt.summary.status = Status::Infeasible;
     attempts.push_back(std::move(attempt));
     return;
   }

@@ -439,15 +439,18 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
   plan.memory = stageMemory(graph, solution, function, map);
 }
 
+std::string kerf::plan::tooFewOps(size_t ops, int64_t stages) {
+  if (stages == 1 || ops >= static_cast<size_t>(stages))
+    return "";
+  return std::to_string(ops) + (ops == 1 ? " op" : " ops") + " cannot make " +
+         std::to_string(stages) + " stages";
+}
+
 StagePlan Cutter::run() {
   collect();
-  // One stage may compute nothing: outputs that are inputs or constants.
-  if (candidate.stages > 1 &&
-      units.size() < static_cast<size_t>(candidate.stages)) {
-    plan.reason = std::to_string(units.size()) + " ops cannot make " +
-                  std::to_string(candidate.stages) + " stages";
+  plan.reason = tooFewOps(units.size(), candidate.stages);
+  if (!plan.reason.empty())
     return std::move(plan);
-  }
   std::vector<size_t> cuts = candidate.stages == 1
                                  ? std::vector<size_t>{0, units.size()}
                              : givenStage ? givenCuts()

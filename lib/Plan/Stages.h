@@ -62,6 +62,11 @@ llvm::SmallVector<int64_t>
 otherStages(mlir::Value value, int64_t from,
             llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
 
+/// Why `ops` groups of ops (unitsOf()) cannot make so many stages; empty if
+/// they can. One stage may compute nothing: outputs that are inputs or
+/// constants.
+std::string tooFewOps(size_t ops, int64_t stages);
+
 /// `solution` must be legal for `graph`. Handles one stage as well. `stageOf`:
 /// where the stages are not to be chosen; then what they need in memory does
 /// not matter.

@@ -12,7 +12,7 @@ TRUE_REFUSALS = [
     (2, r"^error: --micro-batches: the model cannot be cut along its batch",
      "a model without a batch has no micro-batches"),
     (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*pp=([2-9]).*: "
-     r"\d ops cannot make \2 stages",
+     r"\d ops? cannot make \2 stages",
      "more stages are asked for than there are operations"),
     (4, r"^error: (\S+: )?no plan divides the work: in each one device would compute more than 1\.1/\d+ "
      r"of the operations",
