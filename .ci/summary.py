@@ -3,7 +3,9 @@
 
 Adds lit's results to the counts of the checks before it. A test that could not
 be run, timed out or passed against its expectation has failed; a missing or
-empty result file is a failure, too. Skipped tests are counted aloud.
+empty result file is a failure, too. Skipped tests are counted aloud. In front
+of that: the seconds that the tests of each folder took, all workers together,
+and the longest tests.
 """
 import collections
 import json
@@ -16,6 +18,22 @@ try:
 except (OSError, ValueError) as error:
     print(f"no results of lit: {error}")
     tests, failed = [], failed + 1
+LONGEST = 10
+
+
+def seconds(test):
+    return test.get("elapsed") or 0.0
+
+
+folders = collections.Counter()
+for test in tests:
+    folders["/".join(test["name"].split(" :: ", 1)[1].split("/")[:-1]) or "."] += seconds(test)
+for folder, total in folders.most_common():
+    if total >= 1:
+        print(f"{total:7.0f} s  {folder}")
+for test in sorted(tests, key=seconds, reverse=True)[:LONGEST]:
+    if seconds(test) >= 10:
+        print(f"{seconds(test):7.0f} s  {test['name'].split(' :: ', 1)[1]}")
 codes = collections.Counter(test["code"] for test in tests)
 good = codes.pop("PASS", 0) + codes.pop("FLAKYPASS", 0)
 known = codes.pop("XFAIL", 0)

@@ -53,6 +53,11 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
             .getSourceName()
             .str());
   step.finish();
+  // Partition takes the attribute away; traces want to know it of every kernel.
+  main.walk([&](Operation *op) {
+    if (Attribute phase = op->getAttr(dist::kPhase))
+      op->setLoc(FusedLoc::get(op->getContext(), {op->getLoc()}, phase));
+  });
 
   for (const Parameter &parameter : step.parameters) {
     auto shape = cast<RankedTensorType>(parameter.value.getType()).getShape();
@@ -70,6 +75,23 @@ namespace {
 
 struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
   using AutodiffPassBase::AutodiffPassBase;
+  AutodiffPass(const AutodiffOptions &o, AutodiffRun &run)
+      : given(o), run(&run) {
+    loss = o.loss.text;
+    optimizer = o.optimizer.text;
+    for (const std::string &pattern : o.trainable)
+      trainable.push_back(pattern);
+    for (const std::string &pattern : o.frozen)
+      frozen.push_back(pattern);
+    clipNorm = o.clipNorm.value_or(0);
+    skipNonFinite = o.skipNonFinite;
+    batchNorm = o.batchNorm;
+    precision = o.precision;
+    if (o.gradientDtype)
+      gradientDtype = toString(*o.gradientDtype).str();
+    microBatches = o.microBatches;
+    dataParallel = o.dataParallel;
+  }
 
   LogicalResult read(AutodiffOptions &o) {
     llvm::Expected<LossSpec> lossSpec = parseLoss(loss);
@@ -88,7 +110,6 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
     o.skipNonFinite = skipNonFinite;
     o.batchNorm = batchNorm;
     o.precision = precision;
-    o.gradientDtype = precision;
     if (!gradientDtype.empty()) {
       std::optional<Precision> sent = parsePrecision(gradientDtype);
       if (!sent)
@@ -103,14 +124,21 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
 
   void runOnOperation() override {
     AutodiffOptions o;
-    AutodiffFailure why;
-    if (failed(read(o)))
+    AutodiffRun own;
+    AutodiffRun &result = run ? *run : own;
+    if (given)
+      o = *given;
+    else if (failed(read(o)))
       return signalPassFailure();
-    if (succeeded(differentiate(getOperation(), o, why)))
+    FailureOr<AutodiffResult> found =
+        differentiate(getOperation(), o, result.failure);
+    if (succeeded(found)) {
+      result.result = std::move(*found);
       return;
+    }
     InFlightDiagnostic error = getOperation().emitError();
     bool first = true;
-    for (const std::string &line : why.lines) {
+    for (const std::string &line : result.failure.lines) {
       if (StringRef(line).starts_with("note: "))
         error.attachNote() << StringRef(line).drop_front(6);
       else
@@ -119,6 +147,9 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
     }
     signalPassFailure();
   }
+
+  std::optional<AutodiffOptions> given;
+  AutodiffRun *run = nullptr;
 };
 
 struct LowerPrecision : autodiff::impl::LowerPrecisionBase<LowerPrecision> {
@@ -133,3 +164,9 @@ struct LowerPrecision : autodiff::impl::LowerPrecisionBase<LowerPrecision> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass>
+kerf::autodiff::createAutodiffPass(const AutodiffOptions &options,
+                                   AutodiffRun &run) {
+  return std::make_unique<AutodiffPass>(options, run);
+}

@@ -10,6 +10,7 @@
 #include "Sources.h"
 #include "Step.h"
 
+#include "kerf/Support/AttributeNames.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -245,6 +246,12 @@ void Step::noteUnclear() {
                     names + "; --trainable=+NAME trains it");
 }
 
+/// The name of the weight that a source is a copy of.
+static std::optional<StringRef> originalOf(Operation *source) {
+  auto name = source->getAttrOfType<StringAttr>(kCopyOfAttr);
+  return name ? std::optional(name.getValue()) : std::nullopt;
+}
+
 LogicalResult Step::selectParameters() {
   std::vector<std::string> these, asWell;
   for (const std::string &text : options.trainable)
@@ -269,10 +276,8 @@ LogicalResult Step::selectParameters() {
     if (auto source = dyn_cast<SourceOpInterface>(op);
         source && source.isParameter() && reached.contains(op.getResult(0)) &&
         !buffers.contains(op.getResult(0))) {
-      std::string name = source.getSourceName().str();
-      auto copied = options.copies.find(name);
       verdicts[op.getResult(0)] = analysis.classify(
-          &op, copied == options.copies.end() ? name : copied->second);
+          &op, originalOf(&op).value_or(source.getSourceName()).str());
     }
   LogicalResult result = success();
   for (Operation &op :
@@ -284,12 +289,10 @@ LogicalResult Step::selectParameters() {
     std::string name = source.getSourceName().str();
     if (!isa<FloatType>(typeOf(value).getElementType()))
       continue;
-    auto copied = options.copies.find(name);
+    std::optional<StringRef> original = originalOf(&op);
     auto isIn = [&](Patterns &patterns) {
       bool isItself = patterns.match(name);
-      return (copied != options.copies.end() &&
-              patterns.match(copied->second)) ||
-             isItself;
+      return (original && patterns.match(*original)) || isItself;
     };
     bool isNamed = isIn(train), isAdded = isIn(more), isFrozen = isIn(keep);
     if (buffers.contains(value))
@@ -305,7 +308,7 @@ LogicalResult Step::selectParameters() {
     if (why) {
       bool isClear = verdict.isClear || *why == KeptWhy::Frozen ||
                      *why == KeptWhy::NotReached;
-      if (copied == options.copies.end()) // else it is said of the original
+      if (!original) // else it is said of the original
         kept.push_back(
             {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
       continue;

@@ -62,6 +62,7 @@ static llvm::Error lossOption(LossSpec &spec, StringRef key, StringRef text) {
 llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
   LossSpec spec;
   text = text.trim();
+  spec.text = text.str();
   if (text.empty())
     return wrong("--loss is missing, expected as cross_entropy(logits,labels)");
   size_t open = text.find('(');
@@ -140,6 +141,7 @@ static llvm::Error optimizerOption(OptimizerSpec &spec, StringRef name,
 llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
   using Kind = OptimizerSpec::Kind;
   OptimizerSpec spec;
+  spec.text = text.trim().str();
   llvm::StringSet<> given;
   auto [name, rest] = text.trim().split(',');
   if (name == "sgd") {

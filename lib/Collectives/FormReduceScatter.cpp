@@ -8,9 +8,6 @@
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
-
 namespace kerf {
 #define GEN_PASS_DEF_FORMREDUCESCATTER
 #include "kerf/Collectives/Passes.h.inc"
@@ -19,25 +16,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
-
-void kerf::buildCollectivesPipeline(OpPassManager &passes,
-                                    const CollectivesOptions &options) {
-  passes.addNestedPass<func::FuncOp>(createSimplifyCollectives());
-  passes.addNestedPass<func::FuncOp>(createFormReduceScatter());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
-  if (options.bucketBytes > 0 || options.gradientBytes > 0) {
-    BucketCollectivesOptions bucket;
-    bucket.maxBytes = options.bucketBytes;
-    bucket.gradientBytes = options.gradientBytes;
-    bucket.packedBytes = options.packedBytes;
-    passes.addNestedPass<func::FuncOp>(createBucketCollectives(bucket));
-  }
-  if (options.overlap || options.gradientBytes > 0) {
-    OverlapCollectivesOptions overlap;
-    overlap.onlyGradients = !options.overlap;
-    passes.addNestedPass<func::FuncOp>(createOverlapCollectives(overlap));
-  }
-}
 
 namespace {
 

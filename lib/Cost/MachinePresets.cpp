@@ -8,8 +8,11 @@
 #include "kerf/Cost/Machine.h"
 
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
+#include <thread>
+#include <unistd.h>
 
 using namespace kerf::cost;
 
@@ -182,6 +185,31 @@ makePreset(llvm::StringRef name, int64_t numDevices, const HostInfo &host) {
   if (std::optional<int64_t> nodes = suffixNumber(name, "ethernet-"))
     return ethernet(*nodes);
   return std::nullopt;
+}
+
+HostInfo kerf::cost::thisHost() {
+  HostInfo host;
+  host.cores = std::max(1u, std::thread::hardware_concurrency());
+  host.memoryBytes =
+      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  return host;
+}
+
+llvm::Expected<Machine> kerf::cost::loadMachine(llvm::StringRef nameOrPath,
+                                                int64_t numDevices) {
+  if (!nameOrPath.ends_with(".json"))
+    return machinePreset(nameOrPath, numDevices, thisHost());
+  auto buffer = llvm::MemoryBuffer::getFile(nameOrPath);
+  if (!buffer)
+    return llvm::createStringError(nameOrPath + ": " +
+                                   buffer.getError().message());
+  llvm::Expected<Machine> machine =
+      parseMachine((*buffer)->getBuffer(), nameOrPath);
+  if (machine && machine->numDevices() < numDevices)
+    return llvm::createStringError(
+        machine->name + " has " + llvm::Twine(machine->numDevices()) +
+        " devices, expected at least " + llvm::Twine(numDevices));
+  return machine;
 }
 
 llvm::Expected<Machine> kerf::cost::machinePreset(llvm::StringRef name,

@@ -12,6 +12,7 @@
 #include "Wire.h"
 
 #include "kerf/Import/Simplify.h"
+#include "kerf/Support/AttributeNames.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -282,7 +283,10 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   Scope scope;
   for (const auto &[domain, version] : report.opsets)
     scope.opsets[domain] = version;
-  module = ModuleOp::create(FileLineColLoc::get(&context, path, 0, 0));
+  std::optional<StringRef> name;
+  if (!graph.name().empty())
+    name = graph.name();
+  module = ModuleOp::create(FileLineColLoc::get(&context, path, 0, 0), name);
   ops.setInsertionPointToStart(module->getBody());
   function = func::FuncOp::create(ops, module->getLoc(), "main",
                                   ops.getFunctionType({}, {}));
@@ -315,7 +319,18 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
                              {}});
     return failure();
   }
+  markCopies();
   return std::move(module);
+}
+
+void Importer::markCopies() {
+  llvm::StringMap<StringRef> originals;
+  for (const UntiedCopy &copy : report.untied)
+    originals[copy.name] = copy.original;
+  module->walk([&](nn::WeightOp weight) {
+    if (auto found = originals.find(weight.getName()); found != originals.end())
+      weight->setAttr(kCopyOfAttr, ops.getStringAttr(found->second));
+  });
 }
 
 FailureOr<OwningOpRef<ModuleOp>> kerf::importOnnx(MLIRContext &context,

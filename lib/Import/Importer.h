@@ -57,6 +57,8 @@ private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
   bool checkModel();
+  /// Weights that were made of one that several nodes read say of which.
+  void markCopies();
   bool importInputs(const onnx::GraphProto &graph, Scope &scope);
   bool bindConstants();
   void importInitializers(const onnx::GraphProto &graph, Scope &scope);

@@ -62,6 +62,7 @@ struct RecogniseAttention
     nn::AttentionForms forms;
     forms.wide = wide;
     forms.training = training;
+    forms.lowest = lowest;
     fuseAttention(getOperation(), forms);
   }
 };

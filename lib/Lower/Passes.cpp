@@ -62,7 +62,12 @@ void kerf::buildPreparePipeline(OpPassManager &passes) {
   functions.addPass(createSinkShapeOps());
 }
 
-void kerf::buildLowerPipeline(OpPassManager &passes) {
+void kerf::buildLowerPipeline(OpPassManager &passes, exec::Device device) {
+  if (device != exec::Device::Cpu) {
+    SetTargetOptions target;
+    target.device = device;
+    passes.addPass(createSetTarget(target));
+  }
   buildPreparePipeline(passes);
   passes.addPass(createLowerToExec());
   passes.addPass(createPlanArenas());

@@ -11,7 +11,6 @@
 #include "kerf/Partition/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/PassManager.h"
 
 #include <map>
 
@@ -23,19 +22,6 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
-
-void kerf::buildPartitionPipeline(OpPassManager &passes, bool verify) {
-  if (verify)
-    passes.addPass(createVerifyPlan());
-  passes.addPass(createSumBeforeCrossing());
-  passes.addPass(createInsertReshards());
-  passes.addPass(createSplitStages());
-  passes.addPass(createLocalize());
-  passes.addPass(createLowerReshards());
-  passes.addPass(createBuildSchedule());
-  if (verify)
-    passes.addPass(createVerifyPartition());
-}
 
 namespace {
 

@@ -18,12 +18,14 @@
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/FailPass.h"
 #include "kerf/Pipelines/Register.h"
+#include "kerf/Plan/Passes.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Support/WriteFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -100,18 +102,33 @@ Outcome Compilation::dump(StringRef phase) {
     return fail(Outcome::WrongUsage, options.dumpDir + ": " + error.message());
   llvm::SmallString<128> path(options.dumpDir);
   llvm::sys::path::append(path, dumpName(++dumps, phase));
+  // Everything that another phase reads, locations too: what is written can be
+  // gone on from.
   llvm::Error error = writeFile(path, [&](llvm::raw_ostream &stream) {
     OpPrintingFlags flags;
-    flags.elideLargeElementsAttrs(16);
+    flags.enableDebugInfo();
     module->print(stream, flags);
     stream << "\n";
   });
   if (error)
     return fail(Outcome::RunTimeFailure, llvm::toString(std::move(error)));
+  return dumpPlan();
+}
+
+/// The plan beside the IR, as far as it is known.
+Outcome Compilation::dumpPlan() {
+  if (options.dumpDir.empty() || planJson.empty())
+    return Outcome::Fine;
+  llvm::SmallString<128> path(options.dumpDir);
+  llvm::sys::path::append(path, "plan.json");
+  if (llvm::Error error = writeFile(path, [&](llvm::raw_ostream &stream) {
+        stream << planText(planJson);
+      }))
+    return fail(Outcome::RunTimeFailure, llvm::toString(std::move(error)));
   return Outcome::Fine;
 }
 
-Outcome Compilation::runImport() {
+Outcome Compilation::readModel() {
   Timer timer(*this, "import");
   // The report speaks of the model; MLIR's own diagnostics would repeat it.
   std::string internal;
@@ -136,61 +153,104 @@ Outcome Compilation::runImport() {
     return static_cast<Outcome>(report.exitCode());
   }
   module = std::move(*imported);
-  if (options.cuda && options.fusedAttention) {
-    nn::AttentionForms forms;
-    forms.wide = true; // it is rounded below, or in autodiff
-    forms.training = options.training.has_value();
-    forms.lowest = -6e4; // finite in f16 as well
-    fuseAttention(module.get(), forms);
-  }
-  if (Outcome outcome = dump("import"); outcome != Outcome::Fine)
-    return outcome;
-  // What import promises is checked before anyone relies on it.
-  PassManager passes(context.get());
-  passes.addPass(createVerifyAfterImport());
-  // Training rounds after it has built the loss, which stays wide.
-  if (!options.training)
-    passes.addPass(autodiff::createLowerPrecision({options.precision}));
-  if (failed(passes.run(module.get())))
-    return fail(Outcome::Internal, options.model + ": " + internal);
   return Outcome::Fine;
+}
+
+/// What a phase promises to the next.
+static std::unique_ptr<Pass> verifierAfter(StringRef phase) {
+  if (phase == "import")
+    return createVerifyAfterImport();
+  if (phase == "autodiff")
+    return autodiff::createVerifyAfterAutodiff();
+  if (phase == "plan")
+    return createVerifyPlan();
+  if (phase == "lower")
+    return createVerifyAfterLower();
+  return createVerifyPartition();
+}
+
+Outcome Compilation::runResume() {
+  const Resumption &resume = *options.resume;
+  {
+    Timer timer(*this, "read");
+    ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+      std::string place = options.model;
+      if (auto at = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
+        place = (at.getFilename().getValue() + ":" + Twine(at.getLine()) + ":" +
+                 Twine(at.getColumn()))
+                    .str();
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        lines.push_back("error: " + place + ": " + diagnostic.str());
+      return success();
+    });
+    module =
+        parseSourceFile<ModuleOp>(options.model, ParserConfig(context.get()));
+    if (!module)
+      return lines.empty() ? fail(Outcome::WrongUsage,
+                                  options.model + ": cannot be read as IR")
+                           : Outcome::WrongUsage;
+  }
+  if (resume.plan)
+    if (const llvm::json::Object *plan = resume.plan->getAsObject())
+      planJson = *plan;
+  std::vector<std::string> names = phaseNames(hasAutodiff());
+  dumps = static_cast<size_t>(llvm::find(names, resume.phase) - names.begin());
+  return runPasses(resume.phase, [&](OpPassManager &passes) {
+    passes.addPass(verifierAfter(resume.phase));
+  });
+}
+
+Outcome Compilation::runImport() {
+  if (Outcome outcome = readModel(); outcome != Outcome::Fine)
+    return outcome;
+  double seconds = times.back().second;
+  times.pop_back();
+  Outcome outcome = runPasses("import", [&](OpPassManager &passes) {
+    if (options.cuda && options.fusedAttention) {
+      RecogniseAttentionOptions attention;
+      attention.wide = true; // it is rounded below, or in autodiff
+      attention.training = options.training.has_value();
+      attention.lowest = -6e4; // finite in f16 as well
+      passes.addPass(createRecogniseAttention(attention));
+    }
+    // What import promises is checked before anyone relies on it.
+    passes.addPass(createVerifyAfterImport());
+    // Training rounds after it has built the loss, which stays wide.
+    if (!options.training && options.precision != autodiff::Precision::F32)
+      passes.addPass(autodiff::createLowerPrecision({options.precision}));
+  });
+  times.back().second += seconds;
+  return outcome;
 }
 
 Outcome Compilation::runAutodiff() {
   if (!options.training)
     return Outcome::Fine;
-  autodiff::AutodiffFailure failure;
-  FailureOr<autodiff::AutodiffResult> result = mlir::failure();
-  for (const UntiedCopy &copy : report.untied)
-    options.training->copies[copy.name] = copy.original;
-  {
-    Timer timer(*this, "autodiff");
-    result = autodiff::differentiate(module.get(), *options.training, failure);
-  }
-  if (failed(result)) {
-    for (const std::string &line : failure.lines)
-      lines.push_back(StringRef(line).starts_with("note: ") ? line
-                      : failure.isRequest
-                          ? "error: " + line
-                          : "error: " + options.model + ":" + line);
-    return failure.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
-  }
-  trained = std::move(*result);
+  autodiff::AutodiffRun run;
+  Outcome outcome = runPasses(
+      "autodiff",
+      [&](OpPassManager &passes) {
+        passes.addPass(autodiff::createAutodiffPass(*options.training, run));
+        passes.addPass(autodiff::createVerifyAfterAutodiff());
+      },
+      [&]() -> std::optional<Outcome> {
+        const autodiff::AutodiffFailure &why = run.failure;
+        for (const std::string &line : why.lines)
+          lines.push_back(StringRef(line).starts_with("note: ") ? line
+                          : why.isRequest
+                              ? "error: " + line
+                              : "error: " + options.model + ":" + line);
+        if (run.result || why.lines.empty())
+          return std::nullopt;
+        return why.isRequest ? Outcome::WrongUsage : Outcome::ModelRefused;
+      });
+  if (outcome != Outcome::Fine)
+    return outcome;
+  trained = std::move(*run.result);
   trainingNotes = trained.notes;
   noteUntied();
   noteNumbers();
-  // Partition takes the attribute away; traces want to know it of every kernel.
-  module->walk([&](Operation *op) {
-    if (Attribute phase = op->getAttr(dist::kPhase))
-      op->setLoc(FusedLoc::get(op->getContext(), {op->getLoc()}, phase));
-  });
-  Outcome outcome = runPasses("autodiff", [](OpPassManager &passes) {
-    passes.addPass(autodiff::createVerifyAfterAutodiff());
-  });
-  double checked = times.back().second;
-  times.pop_back();
-  times.back().second += checked;
-  return outcome;
+  return Outcome::Fine;
 }
 
 /// Exporters store equal tensors once; what of them is trained has come apart.
@@ -249,7 +309,7 @@ Outcome Compilation::readGivenPlan() {
                 options.givenPlanPath + ": its mesh is of " + Twine(devices) +
                     " devices, expected " + Twine(options.plan.devices) +
                     " (--devices)");
-  planJson = givenDocument(report, options, planned, module.get());
+  planJson = givenDocument(options, planned, module.get());
   if (!planned.isPriced)
     planningNotes.push_back(options.givenPlanPath +
                             ": cuts an op in a way that planning does not look "
@@ -258,48 +318,61 @@ Outcome Compilation::readGivenPlan() {
 }
 
 Outcome Compilation::runPlan() {
-  Timer timer(*this, "plan");
   if (options.beforePlan)
     options.beforePlan(module.get());
-  if (Outcome outcome = makePlan(); outcome != Outcome::Fine)
+  Outcome outcome = options.givenPlan ? takePlan() : makePlan();
+  if (outcome != Outcome::Fine)
     return outcome;
   if (options.afterPlan)
     options.afterPlan(module.get());
   return dump("plan");
 }
 
+/// A plan that is given stands in its file; no pass repeats that.
+Outcome Compilation::takePlan() {
+  Timer timer(*this, "plan");
+  if (Outcome outcome = readGivenPlan(); outcome != Outcome::Fine)
+    return outcome;
+  for (std::string &note : planNotes(module.get()))
+    planningNotes.push_back(std::move(note));
+  return Outcome::Fine;
+}
+
 Outcome Compilation::makePlan() {
-  if (options.givenPlan) {
-    if (Outcome outcome = readGivenPlan(); outcome != Outcome::Fine)
-      return outcome;
-    for (std::string &note : planNotes(module.get()))
-      planningNotes.push_back(std::move(note));
-    return Outcome::Fine;
-  }
-  plan::PlanError error;
-  std::string message;
-  FailureOr<plan::PlanResult> result =
-      plan::planModule(module.get(), options.plan, error, message);
-  if (failed(result)) {
-    llvm::SmallVector<StringRef> split;
-    StringRef(message).split(split, '\n', -1, /*KeepEmpty=*/false);
-    bool isRequest = error == plan::PlanError::BadRequest;
-    lines.push_back(
-        ("error: " + (isRequest ? "" : options.model + ": ") + split[0]).str());
-    for (StringRef line : llvm::drop_begin(split))
-      lines.push_back(line.str());
-    return isRequest ? Outcome::WrongUsage : Outcome::NoPlan;
-  }
-  planned = std::move(*result);
+  plan::PlanRun run;
+  Outcome outcome = runPasses(
+      "plan",
+      [&](OpPassManager &passes) {
+        passes.addPass(
+            plan::createPlanPass(options.plan, options.machine, run));
+      },
+      [&]() -> std::optional<Outcome> {
+        if (run.error == plan::PlanError::None)
+          return std::nullopt;
+        bool isRequest = run.error == plan::PlanError::BadRequest;
+        llvm::SmallVector<StringRef> split;
+        StringRef(run.message).split(split, '\n', -1, /*KeepEmpty=*/false);
+        lines.push_back(
+            ("error: " + (isRequest ? "" : options.model + ": ") + split[0])
+                .str());
+        for (StringRef line : llvm::drop_begin(split))
+          lines.push_back(line.str());
+        return isRequest ? Outcome::WrongUsage : Outcome::NoPlan;
+      });
+  if (outcome != Outcome::Fine)
+    return outcome;
+  planned = std::move(*run.result);
   planningNotes = planNotes(module.get());
-  planJson = planDocument(report, options, planned, module.get());
+  planJson = planDocument(options, planned, module.get());
   return Outcome::Fine;
 }
 
 Outcome
 Compilation::runPasses(StringRef phase,
-                       llvm::function_ref<void(OpPassManager &)> build) {
+                       llvm::function_ref<void(OpPassManager &)> build,
+                       llvm::function_ref<std::optional<Outcome>()> refuse) {
   Timer timer(*this, phase);
+  std::vector<std::string> diagnosed;
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return success();
@@ -309,29 +382,40 @@ Compilation::runPasses(StringRef phase,
     std::string node;
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       node = ":" + name.getName().str();
-    lines.push_back("error: " + options.model + node + ": " + diagnostic.str());
+    diagnosed.push_back("error: " + options.model + node + ": " +
+                        diagnostic.str());
     for (Diagnostic &note : diagnostic.getNotes())
-      lines.push_back("note: " + note.str());
+      diagnosed.push_back("note: " + note.str());
     return success();
   });
-  PassManager passes(context.get());
+  PassManager passes(context.get(), ModuleOp::getOperationName());
   build(passes);
   if (options.failPhase == phase)
     passes.addPass(createFailPass());
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  passes.printAsTextualPipeline(stream);
+  pipelines.push_back({phase.str(), std::move(text)});
   // A pass that fails on a plan of ours is our bug: keep what replays it. A
-  // plan that the user wrote can be wrong.
+  // plan, or IR, that the user wrote can be wrong. What may be refused is not
+  // kept: that would be a copy of the module for nothing.
   llvm::SmallString<128> reproducer;
-  bool ours = !options.givenPlan;
-  if (ours && !llvm::sys::fs::createTemporaryFile("kerf-reproducer", "mlir",
-                                                  reproducer))
+  bool ours = !options.givenPlan && !options.resume;
+  if (ours && !refuse &&
+      !llvm::sys::fs::createTemporaryFile("kerf-reproducer", "mlir",
+                                          reproducer))
     passes.enableCrashReproducerGeneration(reproducer);
   LogicalResult result = passes.run(module.get());
   if (succeeded(result)) {
     if (!reproducer.empty())
       llvm::sys::fs::remove(reproducer);
-    return dump(phase);
+    return phase == "plan" ? Outcome::Fine : dump(phase);
   }
-  if (lines.empty())
+  if (refuse)
+    if (std::optional<Outcome> refused = refuse())
+      return *refused;
+  lines.insert(lines.end(), diagnosed.begin(), diagnosed.end());
+  if (diagnosed.empty())
     lines.push_back("error: " + options.model + ": " + phase.str() + " failed");
   if (!reproducer.empty())
     lines.push_back("note: this is a bug of kerf; replay it with kerf-opt "
@@ -364,11 +448,24 @@ Outcome Compilation::runCollectives() {
   return Outcome::Fine;
 }
 
+bool Compilation::hasAutodiff() const {
+  return options.training ||
+         (options.resume && options.resume->phase == "autodiff");
+}
+
 Outcome Compilation::runUntil(StringRef phase) {
   std::vector<std::pair<StringRef, Step>> phases;
   for (const auto &entry : kPhases)
-    if (options.training || entry.first != "autodiff")
+    if (hasAutodiff() || entry.first != "autodiff")
       phases.push_back(entry);
+  if (options.resume) {
+    auto last = llvm::find_if(phases, [&](const auto &entry) {
+      return entry.first == options.resume->phase;
+    });
+    assert(last != phases.end() && "options name no phase");
+    phases.erase(phases.begin(), last);
+    phases.front().second = &Compilation::runResume;
+  }
   std::string names;
   for (const auto &[name, run] : phases) {
     names += (names.empty() ? "" : ", ") + name.str();
@@ -394,15 +491,16 @@ Outcome Compilation::runUntil(StringRef phase) {
   return fail(Outcome::WrongUsage, "--stop-after: no phase '" + phase +
                                        "', expected one of " + names);
 }
+
 Outcome Compilation::runLower() {
-  if (options.cuda)
-    module.get()->setAttr(exec::TargetAttr::kName,
-                          exec::TargetAttr::cuda(context.get()));
-  Outcome outcome = runPasses(
-      "lower", [](OpPassManager &passes) { buildLowerPipeline(passes); });
-  if (outcome == Outcome::Fine)
-    refineMemory();
-  return outcome;
+  Outcome outcome = runPasses("lower", [&](OpPassManager &passes) {
+    buildLowerPipeline(passes,
+                       options.cuda ? exec::Device::Cuda : exec::Device::Cpu);
+  });
+  if (outcome != Outcome::Fine)
+    return outcome;
+  refineMemory();
+  return dumpPlan();
 }
 
 Outcome Compilation::runPackage(StringRef path) {
@@ -443,12 +541,11 @@ Outcome Compilation::runPackage(StringRef path) {
   FailureOr<Program> program = compileProgram(module.get(), codegen);
   if (mlir::failed(program))
     return failed("code generation failed");
-  contents.name = report.graphName;
+  contents.name = module->getSymName().value_or("").str();
   contents.cpu = program->target.cpu;
   contents.features = program->target.features;
   contents.sharedObject = std::move(program->sharedObject);
-  llvm::raw_string_ostream(contents.plan) << llvm::formatv(
-      "{0:2}\n", llvm::json::Value(llvm::json::Object(planJson)));
+  contents.plan = planText(planJson);
   if (const llvm::json::Object *memory = planJson.getObject("memory"))
     if (const llvm::json::Array *devices = memory->getArray("per_device"))
       for (const llvm::json::Value &device : *devices)

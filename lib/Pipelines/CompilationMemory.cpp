@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace kerf;
 
 std::optional<int64_t> Compilation::memoryLimit() const {
-  if (options.givenPlan)
+  if (options.givenPlan || (options.resume && options.resume->plan))
     return std::nullopt;
   if (options.plan.memoryLimitBytes)
     return options.plan.memoryLimitBytes;
@@ -144,7 +144,7 @@ void Compilation::refineMemory() {
     int64_t gradients = std::min(bytes("gradients"), arena);
     int64_t stored = parameterBytes(module.get(), stage.getIndex(), used);
     int64_t optimizer = std::min(bytes("optimizer"), stored);
-    if (entry->get("peak"))
+    if (entry->get("peak") && !entry->get("predicted"))
       (*entry)["predicted"] = llvm::json::Object{
           {"parameters", bytes("parameters")},
           {"optimizer", bytes("optimizer")},

@@ -1,6 +1,9 @@
 //===- PlanDocument.cpp - plan.json ---------------------------------------===//
 #include "PlanDocument.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace kerf;
 namespace json = llvm::json;
 
@@ -57,13 +60,19 @@ static std::string scheduleName(const plan::PlanResult &plan) {
   return plan.stages.size() > 1 ? "forward" : "none";
 }
 
-json::Object kerf::planDocument(const ImportReport &report,
-                                const CompilationOptions &options,
+std::string kerf::planText(const json::Object &plan) {
+  return llvm::formatv("{0:2}\n", json::Value(json::Object(plan))).str();
+}
+
+json::Object kerf::planDocument(const CompilationOptions &options,
                                 const plan::PlanResult &plan,
                                 mlir::ModuleOp module) {
   json::Array inputs;
-  for (const ModelValue &input : report.inputs)
-    inputs.push_back(input.name);
+  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  for (unsigned number = 0; number < main.getNumArguments(); ++number)
+    if (auto name =
+            main.getArgAttrOfType<mlir::StringAttr>(number, "kerf.name"))
+      inputs.push_back(name.getValue());
   json::Array axes;
   for (const auto &axis : plan.mesh)
     axes.push_back(axis.first);
@@ -93,7 +102,7 @@ json::Object kerf::planDocument(const ImportReport &report,
     llvm::consumeError(machine.takeError());
   return json::Object{
       {"schema", "kerf.plan/1"},
-      {"model", json::Object{{"name", report.graphName},
+      {"model", json::Object{{"name", module.getSymName().value_or("")},
                              {"inputs", std::move(inputs)},
                              {"parameters", plan.parameters},
                              {"parameter_bytes", plan.parameterBytes},
@@ -140,14 +149,13 @@ static std::string originOf(const CompilationOptions &options) {
   return "taken from " + options.givenPlanPath + ", not searched";
 }
 
-json::Object kerf::givenDocument(const ImportReport &report,
-                                 const CompilationOptions &options,
+json::Object kerf::givenDocument(const CompilationOptions &options,
                                  const plan::PlanResult &plan,
                                  mlir::ModuleOp module) {
   CompilationOptions own = options;
   // No limit was asked for, nothing was searched under one.
   own.plan.memoryLimitBytes.reset();
-  json::Object document = planDocument(report, own, plan, module);
+  json::Object document = planDocument(own, plan, module);
   json::Object objective{
       {"kind", "time"},
       {"cost_model", cost::toString(options.plan.volumeModel)},

@@ -35,7 +35,8 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
 }
 
 /// Micro-batches to try for a pipeline: multiples of the stages that divide the
-/// batch, up to four rounds; what the user says; 1 where nothing can be cut.
+/// batch, up to four rounds, and 1, which ops may need that cannot cut the
+/// batch that often; what the user says.
 static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
                                               int64_t stages, int64_t batch,
                                               bool canMicroBatch) {
@@ -53,8 +54,7 @@ static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
         choices.push_back(count);
         break;
       }
-  if (choices.empty())
-    choices.push_back(1);
+  choices.push_back(1);
   return choices;
 }
 

@@ -4,6 +4,8 @@
 #include "kerf/Dist/Dist.h"
 #include "kerf/Plan/Plan.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 namespace kerf::plan {
 #define GEN_PASS_DEF_PLANPASS
 #include "kerf/Plan/Passes.h.inc"
@@ -17,6 +19,37 @@ namespace {
 
 struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
   using PlanPassBase::PlanPassBase;
+  PlanPass(const PlanOptions &o, StringRef machineName, PlanRun &run)
+      : given(o), run(&run) {
+    devices = o.devices;
+    mesh = pairsText(o.mesh);
+    machine = machineName.str();
+    objective = o.objective;
+    costModel = o.volumeModel;
+    solver = o.solver;
+    seed = o.seed;
+    memoryLimit = o.memoryLimitBytes.value_or(0);
+    deadline = o.deadlineSeconds;
+    microBatches = o.microBatches.value_or(0);
+    if (o.schedule)
+      schedule = cost::toString(*o.schedule).str();
+    for (const ShardHint &hint : o.hints)
+      shard.push_back(hint.pattern + "=" + hint.sharding);
+    std::vector<std::pair<std::string, int64_t>> dims;
+    for (const auto &entry : o.batchDims)
+      dims.push_back({entry.getKey().str(), entry.getValue()});
+    llvm::sort(dims);
+    for (const auto &[name, dim] : dims)
+      batchDims.push_back(name + "=" + std::to_string(dim));
+  }
+
+  static std::string
+  pairsText(ArrayRef<std::pair<std::string, int64_t>> pairs) {
+    std::string text;
+    for (const auto &[name, size] : pairs)
+      text += (text.empty() ? "" : ",") + name + "=" + std::to_string(size);
+    return text;
+  }
 
   LogicalResult readOptions(PlanOptions &o) {
     o.devices = devices;
@@ -57,26 +90,41 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       auto [pattern, sharding] = StringRef(hint).rsplit('=');
       o.hints.push_back({pattern.str(), sharding.str()});
     }
-    cost::HostInfo host;
-    llvm::Expected<cost::Machine> preset =
-        cost::machinePreset(machine, devices, host);
-    if (!preset)
+    for (const std::string &entry : batchDims) {
+      auto [name, text] = StringRef(entry).rsplit('=');
+      if (text.getAsInteger(10, o.batchDims[name]))
+        return getOperation().emitError("batch-dim: '")
+               << entry << "', expected NAME=DIM";
+    }
+    if (!(deadline >= 0))
+      return getOperation().emitError("deadline: ")
+             << llvm::formatv("{0}", double(deadline)).str()
+             << ", expected at least 0";
+    o.deadlineSeconds = deadline;
+    llvm::Expected<cost::Machine> loaded = cost::loadMachine(machine, devices);
+    if (!loaded)
       return getOperation().emitError("machine: ")
-             << llvm::toString(preset.takeError());
-    o.machine = std::move(*preset);
+             << llvm::toString(loaded.takeError());
+    o.machine = std::move(*loaded);
     return success();
   }
 
   void runOnOperation() override {
     PlanOptions options;
-    PlanError error;
-    std::string message;
-    if (failed(readOptions(options)))
+    PlanRun own;
+    PlanRun &result = run ? *run : own;
+    if (given)
+      options = *given;
+    else if (failed(readOptions(options)))
       return signalPassFailure();
-    if (succeeded(planModule(getOperation(), options, error, message)))
+    FailureOr<PlanResult> found =
+        planModule(getOperation(), options, result.error, result.message);
+    if (succeeded(found)) {
+      result.result = std::move(*found);
       return;
+    }
     SmallVector<StringRef> lines;
-    StringRef(message).split(lines, '\n');
+    StringRef(result.message).split(lines, '\n');
     InFlightDiagnostic diagnostic = getOperation().emitError(lines[0]);
     for (StringRef line : llvm::drop_begin(lines)) {
       line.consume_front("note: ");
@@ -84,6 +132,15 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
     }
     signalPassFailure();
   }
+
+  std::optional<PlanOptions> given;
+  PlanRun *run = nullptr;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> kerf::plan::createPlanPass(const PlanOptions &options,
+                                                 StringRef machine,
+                                                 PlanRun &run) {
+  return std::make_unique<PlanPass>(options, machine, run);
+}

@@ -4,6 +4,7 @@
 #include "PlanReport.h"
 #include "Setup.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
@@ -76,6 +77,15 @@ static void printTrained(llvm::raw_ostream &out,
   }
 }
 
+/// --print-pipeline: phase and passes, a line each.
+static void printPipelines(llvm::raw_ostream &out,
+                           const Compilation &compilation,
+                           const Options &options) {
+  if (options.printPipeline)
+    for (const auto &[phase, passes] : compilation.getPipelines())
+      out << llvm::left_justify(phase, 12) << passes << "\n";
+}
+
 int kerf::tool::plan(const Options &options) {
   Compilation compilation(shapesAlone(options));
   if (stopAfter(compilation, options))
@@ -91,6 +101,8 @@ int kerf::tool::plan(const Options &options) {
     writeFile(options.output, json);
   printNotes(compilation, options);
   PrintableStream out(llvm::outs());
+  if (!options.json)
+    printPipelines(out, compilation, options);
   if (options.json)
     llvm::outs() << json;
   else if (!options.quiet)
@@ -107,10 +119,11 @@ int kerf::tool::compile(const Options &options) {
     return kFine;
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(options.output));
+  PrintableStream out(llvm::outs());
+  printPipelines(out, compilation, options);
   if (options.quiet)
     return kFine;
   printNotes(compilation, options);
-  PrintableStream out(llvm::outs());
   out << options.output << ":";
   for (const auto &[phase, seconds] : compilation.getTimes())
     out << " " << phase << " " << formatSeconds(seconds);

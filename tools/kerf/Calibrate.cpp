@@ -263,7 +263,7 @@ int kerf::tool::calibrate(const Options &options) {
                   "--devices: calibration measures the ranks of this host, "
                   "expected cpu:N",
                   {}};
-  cost::HostInfo host = hostInfo();
+  cost::HostInfo host = cost::thisHost();
   auto machine = cost::machinePreset("cpu", devices.count, host);
   if (!machine)
     throw Failure{kUsage, llvm::toString(machine.takeError()), {}};

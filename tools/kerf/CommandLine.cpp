@@ -75,6 +75,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub = add("compile", "Write a package that kerf-run runs", compile);
   addModel(*sub, options);
   addPlanning(*sub, options);
+  addResuming(*sub, options);
   addCompiling(*sub, options);
   addTrain(sub);
   sub->add_option("-o,--output", options.output, "The package, NAME.kerf")
@@ -166,6 +167,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     app.parse(argc, argv);
     // In a job that is for the process that writes: see withJob().
     if (command != run && command != train) {
+      takeResumption(options);
       takeDevices(options);
       checkFiles(
           options, command == compile ? OutputKind::Package : OutputKind::File,

@@ -47,6 +47,7 @@ static std::vector<std::string> dumpNames(bool training) {
   std::vector<std::string> names;
   for (const std::string &phase : phaseNames(training))
     names.push_back(dumpName(names.size() + 1, phase));
+  names.push_back("plan.json");
   return names;
 }
 

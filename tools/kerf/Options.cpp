@@ -78,10 +78,28 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
          "Print the IR after this phase: import, autodiff, plan, partition, "
          "collectives, lower")
       ->group("Inspection");
+  app.add_flag("--print-pipeline", o.printPipeline,
+               "Print what each phase runs, as kerf-opt --pass-pipeline takes "
+               "it")
+      ->group("Inspection");
   app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")
       ->group("");
   app.add_option("--dump-dir", o.dumpDir, "Write the IR after each phase here")
       ->group("Inspection");
+}
+
+void kerf::tool::addResuming(CLI::App &app, Options &o) {
+  CLI::Option *from =
+      app.add_option("--from", o.from,
+                     "Go on from IR (the model is FILE.mlir) that was printed "
+                     "after this phase: import, autodiff, plan, partition, "
+                     "collectives, lower; the plan is --plan, or plan.json in "
+                     "the folder of the IR")
+          ->check(CLI::IsMember({"import", "autodiff", "plan", "partition",
+                                 "collectives", "lower"}))
+          ->group("Inspection");
+  for (const char *name : {"--dim", "--constant"})
+    from->excludes(app.get_option(name));
 }
 
 void kerf::tool::addCompiling(CLI::App &app, Options &o) {

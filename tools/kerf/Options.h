@@ -61,7 +61,8 @@ struct Options {
   uint64_t seed = 0;
   std::string precision = "f32";
   // Compiling.
-  std::string output, targetCpu, stopAfter, dumpDir, failPhase;
+  std::string output, targetCpu, stopAfter, from, dumpDir, failPhase;
+  bool printPipeline = false;
   std::string ptxas, kernelDumpDir;
   bool hostKernels = false, fusedAttention = false;
   // Running.
@@ -98,6 +99,8 @@ struct Options {
 
 void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
+/// IR instead of a model; after addModel().
+void addResuming(CLI::App &app, Options &options);
 void addCompiling(CLI::App &app, Options &options);
 void addRunning(CLI::App &app, Options &options);
 /// Threads and deadlines of ranks; part of addRunning.

@@ -14,9 +14,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
-#include <thread>
-#include <unistd.h>
-
 using namespace kerf;
 using namespace kerf::tool;
 
@@ -29,30 +26,11 @@ static std::string readFile(const std::string &path, const std::string &flag) {
   return (*buffer)->getBuffer().str();
 }
 
-cost::HostInfo kerf::tool::hostInfo() {
-  cost::HostInfo host;
-  host.cores = std::max(1u, std::thread::hardware_concurrency());
-  host.memoryBytes =
-      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  return host;
-}
-
-static cost::Machine readMachine(const Options &o, int64_t devices) {
-  bool cuda = parseDevices(o.devices).kind == "cuda";
-  std::string name = !o.machine.empty() ? o.machine : cuda ? "h100-8" : "cpu";
-  llvm::Expected<cost::Machine> machine =
-      llvm::StringRef(name).ends_with(".json")
-          ? cost::parseMachine(readFile(name, "--machine"), name)
-          : cost::machinePreset(name, devices, hostInfo());
+static cost::Machine readMachine(const std::string &name, int64_t devices) {
+  llvm::Expected<cost::Machine> machine = cost::loadMachine(name, devices);
   if (!machine)
     throw Failure{
         kUsage, "--machine: " + llvm::toString(machine.takeError()), {}};
-  if (machine->numDevices() < devices)
-    throw Failure{kUsage,
-                  "--machine: " + machine->name + " has " +
-                      std::to_string(machine->numDevices()) +
-                      " devices, expected at least " + std::to_string(devices),
-                  {}};
   return std::move(*machine);
 }
 
@@ -191,6 +169,43 @@ static llvm::json::Value readPlan(const Options &o) {
   return std::move(*json);
 }
 
+/// What decides a plan, or takes one, does nothing behind it.
+static const char *plannedBy(const Options &o) {
+  return !o.mesh.empty()          ? "--mesh"
+         : !o.shards.empty()      ? "--shard"
+         : o.solver != "auto"     ? "--solver"
+         : o.objective != "time"  ? "--objective"
+         : !o.memoryLimit.empty() ? "--memory-limit"
+         : o.deadline > 0         ? "--deadline"
+         : o.microBatches > 0     ? "--micro-batches"
+         : o.schedule != "auto"   ? "--schedule"
+         : !o.batchDims.empty()   ? "--batch-dim"
+                                  : nullptr;
+}
+
+void kerf::tool::takeResumption(Options &o) {
+  if (o.from.empty()) {
+    if (llvm::StringRef(o.model).ends_with(".mlir"))
+      throw Failure{kUsage,
+                    o.model + ": is IR, not a model",
+                    {"kerf compile --from=PHASE goes on from what was printed "
+                     "after a phase"}};
+    return;
+  }
+  if (o.from == "import" || o.from == "autodiff")
+    return;
+  if (const char *flag = plannedBy(o))
+    throw Failure{kUsage,
+                  std::string(flag) + ": the IR after " + o.from +
+                      " is planned already",
+                  {}};
+  if (!o.planFile.empty())
+    return;
+  llvm::SmallString<128> beside(llvm::sys::path::parent_path(o.model));
+  llvm::sys::path::append(beside, "plan.json");
+  o.planFile = beside.str().str();
+}
+
 void kerf::tool::takeDevices(Options &o) {
   if (o.planFile.empty())
     return;
@@ -241,7 +256,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   }
   plan::PlanOptions &p = result.plan;
   p.devices = parseDevices(o.devices).count;
-  p.machine = readMachine(o, p.devices);
+  result.machine = !o.machine.empty()                       ? o.machine
+                   : parseDevices(o.devices).kind == "cuda" ? "h100-8"
+                                                            : "cpu";
+  p.machine = readMachine(result.machine, p.devices);
   p.mesh = parsePairs(o.mesh, "--mesh");
   for (const std::string &text : o.shards) {
     auto [pattern, sharding] = splitAtEquals(text, "--shard", true);
@@ -261,7 +279,15 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     p.microBatches = o.microBatches;
   if (o.schedule != "auto")
     p.schedule = cost::parseScheduleKind(o.schedule);
-  if (!o.planFile.empty()) {
+  bool isPlanned =
+      !o.from.empty() && o.from != "import" && o.from != "autodiff";
+  if (!o.from.empty()) {
+    result.resume.emplace();
+    result.resume->phase = o.from;
+  }
+  if (isPlanned) {
+    result.resume->plan = readPlan(o);
+  } else if (!o.planFile.empty()) {
     result.givenPlan = readPlan(o);
     result.givenPlanPath = o.planFile;
   }

@@ -13,15 +13,16 @@ namespace kerf::tool {
 /// The library's options from the command line's. Reads plan and machine files.
 CompilationOptions compilationOptions(const Options &options);
 
+/// --from: where its plan is; throws where flags do nothing behind it, or the
+/// model is IR without it.
+void takeResumption(Options &options);
+
 /// --devices of a plan that is given by --plan, where the flag itself is
 /// absent; throws where both are there and differ.
 void takeDevices(Options &options);
 
 /// Patterns of --trainable without the `+` of those that add.
 std::vector<std::string> namesOf(const std::vector<std::string> &trainable);
-
-/// Cores and memory of this host.
-cost::HostInfo hostInfo();
 
 /// Prints the IR if --stop-after names a phase; true if it did.
 bool stopAfter(Compilation &compilation, const Options &options);

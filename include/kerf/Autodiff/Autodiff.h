@@ -43,6 +43,7 @@ struct LossSpec {
   int64_t ignoreIndex = -100;
   double labelSmoothing = 0;
   bool mean = true; ///< over what counts in the whole batch; else the sum
+  std::string text; ///< that it was read from
 };
 
 /// An optimizer as torch.optim has it, with its defaults.
@@ -56,6 +57,7 @@ struct OptimizerSpec {
   double weightDecay = 0;
   double initialSum = 0; ///< Adagrad's
   std::string noDecay;   ///< names of parameters without weight decay
+  std::string text;      ///< that it was read from
 };
 
 /// `cross_entropy(logits,labels,ignore_index=-100,label_smoothing=0.1,
@@ -80,9 +82,6 @@ struct AutodiffOptions {
   /// parameters that the loss depends on, as use tells them from masks, tables
   /// and numbers.
   std::vector<std::string> trainable, frozen;
-  /// Parameters that are copies of one that several nodes read: patterns match
-  /// them by its name too.
-  std::map<std::string, std::string> copies;
   std::optional<double> clipNorm;
   bool skipNonFinite = false; ///< keep the old values where loss or norm is not
   Precision precision = Precision::F32;   ///< of products

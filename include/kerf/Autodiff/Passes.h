@@ -14,6 +14,16 @@
 
 namespace kerf::autodiff {
 
+/// What a run of the pass finds beside what it makes of the module.
+struct AutodiffRun {
+  std::optional<AutodiffResult> result; ///< none: the pass has failed
+  AutodiffFailure failure;
+};
+
+/// The pass for these options, all of which it prints.
+std::unique_ptr<mlir::Pass> createAutodiffPass(const AutodiffOptions &options,
+                                               AutodiffRun &run);
+
 #define GEN_PASS_DECL
 #include "kerf/Autodiff/Passes.h.inc"
 

@@ -96,6 +96,12 @@ struct HostInfo {
 /// names, or says how many devices the preset has.
 llvm::Expected<Machine> machinePreset(llvm::StringRef name, int64_t numDevices,
                                       const HostInfo &host);
+/// Cores and memory of the machine that runs this.
+HostInfo thisHost();
+/// A preset of this host, or, where the name ends in ".json", what a file
+/// holds; an error if it has fewer devices.
+llvm::Expected<Machine> loadMachine(llvm::StringRef nameOrPath,
+                                    int64_t numDevices);
 /// For --help: name and one line each.
 std::vector<std::pair<std::string, std::string>> machinePresetNames();
 

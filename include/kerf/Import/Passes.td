@@ -45,7 +45,8 @@ def RecogniseAttention : Pass<"recognise-attention", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"wide", "wide", "bool", "false", "f32 as well, which will be rounded">,
-    Option<"training", "training", "bool", "false", "biases must not be trained">
+    Option<"training", "training", "bool", "false", "biases must not be trained">,
+    Option<"lowest", "lowest", "double", "-1e30", "what hides a position in a bias">
   ];
   let dependentDialects = ["::kerf::nn::NNDialect"];
 }

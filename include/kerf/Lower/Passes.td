@@ -4,6 +4,31 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SetTarget : Pass<"set-target", "::mlir::ModuleOp"> {
+  let summary = "Say what a module is lowered for";
+  let description = [{
+    Writes `exec.target`; every pass of the phase asks that and nothing else what
+    the device and its libraries can do. Without it the target is the CPU's.
+
+    ```mlir
+    // set-target{device=cuda}
+    module {
+    }
+    // becomes
+    module attributes {exec.target = #exec.target<device = cuda, half_products = true,
+                                                  memory_bound = true, row_bytes = 16>} {
+    }
+    ```
+  }];
+  let options = [
+    Option<"device", "device", "::kerf::exec::Device", "::kerf::exec::Device::Cpu",
+           "The kind of device", [{::llvm::cl::values(
+             clEnumValN(::kerf::exec::Device::Cpu, "cpu", "oneDNN beside vector code"),
+             clEnumValN(::kerf::exec::Device::Cuda, "cuda", "cuBLASLt and cuDNN beside PTX"))}]>
+  ];
+  let dependentDialects = ["::kerf::exec::ExecDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // Prepare: over tensors, before it is decided what is computed together
 //===----------------------------------------------------------------------===//

@@ -2,9 +2,11 @@
 //
 // The phases one after another over one module, for the driver and for programs
 // that embed Kerf: import -> (autodiff, for a training step) -> plan ->
-// partition -> collectives -> lower -> package. Each step takes what the one
-// before left; the IR after each can be read, printed or written to a folder.
-// Two compilations can live side by side.
+// partition -> collectives -> lower -> package. Each phase but the reading of
+// the model and the writing of the package is a pipeline of passes, which can
+// be printed and run by kerf-opt as well; the IR after each can be read,
+// printed or written to a folder, and a compilation can go on from there. Two
+// compilations can live side by side.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_PIPELINES_COMPILATION_H
@@ -41,14 +43,23 @@ std::vector<std::string> phaseNames(bool training);
 /// phase, from 1 on.
 std::string dumpName(size_t number, llvm::StringRef phase);
 
+/// IR that a compilation goes on from instead of a model.
+struct Resumption {
+  std::string phase; ///< that it was printed after
+  /// The plan that it was made by; needed from "plan" on.
+  std::optional<llvm::json::Value> plan;
+};
+
 struct CompilationOptions {
-  std::string model; ///< path of the ONNX file
+  std::string model; ///< path of the ONNX file, or of the IR to go on from
+  std::optional<Resumption> resume;
   ImportOptions import;
   /// Of products; a training step says it again.
   autodiff::Precision precision = autodiff::Precision::F32;
   /// What makes the model a training step; none: inference.
   std::optional<autodiff::AutodiffOptions> training;
   plan::PlanOptions plan;
+  std::string machine; ///< that names plan.machine, or the file it is from
   /// A plan.json to use instead of planning, and where it came from.
   std::optional<llvm::json::Value> givenPlan;
   std::string givenPlanPath;
@@ -71,7 +82,8 @@ struct CompilationOptions {
   /// Called on the module that is about to be planned, and when it is planned
   /// (docs/Verification.md); again where a plan is made again.
   std::function<void(mlir::ModuleOp)> beforePlan, afterPlan;
-  /// Write 01-import.mlir, 02-plan.mlir, ... here; empty: nowhere.
+  /// Write 01-import.mlir, 02-plan.mlir, ... and plan.json here; empty:
+  /// nowhere.
   std::string dumpDir;
 };
 
@@ -91,8 +103,9 @@ public:
   void refineMemory();
   /// Writes the package folder `path` (aside, then renamed).
   Outcome runPackage(llvm::StringRef path);
-  /// Everything from import up to and with `phase` ("import" ... "lower");
-  /// "autodiff" is one of them in training.
+  /// Everything from import, or from the phase behind that of the IR that is
+  /// gone on from, up to and with `phase` ("import" ... "lower"); "autodiff" is
+  /// one of them in training.
   Outcome runUntil(llvm::StringRef phase);
 
   /// "error: FILE[:NODE]: reason" and its notes, one per line.
@@ -108,6 +121,11 @@ public:
   const llvm::json::Object &getPlanJson() const { return planJson; }
   /// What the phases so far found worth saying, a line each.
   std::vector<std::string> getNotes() const;
+  /// What the phases so far ran, as --pass-pipeline of kerf-opt takes it; of
+  /// import what follows the reading of the model.
+  const std::vector<std::pair<std::string, std::string>> &getPipelines() const {
+    return pipelines;
+  }
   /// Seconds of each phase that ran, in order.
   const std::vector<std::pair<std::string, double>> &getTimes() const {
     return times;
@@ -116,10 +134,20 @@ public:
 private:
   class Timer;
   Outcome fail(Outcome outcome, const llvm::Twine &reason);
-  Outcome runPasses(llvm::StringRef phase,
-                    llvm::function_ref<void(mlir::OpPassManager &)> build);
+  /// Reads the IR that is gone on from.
+  Outcome runResume();
+  /// `refuse` is asked when the passes have failed: whether that is the
+  /// request's fault, with a message, or nothing, and then it is a bug.
+  Outcome
+  runPasses(llvm::StringRef phase,
+            llvm::function_ref<void(mlir::OpPassManager &)> build,
+            llvm::function_ref<std::optional<Outcome>()> refuse = nullptr);
   Outcome dump(llvm::StringRef phase);
+  Outcome dumpPlan();
+  bool hasAutodiff() const;
+  Outcome readModel();
   Outcome makePlan();
+  Outcome takePlan();
   Outcome readGivenPlan();
   void noteUntied();
   void noteNumbers();
@@ -141,6 +169,7 @@ private:
   std::vector<std::string> lines;
   std::vector<std::string> trainingNotes, planningNotes, packagingNotes;
   std::vector<std::pair<std::string, double>> times;
+  std::vector<std::pair<std::string, std::string>> pipelines;
   size_t dumps = 0;
 };
 

@@ -32,7 +32,7 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
   let options = [
     Option<"devices", "devices", "int64_t", "1", "Number of devices">,
     Option<"mesh", "mesh", "std::string", "\"\"", "Fixed degrees: dp=2,tp=4">,
-    Option<"machine", "machine", "std::string", "\"h100-8\"", "Machine preset">,
+    Option<"machine", "machine", "std::string", "\"h100-8\"", "Machine preset, or machine.json">,
     Option<"objective", "objective", "::kerf::plan::Objective", "::kerf::plan::Objective::Time",
            "What is made least", [{::llvm::cl::values(
              clEnumValN(::kerf::plan::Objective::Time, "time", "predicted seconds of a step"),
@@ -48,6 +48,8 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
              clEnumValN(::kerf::plan::SolverKind::Random, "random", "any legal plan, for tests"))}]>,
     Option<"seed", "seed", "uint64_t", "0", "Seed of the random solver">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "Bytes per device; 0: the machine's">,
+    Option<"deadline", "deadline", "double", "0", "Seconds that the search may take; 0: none">,
+    ListOption<"batchDims", "batch-dim", "std::string", "Where an input has the batch: NAME=DIM">,
     Option<"microBatches", "micro-batches", "int64_t", "0", "Micro-batches; 0: search">,
     Option<"schedule", "schedule", "std::string", "\"auto\"",
            "Of a pipeline that trains: auto, gpipe or 1f1b">,

@@ -398,26 +398,35 @@ auto VectorMathOf<B>::remainder(Value x, Value y, bool floor) -> Value {
   Type wideType = b.withElement(type, b.getDoubleTy());
   Value dx = wide ? x : b.CreateFPExt(x, wideType);
   Value dy = wide ? y : b.CreateFPExt(y, wideType);
-  Value q = unary(llvm::Intrinsic::trunc, b.CreateFDiv(dx, dy));
-  Value r = mulAdd(b.CreateFNeg(q), dy, dx);
-  // A quotient that was rounded up leaves a rest of the other sign.
-  Value zero = constant(dx, 0);
-  Value magnitude = unary(llvm::Intrinsic::fabs, dy);
-  Value wrong = b.CreateFCmpOLT(b.CreateFMul(r, dx), zero);
-  Value fixed = b.CreateFAdd(
-      r, b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, dx));
-  r = select(wrong, fixed, r);
-  // An infinite divisor leaves the dividend.
-  Value infinite =
-      b.CreateAnd(b.CreateFCmpOEQ(magnitude, constant(dx, kInfinity)),
-                  b.CreateFCmpOLT(unary(llvm::Intrinsic::fabs, dx),
-                                  constant(dx, kInfinity)));
-  r = select(infinite, dx, r);
+  Value zero = constant(dx, 0), infinity = constant(dx, kInfinity);
+  Value divisor = unary(llvm::Intrinsic::fabs, dy);
+  Value r = unary(llvm::Intrinsic::fabs, dx);
+  // By long division, 52 bits of the quotient at a time: what is left is a
+  // multiple of the divisor's last bit and less than the divisor so scaled, so
+  // that every step is exact. Quotients of floats are below 2^278, of doubles
+  // below 2^2099.
+  constexpr int kBits = 52;
+  for (int step = wide ? 40 : 5; step >= 0; --step) {
+    Value scaled = divisor;
+    for (int shift = step * kBits; shift > 0; shift -= 1000)
+      scaled = b.CreateFMul(
+          scaled, constant(dx, std::ldexp(1.0, std::min(shift, 1000))));
+    Value q = unary(llvm::Intrinsic::trunc, b.CreateFDiv(r, scaled));
+    Value rest = mulAdd(b.CreateFNeg(q), scaled, r);
+    // A quotient that was rounded up.
+    rest =
+        select(b.CreateFCmpOLT(rest, zero), b.CreateFAdd(rest, scaled), rest);
+    // An infinite divisor leaves the dividend, but an infinite one.
+    Value keeps = b.CreateAnd(b.CreateFCmpOEQ(scaled, infinity),
+                              b.CreateFCmpOLT(r, infinity));
+    r = select(keeps, r, rest);
+  }
+  r = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, r, dx);
   if (floor) {
-    Value opposite = b.CreateFCmpOLT(b.CreateFMul(r, dy), zero);
+    Value opposite = b.CreateAnd(
+        b.CreateFCmpONE(r, zero),
+        b.CreateXor(b.CreateFCmpOLT(r, zero), b.CreateFCmpOLT(dy, zero)));
     r = select(opposite, b.CreateFAdd(r, dy), r);
-  } else {
-    r = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, r, dx);
   }
   return wide ? r : b.CreateFPTrunc(r, type);
 }

@@ -1,0 +1,23 @@
+//===- SetTarget.cpp - what a module is lowered for -----------------------===//
+#include "kerf/Lower/Passes.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_SETTARGET
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+struct SetTarget : kerf::impl::SetTargetBase<SetTarget> {
+  using SetTargetBase::SetTargetBase;
+
+  void runOnOperation() override {
+    getOperation()->setAttr(exec::TargetAttr::kName,
+                            device == exec::Device::Cuda
+                                ? exec::TargetAttr::cuda(&getContext())
+                                : exec::TargetAttr::cpu(&getContext()));
+  }
+};
+} // namespace

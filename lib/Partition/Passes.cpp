@@ -1,0 +1,20 @@
+//===- Passes.cpp - the partition phase -----------------------------------===//
+#include "kerf/Partition/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace kerf;
+
+void kerf::buildPartitionPipeline(OpPassManager &passes, bool verify) {
+  if (verify)
+    passes.addPass(createVerifyPlan());
+  passes.addPass(createSumBeforeCrossing());
+  passes.addPass(createInsertReshards());
+  passes.addPass(createSplitStages());
+  passes.addPass(createLocalize());
+  passes.addPass(createLowerReshards());
+  passes.addPass(createBuildSchedule());
+  if (verify)
+    passes.addPass(createVerifyPartition());
+}
