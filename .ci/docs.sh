@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # docs/generated/ is what the .td files say. --fix writes it. (NodeTests.md is written by node-tests.sh and held by its test.)
+# Links between pages lead somewhere, and docs/README.md names every page.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tblgen="/usr/lib/llvm-22/bin/mlir-tblgen -I /usr/lib/llvm-22/include -I dialects -I include"
@@ -29,3 +30,14 @@ else
     exit 1
   }
 fi
+
+bad=0
+while read -r page; do
+  while read -r link; do
+    [ -e "$(dirname "$page")/$link" ] || { echo "$page: no file $link" >&2; bad=1; }
+  done < <(grep -oE '\]\([^)#: ]+' "$page" | cut -c3-)
+done < <(git ls-files '*.md')
+for page in docs/*.md docs/generated/*.md; do
+  [ "$page" = docs/README.md ] || grep -qF "(${page#docs/})" docs/README.md || { echo "docs/README.md does not name $page" >&2; bad=1; }
+done
+exit $bad

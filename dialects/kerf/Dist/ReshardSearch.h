@@ -13,8 +13,10 @@
 
 #include "kerf/Dist/Reshard.h"
 
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringMap.h"
+
 #include <limits>
-#include <map>
 #include <queue>
 
 namespace kerf::dist {
@@ -43,15 +45,18 @@ struct ReshardState {
 
   int64_t block(size_t dim) const { return blocks.empty() ? 0 : blocks[dim]; }
 
-  std::string key() const {
-    std::string result;
+  /// Equal for equal states; bytes, not text.
+  llvm::SmallString<64> key() const {
+    llvm::SmallString<64> result;
+    auto append = [&](const void *bytes, size_t size) {
+      result += llvm::StringRef(static_cast<const char *>(bytes), size);
+    };
     for (const AtomList &atoms : dims) {
-      result.append(atoms.begin(), atoms.end());
+      append(atoms.data(), atoms.size());
       result.push_back('\xff');
     }
-    result.append(reinterpret_cast<const char *>(&partial), sizeof(partial));
-    result.append(reinterpret_cast<const char *>(blocks.data()),
-                  blocks.size() * sizeof(int64_t));
+    append(&partial, sizeof(partial));
+    append(blocks.data(), blocks.size() * sizeof(int64_t));
     return result;
   }
 };
@@ -150,9 +155,9 @@ private:
   llvm::SmallVector<AxisRef, 8> atoms;
   llvm::SmallVector<size_t, 4> fixed; // per dimension: atoms that never move
   ReshardState target;
-  std::string goalKey;
+  llvm::SmallString<64> goalKey;
   std::vector<Node> nodes;
-  std::map<std::string, int> index;
+  llvm::StringMap<int> index; ///< of nodes, by the key of their state
   using Entry = std::tuple<Wide, int, int, int>; // cost, then node number
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue;
 };
