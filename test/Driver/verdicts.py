@@ -42,10 +42,10 @@ for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-s
     checks.expect(f"{case}: refused", refused.returncode == 4 and found and least, refused.stderr)
     if not found or not least:
         continue
-    limit = f"--memory-limit={found[1]}"
+    limit = f"--memory-limit={found[1]}B"
     fits = kerf("plan", models / name / "model.onnx", *options, limit)
     checks.expect(f"{case}: fits in {found[1]}", fits.returncode == 0, fits.stderr)
-    below = kerf("plan", models / name / "model.onnx", *options, f"--memory-limit={int(least[1]) - 1}")
+    below = kerf("plan", models / name / "model.onnx", *options, f"--memory-limit={int(least[1]) - 1}B")
     checks.expect(f"{case}: does not fit below {least[1]}", below.returncode == 4, below.stderr)
 
 expect_error(checks, "random and too little memory",

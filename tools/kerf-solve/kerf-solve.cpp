@@ -11,37 +11,27 @@
 #include "kerf/Plan/IOPDDL.h"
 #include "kerf/Plan/Solvers.h"
 
-#include "llvm/Support/CommandLine.h"
+#include "../Validators.h"
+
 #include "llvm/Support/Format.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <zlib.h>
 
 using namespace kerf::plan;
-namespace cl = llvm::cl;
 
 namespace {
 enum class Solver { Auto, BruteForce, Random, Eliminate };
-} // namespace
 
-static cl::opt<std::string> input(cl::Positional, cl::Required,
-                                  cl::desc("INSTANCE.json[.gz]"));
-static cl::opt<Solver> solver(
-    "solver", cl::desc("which solver to use"), cl::init(Solver::Auto),
-    cl::values(clEnumValN(Solver::Auto, "auto", "all of them (default)"),
-               clEnumValN(Solver::BruteForce, "brute-force",
-                          "every combination, for small instances"),
-               clEnumValN(Solver::Random, "random", "any legal solution"),
-               clEnumValN(Solver::Eliminate, "eliminate",
-                          "variable elimination, limits ignored")));
-static cl::opt<double> deadline("deadline", cl::desc("seconds, 0 for none"),
-                                cl::init(60));
-static cl::opt<uint64_t> seed("seed", cl::desc("of the random choices"),
-                              cl::init(0));
-static cl::opt<std::string> hint("hint", cl::desc("file with a solution line"));
-static cl::opt<bool> statistics("statistics", cl::desc("print what was done"));
+struct Options {
+  std::string input, hint;
+  Solver solver = Solver::Auto;
+  double deadline = 60;
+  uint64_t seed = 0;
+  bool statistics = false;
+};
+} // namespace
 
 /// The exit code for a file that cannot be used.
 static int refuse(llvm::StringRef file, const llvm::Twine &reason) {
@@ -87,12 +77,13 @@ static llvm::Expected<Problem> readProblem(llvm::StringRef file) {
   return parseIOPDDL(*unpacked);
 }
 
-static SolveResult run(const Problem &problem, const SolveOptions &options) {
+static SolveResult run(const Problem &problem, Solver solver,
+                       const SolveOptions &options) {
   switch (solver) {
   case Solver::BruteForce:
     return bruteForce(problem);
   case Solver::Random:
-    return randomSolution(problem, seed);
+    return randomSolution(problem, options.seed);
   case Solver::Eliminate:
     return eliminate(problem, options);
   case Solver::Auto:
@@ -113,7 +104,8 @@ static void printStatistics(const Statistics &s) {
                << "\n";
 }
 
-static void print(const Problem &problem, const SolveResult &result) {
+static void print(const Problem &problem, const SolveResult &result,
+                  bool statistics) {
   if (result.hasSolution()) {
     llvm::outs() << writeSolution(result.solution) << "\n"
                  << "cost " << toString(result.cost()) << " bound "
@@ -142,33 +134,72 @@ static void print(const Problem &problem, const SolveResult &result) {
     printStatistics(result.statistics);
 }
 
-int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  cl::ParseCommandLineOptions(argc, argv, "solves planning problems\n");
-  llvm::Expected<Problem> problem = readProblem(input);
+static void addOptions(CLI::App &app, Options &options) {
+  app.add_option("instance", options.input, "INSTANCE.json[.gz], - for stdin")
+      ->required();
+  static const std::map<std::string, Solver> solvers = {
+      {"auto", Solver::Auto},
+      {"brute-force", Solver::BruteForce},
+      {"random", Solver::Random},
+      {"eliminate", Solver::Eliminate}};
+  app.add_option_function<std::string>(
+         "--solver",
+         [&](const std::string &name) { options.solver = solvers.at(name); },
+         "auto: all of them; brute-force: every combination, for small "
+         "instances; random: any legal solution; eliminate: variable "
+         "elimination, limits ignored")
+      ->check(CLI::IsMember(
+          std::set<std::string>{"auto", "brute-force", "random", "eliminate"}));
+  app.add_option("--deadline", options.deadline, "Seconds (60), 0 for none")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", options.seed, "Of the random choices");
+  app.add_option("--hint", options.hint, "File with a solution line");
+  app.add_flag("--statistics", options.statistics, "Print what was done");
+}
+
+static int solveFile(const Options &given) {
+  llvm::Expected<Problem> problem = readProblem(given.input);
   if (!problem)
-    return refuse(input, llvm::toString(problem.takeError()));
+    return refuse(given.input, llvm::toString(problem.takeError()));
   SolveOptions options;
-  options.deadlineSeconds = deadline;
-  options.seed = seed;
-  if (!hint.empty()) {
+  options.deadlineSeconds = given.deadline;
+  options.seed = given.seed;
+  if (!given.hint.empty()) {
     llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
-        llvm::MemoryBuffer::getFile(hint);
+        llvm::MemoryBuffer::getFile(given.hint);
     if (!buffer)
-      return refuse(hint, buffer.getError().message());
+      return refuse(given.hint, buffer.getError().message());
     llvm::Expected<Solution> solution =
         parseSolution((*buffer)->getBuffer().split('\n').first);
     if (!solution)
-      return refuse(hint, llvm::toString(solution.takeError()));
+      return refuse(given.hint, llvm::toString(solution.takeError()));
     options.hint = std::move(*solution);
   }
-  SolveResult result = run(*problem, options);
+  SolveResult result = run(*problem, given.solver, options);
   if (result.hasSolution())
     if (llvm::Error error = verify(*problem, result.solution).takeError()) {
-      llvm::errs() << "error: " << input << ": solver gave a bad solution: "
+      llvm::errs() << "error: " << given.input
+                   << ": solver gave a bad solution: "
                    << llvm::toString(std::move(error)) << "\n";
       return 70;
     }
-  print(*problem, result);
+  print(*problem, result, given.statistics);
   return result.hasSolution() ? 0 : 4;
+}
+
+int main(int argc, char **argv) {
+  Options options;
+  CLI::App app("Solves planning problems");
+  app.name("kerf-solve");
+  addOptions(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error); // --help
+    llvm::errs() << "error: " << error.what()
+                 << "\nnote: see kerf-solve --help\n";
+    return 2;
+  }
+  return solveFile(options);
 }

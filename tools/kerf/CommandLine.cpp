@@ -16,6 +16,9 @@
 #include "Setup.h"
 
 #include "kerf/rt/printable.h"
+#include "kerf/rt/versions.h"
+
+#include "llvm/Config/llvm-config.h"
 
 #include <algorithm>
 #include <exception>
@@ -32,6 +35,28 @@ int kerf::tool::printFailure(const Failure &failure) {
   return failure.code;
 }
 
+/// Of Kerf, of what it is built on, and of the files that it reads and writes.
+static std::string versionText() {
+  return "kerf " KERF_VERSION "\nLLVM " LLVM_VERSION_STRING "\n" +
+         rt::cpuLibraryVersion() +
+         "\nkerf.package/1 kerf.plan/1 kerf.machine/1 kerf.run/1 "
+         "kerf.checkpoint/1";
+}
+
+/// A package is compiled already: what would steer that does nothing.
+static void refuseForPackage(const CLI::App &command, const Options &options) {
+  for (const CLI::Option *option : command.get_options()) {
+    const std::string &group = option->get_group();
+    if (option->count() > 0 && option->get_name() != "--seed" &&
+        (group == "Model" || group == "Planning" ||
+         group == "Code generation" || group == "Inspection"))
+      throw Failure{kUsage,
+                    option->get_name() + ": " + options.model +
+                        " is a package, which is compiled already",
+                    {}};
+  }
+}
+
 int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   Options options;
   int (*command)(const Options &) = nullptr;
@@ -40,7 +65,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       "communication, and runs it.");
   app.name("kerf");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "kerf " KERF_VERSION);
+  app.set_version_flag("--version", versionText);
   auto addTrain = [&](CLI::App *sub) {
     const char *group = "Training";
     CLI::Option *train =
@@ -69,12 +94,14 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub = add("plan", "Decide how to cut a model, and say why", plan);
   addModel(*sub, options);
   addPlanning(*sub, options);
+  addPhases(*sub, options);
   addTrain(sub);
   sub->add_option("-o,--output", options.output, "Write plan.json here");
 
   sub = add("compile", "Write a package that kerf-run runs", compile);
   addModel(*sub, options);
   addPlanning(*sub, options);
+  addPhases(*sub, options);
   addResuming(*sub, options);
   addCompiling(*sub, options);
   addTrain(sub);
@@ -165,6 +192,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
 
   try {
     app.parse(argc, argv);
+    if (command == run && isPackage(options.model))
+      refuseForPackage(*app.get_subcommands().front(), options);
     // In a job that is for the process that writes: see withJob().
     if (command != run && command != train) {
       takeResumption(options);

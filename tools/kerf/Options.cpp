@@ -7,9 +7,31 @@
 
 using namespace kerf::tool;
 
+/// NAME=SIZE,NAME=SIZE in parts; a name may have commas of its own.
+static std::vector<std::string> splitBindings(const std::string &text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    std::string part = text.substr(begin, end - begin);
+    if (parts.empty() || parts.back().find('=') != std::string::npos)
+      parts.push_back(part);
+    else
+      parts.back() += "," + part;
+    begin = end + 1;
+  }
+  return parts;
+}
+
 void kerf::tool::addModel(CLI::App &app, Options &o) {
   app.add_option("model", o.model, "ONNX model (model.onnx)")->required();
-  app.add_option("--dim", o.dims, "Bind a symbolic dimension: NAME=SIZE")
+  app.add_option_function<std::vector<std::string>>(
+         "--dim",
+         [&o](const std::vector<std::string> &texts) {
+           for (const std::string &text : texts)
+             for (std::string &binding : splitBindings(text))
+               o.dims.push_back(std::move(binding));
+         },
+         "Bind symbolic dimensions: NAME=SIZE,NAME=SIZE")
       ->group("Model");
   app.add_option("--constant", o.constants,
                  "Bind an input that steers shapes: NAME=@FILE.npy")
@@ -73,6 +95,13 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   for (const char *name : {"--mesh", "--shard", "--solver", "--objective",
                            "--memory-limit", "--deadline"})
     app.get_option("--plan")->excludes(app.get_option(name));
+  app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")
+      ->group("");
+  app.add_option("--dump-dir", o.dumpDir, "Write the IR after each phase here")
+      ->group("Inspection");
+}
+
+void kerf::tool::addPhases(CLI::App &app, Options &o) {
   app.add_option(
          "--stop-after", o.stopAfter,
          "Print the IR after this phase: import, autodiff, plan, partition, "
@@ -81,10 +110,6 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   app.add_flag("--print-pipeline", o.printPipeline,
                "Print what each phase runs, as kerf-opt --pass-pipeline takes "
                "it")
-      ->group("Inspection");
-  app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")
-      ->group("");
-  app.add_option("--dump-dir", o.dumpDir, "Write the IR after each phase here")
       ->group("Inspection");
 }
 
@@ -344,22 +369,19 @@ int64_t kerf::tool::parseBytes(const std::string &text,
   char *end = nullptr;
   double value = std::strtod(text.c_str(), &end);
   std::string unit = end;
-  const std::pair<const char *, double> units[] = {{"", 1},
-                                                   {"B", 1},
-                                                   {"KB", 1e3},
-                                                   {"MB", 1e6},
-                                                   {"GB", 1e9},
-                                                   {"TB", 1e12},
-                                                   {"KiB", 1024.},
-                                                   {"MiB", 1048576.},
-                                                   {"GiB", 1073741824.},
-                                                   {"TiB", 1099511627776.}};
+  const std::pair<const char *, double> units[] = {
+      {"B", 1},          {"KB", 1e3},          {"MB", 1e6},
+      {"GB", 1e9},       {"TB", 1e12},         {"KiB", 1024.},
+      {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}};
   for (const auto &[name, factor] : units)
     if (end != text.c_str() && unit == name && value >= 0 &&
         value * factor < 9e18)
       return static_cast<int64_t>(std::llround(value * factor));
-  throw Failure{
-      kUsage, flag + ": '" + text + "' is not a size, expected as 80GiB", {}};
+  throw Failure{kUsage,
+                flag + ": '" + text +
+                    "' is not a size, expected a number and one of B, KB, MB, "
+                    "GB, TB, KiB, MiB, GiB, TiB, as in 80GiB",
+                {}};
 }
 
 static std::string formatScaled(double value, double base,

@@ -99,6 +99,8 @@ struct Options {
 
 void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
+/// What shows the phases of a compilation that ends there.
+void addPhases(CLI::App &app, Options &options);
 /// IR instead of a model; after addModel().
 void addResuming(CLI::App &app, Options &options);
 void addCompiling(CLI::App &app, Options &options);

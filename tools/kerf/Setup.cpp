@@ -243,7 +243,13 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
                     "--dim: \"" + name + "\" has size " + std::to_string(size) +
                         ", expected at least 1",
                     {}};
-    result.import.dims[name] = size;
+    auto [known, added] = result.import.dims.try_emplace(name, size);
+    if (!added && known->second != size)
+      throw Failure{kUsage,
+                    "--dim: \"" + name + "\" is both " +
+                        std::to_string(known->second) + " and " +
+                        std::to_string(size),
+                    {}};
   }
   for (const std::string &text : o.constants) {
     auto [name, value] = splitAtEquals(text, "--constant", false);

@@ -7,6 +7,8 @@
 
 #include "Library.h"
 
+#include "kerf/rt/versions.h"
+
 using namespace kerf::rt;
 
 static Dnnl openDnnl() {
@@ -35,6 +37,16 @@ const Dnnl &Dnnl::get() {
         "oneDNN is needed for matmul and convolution (package libdnnl2): " +
             dnnl.error);
   return dnnl;
+}
+
+std::string kerf::rt::cpuLibraryVersion() {
+  try {
+    const dnnl_version_t &version = *Dnnl::get().dnnl_version();
+    return cat("oneDNN ", version.major, ".", version.minor, ".",
+               version.patch);
+  } catch (const Error &error) {
+    return error.what();
+  }
 }
 
 void Dnnl::check(dnnl_status_t status, const char *what) {
