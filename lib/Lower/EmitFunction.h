@@ -24,7 +24,7 @@ struct ProgramState {
   explicit ProgramState(mlir::ModuleOp module) : parameters(module) {}
   ParameterTable parameters;
   int64_t numKernels = 0, numLibrary = 0, numCollectives = 0;
-  llvm::MapVector<mlir::Attribute, int64_t> shardIndices;
+  llvm::MapVector<dist::AxesAttr, int64_t> shardIndices;
 };
 
 struct EmittedFunction {

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Lower/Lower.h"
 
-#include "Descriptors.h"
+#include "Calls.h"
 #include "Dict.h"
 #include "EmitFunction.h"
 
@@ -67,25 +67,6 @@ static DictionaryAttr ioEntry(func::FuncOp main, bool input, unsigned i) {
       entry.set("range", range);
   }
   return entry.get();
-}
-
-static DictionaryAttr meshEntry(ModuleOp module) {
-  Dict entry(module.getContext());
-  SmallVector<Attribute> axes;
-  if (dist::MeshAttr attr = dist::getMesh(module)) {
-    dist::Mesh mesh = attr.toMesh();
-    for (const dist::MeshAxis &axis : mesh.axes) {
-      Dict item(module.getContext());
-      item.set("name", StringRef(axis.name)).set("size", axis.size);
-      if (axis.isTime)
-        entry.set("time_axis", item.get());
-      else
-        axes.push_back(item.get());
-    }
-    if (mesh.find(dist::kStageAxis))
-      entry.set("stage_axis", dist::kStageAxis);
-  }
-  return entry.set("axes", ArrayRef<Attribute>(axes)).get();
 }
 
 namespace {
@@ -251,7 +232,7 @@ static DictionaryAttr channelEntry(dist::ChannelOp channel) {
       .set("node", StringRef(node))
       .set("purpose", dist::stringifyPurpose(channel.getPurpose().value_or(
                           dist::Purpose::Activation)))
-      .set("phase", phaseName(channel.getPhaseAttr()))
+      .set("phase", stringifyPhase(toPhase(channel.getPhaseAttr())))
       .get();
 }
 
@@ -267,7 +248,8 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
     outputs.push_back(ioEntry(main, false, i));
   module->setAttr("exec.inputs", ArrayAttr::get(context, inputs));
   module->setAttr("exec.outputs", ArrayAttr::get(context, outputs));
-  module->setAttr("exec.mesh", meshEntry(module));
+  if (dist::MeshAttr mesh = dist::getMesh(module))
+    module->setAttr(exec::kMesh, mesh);
   SmallVector<dist::ChannelOp> channelOps(module.getOps<dist::ChannelOp>());
   llvm::sort(channelOps, [](dist::ChannelOp a, dist::ChannelOp b) {
     return a.getNumber() < b.getNumber();
@@ -290,7 +272,7 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
     int64_t stage = 0;
     if (auto attr = function->getAttrOfType<IntegerAttr>(dist::kStage))
       stage = attr.getInt();
-    StringRef phase = phaseName(function->getAttr(dist::kPhase));
+    StringRef phase = stringifyPhase(toPhase(function->getAttr(dist::kPhase)));
     std::string name = function.getName() == "main" ? "stage0_forward"
                                                     : function.getName().str();
     // The symbol is free for the exec function only once it is gone.
@@ -309,10 +291,6 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
   int64_t numStages = std::max<size_t>(schedules.size(), 1);
   builder.setInsertionPointToStart(module.getBody());
   state.parameters.emit(builder, numStages);
-  SmallVector<Attribute> indices;
-  for (auto &[axes, number] : state.shardIndices)
-    indices.push_back(axes);
-  module->setAttr("exec.shard_indices", ArrayAttr::get(context, indices));
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (isa<func::FuncOp>(op) || isa<dist::DistDialect>(op.getDialect()))
       op.erase();

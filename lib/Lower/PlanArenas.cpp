@@ -124,8 +124,7 @@ static exec::ArenaOp freshAt(Value output, Operation *op) {
 
 /// An all-reduce, whether it is waited for at once or later, may be in place.
 template <typename Collective> static void reduceInPlace(Collective reduce) {
-  auto kind = reduce.getDescriptor().template getAs<StringAttr>("kind");
-  if (!kind || kind.getValue() != "all_reduce" ||
+  if (reduce.getKind().getValue() != dist::CollectiveKind::AllReduce ||
       reduce.getSrc() == reduce.getDst() || !diesAt(reduce.getSrc(), reduce))
     return;
   if (exec::ArenaOp fresh = freshAt(reduce.getDst(), reduce))
@@ -142,17 +141,15 @@ static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
       reduceInPlace(start);
       continue;
     }
-    if (auto library = dyn_cast<exec::LibraryOp>(op)) {
-      // Rows are added where the base lies.
-      auto base = library.getDescriptor().getAs<DictionaryAttr>("base");
-      if (!base)
+    if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {
+      OpOperand *operand = call.getInPlaceOperand();
+      if (!operand)
         continue;
-      int64_t k = base.getAs<IntegerAttr>("buffer").getInt();
-      Value input = library.getInputs()[k];
-      bool alone = llvm::count_if(library.getInputs(), [&](Value other) {
+      Value input = operand->get();
+      bool alone = llvm::count_if(call.getReads(), [&](Value other) {
                      return baseOf(other) == baseOf(input);
                    }) == 1;
-      if (exec::ArenaOp fresh = freshAt(library.getOutputs()[0], &op);
+      if (exec::ArenaOp fresh = freshAt(call.getDestination().get(), &op);
           fresh && alone && diesAt(input, &op))
         unify(input, fresh);
       continue;
@@ -313,7 +310,7 @@ LogicalResult kerf::verifyLowered(ModuleOp module) {
     if (!function.getScratch())
       return function.emitError("has no planned scratch");
     for (Operation &call : function.getBody().front()) {
-      if (auto entry = dyn_cast<exec::LibraryOp>(call))
+      if (auto entry = dyn_cast<exec::LibraryCallInterface>(call))
         library.push_back(entry.getIndex());
       if (auto entry = dyn_cast<exec::CollectiveOp>(call))
         collectives.push_back(entry.getIndex());

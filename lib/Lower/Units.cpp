@@ -549,7 +549,7 @@ private:
           unit.inputs.push_back(operand);
     if (unit.call) {
       unit.outputs.push_back(unit.call->result);
-      for (const LibraryCall::Named &more : unit.call->moreResults)
+      for (const LibraryCall::Result &more : unit.call->moreResults)
         unit.outputs.push_back(more.value);
     } else {
       llvm::append_range(unit.outputs, unit.ops.back()->getResults());

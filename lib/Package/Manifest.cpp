@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"
 
+#include "CallEntries.h"
+
 #include "kerf/Exec/Exec.h"
 #include "kerf/rt/program.h"
 
@@ -71,21 +73,57 @@ static json::Array parameters(ModuleOp module, const WeightPlan &weights) {
   return result;
 }
 
-/// Entries of calls inside functions, by number.
-template <typename... Ops> static json::Array callEntries(ModuleOp module) {
-  std::map<int64_t, json::Value> entries;
-  module.walk([&](Operation *op) {
-    (
-        [&](auto call) {
-          if (call)
-            entries.emplace(call.getIndex(), toJson(call.getDescriptor()));
-        }(dyn_cast<Ops>(op)),
-        ...);
-  });
+static json::Array inOrder(std::map<int64_t, json::Value> &entries) {
   json::Array result;
   for (auto &[index, entry] : entries)
     result.push_back(std::move(entry));
   return result;
+}
+
+static json::Array library(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  module.walk([&](exec::LibraryCallInterface call) {
+    entries.emplace(call.getIndex(), libraryEntry(call));
+  });
+  return inOrder(entries);
+}
+
+static json::Array collectives(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  module.walk([&](Operation *op) {
+    if (auto call = dyn_cast<exec::CollectiveOp>(op))
+      entries.emplace(call.getIndex(), collectiveEntry(call));
+    if (auto call = dyn_cast<exec::CollectiveStartOp>(op))
+      entries.emplace(call.getIndex(), collectiveEntry(call));
+  });
+  return inOrder(entries);
+}
+
+static json::Array shardIndices(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  module.walk([&](exec::ShardIndexOp op) {
+    entries.emplace(op.getIndex(), axesEntry(op.getAxes()));
+  });
+  return inOrder(entries);
+}
+
+static json::Object mesh(ModuleOp module) {
+  json::Object entry;
+  json::Array axes;
+  if (dist::MeshAttr attribute = exec::getMesh(module)) {
+    dist::Mesh mesh = attribute.toMesh();
+    for (const dist::MeshAxis &axis : mesh.axes) {
+      json::Object item{{"name", axis.name}, {"size", axis.size}};
+      if (axis.isTime)
+        entry["time_axis"] = std::move(item);
+      else
+        axes.push_back(std::move(item));
+    }
+    if (mesh.find(dist::kStageAxis))
+      entry["stage_axis"] = dist::kStageAxis;
+  }
+  entry["axes"] = std::move(axes);
+  return entry;
 }
 
 static json::Array functions(ModuleOp module,
@@ -187,10 +225,10 @@ json::Object kerf::buildManifest(ModuleOp module,
   std::map<int64_t, json::Value> kernels;
   for (auto kernel : module.getOps<exec::KernelOp>()) {
     json::Object entry{{"name", kernel.getName()}, {"node", kernel.getNode()}};
-    if (auto phase = kernel->getAttrOfType<StringAttr>("phase"))
-      entry["phase"] = phase.getValue();
-    if (Attribute cuda = kernel->getAttr("cuda"))
-      entry["cuda"] = toJson(cuda);
+    if (auto phase = kernel.getPhase())
+      entry["phase"] = stringifyPhase(*phase);
+    if (exec::GpuKernelAttr gpu = kernel.getCudaAttr())
+      entry["cuda"] = gpuEntry(gpu, /*isKernel=*/true);
     kernels.emplace(kernel.getIndex(), std::move(entry));
   }
   json::Array kernelList;
@@ -207,16 +245,15 @@ json::Object kerf::buildManifest(ModuleOp module,
       {"name", contents.name},
       {"abi", KERF_PROGRAM_ABI_VERSION},
       {"target", target(contents)},
-      {"mesh", moduleAttr(module, "exec.mesh")},
+      {"mesh", mesh(module)},
       {"program", "program.so"},
       {"parameters", parameters(module, weights)},
       {"inputs", moduleAttr(module, "exec.inputs")},
       {"outputs", moduleAttr(module, "exec.outputs")},
       {"kernels", std::move(kernelList)},
-      {"library", callEntries<exec::LibraryOp>(module)},
-      {"collectives",
-       callEntries<exec::CollectiveOp, exec::CollectiveStartOp>(module)},
-      {"shard_indices", moduleAttr(module, "exec.shard_indices")},
+      {"library", library(module)},
+      {"collectives", collectives(module)},
+      {"shard_indices", shardIndices(module)},
       {"channels", moduleAttr(module, "exec.channels")},
       {"functions", std::move(functionList)},
       {"stages", stages(module, numbers, contents.plannedBytes)}};

@@ -98,10 +98,8 @@ static llvm::DenseSet<int64_t> parametersOfSteps(ModuleOp module) {
       function.walk([&](Operation *op) {
         if (auto parameter = dyn_cast<exec::ParamOp>(op))
           used.insert(parameter.getIndex());
-        op->getAttrDictionary().walk([&](DictionaryAttr entry) {
-          if (auto index = entry.getAs<IntegerAttr>("param"))
-            used.insert(index.getInt());
-        });
+        if (auto weight = dyn_cast<exec::WeightOp>(op))
+          used.insert(weight.getIndex());
       });
   return used;
 }

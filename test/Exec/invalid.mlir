@@ -141,64 +141,6 @@ exec.func @launch_unknown(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, s
 
 // -----
 
-exec.func @library_c1_buffer(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{descriptor names buffer 2 of 2 buffers}}
-  exec.library 0 {lhs = {buffer = 2 : i64}, dst = {buffer = 1 : i64}} (%a) -> (%b) : (memref<2xf32>) -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @library_c1_unnamed(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{descriptor does not name buffer 0}}
-  exec.library 0 {dst = {buffer = 1 : i64}} (%a) -> (%b) : (memref<2xf32>) -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @library_c2_dst(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{descriptor's dst must be its first output, buffer 1}}
-  exec.library 0 {lhs = {buffer = 1 : i64}, dst = {buffer = 0 : i64}} (%a) -> (%b) : (memref<2xf32>) -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @collective_c1_shape(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{dst is 'memref<2xf32>', not what the descriptor says}}
-  exec.collective 0 {kind = "all_reduce", dtype = "f32", src_shape = [2], dst_shape = [3]} %a -> %b : memref<2xf32> -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @collective_c2_in_place(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{permute reads and writes one buffer}}
-  exec.collective 0 {kind = "permute", dtype = "f32", src_shape = [2], dst_shape = [2]} %a -> %a : memref<2xf32> -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @collective_wait_c1_twice(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  %e = exec.collective_start 0 {kind = "all_reduce", dtype = "f32", src_shape = [2], dst_shape = [2]} %a -> %a : memref<2xf32> -> memref<2xf32>
-  // expected-error @below {{is not the only wait for its event}}
-  exec.collective_wait %e
-  exec.collective_wait %e
-  exec.return
-}
-
-// -----
-
-exec.func @shard_index_c1_type(%a: memref<1xi64>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{stores to 'memref<1xi64>', expected memref<i64>}}
-  exec.shard_index 0 [{axis = "tp"}] -> %a : memref<1xi64>
-  exec.return
-}
-
-// -----
-
 exec.func @copy_c1_size(%a: memref<2xf32>, %b: memref<3xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
   // expected-error @below {{copies 'memref<2xf32>' to 'memref<3xf32>'}}
   exec.copy %a -> %b : memref<2xf32> -> memref<3xf32>

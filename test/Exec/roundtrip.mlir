@@ -2,6 +2,8 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
 // RUN: kerf-opt --mlir-print-op-generic %s | kerf-opt | FileCheck %s
 
+// CHECK: module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>}
+module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>} {
 // CHECK: exec.parameter 0 "w" {{{.*}}tensor = "w"} : memref<3x4xf32> source {{{.*}}offset = 64 : i64
 exec.parameter 0 "w" {dtype = "f32", global_shape = [3, 4], local_shape = [3, 4], sharding = [[], []], tensor = "w"}
   : memref<3x4xf32> source {file = 0 : i64, length = 48 : i64, offset = 64 : i64, stored = tensor<3x4xf32>}
@@ -35,18 +37,28 @@ exec.func @stage0_forward(%x: memref<2x3xf32> {kerf.name = "x"}, %y: memref<2x4x
   %t = exec.arena at 0 : memref<2x4xf32>
   %s = exec.arena at 64 : memref<2x4xf32>
   %i = exec.arena at 128 : memref<i64>
-  // CHECK: exec.library 0 {{{.*}}kind = "matmul"{{.*}}}(%[[X]]) -> (%[[T]]) : (memref<2x3xf32>) -> memref<2x4xf32>
-  exec.library 0 {batch = [], dst = {buffer = 1 : i64}, dtype = "f32", k = 3 : i64, kind = "matmul",
-      lhs = {buffer = 0 : i64}, m = 2 : i64, n = 4 : i64, node = "/fc", rhs = {param = 0 : i64}}
-    (%x) -> (%t) : (memref<2x3xf32>) -> memref<2x4xf32>
-  // CHECK: exec.collective 0 {{{.*}}} %[[T]] -> %[[T]] : memref<2x4xf32> -> memref<2x4xf32>
-  exec.collective 0 {kind = "all_reduce", reduction = "sum", dtype = "f32", axes = [{axis = "tp"}],
-      src_shape = [2, 4], dst_shape = [2, 4]} %t -> %t : memref<2x4xf32> -> memref<2x4xf32>
-  // CHECK: %[[E:.*]] = exec.collective_start 1
-  %e = exec.collective_start 1 {kind = "permute", pairs = [[0, 1]], dtype = "f32", axes = [{axis = "tp"}],
-      src_shape = [2, 4], dst_shape = [2, 4]} %t -> %s : memref<2x4xf32> -> memref<2x4xf32>
-  // CHECK: exec.shard_index 0 [{axis = "tp"}] -> %{{.*}} : memref<i64>
-  exec.shard_index 0 [{axis = "tp"}] -> %i : memref<i64>
+  // CHECK: exec.collective 0 all_reduce sum ["tp"] %[[T]] -> %[[T]] bytes 64 purpose activation phase forward node "/fc" :
+  exec.collective 0 all_reduce sum ["tp"] %t -> %t bytes 64 purpose activation phase forward node "/fc"
+    : memref<2x4xf32> -> memref<2x4xf32>
+  // CHECK: %[[E:.*]] = exec.collective_start 1 permute ["tp"] pairs [0, 1] %[[T]] -> %{{.*}} bytes 32
+  %e = exec.collective_start 1 permute ["tp"] pairs [0, 1] %t -> %s bytes 32 purpose gradient phase backward node "/fc"
+    : memref<2x4xf32> -> memref<2x4xf32>
+  // CHECK: exec.shard_index 0 ["tp"] -> %{{.*}} : memref<i64>
+  exec.shard_index 0 ["tp"] -> %i : memref<i64>
+  %half = exec.arena at 64 : memref<2x2xf32>
+  %turned = exec.arena at 64 : memref<1x8xf32>
+  // CHECK: exec.collective 2 reduce_scatter max ["tp"] dim 1
+  exec.collective 2 reduce_scatter max ["tp"] dim 1 %t -> %half bytes 32 purpose activation phase forward node ""
+    : memref<2x4xf32> -> memref<2x2xf32>
+  // CHECK: exec.collective 3 all_gather ["tp"] dim 1
+  exec.collective 3 all_gather ["tp"] dim 1 %half -> %t bytes 32 purpose parameter phase update node ""
+    : memref<2x2xf32> -> memref<2x4xf32>
+  // CHECK: exec.collective 4 all_to_all ["tp"] split 0 concat 1
+  exec.collective 4 all_to_all ["tp"] split 0 concat 1 %t -> %turned bytes 32 purpose activation phase forward node ""
+    : memref<2x4xf32> -> memref<1x8xf32>
+  // CHECK: exec.collective 5 broadcast ["tp"] root 1
+  exec.collective 5 broadcast ["tp"] root 1 %t -> %t bytes 32 purpose control phase prologue node ""
+    : memref<2x4xf32> -> memref<2x4xf32>
   // CHECK: exec.collective_wait %[[E]]
   exec.collective_wait %e
   // CHECK: exec.launch @add_relu(%{{.*}}, %[[B]]) -> (%[[Y]]) : (memref<2x4xf32>, memref<4xf32>) -> memref<2x4xf32>
@@ -59,3 +71,4 @@ exec.stage 0 slots [{name = "x", bytes = 24 : i64}, {name = "y", bytes = 32 : i6
   instructions [{input = 0 : i64, slot = 0 : i64, micro_batch = 0 : i64},
     {run = @stage0_forward, micro_batch = 0 : i64, slots = [0, 1]},
     {output = 0 : i64, slot = 1 : i64, micro_batch = 0 : i64}]
+}

@@ -4,7 +4,7 @@
 // A sum over micro-batches: the matmul adds to what its result holds.
 
 // CHECK: exec.func @stage0_forward_backward(%{{.*}}: memref<8x6xf32>, %{{.*}}: memref<8x5xf32>, %{{.*}}: memref<6x5xf32>, %[[SUM:.*]]: memref<6x5xf32>)
-// CHECK: exec.library {{.*}}post_ops = [{kind = "sum"}]{{.*}} -> (%[[SUM]])
+// CHECK: exec.matmul {{.*}}dst(%[[SUM]] : {{.*}}then [sum
 // CHECK-NEXT: exec.return
 // CHECK: exec.stage 0
 // CHECK-SAME: {zero = 1 : i64}

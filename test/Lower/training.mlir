@@ -13,9 +13,9 @@
 // CHECK: %[[V:.*]] = exec.param 1
 // CHECK: %[[W:.*]] = exec.param 0
 // A mutable weight is a buffer of the call.
-// CHECK: exec.library 0 {{.*}}rhs = {buffer = 1 : i64}}(%{{.*}}, %[[W]], %[[B]]
+// CHECK: exec.matmul 0 {{.*}}rhs(%[[W]] : {{.*}}bias(%[[B]] :
 // CHECK: exec.launch @reduce_mul_sub_{{[0-9]+}}(%{{.*}}, %{{.*}}, %[[B]]) -> (%[[B]])
-// CHECK: exec.library 1 {{.*}} -> (%[[V]])
+// CHECK: exec.matmul 1 {{.*}}dst(%[[V]] :
 // CHECK: exec.launch @mul_sub_{{[0-9]+}}(%[[V]], %{{.*}}, %[[W]]) -> (%[[W]])
 // CHECK-NOT: exec.copy
 // CHECK: exec.return

@@ -2,7 +2,7 @@
 #ifndef KERF_EXEC_PROGRAM_TD
 #define KERF_EXEC_PROGRAM_TD
 
-include "kerf/Exec/ExecBase.td"
+include "kerf/Exec/ExecAttributes.td"
 
 class Exec_FunctionOp<string mnemonic> : Exec_Op<mnemonic, [
     FunctionOpInterface, IsolatedFromAbove, HasParent<"::mlir::ModuleOp">]> {
@@ -25,7 +25,8 @@ def Exec_KernelOp : Exec_FunctionOp<"kernel"> {
     range of the kernel's outermost parallel loop. Code generation fills `count`,
     the iterations of that loop, and `grain`, the fewest that are worth a thread.
     `index` is the entry of the manifest's `kernels`, `node` what the trace shows;
-    in a training step the attribute `phase` says which part of it, too.
+    in a training step `phase` says which part of it, too. `cuda` is how its code
+    for GPUs is launched.
 
     ```mlir
     exec.kernel @add_relu(%a: tensor<2x3xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32>
@@ -47,7 +48,9 @@ def Exec_KernelOp : Exec_FunctionOp<"kernel"> {
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        I64Attr:$index, StrAttr:$node,
-                       OptionalAttr<I64Attr>:$count, OptionalAttr<I64Attr>:$grain);
+                       OptionalAttr<I64Attr>:$count, OptionalAttr<I64Attr>:$grain,
+                       OptionalAttr<Exec_PhaseAttr>:$phase,
+                       OptionalAttr<Exec_GpuKernelAttr>:$cuda);
   let extraClassDeclaration = functionDeclaration # [{
     /// The op at the end of the body: its operands are the results.
     ::mlir::Operation *getYield() { return getBody().front().getTerminator(); }
