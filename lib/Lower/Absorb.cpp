@@ -61,7 +61,7 @@ private:
       Operation *user = *call.result.user_begin();
       // An update reads and writes several tensors in one pass of its own.
       if (taken.contains(user) || user->getNumResults() != 1 ||
-          user->hasAttr(kUpdateAttr))
+          user->hasAttr(exec::kUpdateMark))
         break;
       // On a GPU an addend lies as the result does.
       if (gpu && isa<nn::TransposeOp>(user) &&
@@ -149,7 +149,7 @@ private:
 
   /// A result of 16 bits that is wanted in f32 is not rounded in between.
   bool widens(Operation *user) const {
-    return isa<nn::CastOp>(user) && !call.anchor->hasAttr(kStoredAttr) &&
+    return isa<nn::CastOp>(user) && !call.anchor->hasAttr(exec::kStoredMark) &&
            call.postOps.empty() && !call.bias &&
            isHalf(elementOf(user->getOperand(0))) &&
            elementOf(user->getResult(0)).isF32();

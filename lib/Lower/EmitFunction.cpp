@@ -36,7 +36,7 @@ public:
       : function(function), stage(stage), state(state),
         builder(function.getContext()) {}
 
-  FailureOr<EmittedFunction> emit(StringRef phase, StringRef name) {
+  FailureOr<EmittedFunction> emit(exec::Phase phase, StringRef name) {
     auto formed = formUnits(function, destinations);
     if (failed(formed))
       return failure();
@@ -102,15 +102,16 @@ private:
 
   Operation *terminator() { return function.getBody().front().getTerminator(); }
 
-  exec::FuncOp startFunction(Location loc, StringRef name, StringRef phase,
+  exec::FuncOp startFunction(Location loc, StringRef name, exec::Phase phase,
                              ArrayRef<Type> arguments, int64_t numInputs) {
     builder.setInsertionPoint(function);
     auto op = exec::FuncOp::create(
         builder, loc, builder.getStringAttr(name),
         TypeAttr::get(builder.getFunctionType(arguments, {})), ArrayAttr(),
         ArrayAttr(), builder.getI64IntegerAttr(numInputs),
-        builder.getI64IntegerAttr(stage), builder.getStringAttr(phase),
-        IntegerAttr(), DenseI64ArrayAttr());
+        builder.getI64IntegerAttr(stage),
+        exec::PhaseAttr::get(builder.getContext(), phase), IntegerAttr(),
+        DenseI64ArrayAttr());
     Block *block = builder.createBlock(&op.getBody());
     block->addArguments(arguments,
                         SmallVector<Location>(arguments.size(), loc));
@@ -128,7 +129,7 @@ private:
       indices.push_back(index);
     }
     exec::FuncOp op = startFunction(function.getLoc(), (name + "_init").str(),
-                                    "init", types, 0);
+                                    exec::Phase::Init, types, 0);
     op.setDerivedAttr(builder.getDenseI64ArrayAttr(indices));
     for (auto [i, entry] : llvm::enumerate(derived))
       frame.placed[entry.first] = op.getBody().getArgument(i);
@@ -147,7 +148,7 @@ private:
     return op;
   }
 
-  exec::FuncOp emitForward(StringRef phase, StringRef name) {
+  exec::FuncOp emitForward(exec::Phase phase, StringRef name) {
     SmallVector<Type> types;
     for (Type type : function.getArgumentTypes())
       types.push_back(bufferType(type));
@@ -499,7 +500,7 @@ private:
 } // namespace
 
 FailureOr<EmittedFunction> kerf::emitFunction(func::FuncOp function,
-                                              int64_t stage, StringRef phase,
+                                              int64_t stage, exec::Phase phase,
                                               StringRef name,
                                               ProgramState &state) {
   return Emitter(function, stage, state).emit(phase, name);

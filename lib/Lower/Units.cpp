@@ -381,7 +381,7 @@ private:
   }
 
   static bool isUpdate(const Unit &unit) {
-    auto marked = [](Operation *op) { return op->hasAttr(kUpdateAttr); };
+    auto marked = [](Operation *op) { return op->hasAttr(exec::kUpdateMark); };
     auto isTensor = [](Value value) {
       return cast<RankedTensorType>(value.getType()).getNumElements() > 1;
     };

@@ -3,7 +3,7 @@
 // RUN: kerf-opt --mlir-print-op-generic %s | kerf-opt | FileCheck %s
 
 exec.func @products(%x: memref<2x3xf32>, %r: memref<2x4xf32>, %y: memref<2x4xf32>, %s: memref<4xf32>, %dw: memref<3x4xf32>)
-    attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = "forward"} {
+    attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // CHECK: %[[W:.*]] = exec.weight 7 : !exec.weight<4x3xf32>
   %w = exec.weight 7 : !exec.weight<4x3xf32>
   %b = exec.weight 8 : !exec.weight<4xf32>
@@ -29,7 +29,7 @@ exec.func @products(%x: memref<2x3xf32>, %r: memref<2x4xf32>, %y: memref<2x4xf32
 }
 
 exec.func @windows(%x: memref<1x8x3xf32>, %y: memref<1x8x8xf32>, %dy: memref<1x4x3xf32>, %dw: memref<8x3x3xf32>)
-    attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+    attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   %w = exec.weight 2 : !exec.weight<8x3x3xf32>
   %b = exec.weight 3 : !exec.weight<16xf32>
   // CHECK: exec.conv 1 "/conv1" batch 1 channels 3 to 8 groups 1 window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
@@ -59,7 +59,7 @@ exec.func @windows(%x: memref<1x8x3xf32>, %y: memref<1x8x8xf32>, %dy: memref<1x4
 }
 
 exec.func @rows(%i: memref<6xi64>, %u: memref<6x4xf32>, %base: memref<10x4xf32>, %y: memref<10x4xf32>)
-    attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = "backward"} {
+    attributes {num_inputs = 3 : i64, stage = 0 : i64, phase = #exec<phase backward>} {
   // CHECK: exec.scatter_add 6 "/wte" outer 1 rows 10 inner 4 count 6 partial indices(%{{.*}} : memref<6xi64>)
   // CHECK-SAME: updates(%{{.*}} : memref<6x4xf32>) base(%{{.*}} : memref<10x4xf32>) dst(%{{.*}} : memref<10x4xf32>)
   exec.scatter_add 6 "/wte" outer 1 rows 10 inner 4 count 6 partial
@@ -68,7 +68,7 @@ exec.func @rows(%i: memref<6xi64>, %u: memref<6x4xf32>, %base: memref<10x4xf32>,
 }
 
 exec.func @attention(%q: memref<1x2x4x8xf32>, %m: memref<4xf32>, %y: memref<1x4x2x8xf32>, %s: memref<1x2x4xf32>)
-    attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = "forward"} {
+    attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // CHECK: exec.attention 7 "/attn" sizes<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8, value_size = 8>
   // CHECK-SAME: scale 1.250000e-01 causal q(%{{.*}} bias(%{{.*}} : memref<4xf32> strides [0, 0, 0, 1])
   // CHECK-SAME: dst(%{{.*}} : memref<1x4x2x8xf32> strides [64, 8, 16, 1]) stats(%{{.*}} : memref<1x2x4xf32>)

@@ -95,7 +95,7 @@ exec.kernel @gather(%t: tensor<50257x768xf32>, %i: tensor<512xi64>) -> tensor<51
 // CHECK: .shared
 // CHECK: bar.sync
 // CHECK: add.rn.f32
-exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768xf32>) attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = "backward", scratch = 0 : i64} {
+exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768xf32>) attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase backward>, scratch = 0 : i64} {
   exec.scatter_add 0 "/wte" outer 1 rows 50257 inner 768 count 512
     indices(%i : memref<512xi64>) updates(%u : memref<512x768xf32>) dst(%y : memref<50257x768xf32>)
   exec.return

@@ -4,8 +4,8 @@
 
 // A batch norm goes into the convolution in front of it: scaled weights and a
 // bias are derived, the step is one library call.
-// CHECK-DAG: exec.parameter {{[0-9]}} "derived_0" {derived = true{{.*}}library_only = true
-// CHECK-DAG: exec.parameter {{[0-9]}} "derived_1" {derived = true{{.*}}library_only = true
+// CHECK-DAG: exec.parameter {{[0-9]}} "derived_0" : {{.*}} from #exec.derived {{.*}}library_only
+// CHECK-DAG: exec.parameter {{[0-9]}} "derived_1" : {{.*}} from #exec.derived {{.*}}library_only
 // CHECK: exec.func @stage0_forward_init(%{{.*}}: memref<{{.*}}>, %{{.*}}: memref<{{.*}}>) attributes {derived = array<i64: {{.*}}>
 // CHECK: exec.func @stage0_forward
 // CHECK-NEXT: %[[B:.*]] = exec.weight

@@ -5,9 +5,9 @@
 // written over the old ones, each after the last read of the old one; a sum
 // over micro-batches is one slot, which is both argument and result.
 
-// CHECK: exec.parameter 0 "w" {{{.*}}mutable = true{{.*}}tensor = "w"}
-// CHECK: exec.parameter 1 "momentum/w" {{{.*}}mutable = true{{.*}}splat = 0.0
-// CHECK: exec.parameter 2 "b" {{{.*}}mutable = true
+// CHECK: exec.parameter 0 "w" : {{.*}} from #exec.file_range<{{.*}} is_mutable
+// CHECK: exec.parameter 1 "momentum/w" : {{.*}} from 0.0{{.*}} is_mutable
+// CHECK: exec.parameter 2 "b" : {{.*}} is_mutable
 // CHECK: exec.func @stage0_forward
 // CHECK: %[[B:.*]] = exec.param 2
 // CHECK: %[[V:.*]] = exec.param 1

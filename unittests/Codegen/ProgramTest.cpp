@@ -226,7 +226,7 @@ exec.kernel @k(%a: tensor<3xf32>, %b: tensor<3xf32>) -> tensor<3xf32> attributes
   %0 = nn.add %a, %b : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   exec.yield %0 : tensor<3xf32>
 }
-exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 : i64, scratch = 256 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 : i64, scratch = 256 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   %p = exec.param 2 : memref<3xf32>
   %t = exec.arena at 128 : memref<3xf32>
   %i = exec.arena at 192 : memref<i64>

@@ -25,7 +25,7 @@ static std::string functionOf(const std::string &call,
     }
   return "exec.func @f(" + arguments +
          ") attributes {num_inputs = " + std::to_string(inputs.size()) +
-         " : i64, stage = 0 : i64, phase = \"forward\"} {\n  " + call +
+         " : i64, stage = 0 : i64, phase = #exec<phase forward>} {\n  " + call +
          "\n  exec.return\n}\n";
 }
 

@@ -14,6 +14,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -39,6 +40,13 @@ mlir::Type elementType(mlir::Value operand);
 /// has none.
 dist::MeshAttr getMesh(mlir::Operation *op);
 inline constexpr llvm::StringLiteral kMesh = "exec.mesh";
+
+/// On ops that an optimizer's update was expanded to
+/// (expand-optimizer-updates).
+inline constexpr llvm::StringLiteral kUpdateMark = "exec.update";
+/// On shape ops whose result is what lies in memory and not a view, and on
+/// products that are stored in their own type although a reader widens it.
+inline constexpr llvm::StringLiteral kStoredMark = "exec.stored";
 
 } // namespace kerf::exec
 

@@ -28,6 +28,11 @@ def Exec_Dialect : Dialect {
     with the number that it carries, which packaging writes
     (`docs/Package.md`). Axes, reductions and purposes are those of `dist`.
 
+    On the module `exec.target` says what the program is lowered for and
+    `exec.mesh` is its mesh. `exec.update`, on ops of an optimizer's update, and
+    `exec.stored`, on ops whose result is stored as it is, are marks of lowering.
+    Other attributes of this dialect on ops of others are errors.
+
     Streams and events: `collective_start` gives an `!exec.event` that
     `collective_wait` takes. A device with streams orders other calls the same
     way, by events as further operands and results.
@@ -35,6 +40,7 @@ def Exec_Dialect : Dialect {
   let dependentDialects = ["::kerf::dist::DistDialect"];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let extraClassDeclaration = [{
     void registerAttributes();
   }];
