@@ -7,6 +7,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -135,9 +136,6 @@ private:
     exec::WindowAttr window;
   };
 
-  static ArrayRef<int64_t> shapeOf(Value value) {
-    return cast<RankedTensorType>(value.getType()).getShape();
-  }
   static ArrayRef<int64_t> spatialOf(Value image) {
     return shapeOf(image).drop_front().drop_back();
   }

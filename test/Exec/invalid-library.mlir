@@ -115,7 +115,7 @@ exec.func @matmul_c5_sums(%x: memref<2x3xf32>, %w: memref<3x4xf32>, %y: memref<2
 exec.func @conv_c4_sum(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<1x8x8xf32>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{adds what its destination held which it cannot}}
-  exec.conv 0 "" batch 1 channels 3 to 8 groups 1 window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+  exec.conv 0 "" batch 1 channels 3 to 8 groups 1 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
     src(%x : memref<1x8x3xf32>) weights(%w : memref<8x3x3xf32>) dst(%y : memref<1x8x8xf32>) then [sum]
   exec.return
 }
@@ -125,7 +125,7 @@ exec.func @conv_c4_sum(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<
 exec.func @conv_c5_groups(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<1x8x8xf32>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{has 2 groups of 3 and 8 channels}}
-  exec.conv 0 "" batch 1 channels 3 to 8 groups 2 window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+  exec.conv 0 "" batch 1 channels 3 to 8 groups 2 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
     src(%x : memref<1x8x3xf32>) weights(%w : memref<8x3x3xf32>) dst(%y : memref<1x8x8xf32>)
   exec.return
 }
@@ -135,7 +135,7 @@ exec.func @conv_c5_groups(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memr
 exec.func @conv_c5_window(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<1x8x8xf32>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{has a result of other sizes than its window gives}}
-  exec.conv 0 "" batch 1 channels 3 to 8 groups 1 window<in [8] out [7] kernel [3] strides [1] low [1] high [1] dilations [1]>
+  exec.conv 0 "" batch 1 channels 3 to 8 groups 1 window <in [8] out [7] kernel [3] strides [1] low [1] high [1] dilations [1]>
     src(%x : memref<1x8x3xf32>) weights(%w : memref<8x3x3xf32>) dst(%y : memref<1x8x8xf32>)
   exec.return
 }
@@ -145,7 +145,7 @@ exec.func @conv_c5_window(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memr
 exec.func @max_pool_gradient_c2(%x: memref<1x8x3xf64>, %dy: memref<1x4x3xf64>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{operand is 'memref<1x8x3xf64>', expected elements of f32}}
-  exec.max_pool_gradient 0 "" batch 1 channels 3 window<in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
+  exec.max_pool_gradient 0 "" batch 1 channels 3 window <in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
     src(%x : memref<1x8x3xf64>) diff(%dy : memref<1x4x3xf64>) dst(%x : memref<1x8x3xf64>)
   exec.return
 }
@@ -155,7 +155,7 @@ exec.func @max_pool_gradient_c2(%x: memref<1x8x3xf64>, %dy: memref<1x4x3xf64>)
 exec.func @avg_pool_gradient_c3(%x: memref<1x8x3xf32>, %dy: memref<1x4x3xf32>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{count_high has 2 entries, expected 1}}
-  exec.avg_pool_gradient 0 "" batch 1 channels 3 window<in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
+  exec.avg_pool_gradient 0 "" batch 1 channels 3 window <in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
     count_high [0, 0] diff(%dy : memref<1x4x3xf32>) dst(%x : memref<1x8x3xf32>)
   exec.return
 }
@@ -175,7 +175,7 @@ exec.func @scatter_add_c2(%i: memref<6xi8>, %u: memref<6x4xf32>, %y: memref<10x4
 exec.func @attention_c2(%q: memref<1x2x4x8xf32>, %s: memref<1x2x4xf64>)
     attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{stats are of 'f64', expected f32}}
-  exec.attention 0 "" sizes<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8, value_size = 8> scale 1.0
+  exec.attention 0 "" sizes <batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8, value_size = 8> scale 1.0
     q(%q : memref<1x2x4x8xf32>) k(%q : memref<1x2x4x8xf32>) v(%q : memref<1x2x4x8xf32>) dst(%q : memref<1x2x4x8xf32>) stats(%s : memref<1x2x4xf64>)
   exec.return
 }

@@ -68,6 +68,13 @@ exec.func @func_c3_unplanned() attributes {num_inputs = 0 : i64, stage = 0 : i64
 
 // -----
 
+// expected-error @below {{attribute 'phase' failed to satisfy constraint: part of a step}}
+exec.func @func_c4_phase() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "sideways"} {
+  exec.return
+}
+
+// -----
+
 // expected-error @below {{writes 1 buffers, derives 2 parameters}}
 exec.func @func_c4_derived(%a: memref<2xf32>) attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase init>, derived = array<i64: 0, 1>} {
   exec.return

@@ -2,6 +2,10 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
 // RUN: kerf-opt --mlir-print-op-generic %s | kerf-opt | FileCheck %s
 
+// Windows and sizes have names.
+// CHECK-DAG: #[[SAME:.*]] = #exec.window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+// CHECK-DAG: #[[HALF:.*]] = #exec.window<in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
+// CHECK-DAG: #[[SIZES:.*]] = #exec.attention<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8, value_size = 8>
 exec.func @products(%x: memref<2x3xf32>, %r: memref<2x4xf32>, %y: memref<2x4xf32>, %s: memref<4xf32>, %dw: memref<3x4xf32>)
     attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // CHECK: %[[W:.*]] = exec.weight 7 : !exec.weight<4x3xf32>
@@ -32,28 +36,28 @@ exec.func @windows(%x: memref<1x8x3xf32>, %y: memref<1x8x8xf32>, %dy: memref<1x4
     attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   %w = exec.weight 2 : !exec.weight<8x3x3xf32>
   %b = exec.weight 3 : !exec.weight<16xf32>
-  // CHECK: exec.conv 1 "/conv1" batch 1 channels 3 to 8 groups 1 window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+  // CHECK: exec.conv 1 "/conv1" batch 1 channels 3 to 8 groups 1 window #[[SAME]]
   // CHECK-SAME: src(%{{.*}} : memref<1x8x3xf32>) weights(%{{.*}} : !exec.weight<8x3x3xf32>)
   // CHECK-SAME: bias(%{{.*}} : !exec.weight<16xf32> offset 8) dst(%{{.*}} : memref<1x8x8xf32>) then [relu]
   exec.conv 1 "/conv1" batch 1 channels 3 to 8 groups 1
-      window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+      window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
       src(%x : memref<1x8x3xf32>) weights(%w : !exec.weight<8x3x3xf32>) bias(%b : !exec.weight<16xf32> offset 8)
       dst(%y : memref<1x8x8xf32>) then [relu]
   // CHECK: exec.conv_input_gradient 2 {{.*}} diff(%{{.*}} : memref<1x8x8xf32>) weights(
   exec.conv_input_gradient 2 "/conv1" batch 1 channels 3 to 8 groups 1
-      window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+      window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
       diff(%y : memref<1x8x8xf32>) weights(%w : !exec.weight<8x3x3xf32>) dst(%x : memref<1x8x3xf32>)
   // CHECK: exec.conv_weight_gradient 3 {{.*}} src(%{{.*}} : memref<1x8x3xf32>) diff(
   exec.conv_weight_gradient 3 "/conv1" batch 1 channels 3 to 8 groups 1
-      window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+      window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
       src(%x : memref<1x8x3xf32>) diff(%y : memref<1x8x8xf32>) dst(%dw : memref<8x3x3xf32>)
-  // CHECK: exec.max_pool_gradient 4 "/pool" batch 1 channels 3 window<in [8] out [4]
+  // CHECK: exec.max_pool_gradient 4 "/pool" batch 1 channels 3 window #[[HALF]] src(
   exec.max_pool_gradient 4 "/pool" batch 1 channels 3
-      window<in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
+      window <in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
       src(%x : memref<1x8x3xf32>) diff(%dy : memref<1x4x3xf32>) dst(%x : memref<1x8x3xf32>)
-  // CHECK: exec.avg_pool_gradient 5 "/pool" {{.*}}> count_padding count_high [0] diff(
+  // CHECK: exec.avg_pool_gradient 5 "/pool" {{.*}} count_padding count_high [0] diff(
   exec.avg_pool_gradient 5 "/pool" batch 1 channels 3
-      window<in [8] out [4] kernel [3] strides [2] low [0] high [1] dilations [1]> count_padding count_high [0]
+      window <in [8] out [4] kernel [3] strides [2] low [0] high [1] dilations [1]> count_padding count_high [0]
       diff(%dy : memref<1x4x3xf32>) dst(%x : memref<1x8x3xf32>)
   exec.return
 }
@@ -69,15 +73,15 @@ exec.func @rows(%i: memref<6xi64>, %u: memref<6x4xf32>, %base: memref<10x4xf32>,
 
 exec.func @attention(%q: memref<1x2x4x8xf32>, %m: memref<4xf32>, %y: memref<1x4x2x8xf32>, %s: memref<1x2x4xf32>)
     attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
-  // CHECK: exec.attention 7 "/attn" sizes<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8, value_size = 8>
+  // CHECK: exec.attention 7 "/attn" sizes #[[SIZES]]
   // CHECK-SAME: scale 1.250000e-01 causal q(%{{.*}} bias(%{{.*}} : memref<4xf32> strides [0, 0, 0, 1])
   // CHECK-SAME: dst(%{{.*}} : memref<1x4x2x8xf32> strides [64, 8, 16, 1]) stats(%{{.*}} : memref<1x2x4xf32>)
-  exec.attention 7 "/attn" sizes<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
+  exec.attention 7 "/attn" sizes <batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
       value_size = 8> scale 0.125 causal q(%q : memref<1x2x4x8xf32>) k(%q : memref<1x2x4x8xf32>)
       v(%q : memref<1x2x4x8xf32>) bias(%m : memref<4xf32> strides [0, 0, 0, 1])
       dst(%y : memref<1x4x2x8xf32> strides [64, 8, 16, 1]) stats(%s : memref<1x2x4xf32>)
   // CHECK: exec.attention_gradient 8 "/attn" {{.*}} out(%{{.*}} stats(%{{.*}} diff(%{{.*}} dst(%{{.*}} dk(%{{.*}} dv(%{{.*}} : memref<1x2x4x8xf32>)
-  exec.attention_gradient 8 "/attn" sizes<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
+  exec.attention_gradient 8 "/attn" sizes <batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
       value_size = 8> scale 0.125 q(%q : memref<1x2x4x8xf32>) k(%q : memref<1x2x4x8xf32>) v(%q : memref<1x2x4x8xf32>)
       out(%q : memref<1x2x4x8xf32>) stats(%s : memref<1x2x4xf32>) diff(%q : memref<1x2x4x8xf32>)
       dst(%q : memref<1x2x4x8xf32>) dk(%q : memref<1x2x4x8xf32>) dv(%q : memref<1x2x4x8xf32>)

@@ -75,7 +75,7 @@ struct Call {
     };
     std::string text =
         std::string("exec.attention") + (gradient ? "_gradient" : "") +
-        " 0 \"\" sizes<" + number("batch", s.batch) +
+        " 0 \"\" sizes <" + number("batch", s.batch) +
         number(", heads", s.heads) + number(", key_heads", s.keyHeads) +
         number(", queries", s.queries) + number(", keys", s.keys) +
         number(", head_size", s.size) + number(", value_size", s.width) +

@@ -46,7 +46,7 @@ std::string adam(int64_t index, const std::string &shape, bool bf16 = false,
          ", %v: " + t + ", %lr: " + s + ") -> (" + t + ", " + t + ", " + t +
          (bf16 ? ", " + h : "") +
          ") attributes {index = " + std::to_string(index) +
-         " : i64, node = \"/w\", phase = \"update\"} {\n"
+         " : i64, node = \"/w\", phase = #exec<phase update>} {\n"
          "  %b1 = nn.constant dense<0.1> : " +
          s + "\n" + "  %b2 = nn.constant dense<0.99> : " + s + "\n" +
          "  %b3 = nn.constant dense<0.01> : " + s + "\n" +

@@ -174,7 +174,7 @@ void checkPool(const Pool &pool, bool max, bool padding, bool specials) {
   std::string text =
       std::string("exec.") + (max ? "max" : "avg") +
       "_pool_gradient 0 \"\" batch " + std::to_string(pool.batch) +
-      " channels " + std::to_string(pool.channels) + " window<" +
+      " channels " + std::to_string(pool.channels) + " window <" +
       list("in", pool.in) + list("out", out) + list("kernel", pool.kernel) +
       list("strides", pool.strides) + list("low", pool.low) +
       list("high", pool.high) + list("dilations", pool.dilations) + ">" +

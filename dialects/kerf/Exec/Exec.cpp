@@ -16,7 +16,24 @@ using namespace kerf::exec;
 #define GET_OP_CLASSES
 #include "kerf/Exec/ExecOps.cpp.inc"
 
+namespace {
+/// What makes a line long, and is the same for many calls, has a name.
+struct Aliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
+    if (isa<WindowAttr>(attribute))
+      os << "window";
+    else if (isa<AttentionSizesAttr>(attribute))
+      os << "attention";
+    else
+      return AliasResult::NoAlias;
+    return AliasResult::OverridableAlias;
+  }
+};
+} // namespace
+
 void ExecDialect::initialize() {
+  addInterfaces<Aliases>();
   registerAttributes();
   addOperations<
 #define GET_OP_LIST

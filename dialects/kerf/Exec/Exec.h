@@ -107,8 +107,7 @@ private:
   unsigned firstWritten; ///< number of the first operand that is written
 };
 
-/// Ranks in the group of a collective, and what holds its parts: the size of
-/// the parts along a dimension where it is not ceil(whole / ranks).
+/// Ranks in the group of a collective.
 int64_t groupSize(mlir::Operation *collective, dist::AxesAttr axes);
 
 } // namespace kerf::exec

@@ -89,7 +89,7 @@ class Exec_ConvolutionOp<string mnemonic, list<Trait> traits = []>
                    Exec_WindowAttr:$window);
   string shape = [{
     `batch` custom<Int>($batch) `channels` custom<Int>($in_channels) `to` custom<Int>($out_channels)
-    `groups` custom<Int>($groups) `window` `` $window
+    `groups` custom<Int>($groups) `window` $window
   }];
 }
 
@@ -101,7 +101,7 @@ def Exec_ConvOp : Exec_ConvolutionOp<"conv"> {
 
     ```mlir
     exec.conv 1 "/conv1" batch 1 channels 3 to 8 groups 1
-        window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+        window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
         src(%x : memref<1x8x3xf32>) weights(%w : !exec.weight<8x3x3xf32>) bias(%b : !exec.weight<8xf32>)
         dst(%y : memref<1x8x8xf32>) then [relu]
     ```
@@ -127,7 +127,7 @@ class Exec_ConvolutionGradientOp<string mnemonic>
                    Exec_WindowAttr:$window);
   string shape = [{
     `batch` custom<Int>($batch) `channels` custom<Int>($in_channels) `to` custom<Int>($out_channels)
-    `groups` custom<Int>($groups) `window` `` $window
+    `groups` custom<Int>($groups) `window` $window
   }];
   let hasVerifier = 1;
 }
@@ -140,7 +140,7 @@ def Exec_ConvInputGradientOp : Exec_ConvolutionGradientOp<"conv_input_gradient">
 
     ```mlir
     exec.conv_input_gradient 2 "/conv1" batch 1 channels 3 to 8 groups 1
-        window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+        window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
         diff(%dy : memref<1x8x8xf32>) weights(%w : !exec.weight<8x3x3xf32>) dst(%dx : memref<1x8x3xf32>)
     ```
 
@@ -161,7 +161,7 @@ def Exec_ConvWeightGradientOp : Exec_ConvolutionGradientOp<"conv_weight_gradient
 
     ```mlir
     exec.conv_weight_gradient 3 "/conv1" batch 1 channels 3 to 8 groups 1
-        window<in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+        window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
         src(%x : memref<1x8x3xf32>) diff(%dy : memref<1x8x8xf32>) dst(%dw : memref<8x3x3xf32>)
     ```
 
@@ -182,7 +182,7 @@ def Exec_ConvWeightGradientOp : Exec_ConvolutionGradientOp<"conv_weight_gradient
 class Exec_PoolOp<string mnemonic> : Exec_LibraryOp<mnemonic> {
   dag sizes = (ins I64Attr:$batch, I64Attr:$channels, Exec_WindowAttr:$window);
   string shape = [{
-    `batch` custom<Int>($batch) `channels` custom<Int>($channels) `window` `` $window
+    `batch` custom<Int>($batch) `channels` custom<Int>($channels) `window` $window
   }];
   let hasVerifier = 1;
 }
@@ -195,7 +195,7 @@ def Exec_MaxPoolGradientOp : Exec_PoolOp<"max_pool_gradient"> {
 
     ```mlir
     exec.max_pool_gradient 4 "/pool" batch 1 channels 3
-        window<in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
+        window <in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
         src(%x : memref<1x8x3xf32>) diff(%dy : memref<1x4x3xf32>) dst(%dx : memref<1x8x3xf32>)
     ```
 
@@ -217,7 +217,7 @@ def Exec_AvgPoolGradientOp : Exec_PoolOp<"avg_pool_gradient"> {
 
     ```mlir
     exec.avg_pool_gradient 5 "/pool" batch 1 channels 3
-        window<in [8] out [4] kernel [3] strides [2] low [0] high [1] dilations [1]> count_padding
+        window <in [8] out [4] kernel [3] strides [2] low [0] high [1] dilations [1]> count_padding
         diff(%dy : memref<1x4x3xf32>) dst(%dx : memref<1x8x3xf32>)
     ```
 
@@ -272,7 +272,7 @@ def Exec_ScatterAddOp : Exec_LibraryOp<"scatter_add"> {
 
 class Exec_AttentionCall<string mnemonic> : Exec_LibraryOp<mnemonic> {
   dag sizes = (ins Exec_AttentionSizesAttr:$sizes, F64Attr:$scale, UnitAttr:$causal);
-  string shape = "`sizes` `` $sizes `scale` custom<Real>($scale) (`causal` $causal^)?";
+  string shape = "`sizes` $sizes `scale` custom<Real>($scale) (`causal` $causal^)?";
   let hasVerifier = 1;
 }
 
@@ -284,7 +284,7 @@ def Exec_AttentionOp : Exec_AttentionCall<"attention"> {
     of bias over `[batch, heads, queries, keys]`; `stats`, f32, is dense.
 
     ```mlir
-    exec.attention 7 "/attn" sizes<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
+    exec.attention 7 "/attn" sizes <batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
         value_size = 8> scale 0.125 causal q(%q : memref<1x2x4x8xf32>) k(%k : memref<1x2x4x8xf32>)
         v(%v : memref<1x2x4x8xf32>) dst(%y : memref<1x4x2x8xf32> strides [64, 8, 16, 1]) stats(%s : memref<1x2x4xf32>)
     ```
@@ -311,7 +311,7 @@ def Exec_AttentionGradientOp : Exec_AttentionCall<"attention_gradient"> {
     result; writes those of q (`dst`), k and v. Views as there.
 
     ```mlir
-    exec.attention_gradient 8 "/attn" sizes<batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
+    exec.attention_gradient 8 "/attn" sizes <batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8,
         value_size = 8> scale 0.125 q(%q : memref<1x2x4x8xf32>) k(%k : memref<1x2x4x8xf32>) v(%v : memref<1x2x4x8xf32>)
         out(%y : memref<1x2x4x8xf32>) stats(%s : memref<1x2x4xf32>) diff(%dy : memref<1x2x4x8xf32>)
         dst(%dq : memref<1x2x4x8xf32>) dk(%dk : memref<1x2x4x8xf32>) dv(%dv : memref<1x2x4x8xf32>)

@@ -19,11 +19,17 @@ static ParseResult parseFunction(OpAsmParser &parser, OperationState &result) {
                   std::string &) {
     return builder.getFunctionType(arguments, results);
   };
-  return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false,
-      Op::getFunctionTypeAttrName(result.name), build,
-      Op::getArgAttrsAttrName(result.name),
-      Op::getResAttrsAttrName(result.name));
+  SMLoc loc = parser.getCurrentLocation();
+  if (function_interface_impl::parseFunctionOp(
+          parser, result, /*allowVariadic=*/false,
+          Op::getFunctionTypeAttrName(result.name), build,
+          Op::getArgAttrsAttrName(result.name),
+          Op::getResAttrsAttrName(result.name)))
+    return failure();
+  // An attribute of the wrong kind would be dropped.
+  return Op::verifyInherentAttrs(result.name, result.attributes, [&] {
+    return parser.emitError(loc) << "'" << result.name << "' op ";
+  });
 }
 
 template <typename Op> static void printFunction(OpAsmPrinter &printer, Op op) {
