@@ -86,26 +86,17 @@ LogicalResult kerf::exec::verifyLibraryCall(Operation *op) {
       dst = role.shape;
   }
   // Second tensors have the sizes of the destination.
+  SmallVector<PostOpAttr> steps = call.getEpilogue();
+  llvm::erase_if(steps, [](PostOpAttr step) { return !step.hasOperand(); });
   auto operands = call.getEpilogueOperands();
-  size_t used = 0;
-  for (PostOpAttr postOp : call.getEpilogue()) {
-    if (!postOp.hasOperand())
-      continue;
-    if (used == operands.size())
-      break;
-    if (failed(checkView(op, stringifyPostOpKind(postOp.getKind()),
-                         operands[used++], postOp.getView(), dst)))
-      return failure();
-  }
-  if (used != operands.size() ||
-      llvm::count_if(call.getEpilogue(), [](PostOpAttr postOp) {
-        return postOp.hasOperand();
-      }) != static_cast<int64_t>(operands.size()))
+  if (steps.size() != operands.size())
     return op->emitOpError("has ")
            << operands.size() << " second tensors, its epilogue takes "
-           << llvm::count_if(call.getEpilogue(), [](PostOpAttr postOp) {
-                return postOp.hasOperand();
-              });
+           << steps.size();
+  for (auto [step, operand] : llvm::zip_equal(steps, operands))
+    if (failed(checkView(op, stringifyPostOpKind(step.getKind()), operand,
+                         step.getView(), dst)))
+      return failure();
   return success();
 }
 
