@@ -34,7 +34,7 @@ never "a dialect includes a phase" "kerf/($all)/" dialects
 never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces
 never "nn includes exec, or dist" "kerf/(Exec|Dist)/" dialects/kerf/NN
 never "dist includes nn or exec" "kerf/(NN|Exec)/" dialects/kerf/Dist
-never "exec includes nn or dist" "kerf/(NN|Dist)/" dialects/kerf/Exec
+never "exec includes nn" "kerf/NN/" dialects/kerf/Exec
 never "the cost model builds IR" "kerf/(NN|Dist|Exec|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
 never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
 never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run

@@ -42,6 +42,8 @@ bool kerf::isAccumulator(Value value) {
 namespace {
 /// Follows the result of an anchor through its users.
 class Absorber {
+  using Kind = exec::PostOpKind;
+
 public:
   Absorber(LibraryCall &call, const DenseSet<Operation *> &taken,
            ArrayRef<int64_t> logicalShape)
@@ -59,10 +61,11 @@ private:
       Operation *user = *call.result.user_begin();
       // An update reads and writes several tensors in one pass of its own.
       if (taken.contains(user) || user->getNumResults() != 1 ||
-          user->hasAttr(kUpdateAttr))
+          user->hasAttr(exec::kUpdateMark))
         break;
       // On a GPU an addend lies as the result does.
-      if (gpu && isa<nn::TransposeOp>(user) && (has("add") || has("sum")))
+      if (gpu && isa<nn::TransposeOp>(user) &&
+          (has(Kind::Add) || has(Kind::Sum)))
         break;
       if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
         pending.push_back(user);
@@ -105,7 +108,7 @@ private:
     takeOperandChain(call, found->x, view->base);
     call.ops.append(found->ops);
     call.postOps.push_back(
-        {"gelu_tanh_gradient", std::nullopt, std::nullopt, std::move(view)});
+        {Kind::GeluTanhGradient, std::nullopt, std::nullopt, std::move(view)});
     call.result = found->result;
     return true;
   }
@@ -146,7 +149,7 @@ private:
 
   /// A result of 16 bits that is wanted in f32 is not rounded in between.
   bool widens(Operation *user) const {
-    return isa<nn::CastOp>(user) && !call.anchor->hasAttr(kStoredAttr) &&
+    return isa<nn::CastOp>(user) && !call.anchor->hasAttr(exec::kStoredMark) &&
            call.postOps.empty() && !call.bias &&
            isHalf(elementOf(user->getOperand(0))) &&
            elementOf(user->getResult(0)).isF32();
@@ -214,30 +217,30 @@ private:
     return view;
   }
 
-  bool has(StringRef kind) const {
+  bool has(Kind kind) const {
     return llvm::any_of(call.postOps,
                         [&](const PostOp &op) { return op.kind == kind; });
   }
 
   /// Whether the device's library can do this next. cuBLASLt has a factor, then
   /// a bias, one addend and one activation; cuDNN the same without the factor.
-  bool takes(StringRef kind) const {
+  bool takes(Kind kind) const {
     if (!gpu)
       return true;
     bool matmul = call.kind == LibraryCall::Kind::Matmul;
-    if (has("relu") || has("gelu_tanh"))
+    if (has(Kind::Relu) || has(Kind::GeluTanh))
       return false;
-    if (kind == "linear")
+    if (kind == Kind::Linear)
       return matmul && !call.bias &&
-             (call.postOps.empty() || call.postOps.back().kind == "linear");
-    if (kind == "add" || kind == "sum")
-      return !has("add") && !has("sum");
-    return kind == "relu" || (kind == "gelu_tanh" && matmul);
+             (call.postOps.empty() || call.postOps.back().kind == Kind::Linear);
+    if (kind == Kind::Add || kind == Kind::Sum)
+      return !has(Kind::Add) && !has(Kind::Sum);
+    return kind == Kind::Relu || (kind == Kind::GeluTanh && matmul);
   }
 
-  void add(StringRef kind, std::optional<double> alpha = std::nullopt,
+  void add(Kind kind, std::optional<double> alpha = std::nullopt,
            std::optional<double> beta = std::nullopt) {
-    call.postOps.push_back({kind.str(), alpha, beta, std::nullopt});
+    call.postOps.push_back({kind, alpha, beta, std::nullopt});
   }
 
   /// alpha x + beta, joined with one before it. False where a number would not
@@ -248,7 +251,8 @@ private:
       return number == 0 || (size >= std::numeric_limits<float>::min() &&
                              size <= std::numeric_limits<float>::max());
     };
-    bool joins = !call.postOps.empty() && call.postOps.back().kind == "linear";
+    bool joins =
+        !call.postOps.empty() && call.postOps.back().kind == Kind::Linear;
     double joinedAlpha = alpha, joinedBeta = beta;
     if (joins) {
       joinedBeta = *call.postOps.back().beta * alpha + beta;
@@ -261,7 +265,7 @@ private:
         return false;
     if (joins)
       call.postOps.pop_back();
-    add("linear", joinedAlpha, joinedBeta);
+    add(Kind::Linear, joinedAlpha, joinedBeta);
     return true;
   }
 
@@ -275,7 +279,7 @@ private:
     return true;
   }
 
-  bool absorbBinary(Operation *op, StringRef kind, bool commutes) {
+  bool absorbBinary(Operation *op, Kind kind, bool commutes) {
     Value self = call.result;
     Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
     bool selfLeft = op->getOperand(0) == self;
@@ -283,16 +287,16 @@ private:
     if (op->getResult(0).getType() != self.getType() || other == self)
       return false;
     if (auto splat = splatValue(other)) {
-      bool factor = kind == "mul" || (kind == "div" && selfLeft);
-      if (gpu && (!factor || !takes("linear")))
+      bool factor = kind == Kind::Mul || (kind == Kind::Div && selfLeft);
+      if (gpu && (!factor || !takes(Kind::Linear)))
         return false;
-      bool added =
-          kind == "add" ? addLinear(1, *splat)
-          : kind == "sub"
-              ? addLinear(selfLeft ? 1 : -1, selfLeft ? -*splat : *splat)
-          : kind == "mul"                            ? addLinear(*splat, 0)
-          : kind == "div" && selfLeft && *splat != 0 ? addLinear(1 / *splat, 0)
-                                                     : false;
+      bool added = kind == Kind::Add   ? addLinear(1, *splat)
+                   : kind == Kind::Sub ? addLinear(selfLeft ? 1 : -1,
+                                                   selfLeft ? -*splat : *splat)
+                   : kind == Kind::Mul ? addLinear(*splat, 0)
+                   : kind == Kind::Div && selfLeft && *splat != 0
+                       ? addLinear(1 / *splat, 0)
+                       : false;
       if (!added)
         return false;
       takeOperandChain(call, other, Value());
@@ -302,15 +306,15 @@ private:
       return false;
     // Rows are added to the product in place, long after it was computed.
     if (auto scatter = other.getDefiningOp<nn::ScatterAddOp>();
-        scatter && other.hasOneUse() && kind == "add")
+        scatter && other.hasOneUse() && kind == Kind::Add)
       return false;
     // dist.zero has a slot of zeros become the sum, in place.
     if (isAccumulator(other)) {
-      if (kind != "add" || call.bias || !call.postOps.empty() ||
-          !takes("sum") || call.kind != LibraryCall::Kind::Matmul)
+      if (kind != Kind::Add || call.bias || !call.postOps.empty() ||
+          !takes(Kind::Sum) || call.kind != LibraryCall::Kind::Matmul)
         return false;
       call.accumulates = true;
-      add("sum");
+      add(Kind::Sum);
       return true;
     }
     SmallVector<Operation *> all(chain);
@@ -334,44 +338,47 @@ private:
     if (!perColumn && !full)
       return false;
     bool bias =
-        kind == "add" && perColumn && !call.bias && call.postOps.empty();
+        kind == Kind::Add && perColumn && !call.bias && call.postOps.empty();
     if (gpu && !bias &&
-        !(kind == "add" && takes("add") && liesAs(*view, dstDense)))
+        !(kind == Kind::Add && takes(Kind::Add) && liesAs(*view, dstDense)))
       return false;
     takeOperandChain(call, other, view->base);
     if (bias) {
       call.bias = std::move(view);
       return true;
     }
-    call.postOps.push_back(
-        {kind.str(), std::nullopt, std::nullopt, std::move(view)});
+    call.postOps.push_back({kind, std::nullopt, std::nullopt, std::move(view)});
     return true;
   }
 
   bool absorbElementwise(Operation *op) {
-    auto unary = [&](StringRef kind) {
+    auto unary = [&](Kind kind) {
       if (!takes(kind))
         return false;
       add(kind);
       return true;
     };
     return llvm::TypeSwitch<Operation *, bool>(op)
-        .Case<nn::ReluOp>([&](auto) { return unary("relu"); })
-        .Case<nn::TanhOp>([&](auto) { return unary("tanh"); })
-        .Case<nn::SigmoidOp>([&](auto) { return unary("sigmoid"); })
-        .Case<nn::AbsOp>([&](auto) { return unary("abs"); })
+        .Case<nn::ReluOp>([&](auto) { return unary(Kind::Relu); })
+        .Case<nn::TanhOp>([&](auto) { return unary(Kind::Tanh); })
+        .Case<nn::SigmoidOp>([&](auto) { return unary(Kind::Sigmoid); })
+        .Case<nn::AbsOp>([&](auto) { return unary(Kind::Abs); })
         .Case<nn::GeluOp>([&](nn::GeluOp gelu) {
-          return unary(gelu.getTanh() ? "gelu_tanh" : "gelu_erf");
+          return unary(gelu.getTanh() ? Kind::GeluTanh : Kind::GeluErf);
         })
         .Case<nn::NegOp>([&](auto) {
-          if (!takes("linear"))
+          if (!takes(Kind::Linear))
             return false;
           return addLinear(-1, 0);
         })
-        .Case<nn::AddOp>([&](auto) { return absorbBinary(op, "add", true); })
-        .Case<nn::SubOp>([&](auto) { return absorbBinary(op, "sub", false); })
-        .Case<nn::MulOp>([&](auto) { return absorbBinary(op, "mul", true); })
-        .Case<nn::DivOp>([&](auto) { return absorbBinary(op, "div", false); })
+        .Case<nn::AddOp>(
+            [&](auto) { return absorbBinary(op, Kind::Add, true); })
+        .Case<nn::SubOp>(
+            [&](auto) { return absorbBinary(op, Kind::Sub, false); })
+        .Case<nn::MulOp>(
+            [&](auto) { return absorbBinary(op, Kind::Mul, true); })
+        .Case<nn::DivOp>(
+            [&](auto) { return absorbBinary(op, Kind::Div, false); })
         .Default([](Operation *) { return false; });
   }
 

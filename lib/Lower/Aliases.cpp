@@ -28,7 +28,8 @@ bool kerf::isElementwise(Operation *op) {
   return cost && op->getNumResults() == 1 &&
          isa<nn::NNDialect>(op->getDialect()) &&
          cost.getCostClass() == CostClass::Elementwise &&
-         !isa<nn::PhiloxOp, nn::DropoutOp>(op) && !op->hasAttr(kUpdateAttr);
+         !isa<nn::PhiloxOp, nn::DropoutOp>(op) &&
+         !op->hasAttr(exec::kUpdateMark);
 }
 
 bool kerf::isAlias(Operation *op) {
@@ -59,7 +60,7 @@ bool kerf::isReadByUpdate(Operation *view) {
   Operation *user = *view->user_begin();
   while (isa<nn::ReshapeOp>(user) && !user->use_empty())
     user = *user->user_begin();
-  return user->hasAttr(kUpdateAttr);
+  return user->hasAttr(exec::kUpdateMark);
 }
 
 void kerf::mergeViews(Block &block) {

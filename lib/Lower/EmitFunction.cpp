@@ -5,8 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "EmitFunction.h"
 
-#include "Descriptors.h"
-#include "Dict.h"
+#include "Calls.h"
 #include "Units.h"
 
 #include "kerf/Dist/Dist.h"
@@ -37,7 +36,7 @@ public:
       : function(function), stage(stage), state(state),
         builder(function.getContext()) {}
 
-  FailureOr<EmittedFunction> emit(StringRef phase, StringRef name) {
+  FailureOr<EmittedFunction> emit(exec::Phase phase, StringRef name) {
     auto formed = formUnits(function, destinations);
     if (failed(formed))
       return failure();
@@ -60,6 +59,7 @@ private:
     DenseMap<Value, Value> buffers;
     DenseMap<Value, Value> placed;  ///< values that live in a result
     DenseMap<Value, Value> events;  ///< pending value -> event
+    DenseMap<Value, Value> weights; ///< parameters as library calls have them
     DenseMap<Value, Value> offered; ///< where calls may write it, too
   };
 
@@ -102,15 +102,16 @@ private:
 
   Operation *terminator() { return function.getBody().front().getTerminator(); }
 
-  exec::FuncOp startFunction(Location loc, StringRef name, StringRef phase,
+  exec::FuncOp startFunction(Location loc, StringRef name, exec::Phase phase,
                              ArrayRef<Type> arguments, int64_t numInputs) {
     builder.setInsertionPoint(function);
     auto op = exec::FuncOp::create(
         builder, loc, builder.getStringAttr(name),
         TypeAttr::get(builder.getFunctionType(arguments, {})), ArrayAttr(),
         ArrayAttr(), builder.getI64IntegerAttr(numInputs),
-        builder.getI64IntegerAttr(stage), builder.getStringAttr(phase),
-        IntegerAttr(), DenseI64ArrayAttr());
+        builder.getI64IntegerAttr(stage),
+        exec::PhaseAttr::get(builder.getContext(), phase), IntegerAttr(),
+        DenseI64ArrayAttr());
     Block *block = builder.createBlock(&op.getBody());
     block->addArguments(arguments,
                         SmallVector<Location>(arguments.size(), loc));
@@ -128,7 +129,7 @@ private:
       indices.push_back(index);
     }
     exec::FuncOp op = startFunction(function.getLoc(), (name + "_init").str(),
-                                    "init", types, 0);
+                                    exec::Phase::Init, types, 0);
     op.setDerivedAttr(builder.getDenseI64ArrayAttr(indices));
     for (auto [i, entry] : llvm::enumerate(derived))
       frame.placed[entry.first] = op.getBody().getArgument(i);
@@ -147,7 +148,7 @@ private:
     return op;
   }
 
-  exec::FuncOp emitForward(StringRef phase, StringRef name) {
+  exec::FuncOp emitForward(exec::Phase phase, StringRef name) {
     SmallVector<Type> types;
     for (Type type : function.getArgumentTypes())
       types.push_back(bufferType(type));
@@ -322,9 +323,8 @@ private:
           builder, loc, builder.getStringAttr(name),
           TypeAttr::get(builder.getFunctionType(inputTypes, outputTypes)),
           ArrayAttr(), ArrayAttr(), builder.getI64IntegerAttr(index),
-          builder.getStringAttr(node), IntegerAttr(), IntegerAttr());
-      if (Attribute phase = phaseOf(loc))
-        kernel->setAttr("phase", builder.getStringAttr(phaseName(phase)));
+          builder.getStringAttr(node), IntegerAttr(), IntegerAttr(),
+          phaseOf(loc), exec::GpuKernelAttr());
       Block *block = builder.createBlock(&kernel.getBody());
       IRMapping mapping;
       for (Value value : unit.inputs)
@@ -352,98 +352,99 @@ private:
                            inputs, outputs);
   }
 
-  void emitLibrary(const Unit &unit) {
-    const LibraryCall &call = *unit.call;
-    SmallVector<Value> inputs;
-    auto describeBase = [&](Value base, bool packed) {
-      Dict entry(builder.getContext());
-      Operation *def = base.getDefiningOp();
-      // What a step writes, and what calls of our own read, is a buffer.
-      bool plain = call.kind == LibraryCall::Kind::ScatterAdd ||
-                   call.kind == LibraryCall::Kind::MaxPoolGradient ||
-                   call.kind == LibraryCall::Kind::AvgPoolGradient ||
-                   call.kind == LibraryCall::Kind::Attention ||
-                   call.kind == LibraryCall::Kind::AttentionGradient ||
-                   isMutableSource(def);
-      if (isa_and_nonnull<SourceOpInterface>(def) && !plain)
-        return entry
-            .set("param", state.parameters.get(def, stage, packed, inInit))
-            .get();
-      if (auto it = derived.find(base); it != derived.end() && !plain) {
-        state.parameters.use(it->second, packed);
-        return entry.set("param", it->second).get();
-      }
-      Value value = buffer(base);
-      size_t i = llvm::find(inputs, value) - inputs.begin();
-      if (i == inputs.size())
-        inputs.push_back(value);
-      return entry.set("buffer", static_cast<int64_t>(i)).get();
-    };
-    // The numbers of outputs are known when all inputs are.
-    Dict placeholder(builder.getContext());
-    describeLibraryCall(call, placeholder.get(), describeBase);
-    Dict dst(builder.getContext());
-    dst.set("buffer", static_cast<int64_t>(inputs.size()));
-    DictionaryAttr descriptor =
-        describeLibraryCall(call, dst.get(), describeBase);
-    SmallVector<Value> outputs{target(call.result)};
-    for (const LibraryCall::Named &more : call.moreResults)
-      outputs.push_back(target(more.value));
-    if (unit.offer) {
-      // The kernel may stand behind the call, whose buffer it then is.
-      Value sums = unit.offer->value;
-      if (!frame.buffers.lookup(sums))
-        frame.offered[sums] = target(sums);
-      auto last = static_cast<int64_t>(inputs.size() + outputs.size());
-      descriptor =
-          describeOffer(*unit.offer, kernelOf.lookup(sums), last, descriptor);
-      outputs.push_back(buffer(sums));
+  /// What a call reads of a base: its buffer, or the weight that it is.
+  Value operandOf(const LibraryCall &call, Value base, bool packed) {
+    using Kind = LibraryCall::Kind;
+    Operation *def = base.getDefiningOp();
+    // What a step writes, and what calls of our own read, is a buffer.
+    bool plain =
+        call.kind == Kind::ScatterAdd || call.kind == Kind::MaxPoolGradient ||
+        call.kind == Kind::AvgPoolGradient || call.kind == Kind::Attention ||
+        call.kind == Kind::AttentionGradient || isMutableSource(def);
+    if (plain)
+      return buffer(base);
+    int64_t index;
+    if (isa_and_nonnull<SourceOpInterface>(def)) {
+      index = state.parameters.get(def, stage, packed, inInit);
+    } else if (auto it = derived.find(base); it != derived.end()) {
+      index = it->second;
+      state.parameters.use(index, packed);
+    } else {
+      return buffer(base);
     }
-    if (auto forward = libraryOf.find(unit.mask ? unit.mask->forward : Value());
-        forward != libraryOf.end() && !frame.placed.count(call.result) &&
-        !frame.placed.count(unit.mask->result)) {
-      // In place, whoever does it.
-      Value result = unit.mask->result;
-      MemRefType type = bufferType(result.getType());
-      frame.offered[result] =
-          outputs[0].getType() == type
-              ? outputs[0]
-              : exec::ViewOp::create(builder, call.anchor->getLoc(), type,
-                                     outputs[0], 0)
-                    .getResult();
-      Dict entry(builder.getContext());
-      entry.set("forward", forward->second);
-      entry.set("kernel", kernelOf.lookup(result));
-      NamedAttrList list(descriptor);
-      list.set("relu_gradient", entry.get());
-      descriptor = list.getDictionary(builder.getContext());
+    Value &weight = frame.weights[base];
+    if (!weight) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&frame.op.getBody().front());
+      MemRefType type = bufferType(base.getType());
+      weight = exec::WeightOp::create(
+          builder, base.getLoc(),
+          exec::WeightType::get(builder.getContext(), type.getShape(),
+                                type.getElementType()),
+          builder.getI64IntegerAttr(index));
     }
-    libraryOf[call.result] = state.numLibrary;
-    exec::LibraryOp::create(builder, call.anchor->getLoc(),
-                            builder.getI64IntegerAttr(state.numLibrary++),
-                            descriptor, inputs, outputs);
+    return weight;
   }
 
-  DictionaryAttr describeOffer(const Unit::Offer &offer, int64_t kernel,
-                               int64_t buffer, DictionaryAttr descriptor) {
-    Dict entry(builder.getContext());
-    entry.set("buffer", buffer).set("kernel", kernel);
-    entry.set("operand", offer.ofRhs ? "rhs" : "lhs").set("rows", offer.parts);
-    NamedAttrList list(descriptor);
-    list.set("bias_gradient", entry.get());
-    return list.getDictionary(builder.getContext());
+  void emitLibrary(const Unit &unit) {
+    const LibraryCall &call = *unit.call;
+    auto read = [&](Value base, bool packed) {
+      return operandOf(call, base, packed);
+    };
+    auto write = [&](Value value) { return target(value); };
+    exec::LibraryCallInterface emitted =
+        emitLibraryCall(builder, call, state.numLibrary, {read, write});
+    if (unit.offer)
+      offerSums(*unit.offer, cast<exec::MatmulOp>(emitted.getOperation()));
+    if (unit.mask)
+      offerMask(*unit.mask, call, cast<exec::MatmulOp>(emitted.getOperation()));
+    libraryOf[call.result] = state.numLibrary++;
+  }
+
+  /// The product could write the sums that a kernel computes.
+  void offerSums(const Unit::Offer &offer, exec::MatmulOp product) {
+    Value sums = offer.value;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(product);
+    // The kernel may stand behind the call, whose buffer it then is.
+    if (!frame.buffers.lookup(sums))
+      frame.offered[sums] = target(sums);
+    product.getSumsMutable().assign(buffer(sums));
+    product.setBiasGradientAttr(exec::BiasGradientAttr::get(
+        builder.getContext(), offer.ofRhs ? exec::Side::Rhs : exec::Side::Lhs,
+        offer.parts, kernelOf.lookup(sums)));
+  }
+
+  /// The product could do what a kernel does in place over its result.
+  void offerMask(const Unit::Mask &mask, const LibraryCall &call,
+                 exec::MatmulOp product) {
+    auto forward = libraryOf.find(mask.forward);
+    if (forward == libraryOf.end() || frame.placed.count(call.result) ||
+        frame.placed.count(mask.result))
+      return;
+    // In place, whoever does it.
+    Value dst = product.getDst();
+    MemRefType type = bufferType(mask.result.getType());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(product);
+    frame.offered[mask.result] =
+        dst.getType() == type
+            ? dst
+            : exec::ViewOp::create(builder, product.getLoc(), type, dst, 0)
+                  .getResult();
+    product.setReluGradientAttr(exec::ReluGradientAttr::get(
+        builder.getContext(), forward->second, kernelOf.lookup(mask.result)));
   }
 
   void emitOther(Operation *op) {
     Location loc = op->getLoc();
     if (auto index = dyn_cast<dist::ShardIndexOp>(op)) {
       Value result = target(index.getResult());
-      ArrayAttr axes = axesEntry(builder.getContext(), index.getAxes());
+      dist::AxesAttr axes = index.getAxes();
       int64_t number =
           state.shardIndices.insert({axes, state.shardIndices.size()})
               .first->second;
-      exec::ShardIndexOp::create(
-          builder, loc, builder.getI64IntegerAttr(number), axes, result);
+      exec::ShardIndexOp::create(builder, loc, number, axes, result);
       return;
     }
     if (auto wait = dyn_cast<dist::WaitOp>(op)) {
@@ -457,17 +458,12 @@ private:
     if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
       Value source = buffer(op->getOperand(0));
       Value result = target(op->getResult(0));
-      auto index = builder.getI64IntegerAttr(state.numCollectives++);
-      DictionaryAttr descriptor = describeCollective(op);
       bool starts = collective.isStarted() && numStarted < maxStarted;
       numStarted += starts;
+      Value event = emitCollective(builder, op, state.numCollectives++, source,
+                                   result, starts);
       if (starts)
-        frame.events[op->getResult(0)] = exec::CollectiveStartOp::create(
-            builder, loc, exec::EventType::get(builder.getContext()), index,
-            descriptor, source, result);
-      else
-        exec::CollectiveOp::create(builder, loc, index, descriptor, source,
-                                   result);
+        frame.events[op->getResult(0)] = event;
       return;
     }
     if (auto assign = dyn_cast<dist::AssignOp>(op)) {
@@ -504,7 +500,7 @@ private:
 } // namespace
 
 FailureOr<EmittedFunction> kerf::emitFunction(func::FuncOp function,
-                                              int64_t stage, StringRef phase,
+                                              int64_t stage, exec::Phase phase,
                                               StringRef name,
                                               ProgramState &state) {
   return Emitter(function, stage, state).emit(phase, name);

@@ -24,7 +24,7 @@ struct ProgramState {
   explicit ProgramState(mlir::ModuleOp module) : parameters(module) {}
   ParameterTable parameters;
   int64_t numKernels = 0, numLibrary = 0, numCollectives = 0;
-  llvm::MapVector<mlir::Attribute, int64_t> shardIndices;
+  llvm::MapVector<dist::AxesAttr, int64_t> shardIndices;
 };
 
 struct EmittedFunction {
@@ -34,9 +34,10 @@ struct EmittedFunction {
 
 /// Adds kernels and functions for a (simplified) function in front of it.
 /// Errors are emitted at the op that cannot be lowered.
-mlir::FailureOr<EmittedFunction>
-emitFunction(mlir::func::FuncOp function, int64_t stage, llvm::StringRef phase,
-             llvm::StringRef name, ProgramState &state);
+mlir::FailureOr<EmittedFunction> emitFunction(mlir::func::FuncOp function,
+                                              int64_t stage, exec::Phase phase,
+                                              llvm::StringRef name,
+                                              ProgramState &state);
 
 } // namespace kerf
 

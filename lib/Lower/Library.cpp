@@ -167,7 +167,7 @@ selectPlain(Operation *op, LibraryCall::Kind kind,
   call.ops.push_back(op);
   // A result of 16 bits that is wanted in f32 is not rounded in between.
   if (call.result.hasOneUse() && isHalf(elementOf(call.result)) &&
-      !op->hasAttr(kStoredAttr))
+      !op->hasAttr(exec::kStoredMark))
     if (auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
         cast && !taken.contains(cast) && elementOf(cast.getResult()).isF32()) {
       call.ops.push_back(cast);

@@ -19,14 +19,14 @@
 
 #include "Strides.h"
 
-#include "llvm/ADT/DenseSet.h"
+#include "kerf/Exec/Exec.h"
 
-#include <string>
+#include "llvm/ADT/DenseSet.h"
 
 namespace kerf {
 
 struct PostOp {
-  std::string kind;
+  exec::PostOpKind kind;
   std::optional<double> alpha, beta;
   /// Strides over the logical dimensions of the call's dst.
   std::optional<StridedView> operand;
@@ -60,15 +60,16 @@ struct LibraryCall {
   mlir::Type inputType, resultType; ///< element types
   std::optional<StridedView> bias;  ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
-  /// Attention: operands beside lhs and rhs (queries and keys), and results
-  /// beside `result`, under their names in the descriptor; strides over
-  /// [batch, heads, rows, columns].
-  struct Named {
-    std::string name;
+  /// Attention: operands beside lhs and rhs (queries and keys), in the order of
+  /// the op of exec, a bias last; strides over [batch, heads, rows, columns].
+  llvm::SmallVector<StridedView, 0> moreOperands;
+  /// And results beside `result`: the statistics, or the gradients of keys and
+  /// values. `value` is what is stored, dense.
+  struct Result {
     StridedView view;
-    mlir::Value value; ///< of a result: what is stored, dense
+    mlir::Value value;
   };
-  llvm::SmallVector<Named, 0> moreOperands, moreResults;
+  llvm::SmallVector<Result, 0> moreResults;
   /// The first post-op is `sum`: the result is added to what dst holds, an
   /// argument of the function that is a sum over micro-batches.
   bool accumulates = false;

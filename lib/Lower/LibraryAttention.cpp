@@ -102,28 +102,25 @@ static LibraryCall select(Op op, LibraryCall::Kind kind,
   Dims scores{q[0], q[1], q[2], shapeOf(op.getK())[2]};
   call.lhs = rowsOperand(call, op.getQ(), taken);
   call.rhs = rowsOperand(call, op.getK(), taken);
-  auto add = [&](StringRef name, StridedView view) {
-    call.moreOperands.push_back({name.str(), std::move(view), {}});
+  auto add = [&](StridedView view) {
+    call.moreOperands.push_back(std::move(view));
   };
-  add("v", rowsOperand(call, op.getV(), taken));
+  add(rowsOperand(call, op.getV(), taken));
   if constexpr (std::is_same_v<Op, nn::AttentionGradientOp>) {
-    add("out", rowsOperand(call, op.getResult(), taken));
-    add("stats", plainOperand(call, op.getStats(), taken));
-    add("diff", rowsOperand(call, op.getDy(), taken));
+    add(rowsOperand(call, op.getResult(), taken));
+    add(plainOperand(call, op.getStats(), taken));
+    add(rowsOperand(call, op.getDy(), taken));
   }
   if (op.getBias())
-    add("bias", biasOperand(call, op.getBias(), scores, taken));
+    add(biasOperand(call, op.getBias(), scores, taken));
   call.ops.push_back(op);
   call.dst = resultView(call, op->getResult(0), taken, call.result);
-  static constexpr StringRef names[] = {"dk", "dv"};
   for (OpResult result : llvm::drop_begin(op->getResults())) {
-    LibraryCall::Named more;
+    LibraryCall::Result more;
     if (kind == LibraryCall::Kind::Attention) {
-      more.name = "stats";
       more.value = result;
       more.view = denseView(result);
     } else {
-      more.name = names[result.getResultNumber() - 1].str();
       more.view = resultView(call, result, taken, more.value);
     }
     call.moreResults.push_back(std::move(more));

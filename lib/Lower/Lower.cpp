@@ -1,14 +1,13 @@
 //===- Lower.cpp - a module of tensor functions to exec -------------------===//
 //
 // See Lower.h. Functions become exec functions; dist.schedule, dist.channel and
-// the declaration of @main become stages, slots and the manifest's inputs and
+// the declaration of @main become stages, channels and the program's inputs and
 // outputs. A module without schedules is one stage that runs @main once.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Lower/Lower.h"
 
-#include "Descriptors.h"
-#include "Dict.h"
+#include "Calls.h"
 #include "EmitFunction.h"
 
 #include "kerf/Dist/Dist.h"
@@ -20,135 +19,102 @@ using namespace mlir;
 using namespace kerf;
 
 /// The bounds of what an input selects by, [0, n), if a gather reads it.
-static Attribute indexRange(Value value) {
+static DenseI64ArrayAttr indexRange(Value value) {
   for (Operation *user : value.getUsers()) {
     if (auto gather = dyn_cast<nn::GatherOp>(user);
         gather && gather.getIndices() == value)
-      return Builder(value.getContext())
-          .getI64ArrayAttr(
-              {0, gather.getData().getType().getDimSize(gather.getDim())});
+      return DenseI64ArrayAttr::get(
+          value.getContext(),
+          {0, gather.getData().getType().getDimSize(gather.getDim())});
     if (isShapeOp(user) || isa<nn::CastOp>(user))
-      if (Attribute range = indexRange(user->getResult(0)))
+      if (DenseI64ArrayAttr range = indexRange(user->getResult(0)))
         return range;
   }
   return {};
 }
 
-/// Entry of the manifest's inputs or outputs.
-static DictionaryAttr ioEntry(func::FuncOp main, bool input, unsigned i) {
+/// What random integers of an input are drawn from; null where it is not known.
+static DenseI64ArrayAttr rangeOf(func::FuncOp main, unsigned i) {
+  Type element =
+      cast<RankedTensorType>(main.getArgumentTypes()[i]).getElementType();
+  if (!element.isInteger() || element.isInteger(1))
+    return {};
+  if (auto given = main.getArgAttrOfType<ArrayAttr>(i, "kerf.range")) {
+    SmallVector<int64_t> range;
+    for (auto bound : given.getAsRange<IntegerAttr>())
+      range.push_back(bound.getInt());
+    return DenseI64ArrayAttr::get(main.getContext(), range);
+  }
+  return main.isExternal() ? DenseI64ArrayAttr()
+                           : indexRange(main.getArgument(i));
+}
+
+/// Adds the model's input or output number `i`.
+static void addBoundary(OpBuilder &builder, func::FuncOp main, bool input,
+                        unsigned i) {
   auto attribute = [&](StringRef key) {
     return input ? main.getArgAttr(i, key) : main.getResultAttr(i, key);
   };
   auto global = cast<RankedTensorType>(input ? main.getArgumentTypes()[i]
                                              : main.getResultTypes()[i]);
   RankedTensorType local = global;
-  Attribute sharding = attribute(dist::kSharding);
-  if (auto given = dyn_cast_or_null<dist::ShardingAttr>(sharding)) {
-    auto layout = given.toLayout(dist::getMesh(main).toMesh());
+  auto sharding =
+      dyn_cast_or_null<dist::ShardingAttr>(attribute(dist::kSharding));
+  if (sharding) {
+    auto layout = sharding.toLayout(dist::getMesh(main).toMesh());
     local = dist::localType(global, llvm::cantFail(std::move(layout)));
   }
-  Dict entry(main.getContext());
   auto name = dyn_cast_or_null<StringAttr>(attribute("kerf.name"));
-  entry.set("name",
-            name ? name.getValue().str().c_str()
-                 : ((input ? "input_" : "output_") + Twine(i)).str().c_str());
-  entry.set("dtype", exec::dtypeName(global.getElementType()))
-      .set("global_shape", global.getShape())
-      .set("local_shape", local.getShape())
-      .set("sharding", shardingEntry(main, sharding, global.getRank()));
-  if (ArrayRef blocks = blocksOf(sharding); !blocks.empty())
-    entry.set("blocks", blocks);
-  if (input && global.getElementType().isInteger() &&
-      !global.getElementType().isInteger(1)) {
-    Attribute range = attribute("kerf.range");
-    if (!range && !main.isExternal())
-      range = indexRange(main.getArgument(i));
-    if (range)
-      entry.set("range", range);
-  }
-  return entry.get();
-}
-
-static DictionaryAttr meshEntry(ModuleOp module) {
-  Dict entry(module.getContext());
-  SmallVector<Attribute> axes;
-  if (dist::MeshAttr attr = dist::getMesh(module)) {
-    dist::Mesh mesh = attr.toMesh();
-    for (const dist::MeshAxis &axis : mesh.axes) {
-      Dict item(module.getContext());
-      item.set("name", StringRef(axis.name)).set("size", axis.size);
-      if (axis.isTime)
-        entry.set("time_axis", item.get());
-      else
-        axes.push_back(item.get());
-    }
-    if (mesh.find(dist::kStageAxis))
-      entry.set("stage_axis", dist::kStageAxis);
-  }
-  return entry.set("axes", ArrayRef<Attribute>(axes)).get();
+  if (!name)
+    name = builder.getStringAttr((input ? "input_" : "output_") + Twine(i));
+  IntegerAttr index = builder.getI64IntegerAttr(i);
+  TypeAttr whole = TypeAttr::get(global), part = TypeAttr::get(local);
+  if (input)
+    exec::ModelInputOp::create(builder, main.getLoc(), index, name, whole, part,
+                               sharding, rangeOf(main, i));
+  else
+    exec::ModelOutputOp::create(builder, main.getLoc(), index, name, whole,
+                                part, sharding);
 }
 
 namespace {
 /// Slots and instructions of one stage.
 class StageBuilder {
 public:
-  explicit StageBuilder(MLIRContext *context) : context(context) {}
-
-  void addZero(int64_t slot) {
-    instructions.push_back(Dict(context).set("zero", slot).get());
+  StageBuilder(OpBuilder &builder, Location loc, int64_t index)
+      : loc(loc), slots(builder), instructions(builder) {
+    auto stage =
+        exec::StageOp::create(builder, loc, builder.getI64IntegerAttr(index),
+                              IntegerAttr(), IntegerAttr());
+    body = builder.createBlock(&stage.getBody());
+    builder.setInsertionPointAfter(stage);
+    instructions.setInsertionPointToEnd(body);
   }
 
-  int64_t addSlot(StringRef name, Type type) {
+  /// Slots stand in front of all instructions.
+  Value addSlot(StringRef name, Type type) {
+    if (last)
+      slots.setInsertionPointAfter(last);
+    else
+      slots.setInsertionPointToStart(body);
     auto tensor = cast<RankedTensorType>(type);
-    slots.push_back(Dict(context)
-                        .set("name", name)
-                        .set("bytes", exec::sizeBytes(tensor))
-                        .get());
-    return slots.size() - 1;
+    auto slot = exec::SlotOp::create(
+        slots, loc, MemRefType::get(tensor.getShape(), tensor.getElementType()),
+        slots.getStringAttr(name), IntegerAttr());
+    last = slot;
+    return slot.getResult();
   }
 
-  /// The slot stays as it is until that instruction (planArenas).
-  void holdSlot(int64_t slot, int64_t until) {
-    NamedAttrList entry(cast<DictionaryAttr>(slots[slot]));
-    if (auto known = dyn_cast_or_null<IntegerAttr>(entry.get("held_until")))
-      until = std::max(until, known.getInt());
-    entry.set("held_until",
-              IntegerAttr::get(IntegerType::get(context, 64), until));
-    slots[slot] = entry.getDictionary(context);
-  }
-
-  void add(StringRef key, int64_t number, int64_t slot, int64_t microBatch,
-           ArrayAttr sharding = {}, ArrayRef<int64_t> blocks = {}) {
-    Dict instruction(context);
-    instruction.set(key, number)
-        .set("slot", slot)
-        .set("micro_batch", microBatch);
-    if (sharding)
-      instruction.set("sharding", sharding);
-    if (!blocks.empty())
-      instruction.set("blocks", blocks);
-    instructions.push_back(instruction.get());
-  }
-
-  void addRun(StringRef function, ArrayRef<int64_t> used, int64_t microBatch) {
-    instructions.push_back(
-        Dict(context)
-            .set("run", FlatSymbolRefAttr::get(context, function))
-            .set("slots", used)
-            .set("micro_batch", microBatch)
-            .get());
-  }
-
-  void emit(OpBuilder &builder, Location loc, int64_t index) {
-    exec::StageOp::create(builder, loc, builder.getI64IntegerAttr(index),
-                          builder.getArrayAttr(slots),
-                          builder.getArrayAttr(instructions), IntegerAttr(),
-                          IntegerAttr());
+  template <typename Op, typename... Arguments>
+  void add(Arguments &&...arguments) {
+    Op::create(instructions, loc, std::forward<Arguments>(arguments)...);
   }
 
 private:
-  MLIRContext *context;
-  SmallVector<Attribute> slots, instructions;
+  Location loc;
+  Block *body;
+  Operation *last = nullptr; ///< slot
+  OpBuilder slots, instructions;
 };
 } // namespace
 
@@ -161,18 +127,17 @@ static std::string slotName(func::FuncOp function, bool input, unsigned i) {
 
 static void buildSingleStage(OpBuilder &builder, func::FuncOp main,
                              StringRef name) {
-  StageBuilder stage(builder.getContext());
-  SmallVector<int64_t> slots;
+  StageBuilder stage(builder, main.getLoc(), 0);
+  SmallVector<Value> slots;
   for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
     slots.push_back(stage.addSlot(slotName(main, true, i), type));
-    stage.add("input", i, slots.back(), 0);
+    stage.add<exec::InputOp>(i, slots.back(), 0, dist::ShardingAttr());
   }
   for (auto [i, type] : llvm::enumerate(main.getResultTypes()))
     slots.push_back(stage.addSlot(slotName(main, false, i), type));
-  stage.addRun(name, slots, 0);
+  stage.add<exec::RunOp>(name, slots, 0);
   for (unsigned i = 0; i < main.getNumResults(); ++i)
-    stage.add("output", i, slots[main.getNumArguments() + i], 0);
-  stage.emit(builder, main.getLoc(), 0);
+    stage.add<exec::OutputOp>(slots[main.getNumArguments() + i], i, 0);
 }
 
 /// For each result of a function the argument that it is a sum into, or -1.
@@ -188,32 +153,28 @@ static SmallVector<int64_t> accumulators(func::FuncOp function) {
 static void
 buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
            const llvm::StringMap<SmallVector<int64_t>> &accumulatorsOf) {
-  StageBuilder stage(builder.getContext());
-  DenseMap<Value, int64_t> slotOf;
+  StageBuilder stage(builder, schedule.getLoc(), schedule.getStage());
+  DenseMap<Value, Value> slotOf;
   auto define = [&](Value value, StringRef name) {
     return slotOf[value] = stage.addSlot(name, value.getType());
   };
   for (Operation &op : schedule.getBody().front())
     llvm::TypeSwitch<Operation *>(&op)
         .Case<dist::InputOp>([&](dist::InputOp input) {
-          int64_t slot = define(input.getResult(), "input");
-          stage.add("input", input.getIndex(), slot, input.getMicroBatch(),
-                    input->getAttrOfType<dist::ShardingAttr>(dist::kSharding)
-                        ? shardingEntry(
-                              input, input->getAttr(dist::kSharding),
-                              cast<RankedTensorType>(input.getType()).getRank())
-                        : ArrayAttr(),
-                    blocksOf(input->getAttr(dist::kSharding)));
+          stage.add<exec::InputOp>(
+              input.getIndex(), define(input.getResult(), "input"),
+              input.getMicroBatch(),
+              input->getAttrOfType<dist::ShardingAttr>(dist::kSharding));
         })
         .Case<dist::RecvOp>([&](dist::RecvOp recv) {
-          int64_t slot = define(recv.getResult(), "received");
-          stage.add("recv", recv.getChannel(), slot, recv.getMicroBatch());
+          stage.add<exec::RecvOp>(define(recv.getResult(), "received"),
+                                  recv.getChannel(), recv.getMicroBatch());
         })
         .Case<dist::ZeroOp>([&](dist::ZeroOp zero) {
-          stage.addZero(define(zero.getResult(), "sum"));
+          stage.add<exec::ZeroOp>(define(zero.getResult(), "sum"));
         })
         .Case<dist::RunOp>([&](dist::RunOp run) {
-          SmallVector<int64_t> slots;
+          SmallVector<Value> slots;
           for (Value operand : run.getOperands())
             slots.push_back(slotOf.lookup(operand));
           ArrayRef<int64_t> sums = accumulatorsOf.find(run.getCallee())->second;
@@ -223,36 +184,31 @@ buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
             else
               slots.push_back(slotOf[result] = slots[sums[i]]);
           }
-          stage.addRun(run.getCallee(), slots, run.getMicroBatch());
+          stage.add<exec::RunOp>(run.getCallee(), slots, run.getMicroBatch());
         })
         .Case<dist::SendOp>([&](dist::SendOp send) {
-          stage.add("send", send.getChannel(), slotOf.lookup(send.getX()),
-                    send.getMicroBatch());
-          if (auto until = op.getAttrOfType<IntegerAttr>(dist::kHeldUntil))
-            stage.holdSlot(slotOf.lookup(send.getX()), until.getInt());
+          stage.add<exec::SendOp>(
+              slotOf.lookup(send.getX()), send.getChannelAttr(),
+              send.getMicroBatchAttr(),
+              op.getAttrOfType<IntegerAttr>(dist::kHeldUntil));
         })
         .Case<dist::OutputOp>([&](dist::OutputOp output) {
-          stage.add("output", output.getIndex(), slotOf.lookup(output.getX()),
-                    output.getMicroBatch());
+          stage.add<exec::OutputOp>(slotOf.lookup(output.getX()),
+                                    output.getIndex(), output.getMicroBatch());
         });
-  stage.emit(builder, schedule.getLoc(), schedule.getStage());
 }
 
-static DictionaryAttr channelEntry(dist::ChannelOp channel) {
+static void addChannel(OpBuilder &builder, dist::ChannelOp channel) {
   auto type = cast<RankedTensorType>(channel.getType());
-  std::string node = modelNode(channel.getLoc());
-  return Dict(channel.getContext())
-      .set("from_stage", static_cast<int64_t>(channel.getFrom()))
-      .set("to_stage", static_cast<int64_t>(channel.getTo()))
-      .set("dtype", exec::dtypeName(type.getElementType()))
-      .set("shape", type.getShape())
-      .set("bytes", exec::sizeBytes(type))
-      .set("tensor", StringRef(node))
-      .set("node", StringRef(node))
-      .set("purpose", dist::stringifyPurpose(channel.getPurpose().value_or(
-                          dist::Purpose::Activation)))
-      .set("phase", phaseName(channel.getPhaseAttr()))
-      .get();
+  MLIRContext *context = channel.getContext();
+  exec::ChannelOp::create(
+      builder, channel.getLoc(), channel.getNumberAttr(),
+      builder.getStringAttr(modelNode(channel.getLoc())), channel.getFromAttr(),
+      channel.getToAttr(),
+      dist::PurposeAttr::get(
+          context, channel.getPurpose().value_or(dist::Purpose::Activation)),
+      exec::PhaseAttr::get(context, toPhase(channel.getPhaseAttr())),
+      TypeAttr::get(MemRefType::get(type.getShape(), type.getElementType())));
 }
 
 LogicalResult kerf::lowerToExec(ModuleOp module) {
@@ -260,23 +216,22 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
   if (!main)
     return module.emitError("has no function @main");
   MLIRContext *context = module.getContext();
-  SmallVector<Attribute> inputs, outputs, channels;
+  // What goes in and out stands in front of the functions.
+  OpBuilder builder(context);
+  builder.setInsertionPointToStart(module.getBody());
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
-    inputs.push_back(ioEntry(main, true, i));
+    addBoundary(builder, main, true, i);
   for (unsigned i = 0; i < main.getNumResults(); ++i)
-    outputs.push_back(ioEntry(main, false, i));
-  module->setAttr("exec.inputs", ArrayAttr::get(context, inputs));
-  module->setAttr("exec.outputs", ArrayAttr::get(context, outputs));
-  module->setAttr("exec.mesh", meshEntry(module));
-  SmallVector<dist::ChannelOp> channelOps(module.getOps<dist::ChannelOp>());
-  llvm::sort(channelOps, [](dist::ChannelOp a, dist::ChannelOp b) {
+    addBoundary(builder, main, false, i);
+  if (dist::MeshAttr mesh = dist::getMesh(module))
+    module->setAttr(exec::kMesh, mesh);
+  SmallVector<dist::ChannelOp> channels(module.getOps<dist::ChannelOp>());
+  llvm::sort(channels, [](dist::ChannelOp a, dist::ChannelOp b) {
     return a.getNumber() < b.getNumber();
   });
-  for (dist::ChannelOp channel : channelOps)
-    channels.push_back(channelEntry(channel));
-  module->setAttr("exec.channels", ArrayAttr::get(context, channels));
+  for (dist::ChannelOp channel : channels)
+    addChannel(builder, channel);
 
-  OpBuilder builder(context);
   ProgramState state(module);
   SmallVector<dist::ScheduleOp> schedules(module.getOps<dist::ScheduleOp>());
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
@@ -290,7 +245,7 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
     int64_t stage = 0;
     if (auto attr = function->getAttrOfType<IntegerAttr>(dist::kStage))
       stage = attr.getInt();
-    StringRef phase = phaseName(function->getAttr(dist::kPhase));
+    exec::Phase phase = toPhase(function->getAttr(dist::kPhase));
     std::string name = function.getName() == "main" ? "stage0_forward"
                                                     : function.getName().str();
     // The symbol is free for the exec function only once it is gone.
@@ -309,10 +264,6 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
   int64_t numStages = std::max<size_t>(schedules.size(), 1);
   builder.setInsertionPointToStart(module.getBody());
   state.parameters.emit(builder, numStages);
-  SmallVector<Attribute> indices;
-  for (auto &[axes, number] : state.shardIndices)
-    indices.push_back(axes);
-  module->setAttr("exec.shard_indices", ArrayAttr::get(context, indices));
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (isa<func::FuncOp>(op) || isa<dist::DistDialect>(op.getDialect()))
       op.erase();

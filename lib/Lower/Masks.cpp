@@ -111,7 +111,8 @@ private:
     const LibraryCall &call = *units[product].call,
                       &relu = *units[forward].call;
     if (units[product].offer || call.bias || !call.postOps.empty() ||
-        relu.postOps.empty() || relu.postOps.back().kind != "relu" ||
+        relu.postOps.empty() ||
+        relu.postOps.back().kind != exec::PostOpKind::Relu ||
         call.m != relu.m || call.n != relu.n || call.inputType.isF16() ||
         relu.inputType.isF16() || !masked.insert(forward).second)
       return;

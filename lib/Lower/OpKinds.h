@@ -6,14 +6,6 @@
 
 namespace kerf {
 
-/// On ops that an optimizer's update was expanded to
-/// (expand-optimizer-updates).
-inline constexpr llvm::StringLiteral kUpdateAttr = "exec.update";
-
-/// On shape ops whose result is what lies in memory and not a view, and on
-/// products that are stored in their own type although a reader widens it.
-inline constexpr llvm::StringLiteral kStoredAttr = "exec.stored";
-
 /// Whether each element of the op's one result is a cheap function of its
 /// operands' elements, the same however often it is computed. Null: false.
 bool isElementwise(mlir::Operation *op);

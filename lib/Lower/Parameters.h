@@ -12,6 +12,8 @@
 #ifndef KERF_LIB_LOWER_PARAMETERS_H
 #define KERF_LIB_LOWER_PARAMETERS_H
 
+#include "kerf/Dist/Dist.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -41,10 +43,17 @@ public:
 
 private:
   struct Parameter {
+    Parameter(mlir::Location loc, mlir::MemRefType type)
+        : loc(loc), type(type) {}
     std::string name;
     mlir::Location loc;
-    mlir::DictionaryAttr entry, source; ///< without what uses say
     mlir::MemRefType type;
+    mlir::Attribute source;
+    mlir::StringAttr tensor; ///< what is stored, where it has another name
+    mlir::TypeAttr global;   ///< where that is not the local type
+    mlir::DenseI64ArrayAttr starts;
+    dist::ShardingAttr sharding;
+    bool isMutable = false;
     std::set<int64_t> stages;
     bool libraryOnly = true, initOnly = true;
   };
@@ -61,14 +70,6 @@ private:
 bool isMutableSource(mlir::Operation *op);
 /// What a mutable source is known by: name and start of the view.
 std::string mutableIdentity(mlir::Operation *op);
-
-/// A sharding as the manifest writes it: one list of axes per dimension.
-/// "blocks" beside it: per dimension, 0 for ceil(D / n); none where all are.
-llvm::ArrayRef<int64_t> blocksOf(mlir::Attribute sharding);
-mlir::ArrayAttr shardingEntry(mlir::Operation *op, mlir::Attribute sharding,
-                              int64_t rank);
-/// A list of axes as the manifest writes it.
-mlir::ArrayAttr axesEntry(mlir::MLIRContext *context, mlir::Attribute axes);
 
 } // namespace kerf
 

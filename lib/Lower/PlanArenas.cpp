@@ -124,8 +124,7 @@ static exec::ArenaOp freshAt(Value output, Operation *op) {
 
 /// An all-reduce, whether it is waited for at once or later, may be in place.
 template <typename Collective> static void reduceInPlace(Collective reduce) {
-  auto kind = reduce.getDescriptor().template getAs<StringAttr>("kind");
-  if (!kind || kind.getValue() != "all_reduce" ||
+  if (reduce.getKind().getValue() != dist::CollectiveKind::AllReduce ||
       reduce.getSrc() == reduce.getDst() || !diesAt(reduce.getSrc(), reduce))
     return;
   if (exec::ArenaOp fresh = freshAt(reduce.getDst(), reduce))
@@ -142,17 +141,15 @@ static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
       reduceInPlace(start);
       continue;
     }
-    if (auto library = dyn_cast<exec::LibraryOp>(op)) {
-      // Rows are added where the base lies.
-      auto base = library.getDescriptor().getAs<DictionaryAttr>("base");
-      if (!base)
+    if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {
+      OpOperand *operand = call.getInPlaceOperand();
+      if (!operand)
         continue;
-      int64_t k = base.getAs<IntegerAttr>("buffer").getInt();
-      Value input = library.getInputs()[k];
-      bool alone = llvm::count_if(library.getInputs(), [&](Value other) {
+      Value input = operand->get();
+      bool alone = llvm::count_if(call.getReads(), [&](Value other) {
                      return baseOf(other) == baseOf(input);
                    }) == 1;
-      if (exec::ArenaOp fresh = freshAt(library.getOutputs()[0], &op);
+      if (exec::ArenaOp fresh = freshAt(call.getDestination().get(), &op);
           fresh && alone && diesAt(input, &op))
         unify(input, fresh);
       continue;
@@ -215,58 +212,47 @@ static LogicalResult planFunction(exec::FuncOp function) {
 }
 
 static LogicalResult planStage(exec::StageOp stage, SymbolTable &symbols) {
-  Builder builder(stage.getContext());
-  SmallVector<ArenaBuffer> slots;
-  for (Attribute slot : stage.getSlots())
-    slots.push_back(
-        {-1, -1,
-         cast<DictionaryAttr>(slot).getAs<IntegerAttr>("bytes").getInt()});
+  llvm::MapVector<Value, ArenaBuffer> slots;
+  for (auto slot : stage.getBody().getOps<exec::SlotOp>())
+    slots[slot.getResult()] = {-1, -1,
+                               exec::sizeBytes(slot.getResult().getType())};
   int64_t scratch = 0, step = 0;
-  auto use = [&](Attribute slot) {
-    ArenaBuffer &buffer = slots[cast<IntegerAttr>(slot).getInt()];
-    if (buffer.begin < 0)
-      buffer.begin = step;
-    buffer.end = step;
-  };
-  for (Attribute attr : stage.getInstructions()) {
-    auto instruction = cast<DictionaryAttr>(attr);
-    for (StringRef key : {"slot", "zero"})
-      if (Attribute slot = instruction.get(key))
-        use(slot);
-    if (auto used = instruction.getAs<ArrayAttr>("slots"))
-      for (Attribute slot : used)
-        use(slot);
-    if (auto run = instruction.getAs<FlatSymbolRefAttr>("run")) {
-      auto function = symbols.lookup<exec::FuncOp>(run.getValue());
+  for (Operation &instruction : stage.getBody().front()) {
+    if (isa<exec::SlotOp>(instruction))
+      continue;
+    for (Value used : instruction.getOperands()) {
+      ArenaBuffer &buffer = slots[used];
+      if (buffer.begin < 0)
+        buffer.begin = step;
+      buffer.end = std::max(buffer.end, step);
+    }
+    // What is sent stays until its receiver has it for certain.
+    if (auto send = dyn_cast<exec::SendOp>(instruction))
+      if (auto until = send.getHeldUntil())
+        slots[send.getSlot()].end =
+            std::max(slots[send.getSlot()].end, static_cast<int64_t>(*until));
+    if (auto run = dyn_cast<exec::RunOp>(instruction)) {
+      auto function = symbols.lookup<exec::FuncOp>(run.getCallee());
       if (!function || !function.getScratch())
-        return stage.emitError("runs ") << run << ", which is not planned";
+        return run.emitError("runs ")
+               << run.getCalleeAttr() << ", which is not planned";
       scratch = std::max<int64_t>(scratch, *function.getScratch());
     }
     ++step;
   }
-  // What is sent stays until its receiver has it for certain.
-  for (auto [slot, attr] : llvm::zip(slots, stage.getSlots()))
-    if (auto until =
-            cast<DictionaryAttr>(attr).getAs<IntegerAttr>("held_until"))
-      slot.end = std::max(slot.end, until.getInt());
-  for (ArenaBuffer &slot : slots)
-    if (slot.begin < 0)
-      slot.begin = slot.end = 0;
-  auto plan = planArena(slots, exec::bufferAlignment);
+  SmallVector<ArenaBuffer> buffers;
+  for (auto &[slot, buffer] : slots) {
+    if (buffer.begin < 0)
+      buffer.begin = buffer.end = 0;
+    buffers.push_back(buffer);
+  }
+  auto plan = planArena(buffers, exec::bufferAlignment);
   if (!plan)
     return stage.emitError("slots need more than 2^63 bytes");
-  SmallVector<Attribute> planned;
-  for (auto [attr, offset] : llvm::zip(stage.getSlots(), plan->offsets)) {
-    NamedAttrList entry(cast<DictionaryAttr>(attr));
-    entry.erase("held_until");
-    entry.set("offset", builder.getI64IntegerAttr(scratch + offset));
-    planned.push_back(entry.getDictionary(stage.getContext()));
-  }
-  stage.setSlotsAttr(builder.getArrayAttr(planned));
-  stage.setScratchOffset(0);
+  for (auto [slot, offset] : llvm::zip(slots, plan->offsets))
+    slot.first.getDefiningOp<exec::SlotOp>().setOffset(scratch + offset);
   stage.setArena(scratch + plan->totalBytes);
-  stage->setAttr("lower_bound",
-                 builder.getI64IntegerAttr(scratch + plan->lowerBoundBytes));
+  stage.setLowerBound(scratch + plan->lowerBoundBytes);
   return success();
 }
 
@@ -313,7 +299,7 @@ LogicalResult kerf::verifyLowered(ModuleOp module) {
     if (!function.getScratch())
       return function.emitError("has no planned scratch");
     for (Operation &call : function.getBody().front()) {
-      if (auto entry = dyn_cast<exec::LibraryOp>(call))
+      if (auto entry = dyn_cast<exec::LibraryCallInterface>(call))
         library.push_back(entry.getIndex());
       if (auto entry = dyn_cast<exec::CollectiveOp>(call))
         collectives.push_back(entry.getIndex());

@@ -381,7 +381,7 @@ private:
   }
 
   static bool isUpdate(const Unit &unit) {
-    auto marked = [](Operation *op) { return op->hasAttr(kUpdateAttr); };
+    auto marked = [](Operation *op) { return op->hasAttr(exec::kUpdateMark); };
     auto isTensor = [](Value value) {
       return cast<RankedTensorType>(value.getType()).getNumElements() > 1;
     };
@@ -549,7 +549,7 @@ private:
           unit.inputs.push_back(operand);
     if (unit.call) {
       unit.outputs.push_back(unit.call->result);
-      for (const LibraryCall::Named &more : unit.call->moreResults)
+      for (const LibraryCall::Result &more : unit.call->moreResults)
         unit.outputs.push_back(more.value);
     } else {
       llvm::append_range(unit.outputs, unit.ops.back()->getResults());

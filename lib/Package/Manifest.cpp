@@ -1,13 +1,17 @@
 //===- Manifest.cpp - manifest.json from a module -------------------------===//
 //
-// Attributes are already in the words of docs/Package.md; what is left is to
-// collect them in order of their numbers and to replace symbols by numbers.
+// The ops of exec, in the words of docs/Package.md: entries in the order of
+// their numbers, symbols replaced by numbers.
 //
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"
 
+#include "CallEntries.h"
+
 #include "kerf/Exec/Exec.h"
 #include "kerf/rt/program.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
@@ -15,77 +19,181 @@ using namespace mlir;
 using namespace kerf;
 namespace json = llvm::json;
 
-static json::Value toJson(Attribute attr) {
-  if (auto dict = dyn_cast<DictionaryAttr>(attr)) {
-    json::Object object;
-    for (NamedAttribute entry : dict)
-      object[entry.getName().getValue()] = toJson(entry.getValue());
-    return object;
-  }
-  if (auto array = dyn_cast<ArrayAttr>(attr)) {
-    json::Array values;
-    for (Attribute element : array)
-      values.push_back(toJson(element));
-    return values;
-  }
-  if (auto boolean = dyn_cast<BoolAttr>(attr))
-    return boolean.getValue();
-  if (auto integer = dyn_cast<IntegerAttr>(attr))
-    return integer.getInt();
-  if (auto real = dyn_cast<FloatAttr>(attr))
-    return real.getValueAsDouble();
-  return json::Value(cast<StringAttr>(attr).getValue().str());
+static json::Array inOrder(std::map<int64_t, json::Value> &entries) {
+  json::Array result;
+  for (auto &[index, entry] : entries)
+    result.push_back(std::move(entry));
+  return result;
 }
 
-static json::Value moduleAttr(ModuleOp module, StringRef name) {
-  Attribute attr = module->getAttr(name);
-  return attr ? toJson(attr) : json::Value(json::Array());
+/// A number, a boolean, or the name of a value that JSON has no number for.
+static json::Value splat(Attribute value) {
+  if (auto real = dyn_cast<FloatAttr>(value)) {
+    APFloat number = real.getValue();
+    if (number.isNaN())
+      return "nan";
+    if (number.isInfinity())
+      return number.isNegative() ? "-inf" : "inf";
+    return real.getValueAsDouble();
+  }
+  auto integer = cast<IntegerAttr>(value);
+  if (integer.getType().isInteger(1))
+    return integer.getValue().getBoolValue();
+  return integer.getType().isUnsignedInteger()
+             ? static_cast<int64_t>(integer.getValue().getZExtValue())
+             : integer.getValue().getSExtValue();
+}
+
+/// Adds `sharding` and, where a dimension lies in larger ones, `blocks`.
+static void setSharding(json::Object &entry, dist::ShardingAttr sharding,
+                        int64_t rank) {
+  entry["sharding"] = shardingEntry(sharding, rank);
+  if (sharding && !sharding.getBlocks().empty())
+    entry["blocks"] = json::Array(sharding.getBlocks());
+}
+
+/// Where the bytes are, what it is a part of, and how that is cut.
+static void setSource(json::Object &entry, exec::ParameterOp parameter,
+                      const WeightPlan &weights) {
+  Attribute source = parameter.getSource();
+  RankedTensorType global = parameter.getGlobalType();
+  entry["global_shape"] = json::Array(global.getShape());
+  setSharding(entry, parameter.getSharding().value_or(dist::ShardingAttr()),
+              global.getRank());
+  if (parameter.getStarts())
+    entry["view"] =
+        json::Object{{"starts", json::Array(*parameter.getStarts())},
+                     {"sizes", json::Array(global.getShape())}};
+  if (auto stored = weights.names.find(source); stored != weights.names.end())
+    entry["tensor"] = stored->second;
+  else if (auto range = dyn_cast<exec::FileRangeAttr>(source))
+    entry["external"] =
+        json::Object{{"file", weights.externalOf.lookup(range.getFile())},
+                     {"offset", range.getOffset()},
+                     {"tensor", parameter.getTensorName()},
+                     {"shape", json::Array(range.getStored().getShape())}};
+  else
+    entry["splat"] = splat(source);
 }
 
 static json::Array parameters(ModuleOp module, const WeightPlan &weights) {
   std::map<int64_t, json::Value> entries;
   for (auto parameter : module.getOps<exec::ParameterOp>()) {
-    json::Object entry = *toJson(parameter.getEntry()).getAsObject();
-    entry["name"] = parameter.getName();
-    if (auto source = parameter.getSource()) {
-      auto stored = weights.names.find(*source);
-      if (stored != weights.names.end()) {
-        entry["tensor"] = stored->second;
-      } else {
-        entry.erase("tensor");
-        auto type = cast<RankedTensorType>(
-            source->getAs<TypeAttr>("stored").getValue());
-        entry["external"] = json::Object{
-            {"file", weights.externalOf.lookup(
-                         source->getAs<IntegerAttr>("file").getInt())},
-            {"offset", source->getAs<IntegerAttr>("offset").getInt()},
-            {"tensor", parameter.getEntry().getAs<StringAttr>("tensor").str()},
-            {"shape", json::Array(type.getShape())}};
-      }
-    }
+    auto local = cast<MemRefType>(parameter.getType());
+    json::Object entry{{"name", parameter.getName()},
+                       {"dtype", exec::dtypeName(local.getElementType())},
+                       {"local_shape", json::Array(local.getShape())}};
+    if (parameter.isDerived())
+      entry["derived"] = true;
+    else
+      setSource(entry, parameter, weights);
+    if (parameter.getStages())
+      entry["stages"] = json::Array(*parameter.getStages());
+    if (parameter.getIsMutable())
+      entry["mutable"] = true;
+    if (parameter.getLibraryOnly())
+      entry["library_only"] = true;
+    if (parameter.getInitOnly())
+      entry["init_only"] = true;
     entries.emplace(parameter.getIndex(), std::move(entry));
   }
-  json::Array result;
-  for (auto &[index, entry] : entries)
-    result.push_back(std::move(entry));
-  return result;
+  return inOrder(entries);
 }
 
-/// Entries of calls inside functions, by number.
-template <typename... Ops> static json::Array callEntries(ModuleOp module) {
+template <typename Op> static json::Object boundary(Op op) {
+  auto global = cast<RankedTensorType>(op.getGlobal()),
+       local = cast<RankedTensorType>(op.getLocal());
+  json::Object entry{{"name", op.getName()},
+                     {"dtype", exec::dtypeName(global.getElementType())},
+                     {"global_shape", json::Array(global.getShape())},
+                     {"local_shape", json::Array(local.getShape())}};
+  setSharding(entry, op.getSharding().value_or(dist::ShardingAttr()),
+              global.getRank());
+  return entry;
+}
+
+static json::Array inputs(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  for (auto input : module.getOps<exec::ModelInputOp>()) {
+    json::Object entry = boundary(input);
+    if (input.getRange())
+      entry["range"] = json::Array(*input.getRange());
+    entries.emplace(input.getIndex(), std::move(entry));
+  }
+  return inOrder(entries);
+}
+
+static json::Array outputs(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  for (auto output : module.getOps<exec::ModelOutputOp>())
+    entries.emplace(output.getIndex(), boundary(output));
+  return inOrder(entries);
+}
+
+static json::Array channels(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  for (auto channel : module.getOps<exec::ChannelOp>()) {
+    auto type = cast<MemRefType>(channel.getType());
+    entries.emplace(
+        channel.getNumber(),
+        json::Object{
+            {"from_stage", static_cast<int64_t>(channel.getFrom())},
+            {"to_stage", static_cast<int64_t>(channel.getTo())},
+            {"dtype", exec::dtypeName(type.getElementType())},
+            {"shape", json::Array(type.getShape())},
+            {"bytes", exec::sizeBytes(type)},
+            {"tensor", channel.getNode()},
+            {"node", channel.getNode()},
+            {"purpose", stringifyPurpose(channel.getPurpose().getValue())},
+            {"phase", stringifyPhase(channel.getPhase())}});
+  }
+  return inOrder(entries);
+}
+
+static json::Array library(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  module.walk([&](exec::LibraryCallInterface call) {
+    entries.emplace(call.getIndex(), libraryEntry(call));
+  });
+  return inOrder(entries);
+}
+
+static json::Array collectives(ModuleOp module) {
   std::map<int64_t, json::Value> entries;
   module.walk([&](Operation *op) {
-    (
-        [&](auto call) {
-          if (call)
-            entries.emplace(call.getIndex(), toJson(call.getDescriptor()));
-        }(dyn_cast<Ops>(op)),
-        ...);
+    if (auto call = dyn_cast<exec::CollectiveOp>(op))
+      entries.emplace(call.getIndex(), collectiveEntry(call));
+    if (auto call = dyn_cast<exec::CollectiveStartOp>(op))
+      entries.emplace(call.getIndex(), collectiveEntry(call));
   });
-  json::Array result;
-  for (auto &[index, entry] : entries)
-    result.push_back(std::move(entry));
-  return result;
+  return inOrder(entries);
+}
+
+static json::Array shardIndices(ModuleOp module) {
+  std::map<int64_t, json::Value> entries;
+  module.walk([&](exec::ShardIndexOp op) {
+    entries.emplace(op.getIndex(), axesEntry(op.getAxes()));
+  });
+  return inOrder(entries);
+}
+
+static json::Object mesh(ModuleOp module) {
+  json::Object entry;
+  json::Array axes;
+  if (dist::MeshAttr attribute = exec::getMesh(module)) {
+    dist::Mesh mesh = attribute.toMesh();
+    for (const dist::MeshAxis &axis : mesh.axes) {
+      json::Object item{{"name", axis.name}, {"size", axis.size}};
+      if (axis.isTime)
+        entry["time_axis"] = std::move(item);
+      else
+        axes.push_back(std::move(item));
+    }
+    if (mesh.find(dist::kStageAxis))
+      entry["stage_axis"] = dist::kStageAxis;
+  }
+  entry["axes"] = std::move(axes);
+  return entry;
 }
 
 static json::Array functions(ModuleOp module,
@@ -111,51 +219,96 @@ static json::Array functions(ModuleOp module,
   return result;
 }
 
+namespace {
+/// Slots and instructions of a stage, whose functions have numbers.
+class StageEntry {
+public:
+  StageEntry(exec::StageOp stage, const llvm::StringMap<int64_t> &numbers) {
+    for (Operation &op : stage.getBody().front())
+      llvm::TypeSwitch<Operation *>(&op)
+          .Case<exec::SlotOp>([&](exec::SlotOp slot) { addSlot(slot); })
+          .Case<exec::InputOp>([&](exec::InputOp input) {
+            json::Object &entry = add("input", input.getIndex(), input);
+            if (auto sharding = input.getSharding())
+              setSharding(entry, *sharding,
+                          input.getSlot().getType().getRank());
+          })
+          .Case<exec::OutputOp>([&](exec::OutputOp output) {
+            add("output", output.getIndex(), output);
+          })
+          .Case<exec::SendOp>(
+              [&](exec::SendOp send) { add("send", send.getChannel(), send); })
+          .Case<exec::RecvOp>(
+              [&](exec::RecvOp recv) { add("recv", recv.getChannel(), recv); })
+          .Case<exec::ZeroOp>([&](exec::ZeroOp zero) {
+            instructions.push_back(
+                json::Object{{"zero", numberOf.lookup(zero.getSlot())}});
+          })
+          .Case<exec::RunOp>([&](exec::RunOp run) {
+            json::Array used;
+            for (Value slot : run.getSlots())
+              used.push_back(numberOf.lookup(slot));
+            instructions.push_back(json::Object{
+                {"run", numbers.lookup(run.getCallee())},
+                {"slots", std::move(used)},
+                {"micro_batch", static_cast<int64_t>(run.getMicroBatch())}});
+          });
+  }
+
+  json::Array slots, instructions;
+
+private:
+  void addSlot(exec::SlotOp slot) {
+    numberOf[slot.getResult()] = slots.size();
+    slots.push_back(
+        json::Object{{"name", slot.getName()},
+                     {"bytes", exec::sizeBytes(slot.getResult().getType())},
+                     {"offset", static_cast<int64_t>(*slot.getOffset())}});
+  }
+
+  /// An instruction on one slot.
+  template <typename Op>
+  json::Object &add(StringRef key, uint64_t number, Op op) {
+    instructions.push_back(json::Object{
+        {key, static_cast<int64_t>(number)},
+        {"slot", numberOf.lookup(op.getSlot())},
+        {"micro_batch", static_cast<int64_t>(op.getMicroBatch())}});
+    return *instructions.back().getAsObject();
+  }
+
+  llvm::DenseMap<Value, int64_t> numberOf;
+};
+} // namespace
+
 static json::Array stages(ModuleOp module,
                           const llvm::StringMap<int64_t> &numbers,
                           ArrayRef<int64_t> plannedBytes) {
   std::map<int64_t, json::Value> entries;
   for (auto stage : module.getOps<exec::StageOp>()) {
-    json::Array instructions, init;
     int64_t scratch = 0;
-    for (Attribute attr : stage.getInstructions()) {
-      json::Object instruction;
-      for (NamedAttribute entry : cast<DictionaryAttr>(attr)) {
-        if (auto symbol = dyn_cast<FlatSymbolRefAttr>(entry.getValue())) {
-          instruction[entry.getName().getValue()] =
-              numbers.lookup(symbol.getValue());
-          auto callee = module.lookupSymbol<exec::FuncOp>(symbol.getValue());
-          scratch = std::max<int64_t>(scratch, *callee.getScratch());
-        } else {
-          instruction[entry.getName().getValue()] = toJson(entry.getValue());
-        }
-      }
-      instructions.push_back(std::move(instruction));
+    for (auto run : stage.getBody().getOps<exec::RunOp>()) {
+      auto callee = module.lookupSymbol<exec::FuncOp>(run.getCallee());
+      scratch = std::max<int64_t>(scratch, *callee.getScratch());
     }
+    json::Array init;
     for (auto function : module.getOps<exec::FuncOp>())
       if (function.getDerived() && function.getStage() == stage.getIndex())
         init.push_back(
             json::Object{{"run", numbers.lookup(function.getName())},
                          {"parameters", json::Array(*function.getDerived())}});
-    entries.emplace(
-        stage.getIndex(),
-        json::Object{
-            {"arena_bytes", static_cast<int64_t>(*stage.getArena())},
-            {"scratch", json::Object{{"offset", static_cast<int64_t>(
-                                                    *stage.getScratchOffset())},
-                                     {"bytes", scratch}}},
-            {"slots", toJson(stage.getSlots())},
-            {"init", std::move(init)},
-            {"instructions", std::move(instructions)}});
-  }
-  json::Array result;
-  for (auto &[index, entry] : entries) {
-    auto at = static_cast<size_t>(index);
+    StageEntry body(stage, numbers);
+    json::Object entry{
+        {"arena_bytes", static_cast<int64_t>(*stage.getArena())},
+        {"scratch", json::Object{{"offset", 0}, {"bytes", scratch}}},
+        {"slots", std::move(body.slots)},
+        {"init", std::move(init)},
+        {"instructions", std::move(body.instructions)}};
+    size_t at = stage.getIndex();
     if (at < plannedBytes.size() && plannedBytes[at])
-      (*entry.getAsObject())["planned_bytes"] = plannedBytes[at];
-    result.push_back(std::move(entry));
+      entry["planned_bytes"] = plannedBytes[at];
+    entries.emplace(stage.getIndex(), std::move(entry));
   }
-  return result;
+  return inOrder(entries);
 }
 
 std::string kerf::cubinName(StringRef arch) {
@@ -187,15 +340,12 @@ json::Object kerf::buildManifest(ModuleOp module,
   std::map<int64_t, json::Value> kernels;
   for (auto kernel : module.getOps<exec::KernelOp>()) {
     json::Object entry{{"name", kernel.getName()}, {"node", kernel.getNode()}};
-    if (auto phase = kernel->getAttrOfType<StringAttr>("phase"))
-      entry["phase"] = phase.getValue();
-    if (Attribute cuda = kernel->getAttr("cuda"))
-      entry["cuda"] = toJson(cuda);
+    if (auto phase = kernel.getPhase())
+      entry["phase"] = stringifyPhase(*phase);
+    if (exec::GpuKernelAttr gpu = kernel.getCudaAttr())
+      entry["cuda"] = gpuEntry(gpu, /*isKernel=*/true);
     kernels.emplace(kernel.getIndex(), std::move(entry));
   }
-  json::Array kernelList;
-  for (auto &[index, entry] : kernels)
-    kernelList.push_back(std::move(entry));
   json::Array external;
   for (const ExternalFile &file : weights.external)
     external.push_back(
@@ -207,17 +357,16 @@ json::Object kerf::buildManifest(ModuleOp module,
       {"name", contents.name},
       {"abi", KERF_PROGRAM_ABI_VERSION},
       {"target", target(contents)},
-      {"mesh", moduleAttr(module, "exec.mesh")},
+      {"mesh", mesh(module)},
       {"program", "program.so"},
       {"parameters", parameters(module, weights)},
-      {"inputs", moduleAttr(module, "exec.inputs")},
-      {"outputs", moduleAttr(module, "exec.outputs")},
-      {"kernels", std::move(kernelList)},
-      {"library", callEntries<exec::LibraryOp>(module)},
-      {"collectives",
-       callEntries<exec::CollectiveOp, exec::CollectiveStartOp>(module)},
-      {"shard_indices", moduleAttr(module, "exec.shard_indices")},
-      {"channels", moduleAttr(module, "exec.channels")},
+      {"inputs", inputs(module)},
+      {"outputs", outputs(module)},
+      {"kernels", inOrder(kernels)},
+      {"library", library(module)},
+      {"collectives", collectives(module)},
+      {"shard_indices", shardIndices(module)},
+      {"channels", channels(module)},
       {"functions", std::move(functionList)},
       {"stages", stages(module, numbers, contents.plannedBytes)}};
   if (!weights.tensors.empty())

@@ -56,18 +56,20 @@ llvm::Expected<WeightPlan> kerf::planWeights(ModuleOp module, bool inPlace) {
   llvm::StringSet<> used;
   std::vector<StoredTensor> aligned, rest;
   for (auto parameter : module.getOps<exec::ParameterOp>()) {
-    auto source = parameter.getSource();
-    if (!source || plan.names.count(*source))
+    Attribute source = parameter.getSource();
+    if (plan.names.count(source))
       continue;
     StoredTensor tensor;
-    if (auto data = source->getAs<DenseElementsAttr>("data")) {
+    if (auto data = dyn_cast<DenseElementsAttr>(source)) {
       tensor.data = data;
       tensor.type = cast<RankedTensorType>(data.getType());
     } else {
-      tensor.file = source->getAs<IntegerAttr>("file").getInt();
-      tensor.offset = source->getAs<IntegerAttr>("offset").getInt();
-      tensor.type =
-          cast<RankedTensorType>(source->getAs<TypeAttr>("stored").getValue());
+      auto range = dyn_cast<exec::FileRangeAttr>(source);
+      if (!range)
+        continue;
+      tensor.file = range.getFile();
+      tensor.offset = range.getOffset();
+      tensor.type = range.getStored();
       auto file =
           findFile(module, tensor.file, tensor.offset + tensor.sizeBytes());
       if (!file)
@@ -79,12 +81,11 @@ llvm::Expected<WeightPlan> kerf::planWeights(ModuleOp module, bool inPlace) {
         continue;
       }
     }
-    std::string name =
-        parameter.getEntry().getAs<StringAttr>("tensor").getValue().str();
+    std::string name = parameter.getTensorName().str();
     tensor.name = name;
     for (int i = 1; !used.insert(tensor.name).second; ++i)
       tensor.name = name + "." + std::to_string(i);
-    plan.names[*source] = tensor.name;
+    plan.names[source] = tensor.name;
     (tensor.sizeBytes() % 64 == 0 ? aligned : rest).push_back(tensor);
   }
   plan.tensors = std::move(aligned);

@@ -94,14 +94,12 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
 static llvm::DenseSet<int64_t> parametersOfSteps(ModuleOp module) {
   llvm::DenseSet<int64_t> used;
   for (auto function : module.getOps<exec::FuncOp>())
-    if (function.getPhase() != "init")
+    if (function.getPhase() != exec::Phase::Init)
       function.walk([&](Operation *op) {
         if (auto parameter = dyn_cast<exec::ParamOp>(op))
           used.insert(parameter.getIndex());
-        op->getAttrDictionary().walk([&](DictionaryAttr entry) {
-          if (auto index = entry.getAs<IntegerAttr>("param"))
-            used.insert(index.getInt());
-        });
+        if (auto weight = dyn_cast<exec::WeightOp>(op))
+          used.insert(weight.getIndex());
       });
   return used;
 }
@@ -111,11 +109,9 @@ static int64_t parameterBytes(ModuleOp module, int64_t stage,
                               const llvm::DenseSet<int64_t> &used) {
   int64_t bytes = 0;
   for (auto parameter : module.getOps<exec::ParameterOp>()) {
-    auto stages = parameter.getEntry().getAs<ArrayAttr>("stages");
+    auto stages = parameter.getStages();
     if (used.contains(parameter.getIndex()) &&
-        (!stages || llvm::any_of(stages, [&](Attribute each) {
-          return cast<IntegerAttr>(each).getInt() == stage;
-        })))
+        (!stages || llvm::is_contained(*stages, stage)))
       bytes += exec::sizeBytes(cast<MemRefType>(parameter.getType()));
   }
   return bytes;

@@ -39,20 +39,20 @@ exec.kernel @kernel_c5_no_grain(%a: tensor<2xf32>) -> tensor<2xf32> attributes {
 // -----
 
 // expected-error @below {{argument is 'tensor<2xf32>', expected a buffer}}
-exec.func @func_c1_tensor(%a: tensor<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @func_c1_tensor(%a: tensor<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   exec.return
 }
 
 // -----
 
 // expected-error @below {{num_inputs is 2 of 1}}
-exec.func @func_c2_too_many_inputs(%a: memref<2xf32>) attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @func_c2_too_many_inputs(%a: memref<2xf32>) attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   exec.return
 }
 
 // -----
 
-exec.func @func_c3_beyond_scratch() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "forward", scratch = 64 : i64} {
+exec.func @func_c3_beyond_scratch() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>, scratch = 64 : i64} {
   // expected-error @below {{ends at 72, beyond the scratch of 64}}
   %0 = exec.arena at 64 : memref<2xf32>
   exec.return
@@ -60,7 +60,7 @@ exec.func @func_c3_beyond_scratch() attributes {num_inputs = 0 : i64, stage = 0 
 
 // -----
 
-exec.func @func_c3_unplanned() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "forward", scratch = 64 : i64} {
+exec.func @func_c3_unplanned() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>, scratch = 64 : i64} {
   // expected-error @below {{has no offset in a planned function}}
   %0 = exec.arena : memref<2xf32>
   exec.return
@@ -68,7 +68,7 @@ exec.func @func_c3_unplanned() attributes {num_inputs = 0 : i64, stage = 0 : i64
 
 // -----
 
-// expected-error @below {{phase is "sideways", expected init, prologue, forward, backward or update}}
+// expected-error @below {{attribute 'phase' failed to satisfy constraint: part of a step}}
 exec.func @func_c4_phase() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "sideways"} {
   exec.return
 }
@@ -76,28 +76,124 @@ exec.func @func_c4_phase() attributes {num_inputs = 0 : i64, stage = 0 : i64, ph
 // -----
 
 // expected-error @below {{writes 1 buffers, derives 2 parameters}}
-exec.func @func_c4_derived(%a: memref<2xf32>) attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "init", derived = array<i64: 0, 1>} {
+exec.func @func_c4_derived(%a: memref<2xf32>) attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase init>, derived = array<i64: 0, 1>} {
   exec.return
 }
 
 // -----
 
-// expected-error @below {{has 2 of tensor, splat and derived, expected one}}
-exec.parameter 0 "parameter_c1" {tensor = "w", splat = 1.0 : f64} : memref<2xf32>
+// expected-error @below {{is mutable and library_only}}
+exec.parameter 0 "parameter_c1" : memref<2xf32> from 0.0 : f32 library_only is_mutable
 
 // -----
 
-// expected-error @below {{names a tensor without a source}}
-exec.parameter 0 "parameter_c1" {tensor = "w"} : memref<2xf32>
+// expected-error @below {{is library_only and init_only}}
+exec.parameter 0 "parameter_c1" : memref<2xf32> from 0.0 : f32 library_only init_only
 
 // -----
 
-// expected-error @below {{names slot 1 : i64 of 1}}
-exec.stage 0 slots [{name = "stage_c1", bytes = 8 : i64}] instructions [{input = 0 : i64, slot = 1 : i64}]
+// expected-error @below {{is derived, and not of one stage alone}}
+exec.parameter 0 "parameter_c2" : memref<2xf32> from #exec.derived
 
 // -----
 
-exec.func @arena_c1_misaligned() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "forward"} {
+// expected-error @below {{comes from 0 : i64, expected a range of a file, a literal, a number of 'f32' or an init function}}
+exec.parameter 0 "parameter_c3" : memref<2xf32> from 0 : i64
+
+// -----
+
+// expected-error @below {{is 'memref<2xf32>' of 'tensor<2x2xf32>' cut by other starts or another sharding}}
+exec.parameter 0 "parameter_c4" : memref<2xf32> from 0.0 : f32 global tensor<2x2xf32> starts [0]
+
+// -----
+
+// expected-error @below {{8 bytes at 0 of file 0 do not hold 'tensor<3xf32>'}}
+exec.parameter 0 "file_range_c1" : memref<3xf32> from #exec.file_range<file = 0, offset = 0, length = 8, stored = tensor<3xf32>>
+
+// -----
+
+// expected-error @below {{part 'tensor<4xi64>' does not fit 'tensor<4xf32>' and its sharding}}
+exec.model_input 0 "model_input_c1" : tensor<4xf32> -> tensor<4xi64>
+
+// -----
+
+// expected-error @below {{part 'tensor<4xf32>' does not fit 'tensor<4xf32>' and its sharding}}
+exec.model_output 0 "model_output_c1" : tensor<4xf32> -> tensor<4xf32> sharding <{}, {}>
+
+// -----
+
+// expected-error @below {{leads from stage 1 to itself}}
+exec.channel 0 "channel_c1" from 1 to 1 purpose activation phase forward : memref<4xf32>
+
+// -----
+
+exec.stage 0 {
+  // expected-error @below {{cannot stand in a stage}}
+  exec.kernel @stage_c1(%a: tensor<2xf32>) -> tensor<2xf32> attributes {index = 0 : i64, node = ""} {
+    exec.yield %a : tensor<2xf32>
+  }
+}
+
+// -----
+
+exec.stage 0 arena 64 {
+  // expected-error @below {{has no offset in a planned stage}}
+  %0 = exec.slot "stage_c2" : memref<2xf32>
+}
+
+// -----
+
+exec.stage 0 arena 64 {
+  // expected-error @below {{ends at 72, beyond the arena of 64}}
+  %0 = exec.slot "stage_c2" at 64 : memref<2xf32>
+}
+
+// -----
+
+exec.stage 0 {
+  // expected-error @below {{offset is 32, expected a non-negative multiple of 64}}
+  %0 = exec.slot "slot_c1" at 32 : memref<2xf32>
+}
+
+// -----
+
+exec.stage 0 {
+  %0 = exec.slot "input_c1" : memref<2xf32>
+  // expected-error @below {{is cut by a sharding of 2 dimensions into 'memref<2xf32>'}}
+  exec.input 0 to %0 micro_batch 0 sharding <{}, {}> : memref<2xf32>
+}
+
+// -----
+
+exec.stage 0 {
+  // expected-error @below {{names @nothing, which is no function}}
+  exec.run @nothing() micro_batch 0
+}
+
+// -----
+
+exec.func @run_c1(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  exec.return
+}
+exec.stage 0 {
+  %0 = exec.slot "run_c1" : memref<3xf32>
+  // expected-error @below {{hands slots ('memref<3xf32>') to a function of ('memref<2xf32>')}}
+  exec.run @run_c1(%0) micro_batch 0 : memref<3xf32>
+}
+
+// -----
+
+// expected-error @below {{exec.colour = "blue" has no meaning here}}
+module attributes {exec.colour = "blue"} {}
+
+// -----
+
+// expected-error @below {{exec.stored is a mark and has no value}}
+module attributes {exec.stored = 1 : i64} {}
+
+// -----
+
+exec.func @arena_c1_misaligned() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{offset is 32, expected a non-negative multiple of 64}}
   %0 = exec.arena at 32 : memref<2xf32>
   exec.return
@@ -105,7 +201,7 @@ exec.func @arena_c1_misaligned() attributes {num_inputs = 0 : i64, stage = 0 : i
 
 // -----
 
-exec.func @view_c1_outside(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @view_c1_outside(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{bytes [4, 12) lie outside the source's 8}}
   %0 = exec.view %a at 4 : memref<2xf32> to memref<2xf32>
   exec.return
@@ -113,7 +209,7 @@ exec.func @view_c1_outside(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, 
 
 // -----
 
-exec.func @view_c2_element(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @view_c2_element(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{offset 2 cuts an element}}
   %0 = exec.view %a at 2 : memref<2xf32> to memref<1xf32>
   exec.return
@@ -125,7 +221,7 @@ exec.kernel @relu(%a: tensor<2xf32>) -> tensor<2xf32> attributes {index = 0 : i6
   %0 = nn.relu %a : (tensor<2xf32>) -> tensor<2xf32>
   exec.yield %0 : tensor<2xf32>
 }
-exec.func @launch_c1_shape(%a: memref<3xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @launch_c1_shape(%a: memref<3xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{input 0 is 'memref<3xf32>', the kernel's is 'tensor<2xf32>'}}
   exec.launch @relu(%a) -> (%b) : (memref<3xf32>) -> memref<2xf32>
   exec.return
@@ -133,7 +229,7 @@ exec.func @launch_c1_shape(%a: memref<3xf32>, %b: memref<2xf32>) attributes {num
 
 // -----
 
-exec.func @launch_unknown(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @launch_unknown(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{names @nothing, which is no kernel}}
   exec.launch @nothing(%a) -> (%a) : (memref<2xf32>) -> memref<2xf32>
   exec.return
@@ -141,65 +237,7 @@ exec.func @launch_unknown(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, s
 
 // -----
 
-exec.func @library_c1_buffer(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{descriptor names buffer 2 of 2 buffers}}
-  exec.library 0 {lhs = {buffer = 2 : i64}, dst = {buffer = 1 : i64}} (%a) -> (%b) : (memref<2xf32>) -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @library_c1_unnamed(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{descriptor does not name buffer 0}}
-  exec.library 0 {dst = {buffer = 1 : i64}} (%a) -> (%b) : (memref<2xf32>) -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @library_c2_dst(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{descriptor's dst must be its first output, buffer 1}}
-  exec.library 0 {lhs = {buffer = 1 : i64}, dst = {buffer = 0 : i64}} (%a) -> (%b) : (memref<2xf32>) -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @collective_c1_shape(%a: memref<2xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{dst is 'memref<2xf32>', not what the descriptor says}}
-  exec.collective 0 {kind = "all_reduce", dtype = "f32", src_shape = [2], dst_shape = [3]} %a -> %b : memref<2xf32> -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @collective_c2_in_place(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{permute reads and writes one buffer}}
-  exec.collective 0 {kind = "permute", dtype = "f32", src_shape = [2], dst_shape = [2]} %a -> %a : memref<2xf32> -> memref<2xf32>
-  exec.return
-}
-
-// -----
-
-exec.func @collective_wait_c1_twice(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  %e = exec.collective_start 0 {kind = "all_reduce", dtype = "f32", src_shape = [2], dst_shape = [2]} %a -> %a : memref<2xf32> -> memref<2xf32>
-  // expected-error @below {{is not the only wait for its event}}
-  exec.collective_wait %e
-  exec.collective_wait %e
-  exec.return
-}
-
-// -----
-
-exec.func @shard_index_c1_type(%a: memref<1xi64>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
-  // expected-error @below {{stores to 'memref<1xi64>', expected memref<i64>}}
-  exec.shard_index 0 [{axis = "tp"}] -> %a : memref<1xi64>
-  exec.return
-}
-
-// -----
-
-exec.func @copy_c1_size(%a: memref<2xf32>, %b: memref<3xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @copy_c1_size(%a: memref<2xf32>, %b: memref<3xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   // expected-error @below {{copies 'memref<2xf32>' to 'memref<3xf32>'}}
   exec.copy %a -> %b : memref<2xf32> -> memref<3xf32>
   exec.return

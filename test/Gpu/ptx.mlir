@@ -95,16 +95,16 @@ exec.kernel @gather(%t: tensor<50257x768xf32>, %i: tensor<512xi64>) -> tensor<51
 // CHECK: .shared
 // CHECK: bar.sync
 // CHECK: add.rn.f32
-exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768xf32>) attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = "backward", scratch = 0 : i64} {
-  exec.library 0 {kind = "scatter_add", node = "/wte", dtype = "f32", outer = 1 : i64, rows = 50257 : i64, inner = 768 : i64, count = 512 : i64, index_dtype = "i64",
-    indices = {buffer = 0 : i64}, updates = {buffer = 1 : i64}, dst = {buffer = 2 : i64}} (%i, %u) -> (%y) : (memref<512xi64>, memref<512x768xf32>) -> memref<50257x768xf32>
+exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768xf32>) attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase backward>, scratch = 0 : i64} {
+  exec.scatter_add 0 "/wte" outer 1 rows 50257 inner 768 count 512
+    indices(%i : memref<512xi64>) updates(%u : memref<512x768xf32>) dst(%y : memref<50257x768xf32>)
   exec.return
 }
 
 // The module that is left says how to launch them.
 // CHECK: exec.kernel @gelu
-// CHECK-SAME: cuda = {access = ["read", "read", "write"], block = [256, 1, 1], buffers = 3 : i64, bytes = [393216, 3072, 393216], entry = "kerf_k0", fails = false, grid = [96, 1, 1], scalars = 0 : i64, shared_bytes = 0 : i64}
+// CHECK-SAME: cuda = #exec.gpu_kernel<"kerf_k0" grid [96, 1, 1] block [256, 1, 1] bytes [393216, 3072, 393216] reads 2>
 // CHECK: exec.kernel @gather
-// CHECK-SAME: fails = true
-// CHECK: exec.library 0
-// CHECK-SAME: entry = "kerf_c0"
+// CHECK-SAME: reads 2 fails>
+// CHECK: exec.scatter_add 0
+// CHECK-SAME: cuda <"kerf_c0" grid

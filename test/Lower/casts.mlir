@@ -33,7 +33,7 @@ func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
 // CHECK: exec.func @stage0_forward_init
 // CHECK: exec.func @stage0_forward(
 // CHECK: exec.launch @cast_cast_
-// CHECK: exec.library 0 {{.*}}dtype = "f32"{{.*}}kind = "matmul"{{.*}}post_ops = [{kind = "relu"}]
+// CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xf32>){{.*}}dst({{.*}}then [relu]
 // CHECK-NOT: exec.launch
 // CHECK: exec.return
 func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
@@ -49,7 +49,7 @@ func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
 // -----
 
 // GPUs have them.
-// CHECK: exec.library 0 {{.*}}dst_dtype = "f32"{{.*}}dtype = "f16"{{.*}}kind = "matmul"
+// CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xf16>){{.*}}dst({{[^)]*}}xf32>)
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
     %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x4xf32>} : tensor<8x4xf32>

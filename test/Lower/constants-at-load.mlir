@@ -4,11 +4,13 @@
 
 // A batch norm goes into the convolution in front of it: scaled weights and a
 // bias are derived, the step is one library call.
-// CHECK-DAG: exec.parameter {{[0-9]}} "derived_0" {derived = true{{.*}}library_only = true
-// CHECK-DAG: exec.parameter {{[0-9]}} "derived_1" {derived = true{{.*}}library_only = true
+// CHECK-DAG: exec.parameter {{[0-9]}} "derived_0" : {{.*}} from #exec.derived {{.*}}library_only
+// CHECK-DAG: exec.parameter {{[0-9]}} "derived_1" : {{.*}} from #exec.derived {{.*}}library_only
 // CHECK: exec.func @stage0_forward_init(%{{.*}}: memref<{{.*}}>, %{{.*}}: memref<{{.*}}>) attributes {derived = array<i64: {{.*}}>
 // CHECK: exec.func @stage0_forward
-// CHECK-NEXT: exec.library 0 {batch = 1 : i64, bias = {param = {{.*}}kind = "conv"{{.*}}post_ops = [{kind = "relu"}]
+// CHECK-NEXT: %[[B:.*]] = exec.weight
+// CHECK-NEXT: %[[W:.*]] = exec.weight
+// CHECK-NEXT: exec.conv 0 {{.*}} batch 1 {{.*}} weights(%[[W]] : {{.*}} bias(%[[B]] : {{.*}} then [relu]
 // CHECK-NEXT: exec.return
 func.func @main(%x: tensor<1x4x4x3xf32>) -> tensor<1x4x4x2xf32> {
   %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 216 : i64, stored = tensor<2x3x3x3xf32>} : tensor<2x3x3x3xf32>
@@ -30,8 +32,8 @@ func.func @main(%x: tensor<1x4x4x3xf32>) -> tensor<1x4x4x2xf32> {
 // CHECK: exec.parameter 0 "w"
 // CHECK-NOT: exec.parameter 1
 // CHECK-NOT: exec.func @stage0_forward_init
-// CHECK: rhs = {param = 0 : i64, strides = [1, 3]}
-// CHECK: rhs = {param = 0 : i64}
+// CHECK: rhs(%{{.*}} : !exec.weight<{{.*}}> strides [1, 3])
+// CHECK: rhs(%{{.*}} : !exec.weight<{{[^ ]*}}>)
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 48 : i64, stored = tensor<4x3xf32>} : tensor<4x3xf32>
   %v = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 48 : i64, stored = tensor<4x3xf32>} : tensor<4x3xf32>

@@ -5,11 +5,9 @@
 // A product with its bias is stored in 16 bits, the bias read in them; gelu and
 // its reader widen. Behind an addend it stays wide.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}bias = {param = {{[0-9]}} : i64}, dst = {buffer = 1 : i64}, dtype = "bf16"
-// CHECK-NOT: dst_dtype
-// CHECK-SAME: kind = "matmul"
+// CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xbf16>){{.*}}bias(%{{[0-9]+}} : !exec.weight<{{[0-9]+}}xbf16>) dst({{[^)]*}}xbf16>)
 // CHECK: exec.launch {{.*}}memref<6x16xbf16>{{.*}}memref<6x16xbf16>
-// CHECK: exec.library 1 {{.*}}dst_dtype = "f32", dtype = "bf16"{{.*}}post_ops = [{kind = "add"
+// CHECK: exec.matmul 1 {{.*}}lhs({{[^)]*}}xbf16>){{.*}}dst({{[^)]*}}xf32>) then [add(
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xbf16>, %r: tensor<6x8xf32>) -> tensor<6x8xf32> {
@@ -33,8 +31,8 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // What leaves the function, and a gradient that an update takes as it is made,
 // stay wide.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}dst_dtype = "f32", dtype = "bf16"
-// CHECK: exec.library 1 {{.*}}dst_dtype = "f32", dtype = "bf16"
+// CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xbf16>){{.*}}dst({{[^)]*}}xf32>)
+// CHECK: exec.matmul 1 {{.*}}lhs({{[^)]*}}xbf16>){{.*}}dst({{[^)]*}}xf32>)
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xbf16>, %y: tensor<8x4xbf16>, %z: tensor<8x4xbf16>) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
     %p = nn.matmul %x, %y : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
@@ -50,7 +48,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 
 // Several kernels read a product: each widens it for itself.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0
+// CHECK: exec.{{(matmul|conv|attention).*}} 0 
 // CHECK-NOT: dst_dtype
 // CHECK-COUNT-2: exec.launch {{.*}} : (memref<16384x64xbf16>) -> memref
 // CHECK-NOT: 16384x64xf32
@@ -72,7 +70,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // 16384 x 64 of them but the rows' largest elements are stored between.
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.launch {{.*}} : (memref<512x64xf32>) -> (memref<512xf32>, memref<512xf32>{{.*}})
-// CHECK: exec.library 0
+// CHECK: exec.{{(matmul|conv|attention).*}} 0 
 // CHECK: exec.launch {{.*}}memref<512x64xf32>
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<512x64xf32>, %w: tensor<512x512xf32>) -> tensor<512x64xf32> {
@@ -92,9 +90,8 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 
 // A convolution with bias, addend and relu; the addend is read in 16 bits too.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}dtype = "bf16"{{.*}}kind = "conv"{{.*}}post_ops = [{kind = "relu"}]
-// CHECK: exec.library 1 {{.*}}dtype = "bf16"{{.*}}kind = "conv"{{.*}}post_ops = [{kind = "add", operand = {buffer = 0 : i64}}, {kind = "relu"}]
-// CHECK-SAME: (memref<1x4x4x8xbf16>) -> memref<1x4x4x8xbf16>
+// CHECK: exec.conv 0 {{.*}}dst({{[^)]*}}xbf16>) then [relu]
+// CHECK: exec.conv 1 {{.*}}then [add(%{{[^ ]*}} : {{[^)]*}}xbf16>), relu]
 // CHECK: exec.launch {{.*}}memref<1x4x4x8xbf16>
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
@@ -121,9 +118,9 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // Heads lie where the next product wants them; whoever wants them elsewhere
 // reads them by strides.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}dst = {buffer = 2 : i64, strides = [80, 8, 16, 1]}{{.*}}kind = "attention"
-// CHECK: exec.library 1 {{.*}}kind = "matmul"
-// CHECK: exec.library 2 {{.*}}strides = [80, 8, 16, 1]
+// CHECK: exec.attention 0 {{.*}}dst({{[^)]*}}strides [80, 8, 16, 1])
+// CHECK: exec.matmul 1
+// CHECK: exec.{{.*}} 2 {{.*}}strides [80, 8, 16, 1]
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%q: tensor<2x2x5x8xbf16>, %k: tensor<2x2x5x8xbf16>, %w: tensor<16x4xbf16>, %m: tensor<2x2x8x8xbf16>) -> (tensor<10x4xbf16>, tensor<2x2x5x8xbf16>) {
@@ -149,8 +146,8 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: %[[Z:.*]] = nn.select %[[IN]], %{{.*}} : (tensor<40xi1>, tensor<24x40xbf16>, tensor<bf16>)
 // CHECK: exec.yield %[[Z]]
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}n = 40 : i64
-// CHECK: exec.library 1 {{.*}}k = 40 : i64
+// CHECK: exec.matmul 0 {{.*}} n 40
+// CHECK: exec.matmul 1 {{.*}} k 40
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24x16xf32> {
@@ -174,7 +171,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // A mask on scores is no bias: it may be as small as f32 knows, and is added in
 // f32.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}dtype = "bf16"{{.*}}kind = "matmul"
+// CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xbf16>)
 // CHECK-NOT: bias
 // CHECK: exec.launch {{.*}} : (memref<1x2x8x8xbf16>, memref<1x1x1x8xf32>) -> memref<1x2x8x8xf32>
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
@@ -194,7 +191,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: -> (memref<64x32xf32>
 // CHECK: exec.launch {{.*}} -> (memref<16x64x32xf32>, memref<16x64x32xf32>)
-// CHECK: exec.library 0
+// CHECK: exec.{{(matmul|conv|attention).*}} 0 
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%ids: tensor<64xi64>, %p: tensor<16x64x32xf32>, %k: tensor<32x32xf32>) -> (tensor<16x64x32xf32>, tensor<16x64x32xf32>) {
     %t = nn.weight "t" {file = 0 : i64, offset = 0 : i64, length = 12800 : i64, stored = tensor<100x32xf32>} : tensor<100x32xf32>
@@ -216,7 +213,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: nn.rem {{.*}}tensor<24x37xi64>
 // CHECK-NOT: nn.rem {{.*}}x40xi64>
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}n = 40 : i64
+// CHECK: exec.matmul 0 {{.*}} n 40
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24xf32> {
     %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>

@@ -4,9 +4,8 @@
 
 // The kernel works in place over the product's result, whoever does it.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}post_ops = [{kind = "relu"}]
-// CHECK: exec.library 1 {{.*}}relu_gradient = {forward = 0 : i64, kernel = 0 : i64}
-// CHECK-SAME: -> (%[[G:[^)]*]]) :
+// CHECK: exec.matmul 0 {{.*}}then [relu]
+// CHECK: exec.matmul 1 {{.*}}dst(%[[G:[^ ]*]] : {{.*}}relu_gradient <forward = 0, kernel = 0>
 // CHECK: exec.launch @less_equal_select_0({{.*}}, %[[G]]) -> (%[[G]])
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<6x16xf32>, tensor<8x16xf32>) {
@@ -26,7 +25,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 
 // In 16 bits, which the kernel widens; the products have other shapes.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 1 {{.*}}relu_gradient = {forward = 0 : i64, kernel = 0 : i64}
+// CHECK: exec.matmul 1 {{.*}}relu_gradient <forward = 0, kernel = 0>
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<2x3x8xbf16>, %w: tensor<8x16xbf16>, %dy: tensor<6x4xbf16>, %v: tensor<4x16xbf16>, %u: tensor<16x16xbf16>) -> tensor<6x16xbf16> {
     %z = nn.constant dense<0.0> : tensor<f32>

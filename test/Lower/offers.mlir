@@ -5,8 +5,7 @@
 // The gradients of weights and bias of one layer: x^T dy and the sums of dy. The
 // buffer is the kernel's, which stays.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.library 0 {{.*}}bias_gradient = {buffer = 3 : i64, kernel = 0 : i64, operand = "rhs", rows = 1 : i64}
-// CHECK-SAME: -> (%{{.*}}, %[[SUMS:[^)]*]]) :
+// CHECK: exec.matmul 0 {{.*}}sums(%[[SUMS:[^ ]*]] : {{.*}}) <of = rhs, rows = 1, kernel = 0>
 // CHECK: exec.launch @reduce_0({{.*}}) -> (%[[SUMS]])
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<64x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {
@@ -22,7 +21,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // before it was rounded, in another shape.
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.launch @reduce_[[K:[0-9]+]](
-// CHECK: exec.library 0 {{.*}}bias_gradient = {buffer = 3 : i64, kernel = [[K]] : i64, operand = "lhs", rows = 1 : i64}
+// CHECK: exec.matmul 0 {{.*}}sums({{.*}}) <of = lhs, rows = 1, kernel = [[K]]>
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xbf16>, %dy: tensor<4x16x16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>) {
     %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0, 1>} : (tensor<4x16x16xf32>) -> tensor<16xf32>
@@ -41,8 +40,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.launch @reduce_0({{.*}}) -> (%[[PARTS:.*]]) : (memref<4096x32xf32>) -> memref<128x32xf32>
 // CHECK-NOT: exec.launch
-// CHECK: exec.library 0 {{.*}}bias_gradient = {buffer = 3 : i64, kernel = 0 : i64, operand = "rhs", rows = 128 : i64}
-// CHECK-SAME: -> (%{{.*}}, %[[PARTS]]) :
+// CHECK: exec.matmul 0 {{.*}}sums(%[[PARTS]] : {{.*}}) <of = rhs, rows = 128, kernel = 0>
 // CHECK: exec.launch @reduce_1(%[[PARTS]])
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<4096x8xf32>, %dy: tensor<4096x32xf32>) -> (tensor<32xf32>, tensor<8x32xf32>) {
@@ -57,7 +55,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 
 // Parts that somebody looks at are not those of one sum.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK-NOT: bias_gradient
+// CHECK-NOT: sums(
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<4x16x16xf32>) -> (tensor<4x16xf32>, tensor<8x16xf32>) {
@@ -73,7 +71,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // A kernel that does more, sums of another tensor, sums over columns, the
 // largest of each column: none of these.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK-NOT: bias_gradient
+// CHECK-NOT: sums(
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<16x16xf32>, %dy: tensor<16x16xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16x16xf32>) {
@@ -92,7 +90,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // The product reads what is made of the sums.
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.launch @reduce_0({{.*}} -> memref<128x32xf32>
-// CHECK-NOT: bias_gradient
+// CHECK-NOT: sums(
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<4096x32xf32>, %dy: tensor<4096x32xf32>) -> tensor<32x32xf32> {
@@ -108,7 +106,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // Products of a batch, with an activation, of another type than the sums, and of
 // float16.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK-NOT: bias_gradient
+// CHECK-NOT: sums(
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x16xf32>, %dy: tensor<64x16xf32>, %u: tensor<2x64x16xf32>, %v: tensor<2x64x16xf32>, %n: tensor<64x16xbf16>, %h: tensor<64x16xf16>) -> (tensor<16xf32>, tensor<16x16xf32>, tensor<2x16xf32>, tensor<2x16x16xf32>, tensor<16xf32>, tensor<16x16xbf16>, tensor<16xf16>, tensor<16x16xf16>) {
@@ -130,7 +128,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 
 // The CPU's library has nothing of the kind.
 // CHECK-LABEL: exec.func @stage0_forward(
-// CHECK-NOT: bias_gradient
+// CHECK-NOT: sums(
 // CHECK: exec.return
 module {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<64x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {

@@ -5,10 +5,9 @@
 // Bias, activation and residual of a product; the reshape between costs nothing.
 // CHECK: exec.func @stage0_forward(%[[X:.*]]: memref<2x3x8xf32>{{.*}}, %[[R:.*]]: memref<2x3x4xf32>{{.*}}, %[[Y:.*]]: memref<2x3x4xf32>{{.*}})
 // CHECK-NOT: exec.launch
-// CHECK: exec.library 0 {batch = [], bias = {param = {{[01]}} : i64}
-// CHECK-SAME: k = 8 : i64, kind = "matmul", lhs = {buffer = 0 : i64}, m = 6 : i64, n = 4 : i64
-// CHECK-SAME: post_ops = [{kind = "gelu_tanh"}, {kind = "add", operand = {buffer = 1 : i64}}], rhs = {param = {{[01]}} : i64}}
-// CHECK-SAME: (%[[X]], %[[R]]) -> (%[[Y]])
+// CHECK: exec.matmul 0 "" m 6 n 4 k 8 lhs(%[[X]] : memref<2x3x8xf32>) rhs(%{{.*}} : !exec.weight<8x4xf32>)
+// CHECK-SAME: bias(%{{.*}} : !exec.weight<4xf32>) dst(%[[Y]] : memref<2x3x4xf32>)
+// CHECK-SAME: then [gelu_tanh, add(%[[R]] : memref<2x3x4xf32>)]
 func.func @main(%x: tensor<2x3x8xf32>, %r: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x4xf32>} : tensor<8x4xf32>
   %b = nn.weight "b" {file = 0 : i64, offset = 128 : i64, length = 16 : i64, stored = tensor<4xf32>} : tensor<4xf32>
@@ -28,12 +27,12 @@ func.func @main(%x: tensor<2x3x8xf32>, %r: tensor<2x3x4xf32>) -> tensor<2x3x4xf3
 // CHECK: exec.kernel @add_softmax_0
 // CHECK-NOT: exec.kernel
 // CHECK: exec.func @stage0_forward
-// CHECK: exec.library 0 {batch = [2, 3]
-// CHECK-SAME: lhs = {buffer = 0 : i64, strides = [60, 4, 12, 1]}
-// CHECK-SAME: post_ops = [{alpha = 5.000000e-01 : f64, beta = 0.000000e+00 : f64, kind = "linear"}]
-// CHECK-SAME: rhs = {buffer = 1 : i64, strides = [60, 4, 1, 12]}
+// CHECK: exec.matmul 0 "" batch [2, 3]
+// CHECK-SAME: lhs(%{{.*}} strides [60, 4, 12, 1])
+// CHECK-SAME: rhs(%{{.*}} strides [60, 4, 1, 12])
+// CHECK-SAME: then [linear(5.000000e-01, 0.000000e+00)]
 // CHECK: exec.launch @add_softmax_0
-// CHECK: exec.library 1 {batch = [2, 3], dst = {buffer = 2 : i64, strides = [60, 4, 12, 1]}
+// CHECK: exec.matmul 1 "" batch [2, 3] {{.*}}dst(%{{.*}} : memref<2x5x12xf32> strides [60, 4, 12, 1])
 // CHECK-NOT: exec.copy
 func.func @main(%q: tensor<2x5x12xf32>, %k: tensor<2x5x12xf32>, %v: tensor<2x5x12xf32>, %mask: tensor<5x5xf32>) -> tensor<2x5x12xf32> {
   %half = nn.constant dense<0.5> : tensor<f32>
@@ -57,8 +56,8 @@ func.func @main(%q: tensor<2x5x12xf32>, %k: tensor<2x5x12xf32>, %v: tensor<2x5x1
 
 // A product that is used twice keeps its result: nothing is taken in.
 // CHECK: exec.kernel @relu_0
-// CHECK: exec.library 0
-// CHECK-NOT: post_ops
+// CHECK: exec.matmul 0
+// CHECK-NOT: then
 // CHECK: exec.launch @relu_0
 func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
   %0 = nn.matmul %x, %y : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
@@ -70,7 +69,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>) -> (tensor<2x4xf32>, t
 
 // The library knows no integers: such a product is a kernel.
 // CHECK: exec.kernel @matmul_0
-// CHECK-NOT: exec.library
+// CHECK-NOT: exec.matmul
 func.func @main(%x: tensor<2x3xi64>, %y: tensor<3x4xi64>) -> tensor<2x4xi64> {
   %0 = nn.matmul %x, %y : (tensor<2x3xi64>, tensor<3x4xi64>) -> tensor<2x4xi64>
   return %0 : tensor<2x4xi64>

@@ -4,12 +4,13 @@
 // A sum over micro-batches: the matmul adds to what its result holds.
 
 // CHECK: exec.func @stage0_forward_backward(%{{.*}}: memref<8x6xf32>, %{{.*}}: memref<8x5xf32>, %{{.*}}: memref<6x5xf32>, %[[SUM:.*]]: memref<6x5xf32>)
-// CHECK: exec.library {{.*}}post_ops = [{kind = "sum"}]{{.*}} -> (%[[SUM]])
+// CHECK: exec.matmul {{.*}}dst(%[[SUM]] : {{.*}}then [sum
 // CHECK-NEXT: exec.return
 // CHECK: exec.stage 0
-// CHECK-SAME: {zero = 1 : i64}
-// CHECK-SAME: run = @stage0_forward_backward, slots = [0, 2, 1, 1]
-// CHECK-SAME: run = @stage0_forward_backward, slots = [3, 4, 1, 1]
+// CHECK: %[[SLOT:.*]] = exec.slot "sum"
+// CHECK: exec.zero %[[SLOT]]
+// CHECK: exec.run @stage0_forward_backward(%{{.*}}, %{{.*}}, %[[SLOT]], %[[SLOT]]) micro_batch 0
+// CHECK: exec.run @stage0_forward_backward(%{{.*}}, %{{.*}}, %[[SLOT]], %[[SLOT]]) micro_batch 1
 
 dist.mesh @mesh ["x"=1] time ["mb"=2]
 func.func private @main(tensor<16x6xf32> {dist.sharding = #dist.sharding<{"mb"}, {}>}, tensor<16x5xf32> {dist.sharding = #dist.sharding<{"mb"}, {}>})

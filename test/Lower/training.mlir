@@ -5,17 +5,17 @@
 // written over the old ones, each after the last read of the old one; a sum
 // over micro-batches is one slot, which is both argument and result.
 
-// CHECK: exec.parameter 0 "w" {{{.*}}mutable = true{{.*}}tensor = "w"}
-// CHECK: exec.parameter 1 "momentum/w" {{{.*}}mutable = true{{.*}}splat = 0.0
-// CHECK: exec.parameter 2 "b" {{{.*}}mutable = true
+// CHECK: exec.parameter 0 "w" : {{.*}} from #exec.file_range<{{.*}} is_mutable
+// CHECK: exec.parameter 1 "momentum/w" : {{.*}} from 0.0{{.*}} is_mutable
+// CHECK: exec.parameter 2 "b" : {{.*}} is_mutable
 // CHECK: exec.func @stage0_forward
 // CHECK: %[[B:.*]] = exec.param 2
 // CHECK: %[[V:.*]] = exec.param 1
 // CHECK: %[[W:.*]] = exec.param 0
 // A mutable weight is a buffer of the call.
-// CHECK: exec.library 0 {{.*}}rhs = {buffer = 1 : i64}}(%{{.*}}, %[[W]], %[[B]]
+// CHECK: exec.matmul 0 {{.*}}rhs(%[[W]] : {{.*}}bias(%[[B]] :
 // CHECK: exec.launch @reduce_mul_sub_{{[0-9]+}}(%{{.*}}, %{{.*}}, %[[B]]) -> (%[[B]])
-// CHECK: exec.library 1 {{.*}} -> (%[[V]])
+// CHECK: exec.matmul 1 {{.*}}dst(%[[V]] :
 // CHECK: exec.launch @mul_sub_{{[0-9]+}}(%[[V]], %{{.*}}, %[[W]]) -> (%[[W]])
 // CHECK-NOT: exec.copy
 // CHECK: exec.return

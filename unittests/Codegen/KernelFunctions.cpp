@@ -35,7 +35,8 @@ void kerf::test::addFunctions(ModuleOp module) {
     state.addAttribute("num_inputs", builder.getI64IntegerAttr(numInputs));
     state.addAttribute("stage", builder.getI64IntegerAttr(0));
     state.addAttribute("scratch", builder.getI64IntegerAttr(0));
-    state.addAttribute("phase", builder.getStringAttr("forward"));
+    state.addAttribute("phase", exec::PhaseAttr::get(builder.getContext(),
+                                                     exec::Phase::Forward));
     state.addRegion();
     auto func = cast<exec::FuncOp>(builder.create(state));
     OpBuilder::InsertionGuard guard(builder);

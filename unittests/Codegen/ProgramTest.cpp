@@ -221,22 +221,26 @@ struct Recorder {
 
 TEST(Program, FunctionsCallTheTable) {
   Parsed parsed(R"(
+module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>} {
 exec.kernel @k(%a: tensor<3xf32>, %b: tensor<3xf32>) -> tensor<3xf32> attributes {index = 4 : i64, node = "/k"} {
   %0 = nn.add %a, %b : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   exec.yield %0 : tensor<3xf32>
 }
-exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 : i64, scratch = 256 : i64, stage = 0 : i64, phase = "forward"} {
+exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 : i64, scratch = 256 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
   %p = exec.param 2 : memref<3xf32>
   %t = exec.arena at 128 : memref<3xf32>
   %i = exec.arena at 192 : memref<i64>
   %row = exec.view %x at 12 : memref<2x3xf32> to memref<3xf32>
   exec.launch @k(%row, %p) -> (%t) : (memref<3xf32>, memref<3xf32>) -> memref<3xf32>
-  exec.shard_index 1 [{axis = "tp"}] -> %i : memref<i64>
-  exec.collective 3 {kind = "all_reduce", reduction = "sum", dtype = "f32", axes = [{axis = "tp"}], src_shape = [3], dst_shape = [3]} %t -> %t : memref<3xf32> -> memref<3xf32>
-  %e = exec.collective_start 5 {kind = "all_reduce", reduction = "sum", dtype = "f32", axes = [{axis = "tp"}], src_shape = [3], dst_shape = [3]} %t -> %y : memref<3xf32> -> memref<3xf32>
+  exec.shard_index 1 ["tp"] -> %i : memref<i64>
+  exec.collective 3 all_reduce sum ["tp"] %t -> %t bytes 24 purpose activation phase forward node "/k"
+    : memref<3xf32> -> memref<3xf32>
+  %e = exec.collective_start 5 all_reduce sum ["tp"] %t -> %y bytes 24 purpose activation phase forward node "/k"
+    : memref<3xf32> -> memref<3xf32>
   exec.collective_wait %e
   exec.copy %t -> %y : memref<3xf32> -> memref<3xf32>
   exec.return
+}
 }
 )");
   ASSERT_TRUE(parsed.module);

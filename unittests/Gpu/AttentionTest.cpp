@@ -45,55 +45,58 @@ struct Call {
                 value ? s.width : s.size, b, h, i, c))];
   }
 
-  std::string operand(const std::string &name, size_t number, bool key,
-                      bool value) {
-    std::string text =
-        name + " = {buffer = " + std::to_string(number) + " : i64";
+  std::vector<std::string> types; ///< of the buffers, in order
+
+  /// An operand of so many elements; `narrow`: of the call's type.
+  std::string operand(const std::string &name, size_t elements, bool narrow,
+                      const std::string &view) {
+    types.push_back("memref<" + std::to_string(elements) + "x" +
+                    (narrow && bf16 ? "bf16" : "f32") + ">");
+    return " " + name + "(%a" + std::to_string(types.size() - 1) + " : " +
+           types.back() + view + ")";
+  }
+  std::string tensor(const std::string &name, size_t elements, bool key,
+                     bool value) {
+    std::string view;
     if (s.moved) {
       int64_t heads = key ? s.keyHeads : s.heads,
               rows = key ? s.keys : s.queries,
               columns = value ? s.width : s.size;
-      text += ", strides = [";
       for (int64_t stride :
            {rows * heads * columns, columns, heads * columns, int64_t(1)})
-        text += (text.back() == '[' ? "" : ", ") + std::to_string(stride) +
-                " : i64";
-      text += "]";
+        view += (view.empty() ? " strides [" : ", ") + std::to_string(stride);
+      view += "]";
     }
-    return text + "}";
+    return operand(name, elements, true, view);
   }
-  std::string descriptor() {
+  std::string text() {
     auto number = [](const char *key, int64_t value) {
-      return std::string(key) + " = " + std::to_string(value) + " : i64, ";
+      return std::string(key) + " = " + std::to_string(value);
     };
-    std::string text = std::string("kind = \"attention") +
-                       (gradient ? "_gradient" : "") + "\", dtype = \"" +
-                       (bf16 ? "bf16" : "f32") + "\", bias_dtype = \"f32\", ";
-    text += number("batch", s.batch) + number("heads", s.heads) +
-            number("key_heads", s.keyHeads) + number("queries", s.queries) +
-            number("keys", s.keys) + number("head_size", s.size) +
-            number("value_size", s.width);
-    text += std::string("scale = 0.5 : f64, causal = ") +
-            (s.causal ? "true" : "false");
-    size_t n = 0;
-    text += ", " + operand("q", n++, false, false);
-    text += ", " + operand("k", n++, true, false);
-    text += ", " + operand("v", n++, true, true);
+    std::string text =
+        std::string("exec.attention") + (gradient ? "_gradient" : "") +
+        " 0 \"\" sizes <" + number("batch", s.batch) +
+        number(", heads", s.heads) + number(", key_heads", s.keyHeads) +
+        number(", queries", s.queries) + number(", keys", s.keys) +
+        number(", head_size", s.size) + number(", value_size", s.width) +
+        "> scale 0.5" + (s.causal ? " causal" : "");
+    text += tensor("q", in[0].size(), false, false);
+    text += tensor("k", in[1].size(), true, false);
+    text += tensor("v", in[2].size(), true, true);
     if (gradient) {
-      text += ", " + operand("out", n++, false, true);
-      text += ", stats = {buffer = " + std::to_string(n++) + " : i64}";
-      text += ", " + operand("diff", n++, false, true);
+      text += tensor("out", in[3].size(), false, true);
+      text += operand("stats", in[4].size(), false, "");
+      text += tensor("diff", in[5].size(), false, true);
     }
     if (s.bias)
-      text += ", bias = {buffer = " + std::to_string(n++) +
-              " : i64, strides = [" + std::to_string(s.keys) +
-              " : i64, 0 : i64, 0 : i64, 1 : i64]}";
-    text += ", " + operand("dst", n++, false, !gradient);
+      text += operand("bias", in[gradient ? 6 : 3].size(), false,
+                      " strides [" + std::to_string(s.keys) + ", 0, 0, 1]");
+    text += tensor("dst", want[0].size(), false, !gradient);
     if (gradient) {
-      text += ", " + operand("dk", n++, true, false);
-      text += ", " + operand("dv", n++, true, true);
+      text += tensor("dk", want[1].size(), true, false);
+      text += tensor("dv", want[2].size(), true, true);
     } else {
-      text += ", stats = {buffer = " + std::to_string(n++) + " : i64}";
+      text += operand("stats", want[1].size(), false, "");
     }
     return text;
   }
@@ -161,12 +164,10 @@ struct Call {
   }
 
   void run() {
-    std::vector<size_t> bytes[2];
-    for (bool input : {false, true})
-      for (const Floats &data : input ? in : want)
-        bytes[input].push_back(data.size() *
-                               (isNarrow(input, bytes[input].size()) ? 2 : 4));
-    EmulatedCall call(descriptor(), bytes[true], bytes[false]);
+    std::string callText = text();
+    llvm::ArrayRef<std::string> all(types);
+    EmulatedCall call(callText, all.take_front(in.size()),
+                      all.drop_front(in.size()));
     auto place = [](const Floats &data, bool narrow, char *to) {
       for (size_t i = 0; i < data.size(); ++i) {
         uint32_t bits;

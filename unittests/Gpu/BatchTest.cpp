@@ -46,7 +46,7 @@ std::string adam(int64_t index, const std::string &shape, bool bf16 = false,
          ", %v: " + t + ", %lr: " + s + ") -> (" + t + ", " + t + ", " + t +
          (bf16 ? ", " + h : "") +
          ") attributes {index = " + std::to_string(index) +
-         " : i64, node = \"/w\", phase = \"update\"} {\n"
+         " : i64, node = \"/w\", phase = #exec<phase update>} {\n"
          "  %b1 = nn.constant dense<0.1> : " +
          s + "\n" + "  %b2 = nn.constant dense<0.99> : " + s + "\n" +
          "  %b3 = nn.constant dense<0.01> : " + s + "\n" +
@@ -243,13 +243,10 @@ TEST(GpuBatch, OneEntryInThePtx) {
   ASSERT_TRUE(succeeded(program));
   std::vector<std::string> entries;
   for (auto kernel : module->getOps<exec::KernelOp>()) {
-    auto batch =
-        kernel->getAttrOfType<DictionaryAttr>("cuda").getAs<DictionaryAttr>(
-            "batch");
-    entries.push_back(batch ? batch.getAs<StringAttr>("entry").getValue().str()
-                            : "");
+    exec::GpuBatchAttr batch = kernel.getCudaAttr().getBatch();
+    entries.push_back(batch ? batch.getEntry().str() : "");
     if (batch && kernel.getIndex() == 2)
-      EXPECT_EQ(batch.getAs<IntegerAttr>("elements").getInt(), 2800000000);
+      EXPECT_EQ(batch.getElements(), 2800000000);
   }
   EXPECT_EQ(entries,
             (std::vector<std::string>{"kerf_b0", "kerf_b0", "kerf_b0", ""}));

@@ -19,16 +19,24 @@ using namespace kerf::test;
 
 namespace {
 
-/// Runs `exec.library 0 {DESCRIPTOR}` on buffers of the given contents; the
-/// last is the result.
+std::string bufferOf(int64_t elements, const std::string &type) {
+  return "memref<" + std::to_string(elements) + "x" + type + ">";
+}
+
+/// The text of operand number `at`, of the last type, in its role.
+std::string operand(const std::string &role, size_t at,
+                    const std::string &type) {
+  return " " + role + "(%a" + std::to_string(at) + " : " + type + ")";
+}
+
+/// Runs a call on buffers of the given types and contents; the last type is
+/// that of the result.
 template <typename T>
-std::vector<T> runCall(const std::string &descriptor,
+std::vector<T> runCall(const std::string &text,
+                       llvm::ArrayRef<std::string> types,
                        const std::vector<std::pair<const void *, size_t>> &in,
                        size_t elements, int64_t inPlace = -1) {
-  std::vector<size_t> bytes;
-  for (auto [data, size] : in)
-    bytes.push_back(size);
-  EmulatedCall call(descriptor, bytes, elements * sizeof(T));
+  EmulatedCall call(text, types.drop_back(), types.take_back());
   for (size_t n = 0; n < in.size(); ++n)
     memcpy(call.input(n), in[n].first, in[n].second);
   call.run(inPlace);
@@ -59,27 +67,26 @@ void checkScatter(int64_t outer, int64_t rows, int64_t inner, int64_t count,
   std::mt19937_64 random(3);
   for (I &index : indices)
     index = static_cast<I>(random() % (2 * rows + 4)) - rows - 2;
-  std::string text = "kind = \"scatter_add\"";
-  auto add = [&](const char *key, int64_t value) {
-    text += std::string(", ") + key + " = " + std::to_string(value) + " : i64";
-  };
-  add("outer", outer);
-  add("rows", rows);
-  add("inner", inner);
-  add("count", count);
-  text += std::string(", dtype = \"") + (sizeof(T) == 8 ? "f64" : "f32") +
-          "\", index_dtype = \"" + (sizeof(I) == 8 ? "i64" : "i32") +
-          "\", indices = {buffer = 0 : i64}, updates = {buffer = 1 : i64}";
-  if (partial)
-    text += ", partial = true";
-  if (base)
-    text += ", base = {buffer = 2 : i64}";
-  text += std::string(", dst = {buffer = ") + (base ? "3" : "2") + " : i64}";
+  std::string element = sizeof(T) == 8 ? "f64" : "f32";
+  std::vector<std::string> types = {
+      bufferOf(count, sizeof(I) == 8 ? "i64" : "i32"),
+      bufferOf(outer * count * inner, element)};
+  std::string text =
+      "exec.scatter_add 0 \"\" outer " + std::to_string(outer) + " rows " +
+      std::to_string(rows) + " inner " + std::to_string(inner) + " count " +
+      std::to_string(count) + (partial ? " partial" : "") +
+      operand("indices", 0, types[0]) + operand("updates", 1, types[1]);
+  for (const char *role : {"base", "dst"})
+    if (base || role[0] == 'd') {
+      types.push_back(bufferOf(outer * rows * inner, element));
+      text += operand(role, types.size() - 1, types.back());
+    }
   std::vector<std::pair<const void *, size_t>> inputs = {bytesOf(indices),
                                                          bytesOf(updates)};
   if (base)
     inputs.push_back(bytesOf(start));
-  auto got = runCall<T>(text, inputs, outer * rows * inner, base == 2 ? 2 : -1);
+  auto got =
+      runCall<T>(text, types, inputs, outer * rows * inner, base == 2 ? 2 : -1);
   std::vector<T> expected = start;
   if (!base)
     std::fill(expected.begin(), expected.end(), T(0));
@@ -158,33 +165,35 @@ void checkPool(const Pool &pool, bool max, bool padding, bool specials) {
     for (size_t at = 0; at < x.size(); at += 5)
       x[at] = at % 2 ? NAN : -INFINITY;
   auto dy = draw<float>(pool.batch * windows * pool.channels, 5);
-  auto list = [](const std::vector<int64_t> &values) {
-    std::string text = "[";
+  auto list = [](const char *key, const std::vector<int64_t> &values) {
+    std::string text = std::string(key) + " [";
     for (size_t at = 0; at < values.size(); ++at)
-      text += (at ? ", " : "") + std::to_string(values[at]) + " : i64";
-    return text + "]";
+      text += (at ? ", " : "") + std::to_string(values[at]);
+    return text + "] ";
   };
   std::string text =
-      std::string("kind = \"") + (max ? "max" : "avg") +
-      "_pool_gradient\", dtype = \"f32\", batch = " +
-      std::to_string(pool.batch) +
-      " : i64, channels = " + std::to_string(pool.channels) +
-      " : i64, in = " + list(pool.in) + ", out = " + list(out) +
-      ", kernel = " + list(pool.kernel) + ", strides = " + list(pool.strides) +
-      ", pads_low = " + list(pool.low) + ", pads_high = " + list(pool.high) +
-      ", dilations = " + list(pool.dilations);
+      std::string("exec.") + (max ? "max" : "avg") +
+      "_pool_gradient 0 \"\" batch " + std::to_string(pool.batch) +
+      " channels " + std::to_string(pool.channels) + " window <" +
+      list("in", pool.in) + list("out", out) + list("kernel", pool.kernel) +
+      list("strides", pool.strides) + list("low", pool.low) +
+      list("high", pool.high) + list("dilations", pool.dilations) + ">" +
+      (padding ? " count_padding" : "");
+  std::string imageType = bufferOf(static_cast<int64_t>(x.size()), "f32");
+  std::vector<std::string> types;
+  auto add = [&](const char *role, const std::string &type) {
+    text += operand(role, types.size(), type);
+    types.push_back(type);
+  };
   if (max)
-    text += ", src = {buffer = 0 : i64}, diff = {buffer = 1 : i64}, dst = "
-            "{buffer = 2 : i64}";
-  else
-    text += ", diff = {buffer = 0 : i64}, dst = {buffer = 1 : i64}";
-  if (padding)
-    text += ", count_padding = true";
+    add("src", imageType);
+  add("diff", bufferOf(static_cast<int64_t>(dy.size()), "f32"));
+  add("dst", imageType);
   std::vector<std::pair<const void *, size_t>> inputs;
   if (max)
     inputs.push_back(bytesOf(x));
   inputs.push_back(bytesOf(dy));
-  auto got = runCall<float>(text, inputs, x.size());
+  auto got = runCall<float>(text, types, inputs, x.size());
 
   std::vector<float> expected(x.size(), 0.0f);
   auto flat = [&](int64_t n, const std::vector<int64_t> &index,

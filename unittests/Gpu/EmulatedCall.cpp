@@ -8,47 +8,47 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
+using namespace mlir;
 using namespace kerf;
 using namespace kerf::test;
 
-static std::string functionOf(const std::string &descriptor,
-                              llvm::ArrayRef<size_t> inputs,
-                              llvm::ArrayRef<size_t> results) {
-  std::string arguments, names[2], types[2];
+static std::string functionOf(const std::string &call,
+                              llvm::ArrayRef<std::string> inputs,
+                              llvm::ArrayRef<std::string> results) {
+  std::string arguments;
   size_t count = 0;
-  for (bool isResult : {false, true})
-    for (size_t bytes : isResult ? results : inputs) {
-      std::string name = "%a" + std::to_string(count++),
-                  type = "memref<" + std::to_string(bytes) + "xi8>",
-                  comma = names[isResult].empty() ? "" : ", ";
-      arguments += (count > 1 ? ", " : "") + name + ": " + type;
-      names[isResult] += comma + name;
-      types[isResult] += comma + type;
+  for (llvm::ArrayRef<std::string> types : {inputs, results})
+    for (const std::string &type : types) {
+      arguments +=
+          (count ? ", %a" : "%a") + std::to_string(count) + ": " + type;
+      ++count;
     }
   return "exec.func @f(" + arguments +
          ") attributes {num_inputs = " + std::to_string(inputs.size()) +
-         " : i64, stage = 0 : i64, phase = \"forward\"} {\n"
-         "  exec.library 0 {" +
-         descriptor + "} (" + names[0] + ") -> (" + names[1] + ") : (" +
-         types[0] + ") -> (" + types[1] + ")\n  exec.return\n}\n";
+         " : i64, stage = 0 : i64, phase = #exec<phase forward>} {\n  " + call +
+         "\n  exec.return\n}\n";
 }
 
-EmulatedCall::EmulatedCall(const std::string &descriptor,
-                           llvm::ArrayRef<size_t> inputBytes,
-                           llvm::ArrayRef<size_t> resultBytes)
-    : parsed(functionOf(descriptor, inputBytes, resultBytes)),
-      inputs(inputBytes.size()) {
-  EXPECT_TRUE(parsed.module) << functionOf(descriptor, inputBytes, resultBytes);
-  for (llvm::ArrayRef<size_t> list : {inputBytes, resultBytes})
-    for (size_t bytes : list)
-      buffers.push_back(std::make_unique<GuardedBuffer>(bytes));
+EmulatedCall::EmulatedCall(const std::string &call,
+                           llvm::ArrayRef<std::string> inputTypes,
+                           llvm::ArrayRef<std::string> resultTypes)
+    : parsed(functionOf(call, inputTypes, resultTypes)),
+      inputs(inputTypes.size()) {
+  if (!parsed.module) {
+    ADD_FAILURE() << functionOf(call, inputTypes, resultTypes);
+    return;
+  }
+  auto function = *parsed.module->getOps<exec::FuncOp>().begin();
+  for (Type type : function.getArgumentTypes())
+    buffers.push_back(std::make_unique<GuardedBuffer>(
+        exec::sizeBytes(cast<MemRefType>(type))));
 }
 
 void EmulatedCall::run(int64_t inPlace) const {
   ASSERT_TRUE(parsed.module);
-  exec::LibraryOp call;
-  parsed.module.get()->walk([&](exec::LibraryOp op) { call = op; });
-  ASSERT_TRUE(isGpuKernelCall(call.getDescriptor()));
+  exec::LibraryCallInterface call;
+  parsed.module.get()->walk([&](exec::LibraryCallInterface op) { call = op; });
+  ASSERT_TRUE(isGpuKernelCall(call));
   Emulator emulator;
   ASSERT_TRUE(emulator.add(call, "c"));
   ASSERT_EQ(emulator.compile(), "");

@@ -4,14 +4,17 @@
 
 #include "Harness.h"
 
+#include <string>
+
 namespace kerf::test {
 
-/// `exec.library 0 {DESCRIPTOR}`, which must be a kernel on GPUs, and its
-/// buffers: inputs, then results, each at the end of its memory.
+/// A library call, which must be a kernel on GPUs, and its buffers: inputs,
+/// then results, each at the end of its memory.
 class EmulatedCall {
 public:
-  EmulatedCall(const std::string &descriptor, llvm::ArrayRef<size_t> inputBytes,
-               llvm::ArrayRef<size_t> resultBytes);
+  /// `call` is the op's text; its operands are %a0, %a1, ... of these types.
+  EmulatedCall(const std::string &call, llvm::ArrayRef<std::string> inputs,
+               llvm::ArrayRef<std::string> results);
 
   char *input(size_t n) const { return buffers[n]->data(); }
   char *result(size_t n) const { return buffers[inputs + n]->data(); }

@@ -170,8 +170,7 @@ TEST(GpuProgram, SameBytesAndSharedEntries) {
   EXPECT_EQ(program->ptx, ptxOf(text));
   EXPECT_THAT(program->ptx, Not(HasSubstr(".extern")));
   for (auto kernel : parsed.module->getOps<exec::KernelOp>())
-    EXPECT_EQ(kernel->getAttrOfType<DictionaryAttr>("cuda").get("entry"),
-              StringAttr::get(parsed.context.get(), "kerf_k0"));
+    EXPECT_EQ(kernel.getCudaAttr().getEntry(), "kerf_k0");
 }
 
 } // namespace

@@ -147,7 +147,7 @@ TEST(GpuLarge, Transposes) {
 TEST(GpuLarge, Updates) {
   constexpr int64_t count = 2800000000, chunk = 16384;
   Compiled k(
-      R"(exec.kernel @k(%w: tensor<70000x40000xbf16>, %g: tensor<70000x40000xbf16>) -> tensor<70000x40000xbf16> attributes {index = 0 : i64, node = "/n", phase = "update"} {
+      R"(exec.kernel @k(%w: tensor<70000x40000xbf16>, %g: tensor<70000x40000xbf16>) -> tensor<70000x40000xbf16> attributes {index = 0 : i64, node = "/n", phase = #exec<phase update>} {
     %0 = nn.sub %w, %g : (tensor<70000x40000xbf16>, tensor<70000x40000xbf16>) -> tensor<70000x40000xbf16>
     exec.yield %0 : tensor<70000x40000xbf16>
   })",

@@ -7,6 +7,7 @@
 #ifndef KERF_DIST_COLLECTIVES_TD
 #define KERF_DIST_COLLECTIVES_TD
 
+include "kerf/Dist/DistCollectiveKind.td"
 include "kerf/Dist/DistPlacement.td"
 include "kerf/Dist/DistInterfaces.td"
 

@@ -11,6 +11,9 @@ def Dist_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     tensor, or `!dist.pending` when it is only started.
   }];
   let methods = [
+    InterfaceMethod<"Which collective it is.", "::kerf::dist::CollectiveKind", "getKind", (ins), [{}], [{
+        return *::kerf::dist::symbolizeCollectiveKind($_op.getOperation()->getName().stripDialect());
+      }]>,
     InterfaceMethod<"Name in packages and plans.", "::llvm::StringRef", "getKindName", (ins), [{}], [{
         return $_op.getOperation()->getName().stripDialect();
       }]>,

@@ -3,32 +3,48 @@
 // Labels C1... are those of the descriptions in the .td files.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Exec/Exec.h"
+#include "Assembly.h"
 
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf::exec;
 
 #include "kerf/Exec/ExecDialect.cpp.inc"
-
-#define GET_TYPEDEF_CLASSES
-#include "kerf/Exec/ExecTypes.cpp.inc"
+#include "kerf/Exec/ExecInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "kerf/Exec/ExecOps.cpp.inc"
 
+namespace {
+/// What makes a line long, and is the same for many calls, has a name.
+struct Aliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
+    if (isa<WindowAttr>(attribute))
+      os << "window";
+    else if (isa<AttentionSizesAttr>(attribute))
+      os << "attention";
+    else
+      return AliasResult::NoAlias;
+    return AliasResult::OverridableAlias;
+  }
+};
+} // namespace
+
 void ExecDialect::initialize() {
+  addInterfaces<Aliases>();
   registerAttributes();
-  addTypes<
-#define GET_TYPEDEF_LIST
-#include "kerf/Exec/ExecTypes.cpp.inc"
-      >();
   addOperations<
 #define GET_OP_LIST
 #include "kerf/Exec/ExecOps.cpp.inc"
       >();
+}
+
+Type kerf::exec::elementType(Value operand) {
+  if (auto weight = dyn_cast<WeightType>(operand.getType()))
+    return weight.getElementType();
+  return cast<MemRefType>(operand.getType()).getElementType();
 }
 
 int64_t kerf::exec::elementBytes(Type elementType) {
@@ -74,6 +90,13 @@ StringRef kerf::exec::dtypeName(Type type) {
 
 LogicalResult ParamOp::verify() {
   // param C1
+  if (static_cast<int64_t>(getIndex()) < 0)
+    return emitOpError("index is negative");
+  return success();
+}
+
+LogicalResult WeightOp::verify() {
+  // weight C1
   if (static_cast<int64_t>(getIndex()) < 0)
     return emitOpError("index is negative");
   return success();
@@ -138,86 +161,6 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return checkBuffers(*this, "output", getOutputs(), kernel.getResultTypes());
 }
 
-LogicalResult LibraryOp::verify() {
-  int64_t count = getInputs().size() + getOutputs().size();
-  llvm::SmallVector<bool> named(count, false);
-  // library C1
-  std::optional<int64_t> bad;
-  auto visit = [&](auto &&self, Attribute attr) -> void {
-    if (auto array = dyn_cast<ArrayAttr>(attr)) {
-      for (Attribute element : array)
-        self(self, element);
-    } else if (auto dict = dyn_cast<DictionaryAttr>(attr)) {
-      if (auto buffer = dict.getAs<IntegerAttr>("buffer")) {
-        int64_t index = buffer.getInt();
-        if (index < 0 || index >= count)
-          bad = index;
-        else
-          named[index] = true;
-      }
-      for (NamedAttribute entry : dict)
-        self(self, entry.getValue());
-    }
-  };
-  visit(visit, getDescriptor());
-  if (bad)
-    return emitOpError("descriptor names buffer ")
-           << *bad << " of " << count << " buffers";
-  for (int64_t i = 0; i < count; ++i)
-    if (!named[i])
-      return emitOpError("descriptor does not name buffer ") << i;
-  // library C2
-  auto dst = getDescriptor().getAs<DictionaryAttr>("dst");
-  auto buffer = dst ? dst.getAs<IntegerAttr>("buffer") : IntegerAttr();
-  if (!buffer || getOutputs().empty() ||
-      buffer.getInt() != static_cast<int64_t>(getInputs().size()))
-    return emitOpError("descriptor's dst must be its first output, buffer ")
-           << getInputs().size();
-  return success();
-}
-
-/// Whether `shape` is the array of integers under `key`.
-static bool hasShape(DictionaryAttr descriptor, StringRef key,
-                     ArrayRef<int64_t> shape) {
-  auto array = descriptor.getAs<ArrayAttr>(key);
-  return array && array.size() == shape.size() &&
-         llvm::all_of(llvm::zip(array, shape), [](auto pair) {
-           auto size = dyn_cast<IntegerAttr>(std::get<0>(pair));
-           return size && size.getInt() == std::get<1>(pair);
-         });
-}
-
-static LogicalResult verifyCollective(Operation *op, DictionaryAttr descriptor,
-                                      Value src, Value dst) {
-  auto kind = descriptor.getAs<StringAttr>("kind");
-  if (!kind)
-    return op->emitOpError("descriptor has no kind");
-  // collective C1
-  for (auto [name, key, buffer] : {std::tuple("src", "src_shape", src),
-                                   std::tuple("dst", "dst_shape", dst)}) {
-    auto type = cast<MemRefType>(buffer.getType());
-    auto dtype = descriptor.getAs<StringAttr>("dtype");
-    if (!hasShape(descriptor, key, type.getShape()) || !dtype ||
-        dtype.getValue() != dtypeName(type.getElementType()))
-      return op->emitOpError("")
-             << name << " is " << type << ", not what the descriptor says";
-  }
-  // collective C2
-  if (src == dst && kind.getValue() != "all_reduce" &&
-      kind.getValue() != "broadcast")
-    return op->emitOpError("")
-           << kind.getValue() << " reads and writes one buffer";
-  return success();
-}
-
-LogicalResult CollectiveOp::verify() {
-  return verifyCollective(*this, getDescriptor(), getSrc(), getDst());
-}
-
-LogicalResult CollectiveStartOp::verify() {
-  return verifyCollective(*this, getDescriptor(), getSrc(), getDst());
-}
-
 LogicalResult CollectiveWaitOp::verify() {
   // collective_wait C1
   if (!getEvent().getDefiningOp<CollectiveStartOp>())
@@ -226,14 +169,6 @@ LogicalResult CollectiveWaitOp::verify() {
     if (use.getOwner() != getOperation() &&
         isa<CollectiveWaitOp>(use.getOwner()))
       return emitOpError("is not the only wait for its event");
-  return success();
-}
-
-LogicalResult ShardIndexOp::verify() {
-  // shard_index C1
-  MemRefType type = getDst().getType();
-  if (type.getRank() != 0 || !type.getElementType().isInteger(64))
-    return emitOpError("stores to ") << type << ", expected memref<i64>";
   return success();
 }
 

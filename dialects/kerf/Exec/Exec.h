@@ -7,11 +7,14 @@
 #ifndef KERF_EXEC_EXEC_H
 #define KERF_EXEC_EXEC_H
 
+#include "kerf/Dist/Dist.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -30,11 +33,32 @@ int64_t sizeBytes(mlir::ShapedType type);
 /// The manifest's name of an element type ("f32", "i64", "bool"), empty if it
 /// has none.
 llvm::StringRef dtypeName(mlir::Type elementType);
+/// The element type of a buffer or weight.
+mlir::Type elementType(mlir::Value operand);
+
+/// The mesh of the module that holds `op` (the attribute exec.mesh); null if it
+/// has none.
+dist::MeshAttr getMesh(mlir::Operation *op);
+inline constexpr llvm::StringLiteral kMesh = "exec.mesh";
+
+/// On ops that an optimizer's update was expanded to
+/// (expand-optimizer-updates).
+inline constexpr llvm::StringLiteral kUpdateMark = "exec.update";
+/// On shape ops whose result is what lies in memory and not a view, and on
+/// products that are stored in their own type although a reader widens it.
+inline constexpr llvm::StringLiteral kStoredMark = "exec.stored";
 
 } // namespace kerf::exec
 
 #include "kerf/Exec/ExecDialect.h.inc"
 #include "kerf/Exec/ExecEnums.h.inc"
+
+namespace kerf::exec {
+
+/// Whether a step of an epilogue takes a second tensor.
+bool takesOperand(PostOpKind kind);
+
+} // namespace kerf::exec
 
 #define GET_ATTRDEF_CLASSES
 #include "kerf/Exec/ExecAttrs.h.inc"
@@ -42,7 +66,50 @@ llvm::StringRef dtypeName(mlir::Type elementType);
 #define GET_TYPEDEF_CLASSES
 #include "kerf/Exec/ExecTypes.h.inc"
 
+namespace kerf::exec {
+
+class LibraryCallInterface;
+
+/// An operand of a library call: its name in the package, where its elements
+/// lie (null: dense) and the sizes that the call gives it.
+struct Role {
+  llvm::StringLiteral name;
+  mlir::OpOperand *operand;
+  ViewAttr view;
+  llvm::SmallVector<int64_t> shape;
+};
+
+llvm::SmallVector<PostOpAttr> epilogueOf(mlir::ArrayAttr postOps);
+/// What every library call must obey: operands lie within their buffers.
+mlir::LogicalResult verifyLibraryCall(mlir::Operation *call);
+
+} // namespace kerf::exec
+
+#include "kerf/Exec/ExecInterfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "kerf/Exec/ExecOps.h.inc"
+
+namespace kerf::exec {
+
+/// The buffers of a call as the runtime gets them, each that is read once.
+struct CallBuffers {
+  explicit CallBuffers(LibraryCallInterface call);
+  /// The number of a buffer that is read.
+  int64_t numberOf(mlir::Value read) const;
+  /// The number of what the operand is: of its buffer, -1 for a weight.
+  int64_t numberOf(mlir::OpOperand &operand) const;
+
+  llvm::SmallVector<mlir::Value> values; ///< by number
+  int64_t numReads = 0;                  ///< so many of them are read
+
+private:
+  unsigned firstWritten; ///< number of the first operand that is written
+};
+
+/// Ranks in the group of a collective.
+int64_t groupSize(mlir::Operation *collective, dist::AxesAttr axes);
+
+} // namespace kerf::exec
 
 #endif // KERF_EXEC_EXEC_H

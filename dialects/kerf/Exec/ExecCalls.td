@@ -25,6 +25,24 @@ def Exec_ParamOp : Exec_CallOp<"param", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Exec_WeightOp : Exec_CallOp<"weight", [Pure]> {
+  let summary = "this rank's part of a parameter, for library calls";
+  let description = [{
+    Parameter number `index`, which library calls know by its number: they pack it
+    once at load where that is faster. Not for parameters that steps change.
+
+    ```mlir
+    %w = exec.weight 7 : !exec.weight<4x3xf32>
+    ```
+
+    C1: `index` is not negative.
+  }];
+  let arguments = (ins I64Attr:$index);
+  let results = (outs Exec_WeightType:$result);
+  let assemblyFormat = "custom<Int>($index) attr-dict `:` qualified(type($result))";
+  let hasVerifier = 1;
+}
+
 def Exec_ArenaOp : Exec_CallOp<"arena", [Pure]> {
   let summary = "a buffer in the function's scratch memory";
   let description = [{
@@ -83,53 +101,41 @@ def Exec_LaunchOp : Exec_CallOp<"launch", [
   }];
 }
 
-def Exec_LibraryOp : Exec_CallOp<"library", [AttrSizedOperandSegments]> {
-  let summary = "a call into the device's library";
-  let description = [{
-    Entry `index` of the manifest's `library` is `descriptor`; `{buffer = k}` in it
-    is the k-th of the inputs followed by the outputs. With the post-op `sum` an
-    output is read, too.
-
-    ```mlir
-    exec.library 0 {kind = "matmul", node = "/fc", dtype = "f32", batch = [], m = 2 : i64,
-        n = 4 : i64, k = 3 : i64, lhs = {buffer = 0 : i64}, rhs = {param = 0 : i64},
-        dst = {buffer = 1 : i64}, post_ops = [{kind = "relu"} ]}
-      (%x) -> (%y) : (memref<2x3xf32>) -> memref<2x4xf32>
-    ```
-
-    C1: every `buffer` is below the number of buffers, and each buffer is named.
-    C2: `dst` names the first output.
-  }];
-  let arguments = (ins I64Attr:$index, DictionaryAttr:$descriptor,
-                       Variadic<Exec_Buffer>:$inputs, Variadic<Exec_Buffer>:$outputs);
-  let assemblyFormat = [{
-    $index $descriptor `(` $inputs `)` `->` `(` $outputs `)` attr-dict
-    `:` functional-type($inputs, $outputs)
-  }];
-  let hasVerifier = 1;
-}
-
 class Exec_CollectiveCall<string mnemonic> : Exec_CallOp<mnemonic> {
-  let arguments = (ins I64Attr:$index, DictionaryAttr:$descriptor,
-                       Exec_Buffer:$src, Exec_Buffer:$dst);
+  let arguments = (ins I64Attr:$index, Exec_CollectiveKind:$kind, OptionalAttr<Exec_Reduction>:$reduction,
+                       Exec_Axes:$axes, OptionalAttr<I64Attr>:$dim, OptionalAttr<I64Attr>:$split,
+                       OptionalAttr<I64Attr>:$concat, OptionalAttr<I64Attr>:$root,
+                       OptionalAttr<DenseI64ArrayAttr>:$pairs, Exec_Buffer:$src, Exec_Buffer:$dst,
+                       I64Attr:$group_bytes, Exec_Purpose:$purpose, Exec_PhaseAttr:$phase, StrAttr:$node);
+  let assemblyFormat = [{
+    custom<Int>($index) custom<Kind>($kind, $reduction) $axes (`dim` custom<Int>($dim)^)?
+    (`split` custom<Int>($split)^)? (`concat` custom<Int>($concat)^)? (`root` custom<Int>($root)^)?
+    (`pairs` $pairs^)? $src `->` $dst `bytes` custom<Int>($group_bytes) `purpose` `` $purpose
+    `phase` `` $phase `node` $node attr-dict `:` type($src) `->` type($dst)
+  }];
   let hasVerifier = 1;
 }
 
 def Exec_CollectiveOp : Exec_CollectiveCall<"collective"> {
   let summary = "a collective over some mesh axes";
   let description = [{
-    Entry `index` of the manifest's `collectives` is `descriptor`. An all_reduce or
-    broadcast may have one buffer for both.
+    Entry `index` of the manifest's `collectives`: what the op of `dist` of that
+    name does, from `src` to `dst`. `bytes` is the planned number that the ranks
+    of a group send in one execution. An all_reduce or broadcast may have one
+    buffer for both.
 
     ```mlir
-    exec.collective 0 {kind = "all_reduce", reduction = "sum", ...} %x -> %y
-      : memref<2x3xf32> -> memref<2x3xf32>
+    exec.collective 0 reduce_scatter sum ["tp"] dim 1 %x -> %y bytes 384 purpose activation phase forward node "/fc"
+        : memref<4x24xf32> -> memref<4x12xf32>
     ```
 
-    C1: `src` and `dst` have the shapes and dtype of the descriptor. C2: one
-    buffer for both only for all_reduce and broadcast.
+    C1: axes are in the module's mesh, in space. C2: a reduction for all_reduce
+    and reduce_scatter, `dim` for reduce_scatter and all_gather, `split` and
+    `concat` for all_to_all, `root` for broadcast, `pairs` for permute, and
+    nothing else; they lie in the shapes and in the group. C3: the shapes of src
+    and dst are those of the op of `dist`. C4: one buffer for both only for
+    all_reduce and broadcast. C5: `bytes` is not negative.
   }];
-  let assemblyFormat = "$index $descriptor $src `->` $dst attr-dict `:` type($src) `->` type($dst)";
 }
 
 def Exec_CollectiveStartOp : Exec_CollectiveCall<"collective_start"> {
@@ -139,14 +145,13 @@ def Exec_CollectiveStartOp : Exec_CollectiveCall<"collective_start"> {
     for, `src` is not written and `dst` neither read nor written.
 
     ```mlir
-    %e = exec.collective_start 0 {kind = "all_reduce", ...} %x -> %y
+    %e = exec.collective_start 0 all_reduce sum ["dp"] %x -> %y bytes 48 purpose gradient phase backward node "/fc"
        : memref<2x3xf32> -> memref<2x3xf32>
     ```
 
-    C1, C2: as on `exec.collective`.
+    C1 to C5: as on `exec.collective`.
   }];
   let results = (outs Exec_Event:$event);
-  let assemblyFormat = "$index $descriptor $src `->` $dst attr-dict `:` type($src) `->` type($dst)";
 }
 
 def Exec_CollectiveWaitOp : Exec_CallOp<"collective_wait"> {
@@ -170,13 +175,13 @@ def Exec_ShardIndexOp : Exec_CallOp<"shard_index"> {
     the manifest's `shard_indices`, which is `axes`.
 
     ```mlir
-    exec.shard_index 0 [{axis = "tp"} ] -> %i : memref<i64>
+    exec.shard_index 0 ["tp"] -> %i : memref<i64>
     ```
 
-    C1: `dst` is a memref<i64>.
+    C1: `dst` is a memref<i64>. C2: the axes are in the module's mesh.
   }];
-  let arguments = (ins I64Attr:$index, ArrayAttr:$axes, Exec_Buffer:$dst);
-  let assemblyFormat = "$index $axes `->` $dst attr-dict `:` type($dst)";
+  let arguments = (ins I64Attr:$index, Exec_Axes:$axes, Exec_Buffer:$dst);
+  let assemblyFormat = "custom<Int>($index) $axes `->` $dst attr-dict `:` type($dst)";
   let hasVerifier = 1;
 }
 

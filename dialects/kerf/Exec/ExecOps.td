@@ -5,6 +5,8 @@
 include "kerf/Exec/ExecBase.td"
 include "kerf/Exec/ExecTarget.td"
 include "kerf/Exec/ExecProgram.td"
+include "kerf/Exec/ExecStages.td"
 include "kerf/Exec/ExecCalls.td"
+include "kerf/Exec/ExecLibrary.td"
 
 #endif // KERF_EXEC_OPS_TD

@@ -3,15 +3,11 @@
 #define KERF_EXEC_TARGET_TD
 
 include "kerf/Exec/ExecBase.td"
-include "mlir/IR/EnumAttr.td"
 
-def Exec_Device : I32EnumAttr<"Device", "a kind of device", [
+def Exec_Device : Exec_Enum<"Device", "a kind of device", [
     I32EnumAttrCase<"Cpu", 0, "cpu">,   // oneDNN beside generated vector code
     I32EnumAttrCase<"Cuda", 1, "cuda">  // cuBLASLt and cuDNN beside PTX
-  ]> {
-  let cppNamespace = "::kerf::exec";
-  let genSpecializedAttr = 0;
-}
+  ]>;
 
 def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
   let mnemonic = "target";

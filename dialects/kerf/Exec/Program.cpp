@@ -1,7 +1,8 @@
 //===- Program.cpp - exec functions, kernels, parameters, stages ----------===//
 //
-// Assembly and verifiers of what stands at the top of a module. Labels C1...
-// are those of the descriptions in ExecProgram.td.
+// Assembly and verifiers of what stands at the top of a module, and of what
+// stands in stages. Labels C1... are those of the descriptions in
+// ExecProgram.td and ExecStages.td.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Exec/Exec.h"
@@ -18,11 +19,17 @@ static ParseResult parseFunction(OpAsmParser &parser, OperationState &result) {
                   std::string &) {
     return builder.getFunctionType(arguments, results);
   };
-  return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false,
-      Op::getFunctionTypeAttrName(result.name), build,
-      Op::getArgAttrsAttrName(result.name),
-      Op::getResAttrsAttrName(result.name));
+  SMLoc loc = parser.getCurrentLocation();
+  if (function_interface_impl::parseFunctionOp(
+          parser, result, /*allowVariadic=*/false,
+          Op::getFunctionTypeAttrName(result.name), build,
+          Op::getArgAttrsAttrName(result.name),
+          Op::getResAttrsAttrName(result.name)))
+    return failure();
+  // An attribute of the wrong kind would be dropped.
+  return Op::verifyInherentAttrs(result.name, result.attributes, [&] {
+    return parser.emitError(loc) << "'" << result.name << "' op ";
+  });
 }
 
 template <typename Op> static void printFunction(OpAsmPrinter &printer, Op op) {
@@ -100,14 +107,9 @@ LogicalResult FuncOp::verify() {
     return emitOpError("num_inputs is ") << static_cast<int64_t>(getNumInputs())
                                          << " of " << getArgumentTypes().size();
   // func C4
-  if (!llvm::is_contained({"init", "prologue", "forward", "backward", "update"},
-                          getPhase()))
-    return emitOpError("phase is \"")
-           << getPhase()
-           << "\", expected init, prologue, forward, backward or update";
-  if ((getPhase() == "init") != getDerived().has_value())
+  if ((getPhase() == Phase::Init) != getDerived().has_value())
     return emitOpError("of phase ")
-           << getPhase() << (getDerived() ? " has" : " lacks")
+           << stringifyPhase(getPhase()) << (getDerived() ? " has" : " lacks")
            << " derived parameters";
   if (getDerived() && (getDerived()->size() != getArgumentTypes().size() ||
                        static_cast<int64_t>(getNumInputs()) != 0))
@@ -127,47 +129,138 @@ LogicalResult FuncOp::verify() {
   return success();
 }
 
-LogicalResult ParameterOp::verify() {
-  if (!isBuffer(getType()))
-    return emitOpError("type is ") << getType() << ", expected a buffer";
-  // parameter C1
-  int sources = 0;
-  for (StringRef key : {"tensor", "splat", "derived"})
-    sources += getEntry().contains(key);
-  if (sources != 1)
-    return emitOpError("has ")
-           << sources << " of tensor, splat and derived, expected one";
-  if (getEntry().contains("tensor") && !getSource())
-    return emitOpError("names a tensor without a source");
-  // parameter C2
-  if (getEntry().contains("mutable") &&
-      (getEntry().contains("derived") || getEntry().contains("library_only")))
-    return emitOpError("is mutable and ")
-           << (getEntry().contains("derived") ? "derived" : "library_only");
+//===----------------------------------------------------------------------===//
+// Parameters, inputs and outputs
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+FileRangeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t file, int64_t offset, int64_t length,
+                      RankedTensorType stored) {
+  // file_range C1
+  if (file < 0 || offset < 0 || length != sizeBytes(stored))
+    return emitError() << length << " bytes at " << offset << " of file "
+                       << file << " do not hold " << stored;
   return success();
 }
 
-LogicalResult StageOp::verify() {
-  // stage C1
-  int64_t count = getSlots().size();
-  auto check = [&](Attribute attr) -> LogicalResult {
-    auto slot = dyn_cast_or_null<IntegerAttr>(attr);
-    if (!slot || slot.getInt() < 0 || slot.getInt() >= count)
-      return emitOpError("names slot ") << attr << " of " << count;
-    return success();
-  };
-  for (Attribute attr : getInstructions()) {
-    auto instruction = dyn_cast<DictionaryAttr>(attr);
-    if (!instruction)
-      return emitOpError("instruction is ") << attr;
-    for (StringRef key : {"slot", "zero"})
-      if (Attribute slot = instruction.get(key))
-        if (failed(check(slot)))
-          return failure();
-    if (auto slots = instruction.getAs<ArrayAttr>("slots"))
-      for (Attribute slot : slots)
-        if (failed(check(slot)))
-          return failure();
+RankedTensorType ParameterOp::getGlobalType() {
+  if (getGlobal())
+    return cast<RankedTensorType>(*getGlobal());
+  auto local = cast<MemRefType>(getType());
+  return RankedTensorType::get(local.getShape(), local.getElementType());
+}
+
+LogicalResult ParameterOp::verify() {
+  auto type = cast<MemRefType>(getType());
+  // parameter C1
+  if (getIsMutable() && (isDerived() || getLibraryOnly()))
+    return emitOpError("is mutable and ")
+           << (isDerived() ? "derived" : "library_only");
+  if (getLibraryOnly() && getInitOnly())
+    return emitOpError("is library_only and init_only");
+  // parameter C2
+  if (isDerived() && (getGlobal() || getStarts() || getSharding() ||
+                      !getStages() || getStages()->size() != 1))
+    return emitOpError("is derived, and not of one stage alone");
+  // parameter C3
+  if (!isa<FileRangeAttr, DerivedAttr, ElementsAttr>(getSource())) {
+    auto number = dyn_cast<TypedAttr>(getSource());
+    if (!number || number.getType() != type.getElementType())
+      return emitOpError("comes from ")
+             << getSource() << ", expected a range of a file, a literal, "
+             << "a number of " << type.getElementType()
+             << " or an init function";
   }
+  // parameter C4
+  RankedTensorType global = getGlobalType();
+  auto rank = static_cast<size_t>(global.getRank());
+  if (global.getElementType() != type.getElementType() ||
+      (getStarts() && getStarts()->size() != rank) ||
+      (getSharding() && getSharding()->getDims().size() != rank))
+    return emitOpError("is ") << type << " of " << global
+                              << " cut by other starts or another sharding";
+  return success();
+}
+
+template <typename Op> static LogicalResult verifyBoundary(Op op) {
+  auto global = cast<RankedTensorType>(op.getGlobal()),
+       local = cast<RankedTensorType>(op.getLocal());
+  // model_input C1, model_output C1
+  if (global.getElementType() != local.getElementType() ||
+      global.getRank() != local.getRank() ||
+      (op.getSharding() &&
+       static_cast<int64_t>(op.getSharding()->getDims().size()) !=
+           global.getRank()))
+    return op.emitOpError("part ")
+           << local << " does not fit " << global << " and its sharding";
+  return success();
+}
+
+LogicalResult ModelInputOp::verify() { return verifyBoundary(*this); }
+
+LogicalResult ModelOutputOp::verify() { return verifyBoundary(*this); }
+
+LogicalResult ChannelOp::verify() {
+  // channel C1
+  if (getFrom() == getTo())
+    return emitOpError("leads from stage ") << getFrom() << " to itself";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+LogicalResult StageOp::verify() {
+  for (Operation &op : getBody().front()) {
+    // stage C1
+    if (!isa<SlotOp, InputOp, OutputOp, RunOp, ZeroOp, SendOp, RecvOp>(op))
+      return op.emitOpError("cannot stand in a stage");
+    auto slot = dyn_cast<SlotOp>(op);
+    if (!slot || !getArena())
+      continue;
+    // stage C2
+    if (!slot.getOffset())
+      return slot.emitOpError("has no offset in a planned stage");
+    int64_t end = static_cast<int64_t>(*slot.getOffset()) +
+                  sizeBytes(slot.getResult().getType());
+    if (end > static_cast<int64_t>(*getArena()))
+      return slot.emitOpError("ends at ")
+             << end << ", beyond the arena of " << *getArena();
+  }
+  return success();
+}
+
+LogicalResult SlotOp::verify() {
+  // slot C1
+  if (getOffset() && (static_cast<int64_t>(*getOffset()) < 0 ||
+                      *getOffset() % bufferAlignment != 0))
+    return emitOpError("offset is ")
+           << static_cast<int64_t>(*getOffset())
+           << ", expected a non-negative multiple of " << bufferAlignment;
+  return success();
+}
+
+LogicalResult InputOp::verify() {
+  // input C1
+  if (getSharding() && static_cast<int64_t>(getSharding()->getDims().size()) !=
+                           getSlot().getType().getRank())
+    return emitOpError("is cut by a sharding of ")
+           << getSharding()->getDims().size() << " dimensions into "
+           << getSlot().getType();
+  return success();
+}
+
+LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  // run C1
+  auto function =
+      symbols.lookupNearestSymbolFrom<FuncOp>(*this, getCalleeAttr());
+  if (!function)
+    return emitOpError("names ") << getCalleeAttr() << ", which is no function";
+  if (getSlots().getTypes() != function.getArgumentTypes())
+    return emitOpError("hands slots (")
+           << getSlots().getTypes() << ") to a function of ("
+           << function.getArgumentTypes() << ")";
   return success();
 }

@@ -2,24 +2,11 @@
 #include "kerf/Exec/Exec.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace kerf;
 using namespace kerf::exec;
-
-#include "kerf/Exec/ExecEnums.cpp.inc"
-
-#define GET_ATTRDEF_CLASSES
-#include "kerf/Exec/ExecAttrs.cpp.inc"
-
-void ExecDialect::registerAttributes() {
-  addAttributes<
-#define GET_ATTRDEF_LIST
-#include "kerf/Exec/ExecAttrs.cpp.inc"
-      >();
-}
 
 LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  Device, bool, bool, int64_t rowBytes) {
@@ -46,4 +33,29 @@ TargetAttr TargetAttr::of(Operation *op) {
     else if (!op->getParentOp())
       return cpu(op->getContext());
   return {};
+}
+
+dist::MeshAttr kerf::exec::getMesh(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  return module ? module->getAttrOfType<dist::MeshAttr>(kMesh)
+                : dist::MeshAttr();
+}
+
+LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kUpdateMark || name == kStoredMark) {
+    if (!isa<UnitAttr>(attribute.getValue()))
+      return op->emitError() << name << " is a mark and has no value";
+    return success();
+  }
+  bool known =
+      (name == TargetAttr::kName && isa<TargetAttr>(attribute.getValue())) ||
+      (name == kMesh && isa<dist::MeshAttr>(attribute.getValue()));
+  if (!known || !isa<ModuleOp>(op))
+    return op->emitError() << name << " = " << attribute.getValue()
+                           << " has no meaning here";
+  return success();
 }

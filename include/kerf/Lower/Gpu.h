@@ -59,9 +59,9 @@ struct GpuProgram {
 };
 
 /// Compiles every exec.kernel and every library call that is one, and sets the
-/// manifest's entry on each: the attribute `cuda` of exec.kernel, the key
-/// `cuda` of a call's descriptor. The same module gives the same PTX, whatever
-/// `threads` is. Loads MLIR's dialects for GPUs into the module's context.
+/// attribute `cuda` of each: how it is launched. The same module gives the same
+/// PTX, whatever `threads` is. Loads MLIR's dialects for GPUs into the module's
+/// context.
 mlir::FailureOr<GpuProgram> compileGpuKernels(mlir::ModuleOp module,
                                               const GpuOptions &options);
 
@@ -86,7 +86,7 @@ std::optional<GpuEntry> emitGpuBatch(exec::KernelOp kernel,
                                      llvm::LLVMContext &context);
 
 /// Whether a library call of this kind is a generated kernel on GPUs.
-bool isGpuKernelCall(mlir::DictionaryAttr descriptor);
+bool isGpuKernelCall(exec::LibraryCallInterface call);
 
 /// The pass gpu-kernels of kerf-opt, which prints PTX.
 void registerGpuPasses();

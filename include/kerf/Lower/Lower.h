@@ -20,14 +20,13 @@
 namespace kerf {
 
 /// nn and dist to exec: selection of library calls, fusion, what is constant to
-/// `init` functions. Buffers have no offsets yet. Module attributes set:
-/// `exec.mesh`, `exec.inputs`, `exec.outputs`, `exec.channels`,
-/// `exec.shard_indices`, each as in manifest.json.
+/// `init` functions. Buffers have no offsets yet. The module's `exec.mesh` is
+/// set.
 mlir::LogicalResult lowerToExec(mlir::ModuleOp module);
 
 /// Gives every buffer and slot its offset, after letting kernels and
 /// all-reduces work in place. Sets `scratch` on functions, `arena` and
-/// `scratch_offset` on stages. Peak bytes of a rank are a stage's `arena`.
+/// `lower_bound` on stages. Peak bytes of a rank are a stage's `arena`.
 mlir::LogicalResult planArenas(mlir::ModuleOp module);
 
 /// The contract with packaging: nothing but exec ops, everything planned, no

@@ -341,15 +341,22 @@ def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
       return %2 : tensor<2x4xf32>
     }
     // becomes
-    exec.parameter 0 "w" ...
-    exec.parameter 1 "b" ...
+    exec.parameter 0 "w" : memref<3x4xf32> from ...
+    exec.parameter 1 "b" : memref<4xf32> from ...
     exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x4xf32>) ... {
-      exec.library 0 {kind = "matmul", m = 2, n = 4, k = 3, lhs = {buffer = 0},
-          rhs = {param = 0}, bias = {param = 1}, dst = {buffer = 1}, post_ops = [{kind = "relu"} ]}
-        (%x) -> (%y) : (memref<2x3xf32>) -> memref<2x4xf32>
+      %b = exec.weight 1 : !exec.weight<4xf32>
+      %w = exec.weight 0 : !exec.weight<3x4xf32>
+      exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : memref<2x3xf32>) rhs(%w : !exec.weight<3x4xf32>)
+          bias(%b : !exec.weight<4xf32>) dst(%y : memref<2x4xf32>) then [relu]
       exec.return
     }
-    exec.stage 0 ...
+    exec.stage 0 {
+      %0 = exec.slot "x" : memref<2x3xf32>
+      %1 = exec.slot "y" : memref<2x4xf32>
+      exec.input 0 to %0 micro_batch 0 : memref<2x3xf32>
+      exec.run @stage0_forward(%0, %1) micro_batch 0 : memref<2x3xf32>, memref<2x4xf32>
+      exec.output %1 to 0 micro_batch 0 : memref<2x4xf32>
+    }
     ```
   }];
   let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect",

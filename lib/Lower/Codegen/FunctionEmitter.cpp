@@ -140,16 +140,18 @@ mlir::LogicalResult FunctionEmitter::emitOp(mlir::Operation *op) {
           return arena.emitOpError("has no offset, expected planned arenas");
         return mlir::success();
       })
-      .Case<exec::ParamOp, exec::ViewOp>([&](auto) { return mlir::success(); })
+      .Case<exec::ParamOp, exec::WeightOp, exec::ViewOp>(
+          [&](auto) { return mlir::success(); })
       .Case<exec::LaunchOp>(
           [&](exec::LaunchOp launch) { return emitLaunch(launch); })
-      .Case<exec::LibraryOp>([&](exec::LibraryOp library) {
-        SmallVector<V> buffers;
-        for (mlir::Value value : library->getOperands())
-          buffers.push_back(address(value));
-        call(kApiLibrary, {b.getInt32(library.getIndex()), fill(buffers)});
-        return mlir::success();
-      })
+      .Case<exec::LibraryCallInterface>(
+          [&](exec::LibraryCallInterface library) {
+            SmallVector<V> buffers;
+            for (mlir::Value value : exec::CallBuffers(library).values)
+              buffers.push_back(address(value));
+            call(kApiLibrary, {b.getInt32(library.getIndex()), fill(buffers)});
+            return mlir::success();
+          })
       .Case<exec::CollectiveOp, exec::CollectiveStartOp>([&](auto collective) {
         bool starts = mlir::isa<exec::CollectiveStartOp>(op);
         call(starts ? kApiCollectiveStart : kApiCollective,

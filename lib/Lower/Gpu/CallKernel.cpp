@@ -6,18 +6,18 @@
 using namespace mlir;
 using namespace kerf::cuda;
 
-CallKernel::CallKernel(DictionaryAttr descriptor, int64_t numBuffers,
+CallKernel::CallKernel(kerf::exec::LibraryCallInterface call,
                        gpu::GPUModuleOp module, StringRef name)
-    : descriptor(descriptor),
-      b(OpBuilder(module.getContext()), module.getLoc()), module(module),
-      name(name), index(b.getInt64Ty()) {
+    : buffers(call), b(OpBuilder(module.getContext()), module.getLoc()),
+      module(module), name(name), index(b.getInt64Ty()) {
+  size_t numBuffers = buffers.values.size();
   SmallVector<Type> types(numBuffers, b.pointer(1));
   b.ops.setInsertionPointToEnd(module.getBody());
   function = gpu::GPUFuncOp::create(b.ops, b.loc, name,
                                     b.ops.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(),
                     b.ops.getUnitAttr());
-  for (int64_t at = 0; at < numBuffers; ++at)
+  for (size_t at = 0; at < numBuffers; ++at)
     function.setArgAttr(at, LLVM::LLVMDialect::getAlignAttrName(),
                         b.ops.getI64IntegerAttr(16));
   b.ops.setInsertionPointToEnd(&function.getBody().front());
@@ -30,24 +30,8 @@ GpuLaunch CallKernel::finish() {
   return launch;
 }
 
-StringRef CallKernel::text(StringRef key) const {
-  auto attr = descriptor.getAs<StringAttr>(key);
-  return attr ? attr.getValue() : "";
-}
-
-int64_t CallKernel::number(StringRef key) const {
-  auto attr = descriptor.getAs<IntegerAttr>(key);
-  return attr ? attr.getInt() : 0;
-}
-
-DictionaryAttr CallKernel::operand(StringRef key) const {
-  auto operand = descriptor.getAs<DictionaryAttr>(key);
-  return operand && operand.getAs<IntegerAttr>("buffer") ? operand
-                                                         : DictionaryAttr();
-}
-
-Value CallKernel::pointerOf(DictionaryAttr operand) {
-  return function.getArgument(operand.getAs<IntegerAttr>("buffer").getInt());
+Value CallKernel::pointerOf(OpOperand &operand) {
+  return function.getArgument(buffers.numberOf(operand));
 }
 
 Value CallKernel::threadId() {

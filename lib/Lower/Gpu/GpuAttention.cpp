@@ -27,48 +27,81 @@ constexpr int64_t kThreads = 128;
 
 class AttentionEmitter : CallKernel {
 public:
-  AttentionEmitter(DictionaryAttr descriptor, int64_t numBuffers,
-                   mlir::gpu::GPUModuleOp module, StringRef name)
-      : CallKernel(descriptor, numBuffers, module, name), math(b) {
+  template <typename Op>
+  AttentionEmitter(Op call, mlir::gpu::GPUModuleOp module, StringRef name)
+      : CallKernel(call, module, name), math(b) {
     wide = b.getFloatTy();
-    StringRef dtype = text("dtype");
-    element = dtype == "bf16"  ? Type(b.ops.getBF16Type())
-              : dtype == "f16" ? Type(b.ops.getF16Type())
-                               : wide;
+    element = exec::elementType(call.getQ());
+    exec::AttentionSizesAttr sizes = call.getSizes();
+    batch = sizes.getBatch();
+    heads = sizes.getHeads();
+    keyHeads = sizes.getKeyHeads();
+    queries = sizes.getQueries();
+    keys = sizes.getKeys();
+    size = sizes.getHeadSize();
+    width = sizes.getValueSize();
+    causal = call.getCausal();
+    scale = call.getScale().convertToDouble();
+    for (exec::Role &role : call.getRoles()) {
+      Tensor tensor{pointerOf(*role.operand),
+                    exec::elementType(role.operand->get()),
+                    role.view ? role.view.getOffset() : 0,
+                    {}};
+      if (role.view && !role.view.getStrides().empty())
+        tensor.strides = llvm::to_vector(role.view.getStrides());
+      else
+        tensor.strides = denseStrides(role.shape);
+      tensors[role.operand->getOperandNumber()] = tensor;
+    }
+    q = numberOf(call.getQMutable());
+    k = numberOf(call.getKMutable());
+    v = numberOf(call.getVMutable());
+    dst = numberOf(call.getDstMutable());
+    statistics = numberOf(call.getStatsMutable());
+    if (call.getBias())
+      bias = numberOf(*call.getBiasMutable().begin());
   }
 
-  FailureOr<GpuLaunch> emit() {
-    bool forward = text("kind") == "attention";
-    SmallVector<StringRef> needed = {"q", "k", "v", "dst", "stats"};
-    if (!forward)
-      needed.append({"out", "diff", "dk", "dv"});
-    for (StringRef key : needed)
-      if (!operand(key))
-        return failure();
-    batch = number("batch");
-    heads = number("heads");
-    keyHeads = number("key_heads");
-    queries = number("queries");
-    keys = number("keys");
-    size = number("head_size");
-    width = number("value_size");
-    causal = descriptor.getAs<BoolAttr>("causal") &&
-             descriptor.getAs<BoolAttr>("causal").getValue();
-    if (auto attr = descriptor.getAs<FloatAttr>("scale"))
-      scale = attr.getValueAsDouble();
-    V thread =
-        b.CreateAdd(b.CreateMul(blockId(), constant(kThreads)), threadId());
-    if (forward)
-      emitForward(thread);
-    else
-      emitGradient(thread);
-    launch.grid = {(total + kThreads - 1) / kThreads, 1, 1};
-    launch.block = {kThreads, 1, 1};
-    return finish();
+  GpuLaunch emit(exec::AttentionOp) {
+    emitForward(thread());
+    return launched();
+  }
+  GpuLaunch emit(exec::AttentionGradientOp call) {
+    out = numberOf(call.getOutMutable());
+    diff = numberOf(call.getDiffMutable());
+    dk = numberOf(call.getDkMutable());
+    dv = numberOf(call.getDvMutable());
+    emitGradient(thread());
+    return launched();
   }
 
 private:
   using Position = std::array<V, 4>; ///< batch, head, row, column
+  /// Where an operand's elements lie.
+  struct Tensor {
+    V pointer;
+    Type element;
+    int64_t offset;
+    SmallVector<int64_t> strides;
+  };
+
+  static unsigned numberOf(OpOperand &operand) {
+    return operand.getOperandNumber();
+  }
+  static SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
+    SmallVector<int64_t> strides(shape.size(), 1);
+    for (size_t d = shape.size(); d-- > 1;)
+      strides[d - 1] = strides[d] * shape[d];
+    return strides;
+  }
+  V thread() {
+    return b.CreateAdd(b.CreateMul(blockId(), constant(kThreads)), threadId());
+  }
+  GpuLaunch launched() {
+    launch.grid = {(total + kThreads - 1) / kThreads, 1, 1};
+    launch.block = {kThreads, 1, 1};
+    return finish();
+  }
 
   V real(double value) { return b.real(wide, value); }
   /// `at` as a position in dimensions of these sizes.
@@ -94,46 +127,25 @@ private:
     return SmallVector<V>(loop.getResults());
   }
 
-  V address(StringRef key, Type type, ArrayRef<int64_t> dense,
-            ArrayRef<V> position) {
-    DictionaryAttr given = operand(key);
-    SmallVector<int64_t> strides(dense);
-    if (auto array = given.getAs<ArrayAttr>("strides"))
-      for (auto [d, entry] : llvm::enumerate(array))
-        strides[d] = cast<IntegerAttr>(entry).getInt();
-    auto offset = given.getAs<IntegerAttr>("offset");
-    V flat = constant(offset ? offset.getInt() : 0);
-    for (auto [stride, at] : llvm::zip_equal(strides, position))
+  V address(unsigned operand, ArrayRef<V> position) {
+    const Tensor &tensor = tensors.find(operand)->second;
+    V flat = constant(tensor.offset);
+    for (auto [stride, at] : llvm::zip_equal(tensor.strides, position))
       if (stride != 0)
         flat = b.CreateAdd(flat, b.CreateMul(at, constant(stride)));
-    return b.gep(type, pointerOf(given), flat);
+    return b.gep(tensor.element, tensor.pointer, flat);
   }
-  static SmallVector<int64_t> denseOf(int64_t headCount, int64_t rows,
-                                      int64_t columns) {
-    return {headCount * rows * columns, rows * columns, columns, 1};
+  V load(unsigned operand, const Position &p) {
+    return b.CreateFPCast(b.CreateLoad(element, address(operand, p), 0, true),
+                          wide);
   }
-  V tensor(StringRef key, const Position &p) {
-    bool isKey = key == "k" || key == "v" || key == "dk" || key == "dv";
-    bool isValue = key != "q" && key != "k" && key != "dk" &&
-                   !(key == "dst" && text("kind") != "attention");
-    return address(key, element,
-                   denseOf(isKey ? keyHeads : heads, isKey ? keys : queries,
-                           isValue ? width : size),
-                   p);
+  void store(unsigned operand, const Position &p, V value) {
+    b.CreateStore(b.CreateFPCast(value, element), address(operand, p));
   }
-  V load(StringRef key, const Position &p) {
-    return b.CreateFPCast(b.CreateLoad(element, tensor(key, p), 0, true), wide);
-  }
-  void store(StringRef key, const Position &p, V value) {
-    b.CreateStore(b.CreateFPCast(value, element), tensor(key, p));
-  }
-  V stats(const Position &p) {
-    return address("stats", wide, {heads * queries, queries, 1},
-                   {p[0], p[1], p[2]});
-  }
+  V stats(const Position &p) { return address(statistics, {p[0], p[1], p[2]}); }
 
   /// sum_c x[row x, c] y[row y, c]
-  V dot(StringRef x, Position px, StringRef y, Position py, int64_t count) {
+  V dot(unsigned x, Position px, unsigned y, Position py, int64_t count) {
     return fold(
         constant(0), constant(count), {real(0)}, [&](V c, ValueRange sum) {
           px[3] = py[3] = c;
@@ -141,16 +153,13 @@ private:
         })[0];
   }
   V score(const Position &query, const Position &key) {
-    V s = b.CreateFMul(dot("q", query, "k", key, size), real(scale));
-    if (operand("bias")) {
-      Type type = text("bias_dtype") == "f32" ? wide : element;
-      V bias = b.CreateLoad(
-          type,
-          address("bias", type,
-                  {heads * queries * keys, queries * keys, keys, 1},
-                  {query[0], query[1], query[2], key[2]}),
-          0, true);
-      s = b.CreateFAdd(s, b.CreateFPCast(bias, wide));
+    V s = b.CreateFMul(dot(q, query, k, key, size), real(scale));
+    if (bias) {
+      Type type = tensors.find(*bias)->second.element;
+      V added = b.CreateLoad(
+          type, address(*bias, {query[0], query[1], query[2], key[2]}), 0,
+          true);
+      s = b.CreateFAdd(s, b.CreateFPCast(added, wide));
     }
     return s;
   }
@@ -179,9 +188,9 @@ private:
             V p = math.expNonPositive(b.CreateFSub(s, most));
             return SmallVector<V>{
                 most, b.mulAdd(state[1], shrink, p),
-                b.mulAdd(p, load("v", key), b.CreateFMul(state[2], shrink))};
+                b.mulAdd(p, load(v, key), b.CreateFMul(state[2], shrink))};
           });
-      store("dst", out, b.CreateFDiv(end[2], end[1]));
+      store(dst, out, b.CreateFDiv(end[2], end[1]));
       branch(b.CreateICmpEQ(out[3], constant(0)), [&] {
         b.CreateStore(b.CreateFAdd(end[0], math.log(end[1])), stats(out));
       });
@@ -194,8 +203,8 @@ private:
   }
   /// p (dy . v - dy . out)
   V slope(const Position &query, const Position &key) {
-    V given = b.CreateFSub(dot("diff", query, "v", key, width),
-                           dot("diff", query, "out", query, width));
+    V given = b.CreateFSub(dot(diff, query, v, key, width),
+                           dot(diff, query, out, query, width));
     return b.CreateFMul(probability(query, key), given);
   }
   /// Sum over the queries of a group that see the key at `at`.
@@ -230,27 +239,31 @@ private:
                    [&](V j, ValueRange sum) {
                      Position key = {query[0], keyHead(query[1]), j, query[3]};
                      return SmallVector<V>{
-                         b.mulAdd(slope(query, key), load("k", key), sum[0])};
+                         b.mulAdd(slope(query, key), load(k, key), sum[0])};
                    })[0];
-      store("dst", query, b.CreateFMul(sum, real(scale)));
+      store(dst, query, b.CreateFMul(sum, real(scale)));
     });
     part(ofQuery, ofKey, [&](V at) {
       Position key = split(at, keys, keyHeads, size);
       V sum = sumOfQueries(key, [&](const Position &query) {
-        return b.CreateFMul(slope(query, key), load("q", query));
+        return b.CreateFMul(slope(query, key), load(q, query));
       });
-      store("dk", key, b.CreateFMul(sum, real(scale)));
+      store(dk, key, b.CreateFMul(sum, real(scale)));
     });
     part(ofQuery + ofKey, ofValue, [&](V at) {
       Position key = split(at, keys, keyHeads, width);
       V sum = sumOfQueries(key, [&](const Position &query) {
-        return b.CreateFMul(probability(query, key), load("diff", query));
+        return b.CreateFMul(probability(query, key), load(diff, query));
       });
-      store("dv", key, sum);
+      store(dv, key, sum);
     });
   }
 
   codegen::VectorMathOf<GpuBuilder> math;
+  llvm::SmallDenseMap<unsigned, Tensor> tensors; ///< by operand number
+  /// Operands; those of the gradient alone are 0 in the forward.
+  unsigned q, k, v, dst, statistics, out = 0, diff = 0, dk = 0, dv = 0;
+  std::optional<unsigned> bias;
   Type element, wide;
   int64_t batch = 0, heads = 0, keyHeads = 0, queries = 0, keys = 0, size = 0,
           width = 0, total = 0;
@@ -260,11 +273,14 @@ private:
 
 } // namespace
 
-FailureOr<GpuLaunch> emitAttention(DictionaryAttr descriptor,
-                                   int64_t numBuffers,
-                                   mlir::gpu::GPUModuleOp module,
-                                   StringRef name) {
-  return AttentionEmitter(descriptor, numBuffers, module, name).emit();
+GpuLaunch emitAttention(exec::AttentionOp call, mlir::gpu::GPUModuleOp module,
+                        StringRef name) {
+  return AttentionEmitter(call, module, name).emit(call);
+}
+
+GpuLaunch emitAttention(exec::AttentionGradientOp call,
+                        mlir::gpu::GPUModuleOp module, StringRef name) {
+  return AttentionEmitter(call, module, name).emit(call);
 }
 
 } // namespace kerf::cuda

@@ -114,7 +114,7 @@ exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
       builder, loc, kernel.getSymNameAttr(),
       TypeAttr::get(builder.getFunctionType(inputs, outputs)), ArrayAttr(),
       ArrayAttr(), kernel.getIndexAttr(), builder.getStringAttr(""),
-      IntegerAttr(), IntegerAttr());
+      IntegerAttr(), IntegerAttr(), exec::PhaseAttr(), exec::GpuKernelAttr());
   Block *block = builder.createBlock(&result.getBody());
   IRMapping mapping;
   for (Type type : inputs)

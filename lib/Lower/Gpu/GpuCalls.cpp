@@ -16,6 +16,7 @@
 #include "kerf/Lower/Gpu.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -28,37 +29,43 @@ constexpr int64_t kThreads = 256, kRowsOfBlock = 32;
 
 class CallEmitter : CallKernel {
 public:
-  CallEmitter(DictionaryAttr descriptor, int64_t numBuffers,
-              mlir::gpu::GPUModuleOp module, StringRef name)
-      : CallKernel(descriptor, numBuffers, module, name) {}
+  CallEmitter(exec::LibraryCallInterface call, mlir::gpu::GPUModuleOp module,
+              StringRef name)
+      : CallKernel(call, module, name) {
+    element = call.getResultType();
+  }
 
-  FailureOr<GpuLaunch> emit() {
-    StringRef kind = text("kind");
-    element = text("dtype") == "f64" ? b.getDoubleTy() : b.getFloatTy();
-    LogicalResult result = kind == "scatter_add" ? scatter() : pool(kind);
-    if (failed(result))
-      return failure();
+  GpuLaunch emit(exec::ScatterAddOp op) {
+    scatter(op);
+    return finish();
+  }
+  GpuLaunch emit(exec::MaxPoolGradientOp op) {
+    setSizes(op.getWindow(), op.getBatch(), op.getChannels());
+    pool(pointerOf(op.getSrcMutable()), pointerOf(op.getDiffMutable()),
+         pointerOf(op.getDstMutable()));
+    return finish();
+  }
+  GpuLaunch emit(exec::AvgPoolGradientOp op) {
+    setSizes(op.getWindow(), op.getBatch(), op.getChannels());
+    countPadding = op.getCountPadding();
+    if (op.getCountHigh())
+      high.assign(op.getCountHigh()->begin(), op.getCountHigh()->end());
+    pool(V(), pointerOf(op.getDiffMutable()), pointerOf(op.getDstMutable()));
     return finish();
   }
 
 private:
-  SmallVector<int64_t> numbers(StringRef key) {
-    SmallVector<int64_t> result;
-    if (auto array = descriptor.getAs<ArrayAttr>(key))
-      for (Attribute entry : array)
-        result.push_back(cast<IntegerAttr>(entry).getInt());
-    else if (auto dense = descriptor.getAs<DenseI64ArrayAttr>(key))
-      result.append(dense.asArrayRef().begin(), dense.asArrayRef().end());
-    return result;
-  }
-  /// The buffer of an operand; null if there is none.
-  V buffer(StringRef key, Type type) {
-    DictionaryAttr given = operand(key);
-    if (!given)
-      return nullptr;
-    V pointer = pointerOf(given);
-    auto offset = given.getAs<IntegerAttr>("offset");
-    return offset ? b.gep(type, pointer, constant(offset.getInt())) : pointer;
+  void setSizes(exec::WindowAttr window, int64_t images, int64_t count) {
+    in.assign(window.getIn().begin(), window.getIn().end());
+    out.assign(window.getOut().begin(), window.getOut().end());
+    kernel.assign(window.getKernel().begin(), window.getKernel().end());
+    strides.assign(window.getStrides().begin(), window.getStrides().end());
+    low.assign(window.getLow().begin(), window.getLow().end());
+    high.assign(window.getHigh().begin(), window.getHigh().end());
+    dilations.assign(window.getDilations().begin(),
+                     window.getDilations().end());
+    batch = images;
+    channels = count;
   }
 
   V add(V x, V y) { return b.CreateAdd(x, y); }
@@ -87,8 +94,9 @@ private:
     return LLVM::AddressOfOp::create(b.ops, b.loc, global);
   }
 
-  LogicalResult scatter();
-  LogicalResult pool(StringRef kind);
+  void scatter(exec::ScatterAddOp op);
+  /// Of the maximum over windows of the image at `x`; null: of their mean.
+  void pool(V x, V diff, V dst);
   /// Through all windows in which a position lies, in row-major order; `body`
   /// gets the window and, per dimension, the place in it.
   void forWindows(ArrayRef<V> position,
@@ -101,24 +109,26 @@ private:
 
   Type element;
   // Of a pool.
-  SmallVector<int64_t> in, out, kernel, strides, low, dilations;
-  int64_t channels = 0;
+  SmallVector<int64_t> in, out, kernel, strides, low, high, dilations;
+  int64_t batch = 0, channels = 0;
+  bool countPadding = false;
 };
 
 //===----------------------------------------------------------------------===//
 // Sums of rows
 //===----------------------------------------------------------------------===//
 
-LogicalResult CallEmitter::scatter() {
-  int64_t outer = number("outer"), rows = number("rows"),
-          inner = number("inner"), count = number("count");
-  Type indexType =
-      text("index_dtype") == "i32" ? b.getInt32Ty() : b.getInt64Ty();
-  V indices = buffer("indices", indexType),
-    updates = buffer("updates", element), base = buffer("base", element),
-    dst = buffer("dst", element);
-  if (!indices || !updates || !dst)
-    return failure();
+void CallEmitter::scatter(exec::ScatterAddOp op) {
+  auto outer = static_cast<int64_t>(op.getOuter()),
+       rows = static_cast<int64_t>(op.getRows()),
+       inner = static_cast<int64_t>(op.getInner()),
+       count = static_cast<int64_t>(op.getCount());
+  bool partial = op.getPartial();
+  Type indexType = exec::elementType(op.getIndices());
+  V indices = pointerOf(op.getIndicesMutable()),
+    updates = pointerOf(op.getUpdatesMutable()),
+    base = op.getBase() ? pointerOf(*op.getBaseMutable().begin()) : V(),
+    dst = pointerOf(op.getDstMutable());
   int64_t width = element.isF32() ? 4 : 2;
   while (inner % width)
     width /= 2;
@@ -163,7 +173,7 @@ LogicalResult CallEmitter::scatter() {
     branch(less(own, count), [&] {
       V raw = b.CreateLoad(indexType, b.gep(indexType, indices, own), 0, true);
       V row = b.CreateSExtOrTrunc(raw, index);
-      if (!descriptor.getAs<BoolAttr>("partial"))
+      if (!partial)
         row = b.CreateSelect(b.CreateICmpSLT(row, constant(0)),
                              add(row, constant(rows)), row);
       V local = b.CreateSub(row, firstRow);
@@ -191,7 +201,6 @@ LogicalResult CallEmitter::scatter() {
     });
     mlir::gpu::BarrierOp::create(b.ops, b.loc);
   });
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -272,15 +281,11 @@ Value CallEmitter::isFirstLargest(V x, V image, V channel, ArrayRef<V> window,
 }
 
 Value CallEmitter::dividedBy(ArrayRef<V> window) {
-  bool padding = descriptor.getAs<BoolAttr>("count_padding") != nullptr;
-  SmallVector<int64_t> high = numbers("pads_high");
-  if (descriptor.get("count_high"))
-    high = numbers("count_high");
   V count = constant(1);
   for (auto [d, o] : llvm::enumerate(window)) {
     V part = constant(0);
-    int64_t from = padding ? 0 : low[d];
-    int64_t size = padding ? low[d] + in[d] + high[d] : in[d];
+    int64_t from = countPadding ? 0 : low[d];
+    int64_t size = countPadding ? low[d] + in[d] + high[d] : in[d];
     for (int64_t k = 0; k < kernel[d]; ++k) {
       V p = add(mul(o, strides[d]), constant(k * dilations[d] - from));
       part = add(part, b.CreateZExt(less(p, size), index));
@@ -290,20 +295,8 @@ Value CallEmitter::dividedBy(ArrayRef<V> window) {
   return b.CreateSIToFP(count, element);
 }
 
-LogicalResult CallEmitter::pool(StringRef kind) {
-  bool max = kind == "max_pool_gradient";
-  in = numbers("in");
-  out = numbers("out");
-  kernel = numbers("kernel");
-  strides = numbers("strides");
-  low = numbers("pads_low");
-  dilations = numbers("dilations");
-  channels = number("channels");
-  V x = max ? buffer("src", element) : V(), diff = buffer("diff", element),
-    dst = buffer("dst", element);
-  if ((max && !x) || !diff || !dst)
-    return failure();
-  int64_t total = number("batch") * channels * llvm::product_of(in);
+void CallEmitter::pool(V x, V diff, V dst) {
+  int64_t total = batch * channels * llvm::product_of(in);
   launch.grid[0] = llvm::divideCeil(total, kThreads);
   launch.block = {kThreads, 1, 1};
   V own = add(mul(blockId(), kThreads), threadId());
@@ -317,45 +310,45 @@ LogicalResult CallEmitter::pool(StringRef kind) {
     }
     V image = rest, sum = slot(element);
     b.CreateStore(b.zero(element), sum);
-    V value =
-        max ? b.CreateLoad(element, b.gep(element, x, own), 0, true) : V();
+    V value = x ? b.CreateLoad(element, b.gep(element, x, own), 0, true) : V();
     forWindows(position, [&](ArrayRef<V> window, ArrayRef<V> place) {
       auto take = [&] {
         V dy = b.CreateLoad(
             element, b.gep(element, diff, at(image, window, out, channel)), 0,
             true);
-        if (!max)
+        if (!x)
           dy = b.CreateFDiv(dy, dividedBy(window));
         b.CreateStore(b.CreateFAdd(b.CreateLoad(element, sum), dy), sum);
       };
-      if (max)
+      if (x)
         branch(isFirstLargest(x, image, channel, window, place, value), take);
       else
         take();
     });
     b.CreateStore(b.CreateLoad(element, sum), b.gep(element, dst, own));
   });
-  return success();
 }
 
 } // namespace
 
-FailureOr<GpuLaunch> emitCall(DictionaryAttr descriptor, int64_t numBuffers,
+FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
                               mlir::gpu::GPUModuleOp module, StringRef name) {
-  if (hasEpilogueKernel(descriptor))
-    return emitEpilogue(descriptor, module, name);
-  auto kind = descriptor.getAs<StringAttr>("kind");
-  if (kind && (kind == "attention" || kind == "attention_gradient"))
-    return emitAttention(descriptor, numBuffers, module, name);
-  return CallEmitter(descriptor, numBuffers, module, name).emit();
+  if (exec::MatmulOp product = productWithEpilogueKernel(call))
+    return emitEpilogue(product, module, name);
+  return llvm::TypeSwitch<Operation *, FailureOr<GpuLaunch>>(call)
+      .Case<exec::AttentionOp, exec::AttentionGradientOp>(
+          [&](auto op) { return emitAttention(op, module, name); })
+      .Case<exec::ScatterAddOp, exec::MaxPoolGradientOp,
+            exec::AvgPoolGradientOp>(
+          [&](auto op) { return CallEmitter(call, module, name).emit(op); })
+      .Default([](Operation *) { return failure(); });
 }
 
 } // namespace kerf::cuda
 
-bool kerf::isGpuKernelCall(DictionaryAttr descriptor) {
-  auto kind = descriptor.getAs<StringAttr>("kind");
-  return cuda::hasEpilogueKernel(descriptor) ||
-         (kind && (kind == "scatter_add" || kind == "max_pool_gradient" ||
-                   kind == "avg_pool_gradient" || kind == "attention" ||
-                   kind == "attention_gradient"));
+bool kerf::isGpuKernelCall(exec::LibraryCallInterface call) {
+  return cuda::productWithEpilogueKernel(call) ||
+         isa<exec::ScatterAddOp, exec::MaxPoolGradientOp,
+             exec::AvgPoolGradientOp, exec::AttentionOp,
+             exec::AttentionGradientOp>(call.getOperation());
 }

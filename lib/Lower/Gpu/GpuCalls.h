@@ -10,29 +10,31 @@
 
 #include "GpuEmitter.h"
 
+#include "kerf/Exec/Exec.h"
+
 namespace kerf::cuda {
 
-/// Adds the gpu.func `name` for a library call's descriptor
-/// (docs/Package.md), whose parameters are the call's buffers in order.
-mlir::FailureOr<GpuLaunch> emitCall(mlir::DictionaryAttr descriptor,
-                                    int64_t numBuffers,
+/// Adds the gpu.func `name` for a library call, whose parameters are the call's
+/// buffers in order.
+mlir::FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
                                     mlir::gpu::GPUModuleOp module,
                                     llvm::StringRef name);
 
 /// The same for attention and its gradient (GpuAttention.cpp), which run where
 /// the GPU's library does not take the call.
-mlir::FailureOr<GpuLaunch> emitAttention(mlir::DictionaryAttr descriptor,
-                                         int64_t numBuffers,
-                                         mlir::gpu::GPUModuleOp module,
-                                         llvm::StringRef name);
+GpuLaunch emitAttention(exec::AttentionOp call, mlir::gpu::GPUModuleOp module,
+                        llvm::StringRef name);
+GpuLaunch emitAttention(exec::AttentionGradientOp call,
+                        mlir::gpu::GPUModuleOp module, llvm::StringRef name);
 
-/// Whether the call has a kernel for its last post-op, and its code (see
-/// GpuEpilogue.cpp); which of the call's buffers are that kernel's.
-bool hasEpilogueKernel(mlir::DictionaryAttr descriptor);
-mlir::FailureOr<GpuLaunch> emitEpilogue(mlir::DictionaryAttr descriptor,
+/// The product, if a call has a kernel for its last post-op; else null (see
+/// GpuEpilogue.cpp). The kernel's code, and which of the call's buffers are
+/// that kernel's.
+exec::MatmulOp productWithEpilogueKernel(exec::LibraryCallInterface call);
+mlir::FailureOr<GpuLaunch> emitEpilogue(exec::MatmulOp product,
                                         mlir::gpu::GPUModuleOp module,
                                         llvm::StringRef name);
-llvm::SmallVector<int64_t> epilogueBuffers(mlir::DictionaryAttr descriptor);
+llvm::SmallVector<int64_t> epilogueBuffers(exec::MatmulOp product);
 
 } // namespace kerf::cuda
 

@@ -16,47 +16,29 @@ using namespace mlir;
 
 namespace kerf {
 
-static DictionaryAttr lastPostOp(DictionaryAttr descriptor) {
-  auto kind = descriptor.getAs<StringAttr>("kind");
-  auto ops = descriptor.getAs<ArrayAttr>("post_ops");
-  if (!kind || kind != "matmul" || !ops || ops.empty())
+exec::MatmulOp
+cuda::productWithEpilogueKernel(exec::LibraryCallInterface call) {
+  auto product = dyn_cast<exec::MatmulOp>(call.getOperation());
+  if (!product)
     return {};
-  return cast<DictionaryAttr>(ops[ops.size() - 1]);
+  SmallVector<exec::PostOpAttr> steps = product.getEpilogue();
+  bool has = !steps.empty() &&
+             steps.back().getKind() == exec::PostOpKind::GeluTanhGradient;
+  return has ? product : exec::MatmulOp();
 }
 
-bool cuda::hasEpilogueKernel(DictionaryAttr descriptor) {
-  DictionaryAttr last = lastPostOp(descriptor);
-  auto kind = last ? last.getAs<StringAttr>("kind") : StringAttr();
-  return kind && kind == "gelu_tanh_gradient";
+SmallVector<int64_t> cuda::epilogueBuffers(exec::MatmulOp product) {
+  exec::CallBuffers buffers(product);
+  int64_t dst = buffers.numberOf(product.getDstMutable());
+  return {dst, buffers.numberOf(product.getPostOperands().back()), dst};
 }
 
-SmallVector<int64_t> cuda::epilogueBuffers(DictionaryAttr descriptor) {
-  auto number = [](DictionaryAttr entry, StringRef key) {
-    return entry.getAs<DictionaryAttr>(key)
-        .getAs<IntegerAttr>("buffer")
-        .getInt();
-  };
-  int64_t dst = number(descriptor, "dst");
-  return {dst, number(lastPostOp(descriptor), "operand"), dst};
-}
-
-FailureOr<cuda::GpuLaunch> cuda::emitEpilogue(DictionaryAttr descriptor,
+FailureOr<cuda::GpuLaunch> cuda::emitEpilogue(exec::MatmulOp product,
                                               mlir::gpu::GPUModuleOp module,
                                               StringRef name) {
-  auto number = [&](StringRef key) {
-    return descriptor.getAs<IntegerAttr>(key).getInt();
-  };
-  int64_t count = number("m") * number("n");
-  if (auto batch = descriptor.getAs<ArrayAttr>("batch"))
-    for (Attribute size : batch)
-      count *= cast<IntegerAttr>(size).getInt();
-  auto dtype = descriptor.getAs<StringAttr>("dst_dtype");
-  if (!dtype)
-    dtype = descriptor.getAs<StringAttr>("dtype");
-  Builder types(module.getContext());
-  Type element = dtype == "bf16"  ? types.getBF16Type()
-                 : dtype == "f16" ? types.getF16Type()
-                                  : Type(types.getF32Type());
+  auto count = static_cast<int64_t>(product.getM() * product.getN()) *
+               llvm::product_of(product.getBatch());
+  Type element = exec::elementType(product.getDst());
   auto tensor = RankedTensorType::get({count}, element);
   OwningOpRef<ModuleOp> holder = ModuleOp::create(module.getLoc());
   auto builder = OpBuilder::atBlockEnd(holder->getBody());
@@ -65,7 +47,8 @@ FailureOr<cuda::GpuLaunch> cuda::emitEpilogue(DictionaryAttr descriptor,
       builder, loc, builder.getStringAttr(name),
       TypeAttr::get(builder.getFunctionType({tensor, tensor}, {tensor})),
       ArrayAttr(), ArrayAttr(), builder.getI64IntegerAttr(0),
-      builder.getStringAttr(""), IntegerAttr(), IntegerAttr());
+      builder.getStringAttr(""), IntegerAttr(), IntegerAttr(),
+      exec::PhaseAttr(), exec::GpuKernelAttr());
   Block *block = builder.createBlock(&kernel.getBody());
   Value dy = block->addArgument(tensor, loc),
         x = block->addArgument(tensor, loc);

@@ -15,6 +15,7 @@
 #include "kerf/NN/NN.h"
 #include "kerf/Support/WriteFile.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
@@ -41,8 +42,8 @@ struct Entry {
 
 FailureOr<GpuLaunch> emitInto(Operation *op, mlir::gpu::GPUModuleOp module,
                               StringRef name) {
-  if (auto call = dyn_cast<exec::LibraryOp>(op))
-    return emitCall(call.getDescriptor(), call->getNumOperands(), module, name);
+  if (auto call = dyn_cast<exec::LibraryCallInterface>(op))
+    return emitCall(call, module, name);
   auto kernel = cast<exec::KernelOp>(op);
   FailureOr<codegen::KernelPlan> plan = codegen::planOf(kernel);
   if (failed(plan))
@@ -80,49 +81,59 @@ void compileAll(std::vector<std::unique_ptr<Entry>> &entries,
     thread.join();
 }
 
-/// The manifest's `cuda` of a kernel or call.
-DictionaryAttr manifestEntry(Operation *op, const Entry &entry) {
-  Builder builder(op->getContext());
-  SmallVector<Type> types;
-  SmallVector<int64_t> arguments; ///< of a call: which of its buffers
-  size_t numInputs;
-  if (auto kernel = dyn_cast<exec::KernelOp>(op)) {
-    llvm::append_range(types, kernel.getArgumentTypes());
-    numInputs = types.size();
-    llvm::append_range(types, kernel.getResultTypes());
-  } else {
-    DictionaryAttr descriptor = cast<exec::LibraryOp>(op).getDescriptor();
-    if (hasEpilogueKernel(descriptor))
-      arguments = epilogueBuffers(descriptor);
-    else
-      arguments = llvm::to_vector(llvm::seq<int64_t>(op->getNumOperands()));
-    for (int64_t index : arguments)
-      types.push_back(op->getOperand(index).getType());
-    numInputs = cast<exec::LibraryOp>(op).getInputs().size();
-    if (hasEpilogueKernel(descriptor))
-      numInputs = types.size() - 1;
-  }
+/// How a kernel is launched.
+exec::GpuKernelAttr launchOf(exec::KernelOp kernel, const Entry &entry,
+                             exec::GpuBatchAttr batch) {
   SmallVector<int64_t> bytes;
-  SmallVector<Attribute> access;
-  for (auto [at, type] : llvm::enumerate(types)) {
+  for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(),
+                                            kernel.getResultTypes()))
     bytes.push_back(exec::sizeBytes(cast<ShapedType>(type)));
-    access.push_back(builder.getStringAttr(at < numInputs ? "read" : "write"));
+  return exec::GpuKernelAttr::get(
+      kernel.getContext(), entry.name, entry.launch.grid, entry.launch.block,
+      bytes, kernel.getArgumentTypes().size(), {}, entry.launch.canFail, batch);
+}
+
+/// How the code of a call is launched: on its buffers in order, or on those of
+/// its epilogue, the last of which is written.
+exec::GpuKernelAttr launchOf(exec::LibraryCallInterface call,
+                             const Entry &entry) {
+  exec::CallBuffers buffers(call);
+  SmallVector<int64_t> bytes, arguments;
+  int64_t reads = buffers.numReads;
+  if (exec::MatmulOp product = productWithEpilogueKernel(call)) {
+    arguments = epilogueBuffers(product);
+    reads = static_cast<int64_t>(arguments.size()) - 1;
+    for (int64_t number : arguments)
+      bytes.push_back(
+          exec::sizeBytes(cast<MemRefType>(buffers.values[number].getType())));
+  } else {
+    for (Value buffer : buffers.values)
+      bytes.push_back(exec::sizeBytes(cast<MemRefType>(buffer.getType())));
   }
-  NamedAttrList list;
-  list.set("entry", builder.getStringAttr(entry.name));
-  list.set("grid", builder.getI64ArrayAttr(entry.launch.grid));
-  list.set("block", builder.getI64ArrayAttr(entry.launch.block));
-  list.set("shared_bytes", builder.getI64IntegerAttr(0));
-  list.set("buffers", builder.getI64IntegerAttr(types.size()));
-  list.set("scalars", builder.getI64IntegerAttr(0));
-  if (isa<exec::KernelOp>(op))
-    list.set("fails", builder.getBoolAttr(entry.launch.canFail));
-  list.set("bytes", builder.getI64ArrayAttr(bytes));
-  list.set("access", builder.getArrayAttr(access));
-  if (auto call = dyn_cast<exec::LibraryOp>(op))
-    if (hasEpilogueKernel(call.getDescriptor()))
-      list.set("arguments", builder.getI64ArrayAttr(arguments));
-  return list.getDictionary(op->getContext());
+  return exec::GpuKernelAttr::get(
+      call.getContext(), entry.name, entry.launch.grid, entry.launch.block,
+      bytes, reads, arguments, entry.launch.canFail, exec::GpuBatchAttr());
+}
+
+/// What the code of a call depends on: its attributes, but for its number and
+/// names of nodes, and which operands are the same buffer or which parameter.
+const void *structureOf(exec::LibraryCallInterface call) {
+  Builder builder(call.getContext());
+  exec::CallBuffers buffers(call);
+  NamedAttrList attributes(call->getAttrDictionary());
+  for (StringRef name : {"index", "node", "phase"})
+    attributes.erase(name);
+  SmallVector<Attribute> key = {
+      builder.getStringAttr(call->getName().getStringRef()),
+      attributes.getDictionary(call.getContext())};
+  for (OpOperand &operand : call->getOpOperands()) {
+    auto weight = operand.get().getDefiningOp<exec::WeightOp>();
+    int64_t number = weight ? -1 - static_cast<int64_t>(weight.getIndex())
+                            : buffers.numberOf(operand);
+    key.push_back(builder.getI64IntegerAttr(number));
+    key.push_back(TypeAttr::get(exec::elementType(operand.get())));
+  }
+  return builder.getArrayAttr(key).getAsOpaquePointer();
 }
 
 /// The plan of a kernel's form in a batch, if it is one loop over elements.
@@ -136,7 +147,7 @@ std::optional<codegen::KernelPlan> planBatch(exec::KernelOp form) {
 }
 
 /// What the manifest says about the batches of a kernel.
-using BatchUses = std::vector<std::pair<exec::KernelOp, DictionaryAttr>>;
+using BatchUses = llvm::MapVector<Operation *, exec::GpuBatchAttr>;
 
 /// A copy of a parameter in 16 bits, as products read it.
 bool isRounding(exec::KernelOp kernel) {
@@ -157,9 +168,7 @@ BatchUses addBatches(ModuleOp module, ModuleOp holder,
   std::vector<Class> classes;
   std::map<std::vector<const void *>, size_t> known;
   for (auto kernel : module.getOps<exec::KernelOp>()) {
-    auto phase = kernel->getAttrOfType<StringAttr>("phase");
-    bool update = phase && phase.getValue() == "update";
-    if (!update && !isRounding(kernel))
+    if (kernel.getPhase() != exec::Phase::Update && !isRounding(kernel))
       continue;
     exec::KernelOp form = makeBatchForm(kernel, *forms);
     if (!form)
@@ -171,7 +180,6 @@ BatchUses addBatches(ModuleOp module, ModuleOp holder,
     classes[it->second].kernels.push_back(kernel);
   }
   BatchUses uses;
-  Builder builder(module.getContext());
   for (Class &each : classes) {
     if (each.kernels.size() < 2)
       continue;
@@ -185,15 +193,9 @@ BatchUses addBatches(ModuleOp module, ModuleOp holder,
         GpuEmitter(*plan, entry->module, 0)
             .emitBatch(entry->name, batchParts(each.kernels.front()));
     for (exec::KernelOp kernel : each.kernels) {
-      auto number = [&](int64_t value) {
-        return builder.getI64IntegerAttr(value);
-      };
-      NamedAttrList list;
-      list.set("entry", builder.getStringAttr(entry->name));
-      list.set("elements", number(batchElements(kernel)));
-      list.set("chunk", number(kBatchChunk));
-      list.set("threads", number(kBatchThreads));
-      uses.push_back({kernel, list.getDictionary(module.getContext())});
+      uses[kernel] = exec::GpuBatchAttr::get(module.getContext(), entry->name,
+                                             batchElements(kernel), kBatchChunk,
+                                             kBatchThreads);
     }
     entries.push_back(std::move(entry));
   }
@@ -269,7 +271,7 @@ FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
     auto [it, inserted] = known.try_emplace(std::move(key), entries.size());
     if (inserted) {
       auto entry = std::make_unique<Entry>();
-      bool isCall = isa<exec::LibraryOp>(op);
+      bool isCall = isa<exec::LibraryCallInterface>(op);
       entry->name = (isCall ? "kerf_c" : "kerf_k") + std::to_string(number);
       entry->module = addModule(*holder, op->getLoc(), entry->name);
       FailureOr<GpuLaunch> launch = emitInto(op, entry->module, entry->name);
@@ -288,16 +290,11 @@ FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
   for (auto kernel : module.getOps<exec::KernelOp>())
     if (failed(add(kernel, codegen::structureOf(kernel), kernel.getIndex())))
       return failure();
-  WalkResult walked = module.walk([&](exec::LibraryOp call) {
-    if (!isGpuKernelCall(call.getDescriptor()))
+  WalkResult walked = module.walk([&](exec::LibraryCallInterface call) {
+    if (!isGpuKernelCall(call))
       return WalkResult::advance();
-    // Names of nodes do not matter.
-    NamedAttrList key(call.getDescriptor());
-    key.erase("node");
-    key.erase("phase");
-    std::vector<const void *> structure = {
-        key.getDictionary(module.getContext()).getAsOpaquePointer()};
-    return failed(add(call, std::move(structure), call.getIndex()))
+    return failed(add(call, {structureOf(call)},
+                      static_cast<int64_t>(call.getIndex())))
                ? WalkResult::interrupt()
                : WalkResult::advance();
   });
@@ -331,19 +328,12 @@ FailureOr<GpuProgram> kerf::compileGpuKernels(ModuleOp module,
     program.ptx += entry->ptx;
   }
   for (auto [op, use] : uses) {
-    DictionaryAttr manifest = manifestEntry(op, *entries[use]);
-    if (auto call = dyn_cast<exec::LibraryOp>(op)) {
-      NamedAttrList descriptor(call.getDescriptor());
-      descriptor.set("cuda", manifest);
-      call.setDescriptorAttr(descriptor.getDictionary(op->getContext()));
-    } else {
-      op->setAttr("cuda", manifest);
+    if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {
+      call.setCudaAttr(launchOf(call, *entries[use]));
+      continue;
     }
-  }
-  for (auto [kernel, batch] : batches) {
-    NamedAttrList list(kernel->getAttrOfType<DictionaryAttr>("cuda"));
-    list.set("batch", batch);
-    kernel->setAttr("cuda", list.getDictionary(module.getContext()));
+    auto kernel = cast<exec::KernelOp>(op);
+    kernel.setCudaAttr(launchOf(kernel, *entries[use], batches.lookup(op)));
   }
   if (options.ptxas.empty())
     return program;

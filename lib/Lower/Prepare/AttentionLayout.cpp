@@ -42,7 +42,7 @@ static void storeTransposed(func::FuncOp function) {
     if (!stored)
       continue;
     stored->moveAfter(result.getDefiningOp());
-    stored->setAttr(kStoredAttr, UnitAttr::get(stored.getContext()));
+    stored->setAttr(exec::kStoredMark, UnitAttr::get(stored.getContext()));
     SmallVector<int64_t> inverse(stored.getPerm().size());
     for (auto [to, from] : llvm::enumerate(stored.getPerm()))
       inverse[from] = to;

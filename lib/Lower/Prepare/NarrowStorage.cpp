@@ -104,7 +104,7 @@ static Value endOfCall(Operation *product,
       value = user->getResult(0);
   bool inside = llvm::all_of(value.getUsers(), [](Operation *user) {
     return isa<nn::NNDialect>(user->getDialect()) &&
-           !user->hasAttr(kUpdateAttr);
+           !user->hasAttr(exec::kUpdateMark);
   });
   return inside && !value.use_empty() ? value : Value();
 }
@@ -121,7 +121,7 @@ static void storeNarrow(func::FuncOp function) {
     if (!value)
       continue;
     if (value.getDefiningOp() == *op->getResult(0).user_begin()) {
-      op->setAttr(kStoredAttr, UnitAttr::get(op->getContext()));
+      op->setAttr(exec::kStoredMark, UnitAttr::get(op->getContext()));
       continue; // it is in 16 bits
     }
     Type narrow = typeOf(op->getResult(0)).getElementType();

@@ -40,7 +40,7 @@ public:
   }
   template <typename Op> Value make(ValueRange operands) {
     auto op = Op::create(builder, loc, operands);
-    op->setAttr(kUpdateAttr, builder.getUnitAttr());
+    op->setAttr(exec::kUpdateMark, builder.getUnitAttr());
     return op->getResult(0);
   }
   Value add(Value x, Value y) { return make<nn::AddOp>({x, y}); }

@@ -227,9 +227,9 @@ private:
       return;
     // A result is stored in 16 bits, or one op makes it wide.
     Operation *widened = nullptr;
-    if (!op->hasAttr(kStoredAttr) && op->hasOneUse())
+    if (!op->hasAttr(exec::kStoredMark) && op->hasOneUse())
       widened = dyn_cast<nn::CastOp>(*op->user_begin());
-    bool stored = op->hasAttr(kStoredAttr);
+    bool stored = op->hasAttr(exec::kStoredMark);
     // Few columns are no rows.
     auto odd = [this](int64_t size) {
       return size > 2 * unit && size % unit != 0;

@@ -30,7 +30,7 @@ static bool isWidening(Operation *op) {
   Operation *from = cast.getX().getDefiningOp();
   if (isa_and_nonnull<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
                       nn::ConvWeightGradientOp>(from) &&
-      !from->hasAttr(kStoredAttr))
+      !from->hasAttr(exec::kStoredMark))
     return false;
   return typeOf(cast.getX()).getElementTypeBitWidth() == 16 &&
          isa<FloatType>(typeOf(cast.getX()).getElementType()) &&
@@ -54,7 +54,7 @@ static void sink(func::FuncOp function) {
   int64_t last = 0, copies = 0;
   for (Operation &op : function.getBody().front()) {
     place[&op] = {last++, std::numeric_limits<int64_t>::max()};
-    bool moves = isShapeOp(&op) && !op.hasAttr(kStoredAttr);
+    bool moves = isShapeOp(&op) && !op.hasAttr(exec::kStoredMark);
     if (moves || isInline(&op) || (sinksWidenings && isWidening(&op)))
       ops.push_back(&op);
   }

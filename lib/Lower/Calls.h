@@ -1,0 +1,48 @@
+//===- Calls.h - library calls and collectives as exec ops ------*- C++ -*-===//
+//
+// What was selected (Library.h), or an op of dist, becomes the op of exec that
+// says the same about buffers.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_LOWER_CALLS_H
+#define KERF_LIB_LOWER_CALLS_H
+
+#include "Library.h"
+
+#include "kerf/Exec/Exec.h"
+
+namespace kerf {
+
+/// The node's name in the model: the innermost name of the location.
+std::string modelNode(mlir::Location loc);
+
+/// A dist.phase as packages name it; null: forward.
+exec::Phase toPhase(mlir::Attribute phase);
+
+/// The phase that prepareTraining left on a location, null if there is none.
+exec::PhaseAttr phaseOf(mlir::Location loc);
+
+/// Where a call finds what it reads and writes.
+struct CallPlaces {
+  /// The buffer of an operand's base, or the weight that it is; `packed`: the
+  /// call keeps its own copy of a parameter.
+  llvm::function_ref<mlir::Value(mlir::Value base, bool packed)> read;
+  /// A buffer for a result.
+  llvm::function_ref<mlir::Value(mlir::Value result)> write;
+};
+
+/// Adds library call number `index`. Operands are asked for in the order of the
+/// op's, what is written last.
+exec::LibraryCallInterface emitLibraryCall(mlir::OpBuilder &builder,
+                                           const LibraryCall &call,
+                                           int64_t index, CallPlaces places);
+
+/// Adds collective number `index` for an op of dist; its event if it is only
+/// started.
+mlir::Value emitCollective(mlir::OpBuilder &builder, mlir::Operation *op,
+                           int64_t index, mlir::Value source,
+                           mlir::Value result, bool starts);
+
+} // namespace kerf
+
+#endif // KERF_LIB_LOWER_CALLS_H

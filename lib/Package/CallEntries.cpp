@@ -1,0 +1,263 @@
+//===- CallEntries.cpp - calls as entries of manifest.json ----------------===//
+//
+// See CallEntries.h. Operands of library calls are written alike for all kinds,
+// from the interface; what is left of a kind are its sizes.
+//
+//===----------------------------------------------------------------------===//
+#include "CallEntries.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kerf;
+namespace json = llvm::json;
+
+static int64_t number(uint64_t value) { return static_cast<int64_t>(value); }
+
+json::Array kerf::axesEntry(dist::AxesAttr axes) {
+  json::Array list;
+  for (dist::AxisAttr axis : axes.getAxes()) {
+    json::Object entry{{"axis", axis.getName()}};
+    if (!axis.isWhole()) {
+      entry["pre_size"] = axis.getPreSize();
+      entry["size"] = axis.getSize();
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+json::Array kerf::shardingEntry(dist::ShardingAttr sharding, int64_t rank) {
+  json::Array dims;
+  for (int64_t d = 0; d < rank; ++d)
+    dims.push_back(sharding ? axesEntry(sharding.getDims()[d]) : json::Array());
+  return dims;
+}
+
+json::Object kerf::gpuEntry(exec::GpuKernelAttr gpu, bool isKernel) {
+  json::Array access;
+  for (size_t i = 0; i < gpu.getBytes().size(); ++i)
+    access.push_back(static_cast<int64_t>(i) < gpu.getReads() ? "read"
+                                                              : "write");
+  json::Object entry{{"entry", gpu.getEntry()},
+                     {"grid", json::Array(gpu.getGrid())},
+                     {"block", json::Array(gpu.getBlock())},
+                     {"shared_bytes", 0},
+                     {"buffers", static_cast<int64_t>(gpu.getBytes().size())},
+                     {"scalars", 0},
+                     {"bytes", json::Array(gpu.getBytes())},
+                     {"access", std::move(access)}};
+  if (isKernel)
+    entry["fails"] = gpu.getFails();
+  if (!gpu.getArguments().empty())
+    entry["arguments"] = json::Array(gpu.getArguments());
+  if (exec::GpuBatchAttr batch = gpu.getBatch())
+    entry["batch"] = json::Object{{"entry", batch.getEntry()},
+                                  {"elements", batch.getElements()},
+                                  {"chunk", batch.getChunk()},
+                                  {"threads", batch.getThreads()}};
+  return entry;
+}
+
+//===----------------------------------------------------------------------===//
+// Library calls
+//===----------------------------------------------------------------------===//
+
+static json::Object operandEntry(const exec::CallBuffers &buffers,
+                                 OpOperand &operand, exec::ViewAttr view) {
+  json::Object entry;
+  if (auto weight = operand.get().getDefiningOp<exec::WeightOp>())
+    entry["param"] = number(weight.getIndex());
+  else
+    entry["buffer"] = buffers.numberOf(operand);
+  if (view && !view.getStrides().empty())
+    entry["strides"] = json::Array(view.getStrides());
+  if (view && view.getOffset() != 0)
+    entry["offset"] = view.getOffset();
+  return entry;
+}
+
+static json::Array epilogueEntry(const exec::CallBuffers &buffers,
+                                 exec::LibraryCallInterface call) {
+  json::Array steps;
+  auto operands = call.getEpilogueOperands();
+  unsigned next = operands.empty() ? 0 : operands.getBeginOperandIndex();
+  for (exec::PostOpAttr step : call.getEpilogue()) {
+    json::Object entry{{"kind", stringifyPostOpKind(step.getKind())}};
+    if (step.getAlpha())
+      entry["alpha"] = step.getAlpha().getValueAsDouble();
+    if (step.getBeta())
+      entry["beta"] = step.getBeta().getValueAsDouble();
+    if (step.hasOperand())
+      entry["operand"] =
+          operandEntry(buffers, call->getOpOperand(next++), step.getView());
+    steps.push_back(std::move(entry));
+  }
+  return steps;
+}
+
+static void setWindow(json::Object &entry, exec::WindowAttr window) {
+  entry["in"] = json::Array(window.getIn());
+  entry["out"] = json::Array(window.getOut());
+  entry["kernel"] = json::Array(window.getKernel());
+  entry["strides"] = json::Array(window.getStrides());
+  entry["pads_low"] = json::Array(window.getLow());
+  entry["pads_high"] = json::Array(window.getHigh());
+  entry["dilations"] = json::Array(window.getDilations());
+}
+
+template <typename Op> static void setConvolution(json::Object &entry, Op op) {
+  entry["batch"] = number(op.getBatch());
+  entry["in_channels"] = number(op.getInChannels());
+  entry["out_channels"] = number(op.getOutChannels());
+  entry["groups"] = number(op.getGroups());
+  setWindow(entry, op.getWindow());
+}
+
+template <typename Op> static void setPool(json::Object &entry, Op op) {
+  entry["batch"] = number(op.getBatch());
+  entry["channels"] = number(op.getChannels());
+  setWindow(entry, op.getWindow());
+}
+
+template <typename Op> static void setAttention(json::Object &entry, Op op) {
+  exec::AttentionSizesAttr sizes = op.getSizes();
+  entry["batch"] = sizes.getBatch();
+  entry["heads"] = sizes.getHeads();
+  entry["key_heads"] = sizes.getKeyHeads();
+  entry["queries"] = sizes.getQueries();
+  entry["keys"] = sizes.getKeys();
+  entry["head_size"] = sizes.getHeadSize();
+  entry["value_size"] = sizes.getValueSize();
+  entry["scale"] = op.getScale().convertToDouble();
+  entry["causal"] = op.getCausal();
+  if (Value bias = op.getBias())
+    if (Type element = exec::elementType(bias);
+        element != exec::elementType(op.getQ()))
+      entry["bias_dtype"] = exec::dtypeName(element);
+}
+
+static void setMatmul(json::Object &entry, exec::MatmulOp op,
+                      const exec::CallBuffers &buffers) {
+  entry["batch"] = json::Array(op.getBatch());
+  entry["m"] = number(op.getM());
+  entry["n"] = number(op.getN());
+  entry["k"] = number(op.getK());
+  if (auto sums = op.getBiasGradient())
+    entry["bias_gradient"] =
+        json::Object{{"buffer", buffers.numberOf(*op.getSumsMutable().begin())},
+                     {"kernel", sums->getKernel()},
+                     {"operand", stringifySide(sums->getOf())},
+                     {"rows", sums->getRows()}};
+  if (auto relu = op.getReluGradient())
+    entry["relu_gradient"] = json::Object{{"forward", relu->getForward()},
+                                          {"kernel", relu->getKernel()}};
+}
+
+static void setScatter(json::Object &entry, exec::ScatterAddOp op) {
+  entry["outer"] = number(op.getOuter());
+  entry["rows"] = number(op.getRows());
+  entry["inner"] = number(op.getInner());
+  entry["count"] = number(op.getCount());
+  entry["index_dtype"] = exec::dtypeName(exec::elementType(op.getIndices()));
+  if (op.getPartial())
+    entry["partial"] = true;
+}
+
+/// Sizes and what else only one kind has.
+static void setKind(json::Object &entry, exec::LibraryCallInterface call,
+                    const exec::CallBuffers &buffers) {
+  llvm::TypeSwitch<Operation *>(call)
+      .Case<exec::MatmulOp>(
+          [&](exec::MatmulOp op) { setMatmul(entry, op, buffers); })
+      .Case<exec::ConvOp, exec::ConvInputGradientOp,
+            exec::ConvWeightGradientOp>(
+          [&](auto op) { setConvolution(entry, op); })
+      .Case<exec::MaxPoolGradientOp>([&](auto op) { setPool(entry, op); })
+      .Case<exec::AvgPoolGradientOp>([&](exec::AvgPoolGradientOp op) {
+        setPool(entry, op);
+        if (op.getCountPadding())
+          entry["count_padding"] = true;
+        if (op.getCountHigh())
+          entry["count_high"] = json::Array(*op.getCountHigh());
+      })
+      .Case<exec::ScatterAddOp>(
+          [&](exec::ScatterAddOp op) { setScatter(entry, op); })
+      .Case<exec::AttentionOp, exec::AttentionGradientOp>(
+          [&](auto op) { setAttention(entry, op); });
+}
+
+json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
+  exec::CallBuffers buffers(call);
+  json::Object entry{{"kind", call->getName().stripDialect()},
+                     {"node", call.getNode()},
+                     {"dtype", exec::dtypeName(call.getInputType())}};
+  if (auto phase = call.getPhase())
+    entry["phase"] = stringifyPhase(*phase);
+  if (call.getResultType() != call.getInputType())
+    entry["dst_dtype"] = exec::dtypeName(call.getResultType());
+  setKind(entry, call, buffers);
+  if (exec::GpuKernelAttr gpu = call.getCudaAttr())
+    entry["cuda"] = gpuEntry(gpu, /*isKernel=*/false);
+  for (const exec::Role &role : call.getRoles())
+    entry[role.name] = operandEntry(buffers, *role.operand, role.view);
+  if (json::Array steps = epilogueEntry(buffers, call); !steps.empty())
+    entry["post_ops"] = std::move(steps);
+  return entry;
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+template <typename Op> static json::Object describe(Op op) {
+  MemRefType src = op.getSrc().getType(), dst = op.getDst().getType();
+  json::Object entry{{"kind", stringifyCollectiveKind(op.getKind().getValue())},
+                     {"dtype", exec::dtypeName(src.getElementType())},
+                     {"axes", axesEntry(op.getAxes())},
+                     {"src_shape", json::Array(src.getShape())},
+                     {"dst_shape", json::Array(dst.getShape())},
+                     {"group_bytes", number(op.getGroupBytes())},
+                     {"node", op.getNode()},
+                     {"tensor", op.getNode()},
+                     {"purpose", stringifyPurpose(op.getPurpose().getValue())},
+                     {"phase", stringifyPhase(op.getPhase())}};
+  if (auto reduction = op.getReduction())
+    entry["reduction"] = stringifyReductionKind(reduction->getValue());
+  if (auto root = op.getRoot())
+    entry["root"] = number(*root);
+  // Parts that are larger than they need to be are named.
+  int64_t ranks = exec::groupSize(op, op.getAxes());
+  auto setPart = [&](const char *key, MemRefType part, MemRefType whole,
+                     uint64_t dim) {
+    int64_t size = part.getDimSize(dim);
+    if (size != dist::localSize(whole.getDimSize(dim), ranks))
+      entry[key] = size;
+  };
+  if (auto dim = op.getDim()) {
+    bool gathers = op.getKind().getValue() == dist::CollectiveKind::AllGather;
+    entry["dim"] = number(*dim);
+    setPart("part", gathers ? src : dst, gathers ? dst : src, *dim);
+  }
+  if (op.getSplit()) {
+    entry["split_dim"] = number(*op.getSplit());
+    entry["concat_dim"] = number(*op.getConcat());
+    setPart("part", dst, src, *op.getSplit());
+    setPart("concat_part", src, dst, *op.getConcat());
+  }
+  if (auto flat = op.getPairs()) {
+    json::Array pairs;
+    for (size_t i = 0; i + 1 < flat->size(); i += 2)
+      pairs.push_back(json::Array(flat->slice(i, 2)));
+    entry["pairs"] = std::move(pairs);
+  }
+  return entry;
+}
+
+json::Object kerf::collectiveEntry(exec::CollectiveOp collective) {
+  return describe(collective);
+}
+
+json::Object kerf::collectiveEntry(exec::CollectiveStartOp collective) {
+  return describe(collective);
+}

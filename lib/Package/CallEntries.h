@@ -1,0 +1,33 @@
+//===- CallEntries.h - calls as entries of manifest.json --------*- C++ -*-===//
+//
+// Library calls, collectives and what stands in both, in the words of
+// docs/Package.md.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PACKAGE_CALLENTRIES_H
+#define KERF_LIB_PACKAGE_CALLENTRIES_H
+
+#include "kerf/Exec/Exec.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace kerf {
+
+/// A list of axes, major to minor.
+llvm::json::Array axesEntry(dist::AxesAttr axes);
+/// One list of axes per dimension; null: none are cut.
+llvm::json::Array shardingEntry(dist::ShardingAttr sharding, int64_t rank);
+
+/// How code for GPUs is launched; `isKernel`: not that of a library call.
+llvm::json::Object gpuEntry(exec::GpuKernelAttr gpu, bool isKernel);
+
+/// An entry of `library`.
+llvm::json::Object libraryEntry(exec::LibraryCallInterface call);
+
+/// An entry of `collectives`.
+llvm::json::Object collectiveEntry(exec::CollectiveOp collective);
+llvm::json::Object collectiveEntry(exec::CollectiveStartOp collective);
+
+} // namespace kerf
+
+#endif // KERF_LIB_PACKAGE_CALLENTRIES_H
