@@ -182,6 +182,99 @@ exec.func @attention_c2(%q: memref<1x2x4x8xf32>, %s: memref<1x2x4xf64>)
 
 // -----
 
+exec.func @conv_c2_types(%x: memref<1x8x3xf32>, %w: memref<8x3x3xbf16>, %y: memref<1x8x8xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{operands of 'f32' and 'bf16', expected one type}}
+  exec.conv 0 "" batch 1 channels 3 to 8 groups 1 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+    src(%x : memref<1x8x3xf32>) weights(%w : memref<8x3x3xbf16>) dst(%y : memref<1x8x8xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @conv_c3_bias(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<1x8x8xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  %b = exec.weight 0 : !exec.weight<16xf32>
+  // expected-error @below {{has a bias with strides}}
+  exec.conv 0 "" batch 1 channels 3 to 8 groups 1 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+    src(%x : memref<1x8x3xf32>) weights(%w : memref<8x3x3xf32>) bias(%b : !exec.weight<16xf32> strides [2]) dst(%y : memref<1x8x8xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @conv_input_gradient_c2(%x: memref<1x8x3xf32>, %w: memref<8x3x3xbf16>, %y: memref<1x8x8xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{operands of 'f32' and 'bf16', expected one type}}
+  exec.conv_input_gradient 0 "" batch 1 channels 3 to 8 groups 1 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+    diff(%y : memref<1x8x8xf32>) weights(%w : memref<8x3x3xbf16>) dst(%x : memref<1x8x3xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @conv_input_gradient_c3(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<1x8x8xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{has 2 groups of 3 and 8 channels}}
+  exec.conv_input_gradient 0 "" batch 1 channels 3 to 8 groups 2 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+    diff(%y : memref<1x8x8xf32>) weights(%w : memref<8x3x3xf32>) dst(%x : memref<1x8x3xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @conv_weight_gradient_c2(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<1x8x8xbf16>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{operands of 'f32' and 'bf16', expected one type}}
+  exec.conv_weight_gradient 0 "" batch 1 channels 3 to 8 groups 1 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+    src(%x : memref<1x8x3xf32>) diff(%y : memref<1x8x8xbf16>) dst(%w : memref<8x3x3xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @conv_weight_gradient_c3(%x: memref<1x8x3xf32>, %w: memref<8x3x3xf32>, %y: memref<1x8x8xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{has 2 groups of 3 and 8 channels}}
+  exec.conv_weight_gradient 0 "" batch 1 channels 3 to 8 groups 2 window <in [8] out [8] kernel [3] strides [1] low [1] high [1] dilations [1]>
+    src(%x : memref<1x8x3xf32>) diff(%y : memref<1x8x8xf32>) dst(%w : memref<8x3x3xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @avg_pool_gradient_c2(%x: memref<1x8x3xf64>, %dy: memref<1x4x3xf64>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{operand is 'memref<1x4x3xf64>', expected elements of f32}}
+  exec.avg_pool_gradient 0 "" batch 1 channels 3 window <in [8] out [4] kernel [2] strides [2] low [0] high [0] dilations [1]>
+    diff(%dy : memref<1x4x3xf64>) dst(%x : memref<1x8x3xf64>)
+  exec.return
+}
+
+// -----
+
+exec.func @scatter_add_c1(%i: memref<6xi64>, %u: memref<6x4xf32>, %y: memref<9x4xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{dst lies outside its buffer, 'memref<9x4xf32>'}}
+  exec.scatter_add 0 "" outer 1 rows 10 inner 4 count 6
+    indices(%i : memref<6xi64>) updates(%u : memref<6x4xf32>) dst(%y : memref<9x4xf32>)
+  exec.return
+}
+
+// -----
+
+exec.func @attention_gradient_c2(%q: memref<1x2x4x8xf32>, %k: memref<1x2x4x8xf16>, %s: memref<1x2x4xf32>)
+    attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  // expected-error @below {{operands of 'f32' and 'f16', expected one type}}
+  exec.attention_gradient 0 "" sizes <batch = 1, heads = 2, key_heads = 2, queries = 4, keys = 4, head_size = 8, value_size = 8> scale 1.0
+    q(%q : memref<1x2x4x8xf32>) k(%k : memref<1x2x4x8xf16>) v(%q : memref<1x2x4x8xf32>) out(%q : memref<1x2x4x8xf32>)
+    stats(%s : memref<1x2x4xf32>) diff(%q : memref<1x2x4x8xf32>) dst(%q : memref<1x2x4x8xf32>) dk(%q : memref<1x2x4x8xf32>)
+    dv(%q : memref<1x2x4x8xf32>)
+  exec.return
+}
+
+// -----
+
 // view_c1
 // expected-error @below {{view has a negative stride or offset}}
 module attributes {test.a = #exec.view<strides [-1]>} {}
