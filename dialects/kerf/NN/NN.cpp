@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
 
+#include "Assembly.h"
+
 #include "kerf/Interfaces/AsMade.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -28,7 +30,7 @@ void NNDialect::initialize() {
       >();
 }
 
-static int64_t sizeInBytes(RankedTensorType type) {
+int64_t nn::sizeInBytes(RankedTensorType type) {
   return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
 }
 
