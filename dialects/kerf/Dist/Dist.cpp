@@ -1,6 +1,8 @@
 //===- Dist.cpp - the dialect ---------------------------------------------===//
 #include "kerf/Dist/Dist.h"
 
+#include "kerf/Interfaces/Placement.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -52,11 +54,34 @@ struct ShardingNames : OpAsmDialectInterface {
     return AliasResult::OverridableAlias;
   }
 };
+
+struct Placement : PlacementInterface {
+  using PlacementInterface::PlacementInterface;
+
+  bool isPlanned(Operation *op) const override {
+    return op->hasAttr(kOperands);
+  }
+
+  RankedTensorType getGlobalType(Operation *op) const override {
+    auto global = op->getAttrOfType<TypeAttr>(kGlobalType);
+    return global ? cast<RankedTensorType>(global.getValue())
+                  : RankedTensorType();
+  }
+
+  bool isReductionLocal(Operation *op) const override {
+    return op->hasAttr(kLocalReduction);
+  }
+
+  void inheritReach(Operation *from, Operation *to) const override {
+    if (Attribute reach = from->getAttr(kLocalReduction))
+      to->setAttr(kLocalReduction, reach);
+  }
+};
 } // namespace
 
 void DistDialect::initialize() {
   registerAttributes();
-  addInterfaces<ShardingNames>();
+  addInterfaces<ShardingNames, Placement>();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "kerf/Dist/DistTypes.cpp.inc"
