@@ -39,6 +39,11 @@ never "the cost model builds IR" "kerf/(NN|Dist|Exec|Import|Plan|Partition|Colle
 never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
 never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
 never "a phase other than Package includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
+# What a dialect knows of another's attributes it asks an interface (Interfaces/Placement.h).
+if found=$(grep -rnE '"(dist|exec)\.[a-z_]+"' --include='*.cpp' --include='*.h' --include='*.td' dialects/kerf/NN dialects/kerf/Interfaces); then
+  printf 'nn names an attribute of another dialect:\n%s\n' "$found" >&2
+  bad=1
+fi
 # Options are structs; two compilations live in one process.
 if found=$(grep -rnE 'cl::(opt|list|bits)\b' --include='*.cpp' --include='*.h' lib include dialects runtime); then
   printf 'cl::opt outside tools/:\n%s\n' "$found" >&2

@@ -32,7 +32,7 @@ using namespace kerf;
 
 static const char *kKernels = R"(
 exec.kernel @softmax_4096x1024(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.softmax %x {dim = 1 : i64} : (tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
+  %r = nn.softmax %x dim 1 : tensor<4096x1024xf32>
   exec.yield %r : tensor<4096x1024xf32>
 }
 exec.kernel @softmax_attention_12x128x128(%x: tensor<1x12x128x128xf32>, %m: tensor<1x1x128x128xi1>) -> tensor<1x12x128x128xf32> attributes {index = 0 : i64, node = ""} {
@@ -40,67 +40,67 @@ exec.kernel @softmax_attention_12x128x128(%x: tensor<1x12x128x128xf32>, %m: tens
   %low = nn.constant dense<-3.4e38> : tensor<f32>
   %a = nn.mul %x, %c : (tensor<1x12x128x128xf32>, tensor<f32>) -> tensor<1x12x128x128xf32>
   %b = nn.select %m, %a, %low : (tensor<1x1x128x128xi1>, tensor<1x12x128x128xf32>, tensor<f32>) -> tensor<1x12x128x128xf32>
-  %r = nn.softmax %b {dim = 3 : i64} : (tensor<1x12x128x128xf32>) -> tensor<1x12x128x128xf32>
+  %r = nn.softmax %b dim 3 : tensor<1x12x128x128xf32>
   exec.yield %r : tensor<1x12x128x128xf32>
 }
 exec.kernel @layer_norm_1024x768(%x: tensor<1024x768xf32>, %s: tensor<768xf32>, %b: tensor<768xf32>) -> tensor<1024x768xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.layer_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<1024x768xf32>, tensor<768xf32>, tensor<768xf32>) -> tensor<1024x768xf32>
+  %r = nn.layer_norm %x, %s, %b dim 1 epsilon 1.0e-05 : tensor<1024x768xf32>, tensor<768xf32>
   exec.yield %r : tensor<1024x768xf32>
 }
 exec.kernel @add_layer_norm_128x768(%x: tensor<128x768xf32>, %y: tensor<128x768xf32>, %s: tensor<768xf32>, %b: tensor<768xf32>) -> (tensor<128x768xf32>, tensor<128x768xf32>) attributes {index = 0 : i64, node = ""} {
-  %a = nn.add %x, %y : (tensor<128x768xf32>, tensor<128x768xf32>) -> tensor<128x768xf32>
-  %r = nn.layer_norm %a, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<128x768xf32>, tensor<768xf32>, tensor<768xf32>) -> tensor<128x768xf32>
+  %a = nn.add %x, %y : tensor<128x768xf32>
+  %r = nn.layer_norm %a, %s, %b dim 1 epsilon 1.0e-05 : tensor<128x768xf32>, tensor<768xf32>
   exec.yield %a, %r : tensor<128x768xf32>, tensor<128x768xf32>
 }
 exec.kernel @add_4Mi(%x: tensor<4194304xf32>, %y: tensor<4194304xf32>) -> tensor<4194304xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.add %x, %y : (tensor<4194304xf32>, tensor<4194304xf32>) -> tensor<4194304xf32>
+  %r = nn.add %x, %y : tensor<4194304xf32>
   exec.yield %r : tensor<4194304xf32>
 }
 exec.kernel @gelu_tanh_128x3072(%x: tensor<128x3072xf32>, %b: tensor<3072xf32>) -> tensor<128x3072xf32> attributes {index = 0 : i64, node = ""} {
   %a = nn.add %x, %b : (tensor<128x3072xf32>, tensor<3072xf32>) -> tensor<128x3072xf32>
-  %r = nn.gelu %a {tanh} : (tensor<128x3072xf32>) -> tensor<128x3072xf32>
+  %r = nn.gelu %a {tanh} : tensor<128x3072xf32>
   exec.yield %r : tensor<128x3072xf32>
 }
 exec.kernel @gelu_erf_128x3072(%x: tensor<128x3072xf32>) -> tensor<128x3072xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.gelu %x : (tensor<128x3072xf32>) -> tensor<128x3072xf32>
+  %r = nn.gelu %x : tensor<128x3072xf32>
   exec.yield %r : tensor<128x3072xf32>
 }
 exec.kernel @transpose_1024x1024(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+  %r = nn.transpose %x perm [1, 0] : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
   exec.yield %r : tensor<1024x1024xf32>
 }
 exec.kernel @transpose_3000x2000(%x: tensor<3000x2000xf32>) -> tensor<2000x3000xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<3000x2000xf32>) -> tensor<2000x3000xf32>
+  %r = nn.transpose %x perm [1, 0] : (tensor<3000x2000xf32>) -> tensor<2000x3000xf32>
   exec.yield %r : tensor<2000x3000xf32>
 }
 exec.kernel @nchw_to_nhwc_64x56x56(%x: tensor<1x64x56x56xf32>) -> tensor<1x56x56x64xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x64x56x56xf32>) -> tensor<1x56x56x64xf32>
+  %r = nn.transpose %x perm [0, 2, 3, 1] : (tensor<1x64x56x56xf32>) -> tensor<1x56x56x64xf32>
   exec.yield %r : tensor<1x56x56x64xf32>
 }
 exec.kernel @split_heads_128x12x64(%x: tensor<128x768xf32>) -> tensor<12x128x64xf32> attributes {index = 0 : i64, node = ""} {
   %r = nn.reshape %x : (tensor<128x768xf32>) -> tensor<128x12x64xf32>
-  %t = nn.transpose %r {perm = array<i64: 1, 0, 2>} : (tensor<128x12x64xf32>) -> tensor<12x128x64xf32>
+  %t = nn.transpose %r perm [1, 0, 2] : (tensor<128x12x64xf32>) -> tensor<12x128x64xf32>
   exec.yield %t : tensor<12x128x64xf32>
 }
 exec.kernel @column_sum_4096x768(%x: tensor<4096x768xf32>) -> tensor<768xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<4096x768xf32>) -> tensor<768xf32>
+  %r = nn.reduce sum %x dims [0] : (tensor<4096x768xf32>) -> tensor<768xf32>
   exec.yield %r : tensor<768xf32>
 }
 exec.kernel @row_sum_4096x768(%x: tensor<4096x768xf32>) -> tensor<4096xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<4096x768xf32>) -> tensor<4096xf32>
+  %r = nn.reduce sum %x dims [1] : (tensor<4096x768xf32>) -> tensor<4096xf32>
   exec.yield %r : tensor<4096xf32>
 }
 exec.kernel @max_pool_112x112x64(%x: tensor<1x112x112x64xf32>) -> tensor<1x56x56x64xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x112x112x64xf32>) -> tensor<1x56x56x64xf32>
+  %r = nn.max_pool %x kernel 3x3 strides 2x2 pad 1x1 : (tensor<1x112x112x64xf32>) -> tensor<1x56x56x64xf32>
   exec.yield %r : tensor<1x56x56x64xf32>
 }
 exec.kernel @embedding_128x768(%t: tensor<50257x768xf32>, %i: tensor<1x128xi64>, %p: tensor<1x128x768xf32>) -> tensor<1x128x768xf32> attributes {index = 0 : i64, node = ""} {
-  %e = nn.gather %t, %i {dim = 0 : i64} : (tensor<50257x768xf32>, tensor<1x128xi64>) -> tensor<1x128x768xf32>
-  %r = nn.add %e, %p : (tensor<1x128x768xf32>, tensor<1x128x768xf32>) -> tensor<1x128x768xf32>
+  %e = nn.gather %t, %i dim 0 : (tensor<50257x768xf32>, tensor<1x128xi64>) -> tensor<1x128x768xf32>
+  %r = nn.add %e, %p : tensor<1x128x768xf32>
   exec.yield %r : tensor<1x128x768xf32>
 }
 exec.kernel @lrn_55x55x96(%x: tensor<1x55x55x96xf32>) -> tensor<1x55x55x96xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.lrn %x {size = 5 : i64, alpha = 1.0e-4 : f64, beta = 0.75 : f64, bias = 1.0 : f64} : (tensor<1x55x55x96xf32>) -> tensor<1x55x55x96xf32>
+  %r = nn.lrn %x size 5 alpha 0.0001 beta 0.75 bias 1.0 : tensor<1x55x55x96xf32>
   exec.yield %r : tensor<1x55x55x96xf32>
 }
 exec.kernel @cast_i64_f32_1Mi(%x: tensor<1048576xi64>) -> tensor<1048576xf32> attributes {index = 0 : i64, node = ""} {
@@ -108,7 +108,7 @@ exec.kernel @cast_i64_f32_1Mi(%x: tensor<1048576xi64>) -> tensor<1048576xf32> at
   exec.yield %r : tensor<1048576xf32>
 }
 exec.kernel @relu_bf16_1Mi(%x: tensor<1048576xbf16>) -> tensor<1048576xbf16> attributes {index = 0 : i64, node = ""} {
-  %r = nn.relu %x : (tensor<1048576xbf16>) -> tensor<1048576xbf16>
+  %r = nn.relu %x : tensor<1048576xbf16>
   exec.yield %r : tensor<1048576xbf16>
 }
 )";

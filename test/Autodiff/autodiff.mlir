@@ -12,34 +12,33 @@
 func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<4x5xf32> {kerf.name = "logits"}) {
   // CHECK: %[[W:.*]] = nn.weight "w" {{.*}}variable}
   // CHECK: %[[MW:.*]] = nn.state "momentum/w" {init = 0.000000e+00 : f32}
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<6x5xf32>
   // CHECK: %[[B:.*]] = nn.weight "b" {{.*}}variable}
   // CHECK: %[[MB:.*]] = nn.state "momentum/b"
-  %b = nn.weight "b" {file = 0 : i64, offset = 120 : i64, length = 20 : i64, stored = tensor<5xf32>} : tensor<5xf32>
+  %b = nn.weight "b" file 0 at 120 : tensor<5xf32>
   // CHECK: nn.matmul %[[X]], %[[W]] {dist.colocation = 0 : i64}
   %h = nn.matmul %x, %w : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
   // CHECK: nn.add {{.*}} {dist.colocation = 1 : i64}
   %y = nn.add %h, %b : (tensor<4x5xf32>, tensor<5xf32>) -> tensor<4x5xf32>
-  // CHECK: nn.reduce {{.*}}dist.purpose = #dist<purpose statistics>, kerf.no_gradient, kind = 1
+  // CHECK: nn.reduce max {{.*}}dist.purpose = #dist<purpose statistics>, kerf.no_gradient}
   // CHECK: nn.gather {{.*}}dist.phase = #dist<phase prologue>
   // CHECK: %[[COUNT:.*]] = nn.reduce {{.*}}dist.phase = #dist<phase prologue>
   // NaN where nothing counts: the divisor of each part of the sum is never 0.
   // CHECK: %[[NONE:.*]] = nn.equal %[[COUNT]], {{.*}}dist.phase = #dist<phase prologue>
   // CHECK: %[[DIVISOR:.*]] = nn.select %[[NONE]], %{{.*}}, %[[COUNT]] {{.*}}dist.phase = #dist<phase prologue>
   // CHECK: %[[LOSS:.*]] = nn.div %{{.*}}, %[[DIVISOR]] {dist.colocation = {{[0-9]+}} : i64}
-  // CHECK: %[[DB:.*]] = nn.reduce %[[DY:.*]] {dims = array<i64: 0>, dist.colocation = 1 : i64, dist.phase = #dist<phase backward_weight>
+  // CHECK: %[[DB:.*]] = nn.reduce sum %[[DY:.*]] dims [0] {dist.colocation = 1 : i64, dist.phase = #dist<phase backward_weight>
   // CHECK: %[[DW:.*]] = nn.matmul {{.*}}dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>
   // CHECK: %[[L:.*]] = dist.accumulate %[[LOSS]]
   // CHECK: %[[GW:.*]] = dist.accumulate %[[DW]] {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>, dist.purpose = #dist<purpose gradient>}
   // CHECK: %[[GB:.*]] = dist.accumulate %[[DB]] {dist.colocation = 1 : i64
-  // CHECK: %[[W1:[a-z_0-9]+]], %[[MW1:[a-z_0-9]+]] = nn.sgd_update %[[W]], %[[GW]], %[[MW]], %[[LR]] {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, momentum = 9.000000e-01
-  // CHECK: nn.sgd_update %[[B]], %[[GB]], %[[MB]], %[[LR]] {dist.colocation = 1
+  // CHECK: %[[W1:[a-z_0-9]+]], %[[MW1:[a-z_0-9]+]] = nn.sgd_update %[[W]], %[[GW]], %[[MW]], %[[LR]] momentum 0.9 weight_decay {{.*}} {dist.colocation = 0 : i64, dist.phase = #dist<phase update>}
+  // CHECK: nn.sgd_update %[[B]], %[[GB]], %[[MB]], %[[LR]] {{.*}} {dist.colocation = 1
   // CHECK: dist.assign %[[W]], %[[W1]] {dist.colocation = 0 : i64, dist.phase = #dist<phase update>}
   // CHECK: dist.assign %[[MW]], %[[MW1]]
   // CHECK: dist.assign %[[B]]
   // CHECK: return %[[L]] : tensor<f32>
-  return %y : tensor<4x5xf32>
-}
+  return %y : tensor<4x5xf32>}
 
 // Only the bias is trained: no gradient of the product, and the norm of one gradient is a result.
 // PART: -> (tensor<f32> {kerf.name = "loss"}, tensor<f32> {kerf.name = "gradient_norm"})

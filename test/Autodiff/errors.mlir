@@ -22,26 +22,26 @@
 
 //--- model.mlir
 func.func @main(%x: tensor<4x5xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<4x6xf32> {kerf.name = "y"}) {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<5x6xf32>} : tensor<5x6xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<5x6xf32>
   %y = nn.matmul %x, %w : (tensor<4x5xf32>, tensor<5x6xf32>) -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
 }
 
 //--- views.mlir
 func.func @main(%x: tensor<2x4xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<2x3xf32> {kerf.name = "y"}) {
-  %a = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 60 : i64, stored = tensor<5x3xf32>, starts = array<i64: 0, 0>} : tensor<4x3xf32>
-  %b = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 60 : i64, stored = tensor<5x3xf32>, starts = array<i64: 1, 0>} : tensor<4x3xf32>
-  %c = nn.add %a, %b : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %a = nn.weight "w" file 0 at 0 : tensor<4x3xf32> of tensor<5x3xf32> from [0, 0]
+  %b = nn.weight "w" file 0 at 0 : tensor<4x3xf32> of tensor<5x3xf32> from [1, 0]
+  %c = nn.add %a, %b : tensor<4x3xf32>
   %y = nn.matmul %x, %c : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
   return %y : tensor<2x3xf32>
 }
 
 //--- missing.mlir
 func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<4x6xf32> {kerf.name = "y"}) {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 144 : i64, stored = tensor<6x6xf32>} : tensor<6x6xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<6x6xf32>
   %h = nn.matmul %x, %w : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
-  %i = nn.iota {dim = 0 : i64} : tensor<4xi64>
-  %a = nn.scatter_add %i, %h {dim = 0 : i64} : (tensor<4xi64>, tensor<4x6xf32>) -> tensor<4x6xf32> loc("first")
-  %y = nn.scatter_add %i, %a {dim = 0 : i64} : (tensor<4xi64>, tensor<4x6xf32>) -> tensor<4x6xf32> loc("second")
+  %i = nn.iota dim 0 : tensor<4xi64>
+  %a = nn.scatter_add %i, %h dim 0 : (tensor<4xi64>, tensor<4x6xf32>) -> tensor<4x6xf32> loc("first")
+  %y = nn.scatter_add %i, %a dim 0 : (tensor<4xi64>, tensor<4x6xf32>) -> tensor<4x6xf32> loc("second")
   return %y : tensor<4x6xf32>
 }

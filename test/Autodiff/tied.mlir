@@ -7,10 +7,10 @@
 func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<4x6xf32> {kerf.name = "y"}) {
   // CHECK: %[[W:.*]] = nn.weight "w"
   // CHECK-NOT: nn.weight
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 144 : i64, stored = tensor<6x6xf32>} : tensor<6x6xf32>
-  %v = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 144 : i64, stored = tensor<6x6xf32>} : tensor<6x6xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<6x6xf32>
+  %v = nn.weight "w" file 0 at 0 : tensor<6x6xf32>
   %a = nn.matmul %x, %w : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
-  %h = nn.relu %a : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %h = nn.relu %a : tensor<4x6xf32>
   %y = nn.matmul %h, %v : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
   // The gradient of the relu goes on to the first product alone, but it is that of an activation.
   // CHECK: nn.select {{.*}}dist.colocation = 1 : i64, dist.phase = #dist<phase backward_input>

@@ -4,10 +4,10 @@
 // Fine.
 func.func @main(%x: tensor<f32> {kerf.name = "x"}, %lr: tensor<f32> {kerf.name = "train.learning_rate"}) -> (tensor<f32> {kerf.name = "loss"}) {
   %w = nn.state "w" {init = 1.0 : f32} : tensor<f32>
-  %h = nn.mul %x, %w {dist.colocation = 0 : i64} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %h = nn.mul %x, %w {dist.colocation = 0 : i64} : tensor<f32>
   %l = dist.accumulate %h {dist.colocation = 0 : i64} : (tensor<f32>) -> tensor<f32>
   %g = dist.accumulate %x {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>} : (tensor<f32>) -> tensor<f32>
-  %n = nn.mul %g, %lr {dist.colocation = 0 : i64, dist.phase = #dist<phase update>} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %n = nn.mul %g, %lr {dist.colocation = 0 : i64, dist.phase = #dist<phase update>} : tensor<f32>
   dist.assign %w, %n {dist.colocation = 0 : i64, dist.phase = #dist<phase update>} : tensor<f32>
   return %l : tensor<f32>
 }
@@ -23,16 +23,16 @@ func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = 
 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
   // expected-error @below {{has no dist.colocation}}
-  %h = nn.neg %x : (tensor<f32>) -> tensor<f32>
+  %h = nn.neg %x : tensor<f32>
   return %h : tensor<f32>
 }
 
 // -----
 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
-  %h = nn.neg %x {dist.colocation = 1 : i64} : (tensor<f32>) -> tensor<f32>
+  %h = nn.neg %x {dist.colocation = 1 : i64} : tensor<f32>
   // expected-error @below {{colocation is 1 after 1, expected numbers that ascend in the forward}}
-  %y = nn.neg %h {dist.colocation = 1 : i64} : (tensor<f32>) -> tensor<f32>
+  %y = nn.neg %h {dist.colocation = 1 : i64} : tensor<f32>
   %l = dist.accumulate %y {dist.colocation = 1 : i64} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
@@ -40,7 +40,7 @@ func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = 
 // -----
 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
-  %h = nn.neg %x {dist.colocation = 0 : i64} : (tensor<f32>) -> tensor<f32>
+  %h = nn.neg %x {dist.colocation = 0 : i64} : tensor<f32>
   // expected-error @below {{a result uses a value of phase forward that no dist.accumulate has summed}}
   return %h : tensor<f32>
 }
@@ -49,7 +49,7 @@ func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = 
 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
   %w = nn.state "w" {init = 1.0 : f32} : tensor<f32>
-  %h = nn.neg %x {dist.colocation = 0 : i64} : (tensor<f32>) -> tensor<f32>
+  %h = nn.neg %x {dist.colocation = 0 : i64} : tensor<f32>
   %l = dist.accumulate %h {dist.colocation = 0 : i64} : (tensor<f32>) -> tensor<f32>
   // expected-error @below {{phase update uses a value of phase forward that no dist.accumulate has summed}}
   dist.assign %w, %h {dist.colocation = 0 : i64, dist.phase = #dist<phase update>} : tensor<f32>
@@ -59,9 +59,9 @@ func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = 
 // -----
 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
-  %h = nn.neg %x {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>} : (tensor<f32>) -> tensor<f32>
+  %h = nn.neg %x {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>} : tensor<f32>
   // expected-error @below {{phase backward_input uses a value of phase backward_weight}}
-  %y = nn.neg %h {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_input>} : (tensor<f32>) -> tensor<f32>
+  %y = nn.neg %h {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_input>} : tensor<f32>
   %l = dist.accumulate %y {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_input>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
@@ -71,7 +71,7 @@ func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
   %l = dist.accumulate %x {dist.colocation = 0 : i64} : (tensor<f32>) -> tensor<f32>
   // expected-error @below {{phase forward uses a sum over micro-batches}}
-  %y = nn.neg %l {dist.colocation = 0 : i64} : (tensor<f32>) -> tensor<f32>
+  %y = nn.neg %l {dist.colocation = 0 : i64} : tensor<f32>
   return %l : tensor<f32>
 }
 
@@ -87,9 +87,9 @@ func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = 
 // -----
 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 4 : i64, stored = tensor<f32>} : tensor<f32>
+  %w = nn.weight "w" file 0 at 0 : tensor<f32>
   // expected-error @below {{source 'w' stands twice}}
-  %v = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 4 : i64, stored = tensor<f32>} : tensor<f32>
+  %v = nn.weight "w" file 0 at 0 : tensor<f32>
   %l = dist.accumulate %x {dist.colocation = 0 : i64} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
@@ -98,8 +98,8 @@ func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = 
 
 func.func @main(%x: tensor<f32> {kerf.name = "x"}) -> (tensor<f32> {kerf.name = "loss"}) {
   %w = nn.state "w" {init = 1.0 : f32} : tensor<f32>
-  %h = nn.mul %x, %w {dist.colocation = 0 : i64} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-  %y = nn.mul %h, %w {dist.colocation = 1 : i64} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %h = nn.mul %x, %w {dist.colocation = 0 : i64} : tensor<f32>
+  %y = nn.mul %h, %w {dist.colocation = 1 : i64} : tensor<f32>
   %l = dist.accumulate %y {dist.colocation = 1 : i64} : (tensor<f32>) -> tensor<f32>
   // expected-error @below {{colocation is 1, expected 0, the least of the users of what is assigned}}
   dist.assign %w, %l {dist.colocation = 1 : i64, dist.phase = #dist<phase update>} : tensor<f32>

@@ -13,7 +13,7 @@ func.func @two(%a: tensor<2xf32>, %b: tensor<1x3xf32>) -> (tensor<2xf32>, tensor
   // CHECK-NEXT: nn.exp %[[U]]#0
   %0 = dist.all_reduce %a sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
   %1 = dist.all_reduce %b sum ["tp"] : tensor<1x3xf32> -> tensor<1x3xf32>
-  %2 = nn.exp %0 : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = nn.exp %0 : tensor<2xf32>
   return %2, %1 : tensor<2xf32>, tensor<1x3xf32>
 }
 
@@ -23,7 +23,7 @@ func.func @dependent(%a: tensor<2xf32>) -> tensor<2xf32> {
   // CHECK-NOT: dist.pack
   // CHECK: return
   %0 = dist.all_reduce %a sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
-  %1 = nn.exp %0 : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = nn.exp %0 : tensor<2xf32>
   %2 = dist.all_reduce %1 sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
   return %2 : tensor<2xf32>
 }

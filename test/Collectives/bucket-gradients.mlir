@@ -38,17 +38,17 @@ func.func @step(%d: tensor<4xf32>, %x: tensor<16xf32>) -> (tensor<16xf32>, tenso
   // ONE: dist.wait
   // ONE-NEXT: dist.all_reduce {{.*}} !dist.pending<tensor<8xf32>>
   // ONE: dist.wait
-  %large = nn.neg %x : (tensor<16xf32>) -> tensor<16xf32>
-  %s1 = nn.neg %d : (tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.exp %d : (tensor<4xf32>) -> tensor<4xf32>
-  %s2 = nn.neg %b : (tensor<4xf32>) -> tensor<4xf32>
-  %e = nn.exp %b : (tensor<4xf32>) -> tensor<4xf32>
+  %large = nn.neg %x : tensor<16xf32>
+  %s1 = nn.neg %d : tensor<4xf32>
+  %b = nn.exp %d : tensor<4xf32>
+  %s2 = nn.neg %b : tensor<4xf32>
+  %e = nn.exp %b : tensor<4xf32>
   %a = dist.all_reduce %e sum ["dp"] : tensor<4xf32> -> tensor<4xf32>
   %g = dist.all_reduce %large sum ["dp"] purpose gradient : tensor<16xf32> -> tensor<16xf32>
-  %u = nn.exp %g : (tensor<16xf32>) -> tensor<16xf32>
+  %u = nn.exp %g : tensor<16xf32>
   %g1 = dist.all_reduce %s1 sum ["dp"] purpose gradient : tensor<4xf32> -> tensor<4xf32>
-  %u1 = nn.exp %g1 : (tensor<4xf32>) -> tensor<4xf32>
+  %u1 = nn.exp %g1 : tensor<4xf32>
   %g2 = dist.all_reduce %s2 sum ["dp"] purpose gradient : tensor<4xf32> -> tensor<4xf32>
-  %u2 = nn.exp %g2 : (tensor<4xf32>) -> tensor<4xf32>
+  %u2 = nn.exp %g2 : tensor<4xf32>
   return %u, %u1, %u2, %a : tensor<16xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }

@@ -21,16 +21,14 @@ dist.mesh @mesh ["dp"=2] time ["mb"=2]
 func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},
                 %t: tensor<8x3xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w0 = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>,
-     dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %w1 = nn.weight "w1" {variable, file = 0 : i64, offset = 1000 : i64, length = 60 : i64, stored = tensor<5x3xf32>,
-     dist.results = [#dist.sharding<{}, {}>]} : tensor<5x3xf32>
+  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
+  %w1 = nn.weight "w1" file 0 at 1000 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<5x3xf32>
   %h = nn.matmul %x, %w0 {dist.colocation = 0 : i64,
      dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
   %y = nn.matmul %h, %w1 {dist.colocation = 1 : i64,
      dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x5xf32>, tensor<5x3xf32>) -> tensor<8x3xf32>
-  %d = nn.sub %y, %t {dist.colocation = 2 : i64,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<8x3xf32>
+  %d = nn.sub %y, %t {dist.colocation = 2 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+     : tensor<8x3xf32>
   %dw1 = nn.matmul %h, %d {transpose_lhs, dist.colocation = 1 : i64, dist.phase = #dist<phase backward_weight>,
      dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]} : (tensor<8x5xf32>, tensor<8x3xf32>) -> tensor<5x3xf32>
   %g1 = dist.accumulate %dw1 {dist.purpose = #dist<purpose gradient>, dist.colocation = 1 : i64, dist.phase = #dist<phase backward_weight>,
@@ -41,18 +39,18 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
      dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
   %g0 = dist.accumulate %dw0 {dist.purpose = #dist<purpose gradient>, dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>,
      dist.operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>], dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<6x5xf32>) -> tensor<6x5xf32>
-  %n1 = nn.sub %w1, %g1 {dist.colocation = 1 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %n1 = nn.sub %w1, %g1 {dist.colocation = 1 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+     : tensor<5x3xf32>
   dist.assign %w1, %n1 {dist.colocation = 1 : i64, dist.phase = #dist<phase update>,
      dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<5x3xf32>
-  %n0 = nn.sub %w0, %g0 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  %n0 = nn.sub %w0, %g0 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+     : tensor<6x5xf32>
   dist.assign %w0, %n0 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
      dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %q = nn.mul %d, %d {dist.colocation = 2 : i64,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<8x3xf32>
-  %s = nn.reduce %q {kind = 0 : i64, dims = array<i64: 0, 1>, dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<partial sum {"mb", "dp"}>]} : (tensor<8x3xf32>) -> tensor<f32>
+  %q = nn.mul %d, %d {dist.colocation = 2 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+     : tensor<8x3xf32>
+  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<partial sum {"mb", "dp"}>]}
+     : (tensor<8x3xf32>) -> tensor<f32>
   %l = dist.accumulate %s {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>,
      dist.operands = [#dist.sharding<partial sum {"mb", "dp"}>], dist.results = [#dist.sharding<partial sum {"dp"}>]} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>

@@ -11,9 +11,9 @@ func.func @covered(%x: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: %[[Y:.*]] = nn.exp
   // CHECK-NEXT: %[[R:.*]] = dist.wait %[[P]] : !dist.pending<tensor<4xf32>>
   // CHECK-NEXT: nn.add %[[R]], %[[Y]]
-  %y = nn.exp %z : (tensor<4xf32>) -> tensor<4xf32>
+  %y = nn.exp %z : tensor<4xf32>
   %r = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
-  %s = nn.add %r, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = nn.add %r, %y : tensor<4xf32>
   return %s : tensor<4xf32>
 }
 
@@ -23,7 +23,7 @@ func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NOT: pending
   // CHECK: return
   %r = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
-  %s = nn.exp %r : (tensor<4xf32>) -> tensor<4xf32>
+  %s = nn.exp %r : tensor<4xf32>
   return %s : tensor<4xf32>
 }
 
@@ -41,8 +41,8 @@ func.func @two(%x: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4
   // ONE-NOT: -> !dist.pending
   %p = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
   %q = dist.all_reduce %x max ["tp"] : tensor<4xf32> -> tensor<4xf32>
-  %y = nn.exp %z : (tensor<4xf32>) -> tensor<4xf32>
-  %a = nn.add %p, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %b = nn.add %q, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %y = nn.exp %z : tensor<4xf32>
+  %a = nn.add %p, %y : tensor<4xf32>
+  %b = nn.add %q, %y : tensor<4xf32>
   return %a, %b : tensor<4xf32>, tensor<4xf32>
 }

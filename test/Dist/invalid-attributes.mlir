@@ -56,7 +56,7 @@ func.func private @f() -> (tensor<4x4xf32> {dist.sharding = #dist.sharding<{"x"}
 dist.mesh @mesh ["x"=8]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{result 0: axis x:(2)4 is used twice}}
-  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x":(1)4}, partial sum {"x":(2)4}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x":(1)4}, partial sum {"x":(2)4}>]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -66,7 +66,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 dist.mesh @mesh ["x"=2]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{operand 0: sharding has 2 dimensions, expected 1 for 'tensor<4xf32>'}}
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{"x"}, {}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{"x"}, {}>]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -75,7 +75,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 dist.mesh @mesh ["x"=2]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{dist.operands needs an array of 1 shardings}}
-  %0 = nn.neg %x {dist.operands = []} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.operands = []} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -114,7 +114,7 @@ func.func @f(%x: tensor<24xf32> {dist.sharding = #dist.sharding<{"x"}:5>}) {
 dist.mesh @mesh ["x"=4]
 func.func @f(%x: tensor<24xf32>) {
   // expected-error @below {{result 0: dimension 0 of 24 in 4 parts has blocks of 6, expected more than 6}}
-  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x"}:6>]} : (tensor<24xf32>) -> tensor<24xf32>
+  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x"}:6>]} : tensor<24xf32>
   return
 }
 
@@ -145,7 +145,7 @@ func.func private @f(tensor<24xf32> {dist.sharding = #dist.sharding<{"x"}:0>})
 // A misspelled attribute is no decision.
 func.func @unknown(%x: tensor<4xf32>) {
   // expected-error@+1 {{unknown attribute dist.stages on an op, expected one of dist.operands, dist.results, dist.sharding, }}
-  %0 = nn.relu %x {dist.stages = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.relu %x {dist.stages = 0 : i64} : tensor<4xf32>
   return
 }
 
@@ -160,7 +160,7 @@ func.func @unknown_argument(%x: tensor<4xf32> {dist.inputs = 0 : i64}) {
 
 func.func @misplaced(%x: tensor<4xf32>) {
   // expected-error@+1 {{dist.recv has no meaning on an op}}
-  %0 = nn.relu %x {dist.recv = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.relu %x {dist.recv = 0 : i64} : tensor<4xf32>
   return
 }
 

@@ -21,7 +21,7 @@ func.func @assign_c1_argument(%x: tensor<4xf32>) {
 
 // assign C1
 func.func @assign_c1_frozen(%x: tensor<4xf32>) {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = tensor<4xf32>} : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<4xf32>
   // expected-error @below {{assigns to what is no mutable parameter}}
   dist.assign %w, %x : tensor<4xf32>
   return
@@ -63,7 +63,7 @@ func.func @state_c1() {
 
 func.func @phase(%x: tensor<4xf32>) {
   // expected-error @below {{dist.phase must be a #dist<phase ...>}}
-  %0 = nn.neg %x {dist.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.phase = "update"} : tensor<4xf32>
   return
 }
 
@@ -71,6 +71,6 @@ func.func @phase(%x: tensor<4xf32>) {
 
 func.func @local_reduction(%x: tensor<4xf32>) {
   // expected-error @below {{dist.local_reduction must be "micro_batch" or "device"}}
-  %0 = nn.neg %x {dist.local_reduction = "rank"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.local_reduction = "rank"} : tensor<4xf32>
   return
 }

@@ -9,15 +9,15 @@ dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=4] time ["mb"=2]
 
 // CHECK-LABEL: @shardings
 // CHECK-SAME: dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>
-// CHECK-SAME: dist.sharding = #dist.sharding<{}, {}>
+// CHECK-SAME: dist.sharding = #s_x_x
 func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>})
     -> (tensor<8x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
-  // CHECK: dist.operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>],
-                  dist.results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]} : (tensor<8x6xf32>) -> tensor<8x6xf32>
-  // CHECK: #dist.sharding<partial max {"tp"}>
-  %1 = nn.reduce %0 {kind = 1 : i64, dims = array<i64: 0, 1>, dist.operands = [#dist.sharding<{"tp"}, {}>],
-                     dist.results = [#dist.sharding<partial max {"tp"}>]} : (tensor<8x6xf32>) -> tensor<f32>
+  // CHECK: dist.operands = [#s_x_x_sum-dp-tp-2-2]
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>], dist.results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]}
+     : tensor<8x6xf32>
+  // CHECK: #s_max-tp
+  %1 = nn.reduce max %0 dims [0, 1] {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<partial max {"tp"}>]}
+     : (tensor<8x6xf32>) -> tensor<f32>
   return %0 : tensor<8x6xf32>
 }
 
@@ -25,10 +25,10 @@ func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", 
 // CHECK-LABEL: @blocks
 // CHECK-SAME: dist.sharding = #dist.sharding<{}, {"tp"}:8>
 func.func @blocks(%x: tensor<8x24xf32> {dist.sharding = #dist.sharding<{}, {"tp"}:8>}) {
-  // CHECK: dist.operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>],
-                  dist.results = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]} : (tensor<8x24xf32>) -> tensor<8x24xf32>
-  // CHECK: dist.reshard %{{.*}} to <{"dp", "tp"}, {}> : tensor<8x24xf32>
+  // CHECK: dist.operands = [#s_x_tp-by8_sum-dp]
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>], dist.results = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]}
+     : tensor<8x24xf32>
+  // CHECK: dist.reshard %{{.*}} to #s_dp-tp_x : tensor<8x24xf32>
   %1 = dist.reshard %0 to <{"dp", "tp"}, {}> : tensor<8x24xf32>
   return
 }
@@ -68,9 +68,9 @@ func.func @collectives(%x: tensor<4x8xf32>) {
 
 // CHECK-LABEL: @reshards
 func.func @reshards(%x: tensor<6x4xf32>) -> tensor<2x4xf32> {
-  // CHECK: dist.reshard %{{.*}} to <{"tp"}, {}> : tensor<6x4xf32>
+  // CHECK: dist.reshard %{{.*}} to #s_tp_x : tensor<6x4xf32>
   %0 = dist.reshard %x to <{"tp"}, {}> : tensor<6x4xf32>
-  // CHECK: dist.reshard %{{.*}} from <{}, {}, partial sum {"tp"}> to <{"tp"}, {}> of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
+  // CHECK: dist.reshard %{{.*}} from #s_x_x_sum-tp to #s_tp_x of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
   %1 = dist.reshard %x from <{}, {}, partial sum {"tp"}> to <{"tp"}, {}> of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
 }
@@ -78,7 +78,7 @@ func.func @reshards(%x: tensor<6x4xf32>) -> tensor<2x4xf32> {
 // CHECK: dist.channel 0 from 0 to 1 : tensor<2x4xf32>
 dist.channel 0 from 0 to 1 : tensor<2x4xf32>
 func.func @stage0(%x: tensor<2x8xf32>) -> tensor<2x4xf32> {
-  %0 = nn.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 2, 4>, strides = array<i64: 1, 1>} : (tensor<2x8xf32>) -> tensor<2x4xf32>
+  %0 = nn.slice %x from [0, 0] : (tensor<2x8xf32>) -> tensor<2x4xf32>
   return %0 : tensor<2x4xf32>
 }
 // CHECK: dist.schedule 0 {

@@ -8,13 +8,13 @@ dist.mesh @mesh ["pp"=2, "dp"=2] time ["mb"=2]
 
 // CHECK-LABEL: @step
 func.func @step(%x: tensor<4x6xf32>) {
-  // CHECK: nn.weight "w" {{{.*}}variable}
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 96 : i64, stored = tensor<6x4xf32>, variable} : tensor<6x4xf32>
+  // CHECK: nn.weight "w" {{.*}} {variable}
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x4xf32>
   // CHECK: nn.state "momentum/w" {init = 0.000000e+00 : f32} : tensor<6x4xf32>
   %m = nn.state "momentum/w" {init = 0.0 : f32} : tensor<6x4xf32>
   // CHECK: nn.matmul {{.*}}dist.colocation = 3 : i64, dist.phase = #dist<phase backward_weight>, dist.purpose = #dist<purpose gradient>
   %dw = nn.matmul %x, %x {transpose_lhs, dist.colocation = 3 : i64, dist.phase = #dist<phase backward_weight>, dist.purpose = #dist<purpose gradient>} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
-  %part = nn.slice %dw {starts = array<i64: 0, 0>, sizes = array<i64: 6, 4>, strides = array<i64: 1, 1>} : (tensor<6x6xf32>) -> tensor<6x4xf32>
+  %part = nn.slice %dw from [0, 0] : (tensor<6x6xf32>) -> tensor<6x4xf32>
   // CHECK: %[[G:.*]] = dist.accumulate %{{.*}} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %g = dist.accumulate %part : (tensor<6x4xf32>) -> tensor<6x4xf32>
   // CHECK: dist.accumulate %[[G]] into %{{.*}} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>

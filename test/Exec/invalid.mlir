@@ -9,7 +9,7 @@ exec.kernel @kernel_c1_dynamic(%a: tensor<?xf32>) -> tensor<?xf32> attributes {i
 // -----
 
 exec.kernel @kernel_c2_foreign_op(%a: tensor<2xf32>) -> tensor<2xf32> attributes {index = 0 : i64, node = ""} {
-  %0 = nn.relu %a : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = nn.relu %a : tensor<2xf32>
   // expected-error @below {{cannot stand in a kernel}}
   %1 = dist.all_reduce %0 sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
   exec.yield %1 : tensor<2xf32>
@@ -218,7 +218,7 @@ exec.func @view_c2_element(%a: memref<2xf32>) attributes {num_inputs = 1 : i64, 
 // -----
 
 exec.kernel @relu(%a: tensor<2xf32>) -> tensor<2xf32> attributes {index = 0 : i64, node = ""} {
-  %0 = nn.relu %a : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = nn.relu %a : tensor<2xf32>
   exec.yield %0 : tensor<2xf32>
 }
 exec.func @launch_c1_shape(%a: memref<3xf32>, %b: memref<2xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {

@@ -27,7 +27,7 @@ exec.parameter 4 "table" : memref<2xi64> from dense<[1, 2]> : tensor<2xi64> init
 exec.kernel @add_relu(%a: tensor<2x4xf32>, %b: tensor<4xf32>) -> tensor<2x4xf32>
     attributes {index = 0 : i64, node = "/relu", count = 2 : i64, grain = 1 : i64} {
   %0 = nn.add %a, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-  %1 = nn.relu %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = nn.relu %0 : tensor<2x4xf32>
   // CHECK: exec.yield %{{.*}} : tensor<2x4xf32>
   exec.yield %1 : tensor<2x4xf32>
 }

@@ -15,7 +15,7 @@
 // CHECK: st.global.v4.b32
 exec.kernel @gelu(%x: tensor<128x768xf32>, %b: tensor<768xf32>) -> tensor<128x768xf32> attributes {index = 0 : i64, node = "/gelu"} {
   %0 = nn.add %x, %b : (tensor<128x768xf32>, tensor<768xf32>) -> tensor<128x768xf32>
-  %1 = nn.gelu %0 {tanh} : (tensor<128x768xf32>) -> tensor<128x768xf32>
+  %1 = nn.gelu %0 {tanh} : tensor<128x768xf32>
   exec.yield %1 : tensor<128x768xf32>
 }
 
@@ -25,7 +25,7 @@ exec.kernel @gelu(%x: tensor<128x768xf32>, %b: tensor<768xf32>) -> tensor<128x76
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK: st.global.v4.b32
 exec.kernel @bf16(%x: tensor<64x512xbf16>) -> tensor<64x512xbf16> attributes {index = 1 : i64, node = "/tanh"} {
-  %0 = nn.tanh %x : (tensor<64x512xbf16>) -> tensor<64x512xbf16>
+  %0 = nn.tanh %x : tensor<64x512xbf16>
   exec.yield %0 : tensor<64x512xbf16>
 }
 
@@ -39,7 +39,7 @@ exec.kernel @bf16(%x: tensor<64x512xbf16>) -> tensor<64x512xbf16> attributes {in
 // CHECK: st.global.v4.b32
 exec.kernel @softmax(%x: tensor<12288x128xf32>, %m: tensor<128xf32>) -> tensor<12288x128xf32> attributes {index = 2 : i64, node = "/softmax"} {
   %0 = nn.add %x, %m : (tensor<12288x128xf32>, tensor<128xf32>) -> tensor<12288x128xf32>
-  %1 = nn.softmax %0 {dim = 1 : i64} : (tensor<12288x128xf32>) -> tensor<12288x128xf32>
+  %1 = nn.softmax %0 dim 1 : tensor<12288x128xf32>
   exec.yield %1 : tensor<12288x128xf32>
 }
 
@@ -51,7 +51,7 @@ exec.kernel @softmax(%x: tensor<12288x128xf32>, %m: tensor<128xf32>) -> tensor<1
 // CHECK: bar.sync
 // CHECK: ld.shared
 exec.kernel @layer_norm(%x: tensor<64x4096xf32>, %s: tensor<4096xf32>, %b: tensor<4096xf32>) -> tensor<64x4096xf32> attributes {index = 3 : i64, node = "/norm"} {
-  %0 = nn.layer_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<64x4096xf32>, tensor<4096xf32>, tensor<4096xf32>) -> tensor<64x4096xf32>
+  %0 = nn.layer_norm %x, %s, %b dim 1 epsilon 1.0e-05 : tensor<64x4096xf32>, tensor<4096xf32>
   exec.yield %0 : tensor<64x4096xf32>
 }
 
@@ -61,7 +61,7 @@ exec.kernel @layer_norm(%x: tensor<64x4096xf32>, %s: tensor<4096xf32>, %b: tenso
 // CHECK: st.shared
 // CHECK: bar.sync
 exec.kernel @columns(%x: tensor<512x768xf32>) -> tensor<768xf32> attributes {index = 4 : i64, node = "/bias_gradient"} {
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<512x768xf32>) -> tensor<768xf32>
+  %0 = nn.reduce sum %x dims [0] : (tensor<512x768xf32>) -> tensor<768xf32>
   exec.yield %0 : tensor<768xf32>
 }
 
@@ -74,7 +74,7 @@ exec.kernel @columns(%x: tensor<512x768xf32>) -> tensor<768xf32> attributes {ind
 // CHECK: ld.shared
 // CHECK: st.global
 exec.kernel @transpose(%x: tensor<256x320xf32>) -> tensor<320x256xf32> attributes {index = 5 : i64, node = "/transpose"} {
-  %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<256x320xf32>) -> tensor<320x256xf32>
+  %0 = nn.transpose %x perm [1, 0] : (tensor<256x320xf32>) -> tensor<320x256xf32>
   exec.yield %0 : tensor<320x256xf32>
 }
 
@@ -86,7 +86,7 @@ exec.kernel @transpose(%x: tensor<256x320xf32>) -> tensor<320x256xf32> attribute
 // CHECK: ld.global{{(.nc)?}}.v4.b32
 // CHECK: st.global.v4.b32
 exec.kernel @gather(%t: tensor<50257x768xf32>, %i: tensor<512xi64>) -> tensor<512x768xf32> attributes {index = 6 : i64, node = "/wte"} {
-  %0 = nn.gather %t, %i {dim = 0 : i64} : (tensor<50257x768xf32>, tensor<512xi64>) -> tensor<512x768xf32>
+  %0 = nn.gather %t, %i dim 0 : (tensor<50257x768xf32>, tensor<512xi64>) -> tensor<512x768xf32>
   exec.yield %0 : tensor<512x768xf32>
 }
 

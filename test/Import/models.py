@@ -49,9 +49,9 @@ def expect(name, arguments, present=(), absent=()):
 # The same operator, the model's version: Softmax flattened before 13.
 soft = [node("Softmax", ["x"], ["y"], "soft", axis=1)]
 expect("softmax-11", [save("s11", soft, [info("x", F, [2, 3, 4])], version=11)],
-       [r"reshape .*tensor<2x12xf32>", r"nn.softmax .*dim = 1 .*tensor<2x12xf32>"])
+       [r"reshape .*tensor<2x12xf32>", r"nn.softmax .*dim 1 .*tensor<2x12xf32>"])
 expect("softmax-13", [save("s13", soft, [info("x", F, [2, 3, 4])], version=13)],
-       [r"nn.softmax .*dim = 1 .*tensor<2x3x4xf32>"], ["reshape"])
+       [r"nn.softmax .*dim 1 .*tensor<2x3x4xf32>"], ["reshape"])
 # Squeeze's axes moved from attribute to input.
 expect("squeeze-11", [save("q11", [node("Squeeze", ["x"], ["y"], axes=[1])], [info("x", F, [2, 1, 3])], version=11)],
        [r"-> \(tensor<2x3xf32>"])
@@ -112,7 +112,7 @@ expect("ir3", [save("ir3", [node("MatMul", ["x", "w"], ["y"])], [info("x", F, [2
        ["nn.weight"], ["arg1"])
 expect("float-data", [save("floats", [node("Add", ["x", "w"], ["y"])],
                            initializers=[helper.make_tensor("w", F, [6], range(6))])],
-       [r'nn.weight "w" \{file = 0 : i64, length = 24'])
+       [r'nn.weight "w" file 0 at \d+ : tensor<6xf32>'])
 expect("half-data", [save("halves", [node("Cast", ["w"], ["v"], to=F), node("Add", ["x", "v"], ["y"])],
                           initializers=[helper.make_tensor("w", TensorProto.FLOAT16, [2], [1.5, 1.5])],
                           inputs=[info("x", F, [2, 2])])], [r'name = "w".* dense<1.5'])
@@ -139,7 +139,7 @@ if (LIGHT / "light_resnet50.onnx").exists():
     checks.expect("resnet50: layout", facts["ops"].get("nn.transpose", 0) <= 2, facts["ops"])
 # The models of the tests in their final form: whole ops, no flattening left.
 text = expect("gpt2-small", [MODELS / "gpt2-small/model.onnx", "--dim", "batch=8"],
-              ["nn.layer_norm", r"nn.gelu .*tanh", "starts = array<i64: 0, 128>"],
+              ["nn.layer_norm", r"nn.gelu .*tanh", r" from \[0, 128\]"],
               ["nn.slice", "nn.is_nan", "nn.tanh", r"tensor<128x"])
 checks.expect("gpt2-small: products", len(re.findall("nn.matmul", text)) == 2 * 8 + 1, text)
 expect("resnet-small", [MODELS / "resnet-small/model.onnx", "--dim", "batch=8"], ["nn.conv"],

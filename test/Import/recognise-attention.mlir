@@ -9,17 +9,17 @@
 // CHECK-SAME: %[[Q:[^:]*]]: tensor<2x3x16xbf16>, %[[K:[^:]*]]: tensor<2x2x3x8xbf16>
 // CHECK: %[[HEADS:.*]] = nn.reshape %[[Q]]
 // CHECK: %[[T:.*]] = nn.transpose %[[HEADS]]
-// CHECK-NEXT: %{{.*}}, %{{.*}} = nn.attention %[[T]], %[[K]], %{{.*}} {causal, scale = 2.500000e-01 : f64}
+// CHECK-NEXT: %{{.*}}, %{{.*}} = nn.attention %[[T]], %[[K]], %{{.*}} scale 0.25 {causal}
 // CHECK-NOT: nn.softmax
 func.func @gpt(%q: tensor<2x3x16xbf16>, %k: tensor<2x2x3x8xbf16>, %v: tensor<2x2x3x8xbf16>) -> tensor<2x2x3x8xbf16> {
   %f = nn.constant dense<0.25> : tensor<bf16>
   %s = nn.mul %q, %f : (tensor<2x3x16xbf16>, tensor<bf16>) -> tensor<2x3x16xbf16>
   %h = nn.reshape %s : (tensor<2x3x16xbf16>) -> tensor<2x3x2x8xbf16>
-  %t = nn.transpose %h {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x3x2x8xbf16>) -> tensor<2x2x3x8xbf16>
+  %t = nn.transpose %h perm [0, 2, 1, 3] : (tensor<2x3x2x8xbf16>) -> tensor<2x2x3x8xbf16>
   %m = nn.matmul %t, %k {transpose_rhs} : (tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x3xbf16>
   %c = nn.constant dense<[[[[0.0, -3.0e38, -3.0e38], [0.0, 0.0, -3.0e38], [0.0, 0.0, 0.0]]]]> : tensor<1x1x3x3xbf16>
   %a = nn.add %m, %c : (tensor<2x2x3x3xbf16>, tensor<1x1x3x3xbf16>) -> tensor<2x2x3x3xbf16>
-  %p = nn.softmax %a {dim = 3 : i64} : (tensor<2x2x3x3xbf16>) -> tensor<2x2x3x3xbf16>
+  %p = nn.softmax %a dim 3 : tensor<2x2x3x3xbf16>
   %y = nn.matmul %p, %v : (tensor<2x2x3x3xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x8xbf16>
   return %y : tensor<2x2x3x8xbf16>
 }
@@ -28,14 +28,14 @@ func.func @gpt(%q: tensor<2x3x16xbf16>, %k: tensor<2x2x3x8xbf16>, %v: tensor<2x2
 // CHECK-LABEL: func.func @bert
 // CHECK: nn.max
 // CHECK: nn.cast
-// CHECK: nn.attention {{.*}} {scale = 5.000000e-01 : f64} : (tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x1x1x3xbf16>)
+// CHECK: nn.attention {{.*}} scale 0.5 : tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x1x1x3xbf16>
 func.func @bert(%q: tensor<2x2x3x8xbf16>, %k: tensor<2x2x3x8xbf16>, %v: tensor<2x2x3x8xbf16>, %b: tensor<2x1x1x3xf32>) -> tensor<2x2x3x8xbf16> {
   %m = nn.matmul %q, %k {transpose_rhs} : (tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x3xbf16>
   %w = nn.cast %m : (tensor<2x2x3x3xbf16>) -> tensor<2x2x3x3xf32>
   %two = nn.constant dense<2.0> : tensor<f32>
   %d = nn.div %w, %two : (tensor<2x2x3x3xf32>, tensor<f32>) -> tensor<2x2x3x3xf32>
   %a = nn.add %d, %b : (tensor<2x2x3x3xf32>, tensor<2x1x1x3xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %a {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %a dim 3 : tensor<2x2x3x3xf32>
   %n = nn.cast %p : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xbf16>
   %y = nn.matmul %n, %v : (tensor<2x2x3x3xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x8xbf16>
   return %y : tensor<2x2x3x8xbf16>
@@ -44,12 +44,12 @@ func.func @bert(%q: tensor<2x2x3x8xbf16>, %k: tensor<2x2x3x8xbf16>, %v: tensor<2
 // A mask that selects (masked_fill).
 // CHECK-LABEL: func.func @filled
 // CHECK: nn.select
-// CHECK: nn.attention {{.*}} {scale = 1.000000e+00 : f64}
+// CHECK: nn.attention {{.*}} scale 1.0 :
 func.func @filled(%q: tensor<2x2x3x8xbf16>, %c: tensor<2x1x3x3xi1>) -> tensor<2x2x3x8xbf16> {
   %m = nn.matmul %q, %q {transpose_rhs} : (tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x3xbf16>
   %i = nn.constant dense<0xFF80> : tensor<bf16>
   %a = nn.select %c, %i, %m : (tensor<2x1x3x3xi1>, tensor<bf16>, tensor<2x2x3x3xbf16>) -> tensor<2x2x3x3xbf16>
-  %p = nn.softmax %a {dim = 3 : i64} : (tensor<2x2x3x3xbf16>) -> tensor<2x2x3x3xbf16>
+  %p = nn.softmax %a dim 3 : tensor<2x2x3x3xbf16>
   %y = nn.matmul %p, %q : (tensor<2x2x3x3xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x8xbf16>
   return %y : tensor<2x2x3x8xbf16>
 }
@@ -57,25 +57,25 @@ func.func @filled(%q: tensor<2x2x3x8xbf16>, %c: tensor<2x1x3x3xi1>) -> tensor<2x
 // LLaMA: keys that were repeated for their group.
 // CHECK-LABEL: func.func @repeated
 // CHECK-NOT: nn.broadcast
-// CHECK: nn.attention {{.*}} : (tensor<2x4x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>)
+// CHECK: nn.attention {{.*}} : tensor<2x4x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>{{$}}
 func.func @repeated(%q: tensor<2x4x3x8xbf16>, %k: tensor<2x2x1x3x8xbf16>, %v: tensor<2x2x1x3x8xbf16>) -> tensor<2x4x3x8xbf16> {
   %kb = nn.broadcast %k : (tensor<2x2x1x3x8xbf16>) -> tensor<2x2x2x3x8xbf16>
   %kr = nn.reshape %kb : (tensor<2x2x2x3x8xbf16>) -> tensor<2x4x3x8xbf16>
   %vb = nn.broadcast %v : (tensor<2x2x1x3x8xbf16>) -> tensor<2x2x2x3x8xbf16>
   %vr = nn.reshape %vb : (tensor<2x2x2x3x8xbf16>) -> tensor<2x4x3x8xbf16>
   %m = nn.matmul %q, %kr {transpose_rhs} : (tensor<2x4x3x8xbf16>, tensor<2x4x3x8xbf16>) -> tensor<2x4x3x3xbf16>
-  %p = nn.softmax %m {dim = 3 : i64} : (tensor<2x4x3x3xbf16>) -> tensor<2x4x3x3xbf16>
+  %p = nn.softmax %m dim 3 : tensor<2x4x3x3xbf16>
   %y = nn.matmul %p, %vr : (tensor<2x4x3x3xbf16>, tensor<2x4x3x8xbf16>) -> tensor<2x4x3x8xbf16>
   return %y : tensor<2x4x3x8xbf16>
 }
 
 // Groups as a dimension of their own.
 // CHECK-LABEL: func.func @groups
-// CHECK: nn.attention {{.*}} : (tensor<2x4x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>)
+// CHECK: nn.attention {{.*}} : tensor<2x4x3x8xbf16>, tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>{{$}}
 // CHECK: nn.reshape {{.*}} -> tensor<2x2x2x3x8xbf16>
 func.func @groups(%q: tensor<2x2x2x3x8xbf16>, %k: tensor<2x2x1x3x8xbf16>) -> tensor<2x2x2x3x8xbf16> {
   %m = nn.matmul %q, %k {transpose_rhs} : (tensor<2x2x2x3x8xbf16>, tensor<2x2x1x3x8xbf16>) -> tensor<2x2x2x3x3xbf16>
-  %p = nn.softmax %m {dim = 4 : i64} : (tensor<2x2x2x3x3xbf16>) -> tensor<2x2x2x3x3xbf16>
+  %p = nn.softmax %m dim 4 : tensor<2x2x2x3x3xbf16>
   %y = nn.matmul %p, %k : (tensor<2x2x2x3x3xbf16>, tensor<2x2x1x3x8xbf16>) -> tensor<2x2x2x3x8xbf16>
   return %y : tensor<2x2x2x3x8xbf16>
 }
@@ -87,7 +87,7 @@ func.func @groups(%q: tensor<2x2x2x3x8xbf16>, %k: tensor<2x2x1x3x8xbf16>) -> ten
 // WIDE: nn.attention
 func.func @f32(%q: tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32> {
   %m = nn.matmul %q, %q {transpose_rhs} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %m {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %m dim 3 : tensor<2x2x3x3xf32>
   %y = nn.matmul %p, %q : (tensor<2x2x3x3xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return %y : tensor<2x2x3x8xf32>
 }
@@ -97,7 +97,7 @@ func.func @f32(%q: tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32> {
 // WIDE-NOT: nn.attention
 func.func @probabilities(%q: tensor<2x2x3x8xf32>) -> (tensor<2x2x3x8xf32>, tensor<2x2x3x3xf32>) {
   %m = nn.matmul %q, %q {transpose_rhs} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %m {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %m dim 3 : tensor<2x2x3x3xf32>
   %y = nn.matmul %p, %q : (tensor<2x2x3x3xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return %y, %p : tensor<2x2x3x8xf32>, tensor<2x2x3x3xf32>
 }
@@ -107,7 +107,7 @@ func.func @probabilities(%q: tensor<2x2x3x8xf32>) -> (tensor<2x2x3x8xf32>, tenso
 // WIDE-NOT: nn.attention
 func.func @dropout(%q: tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32> {
   %m = nn.matmul %q, %q {transpose_rhs} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %m {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %m dim 3 : tensor<2x2x3x3xf32>
   %d = nn.dropout %p {ratio = 0.1 : f64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
   %y = nn.matmul %d, %q : (tensor<2x2x3x3xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return %y : tensor<2x2x3x8xf32>
@@ -119,10 +119,10 @@ func.func @dropout(%q: tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32> {
 // CHECK-LABEL: func.func @learned
 // CHECK: nn.attention
 func.func @learned(%q: tensor<2x2x3x8xbf16>) -> tensor<2x2x3x8xbf16> {
-  %b = nn.weight "b" {file = 0 : i64, offset = 0 : i64, length = 36 : i64, stored = tensor<2x3x3xbf16>} : tensor<2x3x3xbf16>
+  %b = nn.weight "b" file 0 at 0 : tensor<2x3x3xbf16>
   %m = nn.matmul %q, %q {transpose_rhs} : (tensor<2x2x3x8xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x3xbf16>
   %a = nn.add %b, %m : (tensor<2x3x3xbf16>, tensor<2x2x3x3xbf16>) -> tensor<2x2x3x3xbf16>
-  %p = nn.softmax %a {dim = 3 : i64} : (tensor<2x2x3x3xbf16>) -> tensor<2x2x3x3xbf16>
+  %p = nn.softmax %a dim 3 : tensor<2x2x3x3xbf16>
   %y = nn.matmul %p, %q : (tensor<2x2x3x3xbf16>, tensor<2x2x3x8xbf16>) -> tensor<2x2x3x8xbf16>
   return %y : tensor<2x2x3x8xbf16>
 }
@@ -132,10 +132,10 @@ func.func @learned(%q: tensor<2x2x3x8xbf16>) -> tensor<2x2x3x8xbf16> {
 // WIDE-NOT: nn.attention
 func.func @sizes(%q: tensor<2x2x3x12xf32>, %r: tensor<2x2x3x8xf32>) -> (tensor<2x2x3x12xf32>, tensor<2x2x3x8xf32>) {
   %m = nn.matmul %q, %q {transpose_rhs} : (tensor<2x2x3x12xf32>, tensor<2x2x3x12xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %m {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %m dim 3 : tensor<2x2x3x3xf32>
   %y = nn.matmul %p, %q : (tensor<2x2x3x3xf32>, tensor<2x2x3x12xf32>) -> tensor<2x2x3x12xf32>
   %n = nn.matmul %r, %r {transpose_rhs} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x3xf32>
-  %o = nn.softmax %n {dim = 2 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %o = nn.softmax %n dim 2 : tensor<2x2x3x3xf32>
   %z = nn.matmul %o, %r : (tensor<2x2x3x3xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return %y, %z : tensor<2x2x3x12xf32>, tensor<2x2x3x8xf32>
 }

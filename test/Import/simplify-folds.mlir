@@ -21,7 +21,7 @@ func.func @expanded_mask(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   // CHECK-NEXT{LITERAL}: nn.constant dense<[[0.000000e+00, 1.000000e+00]]> : tensor<1x2xf32>
   // CHECK-NEXT: nn.add
   %m = nn.constant dense<[[0.0, 1.0], [0.0, 1.0]]> : tensor<2x2xf32>
-  %0 = nn.add %x, %m : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = nn.add %x, %m : tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
 }
 
@@ -31,7 +31,7 @@ func.func @division_by_zero() -> tensor<i64> {
   // CHECK: nn.div
   %a = nn.constant dense<1> : tensor<i64>
   %b = nn.constant dense<0> : tensor<i64>
-  %0 = nn.div %a, %b : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %0 = nn.div %a, %b : tensor<i64>
   return %0 : tensor<i64>
 }
 
@@ -40,7 +40,7 @@ func.func @division_by_zero() -> tensor<i64> {
 func.func @parameter() -> tensor<2xf32> {
   // CHECK: nn.relu
   %a = nn.constant {name = "w"} dense<1.0> : tensor<2xf32>
-  %0 = nn.relu %a : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = nn.relu %a : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
 
@@ -64,8 +64,8 @@ func.func @guard_dropped(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   // CHECK: return
   %zero = nn.constant dense<0.0> : tensor<f32>
   %m = nn.constant dense<[[0.0, 0xFF800000], [0.0, 0.0]]> : tensor<2x2xf32>
-  %0 = nn.add %x, %m : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-  %1 = nn.softmax %0 {dim = 1 : i64} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = nn.add %x, %m : tensor<2x2xf32>
+  %1 = nn.softmax %0 dim 1 : tensor<2x2xf32>
   %2 = nn.is_nan %1 : (tensor<2x2xf32>) -> tensor<2x2xi1>
   %3 = nn.select %2, %zero, %1 : (tensor<2x2xi1>, tensor<f32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return %3 : tensor<2x2xf32>
@@ -77,8 +77,8 @@ func.func @guard_kept(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   // CHECK: nn.is_nan
   %zero = nn.constant dense<0.0> : tensor<f32>
   %m = nn.constant dense<[[0xFF800000, 0xFF800000], [0.0, 0.0]]> : tensor<2x2xf32>
-  %0 = nn.add %x, %m : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-  %1 = nn.softmax %0 {dim = 1 : i64} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = nn.add %x, %m : tensor<2x2xf32>
+  %1 = nn.softmax %0 dim 1 : tensor<2x2xf32>
   %2 = nn.is_nan %1 : (tensor<2x2xf32>) -> tensor<2x2xi1>
   %3 = nn.select %2, %zero, %1 : (tensor<2x2xi1>, tensor<f32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return %3 : tensor<2x2xf32>

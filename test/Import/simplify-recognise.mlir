@@ -6,21 +6,21 @@
 // CHECK-SAME: (%[[X:.*]]: tensor<2x4xf32>, %[[S:.*]]: tensor<4xf32>)
 func.func @layer_norm(%x: tensor<2x4xf32>, %s: tensor<4xf32>) -> tensor<2x4xf32> {
   // CHECK: %[[B:.*]] = nn.weight "b"
-  // CHECK: %[[R:.*]] = nn.layer_norm %[[X]], %[[S]], %[[B]] {dim = 1 : i64
+  // CHECK: %[[R:.*]] = nn.layer_norm %[[X]], %[[S]], %[[B]] dim 1
   // CHECK-NEXT: return %[[R]]
-  %b = nn.weight "b" {file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = tensor<4xf32>} : tensor<4xf32>
+  %b = nn.weight "b" file 0 at 0 : tensor<4xf32>
   %n = nn.constant dense<0.25> : tensor<f32>
   %eps = nn.constant dense<1.0e-5> : tensor<f32>
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+  %0 = nn.reduce sum %x dims [1] : (tensor<2x4xf32>) -> tensor<2xf32>
   %1 = nn.reshape %0 : (tensor<2xf32>) -> tensor<2x1xf32>
   %2 = nn.mul %1, %n : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
   %3 = nn.sub %x, %2 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
-  %4 = nn.mul %3, %3 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %5 = nn.reduce %4 {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+  %4 = nn.mul %3, %3 : tensor<2x4xf32>
+  %5 = nn.reduce sum %4 dims [1] : (tensor<2x4xf32>) -> tensor<2xf32>
   %6 = nn.reshape %5 : (tensor<2xf32>) -> tensor<2x1xf32>
   %7 = nn.mul %6, %n : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
   %8 = nn.add %7, %eps : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
-  %9 = nn.sqrt %8 : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %9 = nn.sqrt %8 : tensor<2x1xf32>
   %10 = nn.div %3, %9 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
   %11 = nn.mul %10, %s : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
   %12 = nn.add %11, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
@@ -33,13 +33,13 @@ func.func @rms_norm(%x: tensor<2x4xf32>, %s: tensor<4xf32>) -> tensor<2x4xf32> {
   // CHECK-NEXT: return
   %n = nn.constant dense<0.25> : tensor<f32>
   %eps = nn.constant dense<1.0e-6> : tensor<f32>
-  %0 = nn.mul %x, %x : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %1 = nn.reduce %0 {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+  %0 = nn.mul %x, %x : tensor<2x4xf32>
+  %1 = nn.reduce sum %0 dims [1] : (tensor<2x4xf32>) -> tensor<2xf32>
   %2 = nn.mul %1, %n : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   %3 = nn.reshape %2 : (tensor<2xf32>) -> tensor<2x1xf32>
   %4 = nn.add %3, %eps : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
-  %5 = nn.sqrt %4 : (tensor<2x1xf32>) -> tensor<2x1xf32>
-  %6 = nn.reciprocal %5 : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %5 = nn.sqrt %4 : tensor<2x1xf32>
+  %6 = nn.reciprocal %5 : tensor<2x1xf32>
   %7 = nn.mul %x, %6 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
   %8 = nn.mul %s, %7 : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   return %8 : tensor<2x4xf32>
@@ -52,12 +52,12 @@ func.func @not_a_mean(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   // CHECK: return
   %n = nn.constant dense<0.5> : tensor<f32>
   %eps = nn.constant dense<1.0e-6> : tensor<f32>
-  %0 = nn.mul %x, %x : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %1 = nn.reduce %0 {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
+  %0 = nn.mul %x, %x : tensor<2x4xf32>
+  %1 = nn.reduce sum %0 dims [1] : (tensor<2x4xf32>) -> tensor<2xf32>
   %2 = nn.mul %1, %n : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   %3 = nn.reshape %2 : (tensor<2xf32>) -> tensor<2x1xf32>
   %4 = nn.add %3, %eps : (tensor<2x1xf32>, tensor<f32>) -> tensor<2x1xf32>
-  %5 = nn.rsqrt %4 : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %5 = nn.rsqrt %4 : tensor<2x1xf32>
   %6 = nn.mul %x, %5 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
   return %6 : tensor<2x4xf32>
 }
@@ -71,9 +71,9 @@ func.func @gelu_erf(%x: tensor<3xf32>) -> tensor<3xf32> {
   %one = nn.constant dense<1.0> : tensor<f32>
   %half = nn.constant dense<0.5> : tensor<f32>
   %0 = nn.div %x, %r : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %1 = nn.erf %0 : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = nn.erf %0 : tensor<3xf32>
   %2 = nn.add %1, %one : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %3 = nn.mul %x, %2 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %3 = nn.mul %x, %2 : tensor<3xf32>
   %4 = nn.mul %3, %half : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
   return %4 : tensor<3xf32>
 }
@@ -88,16 +88,16 @@ func.func @gelu_tanh(%a: tensor<3xf32>, %b: tensor<3xf32>) -> tensor<3xf32> {
   %k = nn.constant dense<0.797884583> : tensor<f32>
   %one = nn.constant dense<1.0> : tensor<f32>
   %half = nn.constant dense<0.5> : tensor<f32>
-  %x = nn.add %a, %b : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-  %0 = nn.mul %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %x = nn.add %a, %b : tensor<3xf32>
+  %0 = nn.mul %x, %x : tensor<3xf32>
   %1 = nn.mul %0, %c : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
   %2 = nn.add %1, %one : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
   %3 = nn.mul %x, %k : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %4 = nn.mul %3, %2 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-  %5 = nn.tanh %4 : (tensor<3xf32>) -> tensor<3xf32>
+  %4 = nn.mul %3, %2 : tensor<3xf32>
+  %5 = nn.tanh %4 : tensor<3xf32>
   %6 = nn.add %5, %one : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
   %7 = nn.mul %x, %half : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %8 = nn.mul %7, %6 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %8 = nn.mul %7, %6 : tensor<3xf32>
   return %8 : tensor<3xf32>
 }
 
@@ -110,22 +110,22 @@ func.func @not_gelu(%x: tensor<3xf32>) -> tensor<3xf32> {
   %one = nn.constant dense<1.0> : tensor<f32>
   %half = nn.constant dense<0.5> : tensor<f32>
   %0 = nn.div %x, %r : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %1 = nn.erf %0 : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = nn.erf %0 : tensor<3xf32>
   %2 = nn.add %1, %one : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %3 = nn.mul %x, %2 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %3 = nn.mul %x, %2 : tensor<3xf32>
   %4 = nn.mul %3, %half : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
   return %4 : tensor<3xf32>
 }
 
 // CHECK-LABEL: @softmax
 func.func @softmax(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  // CHECK-NEXT: nn.softmax %arg0 {dim = 1 : i64}
+  // CHECK-NEXT: nn.softmax %arg0 dim 1
   // CHECK-NEXT: return
-  %0 = nn.reduce %x {kind = 1 : i64, dims = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2xf32>
+  %0 = nn.reduce max %x dims [1] : (tensor<2x3xf32>) -> tensor<2xf32>
   %1 = nn.reshape %0 : (tensor<2xf32>) -> tensor<2x1xf32>
   %2 = nn.sub %x, %1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
-  %3 = nn.exp %2 : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %4 = nn.reduce %3 {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2xf32>
+  %3 = nn.exp %2 : tensor<2x3xf32>
+  %4 = nn.reduce sum %3 dims [1] : (tensor<2x3xf32>) -> tensor<2xf32>
   %5 = nn.reshape %4 : (tensor<2xf32>) -> tensor<2x1xf32>
   %6 = nn.div %3, %5 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
   return %6 : tensor<2x3xf32>
@@ -136,8 +136,8 @@ func.func @softmax(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 func.func @not_softmax(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
   // CHECK-NOT: nn.softmax
   // CHECK: return
-  %3 = nn.exp %x : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %4 = nn.reduce %3 {kind = 0 : i64, dims = array<i64: 1>} : (tensor<3x3xf32>) -> tensor<3xf32>
+  %3 = nn.exp %x : tensor<3x3xf32>
+  %4 = nn.reduce sum %3 dims [1] : (tensor<3x3xf32>) -> tensor<3xf32>
   %6 = nn.div %3, %4 : (tensor<3x3xf32>, tensor<3xf32>) -> tensor<3x3xf32>
   return %6 : tensor<3x3xf32>
 }

@@ -10,7 +10,7 @@
 func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
   %n = nn.cast %g {kerf.as_made} : (tensor<64xf32>) -> tensor<64xbf16>
   %b = nn.cast %n : (tensor<64xbf16>) -> tensor<64xf32>
-  %r = nn.add %w, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %r = nn.add %w, %b : tensor<64xf32>
   return %r : tensor<64xf32>
 }
 
@@ -22,7 +22,7 @@ func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
 func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
   %n = nn.cast %g : (tensor<64xf32>) -> tensor<64xbf16>
   %b = nn.cast %n : (tensor<64xbf16>) -> tensor<64xf32>
-  %r = nn.add %w, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %r = nn.add %w, %b : tensor<64xf32>
   return %r : tensor<64xf32>
 }
 
@@ -37,12 +37,12 @@ func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
 // CHECK-NOT: exec.launch
 // CHECK: exec.return
 func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x4xf32>} : tensor<8x4xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<8x4xf32>
   %n = nn.cast %x : (tensor<6x8xf32>) -> tensor<6x8xf16>
   %m = nn.cast %w : (tensor<8x4xf32>) -> tensor<8x4xf16>
   %p = nn.matmul %n, %m : (tensor<6x8xf16>, tensor<8x4xf16>) -> tensor<6x4xf16>
   %y = nn.cast %p : (tensor<6x4xf16>) -> tensor<6x4xf32>
-  %r = nn.relu %y : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %r = nn.relu %y : tensor<6x4xf32>
   return %r : tensor<6x4xf32>
 }
 
@@ -52,7 +52,7 @@ func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
 // CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xf16>){{.*}}dst({{[^)]*}}xf32>)
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
-    %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x4xf32>} : tensor<8x4xf32>
+    %w = nn.weight "w" file 0 at 0 : tensor<8x4xf32>
     %n = nn.cast %x : (tensor<6x8xf32>) -> tensor<6x8xf16>
     %m = nn.cast %w : (tensor<8x4xf32>) -> tensor<8x4xf16>
     %p = nn.matmul %n, %m : (tensor<6x8xf16>, tensor<8x4xf16>) -> tensor<6x4xf16>

@@ -13,15 +13,14 @@
 // CHECK-NEXT: exec.conv 0 {{.*}} batch 1 {{.*}} weights(%[[W]] : {{.*}} bias(%[[B]] : {{.*}} then [relu]
 // CHECK-NEXT: exec.return
 func.func @main(%x: tensor<1x4x4x3xf32>) -> tensor<1x4x4x2xf32> {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 216 : i64, stored = tensor<2x3x3x3xf32>} : tensor<2x3x3x3xf32>
-  %s = nn.weight "s" {file = 0 : i64, offset = 216 : i64, length = 8 : i64, stored = tensor<2xf32>} : tensor<2xf32>
-  %b = nn.weight "b" {file = 0 : i64, offset = 224 : i64, length = 8 : i64, stored = tensor<2xf32>} : tensor<2xf32>
-  %m = nn.weight "m" {file = 0 : i64, offset = 232 : i64, length = 8 : i64, stored = tensor<2xf32>} : tensor<2xf32>
-  %v = nn.weight "v" {file = 0 : i64, offset = 240 : i64, length = 8 : i64, stored = tensor<2xf32>} : tensor<2xf32>
-  %0 = nn.conv %x, %w {strides = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-    : (tensor<1x4x4x3xf32>, tensor<2x3x3x3xf32>) -> tensor<1x4x4x2xf32>
-  %1 = nn.batch_norm %0, %s, %b, %m, %v {epsilon = 1.0e-5 : f64} : (tensor<1x4x4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<1x4x4x2xf32>
-  %2 = nn.relu %1 : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<2x3x3x3xf32>
+  %s = nn.weight "s" file 0 at 216 : tensor<2xf32>
+  %b = nn.weight "b" file 0 at 224 : tensor<2xf32>
+  %m = nn.weight "m" file 0 at 232 : tensor<2xf32>
+  %v = nn.weight "v" file 0 at 240 : tensor<2xf32>
+  %0 = nn.conv %x, %w kernel 3x3 pad 1x1 : tensor<1x4x4x3xf32> -> tensor<1x4x4x2xf32>
+  %1 = nn.batch_norm %0, %s, %b, %m, %v epsilon 1.0e-05 : tensor<1x4x4x2xf32>, tensor<2xf32>
+  %2 = nn.relu %1 : tensor<1x4x4x2xf32>
   return %2 : tensor<1x4x4x2xf32>
 }
 
@@ -35,9 +34,9 @@ func.func @main(%x: tensor<1x4x4x3xf32>) -> tensor<1x4x4x2xf32> {
 // CHECK: rhs(%{{.*}} : !exec.weight<{{.*}}> strides [1, 3])
 // CHECK: rhs(%{{.*}} : !exec.weight<{{[^ ]*}}>)
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 48 : i64, stored = tensor<4x3xf32>} : tensor<4x3xf32>
-  %v = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 48 : i64, stored = tensor<4x3xf32>} : tensor<4x3xf32>
-  %t = nn.transpose %w {perm = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<4x3xf32>
+  %v = nn.weight "w" file 0 at 0 : tensor<4x3xf32>
+  %t = nn.transpose %w perm [1, 0] : (tensor<4x3xf32>) -> tensor<3x4xf32>
   %0 = nn.matmul %x, %t : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
   %1 = nn.matmul %0, %v : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>

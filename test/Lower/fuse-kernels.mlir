@@ -7,8 +7,8 @@
 // CHECK-NOT: exec.kernel
 // CHECK: exec.func
 func.func @main(%x: tensor<4x8xf32>, %r: tensor<4x8xf32>, %s: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
-  %0 = nn.add %x, %r : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-  %1 = nn.layer_norm %0, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %0 = nn.add %x, %r : tensor<4x8xf32>
+  %1 = nn.layer_norm %0, %s, %b dim 1 epsilon 1.0e-05 : tensor<4x8xf32>, tensor<8xf32>
   return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
@@ -18,9 +18,9 @@ func.func @main(%x: tensor<4x8xf32>, %r: tensor<4x8xf32>, %s: tensor<8xf32>, %b:
 // CHECK: exec.kernel @tanh_0
 // CHECK: exec.kernel @reduce_add_1
 func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %0 = nn.tanh %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %0 = nn.tanh %x : tensor<4x4xf32>
   %1 = nn.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %2 = nn.reduce %1 {kind = 1 : i64, dims = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4xf32>
+  %2 = nn.reduce max %1 dims [0] : (tensor<4x4xf32>) -> tensor<4xf32>
   %3 = nn.add %0, %2 : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
   return %3 : tensor<4x4xf32>
 }
@@ -35,8 +35,8 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK: exec.launch @relu_0(%[[X]]) -> (%[[OUT]])
 // CHECK-NOT: exec.copy
 func.func @main(%x: tensor<4x16xf32>) -> tensor<32xf32> {
-  %0 = nn.slice %x {starts = array<i64: 2, 0>, sizes = array<i64: 2, 16>, strides = array<i64: 1, 1>} : (tensor<4x16xf32>) -> tensor<2x16xf32>
-  %1 = nn.relu %0 : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %0 = nn.slice %x from [2, 0] : (tensor<4x16xf32>) -> tensor<2x16xf32>
+  %1 = nn.relu %0 : tensor<2x16xf32>
   %2 = nn.reshape %1 : (tensor<2x16xf32>) -> tensor<32xf32>
   return %2 : tensor<32xf32>
 }

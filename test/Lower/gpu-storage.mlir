@@ -11,17 +11,17 @@
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<6x8xbf16>, %r: tensor<6x8xf32>) -> tensor<6x8xf32> {
-    %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 256 : i64, stored = tensor<8x16xbf16>} : tensor<8x16xbf16>
-    %w = nn.weight "w" {file = 0 : i64, offset = 256 : i64, length = 256 : i64, stored = tensor<16x8xbf16>} : tensor<16x8xbf16>
-    %b = nn.weight "b" {file = 0 : i64, offset = 512 : i64, length = 64 : i64, stored = tensor<16xf32>} : tensor<16xf32>
+    %v = nn.weight "v" file 0 at 0 : tensor<8x16xbf16>
+    %w = nn.weight "w" file 0 at 256 : tensor<16x8xbf16>
+    %b = nn.weight "b" file 0 at 512 : tensor<16xf32>
     %p = nn.matmul %x, %v : (tensor<6x8xbf16>, tensor<8x16xbf16>) -> tensor<6x16xbf16>
     %q = nn.cast %p : (tensor<6x16xbf16>) -> tensor<6x16xf32>
     %s = nn.add %q, %b : (tensor<6x16xf32>, tensor<16xf32>) -> tensor<6x16xf32>
-    %g = nn.gelu %s : (tensor<6x16xf32>) -> tensor<6x16xf32>
+    %g = nn.gelu %s : tensor<6x16xf32>
     %h = nn.cast %g : (tensor<6x16xf32>) -> tensor<6x16xbf16>
     %t = nn.matmul %h, %w : (tensor<6x16xbf16>, tensor<16x8xbf16>) -> tensor<6x8xbf16>
     %u = nn.cast %t : (tensor<6x8xbf16>) -> tensor<6x8xf32>
-    %y = nn.add %u, %r : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+    %y = nn.add %u, %r : tensor<6x8xf32>
     return %y : tensor<6x8xf32>
   }
 }
@@ -39,7 +39,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
     %q = nn.cast %p : (tensor<6x4xbf16>) -> tensor<6x4xf32>
     %g = nn.matmul %x, %z : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
     %h = nn.cast %g {kerf.as_made} : (tensor<6x4xbf16>) -> tensor<6x4xf32>
-    %s = nn.exp %h : (tensor<6x4xf32>) -> tensor<6x4xf32>
+    %s = nn.exp %h : tensor<6x4xf32>
     return %q, %s : tensor<6x4xf32>, tensor<6x4xf32>
   }
 }
@@ -57,8 +57,8 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
   func.func @main(%x: tensor<16384x8xbf16>, %y: tensor<8x64xbf16>) -> (tensor<16384xf32>, tensor<16384x64xf32>) {
     %p = nn.matmul %x, %y : (tensor<16384x8xbf16>, tensor<8x64xbf16>) -> tensor<16384x64xbf16>
     %q = nn.cast %p : (tensor<16384x64xbf16>) -> tensor<16384x64xf32>
-    %s = nn.reduce %q {kind = 0 : i64, dims = array<i64: 1>} : (tensor<16384x64xf32>) -> tensor<16384xf32>
-    %t = nn.reduce %q {kind = 0 : i64, dims = array<i64: 0>} : (tensor<16384x64xf32>) -> tensor<64xf32>
+    %s = nn.reduce sum %q dims [1] : (tensor<16384x64xf32>) -> tensor<16384xf32>
+    %t = nn.reduce sum %q dims [0] : (tensor<16384x64xf32>) -> tensor<64xf32>
     %u = nn.add %q, %t : (tensor<16384x64xf32>, tensor<64xf32>) -> tensor<16384x64xf32>
     return %s, %u : tensor<16384xf32>, tensor<16384x64xf32>
   }
@@ -74,11 +74,11 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.launch {{.*}}memref<512x64xf32>
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<512x64xf32>, %w: tensor<512x512xf32>) -> tensor<512x64xf32> {
-    %m = nn.reduce %x {kind = 1 : i64, dims = array<i64: 1>} : (tensor<512x64xf32>) -> tensor<512xf32>
+    %m = nn.reduce max %x dims [1] : (tensor<512x64xf32>) -> tensor<512xf32>
     %c = nn.reshape %m : (tensor<512xf32>) -> tensor<512x1xf32>
     %d = nn.sub %x, %c : (tensor<512x64xf32>, tensor<512x1xf32>) -> tensor<512x64xf32>
-    %e = nn.exp %d : (tensor<512x64xf32>) -> tensor<512x64xf32>
-    %s = nn.reduce %e {kind = 0 : i64, dims = array<i64: 1>} : (tensor<512x64xf32>) -> tensor<512xf32>
+    %e = nn.exp %d : tensor<512x64xf32>
+    %s = nn.reduce sum %e dims [1] : (tensor<512x64xf32>) -> tensor<512xf32>
     %r = nn.reshape %s : (tensor<512xf32>) -> tensor<512x1xf32>
     %t = nn.matmul %w, %r : (tensor<512x512xf32>, tensor<512x1xf32>) -> tensor<512x1xf32>
     %y = nn.div %e, %t : (tensor<512x64xf32>, tensor<512x1xf32>) -> tensor<512x64xf32>
@@ -96,19 +96,19 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32> {
-    %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 128 : i64, stored = tensor<8x8x1x1xbf16>} : tensor<8x8x1x1xbf16>
-    %b = nn.weight "b" {file = 0 : i64, offset = 128 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
-    %p = nn.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x4x8xbf16>, tensor<8x8x1x1xbf16>) -> tensor<1x4x4x8xbf16>
+    %w = nn.weight "w" file 0 at 0 : tensor<8x8x1x1xbf16>
+    %b = nn.weight "b" file 0 at 128 : tensor<8xf32>
+    %p = nn.conv %x, %w kernel 1x1 : tensor<1x4x4x8xbf16> -> tensor<1x4x4x8xbf16>
     %q = nn.cast %p : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
     %s = nn.add %q, %b : (tensor<1x4x4x8xf32>, tensor<8xf32>) -> tensor<1x4x4x8xf32>
-    %r = nn.relu %s : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+    %r = nn.relu %s : tensor<1x4x4x8xf32>
     %h = nn.cast %r : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xbf16>
-    %t = nn.conv %h, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x4x8xbf16>, tensor<8x8x1x1xbf16>) -> tensor<1x4x4x8xbf16>
+    %t = nn.conv %h, %w kernel 1x1 : tensor<1x4x4x8xbf16> -> tensor<1x4x4x8xbf16>
     %u = nn.cast %t : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
     %v = nn.add %u, %b : (tensor<1x4x4x8xf32>, tensor<8xf32>) -> tensor<1x4x4x8xf32>
-    %a = nn.add %v, %r : (tensor<1x4x4x8xf32>, tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
-    %z = nn.relu %a : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
-    %y = nn.exp %z : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+    %a = nn.add %v, %r : tensor<1x4x4x8xf32>
+    %z = nn.relu %a : tensor<1x4x4x8xf32>
+    %y = nn.exp %z : tensor<1x4x4x8xf32>
     return %y : tensor<1x4x4x8xf32>
   }
 }
@@ -124,8 +124,8 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%q: tensor<2x2x5x8xbf16>, %k: tensor<2x2x5x8xbf16>, %w: tensor<16x4xbf16>, %m: tensor<2x2x8x8xbf16>) -> (tensor<10x4xbf16>, tensor<2x2x5x8xbf16>) {
-    %a:2 = nn.attention %q, %k, %k {causal, scale = 1.0 : f64} : (tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>) -> (tensor<2x2x5x8xbf16>, tensor<2x2x5xf32>)
-    %t = nn.transpose %a#0 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x8xbf16>) -> tensor<2x5x2x8xbf16>
+    %a:2 = nn.attention %q, %k, %k scale 1.0 {causal} : tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>
+    %t = nn.transpose %a#0 perm [0, 2, 1, 3] : (tensor<2x2x5x8xbf16>) -> tensor<2x5x2x8xbf16>
     %r = nn.reshape %t : (tensor<2x5x2x8xbf16>) -> tensor<10x16xbf16>
     %p = nn.matmul %r, %w : (tensor<10x16xbf16>, tensor<16x4xbf16>) -> tensor<10x4xbf16>
     %o = nn.matmul %a#0, %m : (tensor<2x2x5x8xbf16>, tensor<2x2x8x8xbf16>) -> tensor<2x2x5x8xbf16>
@@ -140,9 +140,9 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // for their identity, and the product behind adds up zeros.
 // CHECK: exec.kernel @cast_pad_{{[0-9]+}}(%{{.*}}: tensor<37x16xf32>) -> tensor<40x16xbf16>
 // CHECK: exec.kernel {{.*}}(%[[P:.*]]: tensor<24x40xbf16>, %[[IN:.*]]: tensor<40xi1>) -> tensor<24x40xbf16>
-// CHECK: %[[E:.*]] = nn.exp %{{.*}} : (tensor<24x40xf32>)
+// CHECK: %[[E:.*]] = nn.exp %{{.*}} : tensor<24x40xf32>
 // CHECK: %[[M:.*]] = nn.select %[[IN]], %[[E]], %{{.*}} : (tensor<40xi1>, tensor<24x40xf32>, tensor<f32>)
-// CHECK: nn.reduce %[[M]] {{.*}}(tensor<24x40xf32>) -> tensor<24xf32>
+// CHECK: nn.reduce sum %[[M]] {{.*}}(tensor<24x40xf32>) -> tensor<24xf32>
 // CHECK: %[[Z:.*]] = nn.select %[[IN]], %{{.*}} : (tensor<40xi1>, tensor<24x40xbf16>, tensor<bf16>)
 // CHECK: exec.yield %[[Z]]
 // CHECK-LABEL: exec.func @stage0_forward(
@@ -151,12 +151,12 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24x16xf32> {
-    %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>
+    %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
     %p = nn.matmul %x, %w {transpose_rhs} : (tensor<24x16xbf16>, tensor<37x16xbf16>) -> tensor<24x37xbf16>
     %q = nn.cast %p : (tensor<24x37xbf16>) -> tensor<24x37xf32>
-    %e = nn.exp %q : (tensor<24x37xf32>) -> tensor<24x37xf32>
-    %s = nn.reduce %e {kind = 0 : i64, dims = array<i64: 1>} : (tensor<24x37xf32>) -> tensor<24xf32>
+    %e = nn.exp %q : tensor<24x37xf32>
+    %s = nn.reduce sum %e dims [1] : (tensor<24x37xf32>) -> tensor<24xf32>
     %c = nn.reshape %s : (tensor<24xf32>) -> tensor<24x1xf32>
     %d = nn.div %e, %c : (tensor<24x37xf32>, tensor<24x1xf32>) -> tensor<24x37xf32>
     %g = nn.cast %d : (tensor<24x37xf32>) -> tensor<24x37xbf16>
@@ -179,7 +179,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
     %p = nn.matmul %q, %k : (tensor<1x2x8x16xbf16>, tensor<1x2x16x8xbf16>) -> tensor<1x2x8x8xbf16>
     %w = nn.cast %p : (tensor<1x2x8x8xbf16>) -> tensor<1x2x8x8xf32>
     %s = nn.add %w, %m : (tensor<1x2x8x8xf32>, tensor<1x1x1x8xf32>) -> tensor<1x2x8x8xf32>
-    %y = nn.softmax %s {dim = 3 : i64} : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
+    %y = nn.softmax %s dim 3 : tensor<1x2x8x8xf32>
     return %y : tensor<1x2x8x8xf32>
   }
 }
@@ -194,15 +194,15 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.{{(matmul|conv|attention).*}} 0 
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%ids: tensor<64xi64>, %p: tensor<16x64x32xf32>, %k: tensor<32x32xf32>) -> (tensor<16x64x32xf32>, tensor<16x64x32xf32>) {
-    %t = nn.weight "t" {file = 0 : i64, offset = 0 : i64, length = 12800 : i64, stored = tensor<100x32xf32>} : tensor<100x32xf32>
-    %g = nn.gather %t, %ids {dim = 0 : i64} : (tensor<100x32xf32>, tensor<64xi64>) -> tensor<64x32xf32>
+    %t = nn.weight "t" file 0 at 0 : tensor<100x32xf32>
+    %g = nn.gather %t, %ids dim 0 : (tensor<100x32xf32>, tensor<64xi64>) -> tensor<64x32xf32>
     %c = nn.constant dense<2.0> : tensor<f32>
     %b = nn.broadcast %g : (tensor<64x32xf32>) -> tensor<16x64x32xf32>
     %v = nn.mul %b, %c : (tensor<16x64x32xf32>, tensor<f32>) -> tensor<16x64x32xf32>
-    %w = nn.add %v, %p : (tensor<16x64x32xf32>, tensor<16x64x32xf32>) -> tensor<16x64x32xf32>
+    %w = nn.add %v, %p : tensor<16x64x32xf32>
     %m = nn.matmul %w, %k : (tensor<16x64x32xf32>, tensor<32x32xf32>) -> tensor<16x64x32xf32>
-    %e = nn.exp %m : (tensor<16x64x32xf32>) -> tensor<16x64x32xf32>
-    %y = nn.mul %e, %v : (tensor<16x64x32xf32>, tensor<16x64x32xf32>) -> tensor<16x64x32xf32>
+    %e = nn.exp %m : tensor<16x64x32xf32>
+    %y = nn.mul %e, %v : tensor<16x64x32xf32>
     return %y, %w : tensor<16x64x32xf32>, tensor<16x64x32xf32>
   }
 }
@@ -216,15 +216,15 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.matmul 0 {{.*}} n 40
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24xf32> {
-    %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>
+    %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
     %p = nn.matmul %x, %w {transpose_rhs} : (tensor<24x16xbf16>, tensor<37x16xbf16>) -> tensor<24x37xbf16>
     %f = nn.cast %p : (tensor<24x37xbf16>) -> tensor<24x37xf32>
     %q = nn.cast %f : (tensor<24x37xf32>) -> tensor<24x37xi64>
-    %i = nn.iota {dim = 1 : i64} : tensor<24x37xi64>
-    %r = nn.rem %i, %q : (tensor<24x37xi64>, tensor<24x37xi64>) -> tensor<24x37xi64>
+    %i = nn.iota dim 1 : tensor<24x37xi64>
+    %r = nn.rem %i, %q : tensor<24x37xi64>
     %g = nn.cast %r : (tensor<24x37xi64>) -> tensor<24x37xf32>
-    %s = nn.reduce %g {kind = 0 : i64, dims = array<i64: 1>} : (tensor<24x37xf32>) -> tensor<24xf32>
+    %s = nn.reduce sum %g dims [1] : (tensor<24x37xf32>) -> tensor<24xf32>
     return %s : tensor<24xf32>
   }
 }

@@ -10,7 +10,7 @@
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<64x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {
     %w = nn.matmul %x, %dy {transpose_lhs} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
-    %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x16xf32>) -> tensor<16xf32>
+    %b = nn.reduce sum %dy dims [0] : (tensor<64x16xf32>) -> tensor<16xf32>
     return %w, %b : tensor<8x16xf32>, tensor<16xf32>
   }
 }
@@ -24,7 +24,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.matmul 0 {{.*}}sums({{.*}}) <of = lhs, rows = 1, kernel = [[K]]>
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xbf16>, %dy: tensor<4x16x16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>) {
-    %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0, 1>} : (tensor<4x16x16xf32>) -> tensor<16xf32>
+    %b = nn.reduce sum %dy dims [0, 1] : (tensor<4x16x16xf32>) -> tensor<16xf32>
     %n = nn.cast %dy : (tensor<4x16x16xf32>) -> tensor<4x16x16xbf16>
     %r = nn.reshape %n : (tensor<4x16x16xbf16>) -> tensor<64x16xbf16>
     %w = nn.matmul %r, %x {transpose_lhs} : (tensor<64x16xbf16>, tensor<64x8xbf16>) -> tensor<16x8xbf16>
@@ -44,8 +44,8 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.launch @reduce_1(%[[PARTS]])
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<4096x8xf32>, %dy: tensor<4096x32xf32>) -> (tensor<32xf32>, tensor<8x32xf32>) {
-    %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<4096x32xf32>) -> tensor<32xf32>
-    %e = nn.exp %b : (tensor<32xf32>) -> tensor<32xf32>
+    %b = nn.reduce sum %dy dims [0] : (tensor<4096x32xf32>) -> tensor<32xf32>
+    %e = nn.exp %b : tensor<32xf32>
     %w = nn.matmul %x, %dy {transpose_lhs} : (tensor<4096x8xf32>, tensor<4096x32xf32>) -> tensor<8x32xf32>
     return %e, %w : tensor<32xf32>, tensor<8x32xf32>
   }
@@ -59,7 +59,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<4x16x16xf32>) -> (tensor<4x16xf32>, tensor<8x16xf32>) {
-    %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 1>} : (tensor<4x16x16xf32>) -> tensor<4x16xf32>
+    %b = nn.reduce sum %dy dims [1] : (tensor<4x16x16xf32>) -> tensor<4x16xf32>
     %r = nn.reshape %dy : (tensor<4x16x16xf32>) -> tensor<64x16xf32>
     %w = nn.matmul %x, %r {transpose_lhs} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
     return %b, %w : tensor<4x16xf32>, tensor<8x16xf32>
@@ -75,11 +75,11 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<16x16xf32>, %dy: tensor<16x16xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16x16xf32>) {
-    %e = nn.exp %dy : (tensor<16x16xf32>) -> tensor<16x16xf32>
-    %a = nn.reduce %e {kind = 0 : i64, dims = array<i64: 0>} : (tensor<16x16xf32>) -> tensor<16xf32>
-    %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 1>} : (tensor<16x16xf32>) -> tensor<16xf32>
-    %c = nn.reduce %dy {kind = 1 : i64, dims = array<i64: 0>} : (tensor<16x16xf32>) -> tensor<16xf32>
-    %d = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<16x16xf32>) -> tensor<16xf32>
+    %e = nn.exp %dy : tensor<16x16xf32>
+    %a = nn.reduce sum %e dims [0] : (tensor<16x16xf32>) -> tensor<16xf32>
+    %b = nn.reduce sum %dy dims [1] : (tensor<16x16xf32>) -> tensor<16xf32>
+    %c = nn.reduce max %dy dims [0] : (tensor<16x16xf32>) -> tensor<16xf32>
+    %d = nn.reduce sum %x dims [1] : (tensor<16x16xf32>) -> tensor<16xf32>
     %w = nn.matmul %x, %dy {transpose_lhs} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
     return %a, %b, %c, %d, %w : tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16x16xf32>
   }
@@ -94,7 +94,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<4096x32xf32>, %dy: tensor<4096x32xf32>) -> tensor<32x32xf32> {
-    %s = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<4096x32xf32>) -> tensor<32xf32>
+    %s = nn.reduce sum %dy dims [0] : (tensor<4096x32xf32>) -> tensor<32xf32>
     %y = nn.add %x, %s : (tensor<4096x32xf32>, tensor<32xf32>) -> tensor<4096x32xf32>
     %w = nn.matmul %y, %dy {transpose_lhs} : (tensor<4096x32xf32>, tensor<4096x32xf32>) -> tensor<32x32xf32>
     return %w : tensor<32x32xf32>
@@ -110,15 +110,15 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.return
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
   func.func @main(%x: tensor<64x16xf32>, %dy: tensor<64x16xf32>, %u: tensor<2x64x16xf32>, %v: tensor<2x64x16xf32>, %n: tensor<64x16xbf16>, %h: tensor<64x16xf16>) -> (tensor<16xf32>, tensor<16x16xf32>, tensor<2x16xf32>, tensor<2x16x16xf32>, tensor<16xf32>, tensor<16x16xbf16>, tensor<16xf16>, tensor<16x16xf16>) {
-    %s = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x16xf32>) -> tensor<16xf32>
+    %s = nn.reduce sum %dy dims [0] : (tensor<64x16xf32>) -> tensor<16xf32>
     %p = nn.matmul %x, %dy {transpose_lhs} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<16x16xf32>
-    %q = nn.relu %p : (tensor<16x16xf32>) -> tensor<16x16xf32>
-    %t = nn.reduce %v {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x64x16xf32>) -> tensor<2x16xf32>
+    %q = nn.relu %p : tensor<16x16xf32>
+    %t = nn.reduce sum %v dims [1] : (tensor<2x64x16xf32>) -> tensor<2x16xf32>
     %z = nn.matmul %u, %v {transpose_lhs} : (tensor<2x64x16xf32>, tensor<2x64x16xf32>) -> tensor<2x16x16xf32>
     %m = nn.cast %n : (tensor<64x16xbf16>) -> tensor<64x16xf32>
-    %a = nn.reduce %m {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x16xf32>) -> tensor<16xf32>
+    %a = nn.reduce sum %m dims [0] : (tensor<64x16xf32>) -> tensor<16xf32>
     %b = nn.matmul %n, %n {transpose_lhs} : (tensor<64x16xbf16>, tensor<64x16xbf16>) -> tensor<16x16xbf16>
-    %c = nn.reduce %h {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x16xf16>) -> tensor<16xf16>
+    %c = nn.reduce sum %h dims [0] : (tensor<64x16xf16>) -> tensor<16xf16>
     %d = nn.matmul %h, %h {transpose_lhs} : (tensor<64x16xf16>, tensor<64x16xf16>) -> tensor<16x16xf16>
     return %s, %q, %t, %z, %a, %b, %c, %d : tensor<16xf32>, tensor<16x16xf32>, tensor<2x16xf32>, tensor<2x16x16xf32>, tensor<16xf32>, tensor<16x16xbf16>, tensor<16xf16>, tensor<16x16xf16>
   }
@@ -133,7 +133,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 module {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<64x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {
     %w = nn.matmul %x, %dy {transpose_lhs} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
-    %b = nn.reduce %dy {kind = 0 : i64, dims = array<i64: 0>} : (tensor<64x16xf32>) -> tensor<16xf32>
+    %b = nn.reduce sum %dy dims [0] : (tensor<64x16xf32>) -> tensor<16xf32>
     return %w, %b : tensor<8x16xf32>, tensor<16xf32>
   }
 }

@@ -21,25 +21,25 @@
 // CHECK: exec.return
 func.func @main(%x: tensor<8x6xf32> {kerf.name = "x"}, %t: tensor<8x5xf32> {kerf.name = "t"},
                 %lr: tensor<f32> {kerf.name = "train.learning_rate"}) -> (tensor<f32> {kerf.name = "loss"}) {
-  %w = nn.weight "w" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
-  %b = nn.weight "b" {variable, file = 0 : i64, offset = 120 : i64, length = 20 : i64, stored = tensor<5xf32>} : tensor<5xf32>
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x5xf32>
+  %b = nn.weight "b" file 0 at 120 {variable} : tensor<5xf32>
   %v = nn.state "momentum/w" {init = 0.0 : f32} : tensor<6x5xf32>
   %mu = nn.constant dense<0.9> : tensor<f32>
   %h0 = nn.matmul %x, %w : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
   %h = nn.add %h0, %b : (tensor<8x5xf32>, tensor<5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %dd = nn.mul %d, %d : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %loss = nn.reduce %dd {kind = 0 : i64, dims = array<i64: 0, 1>} : (tensor<8x5xf32>) -> tensor<f32>
+  %d = nn.sub %h, %t : tensor<8x5xf32>
+  %dd = nn.mul %d, %d : tensor<8x5xf32>
+  %loss = nn.reduce sum %dd dims [0, 1] : (tensor<8x5xf32>) -> tensor<f32>
   %dw = nn.matmul %x, %d {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
   %g = dist.accumulate %dw {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.purpose = #dist<purpose gradient>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
-  %db = nn.reduce %d {kind = 0 : i64, dims = array<i64: 0>} : (tensor<8x5xf32>) -> tensor<5xf32>
+  %db = nn.reduce sum %d dims [0] : (tensor<8x5xf32>) -> tensor<5xf32>
   %gb = dist.accumulate %db : (tensor<5xf32>) -> tensor<5xf32>
   %mv = nn.mul %v, %mu : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %v1 = nn.add %mv, %g : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  %v1 = nn.add %mv, %g : tensor<6x5xf32>
   %s = nn.mul %v1, %lr : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %s : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %s : tensor<6x5xf32>
   %sb = nn.mul %gb, %lr : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
-  %b1 = nn.sub %b, %sb : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+  %b1 = nn.sub %b, %sb : tensor<5xf32>
   dist.assign %w, %w1 : tensor<6x5xf32>
   dist.assign %v, %v1 : tensor<6x5xf32>
   dist.assign %b, %b1 : tensor<5xf32>

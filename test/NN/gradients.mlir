@@ -5,36 +5,28 @@
 
 // CHECK-LABEL: func.func @conv
 func.func @conv(%x: tensor<1x8x8x3xf32>, %w: tensor<4x3x3x3xf32>, %dy: tensor<1x4x4x4xf32>) {
-  // CHECK: nn.conv_input_gradient %{{.*}}, %{{.*}} {dilations = array<i64: 1, 1>, groups = 1 : i64, high = array<i64: 1, 1>, low = array<i64: 1, 1>, strides = array<i64: 2, 2>} : (tensor<1x4x4x4xf32>, tensor<4x3x3x3xf32>) -> tensor<1x8x8x3xf32>
-  %0 = nn.conv_input_gradient %dy, %w {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-         high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-     : (tensor<1x4x4x4xf32>, tensor<4x3x3x3xf32>) -> tensor<1x8x8x3xf32>
-  // CHECK: nn.conv_weight_gradient %{{.*}}, %{{.*}} {{{.*}}} : (tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>) -> tensor<4x3x3x3xf32>
-  %1 = nn.conv_weight_gradient %x, %dy {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-         high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-     : (tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>) -> tensor<4x3x3x3xf32>
+  // CHECK: nn.conv_input_gradient %{{.*}}, %{{.*}} kernel 3x3 strides 2x2 pad 1x1 : tensor<1x4x4x4xf32> -> tensor<1x8x8x3xf32>
+  %0 = nn.conv_input_gradient %dy, %w kernel 3x3 strides 2x2 pad 1x1 : tensor<1x4x4x4xf32> -> tensor<1x8x8x3xf32>
+  // CHECK: nn.conv_weight_gradient %{{.*}}, %{{.*}} kernel 3x3 strides 2x2 pad 1x1 : tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>
+  %1 = nn.conv_weight_gradient %x, %dy kernel 3x3 strides 2x2 pad 1x1 : tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>
   return
 }
 
 // CHECK-LABEL: func.func @pool
 func.func @pool(%x: tensor<1x8x3xf32>, %dy: tensor<1x4x3xf32>) {
-  // CHECK: nn.max_pool_gradient %{{.*}}, %{{.*}} {{{.*}}} : (tensor<1x8x3xf32>, tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
-  %0 = nn.max_pool_gradient %x, %dy {kernel = array<i64: 2>, strides = array<i64: 2>,
-         low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>}
-     : (tensor<1x8x3xf32>, tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
-  // CHECK: nn.avg_pool_gradient %{{.*}} {count_include_pad, {{.*}}} : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
-  %1 = nn.avg_pool_gradient %dy {kernel = array<i64: 2>, strides = array<i64: 2>,
-         low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>, count_include_pad}
-     : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
+  // CHECK: nn.max_pool_gradient %{{.*}}, %{{.*}} kernel 2 strides 2 : (tensor<1x8x3xf32>, tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
+  %0 = nn.max_pool_gradient %x, %dy kernel 2 strides 2 : (tensor<1x8x3xf32>, tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
+  // CHECK: nn.avg_pool_gradient %{{.*}} kernel {{.*}} {count_include_pad} : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
+  %1 = nn.avg_pool_gradient %dy kernel 2 strides 2 {count_include_pad} : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
   return
 }
 
 // CHECK-LABEL: func.func @rows
 func.func @rows(%ids: tensor<2x3xi64>, %dy: tensor<5x2x3x4xf32>, %s: tensor<i64>) {
-  // CHECK: nn.scatter_add %{{.*}}, %{{.*}} {dim = 1 : i64} : (tensor<2x3xi64>, tensor<5x2x3x4xf32>) -> tensor<5x10x4xf32>
-  %0 = nn.scatter_add %ids, %dy {dim = 1 : i64} : (tensor<2x3xi64>, tensor<5x2x3x4xf32>) -> tensor<5x10x4xf32>
-  // CHECK: nn.scatter_add %{{.*}}, %{{.*}} {dim = 1 : i64, partial}
-  %1 = nn.scatter_add %ids, %dy {dim = 1 : i64, partial} : (tensor<2x3xi64>, tensor<5x2x3x4xf32>) -> tensor<5x10x4xf32>
+  // CHECK: nn.scatter_add %{{.*}}, %{{.*}} dim 1 : (tensor<2x3xi64>, tensor<5x2x3x4xf32>) -> tensor<5x10x4xf32>
+  %0 = nn.scatter_add %ids, %dy dim 1 : (tensor<2x3xi64>, tensor<5x2x3x4xf32>) -> tensor<5x10x4xf32>
+  // CHECK: nn.scatter_add %{{.*}}, %{{.*}} dim 1 {partial}
+  %1 = nn.scatter_add %ids, %dy dim 1 {partial} : (tensor<2x3xi64>, tensor<5x2x3x4xf32>) -> tensor<5x10x4xf32>
   // CHECK: nn.philox %{{.*}}, %{{.*}}, %{{.*}} {stream = 4294967295 : i64} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
   %2 = nn.philox %ids, %s, %s {stream = 4294967295 : i64} : (tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> tensor<2x3xf32>
   return
@@ -44,9 +36,7 @@ func.func @rows(%ids: tensor<2x3xi64>, %dy: tensor<5x2x3x4xf32>, %s: tensor<i64>
 
 func.func @conv_input_gradient_c1(%w: tensor<4x3x3x3xf32>, %dy: tensor<1x4x5x4xf32>) {
   // expected-error@+1 {{gradient is 'tensor<1x4x5x4xf32>', expected 'tensor<1x4x4x4xf32>'}}
-  %0 = nn.conv_input_gradient %dy, %w {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-         high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-     : (tensor<1x4x5x4xf32>, tensor<4x3x3x3xf32>) -> tensor<1x8x8x3xf32>
+  %0 = nn.conv_input_gradient %dy, %w kernel 3x3 strides 2x2 pad 1x1 : tensor<1x4x5x4xf32> -> tensor<1x8x8x3xf32>
   return
 }
 
@@ -54,9 +44,8 @@ func.func @conv_input_gradient_c1(%w: tensor<4x3x3x3xf32>, %dy: tensor<1x4x5x4xf
 
 func.func @conv_weight_gradient_c1(%x: tensor<1x8x8x3xf32>, %dy: tensor<1x4x4x4xf32>) {
   // expected-error@+1 {{do not fit 3 groups}}
-  %0 = nn.conv_weight_gradient %x, %dy {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-         high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 3 : i64}
-     : (tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>) -> tensor<4x1x3x3xf32>
+  %0 = nn.conv_weight_gradient %x, %dy kernel 3x3 strides 2x2 pad 1x1 groups 3
+     : tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>
   return
 }
 
@@ -65,9 +54,7 @@ func.func @conv_weight_gradient_c1(%x: tensor<1x8x8x3xf32>, %dy: tensor<1x4x4x4x
 func.func @max_pool_gradient_c1(%x: tensor<1x8x3xf32>, %dy: tensor<1x5x3xf32>) {
   // expected-error@+2 {{gradient is 'tensor<1x5x3xf32>', expected 'tensor<1x4x3xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.max_pool_gradient %x, %dy {kernel = array<i64: 2>, strides = array<i64: 2>,
-         low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>}
-     : (tensor<1x8x3xf32>, tensor<1x5x3xf32>) -> tensor<1x8x3xf32>
+  %0 = nn.max_pool_gradient %x, %dy kernel 2 strides 2 : (tensor<1x8x3xf32>, tensor<1x5x3xf32>) -> tensor<1x8x3xf32>
   return
 }
 
@@ -75,9 +62,7 @@ func.func @max_pool_gradient_c1(%x: tensor<1x8x3xf32>, %dy: tensor<1x5x3xf32>) {
 
 func.func @avg_pool_gradient_c1(%dy: tensor<1x5x3xf32>) {
   // expected-error@+1 {{gradient is 'tensor<1x5x3xf32>', expected 'tensor<1x4x3xf32>'}}
-  %0 = nn.avg_pool_gradient %dy {kernel = array<i64: 2>, strides = array<i64: 2>,
-         low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>}
-     : (tensor<1x5x3xf32>) -> tensor<1x8x3xf32>
+  %0 = nn.avg_pool_gradient %dy kernel 2 strides 2 : (tensor<1x5x3xf32>) -> tensor<1x8x3xf32>
   return
 }
 
@@ -85,7 +70,7 @@ func.func @avg_pool_gradient_c1(%dy: tensor<1x5x3xf32>) {
 
 func.func @scatter_add_c1(%ids: tensor<2x3xi64>, %dy: tensor<2x3x5xf32>) {
   // expected-error@+1 {{gradient is 'tensor<2x3x5xf32>', expected 'tensor<2x3x4xf32>'}}
-  %0 = nn.scatter_add %ids, %dy {dim = 0 : i64} : (tensor<2x3xi64>, tensor<2x3x5xf32>) -> tensor<10x4xf32>
+  %0 = nn.scatter_add %ids, %dy dim 0 : (tensor<2x3xi64>, tensor<2x3x5xf32>) -> tensor<10x4xf32>
   return
 }
 

@@ -86,9 +86,7 @@ func.func @matmul_c4_types(%x: tensor<2x3xf32>, %y: tensor<3x5xf64>) {
 func.func @conv_c1_lists(%x: tensor<1x8x8x4xf32>, %w: tensor<6x4x3x3xf32>) {
   // expected-error@+2 {{window has 1 entries, expected 2}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.conv %x, %w {strides = array<i64: 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>,
-         dilations = array<i64: 1, 1>, groups = 1 : i64}
-       : (tensor<1x8x8x4xf32>, tensor<6x4x3x3xf32>) -> tensor<1x6x6x6xf32>
+  %0 = nn.conv %x, %w kernel 3x3 strides 1 : tensor<1x8x8x4xf32> -> tensor<1x6x6x6xf32>
   return
 }
 
@@ -97,9 +95,7 @@ func.func @conv_c1_lists(%x: tensor<1x8x8x4xf32>, %w: tensor<6x4x3x3xf32>) {
 func.func @conv_c2_channels(%x: tensor<1x8x8x4xf32>, %w: tensor<6x3x3x3xf32>) {
   // expected-error@+2 {{image 'tensor<1x8x8x4xf32>' and weights 'tensor<6x3x3x3xf32>' do not fit 1 groups}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.conv %x, %w {strides = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>,
-         dilations = array<i64: 1, 1>, groups = 1 : i64}
-       : (tensor<1x8x8x4xf32>, tensor<6x3x3x3xf32>) -> tensor<1x6x6x6xf32>
+  %0 = nn.conv %x, %w kernel 3x3 : (tensor<1x8x8x4xf32>, tensor<6x3x3x3xf32>) -> tensor<1x6x6x6xf32>
   return
 }
 
@@ -108,9 +104,7 @@ func.func @conv_c2_channels(%x: tensor<1x8x8x4xf32>, %w: tensor<6x3x3x3xf32>) {
 func.func @conv_c3_empty(%x: tensor<1x2x2x4xf32>, %w: tensor<6x4x3x3xf32>) {
   // expected-error@+2 {{window of 3 does not fit dimension of size 2}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.conv %x, %w {strides = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>,
-         dilations = array<i64: 1, 1>, groups = 1 : i64}
-       : (tensor<1x2x2x4xf32>, tensor<6x4x3x3xf32>) -> tensor<1x1x1x6xf32>
+  %0 = nn.conv %x, %w kernel 3x3 : tensor<1x2x2x4xf32> -> tensor<1x1x1x6xf32>
   return
 }
 
@@ -119,8 +113,7 @@ func.func @conv_c3_empty(%x: tensor<1x2x2x4xf32>, %w: tensor<6x4x3x3xf32>) {
 func.func @max_pool_c1_stride(%x: tensor<1x8x8x4xf32>) {
   // expected-error@+2 {{strides, dilations and kernel must be positive}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 0, 2>, low = array<i64: 0, 0>,
-         high = array<i64: 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32>
+  %0 = nn.max_pool %x kernel 2x2 strides 0x2 : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32>
   return
 }
 
@@ -129,7 +122,7 @@ func.func @max_pool_c1_stride(%x: tensor<1x8x8x4xf32>) {
 func.func @reduce_c1_order(%x: tensor<2x3xf32>) {
   // expected-error@+2 {{dims must be ascending dimensions of 'tensor<2x3xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<f32>
+  %0 = nn.reduce sum %x dims [1, 0] : (tensor<2x3xf32>) -> tensor<f32>
   return
 }
 
@@ -138,7 +131,7 @@ func.func @reduce_c1_order(%x: tensor<2x3xf32>) {
 func.func @softmax_c1_dim(%x: tensor<2x3xf32>) {
   // expected-error@+2 {{dim is 2, expected less than rank 2}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.softmax %x {dim = 2 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = nn.softmax %x dim 2 : tensor<2x3xf32>
   return
 }
 
@@ -147,7 +140,7 @@ func.func @softmax_c1_dim(%x: tensor<2x3xf32>) {
 func.func @layer_norm_c2_scale(%x: tensor<2x3xf32>, %s: tensor<2xf32>, %b: tensor<3xf32>) {
   // expected-error@+2 {{operand 'tensor<2xf32>' does not have the trailing shape of 'tensor<2x3xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.layer_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64}
+  %0 = nn.layer_norm %x, %s, %b dim 1 epsilon 1.0e-05
      : (tensor<2x3xf32>, tensor<2xf32>, tensor<3xf32>) -> tensor<2x3xf32>
   return
 }
@@ -157,7 +150,7 @@ func.func @layer_norm_c2_scale(%x: tensor<2x3xf32>, %s: tensor<2xf32>, %b: tenso
 func.func @batch_norm_c1(%x: tensor<2x3xf32>, %v: tensor<3xf32>, %m: tensor<2xf32>) {
   // expected-error@+2 {{operand 'tensor<2xf32>' does not have the trailing shape of 'tensor<2x3xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.batch_norm %x, %v, %v, %m, %v {epsilon = 1.0e-5 : f64}
+  %0 = nn.batch_norm %x, %v, %v, %m, %v epsilon 1.0e-05
      : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3xf32>) -> tensor<2x3xf32>
   return
 }
@@ -167,8 +160,7 @@ func.func @batch_norm_c1(%x: tensor<2x3xf32>, %v: tensor<3xf32>, %m: tensor<2xf3
 func.func @lrn_c1_size(%x: tensor<2x3xf32>) {
   // expected-error@+2 {{size is 0, expected at least 1}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.lrn %x {size = 0 : i64, alpha = 1.0e-4 : f64, beta = 0.75 : f64, bias = 1.0 : f64}
-     : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = nn.lrn %x size 0 alpha 0.0001 beta 0.75 bias 1.0 : tensor<2x3xf32>
   return
 }
 
@@ -185,7 +177,7 @@ func.func @reshape_c1_elements(%x: tensor<2x12xf32>) {
 func.func @transpose_c1_perm(%x: tensor<2x3xf32>) {
   // expected-error@+2 {{perm is not a permutation of 2 dimensions}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.transpose %x {perm = array<i64: 0, 0>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  %0 = nn.transpose %x perm [0, 0] : (tensor<2x3xf32>) -> tensor<2x2xf32>
   return
 }
 
@@ -202,7 +194,7 @@ func.func @broadcast_c1(%x: tensor<3x2xf32>) {
 func.func @concat_c1(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>) {
   // expected-error@+2 {{operands 'tensor<2x3xf32>' and 'tensor<2x4xf32>' differ outside dimension 0}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.concat %x, %y {dim = 0 : i64} : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<4x3xf32>
+  %0 = nn.concat %x, %y dim 0 : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<4x3xf32>
   return
 }
 
@@ -211,8 +203,7 @@ func.func @concat_c1(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>) {
 func.func @slice_c1_lists(%x: tensor<2x3xf32>) {
   // expected-error@+2 {{expected 2 starts, sizes and strides}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.slice %x {starts = array<i64: 0>, sizes = array<i64: 2, 2>, strides = array<i64: 1, 1>}
-     : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  %0 = nn.slice %x from [0] : (tensor<2x3xf32>) -> tensor<2x2xf32>
   return
 }
 
@@ -221,8 +212,7 @@ func.func @slice_c1_lists(%x: tensor<2x3xf32>) {
 func.func @slice_c2_inside(%x: tensor<2x3xf32>) {
   // expected-error@+2 {{dimension 1: start 2, size 2, stride 1 leaves size 3}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.slice %x {starts = array<i64: 0, 2>, sizes = array<i64: 2, 2>, strides = array<i64: 1, 1>}
-     : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  %0 = nn.slice %x from [0, 2] : (tensor<2x3xf32>) -> tensor<2x2xf32>
   return
 }
 
@@ -231,7 +221,7 @@ func.func @slice_c2_inside(%x: tensor<2x3xf32>) {
 func.func @pad_c1_negative(%x: tensor<3xf32>) {
   // expected-error@+2 {{negative padding of dimension 0}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.pad %x {low = array<i64: -1>, high = array<i64: 0>, value = 0.0 : f32} : (tensor<3xf32>) -> tensor<2xf32>
+  %0 = nn.pad %x low [-1] high [0] value 0.0 : f32 : (tensor<3xf32>) -> tensor<2xf32>
   return
 }
 
@@ -240,7 +230,7 @@ func.func @pad_c1_negative(%x: tensor<3xf32>) {
 func.func @gather_dim(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
   // expected-error@+2 {{dim is 2, expected less than rank 2}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.gather %x, %i {dim = 2 : i64} : (tensor<2x3xf32>, tensor<4xi64>) -> tensor<2x3x4xf32>
+  %0 = nn.gather %x, %i dim 2 : (tensor<2x3xf32>, tensor<4xi64>) -> tensor<2x3x4xf32>
   return
 }
 
@@ -248,7 +238,7 @@ func.func @gather_dim(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
 
 func.func @weight_c1_length() {
   // expected-error@+1 {{length is 95 bytes, expected 96 for 'tensor<4x6xf32>'}}
-  %0 = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 95 : i64, stored = tensor<4x6xf32>} : tensor<4x6xf32>
+  %0 = "nn.weight"() <{name = "w", file = 0 : i64, offset = 0 : i64, length = 95 : i64, stored = tensor<4x6xf32>}> : () -> tensor<4x6xf32>
   return
 }
 
@@ -256,8 +246,7 @@ func.func @weight_c1_length() {
 
 func.func @weight_c2_view() {
   // expected-error@+1 {{view of dimension 1 is [5, 7), outside size 6}}
-  %0 = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 96 : i64, stored = tensor<4x6xf32>,
-         starts = array<i64: 0, 5>} : tensor<4x2xf32>
+  %0 = nn.weight "w" file 0 at 0 : tensor<4x2xf32> of tensor<4x6xf32> from [0, 5]
   return
 }
 
@@ -265,52 +254,47 @@ func.func @weight_c2_view() {
 
 func.func @iota_dim() {
   // expected-error@+1 {{dim is 2, expected less than rank 2}}
-  %0 = nn.iota {dim = 2 : i64} : tensor<2x3xi64>
+  %0 = nn.iota dim 2 : tensor<2x3xi64>
   return
 }
 
 // -----
 
 func.func @attention_c1(%q: tensor<2x4x3x8xf32>, %k: tensor<1x4x5x8xf32>) {
-  // expected-error@+2 {{expected rank 4, one batch and one element type}}
-  // expected-error@+1 {{failed to infer returned types}}
-  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  // expected-error@+1 {{expected rank 4, one batch and one element type}}
+  %0:2 = nn.attention %q, %k, %k scale 1.0 : tensor<2x4x3x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>
   return
 }
 
 // -----
 
 func.func @attention_c2(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x5x8xf32>) {
-  // expected-error@+2 {{heads or lengths of}}
-  // expected-error@+1 {{failed to infer returned types}}
-  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  // expected-error@+1 {{heads or lengths of}}
+  %0:2 = nn.attention %q, %k, %k scale 1.0 : tensor<2x4x3x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>
   return
 }
 
 // -----
 
 func.func @attention_c3(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x6xf32>) {
-  // expected-error@+2 {{q has heads of size 8, k has heads of size 6}}
-  // expected-error@+1 {{failed to infer returned types}}
-  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x5x6xf32>, tensor<2x4x5x6xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)
+  // expected-error@+1 {{q has heads of size 8, k has heads of size 6}}
+  %0:2 = nn.attention %q, %k, %k scale 1.0 : tensor<2x4x3x8xf32>, tensor<2x4x5x6xf32>, tensor<2x4x5x6xf32>
   return
 }
 
 // -----
 
 func.func @attention_c4(%q: tensor<2x4x3x8xf32>, %b: tensor<3x3x3xf32>) {
-  // expected-error@+2 {{expected one of rank 4 that broadcasts to scores of shape}}
-  // expected-error@+1 {{failed to infer returned types}}
-  %0:2 = nn.attention %q, %q, %q, %b {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<3x3x3xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  // expected-error@+1 {{expected one of rank 4 that broadcasts to scores of shape}}
+  %0:2 = nn.attention %q, %q, %q, %b scale 1.0 : tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<3x3x3xf32>
   return
 }
 
 // -----
 
 func.func @attention_c5(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x0x8xf32>) {
-  // expected-error@+2 {{expected at least one key}}
-  // expected-error@+1 {{failed to infer returned types}}
-  %0:2 = nn.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x0x8xf32>, tensor<2x4x0x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3xf32>)
+  // expected-error@+1 {{expected at least one key}}
+  %0:2 = nn.attention %q, %k, %k scale 1.0 : tensor<2x4x3x8xf32>, tensor<2x4x0x8xf32>, tensor<2x4x0x8xf32>
   return
 }
 
@@ -319,6 +303,8 @@ func.func @attention_c5(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x0x8xf32>) {
 func.func @attention_gradient_c2(%q: tensor<2x4x3x8xf32>, %s: tensor<2x4x3xf32>, %dy: tensor<2x4x3x4xf32>) {
   // expected-error@+2 {{result, stats and dy are}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0:3 = nn.attention_gradient %q, %q, %q, %q, %s, %dy {scale = 1.0 : f64} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3xf32>, tensor<2x4x3x4xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
+  %0:3 = "nn.attention_gradient"(%q, %q, %q, %q, %s, %dy) <{scale = 1.0 : f64}>
+     : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3xf32>, tensor<2x4x3x4xf32>)
+    -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
   return
 }

@@ -9,13 +9,12 @@ func.func @main(%x: tensor<4xf32> {kerf.name = "x", dist.sharding = #dist.shardi
                 %y: tensor<4xf32> {kerf.name = "y", dist.sharding = #dist.sharding<{"tp"}>})
     -> (tensor<4xf32> {kerf.name = "p", dist.sharding = #dist.sharding<{}>},
         tensor<4xf32> {kerf.name = "q", dist.sharding = #dist.sharding<{"tp"}>}) {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = tensor<4xf32>,
-    dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %0 = nn.add %x, %w {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %1 = nn.neg %0 {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
-  %2 = nn.mul %1, %w {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %3 = nn.add %2, %0 {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %4 = nn.neg %y {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.add %x, %w {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %2 = nn.mul %1, %w {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %3 = nn.add %2, %0 {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %4 = nn.neg %y {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : tensor<4xf32>
   return %0, %4 : tensor<4xf32>, tensor<4xf32>
 }
 

@@ -23,15 +23,15 @@
 // CHECK-NEXT: dist.run @stage1_update2
 dist.mesh @mesh ["pp"=2] time ["mb"=2]
 func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>}) {
-  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 36 : i64, stored = tensor<3x3xf32>, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
   %h = nn.matmul %x, %w {dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
   %y = nn.matmul %h, %w {dist.colocation = 1 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
   %dh = nn.matmul %y, %w {transpose_rhs, dist.phase = #dist<phase backward_input>, dist.colocation = 1 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
   %dw1 = nn.matmul %h, %y {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 1 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
   %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %dw = nn.add %dw1, %dw0 {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>, #dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %dw = nn.add %dw1, %dw0 {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>, #dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : tensor<3x3xf32>
   %g = dist.accumulate %dw {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.purpose = #dist<purpose gradient>, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %v = nn.sub %w, %g {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %v = nn.sub %w, %g {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
   dist.assign %w, %v {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<3x3xf32>
   return
 }

@@ -18,16 +18,15 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
                 %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"dp"}, {}>},
                 %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>,
-     dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
   %h = nn.matmul %x, %w {dist.colocation = 0 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{}, {}>],
      dist.results = [#dist.sharding<{"dp"}, {}>]} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>],
-     dist.results = [#dist.sharding<{"dp"}, {}>]} : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %q = nn.mul %d, %d {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>],
-     dist.results = [#dist.sharding<{"dp"}, {}>]} : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %s = nn.reduce %q {kind = 0 : i64, dims = array<i64: 0, 1>, dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"dp"}, {}>],
-     dist.results = [#dist.sharding<partial sum {"dp"}>]} : (tensor<8x5xf32>) -> tensor<f32>
+  %d = nn.sub %h, %t {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], dist.results = [#dist.sharding<{"dp"}, {}>]}
+     : tensor<8x5xf32>
+  %q = nn.mul %d, %d {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], dist.results = [#dist.sharding<{"dp"}, {}>]}
+     : tensor<8x5xf32>
+  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"dp"}, {}>], dist.results = [#dist.sharding<partial sum {"dp"}>]}
+     : (tensor<8x5xf32>) -> tensor<f32>
   %dw = nn.matmul %x, %d {transpose_lhs, dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>,
      dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>],
      dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
@@ -36,8 +35,8 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
      dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<6x5xf32>) -> tensor<6x5xf32>
   %step = nn.mul %g, %lr {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
      dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %step {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %step {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+     : tensor<6x5xf32>
   dist.assign %w, %w1 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<6x5xf32>
   %l = dist.accumulate %s {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>,
      dist.operands = [#dist.sharding<partial sum {"dp"}>],
@@ -80,16 +79,15 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
                 %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},
                 %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>,
-     dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
   %h = nn.matmul %x, %w {dist.colocation = 0 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>],
      dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>],
-     dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %q = nn.mul %d, %d {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>],
-     dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %s = nn.reduce %q {kind = 0 : i64, dims = array<i64: 0, 1>, dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>],
-     dist.results = [#dist.sharding<partial sum {"mb", "dp"}>]} : (tensor<8x5xf32>) -> tensor<f32>
+  %d = nn.sub %h, %t {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+     : tensor<8x5xf32>
+  %q = nn.mul %d, %d {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+     : tensor<8x5xf32>
+  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<partial sum {"mb", "dp"}>]}
+     : (tensor<8x5xf32>) -> tensor<f32>
   %dw = nn.matmul %x, %d {transpose_lhs, dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>,
      dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>],
      dist.results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
@@ -98,8 +96,8 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
      dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<6x5xf32>) -> tensor<6x5xf32>
   %step = nn.mul %g, %lr {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
      dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %step {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %step {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+     : tensor<6x5xf32>
   dist.assign %w, %w1 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<6x5xf32>
   %l = dist.accumulate %s {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>,
      dist.operands = [#dist.sharding<partial sum {"mb", "dp"}>],
@@ -155,32 +153,32 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 dist.mesh @mesh ["pp"=2] time ["mb"=2]
 func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>}, %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w0 = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 36 : i64, stored = tensor<3x3xf32>, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %w1 = nn.weight "w1" {variable, file = 0 : i64, offset = 0 : i64, length = 36 : i64, stored = tensor<3x3xf32>, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
+  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
+  %w1 = nn.weight "w1" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
   %h = nn.matmul %x, %w0 {dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %t = nn.tanh %h {dist.colocation = 1 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %t = nn.tanh %h {dist.colocation = 1 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : tensor<4x3xf32>
   %y = nn.matmul %t, %w1 {dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %q = nn.mul %y, %y {dist.colocation = 3 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-  %s = nn.reduce %q {kind = 0 : i64, dims = array<i64: 0, 1>, dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<partial sum {"mb"}>]} : (tensor<4x3xf32>) -> tensor<f32>
+  %q = nn.mul %y, %y {dist.colocation = 3 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : tensor<4x3xf32>
+  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<partial sum {"mb"}>]} : (tensor<4x3xf32>) -> tensor<f32>
   %dt = nn.matmul %y, %w1 {transpose_rhs, dist.phase = #dist<phase backward_input>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
   %dw1 = nn.matmul %t, %y {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %dh = nn.mul %dt, %t {dist.phase = #dist<phase backward_input>, dist.colocation = 1 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %dh = nn.mul %dt, %t {dist.phase = #dist<phase backward_input>, dist.colocation = 1 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : tensor<4x3xf32>
   %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
   %g0 = dist.accumulate %dw0 {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.purpose = #dist<purpose gradient>, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>) -> tensor<3x3xf32>
   %g1 = dist.accumulate %dw1 {dist.phase = #dist<phase backward_weight>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose gradient>, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %sq0 = nn.mul %g0, %g0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
-  %n0 = nn.reduce %sq0 {kind = 0 : i64, dims = array<i64: 0, 1>, dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<>]} : (tensor<3x3xf32>) -> tensor<f32>
-  %sq1 = nn.mul %g1, %g1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
-  %n1 = nn.reduce %sq1 {kind = 0 : i64, dims = array<i64: 0, 1>, dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<>]} : (tensor<3x3xf32>) -> tensor<f32>
-  %n = nn.add %n0, %n1 {dist.phase = #dist<phase update>, dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<>, #dist.sharding<>], dist.results = [#dist.sharding<>]} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-  %r = nn.rsqrt %n {dist.phase = #dist<phase update>, dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<>], dist.results = [#dist.sharding<>]} : (tensor<f32>) -> tensor<f32>
+  %sq0 = nn.mul %g0, %g0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
+  %n0 = nn.reduce sum %sq0 dims [0, 1] {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<>]} : (tensor<3x3xf32>) -> tensor<f32>
+  %sq1 = nn.mul %g1, %g1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
+  %n1 = nn.reduce sum %sq1 dims [0, 1] {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<>]} : (tensor<3x3xf32>) -> tensor<f32>
+  %n = nn.add %n0, %n1 {dist.phase = #dist<phase update>, dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<>, #dist.sharding<>], dist.results = [#dist.sharding<>]} : tensor<f32>
+  %r = nn.rsqrt %n {dist.phase = #dist<phase update>, dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<>], dist.results = [#dist.sharding<>]} : tensor<f32>
   %c0 = nn.mul %g0, %r {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
   %d0 = nn.mul %c0, %lr {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %v0 = nn.sub %w0, %d0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %v0 = nn.sub %w0, %d0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
   dist.assign %w0, %v0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<3x3xf32>
   %c1 = nn.mul %g1, %r {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
   %d1 = nn.mul %c1, %lr {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %v1 = nn.sub %w1, %d1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %v1 = nn.sub %w1, %d1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
   dist.assign %w1, %v1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<3x3xf32>
   %l = dist.accumulate %s {dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<partial sum {"mb"}>], dist.results = [#dist.sharding<>]} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>

@@ -31,7 +31,7 @@ func.func @reshard(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{"tp"}>, di
 dist.mesh @mesh ["tp"=2]
 func.func @left_over(%x: tensor<2xf32> {dist.sharding = #dist.sharding<{"tp"}>, dist.global_type = tensor<4xf32>}) {
   // expected-error @below {{partition: dist.results is left}}
-  %0 = nn.neg %x {dist.results = [#dist.sharding<{"tp"}>]} : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = nn.neg %x {dist.results = [#dist.sharding<{"tp"}>]} : tensor<2xf32>
   return
 }
 

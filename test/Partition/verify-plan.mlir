@@ -5,10 +5,10 @@
 dist.mesh @mesh ["tp"=2]
 func.func @right(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>})
     -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>, dist.operands = [#dist.sharding<{}, {"tp"}>],
-    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4x6xf32>) -> tensor<4xf32>
-  %1 = nn.neg %0 {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>],
-    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.reduce sum %x dims [1] {dist.operands = [#dist.sharding<{}, {"tp"}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+     : (tensor<4x6xf32>) -> tensor<4xf32>
+  %1 = nn.neg %0 {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+     : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
 
@@ -41,7 +41,7 @@ func.func @partial_result(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}
 dist.mesh @mesh ["tp"=2]
 func.func @op_without(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{has no dist.operands for its 1 tensors}}
-  %0 = nn.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x : tensor<4xf32>
   return
 }
 
@@ -75,8 +75,8 @@ func.func @time_divides(%x: tensor<12xf32> {dist.sharding = #dist.sharding<{"mb"
 dist.mesh @mesh ["tp"=2]
 func.func @whole(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: operand 0: dimension 1 must stay whole but is cut by {tp}}}
-  %0 = nn.softmax %x {dim = 1 : i64, dist.operands = [#dist.sharding<{}, {"tp"}>],
-    dist.results = [#dist.sharding<{}, {"tp"}>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %0 = nn.softmax %x dim 1 {dist.operands = [#dist.sharding<{}, {"tp"}>], dist.results = [#dist.sharding<{}, {"tp"}>]}
+     : tensor<4x6xf32>
   return
 }
 
@@ -86,8 +86,8 @@ func.func @whole(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
 dist.mesh @mesh ["tp"=2]
 func.func @same_axes(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: result 0: dimension 0 is cut by {}, expected {tp} as elsewhere in this op}}
-  %0 = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>],
-    dist.results = [#dist.sharding<{}, {}>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %0 = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+     : tensor<4x6xf32>
   return
 }
 
@@ -97,8 +97,8 @@ func.func @same_axes(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>
 dist.mesh @mesh ["tp"=2]
 func.func @must_be_partial(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: result 0 is partial over {}, expected {tp}}}
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>, dist.operands = [#dist.sharding<{}, {"tp"}>],
-    dist.results = [#dist.sharding<{}>]} : (tensor<4x6xf32>) -> tensor<4xf32>
+  %0 = nn.reduce sum %x dims [1] {dist.operands = [#dist.sharding<{}, {"tp"}>], dist.results = [#dist.sharding<{}>]}
+     : (tensor<4x6xf32>) -> tensor<4xf32>
   return
 }
 
@@ -108,8 +108,8 @@ func.func @must_be_partial(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{
 dist.mesh @mesh ["tp"=2]
 func.func @not_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: is not linear in the operands that are partial}}
-  %0 = nn.exp %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>],
-    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.exp %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+     : tensor<4xf32>
   return
 }
 
@@ -119,8 +119,8 @@ func.func @not_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 dist.mesh @mesh ["tp"=2]
 func.func @not_jointly_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: is not linear in the operands that are partial}}
-  %0 = nn.add %x, %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>, #dist.sharding<{}>],
-    dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.add %x, %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+     : tensor<4xf32>
   return
 }
 
@@ -129,8 +129,8 @@ func.func @not_jointly_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<
 dist.mesh @mesh ["tp"=2]
 func.func @max_is_not_passed_on(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: operand 0 is partial max, expected it to be reduced first}}
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, partial max {"tp"}>],
-    dist.results = [#dist.sharding<{}, partial max {"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, partial max {"tp"}>], dist.results = [#dist.sharding<{}, partial max {"tp"}>]}
+     : tensor<4xf32>
   return
 }
 
@@ -180,8 +180,8 @@ func.func @blocks_in_time(%x: tensor<8xf32> {dist.sharding = #dist.sharding<{"mb
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @max_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
   // expected-error @below {{plan: a max runs over axis "mb", which is in time}}
-  %0 = nn.reduce %x {kind = 1 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"mb"}>],
-    dist.results = [#dist.sharding<>]} : (tensor<4xf32>) -> tensor<f32>
+  %0 = nn.reduce max %x dims [0] {dist.operands = [#dist.sharding<{"mb"}>], dist.results = [#dist.sharding<>]}
+     : (tensor<4xf32>) -> tensor<f32>
   return
 }
 
@@ -191,10 +191,10 @@ func.func @max_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @sum_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>})
     -> (tensor<f32> {dist.sharding = #dist.sharding<>}) {
-  %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{"mb"}>],
-    dist.results = [#dist.sharding<partial sum {"mb"}>]} : (tensor<4xf32>) -> tensor<f32>
+  %0 = nn.reduce sum %x dims [0] {dist.operands = [#dist.sharding<{"mb"}>], dist.results = [#dist.sharding<partial sum {"mb"}>]}
+     : (tensor<4xf32>) -> tensor<f32>
   // expected-error @below {{plan: operand 0 is partial over {mb}, which is in time, until a dist.accumulate}}
-  %1 = nn.exp %0 {dist.operands = [#dist.sharding<>], dist.results = [#dist.sharding<>]} : (tensor<f32>) -> tensor<f32>
+  %1 = nn.exp %0 {dist.operands = [#dist.sharding<>], dist.results = [#dist.sharding<>]} : tensor<f32>
   // expected-error @below {{plan: operand 0 is partial over {mb}, which is in time, until a dist.accumulate}}
   return %0 : tensor<f32>
 }
@@ -204,9 +204,9 @@ func.func @sum_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @backwards(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
   // expected-error @below {{plan: is in stage 0 but uses a value of stage 1}}
-  %1 = nn.neg %0 {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = nn.neg %0 {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
   return
 }
 
@@ -215,7 +215,7 @@ func.func @backwards(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @no_such_stage(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: stage is 2, expected less than 2}}
-  %0 = nn.neg %x {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = nn.neg %x {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
   return
 }
 

@@ -11,7 +11,7 @@
 func.func @main(%x: tensor<8x16xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
   %w = nn.constant {name = "w"} dense<0.1> : tensor<16x32xf32>
   %h = nn.matmul %x, %w : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32> loc("h")
-  %y = nn.softmax %h {dim = 1 : i64} : (tensor<8x32xf32>) -> tensor<8x32xf32>
-  %z = nn.log_softmax %h {dim = 1 : i64} : (tensor<8x32xf32>) -> tensor<8x32xf32>
+  %y = nn.softmax %h dim 1 : tensor<8x32xf32>
+  %z = nn.log_softmax %h dim 1 : tensor<8x32xf32>
   return %y, %z : tensor<8x32xf32>, tensor<8x32xf32>
 }

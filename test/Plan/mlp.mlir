@@ -5,22 +5,22 @@
 // Data parallel cuts the batch of every value and no weight.
 // DATA: dist.mesh @mesh ["dp"=2]
 // DATA-SAME: {{$}}
-// DATA: func.func @main(%{{.*}}: tensor<8x64xf32> {dist.sharding = #dist.sharding<{"dp"}, {}>
-// DATA-COUNT-3: nn.constant {dist.operands = [], dist.results = [#dist.sharding<{}
+// DATA: func.func @main(%{{.*}}: tensor<8x64xf32> {dist.sharding = #s_dp_x
+// DATA-COUNT-3: nn.constant {dist.operands = [], dist.results = [#s_x
 // DATA-NOT: dist.reshard
-// DATA: nn.relu {{.*}}dist.results = [#dist.sharding<{"dp"}, {}>]
+// DATA: nn.relu {{.*}}dist.results = [#s_dp_x]
 
 // With weights that do not fit on one device, the search finds Megatron's pair:
 // columns of the first, rows of the second, one sum.
 // TENSOR: dist.mesh @mesh ["tp"=2]
 // TENSOR: name = "w1"} {{.*}}tensor<64x128xf32>
-// TENSOR: nn.matmul {{.*}}dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {"tp"}>], dist.results = [#dist.sharding<{}, {"tp"}>]
-// TENSOR: nn.relu {{.*}}dist.results = [#dist.sharding<{}, {"tp"}>]
-// TENSOR: nn.matmul {{.*}}dist.operands = [#dist.sharding<{}, {"tp"}>, #dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"tp"}>]
+// TENSOR: nn.matmul {{.*}}dist.operands = [#s_x_x, #s_x_tp], dist.results = [#s_x_tp]
+// TENSOR: nn.relu {{.*}}dist.results = [#s_x_tp]
+// TENSOR: nn.matmul {{.*}}dist.operands = [#s_x_tp, #s_tp_x], dist.results = [#s_x_x_sum-tp]
 
 // A pipeline: the batch is cut in time, the layers over the stages.
 // PIPE: dist.mesh @mesh ["pp"=2] time ["mb"=4]
-// PIPE: {dist.sharding = #dist.sharding<{"mb"}, {}>
+// PIPE: {dist.sharding = #s_mb_x
 // PIPE: nn.matmul {{.*}}dist.stage = 0
 // PIPE: nn.matmul {{.*}}dist.stage = 1
 
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<8x64xf32> {kerf.name = "x"}) -> (tensor<8x64xf32> {ke
   %w2 = nn.constant {name = "w2"} dense<0.2> : tensor<128x64xf32>
   %h = nn.matmul %x, %w1 : (tensor<8x64xf32>, tensor<64x128xf32>) -> tensor<8x128xf32>
   %a = nn.add %h, %b1 : (tensor<8x128xf32>, tensor<128xf32>) -> tensor<8x128xf32>
-  %r = nn.relu %a : (tensor<8x128xf32>) -> tensor<8x128xf32>
+  %r = nn.relu %a : tensor<8x128xf32>
   %y = nn.matmul %r, %w2 : (tensor<8x128xf32>, tensor<128x64xf32>) -> tensor<8x64xf32>
   return %y : tensor<8x64xf32>
 }

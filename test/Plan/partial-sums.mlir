@@ -6,8 +6,8 @@
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard={given=[{},{},partial sum {tp}]}" 2>&1 | FileCheck %s --check-prefix=GIVEN
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard={quotient=[{},{},partial sum {tp}]}" 2>&1 | FileCheck %s --check-prefix=QUOTIENT
 
-// CHECK: nn.mul {{.*}}dist.operands = [#dist.sharding<{}, {}, partial sum {"tp"}>, #dist.sharding<{}, {}>]
-// CHECK: nn.div {{.*}}dist.operands = [#dist.sharding<{}, {}, partial sum {"tp"}>, #dist.sharding<{}, {}>]
+// CHECK: nn.mul {{.*}}dist.operands = [#s_x_x_sum-tp, #s_x_x]
+// CHECK: nn.div {{.*}}dist.operands = [#s_x_x_sum-tp, #s_x_x]
 
 // GIVEN: error: --shard: '[{},{},partial sum {tp}]' is not a legal sharding of 'given'
 // GIVEN: note: legal on this mesh:
@@ -20,11 +20,11 @@ func.func @main(%x: tensor<8x64xf32>, %f: tensor<8x32xf32>)
   %w = nn.constant dense<0.1> : tensor<64x32xf32>
   %one = nn.constant dense<1.0> : tensor<f32>
   %y = nn.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
-  %s = nn.sigmoid %f : (tensor<8x32xf32>) -> tensor<8x32xf32>
+  %s = nn.sigmoid %f : tensor<8x32xf32>
   %m = nn.max %f, %one : (tensor<8x32xf32>, tensor<f32>) -> tensor<8x32xf32>
-  %0 = nn.mul %y, %s : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> loc("finite")
-  %1 = nn.div %y, %m : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> loc("nonzero")
-  %2 = nn.mul %y, %f : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> loc("given")
-  %3 = nn.div %y, %s : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> loc("quotient")
+  %0 = nn.mul %y, %s : tensor<8x32xf32> loc("finite")
+  %1 = nn.div %y, %m : tensor<8x32xf32> loc("nonzero")
+  %2 = nn.mul %y, %f : tensor<8x32xf32> loc("given")
+  %3 = nn.div %y, %s : tensor<8x32xf32> loc("quotient")
   return %0, %1, %2, %3 : tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>
 }

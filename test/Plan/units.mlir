@@ -3,13 +3,13 @@
 
 // RUN: kerf-opt %s --kerf-plan="devices=4 mesh=tp=4 objective=volume shard=w=[{},{tp}:8]" | FileCheck %s
 // RUN: kerf-opt %s --kerf-plan="devices=4 mesh=tp=4 objective=volume shard=heads=[{},{tp},{}]" | FileCheck %s --check-prefix=HEADS
-// CHECK: nn.constant {{.*}}dist.results = [#dist.sharding<{}, {"tp"}:8>], name = "w"
-// CHECK: nn.matmul {{.*}}dist.results = [#dist.sharding<{}, {"tp"}:8>]
-// CHECK: nn.reshape {{.*}}dist.results = [#dist.sharding<{}, {"tp"}, {}>]
-// CHECK: nn.reshape {{.*}}dist.results = [#dist.sharding<{}, {"tp"}:8>]
-// CHECK: nn.matmul {{.*}}dist.results = [#dist.sharding<{}, {}, partial sum {"tp"}>]
+// CHECK: nn.constant {{.*}}dist.results = [#s_x_tp-by8], name = "w"
+// CHECK: nn.matmul {{.*}}dist.results = [#s_x_tp-by8]
+// CHECK: nn.reshape {{.*}}dist.results = [#s_x_tp_x]
+// CHECK: nn.reshape {{.*}}dist.results = [#s_x_tp-by8]
+// CHECK: nn.matmul {{.*}}dist.results = [#s_x_x_sum-tp]
 
-// HEADS: nn.reshape {{.*}}dist.results = [#dist.sharding<{}, {"tp"}, {}>]
+// HEADS: nn.reshape {{.*}}dist.results = [#s_x_tp_x]
 
 // RUN: not kerf-opt %s --kerf-plan="devices=4 mesh=tp=4 shard=w=[{},{tp}:29]" 2>&1 | FileCheck %s --check-prefix=WRONG
 // WRONG: '[{},{tp}:29]' is not a legal sharding of 'w'
@@ -19,7 +19,7 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x8xf32> {
   %v = nn.constant {name = "v"} dense<0.1> : tensor<28x8xf32>
   %q = nn.matmul %x, %w : (tensor<8x64xf32>, tensor<64x28xf32>) -> tensor<8x28xf32>
   %h = nn.reshape %q : (tensor<8x28xf32>) -> tensor<8x7x4xf32> loc("heads")
-  %e = nn.exp %h : (tensor<8x7x4xf32>) -> tensor<8x7x4xf32>
+  %e = nn.exp %h : tensor<8x7x4xf32>
   %r = nn.reshape %e : (tensor<8x7x4xf32>) -> tensor<8x28xf32>
   %y = nn.matmul %r, %v : (tensor<8x28xf32>, tensor<28x8xf32>) -> tensor<8x8xf32>
   return %y : tensor<8x8xf32>

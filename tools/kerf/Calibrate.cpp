@@ -42,33 +42,25 @@ std::string argument(const char *name, const std::string &type) {
   return llvm::formatv("%{0}: {1} {{kerf.name = \"{0}\"}", name, type).str();
 }
 
-std::string weight(const std::string &type, int64_t elements) {
-  return llvm::formatv(
-             "  %w = nn.weight \"w\" {{file = 0 : i64, length = {0} : "
-             "i64, offset = 0 : i64, stored = {1}} : {1}\n",
-             4 * elements, type)
-      .str();
+std::string weight(const std::string &type) {
+  return "  %w = nn.weight \"w\" file 0 at 0 : " + type + "\n";
 }
 
 /// [m, k] times a weight [k, n], which is packed at load.
 std::string matmul(int64_t m, int64_t k, int64_t n) {
   std::string x = tensor({m, k}), w = tensor({k, n}), y = tensor({m, n});
   return function(argument("x", x), y,
-                  weight(w, k * n) + "  %y = nn.matmul %x, %w : (" + x + ", " +
-                      w + ") -> " + y + "\n");
+                  weight(w) + "  %y = nn.matmul %x, %w : (" + x + ", " + w +
+                      ") -> " + y + "\n");
 }
 
 /// 3x3, as many channels out as in.
 std::string convolution(int64_t size, int64_t channels) {
   std::string x = tensor({1, size, size, channels});
   std::string w = tensor({channels, channels, 3, 3});
-  return function(
-      argument("x", x), x,
-      weight(w, channels * channels * 9) +
-          "  %y = nn.conv %x, %w {strides = array<i64: 1, 1>, low = array<i64: "
-          "1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, "
-          "groups = 1 : i64} : (" +
-          x + ", " + w + ") -> " + x + "\n");
+  return function(argument("x", x), x,
+                  weight(w) + "  %y = nn.conv %x, %w kernel 3x3 pad 1x1 : " +
+                      x + " -> " + x + "\n");
 }
 
 /// A chain of `depth` times tanh, which becomes one kernel.
@@ -93,17 +85,16 @@ std::string addition(int64_t elements) {
 std::string softmax(int64_t rows, int64_t columns) {
   std::string type = tensor({rows, columns});
   return function(argument("x", type), type,
-                  "  %y = nn.softmax %x {dim = 1 : i64} : (" + type + ") -> " +
-                      type + "\n");
+                  "  %y = nn.softmax %x dim 1 : (" + type + ") -> " + type +
+                      "\n");
 }
 
 std::string gather(int64_t rows, int64_t columns, int64_t count) {
   std::string table = tensor({rows, columns}), ids = tensor({count}, "i64"),
               y = tensor({count, columns});
   return function(argument("ids", ids), y,
-                  weight(table, rows * columns) +
-                      "  %y = nn.gather %w, %ids {dim = 0 : i64} : (" + table +
-                      ", " + ids + ") -> " + y + "\n");
+                  weight(table) + "  %y = nn.gather %w, %ids dim 0 : (" +
+                      table + ", " + ids + ") -> " + y + "\n");
 }
 
 /// `elements` summed over all ranks, each of which holds a row of its own.
@@ -112,7 +103,7 @@ std::string allReduce(int64_t ranks, int64_t elements) {
   return llvm::formatv(R"(dist.mesh @mesh ["x"={0}]
 func.func @main(%x: {1} {{kerf.name = "x", dist.sharding = #dist.sharding<{{"x"}, {{}>})
     -> ({2} {{kerf.name = "y", dist.sharding = #dist.sharding<{{}>}) {{
-  %y = nn.reduce %x {{kind = 0 : i64, dims = array<i64: 0>, dist.operands = [#dist.sharding<{{"x"}, {{}>],
+  %y = nn.reduce sum %x dims [0] {{dist.operands = [#dist.sharding<{{"x"}, {{}>],
     dist.results = [#dist.sharding<{{}, partial sum {{"x"}>]} : ({1}) -> {2}
   return %y : {2}
 }

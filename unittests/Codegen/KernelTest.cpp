@@ -158,8 +158,8 @@ TEST_F(Kernels, CastsBetweenAllTypes) {
           module += "exec.kernel @k" + shape + from + to + "(%x: tensor<" +
                     shape + from + ">" + rangeOf(0, from == "i1" ? 2 : 6) +
                     ") -> tensor<" + shape + to +
-                    "> attributes {index = 0 : i64, node = \"\"} {\n"
-                    "%r = nn.cast %x : (tensor<" +
+                    "> attributes {index = 0 : i64, node = \"\"} {\n%r = "
+                    "nn.cast %x : (tensor<" +
                     shape + from + ">) -> tensor<" + shape + to +
                     ">\nexec.yield %r : tensor<" + shape + to + ">\n}\n";
     expect(module, cpu, 3, 1e-12);
@@ -168,46 +168,40 @@ TEST_F(Kernels, CastsBetweenAllTypes) {
 
 TEST_F(Kernels, ShapeOps) {
   expect(kernel("%x: tensor<6x20xf32>", "tensor<8x15xf32>",
-                "%r = nn.reshape %x : (tensor<6x20xf32>) -> tensor<8x15xf32>\n"
-                "exec.yield %r : tensor<8x15xf32>"));
+                "%r = nn.reshape %x : (tensor<6x20xf32>) -> "
+                "tensor<8x15xf32>\nexec.yield %r : tensor<8x15xf32>"));
   for (const char *e : {"f32", "f64", "i8", "f16", "i64"}) {
     std::string a = std::string("tensor<37x53x") + e + ">",
                 c = std::string("tensor<53x37x") + e + ">";
     expect(kernel("%x: " + a, c,
-                  "%r = nn.transpose %x {perm = array<i64: 1, 0>} : (" + a +
-                      ") -> " + c + "\nexec.yield %r : " + c));
+                  "%r = nn.transpose %x perm [1, 0] : (" + a + ") -> " + c +
+                      "\nexec.yield %r : " + c));
     a = std::string("tensor<2x5x16x12x") + e + ">";
     c = std::string("tensor<2x16x5x12x") + e + ">";
     expect(kernel("%x: " + a, c,
-                  "%r = nn.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (" +
-                      a + ") -> " + c + "\nexec.yield %r : " + c));
+                  "%r = nn.transpose %x perm [0, 2, 1, 3] : (" + a + ") -> " +
+                      c + "\nexec.yield %r : " + c));
     c = std::string("tensor<12x2x16x5x") + e + ">";
     expect(kernel("%x: " + a, c,
-                  "%r = nn.transpose %x {perm = array<i64: 3, 0, 2, 1>} : (" +
-                      a + ") -> " + c + "\nexec.yield %r : " + c));
+                  "%r = nn.transpose %x perm [3, 0, 2, 1] : (" + a + ") -> " +
+                      c + "\nexec.yield %r : " + c));
   }
   expect(kernel(
       "%x: tensor<9x40xf32>", "tensor<3x10xf32>",
-      "%r = nn.slice %x {starts = array<i64: 7, 39>, sizes = array<i64: 3, "
-      "10>, "
-      "strides = array<i64: -2, -3>} : (tensor<9x40xf32>) -> tensor<3x10xf32>\n"
-      "exec.yield %r : tensor<3x10xf32>"));
-  expect(kernel(
-      "%x: tensor<9x40xf32>", "tensor<9x30xf32>",
-      "%r = nn.slice %x {starts = array<i64: 0, 10>, sizes = array<i64: 9, "
-      "30>, "
-      "strides = array<i64: 1, 1>} : (tensor<9x40xf32>) -> tensor<9x30xf32>\n"
-      "exec.yield %r : tensor<9x30xf32>"));
-  expect(kernel(
-      "%x: tensor<5x1x7xf32>", "tensor<2x5x9x7xf32>",
-      "%r = nn.broadcast %x : (tensor<5x1x7xf32>) -> tensor<2x5x9x7xf32>\n"
-      "exec.yield %r : tensor<2x5x9x7xf32>"));
+      "%r = nn.slice %x from [7, 39] strides [-2, -3] : (tensor<9x40xf32>) -> "
+      "tensor<3x10xf32>\nexec.yield %r : tensor<3x10xf32>"));
+  expect(kernel("%x: tensor<9x40xf32>", "tensor<9x30xf32>",
+                "%r = nn.slice %x from [0, 10] : (tensor<9x40xf32>) -> "
+                "tensor<9x30xf32>\nexec.yield %r : tensor<9x30xf32>"));
+  expect(kernel("%x: tensor<5x1x7xf32>", "tensor<2x5x9x7xf32>",
+                "%r = nn.broadcast %x : (tensor<5x1x7xf32>) -> "
+                "tensor<2x5x9x7xf32>\nexec.yield %r : tensor<2x5x9x7xf32>"));
   expect(kernel("", "tensor<5x37xi64>",
-                "%r = nn.iota {dim = 1 : i64} : tensor<5x37xi64>\n"
-                "exec.yield %r : tensor<5x37xi64>"));
+                "%r = nn.iota dim 1 : tensor<5x37xi64>\nexec.yield %r : "
+                "tensor<5x37xi64>"));
   expect(kernel("", "tensor<5x37xf32>",
-                "%r = nn.iota {dim = 0 : i64} : tensor<5x37xf32>\n"
-                "exec.yield %r : tensor<5x37xf32>"));
+                "%r = nn.iota dim 0 : tensor<5x37xf32>\nexec.yield %r : "
+                "tensor<5x37xf32>"));
 }
 
 TEST_F(Kernels, EmptyTensors) {
@@ -215,27 +209,25 @@ TEST_F(Kernels, EmptyTensors) {
     std::string from = "tensor<3x0x" + e + ">", to = "tensor<3x" + e + ">",
                 pad = "tensor<3x20x" + e + ">",
                 value = e == "f32" ? "2.0 : f32" : "2 : i64";
-    for (int kind : {0, 3})
+    for (const char *kind : {"sum", "prod"})
       expect(kernel("%x: " + from, to,
-                    "%r = nn.reduce %x {kind = " + std::to_string(kind) +
-                        " : i64, dims = array<i64: 1>} : (" + from + ") -> " +
-                        to + "\nexec.yield %r : " + to));
+                    std::string("%r = nn.reduce ") + kind + " %x dims [1] : (" +
+                        from + ") -> " + to + "\nexec.yield %r : " + to));
     expect(kernel("%x: " + from, pad,
-                  "%r = nn.pad %x {low = array<i64: 0, 5>, high = array<i64: "
-                  "0, 15>, value = " +
-                      value + "} : (" + from + ") -> " + pad +
+                  "%r = nn.pad %x low [0, 5] high [0, 15] value " + value +
+                      " : (" + from + ") -> " + pad +
                       "\nexec.yield %r : " + pad));
     expect(kernel("%x: " + from + ", %y: " + pad, pad,
-                  "%r = nn.concat %x, %y {dim = 1 : i64} : (" + from + ", " +
-                      pad + ") -> " + pad + "\nexec.yield %r : " + pad));
+                  "%r = nn.concat %x, %y dim 1 : (" + from + ", " + pad +
+                      ") -> " + pad + "\nexec.yield %r : " + pad));
     expect(kernel("%x: " + from, "tensor<0x3x" + e + ">",
-                  "%r = nn.transpose %x {perm = array<i64: 1, 0>} : (" + from +
+                  "%r = nn.transpose %x perm [1, 0] : (" + from +
                       ") -> tensor<0x3x" + e +
                       ">\nexec.yield %r : tensor<0x3x" + e + ">"));
   }
   expect(kernel("%x: tensor<0x5xf32>", "tensor<0x5xf32>",
-                "%r = nn.softmax %x {dim = 1 : i64} : (tensor<0x5xf32>) -> "
-                "tensor<0x5xf32>\nexec.yield %r : tensor<0x5xf32>"));
+                "%r = nn.softmax %x dim 1 : tensor<0x5xf32>\nexec.yield %r : "
+                "tensor<0x5xf32>"));
 }
 
 TEST_F(Kernels, PadsAndConcats) {
@@ -247,10 +239,9 @@ TEST_F(Kernels, PadsAndConcats) {
              : pad[0] == '2' ? "6"
                              : "5") +
             "x" + (pad[3] == '3' ? (pad[4] ? "81" : "27") : "21") + "xf32>",
-        std::string("%r = nn.pad %x {low = array<i64: ") + pad +
-            ">, high = array<i64: 0, " +
+        std::string("%r = nn.pad %x low [") + pad + "] high [0, " +
             (pad[3] == '3' ? (pad[4] ? "30" : "3") : "0") +
-            ">, value = 1.5 : f32} : (tensor<4x21xf32>) -> tensor<" +
+            "] value 1.5 : f32 : (tensor<4x21xf32>) -> tensor<" +
             (pad[0] == '0'   ? "4"
              : pad[0] == '2' ? "6"
                              : "5") +
@@ -264,42 +255,35 @@ TEST_F(Kernels, PadsAndConcats) {
     std::string E = e;
     expect(kernel("%x: tensor<4x21x" + E + ">, %y: tensor<4x50x" + E + ">",
                   "tensor<4x71x" + E + ">",
-                  "%r = nn.concat %x, %y {dim = 1 : i64} : (tensor<4x21x" + E +
+                  "%r = nn.concat %x, %y dim 1 : (tensor<4x21x" + E +
                       ">, tensor<4x50x" + E + ">) -> tensor<4x71x" + E +
                       ">\nexec.yield %r : tensor<4x71x" + E + ">"));
     expect(kernel("%x: tensor<4x21x" + E + ">, %y: tensor<9x21x" + E + ">",
                   "tensor<13x21x" + E + ">",
-                  "%r = nn.concat %x, %y {dim = 0 : i64} : (tensor<4x21x" + E +
+                  "%r = nn.concat %x, %y dim 0 : (tensor<4x21x" + E +
                       ">, tensor<9x21x" + E + ">) -> tensor<13x21x" + E +
                       ">\nexec.yield %r : tensor<13x21x" + E + ">"));
     expect(kernel("%x: tensor<40x2x" + E + ">, %y: tensor<40x1x" + E + ">",
                   "tensor<40x3x" + E + ">",
-                  "%r = nn.concat %x, %y {dim = 1 : i64} : (tensor<40x2x" + E +
+                  "%r = nn.concat %x, %y dim 1 : (tensor<40x2x" + E +
                       ">, tensor<40x1x" + E + ">) -> tensor<40x3x" + E +
                       ">\nexec.yield %r : tensor<40x3x" + E + ">"));
   }
   // Rotary embeddings: halves swapped, one negated.
   expect(kernel(
       "%x: tensor<5x64xf32>, %c: tensor<5x64xf32>", "tensor<5x64xf32>",
-      "%a = nn.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 5, 32>, "
-      "strides = array<i64: 1, 1>} : (tensor<5x64xf32>) -> tensor<5x32xf32>\n"
-      "%b = nn.slice %x {starts = array<i64: 0, 32>, sizes = array<i64: 5, "
-      "32>, strides = array<i64: 1, 1>} : (tensor<5x64xf32>) -> "
-      "tensor<5x32xf32>\n"
-      "%n = nn.neg %b : (tensor<5x32xf32>) -> tensor<5x32xf32>\n"
-      "%r = nn.concat %n, %a {dim = 1 : i64} : (tensor<5x32xf32>, "
-      "tensor<5x32xf32>) -> tensor<5x64xf32>\n"
-      "%m = nn.mul %r, %c : (tensor<5x64xf32>, tensor<5x64xf32>) -> "
-      "tensor<5x64xf32>\n"
-      "%s = nn.add %m, %x : (tensor<5x64xf32>, tensor<5x64xf32>) -> "
-      "tensor<5x64xf32>\n"
-      "exec.yield %s : tensor<5x64xf32>"));
+      "%a = nn.slice %x from [0, 0] : (tensor<5x64xf32>) -> "
+      "tensor<5x32xf32>\n%b = nn.slice %x from [0, 32] : (tensor<5x64xf32>) -> "
+      "tensor<5x32xf32>\n%n = nn.neg %b : tensor<5x32xf32>\n%r = nn.concat %n, "
+      "%a dim 1 : (tensor<5x32xf32>, tensor<5x32xf32>) -> tensor<5x64xf32>\n%m "
+      "= nn.mul %r, %c : tensor<5x64xf32>\n%s = nn.add %m, %x : "
+      "tensor<5x64xf32>\nexec.yield %s : tensor<5x64xf32>"));
 }
 
 std::string softmax(const std::string &op, const std::string &type, int dim) {
   return kernel("%x: tensor<" + type + ">", "tensor<" + type + ">",
-                "%r = nn." + op + " %x {dim = " + std::to_string(dim) +
-                    " : i64} : (tensor<" + type + ">) -> tensor<" + type +
+                "%r = nn." + op + " %x dim " + std::to_string(dim) +
+                    " : (tensor<" + type + ">) -> tensor<" + type +
                     ">\nexec.yield %r : tensor<" + type + ">");
 }
 
@@ -324,8 +308,7 @@ TEST_F(Kernels, Norms) {
           std::tuple{"70x3x", "3x", 1}}) {
       std::string x = std::string("tensor<") + shape + e + ">",
                   s = std::string("tensor<") + row + e + ">";
-      std::string d =
-          "{dim = " + std::to_string(dim) + " : i64, epsilon = 1.0e-5 : f64}";
+      std::string d = "dim " + std::to_string(dim) + " epsilon 1.0e-5";
       expect(kernel("%x: " + x + ", %s: " + s + ", %b: " + s, x,
                     "%r = nn.layer_norm %x, %s, %b " + d + " : (" + x + ", " +
                         s + ", " + s + ") -> " + x + "\nexec.yield %r : " + x));
@@ -346,20 +329,20 @@ TEST_F(Kernels, Reductions) {
         Case{"3x500x", "1", "3x"}, Case{"7x2x3x", "2", "7x2x"},
         Case{"2x7x7x64x", "1, 2", "2x64x"}, Case{"1x", "0", ""}})
     for (std::string e : {"f32", "f64", "i64", "i32", "f16"})
-      for (int kind : {0, 1, 2, 3}) {
+      for (std::string kind : {"sum", "max", "min", "prod"}) {
         std::string from = "tensor<" + (c.from + e) + ">",
                     to = "tensor<" + (c.to + e) + ">";
-        expect(kernel("%x: " + from +
-                          (kind == 3 ? rangeOf(e[0] == 'f' ? 0.9 : 1,
-                                               e[0] == 'f' ? 1.05 : 2)
-                                     : ""),
-                      to,
-                      "%r = nn.reduce %x {kind = " + std::to_string(kind) +
-                          " : i64, dims = array<i64: " + c.dims + ">} : (" +
-                          from + ") -> " + to + "\nexec.yield %r : " + to));
+        expect(kernel(
+            "%x: " + from +
+                (kind == "prod"
+                     ? rangeOf(e[0] == 'f' ? 0.9 : 1, e[0] == 'f' ? 1.05 : 2)
+                     : ""),
+            to,
+            "%r = nn.reduce " + kind + " %x dims [" + c.dims + "] : (" + from +
+                ") -> " + to + "\nexec.yield %r : " + to));
       }
   for (std::string e : {"f32", "i64", "f64"})
-    for (const char *attribute : {"", ", min", ", last", ", last, min"})
+    for (const char *attribute : {"", " {min}", " {last}", " {last, min}"})
       for (int dim : {0, 1, 2}) {
         std::string from = "tensor<4x33x20x" + e + ">";
         std::string to = std::string("tensor<") +
@@ -368,8 +351,8 @@ TEST_F(Kernels, Reductions) {
                                      : "4x33") +
                          "xi64>";
         expect(kernel("%x: " + from, to,
-                      "%r = nn.arg_reduce %x {dim = " + std::to_string(dim) +
-                          " : i64" + attribute + "} : (" + from + ") -> " + to +
+                      "%r = nn.arg_reduce %x dim " + std::to_string(dim) +
+                          attribute + " : (" + from + ") -> " + to +
                           "\nexec.yield %r : " + to));
       }
 }
@@ -377,38 +360,35 @@ TEST_F(Kernels, Reductions) {
 TEST_F(Kernels, Gathers) {
   for (std::string i : {"i64", "i32"})
     for (int dim : {0, 1})
-      for (const char *partial : {"", ", partial"}) {
+      for (const char *partial : {"", " {partial}"}) {
         std::string out = dim ? "tensor<10x2x7x" : "tensor<2x7x40x";
         out += "f32>";
         std::string range = *partial ? rangeOf(-5, 15) : rangeOf(-10, 10);
         expect(kernel(
             "%t: tensor<10x40xf32>, %i: tensor<2x7x" + i + ">" + range, out,
-            "%r = nn.gather %t, %i {dim = " + std::to_string(dim) + " : i64" +
-                partial + "} : (tensor<10x40xf32>, tensor<2x7x" + i + ">) -> " +
-                out + "\nexec.yield %r : " + out));
+            "%r = nn.gather %t, %i dim " + std::to_string(dim) + partial +
+                " : (tensor<10x40xf32>, tensor<2x7x" + i + ">) -> " + out +
+                "\nexec.yield %r : " + out));
       }
-  expect(kernel("%t: tensor<30xf32>, %i: tensor<50xi64> {test.low = 0.0 : f64, "
-                "test.high = 30.0 : f64}",
-                "tensor<50xf32>",
-                "%r = nn.gather %t, %i {dim = 0 : i64} : (tensor<30xf32>, "
-                "tensor<50xi64>) -> tensor<50xf32>\n"
-                "exec.yield %r : tensor<50xf32>"));
+  expect(
+      kernel("%t: tensor<30xf32>, %i: tensor<50xi64> {test.low = 0.0 : f64, "
+             "test.high = 30.0 : f64}",
+             "tensor<50xf32>",
+             "%r = nn.gather %t, %i dim 0 : (tensor<30xf32>, tensor<50xi64>) "
+             "-> tensor<50xf32>\nexec.yield %r : tensor<50xf32>"));
   // GPT-2's first ops: two embeddings and a layer norm.
-  expect(kernel("%t: tensor<100x48xf32>, %i: tensor<1x9xi64> {test.low = 0.0 : "
-                "f64, test.high = 100.0 : f64}, "
-                "%p: tensor<16x48xf32>, %s: tensor<48xf32>, %b: tensor<48xf32>",
-                "(tensor<1x9x48xf32>, tensor<1x9x48xf32>)",
-                "%e = nn.gather %t, %i {dim = 0 : i64} : (tensor<100x48xf32>, "
-                "tensor<1x9xi64>) -> tensor<1x9x48xf32>\n"
-                "%j = nn.iota {dim = 1 : i64} : tensor<1x9xi64>\n"
-                "%q = nn.gather %p, %j {dim = 0 : i64} : (tensor<16x48xf32>, "
-                "tensor<1x9xi64>) -> tensor<1x9x48xf32>\n"
-                "%a = nn.add %e, %q : (tensor<1x9x48xf32>, tensor<1x9x48xf32>) "
-                "-> tensor<1x9x48xf32>\n"
-                "%n = nn.layer_norm %a, %s, %b {dim = 2 : i64, epsilon = "
-                "1.0e-5 : f64} : (tensor<1x9x48xf32>, tensor<48xf32>, "
-                "tensor<48xf32>) -> tensor<1x9x48xf32>\n"
-                "exec.yield %a, %n : tensor<1x9x48xf32>, tensor<1x9x48xf32>"));
+  expect(kernel(
+      "%t: tensor<100x48xf32>, %i: tensor<1x9xi64> {test.low = 0.0 : f64, "
+      "test.high = 100.0 : f64}, %p: tensor<16x48xf32>, %s: tensor<48xf32>, "
+      "%b: tensor<48xf32>",
+      "(tensor<1x9x48xf32>, tensor<1x9x48xf32>)",
+      "%e = nn.gather %t, %i dim 0 : (tensor<100x48xf32>, tensor<1x9xi64>) -> "
+      "tensor<1x9x48xf32>\n%j = nn.iota dim 1 : tensor<1x9xi64>\n%q = "
+      "nn.gather %p, %j dim 0 : (tensor<16x48xf32>, tensor<1x9xi64>) -> "
+      "tensor<1x9x48xf32>\n%a = nn.add %e, %q : tensor<1x9x48xf32>\n%n = "
+      "nn.layer_norm %a, %s, %b dim 2 epsilon 1.0e-05 : tensor<1x9x48xf32>, "
+      "tensor<48xf32>\nexec.yield %a, %n : tensor<1x9x48xf32>, "
+      "tensor<1x9x48xf32>"));
 }
 
 TEST_F(Kernels, Pools) {
@@ -416,33 +396,27 @@ TEST_F(Kernels, Pools) {
     for (const char *c : {"1", "3", "64"}) {
       std::string in = std::string("tensor<2x9x8x") + c + "x" + e + ">",
                   out = std::string("tensor<2x5x4x") + c + "x" + e + ">";
-      std::string window = "kernel = array<i64: 3, 3>, strides = array<i64: 2, "
-                           "2>, low = array<i64: 1, 1>, high = array<i64: 1, "
-                           "1>, dilations = array<i64: 1, 1>";
-      for (std::string op : {"max_pool %x {", "avg_pool %x {",
-                             "avg_pool %x {count_include_pad, "})
+      std::string window = " %x kernel 3x3 strides 2x2 pad 1x1";
+      for (std::string op : {"max_pool" + window, "avg_pool" + window,
+                             "avg_pool" + window + " {count_include_pad}"})
         expect(kernel("%x: " + in, out,
-                      "%r = nn." + op + window + "} : (" + in + ") -> " + out +
+                      "%r = nn." + op + " : (" + in + ") -> " + out +
                           "\nexec.yield %r : " + out));
       out = std::string("tensor<2x3x3x") + c + "x" + e + ">";
       window =
-          "kernel = array<i64: 3, 2>, strides = array<i64: 3, 3>, low = "
-          "array<i64: 0, 1>, high = array<i64: 2, 2>, dilations = array<i64: "
-          "2, 1>, count_high = array<i64: 1, 1>, count_include_pad";
+          "kernel 3x2 strides 3x3 low 0x1 high 2x2 dilations 2x1 {count_high = "
+          "array<i64: 1, 1>, count_include_pad}";
       out = std::string("tensor<2x3x4x") + c + "x" + e + ">";
       expect(kernel("%x: " + in, out,
-                    "%r = nn.avg_pool %x {" + window + "} : (" + in + ") -> " +
+                    "%r = nn.avg_pool %x " + window + " : (" + in + ") -> " +
                         out + "\nexec.yield %r : " + out));
     }
   for (const char *c : {"3", "7", "96", "256"})
     for (const char *beta : {"0.75", "0.5", "0.6"}) {
       std::string t = std::string("tensor<2x3x") + c + "xf32>";
-      expect(kernel(
-          "%x: " + t, t,
-          std::string(
-              "%r = nn.lrn %x {size = 5 : i64, alpha = 1.0e-1 : f64, beta = ") +
-              beta + " : f64, bias = 1.0 : f64} : (" + t + ") -> " + t +
-              "\nexec.yield %r : " + t));
+      expect(kernel("%x: " + t, t,
+                    std::string("%r = nn.lrn %x size 5 alpha 0.1 beta ") +
+                        beta + " bias 1.0 : " + t + "\nexec.yield %r : " + t));
     }
 }
 
@@ -471,27 +445,23 @@ TEST_F(Kernels, Contractions) {
     std::string x = std::string("tensor<") + c.x + "f32>",
                 w = std::string("tensor<") + c.w + "f32>",
                 o = std::string("tensor<") + c.o + "f32>";
-    expect(kernel(
-        "%x: " + x + ", %w: " + w, o,
-        "%r = nn.conv %x, %w {strides = array<i64: 2, 2>, low = array<i64: 1, "
-        "1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = " +
-            std::to_string(c.groups) + " : i64} : (" + x + ", " + w + ") -> " +
-            o + "\nexec.yield %r : " + o));
+    expect(kernel("%x: " + x + ", %w: " + w, o,
+                  "%r = nn.conv %x, %w kernel 3x3 strides 2x2 pad 1x1 groups " +
+                      std::to_string(c.groups) + " : " + x + " -> " + o +
+                      "\nexec.yield %r : " + o));
   }
 }
 
 TEST_F(Groups, AttentionSoftmax) {
-  expect(kernel("%s: tensor<1x3x10x10xf32>, %m: tensor<1x1x10x10xi1>",
-                "tensor<1x3x10x10xf32>",
-                "%c = nn.constant dense<0.125> : tensor<f32>\n%low = "
-                "nn.constant dense<-3.4e38> : tensor<f32>\n"
-                "%a = nn.mul %s, %c : (tensor<1x3x10x10xf32>, tensor<f32>) -> "
-                "tensor<1x3x10x10xf32>\n"
-                "%b = nn.select %m, %a, %low : (tensor<1x1x10x10xi1>, "
-                "tensor<1x3x10x10xf32>, tensor<f32>) -> tensor<1x3x10x10xf32>\n"
-                "%r = nn.softmax %b {dim = 3 : i64} : (tensor<1x3x10x10xf32>) "
-                "-> tensor<1x3x10x10xf32>\n"
-                "exec.yield %r : tensor<1x3x10x10xf32>"));
+  expect(kernel(
+      "%s: tensor<1x3x10x10xf32>, %m: tensor<1x1x10x10xi1>",
+      "tensor<1x3x10x10xf32>",
+      "%c = nn.constant dense<0.125> : tensor<f32>\n%low = nn.constant "
+      "dense<-3.4e38> : tensor<f32>\n%a = nn.mul %s, %c : "
+      "(tensor<1x3x10x10xf32>, tensor<f32>) -> tensor<1x3x10x10xf32>\n%b = "
+      "nn.select %m, %a, %low : (tensor<1x1x10x10xi1>, tensor<1x3x10x10xf32>, "
+      "tensor<f32>) -> tensor<1x3x10x10xf32>\n%r = nn.softmax %b dim 3 : "
+      "tensor<1x3x10x10xf32>\nexec.yield %r : tensor<1x3x10x10xf32>"));
 }
 
 TEST_F(Groups, ResidualLayerNormInTwoShapes) {
@@ -500,34 +470,29 @@ TEST_F(Groups, ResidualLayerNormInTwoShapes) {
              "tensor<96xf32>, %s: tensor<96xf32>, %b: tensor<96xf32>",
              "(tensor<1x9x96xf32>, tensor<9x96xf32>)",
              "%z = nn.add %y, %c : (tensor<9x96xf32>, tensor<96xf32>) -> "
-             "tensor<9x96xf32>\n"
-             "%w = nn.reshape %z : (tensor<9x96xf32>) -> tensor<1x9x96xf32>\n"
-             "%a = nn.add %x, %w : (tensor<1x9x96xf32>, tensor<1x9x96xf32>) -> "
-             "tensor<1x9x96xf32>\n"
-             "%n = nn.layer_norm %a, %s, %b {dim = 2 : i64, epsilon = 1.0e-5 : "
-             "f64} : (tensor<1x9x96xf32>, tensor<96xf32>, tensor<96xf32>) -> "
-             "tensor<1x9x96xf32>\n"
-             "%r = nn.reshape %n : (tensor<1x9x96xf32>) -> tensor<9x96xf32>\n"
-             "exec.yield %a, %r : tensor<1x9x96xf32>, tensor<9x96xf32>"));
+             "tensor<9x96xf32>\n%w = nn.reshape %z : (tensor<9x96xf32>) -> "
+             "tensor<1x9x96xf32>\n%a = nn.add %x, %w : tensor<1x9x96xf32>\n%n "
+             "= nn.layer_norm %a, %s, %b dim 2 epsilon 1.0e-05 : "
+             "tensor<1x9x96xf32>, tensor<96xf32>\n%r = nn.reshape %n : "
+             "(tensor<1x9x96xf32>) -> tensor<9x96xf32>\nexec.yield %a, %r : "
+             "tensor<1x9x96xf32>, tensor<9x96xf32>"));
 }
 
 TEST_F(Groups, HeadsSplitAndMerge) {
   expect(kernel(
       "%x: tensor<10x36xf32>, %b: tensor<36xf32>", "tensor<1x3x10x12xf32>",
       "%a = nn.add %x, %b : (tensor<10x36xf32>, tensor<36xf32>) -> "
-      "tensor<10x36xf32>\n"
-      "%r = nn.reshape %a : (tensor<10x36xf32>) -> tensor<1x10x3x12xf32>\n"
-      "%t = nn.transpose %r {perm = array<i64: 0, 2, 1, 3>} : "
-      "(tensor<1x10x3x12xf32>) -> tensor<1x3x10x12xf32>\n"
-      "exec.yield %t : tensor<1x3x10x12xf32>"));
-  expect(
-      kernel("%x: tensor<10x36xf32>, %b: tensor<36xf32>", "tensor<3x12x10xf32>",
-             "%a = nn.add %x, %b : (tensor<10x36xf32>, tensor<36xf32>) -> "
-             "tensor<10x36xf32>\n"
-             "%r = nn.reshape %a : (tensor<10x36xf32>) -> tensor<10x3x12xf32>\n"
-             "%t = nn.transpose %r {perm = array<i64: 1, 2, 0>} : "
-             "(tensor<10x3x12xf32>) -> tensor<3x12x10xf32>\n"
-             "exec.yield %t : tensor<3x12x10xf32>"));
+      "tensor<10x36xf32>\n%r = nn.reshape %a : (tensor<10x36xf32>) -> "
+      "tensor<1x10x3x12xf32>\n%t = nn.transpose %r perm [0, 2, 1, 3] : "
+      "(tensor<1x10x3x12xf32>) -> tensor<1x3x10x12xf32>\nexec.yield %t : "
+      "tensor<1x3x10x12xf32>"));
+  expect(kernel("%x: tensor<10x36xf32>, %b: tensor<36xf32>",
+                "tensor<3x12x10xf32>",
+                "%a = nn.add %x, %b : (tensor<10x36xf32>, tensor<36xf32>) -> "
+                "tensor<10x36xf32>\n%r = nn.reshape %a : (tensor<10x36xf32>) "
+                "-> tensor<10x3x12xf32>\n%t = nn.transpose %r perm [1, 2, 0] : "
+                "(tensor<10x3x12xf32>) -> tensor<3x12x10xf32>\nexec.yield %t : "
+                "tensor<3x12x10xf32>"));
 }
 
 TEST_F(Groups, NormFromParts) {
@@ -536,24 +501,19 @@ TEST_F(Groups, NormFromParts) {
       "%x: tensor<7x70xf32>", "tensor<7x70xf32>",
       "%n = nn.constant dense<0.0142857142857> : tensor<f32>\n%two = "
       "nn.constant dense<2.0> : tensor<f32>\n%e = nn.constant dense<1.0e-5> : "
-      "tensor<f32>\n"
-      "%s = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : "
-      "(tensor<7x70xf32>) -> tensor<7xf32>\n"
-      "%m = nn.mul %s, %n : (tensor<7xf32>, tensor<f32>) -> tensor<7xf32>\n"
-      "%mr = nn.reshape %m : (tensor<7xf32>) -> tensor<7x1xf32>\n"
-      "%d = nn.sub %x, %mr : (tensor<7x70xf32>, tensor<7x1xf32>) -> "
-      "tensor<7x70xf32>\n"
-      "%p = nn.pow %d, %two : (tensor<7x70xf32>, tensor<f32>) -> "
-      "tensor<7x70xf32>\n"
-      "%v = nn.reduce %p {kind = 0 : i64, dims = array<i64: 1>} : "
-      "(tensor<7x70xf32>) -> tensor<7xf32>\n"
-      "%w = nn.mul %v, %n : (tensor<7xf32>, tensor<f32>) -> tensor<7xf32>\n"
-      "%q = nn.add %w, %e : (tensor<7xf32>, tensor<f32>) -> tensor<7xf32>\n"
-      "%root = nn.sqrt %q : (tensor<7xf32>) -> tensor<7xf32>\n"
-      "%rr = nn.reshape %root : (tensor<7xf32>) -> tensor<7x1xf32>\n"
-      "%r = nn.div %d, %rr : (tensor<7x70xf32>, tensor<7x1xf32>) -> "
-      "tensor<7x70xf32>\n"
-      "exec.yield %r : tensor<7x70xf32>"));
+      "tensor<f32>\n%s = nn.reduce sum %x dims [1] : (tensor<7x70xf32>) -> "
+      "tensor<7xf32>\n%m = nn.mul %s, %n : (tensor<7xf32>, tensor<f32>) -> "
+      "tensor<7xf32>\n%mr = nn.reshape %m : (tensor<7xf32>) -> "
+      "tensor<7x1xf32>\n%d = nn.sub %x, %mr : (tensor<7x70xf32>, "
+      "tensor<7x1xf32>) -> tensor<7x70xf32>\n%p = nn.pow %d, %two : "
+      "(tensor<7x70xf32>, tensor<f32>) -> tensor<7x70xf32>\n%v = nn.reduce sum "
+      "%p dims [1] : (tensor<7x70xf32>) -> tensor<7xf32>\n%w = nn.mul %v, %n : "
+      "(tensor<7xf32>, tensor<f32>) -> tensor<7xf32>\n%q = nn.add %w, %e : "
+      "(tensor<7xf32>, tensor<f32>) -> tensor<7xf32>\n%root = nn.sqrt %q : "
+      "tensor<7xf32>\n%rr = nn.reshape %root : (tensor<7xf32>) -> "
+      "tensor<7x1xf32>\n%r = nn.div %d, %rr : (tensor<7x70xf32>, "
+      "tensor<7x1xf32>) -> tensor<7x70xf32>\nexec.yield %r : "
+      "tensor<7x70xf32>"));
 }
 
 #ifndef KERF_TEST_GPU
@@ -561,9 +521,8 @@ TEST(Failures, GatherNamesNodeAndIndex) {
   auto context = makeContext();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(
       kernel("%t: tensor<10x4xf32>, %i: tensor<6xi64>", "tensor<6x4xf32>",
-             "%r = nn.gather %t, %i {dim = 0 : i64} : (tensor<10x4xf32>, "
-             "tensor<6xi64>) -> tensor<6x4xf32>\n"
-             "exec.yield %r : tensor<6x4xf32>"),
+             "%r = nn.gather %t, %i dim 0 : (tensor<10x4xf32>, tensor<6xi64>) "
+             "-> tensor<6x4xf32>\nexec.yield %r : tensor<6x4xf32>"),
       context.get());
   addFunctions(*module);
   auto program = compileProgram(*module, {});

@@ -26,13 +26,13 @@ namespace {
 
 const char *kEverything = R"(
 exec.kernel @math(%x: tensor<100xf32>, %y: tensor<100xf64>) -> (tensor<100xf32>, tensor<100xf64>) attributes {index = 0 : i64, node = "/math"} {
-  %a = nn.exp %x : (tensor<100xf32>) -> tensor<100xf32>
-  %b = nn.pow %a, %x : (tensor<100xf32>, tensor<100xf32>) -> tensor<100xf32>
-  %c = nn.sin %b : (tensor<100xf32>) -> tensor<100xf32>
-  %d = nn.rem %c, %x : (tensor<100xf32>, tensor<100xf32>) -> tensor<100xf32>
-  %e = nn.erf %y : (tensor<100xf64>) -> tensor<100xf64>
-  %f = nn.floor %e : (tensor<100xf64>) -> tensor<100xf64>
-  %g = nn.round %d : (tensor<100xf32>) -> tensor<100xf32>
+  %a = nn.exp %x : tensor<100xf32>
+  %b = nn.pow %a, %x : tensor<100xf32>
+  %c = nn.sin %b : tensor<100xf32>
+  %d = nn.rem %c, %x : tensor<100xf32>
+  %e = nn.erf %y : tensor<100xf64>
+  %f = nn.floor %e : tensor<100xf64>
+  %g = nn.round %d : tensor<100xf32>
   exec.yield %g, %f : tensor<100xf32>, tensor<100xf64>
 }
 exec.kernel @casts(%x: tensor<100xf64>, %y: tensor<100xi64>, %z: tensor<100xui8>) -> (tensor<100xf16>, tensor<100xbf16>, tensor<100xf16>, tensor<100xi8>) attributes {index = 1 : i64, node = "/casts"} {
@@ -51,15 +51,15 @@ exec.kernel @copy(%x: tensor<100000xf32>) -> tensor<100000xf32> attributes {inde
   exec.yield %a : tensor<100000xf32>
 }
 exec.kernel @division(%x: tensor<100xi64>, %y: tensor<100xi64>) -> tensor<100xi64> attributes {index = 4 : i64, node = "/division"} {
-  %a = nn.div %x, %y : (tensor<100xi64>, tensor<100xi64>) -> tensor<100xi64>
+  %a = nn.div %x, %y : tensor<100xi64>
   exec.yield %a : tensor<100xi64>
 }
 exec.kernel @softmax(%x: tensor<4x100xf32>) -> tensor<4x100xf32> attributes {index = 5 : i64, node = "/softmax"} {
-  %a = nn.softmax %x {dim = 1 : i64} : (tensor<4x100xf32>) -> tensor<4x100xf32>
+  %a = nn.softmax %x dim 1 : tensor<4x100xf32>
   exec.yield %a : tensor<4x100xf32>
 }
 exec.kernel @again(%x: tensor<4x100xf32>) -> tensor<4x100xf32> attributes {index = 6 : i64, node = "/softmax_2"} {
-  %a = nn.softmax %x {dim = 1 : i64} : (tensor<4x100xf32>) -> tensor<4x100xf32>
+  %a = nn.softmax %x dim 1 : tensor<4x100xf32>
   exec.yield %a : tensor<4x100xf32>
 }
 )";
@@ -162,18 +162,18 @@ TEST(Program, UnknownCpuIsRefused) {
 TEST(Program, InPlaceWhereAllowed) {
   const char *text = R"(
 exec.kernel @residual(%x: tensor<9x96xf32>, %y: tensor<9x96xf32>, %s: tensor<96xf32>) -> (tensor<9x96xf32>, tensor<9x96xf32>) attributes {index = 0 : i64, node = ""} {
-  %a = nn.add %x, %y : (tensor<9x96xf32>, tensor<9x96xf32>) -> tensor<9x96xf32>
-  %r = nn.rms_norm %a, %s {dim = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<9x96xf32>, tensor<96xf32>) -> tensor<9x96xf32>
+  %a = nn.add %x, %y : tensor<9x96xf32>
+  %r = nn.rms_norm %a, %s dim 1 epsilon 1.0e-05 : tensor<9x96xf32>, tensor<96xf32>
   exec.yield %a, %r : tensor<9x96xf32>, tensor<9x96xf32>
 }
 exec.kernel @mixed(%x: tensor<30x30xf32>, %y: tensor<30x1xf32>) -> tensor<30x30xf32> attributes {index = 0 : i64, node = ""} {
-  %t = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<30x30xf32>) -> tensor<30x30xf32>
-  %a = nn.add %t, %x : (tensor<30x30xf32>, tensor<30x30xf32>) -> tensor<30x30xf32>
+  %t = nn.transpose %x perm [1, 0] : (tensor<30x30xf32>) -> tensor<30x30xf32>
+  %a = nn.add %t, %x : tensor<30x30xf32>
   %b = nn.add %a, %y : (tensor<30x30xf32>, tensor<30x1xf32>) -> tensor<30x30xf32>
   exec.yield %b : tensor<30x30xf32>
 }
 exec.kernel @column_softmax(%x: tensor<9x96xf32>) -> tensor<9x96xf32> attributes {index = 0 : i64, node = ""} {
-  %r = nn.softmax %x {dim = 0 : i64} : (tensor<9x96xf32>) -> tensor<9x96xf32>
+  %r = nn.softmax %x dim 0 : tensor<9x96xf32>
   exec.yield %r : tensor<9x96xf32>
 }
 )";
@@ -223,7 +223,7 @@ TEST(Program, FunctionsCallTheTable) {
   Parsed parsed(R"(
 module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>} {
 exec.kernel @k(%a: tensor<3xf32>, %b: tensor<3xf32>) -> tensor<3xf32> attributes {index = 4 : i64, node = "/k"} {
-  %0 = nn.add %a, %b : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %0 = nn.add %a, %b : tensor<3xf32>
   exec.yield %0 : tensor<3xf32>
 }
 exec.func @f(%x: memref<2x3xf32>, %y: memref<3xf32>) attributes {num_inputs = 1 : i64, scratch = 256 : i64, stage = 0 : i64, phase = #exec<phase forward>} {

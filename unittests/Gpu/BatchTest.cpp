@@ -51,10 +51,9 @@ std::string adam(int64_t index, const std::string &shape, bool bf16 = false,
          s + "\n" + "  %b2 = nn.constant dense<0.99> : " + s + "\n" +
          "  %b3 = nn.constant dense<0.01> : " + s + "\n" +
          "  %e = nn.constant dense<1.0e-3> : " + s + "\n" +
-         (parts > 1 ? "  %g = nn.reduce %p {kind = 0 : i64, dims = array<i64: "
-                      "0>} : (" +
-                          p + ") -> " + t + "\n"
-                    : "") +
+         (parts > 1
+              ? "  %g = nn.reduce sum %p dims [0] : (" + p + ") -> " + t + "\n"
+              : "") +
          binary("d", "sub", "g", "m") + binary("d1", "mul", "d", "b1", true) +
          binary("m1", "add", "m", "d1") + binary("gg", "mul", "g", "g") +
          binary("g3", "mul", "gg", "b3", true) +
@@ -203,22 +202,22 @@ TEST(GpuBatch, NotEveryKernel) {
            exec.yield %0 : tensor<8x16xf32>
          })",
       R"(exec.kernel @k(%x: tensor<8x16xf32>) -> tensor<8xf32> attributes {index = 0 : i64, node = "/n"} {
-           %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+           %0 = nn.reduce sum %x dims [1] : (tensor<8x16xf32>) -> tensor<8xf32>
            exec.yield %0 : tensor<8xf32>
          })",
       // Parts that do not begin where 16 bytes are read at once.
       R"(exec.kernel @k(%x: tensor<8x6xf32>) -> tensor<6xf32> attributes {index = 0 : i64, node = "/n"} {
-           %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<8x6xf32>) -> tensor<6xf32>
+           %0 = nn.reduce sum %x dims [0] : (tensor<8x6xf32>) -> tensor<6xf32>
            exec.yield %0 : tensor<6xf32>
          })",
       // A sum that something else reads as well.
       R"(exec.kernel @k(%x: tensor<2x8xf32>) -> (tensor<8xf32>, tensor<16xf32>) attributes {index = 0 : i64, node = "/n"} {
-           %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : (tensor<2x8xf32>) -> tensor<8xf32>
+           %0 = nn.reduce sum %x dims [0] : (tensor<2x8xf32>) -> tensor<8xf32>
            %1 = nn.reshape %x : (tensor<2x8xf32>) -> tensor<16xf32>
            exec.yield %0, %1 : tensor<8xf32>, tensor<16xf32>
          })",
       R"(exec.kernel @k(%x: tensor<8x16xi64>, %y: tensor<8x16xi64>) -> tensor<8x16xi64> attributes {index = 0 : i64, node = "/n"} {
-           %0 = nn.div %x, %y : (tensor<8x16xi64>, tensor<8x16xi64>) -> tensor<8x16xi64>
+           %0 = nn.div %x, %y : tensor<8x16xi64>
            exec.yield %0 : tensor<8x16xi64>
          })"};
   for (const std::string &text : kernels) {

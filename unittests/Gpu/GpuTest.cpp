@@ -39,7 +39,7 @@ TEST(GpuFailures, GatherRecordsKernelAndIndex) {
   FailureRecord record = runWith(
       R"(exec.kernel @k(%t: tensor<10x4xf32>, %i: tensor<6xi64>) -> tensor<6x4xf32>
            attributes {index = 7 : i64, node = "/node"} {
-         %r = nn.gather %t, %i {dim = 0 : i64} : (tensor<10x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+         %r = nn.gather %t, %i dim 0 : (tensor<10x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
          exec.yield %r : tensor<6x4xf32>
        })",
       {{{10, 4}, std::vector<double>(40, 1)}, {{6}, {0, 9, -10, 3, 12, 1}}});
@@ -55,7 +55,7 @@ TEST(GpuFailures, DivisionByZero) {
   FailureRecord record = runWith(
       R"(exec.kernel @k(%x: tensor<40xi64>, %y: tensor<40xi64>) -> tensor<40xi64>
            attributes {index = 3 : i64, node = "/node"} {
-         %r = nn.div %x, %y : (tensor<40xi64>, tensor<40xi64>) -> tensor<40xi64>
+         %r = nn.div %x, %y : tensor<40xi64>
          exec.yield %r : tensor<40xi64>
        })",
       {{{40}, std::vector<double>(40, 7)}, {{40}, divisors}});
@@ -69,7 +69,7 @@ TEST(GpuFailures, NoneWithoutReason) {
   FailureRecord record = runWith(
       R"(exec.kernel @k(%t: tensor<10x4xf32>, %i: tensor<2xi64>) -> tensor<2x4xf32>
            attributes {index = 7 : i64, node = "/node"} {
-         %r = nn.gather %t, %i {dim = 0 : i64} : (tensor<10x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
+         %r = nn.gather %t, %i dim 0 : (tensor<10x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
          exec.yield %r : tensor<2x4xf32>
        })",
       {{{10, 4}, std::vector<double>(40, 1)}, {{2}, {9, -10}}});
@@ -98,15 +98,15 @@ std::string runOne(const std::string &text, bool dropBarriers) {
 TEST(GpuEmulator, MissingBarriersAreNoticed) {
   const std::string kernels[] = {
       R"(exec.kernel @k(%x: tensor<64x96xf32>) -> tensor<96x64xf32> attributes {index = 0 : i64, node = "/t"} {
-           %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<64x96xf32>) -> tensor<96x64xf32>
+           %0 = nn.transpose %x perm [1, 0] : (tensor<64x96xf32>) -> tensor<96x64xf32>
            exec.yield %0 : tensor<96x64xf32>
          })",
       R"(exec.kernel @k(%x: tensor<3x2000xf32>) -> tensor<3xf32> attributes {index = 0 : i64, node = "/sum"} {
-           %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<3x2000xf32>) -> tensor<3xf32>
+           %0 = nn.reduce sum %x dims [1] : (tensor<3x2000xf32>) -> tensor<3xf32>
            exec.yield %0 : tensor<3xf32>
          })",
       R"(exec.kernel @k(%x: tensor<200x70xf32>) -> tensor<200x70xf32> attributes {index = 0 : i64, node = "/columns"} {
-           %0 = nn.softmax %x {dim = 0 : i64} : (tensor<200x70xf32>) -> tensor<200x70xf32>
+           %0 = nn.softmax %x dim 0 : tensor<200x70xf32>
            exec.yield %0 : tensor<200x70xf32>
          })"};
   for (const std::string &text : kernels) {
@@ -158,7 +158,7 @@ TEST(GpuProgram, SameBytesAndSharedEntries) {
         "exec.kernel @k" + std::to_string(at) +
         R"((%x: tensor<64x96xf32>) -> tensor<64x96xf32> attributes {index = )" +
         std::to_string(at) + R"( : i64, node = "/n"} {
-           %0 = nn.softmax %x {dim = 1 : i64} : (tensor<64x96xf32>) -> tensor<64x96xf32>
+           %0 = nn.softmax %x dim 1 : tensor<64x96xf32>
            exec.yield %0 : tensor<64x96xf32>
          })";
   Parsed parsed(text);

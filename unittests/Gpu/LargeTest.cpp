@@ -64,7 +64,7 @@ TEST(GpuLarge, Elements) {
   constexpr int64_t count = 2200000000; // 8.8 GB
   Compiled k(
       R"(exec.kernel @k(%x: tensor<2200000000xf32>) -> tensor<2200000000xf32> attributes {index = 0 : i64, node = "/n"} {
-    %0 = nn.mul %x, %x : (tensor<2200000000xf32>, tensor<2200000000xf32>) -> tensor<2200000000xf32>
+    %0 = nn.mul %x, %x : tensor<2200000000xf32>
     exec.yield %0 : tensor<2200000000xf32>
   })");
   SPARSE(x, count * 4);
@@ -93,7 +93,7 @@ TEST(GpuLarge, RowsOfATable) {
   constexpr int64_t rows = 70000, columns = 40000; // 11.2 GB
   Compiled k(
       R"(exec.kernel @k(%t: tensor<70000x40000xf32>, %i: tensor<3xi64>) -> tensor<3x40000xf32> attributes {index = 0 : i64, node = "/n"} {
-    %0 = nn.gather %t, %i {dim = 0 : i64} : (tensor<70000x40000xf32>, tensor<3xi64>) -> tensor<3x40000xf32>
+    %0 = nn.gather %t, %i dim 0 : (tensor<70000x40000xf32>, tensor<3xi64>) -> tensor<3x40000xf32>
     exec.yield %0 : tensor<3x40000xf32>
   })");
   SPARSE(t, rows * columns * 4);
@@ -112,7 +112,7 @@ TEST(GpuLarge, SumsOfRows) {
   constexpr int64_t rows = 700000, columns = 4000; // 11.2 GB
   Compiled k(
       R"(exec.kernel @k(%x: tensor<700000x4000xf32>) -> tensor<700000xf32> attributes {index = 0 : i64, node = "/n"} {
-    %0 = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<700000x4000xf32>) -> tensor<700000xf32>
+    %0 = nn.reduce sum %x dims [1] : (tensor<700000x4000xf32>) -> tensor<700000xf32>
     exec.yield %0 : tensor<700000xf32>
   })");
   SPARSE(x, rows * columns * 4);
@@ -132,7 +132,7 @@ TEST(GpuLarge, Transposes) {
   constexpr int64_t n = 47000; // 8.8 GB
   Compiled k(
       R"(exec.kernel @k(%x: tensor<47000x47000xf32>) -> tensor<47000x47000xf32> attributes {index = 0 : i64, node = "/n"} {
-    %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<47000x47000xf32>) -> tensor<47000x47000xf32>
+    %0 = nn.transpose %x perm [1, 0] : (tensor<47000x47000xf32>) -> tensor<47000x47000xf32>
     exec.yield %0 : tensor<47000x47000xf32>
   })");
   SPARSE(x, n * n * 4);
@@ -148,7 +148,7 @@ TEST(GpuLarge, Updates) {
   constexpr int64_t count = 2800000000, chunk = 16384;
   Compiled k(
       R"(exec.kernel @k(%w: tensor<70000x40000xbf16>, %g: tensor<70000x40000xbf16>) -> tensor<70000x40000xbf16> attributes {index = 0 : i64, node = "/n", phase = #exec<phase update>} {
-    %0 = nn.sub %w, %g : (tensor<70000x40000xbf16>, tensor<70000x40000xbf16>) -> tensor<70000x40000xbf16>
+    %0 = nn.sub %w, %g : tensor<70000x40000xbf16>
     exec.yield %0 : tensor<70000x40000xbf16>
   })",
       true);

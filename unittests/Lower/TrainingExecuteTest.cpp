@@ -157,26 +157,26 @@ protected:
 TEST_F(TrainingExecuteTest, Momentum) {
   check(R"(
 func.func @main(%x: tensor<8x6xf32>, %t: tensor<8x5xf32>) -> tensor<f32> {
-  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
-  %b = nn.weight "w1" {variable, file = 0 : i64, offset = 120 : i64, length = 20 : i64, stored = tensor<5xf32>} : tensor<5xf32>
+  %w = nn.weight "w0" file 0 at 0 {variable} : tensor<6x5xf32>
+  %b = nn.weight "w1" file 0 at 120 {variable} : tensor<5xf32>
   %v = nn.state "momentum/w" {init = 0.5 : f32} : tensor<6x5xf32>
   %mu = nn.constant dense<0.9> : tensor<f32>
   %lr = nn.constant dense<0.01> : tensor<f32>
   %h0 = nn.matmul %x, %w : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
   %h = nn.add %h0, %b : (tensor<8x5xf32>, tensor<5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %dd = nn.mul %d, %d : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x5xf32>
-  %loss = nn.reduce %dd {kind = 0 : i64, dims = array<i64: 0, 1>} : (tensor<8x5xf32>) -> tensor<f32>
+  %d = nn.sub %h, %t : tensor<8x5xf32>
+  %dd = nn.mul %d, %d : tensor<8x5xf32>
+  %loss = nn.reduce sum %dd dims [0, 1] : (tensor<8x5xf32>) -> tensor<f32>
   %dw = nn.matmul %x, %d {transpose_lhs} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
   %g = dist.accumulate %dw : (tensor<6x5xf32>) -> tensor<6x5xf32>
-  %db = nn.reduce %d {kind = 0 : i64, dims = array<i64: 0>} : (tensor<8x5xf32>) -> tensor<5xf32>
+  %db = nn.reduce sum %d dims [0] : (tensor<8x5xf32>) -> tensor<5xf32>
   %gb = dist.accumulate %db : (tensor<5xf32>) -> tensor<5xf32>
   %mv = nn.mul %v, %mu : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %v1 = nn.add %mv, %g : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  %v1 = nn.add %mv, %g : tensor<6x5xf32>
   %s = nn.mul %v1, %lr : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %s : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %s : tensor<6x5xf32>
   %sb = nn.mul %gb, %lr : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
-  %b1 = nn.sub %b, %sb : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+  %b1 = nn.sub %b, %sb : tensor<5xf32>
   dist.assign %w, %w1 : tensor<6x5xf32>
   dist.assign %v, %v1 : tensor<6x5xf32>
   dist.assign %b, %b1 : tensor<5xf32>
@@ -190,13 +190,13 @@ func.func @main(%x: tensor<8x6xf32>, %t: tensor<8x5xf32>) -> tensor<f32> {
 TEST_F(TrainingExecuteTest, Swap) {
   check(R"(
 func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
-  %a = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 64 : i64, stored = tensor<4x4xf32>} : tensor<4x4xf32>
-  %b = nn.weight "w1" {variable, file = 0 : i64, offset = 64 : i64, length = 64 : i64, stored = tensor<4x4xf32>} : tensor<4x4xf32>
+  %a = nn.weight "w0" file 0 at 0 {variable} : tensor<4x4xf32>
+  %b = nn.weight "w1" file 0 at 64 {variable} : tensor<4x4xf32>
   %c = nn.state "c" {init = 1.5 : f32} : tensor<4x4xf32>
   %d = nn.state "d" {init = 2.5 : f32} : tensor<4x4xf32>
-  %ct = nn.transpose %c {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %c1 = nn.add %ct, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %d1 = nn.add %d, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %ct = nn.transpose %c perm [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %c1 = nn.add %ct, %x : tensor<4x4xf32>
+  %d1 = nn.add %d, %x : tensor<4x4xf32>
   %y = nn.matmul %d1, %d : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   dist.assign %a, %b : tensor<4x4xf32>
   dist.assign %b, %a : tensor<4x4xf32>
@@ -230,31 +230,26 @@ TEST_F(TrainingExecuteTest, ConvGradients) {
     std::string w =
         type({c.outChannels, c.channels / c.groups, c.kernel, c.kernel});
     auto twice = [](int64_t n) {
-      return "array<i64: " + std::to_string(n) + ", " + std::to_string(n) + ">";
+      return std::to_string(n) + "x" + std::to_string(n);
     };
-    int64_t bytes =
-        c.outChannels * (c.channels / c.groups) * c.kernel * c.kernel * 4;
-    std::string window =
-        " {strides = " + twice(c.stride) + ", low = " + twice(c.low) +
-        ", high = " + twice(c.high) + ", dilations = " + twice(1) +
-        ", groups = " + std::to_string(c.groups) + " : i64} : ";
+    std::string window = " kernel " + twice(c.kernel) + " strides " +
+                         twice(c.stride) + " low " + twice(c.low) + " high " +
+                         twice(c.high) + " groups " + std::to_string(c.groups) +
+                         " : ";
     SCOPED_TRACE(window + x + w);
-    check(
-        "func.func @main(%x: " + x + ", %dy: " + y + ") -> (" + y + ", " + x +
-            ") {\n  %w = nn.weight \"w0\" {variable, file = 0 : i64, offset = "
-            "0 : i64, length = " +
-            std::to_string(bytes) + " : i64, stored = " + w + "} : " + w +
-            "\n  %y = nn.conv %x, %w" + window + "(" + x + ", " + w + ") -> " +
-            y + "\n  %dx = nn.conv_input_gradient %dy, %w" + window + "(" + y +
-            ", " + w + ") -> " + x +
-            "\n  %dw = nn.conv_weight_gradient %x, %dy" + window + "(" + x +
-            ", " + y + ") -> " + w +
-            "\n  %c = nn.constant dense<0.01> : tensor<f32>\n  %s = nn.mul "
-            "%dw, %c : (" +
-            w + ", tensor<f32>) -> " + w + "\n  %w1 = nn.sub %w, %s : (" + w +
-            ", " + w + ") -> " + w + "\n  dist.assign %w, %w1 : " + w +
-            "\n  return %y, %dx : " + y + ", " + x + "\n}",
-        2, 1e-3);
+    check("func.func @main(%x: " + x + ", %dy: " + y + ") -> (" + y + ", " + x +
+              ") {\n  %w = nn.weight \"w0\" file 0 at 0 {variable} : " + w +
+              "\n  %y = nn.conv %x, %w" + window + "(" + x + ", " + w +
+              ") -> " + y + "\n  %dx = nn.conv_input_gradient %dy, %w" +
+              window + "(" + y + ", " + w + ") -> " + x +
+              "\n  %dw = nn.conv_weight_gradient %x, %dy" + window + "(" + x +
+              ", " + y + ") -> " + w +
+              "\n  %c = nn.constant dense<0.01> : tensor<f32>\n  %s = nn.mul "
+              "%dw, %c : (" +
+              w + ", tensor<f32>) -> " + w + "\n  %w1 = nn.sub %w, %s : (" + w +
+              ", " + w + ") -> " + w + "\n  dist.assign %w, %w1 : " + w +
+              "\n  return %y, %dx : " + y + ", " + x + "\n}",
+          2, 1e-3);
     if (HasFatalFailure())
       return;
   }
@@ -264,15 +259,13 @@ TEST_F(TrainingExecuteTest, PoolGradients) {
   check(R"(
 func.func @main(%x: tensor<2x9x7x70xf32>, %dy: tensor<2x5x4x70xf32>, %t: tensor<1x8x3xf32>, %dt: tensor<1x4x3xf32>)
     -> (tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<1x8x3xf32>) {
-  %a = nn.max_pool_gradient %x, %dy {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-       high = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x9x7x70xf32>, tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
-  %r = nn.relu %x : (tensor<2x9x7x70xf32>) -> tensor<2x9x7x70xf32>
-  %b = nn.max_pool_gradient %r, %dy {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-       high = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x9x7x70xf32>, tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
-  %c = nn.avg_pool_gradient %dy {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-       high = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
-  %d = nn.avg_pool_gradient %dt {kernel = array<i64: 2>, strides = array<i64: 2>, low = array<i64: 0>,
-       high = array<i64: 0>, dilations = array<i64: 1>, count_include_pad} : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
+  %a = nn.max_pool_gradient %x, %dy kernel 3x3 strides 2x2 pad 1x1
+     : (tensor<2x9x7x70xf32>, tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
+  %r = nn.relu %x : tensor<2x9x7x70xf32>
+  %b = nn.max_pool_gradient %r, %dy kernel 3x3 strides 2x2 pad 1x1
+     : (tensor<2x9x7x70xf32>, tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
+  %c = nn.avg_pool_gradient %dy kernel 3x3 strides 2x2 pad 1x1 : (tensor<2x5x4x70xf32>) -> tensor<2x9x7x70xf32>
+  %d = nn.avg_pool_gradient %dt kernel 2 strides 2 {count_include_pad} : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
   return %a, %b, %c, %d : tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<2x9x7x70xf32>, tensor<1x8x3xf32>
 })",
         2);
@@ -286,12 +279,12 @@ func.func @main(%ids: tensor<2x3xi64>, %dy: tensor<2x3x20xf32>, %h: tensor<6x20x
     -> (tensor<50x20xf32>, tensor<5x7xf32>) {
   %c = nn.state "table" {init = 1.0 : f32} : tensor<50x20xf32>
   %m = nn.matmul %p, %h {transpose_lhs} : (tensor<6x50xf32>, tensor<6x20xf32>) -> tensor<50x20xf32>
-  %s = nn.scatter_add %ids, %dy {dim = 0 : i64} : (tensor<2x3xi64>, tensor<2x3x20xf32>) -> tensor<50x20xf32>
-  %g = nn.add %m, %s : (tensor<50x20xf32>, tensor<50x20xf32>) -> tensor<50x20xf32>
-  %c1 = nn.sub %c, %g : (tensor<50x20xf32>, tensor<50x20xf32>) -> tensor<50x20xf32>
+  %s = nn.scatter_add %ids, %dy dim 0 : (tensor<2x3xi64>, tensor<2x3x20xf32>) -> tensor<50x20xf32>
+  %g = nn.add %m, %s : tensor<50x20xf32>
+  %c1 = nn.sub %c, %g : tensor<50x20xf32>
   dist.assign %c, %c1 : tensor<50x20xf32>
   %k = nn.constant dense<[1, -1, 1, 3]> : tensor<4xi64>
-  %v = nn.scatter_add %k, %u {dim = 1 : i64} : (tensor<4xi64>, tensor<5x4xf32>) -> tensor<5x7xf32>
+  %v = nn.scatter_add %k, %u dim 1 : (tensor<4xi64>, tensor<5x4xf32>) -> tensor<5x7xf32>
   return %c, %v : tensor<50x20xf32>, tensor<5x7xf32>
 })",
         3);
@@ -301,7 +294,7 @@ func.func @main(%ids: tensor<2x3xi64>, %dy: tensor<2x3x20xf32>, %h: tensor<6x20x
 TEST_F(TrainingExecuteTest, Philox) {
   check(R"(
 func.func @main(%seed: tensor<i64>, %step: tensor<i64>) -> (tensor<13x37xf32>, tensor<13x37xf32>) {
-  %i = nn.iota {dim = 0 : i64} : tensor<481xi64>
+  %i = nn.iota dim 0 : tensor<481xi64>
   %n = nn.reshape %i : (tensor<481xi64>) -> tensor<13x37xi64>
   %u = nn.philox %n, %seed, %step {stream = 7 : i64} : (tensor<13x37xi64>, tensor<i64>, tensor<i64>) -> tensor<13x37xf32>
   %h = nn.constant dense<0.3> : tensor<f32>
@@ -316,10 +309,10 @@ func.func @main(%seed: tensor<i64>, %step: tensor<i64>) -> (tensor<13x37xf32>, t
 TEST_F(TrainingExecuteTest, Updates) {
   check(R"(
 func.func @main(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>) -> tensor<6x5xf32> {
-  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
-  %u = nn.weight "w1" {variable, file = 0 : i64, offset = 120 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
-  %q = nn.weight "w2" {variable, file = 0 : i64, offset = 240 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
-  %r = nn.weight "w3" {variable, file = 0 : i64, offset = 360 : i64, length = 120 : i64, stored = tensor<6x5xf32>} : tensor<6x5xf32>
+  %w = nn.weight "w0" file 0 at 0 {variable} : tensor<6x5xf32>
+  %u = nn.weight "w1" file 0 at 120 {variable} : tensor<6x5xf32>
+  %q = nn.weight "w2" file 0 at 240 {variable} : tensor<6x5xf32>
+  %r = nn.weight "w3" file 0 at 360 {variable} : tensor<6x5xf32>
   %m = nn.state "m" {init = 0.0 : f32} : tensor<6x5xf32>
   %v = nn.state "v" {init = 0.0 : f32} : tensor<6x5xf32>
   %n = nn.state "n" {init = 0.0 : f32} : tensor<6x5xf32>
@@ -328,16 +321,12 @@ func.func @main(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>) -> tensor<6x5xf32> {
   %c1 = nn.constant dense<0.1> : tensor<f32>
   %c2 = nn.constant dense<0.001> : tensor<f32>
   %g = nn.matmul %x, %d {transpose_lhs} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
-  %w1, %m1, %v1 = nn.adam_update %w, %g, %m, %v, %lr, %c1, %c2 {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64,
-      weight_decay = 0.01 : f64, decoupled} : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
-      -> (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>)
+  %w1, %m1, %v1 = nn.adam_update %w, %g, %m, %v, %lr, %c1, %c2 beta1 0.9 beta2 0.999 epsilon 1.0e-08 weight_decay 0.01 {decoupled}
+     : tensor<6x5xf32>
   %g2 = nn.matmul %x, %d {transpose_lhs} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
-  %u1, %n1 = nn.sgd_update %u, %g2, %n, %lr {momentum = 0.9 : f64, weight_decay = 0.1 : f64, nesterov}
-      : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>) -> (tensor<6x5xf32>, tensor<6x5xf32>)
-  %q1, %s1 = nn.adagrad_update %q, %g, %s, %lr {epsilon = 1.0e-10 : f64, weight_decay = 0.0 : f64}
-      : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>) -> (tensor<6x5xf32>, tensor<6x5xf32>)
-  %r1 = nn.sgd_update %r, %g, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64}
-      : (tensor<6x5xf32>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %u1, %n1 = nn.sgd_update %u, %g2, %n, %lr momentum 0.9 weight_decay 0.1 {nesterov} : tensor<6x5xf32>
+  %q1, %s1 = nn.adagrad_update %q, %g, %s, %lr epsilon 1.0e-10 weight_decay 0.0 : tensor<6x5xf32>
+  %r1 = nn.sgd_update %r, %g, %lr momentum 0.0 weight_decay 0.0 : tensor<6x5xf32>
   dist.assign %w, %w1 : tensor<6x5xf32>
   dist.assign %m, %m1 : tensor<6x5xf32>
   dist.assign %v, %v1 : tensor<6x5xf32>
@@ -357,37 +346,32 @@ TEST_F(TrainingExecuteTest, NarrowPrecision) {
   check(R"(
 func.func @main(%x: tensor<8x64xf32>, %t: tensor<8x32xf32>, %i: tensor<2x8x8x16xf32>, %dy: tensor<2x8x8x32xf32>)
     -> (tensor<8x32xf32>, tensor<8x64xf32>, tensor<2x8x8x32xf32>, tensor<2x8x8x16xf32>) {
-  %w = nn.weight "w0" {variable, file = 0 : i64, offset = 0 : i64, length = 8192 : i64, stored = tensor<64x32xf32>} : tensor<64x32xf32>
-  %k = nn.weight "w1" {variable, file = 0 : i64, offset = 8192 : i64, length = 18432 : i64, stored = tensor<32x16x3x3xf32>} : tensor<32x16x3x3xf32>
+  %w = nn.weight "w0" file 0 at 0 {variable} : tensor<64x32xf32>
+  %k = nn.weight "w1" file 0 at 8192 {variable} : tensor<32x16x3x3xf32>
   %xb = nn.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
   %wb = nn.cast %w : (tensor<64x32xf32>) -> tensor<64x32xbf16>
   %hb = nn.matmul %xb, %wb : (tensor<8x64xbf16>, tensor<64x32xbf16>) -> tensor<8x32xbf16>
   %h = nn.cast %hb : (tensor<8x32xbf16>) -> tensor<8x32xf32>
-  %d = nn.sub %h, %t : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+  %d = nn.sub %h, %t : tensor<8x32xf32>
   %db = nn.cast %d : (tensor<8x32xf32>) -> tensor<8x32xbf16>
   %dxb = nn.matmul %db, %wb {transpose_rhs} : (tensor<8x32xbf16>, tensor<64x32xbf16>) -> tensor<8x64xbf16>
-  %rb = nn.relu %dxb : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %rb = nn.relu %dxb : tensor<8x64xbf16>
   %dx = nn.cast %rb : (tensor<8x64xbf16>) -> tensor<8x64xf32>
   %gb = nn.matmul %xb, %db {transpose_lhs} : (tensor<8x64xbf16>, tensor<8x32xbf16>) -> tensor<64x32xbf16>
   %g = nn.cast %gb : (tensor<64x32xbf16>) -> tensor<64x32xf32>
   %lr = nn.constant dense<0.001> : tensor<f32>
-  %w1 = nn.sgd_update %w, %g, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64}
-      : (tensor<64x32xf32>, tensor<64x32xf32>, tensor<f32>) -> tensor<64x32xf32>
+  %w1 = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.0 : tensor<64x32xf32>
   dist.assign %w, %w1 : tensor<64x32xf32>
   %ib = nn.cast %i : (tensor<2x8x8x16xf32>) -> tensor<2x8x8x16xbf16>
   %kb = nn.cast %k : (tensor<32x16x3x3xf32>) -> tensor<32x16x3x3xbf16>
-  %yb = nn.conv %ib, %kb {strides = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-      : (tensor<2x8x8x16xbf16>, tensor<32x16x3x3xbf16>) -> tensor<2x8x8x32xbf16>
+  %yb = nn.conv %ib, %kb kernel 3x3 pad 1x1 : tensor<2x8x8x16xbf16> -> tensor<2x8x8x32xbf16>
   %y = nn.cast %yb : (tensor<2x8x8x32xbf16>) -> tensor<2x8x8x32xf32>
   %eb = nn.cast %dy : (tensor<2x8x8x32xf32>) -> tensor<2x8x8x32xbf16>
-  %dib = nn.conv_input_gradient %eb, %kb {strides = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-      : (tensor<2x8x8x32xbf16>, tensor<32x16x3x3xbf16>) -> tensor<2x8x8x16xbf16>
+  %dib = nn.conv_input_gradient %eb, %kb kernel 3x3 pad 1x1 : tensor<2x8x8x32xbf16> -> tensor<2x8x8x16xbf16>
   %di = nn.cast %dib : (tensor<2x8x8x16xbf16>) -> tensor<2x8x8x16xf32>
-  %dkb = nn.conv_weight_gradient %ib, %eb {strides = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-      : (tensor<2x8x8x16xbf16>, tensor<2x8x8x32xbf16>) -> tensor<32x16x3x3xbf16>
+  %dkb = nn.conv_weight_gradient %ib, %eb kernel 3x3 pad 1x1 : tensor<2x8x8x16xbf16>, tensor<2x8x8x32xbf16>
   %dk = nn.cast %dkb : (tensor<32x16x3x3xbf16>) -> tensor<32x16x3x3xf32>
-  %k1 = nn.sgd_update %k, %dk, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64}
-      : (tensor<32x16x3x3xf32>, tensor<32x16x3x3xf32>, tensor<f32>) -> tensor<32x16x3x3xf32>
+  %k1 = nn.sgd_update %k, %dk, %lr momentum 0.0 weight_decay 0.0 : tensor<32x16x3x3xf32>
   dist.assign %k, %k1 : tensor<32x16x3x3xf32>
   return %h, %dx, %y, %di : tensor<8x32xf32>, tensor<8x64xf32>, tensor<2x8x8x32xf32>, tensor<2x8x8x16xf32>
 })",

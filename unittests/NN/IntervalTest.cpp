@@ -124,14 +124,12 @@ TEST_F(IntervalTest, HoldsEveryElement) {
 // weights in which import has seen it; numbers of the program are what they
 // are.
 TEST_F(IntervalTest, Sources) {
-  EXPECT_FALSE(of("%r = nn.neg %x : (tensor<4xf32>) -> tensor<4xf32>",
-                  "%x: tensor<4xf32>")
+  EXPECT_FALSE(
+      of("%r = nn.neg %x : tensor<4xf32>", "%x: tensor<4xf32>").isFinite());
+  EXPECT_TRUE(
+      of("%w = nn.weight \"w\" file 0 at 0 : tensor<4xf32>").isFinite());
+  EXPECT_FALSE(of("%w = nn.weight \"w\" file 0 at 0 {infinite} : tensor<4xf32>")
                    .isFinite());
-  const std::string weight =
-      "file = 0 : i64, offset = 0 : i64, length = 16 : i64, stored = "
-      "tensor<4xf32>} : tensor<4xf32>";
-  EXPECT_TRUE(of("%w = nn.weight \"w\" {" + weight).isFinite());
-  EXPECT_FALSE(of("%w = nn.weight \"w\" {infinite, " + weight).isFinite());
   EXPECT_TRUE(
       of("%c = nn.constant dense<[1.0, -2.0]> : tensor<2xf32>").isFinite());
   EXPECT_FALSE(of("%c = nn.constant dense<[1.0, 0xFF800000]> : tensor<2xf32>")
@@ -148,22 +146,18 @@ TEST_F(IntervalTest, Sources) {
 // is known to be too large does not, nor does what grows as exp does.
 TEST_F(IntervalTest, Overflow) {
   auto product = [&](const std::string &type) {
-    return of("%w = nn.weight \"w\" {file = 0 : i64, offset = 0 : i64, length "
-              "= " +
-              std::string(type == "f32" ? "16" : "8") +
-              " : i64, stored = tensor<4x" + type + ">} : tensor<4x" + type +
+    return of("%w = nn.weight \"w\" file 0 at 0 : tensor<4x" + type +
               ">\n%r = nn.mul %w, %w : (tensor<4x" + type + ">, tensor<4x" +
               type + ">) -> tensor<4x" + type + ">");
   };
   EXPECT_TRUE(product("f32").isFinite());
   EXPECT_TRUE(product("bf16").isFinite());
   EXPECT_FALSE(product("f16").isFinite());
-  EXPECT_FALSE(of("%c = nn.constant dense<1.0e30> : tensor<f32>\n"
-                  "%r = nn.mul %c, %c : (tensor<f32>, tensor<f32>) -> "
-                  "tensor<f32>")
+  EXPECT_FALSE(of("%c = nn.constant dense<1.0e30> : tensor<f32>\n%r = nn.mul "
+                  "%c, %c : tensor<f32>")
                    .isFinite());
-  EXPECT_FALSE(of("%i = nn.cast %x : (tensor<4xi8>) -> tensor<4xf32>\n"
-                  "%r = nn.exp %i : (tensor<4xf32>) -> tensor<4xf32>",
+  EXPECT_FALSE(of("%i = nn.cast %x : (tensor<4xi8>) -> tensor<4xf32>\n%r = "
+                  "nn.exp %i : tensor<4xf32>",
                   "%x: tensor<4xi8>")
                    .isFinite());
 }
@@ -171,13 +165,10 @@ TEST_F(IntervalTest, Overflow) {
 // 1 / sqrt(mean(x^2) + epsilon), whatever x is.
 TEST_F(IntervalTest, InverseRootOfSquares) {
   Interval x =
-      of("%e = nn.constant dense<1.0e-05> : tensor<f32>\n"
-         "%q = nn.mul %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> "
-         "tensor<2x3xf32>\n"
-         "%s = nn.reduce %q {kind = 0 : i64, dims = array<i64: 1>} : "
-         "(tensor<2x3xf32>) -> tensor<2xf32>\n"
-         "%a = nn.add %s, %e : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>\n"
-         "%r = nn.rsqrt %a : (tensor<2xf32>) -> tensor<2xf32>",
+      of("%e = nn.constant dense<1.0e-05> : tensor<f32>\n%q = nn.mul %x, %x : "
+         "tensor<2x3xf32>\n%s = nn.reduce sum %q dims [1] : (tensor<2x3xf32>) "
+         "-> tensor<2xf32>\n%a = nn.add %s, %e : (tensor<2xf32>, tensor<f32>) "
+         "-> tensor<2xf32>\n%r = nn.rsqrt %a : tensor<2xf32>",
          "%x: tensor<2x3xf32>");
   EXPECT_EQ(x.low, 0);
   EXPECT_LT(x.high, 320);
@@ -187,16 +178,14 @@ TEST_F(IntervalTest, InverseRootOfSquares) {
 // by itself does not.
 TEST_F(IntervalTest, GuardedDivisor) {
   const std::string count =
-      "%f = nn.cast %m : (tensor<8xi1>) -> tensor<8xf32>\n"
-      "%n = nn.reduce %f {kind = 0 : i64, dims = array<i64: 0>} : "
-      "(tensor<8xf32>) -> tensor<f32>\n";
+      "%f = nn.cast %m : (tensor<8xi1>) -> tensor<8xf32>\n%n = nn.reduce sum "
+      "%f dims [0] : (tensor<8xf32>) -> tensor<f32>\n";
   EXPECT_TRUE(of(count, "%m: tensor<8xi1>").mayBeZero());
   EXPECT_EQ(of(count, "%m: tensor<8xi1>").high, 8);
   const std::string guard =
-      count +
-      "%z = nn.constant dense<0.0> : tensor<f32>\n"
-      "%nan = nn.constant dense<0x7FC00000> : tensor<f32>\n"
-      "%e = nn.equal %n, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>\n";
+      count + "%z = nn.constant dense<0.0> : tensor<f32>\n%nan = nn.constant "
+              "dense<0x7FC00000> : tensor<f32>\n%e = nn.equal %n, %z : "
+              "(tensor<f32>, tensor<f32>) -> tensor<i1>\n";
   const std::string types =
       " : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>";
   EXPECT_FALSE(
@@ -209,9 +198,8 @@ TEST_F(IntervalTest, GuardedDivisor) {
 
 // What may be infinite or 0 closes the group of the other operand alone.
 TEST_F(IntervalTest, Groups) {
-  of("%s = nn.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>\n"
-     "%r = nn.mul %x, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n"
-     "%d = nn.div %x, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
+  of("%s = nn.sigmoid %x : tensor<4xf32>\n%r = nn.mul %x, %s : "
+     "tensor<4xf32>\n%d = nn.div %x, %s : tensor<4xf32>",
      "%x: tensor<4xf32>");
   Block &block = module->lookupSymbol<func::FuncOp>("main").getBody().front();
   Intervals intervals(block);

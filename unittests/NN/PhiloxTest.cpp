@@ -42,7 +42,7 @@ TEST(PhiloxTest, Op) {
   context.loadDialect<func::FuncDialect, nn::NNDialect>();
   auto module = parseSourceString<ModuleOp>(R"(
     func.func @main(%seed: tensor<i64>, %step: tensor<i64>) -> (tensor<4000xf32>, tensor<4000xf32>) {
-      %i = nn.iota {dim = 0 : i64} : tensor<4000xi64>
+      %i = nn.iota dim 0 : tensor<4000xi64>
       %a = nn.philox %i, %seed, %step {stream = 0 : i64} : (tensor<4000xi64>, tensor<i64>, tensor<i64>) -> tensor<4000xf32>
       %b = nn.philox %i, %seed, %step {stream = 1 : i64} : (tensor<4000xi64>, tensor<i64>, tensor<i64>) -> tensor<4000xf32>
       return %a, %b : tensor<4000xf32>, tensor<4000xf32>

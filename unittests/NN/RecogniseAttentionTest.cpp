@@ -88,15 +88,15 @@ std::string around(const std::string &between,
   %m = nn.matmul %q, %k {transpose_rhs} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x3xf32>
 )" + between +
          R"(
-  %p = nn.softmax %a {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %a dim 3 : tensor<2x2x3x3xf32>
   %y = nn.matmul %p, %v : (tensor<2x2x3x3xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return %y : tensor<2x2x3x8xf32>
 })";
 }
 
 constexpr const char *kTriangle =
-    "dense<[[0.0, -3.0e38, -3.0e38], [0.0, 0.0, -3.0e38], [0.0, 0.0, 0.0]]> "
-    ": tensor<3x3xf32>\n";
+    "dense<[[0.0, -3.0e38, -3.0e38], [0.0, 0.0, -3.0e38], [0.0, 0.0, 0.0]]> : "
+    "tensor<3x3xf32>\n";
 
 TEST_F(RecogniseAttentionTest, FactorAndTriangle) {
   auto op = check(
@@ -130,11 +130,10 @@ TEST_F(RecogniseAttentionTest, MasksThatSelect) {
         std::string(order) == "%c, %m, %h"
             ? "(tensor<2x1x3x3xi1>, tensor<2x2x3x3xf32>, tensor<f32>)"
             : "(tensor<2x1x3x3xi1>, tensor<f32>, tensor<2x2x3x3xf32>)";
-    auto module = around("  %h = nn.constant dense<-1.0e30> : tensor<f32>\n"
-                         "  %a = nn.select " +
-                             std::string(order) + " : " + types +
-                             " -> tensor<2x2x3x3xf32>",
-                         ", %c: tensor<2x1x3x3xi1>");
+    auto module = around(
+        "  %h = nn.constant dense<-1.0e30> : tensor<f32>\n  %a = nn.select " +
+            std::string(order) + " : " + types + " -> tensor<2x2x3x3xf32>",
+        ", %c: tensor<2x1x3x3xi1>");
     // A row that is hidden altogether is the same in both, too.
     auto op = check(module, 1);
     ASSERT_TRUE(op);
@@ -148,9 +147,9 @@ TEST_F(RecogniseAttentionTest, FactorInFrontOfHeads) {
   %f = nn.constant dense<0.5> : tensor<f32>
   %s = nn.mul %q, %f : (tensor<2x3x16xf32>, tensor<f32>) -> tensor<2x3x16xf32>
   %h = nn.reshape %s : (tensor<2x3x16xf32>) -> tensor<2x3x2x8xf32>
-  %t = nn.transpose %h {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x3x2x8xf32>) -> tensor<2x2x3x8xf32>
+  %t = nn.transpose %h perm [0, 2, 1, 3] : (tensor<2x3x2x8xf32>) -> tensor<2x2x3x8xf32>
   %m = nn.matmul %t, %k {transpose_rhs} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %m {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %m dim 3 : tensor<2x2x3x3xf32>
   %y = nn.matmul %p, %k : (tensor<2x2x3x3xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return %y : tensor<2x2x3x8xf32>
 })",
@@ -164,7 +163,7 @@ TEST_F(RecogniseAttentionTest, GroupsAsADimension) {
       R"(func.func @main(%q: tensor<2x2x2x3x8xf32>, %k: tensor<2x2x1x3x8xf32>, %b: tensor<2x1x1x1x3xf32>) -> tensor<2x2x2x3x8xf32> {
   %m = nn.matmul %q, %k {transpose_rhs} : (tensor<2x2x2x3x8xf32>, tensor<2x2x1x3x8xf32>) -> tensor<2x2x2x3x3xf32>
   %a = nn.add %m, %b : (tensor<2x2x2x3x3xf32>, tensor<2x1x1x1x3xf32>) -> tensor<2x2x2x3x3xf32>
-  %p = nn.softmax %a {dim = 4 : i64} : (tensor<2x2x2x3x3xf32>) -> tensor<2x2x2x3x3xf32>
+  %p = nn.softmax %a dim 4 : tensor<2x2x2x3x3xf32>
   %y = nn.matmul %p, %k : (tensor<2x2x2x3x3xf32>, tensor<2x2x1x3x8xf32>) -> tensor<2x2x2x3x8xf32>
   return %y : tensor<2x2x2x3x8xf32>
 })",
@@ -182,7 +181,7 @@ TEST_F(RecogniseAttentionTest, RepeatedKeys) {
   %vb = nn.broadcast %v : (tensor<2x2x1x5x16xf32>) -> tensor<2x2x2x5x16xf32>
   %vr = nn.reshape %vb : (tensor<2x2x2x5x16xf32>) -> tensor<2x4x5x16xf32>
   %m = nn.matmul %q, %kr {transpose_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x5xf32>
-  %p = nn.softmax %m {dim = 3 : i64} : (tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  %p = nn.softmax %m dim 3 : tensor<2x4x3x5xf32>
   %y = nn.matmul %p, %vr : (tensor<2x4x3x5xf32>, tensor<2x4x5x16xf32>) -> tensor<2x4x3x16xf32>
   return %y : tensor<2x4x3x16xf32>
 })",
@@ -199,7 +198,7 @@ TEST_F(RecogniseAttentionTest, HeadsInTheBatch) {
   %m = nn.matmul %q, %k : (tensor<4x3x8xf32>, tensor<4x8x3xf32>) -> tensor<4x3x3xf32>
   %r = nn.reshape %m : (tensor<4x3x3xf32>) -> tensor<2x2x3x3xf32>
   %a = nn.add %r, %b : (tensor<2x2x3x3xf32>, tensor<2x1x1x3xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %a {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %a dim 3 : tensor<2x2x3x3xf32>
   %s = nn.reshape %p : (tensor<2x2x3x3xf32>) -> tensor<4x3x3xf32>
   %y = nn.matmul %s, %v {transpose_rhs} : (tensor<4x3x3xf32>, tensor<4x8x3xf32>) -> tensor<4x3x8xf32>
   return %y : tensor<4x3x8xf32>
@@ -218,7 +217,7 @@ TEST_F(RecogniseAttentionTest, GuardedRows) {
   %m = nn.matmul %q, %q {transpose_rhs} : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x3xf32>
 )" + mask +
            R"(  %a = nn.add %m, %c : (tensor<2x2x3x3xf32>, tensor<3x3xf32>) -> tensor<2x2x3x3xf32>
-  %p = nn.softmax %a {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = nn.softmax %a dim 3 : tensor<2x2x3x3xf32>
   %n = nn.is_nan %p : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xi1>
   %z = nn.constant dense<0.0> : tensor<f32>
   %g = nn.select %n, %z, %p : (tensor<2x2x3x3xi1>, tensor<f32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
@@ -239,9 +238,7 @@ TEST_F(RecogniseAttentionTest, WhatMustNotMatch) {
                ", %b: tensor<3x3xf32>"),
         0);
   // Scores that are capped.
-  check(around(
-            "  %a = nn.tanh %m : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>"),
-        0);
+  check(around("  %a = nn.tanh %m : tensor<2x2x3x3xf32>"), 0);
   // A number that hides too little.
   check(around(R"(  %h = nn.constant dense<-100.0> : tensor<f32>
   %a = nn.select %c, %m, %h : (tensor<2x1x3x3xi1>, tensor<2x2x3x3xf32>, tensor<f32>) -> tensor<2x2x3x3xf32>)",

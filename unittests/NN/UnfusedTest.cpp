@@ -87,8 +87,8 @@ TEST_F(UnfusedTest, RandomOps) {
 // transposing, batches that are broadcast from either side.
 TEST_F(UnfusedTest, ProductsOfSeveralBlocks) {
   for (const char *text :
-       {"%r = nn.matmul %a, %b : (tensor<121x257xf64>, tensor<257x9xf64>) "
-        "-> tensor<121x9xf64> return %r : tensor<121x9xf64>",
+       {"%r = nn.matmul %a, %b : (tensor<121x257xf64>, tensor<257x9xf64>) -> "
+        "tensor<121x9xf64> return %r : tensor<121x9xf64>",
         "%r = nn.matmul %a, %b {transpose_rhs} : (tensor<7x300xf64>, "
         "tensor<521x300xf64>) -> tensor<7x521xf64> return %r : "
         "tensor<7x521xf64>",
@@ -96,8 +96,8 @@ TEST_F(UnfusedTest, ProductsOfSeveralBlocks) {
         "tensor<5x20x11xf64>) -> tensor<3x5x130x11xf64> return %r : "
         "tensor<3x5x130x11xf64>",
         "%r = nn.matmul %a, %b {transpose_lhs, transpose_rhs} : "
-        "(tensor<2x5x3xf64>, tensor<4x5xf64>) -> tensor<2x3x4xf64> "
-        "return %r : tensor<2x3x4xf64>"}) {
+        "(tensor<2x5x3xf64>, tensor<4x5xf64>) -> tensor<2x3x4xf64> return %r : "
+        "tensor<2x3x4xf64>"}) {
     std::string body = text;
     auto piece = [&](size_t number) {
       size_t at = body.find("(tensor") + 1;
@@ -120,15 +120,11 @@ TEST_F(UnfusedTest, ConvolutionsOfSeveralBlocks) {
   auto module = parse(R"(
     func.func @main(%x: tensor<2x25x13x4xf64>, %w: tensor<6x2x3x3xf64>, %dy: tensor<2x13x13x6xf64>)
         -> (tensor<2x13x13x6xf64>, tensor<2x25x13x4xf64>, tensor<6x2x3x3xf64>) {
-      %y = nn.conv %x, %w {strides = array<i64: 2, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>,
-           dilations = array<i64: 1, 1>, groups = 2 : i64}
-         : (tensor<2x25x13x4xf64>, tensor<6x2x3x3xf64>) -> tensor<2x13x13x6xf64>
-      %dx = nn.conv_input_gradient %dy, %w {strides = array<i64: 2, 1>, low = array<i64: 1, 1>,
-           high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 2 : i64}
-         : (tensor<2x13x13x6xf64>, tensor<6x2x3x3xf64>) -> tensor<2x25x13x4xf64>
-      %dw = nn.conv_weight_gradient %x, %dy {strides = array<i64: 2, 1>, low = array<i64: 1, 1>,
-           high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 2 : i64}
-         : (tensor<2x25x13x4xf64>, tensor<2x13x13x6xf64>) -> tensor<6x2x3x3xf64>
+      %y = nn.conv %x, %w kernel 3x3 strides 2x1 pad 1x1 groups 2 : tensor<2x25x13x4xf64> -> tensor<2x13x13x6xf64>
+      %dx = nn.conv_input_gradient %dy, %w kernel 3x3 strides 2x1 pad 1x1 groups 2
+         : tensor<2x13x13x6xf64> -> tensor<2x25x13x4xf64>
+      %dw = nn.conv_weight_gradient %x, %dy kernel 3x3 strides 2x1 pad 1x1 groups 2
+         : tensor<2x25x13x4xf64>, tensor<2x13x13x6xf64>
       return %y, %dx, %dw : tensor<2x13x13x6xf64>, tensor<2x25x13x4xf64>, tensor<6x2x3x3xf64>
     })");
   ASSERT_TRUE(module);
@@ -143,12 +139,12 @@ TEST_F(UnfusedTest, SpecialValues) {
   auto module = parse(R"(
     func.func @main(%x: tensor<3x4xf64>, %w: tensor<4x2xf64>, %e: tensor<0x4xf64>)
         -> (tensor<3x4xf64>, tensor<3x2xf64>, tensor<3xf64>, tensor<3x4xf64>, tensor<0x2xf64>, tensor<4xf64>) {
-      %r = nn.relu %x : (tensor<3x4xf64>) -> tensor<3x4xf64>
+      %r = nn.relu %x : tensor<3x4xf64>
       %m = nn.matmul %x, %w : (tensor<3x4xf64>, tensor<4x2xf64>) -> tensor<3x2xf64>
-      %s = nn.reduce %x {kind = 1 : i64, dims = array<i64: 1>} : (tensor<3x4xf64>) -> tensor<3xf64>
-      %p = nn.softmax %x {dim = 1 : i64} : (tensor<3x4xf64>) -> tensor<3x4xf64>
+      %s = nn.reduce max %x dims [1] : (tensor<3x4xf64>) -> tensor<3xf64>
+      %p = nn.softmax %x dim 1 : tensor<3x4xf64>
       %n = nn.matmul %e, %w : (tensor<0x4xf64>, tensor<4x2xf64>) -> tensor<0x2xf64>
-      %z = nn.reduce %e {kind = 0 : i64, dims = array<i64: 0>} : (tensor<0x4xf64>) -> tensor<4xf64>
+      %z = nn.reduce sum %e dims [0] : (tensor<0x4xf64>) -> tensor<4xf64>
       return %r, %m, %s, %p, %n, %z : tensor<3x4xf64>, tensor<3x2xf64>, tensor<3xf64>, tensor<3x4xf64>,
                                       tensor<0x2xf64>, tensor<4xf64>
     })");
@@ -201,15 +197,15 @@ TEST_F(UnfusedTest, SamplesAreThoseOfTheBatch) {
         -> (tensor<4x3x6xf64>, tensor<3x4x6xf64>, tensor<6x6xf64>) {
       %a = nn.matmul %x, %w : (tensor<4x3x6xf64>, tensor<6x6xf64>) -> tensor<4x3x6xf64>
       %s = nn.mul %a, %c : (tensor<4x3x6xf64>, tensor<4x1x1xf64>) -> tensor<4x3x6xf64>
-      %r = nn.transpose %s {perm = array<i64: 1, 0, 2>} : (tensor<4x3x6xf64>) -> tensor<3x4x6xf64>
+      %r = nn.transpose %s perm [1, 0, 2] : (tensor<4x3x6xf64>) -> tensor<3x4x6xf64>
       %f = nn.reshape %r : (tensor<3x4x6xf64>) -> tensor<12x6xf64>
       %g = nn.matmul %f, %w {transpose_rhs} : (tensor<12x6xf64>, tensor<6x6xf64>) -> tensor<12x6xf64>
       %h = nn.reshape %g : (tensor<12x6xf64>) -> tensor<3x4x2x3xf64>
-      %p = nn.softmax %h {dim = 0 : i64} : (tensor<3x4x2x3xf64>) -> tensor<3x4x2x3xf64>
+      %p = nn.softmax %h dim 0 : tensor<3x4x2x3xf64>
       %q = nn.reshape %p : (tensor<3x4x2x3xf64>) -> tensor<3x4x6xf64>
       %u = nn.reshape %t : (tensor<4x3xf64>) -> tensor<4x3x1xf64>
       %y = nn.add %a, %u : (tensor<4x3x6xf64>, tensor<4x3x1xf64>) -> tensor<4x3x6xf64>
-      %v = nn.exp %w : (tensor<6x6xf64>) -> tensor<6x6xf64>
+      %v = nn.exp %w : tensor<6x6xf64>
       return %y, %q, %v : tensor<4x3x6xf64>, tensor<3x4x6xf64>, tensor<6x6xf64>
     })");
   ASSERT_TRUE(module);
@@ -253,26 +249,24 @@ TEST_F(UnfusedTest, SamplesAreThoseOfTheBatch) {
 // What mixes samples is refused, not cut.
 TEST_F(UnfusedTest, SamplesThatAreMixed) {
   for (const char *text :
-       {"%r = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>} : "
-        "(tensor<4x6xf64>) -> tensor<6xf64> "
+       {"%r = nn.reduce sum %x dims [0] : (tensor<4x6xf64>) -> tensor<6xf64> "
         "return %r : tensor<6xf64>",
-        "%r = nn.softmax %x {dim = 0 : i64} : (tensor<4x6xf64>) -> "
-        "tensor<4x6xf64> "
-        "return %r : tensor<4x6xf64>",
+        "%r = nn.softmax %x dim 0 : tensor<4x6xf64> return %r : "
+        "tensor<4x6xf64>",
         "%r = nn.matmul %x, %x {transpose_lhs} : (tensor<4x6xf64>, "
         "tensor<4x6xf64>) -> tensor<6x6xf64> return %r : tensor<6x6xf64>",
         "%r = nn.matmul %x, %x {transpose_rhs} : (tensor<4x6xf64>, "
         "tensor<4x6xf64>) -> tensor<4x4xf64> return %r : tensor<4x4xf64>",
-        "%r = nn.reshape %x : (tensor<4x6xf64>) -> tensor<3x8xf64> "
-        "return %r : tensor<3x8xf64>",
-        "%t = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<4x6xf64>) -> "
+        "%r = nn.reshape %x : (tensor<4x6xf64>) -> tensor<3x8xf64> return %r : "
+        "tensor<3x8xf64>",
+        "%t = nn.transpose %x perm [1, 0] : (tensor<4x6xf64>) -> "
         "tensor<6x4xf64> %r = nn.reshape %t : (tensor<6x4xf64>) -> "
         "tensor<24xf64> return %r : tensor<24xf64>"}) {
     SCOPED_TRACE(text);
     StringRef type = StringRef(text).rsplit(": ").second;
-    auto module = parse("func.func @main(%x: tensor<4x6xf64> {kerf.batch_dim "
-                        "= 0 : i64}) -> " +
-                        type.str() + " { " + text + " }");
+    auto module = parse(
+        "func.func @main(%x: tensor<4x6xf64> {kerf.batch_dim = 0 : i64}) -> " +
+        type.str() + " { " + text + " }");
     ASSERT_TRUE(module);
     EXPECT_TRUE(failed(interpret::cutSample(main(module), 1)));
   }

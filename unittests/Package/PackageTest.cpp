@@ -28,9 +28,9 @@ namespace {
 const char *program = R"(
 module attributes {kerf.files = ["{0}"]} {
   func.func @main(%x: tensor<16x8xf32> {kerf.name = "x"}) -> (tensor<16x8xf32> {kerf.name = "y"}) {
-    %odd = nn.weight "odd" {file = 0 : i64, offset = 1024 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
-    %a = nn.weight "qk" {file = 0 : i64, offset = 0 : i64, length = 512 : i64, stored = tensor<8x16xf32>, starts = array<i64: 0, 0>} : tensor<8x8xf32>
-    %b = nn.weight "qk" {file = 0 : i64, offset = 0 : i64, length = 512 : i64, stored = tensor<8x16xf32>, starts = array<i64: 0, 8>} : tensor<8x8xf32>
+    %odd = nn.weight "odd" file 0 at 1024 : tensor<8xf32>
+    %a = nn.weight "qk" file 0 at 0 : tensor<8x8xf32> of tensor<8x16xf32> from [0, 0]
+    %b = nn.weight "qk" file 0 at 0 : tensor<8x8xf32> of tensor<8x16xf32> from [0, 8]
     %0 = nn.matmul %x, %a : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
     %1 = nn.add %0, %odd : (tensor<16x8xf32>, tensor<8xf32>) -> tensor<16x8xf32>
     %2 = nn.matmul %1, %b : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>

@@ -267,14 +267,12 @@ protected:
 TEST_F(OpShardingTest, ConvInputGradient) {
   checkOp(
       R"(func.func @main(%dy: tensor<3x4x5xf32>, %w: tensor<5x3x3xf32>) -> tensor<3x7x3xf32> {
-    %r = nn.conv_input_gradient %dy, %w {strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>,
-           dilations = array<i64: 1>, groups = 1 : i64} : (tensor<3x4x5xf32>, tensor<5x3x3xf32>) -> tensor<3x7x3xf32>
+    %r = nn.conv_input_gradient %dy, %w kernel 3 strides 2 pad 1 : tensor<3x4x5xf32> -> tensor<3x7x3xf32>
     return %r : tensor<3x7x3xf32>
   })");
   checkOp(
       R"(func.func @main(%dy: tensor<3x2x2x4xf32>, %w: tensor<4x2x2x1xf32>) -> tensor<3x3x2x4xf32> {
-    %r = nn.conv_input_gradient %dy, %w {strides = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>,
-           dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<3x2x2x4xf32>, tensor<4x2x2x1xf32>) -> tensor<3x3x2x4xf32>
+    %r = nn.conv_input_gradient %dy, %w kernel 2x1 groups 2 : tensor<3x2x2x4xf32> -> tensor<3x3x2x4xf32>
     return %r : tensor<3x3x2x4xf32>
   })");
   EXPECT_GT(runs, 100);
@@ -283,14 +281,12 @@ TEST_F(OpShardingTest, ConvInputGradient) {
 TEST_F(OpShardingTest, ConvWeightGradient) {
   checkOp(
       R"(func.func @main(%x: tensor<3x7x3xf32>, %dy: tensor<3x4x5xf32>) -> tensor<5x3x3xf32> {
-    %r = nn.conv_weight_gradient %x, %dy {strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>,
-           dilations = array<i64: 1>, groups = 1 : i64} : (tensor<3x7x3xf32>, tensor<3x4x5xf32>) -> tensor<5x3x3xf32>
+    %r = nn.conv_weight_gradient %x, %dy kernel 3 strides 2 pad 1 : tensor<3x7x3xf32>, tensor<3x4x5xf32>
     return %r : tensor<5x3x3xf32>
   })");
   checkOp(
       R"(func.func @main(%x: tensor<3x3x2x4xf32>, %dy: tensor<3x2x2x4xf32>) -> tensor<4x2x2x1xf32> {
-    %r = nn.conv_weight_gradient %x, %dy {strides = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>,
-           dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<3x3x2x4xf32>, tensor<3x2x2x4xf32>) -> tensor<4x2x2x1xf32>
+    %r = nn.conv_weight_gradient %x, %dy kernel 2x1 groups 2 : tensor<3x3x2x4xf32>, tensor<3x2x2x4xf32>
     return %r : tensor<4x2x2x1xf32>
   })");
   EXPECT_GT(runs, 100);
@@ -299,13 +295,12 @@ TEST_F(OpShardingTest, ConvWeightGradient) {
 TEST_F(OpShardingTest, Pools) {
   checkOp(
       R"(func.func @main(%x: tensor<3x7x5xf32>, %dy: tensor<3x4x5xf32>) -> tensor<3x7x5xf32> {
-    %r = nn.max_pool_gradient %x, %dy {kernel = array<i64: 3>, strides = array<i64: 2>, low = array<i64: 1>,
-           high = array<i64: 1>, dilations = array<i64: 1>} : (tensor<3x7x5xf32>, tensor<3x4x5xf32>) -> tensor<3x7x5xf32>
+    %r = nn.max_pool_gradient %x, %dy kernel 3 strides 2 pad 1
+       : (tensor<3x7x5xf32>, tensor<3x4x5xf32>) -> tensor<3x7x5xf32>
     return %r : tensor<3x7x5xf32>
   })");
   checkOp(R"(func.func @main(%dy: tensor<3x4x5xf32>) -> tensor<3x7x5xf32> {
-    %r = nn.avg_pool_gradient %dy {kernel = array<i64: 3>, strides = array<i64: 2>, low = array<i64: 1>,
-           high = array<i64: 1>, dilations = array<i64: 1>} : (tensor<3x4x5xf32>) -> tensor<3x7x5xf32>
+    %r = nn.avg_pool_gradient %dy kernel 3 strides 2 pad 1 : (tensor<3x4x5xf32>) -> tensor<3x7x5xf32>
     return %r : tensor<3x7x5xf32>
   })");
   EXPECT_GT(runs, 60);
@@ -315,17 +310,17 @@ TEST_F(OpShardingTest, ScatterAdd) {
   // Indices are in [-4, 4).
   checkOp(
       R"(func.func @main(%i: tensor<5xi64>, %u: tensor<5x3xf32>) -> tensor<7x3xf32> {
-    %r = nn.scatter_add %i, %u {dim = 0 : i64} : (tensor<5xi64>, tensor<5x3xf32>) -> tensor<7x3xf32>
+    %r = nn.scatter_add %i, %u dim 0 : (tensor<5xi64>, tensor<5x3xf32>) -> tensor<7x3xf32>
     return %r : tensor<7x3xf32>
   })");
   checkOp(
       R"(func.func @main(%i: tensor<2x3xi64>, %u: tensor<3x2x3x2xf32>) -> tensor<3x5x2xf32> {
-    %r = nn.scatter_add %i, %u {dim = 1 : i64} : (tensor<2x3xi64>, tensor<3x2x3x2xf32>) -> tensor<3x5x2xf32>
+    %r = nn.scatter_add %i, %u dim 1 : (tensor<2x3xi64>, tensor<3x2x3x2xf32>) -> tensor<3x5x2xf32>
     return %r : tensor<3x5x2xf32>
   })");
   checkOp(
       R"(func.func @main(%i: tensor<i32>, %u: tensor<3x5xf32>) -> tensor<3x4x5xf32> {
-    %r = nn.scatter_add %i, %u {dim = 1 : i64} : (tensor<i32>, tensor<3x5xf32>) -> tensor<3x4x5xf32>
+    %r = nn.scatter_add %i, %u dim 1 : (tensor<i32>, tensor<3x5xf32>) -> tensor<3x4x5xf32>
     return %r : tensor<3x4x5xf32>
   })");
   EXPECT_GT(runs, 150);
@@ -336,21 +331,20 @@ TEST_F(OpShardingTest, Attention) {
   checkOp(
       R"(func.func @main(%q: tensor<3x8x3x4xf32>, %k: tensor<3x4x5x4xf32>, %v: tensor<3x4x5x2xf32>, %b: tensor<3x1x1x5xf32>)
       -> (tensor<3x8x3x2xf32>, tensor<3x8x3xf32>) {
-    %r:2 = nn.attention %q, %k, %v, %b {scale = 0.5 : f64}
-      : (tensor<3x8x3x4xf32>, tensor<3x4x5x4xf32>, tensor<3x4x5x2xf32>, tensor<3x1x1x5xf32>) -> (tensor<3x8x3x2xf32>, tensor<3x8x3xf32>)
+    %r:2 = nn.attention %q, %k, %v, %b scale 0.5
+       : tensor<3x8x3x4xf32>, tensor<3x4x5x4xf32>, tensor<3x4x5x2xf32>, tensor<3x1x1x5xf32>
     return %r#0, %r#1 : tensor<3x8x3x2xf32>, tensor<3x8x3xf32>
   })");
   // One key head, which all queries' heads share; causal.
   checkOp(
       R"(func.func @main(%q: tensor<2x5x3x4xf32>, %k: tensor<2x1x3x4xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3xf32>) {
-    %r:2 = nn.attention %q, %k, %k {scale = 0.5 : f64, causal}
-      : (tensor<2x5x3x4xf32>, tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>) -> (tensor<2x5x3x4xf32>, tensor<2x5x3xf32>)
+    %r:2 = nn.attention %q, %k, %k scale 0.5 {causal} : tensor<2x5x3x4xf32>, tensor<2x1x3x4xf32>, tensor<2x1x3x4xf32>
     return %r#0, %r#1 : tensor<2x5x3x4xf32>, tensor<2x5x3xf32>
   })");
   checkOp(
       R"(func.func @main(%q: tensor<3x5x3x2xf32>, %b: tensor<1x5x3x3xf32>) -> (tensor<3x5x3x2xf32>, tensor<3x5x3xf32>) {
-    %r:2 = nn.attention %q, %q, %q, %b {scale = 0.5 : f64}
-      : (tensor<3x5x3x2xf32>, tensor<3x5x3x2xf32>, tensor<3x5x3x2xf32>, tensor<1x5x3x3xf32>) -> (tensor<3x5x3x2xf32>, tensor<3x5x3xf32>)
+    %r:2 = nn.attention %q, %q, %q, %b scale 0.5
+       : tensor<3x5x3x2xf32>, tensor<3x5x3x2xf32>, tensor<3x5x3x2xf32>, tensor<1x5x3x3xf32>
     return %r#0, %r#1 : tensor<3x5x3x2xf32>, tensor<3x5x3xf32>
   })");
   EXPECT_GT(runs, 60);
@@ -360,17 +354,15 @@ TEST_F(OpShardingTest, AttentionGradient) {
   checkOp(
       R"(func.func @main(%q: tensor<3x8x3x4xf32>, %k: tensor<3x4x3x4xf32>, %v: tensor<3x4x3x2xf32>, %y: tensor<3x8x3x2xf32>,
       %s: tensor<3x8x3xf32>, %dy: tensor<3x8x3x2xf32>) -> (tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>) {
-    %r:3 = nn.attention_gradient %q, %k, %v, %y, %s, %dy {scale = 0.5 : f64, causal}
-      : (tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>, tensor<3x8x3x2xf32>, tensor<3x8x3xf32>, tensor<3x8x3x2xf32>)
-      -> (tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>)
+    %r:3 = nn.attention_gradient %q, %k, %v, %y, %s, %dy scale 0.5 {causal}
+       : tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>
     return %r#0, %r#1, %r#2 : tensor<3x8x3x4xf32>, tensor<3x4x3x4xf32>, tensor<3x4x3x2xf32>
   })");
   checkOp(
       R"(func.func @main(%q: tensor<3x5x2x2xf32>, %s: tensor<3x5x2xf32>, %dy: tensor<3x5x2x2xf32>, %b: tensor<3x5x1x2xf32>)
       -> (tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>) {
-    %r:3 = nn.attention_gradient %q, %q, %q, %q, %s, %dy, %b {scale = 0.5 : f64}
-      : (tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x1x2xf32>)
-      -> (tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>)
+    %r:3 = nn.attention_gradient %q, %q, %q, %q, %s, %dy, %b scale 0.5
+       : tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x1x2xf32>
     return %r#0, %r#1, %r#2 : tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>, tensor<3x5x2x2xf32>
   })");
   EXPECT_GT(runs, 60);
@@ -404,7 +396,7 @@ TEST_F(OpShardingTest, Matmul) {
     return %r : tensor<3x4x7xf32>
   })");
   checkOp(R"(func.func @main(%x: tensor<3x5x4xf32>) -> tensor<3x5x4xf32> {
-    %r = nn.softmax %x {dim = 1 : i64} : (tensor<3x5x4xf32>) -> tensor<3x5x4xf32>
+    %r = nn.softmax %x dim 1 : tensor<3x5x4xf32>
     return %r : tensor<3x5x4xf32>
   })");
   EXPECT_GT(runs, 100);
@@ -414,13 +406,12 @@ TEST_F(OpShardingTest, Matmul) {
 TEST_F(OpShardingTest, Forward) {
   checkOp(
       R"(func.func @main(%x: tensor<3x7x3xf32>, %w: tensor<5x3x3xf32>) -> tensor<3x4x5xf32> {
-    %r = nn.conv %x, %w {strides = array<i64: 2>, low = array<i64: 1>, high = array<i64: 1>,
-           dilations = array<i64: 1>, groups = 1 : i64} : (tensor<3x7x3xf32>, tensor<5x3x3xf32>) -> tensor<3x4x5xf32>
+    %r = nn.conv %x, %w kernel 3 strides 2 pad 1 : tensor<3x7x3xf32> -> tensor<3x4x5xf32>
     return %r : tensor<3x4x5xf32>
   })");
   checkOp(
       R"(func.func @main(%x: tensor<7x3xf32>, %i: tensor<5xi64>) -> tensor<5x3xf32> {
-    %r = nn.gather %x, %i {dim = 0 : i64} : (tensor<7x3xf32>, tensor<5xi64>) -> tensor<5x3xf32>
+    %r = nn.gather %x, %i dim 0 : (tensor<7x3xf32>, tensor<5xi64>) -> tensor<5x3xf32>
     return %r : tensor<5x3xf32>
   })");
   EXPECT_GT(runs, 100);
@@ -430,11 +421,11 @@ TEST_F(OpShardingTest, Forward) {
 TEST_F(OpShardingTest, Philox) {
   const char *text =
       R"(func.func @main(%seed: tensor<i64>, %step: tensor<i64>) -> tensor<5x7xf32> {
-    %row = nn.iota {dim = 0 : i64} : tensor<5x7xi64>
+    %row = nn.iota dim 0 : tensor<5x7xi64>
     %width = nn.constant dense<7> : tensor<i64>
     %start = nn.mul %row, %width : (tensor<5x7xi64>, tensor<i64>) -> tensor<5x7xi64>
-    %column = nn.iota {dim = 1 : i64} : tensor<5x7xi64>
-    %i = nn.add %start, %column : (tensor<5x7xi64>, tensor<5x7xi64>) -> tensor<5x7xi64>
+    %column = nn.iota dim 1 : tensor<5x7xi64>
+    %i = nn.add %start, %column : tensor<5x7xi64>
     %r = nn.philox %i, %seed, %step {stream = 3 : i64} : (tensor<5x7xi64>, tensor<i64>, tensor<i64>) -> tensor<5x7xf32>
     return %r : tensor<5x7xf32>
   })";

@@ -43,8 +43,8 @@ def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce"> {
     ```mlir
     %r = dist.all_reduce %x sum ["tp"] : tensor<2x3xf32> -> tensor<2x3xf32>
 
-      rank 0: a      rank 0: a+b
-      rank 1: b  ->  rank 1: a+b
+    //  rank 0: a      rank 0: a+b
+    //  rank 1: b  ->  rank 1: a+b
     ```
 
     C1: axes are in the mesh, in space. C2: result and operand types agree.
@@ -65,8 +65,8 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter"> {
     ```mlir
     %r = dist.reduce_scatter %x sum ["tp"] dim 0 : tensor<4x3xf32> -> tensor<2x3xf32>
 
-      rank 0: a b      rank 0: a+c
-      rank 1: c d  ->  rank 1: b+d
+    //  rank 0: a b      rank 0: a+c
+    //  rank 1: c d  ->  rank 1: b+d
     ```
 
     C1: axes are in the mesh, in space. C2: `dim` is a dimension. C3: the
@@ -87,8 +87,8 @@ def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather"> {
     ```mlir
     %r = dist.all_gather %x ["tp"] dim 0 : tensor<2x3xf32> -> tensor<4x3xf32>
 
-      rank 0: a      rank 0: a b
-      rank 1: b  ->  rank 1: a b
+    //  rank 0: a      rank 0: a b
+    //  rank 1: b  ->  rank 1: a b
     ```
 
     C1: axes are in the mesh, in space. C2: `dim` is a dimension. C3: the
@@ -107,8 +107,8 @@ def Dist_AllSliceOp : Op<Dist_Dialect, "all_slice", [Pure]> {
     ```mlir
     %r = dist.all_slice %x ["tp"] dim 0 : tensor<4x3xf32> -> tensor<2x3xf32>
 
-      rank 0: a b      rank 0: a
-      rank 1: a b  ->  rank 1: b
+    //  rank 0: a b      rank 0: a
+    //  rank 1: a b  ->  rank 1: b
     ```
 
     C1: axes are in the mesh. C2: `dim` is a dimension. C3: the result's `dim`
@@ -131,10 +131,10 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all"> {
     ```mlir
     %r = dist.all_to_all %x ["tp"] split 0 concat 1 : tensor<4x3xf32> -> tensor<2x6xf32>
 
-      rank 0: a      rank 0: a c
-              b
-      rank 1: c  ->  rank 1: b d
-              d
+    //  rank 0: a      rank 0: a c
+    //          b
+    //  rank 1: c  ->  rank 1: b d
+    //          d
     ```
 
     C1: axes are in the mesh, in space. C2: `split` and `concat` are two
@@ -154,8 +154,8 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast"> {
     ```mlir
     %r = dist.broadcast %x ["dp"] root 0 : tensor<2x3xf32> -> tensor<2x3xf32>
 
-      rank 0: a      rank 0: a
-      rank 1: -  ->  rank 1: a
+    //  rank 0: a      rank 0: a
+    //  rank 1: -  ->  rank 1: a
     ```
 
     C1: axes are in the mesh, in space. C2: `root` is a position in the group.
@@ -175,8 +175,8 @@ def Dist_PermuteOp : Dist_CollectiveOp<"permute"> {
     ```mlir
     %r = dist.permute %x ["tp"] pairs [0, 1, 1, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
 
-      rank 0: a      rank 0: b
-      rank 1: b  ->  rank 1: a
+    //  rank 0: a      rank 0: b
+    //  rank 1: b  ->  rank 1: a
     ```
 
     C1: axes are in the mesh, in space. C2: `pairs` holds positions of the group,

@@ -20,10 +20,10 @@ def Dist_MeshOp : Op<Dist_Dialect, "mesh", [Symbol]> {
     ```mlir
     dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=2] time ["mb"=4]
 
-           tp=0 tp=1            tp=0 tp=1
-      dp=0 [ 0    1 ]      dp=0 [ 4    5 ]
-      dp=1 [ 2    3 ]      dp=1 [ 6    7 ]
-            pp=0                 pp=1
+    //       tp=0 tp=1            tp=0 tp=1
+    //  dp=0 [ 0    1 ]      dp=0 [ 4    5 ]
+    //  dp=1 [ 2    3 ]      dp=1 [ 6    7 ]
+    //        pp=0                 pp=1
     ```
 
     C1: names are distinct and not empty. C2: sizes are at least 1. C3: a module
@@ -82,7 +82,7 @@ def Dist_MaskOp : Op<Dist_Dialect, "mask", [Pure, AllTypesMatch<["x", "result"]>
     // 5 columns over 2 ranks of 3: the second has 2.
     %r = dist.mask %x dim 1 size 5 over ["tp"] fill 0.0 : f32 : tensor<2x3xf32>
 
-        rank 0: a b c      rank 1: d e 0
+    //    rank 0: a b c      rank 1: d e 0
     ```
 
     C1: `dim` is a dimension of `x`. C2: it holds `size` in the n parts of

@@ -101,7 +101,7 @@ def Dist_SendOp : Dist_Transfer<"send"> {
     ```mlir
     dist.send %h channel 0 micro_batch 1 : tensor<2x4xf32>
 
-      stage 0: h ---->  stage 1: h
+    //  stage 0: h ---->  stage 1: h
     ```
 
     C1: the channel exists and leaves this stage, with this type.

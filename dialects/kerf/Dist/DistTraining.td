@@ -44,7 +44,7 @@ def Dist_AssignOp : Op<Dist_Dialect, "assign", [AllTypesMatch<["source", "value"
     Both operands have the sharding in which the source is stored.
 
     ```mlir
-    %w = nn.weight "w" {variable, ...} : tensor<6x4xf32>
+    %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x4xf32>
     dist.assign %w, %new : tensor<6x4xf32>
     ```
 

@@ -32,7 +32,7 @@ def Exec_KernelOp : Exec_FunctionOp<"kernel"> {
     exec.kernel @add_relu(%a: tensor<2x3xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32>
         attributes {index = 0 : i64, node = "/relu"} {
       %0 = nn.add %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
-      %1 = nn.relu %0 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %1 = nn.relu %0 : tensor<2x3xf32>
       exec.yield %1 : tensor<2x3xf32>
     }
     ```
@@ -95,12 +95,27 @@ def Exec_FuncOp : Exec_FunctionOp<"func"> {
 
 def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"KernelOp">]> {
   let summary = "the results of a kernel";
+  let description = [{
+    ```mlir
+    exec.kernel @relu(%x: tensor<3xf32>) -> tensor<3xf32> attributes {index = 0 : i64, node = "/relu"} {
+      %0 = nn.relu %x : tensor<3xf32>
+      exec.yield %0 : tensor<3xf32>
+    }
+    ```
+  }];
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 def Exec_ReturnOp : Exec_Op<"return", [Terminator, HasParent<"FuncOp">]> {
   let summary = "the end of a function";
+  let description = [{
+    ```mlir
+    exec.func @nothing(%x: memref<3xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+      exec.return
+    }
+    ```
+  }];
   let assemblyFormat = "attr-dict";
 }
 

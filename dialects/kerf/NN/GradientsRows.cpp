@@ -8,6 +8,8 @@
 #include "GradientBuilder.h"
 #include "PatternUtils.h"
 
+#include "kerf/Interfaces/Placement.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::nn;
@@ -178,13 +180,14 @@ KERF_VJP(BatchNormOp) {
     return isDifferentiable(getOperand(operand));
   };
   // The gradients of statistics reach as far as the statistics did.
-  Attribute reach = (*this)->getAttr("dist.local_reduction");
+  const PlacementInterface *placement = getPlacement(*this);
+  bool isLocal = placement && placement->isReductionLocal(*this);
   auto localSum = [&](Value x, Value like) {
     Value sum = b.unbroadcast(x, like);
-    for (Value made = sum; reach && made;) {
+    for (Value made = sum; isLocal && made;) {
       Operation *op = made.getDefiningOp();
       if (isa<ReduceOp>(op))
-        op->setAttr("dist.local_reduction", reach);
+        placement->inheritReach(*this, op);
       made = isa<ReshapeOp>(op) ? op->getOperand(0) : Value();
     }
     return sum;
@@ -198,8 +201,8 @@ KERF_VJP(BatchNormOp) {
     if (wanted(1))
       give(1, dScale);
     if (wanted(4)) {
-      Value sum =
-          reach ? b.mul(localSum(b.mul(g, centred), getVariance()), r) : dScale;
+      Value sum = isLocal ? b.mul(localSum(b.mul(g, centred), getVariance()), r)
+                          : dScale;
       give(4, b.mul(b.mul(b.mul(slope, r), sum), -0.5));
     }
   }
@@ -208,7 +211,7 @@ KERF_VJP(BatchNormOp) {
     if (wanted(2))
       give(2, dBias);
     if (wanted(3))
-      give(3, b.neg(b.mul(slope, reach ? localSum(g, getMean()) : dBias)));
+      give(3, b.neg(b.mul(slope, isLocal ? localSum(g, getMean()) : dBias)));
   }
   return gradients;
 }

@@ -6,7 +6,11 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
 
+#include "Assembly.h"
+#include "PatternUtils.h"
+
 #include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/Placement.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -28,7 +32,7 @@ void NNDialect::initialize() {
       >();
 }
 
-static int64_t sizeInBytes(RankedTensorType type) {
+int64_t nn::sizeInBytes(RankedTensorType type) {
   return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
 }
 
@@ -49,8 +53,9 @@ LogicalResult WeightOp::verify() {
     starts.assign(getStarts()->begin(), getStarts()->end());
   // Partition gives the op its local type and records the global one.
   RankedTensorType view = type;
-  if (auto global = (*this)->getAttrOfType<TypeAttr>("dist.global_type"))
-    view = cast<RankedTensorType>(global.getValue());
+  if (const PlacementInterface *placement = getPlacement(*this))
+    if (RankedTensorType global = placement->getGlobalType(*this))
+      view = global;
   if (view.getElementType() != stored.getElementType() ||
       view.getRank() != stored.getRank() ||
       static_cast<int64_t>(starts.size()) != stored.getRank())
@@ -132,7 +137,7 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
   if (getX().getType() == getResult().getType())
     return getX();
   if (auto inner = getX().getDefiningOp<ReshapeOp>();
-      inner && !(*this)->hasAttr("dist.operands")) {
+      inner && !isPlanned(*this)) {
     setOperand(inner.getX());
     return getResult();
   }

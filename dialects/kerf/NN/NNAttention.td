@@ -30,9 +30,8 @@ def NN_AttentionOp : NN_RuleOp<"attention", [NN_Infer, NN_Gradient, Kerf_Operand
     of which b, h' (g, where there is one key head) and, without `causal`, i may be cut.
 
     ```mlir
-    %r, %stats = nn.attention %q, %k, %v {scale = 0.125 : f64, causal}
-       : (tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>)
-      -> (tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>)
+    %r, %stats = nn.attention %q, %k, %v scale 0.125 {causal}
+       : tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>
     ```
 
     C1: q, k and v have rank 4, one element type and one batch. C2: k and v have
@@ -44,7 +43,7 @@ def NN_AttentionOp : NN_RuleOp<"attention", [NN_Infer, NN_Gradient, Kerf_Operand
                        F64Attr:$scale, UnitAttr:$causal);
   let extraClassDeclaration = NN_Role<"operand == 3 ? ::kerf::OperandRole::Addend : ::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result, NN_Stats:$stats);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "operands `scale` custom<Real>($scale) attr-dict `:` type(operands)";
 }
 
 def NN_AttentionGradientOp : NN_RuleOp<"attention_gradient", [NN_Infer]> {
@@ -64,10 +63,8 @@ def NN_AttentionGradientOp : NN_RuleOp<"attention_gradient", [NN_Infer]> {
     Factors b and h' (groups stay together: keys sum over them).
 
     ```mlir
-    %dq, %dk, %dv = nn.attention_gradient %q, %k, %v, %r, %stats, %dy {scale = 0.125 : f64, causal}
-       : (tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x4x8x16xbf16>,
-          tensor<2x4x8xf32>, tensor<2x4x8x16xbf16>)
-      -> (tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>)
+    %dq, %dk, %dv = nn.attention_gradient %q, %k, %v, %r, %stats, %dy scale 0.125 {causal}
+       : tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>
     ```
 
     C1: `nn.attention` of the operands has the types of `result` and `stats`. C2:
@@ -77,7 +74,10 @@ def NN_AttentionGradientOp : NN_RuleOp<"attention_gradient", [NN_Infer]> {
                        NN_Stats:$stats, NN_Float:$dy, Optional<NN_Float>:$bias,
                        F64Attr:$scale, UnitAttr:$causal);
   let results = (outs NN_Float:$dq, NN_Float:$dk, NN_Float:$dv);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    operands `scale` custom<Real>($scale) attr-dict
+    `:` custom<AttentionTypes>(type($q), type($k), type($v), type($result), type($stats), type($dy), type($bias))
+  }];
 }
 
 #endif // KERF_NN_ATTENTION_TD

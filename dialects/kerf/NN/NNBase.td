@@ -19,6 +19,10 @@ def NN_Dialect : Dialect {
     whole (matmul, convolution, softmax, normalization, gather) stays whole.
     Each op carries its sharding rule, its cost and its result types beside its
     definition. Images are laid out NHWC, convolution weights OIHW.
+
+    Lines say what does not follow from the rest of them: one type where operands
+    and result have one, `3x3` for the sizes of a window, and no attribute that
+    has its usual value.
   }];
   let hasConstantMaterializer = 0;
 }
@@ -107,9 +111,10 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
 class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
                  TypeConstraint type = NN_Tensor, string role = "::kerf::OperandRole::Through">
     : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], "{}", role> {
+  let assemblyFormat = "$x attr-dict `:` custom<Types>(type($x), type($result))";
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise.\n\n"
-    # "```mlir\n%r = nn." # mnemonic # " %x : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
+    # "```mlir\n%r = nn." # mnemonic # " %x : tensor<2x3x" # !if(!eq(type, NN_Bool), "i1", "f32") # ">\n```";
   let arguments = (ins type:$x);
   let extraClassDefinition = elementwiseDefinition # [{
     ::mlir::LogicalResult $cppClass::inferReturnTypes(
@@ -128,11 +133,13 @@ class NN_BinaryOp<string mnemonic, string formula, string linear = "{}", int cos
                   bit boolean = 0, TypeConstraint type = NN_Tensor,
                   string fills = "{}", string role = "::kerf::OperandRole::Number">
     : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], fills, role> {
+  string example = !if(!eq(type, NN_Bool), "i1", "f32");
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` custom<Types>(type($lhs), type($rhs), type($result))";
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise; dimensions of "
     # "size 1 and missing leading dimensions are broadcast.\n\n```mlir\n"
-    # "%r = nn." # mnemonic # " %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3x"
-    # !if(boolean, "i1", "f32") # ">\n```\n\nC1: operands have one element type and broadcast.";
+    # "%r = nn." # mnemonic # " %a, %b : (tensor<2x3x" # example # ">, tensor<3x" # example # ">) -> tensor<2x3x"
+    # !if(boolean, "i1", example) # ">\n```\n\nC1: operands have one element type and broadcast.";
   let arguments = (ins type:$lhs, type:$rhs);
   let extraClassDefinition = elementwiseDefinition # [{
     ::mlir::LogicalResult $cppClass::inferReturnTypes(

@@ -37,9 +37,17 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterf
     channels. Reads outside the image are zero.
 
     ```mlir
-    %r = nn.conv %x, %w {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-         high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-       : (tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32>
+    %r = nn.conv %x, %w kernel 3x3 strides 2x2 pad 1x1 : tensor<1x8x8x3xf32> -> tensor<1x4x4x4xf32>
+    ```
+
+    The window is written as in all ops that have one: strides and dilations of 1
+    and a padding of 0 are left out, `pad` is both `low` and `high` where they are
+    equal. So is one group, and the type of the weights, which the types of both
+    images, the kernel and `groups` give. All of it:
+
+    ```mlir
+    %r = nn.conv %x, %w kernel 3x3 strides 1x2 low 1x0 high 0x1 dilations 1x2 groups 2
+       : tensor<1x8x8x4xf32> -> tensor<1x7x3x6xf32>
     ```
 
     C1: one stride, dilation, low and high per spatial dimension. C2: channels
@@ -50,12 +58,15 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterf
                        DenseI64ArrayAttr:$dilations, I64Attr:$groups);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result);
-  let assemblyFormat = "$x `,` $weights attr-dict `:` functional-type(operands, results)";
+  let hasCustomAssemblyFormat = 1;
 }
 
 class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Infer, NN_Gradient]> {
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x custom<Window>($kernel, $strides, $low, $high, $dilations) attr-dict
+    `:` functional-type(operands, results)
+  }];
   dag window = (ins NN_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                     DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                     DenseI64ArrayAttr:$dilations);
@@ -67,6 +78,10 @@ def NN_MaxPoolOp : NN_PoolOp<"max_pool"> {
     `result[n, p..., c] = max_r x[n, p*stride + r*dilation - low, c]` over the
     positions inside the image. `high` may be enlarged by the importer for
     ONNX's ceil_mode.
+
+    ```mlir
+    %r = nn.max_pool %x kernel 3x3 strides 2x2 pad 1x1 : (tensor<1x8x8x3xf32>) -> tensor<1x4x4x3xf32>
+    ```
 
     C1: one entry of each attribute per spatial dimension. C2: not empty.
   }];
@@ -80,6 +95,10 @@ def NN_AvgPoolOp : NN_PoolOp<"avg_pool"> {
     image, or with `count_include_pad` inside the image or its padding
     (`count_low`, `count_high` where they differ from `low`, `high`: ceil_mode
     windows that hang over the padded edge do not count what hangs over).
+
+    ```mlir
+    %r = nn.avg_pool %x kernel 2x2 strides 2x2 {count_include_pad} : (tensor<1x8x8x3xf32>) -> tensor<1x4x4x3xf32>
+    ```
 
     C1: one entry of each attribute per spatial dimension. C2: not empty.
   }];

@@ -65,13 +65,20 @@ def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form"
     `x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`.
 
     ```mlir
-    %r = nn.gelu %x {tanh} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %r = nn.gelu %x {tanh} : tensor<2x3xf32>
     ```
   }];
 }
 
 def NN_IsNaNOp : NN_ElementwiseOp<"is_nan"> {
   let summary = "elementwise isnan(x)";
+  let description = [{
+    `result[i]` tells whether `x[i]` is not a number.
+
+    ```mlir
+    %r = nn.is_nan %x : (tensor<2x3xf32>) -> tensor<2x3xi1>
+    ```
+  }];
   let arguments = (ins NN_Float:$x);
 }
 

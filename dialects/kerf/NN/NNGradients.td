@@ -15,6 +15,7 @@ class NN_ConvGradientOp<string mnemonic> : NN_RuleOp<mnemonic> {
                     DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$dilations,
                     I64Attr:$groups);
   let hasVerifier = 1;
+  let hasCustomAssemblyFormat = 1;
 }
 
 def NN_ConvInputGradientOp : NN_ConvGradientOp<"conv_input_gradient"> {
@@ -32,15 +33,12 @@ def NN_ConvInputGradientOp : NN_ConvGradientOp<"conv_input_gradient"> {
     several groups: only `n`.
 
     ```mlir
-    %dx = nn.conv_input_gradient %dy, %w {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-          high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-       : (tensor<1x4x4x4xf32>, tensor<4x3x3x3xf32>) -> tensor<1x8x8x3xf32>
+    %dx = nn.conv_input_gradient %dy, %w kernel 3x3 strides 2x2 pad 1x1 : tensor<1x4x4x4xf32> -> tensor<1x8x8x3xf32>
     ```
 
     C1: `nn.conv` of the result's type and `weights` has the type of `dy`.
   }];
   let arguments = !con((ins NN_Float:$dy, NN_Float:$weights), window);
-  let assemblyFormat = "$dy `,` $weights attr-dict `:` functional-type(operands, results)";
 }
 
 def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
@@ -58,15 +56,12 @@ def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
     several groups: only `n`.
 
     ```mlir
-    %dw = nn.conv_weight_gradient %x, %dy {strides = array<i64: 2, 2>, low = array<i64: 1, 1>,
-          high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
-       : (tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>) -> tensor<4x3x3x3xf32>
+    %dw = nn.conv_weight_gradient %x, %dy kernel 3x3 strides 2x2 pad 1x1 : tensor<1x8x8x3xf32>, tensor<1x4x4x4xf32>
     ```
 
     C1: `nn.conv` of `x` and the result's type has the type of `dy`.
   }];
   let arguments = !con((ins NN_Float:$x, NN_Float:$dy), window);
-  let assemblyFormat = "$x `,` $dy attr-dict `:` functional-type(operands, results)";
 }
 
 class NN_PoolGradientOp<string mnemonic, list<Trait> traits = []>
@@ -86,15 +81,17 @@ def NN_MaxPoolGradientOp : NN_PoolGradientOp<"max_pool_gradient", [NN_Infer]> {
     windows add up in row-major order of `dy`.
 
     ```mlir
-    %dx = nn.max_pool_gradient %x, %dy {kernel = array<i64: 2>, strides = array<i64: 2>,
-          low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>}
+    %dx = nn.max_pool_gradient %x, %dy kernel 2 strides 2
        : (tensor<1x8x3xf32>, tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
     ```
 
     C1: `nn.max_pool` of `x` has the type of `dy`.
   }];
   let arguments = !con((ins NN_Float:$x, NN_Float:$dy), window);
-  let assemblyFormat = "$x `,` $dy attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `,` $dy custom<Window>($kernel, $strides, $low, $high, $dilations) attr-dict
+    `:` functional-type(operands, results)
+  }];
 }
 
 def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
@@ -105,9 +102,7 @@ def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
     result has the shape of the image.
 
     ```mlir
-    %dx = nn.avg_pool_gradient %dy {kernel = array<i64: 2>, strides = array<i64: 2>,
-          low = array<i64: 0>, high = array<i64: 0>, dilations = array<i64: 1>}
-       : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
+    %dx = nn.avg_pool_gradient %dy kernel 2 strides 2 : (tensor<1x4x3xf32>) -> tensor<1x8x3xf32>
     ```
 
     C1: `nn.avg_pool` of the result's type has the type of `dy`.
@@ -115,7 +110,10 @@ def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
   let arguments = !con((ins NN_Float:$dy), window,
                        (ins UnitAttr:$count_include_pad,
                             OptionalAttr<DenseI64ArrayAttr>:$count_high));
-  let assemblyFormat = "$dy attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $dy custom<Window>($kernel, $strides, $low, $high, $dilations) attr-dict
+    `:` functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
@@ -135,7 +133,7 @@ def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
     Factors: `([i...], [a..., i..., b...]) -> ([a..., j, b...]) {i: sum}`.
 
     ```mlir
-    %dt = nn.scatter_add %ids, %dy {dim = 0 : i64}
+    %dt = nn.scatter_add %ids, %dy dim 0
        : (tensor<2x3xi64>, tensor<2x3x4xf32>) -> tensor<10x4xf32>
     ```
 
@@ -143,7 +141,7 @@ def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
   }];
   let arguments = (ins NN_Integer:$indices, NN_Float:$updates, I64Attr:$dim, UnitAttr:$partial);
   let results = (outs NN_Float:$result);
-  let assemblyFormat = "$indices `,` $updates attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$indices `,` $updates `dim` $dim attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 

@@ -17,14 +17,14 @@ def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Infer, NN_Gradient]> {
     dropped. Floats accumulate in f32. An empty range gives the identity.
 
     ```mlir
-    %r = nn.reduce %x {kind = 0 : i64, dims = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2xf32>
+    %r = nn.reduce sum %x dims [1] : (tensor<2x3xf32>) -> tensor<2xf32>
     ```
 
     C1: `dims` are distinct, ascending dimensions of `x`.
   }];
   let arguments = (ins NN_Tensor:$x, NN_ReduceKind:$kind, DenseI64ArrayAttr:$dims);
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$kind $x `dims` $dims attr-dict `:` functional-type(operands, results)";
 }
 
 def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer, NN_Gradient]> {
@@ -33,10 +33,14 @@ def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer, NN_Gradient]> {
     `result[i] = the first (with last: the last) j that maximises (with min:
     minimises) x[i, j]`, as i64; the dimension is dropped. NaN is beyond every
     number.
+
+    ```mlir
+    %r = nn.arg_reduce %x dim 1 {min} : (tensor<2x3xf32>) -> tensor<2xi64>
+    ```
   }];
   let arguments = (ins NN_Tensor:$x, I64Attr:$dim, UnitAttr:$min, UnitAttr:$last);
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$x `dim` $dim attr-dict `:` functional-type(operands, results)";
 }
 
 class NN_SoftmaxLike<string mnemonic, string formula>
@@ -44,11 +48,11 @@ class NN_SoftmaxLike<string mnemonic, string formula>
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Softmax">.method;
   let summary = formula # " along a dimension";
   let description = "`result = " # formula # "`, along `dim`, in f32.\n\n```mlir\n%r = nn."
-    # mnemonic # " %x {dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```\n\n"
+    # mnemonic # " %x dim 1 : tensor<2x3xf32>\n```\n\n"
     # "C1: `dim` is a dimension of `x`.";
   let arguments = (ins NN_Float:$x, I64Attr:$dim);
   let results = (outs NN_Float:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$x `dim` $dim attr-dict `:` custom<Types>(type($x), type($result))";
 }
 
 def NN_SoftmaxOp : NN_SoftmaxLike<"softmax", "exp(x - max) / sum exp(x - max)">;
@@ -62,8 +66,7 @@ def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient, Kerf_Operan
     those dimensions.
 
     ```mlir
-    %r = nn.layer_norm %x, %s, %b {dim = 1 : i64, epsilon = 1.0e-5 : f64}
-       : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+    %r = nn.layer_norm %x, %s, %b dim 1 epsilon 1.0e-05 : tensor<2x3xf32>, tensor<3xf32>
     ```
 
     C1: `dim` is a dimension of `x`. C2: `scale` and `bias` have the trailing shape.
@@ -72,7 +75,10 @@ def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient, Kerf_Operan
                        F64Attr:$epsilon);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result);
-  let assemblyFormat = "$x `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `,` $scale `,` $bias `dim` $dim `epsilon` custom<Real>($epsilon) attr-dict
+    `:` custom<RowTypes>(type($x), type($scale), type($bias), type($result))
+  }];
 }
 
 def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -81,12 +87,19 @@ def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient, Kerf_OperandRol
     `result = x / sqrt(mean(x^2) + epsilon) * scale`, the mean over dimensions
     `dim` and up, in f32.
 
+    ```mlir
+    %r = nn.rms_norm %x, %s dim 1 epsilon 1.0e-05 : tensor<2x3xf32>, tensor<3xf32>
+    ```
+
     C1: `dim` is a dimension of `x`. C2: `scale` has the trailing shape.
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, I64Attr:$dim, F64Attr:$epsilon);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result);
-  let assemblyFormat = "$x `,` $scale attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `,` $scale `dim` $dim `epsilon` custom<Real>($epsilon) attr-dict
+    `:` custom<RowTypes>(type($x), type($scale), type($result))
+  }];
 }
 
 def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -96,6 +109,10 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient, Kerf_Operan
     the channel is the last dimension. `momentum` is what training keeps of the
     old running statistics in each step (ONNX's, one minus PyTorch's).
 
+    ```mlir
+    %r = nn.batch_norm %x, %s, %b, %m, %v epsilon 1.0e-05 : tensor<1x8x8x3xf32>, tensor<3xf32>
+    ```
+
     C1: `scale`, `bias`, `mean` and `variance` have the size of the last dimension.
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, NN_Float:$mean,
@@ -103,7 +120,10 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient, Kerf_Operan
                        DefaultValuedAttr<F64Attr, "0.9">:$momentum);
   let extraClassDeclaration = NN_Role<"operand < 3 ? ::kerf::OperandRole::Learned : ::kerf::OperandRole::Statistic">.method;
   let results = (outs NN_Float:$result);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `,` $scale `,` $bias `,` $mean `,` $variance `epsilon` custom<Real>($epsilon) attr-dict
+    `:` custom<RowTypes>(type($x), type($scale), type($bias), type($mean), type($variance), type($result))
+  }];
 }
 
 def NN_LRNOp : NN_RuleOp<"lrn", [NN_Infer, NN_Gradient]> {
@@ -113,11 +133,18 @@ def NN_LRNOp : NN_RuleOp<"lrn", [NN_Infer, NN_Gradient]> {
     the squares of channels `c - floor((size-1)/2)` to `c + ceil((size-1)/2)`;
     the channel is the last dimension.
 
+    ```mlir
+    %r = nn.lrn %x size 5 alpha 1.0e-04 beta 0.75 bias 1.0 : tensor<1x8x8x16xf32>
+    ```
+
     C1: `size` is positive.
   }];
   let arguments = (ins NN_Float:$x, I64Attr:$size, F64Attr:$alpha, F64Attr:$beta, F64Attr:$bias);
   let results = (outs NN_Float:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `size` $size `alpha` custom<Real>($alpha) `beta` custom<Real>($beta) `bias` custom<Real>($bias) attr-dict
+    `:` custom<Types>(type($x), type($result))
+  }];
 }
 
 #endif // KERF_NN_ROWS_TD

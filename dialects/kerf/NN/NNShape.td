@@ -28,7 +28,7 @@ def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient, Kerf_Operand
     result is dimension `perm[d]` of the operand.
 
     ```mlir
-    %r = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %r = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
     ```
 
     C1: `perm` is a permutation of the operand's dimensions.
@@ -36,7 +36,7 @@ def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient, Kerf_Operand
   let arguments = (ins NN_Tensor:$x, DenseI64ArrayAttr:$perm);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$x `perm` $perm attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
 }
 
@@ -62,7 +62,7 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient, Kerf_OperandRoleIn
   let summary = "operands one after another along a dimension";
   let description = [{
     ```mlir
-    %r = nn.concat %a, %b {dim = 0 : i64} : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<6x3xf32>
+    %r = nn.concat %a, %b dim 0 : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<6x3xf32>
     ```
 
     C1: operands agree in element type and in every dimension but `dim`.
@@ -70,7 +70,7 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient, Kerf_OperandRoleIn
   let arguments = (ins Variadic<NN_Tensor>:$inputs, I64Attr:$dim);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Element">.method;
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$inputs `dim` $dim attr-dict `:` functional-type(operands, results)";
 }
 
 def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -79,9 +79,11 @@ def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient, Kerf_OperandRoleInt
     `result[i] = x[starts + i * strides]`; strides may be negative.
 
     ```mlir
-    %r = nn.slice %x {starts = array<i64: 0, 1>, sizes = array<i64: 2, 2>,
-                      strides = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+    %r = nn.slice %x from [0, 1] : (tensor<2x3xf32>) -> tensor<2x2xf32>
+    %s = nn.slice %x from [1, 2] strides [1, -2] : (tensor<2x3xf32>) -> tensor<1x2xf32>
     ```
+
+    The sizes are those of the result; strides that are all 1 are left out.
 
     C1: one start, size and stride per dimension. C2: the box lies inside `x`.
   }];
@@ -89,7 +91,10 @@ def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient, Kerf_OperandRoleInt
                        DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `from` custom<SliceStarts>($starts, $strides) attr-dict
+    `:` custom<SliceTypes>($sizes, type($x), type($result))
+  }];
 }
 
 def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -98,8 +103,7 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterfac
     `low[d]` elements of `value` before and `high[d]` after dimension `d`.
 
     ```mlir
-    %r = nn.pad %x {low = array<i64: 1>, high = array<i64: 0>, value = 0.0 : f32}
-       : (tensor<3xf32>) -> tensor<4xf32>
+    %r = nn.pad %x low [1] high [0] value 0.0 : f32 : (tensor<3xf32>) -> tensor<4xf32>
     ```
 
     C1: one non-negative `low` and `high` per dimension.
@@ -108,7 +112,7 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterfac
                        TypedAttrInterface:$value);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$x `low` $low `high` $high `value` $value attr-dict `:` functional-type(operands, results)";
 }
 
 def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -124,14 +128,14 @@ def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient, Kerf_OperandRoleI
     those that no device holds (kerf/NN/Rows.h) are the same error.
 
     ```mlir
-    %r = nn.gather %table, %ids {dim = 0 : i64}
+    %r = nn.gather %table, %ids dim 0
        : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
     ```
   }];
   let arguments = (ins NN_Tensor:$data, NN_Integer:$indices, I64Attr:$dim, UnitAttr:$partial);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Table">.method;
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$data `,` $indices attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$data `,` $indices `dim` $dim attr-dict `:` functional-type(operands, results)";
 }
 
 #endif // KERF_NN_SHAPE_TD

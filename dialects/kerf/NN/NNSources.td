@@ -20,9 +20,12 @@ def NN_WeightOp : NN_SourceOp<"weight", [], ["isMutable"]> {
     in the file is its first value. `infinite`: it is known to hold an infinity.
 
     ```mlir
-    %w = nn.weight "attn.qkv" {file = 0 : i64, offset = 128 : i64, length = 7077888 : i64,
-          stored = tensor<768x2304xf32>, starts = array<i64: 0, 768>} : tensor<768x768xf32>
+    %w = nn.weight "mlp.fc" file 0 at 128 : tensor<768x3072xf32>
+    %k = nn.weight "attn.qkv" file 0 at 9437312 : tensor<768x768xf32> of tensor<768x2304xf32> from [0, 768]
     ```
+
+    `length` follows from `stored` and is not written, nor is `stored` where it is
+    the result's type.
 
     C1: `length` is the size in bytes of `stored`. C2: the view lies inside
     `stored` and has its rank and element type.
@@ -31,7 +34,10 @@ def NN_WeightOp : NN_SourceOp<"weight", [], ["isMutable"]> {
                        TypeAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$starts,
                        UnitAttr:$variable, UnitAttr:$infinite);
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$name attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $name `file` $file `at` $offset attr-dict
+    `:` custom<StoredType>(type($result), $stored, $starts, $length)
+  }];
   let hasVerifier = 1;
 }
 
@@ -85,12 +91,12 @@ def NN_IotaOp : NN_LocalOp<"iota"> {
     `result[i_0, ..., i_n] = i_dim`.
 
     ```mlir
-    %i = nn.iota {dim = 1 : i64} : tensor<2x3xi64>
+    %i = nn.iota dim 1 : tensor<2x3xi64>
     ```
   }];
   let arguments = (ins I64Attr:$dim);
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "`dim` $dim attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 

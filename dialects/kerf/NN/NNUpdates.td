@@ -6,6 +6,8 @@
 // The formulas and their order are those of PyTorch's torch.optim (the
 // single-tensor functions of sgd.py, adam.py, adamw.py and adagrad.py).
 //
+// One type is written, that of all tensors; scalars are tensor<f32>.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_UPDATES_TD
 #define KERF_NN_UPDATES_TD
@@ -14,7 +16,7 @@ include "kerf/NN/NNBase.td"
 
 class NN_UpdateOp<string mnemonic, int cost>
     : NN_Op<mnemonic, [DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>]> {
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDefinition = [{
     ::kerf::ShardingRule $cppClass::getShardingRule() {
@@ -45,9 +47,7 @@ def NN_SGDUpdateOp : NN_UpdateOp<"sgd_update", 6> {
     A velocity that starts as zero makes the first step PyTorch's.
 
     ```mlir
-    %w1, %v1 = nn.sgd_update %w, %g, %v, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
-       : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>)
-      -> (tensor<2x3xf32>, tensor<2x3xf32>)
+    %w1, %v1 = nn.sgd_update %w, %g, %v, %lr momentum 0.9 weight_decay 0.0 : tensor<2x3xf32>
     ```
 
     C1: parameter, gradient, velocity and the results have one type. C2: `lr` is
@@ -73,10 +73,8 @@ def NN_AdamUpdateOp : NN_UpdateOp<"adam_update", 16> {
         w' = w~ - (lr / c1) m' / (sqrt(v') / sqrt(c2) + epsilon)
 
     ```mlir
-    %w1, %m1, %v1 = nn.adam_update %w, %g, %m, %v, %lr, %c1, %c2 {beta1 = 0.9 : f64,
-         beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64, decoupled}
-       : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
-      -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    %w1, %m1, %v1 = nn.adam_update %w, %g, %m, %v, %lr, %c1, %c2
+      beta1 0.9 beta2 0.999 epsilon 1.0e-08 weight_decay 0.01 {decoupled} : tensor<3xf32>
     ```
 
     C1: parameter, gradient, both momenta and the results have one type. C2: `lr`,
@@ -99,8 +97,7 @@ def NN_AdagradUpdateOp : NN_UpdateOp<"adagrad_update", 9> {
         w' = w - lr g' / (sqrt(s') + epsilon)
 
     ```mlir
-    %w1, %s1 = nn.adagrad_update %w, %g, %s, %lr {epsilon = 1.0e-10 : f64, weight_decay = 0.0 : f64}
-       : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<f32>) -> (tensor<3xf32>, tensor<3xf32>)
+    %w1, %s1 = nn.adagrad_update %w, %g, %s, %lr epsilon 1.0e-10 weight_decay 0.0 : tensor<3xf32>
     ```
 
     C1: parameter, gradient, sum and the results have one type. C2: `lr` is a

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "PatternUtils.h"
 
+#include "kerf/Interfaces/Placement.h"
+
 #include <cmath>
 
 using namespace kerf;
@@ -21,7 +23,10 @@ bool kerf::nn::isElementwise(Operation *op) {
              LessOp, LessEqualOp, SelectOp>(op);
 }
 
-bool kerf::nn::isPlanned(Operation *op) { return op->hasAttr("dist.operands"); }
+bool kerf::nn::isPlanned(Operation *op) {
+  const PlacementInterface *placement = getPlacement(op);
+  return placement && placement->isPlanned(op);
+}
 
 std::optional<double> kerf::nn::splatOf(Value value) {
   while (auto broadcast = value.getDefiningOp<BroadcastOp>())

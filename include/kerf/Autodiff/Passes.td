@@ -12,16 +12,16 @@ def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", ...}) -> (tensor<8x5xf32> {kerf.name = "y"}) {
-      %w = nn.weight "w" ... : tensor<6x5xf32>
+      %w = nn.weight "w" file 0 at 0 : tensor<6x5xf32>
       %y = nn.matmul %x, %w : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
       return %y : tensor<8x5xf32>
     }
     // with loss=mse(y,t) becomes
     func.func @main(%x: ..., %t: tensor<8x5xf32> {kerf.name = "t", ...},
                     %lr: tensor<f32> {kerf.name = "train.learning_rate"}) -> (tensor<f32> {kerf.name = "loss"}) {
-      %w = nn.weight "w" {variable, ...} : tensor<6x5xf32>
+      %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x5xf32>
       ...
-      %w1 = nn.sgd_update %w, %g, %lr {dist.phase = #dist<phase update>, ...}
+      %w1 = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.0 {dist.phase = #dist<phase update>, ...} : ...
       dist.assign %w, %w1 {dist.phase = #dist<phase update>, ...} : tensor<6x5xf32>
       return %l : tensor<f32>
     }
@@ -60,7 +60,7 @@ def LowerPrecision : Pass<"lower-precision", "::mlir::ModuleOp"> {
 
     ```mlir
     %r = nn.matmul %a, %b : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
-    // with precision=f16 becomes
+    // becomes, with precision=f16
     %c = nn.cast %a : (tensor<2x3xf32>) -> tensor<2x3xf16>
     %d = nn.cast %b : (tensor<3x4xf32>) -> tensor<3x4xf16>
     %p = nn.matmul %c, %d : (tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf16>

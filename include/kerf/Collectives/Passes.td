@@ -15,7 +15,9 @@ def SimplifyCollectives : Pass<"simplify-collectives", "::mlir::func::FuncOp"> {
     ```mlir
     %g = dist.all_gather %x ["tp"] dim 0 : tensor<2xf32> -> tensor<4xf32>
     %s = dist.all_slice %g ["tp"] dim 0 : tensor<4xf32> -> tensor<2xf32>
-    // uses of %s become uses of %x
+    %r = nn.relu %s : tensor<2xf32>
+    // becomes
+    %r = nn.relu %x : tensor<2xf32>
     ```
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
@@ -79,13 +81,13 @@ def OverlapCollectives : Pass<"overlap-collectives", "::mlir::func::FuncOp"> {
 
     ```mlir
     %r = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>
-    %y = nn.exp %z : (tensor<4xf32>) -> tensor<4xf32>
-    %s = nn.add %r, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %y = nn.exp %z : tensor<4xf32>
+    %s = nn.add %r, %y : tensor<4xf32>
     // becomes
     %p = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> !dist.pending<tensor<4xf32>>
-    %y = nn.exp %z : (tensor<4xf32>) -> tensor<4xf32>
+    %y = nn.exp %z : tensor<4xf32>
     %r = dist.wait %p : !dist.pending<tensor<4xf32>>
-    %s = nn.add %r, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %s = nn.add %r, %y : tensor<4xf32>
     ```
   }];
   let options = [Option<"maxStarted", "max-started", "int64_t", "16",

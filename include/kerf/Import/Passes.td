@@ -16,11 +16,15 @@ def SimplifyImport : Pass<"simplify-import", "::mlir::ModuleOp"> {
       (fused projections apart).
 
     ```mlir
-    %0 = nn.matmul %x, %qkv : (tensor<8x64xf32>, tensor<64x192xf32>) -> tensor<8x192xf32>
-    %q = nn.slice %0 {starts = array<i64: 0, 0>, ...} : (tensor<8x192xf32>) -> tensor<8x64xf32>
+    %qkv = nn.weight "qkv" file 0 at 0 : tensor<64x128xf32>
+    %0 = nn.matmul %x, %qkv : (tensor<8x64xf32>, tensor<64x128xf32>) -> tensor<8x128xf32>
+    %q = nn.slice %0 from [0, 0] : (tensor<8x128xf32>) -> tensor<8x64xf32>
+    %k = nn.slice %0 from [0, 64] : (tensor<8x128xf32>) -> tensor<8x64xf32>
     // becomes
-    %wq = nn.weight "qkv" {..., starts = array<i64: 0, 0>} : tensor<64x64xf32>
+    %wq = nn.weight "qkv" file 0 at 0 : tensor<64x64xf32> of tensor<64x128xf32> from [0, 0]
     %q = nn.matmul %x, %wq : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    %wk = nn.weight "qkv" file 0 at 0 : tensor<64x64xf32> of tensor<64x128xf32> from [0, 64]
+    %k = nn.matmul %x, %wk : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
     ```
   }];
   let dependentDialects = ["::kerf::nn::NNDialect"];
@@ -37,10 +41,11 @@ def RecogniseAttention : Pass<"recognise-attention", "::mlir::ModuleOp"> {
 
     ```mlir
     %s = nn.matmul %q, %k {transpose_rhs} : (tensor<8x4x16x16xbf16>, tensor<8x4x16x16xbf16>) -> tensor<8x4x16x16xbf16>
-    %p = nn.softmax %s {dim = 3 : i64} : (tensor<8x4x16x16xbf16>) -> tensor<8x4x16x16xbf16>
+    %p = nn.softmax %s dim 3 : tensor<8x4x16x16xbf16>
     %y = nn.matmul %p, %v : (tensor<8x4x16x16xbf16>, tensor<8x4x16x16xbf16>) -> tensor<8x4x16x16xbf16>
     // becomes
-    %y, %stats = nn.attention %q, %k, %v {scale = 1.0 : f64} : ...
+    %y, %stats = nn.attention %q, %k, %v scale 1.0
+       : tensor<8x4x16x16xbf16>, tensor<8x4x16x16xbf16>, tensor<8x4x16x16xbf16>
     ```
   }];
   let options = [

@@ -45,12 +45,12 @@ def UnifyMutableSources : PreparePass<"unify-mutable-sources"> {
     value, or that is returned, is copied: it is read before either is written.
 
     ```mlir
-    %0 = nn.weight "w" {...} : tensor<4xf32>
-    %1 = nn.weight "w" {...} : tensor<4xf32>
-    %2 = nn.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %0 = nn.state "m" {init = 0.0 : f32} : tensor<4xf32>
+    %1 = nn.state "m" {init = 0.0 : f32} : tensor<4xf32>
+    %2 = nn.add %0, %1 : tensor<4xf32>
     // becomes
-    %0 = nn.weight "w" {...} : tensor<4xf32>
-    %2 = nn.add %0, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %0 = nn.state "m" {init = 0.0 : f32} : tensor<4xf32>
+    %2 = nn.add %0, %0 : tensor<4xf32>
     ```
   }];
 }
@@ -61,7 +61,7 @@ def ExpandAccumulate : PreparePass<"expand-accumulate"> {
     ```mlir
     %1 = dist.accumulate %g into %sum : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     // becomes
-    %1 = nn.add %sum, %g : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = nn.add %sum, %g : tensor<4xf32>
     ```
   }];
 }
@@ -73,9 +73,9 @@ def DropPlanAttributes : PreparePass<"drop-plan-attributes"> {
     forward and backward merge. The phase goes on in the location, for traces.
 
     ```mlir
-    %0 = nn.relu %x {dist.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = nn.relu %x {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_input>} : tensor<4xf32>
     // becomes
-    %0 = nn.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = nn.relu %x : tensor<4xf32>
     ```
   }];
 }
@@ -87,10 +87,10 @@ def ExpandOptimizerUpdates : PreparePass<"expand-optimizer-updates"> {
     attribute `exec.update` says which ops they are.
 
     ```mlir
-    %0 = nn.sgd_update %w, %g, %lr {...} : tensor<4xf32>
+    %1 = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.0 : tensor<4xf32>
     // becomes
     %0 = nn.mul %g, %lr {exec.update} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-    %1 = nn.sub %w, %0 {exec.update} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = nn.sub %w, %0 {exec.update} : tensor<4xf32>
     ```
   }];
 }
@@ -103,10 +103,10 @@ def CancelCasts : PreparePass<"cancel-casts"> {
 
     ```mlir
     %0 = nn.cast %x : (tensor<2x3xbf16>) -> tensor<2x3xf32>
-    %1 = nn.transpose %0 {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %1 = nn.transpose %0 perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
     %2 = nn.cast %1 : (tensor<3x2xf32>) -> tensor<3x2xbf16>
     // becomes
-    %2 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xbf16>) -> tensor<3x2xbf16>
+    %2 = nn.transpose %x perm [1, 0] : (tensor<2x3xbf16>) -> tensor<3x2xbf16>
     ```
   }];
 }
@@ -119,13 +119,14 @@ def ExpandRankOps : PreparePass<"expand-rank-ops"> {
     with what surrounds them.
 
     ```mlir
-    %0 = dist.all_slice %x ["tp"] dim 0 : tensor<8xf32> -> tensor<4xf32>
+    %r = dist.all_slice %x ["tp"] dim 0 : tensor<8xf32> -> tensor<4xf32>
     // becomes
     %0 = nn.iota dim 0 : tensor<4xi64>
-    %1 = dist.shard_index ["tp"] : tensor<i64>
-    %2 = nn.mul %1, %four : (tensor<i64>, tensor<i64>) -> tensor<i64>
-    %3 = nn.add %0, %2 : (tensor<4xi64>, tensor<i64>) -> tensor<4xi64>
-    %4 = nn.gather %x, %3 dim 0 {partial} : (tensor<8xf32>, tensor<4xi64>) -> tensor<4xf32>
+    %1 = dist.shard_index ["tp"] scale 1 : tensor<i64>
+    %2 = nn.constant dense<4> : tensor<i64>
+    %3 = nn.mul %1, %2 : tensor<i64>
+    %4 = nn.add %0, %3 : (tensor<4xi64>, tensor<i64>) -> tensor<4xi64>
+    %r = nn.gather %x, %4 dim 0 {partial} : (tensor<8xf32>, tensor<4xi64>) -> tensor<4xf32>
     ```
   }];
 }
@@ -135,7 +136,7 @@ def FoldSplats : PreparePass<"fold-splats"> {
   let description = [{
     ```mlir
     %0 = nn.constant dense<4.0> : tensor<f32>
-    %1 = nn.rsqrt %0 : (tensor<f32>) -> tensor<f32>
+    %1 = nn.rsqrt %0 : tensor<f32>
     // becomes
     %1 = nn.constant dense<0.5> : tensor<f32>
     ```
@@ -150,14 +151,29 @@ def FoldBatchNorm : PreparePass<"fold-batch-norm"> {
     `w s`, and `t` is added behind it. What was added in between is scaled, too.
 
     ```mlir
-    %0 = nn.conv %x, %w ...
-    %1 = nn.batch_norm %0, %scale, %bias, %mean, %variance {epsilon = 1.0e-5 : f32} ...
+    %w = nn.weight "w" file 0 at 0 : tensor<8x3x3x3xf32>
+    %s = nn.weight "scale" file 0 at 864 : tensor<8xf32>
+    %b = nn.weight "bias" file 0 at 896 : tensor<8xf32>
+    %m = nn.weight "mean" file 0 at 928 : tensor<8xf32>
+    %v = nn.weight "variance" file 0 at 960 : tensor<8xf32>
+    %0 = nn.conv %x, %w kernel 3x3 : tensor<1x6x6x3xf32> -> tensor<1x4x4x8xf32>
+    %y = nn.batch_norm %0, %s, %b, %m, %v epsilon 0.5 : tensor<1x4x4x8xf32>, tensor<8xf32>
     // becomes
-    %s = nn.mul %scale, %rsqrt ...
-    %t = nn.sub %bias, %mean_s ...
-    %ws = nn.mul %w, %s_of_rows ...
-    %0 = nn.conv %x, %ws ...
-    %1 = nn.add %0, %t ...
+    %w = nn.weight "w" file 0 at 0 : tensor<8x3x3x3xf32>
+    %s = nn.weight "scale" file 0 at 864 : tensor<8xf32>
+    %b = nn.weight "bias" file 0 at 896 : tensor<8xf32>
+    %m = nn.weight "mean" file 0 at 928 : tensor<8xf32>
+    %v = nn.weight "variance" file 0 at 960 : tensor<8xf32>
+    %epsilon = nn.constant dense<0.5> : tensor<8xf32>
+    %0 = nn.add %v, %epsilon : tensor<8xf32>
+    %1 = nn.rsqrt %0 : tensor<8xf32>
+    %factor = nn.mul %s, %1 : tensor<8xf32>
+    %2 = nn.mul %m, %factor : tensor<8xf32>
+    %shift = nn.sub %b, %2 : tensor<8xf32>
+    %3 = nn.reshape %factor : (tensor<8xf32>) -> tensor<8x1x1x1xf32>
+    %4 = nn.mul %w, %3 : (tensor<8x3x3x3xf32>, tensor<8x1x1x1xf32>) -> tensor<8x3x3x3xf32>
+    %5 = nn.conv %x, %4 kernel 3x3 : tensor<1x6x6x3xf32> -> tensor<1x4x4x8xf32>
+    %y = nn.add %5, %shift : (tensor<1x4x4x8xf32>, tensor<8xf32>) -> tensor<1x4x4x8xf32>
     ```
   }];
 }
@@ -187,11 +203,13 @@ def MoveScale : PreparePass<"move-scale"> {
     products.
 
     ```mlir
+    %root = nn.constant dense<2.0> : tensor<f32>
     %0 = nn.div %q, %root : (tensor<2x3x4xf32>, tensor<f32>) -> tensor<2x3x4xf32>
-    %1 = nn.matmul %0, %k {transpose_rhs} ...
+    %1 = nn.matmul %0, %k {transpose_rhs} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
     // becomes
-    %0 = nn.matmul %q, %k {transpose_rhs} ...
-    %1 = nn.mul %0, %inverse : (tensor<2x3x3xf32>, tensor<f32>) -> tensor<2x3x3xf32>
+    %0 = nn.matmul %q, %k {transpose_rhs} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+    %half = nn.constant dense<0.5> : tensor<f32>
+    %1 = nn.mul %0, %half : (tensor<2x3x3xf32>, tensor<f32>) -> tensor<2x3x3xf32>
     ```
   }];
 }
@@ -205,14 +223,21 @@ def NarrowStorage : PreparePass<"narrow-storage"> {
     matmul, gradients of weights and what leaves the function stay wide.
 
     ```mlir
+    %w = nn.weight "w" file 0 at 0 : tensor<3x4xbf16>
     %0 = nn.matmul %x, %w : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xbf16>
     %1 = nn.cast %0 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
     %2 = nn.add %1, %bias : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-    // becomes
-    ...
-    %2 = nn.add %1, %rounded_bias : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-    %3 = nn.cast %2 : (tensor<2x4xf32>) -> tensor<2x4xbf16>
-    %4 = nn.cast %3 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+    %y = nn.exp %2 : tensor<2x4xf32>
+    // becomes, on #exec.target<device = cuda, memory_bound = true>
+    %w = nn.weight "w" file 0 at 0 : tensor<3x4xbf16>
+    %0 = nn.matmul %x, %w : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xbf16>
+    %1 = nn.cast %0 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+    %2 = nn.cast %bias : (tensor<4xf32>) -> tensor<4xbf16>
+    %3 = nn.cast %2 : (tensor<4xbf16>) -> tensor<4xf32>
+    %4 = nn.add %1, %3 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+    %5 = nn.cast %4 : (tensor<2x4xf32>) -> tensor<2x4xbf16>
+    %6 = nn.cast %5 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+    %y = nn.exp %6 : tensor<2x4xf32>
     ```
   }];
 }
@@ -226,11 +251,17 @@ def PadProducts : PreparePass<"pad-products"> {
     See PadProducts.cpp.
 
     ```mlir
+    %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
+    %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
     %0 = nn.matmul %x, %w {transpose_rhs, exec.stored} : (tensor<24x16xbf16>, tensor<37x16xbf16>) -> tensor<24x37xbf16>
-    // becomes
-    %1 = nn.pad %w {high = array<i64: 3, 0>, ...} : (tensor<37x16xbf16>) -> tensor<40x16xbf16>
-    %2 = nn.matmul %x, %1 {transpose_rhs, exec.stored} : (tensor<24x16xbf16>, tensor<40x16xbf16>) -> tensor<24x40xbf16>
-    %0 = nn.slice %2 {sizes = array<i64: 24, 37>, ...} : (tensor<24x40xbf16>) -> tensor<24x37xbf16>
+    %y = nn.cast %0 : (tensor<24x37xbf16>) -> tensor<24x37xf32>
+    // becomes, on #exec.target<device = cuda, half_products = true, row_bytes = 16>
+    %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
+    %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
+    %0 = nn.pad %w low [0, 0] high [3, 0] value 0.0 : bf16 : (tensor<37x16xbf16>) -> tensor<40x16xbf16>
+    %1 = nn.matmul %x, %0 {transpose_rhs, exec.stored} : (tensor<24x16xbf16>, tensor<40x16xbf16>) -> tensor<24x40xbf16>
+    %2 = nn.slice %1 from [0, 0] : (tensor<24x40xbf16>) -> tensor<24x37xbf16>
+    %y = nn.cast %2 : (tensor<24x37xbf16>) -> tensor<24x37xf32>
     ```
   }];
 }
@@ -255,12 +286,16 @@ def EraseDeadOps : PreparePass<"erase-dead-ops"> {
     Rewrites leave behind what they no longer read.
 
     ```mlir
-    %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
-    %1 = nn.relu %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
-    return %1 : tensor<2x3xf32>
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %0 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+      %1 = nn.relu %x : tensor<2x3xf32>
+      return %1 : tensor<2x3xf32>
+    }
     // becomes
-    %0 = nn.relu %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
-    return %0 : tensor<2x3xf32>
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %1 = nn.relu %x : tensor<2x3xf32>
+      return %1 : tensor<2x3xf32>
+    }
     ```
   }];
 }
@@ -272,14 +307,16 @@ def StoreAttentionTransposed : PreparePass<"store-attention-transposed"> {
     attribute `exec.stored`.
 
     ```mlir
-    %0 = nn.attention %q, %k, %v ... -> tensor<2x4x8x16xf32>
-    %1 = nn.relu %0 : (tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
-    %2 = nn.transpose %0 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x4x8x16xf32>) -> tensor<2x8x4x16xf32>
+    %0, %stats = nn.attention %q, %k, %v scale 0.25
+       : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+    %1 = nn.relu %0 : tensor<2x4x8x16xf32>
+    %2 = nn.transpose %0 perm [0, 2, 1, 3] : (tensor<2x4x8x16xf32>) -> tensor<2x8x4x16xf32>
     // becomes
-    %0 = nn.attention %q, %k, %v ... -> tensor<2x4x8x16xf32>
-    %2 = nn.transpose %0 {exec.stored, perm = array<i64: 0, 2, 1, 3>} : (tensor<2x4x8x16xf32>) -> tensor<2x8x4x16xf32>
-    %3 = nn.transpose %2 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x8x4x16xf32>) -> tensor<2x4x8x16xf32>
-    %1 = nn.relu %3 : (tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+    %0, %stats = nn.attention %q, %k, %v scale 0.25
+       : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+    %2 = nn.transpose %0 perm [0, 2, 1, 3] {exec.stored} : (tensor<2x4x8x16xf32>) -> tensor<2x8x4x16xf32>
+    %3 = nn.transpose %2 perm [0, 2, 1, 3] : (tensor<2x8x4x16xf32>) -> tensor<2x4x8x16xf32>
+    %1 = nn.relu %3 : tensor<2x4x8x16xf32>
     ```
   }];
 }
@@ -291,11 +328,11 @@ def SplitReductions : PreparePass<"split-reductions"> {
     on the shape and the kind of device alone.
 
     ```mlir
-    %0 = nn.reduce %x {dims = array<i64: 0>, kind = 0 : i64} : (tensor<65536x4xf32>) -> tensor<4xf32>
+    %y = nn.reduce sum %x dims [0] : (tensor<65536x4xf32>) -> tensor<4xf32>
     // becomes
     %0 = nn.reshape %x : (tensor<65536x4xf32>) -> tensor<64x1024x4xf32>
-    %1 = nn.reduce %0 {dims = array<i64: 1>, kind = 0 : i64} : (tensor<64x1024x4xf32>) -> tensor<64x4xf32>
-    %2 = nn.reduce %1 {dims = array<i64: 0>, kind = 0 : i64} : (tensor<64x4xf32>) -> tensor<4xf32>
+    %1 = nn.reduce sum %0 dims [1] : (tensor<64x1024x4xf32>) -> tensor<64x4xf32>
+    %y = nn.reduce sum %1 dims [0] : (tensor<64x4xf32>) -> tensor<4xf32>
     ```
   }];
 }
@@ -307,14 +344,14 @@ def SinkShapeOps : PreparePass<"sink-shape-ops"> {
     which reads through it. On `memory_bound` targets so does a widening.
 
     ```mlir
-    %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
-    %1 = nn.relu %0 : (tensor<3x2xf32>) -> tensor<3x2xf32>
-    %2 = nn.neg %0 : (tensor<3x2xf32>) -> tensor<3x2xf32>
+    %0 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %1 = nn.relu %0 : tensor<3x2xf32>
+    %2 = nn.neg %0 : tensor<3x2xf32>
     // becomes
-    %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
-    %1 = nn.relu %0 : (tensor<3x2xf32>) -> tensor<3x2xf32>
-    %3 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
-    %2 = nn.neg %3 : (tensor<3x2xf32>) -> tensor<3x2xf32>
+    %0 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %1 = nn.relu %0 : tensor<3x2xf32>
+    %3 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %2 = nn.neg %3 : tensor<3x2xf32>
     ```
   }];
 }
@@ -333,11 +370,11 @@ def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
-      %w = nn.weight "w" {...} : tensor<3x4xf32>
-      %b = nn.weight "b" {...} : tensor<4xf32>
+      %w = nn.weight "w" file 0 at 0 : tensor<3x4xf32>
+      %b = nn.weight "b" file 0 at 48 : tensor<4xf32>
       %0 = nn.matmul %x, %w : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
       %1 = nn.add %0, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-      %2 = nn.relu %1 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      %2 = nn.relu %1 : tensor<2x4xf32>
       return %2 : tensor<2x4xf32>
     }
     // becomes
@@ -370,9 +407,21 @@ def PlanArenas : Pass<"plan-arenas", "::mlir::ModuleOp"> {
     place; then every buffer gets an offset, first-fit by decreasing size.
 
     ```mlir
-    %0 = exec.arena : memref<2x3xf32>
+    exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>)
+        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+      %0 = exec.arena : memref<2x3xf32>
+      exec.copy %x -> %0 : memref<2x3xf32> -> memref<2x3xf32>
+      exec.copy %0 -> %y : memref<2x3xf32> -> memref<2x3xf32>
+      exec.return
+    }
     // becomes
-    %0 = exec.arena at 128 : memref<2x3xf32>
+    exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>)
+        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward", scratch = 64 : i64} {
+      %0 = exec.arena at 0 : memref<2x3xf32>
+      exec.copy %x -> %0 : memref<2x3xf32> -> memref<2x3xf32>
+      exec.copy %0 -> %y : memref<2x3xf32> -> memref<2x3xf32>
+      exec.return
+    }
     ```
   }];
 }

@@ -23,12 +23,38 @@ def SumBeforeCrossing : Pass<"sum-before-crossing", "::mlir::ModuleOp"> {
     the part crosses once per step.
 
     ```mlir
-    %s = nn.add %a, %b {dist.stage = 0 : i64, ...}   // %b of stage 1
-    %g = dist.accumulate %s {dist.stage = 0 : i64, ...}
+    #cut = #dist.sharding<{"mb"}>
+    #part = #dist.sharding<partial sum {"mb"}>
+    #whole = #dist.sharding<>
+    func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}, %y: tensor<8xf32> {dist.sharding = #cut})
+        -> (tensor<f32> {dist.sharding = #whole}) {
+      %a = nn.reduce sum %x dims [0] {dist.stage = 0 : i64, dist.operands = [#cut], dist.results = [#part]}
+         : (tensor<8xf32>) -> tensor<f32>
+      %b = nn.reduce sum %y dims [0] {dist.stage = 1 : i64, dist.operands = [#cut], dist.results = [#part]}
+         : (tensor<8xf32>) -> tensor<f32>
+      %s = nn.add %a, %b {dist.stage = 0 : i64, dist.operands = [#part, #part], dist.results = [#part]} : tensor<f32>
+      %g = dist.accumulate %s {dist.stage = 0 : i64, dist.operands = [#part], dist.results = [#whole]}
+         : (tensor<f32>) -> tensor<f32>
+      return %g : tensor<f32>
+    }
     // becomes
-    %ga = dist.accumulate %a {dist.stage = 0 : i64, ...}
-    %gb = dist.accumulate %b {dist.stage = 1 : i64, ...}
-    %g = nn.add %ga, %gb {dist.stage = 0 : i64, dist.phase = #dist<phase update>, ...}
+    #cut = #dist.sharding<{"mb"}>
+    #part = #dist.sharding<partial sum {"mb"}>
+    #whole = #dist.sharding<>
+    func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}, %y: tensor<8xf32> {dist.sharding = #cut})
+        -> (tensor<f32> {dist.sharding = #whole}) {
+      %a = nn.reduce sum %x dims [0] {dist.stage = 0 : i64, dist.operands = [#cut], dist.results = [#part]}
+         : (tensor<8xf32>) -> tensor<f32>
+      %b = nn.reduce sum %y dims [0] {dist.stage = 1 : i64, dist.operands = [#cut], dist.results = [#part]}
+         : (tensor<8xf32>) -> tensor<f32>
+      %ga = dist.accumulate %a {dist.stage = 0 : i64, dist.operands = [#part], dist.results = [#whole]}
+         : (tensor<f32>) -> tensor<f32>
+      %gb = dist.accumulate %b {dist.stage = 1 : i64, dist.operands = [#part], dist.results = [#whole]}
+         : (tensor<f32>) -> tensor<f32>
+      %g = nn.add %ga, %gb {dist.stage = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#whole, #whole],
+           dist.results = [#whole]} : tensor<f32>
+      return %g : tensor<f32>
+    }
     ```
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
@@ -41,11 +67,20 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
     it; the backward pass shares those of the forward pass.
 
     ```mlir
-    %h = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>], ...}
-    %r = nn.softmax %h {dist.operands = [#dist.sharding<{}, {}>], ...}
-    // becomes
-    %0 = dist.reshard %h to <{}, {}> : tensor<2x3xf32>
-    %r = nn.softmax %0 ...
+    func.func @main(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>})
+        -> (tensor<2x4xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+      %r = nn.softmax %x dim 0 {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+         : tensor<2x4xf32>
+      return %r : tensor<2x4xf32>
+    }
+    // becomes, on ["tp"=2]
+    func.func @main(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>})
+        -> (tensor<2x4xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
+      %0 = dist.reshard %x to <{}, {}> : tensor<2x4xf32>
+      %r = nn.softmax %0 dim 0 {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+         : tensor<2x4xf32>
+      return %r : tensor<2x4xf32>
+    }
     ```
 
     Where producer and use are in different stages, the value crosses as it was
@@ -81,11 +116,21 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
     identity first. Sources keep `dist.sharding` and `dist.global_type`.
 
     ```mlir
-    %r = nn.reduce %x {kind = 0 : i64, dims = array<i64: 0>,
-           dist.operands = [#dist.sharding<{"tp"}>], ...} : (tensor<5xf32>) -> tensor<f32>
-    // becomes, on 2 ranks
-    %0 = dist.mask %x dim 0 size 5 over ["tp"] fill 0.0 : f32 : tensor<3xf32>
-    %r = nn.reduce %0 {kind = 0 : i64, dims = array<i64: 0>} : (tensor<3xf32>) -> tensor<f32>
+    #cut = #dist.sharding<{"tp"}>
+    #part = #dist.sharding<partial sum {"tp"}>
+    func.func @main(%x: tensor<5xf32> {dist.sharding = #cut}) -> (tensor<f32> {dist.sharding = #part}) {
+      %r = nn.reduce sum %x dims [0] {dist.operands = [#cut], dist.results = [#part]} : (tensor<5xf32>) -> tensor<f32>
+      return %r : tensor<f32>
+    }
+    // becomes, on ["tp"=2]
+    #cut = #dist.sharding<{"tp"}>
+    #part = #dist.sharding<partial sum {"tp"}>
+    func.func @main(%x: tensor<3xf32> {dist.global_type = tensor<5xf32>, dist.sharding = #cut})
+        -> (tensor<f32> {dist.global_type = tensor<f32>, dist.sharding = #part}) {
+      %0 = dist.mask %x dim 0 size 5 over ["tp"] fill 0.0 : f32 : tensor<3xf32>
+      %r = nn.reduce sum %0 dims [0] : (tensor<3xf32>) -> tensor<f32>
+      return %r : tensor<f32>
+    }
     ```
   }];
   let dependentDialects = ["::kerf::dist::DistDialect", "::mlir::func::FuncDialect"];

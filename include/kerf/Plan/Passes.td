@@ -16,17 +16,21 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
     SourceOpInterface.
 
     ```mlir
-    // kerf-plan{devices=2 mesh="tp=2"}
     func.func @main(%x: tensor<4x8xf32>) -> tensor<4x6xf32> {
       %w = nn.constant {name = "w"} dense<1.0> : tensor<8x6xf32>
       %y = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
       return %y : tensor<4x6xf32>
     }
-    // becomes
+    // becomes, with devices=2 mesh="tp=2"
+    #whole = #dist.sharding<{}, {}>
+    #columns = #dist.sharding<{}, {"tp"}>
     dist.mesh @mesh ["tp"=2]
-    func.func @main(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {} ]>})
-        -> (tensor<4x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>}) {
-      %w = nn.constant {dist.operands = [], dist.results = [#dist.sharding<[{}, {"tp"} ]>], ...
+    func.func @main(%x: tensor<4x8xf32> {dist.sharding = #whole}) -> (tensor<4x6xf32> {dist.sharding = #columns}) {
+      %w = nn.constant {name = "w", dist.operands = [], dist.results = [#columns]} dense<1.0> : tensor<8x6xf32>
+      %y = nn.matmul %x, %w {dist.operands = [#whole, #columns], dist.results = [#columns]}
+         : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      return %y : tensor<4x6xf32>
+    }
     ```
   }];
   let options = [

@@ -35,8 +35,25 @@ def dense(t):
     return f"dense<{text}> : {mlir_type(t)}"
 
 
-def case(name, op, inputs, function, attrs="", types=None, like=None):
-    """`inputs`: shapes (uniform in [-2, 2]) or tensors or functions of the generator."""
+# Ops that write one type where operands and result have one.
+SAME_TYPES = """neg abs sign exp log sqrt rsqrt reciprocal erf tanh sigmoid sin cos floor ceil round relu not gelu
+    add sub mul div mod rem pow max min and or xor equal less less_equal softmax log_softmax lrn""".split()
+
+
+def signature(op, types, to):
+    """The types of an op as the compiler prints them."""
+    if op == "conv":
+        return f"{types[0]} -> {to}"
+    if op in ("layer_norm", "rms_norm", "batch_norm"):
+        return f"{to}, {types[1]}"
+    if op in SAME_TYPES and set(types) == {to}:
+        return to
+    return f"({', '.join(types)}) -> {to}"
+
+
+def case(name, op, inputs, function, words="", types=None, like=None):
+    """`inputs`: shapes (uniform in [-2, 2]) or tensors or functions of the generator;
+    `words`: what follows the operands."""
     generator = torch.Generator().manual_seed(sum(map(len, files.values())))
     values = []
     for x in inputs:
@@ -62,14 +79,14 @@ def case(name, op, inputs, function, attrs="", types=None, like=None):
   test.upstream = {dense(upstream)},
   test.result = {dense(result)},
   test.gradients = [{both(gradients)}]}} {{
-  %r = nn.{op} {operands} {{{attrs}}} : ({", ".join(types)}) -> {to}
+  %r = nn.{op} {operands} {words + " " if words else ""}: {signature(op, types, to)}
   return %r : {to}
 }}
 """)
 
 
-def ints(list):
-    return "array<i64" + (": " if list else "") + ", ".join(map(str, list)) + ">"
+def by(list):
+    return "x".join(map(str, list))
 
 
 positive = lambda *shape: lambda g: torch.rand(shape, generator=g) * 2 + 0.25
@@ -90,7 +107,7 @@ for name, function in {"log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqr
     case(name, name, [positive(3, 5)], function)
 case("reciprocal", "reciprocal", [signed(3, 5)], torch.reciprocal)
 case("gelu", "gelu", [(4, 5)], F.gelu)
-case("gelu_tanh", "gelu", [(4, 5)], lambda x: F.gelu(x, approximate="tanh"), "tanh")
+case("gelu_tanh", "gelu", [(4, 5)], lambda x: F.gelu(x, approximate="tanh"), "{tanh}")
 for name in ["tanh", "sigmoid", "erf", "gelu"]:  # narrow floats: the same formula, between casts
     function = {"gelu": F.gelu}.get(name) or unary[name]
     case(name + "_bf16", name, [(2, 3)], function, types=["tensor<2x3xbf16>"], like="bf16")
@@ -123,9 +140,9 @@ case("select_broadcast", "select", [flags(3, 1), (4,), (2, 1, 1)], torch.where)
 # Movement.
 files["movement"] = []
 case("reshape", "reshape", [(2, 6)], lambda x: x.reshape(3, 4))
-case("transpose", "transpose", [(2, 3, 4)], lambda x: x.permute(2, 0, 1), f"perm = {ints([2, 0, 1])}")
+case("transpose", "transpose", [(2, 3, 4)], lambda x: x.permute(2, 0, 1), "perm [2, 0, 1]")
 case("broadcast", "broadcast", [(3, 1)], lambda x: x.expand(2, 3, 4))
-case("concat", "concat", [(2, 1), (2, 3), (2, 2)], lambda *x: torch.cat(x, 1), "dim = 1 : i64")
+case("concat", "concat", [(2, 1), (2, 3), (2, 2)], lambda *x: torch.cat(x, 1), "dim 1")
 
 
 def cut(name, shape, starts, sizes, strides):
@@ -134,7 +151,7 @@ def cut(name, shape, starts, sizes, strides):
             x = x.index_select(d, torch.arange(size) * stride + start)
         return x
     case(name, "slice", [shape], function,
-         f"starts = {ints(starts)}, sizes = {ints(sizes)}, strides = {ints(strides)}")
+         f"from {starts}" + (f" strides {strides}" if set(strides) != {1} else ""))
 
 
 cut("slice", (4, 5), [1, 0], [2, 5], [1, 1])
@@ -144,14 +161,14 @@ cut("slice_backwards", (4, 6), [3, 5], [4, 3], [-1, -2])
 cut("slice_one", (4, 6), [2, 5], [1, 1], [5, -7])
 cut("slice_mixed", (3, 8, 2), [0, 6, 1], [3, 3, 1], [1, -3, 1])
 case("pad", "pad", [(2, 3)], lambda x: F.pad(x, (1, 2, 0, 1), value=1.5),
-     f"low = {ints([0, 1])}, high = {ints([1, 2])}, value = 1.5 : f64")
+     "low [0, 1] high [1, 2] value 1.5 : f64")
 
 
 def take(name, shape, dim, index):
     def function(x, i):
         flat = x.index_select(dim, (i % x.shape[dim]).reshape(-1))
         return flat.reshape(x.shape[:dim] + i.shape + x.shape[dim + 1:])
-    case(name, "gather", [shape, index], function, f"dim = {dim} : i64")
+    case(name, "gather", [shape, index], function, f"dim {dim}")
 
 
 take("gather_rows", (5, 3), 0, torch.tensor([[0, 4, 4], [2, 0, 4]]))
@@ -162,9 +179,9 @@ take("gather_scalar", (4, 2), 1, torch.tensor(1))
 # Contractions.
 files["contractions"] = []
 def product(name, a, b, tl=False, tr=False):
-    attrs = ", ".join(["transpose_lhs"] * tl + ["transpose_rhs"] * tr)
+    flags = ", ".join(["transpose_lhs"] * tl + ["transpose_rhs"] * tr)
     case(name, "matmul", [a, b],
-         lambda x, y: (x.mT if tl else x) @ (y.mT if tr else y), attrs)
+         lambda x, y: (x.mT if tl else x) @ (y.mT if tr else y), "{" + flags + "}" if flags else "")
 
 
 for i in range(4):
@@ -195,12 +212,24 @@ def spatial_pad(x, low, high, value=0.):
     return F.pad(x, pads, value=value)
 
 
+def window(kernel, strides, low, high, dilations):
+    words = f"kernel {by(kernel)}"
+    if set(strides) != {1}:
+        words += f" strides {by(strides)}"
+    if low != high:
+        words += f" low {by(low)} high {by(high)}"
+    elif any(low):
+        words += f" pad {by(low)}"
+    if set(dilations) != {1}:
+        words += f" dilations {by(dilations)}"
+    return words
+
+
 def convolution(name, x, w, strides, low, high, dilations, groups=1):
     function = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(x)]
     case(name, "conv", [x, w],
          lambda a, b: nhwc(function(spatial_pad(nchw(a), low, high), b, None, strides, 0, dilations, groups)),
-         f"strides = {ints(strides)}, low = {ints(low)}, high = {ints(high)}, "
-         f"dilations = {ints(dilations)}, groups = {groups} : i64")
+         window(w[2:], strides, low, high, dilations) + (f" groups {groups}" if groups != 1 else ""))
 
 
 convolution("conv_1d", (2, 7, 3), (4, 3, 3), [2], [1], [0], [1])
@@ -211,11 +240,6 @@ convolution("conv_dilations", (1, 7, 6, 2), (2, 2, 3, 2), [1, 2], [2, 0], [1, 1]
 convolution("conv_groups", (2, 4, 4, 4), (6, 2, 3, 2), [1, 1], [1, 0], [1, 0], [1, 1], 2)
 convolution("conv_depthwise", (1, 5, 5, 3), (3, 1, 3, 3), [2, 2], [1, 1], [1, 1], [1, 1], 3)
 convolution("conv_3d", (1, 4, 3, 4, 2), (2, 2, 2, 3, 2), [1, 1, 2], [0, 1, 1], [1, 1, 0], [2, 1, 1])
-
-
-def window(kernel, strides, low, high, dilations):
-    return (f"kernel = {ints(kernel)}, strides = {ints(strides)}, low = {ints(low)}, "
-            f"high = {ints(high)}, dilations = {ints(dilations)}")
 
 
 def max_pool(name, x, kernel, strides, low, high, dilations):
@@ -236,7 +260,7 @@ def avg_pool(name, x, kernel, strides, pads, include):
     function = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel)]
     case(name, "avg_pool", [x],
          lambda a: nhwc(function(nchw(a), kernel, strides, pads, False, include)),
-         window(kernel, strides, pads, pads, [1] * len(kernel)) + (", count_include_pad" if include else ""))
+         window(kernel, strides, pads, pads, [1] * len(kernel)) + (" {count_include_pad}" if include else ""))
 
 
 for include in [False, True]:
@@ -247,50 +271,48 @@ for include in [False, True]:
 # Ceil mode: windows hang over the padded edge; what hangs over is not counted.
 case("avg_pool_ceil", "avg_pool", [(1, 6, 6, 1)],
      lambda a: nhwc(F.avg_pool2d(nchw(a), 3, 2, 1, True, True)),
-     window([3, 3], [2, 2], [1, 1], [2, 2], [1, 1]) + f", count_include_pad, count_high = {ints([1, 1])}")
+     window([3, 3], [2, 2], [1, 1], [2, 2], [1, 1]) + " {count_include_pad, count_high = array<i64: 1, 1>}")
 
 # Rows.
 files["rows"] = []
-kinds = {"sum": 0, "max": 1, "min": 2, "prod": 3}
 torch_kinds = {"sum": torch.sum, "max": torch.amax, "min": torch.amin,
                "prod": lambda x, dims: x.movedim(dims, tuple(range(-len(dims), 0))).flatten(-len(dims)).prod(-1)}
 
 
 def reduction(name, kind, shape, dims):
-    case(name, "reduce", [shape], lambda x: torch_kinds[kind](x, dims),
-         f"kind = {kinds[kind]} : i64, dims = {ints(dims)}")
+    case(name, f"reduce {kind}", [shape], lambda x: torch_kinds[kind](x, dims), f"dims {dims}")
 
 
-for kind in kinds:
+for kind in torch_kinds:
     reduction(f"reduce_{kind}_last", kind, (3, 4), [1])
     reduction(f"reduce_{kind}_two", kind, (2, 3, 4), [0, 2])
     reduction(f"reduce_{kind}_all", kind, (2, 3), [0, 1])
     reduction(f"reduce_{kind}_ties", kind, grid(4, 5), [1])
-case("reduce_prod_zeros", "reduce", [torch.tensor([[1., 0., 2.], [0., 0., 3.], [2., 3., 4.]])],
-     lambda x: x.prod(1), f"kind = 3 : i64, dims = {ints([1])}")
-case("arg_reduce", "arg_reduce", [(3, 4)], lambda x: x.argmax(1), "dim = 1 : i64")
+case("reduce_prod_zeros", "reduce prod", [torch.tensor([[1., 0., 2.], [0., 0., 3.], [2., 3., 4.]])],
+     lambda x: x.prod(1), "dims [1]")
+case("arg_reduce", "arg_reduce", [(3, 4)], lambda x: x.argmax(1), "dim 1")
 for dim in [0, 1, 2]:
-    case(f"softmax_{dim}", "softmax", [(2, 3, 4)], lambda x: x.softmax(dim), f"dim = {dim} : i64")
-    case(f"log_softmax_{dim}", "log_softmax", [(2, 3, 4)], lambda x: x.log_softmax(dim), f"dim = {dim} : i64")
+    case(f"softmax_{dim}", "softmax", [(2, 3, 4)], lambda x: x.softmax(dim), f"dim {dim}")
+    case(f"log_softmax_{dim}", "log_softmax", [(2, 3, 4)], lambda x: x.log_softmax(dim), f"dim {dim}")
 case("softmax_masked", "softmax", [lambda g: torch.rand((3, 5), generator=g).masked_fill(
-    torch.ones(3, 5).triu(2) > 0, -math.inf)], lambda x: x.softmax(1), "dim = 1 : i64")
-case("softmax_large", "softmax", [lambda g: torch.rand((2, 4), generator=g) * 2000], lambda x: x.softmax(1), "dim = 1 : i64")
-case("softmax_bf16", "softmax", [(2, 3)], lambda x: x.softmax(1), "dim = 1 : i64",
+    torch.ones(3, 5).triu(2) > 0, -math.inf)], lambda x: x.softmax(1), "dim 1")
+case("softmax_large", "softmax", [lambda g: torch.rand((2, 4), generator=g) * 2000], lambda x: x.softmax(1), "dim 1")
+case("softmax_bf16", "softmax", [(2, 3)], lambda x: x.softmax(1), "dim 1",
      types=["tensor<2x3xbf16>"], like="bf16")
 for dim in [1, 2]:
     inner = (2, 3, 4)[dim:]
     case(f"layer_norm_{dim}", "layer_norm", [(2, 3, 4), inner, inner],
-         lambda x, s, b: F.layer_norm(x, inner, s, b, 1e-3), f"dim = {dim} : i64, epsilon = 1.0e-3 : f64")
+         lambda x, s, b: F.layer_norm(x, inner, s, b, 1e-3), f"dim {dim} epsilon 0.001")
     case(f"rms_norm_{dim}", "rms_norm", [(2, 3, 4), inner],
-         lambda x, s: F.rms_norm(x, inner, s, 1e-3), f"dim = {dim} : i64, epsilon = 1.0e-3 : f64")
+         lambda x, s: F.rms_norm(x, inner, s, 1e-3), f"dim {dim} epsilon 0.001")
 case("layer_norm_bf16", "layer_norm", [(2, 5), (5,), (5,)], lambda x, s, b: F.layer_norm(x, (5,), s, b, 0.5),
-     "dim = 1 : i64, epsilon = 0.5 : f64", types=["tensor<2x5xbf16>", "tensor<5xbf16>", "tensor<5xbf16>"], like="bf16")
+     "dim 1 epsilon 0.5", types=["tensor<2x5xbf16>", "tensor<5xbf16>", "tensor<5xbf16>"], like="bf16")
 case("batch_norm", "batch_norm", [(2, 3, 2, 4), (4,), (4,), (4,), positive(4)],
-     lambda x, s, b, m, v: (x - m) / torch.sqrt(v + 1e-3) * s + b, "epsilon = 1.0e-3 : f64")
+     lambda x, s, b, m, v: (x - m) / torch.sqrt(v + 1e-3) * s + b, "epsilon 0.001")
 for size in [1, 3, 4, 5]:
     case(f"lrn_{size}", "lrn", [(2, 3, 6)],
          lambda x: x / (2 + 0.5 / size * F.pad(x * x, ((size - 1) // 2, size // 2)).unfold(-1, size, 1).sum(-1)) ** 0.75,
-         f"size = {size} : i64, alpha = 0.5 : f64, beta = 0.75 : f64, bias = 2.0 : f64")
+         f"size {size} alpha 0.5 beta 0.75 bias 2.0")
 
 here = os.path.dirname(os.path.abspath(__file__))
 for name, cases in files.items():

@@ -7,7 +7,7 @@
 // CHECK: return %[[T]]
 func.func @main(%x: tensor<2x3xbf16>) -> tensor<3x2xbf16> {
   %0 = nn.cast %x : (tensor<2x3xbf16>) -> tensor<2x3xf32>
-  %1 = nn.transpose %0 {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = nn.transpose %0 perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
   %2 = nn.cast %1 : (tensor<3x2xf32>) -> tensor<3x2xbf16>
   return %2 : tensor<3x2xbf16>
 }

@@ -10,7 +10,6 @@
 // CHECK: %[[STEP:.*]] = nn.mul %[[SUM]], %[[LR]] {exec.update}
 // CHECK: nn.sub %[[W]], %[[STEP]] {exec.update}
 func.func @main(%w: tensor<4xf32>, %g: tensor<4xf32>, %lr: tensor<f32>) -> tensor<4xf32> {
-  %0 = nn.sgd_update %w, %g, %lr {momentum = 0.0 : f64, weight_decay = 0.5 : f64}
-       : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %0 = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.5 : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -4,21 +4,19 @@
 // Into the convolution in front: its weights are scaled, the shift is added behind it.
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:.*]]: tensor
-// CHECK: %[[S:.*]] = nn.mul %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+// CHECK: %[[S:.*]] = nn.mul %{{.*}}, %{{.*}} : tensor<8xf32>
 // CHECK: %[[COLUMN:.*]] = nn.reshape %[[S]] : (tensor<8xf32>) -> tensor<8x1x1x1xf32>
 // CHECK: %[[WEIGHTS:.*]] = nn.mul %{{.*}}, %[[COLUMN]]
 // CHECK: %[[CONV:.*]] = nn.conv %[[X]], %[[WEIGHTS]]
 // CHECK: nn.add %[[CONV]], %{{.*}}
 func.func @main(%x: tensor<1x6x6x3xf32>) -> tensor<1x4x4x8xf32> {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 864 : i64, stored = tensor<8x3x3x3xf32>} : tensor<8x3x3x3xf32>
-  %s = nn.weight "s" {file = 0 : i64, offset = 864 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
-  %b = nn.weight "b" {file = 0 : i64, offset = 896 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
-  %m = nn.weight "m" {file = 0 : i64, offset = 928 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
-  %v = nn.weight "v" {file = 0 : i64, offset = 960 : i64, length = 32 : i64, stored = tensor<8xf32>} : tensor<8xf32>
-  %0 = nn.conv %x, %w {strides = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, dilations = array<i64: 1, 1>,
-         groups = 1 : i64} : (tensor<1x6x6x3xf32>, tensor<8x3x3x3xf32>) -> tensor<1x4x4x8xf32>
-  %1 = nn.batch_norm %0, %s, %b, %m, %v {epsilon = 1.0e-5 : f64}
-       : (tensor<1x4x4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x4x4x8xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<8x3x3x3xf32>
+  %s = nn.weight "s" file 0 at 864 : tensor<8xf32>
+  %b = nn.weight "b" file 0 at 896 : tensor<8xf32>
+  %m = nn.weight "m" file 0 at 928 : tensor<8xf32>
+  %v = nn.weight "v" file 0 at 960 : tensor<8xf32>
+  %0 = nn.conv %x, %w kernel 3x3 : tensor<1x6x6x3xf32> -> tensor<1x4x4x8xf32>
+  %1 = nn.batch_norm %0, %s, %b, %m, %v epsilon 1.0e-05 : tensor<1x4x4x8xf32>, tensor<8xf32>
   return %1 : tensor<1x4x4x8xf32>
 }
 
@@ -31,7 +29,6 @@ func.func @main(%x: tensor<1x6x6x3xf32>) -> tensor<1x4x4x8xf32> {
 // CHECK: %[[SCALED:.*]] = nn.mul %[[X]], %[[FACTOR]]
 // CHECK: nn.add %[[SCALED]], %{{.*}}
 func.func @main(%x: tensor<4x8xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) -> tensor<4x8xf32> {
-  %1 = nn.batch_norm %x, %s, %m, %m, %s {epsilon = 1.0e-5 : f64}
-       : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %1 = nn.batch_norm %x, %s, %m, %m, %s epsilon 1.0e-05 : tensor<4x8xf32>, tensor<8xf32>
   return %1 : tensor<4x8xf32>
 }

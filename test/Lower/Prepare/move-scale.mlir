@@ -23,7 +23,7 @@ func.func @main(%q: tensor<2x3x4xf32>, %k: tensor<2x3x4xf32>) -> tensor<2x3x3xf3
 // CHECK-NOT: nn.mul
 func.func @main(%x: tensor<2x4xf32>) -> tensor<2x3xf32> {
   %two = nn.constant dense<2.0> : tensor<f32>
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 48 : i64, stored = tensor<4x3xf32>} : tensor<4x3xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<4x3xf32>
   %0 = nn.mul %x, %two : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
   %1 = nn.matmul %0, %w : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>

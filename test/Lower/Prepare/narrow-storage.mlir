@@ -9,12 +9,12 @@
 // CHECK: nn.exp %[[READ]]
 module attributes {exec.target = #exec.target<device = cuda, memory_bound = true>} {
   func.func @main(%x: tensor<2x3xbf16>) -> tensor<2x4xf32> {
-    %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 24 : i64, stored = tensor<3x4xbf16>} : tensor<3x4xbf16>
-    %b = nn.weight "b" {file = 0 : i64, offset = 24 : i64, length = 16 : i64, stored = tensor<4xf32>} : tensor<4xf32>
+    %w = nn.weight "w" file 0 at 0 : tensor<3x4xbf16>
+    %b = nn.weight "b" file 0 at 24 : tensor<4xf32>
     %0 = nn.matmul %x, %w : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xbf16>
     %1 = nn.cast %0 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
     %2 = nn.add %1, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-    %3 = nn.exp %2 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %3 = nn.exp %2 : tensor<2x4xf32>
     return %3 : tensor<2x4xf32>
   }
 }
@@ -26,11 +26,11 @@ module attributes {exec.target = #exec.target<device = cuda, memory_bound = true
 // CHECK: %[[SUM:.*]] = nn.add
 // CHECK: nn.exp %[[SUM]]
 func.func @main(%x: tensor<2x3xbf16>) -> tensor<2x4xf32> {
-  %w = nn.weight "w" {file = 0 : i64, offset = 0 : i64, length = 24 : i64, stored = tensor<3x4xbf16>} : tensor<3x4xbf16>
-  %b = nn.weight "b" {file = 0 : i64, offset = 24 : i64, length = 16 : i64, stored = tensor<4xf32>} : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 : tensor<3x4xbf16>
+  %b = nn.weight "b" file 0 at 24 : tensor<4xf32>
   %0 = nn.matmul %x, %w : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xbf16>
   %1 = nn.cast %0 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
   %2 = nn.add %1, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-  %3 = nn.exp %2 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = nn.exp %2 : tensor<2x4xf32>
   return %3 : tensor<2x4xf32>
 }

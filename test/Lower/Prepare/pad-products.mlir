@@ -10,7 +10,7 @@
 // CHECK: nn.cast %[[ROWS]]
 module attributes {exec.target = #exec.target<device = cuda, half_products = true, row_bytes = 16>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24x37xf32> {
-    %v = nn.weight "v" {file = 0 : i64, offset = 0 : i64, length = 2368 : i64, stored = tensor<37x16xf32>} : tensor<37x16xf32>
+    %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
     %p = nn.matmul %x, %w {transpose_rhs, exec.stored} : (tensor<24x16xbf16>, tensor<37x16xbf16>) -> tensor<24x37xbf16>
     %q = nn.cast %p : (tensor<24x37xbf16>) -> tensor<24x37xf32>

@@ -7,9 +7,9 @@
 // CHECK-NEXT: %[[B:.*]] = nn.transpose
 // CHECK-NEXT: nn.neg %[[B]]
 func.func @main(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>) {
-  %0 = nn.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
-  %1 = nn.relu %0 : (tensor<3x2xf32>) -> tensor<3x2xf32>
-  %2 = nn.neg %0 : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %0 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = nn.relu %0 : tensor<3x2xf32>
+  %2 = nn.neg %0 : tensor<3x2xf32>
   return %1, %2 : tensor<3x2xf32>, tensor<3x2xf32>
 }
 
@@ -24,8 +24,8 @@ func.func @main(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>) {
 module attributes {exec.target = #exec.target<device = cuda, memory_bound = true>} {
   func.func @main(%x: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xf32>) {
     %0 = nn.cast %x : (tensor<4xbf16>) -> tensor<4xf32>
-    %1 = nn.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
-    %2 = nn.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = nn.relu %0 : tensor<4xf32>
+    %2 = nn.neg %0 : tensor<4xf32>
     return %1, %2 : tensor<4xf32>, tensor<4xf32>
   }
 }

@@ -10,7 +10,7 @@
 func.func @main() -> tensor<4xf32> {
   %0 = nn.state "w" {init = 0.0 : f32} : tensor<4xf32>
   %1 = nn.state "w" {init = 0.0 : f32} : tensor<4xf32>
-  %2 = nn.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = nn.add %0, %1 : tensor<4xf32>
   dist.assign %0, %2 : tensor<4xf32>
   return %2 : tensor<4xf32>
 }

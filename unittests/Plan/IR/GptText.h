@@ -31,7 +31,7 @@ public:
     std::string value = "%in", wte;
     if (s.embedding) {
       wte = weight("wte", {s.vocabulary, s.hidden});
-      value = op("gather", {wte, "%in"}, state, "{dim = 0 : i64}");
+      value = op("gather", {wte, "%in"}, state, "dim 0");
       value = op("add", {value, weight("wpe", {s.sequence, s.hidden})}, state);
     }
     for (int layer = 0; layer < s.layers; ++layer)
@@ -76,7 +76,7 @@ private:
     return op(
         "layer_norm",
         {x, weight(name + ".g", {s.hidden}), weight(name + ".b", {s.hidden})},
-        types[x], "{dim = 2 : i64, epsilon = 1.0e-5 : f64}");
+        types[x], "dim 2 epsilon 1.0e-5");
   }
   std::string linear(const std::string &x, const std::string &name, int from,
                      int to) {
@@ -93,17 +93,17 @@ private:
       std::string z = linear(y, p + name, s.hidden, s.hidden);
       z = op("reshape", {z}, type({s.batch, s.sequence, s.heads, depth}));
       return op("transpose", {z}, type({s.batch, s.heads, s.sequence, depth}),
-                "{perm = array<i64: 0, 2, 1, 3>}");
+                "perm [0, 2, 1, 3]");
     };
     std::string q = heads("q"), k = heads("k"), v = heads("v");
     std::string square = type({s.batch, s.heads, s.sequence, s.sequence});
     std::string a = op("matmul", {q, k}, square, "{transpose_rhs}");
     a = op("softmax", {op("mul", {a, weight(p + "scale", {1})}, square)},
-           square, "{dim = 3 : i64}");
+           square, "dim 3");
     std::string c =
         op("matmul", {a, v}, type({s.batch, s.heads, s.sequence, depth}));
     c = op("transpose", {c}, type({s.batch, s.sequence, s.heads, depth}),
-           "{perm = array<i64: 0, 2, 1, 3>}");
+           "perm [0, 2, 1, 3]");
     c = op("reshape", {c}, types[x]);
     std::string r =
         op("add", {x, linear(c, p + "o", s.hidden, s.hidden)}, types[x]);

@@ -47,8 +47,8 @@ std::string randomFunction(std::mt19937 &random, int depth) {
               ", " + type + ") -> " + type + "\n";
       break;
     case 2:
-      body += "%v" + n + " = nn.softmax " + value + " {dim = 1 : i64} : (" +
-              type + ") -> " + type + "\n";
+      body += "%v" + n + " = nn.softmax " + value + " dim 1 : (" + type +
+              ") -> " + type + "\n";
       break;
     case 3:
       body += "%v" + n + " = nn.relu " + value + " : (" + type + ") -> " +

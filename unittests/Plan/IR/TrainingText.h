@@ -39,8 +39,7 @@ public:
     phase = "prologue";
     colocation = s.layers;
     op("%sq", "mul", {"%labels", "%labels"}, x);
-    op("%n", "reduce", {"%sq"}, scalar,
-       "kind = 0 : i64, dims = array<i64: 0, 1>");
+    op("%n", "reduce sum", {"%sq"}, scalar, "", "dims [0, 1] ");
     op("%some", "max", {"%n", "%one"}, scalar);
     op("%inv", "div", {"%one", "%some"}, scalar);
     phase = "forward";
@@ -56,8 +55,7 @@ public:
     colocation = s.layers;
     op("%d", "sub", {value, "%labels"}, x);
     op("%d2", "mul", {"%d", "%d"}, x);
-    op("%sum", "reduce", {"%d2"}, scalar,
-       "kind = 0 : i64, dims = array<i64: 0, 1>");
+    op("%sum", "reduce sum", {"%d2"}, scalar, "", "dims [0, 1] ");
     op("%loss", "mul", {"%sum", "%inv"}, scalar);
     accumulate("%l", "%loss");
     phase = "backward_input";
@@ -70,8 +68,7 @@ public:
       if (i > 0)
         op("%g" + n, "matmul", {"%p" + n, weightOf(i)}, x, "transpose_rhs");
       phase = "backward_weight";
-      op("%db" + n, "reduce", {"%p" + n}, b,
-         "kind = 0 : i64, dims = array<i64: 0>");
+      op("%db" + n, "reduce sum", {"%p" + n}, b, "", "dims [0] ");
       op("%dw" + n, "matmul",
          {i > 0 ? "%a" + std::to_string(i - 1) : "%x", "%p" + n}, w,
          "transpose_lhs");
@@ -90,8 +87,7 @@ public:
         std::string n = std::to_string(i);
         colocation = i;
         op("%gg" + n, "mul", {"%gw" + n, "%gw" + n}, w);
-        op("%gs" + n, "reduce", {"%gg" + n}, scalar,
-           "kind = 0 : i64, dims = array<i64: 0, 1>");
+        op("%gs" + n, "reduce sum", {"%gg" + n}, scalar, "", "dims [0, 1] ");
         if (i > 0)
           op("%gt" + n, "add", {norm, "%gs" + n}, scalar);
         norm = i > 0 ? "%gt" + n : "%gs" + n;
@@ -148,12 +144,7 @@ private:
         "  " + value +
         (weight.empty()
              ? " = nn.state \"m/" + value.substr(1) + "\" {init = 0.0 : f32}"
-             : " = nn.weight \"" + weight +
-                   "\" {variable, file = 0 : i64, offset = 0 : i64, length "
-                   "= " +
-                   std::to_string(4 * s.width *
-                                  (weight[0] == 'w' ? s.width : 1)) +
-                   " : i64, stored = " + of + "}") +
+             : " = nn.weight \"" + weight + "\" file 0 at 0 {variable}") +
         " : " + of + "\n";
   }
   void constant(const std::string &value, double number) {
@@ -163,16 +154,16 @@ private:
   }
   void op(const std::string &value, const std::string &name,
           const std::vector<std::string> &operands, const std::string &result,
-          const std::string &attrs = "") {
+          const std::string &attrs = "", const std::string &words = "") {
     types[value] = result;
     std::string list, of;
     for (const std::string &operand : operands) {
       list += (list.empty() ? "" : ", ") + operand;
       of += (of.empty() ? "" : ", ") + types.at(operand);
     }
-    body += "  " + value + " = nn." + name + " " + list + " {" + attrs +
-            (attrs.empty() ? "" : ", ") + marks() + "} : (" + of + ") -> " +
-            result + "\n";
+    body += "  " + value + " = nn." + name + " " + list + " " + words + "{" +
+            attrs + (attrs.empty() ? "" : ", ") + marks() + "} : (" + of +
+            ") -> " + result + "\n";
   }
   void accumulate(const std::string &value, const std::string &from) {
     types[value] = types.at(from);

@@ -1,0 +1,88 @@
+# Every op has an example in its .td description, and it parses and verifies.
+#
+# REQUIRES: kerf-opt
+# RUN: %python %s %inputs
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, sys.argv[1])
+from examples import Fragment, blocks, records, resolve
+from kerf_tests import Checks
+
+SOURCE = pathlib.Path(sys.argv[1]).resolve().parent.parent
+checks = Checks()
+
+# What examples name and do not show.
+MESH = 'dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=2] time ["mb"=4]\n'
+STAGE = "func.func private @stage0(tensor<2x8xf32>) -> tensor<2x4xf32>\n"
+CHANNEL = "dist.channel 0 from 0 to 1 : tensor<2x4xf32>\n"
+KERNEL = """exec.kernel @add_relu(%a: tensor<2x3xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32>
+    attributes {index = 0 : i64, node = "/relu"} {
+  %0 = nn.add %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  exec.yield %0 : tensor<2x3xf32>
+}
+"""
+
+
+def values(known):
+    return "".join(f'  %{name} = "example.value"() : () -> {type}\n' for name, type in known)
+
+
+def alone(known, text, unknown):
+    return text + "\n"
+
+
+def beside_mesh(known, text, unknown):
+    return MESH + text + "\n"
+
+
+def beside_symbols(known, text, unknown):
+    return MESH + STAGE + CHANNEL + KERNEL + text + "\n"
+
+
+def in_function(known, text, unknown):
+    return (MESH + "func.func @example() {\n" + values(known) + text + "\n" +
+            values((name, "none") for name in unknown) + "  return\n}\n")
+
+
+def in_exec_function(known, text, unknown):
+    return (KERNEL + MESH + 'exec.func @example() attributes {num_inputs = 0 : i64, stage = 0 : i64, phase = "forward"} '
+            "{\n" + values(known) + text + "\n" + values((name, "none") for name in unknown) + "  exec.return\n}\n")
+
+
+def in_schedule(stage):
+    return lambda known, text, unknown: (
+        MESH + STAGE + CHANNEL + f"dist.schedule {stage} {{\n" +
+        "".join(f"  %{name} = dist.zero : {type}\n" for name, type in known) + text + "\n" +
+        values((name, "none") for name in unknown) + "}\n")
+
+
+CONTEXTS = [in_function, in_schedule(0), in_schedule(1), in_exec_function, alone, beside_mesh, beside_symbols]
+# Examples that are sketches so far.
+SKETCHES = {"exec.collective", "exec.collective_start", "exec.collective_wait"}
+
+fragments = []
+for dialect in ("NN", "Dist", "Exec"):
+    all_records = records(SOURCE, SOURCE / f"dialects/kerf/{dialect}/{dialect}Ops.td")
+    prefix = dialect.lower()
+    for key in all_records["!instanceof"]["Op"]:
+        op = all_records[key]
+        if all_records[op["opDialect"]["def"]]["name"] != prefix:
+            continue
+        name = f"{prefix}.{op['opName']}"
+        examples = blocks(op["description"])
+        checks.expect(f"{name} has an example", any(re.search(rf"\b{name}\b", text) for text in examples),
+                      f"  no ```mlir block of its description has {name}")
+        for number, text in enumerate(examples):
+            fragments.append(Fragment(f"{name} {number + 1}", text, CONTEXTS))
+            for line in text.splitlines():
+                checks.expect(f"{name}: columns", len(line) <= 120, f"  {len(line)} columns: {line}")
+
+failed = resolve(fragments)
+for fragment in fragments:
+    if fragment.name.split()[0] in SKETCHES:
+        checks.expect(f"{fragment.name} is a sketch", fragment in failed, "  it parses: take it off the list")
+        continue
+    checks.expect(fragment.name, fragment not in failed, fragment.text + "\n" + "\n".join(fragment.errors[:4]))
+checks.finish()
