@@ -4,7 +4,7 @@
 
 // CHECK: module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>}
 module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>} {
-// CHECK: exec.model_input 0 "ids" : tensor<8x3xi64> -> tensor<4x3xi64> sharding <{"tp"}, {}> range [0, 5]
+// CHECK: exec.model_input 0 "ids" : tensor<8x3xi64> -> tensor<4x3xi64> sharding #s_tp_x range [0, 5]
 exec.model_input 0 "ids" : tensor<8x3xi64> -> tensor<4x3xi64> sharding <{"tp"}, {}> range [0, 5]
 // CHECK: exec.model_output 0 "y" : tensor<2x4xf32> -> tensor<2x4xf32>
 exec.model_output 0 "y" : tensor<2x4xf32> -> tensor<2x4xf32>
@@ -15,7 +15,7 @@ exec.parameter 0 "w" : memref<3x4xf32> from #exec.file_range<file = 0, offset = 
 // CHECK: exec.parameter 1 "folded" : memref<4xf32> from #exec.derived stages [0]
 exec.parameter 1 "folded" : memref<4xf32> from #exec.derived stages [0]
 // CHECK: exec.parameter 2 "w[0,2]" : memref<3x1xf32> from #exec.file_range<{{.*}}> tensor "w"
-// CHECK-SAME: global tensor<3x2xf32> starts [0, 2] sharding <{}, {"tp"}> library_only
+// CHECK-SAME: global tensor<3x2xf32> starts [0, 2] sharding #s_x_tp library_only
 exec.parameter 2 "w[0,2]" : memref<3x1xf32> from #exec.file_range<file = 0, offset = 64, length = 48, stored = tensor<3x4xf32>> tensor "w"
   global tensor<3x2xf32> starts [0, 2] sharding <{}, {"tp"}> library_only
 // CHECK: exec.parameter 3 "momentum" : memref<4xf32> from 0.000000e+00 : f32 is_mutable
@@ -87,7 +87,7 @@ exec.stage 0 arena 512 lower_bound 320 {
   %sum = exec.slot "sum" at 320 : memref<4xf32>
   // CHECK: exec.input 0 to %[[SX]] micro_batch 0 : memref<2x3xf32>
   exec.input 0 to %x micro_batch 0 : memref<2x3xf32>
-  // CHECK: exec.input 0 to %[[SX]] micro_batch 1 sharding <{"tp"}, {}> : memref<2x3xf32>
+  // CHECK: exec.input 0 to %[[SX]] micro_batch 1 sharding #s_tp_x : memref<2x3xf32>
   exec.input 0 to %x micro_batch 1 sharding <{"tp"}, {}> : memref<2x3xf32>
   // CHECK: exec.recv %[[SX]] channel 0 micro_batch 1 : memref<2x3xf32>
   exec.recv %x channel 0 micro_batch 1 : memref<2x3xf32>

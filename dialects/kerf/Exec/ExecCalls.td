@@ -158,6 +158,8 @@ def Exec_CollectiveWaitOp : Exec_CallOp<"collective_wait"> {
   let summary = "waits for a collective that has been started";
   let description = [{
     ```mlir
+    %e = exec.collective_start 0 all_reduce sum ["dp"] %x -> %y bytes 48 purpose gradient phase backward node "/fc"
+       : memref<2x3xf32> -> memref<2x3xf32>
     exec.collective_wait %e
     ```
 

@@ -111,7 +111,7 @@ def Exec_ReturnOp : Exec_Op<"return", [Terminator, HasParent<"FuncOp">]> {
   let summary = "the end of a function";
   let description = [{
     ```mlir
-    exec.func @nothing(%x: memref<3xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+    exec.func @nothing(%x: memref<3xf32>) attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
       exec.return
     }
     ```

@@ -408,7 +408,7 @@ def PlanArenas : Pass<"plan-arenas", "::mlir::ModuleOp"> {
 
     ```mlir
     exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>)
-        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward"} {
+        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
       %0 = exec.arena : memref<2x3xf32>
       exec.copy %x -> %0 : memref<2x3xf32> -> memref<2x3xf32>
       exec.copy %0 -> %y : memref<2x3xf32> -> memref<2x3xf32>
@@ -416,7 +416,7 @@ def PlanArenas : Pass<"plan-arenas", "::mlir::ModuleOp"> {
     }
     // becomes
     exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>)
-        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = "forward", scratch = 64 : i64} {
+        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>, scratch = 64 : i64} {
       %0 = exec.arena at 0 : memref<2x3xf32>
       exec.copy %x -> %0 : memref<2x3xf32> -> memref<2x3xf32>
       exec.copy %0 -> %y : memref<2x3xf32> -> memref<2x3xf32>
