@@ -7,18 +7,10 @@ include "mlir/Pass/PassBase.td"
 def SetTarget : Pass<"set-target", "::mlir::ModuleOp"> {
   let summary = "Say what a module is lowered for";
   let description = [{
-    Writes `exec.target`; every pass of the phase asks that and nothing else what
-    the device and its libraries can do. Without it the target is the CPU's.
-
-    ```mlir
-    // set-target{device=cuda}
-    module {
-    }
-    // becomes
-    module attributes {exec.target = #exec.target<device = cuda, half_products = true,
-                                                  memory_bound = true, row_bytes = 16>} {
-    }
-    ```
+    Writes `exec.target` on the module: `set-target{device=cuda}` gives it
+    `#exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>`.
+    Every pass of the phase asks that and nothing else what the device and its
+    libraries can do. Without it the target is the CPU's.
   }];
   let options = [
     Option<"device", "device", "::kerf::exec::Device", "::kerf::exec::Device::Cpu",
