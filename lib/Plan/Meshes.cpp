@@ -35,8 +35,7 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
 }
 
 /// Micro-batches to try for a pipeline: multiples of the stages that divide the
-/// batch, up to four rounds, and 1, which ops may need that cannot cut the
-/// batch that often; what the user says.
+/// batch, up to four rounds; what the user says; 1 where nothing can be cut.
 static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
                                               int64_t stages, int64_t batch,
                                               bool canMicroBatch) {
@@ -54,7 +53,8 @@ static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
         choices.push_back(count);
         break;
       }
-  choices.push_back(1);
+  if (choices.empty())
+    choices.push_back(1);
   return choices;
 }
 
@@ -134,16 +134,23 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     if (fixedStages ? stages != *fixedStages : rest % stages != 0)
       continue;
     int64_t inner = fixedStages ? rest : rest / stages;
-    for (int64_t micro :
-         microBatchChoices(options, stages, batchSize, canMicroBatch))
+    std::vector<int64_t> counts =
+        microBatchChoices(options, stages, batchSize, canMicroBatch);
+    auto addAll = [&](int64_t micro, std::vector<MeshCandidate> &candidates) {
       for (std::vector<NamedAxis> &free :
            freeAxes(inner, orderMatters, isTraining,
                     /*onlyOne=*/!fixed.empty(),
                     options.objective == Objective::Time)) {
         std::vector<NamedAxis> axes = fixed;
         axes.insert(axes.end(), free.begin(), free.end());
-        set.candidates.push_back(makeCandidate(stages, micro, axes));
+        candidates.push_back(makeCandidate(stages, micro, axes));
       }
+    };
+    for (int64_t micro : counts)
+      addAll(micro, set.candidates);
+    // Some op may cut its batch less often than the whole batch can be.
+    if (!options.microBatches && counts.back() != 1)
+      addAll(1, set.lastResorts);
   }
   std::string fixedText;
   for (const auto &[name, size] : options.mesh)
@@ -152,8 +159,9 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   set.description =
       std::to_string(set.candidates.size()) + " meshes" +
       (fixedText.empty() ? "" : " with " + fixedText) +
-      " (stages that divide the devices; 1, p/2, p, 2p or 4p micro-batches "
-      "that divide the batch; the rest of the devices on one free axis" +
+      " (stages that divide the devices; p/2, p, 2p or 4p micro-batches "
+      "that divide the batch, 1 where none of them can be; the rest of the "
+      "devices on one free axis" +
       std::string(!isTraining     ? " or on two"
                   : fixed.empty() ? ", on dp or on dp x tp"
                                   : "") +

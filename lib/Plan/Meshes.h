@@ -18,6 +18,8 @@ namespace kerf::plan {
 
 struct MeshSet {
   std::vector<MeshCandidate> candidates;
+  /// Each of one micro-batch, for when no candidate of its stages can be.
+  std::vector<MeshCandidate> lastResorts;
   std::string description; ///< for plan.json
   std::string error;       ///< why the wish is impossible, or empty
 };

@@ -40,6 +40,11 @@ struct Attempt {
     return isImpossible ||
            (solved.hasSolution() && !stages.feasible && stages.memory.empty());
   }
+  /// There is no plan, which is proven.
+  bool cannotBe() const {
+    return !graph->getError().empty() || cannotBeCut() ||
+           solved.status == Status::Infeasible;
+  }
 };
 
 class Planner {
@@ -486,7 +491,16 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
                             return candidate.stages > 1 &&
                                    candidate.devicesPerStage() == 1;
                           });
+  size_t numFirst = candidates.size();
+  llvm::append_range(candidates, set.lastResorts);
+  auto noneCanBe = [&](int64_t stages) {
+    return llvm::all_of(attempts, [&](const Attempt &attempt) {
+      return attempt.graph->candidate.stages != stages || attempt.cannotBe();
+    });
+  };
   for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
+    if (number >= numFirst && !noneCanBe(candidate.stages))
+      continue;
     double left = 0;
     if (options.deadlineSeconds > 0) {
       left = options.deadlineSeconds - elapsed();
@@ -530,8 +544,7 @@ Trial Planner::tryOut() {
     return Trial::Found;
   bool isProven =
       unsearched.empty() && llvm::all_of(attempts, [](const Attempt &attempt) {
-        return !attempt.graph->getError().empty() || attempt.cannotBeCut() ||
-               attempt.solved.status == Status::Infeasible;
+        return attempt.cannotBe();
       });
   return isProven ? Trial::None : Trial::Unknown;
 }
