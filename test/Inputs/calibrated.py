@@ -8,6 +8,8 @@ for name, rate in machine["compute"].items():
     assert 1e8 < rate["flops_per_second"] < 1e14, (name, rate)
     assert 1e7 < rate["bytes_per_second"] < 1e13, (name, rate)
     assert 0 < rate["latency_seconds"] < 0.1, (name, rate)
+# Matrix products are what machines are made for.
+assert machine["compute"]["matmul"]["flops_per_second"] > machine["compute"]["elementwise"]["flops_per_second"]
 points = machine["local"]["all_reduce_curve"]["points"]
 assert len(points) == 7 and points[0]["buffer_bytes"] == 0
 assert all(a["buffer_bytes"] < b["buffer_bytes"] and a["seconds"] <= b["seconds"]
