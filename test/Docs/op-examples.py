@@ -1,4 +1,4 @@
-# Every op has an example in its .td description, and it parses and verifies.
+# Every op has an example in its .td description, and it parses and verifies; so do the examples of attributes.
 #
 # REQUIRES: kerf-opt
 # RUN: %python %s %inputs
@@ -39,6 +39,10 @@ def alone(known, text, unknown):
     return text + "\n"
 
 
+def without_body(known, text, unknown):
+    return text + " {}\n"  # module attributes {...}
+
+
 def beside_mesh(known, text, unknown):
     return MESH + text + "\n"
 
@@ -75,6 +79,10 @@ def in_schedule(stage):
         values((name, "none") for name in unknown) + "}\n")
 
 
+def as_attribute(known, text, unknown):
+    return f'"example.op"() {{attribute = {text}\n}} : () -> ()\n'
+
+
 CONTEXTS = [in_function, in_schedule(0), in_schedule(1), in_exec_function, in_exec_stage, alone, beside_mesh, beside_symbols,
             beside_functions]
 
@@ -94,6 +102,15 @@ for dialect in ("NN", "Dist", "Exec"):
             fragments.append(Fragment(f"{name} {number + 1}", text, CONTEXTS))
             for line in text.splitlines():
                 checks.expect(f"{name}: columns", len(line) <= 120, f"  {len(line)} columns: {line}")
+
+    for key in all_records["!instanceof"].get("AttrDef", []):
+        attribute = all_records[key]
+        if not attribute.get("mnemonic") or all_records[attribute["dialect"]["def"]]["name"] != prefix:
+            continue
+        for number, text in enumerate(blocks(attribute["description"])):
+            for part, one in enumerate(re.split(r"\n(?=#)", text)):
+                fragments.append(Fragment(f"#{prefix}.{attribute['mnemonic']} {number + 1}.{part + 1}", one,
+                                          [as_attribute] if one.startswith("#") else [without_body, *CONTEXTS]))
 
 failed = resolve(fragments)
 for fragment in fragments:
