@@ -64,6 +64,8 @@ Compilation::Compilation(CompilationOptions options)
   context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
+  // Messages name the node; a whole function behind them helps nobody.
+  context->printOpOnDiagnostic(false);
 }
 
 Compilation::~Compilation() = default;
@@ -190,9 +192,17 @@ Outcome Compilation::runResume() {
                                   options.model + ": cannot be read as IR")
                            : Outcome::WrongUsage;
   }
-  if (resume.plan)
-    if (const llvm::json::Object *plan = resume.plan->getAsObject())
-      planJson = *plan;
+  if (resume.plan) {
+    planJson = *resume.plan->getAsObject();
+    dist::MeshAttr mesh = dist::getMesh(module.get());
+    if (!mesh)
+      mesh = exec::getMesh(module.get());
+    int64_t ranks = mesh ? mesh.toMesh().numRanks() : 1;
+    if (ranks != options.plan.devices)
+      return fail(Outcome::WrongUsage,
+                  options.model + ": its mesh is of " + Twine(ranks) +
+                      " devices, the plan's of " + Twine(options.plan.devices));
+  }
   std::vector<std::string> names = phaseNames(hasAutodiff());
   dumps = static_cast<size_t>(llvm::find(names, resume.phase) - names.begin());
   return runPasses(resume.phase, [&](OpPassManager &passes) {
@@ -414,9 +424,17 @@ Compilation::runPasses(StringRef phase,
   if (refuse)
     if (std::optional<Outcome> refused = refuse())
       return *refused;
-  lines.insert(lines.end(), diagnosed.begin(), diagnosed.end());
+  constexpr size_t kMost = 8; // what is wrong everywhere is wrong once
+  for (size_t i = 0; i < std::min(kMost, diagnosed.size()); ++i)
+    lines.push_back(diagnosed[i]);
+  if (diagnosed.size() > kMost)
+    lines.push_back("note: and " + std::to_string(diagnosed.size() - kMost) +
+                    " more");
   if (diagnosed.empty())
     lines.push_back("error: " + options.model + ": " + phase.str() + " failed");
+  if (options.resume && options.resume->phase == phase)
+    lines.push_back("note: this is not what " + phase.str() +
+                    " gives: edited, or printed after another phase?");
   if (!reproducer.empty())
     lines.push_back("note: this is a bug of kerf; replay it with kerf-opt "
                     "--run-reproducer " +

@@ -90,12 +90,27 @@ mlir = next((out / "gpt2-ir").glob("*-partition.mlir"))
 expect_error(checks, "IR without --from", ["compile", mlir, "-o", out / "x.kerf"], 2, ["is IR, not a model", "--from=PHASE"])
 expect_error(checks, "planned already", ["compile", mlir, "--from=partition", "--mesh=tp=2", "-o", out / "x.kerf"], 2,
              ["--mesh: the IR after partition is planned already"])
-expect_error(checks, "another phase", ["compile", mlir, "--from=lower", "-o", out / "x.kerf"], 2, ["error: "])
+expect_error(checks, "another phase", ["compile", mlir, "--from=lower", "-o", out / "x.kerf"], 2,
+             ["error: ", "not what lower gives: edited, or printed after another phase?"])
 expect_error(checks, "over itself", ["compile", mlir, "--from=partition", "--dump-dir", mlir.parent, "-o", out / "x.kerf"], 2,
              ["--dump-dir"])
 lonely = out / "lonely.mlir"
 lonely.write_text(mlir.read_text())
-expect_error(checks, "no plan", ["compile", lonely, "--from=partition", "-o", out / "x.kerf"], 2, ["plan.json: No such file"])
+expect_error(checks, "no plan", ["compile", lonely, "--from=partition", "-o", out / "x.kerf"], 2, ["plan.json: no such file", "--plan=FILE names another"])
+beside = out / "plan.json"
+for text in ("{", '{"schema": "kerf.run/1"}', "[]"):
+    beside.write_text(text)
+    expect_error(checks, f"plan {text}", ["compile", lonely, "--from=partition", "-o", out / "x.kerf"], 2, ["plan.json: "])
+expect_error(checks, "another precision", ["compile", mlir, "--from=partition", "--precision=bf16", "-o", out / "x.kerf"], 2,
+             ["--precision is bf16", "is for f32"])
+expect_error(checks, "planned training", ["compile", mlir, "--from=partition", "--train", "--loss=mse(a,b)", "-o", out / "x.kerf"], 2,
+             ["--train: the IR after partition is planned already"])
+other = next((out / "bert-ir").glob("*-partition.mlir"))
+expect_error(checks, "another plan", ["compile", other, "--from=partition", "--plan", out / "gpt2-ir/plan.json", "-o", out / "x.kerf"], 2,
+             ["its mesh is of 3 devices, the plan's of 4"])
+wrong = kerf("compile", mlir, "--from=plan", "-o", out / "x.kerf")
+checks.expect("a short message", wrong.returncode == 2 and "not what plan gives" in wrong.stderr and
+              len(wrong.stderr.splitlines()) <= 10 and "see current operation" not in wrong.stderr, wrong.stderr)
 lonely.write_text("module {\n  nonsense\n}\n")
 expect_error(checks, "no IR", ["compile", lonely, "--from=import", "--devices=cpu:1", "-o", out / "x.kerf"], 2, ["lonely.mlir:2:3: "])
 checks.finish()

@@ -77,7 +77,9 @@ static void takeFromPlan(const llvm::json::Value &plan, const std::string &path,
 /// What a plan.json was made for.
 static void requireSame(const CompilationOptions &options, const char *flag,
                         const char *key, llvm::StringRef wish) {
-  const llvm::json::Object *root = options.givenPlan->getAsObject();
+  const llvm::json::Value &plan =
+      options.givenPlan ? *options.givenPlan : *options.resume->plan;
+  const llvm::json::Object *root = plan.getAsObject();
   std::optional<llvm::StringRef> planned =
       root ? root->getString(key) : std::nullopt;
   if (planned && *planned != wish)
@@ -100,7 +102,7 @@ static void setPrecision(const Options &o, CompilationOptions &result) {
                   "--precision=f16 cannot train: small gradients would be lost "
                   "without a scaled loss, which there is not yet",
                   {"--precision=bf16 has the range of f32"}};
-  if (result.givenPlan)
+  if (result.givenPlan || (result.resume && result.resume->plan))
     requireSame(result, "--precision", "precision", toString(result.precision));
 }
 
@@ -169,6 +171,22 @@ static llvm::json::Value readPlan(const Options &o) {
   return std::move(*json);
 }
 
+/// The plan of IR that is gone on from.
+static llvm::json::Value readPlanOfIR(const Options &o) {
+  if (!llvm::sys::fs::exists(o.planFile))
+    throw Failure{kUsage,
+                  o.planFile + ": no such file, but --from=" + o.from +
+                      " needs the plan that the IR was made by",
+                  {"kerf compile --dump-dir writes it beside the IR; "
+                   "--plan=FILE names another"}};
+  llvm::json::Value plan = readPlan(o);
+  const llvm::json::Object *root = plan.getAsObject();
+  if (!root || root->getString("schema") != "kerf.plan/1" ||
+      !root->getObject("mesh"))
+    throw Failure{kUsage, o.planFile + ": is no plan.json (kerf.plan/1)", {}};
+  return plan;
+}
+
 /// What decides a plan, or takes one, does nothing behind it.
 static const char *plannedBy(const Options &o) {
   return !o.mesh.empty()          ? "--mesh"
@@ -180,6 +198,7 @@ static const char *plannedBy(const Options &o) {
          : o.microBatches > 0     ? "--micro-batches"
          : o.schedule != "auto"   ? "--schedule"
          : !o.batchDims.empty()   ? "--batch-dim"
+         : o.train                ? "--train"
                                   : nullptr;
 }
 
@@ -209,7 +228,7 @@ void kerf::tool::takeResumption(Options &o) {
 void kerf::tool::takeDevices(Options &o) {
   if (o.planFile.empty())
     return;
-  const llvm::json::Value plan = readPlan(o);
+  const llvm::json::Value plan = o.from.empty() ? readPlan(o) : readPlanOfIR(o);
   const llvm::json::Object *root = plan.getAsObject();
   const llvm::json::Object *mesh = root ? root->getObject("mesh") : nullptr;
   int64_t devices = 1;
@@ -292,7 +311,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     result.resume->phase = o.from;
   }
   if (isPlanned) {
-    result.resume->plan = readPlan(o);
+    result.resume->plan = readPlanOfIR(o);
+    result.givenPlanPath = o.planFile;
   } else if (!o.planFile.empty()) {
     result.givenPlan = readPlan(o);
     result.givenPlanPath = o.planFile;

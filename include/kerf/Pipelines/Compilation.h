@@ -46,7 +46,7 @@ std::string dumpName(size_t number, llvm::StringRef phase);
 /// IR that a compilation goes on from instead of a model.
 struct Resumption {
   std::string phase; ///< that it was printed after
-  /// The plan that it was made by; needed from "plan" on.
+  /// The plan.json (an object) that it was made by; needed from "plan" on.
   std::optional<llvm::json::Value> plan;
 };
 
