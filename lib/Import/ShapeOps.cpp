@@ -301,22 +301,37 @@ static LogicalResult tile(Node &node) {
   if (int64_t(repeats->size()) != rankOf(x))
     return node.error("repeats has " + Twine(repeats->size()) +
                       " entries, expected " + Twine(rankOf(x)));
-  // [a, b] -> [1, a, 1, b] -> [r, a, s, b] -> [r a, s b]
-  Integers split, full, merged;
+  Integers result;
   for (auto [size, count] : llvm::zip(shapeOf(x), *repeats)) {
+    int64_t together;
     if (count < 0)
       return node.error("repeats " + listText(*repeats) + " are negative");
-    split.append({1, size});
-    full.append({count, size});
-    int64_t together;
     if (llvm::MulOverflow(count, size, together))
       return node.error("result is larger than 2^47 bytes");
-    merged.push_back(together);
+    result.push_back(together);
   }
-  if (!tensorBytes(merged, elementOf(x)))
+  if (!tensorBytes(result, elementOf(x)))
     return node.error("result is larger than 2^47 bytes");
-  return node.set(
-      node.reshape(node.broadcast(node.reshape(x, split), full), merged));
+  // One dimension after the other: [a, b] -> [1, a, b] -> [r, a, b] -> [r a,
+  // b]. All at once would double the rank, and with it the ways to cut the
+  // tensor grow as its power.
+  for (int64_t dim = rankOf(x) - 1; dim >= 0; --dim) {
+    Integers shape(shapeOf(x));
+    if (result[dim] == shape[dim])
+      continue;
+    if (shape[dim] == 1) {
+      shape[dim] = result[dim];
+      x = node.broadcast(x, shape);
+      continue;
+    }
+    Integers split = shape, merged = shape;
+    split.insert(split.begin() + dim, 1);
+    Integers full = split;
+    full[dim] = (*repeats)[dim];
+    merged[dim] = result[dim];
+    x = node.reshape(node.broadcast(node.reshape(x, split), full), merged);
+  }
+  return node.set(x);
 }
 
 static LogicalResult trilu(Node &node) {

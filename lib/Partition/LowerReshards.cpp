@@ -40,8 +40,8 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     auto from = op.getFrom()->toLayout(mesh), to = op.getTo().toLayout(mesh);
     if (!from || !to)
       return failure(); // the verifier has said so
-    const Reshard *reshard = cache.get(*from, *to, global.getShape(),
-                                       elementBytes(global.getElementType()));
+    auto reshard = cache.get(*from, *to, global.getShape(),
+                             elementBytes(global.getElementType()));
     if (!reshard)
       return op.emitOpError("has no way from ")
              << dist::toString(*from, mesh) << " to "

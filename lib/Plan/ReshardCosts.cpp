@@ -57,8 +57,8 @@ ReshardCosts::place(llvm::ArrayRef<dist::AxisRef> axes) const {
 MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
                                RankedTensorType type) {
   MoveCost result;
-  const dist::Reshard *reshard = cache.get(layouts[from], layouts[to],
-                                           type.getShape(), elementBytes(type));
+  const dist::Reshard *reshard = cache.find(
+      layouts[from], layouts[to], type.getShape(), elementBytes(type));
   if (!reshard)
     return result;
   result.possible = true;

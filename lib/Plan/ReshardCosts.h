@@ -13,7 +13,7 @@
 #include "kerf/Cost/Time.h"
 #include "kerf/Dist/Reshard.h"
 
-#include <map>
+#include <unordered_map>
 
 namespace kerf::plan {
 
@@ -44,6 +44,11 @@ public:
   const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type);
 
 private:
+  using Key = std::tuple<LayoutId, LayoutId, const void *>;
+  struct KeyHash {
+    size_t operator()(const Key &key) const { return llvm::hash_value(key); }
+  };
+
   MoveCost compute(LayoutId from, LayoutId to, mlir::RankedTensorType type);
   cost::GroupPlacement place(llvm::ArrayRef<dist::AxisRef> axes) const;
 
@@ -53,7 +58,7 @@ private:
   const LayoutTable &layouts;
   int64_t byteScale;
   dist::ReshardCache cache;
-  std::map<std::tuple<LayoutId, LayoutId, const void *>, MoveCost> costs;
+  std::unordered_map<Key, MoveCost, KeyHash> costs;
 };
 
 } // namespace kerf::plan

@@ -457,11 +457,34 @@ TEST(ReshardTest, CacheGivesTheSame) {
   Mesh mesh{{{"x", 2}}};
   ReshardCache cache(mesh);
   Layout from = layout({{wholeAxis(mesh, 0)}}), to = layout({{}});
-  const Reshard *first = cache.get(from, to, {6}, 4);
+  const Reshard *first = cache.find(from, to, {6}, 4);
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(first, cache.get(from, to, {6}, 4));
-  EXPECT_NE(first->totalBytes, cache.get(from, to, {7}, 4)->totalBytes);
-  EXPECT_EQ(cache.get(to, layout({{}}, {wholeAxis(mesh, 0)}), {6}, 4), nullptr);
+  EXPECT_EQ(first, cache.find(from, to, {6}, 4));
+  EXPECT_NE(first->totalBytes, cache.find(from, to, {7}, 4)->totalBytes);
+  EXPECT_EQ(cache.find(to, layout({{}}, {wholeAxis(mesh, 0)}), {6}, 4),
+            nullptr);
+}
+
+// Dimensions of one size are alike, and those of one element take no part: the
+// cache has one entry for all orders, the steps are those of the tensor.
+TEST(ReshardTest, OrderOfDimensionsDoesNotMatter) {
+  Mesh mesh{{{"x", 2}, {"y", 2}}};
+  ReshardCache cache(mesh);
+  AxisRef x = wholeAxis(mesh, 0), y = wholeAxis(mesh, 1);
+  Layout from = layout({{x}, {}, {y}, {}}), to = layout({{}, {}, {y}, {x}});
+  Layout from2 = layout({{}, {x}, {}, {y}, {}}),
+         to2 = layout({{x}, {}, {}, {y}, {}});
+  EXPECT_EQ(cache.find(from, to, {4, 1, 4, 4}, 4),
+            cache.find(from2, to2, {4, 4, 1, 4, 1}, 4));
+  auto reshard = cache.get(from2, to2, {4, 4, 1, 4, 1}, 4);
+  ASSERT_TRUE(reshard);
+  ASSERT_EQ(reshard->steps.size(), 1u);
+  const ReshardStep &step = reshard->steps[0];
+  EXPECT_EQ(step.kind, StepKind::AllToAll);
+  EXPECT_EQ(step.dim, 0);
+  EXPECT_EQ(step.concatDim, 1);
+  EXPECT_EQ(step.layout, to2);
+  EXPECT_EQ(step.localShape, (llvm::SmallVector<int64_t>{2, 4, 1, 2, 1}));
 }
 
 } // namespace

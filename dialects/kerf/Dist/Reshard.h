@@ -25,7 +25,7 @@
 // Found by a shortest-path search over the layouts that these steps reach;
 // order: fewest bytes, then fewest collectives, then fewest steps. The axes
 // that stay where they are take no part in it, so the usual search has a
-// handful of states.
+// handful of states. Dimensions of one size count as alike.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_RESHARD_H
@@ -99,9 +99,15 @@ public:
   explicit ReshardCache(Mesh mesh);
   ~ReshardCache();
   const Mesh &getMesh() const { return mesh; }
-  /// The result lives as long as the cache; null where there is no way.
-  const Reshard *get(const Layout &from, const Layout &to,
-                     llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
+  /// What decomposeReshard() gives.
+  std::optional<Reshard> get(const Layout &from, const Layout &to,
+                             llvm::ArrayRef<int64_t> shape,
+                             int64_t elementBytes);
+  /// The same up to the order of dimensions, which bytes, groups and the number
+  /// of elements do not depend on; without a copy. Lives as long as the cache;
+  /// null where there is no way.
+  const Reshard *find(const Layout &from, const Layout &to,
+                      llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
 
 private:
   struct Table;

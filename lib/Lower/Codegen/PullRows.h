@@ -160,8 +160,16 @@ auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
   mlir::Operation *producer = source.getDefiningOp();
   bool computed = producer && plan.ops.contains(producer) &&
                   kindOf(producer) != OpKind::Constant;
+  // An index that names every loop over the row is asked for in these loops
+  // alone. One that does not (a reshape of one element, repeated) would be
+  // found outside of them, where the place in the buffer is not known.
+  bool inLoops = llvm::all_of(flat.vars, [&](const LoopVar &var) {
+    return var.size == 1 || llvm::any_of(index, [&](const Index &i) {
+             return space.dependsOn(i, var.atom);
+           });
+  });
   V buffer = nullptr;
-  if (computed && !kept.contains(source) &&
+  if (computed && inLoops && !kept.contains(source) &&
       (!isSinglePass(op) || !source.hasOneUse()))
     buffer = rowBuffer(flat.size, computeType(elementOf(source)));
   auto keep = [&](V value, V memory, T element) {

@@ -157,12 +157,12 @@ exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
 GpuLaunch GpuEmitter::emitBatch(StringRef functionName,
                                 ArrayRef<int64_t> parts) {
   name = functionName.str();
-  size_t numInputs = plan.inputs.size(), numOutputs = plan.outputs.size();
+  size_t numOutputs = plan.outputs.size();
   auto numBuffers = static_cast<int64_t>(parts.size() + numOutputs);
   Type i64 = b.getInt64Ty();
   SmallVector<Type> types = {b.pointer(1), i64};
   b.ops.setInsertionPointToEnd(module.getBody());
-  assert(static_cast<int64_t>(numInputs) ==
+  assert(static_cast<int64_t>(plan.inputs.size()) ==
          std::accumulate(parts.begin(), parts.end(), int64_t(0)));
   function = mlir::gpu::GPUFuncOp::create(b.ops, b.loc, name,
                                           b.ops.getFunctionType(types, {}));
