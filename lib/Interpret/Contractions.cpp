@@ -100,7 +100,7 @@ Tensor avgPool(nn::AvgPoolOp op, Operands operands) {
       sum += inside ? x.at(from) : 0;
       count += inside || (op.getCountIncludePad() && padded);
     });
-    result.data[next++] = sum / count;
+    result.data[next++] = sum / std::max(count, 1.0);
   });
   return result;
 }

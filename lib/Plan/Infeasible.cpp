@@ -95,6 +95,17 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     PlanOptions unhinted = unlimited;
     unhinted.hints.clear();
     if (options.hints.empty() || tryPlan(unhinted) == Trial::None) {
+      // A number that divides the batch, but not what an op makes of it.
+      PlanOptions anyNumber = unhinted;
+      anyNumber.microBatches.reset();
+      if (options.microBatches.value_or(1) > 1 &&
+          tryPlan(anyNumber) == Trial::Found) {
+        result.message = "--micro-batches: the model cannot be cut into " +
+                         std::to_string(*options.microBatches) +
+                         " along its batch" + notes +
+                         "\nnote: there are plans with other numbers of them";
+        return result;
+      }
       result.message =
           (options.mesh.empty() && !options.microBatches
                ? "no plan exists for these devices"

@@ -31,6 +31,13 @@ expect_error(checks, "share of the operations", ["plan", rows, "--devices=cpu:2"
 checks.expect("the way out of it", kerf("plan", rows, "--devices=cpu:2", "--objective=time").returncode == 0)
 checks.expect("the other way out", kerf("plan", rows, "--devices=cpu:2", "--objective=volume", "--mesh=tp=2").returncode == 0)
 
+# Four micro-batches of two samples each, which are half a row of the result.
+halves = model("halves", """graph (float[8] x) => (float[2,4] y) <int64[2] shape = {2, 4}> {
+  y = Reshape (x, shape) }""")
+expect_error(checks, "micro-batches inside of a row", ["plan", halves, "--devices=cpu:4", "--mesh=tp=4", "--micro-batches=4"], 2,
+             ["--micro-batches: the model cannot be cut into 4 along its batch", "other numbers of them"])
+checks.expect("micro-batches of rows", kerf("plan", halves, "--devices=cpu:2", "--mesh=tp=2", "--micro-batches=2").returncode == 0)
+
 # Memory: the limit that is named is tried here once more.
 for name, options in (("mlp", ["--dim", "batch=8", "--devices=cpu:4"]), ("gpt2-small", ["--dim", "batch=2", "--devices=cpu:2"]),
                       ("mlp", ["--dim", "batch=8", "--devices=cpu:2", "--mesh=pp=2"]),

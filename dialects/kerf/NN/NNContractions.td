@@ -94,7 +94,8 @@ def NN_AvgPoolOp : NN_PoolOp<"avg_pool"> {
     The sum over a window divided by the number of its positions inside the
     image, or with `count_include_pad` inside the image or its padding
     (`count_low`, `count_high` where they differ from `low`, `high`: ceil_mode
-    windows that hang over the padded edge do not count what hangs over).
+    windows that hang over the padded edge do not count what hangs over). 0 where
+    there is none, as a dilated window can step over a small image.
 
     ```mlir
     %r = nn.avg_pool %x kernel 2x2 strides 2x2 {count_include_pad} : (tensor<1x8x8x3xf32>) -> tensor<1x4x4x3xf32>

@@ -38,6 +38,26 @@ auto PullEmitter<B>::forWindow(llvm::ArrayRef<int64_t> sizes, IndexVec &window,
   });
 }
 
+/// Whether a window lies beside the image: dilated ones step over small images.
+inline bool hasEmptyWindow(nn::AvgPoolOp op) {
+  if (op.getCountIncludePad())
+    return false;
+  llvm::ArrayRef<int64_t> from = shapeOf(op.getX()),
+                          to = shapeOf(op.getResult());
+  for (auto [d, taps] : llvm::enumerate(op.getKernel()))
+    for (int64_t i = 0; i < to[d + 1]; ++i) {
+      int64_t first = i * op.getStrides()[d] - op.getLow()[d];
+      bool sees = false;
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        int64_t at = first + tap * op.getDilations()[d];
+        sees |= at >= 0 && at < from[d + 1];
+      }
+      if (!sees)
+        return true;
+    }
+  return false;
+}
+
 template <typename B>
 auto PullEmitter<B>::pullPool(mlir::Operation *op, llvm::ArrayRef<Index> index)
     -> V {
@@ -115,8 +135,11 @@ auto PullEmitter<B>::pullPool(mlir::Operation *op, llvm::ArrayRef<Index> index)
   if (max)
     return sum;
   V count = b.CreateLoad(b.typeOf(zero), countSlot);
-  if (isFloat)
+  if (isFloat) {
+    if (hasEmptyWindow(avg))
+      count = b.CreateSelect(b.CreateFCmpOEQ(count, zero), one, count);
     return b.CreateFDiv(sum, count);
+  }
   count = b.CreateSelect(b.CreateICmpEQ(count, zero), one, count);
   return isUnsigned ? b.CreateUDiv(sum, count) : b.CreateSDiv(sum, count);
 }

@@ -11,6 +11,9 @@ TRUE_REFUSALS = [
     (2, r"^error: --micro-batches: \d+ does not divide the batch of \d+", "micro-batches that do not divide the batch"),
     (2, r"^error: --micro-batches: the model cannot be cut along its batch",
      "a model without a batch has no micro-batches"),
+    (2, r"^error: --micro-batches: the model cannot be cut into \d+ along its batch(\n.*)*"
+     r"\nnote: there are plans with other numbers of them",
+     "micro-batches that divide the batch, but not what an op makes of it"),
     (2, r"^error: no plan exists for the mesh that is asked for(\n.*)*\nnote: .*pp=([2-9]).*: "
      r"\d ops? cannot make \2 stages",
      "more stages are asked for than there are operations"),
