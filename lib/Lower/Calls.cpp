@@ -93,23 +93,25 @@ public:
           return emitConvGradient<exec::ConvWeightGradientOp>(conv);
         })
         .Case<nn::MaxPoolGradientOp>([&](nn::MaxPoolGradientOp op) {
-          Value src = read(call.lhs), diff = read(call.rhs);
+          Value src = read(call.lhs), diff = read(call.rhs),
+                dst = places.write(call.result);
           return exec::MaxPoolGradientOp::create(
-              builder, loc, index, node, phase, sizeOf(op.getX(), 0),
-              sizeOf(op.getX(), -1), poolWindow(op, op.getX(), op.getDy()), src,
-              diff, places.write(call.result), exec::GpuKernelAttr());
+              builder, loc, dst.getType(), index, node, phase,
+              sizeOf(op.getX(), 0), sizeOf(op.getX(), -1),
+              poolWindow(op, op.getX(), op.getDy()), src, diff, dst,
+              exec::GpuKernelAttr());
         })
         .Case<nn::AvgPoolGradientOp>([&](nn::AvgPoolGradientOp op) {
-          Value diff = read(call.lhs), image = op.getResult();
+          Value diff = read(call.lhs), image = op.getResult(),
+                dst = places.write(call.result);
           return exec::AvgPoolGradientOp::create(
-              builder, loc, builder.getI64IntegerAttr(index),
-              builder.getStringAttr(node), phase,
-              builder.getI64IntegerAttr(sizeOf(image, 0)),
+              builder, loc, TypeRange(dst.getType()),
+              builder.getI64IntegerAttr(index), builder.getStringAttr(node),
+              phase, builder.getI64IntegerAttr(sizeOf(image, 0)),
               builder.getI64IntegerAttr(sizeOf(image, -1)),
               poolWindow(op, image, op.getDy()),
               op.getCountIncludePad() ? builder.getUnitAttr() : UnitAttr(),
-              op.getCountHighAttr(), diff, places.write(call.result),
-              exec::GpuKernelAttr());
+              op.getCountHighAttr(), diff, dst, exec::GpuKernelAttr());
         })
         .Case<nn::ScatterAddOp>(
             [&](nn::ScatterAddOp op) { return emitScatter(op); })
@@ -151,9 +153,7 @@ private:
                                  op.getHigh(), op.getDilations());
   }
 
-  Value read(const StridedView &view, bool packed = false) {
-    return places.read(view.base, packed);
-  }
+  Value read(const StridedView &view) { return places.read(view.base); }
   exec::ViewAttr view(const StridedView &strided) {
     return viewOf(builder.getContext(), strided);
   }
@@ -169,7 +169,7 @@ private:
   Epilogue readEpilogue() {
     Epilogue epilogue;
     if (call.bias) {
-      epilogue.bias = read(*call.bias, /*packed=*/true);
+      epilogue.bias = read(*call.bias);
       if (call.bias->offset != 0)
         epilogue.biasView =
             exec::ViewAttr::get(builder.getContext(), {}, call.bias->offset);
@@ -181,7 +181,7 @@ private:
       };
       exec::ViewAttr second;
       if (post.operand) {
-        epilogue.operands.push_back(read(*post.operand, /*packed=*/true));
+        epilogue.operands.push_back(read(*post.operand));
         second = view(*post.operand);
       }
       list.push_back(exec::PostOpAttr::get(builder.getContext(), post.kind,
@@ -194,37 +194,38 @@ private:
   }
 
   exec::LibraryCallInterface emitMatmul() {
-    Value lhs = read(call.lhs), rhs = read(call.rhs, /*packed=*/true);
+    Value lhs = read(call.lhs), rhs = read(call.rhs);
     Epilogue epilogue = readEpilogue();
+    Value dst = places.write(call.result);
     return exec::MatmulOp::create(
-        builder, loc, index, node, phase, call.batch, call.m, call.n, call.k,
-        lhs, view(call.lhs), rhs, view(call.rhs), epilogue.bias,
-        epilogue.biasView, epilogue.operands, epilogue.postOps,
-        places.write(call.result), view(call.dst), Value(),
-        exec::BiasGradientAttr(), exec::ReluGradientAttr(),
-        exec::GpuKernelAttr());
+        builder, loc, dst.getType(), index, node, phase, call.batch, call.m,
+        call.n, call.k, lhs, view(call.lhs), rhs, view(call.rhs), epilogue.bias,
+        epilogue.biasView, epilogue.operands, epilogue.postOps, dst,
+        view(call.dst), Value(), exec::BiasGradientAttr(),
+        exec::ReluGradientAttr(), exec::GpuKernelAttr());
   }
 
   exec::LibraryCallInterface emitConv(nn::ConvOp op) {
     Conv conv(op, op.getX(), op.getResult(), op.getWeights());
-    Value src = read(call.lhs), weights = read(call.rhs, /*packed=*/true);
+    Value src = read(call.lhs), weights = read(call.rhs);
     Epilogue epilogue = readEpilogue();
+    Value dst = places.write(call.result);
     return exec::ConvOp::create(
-        builder, loc, index, node, phase, conv.batch, conv.inChannels,
-        conv.outChannels, conv.groups, conv.window, src, view(call.lhs),
-        weights, view(call.rhs), epilogue.bias, epilogue.biasView,
-        epilogue.operands, epilogue.postOps, places.write(call.result),
+        builder, loc, dst.getType(), index, node, phase, conv.batch,
+        conv.inChannels, conv.outChannels, conv.groups, conv.window, src,
+        view(call.lhs), weights, view(call.rhs), epilogue.bias,
+        epilogue.biasView, epilogue.operands, epilogue.postOps, dst,
         view(call.dst), exec::GpuKernelAttr());
   }
 
-  /// Dense operands, of which only weights are packed.
+  /// Dense operands.
   template <typename Op>
   exec::LibraryCallInterface emitConvGradient(const Conv &conv) {
-    bool readsWeights = std::is_same_v<Op, exec::ConvInputGradientOp>;
-    Value first = read(call.lhs), second = read(call.rhs, readsWeights);
-    return Op::create(builder, loc, index, node, phase, conv.batch,
-                      conv.inChannels, conv.outChannels, conv.groups,
-                      conv.window, first, second, places.write(call.result),
+    Value first = read(call.lhs), second = read(call.rhs);
+    Value dst = places.write(call.result);
+    return Op::create(builder, loc, dst.getType(), index, node, phase,
+                      conv.batch, conv.inChannels, conv.outChannels,
+                      conv.groups, conv.window, first, second, dst,
                       exec::GpuKernelAttr());
   }
 
@@ -235,12 +236,12 @@ private:
         cast<RankedTensorType>(op.getIndices().getType()).getNumElements();
     Value indices = read(call.lhs), updates = read(call.rhs);
     Value base = call.base ? read(*call.base) : Value();
+    Value dst = places.write(call.result);
     return exec::ScatterAddOp::create(
-        builder, loc, index, node, phase,
+        builder, loc, dst.getType(), index, node, phase,
         llvm::product_of(shape.take_front(dim)), shape[dim],
         llvm::product_of(shape.drop_front(dim + 1)), count, op.getPartial(),
-        indices, updates, base, places.write(call.result),
-        exec::GpuKernelAttr());
+        indices, updates, base, dst, exec::GpuKernelAttr());
   }
 
   template <typename Op> exec::AttentionSizesAttr attentionSizes(Op op) {
@@ -261,10 +262,10 @@ private:
     Value dst = places.write(call.result),
           stats = places.write(call.moreResults[0].value);
     return exec::AttentionOp::create(
-        builder, loc, builder.getI64IntegerAttr(index),
-        builder.getStringAttr(node), phase, attentionSizes(op),
-        scaleOf(op.getScale()), mark(op.getCausal()), q, view(call.lhs), k,
-        view(call.rhs), v, view(more[0]), bias,
+        builder, loc, TypeRange{dst.getType(), stats.getType()},
+        builder.getI64IntegerAttr(index), builder.getStringAttr(node), phase,
+        attentionSizes(op), scaleOf(op.getScale()), mark(op.getCausal()), q,
+        view(call.lhs), k, view(call.rhs), v, view(more[0]), bias,
         biased ? view(more[1]) : exec::ViewAttr(), dst, view(call.dst), stats,
         exec::GpuKernelAttr());
   }
@@ -280,13 +281,15 @@ private:
     Value dstBuffer = places.write(call.result),
           dkBuffer = places.write(dk.value), dvBuffer = places.write(dv.value);
     return exec::AttentionGradientOp::create(
-        builder, loc, builder.getI64IntegerAttr(index),
-        builder.getStringAttr(node), phase, attentionSizes(op),
-        scaleOf(op.getScale()), mark(op.getCausal()), q, view(call.lhs), k,
-        view(call.rhs), v, view(more[0]), out, view(more[1]), stats, diff,
-        view(more[3]), bias, biased ? view(more[4]) : exec::ViewAttr(),
-        dstBuffer, view(call.dst), dkBuffer, view(dk.view), dvBuffer,
-        view(dv.view), exec::GpuKernelAttr());
+        builder, loc,
+        TypeRange{dstBuffer.getType(), dkBuffer.getType(), dvBuffer.getType()},
+        builder.getI64IntegerAttr(index), builder.getStringAttr(node), phase,
+        attentionSizes(op), scaleOf(op.getScale()), mark(op.getCausal()), q,
+        view(call.lhs), k, view(call.rhs), v, view(more[0]), out, view(more[1]),
+        stats, diff, view(more[3]), bias,
+        biased ? view(more[4]) : exec::ViewAttr(), dstBuffer, view(call.dst),
+        dkBuffer, view(dk.view), dvBuffer, view(dv.view),
+        exec::GpuKernelAttr());
   }
 
   OpBuilder &builder;

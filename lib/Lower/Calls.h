@@ -24,15 +24,14 @@ exec::PhaseAttr phaseOf(mlir::Location loc);
 
 /// Where a call finds what it reads and writes.
 struct CallPlaces {
-  /// The buffer of an operand's base, or the weight that it is; `packed`: the
-  /// call keeps its own copy of a parameter.
-  llvm::function_ref<mlir::Value(mlir::Value base, bool packed)> read;
-  /// A buffer for a result.
+  /// The operand for the base of a view.
+  llvm::function_ref<mlir::Value(mlir::Value base)> read;
+  /// The operand into which a result is written.
   llvm::function_ref<mlir::Value(mlir::Value result)> write;
 };
 
-/// Adds library call number `index`. Operands are asked for in the order of the
-/// op's, what is written last.
+/// Adds library call number `index`, on tensors. Operands are asked for in the
+/// order of the op's, what is written last.
 exec::LibraryCallInterface emitLibraryCall(mlir::OpBuilder &builder,
                                            const LibraryCall &call,
                                            int64_t index, CallPlaces places);

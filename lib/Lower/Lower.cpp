@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Lower/Lower.h"
 
+#include "Bufferize.h"
 #include "Calls.h"
-#include "EmitFunction.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
@@ -211,7 +211,7 @@ static void addChannel(OpBuilder &builder, dist::ChannelOp channel) {
       TypeAttr::get(MemRefType::get(type.getShape(), type.getElementType())));
 }
 
-LogicalResult kerf::lowerToExec(ModuleOp module) {
+LogicalResult kerf::bufferize(ModuleOp module) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main)
     return module.emitError("has no function @main");
@@ -240,8 +240,6 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
     if (function.isExternal())
       continue;
     accumulatorsOf[function.getName()] = accumulators(function);
-    if (!llvm::hasSingleElement(function.getBody()))
-      return function.emitError("has more than one block");
     int64_t stage = 0;
     if (auto attr = function->getAttrOfType<IntegerAttr>(dist::kStage))
       stage = attr.getInt();
@@ -251,7 +249,7 @@ LogicalResult kerf::lowerToExec(ModuleOp module) {
     // The symbol is free for the exec function only once it is gone.
     if (name == function.getName())
       function.setName(name + ".tensors");
-    if (failed(emitFunction(function, stage, phase, name, state)))
+    if (failed(bufferizeFunction(function, stage, phase, name, state)))
       return failure();
     if (function == main) {
       builder.setInsertionPointToEnd(module.getBody());

@@ -7,7 +7,7 @@
 #include "mlir/Transforms/Passes.h"
 
 namespace kerf {
-#define GEN_PASS_DEF_LOWERTOEXEC
+#define GEN_PASS_DEF_BUFFERIZE
 #define GEN_PASS_DEF_PLANARENAS
 #define GEN_PASS_DEF_VERIFYAFTERLOWER
 #include "kerf/Lower/Passes.h.inc"
@@ -17,9 +17,9 @@ using namespace mlir;
 using namespace kerf;
 
 namespace {
-struct LowerToExec : kerf::impl::LowerToExecBase<LowerToExec> {
+struct Bufferize : kerf::impl::BufferizeBase<Bufferize> {
   void runOnOperation() override {
-    if (failed(lowerToExec(getOperation())))
+    if (failed(bufferize(getOperation())))
       signalPassFailure();
   }
 };
@@ -69,7 +69,8 @@ void kerf::buildLowerPipeline(OpPassManager &passes, exec::Device device) {
     passes.addPass(createSetTarget(target));
   }
   buildPreparePipeline(passes);
-  passes.addPass(createLowerToExec());
+  passes.addPass(createFormGroups());
+  passes.addPass(createBufferize());
   passes.addPass(createPlanArenas());
   passes.addPass(createVerifyAfterLower());
 }

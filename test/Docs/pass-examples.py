@@ -20,7 +20,7 @@ from kerf_tests import Checks
 SOURCE = pathlib.Path(sys.argv[1]).resolve().parent.parent
 MESH = '["pp"=2, "dp"=2, "tp"=2] time ["mb"=2]'
 # What is too long to be shown whole has `...` in it.
-SKETCHES = {"lower-to-exec", "autodiff"}
+SKETCHES = {"bufferize", "autodiff"}
 checks = Checks()
 
 

@@ -242,3 +242,64 @@ exec.func @copy_c1_size(%a: memref<2xf32>, %b: memref<3xf32>) attributes {num_in
   exec.copy %a -> %b : memref<2xf32> -> memref<3xf32>
   exec.return
 }
+
+// -----
+
+func.func @group_c2_arguments(%x: tensor<4xf32>) {
+  %e = exec.empty : tensor<4xf32>
+  // expected-error @below {{has arguments ('tensor<4xf32>') for inputs ('tensor<4xf32>', 'tensor<4xf32>')}}
+  "exec.group"(%x, %x, %e) <{index = 0 : i64, node = "", operandSegmentSizes = array<i32: 2, 1>}> ({
+  ^bb0(%a: tensor<4xf32>):
+    exec.yield %a : tensor<4xf32>
+  }) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @group_c3_other_type(%x: tensor<4xf32>) {
+  %e = exec.empty : tensor<3xf32>
+  // expected-error @below {{yields ('tensor<4xf32>') into ('tensor<3xf32>'), has results ('tensor<3xf32>')}}
+  %0 = exec.group 0 "" (%a = %x : tensor<4xf32>) into(%e : tensor<3xf32>) {
+    exec.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @group_c4_negative(%x: tensor<4xf32>) {
+  // expected-error @below {{index is negative}}
+  %0 = exec.group -1 "" (%a = %x : tensor<4xf32>) into(%x : tensor<4xf32>) {
+    exec.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @group_c1_foreign_op(%x: tensor<4xf32>) {
+  %0 = exec.group 0 "" (%a = %x : tensor<4xf32>) into(%x : tensor<4xf32>) {
+    // expected-error @below {{cannot stand in a kernel}}
+    %e = exec.empty : tensor<4xf32>
+    exec.yield %e : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @library_call_no_result(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
+  %e = exec.empty : tensor<2x4xf32>
+  // expected-error @below {{has results (), writes ('tensor<2x4xf32>')}}
+  exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>) dst(%e : tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @library_call_mixed(%x: memref<2x3xf32>, %w: tensor<3x4xf32>, %y: tensor<2x4xf32>) {
+  // expected-error @below {{has tensors and buffers as operands}}
+  %0 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : memref<2x3xf32>) rhs(%w : tensor<3x4xf32>) dst(%y : tensor<2x4xf32>) : tensor<2x4xf32>
+  return
+}

@@ -1,5 +1,5 @@
 // What depends on parameters alone runs once, at load.
-// RUN: kerf-opt %s --split-input-file --prepare --lower-to-exec | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 
 // A batch norm goes into the convolution in front of it: scaled weights and a

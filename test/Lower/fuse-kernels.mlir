@@ -1,5 +1,5 @@
 // Which ops become one kernel.
-// RUN: kerf-opt %s --split-input-file --prepare --lower-to-exec | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Residual and norm are one pass; the sum is stored as well, for the next residual.

@@ -44,7 +44,7 @@ void ExecDialect::initialize() {
 Type kerf::exec::elementType(Value operand) {
   if (auto weight = dyn_cast<WeightType>(operand.getType()))
     return weight.getElementType();
-  return cast<MemRefType>(operand.getType()).getElementType();
+  return cast<ShapedType>(operand.getType()).getElementType();
 }
 
 int64_t kerf::exec::elementBytes(Type elementType) {

@@ -10,6 +10,7 @@
 #include "kerf/Dist/Dist.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -44,6 +45,8 @@ inline constexpr llvm::StringLiteral kMesh = "exec.mesh";
 /// On ops that an optimizer's update was expanded to
 /// (expand-optimizer-updates).
 inline constexpr llvm::StringLiteral kUpdateMark = "exec.update";
+/// On views and positions that depend on parameters alone: made once, at load.
+inline constexpr llvm::StringLiteral kAtLoad = "exec.at_load";
 /// On shape ops whose result is what lies in memory and not a view, and on
 /// products that are stored in their own type although a reader widens it.
 inline constexpr llvm::StringLiteral kStoredMark = "exec.stored";
@@ -80,6 +83,8 @@ struct Role {
 };
 
 llvm::SmallVector<PostOpAttr> epilogueOf(mlir::ArrayAttr postOps);
+/// Pure ops of one other dialect, and exec.yield.
+mlir::LogicalResult verifyKernelBody(mlir::Operation *op, mlir::Block &body);
 /// What every library call must obey: operands lie within their buffers.
 mlir::LogicalResult verifyLibraryCall(mlir::Operation *call);
 

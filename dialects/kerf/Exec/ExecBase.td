@@ -14,8 +14,11 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Exec_Dialect : Dialect {
   let name = "exec";
   let cppNamespace = "::kerf::exec";
-  let summary = "when: buffers, launches, library and communication calls";
+  let summary = "when: what is computed together, buffers, launches, library and communication calls";
   let description = [{
+    First a function says on tensors what is computed together and where it is
+    written: `exec.group`, library calls, `exec.empty`. Then there are buffers.
+
     What a compiled program does, one to one with the table of functions that the
     runtime gives it (`runtime/include/kerf/rt/program.h`). Values are buffers:
     memrefs of static shape and identity layout, each a pointer to dense
@@ -30,7 +33,8 @@ def Exec_Dialect : Dialect {
 
     On the module `exec.target` says what the program is lowered for and
     `exec.mesh` is its mesh. `exec.update`, on ops of an optimizer's update, and
-    `exec.stored`, on ops whose result is stored as it is, are marks of lowering.
+    `exec.stored`, on ops whose result is stored as it is, and `exec.at_load`, on
+    views of what is computed at load, are marks of lowering.
     Other attributes of this dialect on ops of others are errors.
 
     Streams and events: `collective_start` gives an `!exec.event` that
@@ -71,8 +75,16 @@ def Exec_WeightType : Exec_Type<"Weight", "weight"> {
   let hasCustomAssemblyFormat = 1;
 }
 
-/// What a library call reads: a buffer, or a parameter by its number.
-def Exec_Operand : AnyTypeOf<[Exec_Buffer, Exec_WeightType], "buffer or weight">;
+def Exec_Tensor : Type<
+    CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && "
+          "::llvm::cast<::mlir::RankedTensorType>($_self).hasStaticShape()">,
+    "tensor of static shape", "::mlir::RankedTensorType">;
+
+/// What a library call reads or writes: a tensor before there are buffers.
+def Exec_Place : Type<Or<[Exec_Buffer.predicate, Exec_Tensor.predicate]>,
+    "tensor or memref of static shape", "::mlir::ShapedType">;
+/// What it can also have by its number.
+def Exec_Operand : AnyTypeOf<[Exec_Place, Exec_WeightType], "tensor, memref or weight">;
 
 //===----------------------------------------------------------------------===//
 // Attributes of dist

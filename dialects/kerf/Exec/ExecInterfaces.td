@@ -32,6 +32,10 @@ def Exec_LibraryCallInterface : OpInterface<"LibraryCallInterface"> {
       "::mlir::OperandRange", "getEpilogueOperands", (ins), [{}], [{
         return $_op.getOperation()->getOperands().take_front(0);
       }]>,
+    InterfaceMethod<[{Whether parameters are handed over by their number, as weights: not to calls of
+      our own.}], "bool", "takesWeights", (ins), [{}], [{ return false; }]>,
+    InterfaceMethod<"Whether the call keeps a copy of its own of a weight, packed.", "bool", "packs",
+      (ins "::mlir::OpOperand &":$operand), [{}], [{ return false; }]>,
     InterfaceMethod<"An operand whose buffer the destination may be: each element is read before it is written.",
       "::mlir::OpOperand *", "getInPlaceOperand", (ins), [{}], [{ return nullptr; }]>,
     InterfaceMethod<"Element type of what is read.", "::mlir::Type", "getInputType", (ins), [{}], [{

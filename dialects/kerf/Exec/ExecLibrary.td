@@ -2,7 +2,8 @@
 //
 // An operand stands behind the name of its role as
 //   (%x : memref<2x3xf32> strides [1, 2] offset 6)
-// and is dense where it has no view. What is written is a buffer.
+// and is dense where it has no view. Before there are buffers, operands are
+// tensors, and the op has a result for each that it writes (ExecGroups.td).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_EXEC_LIBRARY_TD
@@ -13,13 +14,15 @@ include "kerf/Exec/ExecCalls.td"
 include "kerf/Exec/ExecInterfaces.td"
 
 class Exec_LibraryOp<string mnemonic, list<Trait> traits = []>
-    : Exec_CallOp<mnemonic, !listconcat(traits, [Exec_LibraryCallInterface])> {
+    : Exec_Op<mnemonic, !listconcat(traits, [Exec_LibraryCallInterface,
+                                             ParentOneOf<["FuncOp", "::mlir::func::FuncOp"]>])> {
   dag call = (ins I64Attr:$index, StrAttr:$node, OptionalAttr<Exec_PhaseAttr>:$phase);
-  dag destination = (ins Exec_Buffer:$dst);
+  dag destination = (ins Exec_Place:$dst);
   dag launch = (ins OptionalAttr<Exec_GpuKernelAttr>:$cuda);
   // "/fc" phase forward
   string head = "custom<Int>($index) $node (`phase` `` $phase^)?";
-  string tail = " (`cuda` $cuda^)? attr-dict";
+  string tail = " (`cuda` $cuda^)? attr-dict (`:` type($results)^)?";
+  let results = (outs Variadic<Exec_Tensor>:$results);
   string roles = "::llvm::SmallVector<::kerf::exec::Role> getRoles();";
   let extraClassDeclaration = roles;
 }
@@ -43,6 +46,8 @@ class Exec_EpilogueOp<string mnemonic, list<Trait> traits = []>
       return ::kerf::exec::epilogueOf(getPostOpsAttr());
     }
     ::mlir::OperandRange getEpilogueOperands() { return getPostOperands(); }
+    bool takesWeights() { return true; }
+    bool packs(::mlir::OpOperand &operand) { return operand.getOperandNumber() != 0; }
   }];
   let hasVerifier = 1;
 }
@@ -73,7 +78,7 @@ def Exec_MatmulOp : Exec_EpilogueOp<"matmul"> {
       Exec_Operand:$lhs, OptionalAttr<Exec_ViewAttr>:$lhs_view,
       Exec_Operand:$rhs, OptionalAttr<Exec_ViewAttr>:$rhs_view), epilogueOperands, destination, (ins
       OptionalAttr<Exec_ViewAttr>:$dst_view,
-      Optional<Exec_Buffer>:$sums, OptionalAttr<Exec_BiasGradientAttr>:$bias_gradient,
+      Optional<Exec_Place>:$sums, OptionalAttr<Exec_BiasGradientAttr>:$bias_gradient,
       OptionalAttr<Exec_ReluGradientAttr>:$relu_gradient), launch);
   let assemblyFormat = head # [{
     (`batch` $batch^)? `m` custom<Int>($m) `n` custom<Int>($n) `k` custom<Int>($k)
@@ -123,6 +128,7 @@ def Exec_ConvOp : Exec_ConvolutionOp<"conv"> {
 
 class Exec_ConvolutionGradientOp<string mnemonic>
     : Exec_LibraryOp<mnemonic> {
+  let extraClassDeclaration = roles # "bool takesWeights() { return true; }";
   dag sizes = (ins I64Attr:$batch, I64Attr:$in_channels, I64Attr:$out_channels, I64Attr:$groups,
                    Exec_WindowAttr:$window);
   string shape = [{
@@ -148,6 +154,10 @@ def Exec_ConvInputGradientOp : Exec_ConvolutionGradientOp<"conv_input_gradient">
     weights. C3: the groups divide the channels.
   }];
   let arguments = !con(call, sizes, (ins Exec_Operand:$diff, Exec_Operand:$weights), destination, launch);
+  let extraClassDeclaration = roles # [{
+    bool takesWeights() { return true; }
+    bool packs(::mlir::OpOperand &operand) { return operand.getOperandNumber() == 1; }
+  }];
   let assemblyFormat = head # shape # [{
     `diff` `` custom<Dense>($diff, type($diff)) `weights` `` custom<Dense>($weights, type($weights))
     `dst` `` custom<Dense>($dst, type($dst))
@@ -201,7 +211,7 @@ def Exec_MaxPoolGradientOp : Exec_PoolOp<"max_pool_gradient"> {
 
     C1: operands lie within their buffers. C2: elements are f32.
   }];
-  let arguments = !con(call, sizes, (ins Exec_Buffer:$src, Exec_Buffer:$diff), destination, launch);
+  let arguments = !con(call, sizes, (ins Exec_Place:$src, Exec_Place:$diff), destination, launch);
   let assemblyFormat = head # shape # [{
     `src` `` custom<Dense>($src, type($src)) `diff` `` custom<Dense>($diff, type($diff))
     `dst` `` custom<Dense>($dst, type($dst))
@@ -225,7 +235,7 @@ def Exec_AvgPoolGradientOp : Exec_PoolOp<"avg_pool_gradient"> {
     `count_high` per dimension.
   }];
   let arguments = !con(call, sizes, (ins UnitAttr:$count_padding,
-      OptionalAttr<DenseI64ArrayAttr>:$count_high, Exec_Buffer:$diff), destination, launch);
+      OptionalAttr<DenseI64ArrayAttr>:$count_high, Exec_Place:$diff), destination, launch);
   let assemblyFormat = head # shape # [{
     (`count_padding` $count_padding^)? (`count_high` $count_high^)?
     `diff` `` custom<Dense>($diff, type($diff)) `dst` `` custom<Dense>($dst, type($dst))
@@ -249,7 +259,7 @@ def Exec_ScatterAddOp : Exec_LibraryOp<"scatter_add"> {
     base and dst of one type, f32 or f64.
   }];
   let arguments = !con(call, (ins I64Attr:$outer, I64Attr:$rows, I64Attr:$inner, I64Attr:$count,
-      UnitAttr:$partial, Exec_Buffer:$indices, Exec_Buffer:$updates, Optional<Exec_Buffer>:$base),
+      UnitAttr:$partial, Exec_Place:$indices, Exec_Place:$updates, Optional<Exec_Place>:$base),
       destination, launch);
   let assemblyFormat = head # [{
     `outer` custom<Int>($outer) `rows` custom<Int>($rows) `inner` custom<Int>($inner)
@@ -293,10 +303,10 @@ def Exec_AttentionOp : Exec_AttentionCall<"attention"> {
     bias of that or f32, stats f32.
   }];
   let arguments = !con(call, sizes, (ins
-      Exec_Buffer:$q, OptionalAttr<Exec_ViewAttr>:$q_view, Exec_Buffer:$k, OptionalAttr<Exec_ViewAttr>:$k_view,
-      Exec_Buffer:$v, OptionalAttr<Exec_ViewAttr>:$v_view,
-      Optional<Exec_Buffer>:$bias, OptionalAttr<Exec_ViewAttr>:$bias_view), destination, (ins
-      OptionalAttr<Exec_ViewAttr>:$dst_view, Exec_Buffer:$stats), launch);
+      Exec_Place:$q, OptionalAttr<Exec_ViewAttr>:$q_view, Exec_Place:$k, OptionalAttr<Exec_ViewAttr>:$k_view,
+      Exec_Place:$v, OptionalAttr<Exec_ViewAttr>:$v_view,
+      Optional<Exec_Place>:$bias, OptionalAttr<Exec_ViewAttr>:$bias_view), destination, (ins
+      OptionalAttr<Exec_ViewAttr>:$dst_view, Exec_Place:$stats), launch);
   let assemblyFormat = head # shape # [{
     `q` `` custom<Role>($q, type($q), $q_view) `k` `` custom<Role>($k, type($k), $k_view)
     `v` `` custom<Role>($v, type($v), $v_view) (`bias` `` custom<Role>($bias, type($bias), $bias_view)^)?
@@ -321,13 +331,13 @@ def Exec_AttentionGradientOp : Exec_AttentionCall<"attention_gradient"> {
     bias, which may be f32, and stats, which is f32.
   }];
   let arguments = !con(call, sizes, (ins
-      Exec_Buffer:$q, OptionalAttr<Exec_ViewAttr>:$q_view, Exec_Buffer:$k, OptionalAttr<Exec_ViewAttr>:$k_view,
-      Exec_Buffer:$v, OptionalAttr<Exec_ViewAttr>:$v_view,
-      Exec_Buffer:$out, OptionalAttr<Exec_ViewAttr>:$out_view, Exec_Buffer:$stats,
-      Exec_Buffer:$diff, OptionalAttr<Exec_ViewAttr>:$diff_view,
-      Optional<Exec_Buffer>:$bias, OptionalAttr<Exec_ViewAttr>:$bias_view), destination, (ins
-      OptionalAttr<Exec_ViewAttr>:$dst_view, Exec_Buffer:$dk, OptionalAttr<Exec_ViewAttr>:$dk_view,
-      Exec_Buffer:$dv, OptionalAttr<Exec_ViewAttr>:$dv_view), launch);
+      Exec_Place:$q, OptionalAttr<Exec_ViewAttr>:$q_view, Exec_Place:$k, OptionalAttr<Exec_ViewAttr>:$k_view,
+      Exec_Place:$v, OptionalAttr<Exec_ViewAttr>:$v_view,
+      Exec_Place:$out, OptionalAttr<Exec_ViewAttr>:$out_view, Exec_Place:$stats,
+      Exec_Place:$diff, OptionalAttr<Exec_ViewAttr>:$diff_view,
+      Optional<Exec_Place>:$bias, OptionalAttr<Exec_ViewAttr>:$bias_view), destination, (ins
+      OptionalAttr<Exec_ViewAttr>:$dst_view, Exec_Place:$dk, OptionalAttr<Exec_ViewAttr>:$dk_view,
+      Exec_Place:$dv, OptionalAttr<Exec_ViewAttr>:$dv_view), launch);
   let assemblyFormat = head # shape # [{
     `q` `` custom<Role>($q, type($q), $q_view) `k` `` custom<Role>($k, type($k), $k_view)
     `v` `` custom<Role>($v, type($v), $v_view) `out` `` custom<Role>($out, type($out), $out_view)

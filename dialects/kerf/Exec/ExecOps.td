@@ -8,5 +8,6 @@ include "kerf/Exec/ExecProgram.td"
 include "kerf/Exec/ExecStages.td"
 include "kerf/Exec/ExecCalls.td"
 include "kerf/Exec/ExecLibrary.td"
+include "kerf/Exec/ExecGroups.td"
 
 #endif // KERF_EXEC_OPS_TD

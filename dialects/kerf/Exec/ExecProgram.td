@@ -93,8 +93,8 @@ def Exec_FuncOp : Exec_FunctionOp<"func"> {
   let extraClassDeclaration = functionDeclaration;
 }
 
-def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"KernelOp">]> {
-  let summary = "the results of a kernel";
+def Exec_YieldOp : Exec_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["KernelOp", "GroupOp"]>]> {
+  let summary = "the results of a kernel or a group";
   let description = [{
     ```mlir
     exec.kernel @relu(%x: tensor<3xf32>) -> tensor<3xf32> attributes {index = 0 : i64, node = "/relu"} {

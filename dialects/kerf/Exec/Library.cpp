@@ -46,7 +46,7 @@ int64_t CallBuffers::numberOf(OpOperand &operand) const {
 static int64_t numElements(Value operand) {
   if (auto weight = dyn_cast<WeightType>(operand.getType()))
     return llvm::product_of(weight.getShape());
-  return cast<MemRefType>(operand.getType()).getNumElements();
+  return cast<ShapedType>(operand.getType()).getNumElements();
 }
 
 /// The elements of `name`, of these sizes, lie within the operand's.
@@ -77,6 +77,18 @@ LogicalResult kerf::exec::verifyLibraryCall(Operation *op) {
   auto call = cast<LibraryCallInterface>(op);
   if (static_cast<int64_t>(call.getIndex()) < 0)
     return op->emitOpError("index is negative");
+  // Tensors: a result for each that is written but for sums, which are offered.
+  auto written = llvm::to_vector(call.getWrites().getTypes());
+  if (auto product = dyn_cast<MatmulOp>(op); product && product.getSums())
+    written.pop_back();
+  bool tensors = isa<RankedTensorType>(call.getDestination().get().getType());
+  for (Value operand : op->getOperands())
+    if (tensors != isa<RankedTensorType>(operand.getType()))
+      return op->emitOpError("has tensors and buffers as operands");
+  if (op->getResultTypes() !=
+      TypeRange(tensors ? ArrayRef(written) : ArrayRef<Type>()))
+    return op->emitOpError("has results (")
+           << op->getResultTypes() << "), writes (" << written << ")";
   SmallVector<int64_t> dst;
   for (const Role &role : call.getRoles()) {
     if (failed(checkView(op, role.name, role.operand->get(), role.view,

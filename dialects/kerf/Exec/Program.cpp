@@ -68,17 +68,10 @@ LogicalResult KernelOp::verify() {
            << static_cast<int64_t>(*getCount()) << " and grain "
            << static_cast<int64_t>(*getGrain());
   // kernel C2
-  if (!getBody().hasOneBlock() || getBody().front().empty() ||
-      !isa<YieldOp>(getBody().front().back()))
+  if (!getBody().hasOneBlock())
     return emitOpError("body must be one block that ends in exec.yield");
-  Dialect *dialect = nullptr;
-  for (Operation &op : getBody().front().without_terminator()) {
-    if (!isMemoryEffectFree(&op) || op.getNumRegions() ||
-        op.getDialect() == (*this)->getDialect() ||
-        (dialect && op.getDialect() != dialect))
-      return op.emitOpError("cannot stand in a kernel");
-    dialect = op.getDialect();
-  }
+  if (failed(verifyKernelBody(*this, getBody().front())))
+    return failure();
   // kernel C3
   Operation *yield = getYield();
   if (yield->getOperandTypes() != getResultTypes())

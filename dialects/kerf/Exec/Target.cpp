@@ -46,7 +46,7 @@ dist::MeshAttr kerf::exec::getMesh(Operation *op) {
 LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attribute) {
   StringRef name = attribute.getName();
-  if (name == kUpdateMark || name == kStoredMark) {
+  if (name == kUpdateMark || name == kStoredMark || name == kAtLoad) {
     if (!isa<UnitAttr>(attribute.getValue()))
       return op->emitError() << name << " is a mark and has no value";
     return success();

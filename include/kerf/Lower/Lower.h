@@ -19,10 +19,10 @@
 
 namespace kerf {
 
-/// nn and dist to exec: selection of library calls, fusion, what is constant to
-/// `init` functions. Buffers have no offsets yet. The module's `exec.mesh` is
-/// set.
-mlir::LogicalResult lowerToExec(mlir::ModuleOp module);
+/// Groups and library calls on tensors, and dist, to exec: what is computed at
+/// load to `init` functions. Buffers have no offsets yet. The module's
+/// `exec.mesh` is set.
+mlir::LogicalResult bufferize(mlir::ModuleOp module);
 
 /// Gives every buffer and slot its offset, after letting kernels and
 /// all-reduces work in place. Sets `scratch` on functions, `arena` and

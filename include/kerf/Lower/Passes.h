@@ -20,8 +20,8 @@ namespace kerf {
 /// together (lib/Lower/Prepare), in their order.
 void buildPreparePipeline(mlir::OpPassManager &passes);
 
-/// For a device other than the CPU set-target, those, then lower-to-exec,
-/// plan-arenas, verify-after-lower.
+/// For a device other than the CPU set-target, those, then form-groups,
+/// bufferize, plan-arenas, verify-after-lower.
 void buildLowerPipeline(mlir::OpPassManager &passes,
                         exec::Device device = exec::Device::Cpu);
 

@@ -352,13 +352,15 @@ def SinkShapeOps : PreparePass<"sink-shape-ops"> {
 // From tensors to buffers
 //===----------------------------------------------------------------------===//
 
-def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
-  let summary = "Turn local tensor functions into kernels and calls on buffers";
+def FormGroups : Pass<"form-groups", "::mlir::ModuleOp"> {
+  let summary = "Say what is computed together, in which order, and where to";
   let description = [{
     Matmuls and convolutions become library calls with what they can take in
     (bias, activation, residual, scale; reshapes and transposes as strides);
-    everything else becomes kernels, as few as code generation allows; what
-    depends on parameters alone moves to an `init` function.
+    everything else becomes groups, one kernel each, as few as code generation
+    allows. What depends on parameters alone is computed at load. Each result
+    has the tensor into which it is written: memory of its own, or the old value
+    of what a step changes.
 
     ```mlir
     func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
@@ -367,7 +369,43 @@ def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
       %0 = nn.matmul %x, %w : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
       %1 = nn.add %0, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
       %2 = nn.relu %1 : tensor<2x4xf32>
-      return %2 : tensor<2x4xf32>
+      %3 = nn.exp %2 : tensor<2x4xf32>
+      return %3 : tensor<2x4xf32>
+    }
+    // becomes
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+      %w = nn.weight "w" file 0 at 0 : tensor<3x4xf32>
+      %b = nn.weight "b" file 0 at 48 : tensor<4xf32>
+      %0 = exec.empty : tensor<2x4xf32>
+      %1 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>)
+          bias(%b : tensor<4xf32>) dst(%0 : tensor<2x4xf32>) then [relu] : tensor<2x4xf32>
+      %2 = exec.empty : tensor<2x4xf32>
+      %3 = exec.group 0 "" (%a = %1 : tensor<2x4xf32>) into(%2 : tensor<2x4xf32>) {
+        %4 = nn.exp %a : tensor<2x4xf32>
+        exec.yield %4 : tensor<2x4xf32>
+      }
+      return %3 : tensor<2x4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::exec::ExecDialect", "::kerf::nn::NNDialect"];
+}
+
+def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
+  let summary = "Turn functions of groups into calls on buffers";
+  let description = [{
+    Groups become kernels and launches, library calls read and write buffers,
+    collectives of `dist` become calls, its schedules stages. What is computed at
+    load moves to an `init` function, parameters get numbers.
+
+    ```mlir
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+      %w = nn.weight "w" file 0 at 0 : tensor<3x4xf32>
+      %b = nn.weight "b" file 0 at 48 : tensor<4xf32>
+      %0 = exec.empty : tensor<2x4xf32>
+      %1 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>)
+          bias(%b : tensor<4xf32>) dst(%0 : tensor<2x4xf32>) then [relu] : tensor<2x4xf32>
+      return %1 : tensor<2x4xf32>
     }
     // becomes
     exec.parameter 0 "w" : memref<3x4xf32> from ...

@@ -1,11 +1,13 @@
-//===- EmitFunction.cpp - a function of tensor ops as calls ---------------===//
+//===- Bufferize.cpp - a function of groups as calls on buffers -----------===//
 //
-// See EmitFunction.h.
+// See Bufferize.h.
 //
 //===----------------------------------------------------------------------===//
-#include "EmitFunction.h"
+#include "Bufferize.h"
 
 #include "Calls.h"
+#include "FormGroups.h"
+#include "OpKinds.h"
 #include "Units.h"
 
 #include "kerf/Dist/Dist.h"
@@ -20,36 +22,49 @@ static MemRefType bufferType(Type type) {
 }
 
 /// "add_gelu_12": the ops that compute, at most four.
-static std::string kernelName(ArrayRef<Operation *> ops, int64_t index) {
+static std::string kernelName(exec::GroupOp group) {
+  auto ops = group.getBody().front().without_terminator();
+  bool single = llvm::hasSingleElement(ops);
   std::string name;
   int count = 0;
-  for (Operation *op : ops)
-    if (!isInline(op) && (!isShapeOp(op) || ops.size() == 1) && count++ < 4)
-      name += op->getName().stripDialect().str() + "_";
-  return (name.empty() ? "move_" : name) + std::to_string(index);
+  for (Operation &op : ops)
+    if (!isInline(&op) && (single || !isShapeOp(&op)) && count++ < 4)
+      name += op.getName().stripDialect().str() + "_";
+  return (name.empty() ? "move_" : name) + std::to_string(group.getIndex());
+}
+
+static bool isAtLoad(Operation *op) {
+  auto group = dyn_cast<exec::GroupOp>(op);
+  return group ? group.getAtLoad() : op->hasAttr(exec::kAtLoad);
+}
+
+/// The op of the model that computes `value`: a group has several.
+static Location sourceLoc(Value value) {
+  if (auto group = value.getDefiningOp<exec::GroupOp>())
+    return group.getBody()
+        .front()
+        .getTerminator()
+        ->getOperand(cast<OpResult>(value).getResultNumber())
+        .getLoc();
+  return value.getLoc();
 }
 
 namespace {
-class Emitter {
+class Bufferizer {
 public:
-  Emitter(func::FuncOp function, int64_t stage, ProgramState &state)
+  Bufferizer(func::FuncOp function, int64_t stage, ProgramState &state)
       : function(function), stage(stage), state(state),
         builder(function.getContext()) {}
 
-  FailureOr<EmittedFunction> emit(exec::Phase phase, StringRef name) {
-    auto formed = formUnits(function, destinations);
-    if (failed(formed))
-      return failure();
-    units = std::move(*formed);
-    EmittedFunction result;
+  LogicalResult run(exec::Phase phase, StringRef name) {
+    for (Operation &op : function.getBody().front().without_terminator())
+      ops.push_back(&op);
+    findPlaces();
     findDerived();
-    numberKernels();
     if (!derived.empty())
-      result.init = emitInit(name);
-    result.forward = emitForward(phase, name);
-    if (failedOnce || state.parameters.hadErrors())
-      return failure();
-    return result;
+      emitInit(name);
+    emitForward(phase, name);
+    return failure(failedOnce || state.parameters.hadErrors());
   }
 
 private:
@@ -63,18 +78,36 @@ private:
     DenseMap<Value, Value> offered; ///< where calls may write it, too
   };
 
-  /// Values of init units that other units, or the terminator, read.
+  /// What a group or call writes, and the operand that says where.
+  template <typename Visit>
+  static void forEachResult(Operation *op, Visit visit) {
+    if (auto group = dyn_cast<exec::GroupOp>(op)) {
+      for (auto [result, place] :
+           llvm::zip_equal(group.getResults(), group.getDestinations()))
+        visit(result, place);
+    } else if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {
+      for (auto [result, place] : llvm::zip(op->getResults(), call.getWrites()))
+        visit(result, place);
+    }
+  }
+
+  void findPlaces() {
+    for (Operation *op : ops)
+      forEachResult(op, [&](Value result, Value place) {
+        if (place.getDefiningOp<exec::EmptyOp>())
+          ownerOf[place] = result;
+        else
+          overwritten[result] = place;
+      });
+  }
+
+  /// Values computed at load that others, or the terminator, read.
   void findDerived() {
-    DenseMap<Value, const Unit *> initValues;
-    for (const Unit &unit : units)
-      if (unit.init)
-        for (Value output : unit.outputs)
-          initValues[output] = &unit;
     auto visit = [&](Value value) {
-      auto it = initValues.find(value);
-      if (it == initValues.end() || derived.count(value))
+      Operation *def = value.getDefiningOp();
+      if (!def || !isAtLoad(def) || derived.count(value))
         return;
-      std::string name = modelNode(value.getLoc());
+      std::string name = modelNode(sourceLoc(value));
       name += (name.empty() ? "derived_" : ".derived_") +
               std::to_string(derived.size());
       if (stage || function.getName() != "main")
@@ -82,22 +115,12 @@ private:
       derived[value] = state.parameters.addDerived(
           name, cast<RankedTensorType>(value.getType()), stage);
     };
-    for (const Unit &unit : units)
-      if (!unit.init)
-        for (Value input : unit.inputs)
+    for (Operation *op : ops)
+      if (!isAtLoad(op))
+        for (Value input : op->getOperands())
           visit(input);
     for (Value value : terminator()->getOperands())
       visit(value);
-  }
-
-  /// Kernels are numbered in the order in which they are emitted; calls name
-  /// some before that.
-  void numberKernels() {
-    for (bool init : {true, false})
-      if (!init || !derived.empty())
-        for (const Unit &unit : units)
-          if (unit.kind == Unit::Kind::Kernel && unit.init == init)
-            kernelOf[unit.outputs.front()] = state.numKernels++;
   }
 
   Operation *terminator() { return function.getBody().front().getTerminator(); }
@@ -121,7 +144,7 @@ private:
     return op;
   }
 
-  exec::FuncOp emitInit(StringRef name) {
+  void emitInit(StringRef name) {
     SmallVector<Type> types;
     SmallVector<int64_t> indices;
     for (auto [value, index] : derived) {
@@ -134,9 +157,9 @@ private:
     for (auto [i, entry] : llvm::enumerate(derived))
       frame.placed[entry.first] = op.getBody().getArgument(i);
     inInit = true;
-    for (const Unit &unit : units)
-      if (unit.init)
-        emitUnit(unit);
+    for (Operation *op : ops)
+      if (isAtLoad(op))
+        emitOp(op);
     // An alias of something else is copied to where it is wanted.
     for (auto [i, entry] : llvm::enumerate(derived)) {
       Value value = entry.first, argument = op.getBody().getArgument(i);
@@ -145,10 +168,9 @@ private:
     }
     inInit = false;
     exec::ReturnOp::create(builder, function.getLoc());
-    return op;
   }
 
-  exec::FuncOp emitForward(exec::Phase phase, StringRef name) {
+  void emitForward(exec::Phase phase, StringRef name) {
     SmallVector<Type> types;
     for (Type type : function.getArgumentTypes())
       types.push_back(bufferType(type));
@@ -166,11 +188,14 @@ private:
         number = numInputs + result.getInt();
       frame.buffers[argument] = block.getArgument(number);
     }
-    placeDestinations();
+    for (Operation *each : ops)
+      if (auto assign = dyn_cast<dist::AssignOp>(each);
+          assign && isDone(assign))
+        buffer(assign.getSource());
     placeResults(block, numInputs);
-    for (const Unit &unit : units)
-      if (!unit.init)
-        emitUnit(unit);
+    for (Operation *each : ops)
+      if (!isAtLoad(each))
+        emitOp(each);
     for (OpOperand &use : terminator()->getOpOperands()) {
       Value target = block.getArgument(numInputs + use.getOperandNumber());
       if (returned.lookup(use.getOperandNumber()) != target)
@@ -185,49 +210,35 @@ private:
         op.setArgAttr(i, "kerf.name", label);
     }
     exec::ReturnOp::create(builder, function.getLoc());
-    return op;
-  }
-
-  /// What is written directly over an old value.
-  void placeDestinations() {
-    for (const Destination &destination : destinations)
-      if (destination.direct)
-        frame.placed[destination.value] = buffer(destination.place);
   }
 
   /// A returned value is computed where the caller wants it, seen through
-  /// reshapes; what is returned twice, or not computed here, is copied.
+  /// reshapes; what is returned twice, or not computed here, is copied. A sum
+  /// over micro-batches that is written over what came in is there already.
   void placeResults(Block &block, int64_t numInputs) {
-    DenseSet<Value> computed, aliases;
-    for (const Unit &unit : units)
-      if (!unit.init)
-        for (Value output : unit.outputs)
-          (unit.kind == Unit::Kind::Alias ? aliases : computed).insert(output);
     for (OpOperand &use : terminator()->getOpOperands()) {
-      Value value = use.get();
-      while (aliases.contains(value) && value.getDefiningOp<nn::ReshapeOp>())
-        value = value.getDefiningOp()->getOperand(0);
-      if (auto wait = value.getDefiningOp<dist::WaitOp>())
-        value = wait.getPending();
-      Value target = block.getArgument(numInputs + use.getOperandNumber());
-      if (frame.placed.lookup(value) == target)
-        returned[use.getOperandNumber()] = target; // a sum in place
-      if (!computed.contains(value) || frame.placed.count(value) ||
-          accumulates(use.getOperandNumber()))
+      unsigned number = use.getOperandNumber();
+      Value value = storedValue(use.get());
+      Value target = block.getArgument(numInputs + number);
+      if (Value old = overwritten.lookup(value)) {
+        if (frame.buffers.lookup(storedValue(old)) == target)
+          returned[number] = target;
+        continue;
+      }
+      Operation *def = value.getDefiningOp();
+      bool computed =
+          def && !isAtLoad(def) && !isView(def) && !isa<SourceOpInterface>(def);
+      if (!computed || frame.placed.count(value) ||
+          isAccumulated(function, number))
         continue;
       frame.placed[value] = target;
-      returned[use.getOperandNumber()] = target;
+      returned[number] = target;
     }
   }
 
-  /// Whether a result lies where an argument does.
-  bool accumulates(unsigned result) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto attr =
-              function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
-        if (attr.getInt() == result)
-          return true;
-    return false;
+  /// nn ops that are left are views.
+  static bool isView(Operation *op) {
+    return isa<nn::NNDialect>(op->getDialect()) && !isa<SourceOpInterface>(op);
   }
 
   /// Where a value lies; parameters are fetched when first asked for.
@@ -255,13 +266,14 @@ private:
     return frame.buffers[value] = param;
   }
 
-  /// A buffer for a value that is about to be computed, here or by what was
-  /// offered to do it.
+  /// A buffer for a value that is about to be computed.
   Value target(Value value) {
     if (Value known = frame.offered.lookup(value))
       return frame.buffers[value] = known;
-    Value result;
-    if (Value place = frame.placed.lookup(value)) {
+    Value result, place = frame.placed.lookup(value);
+    if (Value old = overwritten.lookup(value))
+      place = buffer(old);
+    if (place) {
       MemRefType type = bufferType(value.getType());
       result =
           place.getType() == type
@@ -275,17 +287,25 @@ private:
     return frame.buffers[value] = result;
   }
 
-  void emitUnit(const Unit &unit) {
-    switch (unit.kind) {
-    case Unit::Kind::Kernel:
-      return emitKernel(unit);
-    case Unit::Kind::Library:
-      return emitLibrary(unit);
-    case Unit::Kind::Alias:
-      return emitAlias(unit.ops.front());
-    case Unit::Kind::Other:
-      return emitOther(unit.ops.front());
-    }
+  /// What a call could write: the memory of a kernel's result, which may be
+  /// computed behind it.
+  Value offeredTarget(Value place) {
+    Value result = ownerOf.lookup(place);
+    if (!frame.buffers.lookup(result))
+      frame.offered[result] = target(result);
+    return buffer(result);
+  }
+
+  void emitOp(Operation *op) {
+    if (isa<exec::EmptyOp, SourceOpInterface>(op))
+      return; // when they are asked for
+    if (auto group = dyn_cast<exec::GroupOp>(op))
+      return emitKernel(group);
+    if (auto call = dyn_cast<exec::LibraryCallInterface>(op))
+      return emitLibrary(call);
+    if (isView(op))
+      return emitAlias(op);
+    emitOther(op);
   }
 
   void emitAlias(Operation *op) {
@@ -303,82 +323,56 @@ private:
         buffer(op->getOperand(0)), offset);
   }
 
-  void emitKernel(const Unit &unit) {
-    int64_t index = kernelOf.lookup(unit.outputs.front());
-    std::string name = kernelName(unit.ops, index);
-    std::string node;
-    for (Operation *op : llvm::reverse(unit.ops))
-      if (node.empty())
-        node = modelNode(op->getLoc());
-    SmallVector<Type> inputTypes, outputTypes;
-    for (Value value : unit.inputs)
-      inputTypes.push_back(value.getType());
-    for (Value value : unit.outputs)
-      outputTypes.push_back(value.getType());
-    Location loc = unit.ops.back()->getLoc();
+  void emitKernel(exec::GroupOp group) {
+    std::string name = kernelName(group);
+    Location loc = group.getLoc();
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(frame.op);
       auto kernel = exec::KernelOp::create(
           builder, loc, builder.getStringAttr(name),
-          TypeAttr::get(builder.getFunctionType(inputTypes, outputTypes)),
-          ArrayAttr(), ArrayAttr(), builder.getI64IntegerAttr(index),
-          builder.getStringAttr(node), IntegerAttr(), IntegerAttr(),
-          phaseOf(loc), exec::GpuKernelAttr());
-      Block *block = builder.createBlock(&kernel.getBody());
+          TypeAttr::get(builder.getFunctionType(group.getInputs().getTypes(),
+                                                group.getResultTypes())),
+          ArrayAttr(), ArrayAttr(), group.getIndexAttr(), group.getNodeAttr(),
+          IntegerAttr(), IntegerAttr(), group.getPhaseAttr(),
+          exec::GpuKernelAttr());
       IRMapping mapping;
-      for (Value value : unit.inputs)
-        mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
-      builder.setInsertionPointToStart(block);
-      for (Operation *op : unit.ops) {
-        // Where the value lies does not matter inside a kernel.
-        Operation *inside = builder.clone(*op, mapping);
-        for (NamedAttribute attribute :
-             llvm::to_vector(inside->getDiscardableAttrs()))
-          inside->removeDiscardableAttr(attribute.getName());
-      }
-      SmallVector<Value> results;
-      for (Value value : unit.outputs)
-        results.push_back(mapping.lookup(value));
-      exec::YieldOp::create(builder, loc, results);
+      group.getBody().cloneInto(&kernel.getBody(), mapping);
     }
     SmallVector<Value> inputs, outputs;
-    for (Value value : unit.inputs)
+    for (Value value : group.getInputs())
       inputs.push_back(buffer(value));
-    for (Value value : unit.outputs)
+    for (Value value : group.getResults())
       outputs.push_back(target(value));
     exec::LaunchOp::create(builder, loc,
                            FlatSymbolRefAttr::get(builder.getContext(), name),
                            inputs, outputs);
   }
 
-  /// What a call reads of a base: its buffer, or the weight that it is.
-  Value operandOf(const LibraryCall &call, Value base, bool packed) {
-    using Kind = LibraryCall::Kind;
-    Operation *def = base.getDefiningOp();
-    // What a step writes, and what calls of our own read, is a buffer.
-    bool plain =
-        call.kind == Kind::ScatterAdd || call.kind == Kind::MaxPoolGradient ||
-        call.kind == Kind::AvgPoolGradient || call.kind == Kind::Attention ||
-        call.kind == Kind::AttentionGradient || isMutableSource(def);
-    if (plain)
-      return buffer(base);
+  /// What a call reads: a buffer, or the weight that a parameter is to it.
+  Value operandOf(exec::LibraryCallInterface call, OpOperand &operand) {
+    Value value = operand.get();
+    Operation *def = value.getDefiningOp();
+    // What a step writes is a buffer.
+    if (!call.takesWeights() || isMutableSource(def))
+      return buffer(value);
     int64_t index;
+    bool packed = call.packs(operand);
     if (isa_and_nonnull<SourceOpInterface>(def)) {
       index = state.parameters.get(def, stage, packed, inInit);
-    } else if (auto it = derived.find(base); it != derived.end()) {
+    } else if (auto it = derived.find(value); it != derived.end()) {
       index = it->second;
       state.parameters.use(index, packed);
     } else {
-      return buffer(base);
+      return buffer(value);
     }
-    Value &weight = frame.weights[base];
+    Value &weight = frame.weights[value];
     if (!weight) {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(&frame.op.getBody().front());
-      MemRefType type = bufferType(base.getType());
+      MemRefType type = bufferType(value.getType());
       weight = exec::WeightOp::create(
-          builder, base.getLoc(),
+          builder, value.getLoc(),
           exec::WeightType::get(builder.getContext(), type.getShape(),
                                 type.getElementType()),
           builder.getI64IntegerAttr(index));
@@ -386,54 +380,28 @@ private:
     return weight;
   }
 
-  void emitLibrary(const Unit &unit) {
-    const LibraryCall &call = *unit.call;
-    auto read = [&](Value base, bool packed) {
-      return operandOf(call, base, packed);
-    };
-    auto write = [&](Value value) { return target(value); };
-    exec::LibraryCallInterface emitted =
-        emitLibraryCall(builder, call, state.numLibrary, {read, write});
-    if (unit.offer)
-      offerSums(*unit.offer, cast<exec::MatmulOp>(emitted.getOperation()));
-    if (unit.mask)
-      offerMask(*unit.mask, call, cast<exec::MatmulOp>(emitted.getOperation()));
-    libraryOf[call.result] = state.numLibrary++;
+  /// The same call, on buffers.
+  void emitLibrary(exec::LibraryCallInterface call) {
+    OperationState bufferized(call->getLoc(), call->getName());
+    bufferized.addAttributes(call->getAttrs());
+    unsigned firstWritten = call.getDestination().getOperandNumber();
+    unsigned numResults = call->getNumResults();
+    for (OpOperand &operand : call->getOpOperands()) {
+      unsigned number = operand.getOperandNumber();
+      if (number < firstWritten)
+        bufferized.addOperands(operandOf(call, operand));
+      else if (number < firstWritten + numResults)
+        bufferized.addOperands(target(call->getResult(number - firstWritten)));
+      else
+        bufferized.addOperands(offeredTarget(operand.get()));
+    }
+    builder.create(bufferized);
   }
 
-  /// The product could write the sums that a kernel computes.
-  void offerSums(const Unit::Offer &offer, exec::MatmulOp product) {
-    Value sums = offer.value;
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(product);
-    // The kernel may stand behind the call, whose buffer it then is.
-    if (!frame.buffers.lookup(sums))
-      frame.offered[sums] = target(sums);
-    product.getSumsMutable().assign(buffer(sums));
-    product.setBiasGradientAttr(exec::BiasGradientAttr::get(
-        builder.getContext(), offer.ofRhs ? exec::Side::Rhs : exec::Side::Lhs,
-        offer.parts, kernelOf.lookup(sums)));
-  }
-
-  /// The product could do what a kernel does in place over its result.
-  void offerMask(const Unit::Mask &mask, const LibraryCall &call,
-                 exec::MatmulOp product) {
-    auto forward = libraryOf.find(mask.forward);
-    if (forward == libraryOf.end() || frame.placed.count(call.result) ||
-        frame.placed.count(mask.result))
-      return;
-    // In place, whoever does it.
-    Value dst = product.getDst();
-    MemRefType type = bufferType(mask.result.getType());
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(product);
-    frame.offered[mask.result] =
-        dst.getType() == type
-            ? dst
-            : exec::ViewOp::create(builder, product.getLoc(), type, dst, 0)
-                  .getResult();
-    product.setReluGradientAttr(exec::ReluGradientAttr::get(
-        builder.getContext(), forward->second, kernelOf.lookup(mask.result)));
+  /// Whether the value is written over the old one where it is computed.
+  bool isDone(dist::AssignOp assign) const {
+    Value old = overwritten.lookup(storedValue(assign.getValue()));
+    return old && storedValue(old) == assign.getSource();
   }
 
   void emitOther(Operation *op) {
@@ -467,11 +435,7 @@ private:
       return;
     }
     if (auto assign = dyn_cast<dist::AssignOp>(op)) {
-      const auto *destination =
-          llvm::find_if(destinations, [&](const Destination &destination) {
-            return destination.assign == op;
-          });
-      if (!destination->direct)
+      if (!isDone(assign))
         exec::CopyOp::create(builder, loc, buffer(assign.getValue()),
                              buffer(assign.getSource()));
       return;
@@ -484,12 +448,12 @@ private:
   int64_t stage;
   ProgramState &state;
   OpBuilder builder;
-  std::vector<Unit> units;
-  SmallVector<Destination> destinations;
+  SmallVector<Operation *> ops; ///< of the function
+  /// For exec.empty the result that is written there, for results that are
+  /// written over an old value that value.
+  DenseMap<Value, Value> ownerOf, overwritten;
   llvm::MapVector<Value, int64_t> derived;
   DenseMap<unsigned, Value> returned;
-  DenseMap<Value, int64_t> kernelOf;  ///< by the first output
-  DenseMap<Value, int64_t> libraryOf; ///< calls emitted so far
   Frame frame;
   bool inInit = false, failedOnce = false;
   /// Collectives under way in one group: what the runtime has room for
@@ -499,9 +463,16 @@ private:
 };
 } // namespace
 
-FailureOr<EmittedFunction> kerf::emitFunction(func::FuncOp function,
-                                              int64_t stage, exec::Phase phase,
-                                              StringRef name,
-                                              ProgramState &state) {
-  return Emitter(function, stage, state).emit(phase, name);
+Value kerf::storedValue(Value value) {
+  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
+    value = reshape.getX();
+  if (auto wait = value.getDefiningOp<dist::WaitOp>())
+    value = wait.getPending();
+  return value;
+}
+
+LogicalResult kerf::bufferizeFunction(func::FuncOp function, int64_t stage,
+                                      exec::Phase phase, StringRef name,
+                                      ProgramState &state) {
+  return Bufferizer(function, stage, state).run(phase, name);
 }

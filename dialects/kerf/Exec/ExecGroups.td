@@ -1,0 +1,63 @@
+//===- ExecGroups.td - what is computed together ----------*- tablegen -*-===//
+//
+// Between tensors and buffers: a function whose ops stand in groups, library
+// calls and views, in the order in which they will run. What is written is an
+// operand as well (destination-passing style): memory of its own, `exec.empty`,
+// or a value over which the result is written.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_EXEC_GROUPS_TD
+#define KERF_EXEC_GROUPS_TD
+
+include "kerf/Exec/ExecAttributes.td"
+
+class Exec_TensorOp<string mnemonic, list<Trait> traits = []>
+    : Exec_Op<mnemonic, !listconcat(traits, [HasParent<"::mlir::func::FuncOp">])>;
+
+def Exec_EmptyOp : Exec_TensorOp<"empty"> {
+  let summary = "memory for a result";
+  let description = [{
+    A tensor of which nothing but the type matters: what a group or a library
+    call writes into it is that op's result. Each is the destination of one op; a
+    product may name that of a kernel as `sums`, which either of them writes.
+
+    ```mlir
+    %e = exec.empty : tensor<2x3xf32>
+    ```
+  }];
+  let results = (outs Exec_Tensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Exec_GroupOp : Exec_TensorOp<"group", [AttrSizedOperandSegments]> {
+  let summary = "tensor ops that are computed together";
+  let description = [{
+    Becomes one generated kernel, number `index` of the program, which reads
+    `inputs` and writes each result where the operand behind `into` lies: in new
+    memory (`exec.empty`), or over a value that nobody reads any more. `node` is
+    what the trace shows; in a training step `phase` says which part of it, too.
+    A group `at_load` reads nothing but parameters and runs once.
+
+    ```mlir
+    %e = exec.empty : tensor<2x3xf32>
+    %y = exec.group 0 "/relu" (%a = %x : tensor<2x3xf32>, %c = %b : tensor<3xf32>) into(%e : tensor<2x3xf32>) {
+      %0 = nn.add %a, %c : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+      %1 = nn.relu %0 : tensor<2x3xf32>
+      exec.yield %1 : tensor<2x3xf32>
+    }
+    ```
+
+    C1: the body is one block of ops without side effects and regions, all of one
+    dialect other than exec, and `exec.yield`. C2: its arguments have the types of
+    the inputs. C3: it yields the results, of the types of the destinations, one
+    at least. C4: the index is not negative.
+  }];
+  let arguments = (ins I64Attr:$index, StrAttr:$node, OptionalAttr<Exec_PhaseAttr>:$phase, UnitAttr:$at_load,
+                       Variadic<Exec_Tensor>:$inputs, Variadic<Exec_Tensor>:$destinations);
+  let results = (outs Variadic<Exec_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+#endif // KERF_EXEC_GROUPS_TD
