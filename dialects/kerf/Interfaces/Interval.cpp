@@ -193,12 +193,19 @@ Interval square(Interval x) {
   return magnitude * magnitude;
 }
 
+/// A quotient is rounded once, a product with a reciprocal twice: the bounds go
+/// one number further, but not to 0 or beyond.
 Interval reciprocal(Interval x) {
   if (x.isNone())
     return x;
   if (x.low <= 0 && x.high >= 0)
     return Interval::all();
-  return {1 / x.high, 1 / x.low};
+  auto towards = [](double bound, double end) {
+    double next = std::nextafter(bound, end);
+    return bound == 0 || next == 0 || std::isinf(next) ? bound : next;
+  };
+  return {towards(1 / x.high, -Interval::kInfinity),
+          towards(1 / x.low, Interval::kInfinity)};
 }
 
 Interval squareRoot(Interval x) {
