@@ -1,7 +1,7 @@
 //===- Contractions.cpp - matmul, convolution, reductions, norms ----------===//
 #include "Evaluate.h"
 
-#include "kerf/NN/NN.h"
+#include "kerf/NN/Elements.h"
 
 #include <cmath>
 
@@ -190,24 +190,52 @@ Tensor softmax(Operation *op, uint64_t dim, bool log, Operands operands) {
   return result;
 }
 
-/// Normalization over the trailing dimensions; without `bias` by the root mean
-/// square alone.
-Tensor norm(Operation *op, double epsilon, const Tensor &scale,
-            const Tensor *bias, Operands operands) {
+/// The elements of a row, of which statistics are taken.
+struct RowFloats : nn::HostFloats {
+  ArrayRef<double> row;
+
+  template <typename F> V sum(F f) const {
+    double sum = 0;
+    for (double x : row)
+      sum += f(x);
+    return sum;
+  }
+  template <typename F> V mean(F f) const {
+    return sum(f) / static_cast<double>(row.size());
+  }
+};
+
+/// Normalization over the trailing dimensions.
+template <typename Op> Tensor normalize(Op op, Operands operands) {
   const Tensor &x = *operands[0];
   Tensor result(resultShape(op));
-  size_t inner = scale.data.size();
-  for (size_t row = 0; row < x.data.size(); row += inner) {
-    double mean = 0, square = 0;
-    for (size_t i = 0; bias && i < inner; ++i)
-      mean += x.data[row + i] / inner;
-    for (size_t i = 0; i < inner; ++i)
-      square += (x.data[row + i] - mean) * (x.data[row + i] - mean) / inner;
-    for (size_t i = 0; i < inner; ++i)
-      result.data[row + i] = (x.data[row + i] - mean) /
-                                 std::sqrt(square + epsilon) * scale.data[i] +
-                             (bias ? bias->data[i] : 0);
+  size_t inner = 1;
+  for (int64_t dim : op.getRowDims())
+    inner *= x.shape[dim];
+  for (size_t begin = 0; begin < x.data.size(); begin += inner) {
+    RowFloats s;
+    s.row = ArrayRef(x.data).slice(begin, inner);
+    llvm::SmallVector<double> in{0};
+    llvm::append_range(in, op.statistics(s));
+    size_t statistics = in.size();
+    in.resize(statistics + operands.size() - 1);
+    for (size_t i = 0; i < inner; ++i) {
+      in[0] = s.row[i];
+      for (size_t k = 1; k < operands.size(); ++k)
+        in[statistics + k - 1] = operands[k]->data[i];
+      result.data[begin + i] = op.onRow(s, ArrayRef<double>(in));
+    }
   }
+  return result;
+}
+
+MaybeTensor norm(Operation *op, Operands operands) {
+  MaybeTensor result;
+  nn::visitOps(op, [&](auto typed) {
+    if constexpr (decltype(typed)::template hasTrait<nn::Norm>())
+      result = normalize(typed, operands);
+    return true;
+  });
   return result;
 }
 
@@ -247,13 +275,7 @@ MaybeTensor kerf::interpret::evaluateContraction(Operation *op,
     return softmax(op, it.getDim(), false, operands);
   if (auto it = dyn_cast<nn::LogSoftmaxOp>(op))
     return softmax(op, it.getDim(), true, operands);
-  if (auto it = dyn_cast<nn::LayerNormOp>(op))
-    return norm(op, it.getEpsilon().convertToDouble(), *operands[1],
-                operands[2], operands);
-  if (auto it = dyn_cast<nn::RMSNormOp>(op))
-    return norm(op, it.getEpsilon().convertToDouble(), *operands[1], nullptr,
-                operands);
   if (auto it = dyn_cast<nn::BatchNormOp>(op))
     return batchNorm(it, operands);
-  return std::nullopt;
+  return norm(op, operands);
 }

@@ -18,83 +18,15 @@ using namespace kerf::interpret;
 
 namespace {
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double gelu(double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }
-double geluTanh(double x) {
-  return x / 2 *
-         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-double pickMax(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-double pickMin(double a, double b) { return std::isnan(a) || a < b ? a : b; }
-
-} // namespace
-
-Unary kerf::interpret::findUnary(Operation *op) {
-  static const llvm::StringMap<Unary> table = {
-      {"nn.neg", [](double x) { return -x; }},
-      {"nn.abs", [](double x) { return std::fabs(x); }},
-      {"nn.sign", [](double x) { return double((x > 0) - (x < 0)); }},
-      {"nn.exp", [](double x) { return std::exp(x); }},
-      {"nn.log", [](double x) { return std::log(x); }},
-      {"nn.sqrt", [](double x) { return std::sqrt(x); }},
-      {"nn.rsqrt", [](double x) { return 1 / std::sqrt(x); }},
-      {"nn.reciprocal", [](double x) { return 1 / x; }},
-      {"nn.erf", [](double x) { return std::erf(x); }},
-      {"nn.tanh", [](double x) { return std::tanh(x); }},
-      {"nn.sigmoid", sigmoid},
-      {"nn.sin", [](double x) { return std::sin(x); }},
-      {"nn.cos", [](double x) { return std::cos(x); }},
-      {"nn.floor", [](double x) { return std::floor(x); }},
-      {"nn.ceil", [](double x) { return std::ceil(x); }},
-      {"nn.round", [](double x) { return std::nearbyint(x); }},
-      {"nn.relu", [](double x) { return x < 0 ? 0.0 : x; }},
-      {"nn.is_nan", [](double x) { return double(std::isnan(x)); }},
-      {"nn.not", [](double x) { return double(x == 0); }},
-  };
-  if (auto op_ = dyn_cast<nn::GeluOp>(op))
-    return op_.getTanh() ? geluTanh : gelu;
-  return table.lookup(op->getName().getStringRef());
-}
-
-Binary kerf::interpret::findBinary(Operation *op) {
-  static const llvm::StringMap<Binary> table = {
-      {"nn.add", [](double a, double b) { return a + b; }},
-      {"nn.sub", [](double a, double b) { return a - b; }},
-      {"nn.mul", [](double a, double b) { return a * b; }},
-      {"nn.pow", [](double a, double b) { return std::pow(a, b); }},
-      {"nn.max", pickMax},
-      {"nn.min", pickMin},
-      {"nn.and", [](double a, double b) { return double(a && b); }},
-      {"nn.or", [](double a, double b) { return double(a || b); }},
-      {"nn.xor", [](double a, double b) { return double(!a != !b); }},
-      {"nn.equal", [](double a, double b) { return double(a == b); }},
-      {"nn.less", [](double a, double b) { return double(a < b); }},
-      {"nn.less_equal", [](double a, double b) { return double(a <= b); }},
-      {"nn.mod", [](double a, double b) { return a - std::floor(a / b) * b; }},
-      {"nn.rem", [](double a, double b) { return std::fmod(a, b); }},
-  };
-  if (isa<nn::DivOp>(op)) {
-    if (isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
-      return [](double a, double b) { return a / b; };
-    return [](double a, double b) { return std::trunc(a / b); };
-  }
-  return table.lookup(op->getName().getStringRef());
-}
-
-namespace {
-
 MaybeTensor evaluateElementwise(Operation *op, Operands operands) {
   Tensor result(resultShape(op));
   size_t next = 0;
-  if (Unary function = findUnary(op)) {
-    for (double x : operands[0]->data)
-      result.data[next++] = function(x);
-    return result;
-  }
-  if (Binary function = findBinary(op)) {
+  if (ElementFunction function = findElementFunction(op)) {
+    llvm::SmallVector<double, 2> x(operands.size());
     forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
-      result.data[next++] = function(operands[0]->broadcastAt(index),
-                                     operands[1]->broadcastAt(index));
+      for (auto [element, operand] : llvm::zip_equal(x, operands))
+        element = operand->broadcastAt(index);
+      result.data[next++] = function(op, x);
     });
     return result;
   }
@@ -118,8 +50,7 @@ MaybeTensor evaluateElementwise(Operation *op, Operands operands) {
 
 /// Whether an integer op of which garbage must be kept away sees it.
 LogicalResult checkIntegers(Operation *op, Operands operands) {
-  if (isa<nn::DivOp, nn::ModOp, nn::RemOp>(op) &&
-      isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType())))
+  if (nn::dividesIntegers(op))
     for (double value : operands[1]->data)
       if (value == 0 || std::fabs(value) >= 1e15)
         return op->emitError("interpreter: divides by ") << value;

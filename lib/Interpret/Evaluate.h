@@ -20,11 +20,11 @@ llvm::SmallVector<Tensor, 1> evaluateUpdate(mlir::Operation *op,
 llvm::SmallVector<Tensor, 1> evaluateAttention(mlir::Operation *op,
                                                Operands operands);
 
-using Unary = double (*)(double);
-using Binary = double (*)(double, double);
-/// What an elementwise op does to one element; null for all others.
-Unary findUnary(mlir::Operation *op);
-Binary findBinary(mlir::Operation *op);
+/// What an elementwise op does to elements; null for all others, and for casts
+/// and selections.
+using ElementFunction = double (*)(mlir::Operation *op,
+                                   llvm::ArrayRef<double> x);
+ElementFunction findElementFunction(mlir::Operation *op);
 
 inline llvm::ArrayRef<int64_t> resultShape(mlir::Operation *op) {
   return llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType())

@@ -66,8 +66,7 @@ private:
 };
 
 bool isElementwise(Operation *op) {
-  return findUnary(op) || findBinary(op) ||
-         isa<nn::SelectOp, nn::CastOp, nn::DivOp, nn::BroadcastOp>(op);
+  return op->hasTrait<nn::ByElement>() || isa<nn::BroadcastOp>(op);
 }
 
 } // namespace
@@ -124,23 +123,13 @@ Place Cutter::placeIn(Operation *op, unsigned operand, SampleDim at) {
     return std::nullopt;
   if (isa<nn::ConvInputGradientOp, nn::AvgPoolGradientOp>(op))
     return at.dim == 0 ? Place(at) : std::nullopt;
-  if (auto it = dyn_cast<nn::ReduceOp>(op)) {
+  if (auto it = dyn_cast<nn::RowInterface>(op)) {
+    llvm::SmallVector<int64_t> dims = it.getRowDims();
     int64_t gone =
-        llvm::count_if(it.getDims(), [&](int64_t dim) { return dim < at.dim; });
-    return llvm::is_contained(it.getDims(), at.dim) ? Place()
-                                                    : moved(at.dim - gone);
-  }
-  if (auto it = dyn_cast<nn::ArgReduceOp>(op)) {
-    auto dim = static_cast<int64_t>(it.getDim());
-    return at.dim == dim ? Place() : moved(at.dim - (dim < at.dim));
-  }
-  if (auto it = dyn_cast<nn::SoftmaxOp>(op))
-    return at.dim == static_cast<int64_t>(it.getDim()) ? Place() : at;
-  if (auto it = dyn_cast<nn::LogSoftmaxOp>(op))
-    return at.dim == static_cast<int64_t>(it.getDim()) ? Place() : at;
-  if (isa<nn::LayerNormOp, nn::RMSNormOp>(op)) {
-    auto inner = static_cast<int64_t>(shapeOf(op->getOperand(1)).size());
-    return at.dim < rank - inner ? Place(at) : std::nullopt;
+        it.keepsRowDims()
+            ? 0
+            : llvm::count_if(dims, [&](int64_t dim) { return dim < at.dim; });
+    return llvm::is_contained(dims, at.dim) ? Place() : moved(at.dim - gone);
   }
   if (isa<nn::BatchNormOp, nn::LRNOp>(op))
     return at.dim < rank - 1 ? Place(at) : std::nullopt;

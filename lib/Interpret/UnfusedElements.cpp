@@ -260,14 +260,15 @@ Tensor softmax(Operation *op, uint64_t dim, bool log, const Tensor &x,
 
 MaybeTensor kerf::interpret::evaluateUnfused(Operation *op, Operands operands,
                                              unsigned threads) {
-  if (Unary function = findUnary(op))
-    return map<1>(op, operands, threads, function);
   // The interpreter looks at divisors of integers.
-  bool dividesIntegers =
-      isa<nn::DivOp, nn::ModOp, nn::RemOp>(op) &&
-      isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType()));
-  if (Binary function = dividesIntegers ? nullptr : findBinary(op))
-    return map<2>(op, operands, threads, function);
+  ElementFunction function =
+      nn::dividesIntegers(op) ? nullptr : findElementFunction(op);
+  if (function && operands.size() == 1)
+    return map<1>(op, operands, threads,
+                  [&](double x) { return function(op, x); });
+  if (function && operands.size() == 2)
+    return map<2>(op, operands, threads,
+                  [&](double x, double y) { return function(op, {x, y}); });
   if (isa<nn::SelectOp>(op))
     return map<3>(op, operands, threads,
                   [](double c, double a, double b) { return c != 0 ? a : b; });

@@ -393,11 +393,8 @@ void nn::printAttentionTypes(OpAsmPrinter &printer, Operation *, Type q, Type k,
 // Steps of optimizers
 //===----------------------------------------------------------------------===//
 
-/// `%w, %g, %m, %lr momentum 0.9 ... : T`: the parameter, its gradient, what
-/// the optimizer remembers, then `numScalars` of tensor<f32>. All tensors have
-/// the type T, and so do the new parameter and memory.
-static ParseResult parseUpdate(OpAsmParser &parser, OperationState &state,
-                               ArrayRef<StringRef> numbers, size_t numScalars) {
+ParseResult nn::parseUpdate(OpAsmParser &parser, OperationState &state,
+                            ArrayRef<StringRef> numbers, size_t numScalars) {
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseOperandList(operands))
@@ -428,8 +425,8 @@ static ParseResult parseUpdate(OpAsmParser &parser, OperationState &state,
   return parser.resolveOperands(operands, types, loc, state.operands);
 }
 
-static void printUpdate(OpAsmPrinter &printer, Operation *op,
-                        ArrayRef<StringRef> numbers, size_t numScalars) {
+void nn::printUpdate(OpAsmPrinter &printer, Operation *op,
+                     ArrayRef<StringRef> numbers, size_t numScalars) {
   printer << ' ' << op->getOperands();
   for (StringRef name : numbers) {
     printer << ' ' << name << ' ';
@@ -443,30 +440,6 @@ static void printUpdate(OpAsmPrinter &printer, Operation *op,
     printer << type;
   else
     printer.printFunctionalType(op);
-}
-
-static constexpr StringRef kSGDNumbers[] = {"momentum", "weight_decay"};
-static constexpr StringRef kAdamNumbers[] = {"beta1", "beta2", "epsilon",
-                                             "weight_decay"};
-static constexpr StringRef kAdagradNumbers[] = {"epsilon", "weight_decay"};
-
-ParseResult SGDUpdateOp::parse(OpAsmParser &parser, OperationState &state) {
-  return parseUpdate(parser, state, kSGDNumbers, 1);
-}
-void SGDUpdateOp::print(OpAsmPrinter &printer) {
-  printUpdate(printer, *this, kSGDNumbers, 1);
-}
-ParseResult AdamUpdateOp::parse(OpAsmParser &parser, OperationState &state) {
-  return parseUpdate(parser, state, kAdamNumbers, 3);
-}
-void AdamUpdateOp::print(OpAsmPrinter &printer) {
-  printUpdate(printer, *this, kAdamNumbers, 3);
-}
-ParseResult AdagradUpdateOp::parse(OpAsmParser &parser, OperationState &state) {
-  return parseUpdate(parser, state, kAdagradNumbers, 1);
-}
-void AdagradUpdateOp::print(OpAsmPrinter &printer) {
-  printUpdate(printer, *this, kAdagradNumbers, 1);
 }
 
 //===----------------------------------------------------------------------===//

@@ -75,6 +75,16 @@ void printAttentionTypes(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                          mlir::Type result, mlir::Type stats, mlir::Type dy,
                          mlir::Type bias);
 
+/// `%w, %g, %m, %lr momentum 0.9 ... : T`: the parameter, its gradient, what
+/// the optimizer remembers, then `numScalars` of tensor<f32>. All tensors have
+/// the type T, and so do the new parameter and memory.
+mlir::ParseResult parseUpdate(mlir::OpAsmParser &parser,
+                              mlir::OperationState &state,
+                              llvm::ArrayRef<llvm::StringRef> numbers,
+                              size_t numScalars);
+void printUpdate(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                 llvm::ArrayRef<llvm::StringRef> numbers, size_t numScalars);
+
 /// `[0, 5] strides [1, -2]`, without strides where all are 1.
 mlir::ParseResult parseSliceStarts(mlir::OpAsmParser &parser,
                                    mlir::DenseI64ArrayAttr &starts,

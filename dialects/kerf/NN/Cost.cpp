@@ -42,8 +42,6 @@ KERF_COST(ReduceOp, Row, operands[0].getNumElements())
 KERF_COST(ArgReduceOp, Row, operands[0].getNumElements())
 KERF_COST(SoftmaxOp, Row, 14 * results[0].getNumElements())
 KERF_COST(LogSoftmaxOp, Row, 14 * results[0].getNumElements())
-KERF_COST(LayerNormOp, Row, 8 * results[0].getNumElements())
-KERF_COST(RMSNormOp, Row, 5 * results[0].getNumElements())
 KERF_COST(BatchNormOp, Elementwise, 2 * results[0].getNumElements())
 KERF_COST(LRNOp, Row,
           (2 * int64_t(getSize()) + 20) * results[0].getNumElements())

@@ -1,11 +1,13 @@
 //===- Evaluate.cpp - nn ops on constants ---------------------------------===//
 //
-// Elementwise ops are a table from op to a function on numbers; ops that move
-// elements are one strided copy; the few others have a function each.
+// Elementwise ops have their meaning beside their definition (Elements.h); ops
+// that move elements are one strided copy; the few others have a function each.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/Evaluate.h"
 #include "HostTensor.h"
+
+#include "kerf/NN/Elements.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -72,8 +74,9 @@ template <typename T> const std::vector<T> &numbers(const HostTensor &tensor) {
   return numbers<T>(const_cast<HostTensor &>(tensor));
 }
 
-/// result[i] = f(operands[0][i], ...), broadcast.
-template <typename In, typename Out, size_t arity, typename F>
+/// result[i] = f(the operands' elements there), broadcast; conditions are
+/// integers.
+template <typename In, typename F>
 bool elementwise(ArrayRef<HostTensor> operands, HostTensor &result, F f) {
   bool splat =
       llvm::all_of(operands, [](const HostTensor &t) { return t.splat; }) &&
@@ -85,37 +88,22 @@ bool elementwise(ArrayRef<HostTensor> operands, HostTensor &result, F f) {
     return false;
   result.splat = splat;
   SmallVector<SmallVector<int64_t>, 3> strides;
-  for (const HostTensor &operand : operands)
+  SmallVector<const In *, 3> from;
+  for (const HostTensor &operand : operands) {
     strides.push_back(broadcastStrides(operand, shape.size()));
+    from.push_back(numbers<In>(operand).data());
+  }
   SmallVector<int64_t, 3> offsets(operands.size(), 0);
+  SmallVector<In, 3> x(operands.size());
+  using Result = decltype(f(ArrayRef<In>()));
+  using Out = std::conditional_t<std::is_same_v<Result, Float>, Float, Int>;
   std::vector<Out> &out = numbers<Out>(result);
   forEachIndex(shape, strides, offsets, [&](ArrayRef<int64_t> at) {
-    if constexpr (arity == 1)
-      out.push_back(Out(f(numbers<In>(operands[0])[at[0]])));
-    else
-      out.push_back(Out(
-          f(numbers<In>(operands[0])[at[0]], numbers<In>(operands[1])[at[1]])));
+    for (size_t k = 0; k < x.size(); ++k)
+      x[k] = from[k][at[k]];
+    out.push_back(Out(f(ArrayRef<In>(x))));
   });
   return true;
-}
-
-Int wrapAdd(Int a, Int b) { return Int(uint64_t(a) + uint64_t(b)); }
-Int wrapSub(Int a, Int b) { return Int(uint64_t(a) - uint64_t(b)); }
-Int wrapMul(Int a, Int b) { return Int(uint64_t(a) * uint64_t(b)); }
-Int intPower(Int base, Int exponent) {
-  Int result = 1;
-  if (exponent < 0)
-    return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  for (; exponent; exponent >>= 1, base = wrapMul(base, base))
-    if (exponent & 1)
-      result = wrapMul(result, base);
-  return result;
-}
-Float floatMax(Float a, Float b) {
-  return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b);
-}
-Float floatMin(Float a, Float b) {
-  return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b);
 }
 
 struct Evaluator {
@@ -126,30 +114,8 @@ struct Evaluator {
   bool run();
 
 private:
-  template <typename F> bool unaryFloat(F f) {
-    return in[0].isFloat() && elementwise<Float, Float, 1>(in, result, f);
-  }
-  template <typename F, typename I> bool unary(F f, I i) {
-    return in[0].isFloat() ? elementwise<Float, Float, 1>(in, result, f)
-                           : elementwise<Int, Int, 1>(in, result, i);
-  }
-  template <typename F, typename I> bool binary(F f, I i) {
-    return in[0].isFloat() ? elementwise<Float, Float, 2>(in, result, f)
-                           : elementwise<Int, Int, 2>(in, result, i);
-  }
-  template <typename F> bool compare(F f) {
-    bool isUnsigned = in[0].type.getElementType().isUnsignedInteger(64);
-    if (isUnsigned)
-      return elementwise<Int, Int, 2>(in, result, [&](Int a, Int b) {
-        return f(uint64_t(a), uint64_t(b));
-      });
-    return in[0].isFloat() ? elementwise<Float, Int, 2>(in, result, f)
-                           : elementwise<Int, Int, 2>(in, result, f);
-  }
-  template <typename F> bool logical(F f) {
-    return elementwise<Int, Int, 2>(in, result, f);
-  }
-  bool division(bool remainder, bool floored);
+  bool floats();
+  bool integers();
   bool convert();
   bool select();
   bool strided(ArrayRef<int64_t> strides, int64_t base);
@@ -161,47 +127,52 @@ private:
   template <typename T> void copyAll(ArrayRef<int64_t> strides, int64_t base);
 };
 
-bool Evaluator::division(bool remainder, bool floored) {
-  if (in[0].isFloat())
-    return elementwise<Float, Float, 2>(in, result, [&](Float a, Float b) {
-      if (!remainder)
-        return a / b;
-      Float rest = std::fmod(a, b);
-      return floored && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-    });
-  if (llvm::is_contained(in[1].integers, 0) ||
-      in[0].type.getElementType().isUnsignedInteger(64))
+bool Evaluator::floats() {
+  HostFloats on;
+  return visitOps(op, [&](auto typed) {
+    if constexpr (isOnFloats<decltype(typed)>())
+      return elementwise<Float>(
+          in, result, [&](ArrayRef<Float> x) { return typed.onFloats(on, x); });
     return false;
-  return elementwise<Int, Int, 2>(in, result, [&](Int a, Int b) -> Int {
-    if (b == -1)
-      return remainder ? 0 : wrapSub(0, a);
-    if (!remainder)
-      return a / b;
-    Int rest = a % b;
-    return floored && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  });
+}
+
+bool Evaluator::integers() {
+  HostIntegers on{in[0].type.getElementType().isUnsignedInteger(64)};
+  if (dividesIntegers(op) && llvm::is_contained(in[1].integers, 0))
+    return false;
+  return visitOps(op, [&](auto typed) {
+    if constexpr (isOnIntegers<decltype(typed)>())
+      return elementwise<Int>(
+          in, result, [&](ArrayRef<Int> x) { return typed.onIntegers(on, x); });
+    return false;
   });
 }
 
 bool Evaluator::convert() {
   Type to = result.type.getElementType();
+  auto fromFloats = [&](auto f) {
+    return elementwise<Float>(in, result,
+                              [&](ArrayRef<Float> x) { return f(x[0]); });
+  };
+  auto fromIntegers = [&](auto f) {
+    return elementwise<Int>(in, result,
+                            [&](ArrayRef<Int> x) { return f(x[0]); });
+  };
   if (to.isInteger(1))
-    return in[0].isFloat()
-               ? elementwise<Float, Int, 1>(in, result,
-                                            [](Float a) { return a != 0; })
-               : elementwise<Int, Int, 1>(in, result,
-                                          [](Int a) { return a != 0; });
+    return in[0].isFloat() ? fromFloats([](Float a) { return a != 0; })
+                           : fromIntegers([](Int a) { return a != 0; });
   bool fromUnsigned = in[0].type.getElementType().isUnsignedInteger(64);
   if (result.isFloat())
     return in[0].isFloat()
-               ? elementwise<Float, Float, 1>(in, result,
-                                              [](Float a) { return a; })
-               : elementwise<Int, Float, 1>(in, result, [&](Int a) {
+               ? fromFloats([](Float a) { return a; })
+               : fromIntegers([&](Int a) {
                    return fromUnsigned ? Float(uint64_t(a)) : Float(a);
                  });
   if (!in[0].isFloat())
-    return elementwise<Int, Int, 1>(in, result, [](Int a) { return a; });
+    return fromIntegers([](Int a) { return a; });
   // Out of range has no meaning in ONNX; saturate at 64 bits.
-  return elementwise<Float, Int, 1>(in, result, [](Float a) -> Int {
+  return fromFloats([](Float a) -> Int {
     if (std::isnan(a))
       return 0;
     if (a >= 9.2233720368547758e18)
@@ -349,6 +320,8 @@ bool Evaluator::gather(int64_t dim) {
 }
 
 bool Evaluator::reduce(ReduceOp reduce) {
+  const HostFloats floats;
+  const HostIntegers integers;
   if (in[0].type.getNumElements() > kMaxEvaluatedElements)
     return false;
   // Strides of the result along the dimensions of the operand.
@@ -380,13 +353,13 @@ bool Evaluator::reduce(ReduceOp reduce) {
       Float x = element<Float>(in[0], i++);
       to = sum    ? to + x
            : prod ? to * x
-           : max  ? floatMax(to, x)
-                  : floatMin(to, x);
+           : max  ? floats.max(to, x)
+                  : floats.min(to, x);
     } else {
       Int &to = result.integers[at[0]];
       Int x = element<Int>(in[0], i++);
-      to = sum    ? wrapAdd(to, x)
-           : prod ? wrapMul(to, x)
+      to = sum    ? integers.add(to, x)
+           : prod ? integers.mul(to, x)
            : max  ? std::max(to, x)
                   : std::min(to, x);
     }
@@ -394,145 +367,44 @@ bool Evaluator::reduce(ReduceOp reduce) {
   return true;
 }
 
-#define KERF_FLOAT(Op, expression)                                             \
-  .Case<Op>(                                                                   \
-      [&](auto) { return unaryFloat([](Float x) { return expression; }); })
-
 bool Evaluator::run() {
   auto strideView = [&](auto view) { return strided(view, 0); };
   return llvm::TypeSwitch<Operation *, bool>(op)
-      // clang-format off
-      KERF_FLOAT(ExpOp, std::exp(x))
-      KERF_FLOAT(LogOp, std::log(x))
-      KERF_FLOAT(SqrtOp, std::sqrt(x))
-      KERF_FLOAT(RsqrtOp, 1 / std::sqrt(x))
-      KERF_FLOAT(ReciprocalOp, 1 / x)
-      KERF_FLOAT(ErfOp, std::erf(x))
-      KERF_FLOAT(TanhOp, std::tanh(x))
-      KERF_FLOAT(SigmoidOp, 1 / (1 + std::exp(-x)))
-      KERF_FLOAT(SinOp, std::sin(x))
-      KERF_FLOAT(CosOp, std::cos(x))
-      KERF_FLOAT(FloorOp, std::floor(x))
-      KERF_FLOAT(CeilOp, std::ceil(x))
-      KERF_FLOAT(RoundOp, std::nearbyint(x))
-                      // clang-format on
-                      .Case<NegOp>([&](auto) {
-                        return unary([](Float x) { return -x; },
-                                     [](Int x) { return wrapSub(0, x); });
-                      })
-                      .Case<AbsOp>([&](auto) {
-                        return unary(
-                            [](Float x) { return std::fabs(x); },
-                            [](Int x) { return x < 0 ? wrapSub(0, x) : x; });
-                      })
-                      .Case<SignOp>([&](auto) {
-                        return unary(
-                            [](Float x) {
-                              return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
-                            },
-                            [](Int x) { return Int(x > 0) - Int(x < 0); });
-                      })
-                      .Case<ReluOp>([&](auto) {
-                        return unary([](Float x) { return x < 0 ? 0.0 : x; },
-                                     [](Int x) { return x < 0 ? 0 : x; });
-                      })
-                      .Case<NotOp>([&](auto) {
-                        return elementwise<Int, Int, 1>(
-                            in, result, [](Int x) { return !x; });
-                      })
-                      .Case<IsNaNOp>([&](auto) {
-                        return elementwise<Float, Int, 1>(
-                            in, result, [](Float x) { return std::isnan(x); });
-                      })
-                      .Case<CastOp>([&](auto) { return convert(); })
-                      .Case<AddOp>([&](auto) {
-                        return binary([](Float a, Float b) { return a + b; },
-                                      wrapAdd);
-                      })
-                      .Case<SubOp>([&](auto) {
-                        return binary([](Float a, Float b) { return a - b; },
-                                      wrapSub);
-                      })
-                      .Case<MulOp>([&](auto) {
-                        return binary([](Float a, Float b) { return a * b; },
-                                      wrapMul);
-                      })
-                      .Case<DivOp>([&](auto) { return division(false, false); })
-                      .Case<ModOp>([&](auto) { return division(true, true); })
-                      .Case<RemOp>([&](auto) { return division(true, false); })
-                      .Case<PowOp>([&](auto) {
-                        return binary(
-                            [](Float a, Float b) { return std::pow(a, b); },
-                            intPower);
-                      })
-                      .Case<MaxOp>([&](auto) {
-                        return binary(floatMax, [](Int a, Int b) {
-                          return std::max(a, b);
-                        });
-                      })
-                      .Case<MinOp>([&](auto) {
-                        return binary(floatMin, [](Int a, Int b) {
-                          return std::min(a, b);
-                        });
-                      })
-                      .Case<AndOp>([&](auto) {
-                        return logical([](Int a, Int b) { return a & b; });
-                      })
-                      .Case<OrOp>([&](auto) {
-                        return logical([](Int a, Int b) { return a | b; });
-                      })
-                      .Case<XorOp>([&](auto) {
-                        return logical([](Int a, Int b) { return a ^ b; });
-                      })
-                      .Case<EqualOp>([&](auto) {
-                        return compare([](auto a, auto b) { return a == b; });
-                      })
-                      .Case<LessOp>([&](auto) {
-                        return compare([](auto a, auto b) { return a < b; });
-                      })
-                      .Case<LessEqualOp>([&](auto) {
-                        return compare([](auto a, auto b) { return a <= b; });
-                      })
-                      .Case<SelectOp>([&](auto) { return select(); })
-                      .Case<ReshapeOp>([&](auto) {
-                        return strideView(
-                            rowMajorStrides(result.type.getShape()));
-                      })
-                      .Case<BroadcastOp>([&](auto) {
-                        return strideView(
-                            broadcastStrides(in[0], result.type.getRank()));
-                      })
-                      .Case<TransposeOp>([&](TransposeOp transpose) {
-                        SmallVector<int64_t> own =
-                            rowMajorStrides(in[0].type.getShape());
-                        SmallVector<int64_t> strides;
-                        for (int64_t dim : transpose.getPerm())
-                          strides.push_back(own[dim]);
-                        return strided(strides, 0);
-                      })
-                      .Case<SliceOp>([&](SliceOp slice) {
-                        SmallVector<int64_t> strides =
-                            rowMajorStrides(in[0].type.getShape());
-                        int64_t base = 0;
-                        for (size_t d = 0; d < strides.size(); ++d) {
-                          base += strides[d] * slice.getStarts()[d];
-                          strides[d] *= slice.getStrides()[d];
-                        }
-                        return strided(strides, base);
-                      })
-                      .Case<IotaOp>(
-                          [&](IotaOp iotaOp) { return iota(iotaOp.getDim()); })
-                      .Case<ConcatOp>([&](ConcatOp concatOp) {
-                        return concat(concatOp.getDim());
-                      })
-                      .Case<PadOp>([&](PadOp padOp) { return pad(padOp); })
-                      .Case<GatherOp>([&](GatherOp gatherOp) {
-                        return !gatherOp.getPartial() &&
-                               gather(gatherOp.getDim());
-                      })
-                      .Case<ReduceOp>(
-                          [&](ReduceOp reduceOp) { return reduce(reduceOp); })
-                      .Default([](Operation *) { return false; });
+      .Case<CastOp>([&](auto) { return convert(); })
+      .Case<SelectOp>([&](auto) { return select(); })
+      .Case<ReshapeOp>([&](auto) {
+        return strideView(rowMajorStrides(result.type.getShape()));
+      })
+      .Case<BroadcastOp>([&](auto) {
+        return strideView(broadcastStrides(in[0], result.type.getRank()));
+      })
+      .Case<TransposeOp>([&](TransposeOp transpose) {
+        SmallVector<int64_t> own = rowMajorStrides(in[0].type.getShape());
+        SmallVector<int64_t> strides;
+        for (int64_t dim : transpose.getPerm())
+          strides.push_back(own[dim]);
+        return strided(strides, 0);
+      })
+      .Case<SliceOp>([&](SliceOp slice) {
+        SmallVector<int64_t> strides = rowMajorStrides(in[0].type.getShape());
+        int64_t base = 0;
+        for (size_t d = 0; d < strides.size(); ++d) {
+          base += strides[d] * slice.getStarts()[d];
+          strides[d] *= slice.getStrides()[d];
+        }
+        return strided(strides, base);
+      })
+      .Case<IotaOp>([&](IotaOp iotaOp) { return iota(iotaOp.getDim()); })
+      .Case<ConcatOp>(
+          [&](ConcatOp concatOp) { return concat(concatOp.getDim()); })
+      .Case<PadOp>([&](PadOp padOp) { return pad(padOp); })
+      .Case<GatherOp>([&](GatherOp gatherOp) {
+        return !gatherOp.getPartial() && gather(gatherOp.getDim());
+      })
+      .Case<ReduceOp>([&](ReduceOp reduceOp) { return reduce(reduceOp); })
+      .Default([&](Operation *) {
+        return !in.empty() && (in[0].isFloat() ? floats() : integers());
+      });
 }
 
 } // namespace

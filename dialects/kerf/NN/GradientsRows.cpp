@@ -95,12 +95,12 @@ KERF_VJP(LogSoftmaxOp) {
 namespace {
 
 /// Rows of dimensions `dims` and what the gradients of both norms share.
-struct Norm {
+struct NormRows {
   GradientBuilder &b;
   Dims dims;
   double size;
 
-  Norm(GradientBuilder &b, Value x, int64_t dim)
+  NormRows(GradientBuilder &b, Value x, int64_t dim)
       : b(b), dims(range(dim, rankOf(x))), size(1) {
     for (int64_t d : dims)
       size *= static_cast<double>(shapeOf(x)[d]);
@@ -117,7 +117,7 @@ KERF_VJP(LayerNormOp) {
   if (!dy)
     return gradients;
   GradientBuilder b(builder, getLoc());
-  Norm rows(b, getX(), static_cast<int64_t>(getDim()));
+  NormRows rows(b, getX(), static_cast<int64_t>(getDim()));
   Value x = b.widen(getX()), g = b.widen(dy), scale = b.widen(getScale());
   Value centred = b.sub(x, rows.mean(x));
   Value r = b.rsqrt(
@@ -144,7 +144,7 @@ KERF_VJP(RMSNormOp) {
   if (!dy)
     return gradients;
   GradientBuilder b(builder, getLoc());
-  Norm rows(b, getX(), static_cast<int64_t>(getDim()));
+  NormRows rows(b, getX(), static_cast<int64_t>(getDim()));
   Value x = b.widen(getX()), g = b.widen(dy), scale = b.widen(getScale());
   Value r =
       b.rsqrt(b.add(rows.mean(b.square(x)), getEpsilon().convertToDouble()));

@@ -367,8 +367,8 @@ KERF_INFER(ArgReduceOp) {
 
 /// Same type as operand 0; `dim` must be one of its dimensions and `vectors`
 /// have the shape of dimensions `dim` and up.
-static LogicalResult inferRow(std::optional<Location> location, Value x,
-                              int64_t dim, ValueRange vectors, Types &types) {
+LogicalResult nn::inferRow(std::optional<Location> location, Value x,
+                           int64_t dim, ValueRange vectors, Types &types) {
   RankedTensorType type = tensor(x);
   if (dim < 0 || dim >= type.getRank())
     return emitOptionalError(location, "dim is ", dim,
@@ -389,18 +389,6 @@ KERF_INFER(SoftmaxOp) {
 KERF_INFER(LogSoftmaxOp) {
   KERF_ADAPTOR(LogSoftmaxOp);
   return inferRow(location, op.getX(), op.getDim(), {}, types);
-}
-
-KERF_INFER(LayerNormOp) {
-  KERF_ADAPTOR(LayerNormOp);
-  return inferRow(location, op.getX(), op.getDim(), operands.drop_front(),
-                  types);
-}
-
-KERF_INFER(RMSNormOp) {
-  KERF_ADAPTOR(RMSNormOp);
-  return inferRow(location, op.getX(), op.getDim(), operands.drop_front(),
-                  types);
 }
 
 KERF_INFER(BatchNormOp) {

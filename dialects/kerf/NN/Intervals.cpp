@@ -158,21 +158,12 @@ KERF_INTERVAL(LogSoftmaxOp) {
 
 /// scale * h + bias, where a row of n numbers divided by its root mean square
 /// (or by more) has no element beyond sqrt(n). Infinities give NaN.
-static Interval normalized(Value x, int64_t dim, double epsilon, Interval scale,
-                           Interval bias) {
+Interval nn::normalized(Value x, int64_t dim, double epsilon, Interval scale,
+                        Interval bias) {
   if (epsilon < 0)
     return Interval::all();
   auto size = double(product(typeOf(x).getShape().drop_front(dim)));
   return Interval::within(2 * std::sqrt(size)) * scale + bias;
-}
-
-KERF_INTERVAL(LayerNormOp) {
-  return normalized(getX(), int64_t(getDim()), getEpsilon().convertToDouble(),
-                    x[1], x[2]);
-}
-KERF_INTERVAL(RMSNormOp) {
-  return normalized(getX(), int64_t(getDim()), getEpsilon().convertToDouble(),
-                    x[1], Interval::of(0));
 }
 
 KERF_INTERVAL(BatchNormOp) {

@@ -13,6 +13,7 @@
 #include "kerf/Interfaces/Placement.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -21,6 +22,7 @@ using namespace kerf::nn;
 
 #include "kerf/NN/NNDialect.cpp.inc"
 #include "kerf/NN/NNEnums.cpp.inc"
+#include "kerf/NN/NNInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "kerf/NN/NNOps.cpp.inc"
@@ -34,6 +36,22 @@ void NNDialect::initialize() {
 
 int64_t nn::sizeInBytes(RankedTensorType type) {
   return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+std::optional<double> nn::splatNumber(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (!constant || !constant.getElements().isSplat() || !holdsFloats(value))
+    return std::nullopt;
+  return constant.getElements().getSplatValue<APFloat>().convertToDouble();
+}
+
+bool nn::dividesIntegers(Operation *op) {
+  return op->hasTrait<Division>() && !holdsFloats(op->getResult(0));
+}
+
+SmallVector<int64_t> nn::dimsFrom(Value value, int64_t dim) {
+  return llvm::to_vector(llvm::seq<int64_t>(
+      dim, cast<RankedTensorType>(value.getType()).getRank()));
 }
 
 LogicalResult WeightOp::verify() {

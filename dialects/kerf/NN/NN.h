@@ -9,6 +9,8 @@
 #define KERF_NN_NN_H
 
 #include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/NN/Formulas.h"
+#include "kerf/NN/KernelKind.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
@@ -47,10 +49,48 @@ bool isWhereNotZero(SelectOp select);
 using LinearGroups = llvm::SmallVector<llvm::SmallVector<unsigned>>;
 LinearGroups quotientLinearGroups(mlir::Type element);
 
+/// The number that every element of a constant of floats is.
+std::optional<double> splatNumber(mlir::Value value);
+
+/// Whether the op divides integers, and so fails where the divisor is 0.
+bool dividesIntegers(mlir::Operation *op);
+
+/// Dimensions `dim` and up of a value.
+llvm::SmallVector<int64_t> dimsFrom(mlir::Value value, int64_t dim);
+
+/// Rows of a normalization: its result has the type of `x`; `vectors` have the
+/// shape of dimensions `dim` and up.
+mlir::LogicalResult inferRow(std::optional<mlir::Location> location,
+                             mlir::Value x, int64_t dim,
+                             mlir::ValueRange vectors,
+                             llvm::SmallVectorImpl<mlir::Type> &types);
+/// Dimensions below `dim` may be cut.
+ShardingRule normRule(mlir::Operation *op, uint64_t dim);
+/// Of scale * h + bias, where h is a row divided by its root mean square.
+Interval normalized(mlir::Value x, int64_t dim, double epsilon, Interval scale,
+                    Interval bias);
+
+/// C1 and C2 of every update: tensors of one type, then scalars.
+mlir::LogicalResult verifyUpdate(mlir::Operation *op, unsigned numScalars);
+/// C3 of those that may have a velocity: both or none, and one if `nesterov`.
+mlir::LogicalResult verifyVelocity(mlir::Operation *op, mlir::Value velocity,
+                                   mlir::Value next, bool nesterov = false);
+
+// Traits of ops, documented in NNBase.td, NNRows.td and NNUpdates.td.
+#define KERF_TRAIT(Trait)                                                      \
+  template <typename Op>                                                       \
+  class Trait : public mlir::OpTrait::TraitBase<Op, Trait> {};
+KERF_TRAIT(ByElement)
+KERF_TRAIT(Division)
+KERF_TRAIT(Norm)
+KERF_TRAIT(Update)
+#undef KERF_TRAIT
+
 } // namespace kerf::nn
 
 #include "kerf/NN/NNDialect.h.inc"
 #include "kerf/NN/NNEnums.h.inc"
+#include "kerf/NN/NNInterfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "kerf/NN/NNOps.h.inc"

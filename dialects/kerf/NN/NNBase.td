@@ -8,6 +8,7 @@ include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "kerf/Interfaces/Interfaces.td"
+include "kerf/NN/NNInterfaces.td"
 
 def NN_Dialect : Dialect {
   let name = "nn";
@@ -61,14 +62,47 @@ class NN_Role<string role> {
     # role # "; }\n";
 }
 
-// Elementwise with right-aligned broadcasting. `linear` holds the operand
-// groups in which the op is jointly linear, as a C++ initializer; `cost` the
-// floating-point operations per element of the result; `fills` the operands of
-// whose integers it can fail (ShardingRule::paddingFills); `role` says what
-// a constant is at `operand`, as a C++ expression (OperandRole.h). `interval` is
-// which values the result may have (Interval.h), a C++ expression of x, the
-// intervals of the operands; `multipliers` and `divisors` are those of
-// ShardingRule.
+// How code generation treats the op (KernelKind.h); kernels have no other ops.
+class NN_KernelKind<string kind> : ParamNativeOpTrait<"OfKernelKind", "::kerf::nn::KernelKind::" # kind> {
+  let cppNamespace = "::kerf::nn";
+}
+class NN_Kernel<string kind> : TraitList<[NN_KernelInterface, NN_KernelKind<kind>]>;
+
+// Each element of the result is a function of the operands' elements at its place.
+def NN_ByElement : NativeOpTrait<"ByElement"> {
+  let cppNamespace = "::kerf::nn";
+}
+
+defvar NN_Element = [NN_Infer, NN_ByElement, NN_Kernel<"Elementwise">];
+
+// Its second operand divides the first; of integers it fails where that is 0.
+def NN_Division : NativeOpTrait<"Division"> {
+  let cppNamespace = "::kerf::nn";
+}
+
+// The expression as a method of the op, and whether there is one.
+class NN_Meaning<string elements, string expression> {
+  string method = "static constexpr bool kIsOn" # elements # " = "
+    # !if(!empty(expression), "false;\n", [{true;
+    template <typename S>
+    auto on}] # elements # [{([[maybe_unused]] S &s,
+        [[maybe_unused]] ::llvm::ArrayRef<typename S::V> x) {
+      return }] # expression # [{;
+    }
+  }]);
+}
+
+// Elementwise with right-aligned broadcasting. `onFloats` and `onIntegers` are
+// what the op does to one element, each a C++ expression of `x`, the operands'
+// elements, and `s`, what can be done with them (Elements.h); `onElements` is
+// both. Folding, the interpreter and code generation know the op from there
+// alone. `linear` holds the operand groups in which the op is jointly linear, as
+// a C++ initializer; `cost` the floating-point operations per element of the
+// result; `fills` the operands of whose integers it can fail
+// (ShardingRule::paddingFills); `role` says what a constant is at `operand`, as a
+// C++ expression (OperandRole.h). `interval` is which values the result may have
+// (Interval.h), a C++ expression of x, the intervals of the operands;
+// `multipliers` and `divisors` are those of ShardingRule.
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}",
                        string role = "::kerf::OperandRole::Number">
@@ -77,6 +111,11 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
         DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>])> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  string onElements = "";
+  string onFloats = onElements;
+  string onIntegers = onElements;
+  let extraClassDeclaration = NN_Meaning<"Floats", onFloats>.method
+    # NN_Meaning<"Integers", onIntegers>.method;
   string interval = "::kerf::Interval::all()";
   string multipliers = "{}";
   string divisors = "{}";
@@ -110,7 +149,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
 // result[i] = f(x[i]), same type.
 class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
                  TypeConstraint type = NN_Tensor, string role = "::kerf::OperandRole::Through">
-    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], "{}", role> {
+    : NN_ElementwiseOp<mnemonic, linear, cost, NN_Element, "{}", role> {
   let assemblyFormat = "$x attr-dict `:` custom<Types>(type($x), type($result))";
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise.\n\n"
@@ -131,8 +170,9 @@ class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost
 // or, where `boolean` is set, i1.
 class NN_BinaryOp<string mnemonic, string formula, string linear = "{}", int cost = 1,
                   bit boolean = 0, TypeConstraint type = NN_Tensor,
-                  string fills = "{}", string role = "::kerf::OperandRole::Number">
-    : NN_ElementwiseOp<mnemonic, linear, cost, [NN_Infer], fills, role> {
+                  string fills = "{}", string role = "::kerf::OperandRole::Number",
+                  list<Trait> traits = []>
+    : NN_ElementwiseOp<mnemonic, linear, cost, !listconcat(NN_Element, traits), fills, role> {
   string example = !if(!eq(type, NN_Bool), "i1", "f32");
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` custom<Types>(type($lhs), type($rhs), type($result))";
   let summary = "elementwise " # formula;

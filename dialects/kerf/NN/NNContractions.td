@@ -4,7 +4,7 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "batched matrix product";
   let description = [{
     `result[b, m, n] = sum_k lhs[b, m, k] rhs[b, k, n]`. Leading (batch)
@@ -29,7 +29,7 @@ def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Infer, NN_Gradient, Kerf_OperandRoleIn
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "convolution, NHWC activations and OIHW weights";
   let description = [{
     `result[n, p..., o] = sum_{r..., c} x[n, p*stride + r*dilation - low, g*C + c] w[o, c, r...]`
@@ -61,7 +61,7 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterf
   let hasCustomAssemblyFormat = 1;
 }
 
-class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Infer, NN_Gradient]> {
+class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = [{
     $x custom<Window>($kernel, $strides, $low, $high, $dilations) attr-dict

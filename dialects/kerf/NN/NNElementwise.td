@@ -4,60 +4,85 @@
 
 include "kerf/NN/NNBase.td"
 
+// Cast and select, whose operands are of several types, are what they are
+// called: what computes elements knows them by name.
+
 def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}"> {
+  let onElements = "s.neg(x[0])";
   let interval = "-x[0]";
 }
 def NN_AbsOp : NN_UnaryOp<"abs", "|x|"> {
+  let onElements = "s.abs(x[0])";
   let interval = "absolute(x[0])";
 }
 def NN_SignOp : NN_UnaryOp<"sign", "sign(x)"> {
+  let onFloats = "sign(s, x[0])";
+  let onIntegers = "s.sign(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_ExpOp : NN_UnaryOp<"exp", "exp(x)", "{}", 10, NN_Float> {
+  let onFloats = "s.exp(x[0])";
   let interval = "exponential(x[0])";
 }
 def NN_LogOp : NN_UnaryOp<"log", "log(x)", "{}", 10, NN_Float> {
+  let onFloats = "s.log(x[0])";
   let interval = "logarithm(x[0])";
 }
 def NN_SqrtOp : NN_UnaryOp<"sqrt", "sqrt(x)", "{}", 4, NN_Float> {
+  let onFloats = "s.sqrt(x[0])";
   let interval = "squareRoot(x[0])";
 }
 def NN_RsqrtOp : NN_UnaryOp<"rsqrt", "1 / sqrt(x)", "{}", 4, NN_Float> {
+  let onFloats = "s.div(s.number(1), s.sqrt(x[0]))";
   let interval = "reciprocal(squareRoot(x[0]))";
 }
 def NN_ReciprocalOp : NN_UnaryOp<"reciprocal", "1 / x", "{}", 4, NN_Float> {
+  let onFloats = "s.div(s.number(1), x[0])";
   let interval = "reciprocal(x[0])";
 }
 def NN_ErfOp : NN_UnaryOp<"erf", "erf(x)", "{}", 15, NN_Float> {
+  let onFloats = "s.erf(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_TanhOp : NN_UnaryOp<"tanh", "tanh(x)", "{}", 15, NN_Float> {
+  let onFloats = "s.tanh(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float> {
+  let onFloats = "s.sigmoid(x[0])";
   let interval = "{0, 1}";
 }
 def NN_SinOp : NN_UnaryOp<"sin", "sin(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Sine"> {
+  let onFloats = "s.sin(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandRole::Cosine"> {
+  let onFloats = "s.cos(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float> {
+  let onFloats = "s.floor(x[0])";
   let interval = "x[0] + ::kerf::Interval{-1, 0}";
 }
 def NN_CeilOp : NN_UnaryOp<"ceil", "ceil(x)", "{}", 1, NN_Float> {
+  let onFloats = "s.ceil(x[0])";
   let interval = "x[0] + ::kerf::Interval{0, 1}";
 }
 def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float> {
+  let onFloats = "s.round(x[0])";
   let interval = "x[0] + ::kerf::Interval::within(0.5)";
 }
 def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)"> {
+  let onFloats = "relu(s, x[0])";
+  let onIntegers = "s.max(x[0], s.number(0))";
   let interval = "maximum(x[0], ::kerf::Interval::of(0))";
 }
-def NN_NotOp : NN_UnaryOp<"not", "not x", "{}", 1, NN_Bool>;
+def NN_NotOp : NN_UnaryOp<"not", "not x", "{}", 1, NN_Bool> {
+  let onIntegers = "s.invert(x[0])";
+}
 
 def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form", "{}", 20, NN_Float> {
+  let onFloats = "getTanh() ? geluTanh(s, x[0]) : gelu(s, x[0])";
   let arguments = (ins NN_Float:$x, UnitAttr:$tanh);
   let interval = "{-0.2, maximum(x[0], ::kerf::Interval::of(0)).high}";
   let description = [{
@@ -70,7 +95,8 @@ def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form"
   }];
 }
 
-def NN_IsNaNOp : NN_ElementwiseOp<"is_nan"> {
+def NN_IsNaNOp : NN_ElementwiseOp<"is_nan", "{}", 1, NN_Element> {
+  let onFloats = "s.isNaN(x[0])";
   let summary = "elementwise isnan(x)";
   let description = [{
     `result[i]` tells whether `x[i]` is not a number.
@@ -95,7 +121,7 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
       if (from && to && (from.getWidth() < to.getWidth() || takesAsMade(*this)))
         groups.push_back({0});
       return groups;
-    }()}], 1, [], "{}", "::kerf::OperandRole::Through"> {
+    }()}], 1, [NN_ByElement, NN_Kernel<"Elementwise">], "{}", "::kerf::OperandRole::Through"> {
   let summary = "elementwise change of element type";
   let description = [{
     Between floats: rounds to nearest even. Float to integer truncates towards
@@ -118,42 +144,68 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
 
 def NN_AddOp : NN_BinaryOp<"add", "lhs + rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Addend"> {
+  let onElements = "s.add(x[0], x[1])";
   let interval = "x[0] + x[1]";
 }
 def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Addend"> {
+  let onElements = "s.sub(x[0], x[1])";
   let interval = "x[0] - x[1]";
 }
 def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Factor"> {
+  let onElements = "s.mul(x[0], x[1])";
   let interval = "getLhs() == getRhs() ? square(x[0]) : x[0] * x[1]";
   let multipliers = "{0, 1}";
 }
 def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)",
     "quotientLinearGroups(::mlir::getElementTypeOrSelf(getLhs()))", 4, 0, NN_Tensor, "{{1, 1}}",
-                           "::kerf::OperandRole::Factor"> {
+                           "::kerf::OperandRole::Factor", [NN_Division]> {
+  let onElements = "s.div(x[0], x[1])";
   let interval = "x[0] * reciprocal(x[1])";
   let divisors = "{1}";
 }
-def NN_ModOp : NN_BinaryOp<"mod", "lhs - floor(lhs / rhs) * rhs (sign of the divisor)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
-def NN_RemOp : NN_BinaryOp<"rem", "lhs - trunc(lhs / rhs) * rhs (sign of the dividend)", "{}", 4, 0, NN_Tensor, "{{1, 1}}">;
+def NN_ModOp : NN_BinaryOp<"mod", "lhs - floor(lhs / rhs) * rhs (sign of the divisor)", "{}", 4, 0, NN_Tensor, "{{1, 1}}",
+                           "::kerf::OperandRole::Number", [NN_Division]> {
+  let onElements = "s.mod(x[0], x[1])";
+}
+def NN_RemOp : NN_BinaryOp<"rem", "lhs - trunc(lhs / rhs) * rhs (sign of the dividend)", "{}", 4, 0, NN_Tensor, "{{1, 1}}",
+                           "::kerf::OperandRole::Number", [NN_Division]> {
+  let onElements = "s.rem(x[0], x[1])";
+}
 def NN_PowOp : NN_BinaryOp<"pow", "lhs ^ rhs", "{}", 20> {
+  let onFloats = "s.pow(x[0], x[1], [&] { return splatNumber(getRhs()); })";
+  let onIntegers = "s.pow(x[0], x[1])";
   let interval = "power(x[0], x[1])";
 }
 def NN_MaxOp : NN_BinaryOp<"max", "max(lhs, rhs), NaN if either is"> {
+  let onElements = "s.max(x[0], x[1])";
   let interval = "maximum(x[0], x[1])";
 }
 def NN_MinOp : NN_BinaryOp<"min", "min(lhs, rhs), NaN if either is"> {
+  let onElements = "s.min(x[0], x[1])";
   let interval = "minimum(x[0], x[1])";
 }
-def NN_AndOp : NN_BinaryOp<"and", "lhs and rhs", "{}", 1, 0, NN_Bool>;
-def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs", "{}", 1, 0, NN_Bool>;
-def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs", "{}", 1, 0, NN_Bool>;
-def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1>;
-def NN_LessOp : NN_BinaryOp<"less", "lhs < rhs", "{}", 1, 1>;
-def NN_LessEqualOp : NN_BinaryOp<"less_equal", "lhs <= rhs", "{}", 1, 1>;
+def NN_AndOp : NN_BinaryOp<"and", "lhs and rhs", "{}", 1, 0, NN_Bool> {
+  let onIntegers = "s.bitAnd(x[0], x[1])";
+}
+def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs", "{}", 1, 0, NN_Bool> {
+  let onIntegers = "s.bitOr(x[0], x[1])";
+}
+def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs", "{}", 1, 0, NN_Bool> {
+  let onIntegers = "s.bitXor(x[0], x[1])";
+}
+def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1> {
+  let onElements = "s.equal(x[0], x[1])";
+}
+def NN_LessOp : NN_BinaryOp<"less", "lhs < rhs", "{}", 1, 1> {
+  let onElements = "s.less(x[0], x[1])";
+}
+def NN_LessEqualOp : NN_BinaryOp<"less_equal", "lhs <= rhs", "{}", 1, 1> {
+  let onElements = "s.lessEqual(x[0], x[1])";
+}
 
-def NN_SelectOp : NN_ElementwiseOp<"select", "{}", 1, [NN_Infer], "{}",
+def NN_SelectOp : NN_ElementwiseOp<"select", "{}", 1, NN_Element, "{}",
     "operand == 0 ? ::kerf::OperandRole::Number : ::kerf::OperandRole::Element"> {
   let summary = "elementwise condition ? on_true : on_false";
   let description = [{

@@ -145,7 +145,7 @@ def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
   let hasVerifier = 1;
 }
 
-def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80> {
+def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80, [NN_Infer, NN_Kernel<"Elementwise">]> {
   let summary = "uniform random numbers, a function of index, seed and step";
   let description = [{
     `result[i] = (philox(counter, key)[0] >> 8) * 2^-24`, in `[0, 1)`, with

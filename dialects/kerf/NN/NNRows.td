@@ -10,7 +10,21 @@ def NN_ReduceKind : I64EnumAttr<"ReduceKind", "kind of a reduction", [
   let cppNamespace = "::kerf::nn";
 }
 
-def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Infer, NN_Gradient]> {
+// Combines the elements along some dimensions of its first operand.
+def NN_Rows : TraitList<[NN_RowInterface, NN_Kernel<"Row">]>;
+
+// Its first operand's rows are normalized: statistics of a row, then each element.
+def NN_Norm : NativeOpTrait<"Norm"> {
+  let cppNamespace = "::kerf::nn";
+}
+
+// Which dimensions, as a C++ expression, and whether the result has them.
+class NN_RowDims<string dims, bit keeps = 1> {
+  string method = "::llvm::SmallVector<int64_t> getRowDims() { return " # dims # "; }\n"
+    # "bool keepsRowDims() { return " # !if(keeps, "true", "false") # "; }\n";
+}
+
+def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Rows, NN_Infer, NN_Gradient]> {
   let summary = "reduction over dimensions";
   let description = [{
     `result[i] = kind over dims of x[i, dims]`; the reduced dimensions are
@@ -23,11 +37,12 @@ def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Infer, NN_Gradient]> {
     C1: `dims` are distinct, ascending dimensions of `x`.
   }];
   let arguments = (ins NN_Tensor:$x, NN_ReduceKind:$kind, DenseI64ArrayAttr:$dims);
+  let extraClassDeclaration = NN_RowDims<"::llvm::to_vector(getDims())", 0>.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$kind $x `dims` $dims attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer, NN_Gradient]> {
+def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Rows, NN_Infer, NN_Gradient]> {
   let summary = "index of the largest or smallest element along a dimension";
   let description = [{
     `result[i] = the first (with last: the last) j that maximises (with min:
@@ -39,13 +54,14 @@ def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Infer, NN_Gradient]> {
     ```
   }];
   let arguments = (ins NN_Tensor:$x, I64Attr:$dim, UnitAttr:$min, UnitAttr:$last);
+  let extraClassDeclaration = NN_RowDims<"{int64_t(getDim())}", 0>.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x `dim` $dim attr-dict `:` functional-type(operands, results)";
 }
 
 class NN_SoftmaxLike<string mnemonic, string formula>
-    : NN_RuleOp<mnemonic, [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
-  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Softmax">.method;
+    : NN_RuleOp<mnemonic, [NN_Rows, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Softmax">.method # NN_RowDims<"{int64_t(getDim())}">.method;
   let summary = formula # " along a dimension";
   let description = "`result = " # formula # "`, along `dim`, in f32.\n\n```mlir\n%r = nn."
     # mnemonic # " %x dim 1 : tensor<2x3xf32>\n```\n\n"
@@ -58,7 +74,51 @@ class NN_SoftmaxLike<string mnemonic, string formula>
 def NN_SoftmaxOp : NN_SoftmaxLike<"softmax", "exp(x - max) / sum exp(x - max)">;
 def NN_LogSoftmaxOp : NN_SoftmaxLike<"log_softmax", "x - max - log sum exp(x - max)">;
 
-def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+// A normalization over dimensions `dim` and up, by statistics over these. `statistics`
+// computes them once per row, as C++: `s` has, beside what is done with elements,
+// sum(f) and mean(f) over a row of a function of its elements. `onRow` is an element of the result: of x[0], the
+// operand's, then the statistics and the other operands' at its place in the row.
+class NN_NormOp<string mnemonic, int cost>
+    : NN_RuleOp<mnemonic, [NN_Rows, NN_Norm, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+  string statistics = "";
+  string onRow = "";
+  string interval = "::kerf::Interval::all()";
+  let results = (outs NN_Float:$result);
+  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method
+    # NN_RowDims<"dimsFrom(getX(), getDim())">.method # [{
+    template <typename S> ::llvm::SmallVector<typename S::V, 2> statistics(S &s) {
+      }] # statistics # [{
+    }
+    template <typename S>
+    typename S::V onRow(S &s, ::llvm::ArrayRef<typename S::V> x) {
+      return }] # onRow # [{;
+    }
+  }];
+  let extraClassDefinition = [{
+    ::mlir::LogicalResult $cppClass::inferReturnTypes(
+        ::mlir::MLIRContext *, std::optional<::mlir::Location> location,
+        ::mlir::ValueRange operands, ::mlir::DictionaryAttr attributes,
+        ::mlir::OpaqueProperties properties, ::mlir::RegionRange regions,
+        ::llvm::SmallVectorImpl<::mlir::Type> &types) {
+      Adaptor op(operands, attributes, properties, regions);
+      return ::kerf::nn::inferRow(location, op.getX(), op.getDim(), operands.drop_front(), types);
+    }
+    ::kerf::ShardingRule $cppClass::getShardingRule() {
+      return ::kerf::nn::normRule(getOperation(), getDim());
+    }
+    ::kerf::Interval $cppClass::getInterval(unsigned,
+                                            [[maybe_unused]] ::llvm::ArrayRef<::kerf::Interval> x) {
+      return }] # interval # [{;
+    }
+    int64_t $cppClass::getFlops(::llvm::ArrayRef<::mlir::RankedTensorType>,
+                                ::llvm::ArrayRef<::mlir::RankedTensorType> results) {
+      return results[0].getNumElements() * }] # cost # [{;
+    }
+    ::kerf::CostClass $cppClass::getCostClass() { return ::kerf::CostClass::Row; }
+  }];
+}
+
+def NN_LayerNormOp : NN_NormOp<"layer_norm", 8> {
   let summary = "normalization over the trailing dimensions";
   let description = [{
     `result = (x - mean) / sqrt(var + epsilon) * scale + bias`, mean and variance
@@ -73,15 +133,22 @@ def NN_LayerNormOp : NN_RuleOp<"layer_norm", [NN_Infer, NN_Gradient, Kerf_Operan
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, I64Attr:$dim,
                        F64Attr:$epsilon);
-  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
-  let results = (outs NN_Float:$result);
+  let statistics = [{
+      auto mean = s.mean([&](auto x) { return x; });
+      auto variance = s.mean([&](auto x) {
+        auto d = s.sub(x, mean);
+        return s.mul(d, d);
+      });
+      return {mean, inverseRoot(s, variance, getEpsilon().convertToDouble())};}];
+  let onRow = "s.mulAdd(s.mul(s.sub(x[0], x[1]), x[2]), x[3], x[4])";
+  let interval = "normalized(getX(), int64_t(getDim()), getEpsilon().convertToDouble(), x[1], x[2])";
   let assemblyFormat = [{
     $x `,` $scale `,` $bias `dim` $dim `epsilon` custom<Real>($epsilon) attr-dict
     `:` custom<RowTypes>(type($x), type($scale), type($bias), type($result))
   }];
 }
 
-def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_RMSNormOp : NN_NormOp<"rms_norm", 5> {
   let summary = "root-mean-square normalization over the trailing dimensions";
   let description = [{
     `result = x / sqrt(mean(x^2) + epsilon) * scale`, the mean over dimensions
@@ -94,15 +161,19 @@ def NN_RMSNormOp : NN_RuleOp<"rms_norm", [NN_Infer, NN_Gradient, Kerf_OperandRol
     C1: `dim` is a dimension of `x`. C2: `scale` has the trailing shape.
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, I64Attr:$dim, F64Attr:$epsilon);
-  let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
-  let results = (outs NN_Float:$result);
+  let statistics = [{
+      auto square = s.mean([&](auto x) { return s.mul(x, x); });
+      return {inverseRoot(s, square, getEpsilon().convertToDouble())};}];
+  let onRow = "s.mul(s.mul(x[0], x[1]), x[2])";
+  let interval = "normalized(getX(), int64_t(getDim()), getEpsilon().convertToDouble(), x[1], "
+                 "::kerf::Interval::of(0))";
   let assemblyFormat = [{
     $x `,` $scale `dim` $dim `epsilon` custom<Real>($epsilon) attr-dict
     `:` custom<RowTypes>(type($x), type($scale), type($result))
   }];
 }
 
-def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Kernel<"Elementwise">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "normalization per channel by given statistics";
   let description = [{
     `result[..., c] = (x[..., c] - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c]`;
@@ -126,7 +197,7 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Infer, NN_Gradient, Kerf_Operan
   }];
 }
 
-def NN_LRNOp : NN_RuleOp<"lrn", [NN_Infer, NN_Gradient]> {
+def NN_LRNOp : NN_RuleOp<"lrn", [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {
   let summary = "local response normalization across channels";
   let description = [{
     `result[..., c] = x[..., c] / (bias + alpha / size * s)^beta` where `s` sums

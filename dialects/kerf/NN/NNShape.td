@@ -4,7 +4,7 @@
 
 include "kerf/NN/NNBase.td"
 
-def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Kernel<"Shape">, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "the same elements in row-major order, another shape";
   let description = [{
     ```mlir
@@ -21,7 +21,7 @@ def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Gradient, Kerf_OperandRoleInterface]
   let hasFolder = 1;
 }
 
-def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Kernel<"Shape">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "permutation of dimensions";
   let description = [{
     `result[i_perm[0], ..., i_perm[n]] = x[i_0, ..., i_n]`: dimension `d` of the
@@ -40,7 +40,7 @@ def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Infer, NN_Gradient, Kerf_Operand
   let hasFolder = 1;
 }
 
-def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Kernel<"Shape">, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "repetition along new dimensions and dimensions of size 1";
   let description = [{
     Right-aligned: each operand dimension equals the result's or is 1.
@@ -58,7 +58,7 @@ def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Gradient, Kerf_OperandRoleInterf
   let hasVerifier = 1;
 }
 
-def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_ConcatOp : NN_RuleOp<"concat", [NN_Kernel<"Concat">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "operands one after another along a dimension";
   let description = [{
     ```mlir
@@ -73,7 +73,7 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Infer, NN_Gradient, Kerf_OperandRoleIn
   let assemblyFormat = "$inputs `dim` $dim attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_SliceOp : NN_LocalOp<"slice", [NN_Kernel<"Shape">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "a strided box of a tensor";
   let description = [{
     `result[i] = x[starts + i * strides]`; strides may be negative.
@@ -97,7 +97,7 @@ def NN_SliceOp : NN_LocalOp<"slice", [NN_Infer, NN_Gradient, Kerf_OperandRoleInt
   }];
 }
 
-def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_PadOp : NN_RuleOp<"pad", [NN_Kernel<"Pad">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "a constant border";
   let description = [{
     `low[d]` elements of `value` before and `high[d]` after dimension `d`.
@@ -115,7 +115,7 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterfac
   let assemblyFormat = "$x `low` $low `high` $high `value` $value attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_GatherOp : NN_LocalOp<"gather", [NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
+def NN_GatherOp : NN_LocalOp<"gather", [NN_Kernel<"Gather">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "slices of a tensor selected by indices along a dimension";
   let description = [{
     `result[a..., i..., b...] = data[a..., indices[i...], b...]` where `a` has

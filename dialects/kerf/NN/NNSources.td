@@ -59,7 +59,7 @@ def NN_StateOp : NN_SourceOp<"state", [], ["isMutable"]> {
   let hasVerifier = 1;
 }
 
-def NN_ConstantOp : NN_SourceOp<"constant", [AllTypesMatch<["value", "result"]>], ["isStoredInParts"]> {
+def NN_ConstantOp : NN_SourceOp<"constant", [NN_Kernel<"Constant">, AllTypesMatch<["value", "result"]>], ["isStoredInParts"]> {
   let summary = "a literal tensor";
   let description = [{
     A literal. A `name` marks a parameter of the model that is a literal (a
@@ -85,7 +85,7 @@ def NN_ConstantOp : NN_SourceOp<"constant", [AllTypesMatch<["value", "result"]>]
   let hasVerifier = 1;
 }
 
-def NN_IotaOp : NN_LocalOp<"iota"> {
+def NN_IotaOp : NN_LocalOp<"iota", [NN_Kernel<"Iota">]> {
   let summary = "indices along a dimension";
   let description = [{
     `result[i_0, ..., i_n] = i_dim`.

@@ -8,17 +8,49 @@
 //
 // One type is written, that of all tensors; scalars are tensor<f32>.
 //
+// What a step does is said once, as C++ beside the op (`step`): `s` is what can be
+// done with elements (Elements.h), `x` the operands' elements; what comes back are
+// those of the results. The interpreter computes it, lowering makes ops of it.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_UPDATES_TD
 #define KERF_NN_UPDATES_TD
 
 include "kerf/NN/NNBase.td"
 
-class NN_UpdateOp<string mnemonic, int cost>
-    : NN_Op<mnemonic, [DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>]> {
+// The trait of all of them.
+def NN_Update : NativeOpTrait<"Update"> {
+  let cppNamespace = "::kerf::nn";
+}
+
+// `cost` is per element; `numbers` are the attributes that are written, in order;
+// the last `scalars` operands are scalars. `check` is what else the op asks for.
+class NN_UpdateOp<string mnemonic, int cost, list<string> numbers, int scalars = 1>
+    : NN_Op<mnemonic, [NN_Update, DeclareOpInterfaceMethods<Kerf_ShardingRuleInterface>]> {
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  string step = "";
+  string check = "::mlir::success()";
+  let extraClassDeclaration = [{
+    template <typename S>
+    ::llvm::SmallVector<typename S::V> step(S &s, ::llvm::ArrayRef<typename S::V> x) {
+      }] # step # [{
+    }
+  }];
+  string names = "{\"" # !interleave(numbers, "\", \"") # "\"}";
   let extraClassDefinition = [{
+    ::mlir::ParseResult $cppClass::parse(::mlir::OpAsmParser &parser,
+                                         ::mlir::OperationState &state) {
+      return ::kerf::nn::parseUpdate(parser, state, }] # names # ", " # scalars # [{);
+    }
+    void $cppClass::print(::mlir::OpAsmPrinter &printer) {
+      ::kerf::nn::printUpdate(printer, *this, }] # names # ", " # scalars # [{);
+    }
+    ::llvm::LogicalResult $cppClass::verify() {
+      if (::mlir::failed(}] # check # [{))
+        return ::mlir::failure();
+      return ::kerf::nn::verifyUpdate(*this, }] # scalars # [{);
+    }
     ::kerf::ShardingRule $cppClass::getShardingRule() {
       return ::kerf::elementwiseShardingRule(getOperation());
     }
@@ -32,7 +64,7 @@ class NN_UpdateOp<string mnemonic, int cost>
   }];
 }
 
-def NN_SGDUpdateOp : NN_UpdateOp<"sgd_update", 6> {
+def NN_SGDUpdateOp : NN_UpdateOp<"sgd_update", 6, ["momentum", "weight_decay"]> {
   let summary = "a step of stochastic gradient descent";
   let description = [{
     With weight decay d and momentum u, as torch.optim.SGD (dampening 0):
@@ -58,9 +90,17 @@ def NN_SGDUpdateOp : NN_UpdateOp<"sgd_update", 6> {
                        StaticShapeTensorOf<[F32]>:$lr, F64Attr:$momentum,
                        F64Attr:$weight_decay, UnitAttr:$nesterov);
   let results = (outs NN_Float:$new_w, Optional<NN_Float>:$new_velocity);
+  let check = "verifyVelocity(*this, getVelocity(), getNewVelocity(), getNesterov())";
+  let step = [{
+      auto w = x[0], g = decayed(s, x[1], w, getWeightDecay()), lr = x.back();
+      if (!getVelocity())
+        return {s.sub(w, s.mul(g, lr))};
+      auto v = s.add(s.mul(x[2], s.number(getMomentum())), g);
+      auto step = getNesterov() ? s.add(g, s.mul(v, s.number(getMomentum()))) : v;
+      return {s.sub(w, s.mul(step, lr)), v};}];
 }
 
-def NN_AdamUpdateOp : NN_UpdateOp<"adam_update", 16> {
+def NN_AdamUpdateOp : NN_UpdateOp<"adam_update", 16, ["beta1", "beta2", "epsilon", "weight_decay"], 3> {
   let summary = "a step of Adam or AdamW";
   let description = [{
     With betas a and b, weight decay d, and c1 = 1 - a^t, c2 = 1 - b^t at step t
@@ -85,9 +125,23 @@ def NN_AdamUpdateOp : NN_UpdateOp<"adam_update", 16> {
                        StaticShapeTensorOf<[F32]>:$c2, F64Attr:$beta1, F64Attr:$beta2,
                        F64Attr:$epsilon, F64Attr:$weight_decay, UnitAttr:$decoupled);
   let results = (outs NN_Float:$new_w, NN_Float:$new_m, NN_Float:$new_v);
+  let step = [{
+      auto w = x[0], g = x[1], lr = x[4], c1 = x[5], c2 = x[6];
+      double beta1 = getBeta1().convertToDouble(), beta2 = getBeta2().convertToDouble();
+      if (!getDecoupled())
+        g = decayed(s, g, w, getWeightDecay());
+      else if (!getWeightDecay().isZero())
+        // The factor is rounded before it is applied, as PyTorch's.
+        w = s.mul(w, s.sub(s.number(1), s.mul(lr, s.number(getWeightDecay()))));
+      auto m = s.add(x[2], s.mul(s.sub(g, x[2]), s.number(1 - beta1)));
+      auto v = s.add(s.mul(x[3], s.number(beta2)), s.mul(s.mul(g, g), s.number(1 - beta2)));
+      auto scale = s.div(s.number(1), s.sqrt(c2));
+      auto divisor = s.add(s.mul(s.sqrt(v), scale), s.number(getEpsilon()));
+      auto step = s.div(lr, c1);
+      return {s.sub(w, s.div(s.mul(m, step), divisor)), m, v};}];
 }
 
-def NN_AdagradUpdateOp : NN_UpdateOp<"adagrad_update", 9> {
+def NN_AdagradUpdateOp : NN_UpdateOp<"adagrad_update", 9, ["epsilon", "weight_decay"]> {
   let summary = "a step of Adagrad";
   let description = [{
     With weight decay d, as torch.optim.Adagrad (lr_decay 0):
@@ -107,6 +161,12 @@ def NN_AdagradUpdateOp : NN_UpdateOp<"adagrad_update", 9> {
                        StaticShapeTensorOf<[F32]>:$lr, F64Attr:$epsilon,
                        F64Attr:$weight_decay);
   let results = (outs NN_Float:$new_w, NN_Float:$new_sum);
+  let step = [{
+      auto w = x[0], g = decayed(s, x[1], w, getWeightDecay()), lr = x[3];
+      auto sum = s.add(x[2], s.mul(g, g));
+      auto divisor = s.add(s.sqrt(sum), s.number(getEpsilon()));
+      auto step = s.div(s.mul(g, lr), divisor);
+      return {s.sub(w, step), sum};}];
 }
 
 #endif // KERF_NN_UPDATES_TD

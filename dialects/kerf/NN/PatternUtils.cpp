@@ -15,12 +15,7 @@ using namespace kerf::nn;
 using namespace mlir;
 
 bool kerf::nn::isElementwise(Operation *op) {
-  return op &&
-         isa<NegOp, AbsOp, SignOp, ExpOp, LogOp, SqrtOp, RsqrtOp, ReciprocalOp,
-             ErfOp, TanhOp, SigmoidOp, SinOp, CosOp, FloorOp, CeilOp, RoundOp,
-             ReluOp, NotOp, GeluOp, IsNaNOp, CastOp, AddOp, SubOp, MulOp, DivOp,
-             ModOp, RemOp, PowOp, MaxOp, MinOp, AndOp, OrOp, XorOp, EqualOp,
-             LessOp, LessEqualOp, SelectOp>(op);
+  return op && op->hasTrait<ByElement>();
 }
 
 bool kerf::nn::isPlanned(Operation *op) {

@@ -240,15 +240,8 @@ ShardingRule LogSoftmaxOp::getShardingRule() {
   return softmaxRule(getOperation(), getDim());
 }
 
-static ShardingRule normRule(Operation *op, uint64_t dim) {
+ShardingRule nn::normRule(Operation *op, uint64_t dim) {
   return pointwiseRule(op, [&](int64_t d) { return d < int64_t(dim); });
-}
-
-ShardingRule LayerNormOp::getShardingRule() {
-  return normRule(getOperation(), getDim());
-}
-ShardingRule RMSNormOp::getShardingRule() {
-  return normRule(getOperation(), getDim());
 }
 
 ShardingRule BatchNormOp::getShardingRule() {

@@ -5,8 +5,7 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::nn;
 
-/// C1 and C2 of every update: tensors of one type, then scalars.
-static LogicalResult verifyUpdate(Operation *op, unsigned numScalars) {
+LogicalResult nn::verifyUpdate(Operation *op, unsigned numScalars) {
   Type expected = op->getOperand(0).getType();
   unsigned numTensors = op->getNumOperands() - numScalars;
   for (auto [index, type] : llvm::enumerate(op->getOperandTypes())) {
@@ -34,18 +33,13 @@ LogicalResult DropoutOp::verify() {
   return success();
 }
 
-LogicalResult SGDUpdateOp::verify() {
-  if (static_cast<bool>(getVelocity()) != static_cast<bool>(getNewVelocity()))
-    return emitOpError("has ")
-           << (getVelocity() ? "a velocity and no new one"
-                             : "a new velocity and no old one");
-  if (getNesterov() && !getVelocity())
-    return emitOpError("is nesterov without velocity");
-  return verifyUpdate(getOperation(), 1);
-}
-
-LogicalResult AdamUpdateOp::verify() { return verifyUpdate(getOperation(), 3); }
-
-LogicalResult AdagradUpdateOp::verify() {
-  return verifyUpdate(getOperation(), 1);
+LogicalResult nn::verifyVelocity(Operation *op, Value velocity, Value next,
+                                 bool nesterov) {
+  if (static_cast<bool>(velocity) != static_cast<bool>(next))
+    return op->emitOpError("has ")
+           << (velocity ? "a velocity and no new one"
+                        : "a new velocity and no old one");
+  if (nesterov && !velocity)
+    return op->emitOpError("is nesterov without velocity");
+  return success();
 }

@@ -3,38 +3,14 @@
 
 #include "kerf/NN/NN.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 using namespace mlir;
 
 namespace kerf::codegen {
 
-OpKind kindOf(Operation *op) {
-  if (op->getNumResults() != 1)
-    return OpKind::Unsupported;
-  return TypeSwitch<Operation *, OpKind>(op)
-      .Case<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastOp, nn::SliceOp>(
-          [](auto) { return OpKind::Shape; })
-      .Case<nn::PadOp>([](auto) { return OpKind::Pad; })
-      .Case<nn::ConcatOp>([](auto) { return OpKind::Concat; })
-      .Case<nn::ConstantOp>([](auto) { return OpKind::Constant; })
-      .Case<nn::IotaOp>([](auto) { return OpKind::Iota; })
-      .Case<nn::GatherOp>([](auto) { return OpKind::Gather; })
-      .Case<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::LayerNormOp, nn::RMSNormOp,
-            nn::ReduceOp, nn::ArgReduceOp>([](auto) { return OpKind::Row; })
-      .Case<nn::MaxPoolOp, nn::AvgPoolOp, nn::LRNOp>(
-          [](auto) { return OpKind::Window; })
-      .Case<nn::MatmulOp, nn::ConvOp>([](auto) { return OpKind::Contraction; })
-      .Case<nn::NegOp, nn::AbsOp, nn::SignOp, nn::ExpOp, nn::LogOp, nn::SqrtOp,
-            nn::RsqrtOp, nn::ReciprocalOp, nn::ErfOp, nn::TanhOp, nn::SigmoidOp,
-            nn::SinOp, nn::CosOp, nn::FloorOp, nn::CeilOp, nn::RoundOp,
-            nn::ReluOp, nn::NotOp, nn::GeluOp, nn::IsNaNOp, nn::CastOp,
-            nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::ModOp, nn::RemOp,
-            nn::PowOp, nn::MaxOp, nn::MinOp, nn::AndOp, nn::OrOp, nn::XorOp,
-            nn::EqualOp, nn::LessOp, nn::LessEqualOp, nn::SelectOp,
-            nn::BatchNormOp, nn::PhiloxOp>(
-          [](auto) { return OpKind::Elementwise; })
-      .Default([](auto) { return OpKind::Unsupported; });
+KernelKind kindOf(Operation *op) {
+  auto kernel = dyn_cast<nn::KernelInterface>(op);
+  return kernel && op->getNumResults() == 1 ? kernel.getKernelKind()
+                                            : KernelKind::Unsupported;
 }
 
 IndexVec broadcastIndex(ArrayRef<Index> index, ArrayRef<int64_t> shape) {
@@ -73,16 +49,16 @@ SmallVector<OperandUse, 3> operandUses(Operation *op, ArrayRef<Index> index,
                                        IndexSpace &space) {
   SmallVector<OperandUse, 3> uses;
   switch (kindOf(op)) {
-  case OpKind::Elementwise:
+  case KernelKind::Elementwise:
     for (OpOperand &operand : op->getOpOperands())
       uses.push_back({operand.getOperandNumber(),
                       broadcastIndex(index, shapeOf(operand.get())),
                       {}});
     break;
-  case OpKind::Shape:
+  case KernelKind::Shape:
     uses.push_back({0, shapeIndex(op, index, space), {}});
     break;
-  case OpKind::Pad: {
+  case KernelKind::Pad: {
     auto pad = cast<nn::PadOp>(op);
     OperandUse use{0, {}, {}};
     for (auto [i, low, high, size] : llvm::zip_equal(
@@ -94,7 +70,7 @@ SmallVector<OperandUse, 3> operandUses(Operation *op, ArrayRef<Index> index,
     uses.push_back(std::move(use));
     break;
   }
-  case OpKind::Concat: {
+  case KernelKind::Concat: {
     int64_t dim = cast<nn::ConcatOp>(op).getDim(), start = 0;
     for (OpOperand &operand : op->getOpOperands()) {
       int64_t size = shapeOf(operand.get())[dim];
@@ -115,23 +91,11 @@ SmallVector<OperandUse, 3> operandUses(Operation *op, ArrayRef<Index> index,
 }
 
 SmallVector<int64_t> rowDims(Operation *op) {
-  int64_t rank = shapeOf(op->getOperand(0)).size();
-  SmallVector<int64_t> dims;
-  TypeSwitch<Operation *>(op)
-      .Case<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::ArgReduceOp>(
-          [&](auto row) { dims.push_back(row.getDim()); })
-      .Case<nn::LayerNormOp, nn::RMSNormOp>([&](auto row) {
-        for (int64_t dim = row.getDim(); dim < rank; ++dim)
-          dims.push_back(dim);
-      })
-      .Case<nn::ReduceOp>([&](nn::ReduceOp row) {
-        dims.append(row.getDims().begin(), row.getDims().end());
-      });
-  return dims;
+  return cast<nn::RowInterface>(op).getRowDims();
 }
 
 bool keepsRowDims(Operation *op) {
-  return !isa<nn::ReduceOp, nn::ArgReduceOp>(op);
+  return cast<nn::RowInterface>(op).keepsRowDims();
 }
 
 SmallVector<int64_t> outerShape(Operation *op) {

@@ -11,6 +11,7 @@
 
 #include "Index.h"
 
+#include "kerf/NN/KernelKind.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -18,21 +19,10 @@
 
 namespace kerf::codegen {
 
-enum class OpKind {
-  Elementwise, ///< a function of elements at (broadcast) equal indices
-  Shape,       ///< moves elements: one operand, no guard
-  Pad,
-  Concat,
-  Constant,
-  Iota,
-  Gather,
-  Row,         ///< combines elements along dimensions
-  Window,      ///< pools, lrn
-  Contraction, ///< matmul, conv
-  Unsupported
-};
+using nn::KernelKind;
 
-OpKind kindOf(mlir::Operation *op);
+/// Unsupported but for ops of one result that have KernelInterface.
+KernelKind kindOf(mlir::Operation *op);
 
 /// `index` lies in [low, high).
 struct Guard {

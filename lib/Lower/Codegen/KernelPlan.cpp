@@ -25,6 +25,18 @@ constexpr int64_t kMinVectorLoop = 8;
 constexpr size_t kMaxCuts = 16;
 constexpr int64_t kMaxGuards = 4;
 
+int64_t flopsOf(Operation *op) {
+  auto cost = dyn_cast<OpCostInterface>(op);
+  if (!cost)
+    return 0;
+  auto types = [](TypeRange all) {
+    return llvm::map_to_vector(
+        all, [](Type type) { return cast<RankedTensorType>(type); });
+  };
+  return cost.getFlops(types(op->getOperandTypes()),
+                       types(op->getResultTypes()));
+}
+
 class Walk {
 public:
   Walk(KernelPlan &plan, Splits &splits) : plan(plan), splits(splits) {}
@@ -77,9 +89,11 @@ Flat Walk::makeFlat(int64_t size, int64_t key) {
   return flat;
 }
 
+/// A function by polynomial: many operations per element.
 bool Walk::isExpensive(Operation *op) {
-  return isa<nn::ExpOp, nn::LogOp, nn::ErfOp, nn::TanhOp, nn::SigmoidOp,
-             nn::SinOp, nn::CosOp, nn::GeluOp, nn::PowOp, nn::PhiloxOp>(op);
+  constexpr int64_t kFewOperations = 9;
+  return kindOf(op) == KernelKind::Elementwise &&
+         flopsOf(op) > kFewOperations * numElements(op->getResult(0));
 }
 
 bool Walk::dependsOnVector(ArrayRef<Index> index) {
@@ -134,7 +148,7 @@ bool Walk::readsRow(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !plan.ops.contains(op))
     return false;
-  return kindOf(op) == OpKind::Row ||
+  return kindOf(op) == KernelKind::Row ||
          llvm::any_of(op->getOperands(),
                       [&](Value operand) { return readsRow(operand); });
 }
@@ -185,10 +199,10 @@ bool Walk::visitRow(Operation *op, ArrayRef<Index> index) {
 static bool isCheapSource(Value value, const KernelPlan &plan) {
   Operation *op = value.getDefiningOp();
   while (op && plan.ops.contains(op)) {
-    OpKind kind = kindOf(op);
-    if (kind == OpKind::Constant)
+    KernelKind kind = kindOf(op);
+    if (kind == KernelKind::Constant)
       return true;
-    if (kind != OpKind::Shape && !isa<nn::CastOp>(op))
+    if (kind != KernelKind::Shape && !isa<nn::CastOp>(op))
       return false;
     op = op->getOperand(0).getDefiningOp();
   }
@@ -246,29 +260,27 @@ bool Walk::visit(Value value, ArrayRef<Index> index) {
                     " is broadcast after it is computed");
   }
   switch (kindOf(op)) {
-  case OpKind::Elementwise:
-    if (isa<nn::DivOp, nn::ModOp, nn::RemOp>(op) &&
-        isa<IntegerType>(elementOf(value)) &&
-        !isNonZeroConstant(op->getOperand(1)))
+  case KernelKind::Elementwise:
+    if (nn::dividesIntegers(op) && !isNonZeroConstant(op->getOperand(1)))
       plan.canFail = true;
     return visitUses(op, index);
-  case OpKind::Shape:
-  case OpKind::Pad:
-  case OpKind::Concat:
+  case KernelKind::Shape:
+  case KernelKind::Pad:
+  case KernelKind::Concat:
     return visitUses(op, index);
-  case OpKind::Constant:
+  case KernelKind::Constant:
     plan.space.linearize(index, shapeOf(value));
     return true;
-  case OpKind::Iota:
+  case KernelKind::Iota:
     return true;
-  case OpKind::Gather:
+  case KernelKind::Gather:
     return visitGather(cast<nn::GatherOp>(op), index);
-  case OpKind::Row:
+  case KernelKind::Row:
     return visitRow(op, index);
-  case OpKind::Window:
-  case OpKind::Contraction:
+  case KernelKind::Window:
+  case KernelKind::Contraction:
     return visitWhole(op, index);
-  case OpKind::Unsupported:
+  case KernelKind::Unsupported:
     break;
   }
   return refuse("no code generation for " + op->getName().getStringRef());
@@ -428,17 +440,8 @@ IndexVec rowOperandIndex(Operation *op, KernelPlan &plan) {
 
 static int64_t workOf(const KernelPlan &plan) {
   int64_t work = 0;
-  for (Operation *op : plan.ops) {
-    auto cost = dyn_cast<OpCostInterface>(op);
-    if (!cost)
-      continue;
-    SmallVector<RankedTensorType> operands, results;
-    for (Value operand : op->getOperands())
-      operands.push_back(cast<RankedTensorType>(operand.getType()));
-    for (Value result : op->getResults())
-      results.push_back(cast<RankedTensorType>(result.getType()));
-    work += cost.getFlops(operands, results);
-  }
+  for (Operation *op : plan.ops)
+    work += flopsOf(op);
   for (Value value : plan.inputs)
     work += numElements(value);
   for (Value value : plan.outputs)
@@ -450,8 +453,8 @@ KernelPlan planKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs) {
   KernelPlan base;
   base.ops.insert(ops.begin(), ops.end());
   for (Operation *op : ops) {
-    OpKind kind = kindOf(op);
-    if (kind == OpKind::Unsupported) {
+    KernelKind kind = kindOf(op);
+    if (kind == KernelKind::Unsupported) {
       base.reason =
           ("no code generation for " + op->getName().getStringRef()).str();
       return base;
@@ -473,12 +476,12 @@ KernelPlan planKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs) {
                           .str();
       base.form = form;
     };
-    if (kind == OpKind::Row) {
+    if (kind == KernelKind::Row) {
       lift(KernelForm::Row);
       base.rowOps.push_back(op);
-    } else if (kind == OpKind::Window) {
+    } else if (kind == KernelKind::Window) {
       lift(KernelForm::Window);
-    } else if (kind == OpKind::Contraction) {
+    } else if (kind == KernelKind::Contraction) {
       lift(KernelForm::Contraction);
     }
     for (Value operand : op->getOperands())

@@ -21,6 +21,8 @@
 #include "KernelPlan.h"
 #include "VectorMath.h"
 
+#include "kerf/NN/NN.h"
+
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/InstrTypes.h"
 
@@ -125,20 +127,17 @@ protected:
   // PullElementwise.h
   //===--------------------------------------------------------------------===//
 
-  V selectNumber(V condition, V x, V y);
   V elementwise(mlir::Operation *op, llvm::MutableArrayRef<V> operands);
-  V elementwiseFloat(mlir::Operation *op, llvm::ArrayRef<V> operands);
+  V batchNorm(nn::BatchNormOp op, llvm::ArrayRef<V> operands);
   V elementwiseInteger(mlir::Operation *op, llvm::ArrayRef<V> operands);
-  V integerDivision(mlir::Operation *op, llvm::ArrayRef<V> operands);
-  V integerPower(V base, V exponent, bool isUnsigned);
   V convert(V value, mlir::Type from, mlir::Type to);
-  V powConstant(V x, double exponent);
   V philoxUniform(uint64_t stream, llvm::ArrayRef<V> operands);
 
   //===--------------------------------------------------------------------===//
   // PullRows.h
   //===--------------------------------------------------------------------===//
 
+  struct RowElements;
   void computeRow(mlir::Operation *op);
   V pullRow(mlir::Operation *op, llvm::ArrayRef<Index> index);
   V rowElement(mlir::Operation *op);

@@ -10,9 +10,10 @@
 #ifndef KERF_LOWER_CODEGEN_PULLROWS_H
 #define KERF_LOWER_CODEGEN_PULLROWS_H
 
+#include "Elements.h"
 #include "PullEmitter.h"
 
-#include "kerf/NN/NN.h"
+#include "kerf/NN/Elements.h"
 
 namespace kerf::codegen {
 
@@ -20,16 +21,12 @@ namespace kerf::codegen {
 inline std::pair<mlir::Value, IndexVec>
 behindShapes(mlir::Value value, IndexVec index, KernelPlan &plan) {
   mlir::Operation *op = value.getDefiningOp();
-  while (op && plan.ops.contains(op) && kindOf(op) == OpKind::Shape) {
+  while (op && plan.ops.contains(op) && kindOf(op) == KernelKind::Shape) {
     index = operandUses(op, index, plan.space)[0].index;
     value = op->getOperand(0);
     op = value.getDefiningOp();
   }
   return {value, index};
-}
-
-inline bool isSinglePass(mlir::Operation *op) {
-  return mlir::isa<nn::ReduceOp, nn::ArgReduceOp>(op);
 }
 
 /// The current element of operand 0; the first pass keeps it if `buffer`.
@@ -148,6 +145,24 @@ auto PullEmitter<B>::argReduceFor(mlir::Operation *op, Flat &flat) -> State {
       b.CreateSExtOrTrunc(position, b.withElement(b.typeOf(position), result))};
 }
 
+/// What the statistics of a normalization are made of.
+template <typename B> struct PullEmitter<B>::RowElements : FloatElements<B> {
+  PullEmitter &emitter;
+  mlir::Operation *op;
+  Flat &flat;
+
+  /// Over a row, of a function of its elements.
+  template <typename F> V sum(F f) {
+    return emitter.sumRow(flat, 4 * emitter.native, this->like,
+                          [&] { return f(emitter.rowElement(op)); });
+  }
+  template <typename F> V mean(F f) {
+    V total = sum(f);
+    double count = std::max<int64_t>(flat.size, 1);
+    return this->b.CreateFMul(total, this->math.constant(total, 1 / count));
+  }
+};
+
 template <typename B>
 auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
   llvm::SmallVector<int64_t> sizes = innerShape(op);
@@ -159,7 +174,7 @@ auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
   IndexVec index = behind.second;
   mlir::Operation *producer = source.getDefiningOp();
   bool computed = producer && plan.ops.contains(producer) &&
-                  kindOf(producer) != OpKind::Constant;
+                  kindOf(producer) != KernelKind::Constant;
   // An index that names every loop over the row is asked for in these loops
   // alone. One that does not (a reshape of one element, repeated) would be
   // found outside of them, where the place in the buffer is not known.
@@ -170,7 +185,7 @@ auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
   });
   V buffer = nullptr;
   if (computed && inLoops && !kept.contains(source) &&
-      (!isSinglePass(op) || !source.hasOneUse()))
+      (keepsRowDims(op) || !source.hasOneUse()))
     buffer = rowBuffer(flat.size, computeType(elementOf(source)));
   auto keep = [&](V value, V memory, T element) {
     storeRow(widen(value), rowPlace(memory, element, flat.index));
@@ -182,16 +197,6 @@ auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
     });
     kept[source] = {buffer, index, flat.index};
   }
-  double count = std::max<int64_t>(flat.size, 1);
-  auto scaled = [&](V sum) {
-    return b.CreateFMul(sum, math.constant(sum, 1 / count));
-  };
-  auto inverseRoot = [&](V variance, const llvm::APFloat &epsilon) {
-    V shifted = b.CreateFAdd(
-        variance, math.constant(variance, epsilon.convertToDouble()));
-    return b.CreateFDiv(math.constant(variance, 1),
-                        math.unary(llvm::Intrinsic::sqrt, shifted));
-  };
   V like = b.zero(type);
   if (mlir::isa<nn::ReduceOp>(op)) {
     rowState[op] = reduceFor(op, flat);
@@ -220,23 +225,13 @@ auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
       rowState[op] = {max, b.CreateFDiv(math.constant(sum, 1), sum)};
     else
       rowState[op] = {max, math.log(sum)};
-  } else if (auto norm = mlir::dyn_cast<nn::LayerNormOp>(op)) {
-    V mean =
-        scaled(sumRow(flat, 4 * native, like, [&] { return rowElement(op); }));
-    V variance = scaled(sumRow(flat, 4 * native, like, [&] {
-      V parts[] = {rowElement(op), mean};
-      widenAll(parts);
-      V d = b.CreateFSub(parts[0], parts[1]);
-      return b.CreateFMul(d, d);
-    }));
-    rowState[op] = {mean, inverseRoot(variance, norm.getEpsilon())};
   } else {
-    V square = scaled(sumRow(flat, 4 * native, like, [&] {
-      V x = rowElement(op);
-      return b.CreateFMul(x, x);
-    }));
-    rowState[op] = {
-        inverseRoot(square, mlir::cast<nn::RMSNormOp>(op).getEpsilon())};
+    RowElements elements{{b, math, like}, *this, op, flat};
+    nn::visitOps(op, [&](auto typed) {
+      if constexpr (decltype(typed)::template hasTrait<nn::Norm>())
+        rowState[op] = typed.statistics(elements);
+      return true;
+    });
   }
 }
 
@@ -266,11 +261,14 @@ auto PullEmitter<B>::pullRow(mlir::Operation *op, llvm::ArrayRef<Index> index)
                         values[2]);
   if (mlir::isa<nn::LogSoftmaxOp>(op))
     return b.CreateFSub(b.CreateFSub(x, values[1]), values[2]);
-  if (mlir::isa<nn::LayerNormOp>(op)) {
-    V normal = b.CreateFMul(b.CreateFSub(x, values[1]), values[2]);
-    return math.mulAdd(normal, values[3], values[4]);
-  }
-  return b.CreateFMul(b.CreateFMul(x, values[1]), values[2]);
+  FloatElements<B> elements(b, math, x);
+  V result = nullptr;
+  nn::visitOps(op, [&](auto typed) {
+    if constexpr (decltype(typed)::template hasTrait<nn::Norm>())
+      result = typed.onRow(elements, llvm::ArrayRef<V>(values));
+    return true;
+  });
+  return result;
 }
 
 } // namespace kerf::codegen

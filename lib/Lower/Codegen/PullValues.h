@@ -44,34 +44,34 @@ template <typename B>
 auto PullEmitter<B>::pullOp(mlir::Operation *op, llvm::ArrayRef<Index> index)
     -> V {
   switch (kindOf(op)) {
-  case OpKind::Elementwise: {
+  case KernelKind::Elementwise: {
     llvm::SmallVector<V> operands;
     for (OperandUse &use : operandUses(op, index, space))
       operands.push_back(pull(op->getOperand(use.operand), use.index));
     widenAll(operands);
     return elementwise(op, operands);
   }
-  case OpKind::Shape: {
+  case KernelKind::Shape: {
     auto uses = operandUses(op, index, space);
     return pull(op->getOperand(0), uses[0].index);
   }
-  case OpKind::Pad:
-  case OpKind::Concat:
+  case KernelKind::Pad:
+  case KernelKind::Concat:
     return pullUses(op, index);
-  case OpKind::Constant:
+  case KernelKind::Constant:
     return pullConstant(op, index);
-  case OpKind::Iota:
+  case KernelKind::Iota:
     return pullIota(op, index);
-  case OpKind::Gather:
+  case KernelKind::Gather:
     return pullGather(op, index);
-  case OpKind::Row:
+  case KernelKind::Row:
     return pullRow(op, index);
-  case OpKind::Window:
+  case KernelKind::Window:
     return mlir::isa<nn::LRNOp>(op) ? pullLRN(op, index) : pullPool(op, index);
-  case OpKind::Contraction:
+  case KernelKind::Contraction:
     return mlir::isa<nn::ConvOp>(op) ? pullConv(op, index)
                                      : pullMatmul(op, index);
-  case OpKind::Unsupported:
+  case KernelKind::Unsupported:
     break;
   }
   llvm_unreachable("refused by the plan");

@@ -26,7 +26,6 @@ using namespace mlir;
 namespace kerf::cuda {
 
 using codegen::numElements;
-using codegen::OpKind;
 
 /// Groups of more ops compute one vector at a time: registers are scarce.
 static constexpr size_t kLargeGroup = 48;
@@ -88,7 +87,7 @@ exec::KernelOp makeBatchForm(exec::KernelOp kernel, ModuleOp holder) {
       if (auto argument = dyn_cast<BlockArgument>(sum.getX());
           argument && parts[argument.getArgNumber()] > 1)
         continue;
-    bool fine = codegen::kindOf(&op) == OpKind::Elementwise ||
+    bool fine = codegen::kindOf(&op) == codegen::KernelKind::Elementwise ||
                 isa<nn::ReshapeOp>(op) ||
                 (constant && constant.getElements().isSplat());
     if (!fine || op.getNumResults() != 1 || !fits(op.getResult(0)) ||

@@ -9,7 +9,7 @@
 
 #include "../OpKinds.h"
 
-#include "llvm/ADT/TypeSwitch.h"
+#include "kerf/NN/Elements.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_EXPANDOPTIMIZERUPDATES
@@ -20,91 +20,56 @@ using namespace mlir;
 using namespace kerf;
 
 namespace {
-/// Elementwise ops of an update; numbers are scalars.
-class UpdateBuilder {
+/// What a step does (NNUpdates.td) as elementwise ops; numbers are scalars.
+class UpdateOps {
 public:
-  explicit UpdateBuilder(Operation *op) : builder(op), loc(op->getLoc()) {
+  using V = Value;
+
+  explicit UpdateOps(Operation *op) : builder(op), loc(op->getLoc()) {
     element =
         cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
   }
-  Value number(double value) {
+  V number(double value) {
     return splatConstant(builder, loc, RankedTensorType::get({}, element),
                          value);
   }
+  V number(const APFloat &value) { return number(value.convertToDouble()); }
   /// A scalar in the type of the parameter.
-  Value scalar(Value value) {
+  V scalar(V value) {
     auto type = RankedTensorType::get({}, element);
     return value.getType() == type
                ? value
                : nn::CastOp::create(builder, loc, type, value).getResult();
   }
-  template <typename Op> Value make(ValueRange operands) {
+  V add(V x, V y) { return make<nn::AddOp>({x, y}); }
+  V sub(V x, V y) { return make<nn::SubOp>({x, y}); }
+  V mul(V x, V y) { return make<nn::MulOp>({x, y}); }
+  V div(V x, V y) { return make<nn::DivOp>({x, y}); }
+  V max(V x, V y) { return make<nn::MaxOp>({x, y}); }
+  V abs(V x) { return make<nn::AbsOp>({x}); }
+  V sqrt(V x) { return make<nn::SqrtOp>({x}); }
+
+private:
+  template <typename Op> V make(ValueRange operands) {
     auto op = Op::create(builder, loc, operands);
     op->setAttr(exec::kUpdateMark, builder.getUnitAttr());
     return op->getResult(0);
   }
-  Value add(Value x, Value y) { return make<nn::AddOp>({x, y}); }
-  Value sub(Value x, Value y) { return make<nn::SubOp>({x, y}); }
-  Value mul(Value x, Value y) { return make<nn::MulOp>({x, y}); }
-  Value mul(Value x, double y) { return mul(x, number(y)); }
-  Value div(Value x, Value y) { return make<nn::DivOp>({x, y}); }
-  Value sqrt(Value x) { return make<nn::SqrtOp>({x}); }
-  /// g + d w.
-  Value decayed(Value g, Value w, const APFloat &decay) {
-    return decay.isZero() ? g : add(g, mul(w, decay.convertToDouble()));
-  }
 
-private:
   OpBuilder builder;
   Location loc;
   Type element;
 };
 } // namespace
 
-static void expandUpdate(nn::SGDUpdateOp op) {
-  UpdateBuilder b(op);
-  Value w = op.getW(), g = b.decayed(op.getG(), w, op.getWeightDecay());
-  Value step = g;
-  if (Value velocity = op.getVelocity()) {
-    double momentum = op.getMomentum().convertToDouble();
-    Value next = b.add(b.mul(velocity, momentum), g);
-    op.getNewVelocity().replaceAllUsesWith(next);
-    step = op.getNesterov() ? b.add(g, b.mul(next, momentum)) : next;
-  }
-  op.getNewW().replaceAllUsesWith(b.sub(w, b.mul(step, b.scalar(op.getLr()))));
-}
-
-static void expandUpdate(nn::AdamUpdateOp op) {
-  UpdateBuilder b(op);
-  Value w = op.getW(), g = op.getG(), lr = b.scalar(op.getLr());
-  double beta1 = op.getBeta1().convertToDouble();
-  double beta2 = op.getBeta2().convertToDouble();
-  if (!op.getDecoupled())
-    g = b.decayed(g, w, op.getWeightDecay());
-  else if (!op.getWeightDecay().isZero())
-    // The factor is rounded before it is applied, as PyTorch's.
-    w = b.mul(w, b.sub(b.number(1),
-                       b.mul(lr, op.getWeightDecay().convertToDouble())));
-  Value m = b.add(op.getM(), b.mul(b.sub(g, op.getM()), 1 - beta1));
-  Value v = b.add(b.mul(op.getV(), beta2), b.mul(b.mul(g, g), 1 - beta2));
-  Value scale = b.div(b.number(1), b.sqrt(b.scalar(op.getC2())));
-  Value divisor = b.add(b.mul(b.sqrt(v), scale),
-                        b.number(op.getEpsilon().convertToDouble()));
-  Value step = b.div(lr, b.scalar(op.getC1()));
-  op.getNewW().replaceAllUsesWith(b.sub(w, b.div(b.mul(m, step), divisor)));
-  op.getNewM().replaceAllUsesWith(m);
-  op.getNewV().replaceAllUsesWith(v);
-}
-
-static void expandUpdate(nn::AdagradUpdateOp op) {
-  UpdateBuilder b(op);
-  Value w = op.getW(), g = b.decayed(op.getG(), w, op.getWeightDecay());
-  Value sum = b.add(op.getSum(), b.mul(g, g));
-  Value divisor =
-      b.add(b.sqrt(sum), b.number(op.getEpsilon().convertToDouble()));
-  Value step = b.div(b.mul(g, b.scalar(op.getLr())), divisor);
-  op.getNewW().replaceAllUsesWith(b.sub(w, step));
-  op.getNewSum().replaceAllUsesWith(sum);
+template <typename Op> static void expandUpdate(Op op) {
+  UpdateOps s(op);
+  SmallVector<Value> x(op->getOperands());
+  for (Value &operand : x)
+    if (cast<RankedTensorType>(operand.getType()).getRank() == 0 &&
+        cast<RankedTensorType>(op->getOperand(0).getType()).getRank() != 0)
+      operand = s.scalar(operand);
+  op->replaceAllUsesWith(op.step(s, ArrayRef<Value>(x)));
 }
 
 namespace {
@@ -112,11 +77,13 @@ struct ExpandOptimizerUpdates
     : kerf::impl::ExpandOptimizerUpdatesBase<ExpandOptimizerUpdates> {
   void runOnOperation() override {
     forEachOp(getOperation(), [](Operation *op) {
-      bool expanded = true;
-      llvm::TypeSwitch<Operation *>(op)
-          .Case<nn::SGDUpdateOp, nn::AdamUpdateOp, nn::AdagradUpdateOp>(
-              [](auto update) { expandUpdate(update); })
-          .Default([&](Operation *) { expanded = false; });
+      bool expanded = nn::visitOps(op, [](auto typed) {
+        if constexpr (decltype(typed)::template hasTrait<nn::Update>()) {
+          expandUpdate(typed);
+          return true;
+        }
+        return false;
+      });
       if (expanded)
         op->erase();
     });

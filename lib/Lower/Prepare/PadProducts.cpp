@@ -40,13 +40,6 @@ static RankedTensorType withLast(RankedTensorType type, int64_t size) {
   return type.clone(shape);
 }
 
-/// Whether the op may refuse values that its operands do not have: a division
-/// of integers.
-static bool mayFail(Operation *op) {
-  return isa_and_nonnull<nn::DivOp, nn::ModOp, nn::RemOp>(op) &&
-         typeOf(op->getResult(0)).getElementType().isInteger();
-}
-
 namespace {
 class Padding {
 public:
@@ -92,7 +85,7 @@ private:
             builder, op->getLoc(),
             cast<ElementsAttr>(DenseElementsAttr::get(
                 type, constant.getElements().getSplatValue<Attribute>())));
-    } else if ((isElementwise(op) && !mayFail(op)) ||
+    } else if ((isElementwise(op) && !nn::dividesIntegers(op)) ||
                isa_and_nonnull<nn::BroadcastOp>(op) ||
                (isa_and_nonnull<nn::ReshapeOp>(op) &&
                 lastSize(op->getOperand(0)) == size)) {
