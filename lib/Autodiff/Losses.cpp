@@ -1,13 +1,15 @@
 //===- Losses.cpp - what is minimised -------------------------------------===//
 //
-// Losses as sums over samples of elementwise ops and reductions, so that a
-// class dimension can be cut (kerf/NN/ClassLosses.h): cross entropy over a cut
-// vocabulary costs three small reductions and none in the backward.
+// Losses (LossRules.cpp) as sums over samples of elementwise ops and
+// reductions, so that a class dimension can be cut (kerf/NN/ClassLosses.h):
+// cross entropy over a cut vocabulary costs three small reductions and none in
+// the backward.
 //
 // A mean divides by what counts in the whole batch. That number depends on the
 // labels alone, so hoistPrologue takes it to the prologue.
 //
 //===----------------------------------------------------------------------===//
+#include "LossRules.h"
 #include "Step.h"
 
 #include "kerf/NN/ClassLosses.h"
@@ -22,8 +24,8 @@ namespace {
 class LossBuilder {
 public:
   LossBuilder(Step &step)
-      : step(step), spec(step.options.loss), ops(step.ops),
-        loc(step.named("loss")), b(ops, loc) {}
+      : step(step), spec(step.options.loss), rule(*findLoss(spec.name)),
+        ops(step.ops), loc(step.named("loss")), b(ops, loc) {}
 
   FailureOr<Value> build();
 
@@ -31,7 +33,6 @@ private:
   FailureOr<Value> findPrediction();
   FailureOr<Value> findTarget(ArrayRef<int64_t> shape, Type element);
   FailureOr<Value> ofClasses(Value x);
-  Value elementwise(Value x, Value target);
 
   Value sumAll(Value x) {
     SmallVector<int64_t> dims;
@@ -48,6 +49,7 @@ private:
   }
   Step &step;
   const LossSpec &spec;
+  const LossRule &rule;
   OpBuilder &ops;
   Location loc;
   GradientBuilder b;
@@ -139,18 +141,7 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
       [&](Value value, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
         return reduce(value, kind, dims);
       });
-  Value perLabel;
-  if (spec.kind == LossSpec::Kind::NegativeLogLikelihood) {
-    perLabel = b.neg(parts.picked(x));
-  } else {
-    Value shifted = parts.shifted(x), log = parts.logSum(shifted);
-    perLabel = b.sub(log, parts.picked(shifted));
-    if (double e = spec.labelSmoothing; e > 0) {
-      Value mean = b.mul(parts.sumOverClasses(shifted),
-                         1.0 / static_cast<double>(classes));
-      perLabel = b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(log, mean), e));
-    }
-  }
+  Value perLabel = rule.ofClasses(b, spec, x, parts);
   perLabel = parts.zeroIgnored(perLabel);
   if (!spec.mean)
     return sumAll(b.mul(perLabel, parts.weights(Value())));
@@ -158,29 +149,13 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
   return parts.mean(sumAll(perLabel), count);
 }
 
-Value LossBuilder::elementwise(Value x, Value target) {
-  switch (spec.kind) {
-  case LossSpec::Kind::MeanSquaredError:
-    return b.square(b.sub(x, target));
-  case LossSpec::Kind::L1:
-    return b.make<nn::AbsOp>(b.sub(x, target));
-  default:
-    break;
-  }
-  // max(x, 0) - x t + log(1 + exp(-|x|)). At 0 max has slope 1/2, which is the
-  // derivative of the whole.
-  Value positive = b.make<nn::MaxOp>(x, b.number(0, x));
-  Value tail = b.exp(b.neg(b.make<nn::AbsOp>(x)));
-  return b.add(b.sub(positive, b.mul(x, target)),
-               b.make<nn::LogOp>(b.add(tail, 1)));
-}
-
 FailureOr<Value> LossBuilder::build() {
   FailureOr<Value> x = findPrediction();
   if (failed(x))
     return failure();
-  switch (spec.kind) {
-  case LossSpec::Kind::Output:
+  if (rule.isOfClasses())
+    return ofClasses(*x);
+  if (!rule.ofElements) {
     if (typeOf(*x).getNumElements() != 1)
       return step.request("--loss: output '" + spec.prediction + "' is " +
                           describe(x->getType()) +
@@ -188,17 +163,12 @@ FailureOr<Value> LossBuilder::build() {
                           "cross_entropy(" +
                           spec.prediction + ",labels)");
     return b.reshape(*x, {});
-  case LossSpec::Kind::CrossEntropy:
-  case LossSpec::Kind::NegativeLogLikelihood:
-    return ofClasses(*x);
-  default:
-    break;
   }
   FailureOr<Value> target =
       findTarget(shapeOf(*x), typeOf(*x).getElementType());
   if (failed(target))
     return failure();
-  Value sum = sumAll(elementwise(*x, *target));
+  Value sum = sumAll(rule.ofElements(b, spec, *x, *target));
   return spec.mean
              ? b.mul(sum,
                      1.0 / static_cast<double>(typeOf(*x).getNumElements()))

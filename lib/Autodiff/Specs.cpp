@@ -1,10 +1,12 @@
 //===- Specs.cpp - --loss and --optimizer as text -------------------------===//
-#include "kerf/Autodiff/Autodiff.h"
+#include "Specs.h"
+
+#include "LossRules.h"
+#include "Optimizers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace kerf::autodiff;
 using llvm::StringRef;
@@ -24,39 +26,67 @@ static llvm::Error number(StringRef flag, StringRef key, StringRef text,
   return llvm::Error::success();
 }
 
-static std::optional<LossSpec::Kind> lossKind(StringRef name) {
-  using Kind = LossSpec::Kind;
-  return llvm::StringSwitch<std::optional<Kind>>(name)
-      .Case("cross_entropy", Kind::CrossEntropy)
-      .Case("nll", Kind::NegativeLogLikelihood)
-      .Case("mse", Kind::MeanSquaredError)
-      .Case("l1", Kind::L1)
-      .Case("bce_with_logits", Kind::BinaryCrossEntropy)
-      .Case("output", Kind::Output)
-      .Default(std::nullopt);
+static llvm::Error read(StringRef flag, const NumberOption &option,
+                        StringRef text, double &result) {
+  if (!option.isSwitch)
+    return number(flag, option.key, text, option.least, option.most, result);
+  if (!text.empty() && text != "true" && text != "false")
+    return wrong(flag + ": " + option.key + " is '" + text +
+                 "', expected true or false");
+  result = text != "false";
+  return llvm::Error::success();
 }
 
-static llvm::Error lossOption(LossSpec &spec, StringRef key, StringRef text) {
-  bool isOfClasses = spec.kind == LossSpec::Kind::CrossEntropy ||
-                     spec.kind == LossSpec::Kind::NegativeLogLikelihood;
-  if (key == "ignore_index" && isOfClasses) {
+/// The option of this name, or null.
+static const NumberOption *find(llvm::ArrayRef<NumberOption> options,
+                                StringRef key) {
+  auto found = llvm::find_if(
+      options, [&](const NumberOption &option) { return option.key == key; });
+  return found == options.end() ? nullptr : found;
+}
+
+/// "a, b or c".
+template <typename Range> static std::string anyOf(const Range &names) {
+  std::string text;
+  for (auto [index, name] : llvm::enumerate(names))
+    text += (index == 0                  ? ""
+             : index + 1 == names.size() ? " or "
+                                         : ", ") +
+            std::string(name);
+  return text;
+}
+
+std::string kerf::autodiff::lossNames() {
+  return anyOf(llvm::map_to_vector(
+      lossRules(), [](const LossRule &rule) { return rule.name; }));
+}
+
+std::string kerf::autodiff::optimizerNames() {
+  return anyOf(llvm::map_to_vector(
+      optimizerRules(), [](const OptimizerRule &rule) { return rule.name; }));
+}
+
+static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
+                              StringRef key, StringRef text) {
+  if (key == "ignore_index" && rule.isOfClasses()) {
     if (text.getAsInteger(10, spec.ignoreIndex))
       return wrong("--loss: ignore_index is '" + text +
                    "', expected an integer");
     return llvm::Error::success();
   }
-  if (key == "label_smoothing" && spec.kind == LossSpec::Kind::CrossEntropy)
-    return number("--loss", key, text, 0, 1, spec.labelSmoothing);
+  if (const NumberOption *option = find(rule.options, key))
+    return read("--loss", *option, text, spec.options[key.str()]);
   if (key == "reduction") {
     if (text != "mean" && text != "sum")
       return wrong("--loss: reduction is '" + text + "', expected mean or sum");
     spec.mean = text == "mean";
     return llvm::Error::success();
   }
-  return wrong(
-      "--loss: unknown option '" + key + "', expected reduction" +
-      (isOfClasses ? ", ignore_index" : "") +
-      (spec.kind == LossSpec::Kind::CrossEntropy ? ", label_smoothing" : ""));
+  std::string known = rule.isOfClasses() ? ", ignore_index" : "";
+  for (const NumberOption &option : rule.options)
+    known += ", " + option.key.str();
+  return wrong("--loss: unknown option '" + key + "', expected reduction" +
+               known);
 }
 
 llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
@@ -67,101 +97,73 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
     return wrong("--loss is missing, expected as cross_entropy(logits,labels)");
   size_t open = text.find('(');
   if (open == StringRef::npos) {
-    spec.kind = LossSpec::Kind::Output;
+    spec.name = kOutputLoss.str();
     spec.prediction = text.str();
     return spec;
   }
   StringRef name = text.take_front(open).trim();
-  std::optional<LossSpec::Kind> kind = lossKind(name);
-  if (!kind)
-    return wrong("--loss: unknown loss '" + name +
-                 "', expected cross_entropy, nll, mse, l1, bce_with_logits or "
-                 "output");
-  spec.kind = *kind;
+  const LossRule *rule = findLoss(name);
+  if (!rule)
+    return wrong("--loss: unknown loss '" + name + "', expected " +
+                 lossNames());
+  spec.name = name.str();
+  for (const NumberOption &option : rule->options)
+    spec.options[option.key.str()] = option.usual;
   if (!text.ends_with(")"))
     return wrong("--loss: '" + text + "' does not end with ')'");
   llvm::SmallVector<StringRef> arguments;
   text.drop_front(open + 1).drop_back().split(arguments, ',');
-  size_t names = spec.kind == LossSpec::Kind::Output ? 1 : 2;
+  bool isOutput = name == kOutputLoss;
+  size_t names = isOutput ? 1 : 2;
   for (size_t index = 0; index < names; ++index) {
     StringRef argument =
         index < arguments.size() ? arguments[index].trim() : StringRef();
     if (argument.empty() || argument.contains('='))
       return wrong(
           "--loss: '" + text + "', expected " +
-          (names == 2 ? name + "(OUTPUT,TARGET)" : Twine("output(OUTPUT)")));
+          (isOutput ? Twine("output(OUTPUT)") : name + "(OUTPUT,TARGET)"));
     (index ? spec.target : spec.prediction) = argument.str();
   }
   for (StringRef option : llvm::drop_begin(arguments, names)) {
     auto [key, value] = option.trim().split('=');
-    if (llvm::Error error = spec.kind == LossSpec::Kind::Output
-                                ? wrong("--loss: output takes one name")
-                                : lossOption(spec, key, value))
+    if (llvm::Error error = isOutput ? wrong("--loss: output takes one name")
+                                     : lossOption(*rule, spec, key, value))
       return error;
   }
   return spec;
 }
 
-static llvm::Error optimizerOption(OptimizerSpec &spec, StringRef name,
-                                   StringRef key, StringRef value) {
-  using Kind = OptimizerSpec::Kind;
+static llvm::Error optimizerOption(const OptimizerRule &rule,
+                                   OptimizerSpec &spec, StringRef key,
+                                   StringRef value) {
   const char *flag = "--optimizer";
-  bool isSgd = spec.kind == Kind::SGD;
-  bool isAdam = spec.kind == Kind::Adam || spec.kind == Kind::AdamW;
   if (key == "lr")
     return number(flag, key, value, 0, 1e6, spec.learningRate);
   if (key == "wd" || key == "weight_decay")
     return number(flag, key, value, 0, 1e6, spec.weightDecay);
-  if (key == "momentum" && isSgd)
-    return number(flag, key, value, 0, 1, spec.momentum);
-  if (key == "dampening" && isSgd)
-    return number(flag, key, value, 0, 1, spec.dampening);
-  if (key == "nesterov" && isSgd) {
-    if (!value.empty() && value != "true" && value != "false")
-      return wrong(Twine(flag) + ": nesterov is '" + value +
-                   "', expected true or false");
-    spec.nesterov = value != "false";
-    return llvm::Error::success();
-  }
-  if ((key == "beta1" || key == "beta2") && isAdam)
-    // 1 would divide by the zero of its own bias correction.
-    return number(flag, key, value, 0, 0.999999,
-                  key == "beta1" ? spec.beta1 : spec.beta2);
-  if (key == "eps" && !isSgd)
-    return number(flag, key, value, 0, 1e6, spec.epsilon);
-  if (key == "initial" && spec.kind == Kind::Adagrad)
-    return number(flag, key, value, 0, 1e6, spec.initialSum);
-  return wrong(Twine(flag) + ": " + name + " has no option '" + key +
-               "', expected lr, wd, no_decay" +
-               (isSgd    ? ", momentum, dampening or nesterov"
-                : isAdam ? ", beta1, beta2 or eps"
-                         : ", eps or initial"));
+  if (const NumberOption *option = find(rule.options, key))
+    return read(flag, *option, value, spec.options[key.str()]);
+  llvm::SmallVector<StringRef> known{"lr", "wd", "no_decay"};
+  for (const NumberOption &option : rule.options)
+    known.push_back(option.key);
+  return wrong(Twine(flag) + ": " + rule.name + " has no option '" + key +
+               "', expected " + anyOf(known));
 }
 
 llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
-  using Kind = OptimizerSpec::Kind;
   OptimizerSpec spec;
   spec.text = text.trim().str();
   llvm::StringSet<> given;
   auto [name, rest] = text.trim().split(',');
-  if (name == "sgd") {
-    spec.kind = Kind::SGD;
-  } else if (name == "momentum") {
-    spec.kind = Kind::SGD;
-    spec.momentum = 0.9;
-  } else if (name == "adam") {
-    spec.kind = Kind::Adam;
-  } else if (name == "adamw") {
-    spec.kind = Kind::AdamW;
-    spec.weightDecay = 0.01;
-  } else if (name == "adagrad") {
-    spec.kind = Kind::Adagrad;
-    spec.learningRate = 0.01;
-    spec.epsilon = 1e-10;
-  } else {
-    return wrong("--optimizer: unknown optimizer '" + name +
-                 "', expected sgd, momentum, adam, adamw or adagrad");
-  }
+  const OptimizerRule *rule = findOptimizer(name);
+  if (!rule)
+    return wrong("--optimizer: unknown optimizer '" + name + "', expected " +
+                 optimizerNames());
+  spec.name = name.str();
+  spec.learningRate = rule->learningRate;
+  spec.weightDecay = rule->weightDecay;
+  for (const NumberOption &option : rule->options)
+    spec.options[option.key.str()] = option.usual;
   if (rest.empty() && text.trim().ends_with(","))
     return wrong("--optimizer: nothing follows the last comma");
   while (!rest.empty()) {
@@ -175,17 +177,13 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
     auto [key, value] = option.trim().split('=');
     if (!given.insert(key == "weight_decay" ? "wd" : key).second)
       return wrong("--optimizer: " + key + " is given twice");
-    if (llvm::Error error = optimizerOption(spec, name, key, value))
+    if (llvm::Error error = optimizerOption(*rule, spec, key, value))
       return error;
     if (tail.empty() && rest.ends_with(","))
       return wrong("--optimizer: nothing follows the last comma");
     rest = tail;
   }
-  if (spec.nesterov && spec.momentum == 0)
-    return wrong("--optimizer: nesterov needs a momentum");
-  if (spec.dampening != 0 && spec.momentum == 0)
-    return wrong("--optimizer: dampening needs a momentum");
-  if (spec.dampening != 0 && spec.nesterov)
-    return wrong("--optimizer: nesterov knows no dampening");
+  if (StringRef reason = rule->check ? rule->check(spec) : ""; !reason.empty())
+    return wrong("--optimizer: " + reason);
   return spec;
 }

@@ -7,6 +7,7 @@
 // norm is not finite.
 //
 //===----------------------------------------------------------------------===//
+#include "Optimizers.h"
 #include "Step.h"
 
 #include <limits>
@@ -41,12 +42,11 @@ private:
 
   Value state(const Parameter &parameter, StringRef what, double init);
   Value scalar(StringRef name) {
-    return step.stepScalar(name, ops.getF32Type());
+    return step.stepScalar((Step::ownPrefix + name).str(), ops.getF32Type());
   }
   void at(int64_t colocation, std::optional<dist::Purpose> purpose = {}) {
     step.tag = {dist::Phase::Update, colocation, purpose};
   }
-  FloatAttr real(double value) { return ops.getF64FloatAttr(value); }
 
   Step &step;
   const AutodiffOptions &options;
@@ -127,56 +127,28 @@ Value UpdateBuilder::state(const Parameter &parameter, StringRef what,
 }
 
 void UpdateBuilder::update(const Parameter &parameter) {
-  using Kind = OptimizerSpec::Kind;
-  const OptimizerSpec &o = options.optimizer;
+  const OptimizerSpec &spec = options.optimizer;
   Location loc = parameter.value.getLoc();
-  Type type = parameter.value.getType();
-  Value w = parameter.value, g = parameter.gradient;
-  Value lr = scalar("train.learning_rate");
-  FloatAttr decay = real(parameter.decayed ? o.weightDecay : 0);
+  Value lr = scalar("learning_rate");
   at(parameter.colocation);
-  SmallVector<Value> olds{w};
-  Operation *op = nullptr;
-  switch (o.kind) {
-  case Kind::SGD: {
-    Value velocity =
-        o.momentum != 0 ? state(parameter, "momentum", 0) : Value();
-    Type second = velocity ? type : Type();
-    if (o.dampening != 0) {
-      // v' = u v + s (g + d w), s = 1 at the first update, then 1 - dampening.
-      GradientBuilder b = step.at(loc);
-      if (double d = decay.getValueAsDouble(); d != 0)
-        g = b.add(g, b.mul(w, d));
-      g = b.mul(g, scalar("train.gradient_weight"));
-      decay = real(0);
-    }
-    op = nn::SGDUpdateOp::create(ops, loc, type, second, w, g, velocity, lr,
-                                 real(o.momentum), decay,
-                                 o.nesterov ? ops.getUnitAttr() : UnitAttr());
-    if (velocity)
-      olds.push_back(velocity);
-    break;
-  }
-  case Kind::Adam:
-  case Kind::AdamW: {
-    Value m = state(parameter, "adam.m", 0), v = state(parameter, "adam.v", 0);
-    Value c1 = scalar("train.bias_correction_1");
-    Value c2 = scalar("train.bias_correction_2");
-    op = nn::AdamUpdateOp::create(
-        ops, loc, type, type, type, w, g, m, v, lr, c1, c2, real(o.beta1),
-        real(o.beta2), real(o.epsilon), decay,
-        o.kind == Kind::AdamW ? ops.getUnitAttr() : UnitAttr());
-    olds.append({m, v});
-    break;
-  }
-  case Kind::Adagrad: {
-    Value sum = state(parameter, "adagrad.sum", o.initialSum);
-    op = nn::AdagradUpdateOp::create(ops, loc, type, type, w, g, sum, lr,
-                                     real(o.epsilon), decay);
-    olds.push_back(sum);
-    break;
-  }
-  }
+  auto makeState = [&](StringRef name, double init) {
+    return state(parameter, name, init);
+  };
+  auto makeScalar = [&](StringRef name) { return scalar(name); };
+  ParameterUpdate update{spec,
+                         step.at(loc),
+                         ops,
+                         loc,
+                         parameter.value,
+                         parameter.gradient,
+                         lr,
+                         parameter.decayed ? spec.weightDecay : 0,
+                         makeState,
+                         makeScalar,
+                         {}};
+  Operation *op = findOptimizer(spec.name)->build(update);
+  SmallVector<Value> olds{parameter.value};
+  olds.append(update.states);
   for (auto [old, value] : llvm::zip_equal(olds, op->getResults()))
     assignments.push_back({old, value, parameter.colocation});
 }

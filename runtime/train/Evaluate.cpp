@@ -48,12 +48,11 @@ Evaluator::Evaluator(const TrainOptions &options,
   if (samples.count < 1)
     throw Error(KERF_INVALID_ARGUMENT, options.evalData + ": has no samples");
   batch = inputs[0].shape[0];
-  if (options.loss.kind == TrainLoss::Scalar && samples.count < batch)
+  if (options.loss.isScalar() && samples.count < batch)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat(options.evalData, ": has ", samples.count,
                     " samples, a batch needs ", batch));
-  if (options.loss.kind == TrainLoss::Scalar && samples.count % batch != 0 &&
-      !options.quiet)
+  if (options.loss.isScalar() && samples.count % batch != 0 && !options.quiet)
     say(stderr,
         cat("note: evaluation leaves out the last ", samples.count % batch,
             " samples of ", printable(options.evalData),
@@ -165,9 +164,8 @@ Metrics Evaluator::evaluate(const Weights &weights, kerf_session_t *training) {
                                        buffers[c].data(), buffers[c].size()));
   Metrics metrics;
   // A loss of the graph's own is a mean over its batch: whole ones alone.
-  int64_t batches = options.loss.kind == TrainLoss::Scalar
-                        ? samples.count / batch
-                        : ceilDiv(samples.count, batch);
+  int64_t batches = options.loss.isScalar() ? samples.count / batch
+                                            : ceilDiv(samples.count, batch);
   for (int64_t i = 0; i < batches; ++i)
     addBatch(session, i, metrics);
   return metrics;

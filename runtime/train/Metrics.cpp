@@ -1,4 +1,9 @@
 //===- Metrics.cpp - loss and accuracy of outputs -------------------------===//
+//
+// Every loss once more, in double on the host: evaluation shares no code with
+// the step that was trained.
+//
+//===----------------------------------------------------------------------===//
 #include "Metrics.h"
 
 #include "Data.h"
@@ -9,6 +14,35 @@
 using namespace kerf::rt;
 
 namespace {
+/// Of a prediction and a target, element by element.
+struct ElementLoss {
+  const char *name;
+  double (*value)(double x, double y, const TrainLoss &loss);
+  /// Right where prediction and target are on one side: of 0 and of 1/2.
+  bool hasAccuracy = false;
+};
+
+const ElementLoss elementLosses[] = {
+    {"mse",
+     [](double x, double y, const TrainLoss &) { return (x - y) * (x - y); }},
+    {"l1",
+     [](double x, double y, const TrainLoss &) { return std::abs(x - y); }},
+    {"bce_with_logits",
+     // max(x, 0) - x y + log(1 + exp(-|x|)) does not overflow
+     [](double x, double y, const TrainLoss &) {
+       return std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x)));
+     },
+     true},
+};
+
+const ElementLoss &findElementLoss(const std::string &name) {
+  for (const ElementLoss &loss : elementLosses)
+    if (name == loss.name)
+      return loss;
+  throw Error(KERF_INVALID_ARGUMENT,
+              cat("evaluation does not know the loss \"", name, "\""));
+}
+
 /// Elements [begin, begin + count) of a tensor as another type.
 template <typename T>
 std::vector<T> values(const MetricTensor &tensor, kerf_dtype_t as,
@@ -50,7 +84,7 @@ void addClasses(const TrainLoss &loss, const MetricTensor &output,
         output, KERF_F64, static_cast<int64_t>(row) * classes, classes);
     auto largest = std::max_element(x.begin(), x.end());
     double value = -x[label];
-    if (loss.kind == TrainLoss::CrossEntropy) {
+    if (loss.name == "cross_entropy") {
       double sum = 0;
       for (double each : x)
         sum += std::exp(each - *largest);
@@ -74,27 +108,25 @@ void addElements(const TrainLoss &loss, const MetricTensor &output,
   int64_t count = batch ? numElements(output.shape) / batch * samples : 0;
   std::vector<double> x = values<double>(output, KERF_F64, 0, count);
   std::vector<double> y = values<double>(labels, KERF_F64, 0, count);
-  metrics.hasAccuracy = loss.kind == TrainLoss::BceWithLogits;
+  const ElementLoss &each = findElementLoss(loss.name);
+  metrics.hasAccuracy = each.hasAccuracy;
   for (size_t i = 0; i < x.size(); ++i) {
-    double difference = x[i] - y[i];
-    if (loss.kind == TrainLoss::Mse)
-      metrics.lossSum += difference * difference;
-    else if (loss.kind == TrainLoss::L1)
-      metrics.lossSum += std::abs(difference);
-    else // max(x, 0) - x y + log(1 + exp(-|x|)) does not overflow
-      metrics.lossSum += std::max(x[i], 0.0) - x[i] * y[i] +
-                         std::log1p(std::exp(-std::abs(x[i])));
+    metrics.lossSum += each.value(x[i], y[i], loss);
     metrics.correct += (x[i] > 0) == (y[i] > 0.5);
   }
   metrics.count += count;
 }
 } // namespace
 
+bool TrainLoss::hasClasses() const {
+  return name == "cross_entropy" || name == "nll";
+}
+
 void kerf::rt::addMetrics(const TrainLoss &loss, const MetricTensor &output,
                           const MetricTensor *labels, int64_t samples,
                           Metrics &metrics) {
   metrics.samples += samples;
-  if (loss.kind == TrainLoss::Scalar) { // of a whole batch
+  if (loss.isScalar()) { // of a whole batch
     metrics.lossSum += values<double>(output, KERF_F64, 0, 1)[0] *
                        static_cast<double>(samples);
     metrics.count += samples;

@@ -2,6 +2,8 @@
 #include "Options.h"
 #include "../Validators.h"
 
+#include "kerf/Autodiff/Autodiff.h"
+
 #include <cmath>
 #include <cstdio>
 
@@ -183,12 +185,12 @@ void kerf::tool::addRanks(CLI::App &app, Options &o) {
 void kerf::tool::addTraining(CLI::App &app, Options &o) {
   const char *group = "Training";
   app.add_option("--loss", o.loss,
-                 "cross_entropy(OUTPUT,LABELS), nll, mse, l1, "
-                 "bce_with_logits, or the name of a scalar output")
+                 "LOSS(OUTPUT,LABELS) with " + autodiff::lossNames() +
+                     ", or the name of a scalar output")
       ->group(group);
   app.add_option("--optimizer", o.optimizer,
-                 "sgd, momentum, adam, adamw or adagrad, then ,lr=1e-3,"
-                 "momentum=0.9,wd=0.1 and others")
+                 autodiff::optimizerNames() +
+                     ", then ,lr=1e-3,momentum=0.9,wd=0.1 and others")
       ->group(group);
   app.add_option("--trainable", o.trainable,
                  "Train only weights whose name matches, repeatable; +REGEX: "

@@ -262,33 +262,16 @@ static void describeStep(const Options &o, rt::TrainOptions &t) {
     throw Failure{
         kUsage, "--optimizer is missing, expected as adamw,lr=3e-4", {}};
   const autodiff::AutodiffOptions step = *compilationOptions(o).training;
-  using Kind = autodiff::LossSpec::Kind;
-  auto kindOf = [](Kind kind) {
-    switch (kind) {
-    case Kind::CrossEntropy:
-      return rt::TrainLoss::CrossEntropy;
-    case Kind::NegativeLogLikelihood:
-      return rt::TrainLoss::Nll;
-    case Kind::MeanSquaredError:
-      return rt::TrainLoss::Mse;
-    case Kind::L1:
-      return rt::TrainLoss::L1;
-    case Kind::BinaryCrossEntropy:
-      return rt::TrainLoss::BceWithLogits;
-    case Kind::Output:
-      return rt::TrainLoss::Scalar;
-    }
-    llvm_unreachable("no such loss");
-  };
-  t.loss.kind = kindOf(step.loss.kind);
+  t.loss.name = step.loss.name;
+  t.loss.options = step.loss.options;
   t.loss.output = step.loss.prediction;
   if (!step.loss.target.empty())
     t.loss.labels = {step.loss.target};
   t.loss.ignoreIndex = step.loss.ignoreIndex;
   t.rate.base = step.optimizer.learningRate;
-  t.beta1 = step.optimizer.beta1;
-  t.beta2 = step.optimizer.beta2;
-  t.dampening = step.optimizer.dampening;
+  t.beta1 = step.optimizer.option("beta1");
+  t.beta2 = step.optimizer.option("beta2");
+  t.dampening = step.optimizer.option("dampening");
   if (o.learningRate.empty())
     return;
   std::string wrong = rt::parseLearningRate(o.learningRate, t.rate);
@@ -357,7 +340,7 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     options.dims = inference.dims;
     if (loop.loss.hasClasses())
       loop.loss.classes = model.classesOf(loop.loss.output);
-    else if (loop.loss.kind == rt::TrainLoss::Scalar)
+    else if (loop.loss.isScalar())
       model.describeLabels(loop.loss);
   }
   if (!options.stopAfter.empty()) {

@@ -164,10 +164,10 @@ bool Program::setStepScalar(const kerf_tensor_info_t &info,
     auto value = static_cast<float>(
         name == "train.learning_rate" ? optimizer->learningRate
         : name == "train.gradient_weight"
-            ? (stepNumber == 0 ? 1 : 1 - optimizer->dampening)
+            ? (stepNumber == 0 ? 1 : 1 - optimizer->option("dampening"))
         : name == "train.bias_correction_1"
-            ? 1 - std::pow(optimizer->beta1, t)
-            : 1 - std::pow(optimizer->beta2, t));
+            ? 1 - std::pow(optimizer->option("beta1"), t)
+            : 1 - std::pow(optimizer->option("beta2"), t));
     std::memcpy(input.data.data(), &value, sizeof(value));
   } else {
     int64_t value = name == "train.seed" ? static_cast<int64_t>(options.seed)

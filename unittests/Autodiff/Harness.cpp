@@ -81,9 +81,9 @@ std::vector<interpret::Tensor> TrainingModel::step(Input input) {
   auto t = static_cast<double>(++stepsDone);
   std::map<StringRef, double> scalars{
       {"train.learning_rate", optimizer.learningRate},
-      {"train.bias_correction_1", 1 - std::pow(optimizer.beta1, t)},
-      {"train.bias_correction_2", 1 - std::pow(optimizer.beta2, t)},
-      {"train.gradient_weight", t == 1 ? 1 : 1 - optimizer.dampening},
+      {"train.bias_correction_1", 1 - std::pow(optimizer.option("beta1"), t)},
+      {"train.bias_correction_2", 1 - std::pow(optimizer.option("beta2"), t)},
+      {"train.gradient_weight", t == 1 ? 1 : 1 - optimizer.option("dampening")},
       {"train.seed", 1},
       {"train.step", t}};
   std::vector<interpret::Tensor> inputs;

@@ -405,21 +405,18 @@ bool kerf::test::makeAutodiffStep(ModuleOp module, Random &random) {
   main.setArgAttr(0, "kerf.batch_dim", builder.getI64IntegerAttr(0));
   main.setResultAttr(0, "kerf.name", builder.getStringAttr("y"));
   autodiff::AutodiffOptions options;
-  using Loss = autodiff::LossSpec::Kind;
   bool classes =
       cast<RankedTensorType>(main.getResultTypes()[0]).getRank() == 2;
-  options.loss.kind = classes && chance(random, 50) ? Loss::CrossEntropy
-                                                    : Loss::MeanSquaredError;
+  options.loss.name = classes && chance(random, 50) ? "cross_entropy" : "mse";
   options.loss.prediction = "y";
   options.loss.target = "t";
-  using Optimizer = autodiff::OptimizerSpec::Kind;
-  const Optimizer optimizers[] = {Optimizer::SGD, Optimizer::Adam,
-                                  Optimizer::AdamW, Optimizer::Adagrad};
-  options.optimizer.kind = optimizers[draw(random, 4)];
+  const char *optimizers[] = {"sgd", "adam", "adamw", "adagrad"};
+  std::string optimizer = optimizers[draw(random, 4)];
+  if (chance(random, 50) && optimizer == "sgd")
+    optimizer += ",momentum=0.5";
   if (chance(random, 50))
-    options.optimizer.momentum = 0.5;
-  if (chance(random, 50))
-    options.optimizer.weightDecay = 0.01;
+    optimizer += ",wd=0.01";
+  options.optimizer = llvm::cantFail(autodiff::parseOptimizer(optimizer));
   if (chance(random, 40))
     options.clipNorm = 0.1;
   options.skipNonFinite = chance(random, 30);

@@ -145,7 +145,7 @@ protected:
     options.package = training.write();
     options.modelFiles = {dir.path("model.onnx")};
     options.data = dir.path("data");
-    options.loss.kind = TrainLoss::Mse;
+    options.loss.name = "mse";
     options.loss.output = "out";
     options.loss.labels = {"y"};
     options.rate.base = 0.1;
@@ -572,12 +572,12 @@ TEST(MetricsTest, LossesAndAccuracy) {
   EXPECT_EQ(m.accuracy(), 0.5);
   std::vector<float> y = {0, 1, 1, 0, 1, 1};
   MetricTensor floats{KERF_F32, {2, 3}, reinterpret_cast<char *>(y.data())};
-  loss.kind = TrainLoss::BceWithLogits;
+  loss.name = "bce_with_logits";
   m = Metrics();
   addMetrics(loss, output, &floats, 2, m);
   EXPECT_NEAR(m.loss(), 0.4948771504, 1e-7);
   EXPECT_NEAR(m.accuracy(), 4.0 / 6, 1e-12);
-  loss.kind = TrainLoss::L1;
+  loss.name = "l1";
   m = Metrics();
   addMetrics(loss, output, &floats, 1, m); // of the first sample alone
   EXPECT_NEAR(m.loss(), 2.5 / 3, 1e-7);

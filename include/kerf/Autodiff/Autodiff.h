@@ -27,46 +27,48 @@
 
 namespace kerf::autodiff {
 
-/// What is minimised. `prediction` is a graph output; `target` an input of the
-/// model or a new one.
+/// What is minimised: one of the registered losses (Losses.cpp). `prediction`
+/// is a graph output; `target` an input of the model or a new one.
 struct LossSpec {
-  enum class Kind {
-    CrossEntropy,          ///< of logits and class labels, classes last
-    NegativeLogLikelihood, ///< of log-probabilities and class labels
-    MeanSquaredError,
-    L1,
-    BinaryCrossEntropy, ///< of logits, targets in [0, 1]
-    Output,             ///< a scalar output of the graph
-  };
-  Kind kind = Kind::CrossEntropy;
+  std::string name = "cross_entropy";
   std::string prediction, target;
-  int64_t ignoreIndex = -100;
-  double labelSmoothing = 0;
+  int64_t ignoreIndex = -100; ///< of labels
   bool mean = true; ///< over what counts in the whole batch; else the sum
-  std::string text; ///< that it was read from
+  std::map<std::string, double> options; ///< all others that the loss has
+  std::string text;                      ///< that it was read from
+
+  /// An option; 0 where the loss has none of the name.
+  double option(const std::string &key) const {
+    auto found = options.find(key);
+    return found == options.end() ? 0 : found->second;
+  }
 };
 
-/// An optimizer as torch.optim has it, with its defaults.
+/// One of the registered optimizers (Optimizers.cpp), as torch.optim has it.
 struct OptimizerSpec {
-  enum class Kind { SGD, Adam, AdamW, Adagrad };
-  Kind kind = Kind::SGD;
-  double learningRate = 1e-3;
-  double momentum = 0, dampening = 0;
-  bool nesterov = false;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  double weightDecay = 0;
-  double initialSum = 0; ///< Adagrad's
-  std::string noDecay;   ///< names of parameters without weight decay
-  std::string text;      ///< that it was read from
+  std::string name = "sgd";
+  double learningRate = 1e-3, weightDecay = 0;
+  std::map<std::string, double> options; ///< all others that the optimizer has
+  std::string noDecay; ///< names of parameters without weight decay
+  std::string text;    ///< that it was read from
+
+  /// An option; 0 where the optimizer has none of the name.
+  double option(const std::string &key) const {
+    auto found = options.find(key);
+    return found == options.end() ? 0 : found->second;
+  }
 };
 
 /// `cross_entropy(logits,labels,ignore_index=-100,label_smoothing=0.1,
-/// reduction=sum)`, nll, mse, l1, bce_with_logits; `output(name)` or `name`.
+/// reduction=sum)`, any other loss; `output(name)` or `name`.
 llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
-/// `adamw,lr=3e-4,wd=0.1,beta1=0.9,beta2=0.95,eps=1e-8,no_decay=REGEX`; sgd,
-/// momentum (sgd with 0.9), adam, adamw, adagrad. REGEX is the rest of the
-/// text.
+/// `adamw,lr=3e-4,wd=0.1,beta1=0.9,beta2=0.95,eps=1e-8,no_decay=REGEX`, or any
+/// other optimizer. REGEX is the rest of the text.
 llvm::Expected<OptimizerSpec> parseOptimizer(llvm::StringRef text);
+
+/// "a, b or c": what there is.
+std::string lossNames();
+std::string optimizerNames();
 
 enum class BatchNormMode {
   Sync,   ///< statistics of each micro-batch over all devices

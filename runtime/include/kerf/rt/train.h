@@ -41,8 +41,8 @@ double biasCorrection(double beta, int64_t updates);
 
 /// What is measured against what, for evaluation and padding.
 struct TrainLoss {
-  enum Kind { CrossEntropy, Nll, Mse, L1, BceWithLogits, Scalar };
-  Kind kind = CrossEntropy;
+  std::string name = "cross_entropy"; ///< in Metrics.cpp
+  std::map<std::string, double> options;
   std::string output;              ///< of the model: logits, or the scalar
   std::vector<std::string> labels; ///< inputs that are labels
   /// Labels must be in [0, classes), or ignoreIndex where it `ignores`.
@@ -50,7 +50,9 @@ struct TrainLoss {
   bool ignores = true;
   int64_t classes = 0; ///< 0: unknown, or the loss has no labels
 
-  bool hasClasses() const { return kind == CrossEntropy || kind == Nll; }
+  bool hasClasses() const;
+  /// Computed by the model itself.
+  bool isScalar() const { return name == "output"; }
 };
 
 struct TrainOptions {

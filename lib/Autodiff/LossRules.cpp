@@ -1,0 +1,69 @@
+//===- LossRules.cpp - the losses -----------------------------------------===//
+//
+// See LossRules.h.
+//
+//===----------------------------------------------------------------------===//
+#include "LossRules.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::autodiff;
+using nn::GradientBuilder;
+
+static Value crossEntropy(GradientBuilder &b, const LossSpec &spec, Value x,
+                          nn::ClassLosses &parts) {
+  Value shifted = parts.shifted(x), log = parts.logSum(shifted);
+  Value perLabel = b.sub(log, parts.picked(shifted));
+  if (double e = spec.option("label_smoothing"); e > 0) {
+    Value mean = b.mul(parts.sumOverClasses(shifted),
+                       1.0 / static_cast<double>(parts.numClasses()));
+    perLabel = b.add(b.mul(perLabel, 1 - e), b.mul(b.sub(log, mean), e));
+  }
+  return perLabel;
+}
+
+/// Of log-probabilities.
+static Value negativeLogLikelihood(GradientBuilder &b, const LossSpec &,
+                                   Value x, nn::ClassLosses &parts) {
+  return b.neg(parts.picked(x));
+}
+
+static Value squaredError(GradientBuilder &b, const LossSpec &, Value x,
+                          Value target) {
+  return b.square(b.sub(x, target));
+}
+
+static Value absoluteError(GradientBuilder &b, const LossSpec &, Value x,
+                           Value target) {
+  return b.make<nn::AbsOp>(b.sub(x, target));
+}
+
+/// max(x, 0) - x t + log(1 + exp(-|x|)). At 0 max has slope 1/2, which is the
+/// derivative of the whole.
+static Value binaryCrossEntropy(GradientBuilder &b, const LossSpec &, Value x,
+                                Value target) {
+  Value positive = b.make<nn::MaxOp>(x, b.number(0, x));
+  Value tail = b.exp(b.neg(b.make<nn::AbsOp>(x)));
+  return b.add(b.sub(positive, b.mul(x, target)),
+               b.make<nn::LogOp>(b.add(tail, 1)));
+}
+
+static constexpr NumberOption kCrossEntropy[] = {{"label_smoothing", 0, 0, 1}};
+
+static constexpr LossRule kLosses[] = {
+    {"cross_entropy", nullptr, crossEntropy, kCrossEntropy},
+    {"nll", nullptr, negativeLogLikelihood},
+    {"mse", squaredError},
+    {"l1", absoluteError},
+    {"bce_with_logits", binaryCrossEntropy},
+    {kOutputLoss},
+};
+
+llvm::ArrayRef<LossRule> kerf::autodiff::lossRules() { return kLosses; }
+
+const LossRule *kerf::autodiff::findLoss(llvm::StringRef name) {
+  for (const LossRule &rule : kLosses)
+    if (rule.name == name)
+      return &rule;
+  return nullptr;
+}

@@ -1,0 +1,40 @@
+//===- LossRules.h - what a loss is -----------------------------*- C++ -*-===//
+//
+// A loss is an entry of a table (LossRules.cpp): its options, and its value per
+// element or per label. runtime/train/Metrics.cpp has the same losses on the
+// host, by which evaluation judges what was trained. Nothing else names one.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_AUTODIFF_LOSSRULES_H
+#define KERF_LIB_AUTODIFF_LOSSRULES_H
+
+#include "Specs.h"
+
+#include "kerf/NN/ClassLosses.h"
+#include "kerf/NN/GradientBuilder.h"
+
+namespace kerf::autodiff {
+
+/// A loss that the graph computes itself: the one without a target.
+inline constexpr llvm::StringLiteral kOutputLoss = "output";
+
+struct LossRule {
+  using Value = mlir::Value;
+  llvm::StringLiteral name;
+  /// Of a prediction and a target of one shape, element by element.
+  Value (*ofElements)(nn::GradientBuilder &b, const LossSpec &spec, Value x,
+                      Value target) = nullptr;
+  /// Of a prediction with classes last and class labels, per label.
+  Value (*ofClasses)(nn::GradientBuilder &b, const LossSpec &spec, Value x,
+                     nn::ClassLosses &parts) = nullptr;
+  llvm::ArrayRef<NumberOption> options = {};
+
+  bool isOfClasses() const { return ofClasses != nullptr; }
+};
+
+llvm::ArrayRef<LossRule> lossRules();
+const LossRule *findLoss(llvm::StringRef name);
+
+} // namespace kerf::autodiff
+
+#endif // KERF_LIB_AUTODIFF_LOSSRULES_H

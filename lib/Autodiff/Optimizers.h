@@ -1,0 +1,56 @@
+//===- Optimizers.h - what an optimizer is ----------------------*- C++ -*-===//
+//
+// An optimizer is an entry of a table (Optimizers.cpp): its options, and the op
+// that is a step of it (NNUpdates.td). Nothing else names one.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_AUTODIFF_OPTIMIZERS_H
+#define KERF_LIB_AUTODIFF_OPTIMIZERS_H
+
+#include "Specs.h"
+
+#include "kerf/NN/GradientBuilder.h"
+
+namespace kerf::autodiff {
+
+/// The update of one parameter while it is built.
+struct ParameterUpdate {
+  const OptimizerSpec &spec;
+  nn::GradientBuilder b;
+  mlir::OpBuilder &ops;
+  mlir::Location loc;
+  mlir::Value w, g;
+  mlir::Value lr;
+  double decay; ///< 0 where the parameter has none
+  llvm::function_ref<mlir::Value(llvm::StringRef name, double init)> makeState;
+  /// What the caller sets for each step: "bias_correction_1" is 1 - beta1^t at
+  /// the t-th update, and so on (docs/Training.md).
+  llvm::function_ref<mlir::Value(llvm::StringRef name)> scalar;
+  /// Those made so far; the op's results are the new parameter, then these.
+  llvm::SmallVector<mlir::Value> states;
+
+  /// What is remembered of the parameter, named after it.
+  mlir::Value state(llvm::StringRef name, double init = 0) {
+    states.push_back(makeState(name, init));
+    return states.back();
+  }
+  mlir::Type type() { return w.getType(); }
+  mlir::FloatAttr real(double value) { return ops.getF64FloatAttr(value); }
+  mlir::FloatAttr option(const char *key) { return real(spec.option(key)); }
+};
+
+struct OptimizerRule {
+  llvm::StringLiteral name;
+  llvm::ArrayRef<NumberOption> options;
+  mlir::Operation *(*build)(ParameterUpdate &update);
+  double learningRate = 1e-3, weightDecay = 0;
+  /// What is wrong with the options together; empty: nothing.
+  llvm::StringRef (*check)(const OptimizerSpec &spec) = nullptr;
+};
+
+llvm::ArrayRef<OptimizerRule> optimizerRules();
+const OptimizerRule *findOptimizer(llvm::StringRef name);
+
+} // namespace kerf::autodiff
+
+#endif // KERF_LIB_AUTODIFF_OPTIMIZERS_H

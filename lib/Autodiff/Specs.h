@@ -1,0 +1,18 @@
+//===- Specs.h - what --loss and --optimizer are read by --------*- C++ -*-===//
+#ifndef KERF_LIB_AUTODIFF_SPECS_H
+#define KERF_LIB_AUTODIFF_SPECS_H
+
+#include "kerf/Autodiff/Autodiff.h"
+
+namespace kerf::autodiff {
+
+/// `key=1.5`, or of a switch `key`, `key=true`, `key=false`: 1 or 0.
+struct NumberOption {
+  llvm::StringLiteral key;
+  double usual, least, most;
+  bool isSwitch = false;
+};
+
+} // namespace kerf::autodiff
+
+#endif // KERF_LIB_AUTODIFF_SPECS_H
