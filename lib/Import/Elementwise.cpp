@@ -288,6 +288,12 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("Sigmoid", 1, unaryFloat<SigmoidOp>);
   table.add("Sin", 7, unaryFloat<SinOp>);
   table.add("Cos", 7, unaryFloat<CosOp>);
+  table.add("Tan", 7, unaryFloat<TanOp>);
+  table.add("Sinh", 9, unaryFloat<SinhOp>);
+  table.add("Cosh", 9, unaryFloat<CoshOp>);
+  table.add("Asinh", 9, unaryFloat<AsinhOp>);
+  table.add("Acosh", 9, unaryFloat<AcoshOp>);
+  table.add("Atanh", 9, unaryFloat<AtanhOp>);
   table.add("IsNaN", 9, unaryFloat<IsNaNOp>);
   table.add("IsInf", 10, isInf);
   table.add("Add", 1, binaryWithAxis<AddOp>);

@@ -33,6 +33,18 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %11 = nn.sin %x : tensor<2x3xf32>
   // CHECK: nn.cos
   %12 = nn.cos %x : tensor<2x3xf32>
+  // CHECK: nn.tan
+  %tan = nn.tan %x : tensor<2x3xf32>
+  // CHECK: nn.sinh
+  %sinh = nn.sinh %x : tensor<2x3xf32>
+  // CHECK: nn.cosh
+  %cosh = nn.cosh %x : tensor<2x3xf32>
+  // CHECK: nn.asinh
+  %asinh = nn.asinh %x : tensor<2x3xf32>
+  // CHECK: nn.acosh
+  %acosh = nn.acosh %x : tensor<2x3xf32>
+  // CHECK: nn.atanh
+  %atanh = nn.atanh %x : tensor<2x3xf32>
   // CHECK: nn.floor
   %13 = nn.floor %x : tensor<2x3xf32>
   // CHECK: nn.ceil

@@ -70,9 +70,9 @@ TEST_F(Kernels, UnaryOps) {
   for (const char *element : {"f32", "f64"}) {
     for (const char *shape : kShapes) {
       std::string type = std::string(shape) + element;
-      for (const char *op :
-           {"neg", "abs", "sign", "exp", "erf", "tanh", "sigmoid", "sin", "cos",
-            "relu", "gelu", "floor", "ceil", "round"})
+      for (const char *op : {"neg", "abs", "sign", "exp", "erf", "tanh",
+                             "sigmoid", "sin", "cos", "tan", "sinh", "cosh",
+                             "asinh", "relu", "gelu", "floor", "ceil", "round"})
         expect(unary(op, type));
       for (const char *op : {"log", "sqrt", "rsqrt", "reciprocal"})
         expect(unary(op, type, "", rangeOf(0.01, 10)));

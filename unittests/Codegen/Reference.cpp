@@ -110,6 +110,18 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::sin(x);
   if (isa<nn::CosOp>(op))
     return std::cos(x);
+  if (isa<nn::TanOp>(op))
+    return std::tan(x);
+  if (isa<nn::SinhOp>(op))
+    return std::sinh(x);
+  if (isa<nn::CoshOp>(op))
+    return std::cosh(x);
+  if (isa<nn::AsinhOp>(op))
+    return std::asinh(x);
+  if (isa<nn::AcoshOp>(op))
+    return std::acosh(x);
+  if (isa<nn::AtanhOp>(op))
+    return std::atanh(x);
   if (isa<nn::FloorOp>(op))
     return std::floor(x);
   if (isa<nn::CeilOp>(op))

@@ -29,7 +29,7 @@ protected:
 
   void forEachCase(llvm::function_ref<void(func::FuncOp)> visit) {
     for (const char *name :
-         {"unary", "binary", "movement", "contractions", "rows"}) {
+         {"unary", "binary", "movement", "contractions", "rows", "formulas"}) {
       auto module = parseSourceFile<ModuleOp>(KERF_TEST_INPUTS "/gradients/" +
                                                   std::string(name) + ".mlir",
                                               &context);

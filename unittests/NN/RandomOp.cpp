@@ -36,11 +36,12 @@ RandomOp::RandomOp(MLIRContext *context, unsigned seed)
 
 std::vector<Tensor> RandomOp::inputs() {
   std::vector<Tensor> inputs;
-  for (auto [argument, from] : llvm::zip(block->getArguments(), lowest)) {
+  for (auto [argument, from] : llvm::zip(block->getArguments(), ranges)) {
     auto type = cast<RankedTensorType>(argument.getType());
     Tensor input(type.getShape());
     for (double &value : input.data)
-      value = isa<FloatType>(type.getElementType()) ? real(from, 2)
+      value = isa<FloatType>(type.getElementType())
+                  ? real(from.first, from.second)
               : type.getElementType().isInteger(1)
                   ? double(draw(0, 1))
                   : std::floor(real(-limit, limit));
@@ -52,7 +53,7 @@ std::vector<Tensor> RandomOp::inputs() {
 std::vector<unsigned> RandomOp::differentiate(bool all) {
   Value upstream =
       block->addArgument(op->getResult(0).getType(), builder.getUnknownLoc());
-  lowest.push_back(-1);
+  ranges.push_back({-1, 2});
   SmallVector<Value> received(op->getNumResults());
   received[0] = upstream;
   auto gradients = cast<DifferentiableInterface>(op).buildVectorJacobianProduct(
@@ -80,14 +81,14 @@ RandomOp::Shape RandomOp::shape(int64_t low, int64_t high, int64_t most) {
   return result;
 }
 
-Value RandomOp::argument(ArrayRef<int64_t> shape, double from) {
-  lowest.push_back(from);
+Value RandomOp::argument(ArrayRef<int64_t> shape, double from, double to) {
+  ranges.push_back({from, to});
   return block->addArgument(RankedTensorType::get(shape, builder.getF64Type()),
                             builder.getUnknownLoc());
 }
 
 Value RandomOp::indices(ArrayRef<int64_t> shape, int64_t size) {
-  lowest.push_back(0);
+  ranges.push_back({0, 2});
   limit = double(size);
   return block->addArgument(RankedTensorType::get(shape, builder.getI64Type()),
                             builder.getUnknownLoc());
@@ -132,7 +133,7 @@ Operation *RandomOp::select() {
     for (int64_t &dim : *each)
       if (draw(0, 3) == 0)
         dim = 1;
-  lowest.push_back(0);
+  ranges.push_back({0, 2});
   Value c =
       block->addArgument(RankedTensorType::get(condition, builder.getI1Type()),
                          builder.getUnknownLoc());
@@ -142,7 +143,7 @@ Operation *RandomOp::select() {
 
 Operation *RandomOp::unary() {
   Shape x = shape(0, 3);
-  switch (draw(0, 18)) {
+  switch (draw(0, 24)) {
   case 0:
     return make<nn::NegOp>(argument(x));
   case 1:
@@ -177,6 +178,18 @@ Operation *RandomOp::unary() {
     return make<nn::RoundOp>(argument(x));
   case 16:
     return make<nn::ReluOp>(argument(x));
+  case 17:
+    return make<nn::TanOp>(argument(x, -1, 1));
+  case 18:
+    return make<nn::SinhOp>(argument(x));
+  case 19:
+    return make<nn::CoshOp>(argument(x));
+  case 20:
+    return make<nn::AsinhOp>(argument(x));
+  case 21:
+    return make<nn::AcoshOp>(argument(x, 1.2, 4));
+  case 22:
+    return make<nn::AtanhOp>(argument(x, -0.8, 0.8));
   default:
     return make<nn::GeluOp>(argument(x), flag(chance()));
   }

@@ -49,7 +49,8 @@ private:
   bool chance() { return draw(0, 1) == 0; }
   Shape shape(int64_t low, int64_t high, int64_t most = 5);
   /// An argument with elements of [from, 2].
-  mlir::Value argument(llvm::ArrayRef<int64_t> shape, double from = -2);
+  mlir::Value argument(llvm::ArrayRef<int64_t> shape, double from = -2,
+                       double to = 2);
   mlir::Value indices(llvm::ArrayRef<int64_t> shape, int64_t size);
   mlir::UnitAttr flag(bool set) {
     return set ? builder.getUnitAttr() : mlir::UnitAttr();
@@ -89,8 +90,9 @@ private:
   mlir::OpBuilder builder;
   std::mt19937 random;
   mlir::Block *block = nullptr;
-  llvm::SmallVector<double> lowest; ///< of each argument
-  double limit = 0;                 ///< of integers
+  /// From where to where each argument is.
+  llvm::SmallVector<std::pair<double, double>> ranges;
+  double limit = 0; ///< of integers
 };
 
 } // namespace kerf::test

@@ -12,9 +12,9 @@
 // What `s` has, for floats:
 //
 //   number(a), add, sub, mul, div, neg, mulAdd(x, y, z) = x y + z
-//   abs, sqrt, floor, ceil, round (half to even), max and min (NaN if either
-//   is), rem (truncated, as fmod) and mod (sign of the divisor)
-//   exp, log, erf, tanh, sigmoid, sin, cos, pow(x, y, constant), where
+//   abs, copySign(x, y) with y's, sqrt, floor, ceil, round (half to even), max
+//   and min (NaN if either is), rem (truncated, as fmod) and mod (sign of the
+//   divisor) exp, log, erf, tanh, sigmoid, sin, cos, pow(x, y, constant), where
 //   constant() may give y as a number
 //   less, lessEqual, equal, isNaN: conditions
 //   select(c, x, y), and selectNumber, which optimizers leave as it is where x
@@ -86,6 +86,7 @@ struct HostFloats {
   V mulAdd(V x, V y, V z) const { return x * y + z; }
   V neg(V x) const { return -x; }
   V abs(V x) const { return std::fabs(x); }
+  V copySign(V x, V y) const { return std::copysign(x, y); }
   V sqrt(V x) const { return std::sqrt(x); }
   V floor(V x) const { return std::floor(x); }
   V ceil(V x) const { return std::ceil(x); }

@@ -40,6 +40,83 @@ template <typename S> auto geluTanh(S &s, typename S::V x) {
   return s.mul(x, half);
 }
 
+// The next ones lose nothing where they are small. An exponential is within a
+// few units in the last place of itself, but less 1 it has none left near 0.
+// What the sum with 1 was rounded by is made good by the quotient (Kahan).
+
+/// log(1 + x).
+template <typename S> auto logOfOneAnd(S &s, typename S::V x) {
+  auto sum = s.add(s.number(1), x);
+  auto kept = s.sub(sum, s.number(1));
+  auto log = s.log(sum);
+  auto near =
+      s.selectNumber(s.equal(kept, s.number(0)), x, s.mul(log, s.div(x, kept)));
+  return s.selectNumber(s.less(s.number(1e8), x), log, near);
+}
+
+/// exp(x) - 1 for x from 0 to 20.
+template <typename S> auto expLessOne(S &s, typename S::V x) {
+  auto exp = s.exp(x);
+  auto less = s.sub(exp, s.number(1));
+  return s.selectNumber(s.equal(less, s.number(0)), x,
+                        s.mul(less, s.div(x, s.log(exp))));
+}
+
+/// exp(x) / 2 for x >= 0, which is finite where exp(x) is not yet.
+template <typename S> auto halfExp(S &s, typename S::V x) {
+  auto root = s.exp(s.mul(x, s.number(0.5)));
+  return s.mul(s.mul(root, s.number(0.5)), root);
+}
+
+template <typename S> auto sinh(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto size = s.abs(x);
+    auto e = expLessOne(s, size);
+    auto near = s.mul(s.add(e, s.div(e, s.add(e, s.number(1)))), s.number(0.5));
+    return s.copySign(
+        s.selectNumber(s.less(s.number(20), size), halfExp(s, size), near), x);
+  });
+}
+
+template <typename S> auto cosh(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto half = halfExp(s, s.abs(x));
+    return s.add(half, s.div(s.number(0.25), half));
+  });
+}
+
+/// Beyond 1e8 the square root is x itself.
+template <typename S> auto asinh(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto size = s.abs(x);
+    auto square = s.mul(size, size);
+    auto root = s.sqrt(s.add(square, s.number(1)));
+    auto near =
+        logOfOneAnd(s, s.add(size, s.div(square, s.add(root, s.number(1)))));
+    auto far = s.add(s.log(size), s.number(M_LN2));
+    return s.copySign(s.selectNumber(s.less(s.number(1e8), size), far, near),
+                      x);
+  });
+}
+
+template <typename S> auto acosh(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto above = s.sub(x, s.number(1));
+    auto root = s.sqrt(s.mul(above, s.add(above, s.number(2))));
+    auto near = logOfOneAnd(s, s.add(above, root));
+    auto far = s.add(s.log(x), s.number(M_LN2));
+    return s.selectNumber(s.less(s.number(1e8), x), far, near);
+  });
+}
+
+template <typename S> auto atanh(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto size = s.abs(x);
+    auto ratio = s.div(s.mul(size, s.number(2)), s.sub(s.number(1), size));
+    return s.copySign(s.mul(logOfOneAnd(s, ratio), s.number(0.5)), x);
+  });
+}
+
 /// 1 / sqrt(x + epsilon).
 template <typename S> auto inverseRoot(S &s, typename S::V x, double epsilon) {
   auto shifted = s.add(x, s.number(epsilon));

@@ -105,6 +105,24 @@ KERF_UNARY(TanhOp, wide(b, dy, getResult(), [&](Value g, Value y) {
 KERF_UNARY(SigmoidOp, wide(b, dy, getResult(), [&](Value g, Value y) {
              return b.mul(g, b.mul(y, b.sub(1, y)));
            }))
+KERF_UNARY(TanOp, wide(b, dy, getResult(), [&](Value g, Value y) {
+             return b.mul(g, b.add(b.square(y), 1));
+           }))
+KERF_UNARY(SinhOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.make<CoshOp>(x));
+           }))
+KERF_UNARY(CoshOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.make<SinhOp>(x));
+           }))
+KERF_UNARY(AsinhOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.rsqrt(b.add(b.square(x), 1)));
+           }))
+KERF_UNARY(AcoshOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.rsqrt(b.mul(b.add(x, -1), b.add(x, 1))));
+           }))
+KERF_UNARY(AtanhOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.div(g, b.mul(b.sub(1, x), b.add(x, 1)));
+           }))
 
 /// d gelu = P(x) + x p(x) with the distribution P of the normal law and its
 /// density p.

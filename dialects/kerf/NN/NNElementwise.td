@@ -60,6 +60,24 @@ def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandR
   let onFloats = "s.cos(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
+def NN_TanOp : NN_UnaryOp<"tan", "tan(x)", "{}", 30, NN_Float> {
+  let onFloats = "s.div(s.sin(x[0]), s.cos(x[0]))";
+}
+def NN_SinhOp : NN_UnaryOp<"sinh", "(exp(x) - exp(-x)) / 2", "{}", 50, NN_Float> {
+  let onFloats = "sinh(s, x[0])";
+}
+def NN_CoshOp : NN_UnaryOp<"cosh", "(exp(x) + exp(-x)) / 2", "{}", 30, NN_Float> {
+  let onFloats = "cosh(s, x[0])";
+}
+def NN_AsinhOp : NN_UnaryOp<"asinh", "the inverse of sinh", "{}", 50, NN_Float> {
+  let onFloats = "asinh(s, x[0])";
+}
+def NN_AcoshOp : NN_UnaryOp<"acosh", "the inverse of cosh, NaN below 1", "{}", 50, NN_Float> {
+  let onFloats = "acosh(s, x[0])";
+}
+def NN_AtanhOp : NN_UnaryOp<"atanh", "the inverse of tanh, NaN beyond 1", "{}", 30, NN_Float> {
+  let onFloats = "atanh(s, x[0])";
+}
 def NN_FloorOp : NN_UnaryOp<"floor", "floor(x)", "{}", 1, NN_Float> {
   let onFloats = "s.floor(x[0])";
   let interval = "x[0] + ::kerf::Interval{-1, 0}";

@@ -37,6 +37,9 @@ public:
   V mulAdd(V x, V y, V z) { return math.mulAdd(x, y, z); }
   V neg(V x) { return b.CreateFNeg(x); }
   V abs(V x) { return math.unary(llvm::Intrinsic::fabs, x); }
+  V copySign(V x, V y) {
+    return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, y);
+  }
   V sqrt(V x) { return math.unary(llvm::Intrinsic::sqrt, x); }
   V floor(V x) { return math.unary(llvm::Intrinsic::floor, x); }
   V ceil(V x) { return math.unary(llvm::Intrinsic::ceil, x); }
