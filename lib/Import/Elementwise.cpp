@@ -74,6 +74,17 @@ template <typename Op> static LogicalResult binaryWithAxis(Node &node) {
   return node.set(node.make<Op>({a, b}));
 }
 
+/// Logic of bools, or of the bits of integers.
+template <bool ofBits, LogicalResult (*handle)(Node &)>
+static LogicalResult logic(Node &node) {
+  for (Value input : node.inputs)
+    if (input && (!isa<IntegerType>(elementOf(input)) ||
+                  elementOf(input).isInteger(1) == ofBits))
+      return node.error(ofBits ? "input is not an integer"
+                               : "input is not bool");
+  return handle(node);
+}
+
 /// a > b is b < a, which also holds for NaN.
 template <typename Op> static LogicalResult swapped(Node &node) {
   if (failed(node.arity(2, 2)))
@@ -274,7 +285,7 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("Abs", 1, unary<AbsOp>);
   table.add("Neg", 1, unary<NegOp>);
   table.add("Sign", 9, unary<SignOp>);
-  table.add("Not", 1, unary<NotOp>);
+  table.add("Not", 1, logic<false, unary<NotOp>>);
   table.add("Relu", 1, unary<ReluOp>);
   table.add("Ceil", 1, unaryFloat<CeilOp>);
   table.add("Floor", 1, unaryFloat<FloorOp>);
@@ -304,12 +315,16 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("Mul", 7, binary<MulOp>);
   table.add("Div", 1, binaryWithAxis<DivOp>);
   table.add("Div", 7, binary<DivOp>);
-  table.add("And", 1, binaryWithAxis<AndOp>);
-  table.add("And", 7, binary<AndOp>);
-  table.add("Or", 1, binaryWithAxis<OrOp>);
-  table.add("Or", 7, binary<OrOp>);
-  table.add("Xor", 1, binaryWithAxis<XorOp>);
-  table.add("Xor", 7, binary<XorOp>);
+  table.add("And", 1, logic<false, binaryWithAxis<AndOp>>);
+  table.add("And", 7, logic<false, binary<AndOp>>);
+  table.add("Or", 1, logic<false, binaryWithAxis<OrOp>>);
+  table.add("Or", 7, logic<false, binary<OrOp>>);
+  table.add("Xor", 1, logic<false, binaryWithAxis<XorOp>>);
+  table.add("Xor", 7, logic<false, binary<XorOp>>);
+  table.add("BitwiseNot", 18, logic<true, unary<NotOp>>);
+  table.add("BitwiseAnd", 18, logic<true, binary<AndOp>>);
+  table.add("BitwiseOr", 18, logic<true, binary<OrOp>>);
+  table.add("BitwiseXor", 18, logic<true, binary<XorOp>>);
   table.add("Equal", 7, binary<EqualOp>);
   table.add("Less", 7, binary<LessOp>);
   table.add("LessOrEqual", 12, binary<LessEqualOp>);

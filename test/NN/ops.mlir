@@ -90,6 +90,10 @@ func.func @binary(%x: tensor<2x3xf32>, %y: tensor<3xf32>, %s: tensor<f32>,
   %8 = nn.min %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
   // CHECK: nn.and
   %9 = nn.and %b, %b : tensor<2x3xi1>
+  // CHECK: nn.and %{{.*}} : tensor<2x1xi64>
+  %bits = nn.and %i, %i : tensor<2x1xi64>
+  // CHECK: nn.not %{{.*}} : tensor<2x1xi64>
+  %flipped = nn.not %bits : tensor<2x1xi64>
   // CHECK: nn.or
   %10 = nn.or %b, %b : tensor<2x3xi1>
   // CHECK: nn.xor

@@ -123,9 +123,11 @@ TEST_F(Kernels, BinaryOpsAndBroadcasting) {
                       isFloat ? rangeOf(0.5, 3) : rangeOf(1, 4)));
     }
     for (const char *op : {"and", "or", "xor"})
-      expect(binary(op, c.lhs + std::string("i1"), c.rhs + std::string("i1"),
-                    c.result + std::string("i1")));
+      for (std::string e : {"i1", "i64", "i32", "i8"})
+        expect(binary(op, c.lhs + e, c.rhs + e, c.result + e));
   }
+  for (const char *e : {"40xi1", "40xi64", "40xi32", "40xi8"})
+    expect(unary("not", e));
   expect(binary("mod", "40xi64", "40xi64", "40xi64", rangeOf(-4, 0)));
   expect(binary("div", "40xi32", "40xi32", "40xi32", rangeOf(-4, 0)));
   expect(binary("mod", "40xf32", "40xf32", "40xf32", rangeOf(-4, -1)));

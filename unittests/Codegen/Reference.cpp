@@ -130,8 +130,9 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::nearbyint(x);
   if (isa<nn::ReluOp>(op))
     return std::isnan(x) ? x : std::max(x, 0.0);
+  bool isBool = elementType(op->getOperand(0)).isInteger(1);
   if (isa<nn::NotOp>(op))
-    return x == 0;
+    return isBool ? x == 0 : double(~int64_t(x));
   if (auto gelu = dyn_cast<nn::GeluOp>(op))
     return gelu.getTanh() ? x / 2 *
                                 (1 + std::tanh(std::sqrt(2 / M_PI) *
@@ -161,11 +162,11 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
   if (isa<nn::MinOp>(op))
     return nanAware(x, y, false);
   if (isa<nn::AndOp>(op))
-    return x != 0 && y != 0;
+    return isBool ? x != 0 && y != 0 : double(int64_t(x) & int64_t(y));
   if (isa<nn::OrOp>(op))
-    return x != 0 || y != 0;
+    return isBool ? x != 0 || y != 0 : double(int64_t(x) | int64_t(y));
   if (isa<nn::XorOp>(op))
-    return (x != 0) != (y != 0);
+    return isBool ? (x != 0) != (y != 0) : double(int64_t(x) ^ int64_t(y));
   if (isa<nn::EqualOp>(op))
     return x == y;
   if (isa<nn::LessOp>(op))

@@ -118,7 +118,7 @@ struct DropLogicalIdentity : RewritePattern {
       return failure();
     for (int keep : {0, 1}) {
       auto number = splatOf(op->getOperand(1 - keep));
-      if (!number || (*number != 0) != isa<AndOp>(op))
+      if (!number || *number != (isa<AndOp>(op) ? -1 : 0))
         continue;
       rewriter.replaceOpWithNewOp<BroadcastOp>(op, op->getResult(0).getType(),
                                                op->getOperand(keep));

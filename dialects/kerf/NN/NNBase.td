@@ -153,7 +153,7 @@ class NN_UnaryOp<string mnemonic, string formula, string linear = "{}", int cost
   let assemblyFormat = "$x attr-dict `:` custom<Types>(type($x), type($result))";
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise.\n\n"
-    # "```mlir\n%r = nn." # mnemonic # " %x : tensor<2x3x" # !if(!eq(type, NN_Bool), "i1", "f32") # ">\n```";
+    # "```mlir\n%r = nn." # mnemonic # " %x : tensor<2x3x" # !if(!eq(type, NN_Integer), "i32", "f32") # ">\n```";
   let arguments = (ins type:$x);
   let extraClassDefinition = elementwiseDefinition # [{
     ::mlir::LogicalResult $cppClass::inferReturnTypes(
@@ -173,7 +173,7 @@ class NN_BinaryOp<string mnemonic, string formula, string linear = "{}", int cos
                   string fills = "{}", string role = "::kerf::OperandRole::Number",
                   list<Trait> traits = []>
     : NN_ElementwiseOp<mnemonic, linear, cost, !listconcat(NN_Element, traits), fills, role> {
-  string example = !if(!eq(type, NN_Bool), "i1", "f32");
+  string example = !if(!eq(type, NN_Integer), "i32", "f32");
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` custom<Types>(type($lhs), type($rhs), type($result))";
   let summary = "elementwise " # formula;
   let description = "`result[i] = " # formula # "`, elementwise; dimensions of "

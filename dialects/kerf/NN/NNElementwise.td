@@ -95,7 +95,7 @@ def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)"> {
   let onIntegers = "s.max(x[0], s.number(0))";
   let interval = "maximum(x[0], ::kerf::Interval::of(0))";
 }
-def NN_NotOp : NN_UnaryOp<"not", "not x", "{}", 1, NN_Bool> {
+def NN_NotOp : NN_UnaryOp<"not", "not x, bit by bit", "{}", 1, NN_Integer> {
   let onIntegers = "s.invert(x[0])";
 }
 
@@ -204,13 +204,13 @@ def NN_MinOp : NN_BinaryOp<"min", "min(lhs, rhs), NaN if either is"> {
   let onElements = "s.min(x[0], x[1])";
   let interval = "minimum(x[0], x[1])";
 }
-def NN_AndOp : NN_BinaryOp<"and", "lhs and rhs", "{}", 1, 0, NN_Bool> {
+def NN_AndOp : NN_BinaryOp<"and", "lhs and rhs, bit by bit", "{}", 1, 0, NN_Integer> {
   let onIntegers = "s.bitAnd(x[0], x[1])";
 }
-def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs", "{}", 1, 0, NN_Bool> {
+def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs, bit by bit", "{}", 1, 0, NN_Integer> {
   let onIntegers = "s.bitOr(x[0], x[1])";
 }
-def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs", "{}", 1, 0, NN_Bool> {
+def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs, bit by bit", "{}", 1, 0, NN_Integer> {
   let onIntegers = "s.bitXor(x[0], x[1])";
 }
 def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1> {
