@@ -349,15 +349,20 @@ static LogicalResult lpNorm(Node &node) {
     return failure();
   if (p != 1 && p != 2)
     return node.error("p is " + Twine(p) + ", expected 1 or 2");
-  Value norm = node.reduce(p == 1 ? node.make<AbsOp>({x}) : node.mul(x, x),
-                           ReduceKind::Sum, {*axis}, true);
-  if (p == 2)
-    norm = node.make<SqrtOp>({norm});
-  if (!norm)
-    return failure();
-  Value zero = node.scalar(0, elementOf(x));
-  Value isZero = node.make<EqualOp>({norm, zero});
-  return node.set(node.select(isZero, zero, node.div(x, norm)));
+  // The axis comes last.
+  Integers perm;
+  for (int64_t dim = 0; dim < rankOf(x); ++dim)
+    if (dim != *axis)
+      perm.push_back(dim);
+  perm.push_back(*axis);
+  Integers back(perm.size());
+  for (size_t dim = 0; dim < perm.size(); ++dim)
+    back[perm[dim]] = static_cast<int64_t>(dim);
+  SmallVector<NamedAttribute> attributes{node.i64("dim", rankOf(x) - 1)};
+  if (p == 1)
+    attributes.push_back(node.unit("absolute"));
+  Value y = node.make<LpNormOp>({node.transpose(x, perm)}, attributes);
+  return node.set(node.transpose(y, back));
 }
 
 void kerf::onnx_import::addRows(HandlerTable &table) {

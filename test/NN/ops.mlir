@@ -143,6 +143,8 @@ func.func @rows(%x: tensor<2x3xf32>, %v: tensor<3xf32>) {
   %5 = nn.layer_norm %x, %v, %v dim 1 epsilon 1.0e-05 : tensor<2x3xf32>, tensor<3xf32>
   // CHECK: nn.rms_norm %{{.*}}, %{{.*}} dim 1 epsilon 2.0e-05
   %6 = nn.rms_norm %x, %v dim 1 epsilon 2.0e-05 : tensor<2x3xf32>, tensor<3xf32>
+  // CHECK: nn.lp_norm %{{.*}} dim 1 {absolute} : tensor<2x3xf32>
+  %lp = nn.lp_norm %x dim 1 {absolute} : tensor<2x3xf32>
   // CHECK: nn.batch_norm {{.*}} epsilon 1.0e-05 : tensor<2x3xf32>, tensor<3xf32>
   %7 = nn.batch_norm %x, %v, %v, %v, %v epsilon 1.0e-05 : tensor<2x3xf32>, tensor<3xf32>
   // CHECK: nn.lrn %{{.*}} size 5 alpha 1.0e-04 beta 0.75 bias 1.0

@@ -317,6 +317,13 @@ TEST_F(Kernels, Norms) {
       expect(kernel("%x: " + x + ", %s: " + s, x,
                     "%r = nn.rms_norm %x, %s " + d + " : (" + x + ", " + s +
                         ") -> " + x + "\nexec.yield %r : " + x));
+      // A row of zeros stays.
+      for (std::string range : {std::string(), rangeOf(0, 0)})
+        for (const char *absolute : {"", " {absolute}"})
+          expect(kernel("%x: " + x + range, x,
+                        "%r = nn.lp_norm %x dim " + std::to_string(dim) +
+                            absolute + " : (" + x + ") -> " + x +
+                            "\nexec.yield %r : " + x));
     }
 }
 

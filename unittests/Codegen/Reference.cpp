@@ -203,7 +203,7 @@ static void along(const std::vector<int64_t> &shape,
 
 struct RowStatistics {
   double max = -INFINITY, sum = 0, square = 0, count = 0, total = 0,
-         variance = 0;
+         variance = 0, magnitude = 0;
 };
 /// By position with the row's dimensions at 0.
 using RowCache = std::map<Position, RowStatistics>;
@@ -217,9 +217,7 @@ static double rowOp(Operation *op, const std::vector<Tensor> &in,
   else if (auto log = dyn_cast<nn::LogSoftmaxOp>(op))
     dims = {(int64_t)log.getDim()};
   else {
-    int64_t first = isa<nn::LayerNormOp>(op)
-                        ? cast<nn::LayerNormOp>(op).getDim()
-                        : cast<nn::RMSNormOp>(op).getDim();
+    int64_t first = cast<IntegerAttr>(op->getAttr("dim")).getInt();
     for (int64_t d = first; d < (int64_t)x.shape.size(); ++d)
       dims.push_back(d);
   }
@@ -233,6 +231,7 @@ static double rowOp(Operation *op, const std::vector<Tensor> &in,
       row.max = std::max(row.max, read(x, p));
       row.sum += read(x, p);
       row.square += read(x, p) * read(x, p);
+      row.magnitude += std::fabs(read(x, p));
       row.count += 1;
     });
     double mean = row.sum / row.count;
@@ -246,6 +245,10 @@ static double rowOp(Operation *op, const std::vector<Tensor> &in,
     return std::exp(value - row.max) / row.total;
   if (isa<nn::LogSoftmaxOp>(op))
     return value - row.max - std::log(row.total);
+  if (auto norm = dyn_cast<nn::LpNormOp>(op)) {
+    double by = norm.getAbsolute() ? row.magnitude : std::sqrt(row.square);
+    return by == 0 ? 0 : value / by;
+  }
   Position trailing(at.begin() + dims[0], at.end());
   double scale = read(in[1], trailing);
   if (auto norm = dyn_cast<nn::LayerNormOp>(op))
@@ -458,7 +461,8 @@ static double element(Operation *op, const std::vector<Tensor> &in,
     return reduce(r, in[0], at);
   if (auto r = dyn_cast<nn::ArgReduceOp>(op))
     return argReduce(r, in[0], at);
-  if (isa<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::LayerNormOp, nn::RMSNormOp>(op))
+  if (isa<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::LayerNormOp, nn::RMSNormOp,
+          nn::LpNormOp>(op))
     return rowOp(op, in, at, cache);
   if (auto p = dyn_cast<nn::MaxPoolOp>(op))
     return pool(p, in[0], at, true);

@@ -314,7 +314,7 @@ Operation *RandomOp::rows() {
   int64_t dim = draw(0, int64_t(x.size()) - 1);
   ArrayRef<int64_t> inner = ArrayRef(x).drop_front(dim);
   llvm::APFloat epsilon(0.1);
-  switch (draw(0, 5)) {
+  switch (draw(0, 6)) {
   case 0:
     return make<nn::SoftmaxOp>(argument(x), dim);
   case 1:
@@ -330,6 +330,8 @@ Operation *RandomOp::rows() {
                                  argument(c), argument(c, 0.1), epsilon,
                                  llvm::APFloat(0.9));
   }
+  case 5:
+    return make<nn::LpNormOp>(argument(x, 0.2), dim, chance());
   default:
     return make<nn::LRNOp>(argument(x), draw(1, 4), llvm::APFloat(real(0.1, 1)),
                            llvm::APFloat(real(0.3, 2)), llvm::APFloat(1.5));

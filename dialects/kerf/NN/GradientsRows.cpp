@@ -160,6 +160,28 @@ KERF_VJP(RMSNormOp) {
   return gradients;
 }
 
+/// With n the norm and y = x / n: dx = (dy - n' sum(dy y)) / n, where n' =
+/// dn/dx is y, or the sign of x in a sum of magnitudes. Nothing for rows of
+/// zeros.
+KERF_VJP(LpNormOp) {
+  Value dy = resultGradients[0];
+  if (!dy || !isDifferentiable(getX()))
+    return SmallVector<Value>(1);
+  GradientBuilder b(builder, getLoc());
+  NormRows rows(b, getX(), static_cast<int64_t>(getDim()));
+  Value x = b.widen(getX()), g = b.widen(dy);
+  Value norm = getAbsolute()
+                   ? b.sumKeep(b.make<AbsOp>(x), rows.dims)
+                   : b.make<SqrtOp>(b.sumKeep(b.square(x), rows.dims));
+  Value zero = b.equal(norm, b.number(0, norm));
+  norm = b.select(zero, b.number(1, norm), norm);
+  Value y = b.div(x, norm);
+  Value slope = getAbsolute() ? b.make<SignOp>(x) : y;
+  Value sum = b.sumKeep(b.mul(g, y), rows.dims);
+  Value dx = b.div(b.sub(g, b.mul(slope, sum)), norm);
+  return SmallVector<Value>{b.castLike(b.zeroWhere(zero, dx), dy)};
+}
+
 /// Per channel, with r = 1 / sqrt(variance + epsilon):
 ///   dx = dy scale r, d scale = r sum(dy (x - mean)), d bias = sum(dy),
 ///   d mean = -scale r d bias, d variance = -1/2 scale r^2 d scale.

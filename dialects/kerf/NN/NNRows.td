@@ -173,6 +173,28 @@ def NN_RMSNormOp : NN_NormOp<"rms_norm", 5> {
   }];
 }
 
+def NN_LpNormOp : NN_NormOp<"lp_norm", 4> {
+  let summary = "rows divided by their norm";
+  let description = [{
+    `result = x / norm`, where the norm of dimensions `dim` and up is the root of
+    the sum of squares, or with `absolute` the sum of magnitudes, in f32. A row of
+    zeros stays, and has no gradient.
+
+    ```mlir
+    %r = nn.lp_norm %x dim 1 : tensor<2x3xf32>
+    ```
+
+    C1: `dim` is a dimension of `x`.
+  }];
+  let arguments = (ins NN_Float:$x, I64Attr:$dim, UnitAttr:$absolute);
+  let statistics = [{
+      auto sum = s.sum([&](auto x) { return getAbsolute() ? s.abs(x) : s.mul(x, x); });
+      auto norm = getAbsolute() ? sum : s.sqrt(sum);
+      return {s.select(s.equal(norm, s.number(0)), s.number(1), norm)};}];
+  let onRow = "s.div(x[0], x[1])";
+  let assemblyFormat = "$x `dim` $dim attr-dict `:` custom<Types>(type($x), type($result))";
+}
+
 def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Kernel<"Elementwise">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   let summary = "normalization per channel by given statistics";
   let description = [{

@@ -2,7 +2,8 @@
 
     python formulas.py
 
-The functions are those of make.py, for elementwise ops whose derivative has a closed form.
+The functions are those of make.py, for ops whose result and derivative have a closed form: elementwise ones of x, and
+rows divided by their norm by the matrix of all derivatives of a row.
 """
 import pathlib
 
@@ -35,6 +36,18 @@ def case(name, op, x, result, gradient, words=""):
 """)
 
 
+def rows(name, x, p, words):
+    """y_i = x_i / n: dy_i/dx_j = (i == j) / n - x_i n_j / n^2, with n_j = dn/dx_j. Rows of zeros stay."""
+    y, matrices = np.zeros_like(x), np.zeros((*x.shape, x.shape[-1]))
+    for i, row in enumerate(x):
+        norm = np.sum(np.abs(row)) if p == 1 else np.sqrt(np.sum(row * row))
+        if norm:
+            slope = np.sign(row) if p == 1 else row / norm
+            y[i] = row / norm
+            matrices[i] = np.eye(len(row)) / norm - np.outer(row, slope) / norm ** 2
+    case(name, "lp_norm", x, y, lambda u: np.einsum("ij,ijk->ik", u, matrices), words)
+
+
 SLOPES = {
     "tan": (np.tan, lambda x: 1 / np.cos(x) ** 2, -1.4, 1.4),
     "sinh": (np.sinh, np.cosh, -3, 3),
@@ -46,6 +59,10 @@ SLOPES = {
 for op, (function, slope, low, high) in SLOPES.items():
     x = random.uniform(low, high, (3, 5))
     case(op, op, x, function(x), lambda u: u * slope(x))
+x = random.uniform(-2, 2, (4, 5))
+x[2] = 0
+rows("lp_norm_2", x, 2, "dim 1")
+rows("lp_norm_1", x, 1, "dim 1 {absolute}")
 
 path = pathlib.Path(__file__).with_name("formulas.mlir")
 path.write_text("// Written by formulas.py.\n" + "".join(functions))
