@@ -58,6 +58,16 @@ static Operation *buildAdagrad(ParameterUpdate &u) {
                                      u.real(u.decay));
 }
 
+static Operation *buildRMSProp(ParameterUpdate &u) {
+  Value v = u.state("rmsprop.v");
+  bool hasMomentum = u.spec.option("momentum") != 0;
+  Value velocity = hasMomentum ? u.state("rmsprop.momentum") : Value();
+  return nn::RMSPropUpdateOp::create(
+      u.ops, u.loc, u.type(), u.type(), velocity ? u.type() : Type(), u.w, u.g,
+      v, velocity, u.lr, u.option("alpha"), u.option("eps"),
+      u.option("momentum"), u.real(u.decay));
+}
+
 static constexpr NumberOption kSGD[] = {
     {"momentum", 0, 0, 1}, {"dampening", 0, 0, 1}, {"nesterov", 0, 0, 1, true}};
 static constexpr NumberOption kMomentum[] = {{"momentum", 0.9, 0, 1},
@@ -69,6 +79,8 @@ static constexpr NumberOption kAdam[] = {{"beta1", 0.9, 0, 0.999999},
                                          {"eps", 1e-8, 0, 1e6}};
 static constexpr NumberOption kAdagrad[] = {{"eps", 1e-10, 0, 1e6},
                                             {"initial", 0, 0, 1e6}};
+static constexpr NumberOption kRMSProp[] = {
+    {"alpha", 0.99, 0, 1}, {"eps", 1e-8, 0, 1e6}, {"momentum", 0, 0, 1}};
 
 static constexpr OptimizerRule kOptimizers[] = {
     {"sgd", kSGD, buildSGD, 1e-3, 0, checkSGD},
@@ -76,6 +88,7 @@ static constexpr OptimizerRule kOptimizers[] = {
     {"adam", kAdam, buildAdam},
     {"adamw", kAdam, buildAdamW, 1e-3, 0.01},
     {"adagrad", kAdagrad, buildAdagrad, 0.01},
+    {"rmsprop", kRMSProp, buildRMSProp, 0.01},
 };
 
 llvm::ArrayRef<OptimizerRule> kerf::autodiff::optimizerRules() {

@@ -11,5 +11,9 @@ func.func @updates(%w: tensor<2x3xf32>, %g: tensor<2x3xf32>, %m: tensor<2x3xf32>
   %2:3 = nn.adam_update %w, %g, %m, %v, %lr, %c, %c beta1 0.9 beta2 0.999 epsilon 1.0e-08 weight_decay 0.01 {decoupled} : tensor<2x3xf32>
   // CHECK: nn.adagrad_update
   %3:2 = nn.adagrad_update %w, %g, %v, %lr epsilon 1.0e-10 weight_decay 0.0 : tensor<2x3xf32>
+  // CHECK: nn.rmsprop_update {{.*}} alpha 0.99 epsilon 1.0e-08 momentum 0.0 weight_decay 0.0 : tensor<2x3xf32>
+  %4:2 = nn.rmsprop_update %w, %g, %v, %lr alpha 0.99 epsilon 1.0e-08 momentum 0.0 weight_decay 0.0 : tensor<2x3xf32>
+  // CHECK: nn.rmsprop_update {{.*}} momentum 0.9 weight_decay 0.1 : tensor<2x3xf32>
+  %5:3 = nn.rmsprop_update %w, %g, %v, %m, %lr alpha 0.99 epsilon 1.0e-08 momentum 0.9 weight_decay 0.1 : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }

@@ -78,9 +78,12 @@ TEST(Specs, OptimizersHavePyTorchsDefaults) {
 }
 
 TEST(Specs, WrongOptimizers) {
-  EXPECT_EQ(optimizerError("rmsprop"),
-            "--optimizer: unknown optimizer 'rmsprop', expected sgd, momentum, "
-            "adam, adamw or adagrad");
+  EXPECT_EQ(optimizerError("lion"),
+            "--optimizer: unknown optimizer 'lion', expected sgd, momentum, "
+            "adam, adamw, adagrad or rmsprop");
+  EXPECT_EQ(optimizerError("rmsprop,beta1=0.9"),
+            "--optimizer: rmsprop has no option 'beta1', expected lr, wd, "
+            "no_decay, alpha, eps or momentum");
   EXPECT_EQ(optimizerError("sgd,beta1=0.9"),
             "--optimizer: sgd has no option 'beta1', expected lr, wd, "
             "no_decay, momentum, dampening or nesterov");

@@ -177,6 +177,7 @@ func.func @main(%x: tensor<8x6xf32>, %t: tensor<8x5xf32>) -> tensor<f32> {
   %w1 = nn.sub %w, %s : tensor<6x5xf32>
   %sb = nn.mul %gb, %lr : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
   %b1 = nn.sub %b, %sb : tensor<5xf32>
+  %k1, %l1, %j1 = nn.rmsprop_update %k, %g, %l, %j, %lr alpha 0.9 epsilon 1.0e-03 momentum 0.8 weight_decay 0.1 : tensor<6x5xf32>
   dist.assign %w, %w1 : tensor<6x5xf32>
   dist.assign %v, %v1 : tensor<6x5xf32>
   dist.assign %b, %b1 : tensor<5xf32>
@@ -313,6 +314,9 @@ func.func @main(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>) -> tensor<6x5xf32> {
   %u = nn.weight "w1" file 0 at 120 {variable} : tensor<6x5xf32>
   %q = nn.weight "w2" file 0 at 240 {variable} : tensor<6x5xf32>
   %r = nn.weight "w3" file 0 at 360 {variable} : tensor<6x5xf32>
+  %k = nn.weight "w4" file 0 at 480 {variable} : tensor<6x5xf32>
+  %l = nn.state "l" {init = 0.0 : f32} : tensor<6x5xf32>
+  %j = nn.state "j" {init = 0.0 : f32} : tensor<6x5xf32>
   %m = nn.state "m" {init = 0.0 : f32} : tensor<6x5xf32>
   %v = nn.state "v" {init = 0.0 : f32} : tensor<6x5xf32>
   %n = nn.state "n" {init = 0.0 : f32} : tensor<6x5xf32>
@@ -335,6 +339,9 @@ func.func @main(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>) -> tensor<6x5xf32> {
   dist.assign %q, %q1 : tensor<6x5xf32>
   dist.assign %s, %s1 : tensor<6x5xf32>
   dist.assign %r, %r1 : tensor<6x5xf32>
+  dist.assign %k, %k1 : tensor<6x5xf32>
+  dist.assign %l, %l1 : tensor<6x5xf32>
+  dist.assign %j, %j1 : tensor<6x5xf32>
   return %g : tensor<6x5xf32>
 })",
         4, 1e-4);

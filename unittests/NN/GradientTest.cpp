@@ -163,6 +163,7 @@ TEST_F(GradientTest, OpsWithoutOne) {
                                       "nn.sgd_update",
                                       "nn.adam_update",
                                       "nn.adagrad_update",
+                                      "nn.rmsprop_update",
                                       "nn.weight",
                                       "nn.state",
                                       "nn.constant",

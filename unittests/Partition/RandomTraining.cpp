@@ -410,8 +410,8 @@ bool kerf::test::makeAutodiffStep(ModuleOp module, Random &random) {
   options.loss.name = classes && chance(random, 50) ? "cross_entropy" : "mse";
   options.loss.prediction = "y";
   options.loss.target = "t";
-  const char *optimizers[] = {"sgd", "adam", "adamw", "adagrad"};
-  std::string optimizer = optimizers[draw(random, 4)];
+  const char *optimizers[] = {"sgd", "adam", "adamw", "adagrad", "rmsprop"};
+  std::string optimizer = optimizers[draw(random, 5)];
   if (chance(random, 50) && optimizer == "sgd")
     optimizer += ",momentum=0.5";
   if (chance(random, 50))

@@ -4,7 +4,7 @@
 // the optimizer remembers of it, and gives the new parameter and memory.
 // Elementwise, so that a parameter is updated in whatever sharding it is stored.
 // The formulas and their order are those of PyTorch's torch.optim (the
-// single-tensor functions of sgd.py, adam.py, adamw.py and adagrad.py).
+// single-tensor functions of sgd.py, adam.py, adamw.py, adagrad.py and rmsprop.py).
 //
 // One type is written, that of all tensors; scalars are tensor<f32>.
 //
@@ -167,6 +167,42 @@ def NN_AdagradUpdateOp : NN_UpdateOp<"adagrad_update", 9, ["epsilon", "weight_de
       auto divisor = s.add(s.sqrt(sum), s.number(getEpsilon()));
       auto step = s.div(s.mul(g, lr), divisor);
       return {s.sub(w, step), sum};}];
+}
+
+def NN_RMSPropUpdateOp : NN_UpdateOp<"rmsprop_update", 12,
+                                     ["alpha", "epsilon", "momentum", "weight_decay"]> {
+  let summary = "a step of RMSprop";
+  let description = [{
+    With weight decay d, as torch.optim.RMSprop (not centered):
+
+        g' = g + d w
+        v' = alpha v + (1 - alpha) g' g'
+        s  = g' / (sqrt(v') + epsilon)
+        u' = momentum u + s                    (with velocity)
+        w' = w - lr u'                         (without: w - lr s)
+
+    ```mlir
+    %w1, %v1 = nn.rmsprop_update %w, %g, %v, %lr
+      alpha 0.99 epsilon 1.0e-08 momentum 0.0 weight_decay 0.0 : tensor<3xf32>
+    ```
+
+    C1: parameter, gradient, mean, velocity and the results have one type. C2:
+    `lr` is a scalar. C3: there is a new velocity where there is an old one.
+  }];
+  let arguments = (ins NN_Float:$w, NN_Float:$g, NN_Float:$v, Optional<NN_Float>:$velocity,
+                       StaticShapeTensorOf<[F32]>:$lr, F64Attr:$alpha, F64Attr:$epsilon,
+                       F64Attr:$momentum, F64Attr:$weight_decay);
+  let results = (outs NN_Float:$new_w, NN_Float:$new_v, Optional<NN_Float>:$new_velocity);
+  let check = "verifyVelocity(*this, getVelocity(), getNewVelocity())";
+  let step = [{
+      auto w = x[0], g = decayed(s, x[1], w, getWeightDecay()), lr = x.back();
+      double alpha = getAlpha().convertToDouble();
+      auto v = s.add(s.mul(x[2], s.number(alpha)), s.mul(s.mul(g, g), s.number(1 - alpha)));
+      auto step = s.div(g, s.add(s.sqrt(v), s.number(getEpsilon())));
+      if (!getVelocity())
+        return {s.sub(w, s.mul(step, lr)), v};
+      auto u = s.add(s.mul(x[3], s.number(getMomentum())), step);
+      return {s.sub(w, s.mul(u, lr)), v, u};}];
 }
 
 #endif // KERF_NN_UPDATES_TD
