@@ -38,6 +38,16 @@ static Value absoluteError(GradientBuilder &b, const LossSpec &, Value x,
   return b.make<nn::AbsOp>(b.sub(x, target));
 }
 
+/// Half the square of small errors, beyond delta as steep as there.
+static Value huber(GradientBuilder &b, const LossSpec &spec, Value x,
+                   Value target) {
+  double delta = spec.option("delta");
+  Value error = b.sub(x, target), size = b.make<nn::AbsOp>(error);
+  return b.select(b.less(size, b.number(delta, size)),
+                  b.mul(b.square(error), 0.5),
+                  b.mul(b.add(size, -delta / 2), delta));
+}
+
 /// max(x, 0) - x t + log(1 + exp(-|x|)). At 0 max has slope 1/2, which is the
 /// derivative of the whole.
 static Value binaryCrossEntropy(GradientBuilder &b, const LossSpec &, Value x,
@@ -49,6 +59,7 @@ static Value binaryCrossEntropy(GradientBuilder &b, const LossSpec &, Value x,
 }
 
 static constexpr NumberOption kCrossEntropy[] = {{"label_smoothing", 0, 0, 1}};
+static constexpr NumberOption kHuber[] = {{"delta", 1, 1e-6, 1e6}};
 
 static constexpr LossRule kLosses[] = {
     {"cross_entropy", nullptr, crossEntropy, kCrossEntropy},
@@ -56,6 +67,7 @@ static constexpr LossRule kLosses[] = {
     {"mse", squaredError},
     {"l1", absoluteError},
     {"bce_with_logits", binaryCrossEntropy},
+    {"huber", huber, nullptr, kHuber},
     {kOutputLoss},
 };
 

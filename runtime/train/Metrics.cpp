@@ -33,6 +33,11 @@ const ElementLoss elementLosses[] = {
        return std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x)));
      },
      true},
+    {"huber",
+     [](double x, double y, const TrainLoss &loss) {
+       double delta = loss.options.at("delta"), size = std::abs(x - y);
+       return size < delta ? size * size / 2 : delta * (size - delta / 2);
+     }},
 };
 
 const ElementLoss &findElementLoss(const std::string &name) {

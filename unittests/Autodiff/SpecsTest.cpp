@@ -42,12 +42,16 @@ TEST(Specs, WrongLosses) {
             "--loss is missing, expected as cross_entropy(logits,labels)");
   EXPECT_EQ(lossError("hinge(a,b)"),
             "--loss: unknown loss 'hinge', expected cross_entropy, nll, mse, "
-            "l1, bce_with_logits or output");
+            "l1, bce_with_logits, huber or output");
   EXPECT_EQ(lossError("mse(a,b"), "--loss: 'mse(a,b' does not end with ')'");
   EXPECT_EQ(lossError("mse(a)"),
             "--loss: 'mse(a)', expected mse(OUTPUT,TARGET)");
   EXPECT_EQ(lossError("mse(a,b,ignore_index=3)"),
             "--loss: unknown option 'ignore_index', expected reduction");
+  EXPECT_EQ(lossError("huber(a,b,delta=0)"),
+            "--loss: delta is '0', expected a number from 1e-06 to 1e+06");
+  EXPECT_EQ(lossError("huber(a,b,beta=1)"),
+            "--loss: unknown option 'beta', expected reduction, delta");
   EXPECT_EQ(lossError("l1(a,b,reduction=none)"),
             "--loss: reduction is 'none', expected mean or sum");
   EXPECT_EQ(lossError("cross_entropy(a,b,label_smoothing=2)"),

@@ -582,5 +582,17 @@ TEST(MetricsTest, LossesAndAccuracy) {
   addMetrics(loss, output, &floats, 1, m); // of the first sample alone
   EXPECT_NEAR(m.loss(), 2.5 / 3, 1e-7);
   EXPECT_THROW(addMetrics(loss, output, &ints, 2, m), Error);
+  loss.name = "huber";
+  loss.options = {{"delta", 0.75}};
+  m = Metrics();
+  addMetrics(loss, output, &floats, 1, m);
+  double expected = 0;
+  for (int i = 0; i < 3; ++i) {
+    double size = std::abs(x[i] - y[i]);
+    expected += size < 0.75 ? size * size / 2 : 0.75 * size - 0.28125;
+  }
+  EXPECT_NEAR(m.loss(), expected / 3, 1e-7);
+  loss.name = "hinge";
+  EXPECT_THROW(addMetrics(loss, output, &floats, 1, m), Error);
 }
 } // namespace

@@ -27,6 +27,15 @@ def mse(y, t):
     return np.mean((y - t) ** 2), 2 * (y - t) / y.size
 
 
+def huber(delta):
+    def loss(y, t):
+        d = y - t
+        small = np.abs(d) < delta
+        value = np.where(small, d * d / 2, delta * (np.abs(d) - delta / 2))
+        return np.mean(value), np.where(small, d, delta * np.sign(d)) / y.size
+    return loss
+
+
 def sgd(lr):
     return lambda w, g, state: w - lr * g
 
@@ -90,6 +99,8 @@ def main():
     check("cross entropy", cross_entropy, sgd(0.5))
     check("adagrad", cross_entropy, adagrad(0.01))
     check("adagrad,lr=0.1,wd=0.05,eps=1e-3,initial=0.1", cross_entropy, adagrad(0.1, 0.05, 1e-3, 0.1))
+    add("huber", "huber(logits,t)", huber(1.0), "sgd,lr=0.5", sgd(0.5), 2)
+    add("huber, delta", "huber(logits,t,delta=0.3)", huber(0.3), "sgd,lr=0.5", sgd(0.5), 2)
     add("rmsprop", "mse(logits,t)", mse, "rmsprop", rmsprop(0.01), 5)
     options = "rmsprop,lr=0.02,wd=0.05,alpha=0.9,eps=1e-3,momentum=0.8"
     add(options, "mse(logits,t)", mse, options, rmsprop(0.02, 0.05, 0.9, 1e-3, 0.8), 5)
