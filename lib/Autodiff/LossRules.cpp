@@ -54,8 +54,7 @@ static Value binaryCrossEntropy(GradientBuilder &b, const LossSpec &, Value x,
                                 Value target) {
   Value positive = b.make<nn::MaxOp>(x, b.number(0, x));
   Value tail = b.exp(b.neg(b.make<nn::AbsOp>(x)));
-  return b.add(b.sub(positive, b.mul(x, target)),
-               b.make<nn::LogOp>(b.add(tail, 1)));
+  return b.add(b.sub(positive, b.mul(x, target)), b.make<nn::Log1pOp>(tail));
 }
 
 static constexpr NumberOption kCrossEntropy[] = {{"label_smoothing", 0, 0, 1}};

@@ -119,10 +119,10 @@ static LogicalResult hardSwish(Node &node) {
       node.mul(node.in(0), hardSigmoidOf(node, node.in(0), 1.0 / 6, 0.5)));
 }
 
-/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
+/// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|))
 static Value softplusOf(Node &node, Value x) {
   Value tail = node.make<ExpOp>({node.make<NegOp>({node.make<AbsOp>({x})})});
-  return node.add(maximum(node, x, 0), node.make<LogOp>({node.add(tail, 1.0)}));
+  return node.add(maximum(node, x, 0), node.make<Log1pOp>({tail}));
 }
 static LogicalResult softplus(Node &node) {
   if (!floatInput(node))

@@ -33,6 +33,8 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %11 = nn.sin %x : tensor<2x3xf32>
   // CHECK: nn.cos
   %12 = nn.cos %x : tensor<2x3xf32>
+  // CHECK: nn.log1p
+  %log1p = nn.log1p %x : tensor<2x3xf32>
   // CHECK: nn.tan
   %tan = nn.tan %x : tensor<2x3xf32>
   // CHECK: nn.sinh

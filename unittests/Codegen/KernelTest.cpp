@@ -74,7 +74,7 @@ TEST_F(Kernels, UnaryOps) {
                              "sigmoid", "sin", "cos", "tan", "sinh", "cosh",
                              "asinh", "relu", "gelu", "floor", "ceil", "round"})
         expect(unary(op, type));
-      for (const char *op : {"log", "sqrt", "rsqrt", "reciprocal"})
+      for (const char *op : {"log", "log1p", "sqrt", "rsqrt", "reciprocal"})
         expect(unary(op, type, "", rangeOf(0.01, 10)));
       expect(unary("gelu", type, "{tanh}"));
     }

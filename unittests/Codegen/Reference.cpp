@@ -110,6 +110,8 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::sin(x);
   if (isa<nn::CosOp>(op))
     return std::cos(x);
+  if (isa<nn::Log1pOp>(op))
+    return std::log1p(x);
   if (isa<nn::TanOp>(op))
     return std::tan(x);
   if (isa<nn::SinhOp>(op))

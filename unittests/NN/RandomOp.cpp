@@ -143,7 +143,7 @@ Operation *RandomOp::select() {
 
 Operation *RandomOp::unary() {
   Shape x = shape(0, 3);
-  switch (draw(0, 24)) {
+  switch (draw(0, 25)) {
   case 0:
     return make<nn::NegOp>(argument(x));
   case 1:
@@ -190,6 +190,8 @@ Operation *RandomOp::unary() {
     return make<nn::AcoshOp>(argument(x, 1.2, 4));
   case 22:
     return make<nn::AtanhOp>(argument(x, -0.8, 0.8));
+  case 23:
+    return make<nn::Log1pOp>(argument(x, -0.5, 2));
   default:
     return make<nn::GeluOp>(argument(x), flag(chance()));
   }

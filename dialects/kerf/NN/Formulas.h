@@ -54,6 +54,10 @@ template <typename S> auto logOfOneAnd(S &s, typename S::V x) {
   return s.selectNumber(s.less(s.number(1e8), x), log, near);
 }
 
+template <typename S> auto log1p(S &s, typename S::V x) {
+  return s.exactly([&] { return logOfOneAnd(s, x); });
+}
+
 /// exp(x) - 1 for x from 0 to 20.
 template <typename S> auto expLessOne(S &s, typename S::V x) {
   auto exp = s.exp(x);

@@ -105,6 +105,9 @@ KERF_UNARY(TanhOp, wide(b, dy, getResult(), [&](Value g, Value y) {
 KERF_UNARY(SigmoidOp, wide(b, dy, getResult(), [&](Value g, Value y) {
              return b.mul(g, b.mul(y, b.sub(1, y)));
            }))
+KERF_UNARY(Log1pOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.div(g, b.add(x, 1));
+           }))
 KERF_UNARY(TanOp, wide(b, dy, getResult(), [&](Value g, Value y) {
              return b.mul(g, b.add(b.square(y), 1));
            }))

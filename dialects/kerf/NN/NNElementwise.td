@@ -28,6 +28,10 @@ def NN_LogOp : NN_UnaryOp<"log", "log(x)", "{}", 10, NN_Float> {
   let onFloats = "s.log(x[0])";
   let interval = "logarithm(x[0])";
 }
+def NN_Log1pOp : NN_UnaryOp<"log1p", "log(1 + x), exact where x is small", "{}", 20, NN_Float> {
+  let onFloats = "log1p(s, x[0])";
+  let interval = "logarithm(x[0] + ::kerf::Interval{1, 1})";
+}
 def NN_SqrtOp : NN_UnaryOp<"sqrt", "sqrt(x)", "{}", 4, NN_Float> {
   let onFloats = "s.sqrt(x[0])";
   let interval = "squareRoot(x[0])";
