@@ -8,7 +8,8 @@ from . import spec
 
 
 @spec("Abs", "Neg", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Tanh", "Sigmoid", "Sin", "Cos", "Softsign",
-      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", train=True)
+      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", "Tan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
+      train=True)
 def unary(g, op):
     return g.node(op, [g.operand(op)])
 
@@ -103,6 +104,16 @@ def logical(g, op):
     if g.opset <= legacy.LAST:
         return legacy.along_axis(g, op, first)
     return g.node(op, [first, g.partner(first)])
+
+
+@spec("BitwiseNot", since=18)
+def bitwise_not(g, op):
+    return g.node(op, [g.operand(op)])
+
+
+@spec("BitwiseAnd", "BitwiseOr", "BitwiseXor", since=18)
+def bitwise(g, op):
+    return g.node(op, both(g, op))
 
 
 @spec("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
