@@ -65,6 +65,29 @@ def half_rows(node, _opset, arrays):
     return constant_rows(values, tuple(range(2, values.ndim)))
 
 
+def folded_rows(_node, _opset, arrays):
+    """Rows of little variance beside their mean, in 32 bits."""
+    values = arrays[0]
+    return values.dtype == np.float32 and values.ndim > 2 and constant_rows(values.astype(np.float64),
+                                                                           tuple(range(2, values.ndim)))
+
+
+def doubles_without_end(node, opset, arrays):
+    return arrays[0].dtype == np.float64 and infinite_input(node, opset, arrays)
+
+
+def masked_doubles(node, _opset, arrays):
+    return arrays[0].dtype == np.float64 and len(node.input) > 3 and bool(node.input[3])
+
+
+def far_below(_node, _opset, arrays):
+    return arrays[0].dtype == np.float32 and bool((arrays[0] < -18).any())
+
+
+def large_halves(_node, _opset, arrays):
+    return arrays[0].dtype in HALVES and bool((arrays[0].astype(np.float64) > 11).any())
+
+
 def causal_with_past(node, _opset, _arrays):
     causal = any(each.name == "is_causal" and each.i for each in node.attribute)
     return causal and len(node.input) > 4 and bool(node.input[4])
@@ -80,6 +103,12 @@ BY_REFERENCE = [
       "ReduceLogSumExp"), empty_input, "reductions of nothing"),
     # Query i sees keys up to i plus the length of the past; ONNX Runtime leaves the past out.
     (("Attention",), causal_with_past, "causal masks beside a past"),
+    # A row that sees nothing is 0; in double ONNX Runtime expands the function, which gives NaN.
+    (("Attention",), masked_doubles, "rows that see nothing, in double"),
+    # NaN and infinity less infinity are NaN; ONNX Runtime gives numbers and infinities in double.
+    (("LogSoftmax",), doubles_without_end, "the logarithm of a softmax of NaN and infinity, in double"),
+    # ONNX Runtime's logistic function in float32 is the same for all numbers below some.
+    (("Sigmoid",), far_below, "the logistic function far below 0"),
     # NumPy's argmax is the place of the first NaN; ONNX Runtime's depends on whether the NaN stands first.
     (("ArgMax", "ArgMin"), has_nan, "the place of the largest element among NaNs"),
 ]
@@ -101,6 +130,10 @@ UNSETTLED = [
     (("LayerNormalization",), infinite_rows, "the mean of infinity"),
     (("MeanVarianceNormalization",), no_variance, "no variance, by a formula that cancels"),
     (("InstanceNormalization", "GroupNormalization"), half_rows, "no variance, in 16 bits"),
+    # ONNX Runtime folds mean, scale and bias into x * a + b, whose parts cancel; the reference is as exact as kerf.
+    (("InstanceNormalization",), folded_rows, "rows of little variance, by a formula that cancels"),
+    # log(exp(x) + 1), computed in 16 bits by both, is infinity where it is x.
+    (("Softplus",), large_halves, "numbers whose exponential float16 does not hold"),
     # From 12 on all true; before it the specification does not say what it holds at inference.
     (("Dropout",), old_mask, "the mask of an old Dropout"),
 ]
