@@ -64,11 +64,12 @@ Tensor kerf::interpret::fromElements(DenseElementsAttr elements) {
       result.data[next++] = wide.convertToDouble();
     }
   } else {
-    bool isBool = elements.getElementType().isInteger(1);
+    Type element = elements.getElementType();
+    bool isUnsigned = element.isInteger(1) || element.isUnsignedInteger();
     for (const APInt &value : elements.getValues<APInt>())
-      result.data[next++] = static_cast<double>(
-          isBool ? static_cast<int64_t>(value.getBoolValue())
-                 : value.getSExtValue());
+      result.data[next++] = isUnsigned
+                                ? static_cast<double>(value.getZExtValue())
+                                : static_cast<double>(value.getSExtValue());
   }
   return result;
 }

@@ -177,7 +177,6 @@ func.func @main(%x: tensor<8x6xf32>, %t: tensor<8x5xf32>) -> tensor<f32> {
   %w1 = nn.sub %w, %s : tensor<6x5xf32>
   %sb = nn.mul %gb, %lr : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
   %b1 = nn.sub %b, %sb : tensor<5xf32>
-  %k1, %l1, %j1 = nn.rmsprop_update %k, %g, %l, %j, %lr alpha 0.9 epsilon 1.0e-03 momentum 0.8 weight_decay 0.1 : tensor<6x5xf32>
   dist.assign %w, %w1 : tensor<6x5xf32>
   dist.assign %v, %v1 : tensor<6x5xf32>
   dist.assign %b, %b1 : tensor<5xf32>
@@ -331,6 +330,7 @@ func.func @main(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>) -> tensor<6x5xf32> {
   %u1, %n1 = nn.sgd_update %u, %g2, %n, %lr momentum 0.9 weight_decay 0.1 {nesterov} : tensor<6x5xf32>
   %q1, %s1 = nn.adagrad_update %q, %g, %s, %lr epsilon 1.0e-10 weight_decay 0.0 : tensor<6x5xf32>
   %r1 = nn.sgd_update %r, %g, %lr momentum 0.0 weight_decay 0.0 : tensor<6x5xf32>
+  %k1, %l1, %j1 = nn.rmsprop_update %k, %g, %l, %j, %lr alpha 0.9 epsilon 1.0e-03 momentum 0.8 weight_decay 0.1 : tensor<6x5xf32>
   dist.assign %w, %w1 : tensor<6x5xf32>
   dist.assign %m, %m1 : tensor<6x5xf32>
   dist.assign %v, %v1 : tensor<6x5xf32>
