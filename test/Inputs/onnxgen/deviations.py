@@ -106,7 +106,7 @@ BY_REFERENCE = [
     # A row that sees nothing is 0; in double ONNX Runtime expands the function, which gives NaN.
     (("Attention",), masked_doubles, "rows that see nothing, in double"),
     # NaN and infinity less infinity are NaN; ONNX Runtime gives numbers and infinities in double.
-    (("LogSoftmax",), doubles_without_end, "the logarithm of a softmax of NaN and infinity, in double"),
+    (("LogSoftmax", "SoftmaxCrossEntropyLoss"), doubles_without_end, "the logarithm of a softmax of NaN and infinity, in double"),
     # ONNX Runtime's logistic function in float32 is the same for all numbers below some.
     (("Sigmoid",), far_below, "the logistic function far below 0"),
     # NumPy's argmax is the place of the first NaN; ONNX Runtime's depends on whether the NaN stands first.
