@@ -62,19 +62,20 @@ gate = written("gate", [
     [weight("w1", 6, 10), weight("w2", 6, 10), weight("w3", 10, 6)])
 GATE = [gate, "--dim=batch=4"]
 
-# Every reference, on one rank and cut; the import is all that is shared but by the compiled one.
+# Every reference, on one rank and cut; the import and formulas are all that is shared but by the compiled one.
 one = r"^verified: 1 rank, bytes sent as planned$"
 for mesh in ([], ["--devices=2", "--mesh=dp=2"]):
     name = " ".join(mesh)
-    verify(f"auto {name}", [*GATE, *mesh], 0, [r"^reference interpreted: .*; shares the import of the model with the "
-                                               r"program$", r"^equal +y: 24 elements"])
+    verify(f"auto {name}", [*GATE, *mesh], 0, [r"^reference interpreted: .*; shares the import of the model and the "
+                                               r"formulas of single elements with the program$", r"^equal +y: 24 elements"])
     verify(f"unfused {name}", [*GATE, *mesh, "--reference=unfused"], 0, [r"^reference unfused: .*plain loops.*; shares "
-                                                                         r"the import of the model with the program$"])
+                                                                         r"the import of the model and the formulas of "
+                                                                         r"single elements with the program$"])
     verify(f"compiled {name}", [*GATE, *mesh, "--reference=compiled"], 0,
            [r"^reference compiled: .*; shares the import of the model, fusion, library calls, .*the runtime"])
 verify("one rank", GATE, 0, [one])
 verify("quiet", [*GATE, "-q"], 0, absent=["."])
-verify("bf16", [*GATE, "--precision=bf16"], 0, ["shares the import of the model and its simplification"])
+verify("bf16", [*GATE, "--precision=bf16"], 0, ["shares the import of the model, its simplification and the formulas of single elements with"])
 
 # No time for the whole: samples, which are named; nor for a sample, or samples are mixed: said, not hidden.
 verify("samples", [*GATE, "--reference-seconds=1.7e-6"], 0,
@@ -103,7 +104,7 @@ for node, shows, reads in (("left_relu", r"gate \(nn.mul\)", "left_relu"), ("gat
 document = json.loads(verify("json", [*GATE, "--damage=gate", "--json"], 1).stdout)
 checks.expect("json says the same", document["schema"] == "kerf.verify/1" and not document["equal"]
               and document["reference"]["kind"] == "interpreted"
-              and document["reference"]["shares"] == ["the import of the model"]
+              and document["reference"]["shares"] == ["the import of the model", "the formulas of single elements"]
               and document["first_difference"]["value"] == "gate (nn.mul)"
               and document["outputs"][0]["wrong"] == 24, document)
 expect_error(checks, "no such node", ["verify", *GATE, "--damage=nobody"], 2, ["nobody"])
@@ -130,7 +131,7 @@ verify("masked samples", [masked, "--dim=batch=2", "--reference-seconds=1.8e-6"]
 # Training: autodiff is shared too and said; a fault of the backward pass has the node of its forward.
 TRAIN = [INPUTS / "training/mlp/model.onnx", "--dim=batch=8", "--train", "--loss=cross_entropy(logits,labels)",
          "--optimizer=sgd,lr=0.1", "--threads=1"]
-verify("training", [*TRAIN, "--steps=3"], 0, ["shares the import of the model and autodiff with", "equal +layers.0.weight"])
+verify("training", [*TRAIN, "--steps=3"], 0, ["shares the import of the model, autodiff and the formulas of single elements with", "equal +layers.0.weight"])
 verify("fault of training", [*TRAIN, "--damage=node_gelu", "--devices=2", "--mesh=pp=2", "--micro-batches=2"], 1,
        [r"differs +layers.0.weight", r"^first +node_gelu \(nn.mul\)"])
 # BatchNorm's statistics are those of micro-batches, or of each device's part of them: the reference runs on such parts.

@@ -28,6 +28,9 @@ constexpr double kQuickSeconds = 0.3;
 namespace {
 
 const char *const kImport = "the import of the model";
+/// What an op does to one element, or a norm to a row, stands once, beside the
+/// op (kerf/NN/Elements.h); libm computes it here.
+const char *const kFormulas = "the formulas of single elements";
 
 /// By the interpreter or its blocked loops.
 class Evaluated : public Reference {
@@ -44,6 +47,7 @@ public:
       shares.push_back("its simplification");
     if (options.train)
       shares.push_back("autodiff");
+    shares.push_back(kFormulas);
   }
 
   void step(const Program &judged) override {
