@@ -49,6 +49,15 @@ static Location sourceLoc(Value value) {
   return value.getLoc();
 }
 
+/// What has the memory of `value`, behind reshapes and waits.
+static Value storedValue(Value value) {
+  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
+    value = reshape.getX();
+  if (auto wait = value.getDefiningOp<dist::WaitOp>())
+    value = wait.getPending();
+  return value;
+}
+
 namespace {
 class Bufferizer {
 public:
@@ -216,6 +225,7 @@ private:
   /// reshapes; what is returned twice, or not computed here, is copied. A sum
   /// over micro-batches that is written over what came in is there already.
   void placeResults(Block &block, int64_t numInputs) {
+    SmallVector<int64_t> sums = accumulators(function);
     for (OpOperand &use : terminator()->getOpOperands()) {
       unsigned number = use.getOperandNumber();
       Value value = storedValue(use.get());
@@ -226,19 +236,13 @@ private:
         continue;
       }
       Operation *def = value.getDefiningOp();
-      bool computed =
-          def && !isAtLoad(def) && !isView(def) && !isa<SourceOpInterface>(def);
-      if (!computed || frame.placed.count(value) ||
-          isAccumulated(function, number))
+      bool computed = def && !isAtLoad(def) && !isAlias(def) &&
+                      !isa<SourceOpInterface>(def);
+      if (!computed || frame.placed.count(value) || sums[number] >= 0)
         continue;
       frame.placed[value] = target;
       returned[number] = target;
     }
-  }
-
-  /// nn ops that are left are views.
-  static bool isView(Operation *op) {
-    return isa<nn::NNDialect>(op->getDialect()) && !isa<SourceOpInterface>(op);
   }
 
   /// Where a value lies; parameters are fetched when first asked for.
@@ -303,7 +307,7 @@ private:
       return emitKernel(group);
     if (auto call = dyn_cast<exec::LibraryCallInterface>(op))
       return emitLibrary(call);
-    if (isView(op))
+    if (isAlias(op))
       return emitAlias(op);
     emitOther(op);
   }
@@ -441,7 +445,10 @@ private:
       return;
     }
     failedOnce = true;
-    op->emitError("cannot be lowered: ") << op->getName();
+    if (isa<nn::NNDialect>(op->getDialect()))
+      op->emitOpError("stands in no group (see form-groups)");
+    else
+      op->emitError("cannot be lowered: ") << op->getName();
   }
 
   func::FuncOp function;
@@ -462,14 +469,6 @@ private:
   int64_t numStarted = 0;
 };
 } // namespace
-
-Value kerf::storedValue(Value value) {
-  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
-    value = reshape.getX();
-  if (auto wait = value.getDefiningOp<dist::WaitOp>())
-    value = wait.getPending();
-  return value;
-}
 
 LogicalResult kerf::bufferizeFunction(func::FuncOp function, int64_t stage,
                                       exec::Phase phase, StringRef name,

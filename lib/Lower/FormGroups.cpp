@@ -22,13 +22,13 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-bool kerf::isAccumulated(func::FuncOp function, unsigned result) {
+SmallVector<int64_t> kerf::accumulators(func::FuncOp function) {
+  SmallVector<int64_t> arguments(function.getNumResults(), -1);
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto attr =
+    if (auto result =
             function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
-      if (attr.getInt() == result)
-        return true;
-  return false;
+      arguments[result.getInt()] = i;
+  return arguments;
 }
 
 namespace {
@@ -94,9 +94,22 @@ private:
         directPlace[destination.value] = destination.place;
         placed.insert(destination.value);
       }
-    for (OpOperand &use : block.getTerminator()->getOpOperands())
-      if (!isAccumulated(function, use.getOperandNumber()))
-        placed.insert(storedValue(use.get()));
+    DenseSet<Value> views;
+    for (const Unit &unit : units)
+      if (unit.kind == Unit::Kind::Alias)
+        views.insert(unit.outputs.begin(), unit.outputs.end());
+    SmallVector<int64_t> sums = accumulators(function);
+    for (OpOperand &use : block.getTerminator()->getOpOperands()) {
+      if (sums[use.getOperandNumber()] >= 0)
+        continue;
+      // Reshapes that are views are other names of what is stored.
+      Value value = use.get();
+      while (views.contains(value) && value.getDefiningOp<nn::ReshapeOp>())
+        value = value.getDefiningOp()->getOperand(0);
+      if (auto wait = value.getDefiningOp<dist::WaitOp>())
+        value = wait.getPending();
+      placed.insert(value);
+    }
   }
 
   /// The operand into which a unit writes `value`.

@@ -30,13 +30,9 @@ struct CallNumbers {
 mlir::LogicalResult formGroups(mlir::func::FuncOp function,
                                CallNumbers &numbers);
 
-/// What returned values are called in memory: `value` behind reshapes and
-/// waits, which do not move it.
-mlir::Value storedValue(mlir::Value value);
-
-/// Whether `result` of the function lies where an argument does, of which it is
-/// the sum over micro-batches.
-bool isAccumulated(mlir::func::FuncOp function, unsigned result);
+/// For each result of a function the argument in whose place it lies, of which
+/// it is the sum over micro-batches; -1: none.
+llvm::SmallVector<int64_t> accumulators(mlir::func::FuncOp function);
 
 } // namespace kerf
 

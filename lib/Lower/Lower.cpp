@@ -9,6 +9,7 @@
 
 #include "Bufferize.h"
 #include "Calls.h"
+#include "FormGroups.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
@@ -138,16 +139,6 @@ static void buildSingleStage(OpBuilder &builder, func::FuncOp main,
   stage.add<exec::RunOp>(name, slots, 0);
   for (unsigned i = 0; i < main.getNumResults(); ++i)
     stage.add<exec::OutputOp>(slots[main.getNumArguments() + i], i, 0);
-}
-
-/// For each result of a function the argument that it is a sum into, or -1.
-static SmallVector<int64_t> accumulators(func::FuncOp function) {
-  SmallVector<int64_t> arguments(function.getNumResults(), -1);
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto result =
-            function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
-      arguments[result.getInt()] = i;
-  return arguments;
 }
 
 static void

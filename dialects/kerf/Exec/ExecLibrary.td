@@ -71,7 +71,8 @@ def Exec_MatmulOp : Exec_EpilogueOp<"matmul"> {
     element type of lhs and rhs, one of dst, bias and second tensors. C3: a bias
     has no strides. C4: as many second tensors as the epilogue takes; `sum`
     stands first. C5: `sums` and `bias_gradient` are given together; what else
-    the call could do is offered by plain products alone, one thing at most.
+    the call could do is offered by plain products alone, one thing at most; a
+    tensor of sums is the destination of a group.
   }];
   let arguments = !con(call, (ins
       DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k,

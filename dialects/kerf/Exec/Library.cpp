@@ -198,6 +198,9 @@ LogicalResult MatmulOp::verify() {
                        "offers nothing else");
   if (!getSums())
     return success();
+  if (isa<RankedTensorType>(getSums().getType()) &&
+      llvm::none_of(getSums().getUsers(), llvm::IsaPred<GroupOp>))
+    return emitOpError("writes sums where no group does");
   int64_t columns = getBiasGradient()->getOf() == Side::Rhs ? getN() : getM();
   if (getSums().getType().getNumElements() !=
           getBiasGradient()->getRows() * columns ||
