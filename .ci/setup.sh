@@ -38,7 +38,7 @@ install_packages() {
 
 install_python() {
   if ! cmp -s requirements.txt build/venv/requirements.txt; then
-    say "installing $(grep -o '^[a-z]*==[0-9.]*' requirements.txt | tr '\n' ' ')into build/venv"
+    say "installing $(grep -o '^[a-z-]*==[0-9.]*' requirements.txt | tr '\n' ' ')into build/venv"
     # Debian's own interpreter: lit and the tests run in the environment alone.
     /usr/bin/python3 -m venv --clear build/venv
     build/venv/bin/pip install -q --disable-pip-version-check -r requirements.txt
