@@ -6,9 +6,8 @@
 #include "Bufferize.h"
 
 #include "Calls.h"
-#include "FormGroups.h"
+#include "Library/Strides.h"
 #include "OpKinds.h"
-#include "Units.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"
@@ -446,7 +445,7 @@ private:
     }
     failedOnce = true;
     if (isa<nn::NNDialect>(op->getDialect()))
-      op->emitOpError("stands in no group (see form-groups)");
+      op->emitOpError("stands in no group (see form-kernels)");
     else
       op->emitError("cannot be lowered: ") << op->getName();
   }

@@ -1,6 +1,6 @@
 //===- Bufferize.h - a function of groups as calls on buffers ---*- C++ -*-===//
 //
-// Problem: what is computed together (FormGroups.h) becomes calls on buffers,
+// Problem: what is computed together (exec.group) becomes calls on buffers,
 // and what is computed from parameters alone a function that runs at load.
 //
 // Idea: each op in turn gets buffers for its results: where a result is

@@ -1,13 +1,13 @@
 //===- Calls.h - library calls and collectives as exec ops ------*- C++ -*-===//
 //
-// What was selected (Library.h), or an op of dist, becomes the op of exec that
-// says the same about buffers.
+// What was selected (LibraryCall.h), or an op of dist, becomes the op of exec
+// that says the same about buffers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_CALLS_H
 #define KERF_LIB_LOWER_CALLS_H
 
-#include "Library.h"
+#include "Library/LibraryCall.h"
 
 #include "kerf/Exec/Exec.h"
 

@@ -9,7 +9,7 @@
 
 #include "Bufferize.h"
 #include "Calls.h"
-#include "FormGroups.h"
+#include "OpKinds.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/NN/NN.h"

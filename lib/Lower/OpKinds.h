@@ -2,13 +2,33 @@
 #ifndef KERF_LIB_LOWER_OPKINDS_H
 #define KERF_LIB_LOWER_OPKINDS_H
 
-#include "mlir/IR/Operation.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kerf {
 
 /// Whether each element of the op's one result is a cheap function of its
 /// operands' elements, the same however often it is computed. Null: false.
 bool isElementwise(mlir::Operation *op);
+
+/// Whether a source is small enough to stand in the kernels that use it.
+bool isInline(mlir::Operation *op);
+
+/// Whether the result is a view of the operand's memory: reshapes, and slices
+/// of whole rows that start where a buffer may start.
+bool isAlias(mlir::Operation *op);
+
+/// Whether the first reader of a view's result, behind reshapes, is an update.
+bool isReadByUpdate(mlir::Operation *view);
+
+/// Whether floats of the type have the range of float32 (float16 has not).
+bool hasRange(mlir::Type type);
+
+/// Whether the op changes precision and keeps the range. Null: false.
+bool isRounding(mlir::Operation *op);
+
+/// For each result of a function the argument in whose place it lies, of which
+/// it is the sum over micro-batches; -1: none.
+llvm::SmallVector<int64_t> accumulators(mlir::func::FuncOp function);
 
 } // namespace kerf
 

@@ -62,6 +62,18 @@ void kerf::buildPreparePipeline(OpPassManager &passes) {
   functions.addPass(createSinkShapeOps());
 }
 
+void kerf::buildFormGroupsPipeline(OpPassManager &passes) {
+  OpPassManager &functions = passes.nest<func::FuncOp>();
+  functions.addPass(createMarkAtLoad());
+  functions.addPass(createMergeUpdateViews());
+  functions.addPass(createSelectLibraryCalls());
+  functions.addPass(createFormKernels());
+  functions.addPass(createWriteInPlace());
+  functions.addPass(createOfferBiasGradients());
+  passes.addPass(createOrderGroups());
+  passes.addNestedPass<func::FuncOp>(createOfferReluGradients());
+}
+
 void kerf::buildLowerPipeline(OpPassManager &passes, exec::Device device) {
   if (device != exec::Device::Cpu) {
     SetTargetOptions target;
@@ -69,7 +81,7 @@ void kerf::buildLowerPipeline(OpPassManager &passes, exec::Device device) {
     passes.addPass(createSetTarget(target));
   }
   buildPreparePipeline(passes);
-  passes.addPass(createFormGroups());
+  buildFormGroupsPipeline(passes);
   passes.addPass(createBufferize());
   passes.addPass(createPlanArenas());
   passes.addPass(createVerifyAfterLower());

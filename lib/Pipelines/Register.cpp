@@ -40,6 +40,9 @@ void kerf::registerPasses() {
       "prepare", "Local tensor functions as lowering wants them",
       [](mlir::OpPassManager &passes) { buildPreparePipeline(passes); });
   mlir::PassPipelineRegistration<>(
+      "form-groups", "What is computed together, in which order, and where to",
+      [](mlir::OpPassManager &passes) { buildFormGroupsPipeline(passes); });
+  mlir::PassPipelineRegistration<>(
       "lower", "The lower phase: local tensor functions become exec",
       [](mlir::OpPassManager &passes) { buildLowerPipeline(passes); });
 }

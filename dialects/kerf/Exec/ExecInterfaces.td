@@ -14,6 +14,7 @@ def Exec_LibraryCallInterface : OpInterface<"LibraryCallInterface"> {
   }];
   let methods = [
     InterfaceMethod<"Its number in the manifest.", "uint64_t", "getIndex">,
+    InterfaceMethod<"Sets that.", "void", "setIndex", (ins "uint64_t":$index)>,
     InterfaceMethod<"The node of the model, for people.", "::llvm::StringRef", "getNode">,
     InterfaceMethod<"The part of a training step that it belongs to.",
       "std::optional<::kerf::exec::Phase>", "getPhase">,

@@ -20,8 +20,12 @@ namespace kerf {
 /// together (lib/Lower/Prepare), in their order.
 void buildPreparePipeline(mlir::OpPassManager &passes);
 
-/// For a device other than the CPU set-target, those, then form-groups,
-/// bufferize, plan-arenas, verify-after-lower.
+/// Decides, over tensors, what is computed together, in which order, and what
+/// is written where (lib/Lower/Library, lib/Lower/Fusion).
+void buildFormGroupsPipeline(mlir::OpPassManager &passes);
+
+/// For a device other than the CPU set-target, those two, then bufferize,
+/// plan-arenas, verify-after-lower.
 void buildLowerPipeline(mlir::OpPassManager &passes,
                         exec::Device device = exec::Device::Cpu);
 

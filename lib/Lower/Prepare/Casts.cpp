@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
-#include "../Strides.h"
+#include "../Library/Strides.h"
 
 #include "kerf/Interfaces/AsMade.h"
 

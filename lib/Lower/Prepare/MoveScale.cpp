@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
-#include "../Library.h"
-#include "../Strides.h"
+#include "../Library/LibraryCall.h"
+#include "../Library/Strides.h"
 
 #include <cmath>
 

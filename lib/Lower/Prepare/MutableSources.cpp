@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "../Library/Strides.h"
 #include "../Parameters.h"
-#include "../Strides.h"
 
 #include "llvm/ADT/StringMap.h"
 

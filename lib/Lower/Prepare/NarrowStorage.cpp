@@ -10,9 +10,9 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "../Library/GeluGradient.h"
+#include "../Library/Strides.h"
 #include "../OpKinds.h"
-#include "../Slopes.h"
-#include "../Strides.h"
 
 #include "kerf/Interfaces/AsMade.h"
 

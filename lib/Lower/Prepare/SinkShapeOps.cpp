@@ -8,9 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "../Library/Strides.h"
 #include "../OpKinds.h"
-#include "../Strides.h"
-#include "../Units.h"
 
 #include <limits>
 
@@ -37,7 +36,7 @@ static bool isWidening(Operation *op) {
          typeOf(cast.getResult()).getElementType().isF32();
 }
 
-/// As far as can be known before units are formed.
+/// As far as can be known before groups are formed.
 static bool becomesKernel(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) &&
          !isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,

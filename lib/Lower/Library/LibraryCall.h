@@ -1,4 +1,4 @@
-//===- Library.h - what a library call can take in --------------*- C++ -*-===//
+//===- LibraryCall.h - what a library call can take in ----------*- C++ -*-===//
 //
 // Problem: matmul and convolution come from a library that adds a bias, applies
 // activations and adds a residual while the result is still in registers, and
@@ -14,14 +14,12 @@
 // results are not used elsewhere. Linear in the length of the chains.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_LIB_LOWER_LIBRARY_H
-#define KERF_LIB_LOWER_LIBRARY_H
+#ifndef KERF_LIB_LOWER_LIBRARY_LIBRARYCALL_H
+#define KERF_LIB_LOWER_LIBRARY_LIBRARYCALL_H
 
 #include "Strides.h"
 
 #include "kerf/Exec/Exec.h"
-
-#include "llvm/ADT/DenseSet.h"
 
 namespace kerf {
 
@@ -70,21 +68,18 @@ struct LibraryCall {
     mlir::Value value;
   };
   llvm::SmallVector<Result, 0> moreResults;
-  /// The first post-op is `sum`: the result is added to what dst holds, an
-  /// argument of the function that is a sum over micro-batches.
-  bool accumulates = false;
+  /// The result is added to this argument of the function, a sum over
+  /// micro-batches, and written over it: by a first post-op `sum`, or as
+  /// `base`.
+  mlir::Value accumulator;
 };
 
 /// The call for a matmul or convolution, or none for types and layouts that
-/// the library does not take. Ops in `taken` belong to other calls.
-std::optional<LibraryCall>
-selectLibraryCall(mlir::Operation *op,
-                  const llvm::DenseSet<mlir::Operation *> &taken);
+/// the library does not take.
+std::optional<LibraryCall> selectLibraryCall(mlir::Operation *op);
 
-/// Of nn.attention and its gradient (LibraryAttention.cpp).
-std::optional<LibraryCall>
-selectAttention(mlir::Operation *op,
-                const llvm::DenseSet<mlir::Operation *> &taken);
+/// Of nn.attention and its gradient (Attention.cpp).
+std::optional<LibraryCall> selectAttention(mlir::Operation *op);
 
 /// Types of 16 bits, whose products a library may store in f32.
 inline bool isHalf(mlir::Type element) {
@@ -104,4 +99,4 @@ std::optional<double> splatValue(mlir::Value value);
 
 } // namespace kerf
 
-#endif // KERF_LIB_LOWER_LIBRARY_H
+#endif // KERF_LIB_LOWER_LIBRARY_LIBRARYCALL_H

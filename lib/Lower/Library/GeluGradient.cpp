@@ -1,11 +1,11 @@
-//===- Slopes.cpp - gradients of activations, found again -----------------===//
+//===- GeluGradient.cpp - the gradient of GELU, found again ---------------===//
 //
 // What x is must be tried: everything within reach of `result` that has dy's
 // type. The formula has some 20 ops, so a try takes as many comparisons, and a
 // product that is none fails at the first.
 //
 //===----------------------------------------------------------------------===//
-#include "Slopes.h"
+#include "GeluGradient.h"
 
 #include "kerf/NN/NN.h"
 

@@ -1,4 +1,4 @@
-//===- LibraryAttention.cpp - attention as a library call -----------------===//
+//===- Attention.cpp - attention as a library call ------------------------===//
 //
 // Queries, keys and values are read, and results written, where they lie: heads
 // are moved by strides, as long as elements of a head are neighbours and rows
@@ -6,9 +6,9 @@
 // What is no such view is brought into rows first.
 //
 //===----------------------------------------------------------------------===//
-#include "Library.h"
+#include "LibraryCall.h"
 
-#include "OpKinds.h"
+#include "../OpKinds.h"
 
 #include "kerf/NN/NN.h"
 #include "kerf/Support/TensorTypes.h"
@@ -32,9 +32,8 @@ static StridedView denseView(Value value) {
   return {value, 0, Dims(shape), denseStrides(shape)};
 }
 
-static StridedView rowsOperand(LibraryCall &call, Value value,
-                               const DenseSet<Operation *> &taken) {
-  StridedView view = composeView(value, taken);
+static StridedView rowsOperand(LibraryCall &call, Value value) {
+  StridedView view = composeView(value);
   if (!hasRows(view.sizes, view.strides, view.offset))
     view = denseView(value);
   takeOperandChain(call, value, view.base);
@@ -42,9 +41,8 @@ static StridedView rowsOperand(LibraryCall &call, Value value,
 }
 
 /// Dense elements (statistics).
-static StridedView plainOperand(LibraryCall &call, Value value,
-                                const DenseSet<Operation *> &taken) {
-  StridedView view = composeView(value, taken);
+static StridedView plainOperand(LibraryCall &call, Value value) {
+  StridedView view = composeView(value);
   if (view.offset != 0 || view.strides != denseStrides(view.sizes))
     view = denseView(value);
   takeOperandChain(call, value, view.base);
@@ -53,9 +51,8 @@ static StridedView plainOperand(LibraryCall &call, Value value,
 
 /// Over the scores' shape, with strides of 0 where it repeats.
 static StridedView biasOperand(LibraryCall &call, Value value,
-                               ArrayRef<int64_t> scores,
-                               const DenseSet<Operation *> &taken) {
-  StridedView view = composeView(value, taken);
+                               ArrayRef<int64_t> scores) {
+  StridedView view = composeView(value);
   if (view.strides.back() != 1 || view.sizes.back() != scores.back())
     view = denseView(value);
   takeOperandChain(call, value, view.base);
@@ -66,9 +63,7 @@ static StridedView biasOperand(LibraryCall &call, Value value,
 }
 
 /// Follows a result through reshapes and transposes that strides can say.
-static StridedView resultView(LibraryCall &call, Value result,
-                              const DenseSet<Operation *> &taken,
-                              Value &stored) {
+static StridedView resultView(LibraryCall &call, Value result, Value &stored) {
   ArrayRef<int64_t> shape = shapeOf(result);
   StridedView view = denseView(result);
   SmallVector<Operation *> chain;
@@ -76,7 +71,7 @@ static StridedView resultView(LibraryCall &call, Value result,
   stored = result;
   for (Value end = result; end.hasOneUse();) {
     Operation *user = *end.user_begin();
-    if (!isa<nn::ReshapeOp, nn::TransposeOp>(user) || taken.contains(user))
+    if (!isa<nn::ReshapeOp, nn::TransposeOp>(user))
       break;
     chain.push_back(user);
     end = user->getResult(0);
@@ -93,35 +88,34 @@ static StridedView resultView(LibraryCall &call, Value result,
 }
 
 template <typename Op>
-static LibraryCall select(Op op, LibraryCall::Kind kind,
-                          const DenseSet<Operation *> &taken) {
+static LibraryCall select(Op op, LibraryCall::Kind kind) {
   LibraryCall call;
   call.kind = kind;
   call.anchor = op;
   ArrayRef<int64_t> q = shapeOf(op.getQ());
   Dims scores{q[0], q[1], q[2], shapeOf(op.getK())[2]};
-  call.lhs = rowsOperand(call, op.getQ(), taken);
-  call.rhs = rowsOperand(call, op.getK(), taken);
+  call.lhs = rowsOperand(call, op.getQ());
+  call.rhs = rowsOperand(call, op.getK());
   auto add = [&](StridedView view) {
     call.moreOperands.push_back(std::move(view));
   };
-  add(rowsOperand(call, op.getV(), taken));
+  add(rowsOperand(call, op.getV()));
   if constexpr (std::is_same_v<Op, nn::AttentionGradientOp>) {
-    add(rowsOperand(call, op.getResult(), taken));
-    add(plainOperand(call, op.getStats(), taken));
-    add(rowsOperand(call, op.getDy(), taken));
+    add(rowsOperand(call, op.getResult()));
+    add(plainOperand(call, op.getStats()));
+    add(rowsOperand(call, op.getDy()));
   }
   if (op.getBias())
-    add(biasOperand(call, op.getBias(), scores, taken));
+    add(biasOperand(call, op.getBias(), scores));
   call.ops.push_back(op);
-  call.dst = resultView(call, op->getResult(0), taken, call.result);
+  call.dst = resultView(call, op->getResult(0), call.result);
   for (OpResult result : llvm::drop_begin(op->getResults())) {
     LibraryCall::Result more;
     if (kind == LibraryCall::Kind::Attention) {
       more.value = result;
       more.view = denseView(result);
     } else {
-      more.view = resultView(call, result, taken, more.value);
+      more.view = resultView(call, result, more.value);
     }
     call.moreResults.push_back(std::move(more));
   }
@@ -130,8 +124,7 @@ static LibraryCall select(Op op, LibraryCall::Kind kind,
   return call;
 }
 
-std::optional<LibraryCall>
-kerf::selectAttention(Operation *op, const DenseSet<Operation *> &taken) {
+std::optional<LibraryCall> kerf::selectAttention(Operation *op) {
   auto type = cast<RankedTensorType>(op->getOperand(0).getType());
   if (!type.getElementType().isF32() && !type.getElementType().isBF16() &&
       !type.getElementType().isF16())
@@ -140,7 +133,7 @@ kerf::selectAttention(Operation *op, const DenseSet<Operation *> &taken) {
     if (llvm::is_contained(shapeOf(value), 0))
       return std::nullopt;
   if (auto forward = dyn_cast<nn::AttentionOp>(op))
-    return select(forward, LibraryCall::Kind::Attention, taken);
+    return select(forward, LibraryCall::Kind::Attention);
   return select(cast<nn::AttentionGradientOp>(op),
-                LibraryCall::Kind::AttentionGradient, taken);
+                LibraryCall::Kind::AttentionGradient);
 }

@@ -1,9 +1,9 @@
-//===- LibraryDims.cpp - fewer dimensions for a library call --------------===//
+//===- MergeDims.cpp - fewer dimensions for a library call ----------------===//
 //
-// See Library.h.
+// See LibraryCall.h.
 //
 //===----------------------------------------------------------------------===//
-#include "Library.h"
+#include "LibraryCall.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -1,12 +1,13 @@
-//===- Library.cpp - what a library call can take in ----------------------===//
+//===- LibraryCall.cpp - what a library call can take in
+//----------------------===//
 //
-// See Library.h.
+// See LibraryCall.h.
 //
 //===----------------------------------------------------------------------===//
-#include "Library.h"
+#include "LibraryCall.h"
 
-#include "Absorb.h"
-#include "OpKinds.h"
+#include "../OpKinds.h"
+#include "Epilogue.h"
 
 #include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
@@ -54,9 +55,8 @@ static bool isMatrix(const StridedView &view) {
 /// or if no view of it is wanted.
 static StridedView matrixOperand(Value value, bool transposed,
                                  ArrayRef<int64_t> batch,
-                                 const DenseSet<Operation *> &taken,
                                  bool materialised = false) {
-  StridedView view = composeView(value, taken);
+  StridedView view = composeView(value);
   size_t rank = view.sizes.size();
   if (transposed) {
     std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
@@ -89,18 +89,15 @@ static void tidyUnitDims(StridedView &view) {
                             : view.sizes[d + 1] * view.strides[d + 1];
 }
 
-static std::optional<LibraryCall>
-selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
+static std::optional<LibraryCall> selectMatmul(nn::MatmulOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   LibraryCall call;
   call.kind = LibraryCall::Kind::Matmul;
   call.anchor = op;
   call.result = op.getResult();
   call.batch.assign(shape.begin(), shape.end() - 2);
-  call.lhs =
-      matrixOperand(op.getLhs(), op.getTransposeLhs(), call.batch, taken);
-  call.rhs =
-      matrixOperand(op.getRhs(), op.getTransposeRhs(), call.batch, taken);
+  call.lhs = matrixOperand(op.getLhs(), op.getTransposeLhs(), call.batch);
+  call.rhs = matrixOperand(op.getRhs(), op.getTransposeRhs(), call.batch);
   // The libraries take a batch that one side at least goes along.
   for (size_t d = 0; d < call.batch.size(); ++d)
     if (call.batch[d] > 1 && call.lhs.strides[d] == 0 &&
@@ -112,7 +109,7 @@ selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
       (isLhs ? call.lhs : call.rhs) =
           matrixOperand(isLhs ? op.getLhs() : op.getRhs(),
                         isLhs ? op.getTransposeLhs() : op.getTransposeRhs(),
-                        call.batch, taken, /*materialised=*/true);
+                        call.batch, /*materialised=*/true);
     }
   call.m = shape[shape.size() - 2];
   call.n = shape.back();
@@ -122,7 +119,7 @@ selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
   takeOperandChain(call, op.getLhs(), call.lhs.base);
   takeOperandChain(call, op.getRhs(), call.rhs.base);
   call.ops.push_back(op);
-  SmallVector<Operation *> chain = absorbUsers(call, taken, shape);
+  SmallVector<Operation *> chain = fuseEpilogue(call, shape);
   call.dst.sizes.assign(shape.begin(), shape.end());
   call.dst.strides = *pullBack(chain, denseStrides(shapeOf(call.result)));
   mergeDims(call);
@@ -134,9 +131,8 @@ selectMatmul(nn::MatmulOp op, const DenseSet<Operation *> &taken) {
 }
 
 /// An operand as dense elements; materialised where it is none.
-static StridedView denseOperand(LibraryCall &call, Value value,
-                                const DenseSet<Operation *> &taken) {
-  StridedView view = composeView(value, taken);
+static StridedView denseOperand(LibraryCall &call, Value value) {
+  StridedView view = composeView(value);
   if (view.offset != 0 || view.strides != denseStrides(view.sizes)) {
     view.base = value;
     view.offset = 0;
@@ -147,9 +143,8 @@ static StridedView denseOperand(LibraryCall &call, Value value,
 }
 
 /// Calls that take dense operands and nothing else.
-static std::optional<LibraryCall>
-selectPlain(Operation *op, LibraryCall::Kind kind,
-            const DenseSet<Operation *> &taken) {
+static std::optional<LibraryCall> selectPlain(Operation *op,
+                                              LibraryCall::Kind kind) {
   LibraryCall call;
   call.kind = kind;
   call.anchor = op;
@@ -161,15 +156,15 @@ selectPlain(Operation *op, LibraryCall::Kind kind,
   if (llvm::is_contained(shape, 0) ||
       (kind != LibraryCall::Kind::ScatterAdd && shape.size() > 5))
     return std::nullopt;
-  call.lhs = denseOperand(call, op->getOperand(0), taken);
+  call.lhs = denseOperand(call, op->getOperand(0));
   if (op->getNumOperands() > 1)
-    call.rhs = denseOperand(call, op->getOperand(1), taken);
+    call.rhs = denseOperand(call, op->getOperand(1));
   call.ops.push_back(op);
   // A result of 16 bits that is wanted in f32 is not rounded in between.
   if (call.result.hasOneUse() && isHalf(elementOf(call.result)) &&
       !op->hasAttr(exec::kStoredMark))
     if (auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
-        cast && !taken.contains(cast) && elementOf(cast.getResult()).isF32()) {
+        cast && elementOf(cast.getResult()).isF32()) {
       call.ops.push_back(cast);
       call.result = cast.getResult();
     }
@@ -177,10 +172,10 @@ selectPlain(Operation *op, LibraryCall::Kind kind,
   if (kind == LibraryCall::Kind::ScatterAdd && call.result.hasOneUse())
     if (auto add = dyn_cast<nn::AddOp>(*call.result.user_begin())) {
       Value other = add->getOperand(add->getOperand(0) == call.result ? 1 : 0);
-      if (other != call.result && other.getType() == call.result.getType() &&
-          !taken.contains(add)) {
-        call.base = denseOperand(call, other, taken);
-        call.accumulates = isAccumulator(other);
+      if (other != call.result && other.getType() == call.result.getType()) {
+        call.base = denseOperand(call, other);
+        if (isAccumulator(other))
+          call.accumulator = other;
         call.ops.push_back(add);
         call.result = add.getResult();
       }
@@ -191,8 +186,7 @@ selectPlain(Operation *op, LibraryCall::Kind kind,
   return call;
 }
 
-static std::optional<LibraryCall>
-selectConv(nn::ConvOp op, const DenseSet<Operation *> &taken) {
+static std::optional<LibraryCall> selectConv(nn::ConvOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   if (llvm::is_contained(shape, 0) || shape.size() > 5)
     return std::nullopt;
@@ -201,19 +195,18 @@ selectConv(nn::ConvOp op, const DenseSet<Operation *> &taken) {
   call.anchor = op;
   call.result = op.getResult();
   call.n = shape.back();
-  call.lhs = denseOperand(call, op.getX(), taken);
-  call.rhs = denseOperand(call, op.getWeights(), taken);
+  call.lhs = denseOperand(call, op.getX());
+  call.rhs = denseOperand(call, op.getWeights());
   call.ops.push_back(op);
-  SmallVector<Operation *> chain = absorbUsers(call, taken, shape);
+  SmallVector<Operation *> chain = fuseEpilogue(call, shape);
   call.dst.sizes.assign(shape.begin(), shape.end());
   call.dst.strides = *pullBack(chain, denseStrides(shapeOf(call.result)));
   return call;
 }
 
-std::optional<LibraryCall>
-kerf::selectLibraryCall(Operation *op, const DenseSet<Operation *> &taken) {
+std::optional<LibraryCall> kerf::selectLibraryCall(Operation *op) {
   if (isa<nn::AttentionOp, nn::AttentionGradientOp>(op))
-    return selectAttention(op, taken);
+    return selectAttention(op);
   auto type = op->getNumResults() == 1
                   ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
                   : RankedTensorType();
@@ -226,25 +219,21 @@ kerf::selectLibraryCall(Operation *op, const DenseSet<Operation *> &taken) {
   if (element.isF32() || isHalf(element))
     llvm::TypeSwitch<Operation *>(op)
         .Case<nn::MatmulOp>(
-            [&](nn::MatmulOp matmul) { call = selectMatmul(matmul, taken); })
-        .Case<nn::ConvOp>(
-            [&](nn::ConvOp conv) { call = selectConv(conv, taken); })
-        .Case<nn::ConvInputGradientOp>([&](auto) {
-          call = selectPlain(op, Kind::ConvInputGradient, taken);
-        })
-        .Case<nn::ConvWeightGradientOp>([&](auto) {
-          call = selectPlain(op, Kind::ConvWeightGradient, taken);
-        });
+            [&](nn::MatmulOp matmul) { call = selectMatmul(matmul); })
+        .Case<nn::ConvOp>([&](nn::ConvOp conv) { call = selectConv(conv); })
+        .Case<nn::ConvInputGradientOp>(
+            [&](auto) { call = selectPlain(op, Kind::ConvInputGradient); })
+        .Case<nn::ConvWeightGradientOp>(
+            [&](auto) { call = selectPlain(op, Kind::ConvWeightGradient); });
   if (element.isF32())
     llvm::TypeSwitch<Operation *>(op)
         .Case<nn::MaxPoolGradientOp>(
-            [&](auto) { call = selectPlain(op, Kind::MaxPoolGradient, taken); })
-        .Case<nn::AvgPoolGradientOp>([&](auto) {
-          call = selectPlain(op, Kind::AvgPoolGradient, taken);
-        });
+            [&](auto) { call = selectPlain(op, Kind::MaxPoolGradient); })
+        .Case<nn::AvgPoolGradientOp>(
+            [&](auto) { call = selectPlain(op, Kind::AvgPoolGradient); });
   if (element.isF32() || element.isF64())
     if (isa<nn::ScatterAddOp>(op))
-      call = selectPlain(op, Kind::ScatterAdd, taken);
+      call = selectPlain(op, Kind::ScatterAdd);
   if (call) {
     call->inputType = element;
     call->resultType =

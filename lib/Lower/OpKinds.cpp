@@ -1,12 +1,9 @@
-//===- Aliases.cpp - values that need no memory of their own --------------===//
-//
-// See Units.h.
-//
-//===----------------------------------------------------------------------===//
-#include "Units.h"
-
+//===- OpKinds.cpp - what lowering asks of a tensor op --------------------===//
 #include "OpKinds.h"
 
+#include "Library/Strides.h"
+
+#include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/NN/NN.h"
@@ -63,17 +60,21 @@ bool kerf::isReadByUpdate(Operation *view) {
   return user->hasAttr(exec::kUpdateMark);
 }
 
-void kerf::mergeViews(Block &block) {
-  DenseMap<std::tuple<Value, Attribute, Type>, Operation *> known;
-  for (Operation &op : llvm::make_early_inc_range(block)) {
-    auto slice = dyn_cast<nn::SliceOp>(op);
-    if (!slice || op.use_empty() || !isAlias(slice) || !isReadByUpdate(slice))
-      continue;
-    auto [it, added] = known.try_emplace(
-        {slice.getX(), op.getAttrDictionary(), slice.getType()}, slice);
-    if (added)
-      continue;
-    op.replaceAllUsesWith(it->second);
-    op.erase();
-  }
+bool kerf::hasRange(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isF32() || element.isBF16();
+}
+
+bool kerf::isRounding(Operation *op) {
+  auto cast = dyn_cast_or_null<nn::CastOp>(op);
+  return cast && hasRange(cast.getX().getType()) && hasRange(cast.getType());
+}
+
+SmallVector<int64_t> kerf::accumulators(func::FuncOp function) {
+  SmallVector<int64_t> arguments(function.getNumResults(), -1);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto result =
+            function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
+      arguments[result.getInt()] = i;
+  return arguments;
 }

@@ -13,12 +13,11 @@
 // base. A dimension of size 1 may have any stride.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_LIB_LOWER_STRIDES_H
-#define KERF_LIB_LOWER_STRIDES_H
+#ifndef KERF_LIB_LOWER_LIBRARY_STRIDES_H
+#define KERF_LIB_LOWER_LIBRARY_STRIDES_H
 
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
-#include "llvm/ADT/DenseSet.h"
 
 #include <optional>
 
@@ -48,9 +47,7 @@ bool isShapeOp(mlir::Operation *op);
 
 /// `value` as a view of a value that is no shape op's result, or, where strides
 /// cannot say that, of the result of the first shape op from which on they can.
-/// Shape ops in `opaque` are not looked through.
-StridedView composeView(mlir::Value value,
-                        const llvm::DenseSet<mlir::Operation *> &opaque);
+StridedView composeView(mlir::Value value);
 
 /// `view` broadcast, right-aligned, to `shape`: strides of 0 where it repeats.
 StridedView broadcastView(StridedView view, llvm::ArrayRef<int64_t> shape);
@@ -63,4 +60,4 @@ std::optional<Dims> pullBack(llvm::ArrayRef<mlir::Operation *> chain,
 
 } // namespace kerf
 
-#endif // KERF_LIB_LOWER_STRIDES_H
+#endif // KERF_LIB_LOWER_LIBRARY_STRIDES_H

@@ -146,12 +146,10 @@ static bool applyShapeOp(Operation *op, int64_t &offset,
   return reshapeFactors(factors, to);
 }
 
-StridedView kerf::composeView(Value value,
-                              const DenseSet<Operation *> &opaque) {
+StridedView kerf::composeView(Value value) {
   SmallVector<Operation *> chain;
   Value base = value;
-  while (isShapeOp(base.getDefiningOp()) &&
-         !opaque.contains(base.getDefiningOp())) {
+  while (isShapeOp(base.getDefiningOp())) {
     chain.push_back(base.getDefiningOp());
     base = base.getDefiningOp()->getOperand(0);
   }

@@ -1,8 +1,8 @@
-//===- Absorb.h - what follows a product, in the same call ------*- C++ -*-===//
-#ifndef KERF_LIB_LOWER_ABSORB_H
-#define KERF_LIB_LOWER_ABSORB_H
+//===- Epilogue.h - what follows a product, in the same call ----*- C++ -*-===//
+#ifndef KERF_LIB_LOWER_LIBRARY_EPILOGUE_H
+#define KERF_LIB_LOWER_LIBRARY_EPILOGUE_H
 
-#include "Library.h"
+#include "LibraryCall.h"
 
 namespace kerf {
 
@@ -15,9 +15,8 @@ bool isAccumulator(mlir::Value value);
 /// stores: ops, bias, post-ops and `result` of the call are set. Returns the
 /// reshapes and transposes between the anchor's result and the call's.
 llvm::SmallVector<mlir::Operation *>
-absorbUsers(LibraryCall &call, const llvm::DenseSet<mlir::Operation *> &taken,
-            llvm::ArrayRef<int64_t> logicalShape);
+fuseEpilogue(LibraryCall &call, llvm::ArrayRef<int64_t> logicalShape);
 
 } // namespace kerf
 
-#endif // KERF_LIB_LOWER_ABSORB_H
+#endif // KERF_LIB_LOWER_LIBRARY_EPILOGUE_H

@@ -1,13 +1,13 @@
-//===- Absorb.cpp - what follows a product, in the same call --------------===//
+//===- Epilogue.cpp - what follows a product, in the same call ------------===//
 //
-// See Absorb.h and Library.h: what a library can add, apply and round before it
-// stores a result.
+// See Epilogue.h and LibraryCall.h: what a library can add, apply and round
+// before it stores a result.
 //
 //===----------------------------------------------------------------------===//
-#include "Absorb.h"
+#include "Epilogue.h"
 
-#include "OpKinds.h"
-#include "Slopes.h"
+#include "../OpKinds.h"
+#include "GeluGradient.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
@@ -41,13 +41,12 @@ bool kerf::isAccumulator(Value value) {
 
 namespace {
 /// Follows the result of an anchor through its users.
-class Absorber {
+class EpilogueFusion {
   using Kind = exec::PostOpKind;
 
 public:
-  Absorber(LibraryCall &call, const DenseSet<Operation *> &taken,
-           ArrayRef<int64_t> logicalShape)
-      : call(call), taken(taken), logical(logicalShape),
+  EpilogueFusion(LibraryCall &call, ArrayRef<int64_t> logicalShape)
+      : call(call), logical(logicalShape),
         gpu(exec::TargetAttr::of(call.anchor).isCuda()) {}
 
   SmallVector<Operation *> run() {
@@ -60,8 +59,7 @@ private:
     while (call.result.hasOneUse()) {
       Operation *user = *call.result.user_begin();
       // An update reads and writes several tensors in one pass of its own.
-      if (taken.contains(user) || user->getNumResults() != 1 ||
-          user->hasAttr(exec::kUpdateMark))
+      if (user->getNumResults() != 1 || user->hasAttr(exec::kUpdateMark))
         break;
       // On a GPU an addend lies as the result does.
       if (gpu && isa<nn::TransposeOp>(user) &&
@@ -72,7 +70,7 @@ private:
         call.result = user->getResult(0);
         continue;
       }
-      if (absorbSlope()) {
+      if (absorbGeluGradient()) {
         absorbNarrowing();
         return;
       }
@@ -88,18 +86,16 @@ private:
     finishPending();
   }
 
-  /// On a GPU: the result multiplied by the slope of GELU (the tanh form) at a
-  /// tensor that lies as the result does, which cuBLASLt does before it stores
-  /// it.
-  bool absorbSlope() {
+  /// On a GPU: the result multiplied by the derivative of GELU (the tanh form)
+  /// at a tensor that lies as the result does, which cuBLASLt does before it
+  /// stores it.
+  bool absorbGeluGradient() {
     if (!gpu || call.kind != LibraryCall::Kind::Matmul || call.bias ||
         !call.postOps.empty() || !chain.empty() || !pending.empty() ||
         elementOf(call.result).isF16())
       return false;
     auto found = findGeluGradient(call.result);
-    if (!found || llvm::any_of(found->ops, [&](Operation *op) {
-          return taken.contains(op);
-        }))
+    if (!found)
       return false;
     auto view = operandView(found->x, {});
     if (!view || view->offset != 0 || logical.back() % 8 != 0 ||
@@ -121,7 +117,7 @@ private:
         !elementOf(call.result).isF32() || !pending.empty())
       return false;
     auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
-    if (!cast || elementOf(cast.getResult()) != narrow || taken.contains(cast))
+    if (!cast || elementOf(cast.getResult()) != narrow)
       return false;
     SmallVector<StridedView *> operands;
     if (call.bias)
@@ -184,8 +180,7 @@ private:
       Value end = last->getResult(0);
       bool readsViews = false;
       if (end.hasOneUse() && isa<nn::MatmulOp>(*end.user_begin()))
-        readsViews =
-            composeView(end, taken).base == pending.front()->getOperand(0);
+        readsViews = composeView(end).base == pending.front()->getOperand(0);
       bool needed = llvm::any_of(
           pending, [](Operation *op) { return isa<nn::TransposeOp>(op); });
       if (!readsViews && needed && call.kind == LibraryCall::Kind::Matmul) {
@@ -207,8 +202,7 @@ private:
   /// `value`, read over the shape of the present result, over logical dims.
   std::optional<StridedView> operandView(Value value,
                                          ArrayRef<Operation *> all) {
-    StridedView view =
-        broadcastView(composeView(value, taken), shapeOf(call.result));
+    StridedView view = broadcastView(composeView(value), shapeOf(call.result));
     auto strides = pullBack(all, view.strides);
     if (!strides)
       return std::nullopt;
@@ -305,15 +299,16 @@ private:
     if (!selfLeft && !commutes)
       return false;
     // Rows are added to the product in place, long after it was computed.
-    if (auto scatter = other.getDefiningOp<nn::ScatterAddOp>();
-        scatter && other.hasOneUse() && kind == Kind::Add)
+    if (isa_and_nonnull<nn::ScatterAddOp, exec::ScatterAddOp>(
+            other.getDefiningOp()) &&
+        other.hasOneUse() && kind == Kind::Add)
       return false;
     // dist.zero has a slot of zeros become the sum, in place.
     if (isAccumulator(other)) {
       if (kind != Kind::Add || call.bias || !call.postOps.empty() ||
           !takes(Kind::Sum) || call.kind != LibraryCall::Kind::Matmul)
         return false;
-      call.accumulates = true;
+      call.accumulator = other;
       add(Kind::Sum);
       return true;
     }
@@ -383,7 +378,6 @@ private:
   }
 
   LibraryCall &call;
-  const DenseSet<Operation *> &taken;
   Dims logical;
   bool gpu; ///< the call is one of cuBLASLt or cuDNN
   /// Shape ops taken in so far, and those waiting for an op that needs them.
@@ -391,8 +385,7 @@ private:
 };
 } // namespace
 
-SmallVector<Operation *> kerf::absorbUsers(LibraryCall &call,
-                                           const DenseSet<Operation *> &taken,
-                                           ArrayRef<int64_t> logicalShape) {
-  return Absorber(call, taken, logicalShape).run();
+SmallVector<Operation *> kerf::fuseEpilogue(LibraryCall &call,
+                                            ArrayRef<int64_t> logicalShape) {
+  return EpilogueFusion(call, logicalShape).run();
 }

@@ -10,16 +10,17 @@
 // it is computed from moves less than storing and reading it, the readers get
 // copies of these ops, as long as code generation takes them.
 //
-// Invariant: units stay disjoint, and the graph of units gets no cycle: a
+// Invariant: groups stay disjoint, and the graph of groups gets no cycle: a
 // reader came behind the kernel, and so behind all that the kernel reads. What
 // lives longer is at most twice as large as what is no longer stored. Linear in
 // the ops of kernels, but for the questions to code generation.
 //
 //===----------------------------------------------------------------------===//
-#include "Recompute.h"
+#include "FusionGroup.h"
 
-#include "OpKinds.h"
-#include "Parameters.h"
+#include "../Library/Strides.h"
+#include "../OpKinds.h"
+#include "../Parameters.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
@@ -51,38 +52,37 @@ static bool isOverwritten(Value value) {
 namespace {
 class Recomputation {
 public:
-  Recomputation(UnitMap map) : map(map) {}
+  Recomputation(FusionGroups &map) : map(map) {}
 
   void run() {
-    for (int64_t id = 0; id < static_cast<int64_t>(map.units.size()); ++id) {
-      Unit &unit = map.units[id];
-      if (unit.kind != Unit::Kind::Kernel || unit.init)
+    for (int64_t id = 0; id < static_cast<int64_t>(map.groups.size()); ++id) {
+      FusionGroup &group = map.groups[id];
+      if (!group.isKernel || group.isAtLoad)
         continue;
       // The last first: what it is computed from may go with it.
-      for (size_t at = unit.ops.size(); at-- > 0;) {
-        Operation *op = unit.ops[at];
+      for (size_t at = group.ops.size(); at-- > 0;) {
+        Operation *op = group.ops[at];
         if (isElementwise(op) && !op->use_empty())
           tryValue(op->getResult(0), id);
-        at = std::min(at, unit.ops.size());
+        at = std::min(at, group.ops.size());
       }
     }
   }
 
 private:
-  int64_t unitOf(Operation *op) const {
-    auto it = map.unitOf.find(op);
-    return it == map.unitOf.end() ? -1 : it->second;
+  int64_t groupOf(Operation *op) const {
+    auto it = map.groupOf.find(op);
+    return it == map.groupOf.end() ? -1 : it->second;
   }
 
   /// The kernels that read `value`; none if something else does.
   llvm::SetVector<int64_t> readersOf(Value value, int64_t home) const {
     llvm::SetVector<int64_t> readers;
     for (Operation *user : value.getUsers()) {
-      int64_t id = unitOf(user);
+      int64_t id = groupOf(user);
       if (id == home)
         continue;
-      if (id < 0 || map.units[id].kind != Unit::Kind::Kernel ||
-          map.units[id].init)
+      if (id < 0 || !map.groups[id].isKernel || map.groups[id].isAtLoad)
         return {};
       readers.insert(id);
     }
@@ -94,7 +94,7 @@ private:
   bool follow(Value value, int64_t home, llvm::SetVector<Operation *> &chain,
               llvm::SetVector<Value> &leaves) const {
     Operation *op = value.getDefiningOp();
-    bool inside = op && unitOf(op) == home &&
+    bool inside = op && groupOf(op) == home &&
                   (isElementwise(op) || isShapeOp(op) || isInline(op) ||
                    isa<nn::IotaOp>(op));
     if (!inside) {
@@ -112,7 +112,7 @@ private:
 
   bool isRead(Value value, int64_t id) const {
     return llvm::any_of(value.getUsers(),
-                        [&](Operation *user) { return unitOf(user) == id; });
+                        [&](Operation *user) { return groupOf(user) == id; });
   }
 
   bool pays(Value value, int64_t home, ArrayRef<Value> leaves,
@@ -124,9 +124,9 @@ private:
       bool stays = !def || isa<SourceOpInterface>(def);
       longer += stays ? 0 : bytesOf(leaf);
       bool kept = llvm::all_of(leaf.getUsers(), [&](Operation *user) {
-        return unitOf(user) == home;
+        return groupOf(user) == home;
       });
-      after += def && unitOf(def) == home && kept ? bytesOf(leaf) : 0;
+      after += def && groupOf(def) == home && kept ? bytesOf(leaf) : 0;
       for (int64_t reader : readers)
         after += isRead(leaf, reader) ? 0 : bytesOf(leaf);
     }
@@ -149,76 +149,76 @@ private:
     SmallVector<Copy> copies;
     bool good = true;
     for (int64_t reader : readers) {
-      Unit &unit = map.units[reader];
+      FusionGroup &group = map.groups[reader];
       Copy &copy = copies.emplace_back();
       copy.reader = reader;
-      copy.ops = unit.ops;
+      copy.ops = group.ops;
       OpBuilder builder(value.getContext());
       builder.setInsertionPointAfterValue(value);
       IRMapping values;
       for (Operation *op : chain) {
         Operation *clone = builder.clone(*op, values);
         map.position[clone] = map.position.lookup(op);
-        map.unitOf[clone] = reader;
+        map.groupOf[clone] = reader;
         copy.clones.push_back(clone);
       }
       for (OpOperand &use : value.getUses())
-        if (unitOf(use.getOwner()) == reader &&
+        if (groupOf(use.getOwner()) == reader &&
             !llvm::is_contained(copy.clones, use.getOwner()))
           copy.uses.push_back(&use);
       for (OpOperand *use : copy.uses)
         use->set(values.lookup(value));
-      unit.ops.append(copy.clones);
+      group.ops.append(copy.clones);
       // Two copies of one op have one number and nothing to do with each other.
-      llvm::sort(unit.ops, [&](Operation *a, Operation *b) {
+      llvm::sort(group.ops, [&](Operation *a, Operation *b) {
         int64_t first = map.position.lookup(a), second = map.position.lookup(b);
         return first != second ? first < second : a->isBeforeInBlock(b);
       });
-      good = unit.ops.size() <= kMaxKernelOps && canFuse(unit.ops);
+      good = group.ops.size() <= kMaxKernelOps && canFuse(group.ops);
       if (!good)
         break;
     }
     // What was computed on the way is an output now.
-    if (good && (isUnused(home) || canFuse(map.units[home].ops))) {
+    if (good && (isUnused(home) || canFuse(map.groups[home].ops))) {
       dropUnused(home);
       return;
     }
     for (Copy &copy : copies) {
       for (OpOperand *use : copy.uses)
         use->set(value);
-      map.units[copy.reader].ops = copy.ops;
+      map.groups[copy.reader].ops = copy.ops;
       for (Operation *clone : llvm::reverse(copy.clones))
         erase(clone);
     }
   }
 
-  /// Whether nothing outside of the unit reads any of it.
+  /// Whether nothing outside of the group reads any of it.
   bool isUnused(int64_t id) const {
-    return llvm::all_of(map.units[id].ops, [&](Operation *op) {
+    return llvm::all_of(map.groups[id].ops, [&](Operation *op) {
       return llvm::all_of(op->getUsers(),
-                          [&](Operation *user) { return unitOf(user) == id; });
+                          [&](Operation *user) { return groupOf(user) == id; });
     });
   }
 
   void dropUnused(int64_t id) {
-    Unit &unit = map.units[id];
+    FusionGroup &group = map.groups[id];
     SmallVector<Operation *> kept;
-    for (Operation *op : llvm::reverse(unit.ops))
+    for (Operation *op : llvm::reverse(group.ops))
       if (op->use_empty())
         erase(op);
       else
         kept.push_back(op);
-    unit.ops.assign(kept.rbegin(), kept.rend());
+    group.ops.assign(kept.rbegin(), kept.rend());
   }
 
   void erase(Operation *op) {
-    map.unitOf.erase(op);
+    map.groupOf.erase(op);
     map.position.erase(op);
     op->erase();
   }
 
-  UnitMap map;
+  FusionGroups &map;
 };
 } // namespace
 
-void kerf::recomputeValues(UnitMap map) { Recomputation(map).run(); }
+void kerf::recomputeValues(FusionGroups &map) { Recomputation(map).run(); }

@@ -1,12 +1,12 @@
-//===- Slopes.h - gradients of activations, found again ---------*- C++ -*-===//
+//===- GeluGradient.h - the gradient of GELU, found again -------*- C++ -*-===//
 //
 // Autodiff writes the gradient of an activation as elementwise ops. Where a
 // library can do it after a product it has to be recognised: the same ops are
 // built once more, by the same interface, and compared.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_LIB_LOWER_SLOPES_H
-#define KERF_LIB_LOWER_SLOPES_H
+#ifndef KERF_LIB_LOWER_LIBRARY_GELUGRADIENT_H
+#define KERF_LIB_LOWER_LIBRARY_GELUGRADIENT_H
 
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
@@ -30,4 +30,4 @@ std::optional<GeluGradient> findGeluGradient(mlir::Value dy);
 
 } // namespace kerf
 
-#endif // KERF_LIB_LOWER_SLOPES_H
+#endif // KERF_LIB_LOWER_LIBRARY_GELUGRADIENT_H

@@ -1,0 +1,68 @@
+//===- MarkAtLoad.cpp - what depends on nothing but parameters ------------===//
+//
+// Such ops get the attribute exec.at_load: they are computed once, before the
+// first step. A shape op that something else reads is left to its reader, which
+// sees through it. O(ops).
+//
+//===----------------------------------------------------------------------===//
+#include "../Parameters.h"
+#include "../Library/Strides.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Exec/Exec.h"
+#include "kerf/Lower/Passes.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_MARKATLOAD
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+/// Whether the index is the same in every micro-batch.
+static bool isOfDevice(dist::ShardIndexOp index) {
+  dist::Mesh mesh = dist::getMesh(index).toMesh();
+  auto axes = dist::toAxisList(index.getAxes(), mesh);
+  if (!axes) {
+    llvm::consumeError(axes.takeError());
+    return false;
+  }
+  return llvm::all_of(*axes, [&](const dist::AxisRef &axis) {
+    return !mesh.axes[axis.axis].isTime;
+  });
+}
+
+static void markAtLoad(Block &block) {
+  DenseSet<Operation *> atLoad;
+  for (Operation &op : block.without_terminator()) {
+    bool constant =
+        isa<nn::NNDialect>(op.getDialect()) && !isMutableSource(&op);
+    if (auto index = dyn_cast<dist::ShardIndexOp>(op))
+      constant = isOfDevice(index);
+    for (Value operand : op.getOperands())
+      constant &= operand.getDefiningOp() &&
+                  atLoad.contains(operand.getDefiningOp());
+    if (constant)
+      atLoad.insert(&op);
+  }
+  auto isElse = [&](Operation *user) { return !atLoad.contains(user); };
+  for (Operation &op : llvm::reverse(block))
+    if (isShapeOp(&op) && llvm::any_of(op.getUsers(), isElse))
+      atLoad.erase(&op);
+  for (Operation *op : atLoad)
+    if (!isa<SourceOpInterface>(op))
+      op->setAttr(exec::kAtLoad, UnitAttr::get(op->getContext()));
+}
+
+namespace {
+struct MarkAtLoad : kerf::impl::MarkAtLoadBase<MarkAtLoad> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal())
+      markAtLoad(getOperation().getBody().front());
+  }
+};
+} // namespace

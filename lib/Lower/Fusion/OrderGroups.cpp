@@ -1,0 +1,213 @@
+//===- OrderGroups.cpp - the order in which a function runs ---------------===//
+//
+// Problem: any order that keeps what comes before what is right, but memory and
+// the number of launches follow from it.
+//
+// Idea: Kahn's algorithm, what came first in the program first. An update ends
+// the life of a gradient, and what adds to a sum over micro-batches that of its
+// operands: they run as soon as they can. On a GPU updates wait until gradients
+// of some size have come together, so that one launch has many of them, and
+// roundings of parameters come first (docs/Cuda.md, Batches).
+//
+// Kernels and library calls get their numbers in this order, what is computed
+// at load first. O((ops + edges) log ops).
+//
+//===----------------------------------------------------------------------===//
+#include "../Parameters.h"
+#include "BlockOrder.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Lower/Passes.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <queue>
+
+namespace kerf {
+#define GEN_PASS_DEF_ORDERGROUPS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+static constexpr int64_t mostHeldBytes = 32 << 20; // docs/Cuda.md, Batches
+
+namespace {
+class Scheduler {
+public:
+  Scheduler(func::FuncOp function)
+      : block(function.getBody().front()), order(block),
+        isGpu(exec::TargetAttr::of(function).isCuda()) {
+    order.addPlannedOrder();
+  }
+
+  /// Moves the ops of the block.
+  LogicalResult run() {
+    findUrgent();
+    ArrayRef<Operation *> ops = order.getOps();
+    SmallVector<int64_t> waiting(ops.size(), 0);
+    for (size_t op = 0; op < ops.size(); ++op)
+      for (int64_t next : order.successorsOf(op))
+        ++waiting[next];
+    for (size_t op = 0; op < ops.size(); ++op)
+      if (!waiting[op])
+        enqueue(op);
+    SmallVector<Operation *> done;
+    for (Operation &op : block.without_terminator())
+      if (isWrittenOver(&op))
+        done.push_back(&op);
+    while (!ready.empty() || !held.empty()) {
+      if (heldBytes >= mostHeldBytes || ready.empty())
+        release();
+      int64_t op = ready.top().second;
+      ready.pop();
+      place(ops[op]);
+      for (int64_t next : order.successorsOf(op))
+        if (--waiting[next] == 0)
+          enqueue(next);
+    }
+    // What is written in place is a new value all the same.
+    for (Operation *op : done)
+      op->moveBefore(block.getTerminator());
+    if (numPlaced != ops.size())
+      return block.getParentOp()->emitError("groups form a cycle");
+    return success();
+  }
+
+private:
+  void place(Operation *op) {
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp();
+          def && namesDestination(def) && named.insert(def).second)
+        def->moveBefore(block.getTerminator());
+    op->moveBefore(block.getTerminator());
+    ++numPlaced;
+  }
+
+  /// Those that write over old values, and groups that compute single numbers
+  /// for them (a learning rate, Adam's corrections).
+  void findUrgent() {
+    SmallVector<Operation *> work;
+    for (Operation *op : order.getOps())
+      for (OpResult result : op->getResults())
+        if (overwrittenBy(result) && urgent.insert(op).second)
+          work.push_back(op);
+    auto isNumber = [](Value value) {
+      return cast<RankedTensorType>(value.getType()).getNumElements() == 1;
+    };
+    while (!work.empty())
+      for (Value operand : work.pop_back_val()->getOperands())
+        if (auto group = operand.getDefiningOp<exec::GroupOp>();
+            group && llvm::all_of(group.getResults(), isNumber) &&
+            urgent.insert(group).second)
+          work.push_back(group);
+  }
+
+  void enqueue(int64_t number) {
+    Operation *op = order.getOps()[number];
+    if (isGpu && isUpdate(op)) {
+      held.push_back(number);
+      heldBytes += gradientBytes(op);
+      return;
+    }
+    int64_t priority = urgent.contains(op)                ? -1
+                       : isGpu && isParameterRounding(op) ? -4
+                                                          : number;
+    ready.push({priority, number});
+  }
+
+  void release() {
+    for (int64_t number : std::exchange(held, {})) {
+      auto group = cast<exec::GroupOp>(order.getOps()[number]);
+      bool reduces = !group.getBody().getOps<nn::ReduceOp>().empty();
+      // With its gradient: before all batches.
+      ready.push({reduces ? -3 : -2, number});
+    }
+    heldBytes = 0;
+  }
+
+  static bool isUpdate(Operation *op) {
+    auto isTensor = [](Type type) {
+      return cast<RankedTensorType>(type).getNumElements() > 1;
+    };
+    return isa<exec::GroupOp>(op) && op->hasAttr(exec::kUpdateMark) &&
+           llvm::all_of(op->getResultTypes(), isTensor);
+  }
+
+  /// What an update reads and does not write: it lives until then.
+  static int64_t gradientBytes(Operation *op) {
+    int64_t bytes = 0;
+    for (Value input : cast<exec::GroupOp>(op).getInputs())
+      if (!isMutableSource(memoryOf(input).getDefiningOp()))
+        bytes += exec::sizeBytes(cast<RankedTensorType>(input.getType()));
+    return bytes;
+  }
+
+  /// A parameter in 16 bits that lives long anyway, or is small: all of them
+  /// come first, in a few launches.
+  static bool isParameterRounding(Operation *op) {
+    constexpr int64_t small = 64 << 10;
+    auto group = dyn_cast<exec::GroupOp>(op);
+    if (!group || group.getAtLoad() || group.getInputs().size() != 1 ||
+        !llvm::hasNItems(group.getBody().front(), 2) ||
+        !isa<nn::CastOp>(group.getBody().front().front()) ||
+        !isMutableSource(memoryOf(group.getInputs()[0]).getDefiningOp()))
+      return false;
+    DenseSet<Operation *> readers(group->user_begin(), group->user_end());
+    auto type = cast<RankedTensorType>(group.getResultTypes()[0]);
+    return readers.size() > 1 || exec::sizeBytes(type) <= small;
+  }
+
+  Block &block;
+  BlockOrder order;
+  bool isGpu;
+  DenseSet<Operation *> urgent, named;
+  using Entry = std::pair<int64_t, int64_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+  SmallVector<int64_t> held; ///< updates that wait for others
+  int64_t heldBytes = 0;     ///< of the gradients that they read
+  size_t numPlaced = 0;
+};
+
+/// Numbers the kernels and library calls of one function, from those of the
+/// functions before it on.
+class Numbers {
+public:
+  void assign(Block &block) {
+    DenseMap<int64_t, int64_t> kernels, calls; // by their numbers so far
+    for (bool atLoad : {true, false})
+      for (auto group : block.getOps<exec::GroupOp>())
+        if (group.getAtLoad() == atLoad) {
+          kernels[group.getIndex()] = numKernels;
+          group.setIndex(numKernels++);
+        }
+    for (auto call : block.getOps<exec::LibraryCallInterface>()) {
+      calls[call.getIndex()] = numCalls;
+      call.setIndex(numCalls++);
+    }
+    for (auto product : block.getOps<exec::MatmulOp>())
+      if (auto sums = product.getBiasGradientAttr())
+        product.setBiasGradientAttr(exec::BiasGradientAttr::get(
+            product.getContext(), sums.getOf(), sums.getRows(),
+            kernels.at(sums.getKernel())));
+  }
+
+private:
+  int64_t numKernels = 0, numCalls = 0;
+};
+
+struct OrderGroups : kerf::impl::OrderGroupsBase<OrderGroups> {
+  void runOnOperation() override {
+    Numbers numbers;
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      if (failed(Scheduler(function).run()))
+        return signalPassFailure();
+      numbers.assign(function.getBody().front());
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,102 @@
+//===- WriteInPlace.cpp - results that are written over old values --------===//
+//
+// What outlives a step has one memory: the op that computes the value of a
+// dist.assign, or of a sum over micro-batches, writes it over the old one, if
+// everything else that reads the old one can run before; else it is computed
+// aside and copied, last. One walk of the graph for each such value.
+//
+//===----------------------------------------------------------------------===//
+#include "../OpKinds.h"
+#include "BlockOrder.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Lower/Codegen.h"
+#include "kerf/Lower/Lower.h"
+#include "kerf/Lower/Passes.h"
+#include "kerf/NN/NN.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_WRITEINPLACE
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+/// A value that ends in memory which had another before: that of a mutable
+/// source, or of the argument of a sum over micro-batches.
+struct Destination {
+  Value value, place;
+};
+
+static SmallVector<Destination> findDestinations(func::FuncOp function) {
+  SmallVector<Destination> destinations;
+  Block &block = function.getBody().front();
+  for (auto assign : block.getOps<dist::AssignOp>())
+    destinations.push_back({assign.getValue(), assign.getSource()});
+  for (auto [result, argument] : llvm::enumerate(accumulators(function)))
+    if (argument >= 0)
+      destinations.push_back({block.getTerminator()->getOperand(result),
+                              block.getArgument(argument)});
+  return destinations;
+}
+
+/// Whether the op may write `result` over `place`, which it may read, too.
+static bool mayOverwrite(OpResult result, Value place) {
+  Operation *op = result.getOwner();
+  if (auto group = dyn_cast<exec::GroupOp>(op)) {
+    if (group.getAtLoad())
+      return false;
+    SmallVector<Operation *> ops;
+    for (Operation &inside : group.getBody().front().without_terminator())
+      ops.push_back(&inside);
+    return llvm::all_of(llvm::enumerate(group.getInputs()), [&](auto input) {
+      return memoryOf(input.value()) != place ||
+             mayShareBuffer(ops, input.index(), result.getResultNumber());
+    });
+  }
+  auto call = dyn_cast<exec::LibraryCallInterface>(op);
+  return call && llvm::none_of(call.getReads(), [&](Value input) {
+           return memoryOf(input) == place;
+         });
+}
+
+static void writeInPlace(func::FuncOp function) {
+  BlockOrder order(function.getBody().front());
+  for (Destination destination : findDestinations(function)) {
+    auto result = dyn_cast<OpResult>(computedValue(destination.value));
+    if (!result || overwrittenBy(result) ||
+        !mayOverwrite(result, destination.place))
+      continue;
+    Operation *writer = result.getOwner();
+    SmallVector<Operation *> readers = order.readersOf(destination.place);
+    DenseSet<Operation *> others(readers.begin(), readers.end());
+    others.erase(writer);
+    if (!others.empty() && order.isReachable(writer, others))
+      continue;
+    OpOperand &operand = destinationsOf(writer)[result.getResultNumber()];
+    Operation *memory = operand.get().getDefiningOp();
+    Value place = destination.place;
+    if (place.getType() != result.getType()) {
+      OpBuilder builder(writer);
+      place = nn::ReshapeOp::create(builder, result.getLoc(), result.getType(),
+                                    place);
+    }
+    operand.set(place);
+    memory->erase();
+    for (Operation *reader : readers)
+      if (reader != writer)
+        order.addEdge(reader, writer);
+  }
+}
+
+namespace {
+struct WriteInPlace : kerf::impl::WriteInPlaceBase<WriteInPlace> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal())
+      writeInPlace(getOperation());
+  }
+};
+} // namespace

@@ -1,0 +1,97 @@
+//===- SelectLibraryCalls.cpp - what the device's library computes --------===//
+//
+// Each product, convolution, ... that the library takes (LibraryCall.h) becomes
+// the op of exec that says what the call takes in and where it stores what,
+// behind the last op that it replaces. Results get memory of their own, but for
+// sums over micro-batches. O(ops + the chains that calls take in).
+//
+//===----------------------------------------------------------------------===//
+#include "LibraryCall.h"
+
+#include "../Calls.h"
+
+#include "kerf/Lower/Passes.h"
+
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_SELECTLIBRARYCALLS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+class Selector {
+public:
+  Selector(Block &block) : block(block), builder(block.front().getContext()) {}
+
+  void run() {
+    SmallVector<Operation *> ops;
+    for (Operation &op : block) {
+      position[&op] = ops.size();
+      ops.push_back(&op);
+    }
+    for (Operation *op : ops)
+      if (!erased.contains(op) && !op->hasAttr(exec::kAtLoad))
+        if (auto call = selectLibraryCall(op))
+          replace(*call);
+    // A reader of one of several results may stand in front of the call.
+    if (!inOrder)
+      sortTopologically(&block);
+  }
+
+private:
+  void replace(const LibraryCall &call) {
+    SmallVector<Operation *> ops = call.ops;
+    llvm::sort(ops, [&](Operation *a, Operation *b) {
+      return position.lookup(a) < position.lookup(b);
+    });
+    ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+    builder.setInsertionPointAfter(ops.back());
+    exec::LibraryCallInterface emitted = emitLibraryCall(
+        builder, call, numCalls++,
+        {[](Value base) { return base; },
+         [&](Value result) { return placeOf(call, result); }});
+    SmallVector<Value> results = {call.result};
+    for (const LibraryCall::Result &more : call.moreResults)
+      results.push_back(more.value);
+    for (auto [old, result] : llvm::zip_equal(results, emitted->getResults())) {
+      old.replaceAllUsesWith(result);
+      inOrder &= llvm::all_of(result.getUsers(), [&](Operation *user) {
+        return !position.contains(user) ||
+               position.lookup(user) > position.lookup(ops.back());
+      });
+    }
+    position[emitted] = position.lookup(ops.back());
+    for (Operation *op : llvm::reverse(ops)) {
+      erased.insert(op);
+      op->erase();
+    }
+  }
+
+  Value placeOf(const LibraryCall &call, Value result) {
+    if (call.accumulator && result == call.result)
+      return call.accumulator;
+    return exec::EmptyOp::create(builder, result.getLoc(),
+                                 cast<RankedTensorType>(result.getType()));
+  }
+
+  Block &block;
+  OpBuilder builder;
+  DenseMap<Operation *, int64_t> position;
+  DenseSet<Operation *> erased;
+  int64_t numCalls = 0;
+  bool inOrder = true;
+};
+
+struct SelectLibraryCalls
+    : kerf::impl::SelectLibraryCallsBase<SelectLibraryCalls> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal())
+      Selector(getOperation().getBody().front()).run();
+  }
+};
+} // namespace

@@ -1,0 +1,68 @@
+// The order in which a function runs, and the numbers of kernels and calls.
+// RUN: kerf-opt %s --split-input-file --order-groups | FileCheck %s
+// REQUIRES: kerf-opt
+
+// What is written over an old value runs as soon as it can, behind all that read
+// that; then what comes first in the program.
+// CHECK-LABEL: func.func @early
+// CHECK: exec.group 0 "exp" (%{{.*}} = %[[W:[^ ]*]] : tensor<4xf32>)
+// CHECK: exec.group 1 "update" ({{.*}}) into(%[[W]] : tensor<4xf32>)
+// CHECK: exec.group 2 "relu"
+// CHECK: dist.assign
+// CHECK: return
+func.func @early(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<4xf32>
+  %e = exec.empty : tensor<4xf32>
+  %0 = exec.group 0 "exp" (%a = %w : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    %3 = nn.exp %a : tensor<4xf32>
+    exec.yield %3 : tensor<4xf32>
+  }
+  %f = exec.empty : tensor<4xf32>
+  %1 = exec.group 1 "relu" (%a = %x : tensor<4xf32>) into(%f : tensor<4xf32>) {
+    %3 = nn.relu %a : tensor<4xf32>
+    exec.yield %3 : tensor<4xf32>
+  }
+  %2 = exec.group 2 "update" (%a = %w : tensor<4xf32>, %b = %x : tensor<4xf32>) into(%w : tensor<4xf32>) {
+    %3 = nn.sub %a, %b : tensor<4xf32>
+    exec.yield %3 : tensor<4xf32>
+  }
+  dist.assign %w, %2 : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Numbers go on from function to function; what runs at load comes first.
+// CHECK-LABEL: func.func @first
+// CHECK: exec.group 1 "step"
+// CHECK: exec.matmul 0
+// CHECK: exec.group 0 "derived" at_load
+// CHECK-LABEL: func.func @second
+// CHECK: exec.group 2 "other"
+// CHECK: exec.matmul 1
+func.func @first(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %w = nn.weight "w" file 0 at 0 : tensor<4x4xf32>
+  %e = exec.empty : tensor<4x4xf32>
+  %0 = exec.group 7 "step" (%a = %x : tensor<4x4xf32>) into(%e : tensor<4x4xf32>) {
+    %3 = nn.exp %a : tensor<4x4xf32>
+    exec.yield %3 : tensor<4x4xf32>
+  }
+  %f = exec.empty : tensor<4x4xf32>
+  %1 = exec.matmul 3 "" m 4 n 4 k 4 lhs(%0 : tensor<4x4xf32>) rhs(%w : tensor<4x4xf32>) dst(%f : tensor<4x4xf32>) : tensor<4x4xf32>
+  %h = exec.empty : tensor<4x4xf32>
+  %2 = exec.group 8 "derived" at_load (%a = %w : tensor<4x4xf32>) into(%h : tensor<4x4xf32>) {
+    %3 = nn.exp %a : tensor<4x4xf32>
+    exec.yield %3 : tensor<4x4xf32>
+  }
+  return %1, %2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+func.func @second(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %e = exec.empty : tensor<4x4xf32>
+  %0 = exec.group 7 "other" (%a = %x : tensor<4x4xf32>) into(%e : tensor<4x4xf32>) {
+    %3 = nn.exp %a : tensor<4x4xf32>
+    exec.yield %3 : tensor<4x4xf32>
+  }
+  %f = exec.empty : tensor<4x4xf32>
+  %1 = exec.matmul 3 "" m 4 n 4 k 4 lhs(%0 : tensor<4x4xf32>) rhs(%x : tensor<4x4xf32>) dst(%f : tensor<4x4xf32>) : tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}

@@ -1,0 +1,92 @@
+// What a step assigns is written over the old value where it is computed.
+// RUN: kerf-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(write-in-place))' | FileCheck %s
+// REQUIRES: kerf-opt
+
+// The kernel reads each element only where it writes it; the other reader of the
+// old value can run before.
+// CHECK-LABEL: func.func @update
+// CHECK: %[[W:.*]] = nn.weight "w"
+// CHECK: exec.group 0 "" (%{{.*}} = %[[W]] : tensor<4xf32>, %{{.*}} = %arg0 : tensor<4xf32>) into(%[[W]] : tensor<4xf32>)
+// CHECK: %[[E:.*]] = exec.empty
+// CHECK: exec.group 1 "" {{.*}} into(%[[E]] : tensor<4xf32>)
+func.func @update(%g: tensor<4xf32>) -> tensor<4xf32> {
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<4xf32>
+  %e = exec.empty : tensor<4xf32>
+  %0 = exec.group 0 "" (%a = %w : tensor<4xf32>, %b = %g : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    %2 = nn.sub %a, %b : tensor<4xf32>
+    exec.yield %2 : tensor<4xf32>
+  }
+  %f = exec.empty : tensor<4xf32>
+  %1 = exec.group 1 "" (%a = %w : tensor<4xf32>) into(%f : tensor<4xf32>) {
+    %2 = nn.exp %a : tensor<4xf32>
+    exec.yield %2 : tensor<4xf32>
+  }
+  dist.assign %w, %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// What reads the old value reads the new one, too: it cannot run before.
+// CHECK-LABEL: func.func @read_behind
+// CHECK-DAG: %[[E:.*]] = exec.empty
+// CHECK: exec.group 0 "" {{.*}} into(%[[E]] : tensor<4xf32>)
+func.func @read_behind() -> tensor<4xf32> {
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<4xf32>
+  %e = exec.empty : tensor<4xf32>
+  %0 = exec.group 0 "" (%a = %w : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    %2 = nn.exp %a : tensor<4xf32>
+    exec.yield %2 : tensor<4xf32>
+  }
+  %f = exec.empty : tensor<4xf32>
+  %1 = exec.group 1 "" (%a = %w : tensor<4xf32>, %b = %0 : tensor<4xf32>) into(%f : tensor<4xf32>) {
+    %2 = nn.add %a, %b : tensor<4xf32>
+    exec.yield %2 : tensor<4xf32>
+  }
+  dist.assign %w, %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// A transpose reads other elements than it writes.
+// CHECK-LABEL: func.func @transposed
+// CHECK: %[[E:.*]] = exec.empty
+// CHECK: exec.group 0 "" {{.*}} into(%[[E]] : tensor<4x4xf32>)
+func.func @transposed() {
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<4x4xf32>
+  %e = exec.empty : tensor<4x4xf32>
+  %0 = exec.group 0 "" (%a = %w : tensor<4x4xf32>) into(%e : tensor<4x4xf32>) {
+    %2 = nn.transpose %a perm [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    exec.yield %2 : tensor<4x4xf32>
+  }
+  dist.assign %w, %0 : tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// Two sources that swap: one of them is written in place, the other is copied.
+// CHECK-LABEL: func.func @swap
+// CHECK: %[[V:.*]] = nn.weight "v"
+// CHECK: %[[W:.*]] = nn.weight "w"
+// CHECK: exec.group 0 "" (%{{.*}} = %[[W]] : tensor<4xf32>) into(%[[V]] : tensor<4xf32>)
+// CHECK: %[[E:.*]] = exec.empty
+// CHECK: exec.group 1 "" (%{{.*}} = %[[V]] : tensor<4xf32>) into(%[[E]] : tensor<4xf32>)
+func.func @swap() {
+  %v = nn.weight "v" file 0 at 16 {variable} : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<4xf32>
+  %e = exec.empty : tensor<4xf32>
+  %0 = exec.group 0 "" (%a = %w : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    %2 = nn.exp %a : tensor<4xf32>
+    exec.yield %2 : tensor<4xf32>
+  }
+  %f = exec.empty : tensor<4xf32>
+  %1 = exec.group 1 "" (%a = %v : tensor<4xf32>) into(%f : tensor<4xf32>) {
+    %2 = nn.exp %a : tensor<4xf32>
+    exec.yield %2 : tensor<4xf32>
+  }
+  dist.assign %v, %0 : tensor<4xf32>
+  dist.assign %w, %1 : tensor<4xf32>
+  return
+}
