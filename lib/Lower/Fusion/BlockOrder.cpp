@@ -131,7 +131,8 @@ void BlockOrder::addReadersBeforeWriters() {
     if (auto assign = dyn_cast<dist::AssignOp>(op))
       add(assign.getSource(), op);
     for (OpOperand &place : destinationsOf(op))
-      if (Value old = memoryOf(place.get()); !old.getDefiningOp<exec::EmptyOp>())
+      if (Value old = memoryOf(place.get());
+          !old.getDefiningOp<exec::EmptyOp>())
         add(old, op);
   }
 }
@@ -152,8 +153,7 @@ void BlockOrder::addPlannedOrder() {
       continue;
     for (OpOperand &use : product.getSums().getUses())
       if (auto group = dyn_cast<exec::GroupOp>(use.getOwner())) {
-        unsigned result =
-            use.getOperandNumber() - group.getInputs().size();
+        unsigned result = use.getOperandNumber() - group.getInputs().size();
         for (Operation *user : group->getResult(result).getUsers())
           if (number.contains(user))
             addEdge(op, user);

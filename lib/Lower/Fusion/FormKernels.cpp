@@ -15,7 +15,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/SmallVectorExtras.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_FORMKERNELS
@@ -35,7 +34,7 @@ public:
     SmallVector<Operation *> before;
     for (Operation &op : block.without_terminator())
       before.push_back(&op);
-    for (int64_t group : order())
+    for (int64_t group : orderOf(map))
       if (map.groups[group].isKernel)
         outline(map.groups[group]);
       else
@@ -50,53 +49,6 @@ public:
   }
 
 private:
-  /// By the place of their last op in the program; what a group reads is
-  /// computed before it all the same.
-  SmallVector<int64_t> order() const {
-    SmallVector<std::pair<int64_t, int64_t>> byPosition;
-    for (auto [id, group] : llvm::enumerate(map.groups))
-      if (!group.ops.empty())
-        byPosition.push_back({map.position.lookup(group.ops.back()), id});
-    llvm::sort(byPosition);
-    SmallVector<int64_t> ordered;
-    DenseSet<int64_t> open, placed;
-    for (auto [position, id] : byPosition) {
-      SmallVector<int64_t> stack = {id};
-      while (!stack.empty()) {
-        int64_t top = stack.back();
-        if (!placed.contains(top) && open.insert(top).second) {
-          // The first that is read on top of the stack.
-          SmallVector<int64_t> producers = producersOf(top);
-          for (int64_t producer : llvm::reverse(producers))
-            if (!placed.contains(producer))
-              stack.push_back(producer);
-          continue;
-        }
-        stack.pop_back();
-        if (placed.insert(top).second)
-          ordered.push_back(top);
-      }
-    }
-    return ordered;
-  }
-
-  /// The groups that a group reads, by their place in the program.
-  SmallVector<int64_t> producersOf(int64_t id) const {
-    SmallVector<std::pair<int64_t, int64_t>> producers;
-    for (Operation *op : map.groups[id].ops)
-      for (Value operand : op->getOperands())
-        if (auto it = map.groupOf.find(operand.getDefiningOp());
-            it != map.groupOf.end() && it->second != id)
-          producers.push_back(
-              {map.position.lookup(map.groups[it->second].ops.back()),
-               it->second});
-    llvm::sort(producers);
-    producers.erase(llvm::unique(producers), producers.end());
-    return llvm::map_to_vector(producers, [](auto entry) {
-      return entry.second;
-    });
-  }
-
   /// With what names where it writes.
   void move(Operation *op) {
     for (Value operand : op->getOperands())

@@ -49,6 +49,10 @@ struct FusionGroups {
 /// single op.
 mlir::FailureOr<FusionGroups> formFusionGroups(mlir::Block &block);
 
+/// The groups, but for those that were merged, in an order in which they can
+/// run; see GroupOrder.cpp.
+llvm::SmallVector<int64_t> orderOf(const FusionGroups &map);
+
 /// Lets kernels compute anew what they would read from a kernel before them,
 /// where that moves less memory; see Recompute.cpp.
 void recomputeValues(FusionGroups &map);

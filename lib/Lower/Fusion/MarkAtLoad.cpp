@@ -5,8 +5,8 @@
 // sees through it. O(ops).
 //
 //===----------------------------------------------------------------------===//
-#include "../Parameters.h"
 #include "../Library/Strides.h"
+#include "../Parameters.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
@@ -44,8 +44,8 @@ static void markAtLoad(Block &block) {
     if (auto index = dyn_cast<dist::ShardIndexOp>(op))
       constant = isOfDevice(index);
     for (Value operand : op.getOperands())
-      constant &= operand.getDefiningOp() &&
-                  atLoad.contains(operand.getDefiningOp());
+      constant &=
+          operand.getDefiningOp() && atLoad.contains(operand.getDefiningOp());
     if (constant)
       atLoad.insert(&op);
   }

@@ -51,10 +51,10 @@ private:
     });
     ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
     builder.setInsertionPointAfter(ops.back());
-    exec::LibraryCallInterface emitted = emitLibraryCall(
-        builder, call, numCalls++,
-        {[](Value base) { return base; },
-         [&](Value result) { return placeOf(call, result); }});
+    exec::LibraryCallInterface emitted =
+        emitLibraryCall(builder, call, numCalls++,
+                        {[](Value base) { return base; },
+                         [&](Value result) { return placeOf(call, result); }});
     SmallVector<Value> results = {call.result};
     for (const LibraryCall::Result &more : call.moreResults)
       results.push_back(more.value);

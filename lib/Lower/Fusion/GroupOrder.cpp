@@ -1,0 +1,167 @@
+//===- GroupOrder.cpp - groups in an order in which they can run ----------===//
+//
+// Groups come in the order of the program as far as they depend on each other.
+// Where a group reads another that ends behind it (ops were drawn into that), it
+// can wait until that has had its turn, or have it computed at once: which of
+// the two needs less memory depends on the model, so both are tried. What else
+// must come before what is not known yet (BlockOrder.h).
+//
+// O(uses log ops).
+//
+//===----------------------------------------------------------------------===//
+#include "FusionGroup.h"
+
+#include "../OpKinds.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Exec/Exec.h"
+
+#include "llvm/ADT/SmallVectorExtras.h"
+
+#include <queue>
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+class GroupOrder {
+public:
+  GroupOrder(const FusionGroups &map) : map(map) {}
+
+  /// Of two orders the one that needs less memory.
+  SmallVector<int64_t> order() const {
+    SmallVector<int64_t> early = orderByDemand(), late = orderByPosition();
+    return peakBytes(late) < peakBytes(early) ? late : early;
+  }
+
+private:
+  int64_t positionOf(int64_t group) const {
+    return map.position.lookup(map.groups[group].ops.back());
+  }
+
+  /// By the place of their last op in the program; what a group reads is
+  /// computed right before it.
+  SmallVector<int64_t> orderByDemand() const {
+    SmallVector<std::pair<int64_t, int64_t>> byPosition;
+    for (auto [id, group] : llvm::enumerate(map.groups))
+      if (!group.ops.empty())
+        byPosition.push_back({positionOf(id), id});
+    llvm::sort(byPosition);
+    SmallVector<int64_t> ordered;
+    DenseSet<int64_t> open, placed;
+    for (auto [position, id] : byPosition) {
+      SmallVector<int64_t> stack = {id};
+      while (!stack.empty()) {
+        int64_t top = stack.back();
+        if (!placed.contains(top) && open.insert(top).second) {
+          // The first that is read on top of the stack.
+          SmallVector<int64_t> producers = producersOf(top);
+          for (int64_t producer : llvm::reverse(producers))
+            if (!placed.contains(producer))
+              stack.push_back(producer);
+          continue;
+        }
+        stack.pop_back();
+        if (placed.insert(top).second)
+          ordered.push_back(top);
+      }
+    }
+    return ordered;
+  }
+
+  /// By the place of their last op in the program, as soon as what a group
+  /// reads has had its turn.
+  SmallVector<int64_t> orderByPosition() const {
+    SmallVector<SmallVector<int64_t>> successors(map.groups.size());
+    SmallVector<int64_t> waiting(map.groups.size(), 0);
+    using Entry = std::pair<int64_t, int64_t>; // position, group
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+    for (auto [id, group] : llvm::enumerate(map.groups)) {
+      if (group.ops.empty())
+        continue;
+      for (int64_t producer : producersOf(id)) {
+        successors[producer].push_back(id);
+        ++waiting[id];
+      }
+      if (!waiting[id])
+        ready.push({positionOf(id), id});
+    }
+    SmallVector<int64_t> ordered;
+    while (!ready.empty()) {
+      int64_t id = ready.top().second;
+      ready.pop();
+      ordered.push_back(id);
+      for (int64_t next : successors[id])
+        if (--waiting[next] == 0)
+          ready.push({positionOf(next), next});
+    }
+    return ordered;
+  }
+
+  /// The most that is live at once, of what steps compute.
+  int64_t peakBytes(ArrayRef<int64_t> ordered) const {
+    auto memoryOf = [&](Value value) {
+      while (Operation *def = value.getDefiningOp()) {
+        auto it = map.groupOf.find(def);
+        if (it == map.groupOf.end() || map.groups[it->second].isKernel ||
+            !isAlias(def))
+          break;
+        value = def->getOperand(0);
+      }
+      return value;
+    };
+    // When each value that others read is read last.
+    DenseMap<Value, int64_t> last;
+    auto forEachRead = [&](int64_t id, auto visit) {
+      for (Operation *op : map.groups[id].ops)
+        for (Value operand : op->getOperands()) {
+          Value memory = memoryOf(operand);
+          auto it = map.groupOf.find(memory.getDefiningOp());
+          if (it != map.groupOf.end() && it->second != id &&
+              !map.groups[it->second].isAtLoad)
+            visit(memory);
+        }
+    };
+    for (auto [time, id] : llvm::enumerate(ordered))
+      forEachRead(id, [&, time = time](Value memory) { last[memory] = time; });
+    int64_t now = 0, most = 0;
+    DenseSet<Value> live;
+    auto bytesOf = [](Value memory) {
+      return exec::sizeBytes(dist::tensorOf(memory.getType()));
+    };
+    for (auto [time, id] : llvm::enumerate(ordered)) {
+      for (Operation *op : map.groups[id].ops)
+        for (Value result : op->getResults())
+          if (last.contains(result) && live.insert(result).second)
+            now += bytesOf(result);
+      most = std::max(most, now);
+      forEachRead(id, [&, time = time](Value memory) {
+        if (last.lookup(memory) == static_cast<int64_t>(time) &&
+            live.erase(memory))
+          now -= bytesOf(memory);
+      });
+    }
+    return most;
+  }
+
+  /// The groups that a group reads, by their place in the program.
+  SmallVector<int64_t> producersOf(int64_t id) const {
+    SmallVector<std::pair<int64_t, int64_t>> producers;
+    for (Operation *op : map.groups[id].ops)
+      for (Value operand : op->getOperands())
+        if (auto it = map.groupOf.find(operand.getDefiningOp());
+            it != map.groupOf.end() && it->second != id)
+          producers.push_back({positionOf(it->second), it->second});
+    llvm::sort(producers);
+    producers.erase(llvm::unique(producers), producers.end());
+    return llvm::map_to_vector(producers,
+                               [](auto entry) { return entry.second; });
+  }
+
+  const FusionGroups &map;
+};
+} // namespace
+
+SmallVector<int64_t> kerf::orderOf(const FusionGroups &map) {
+  return GroupOrder(map).order();
+}
