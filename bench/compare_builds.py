@@ -5,7 +5,8 @@ Whether a change of the compiler changed what it gives. OLD and NEW are build
 folders. Every case (a model of the suite, a mesh, inference or training, CPU or
 GPU) is compiled by both, and compared are
 
-  plan      plan.json but for the time that planning took: cost, bound, shardings
+  plan      plan.json but for the time that planning took and the memory that was
+            laid out: cost, bound, shardings
   package   manifest, code and weights, byte for byte; where they are equal, so
             is all that follows
   arena     bytes that each stage's arena and parameters take: equal or smaller
@@ -99,11 +100,14 @@ def executed(build, package, out, device, steps=STEPS):
                    f"--output-dir={out}", f"--stats={out / 'run.json'}", "--timeout=60", *scalars, environment=environment)
 
 
-def without_times(value):
-    """A plan as it is decided: no seconds that planning took."""
+def decided(value):
+    """A plan as it is decided: no seconds that planning took, and of memory what planning knew. What was laid out is
+    compared as arenas."""
     if isinstance(value, dict):
-        return {key: without_times(v) for key, v in value.items() if key != "planning_seconds"}
-    return [without_times(v) for v in value] if isinstance(value, list) else value
+        if "predicted" in value:
+            return value["predicted"]
+        return {key: decided(v) for key, v in value.items() if key != "planning_seconds"}
+    return [decided(v) for v in value] if isinstance(value, list) else value
 
 
 def differing(old, new, path=""):
@@ -138,7 +142,7 @@ def compare_case(builds, out, case):
         same = endings[0][0] == endings[1][0]
         return "refused by both" if same else "", [] if same else [(f"old: {endings[0]}, new: {endings[1]}",
                                                                    not endings[0][0])]
-    plans = [without_times(json.loads((package / "plan.json").read_text())) for package in packages]
+    plans = [decided(json.loads((package / "plan.json").read_text())) for package in packages]
     lines = [(f"plan {path}", True) for path in differing(*plans)[:6]]
     files = {p.relative_to(packages[0]) for p in packages[0].rglob("*") if p.is_file() and p.name != "plan.json"}
     if all((packages[1] / f).exists() and (packages[0] / f).read_bytes() == (packages[1] / f).read_bytes() for f in files):

@@ -1,10 +1,10 @@
 //===- GroupOrder.cpp - groups in an order in which they can run ----------===//
 //
 // Groups come in the order of the program as far as they depend on each other.
-// Where a group reads another that ends behind it (ops were drawn into that), it
-// can wait until that has had its turn, or have it computed at once: which of
-// the two needs less memory depends on the model, so both are tried. What else
-// must come before what is not known yet (BlockOrder.h).
+// Where a group reads another that ends behind it (ops were drawn into that),
+// it can wait until that has had its turn, or have it computed at once: which
+// of the two needs less memory depends on the model, so both are tried. What
+// else must come before what is not known yet (BlockOrder.h).
 //
 // O(uses log ops).
 //
@@ -31,7 +31,7 @@ public:
   /// Of two orders the one that needs less memory.
   SmallVector<int64_t> order() const {
     SmallVector<int64_t> early = orderByDemand(), late = orderByPosition();
-    return peakBytes(late) < peakBytes(early) ? late : early;
+    return peakBytes(early) < peakBytes(late) ? early : late;
   }
 
 private:
