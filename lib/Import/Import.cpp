@@ -13,6 +13,7 @@
 
 #include "kerf/Import/Simplify.h"
 #include "kerf/Support/AttributeNames.h"
+#include "kerf/Support/Preconditions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -287,6 +288,9 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   if (!graph.name().empty())
     name = graph.name();
   module = ModuleOp::create(FileLineColLoc::get(&context, path, 0, 0), name);
+  if (!options.without.empty())
+    module->getOperation()->setAttr(kWithoutAttr,
+                                    StringAttr::get(&context, options.without));
   ops.setInsertionPointToStart(module->getBody());
   function = func::FuncOp::create(ops, module->getLoc(), "main",
                                   ops.getFunctionType({}, {}));

@@ -70,6 +70,14 @@ bool kerf::isRounding(Operation *op) {
   return cast && hasRange(cast.getX().getType()) && hasRange(cast.getType());
 }
 
+FailureOr<Block *> kerf::blockOf(func::FuncOp function) {
+  if (function.isExternal())
+    return nullptr;
+  if (!llvm::hasSingleElement(function.getBody()))
+    return function.emitError("has more than one block");
+  return &function.getBody().front();
+}
+
 SmallVector<int64_t> kerf::accumulators(func::FuncOp function) {
   SmallVector<int64_t> arguments(function.getNumResults(), -1);
   for (unsigned i = 0; i < function.getNumArguments(); ++i)

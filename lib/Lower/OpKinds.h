@@ -26,6 +26,10 @@ bool hasRange(mlir::Type type);
 /// Whether the op changes precision and keeps the range. Null: false.
 bool isRounding(mlir::Operation *op);
 
+/// The block of a function; null if it has no body, and an error if it has more
+/// than one block.
+mlir::FailureOr<mlir::Block *> blockOf(mlir::func::FuncOp function);
+
 /// For each result of a function the argument in whose place it lies, of which
 /// it is the sum over micro-batches; -1: none.
 llvm::SmallVector<int64_t> accumulators(mlir::func::FuncOp function);

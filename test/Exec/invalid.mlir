@@ -313,3 +313,40 @@ func.func @matmul_c5_sums_of_nobody(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
   %0 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>) dst(%e : tensor<2x4xf32>) sums(%s : tensor<4xf32>) <of = rhs, rows = 1, kernel = 0> : tensor<2x4xf32>
   return
 }
+
+// -----
+
+func.func @empty_c1(%x: tensor<4xf32>) {
+  // expected-error @below {{is the destination of several results}}
+  %e = exec.empty : tensor<4xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    exec.yield %a : tensor<4xf32>
+  }
+  %1 = exec.group 1 "" (%a = %x : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    exec.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @group_c1_capture(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+  %e = exec.empty : tensor<4xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    // expected-error @below {{reads what is no argument of its kernel}}
+    exec.yield %y : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @group_c5() {
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<4xf32>
+  %e = exec.empty : tensor<4xf32>
+  // expected-error @below {{runs at load and reads what steps change}}
+  %0 = exec.group 0 "" at_load (%a = %w : tensor<4xf32>) into(%e : tensor<4xf32>) {
+    exec.yield %a : tensor<4xf32>
+  }
+  return
+}

@@ -123,8 +123,12 @@ class Suite:
         parser.add_argument("--only", default="", help="cases whose name contains this")
         parser.add_argument("--keep", action="store_true", help="keep the models that fail")
         parser.add_argument("--workers", type=int, default=2)
+        parser.add_argument("--without", metavar="NAME",
+                            help="take a precondition for true: succeeds as soon as a case fails, and else does not")
         self.options = parser.parse_args(arguments[1:])
         self.full, self.plans, self.pack, self.opset = self.options.full, plans, pack, opset
+        if self.options.without:
+            self.plans = tuple((*plan, f"--without={self.options.without}") for plan in self.plans)
         self.name, self.cases, self.failures, self.ran = name, [], [], 0
         self.spread, self.hints, self.dropped = spread, 0, 0
         self.lock = threading.Lock()
@@ -257,7 +261,7 @@ class Suite:
             with Commands() as kerf:
                 while not errors:
                     with self.lock:
-                        if not waiting:
+                        if not waiting or (self.options.without and self.failures):
                             return
                         number, cases = waiting.pop()
                     try:
@@ -273,4 +277,6 @@ class Suite:
             thread.join()
         hints = f", {self.hints} hints ({self.dropped} more are not legal)" if self.hints else ""
         print(f"{self.name}: {len(self.cases)} cases, {self.ran} runs, {len(self.failures)} failed{hints}")
+        if self.options.without:
+            raise SystemExit(not self.failures or bool(errors))
         raise SystemExit(bool(self.failures or errors) or not self.ran)

@@ -41,3 +41,16 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %1 = nn.matmul %0, %v : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>
 }
+
+// -----
+
+// A mark that is not true is taken away: what a step changes is no constant.
+// CHECK: exec.func @stage0_forward(
+// CHECK: exec.launch @exp
+func.func @main(%g: tensor<64xf32>) -> tensor<64xf32> {
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<64xf32>
+  %a = nn.exp %w {exec.at_load} : tensor<64xf32>
+  %n = nn.add %w, %g : tensor<64xf32>
+  dist.assign %w, %n : tensor<64xf32>
+  return %a : tensor<64xf32>
+}

@@ -66,3 +66,34 @@ func.func @second(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %1 = exec.matmul 3 "" m 4 n 4 k 4 lhs(%0 : tensor<4x4xf32>) rhs(%x : tensor<4x4xf32>) dst(%f : tensor<4x4xf32>) : tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
 }
+
+// -----
+
+// Views of views name a destination; offers follow the numbers of whom they mean.
+// CHECK-LABEL: func.func @places
+// CHECK: %[[W:.*]] = nn.weight "w"
+// CHECK: exec.matmul 0 {{.*}}sums(%[[S:.*]] : tensor<4xf32>) <of = rhs, rows = 1, kernel = 0>
+// CHECK: exec.group 0 "sums" {{.*}} into(%[[S]] : tensor<4xf32>)
+// CHECK: %[[R:.*]] = nn.reshape %[[W]]
+// CHECK: %[[V:.*]] = nn.reshape %[[R]]
+// CHECK: exec.group 1 "update" {{.*}} into(%[[V]] : tensor<4x4xf32>)
+func.func @places(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<16xf32>
+  %e = exec.empty : tensor<4x4xf32>
+  %s = exec.empty : tensor<4xf32>
+  %0 = exec.matmul 5 "" m 4 n 4 k 4 lhs(%x : tensor<4x4xf32> strides [1, 4]) rhs(%x : tensor<4x4xf32>)
+    dst(%e : tensor<4x4xf32>) sums(%s : tensor<4xf32>) <of = rhs, rows = 1, kernel = 9> : tensor<4x4xf32>
+  %1 = exec.group 3 "sums" (%a = %x : tensor<4x4xf32>) into(%s : tensor<4xf32>) {
+    %5 = nn.reduce sum %a dims [0] : (tensor<4x4xf32>) -> tensor<4xf32>
+    exec.yield %5 : tensor<4xf32>
+  }
+  %r = nn.reshape %w : (tensor<16xf32>) -> tensor<2x8xf32>
+  %v = nn.reshape %r : (tensor<2x8xf32>) -> tensor<4x4xf32>
+  %2 = exec.group 3 "update" (%a = %x : tensor<4x4xf32>) into(%v : tensor<4x4xf32>) {
+    %5 = nn.exp %a : tensor<4x4xf32>
+    exec.yield %5 : tensor<4x4xf32>
+  }
+  %t = nn.reshape %2 : (tensor<4x4xf32>) -> tensor<16xf32>
+  dist.assign %w, %t : tensor<16xf32>
+  return %0, %1 : tensor<4x4xf32>, tensor<4xf32>
+}

@@ -90,3 +90,22 @@ func.func @swap() {
   dist.assign %w, %1 : tensor<4xf32>
   return
 }
+
+// -----
+
+// The source stands behind the kernel, and its value is a view of another shape.
+// CHECK-LABEL: func.func @later_source
+// CHECK: %[[W:.*]] = nn.weight "w"
+// CHECK: %[[V:.*]] = nn.reshape %[[W]] : (tensor<4xf32>) -> tensor<2x2xf32>
+// CHECK: exec.group 0 "" {{.*}} into(%[[V]] : tensor<2x2xf32>)
+func.func @later_source(%x: tensor<2x2xf32>) {
+  %e = exec.empty : tensor<2x2xf32>
+  %0 = exec.group 0 "" (%a = %x : tensor<2x2xf32>) into(%e : tensor<2x2xf32>) {
+    %2 = nn.exp %a : tensor<2x2xf32>
+    exec.yield %2 : tensor<2x2xf32>
+  }
+  %w = nn.weight "w" file 0 at 0 {variable} : tensor<4xf32>
+  %1 = nn.reshape %0 : (tensor<2x2xf32>) -> tensor<4xf32>
+  dist.assign %w, %1 : tensor<4xf32>
+  return
+}

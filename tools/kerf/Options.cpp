@@ -3,6 +3,7 @@
 #include "../Validators.h"
 
 #include "kerf/Autodiff/Autodiff.h"
+#include "kerf/Support/Preconditions.h"
 
 #include <cmath>
 #include <cstdio>
@@ -98,6 +99,11 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
                            "--memory-limit", "--deadline"})
     app.get_option("--plan")->excludes(app.get_option(name));
   app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")
+      ->group("");
+  app.add_option("--without", o.without,
+                 "Test only: a precondition of a rewrite that is not asked")
+      ->check(CLI::IsMember(std::vector<std::string>(
+          std::begin(kPreconditionNames), std::end(kPreconditionNames))))
       ->group("");
   app.add_option("--dump-dir", o.dumpDir, "Write the IR after each phase here")
       ->group("Inspection");

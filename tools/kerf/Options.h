@@ -61,7 +61,7 @@ struct Options {
   uint64_t seed = 0;
   std::string precision = "f32";
   // Compiling.
-  std::string output, targetCpu, stopAfter, from, dumpDir, failPhase;
+  std::string output, targetCpu, stopAfter, from, dumpDir, failPhase, without;
   bool printPipeline = false;
   std::string ptxas, kernelDumpDir;
   bool hostKernels = false, fusedAttention = false;

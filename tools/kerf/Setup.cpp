@@ -334,6 +334,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
       throw Failure{kUsage, "--ptxas: " + message, {}};
   }
   result.dumpDir = o.dumpDir;
+  result.import.without = o.without;
   result.failPhase = o.failPhase;
   return result;
 }

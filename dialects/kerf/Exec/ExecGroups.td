@@ -18,8 +18,9 @@ def Exec_EmptyOp : Exec_TensorOp<"empty"> {
   let summary = "memory for a result";
   let description = [{
     A tensor of which nothing but the type matters: what a group or a library
-    call writes into it is that op's result. Each is the destination of one op; a
-    product may name that of a kernel as `sums`, which either of them writes.
+    call writes into it is that op's result. A product may name that of a kernel
+    as `sums`, which either of them writes. C1: it is the destination of one
+    result.
 
     ```mlir
     %e = exec.empty : tensor<2x3xf32>
@@ -27,6 +28,7 @@ def Exec_EmptyOp : Exec_TensorOp<"empty"> {
   }];
   let results = (outs Exec_Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Exec_GroupOp : Exec_TensorOp<"group", [AttrSizedOperandSegments]> {
@@ -48,9 +50,10 @@ def Exec_GroupOp : Exec_TensorOp<"group", [AttrSizedOperandSegments]> {
     ```
 
     C1: the body is one block of ops without side effects and regions, all of one
-    dialect other than exec, and `exec.yield`. C2: its arguments have the types of
+    dialect other than exec, and `exec.yield`; it reads its arguments alone. C2: its arguments have the types of
     the inputs. C3: it yields the results, of the types of the destinations, one
-    at least. C4: the index is not negative.
+    at least. C4: the index is not negative. C5: what runs at load reads nothing
+    that steps change.
   }];
   let arguments = (ins I64Attr:$index, StrAttr:$node, OptionalAttr<Exec_PhaseAttr>:$phase, UnitAttr:$at_load,
                        Variadic<Exec_Tensor>:$inputs, Variadic<Exec_Tensor>:$destinations);

@@ -91,6 +91,10 @@ LogicalResult kerf::exec::verifyKernelBody(Operation *op, Block &body) {
   Dialect *dialect = nullptr;
   if (body.empty() || !isa<YieldOp>(body.back()))
     return op->emitOpError("body must be one block that ends in exec.yield");
+  for (Operation &inside : body)
+    for (Value operand : inside.getOperands())
+      if (operand.getParentBlock() != &body)
+        return inside.emitOpError("reads what is no argument of its kernel");
   for (Operation &inside : body.without_terminator()) {
     if (!isMemoryEffectFree(&inside) || inside.getNumRegions() ||
         inside.getDialect() == op->getDialect() ||
@@ -98,6 +102,18 @@ LogicalResult kerf::exec::verifyKernelBody(Operation *op, Block &body) {
       return inside.emitOpError("cannot stand in a kernel");
     dialect = inside.getDialect();
   }
+  return success();
+}
+
+LogicalResult EmptyOp::verify() {
+  int64_t destinations = 0;
+  for (OpOperand &use : getResult().getUses()) {
+    auto product = dyn_cast<MatmulOp>(use.getOwner());
+    destinations += !product || use.getOperandNumber() ==
+                                    product.getDestination().getOperandNumber();
+  }
+  if (destinations > 1) // empty C1
+    return emitOpError("is the destination of several results");
   return success();
 }
 
@@ -113,6 +129,11 @@ LogicalResult GroupOp::verify() {
     return emitOpError("has arguments (")
            << getBody().getArgumentTypes() << ") for inputs ("
            << getInputs().getTypes() << ")";
+  // group C5
+  for (Value input : getInputs())
+    if (auto source = input.getDefiningOp<SourceOpInterface>();
+        source && getAtLoad() && source.isMutable())
+      return emitOpError("runs at load and reads what steps change");
   // group C3
   auto yielded = getBody().front().getTerminator()->getOperandTypes();
   if (getResults().empty() || yielded != getResultTypes() ||

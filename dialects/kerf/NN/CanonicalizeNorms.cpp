@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "PatternUtils.h"
 #include "kerf/NN/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 #include <cmath>
 
@@ -141,7 +142,9 @@ struct RecogniseNorm : RewritePattern {
       return failure();
     Value x = root->x;
     auto square = matchMeanSquare(root->v, x);
-    if (!square || !liesAlong(root->root, x, square->first.dims) ||
+    if (!square ||
+        !holds(op, Precondition::NormLiesAlong,
+               liesAlong(root->root, x, square->first.dims)) ||
         x.getType() != op->getResult(0).getType() ||
         !isa<FloatType>(typeOf(x).getElementType()))
       return failure();
@@ -186,7 +189,9 @@ template <typename Op> struct AbsorbScale : OpRewritePattern<MulOp> {
       auto norm =
           (swap ? mul.getRhs() : mul.getLhs()).template getDefiningOp<Op>();
       Value vector = swap ? mul.getLhs() : mul.getRhs();
-      if (!norm || !norm->hasOneUse() || !isSplatOf(norm.getScale(), 1) ||
+      if (!norm || !norm->hasOneUse() ||
+          !holds(mul, Precondition::ScaleWasOne,
+                 isSplatOf(norm.getScale(), 1)) ||
           norm.getType() != mul.getType())
         continue;
       if constexpr (std::is_same_v<Op, LayerNormOp>)
@@ -244,12 +249,14 @@ struct RecogniseSoftmax : OpRewritePattern<DivOp> {
     auto exp = div.getLhs().getDefiningOp<ExpOp>();
     auto sum = behindUnitReshapes(div.getRhs()).getDefiningOp<ReduceOp>();
     if (!exp || !sum || isPlanned(div) || sum.getX() != exp.getResult() ||
-        sum.getKind() != ReduceKind::Sum || sum.getDims().size() != 1 ||
-        div.getType() != exp.getType())
+        !holds(div, Precondition::SoftmaxAddsUp,
+               sum.getKind() == ReduceKind::Sum) ||
+        sum.getDims().size() != 1 || div.getType() != exp.getType())
       return failure();
     auto dim = sum.getDims()[0];
     // The division must be along the same dimension.
-    if (!liesAlong(div.getRhs(), exp, {dim}))
+    if (!holds(div, Precondition::SoftmaxLiesAlong,
+               liesAlong(div.getRhs(), exp, {dim})))
       return failure();
     Value x = exp.getX();
     if (auto sub = x.getDefiningOp<SubOp>())

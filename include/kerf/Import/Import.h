@@ -49,6 +49,8 @@ struct ImportOptions {
   std::vector<std::string> tied;
   /// Skip the simplification that follows (tests of the handlers).
   bool simplify = true;
+  /// Test only: a precondition that is not asked (Support/Preconditions.h).
+  std::string without;
 };
 
 /// One thing that is wrong. `node` is the ONNX node, value or empty.

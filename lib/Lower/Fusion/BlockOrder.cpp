@@ -78,6 +78,8 @@ BlockOrder::BlockOrder(Block &block) {
     for (OpOperand &operand : op->getOpOperands()) {
       bool names = &operand >= places.begin() && &operand < places.end();
       Value value = operand.get();
+      if (names)
+        addEdgeFromPlace(value, op);
       // An assignment names the old value, a product the sums of a kernel.
       if (names || value.getDefiningOp<exec::EmptyOp>() ||
           (isa<dist::AssignOp>(op) && operand.getOperandNumber() == 0))
@@ -89,6 +91,17 @@ BlockOrder::BlockOrder(Block &block) {
     }
   }
   addReadersBeforeWriters();
+}
+
+/// What a destination is made of comes before who writes there.
+void BlockOrder::addEdgeFromPlace(Value place, Operation *writer) {
+  while (Operation *def = place.getDefiningOp()) {
+    if (number.contains(def))
+      return addEdge(def, writer);
+    if (!isView(def))
+      return;
+    place = def->getOperand(0);
+  }
 }
 
 void BlockOrder::addEdge(Operation *from, Operation *to) {
@@ -116,7 +129,10 @@ SmallVector<Operation *> BlockOrder::readersOf(Value place) const {
     found.push_back(op);
     auto collective = dyn_cast<dist::CollectiveOpInterface>(op);
     if (collective && collective.isStarted())
-      llvm::append_range(found, op->getUsers());
+      llvm::append_range(
+          found, llvm::make_filter_range(op->getUsers(), [&](Operation *user) {
+            return number.contains(user);
+          }));
   }
   return found;
 }

@@ -33,7 +33,7 @@ mlir::Value computedValue(mlir::Value value);
 /// their order; none for other ops.
 mlir::MutableArrayRef<mlir::OpOperand> destinationsOf(mlir::Operation *op);
 
-/// The old value over which a result is written; null: memory of its own.
+/// The value over whose memory a result is written; null: memory of its own.
 mlir::Value overwrittenBy(mlir::OpResult result);
 
 /// Whether the value to assign is written over the old one where it is
@@ -73,6 +73,7 @@ public:
   llvm::SmallVector<mlir::Operation *> readersOf(mlir::Value place) const;
 
 private:
+  void addEdgeFromPlace(mlir::Value place, mlir::Operation *writer);
   void addReadersBeforeWriters();
 
   llvm::SmallVector<mlir::Operation *> ops;

@@ -7,6 +7,7 @@
 #include "FusionGroup.h"
 
 #include "../Calls.h"
+#include "../OpKinds.h"
 
 #include "kerf/Exec/Exec.h"
 #include "kerf/Lower/Codegen.h"
@@ -30,11 +31,17 @@ public:
   Outliner(Block &block, FusionGroups &map)
       : block(block), map(map), builder(OpBuilder::atBlockTerminator(&block)) {}
 
-  void run() {
+  LogicalResult run() {
     SmallVector<Operation *> before;
     for (Operation &op : block.without_terminator())
       before.push_back(&op);
-    for (int64_t group : orderOf(map))
+    SmallVector<int64_t> order = orderOf(map);
+    if (static_cast<int64_t>(order.size()) !=
+        llvm::count_if(map.groups, [](const FusionGroup &group) {
+          return !group.ops.empty();
+        }))
+      return block.getParentOp()->emitError("groups form a cycle");
+    for (int64_t group : order)
       if (map.groups[group].isKernel)
         outline(map.groups[group]);
       else
@@ -46,6 +53,7 @@ public:
       if (!moved.contains(op) && op->use_empty())
         op->erase();
     eraseUnread();
+    return success();
   }
 
 private:
@@ -133,15 +141,18 @@ private:
 struct FormKernels : kerf::impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
+    FailureOr<Block *> block = blockOf(function);
+    if (failed(block))
+      return signalPassFailure();
+    if (!*block)
       return;
-    Block &block = function.getBody().front();
-    FailureOr<FusionGroups> groups = formFusionGroups(block);
+    FailureOr<FusionGroups> groups = formFusionGroups(**block);
     if (failed(groups))
       return signalPassFailure();
     if (exec::TargetAttr::of(function).getMemoryBound())
       recomputeValues(*groups);
-    Outliner(block, *groups).run();
+    if (failed(Outliner(**block, *groups).run()))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -26,7 +26,10 @@ using namespace kerf;
 namespace {
 class GroupOrder {
 public:
-  GroupOrder(const FusionGroups &map) : map(map) {}
+  GroupOrder(const FusionGroups &map) : map(map) {
+    findProducers();
+    chainCommunication();
+  }
 
   /// Of two orders the one that needs less memory.
   SmallVector<int64_t> order() const {
@@ -35,6 +38,34 @@ public:
   }
 
 private:
+  /// Starts and waits stay in the order that was planned, so that not more are
+  /// under way, except where what was fused stands between them.
+  void chainCommunication() {
+    SmallVector<std::pair<int64_t, int64_t>> calls;
+    for (auto [id, group] : llvm::enumerate(map.groups))
+      if (!group.ops.empty() &&
+          isa<dist::CollectiveOpInterface, dist::WaitOp>(group.ops.front()))
+        calls.push_back({positionOf(id), id});
+    llvm::sort(calls);
+    for (size_t i = 1; i < calls.size(); ++i)
+      if (!dependsOn(calls[i - 1].second, calls[i].second))
+        producersOf[calls[i].second].push_back(calls[i - 1].second);
+  }
+
+  /// Whether a group must run behind another.
+  bool dependsOn(int64_t later, int64_t earlier) const {
+    DenseSet<int64_t> seen = {later};
+    SmallVector<int64_t> stack = {later};
+    while (!stack.empty())
+      for (int64_t producer : producersOf[stack.pop_back_val()]) {
+        if (producer == earlier)
+          return true;
+        if (seen.insert(producer).second)
+          stack.push_back(producer);
+      }
+    return false;
+  }
+
   int64_t positionOf(int64_t group) const {
     return map.position.lookup(map.groups[group].ops.back());
   }
@@ -55,8 +86,7 @@ private:
         int64_t top = stack.back();
         if (!placed.contains(top) && open.insert(top).second) {
           // The first that is read on top of the stack.
-          SmallVector<int64_t> producers = producersOf(top);
-          for (int64_t producer : llvm::reverse(producers))
+          for (int64_t producer : llvm::reverse(producersOf[top]))
             if (!placed.contains(producer))
               stack.push_back(producer);
           continue;
@@ -79,7 +109,7 @@ private:
     for (auto [id, group] : llvm::enumerate(map.groups)) {
       if (group.ops.empty())
         continue;
-      for (int64_t producer : producersOf(id)) {
+      for (int64_t producer : producersOf[id]) {
         successors[producer].push_back(id);
         ++waiting[id];
       }
@@ -144,21 +174,25 @@ private:
     return most;
   }
 
-  /// The groups that a group reads, by their place in the program.
-  SmallVector<int64_t> producersOf(int64_t id) const {
-    SmallVector<std::pair<int64_t, int64_t>> producers;
-    for (Operation *op : map.groups[id].ops)
-      for (Value operand : op->getOperands())
-        if (auto it = map.groupOf.find(operand.getDefiningOp());
-            it != map.groupOf.end() && it->second != id)
-          producers.push_back({positionOf(it->second), it->second});
-    llvm::sort(producers);
-    producers.erase(llvm::unique(producers), producers.end());
-    return llvm::map_to_vector(producers,
-                               [](auto entry) { return entry.second; });
+  /// For each group those that it reads, by their place in the program.
+  void findProducers() {
+    producersOf.resize(map.groups.size());
+    for (auto [id, group] : llvm::enumerate(map.groups)) {
+      SmallVector<std::pair<int64_t, int64_t>> producers;
+      for (Operation *op : group.ops)
+        for (Value operand : op->getOperands())
+          if (auto it = map.groupOf.find(operand.getDefiningOp());
+              it != map.groupOf.end() && it->second != static_cast<int64_t>(id))
+            producers.push_back({positionOf(it->second), it->second});
+      llvm::sort(producers);
+      producers.erase(llvm::unique(producers), producers.end());
+      producersOf[id] = llvm::map_to_vector(
+          producers, [](auto entry) { return entry.second; });
+    }
   }
 
   const FusionGroups &map;
+  std::vector<SmallVector<int64_t>> producersOf;
 };
 } // namespace
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Library/Strides.h"
+#include "../OpKinds.h"
 #include "../Parameters.h"
 
 #include "kerf/Dist/Dist.h"
@@ -53,16 +54,24 @@ static void markAtLoad(Block &block) {
   for (Operation &op : llvm::reverse(block))
     if (isShapeOp(&op) && llvm::any_of(op.getUsers(), isElse))
       atLoad.erase(&op);
-  for (Operation *op : atLoad)
-    if (!isa<SourceOpInterface>(op))
-      op->setAttr(exec::kAtLoad, UnitAttr::get(op->getContext()));
+  for (Operation &op : block.without_terminator()) {
+    if (isa<SourceOpInterface>(op))
+      continue;
+    if (atLoad.contains(&op))
+      op.setAttr(exec::kAtLoad, UnitAttr::get(op.getContext()));
+    else
+      op.removeAttr(exec::kAtLoad);
+  }
 }
 
 namespace {
 struct MarkAtLoad : kerf::impl::MarkAtLoadBase<MarkAtLoad> {
   void runOnOperation() override {
-    if (!getOperation().isExternal())
-      markAtLoad(getOperation().getBody().front());
+    FailureOr<Block *> block = blockOf(getOperation());
+    if (failed(block))
+      return signalPassFailure();
+    if (*block)
+      markAtLoad(**block);
   }
 };
 } // namespace

@@ -36,8 +36,11 @@ static void mergeViews(Block &block) {
 namespace {
 struct MergeUpdateViews : kerf::impl::MergeUpdateViewsBase<MergeUpdateViews> {
   void runOnOperation() override {
-    if (!getOperation().isExternal())
-      mergeViews(getOperation().getBody().front());
+    FailureOr<Block *> block = blockOf(getOperation());
+    if (failed(block))
+      return signalPassFailure();
+    if (*block)
+      mergeViews(**block);
   }
 };
 } // namespace

@@ -99,7 +99,7 @@ static bool addsParts(Operation *user) {
 static bool isAddedUp(Value result) {
   return llvm::all_of(result.getUses(), [](OpOperand &use) {
     auto group = dyn_cast<exec::GroupOp>(use.getOwner());
-    return group &&
+    return group && use.getOperandNumber() < group.getInputs().size() &&
            llvm::all_of(
                group.getBody().getArgument(use.getOperandNumber()).getUsers(),
                addsParts);
@@ -139,12 +139,13 @@ public:
 private:
   static bool mayWriteSums(exec::MatmulOp product) {
     return product.getBatch().empty() && !product.getBias() &&
-           product.getEpilogue().empty();
+           product.getEpilogue().empty() && !product.getReluGradientAttr();
   }
 
   std::optional<Sums> findSums(exec::GroupOp group) const {
     if (group.getAtLoad() || group.getNumResults() != 1 ||
-        group.getInputs().size() != 1 || overwrittenBy(group->getResult(0)))
+        group.getInputs().size() != 1 ||
+        !group.getDestinations()[0].getDefiningOp<exec::EmptyOp>())
       return std::nullopt;
     Sums sums;
     sums.kernel = group;
@@ -260,9 +261,11 @@ private:
 struct OfferBiasGradients
     : kerf::impl::OfferBiasGradientsBase<OfferBiasGradients> {
   void runOnOperation() override {
-    func::FuncOp function = getOperation();
-    if (!function.isExternal() && exec::TargetAttr::of(function).isCuda())
-      BiasGradients(function.getBody().front()).run();
+    FailureOr<Block *> block = blockOf(getOperation());
+    if (failed(block))
+      return signalPassFailure();
+    if (*block && exec::TargetAttr::of(getOperation()).isCuda())
+      BiasGradients(**block).run();
   }
 };
 } // namespace

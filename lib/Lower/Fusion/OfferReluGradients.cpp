@@ -117,9 +117,10 @@ private:
       return;
     exec::MatmulOp product = productOf(g), forward = productOf(y);
     if (!product || !forward || !forward->isBeforeInBlock(product) ||
-        !g.hasOneUse() || !isFree(g) || !isFree(group.getResult(0)) ||
-        product.getSums() || product.getBias() ||
-        !product.getEpilogue().empty() || forward.getEpilogue().empty() ||
+        !g.hasOneUse() || !destinationsOf(group).front().get().hasOneUse() ||
+        !isFree(g) || !isFree(group.getResult(0)) || product.getSums() ||
+        product.getBias() || !product.getEpilogue().empty() ||
+        forward.getEpilogue().empty() ||
         forward.getEpilogue().back().getKind() != exec::PostOpKind::Relu ||
         product.getM() != forward.getM() || product.getN() != forward.getN() ||
         product.getInputType().isF16() || forward.getInputType().isF16() ||
@@ -150,9 +151,11 @@ private:
 struct OfferReluGradients
     : kerf::impl::OfferReluGradientsBase<OfferReluGradients> {
   void runOnOperation() override {
-    func::FuncOp function = getOperation();
-    if (!function.isExternal() && exec::TargetAttr::of(function).isCuda())
-      ReluGradients(function).run();
+    FailureOr<Block *> block = blockOf(getOperation());
+    if (failed(block))
+      return signalPassFailure();
+    if (*block && exec::TargetAttr::of(getOperation()).isCuda())
+      ReluGradients(getOperation()).run();
   }
 };
 } // namespace

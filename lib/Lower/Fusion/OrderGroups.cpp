@@ -13,6 +13,7 @@
 // at load first. O((ops + edges) log ops).
 //
 //===----------------------------------------------------------------------===//
+#include "../OpKinds.h"
 #include "../Parameters.h"
 #include "BlockOrder.h"
 
@@ -92,7 +93,8 @@ private:
     SmallVector<Operation *> work;
     for (Operation *op : order.getOps())
       for (OpResult result : op->getResults())
-        if (overwrittenBy(result) && urgent.insert(op).second)
+        if (Value old = overwrittenBy(result);
+            old && outlivesStep(old) && urgent.insert(op).second)
           work.push_back(op);
     auto isNumber = [](Value value) {
       return cast<RankedTensorType>(value.getType()).getNumElements() == 1;
@@ -103,6 +105,12 @@ private:
             group && llvm::all_of(group.getResults(), isNumber) &&
             urgent.insert(group).second)
           work.push_back(group);
+  }
+
+  /// A mutable source, or a sum over micro-batches.
+  static bool outlivesStep(Value place) {
+    return isa<BlockArgument>(place) ||
+           isa<SourceOpInterface>(place.getDefiningOp());
   }
 
   void enqueue(int64_t number) {
@@ -172,29 +180,57 @@ private:
 };
 
 /// Numbers the kernels and library calls of one function, from those of the
-/// functions before it on.
+/// functions before it on. Offers name who is meant by what they write.
 class Numbers {
 public:
-  void assign(Block &block) {
-    DenseMap<int64_t, int64_t> kernels, calls; // by their numbers so far
+  LogicalResult assign(Block &block) {
     for (bool atLoad : {true, false})
       for (auto group : block.getOps<exec::GroupOp>())
-        if (group.getAtLoad() == atLoad) {
-          kernels[group.getIndex()] = numKernels;
+        if (group.getAtLoad() == atLoad)
           group.setIndex(numKernels++);
-        }
-    for (auto call : block.getOps<exec::LibraryCallInterface>()) {
-      calls[call.getIndex()] = numCalls;
+    for (auto call : block.getOps<exec::LibraryCallInterface>())
       call.setIndex(numCalls++);
-    }
     for (auto product : block.getOps<exec::MatmulOp>())
-      if (auto sums = product.getBiasGradientAttr())
-        product.setBiasGradientAttr(exec::BiasGradientAttr::get(
-            product.getContext(), sums.getOf(), sums.getRows(),
-            kernels.at(sums.getKernel())));
+      if (failed(renumber(product)))
+        return product.emitOpError("offers what no group does");
+    return success();
   }
 
 private:
+  static exec::GroupOp groupInto(Value place) {
+    for (OpOperand &use : place.getUses())
+      if (auto group = dyn_cast<exec::GroupOp>(use.getOwner());
+          group && use.getOperandNumber() >= group.getInputs().size())
+        return group;
+    return {};
+  }
+
+  static LogicalResult renumber(exec::MatmulOp product) {
+    if (auto sums = product.getBiasGradientAttr()) {
+      exec::GroupOp kernel = groupInto(product.getSums());
+      if (!kernel)
+        return failure();
+      product.setBiasGradientAttr(
+          exec::BiasGradientAttr::get(product.getContext(), sums.getOf(),
+                                      sums.getRows(), kernel.getIndex()));
+    }
+    if (product.getReluGradientAttr()) {
+      Value result = product->getResult(0);
+      exec::GroupOp kernel = groupInto(result);
+      exec::MatmulOp forward;
+      if (kernel)
+        for (Value input : kernel.getInputs())
+          if (auto other = input.getDefiningOp<exec::MatmulOp>();
+              other && input != result)
+            forward = other;
+      if (!forward)
+        return failure();
+      product.setReluGradientAttr(exec::ReluGradientAttr::get(
+          product.getContext(), forward.getIndex(), kernel.getIndex()));
+    }
+    return success();
+  }
+
   int64_t numKernels = 0, numCalls = 0;
 };
 
@@ -202,11 +238,11 @@ struct OrderGroups : kerf::impl::OrderGroupsBase<OrderGroups> {
   void runOnOperation() override {
     Numbers numbers;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.isExternal())
-        continue;
-      if (failed(Scheduler(function).run()))
+      FailureOr<Block *> block = blockOf(function);
+      if (failed(block) || (*block && failed(Scheduler(function).run())))
         return signalPassFailure();
-      numbers.assign(function.getBody().front());
+      if (*block && failed(numbers.assign(**block)))
+        return signalPassFailure();
     }
   }
 };

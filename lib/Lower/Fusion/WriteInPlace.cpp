@@ -11,7 +11,6 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Lower/Codegen.h"
-#include "kerf/Lower/Lower.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 
@@ -78,7 +77,12 @@ static void writeInPlace(func::FuncOp function) {
       continue;
     OpOperand &operand = destinationsOf(writer)[result.getResultNumber()];
     Operation *memory = operand.get().getDefiningOp();
+    if (!operand.get().hasOneUse())
+      continue;
     Value place = destination.place;
+    if (Operation *source = place.getDefiningOp();
+        source && writer->isBeforeInBlock(source))
+      source->moveBefore(writer);
     if (place.getType() != result.getType()) {
       OpBuilder builder(writer);
       place = nn::ReshapeOp::create(builder, result.getLoc(), result.getType(),
@@ -95,7 +99,10 @@ static void writeInPlace(func::FuncOp function) {
 namespace {
 struct WriteInPlace : kerf::impl::WriteInPlaceBase<WriteInPlace> {
   void runOnOperation() override {
-    if (!getOperation().isExternal())
+    FailureOr<Block *> block = blockOf(getOperation());
+    if (failed(block))
+      return signalPassFailure();
+    if (*block)
       writeInPlace(getOperation());
   }
 };

@@ -11,8 +11,8 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
-#include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/Preconditions.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -168,8 +168,10 @@ private:
     if (!strides)
       return false;
     if (call.kind == LibraryCall::Kind::Conv)
-      return *strides == denseStrides(logical);
-    return logical.back() > 1 && strides->back() == 1;
+      return asks(Precondition::RowsStayWhole,
+                  *strides == denseStrides(logical));
+    return asks(Precondition::RowsStayWhole,
+                logical.back() > 1 && strides->back() == 1);
   }
 
   /// Trailing shape ops: kept out, since users read them as views, unless the
@@ -209,6 +211,10 @@ private:
     view.strides = std::move(*strides);
     view.sizes = logical;
     return view;
+  }
+
+  bool asks(Precondition which, bool condition) const {
+    return holds(call.anchor, which, condition);
   }
 
   bool has(Kind kind) const {
@@ -255,7 +261,7 @@ private:
     // Each step alone must hold, too: 1e30 x 1e30 is infinite, and times 1e-30
     // it still is.
     for (double number : {alpha, beta, joinedAlpha, joinedBeta})
-      if (!isPlain(number))
+      if (!asks(Precondition::NumbersArePlain, isPlain(number)))
         return false;
     if (joins)
       call.postOps.pop_back();
@@ -278,7 +284,9 @@ private:
     Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
     bool selfLeft = op->getOperand(0) == self;
     // The result must have the shape of what was computed so far.
-    if (op->getResult(0).getType() != self.getType() || other == self)
+    if (!asks(Precondition::ResultKeepsItsShape,
+              op->getResult(0).getType() == self.getType()) ||
+        !asks(Precondition::AddendIsAnother, other != self))
       return false;
     if (auto splat = splatValue(other)) {
       bool factor = kind == Kind::Mul || (kind == Kind::Div && selfLeft);
@@ -296,7 +304,7 @@ private:
       takeOperandChain(call, other, Value());
       return true;
     }
-    if (!selfLeft && !commutes)
+    if (!asks(Precondition::OperandsCommute, selfLeft || commutes))
       return false;
     // Rows are added to the product in place, long after it was computed.
     if (isa_and_nonnull<nn::ScatterAddOp, exec::ScatterAddOp>(
@@ -332,8 +340,8 @@ private:
     }
     if (!perColumn && !full)
       return false;
-    bool bias =
-        kind == Kind::Add && perColumn && !call.bias && call.postOps.empty();
+    bool bias = kind == Kind::Add && perColumn && !call.bias &&
+                asks(Precondition::BiasComesFirst, call.postOps.empty());
     if (gpu && !bias &&
         !(kind == Kind::Add && takes(Kind::Add) && liesAs(*view, dstDense)))
       return false;

@@ -1,5 +1,4 @@
-//===- LibraryCall.cpp - what a library call can take in
-//----------------------===//
+//===- LibraryCall.cpp - what a library call can take in ------------------===//
 //
 // See LibraryCall.h.
 //
@@ -9,8 +8,8 @@
 #include "../OpKinds.h"
 #include "Epilogue.h"
 
-#include "kerf/Lower/Lower.h"
 #include "kerf/NN/NN.h"
+#include "kerf/Support/Preconditions.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,7 +52,7 @@ static bool isMatrix(const StridedView &view) {
 
 /// An operand as [batch.., rows, columns]; materialised where it is no matrix,
 /// or if no view of it is wanted.
-static StridedView matrixOperand(Value value, bool transposed,
+static StridedView matrixOperand(nn::MatmulOp op, Value value, bool transposed,
                                  ArrayRef<int64_t> batch,
                                  bool materialised = false) {
   StridedView view = composeView(value);
@@ -62,7 +61,8 @@ static StridedView matrixOperand(Value value, bool transposed,
     std::swap(view.sizes[rank - 1], view.sizes[rank - 2]);
     std::swap(view.strides[rank - 1], view.strides[rank - 2]);
   }
-  if (materialised || !isMatrix(view)) {
+  if (materialised ||
+      !holds(op, Precondition::OperandIsMatrix, isMatrix(view))) {
     view.base = value;
     view.offset = 0;
     ArrayRef<int64_t> shape = shapeOf(value);
@@ -96,18 +96,19 @@ static std::optional<LibraryCall> selectMatmul(nn::MatmulOp op) {
   call.anchor = op;
   call.result = op.getResult();
   call.batch.assign(shape.begin(), shape.end() - 2);
-  call.lhs = matrixOperand(op.getLhs(), op.getTransposeLhs(), call.batch);
-  call.rhs = matrixOperand(op.getRhs(), op.getTransposeRhs(), call.batch);
+  call.lhs = matrixOperand(op, op.getLhs(), op.getTransposeLhs(), call.batch);
+  call.rhs = matrixOperand(op, op.getRhs(), op.getTransposeRhs(), call.batch);
   // The libraries take a batch that one side at least goes along.
   for (size_t d = 0; d < call.batch.size(); ++d)
-    if (call.batch[d] > 1 && call.lhs.strides[d] == 0 &&
-        call.rhs.strides[d] == 0) {
+    if (!holds(op, Precondition::BatchMoves,
+               call.batch[d] == 1 || call.lhs.strides[d] != 0 ||
+                   call.rhs.strides[d] != 0)) {
       // From the right, without the matrix.
       size_t behind = shape.size() - d;
       ArrayRef<int64_t> own = shapeOf(op.getLhs());
       bool isLhs = own.size() >= behind && own[own.size() - behind] > 1;
       (isLhs ? call.lhs : call.rhs) =
-          matrixOperand(isLhs ? op.getLhs() : op.getRhs(),
+          matrixOperand(op, isLhs ? op.getLhs() : op.getRhs(),
                         isLhs ? op.getTransposeLhs() : op.getTransposeRhs(),
                         call.batch, /*materialised=*/true);
     }
@@ -133,7 +134,8 @@ static std::optional<LibraryCall> selectMatmul(nn::MatmulOp op) {
 /// An operand as dense elements; materialised where it is none.
 static StridedView denseOperand(LibraryCall &call, Value value) {
   StridedView view = composeView(value);
-  if (view.offset != 0 || view.strides != denseStrides(view.sizes)) {
+  if (!holds(call.anchor, Precondition::OperandIsDense,
+             view.offset == 0 && view.strides == denseStrides(view.sizes))) {
     view.base = value;
     view.offset = 0;
     view.strides = denseStrides(view.sizes);

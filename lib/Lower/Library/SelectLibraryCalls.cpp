@@ -2,17 +2,18 @@
 //
 // Each product, convolution, ... that the library takes (LibraryCall.h) becomes
 // the op of exec that says what the call takes in and where it stores what,
-// behind the last op that it replaces. Results get memory of their own, but for
-// sums over micro-batches. O(ops + the chains that calls take in).
+// behind the last op that it replaces (of several results, in its place).
+// Results get memory of their own, but for sums over micro-batches. O(ops + the
+// chains that calls take in).
 //
 //===----------------------------------------------------------------------===//
 #include "LibraryCall.h"
 
 #include "../Calls.h"
+#include "../OpKinds.h"
 
 #include "kerf/Lower/Passes.h"
 
-#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kerf {
@@ -38,9 +39,6 @@ public:
       if (!erased.contains(op) && !op->hasAttr(exec::kAtLoad))
         if (auto call = selectLibraryCall(op))
           replace(*call);
-    // A reader of one of several results may stand in front of the call.
-    if (!inOrder)
-      sortTopologically(&block);
   }
 
 private:
@@ -50,7 +48,10 @@ private:
       return position.lookup(a) < position.lookup(b);
     });
     ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
-    builder.setInsertionPointAfter(ops.back());
+    // Of several results one may be read before the last is stored; what such
+    // calls read stands in front of the anchor.
+    builder.setInsertionPointAfter(call.moreResults.empty() ? ops.back()
+                                                            : call.anchor);
     exec::LibraryCallInterface emitted =
         emitLibraryCall(builder, call, numCalls++,
                         {[](Value base) { return base; },
@@ -58,14 +59,8 @@ private:
     SmallVector<Value> results = {call.result};
     for (const LibraryCall::Result &more : call.moreResults)
       results.push_back(more.value);
-    for (auto [old, result] : llvm::zip_equal(results, emitted->getResults())) {
+    for (auto [old, result] : llvm::zip_equal(results, emitted->getResults()))
       old.replaceAllUsesWith(result);
-      inOrder &= llvm::all_of(result.getUsers(), [&](Operation *user) {
-        return !position.contains(user) ||
-               position.lookup(user) > position.lookup(ops.back());
-      });
-    }
-    position[emitted] = position.lookup(ops.back());
     for (Operation *op : llvm::reverse(ops)) {
       erased.insert(op);
       op->erase();
@@ -84,14 +79,16 @@ private:
   DenseMap<Operation *, int64_t> position;
   DenseSet<Operation *> erased;
   int64_t numCalls = 0;
-  bool inOrder = true;
 };
 
 struct SelectLibraryCalls
     : kerf::impl::SelectLibraryCallsBase<SelectLibraryCalls> {
   void runOnOperation() override {
-    if (!getOperation().isExternal())
-      Selector(getOperation().getBody().front()).run();
+    FailureOr<Block *> block = blockOf(getOperation());
+    if (failed(block))
+      return signalPassFailure();
+    if (*block)
+      Selector(**block).run();
   }
 };
 } // namespace
