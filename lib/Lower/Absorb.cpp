@@ -31,11 +31,11 @@ bool kerf::isAccumulator(Value value) {
     return false;
   Operation *user = *argument.user_begin();
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto result = function ? function.getArgAttrOfType<IntegerAttr>(
-                               argument.getArgNumber(), dist::kAccumulator)
-                         : IntegerAttr();
+  auto result = function ? dist::numberFrom(function, argument.getArgNumber(),
+                                            dist::From::Accumulator)
+                         : std::nullopt;
   return result && user->getNumResults() == 1 &&
-         argument.getOwner()->getTerminator()->getOperand(result.getInt()) ==
+         argument.getOwner()->getTerminator()->getOperand(*result) ==
              user->getResult(0);
 }
 

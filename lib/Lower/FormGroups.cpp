@@ -25,9 +25,8 @@ using namespace kerf;
 SmallVector<int64_t> kerf::accumulators(func::FuncOp function) {
   SmallVector<int64_t> arguments(function.getNumResults(), -1);
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto result =
-            function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
-      arguments[result.getInt()] = i;
+    if (auto result = dist::numberFrom(function, i, dist::From::Accumulator))
+      arguments[*result] = i;
   return arguments;
 }
 
@@ -173,7 +172,7 @@ private:
     auto group = exec::GroupOp::create(
         builder, loc, types,
         builder.getI64IntegerAttr(kernelOf.lookup(unit.outputs.front())),
-        builder.getStringAttr(node), phaseOf(loc),
+        builder.getStringAttr(node), phaseOf(unit.ops.back()),
         unit.init ? builder.getUnitAttr() : UnitAttr(), inputs, places);
     OpBuilder::InsertionGuard guard(builder);
     Block *body = builder.createBlock(&group.getBody());

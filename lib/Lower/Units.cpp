@@ -432,10 +432,10 @@ private:
             {assign.getValue(), assign.getSource(), &op, false});
     Operation *terminator = block.getTerminator();
     for (BlockArgument argument : block.getArguments())
-      if (auto result = function.getArgAttrOfType<IntegerAttr>(
-              argument.getArgNumber(), dist::kAccumulator))
-        destinations.push_back({terminator->getOperand(result.getInt()),
-                                argument, nullptr, false});
+      if (auto result = dist::numberFrom(function, argument.getArgNumber(),
+                                         dist::From::Accumulator))
+        destinations.push_back(
+            {terminator->getOperand(*result), argument, nullptr, false});
   }
 
   /// Whether the unit may write `output` over `place`, which it may read, too.
