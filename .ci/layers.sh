@@ -44,6 +44,12 @@ if found=$(grep -rnE '"(dist|exec)\.[a-z_]+"' --include='*.cpp' --include='*.h' 
   printf 'nn names an attribute of another dialect:\n%s\n' "$found" >&2
   bad=1
 fi
+# Attributes of dist have one name each, in Dist.h; Decisions.cpp reads and writes what is decided about ops.
+names='dist\.(plan|step|part|from|to|sharding|global_type|local_reduction|schedule_kind)'
+if found=$(grep -rnE "\"$names\"" --include='*.cpp' --include='*.h' lib dialects include tools unittests | grep -v '^dialects/kerf/Dist/Dist.h:'); then
+  printf 'an attribute of dist as a string, expected its name in Dist.h:\n%s\n' "$found" >&2
+  bad=1
+fi
 # Options are structs; two compilations live in one process.
 if found=$(grep -rnE 'cl::(opt|list|bits)\b' --include='*.cpp' --include='*.h' lib include dialects runtime); then
   printf 'cl::opt outside tools/:\n%s\n' "$found" >&2

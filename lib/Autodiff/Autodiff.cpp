@@ -53,11 +53,6 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
             .getSourceName()
             .str());
   step.finish();
-  // Partition takes the attribute away; traces want to know it of every kernel.
-  main.walk([&](Operation *op) {
-    if (Attribute phase = op->getAttr(dist::kPhase))
-      op->setLoc(FusedLoc::get(op->getContext(), {op->getLoc()}, phase));
-  });
 
   for (const Parameter &parameter : step.parameters) {
     auto shape = cast<RankedTensorType>(parameter.value.getType()).getShape();

@@ -61,7 +61,7 @@ LogicalResult Step::buildBackward() {
       continue;
     tag.colocation = colocationOf(op);
     tag.purpose.reset();
-    if (auto purpose = op->getAttrOfType<dist::PurposeAttr>(dist::kPurpose))
+    if (dist::PurposeAttr purpose = dist::getPurpose(op))
       tag.purpose = purpose.getValue();
     std::string why;
     FailureOr<SmallVector<Value>> given = mlir::failure();

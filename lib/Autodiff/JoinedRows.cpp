@@ -85,9 +85,7 @@ void Step::putBatchFirst() {
     Value transposed = b.transpose(reshape.getX(), perm);
     Value joined = b.reshape(transposed, reshape.getType().getShape());
     for (Value made : {transposed, joined})
-      for (StringRef name : {dist::kPhase, dist::kColocation, dist::kPurpose})
-        if (Attribute attribute = product->getAttr(name))
-          made.getDefiningOp()->setAttr(name, attribute);
+      dist::setStep(made.getDefiningOp(), dist::getStep(product));
     return joined;
   };
   OpBuilder::InsertionGuard guard(ops);

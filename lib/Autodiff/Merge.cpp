@@ -48,7 +48,7 @@ static bool isWorthHandingOn(Operation *op) {
 void Step::mergeEqualSums() {
   llvm::DenseSet<Operation *, SameOp> seen;
   llvm::DenseSet<Value> fixed;
-  llvm::DenseMap<Operation *, IntegerAttr> numbers;
+  llvm::DenseMap<Operation *, int64_t> numbers;
   for (Operation &op :
        llvm::make_early_inc_range(body().without_terminator())) {
     bool isFixed = llvm::all_of(op.getOperands(), [&](Value operand) {
@@ -63,11 +63,11 @@ void Step::mergeEqualSums() {
         !isWorthHandingOn(&op) ||
         (!isMemoryEffectFree(&op) && !isa<dist::AccumulateOp>(op)))
       continue;
-    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
-    op.removeAttr(dist::kColocation);
+    int64_t number = colocationOf(&op);
+    dist::setColocation(&op, std::nullopt);
     auto [it, isNew] = seen.insert(&op);
-    IntegerAttr &kept = numbers[*it];
-    if (isNew || kept.getInt() < number.getInt())
+    int64_t &kept = numbers[*it];
+    if (isNew || kept < number)
       kept = number;
     if (isNew)
       continue;
@@ -75,5 +75,5 @@ void Step::mergeEqualSums() {
     op.erase();
   }
   for (auto [op, number] : numbers)
-    op->setAttr(dist::kColocation, number);
+    dist::setColocation(op, number);
 }

@@ -86,21 +86,16 @@ void Step::hoistPrologue() {
 
 void Step::numberForward() {
   int64_t next = 0;
-  auto number = [&](Operation &op, int64_t value) {
-    op.setAttr(dist::kColocation, ops.getI64IntegerAttr(value));
-  };
-  std::optional<int64_t> lossBegin;
+  bool inLoss = false;
   for (Operation &op : body().without_terminator()) {
-    bool isLoss = bool(op.removeAttr(dist::kLoss));
     if (isa<SourceOpInterface>(op) ||
         dist::getPhase(&op) != dist::Phase::Forward)
       continue;
-    if (isLoss && !lossBegin)
-      lossBegin = next;
-    number(op, next++);
+    // Whatever stands behind the first op of the loss.
+    inLoss |= dist::isOfLoss(&op);
+    dist::setOfLoss(&op, inLoss);
+    dist::setColocation(&op, next++);
   }
-  if (lossBegin)
-    main->setAttr(dist::kLoss, ops.getI64IntegerAttr(*lossBegin));
   for (Operation &op : llvm::reverse(body().without_terminator())) {
     if (dist::getPhase(&op) != dist::Phase::Prologue)
       continue;
@@ -108,7 +103,7 @@ void Step::numberForward() {
     for (Operation *user : op.getUsers())
       if (int64_t there = colocationOf(user); there >= 0)
         least = std::min(least, there);
-    number(op, least == next ? 0 : least);
+    dist::setColocation(&op, least == next ? 0 : least);
   }
 }
 
@@ -125,5 +120,5 @@ void Step::classifyBackward(ArrayRef<Value> activationGradients) {
   for (Operation &op : body().without_terminator())
     if (dist::getPhase(&op) == dist::Phase::BackwardInput &&
         !towardsActivations.contains(&op))
-      setPhase(&op, dist::Phase::BackwardWeight);
+      dist::setPhase(&op, dist::Phase::BackwardWeight);
 }

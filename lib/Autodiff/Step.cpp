@@ -20,13 +20,13 @@ void Step::notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) {
   if (isa<SourceOpInterface>(op))
     return;
   if (tag.phase != dist::Phase::Forward)
-    setPhase(op, tag.phase);
+    dist::setPhase(op, tag.phase);
   if (tag.colocation >= 0)
-    op->setAttr(dist::kColocation, ops.getI64IntegerAttr(tag.colocation));
+    dist::setColocation(op, tag.colocation);
   if (tag.purpose)
-    op->setAttr(dist::kPurpose, dist::PurposeAttr::get(context, *tag.purpose));
+    dist::setPurpose(op, tag.purpose);
   if (tag.isLoss)
-    op->setAttr(dist::kLoss, ops.getUnitAttr());
+    dist::setOfLoss(op, true);
 }
 
 Location Step::named(const Twine &name) {
@@ -102,10 +102,5 @@ std::string kerf::autodiff::nodeName(Operation *op) {
 }
 
 int64_t kerf::autodiff::colocationOf(Operation *op) {
-  auto number = op->getAttrOfType<IntegerAttr>(dist::kColocation);
-  return number ? number.getInt() : -1;
-}
-
-void kerf::autodiff::setPhase(Operation *op, dist::Phase phase) {
-  op->setAttr(dist::kPhase, dist::PhaseAttr::get(op->getContext(), phase));
+  return dist::getColocation(op).value_or(-1);
 }

@@ -125,7 +125,6 @@ private:
 /// The ONNX name of what an op comes from.
 std::string nodeName(mlir::Operation *op);
 int64_t colocationOf(mlir::Operation *op);
-void setPhase(mlir::Operation *op, dist::Phase phase);
 
 /// Whether gradients stop at the op.
 inline bool stopsGradient(mlir::Operation *op) {

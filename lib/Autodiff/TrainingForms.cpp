@@ -39,7 +39,8 @@ public:
 
 private:
   /// The sum over all dimensions but the last.
-  Value sumPerChannel(GradientBuilder &b, Value x, StringAttr reach) {
+  Value sumPerChannel(GradientBuilder &b, Value x,
+                      dist::ReductionReachAttr reach) {
     SmallVector<int64_t> dims;
     for (int64_t dim = 0;
          dim + 1 < cast<RankedTensorType>(x.getType()).getRank(); ++dim)
@@ -101,10 +102,12 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
   OpBuilder::InsertionGuard guard(step.ops);
   step.ops.setInsertionPoint(norm);
   GradientBuilder b = step.at(norm.getLoc());
-  StringAttr reach;
+  dist::ReductionReachAttr reach;
   if (groups > 1)
-    reach = step.ops.getStringAttr(
-        local && options.dataParallel > 1 ? "device" : "micro_batch");
+    reach = dist::ReductionReachAttr::get(
+        step.context, local && options.dataParallel > 1
+                          ? dist::ReductionReach::Device
+                          : dist::ReductionReach::MicroBatch);
   auto elements = static_cast<double>(type.getNumElements() / channels);
   double perGroup = elements / static_cast<double>(groups);
 

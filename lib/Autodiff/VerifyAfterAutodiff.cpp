@@ -23,8 +23,7 @@ static StringRef nameOf(Phase phase) { return dist::stringifyPhase(phase); }
 static bool isSource(Operation *op) { return isa<SourceOpInterface>(op); }
 
 static int64_t colocationOf(Operation *op) {
-  auto number = op->getAttrOfType<IntegerAttr>(dist::kColocation);
-  return number ? number.getInt() : -1;
+  return dist::getColocation(op).value_or(-1);
 }
 
 static LogicalResult checkSources(func::FuncOp main) {
@@ -99,7 +98,7 @@ static LogicalResult checkOps(func::FuncOp main) {
       continue;
     if (!isa<func::ReturnOp>(op)) {
       if (colocationOf(&op) < 0)
-        return op.emitError("has no dist.colocation");
+        return op.emitError("has no colocation");
       if (dist::getPhase(&op) == Phase::Forward &&
           !isa<dist::AccumulateOp>(op)) {
         if (colocationOf(&op) <= last)

@@ -57,7 +57,7 @@ public:
 
 private:
   LogicalResult account(func::FuncOp function) {
-    auto stage = function->getAttrOfType<IntegerAttr>(kStage);
+    PartAttr part = getPart(function);
     // Without schedules yet, each function runs once per micro-batch.
     auto counted = runs.find(function.getName());
     int64_t count = counted != runs.end() ? counted->second
@@ -75,7 +75,7 @@ private:
       record.node = record.tensor = nodeName(op.getLoc());
       for (const AxisRef &ref : *axes)
         record.axes.push_back(dist::toString(ref, mesh));
-      record.stage = stage ? stage.getInt() : 0;
+      record.stage = part ? part.getStage() : 0;
       record.numGroups = ranksPerStage / record.groupSize;
       record.bufferBytes = op.getBufferBytes(record.groupSize);
       record.groupBytes = op.getGroupBytes(record.groupSize);
@@ -87,11 +87,10 @@ private:
       record.count = count;
       record.purpose = stringifyPurpose(op.getPurposeOrDefault()).str();
       // A function of several phases has ops that say their own.
-      auto phase = op->getAttrOfType<PhaseAttr>("phase");
-      if (!phase)
-        phase = function->getAttrOfType<PhaseAttr>(kPhase);
-      if (phase)
+      if (auto phase = op->getAttrOfType<PhaseAttr>("phase"))
         record.phase = phaseName(phase.getValue());
+      else if (part)
+        record.phase = phaseName(part.getPhase());
       report.collectives.push_back(std::move(record));
       return success();
     });

@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
-#include "kerf/Dist/Dist.h"
+#include "kerf/Dist/ReplacingBuilder.h"
 #include "kerf/Interfaces/AsMade.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -146,7 +146,7 @@ private:
       keyOf.erase(member);
     if (members.size() < 2)
       return;
-    OpBuilder builder(before);
+    ReplacingBuilder builder(before);
     Location loc = members.front().getLoc();
     SmallVector<Value> sources;
     SmallVector<Type> types;
@@ -158,7 +158,10 @@ private:
     }
     auto buffer = RankedTensorType::get(
         {elements}, members.front().getSourceType().getElementType());
+    // Packing belongs to what made the first; the reduction says its phase.
+    builder.standFor(members.front().getX());
     Value packed = PackOp::create(builder, loc, buffer, sources);
+    builder.standFor(StepAttr());
     Value reduced = AllReduceOp::create(
         builder, loc, buffer, packed, members.front().getReductionAttr(),
         members.front().getAxes(), members.front().getPurposeAttr(),
@@ -170,6 +173,7 @@ private:
         if (!use || user->isBeforeInBlock(use))
           use = user;
     builder.setInsertionPoint(use);
+    builder.standFor(members.front().getX());
     auto unpacked = UnpackOp::create(builder, loc, types, reduced);
     for (auto [member, result] : llvm::zip(members, unpacked.getOutputs())) {
       member.getResult().replaceAllUsesWith(result);

@@ -1,9 +1,10 @@
 //===- Passes.cpp - the collectives phase ---------------------------------===//
 #include "kerf/Collectives/Passes.h"
 
+#include "kerf/Dist/Passes.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -12,7 +13,7 @@ void kerf::buildCollectivesPipeline(OpPassManager &passes,
                                     const CollectivesOptions &options) {
   passes.addNestedPass<func::FuncOp>(createSimplifyCollectives());
   passes.addNestedPass<func::FuncOp>(createFormReduceScatter());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(dist::createMergeEqualOps());
   if (options.bucketBytes > 0 || options.gradientBytes > 0) {
     BucketCollectivesOptions bucket;
     bucket.maxBytes = options.bucketBytes;

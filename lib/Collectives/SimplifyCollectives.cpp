@@ -7,8 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
-#include "kerf/Dist/Dist.h"
-#include "kerf/Support/SameOp.h"
+#include "kerf/Dist/SameComputation.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -35,7 +34,7 @@ struct SimplifyCollectives
       return;
     mesh = attribute.toMesh();
     Block &block = getOperation().getBody().front();
-    llvm::DenseSet<Operation *, SameOp> seen;
+    llvm::DenseSet<Operation *, SameComputation> seen;
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (!isMovement(&op))
         continue;

@@ -191,9 +191,9 @@ private:
     for (BlockArgument argument : function.getArguments()) {
       unsigned number = argument.getArgNumber();
       // A sum over micro-batches comes in where it goes out.
-      if (auto result = function.getArgAttrOfType<IntegerAttr>(
-              number, dist::kAccumulator))
-        number = numInputs + result.getInt();
+      if (auto result =
+              dist::numberFrom(function, number, dist::From::Accumulator))
+        number = numInputs + *result;
       frame.buffers[argument] = block.getArgument(number);
     }
     for (Operation *each : ops)

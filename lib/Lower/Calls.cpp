@@ -29,9 +29,8 @@ std::string kerf::modelNode(Location loc) {
   return "";
 }
 
-exec::Phase kerf::toPhase(Attribute phase) {
-  auto attr = dyn_cast_or_null<dist::PhaseAttr>(phase);
-  switch (attr ? attr.getValue() : dist::Phase::Forward) {
+exec::Phase kerf::toPhase(dist::Phase phase) {
+  switch (phase) {
   case dist::Phase::Prologue:
     return exec::Phase::Prologue;
   case dist::Phase::Forward:
@@ -45,16 +44,11 @@ exec::Phase kerf::toPhase(Attribute phase) {
   return exec::Phase::Forward;
 }
 
-exec::PhaseAttr kerf::phaseOf(Location loc) {
-  auto fused = dyn_cast<FusedLoc>(loc);
-  if (!fused)
-    return {};
-  if (isa_and_nonnull<dist::PhaseAttr>(fused.getMetadata()))
-    return exec::PhaseAttr::get(loc.getContext(), toPhase(fused.getMetadata()));
-  for (Location part : fused.getLocations())
-    if (exec::PhaseAttr phase = phaseOf(part))
-      return phase;
-  return {};
+exec::PhaseAttr kerf::phaseOf(Operation *op) {
+  dist::Phase phase = dist::getPhase(op);
+  return phase == dist::Phase::Forward
+             ? exec::PhaseAttr()
+             : exec::PhaseAttr::get(op->getContext(), toPhase(phase));
 }
 
 //===----------------------------------------------------------------------===//
@@ -77,7 +71,8 @@ public:
   CallEmitter(OpBuilder &builder, const LibraryCall &call, int64_t index,
               CallPlaces places)
       : builder(builder), call(call), places(places), index(index),
-        loc(call.anchor->getLoc()), node(modelNode(loc)), phase(phaseOf(loc)) {}
+        loc(call.anchor->getLoc()), node(modelNode(loc)),
+        phase(phaseOf(call.anchor)) {}
 
   exec::LibraryCallInterface emit() {
     return llvm::TypeSwitch<Operation *, exec::LibraryCallInterface>(
@@ -319,9 +314,7 @@ Value kerf::emitCollective(OpBuilder &builder, Operation *op, int64_t index,
   MLIRContext *context = op->getContext();
   dist::Mesh mesh = dist::getMesh(op).toMesh();
   auto axes = llvm::cantFail(dist::toAxisList(collective.getGroup(), mesh));
-  Attribute phase = op->getAttr(dist::kPhase);
-  if (!phase)
-    phase = op->getParentOp()->getAttr(dist::kPhase);
+  dist::Phase phase = dist::getPhase(op->getParentOp());
   dist::ReductionAttr reduction;
   IntegerAttr dim, split, concat, root;
   DenseI64ArrayAttr pairs;

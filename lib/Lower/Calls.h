@@ -16,11 +16,11 @@ namespace kerf {
 /// The node's name in the model: the innermost name of the location.
 std::string modelNode(mlir::Location loc);
 
-/// A dist.phase as packages name it; null: forward.
-exec::Phase toPhase(mlir::Attribute phase);
+/// A phase as packages name it.
+exec::Phase toPhase(dist::Phase phase);
 
-/// The phase that prepareTraining left on a location, null if there is none.
-exec::PhaseAttr phaseOf(mlir::Location loc);
+/// The phase of an op of tensors; null: forward.
+exec::PhaseAttr phaseOf(mlir::Operation *op);
 
 /// Where a call finds what it reads and writes.
 struct CallPlaces {

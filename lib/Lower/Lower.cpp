@@ -180,8 +180,7 @@ buildStage(OpBuilder &builder, dist::ScheduleOp schedule,
         .Case<dist::SendOp>([&](dist::SendOp send) {
           stage.add<exec::SendOp>(
               slotOf.lookup(send.getX()), send.getChannelAttr(),
-              send.getMicroBatchAttr(),
-              op.getAttrOfType<IntegerAttr>(dist::kHeldUntil));
+              send.getMicroBatchAttr(), send.getHeldUntilAttr());
         })
         .Case<dist::OutputOp>([&](dist::OutputOp output) {
           stage.add<exec::OutputOp>(slotOf.lookup(output.getX()),
@@ -198,7 +197,8 @@ static void addChannel(OpBuilder &builder, dist::ChannelOp channel) {
       channel.getToAttr(),
       dist::PurposeAttr::get(
           context, channel.getPurpose().value_or(dist::Purpose::Activation)),
-      exec::PhaseAttr::get(context, toPhase(channel.getPhaseAttr())),
+      exec::PhaseAttr::get(
+          context, toPhase(channel.getPhase().value_or(dist::Phase::Forward))),
       TypeAttr::get(MemRefType::get(type.getShape(), type.getElementType())));
 }
 
@@ -231,10 +231,8 @@ LogicalResult kerf::bufferize(ModuleOp module) {
     if (function.isExternal())
       continue;
     accumulatorsOf[function.getName()] = accumulators(function);
-    int64_t stage = 0;
-    if (auto attr = function->getAttrOfType<IntegerAttr>(dist::kStage))
-      stage = attr.getInt();
-    exec::Phase phase = toPhase(function->getAttr(dist::kPhase));
+    int64_t stage = dist::findStage(function).value_or(0);
+    exec::Phase phase = toPhase(dist::getPhase(function));
     std::string name = function.getName() == "main" ? "stage0_forward"
                                                     : function.getName().str();
     // The symbol is free for the exec function only once it is gone.

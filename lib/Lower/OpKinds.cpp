@@ -81,8 +81,7 @@ FailureOr<Block *> kerf::blockOf(func::FuncOp function) {
 SmallVector<int64_t> kerf::accumulators(func::FuncOp function) {
   SmallVector<int64_t> arguments(function.getNumResults(), -1);
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto result =
-            function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
-      arguments[result.getInt()] = i;
+    if (auto result = dist::numberFrom(function, i, dist::From::Accumulator))
+      arguments[*result] = i;
   return arguments;
 }

@@ -1,10 +1,10 @@
 //===- Passes.cpp - the lower phase as passes -----------------------------===//
 #include "kerf/Lower/Passes.h"
 
+#include "kerf/Dist/Passes.h"
 #include "kerf/Lower/Lower.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Transforms/Passes.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_BUFFERIZE
@@ -55,7 +55,7 @@ void kerf::buildPreparePipeline(OpPassManager &passes) {
   functions.addPass(createCancelCasts());
   functions.addPass(createPadProducts());
   functions.addPass(createDropRoundingMarks());
-  functions.addPass(createCSEPass());
+  functions.addPass(dist::createMergeEqualOps());
   functions.addPass(createEraseDeadOps());
   functions.addPass(createStoreAttentionTransposed());
   functions.addPass(createSplitReductions());

@@ -76,36 +76,27 @@ public:
     auto run = RunOp::create(builder, *loc, function.getResultTypes(),
                              function.getName(), operands, microBatch);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      for (int64_t number : list(function, i, dist::kKeep))
+      for (int64_t number : keepsOf(function, i))
         kept[{number, once ? -1 : microBatch}] = run.getResult(i);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto result = argument(function, i, dist::kAccumulator))
-        sums[{function, i}] = run.getResult(result.getInt());
+      if (auto result = numberFrom(function, i, From::Accumulator))
+        sums[{function, i}] = run.getResult(*result);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      for (int64_t channel : list(function, i, dist::kSend))
+      for (int64_t channel : sendsOf(function, i))
         if (channels.at(channel).isPerMicroBatch() || once ||
             microBatch == last)
           SendOp::create(builder, *loc, run.getResult(i), channel, microBatch,
-                         purposes.lookup(channel));
+                         purposes.lookup(channel), IntegerAttr());
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (once || microBatch == 0 ||
           varies(function.getResultAttr(i, kSharding)))
-        for (int64_t output : list(function, i, dist::kOutput))
+        for (int64_t output : outputsOf(function, i))
           OutputOp::create(builder, *loc, run.getResult(i), output, microBatch);
   }
 
   llvm::DenseMap<int64_t, PurposeAttr> purposes;
 
 private:
-  static IntegerAttr argument(func::FuncOp function, unsigned i,
-                              StringRef name) {
-    return function.getArgAttrOfType<IntegerAttr>(i, name);
-  }
-  static ArrayRef<int64_t> list(func::FuncOp function, unsigned i,
-                                StringRef name) {
-    auto array = function.getResultAttrOfType<DenseI64ArrayAttr>(i, name);
-    return array ? array.asArrayRef() : ArrayRef<int64_t>();
-  }
   bool varies(Attribute sharding) {
     return variesOverTime(
         llvm::cantFail(cast<ShardingAttr>(sharding).toLayout(mesh)), mesh);
@@ -114,8 +105,8 @@ private:
   Value operand(func::FuncOp function, unsigned i, bool once,
                 int64_t microBatch) {
     Type type = function.getArgumentTypes()[i];
-    if (auto number = argument(function, i, dist::kRecv)) {
-      int64_t channel = number.getInt();
+    if (std::optional<int64_t> number = numberFrom(function, i, From::Recv)) {
+      int64_t channel = *number;
       const ChannelUse &use = channels.at(channel);
       // The update takes of what micro-batches made the last.
       int64_t which = use.sentOnce ? 0 : once ? last : microBatch;
@@ -125,14 +116,14 @@ private:
                               purposes.lookup(channel));
       return slot;
     }
-    if (auto number = argument(function, i, dist::kKept)) {
-      auto found = kept.find({number.getInt(), -1});
+    if (std::optional<int64_t> number = numberFrom(function, i, From::Kept)) {
+      auto found = kept.find({*number, -1});
       if (found == kept.end())
-        found = kept.find({number.getInt(), once ? last : microBatch});
+        found = kept.find({*number, once ? last : microBatch});
       assert(found != kept.end() && "kept before it is made");
       return found->second;
     }
-    if (argument(function, i, dist::kAccumulator)) {
+    if (numberFrom(function, i, From::Accumulator)) {
       Value &sum = sums[{function, i}];
       if (!sum)
         sum = ZeroOp::create(builder, *loc, type);
@@ -140,7 +131,7 @@ private:
     }
     // Inputs that are the same for all micro-batches are read once.
     Attribute sharding = function.getArgAttr(i, kSharding);
-    int64_t index = argument(function, i, dist::kInput).getInt();
+    int64_t index = *numberFrom(function, i, From::Input);
     if (varies(sharding))
       return InputOp::create(builder, *loc, type, index, microBatch);
     Value &slot = inputs[{index, type.getAsOpaquePointer()}];
@@ -176,7 +167,7 @@ struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
     std::map<int64_t, ChannelUse> channels;
     bool backward = false;
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr(kStage) && !function.isExternal()) {
+      if (getPart(function) && !function.isExternal()) {
         add(stages[getStage(function)], function);
         lookAt(function, channels);
         backward |= bool(stages[getStage(function)].backward);
@@ -230,13 +221,11 @@ private:
   static void lookAt(func::FuncOp function,
                      std::map<int64_t, ChannelUse> &channels) {
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto list =
-              function.getResultAttrOfType<DenseI64ArrayAttr>(i, dist::kSend))
-        for (int64_t channel : list.asArrayRef())
-          channels[channel].sentOnce = runsOnce(function);
+      for (int64_t channel : sendsOf(function, i))
+        channels[channel].sentOnce = runsOnce(function);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto channel = function.getArgAttrOfType<IntegerAttr>(i, dist::kRecv))
-        channels[channel.getInt()].takenPerMicroBatch |= !runsOnce(function);
+      if (auto channel = numberFrom(function, i, From::Recv))
+        channels[*channel].takenPerMicroBatch |= !runsOnce(function);
   }
 
   void build(int64_t stage, const StageFunctions &functions,

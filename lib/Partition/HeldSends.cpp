@@ -83,7 +83,6 @@ void kerf::markHeldSends(ModuleOp module) {
       }
     }
   }
-  Builder builder(module.getContext());
   for (const Message &message : messages) {
     const StageList &list = stages[message.from];
     // Clocks only grow: the first that knows of the receive.
@@ -94,6 +93,6 @@ void kerf::markHeldSends(ModuleOp module) {
         });
     int64_t until =
         std::min<int64_t>(first - list.clocks.begin(), list.ops.size() - 1);
-    message.op->setAttr(kHeldUntil, builder.getI64IntegerAttr(until));
+    SendOp(message.op).setHeldUntil(until);
   }
 }

@@ -6,7 +6,7 @@
 
 namespace kerf {
 
-/// Sets dist.held_until on all sends of the module's schedules.
+/// Sets held_until on all sends of the module's schedules.
 void markHeldSends(mlir::ModuleOp module);
 
 } // namespace kerf

@@ -46,8 +46,7 @@ private:
         auto wanted = &op == terminator
                           ? function.getResultAttrOfType<ShardingAttr>(
                                 use.getOperandNumber(), kSharding)
-                          : cast<ShardingAttr>(op.getAttrOfType<ArrayAttr>(
-                                kOperands)[use.getOperandNumber()]);
+                          : getOperandShardings(&op)[use.getOperandNumber()];
         if (failed(bring(use, wanted)))
           return failure();
       }
@@ -85,7 +84,7 @@ private:
       auto source = dyn_cast_or_null<SourceOpInterface>(producer);
       if (source && source.isUniform()) {
         Operation *other = builder.clone(*producer);
-        other->setAttr(kResults, builder.getArrayAttr(wanted));
+        setResultShardings(other, wanted);
         resharded = other->getResult(0);
         use.set(resharded);
         return success();
@@ -94,10 +93,9 @@ private:
       auto reshard =
           ReshardOp::create(builder, loc, type, use.get(), ShardingAttr(),
                             wanted, TypeAttr(), purposeOf(producer, op));
-      if (op->hasAttr(kStage) || (producer && producer->hasAttr(kStage)))
-        reshard->setAttr(kStage, builder.getI64IntegerAttr(stage));
-      if (phase != Phase::Forward)
-        reshard->setAttr(kPhase, PhaseAttr::get(&getContext(), phase));
+      if (findStage(op) || (producer && findStage(producer)))
+        setStage(reshard, stage);
+      setPhase(reshard, phase);
       resharded = reshard;
     }
     use.set(resharded);
@@ -155,7 +153,7 @@ private:
   PurposeAttr purposeOf(Operation *producer, Operation *user) {
     for (Operation *op : {producer, user})
       if (op)
-        if (auto purpose = op->getAttrOfType<PurposeAttr>(kPurpose))
+        if (PurposeAttr purpose = getPurpose(op))
           return purpose;
     if (producer && getPhase(producer) == Phase::BackwardWeight)
       return PurposeAttr::get(&getContext(), Purpose::Gradient);

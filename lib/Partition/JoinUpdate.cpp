@@ -56,7 +56,7 @@ public:
 
 private:
   static bool accumulates(func::FuncOp function, unsigned argument) {
-    return bool(function.getArgAttr(argument, kAccumulator));
+    return bool(numberFrom(function, argument, From::Accumulator));
   }
 
   void collectArguments() {
@@ -86,8 +86,8 @@ private:
   void collectResults() {
     llvm::SmallDenseSet<int64_t> sums;
     for (unsigned i = 0; i < backward.getNumArguments(); ++i)
-      if (auto sum = backward.getArgAttrOfType<IntegerAttr>(i, kAccumulator))
-        sums.insert(sum.getInt());
+      if (auto sum = numberFrom(backward, i, From::Accumulator))
+        sums.insert(*sum);
     for (OpResult result : last->getResults()) {
       bool read = llvm::any_of(result.getUsers(),
                                [&](Operation *user) { return user != update; });
@@ -118,9 +118,10 @@ private:
     joined->setDiscardableAttrs(backward->getDiscardableAttrDictionary());
     for (auto [i, given] : llvm::enumerate(attributes)) {
       NamedAttrList list(given);
-      if (auto sum = dyn_cast_or_null<IntegerAttr>(list.get(kAccumulator)))
-        list.set(kAccumulator,
-                 builder.getI64IntegerAttr(numberOf.lookup(sum.getInt())));
+      if (auto from = dyn_cast_or_null<FromAttr>(list.get(kFrom));
+          from && from.getKind() == From::Accumulator)
+        list.set(kFrom, FromAttr::get(joined.getContext(), From::Accumulator,
+                                      numberOf.lookup(from.getNumber())));
       joined.setArgAttrs(i, list.getDictionary(joined.getContext()));
     }
     for (auto [i, result] : llvm::enumerate(results))
@@ -178,7 +179,7 @@ bool sumsGradients(func::FuncOp update) {
 
 bool sends(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (function.getResultAttr(i, dist::kSend))
+    if (!sendsOf(function, i).empty())
       return true;
   return false;
 }
@@ -216,7 +217,7 @@ void kerf::joinUpdates(ModuleOp module) {
   module.walk([&](RunOp run) { used.insert(run.getCallee()); });
   for (auto function :
        llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (function->hasAttr(kStage) && !function.isExternal() &&
+    if (getPart(function) && !function.isExternal() &&
         !used.contains(function.getName()))
       function.erase();
 }

@@ -8,6 +8,7 @@
 // with zeros here. Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/ReplacingBuilder.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -108,12 +109,17 @@ private:
       function.setArgAttr(argument.getArgNumber(), kGlobalType,
                           TypeAttr::get(argument.getType()));
     }
-    auto builder = OpBuilder::atBlockEnd(after);
-    for (Operation &op : before->without_terminator())
+    ReplacingBuilder builder(&getContext());
+    builder.setInsertionPointToEnd(after);
+    for (Operation &op : before->without_terminator()) {
+      // Of what was decided the phase goes on.
+      builder.standFor(phaseOnly(getStep(&op)));
       if (failed(localize(builder, &op, mapping))) {
         after->erase();
         return failure();
       }
+    }
+    builder.standFor(StepAttr());
     Operation *terminator = before->getTerminator();
     SmallVector<Value> results;
     for (OpOperand &use : terminator->getOpOperands()) {
@@ -128,10 +134,9 @@ private:
     function.setType(
         FunctionType::get(&getContext(), argumentTypes, resultTypes));
     for (unsigned index = 0; index < function.getNumArguments(); ++index)
-      if (auto channel =
-              function.getArgAttrOfType<IntegerAttr>(index, dist::kRecv))
+      if (auto channel = numberFrom(function, index, From::Recv))
         for (auto op : getOperation().getOps<ChannelOp>())
-          if (op.getNumber() == channel.getValue())
+          if (static_cast<int64_t>(op.getNumber()) == *channel)
             op.setType(argumentTypes[index]);
     return success();
   }
@@ -149,8 +154,6 @@ private:
           mapping.lookup(reshard.getX()), getSharding(reshard.getX()),
           reshard.getTo(), TypeAttr::get(reshard.getType()),
           reshard.getPurposeAttr());
-      if (Attribute phase = op->getAttr(kPhase))
-        local->setAttr(kPhase, phase);
       mapping.map(reshard.getResult(), local.getResult());
       return success();
     }
@@ -187,14 +190,14 @@ private:
                                                             types, context);
     if (failed(local))
       return op->emitError("cannot be built on local shapes");
+    // A clone has all that was decided about the op.
     for (Operation &made :
          llvm::make_range(last ? std::next(last->getIterator())
                                : builder.getBlock()->begin(),
-                          builder.getBlock()->end()))
-      for (StringRef name :
-           {StringRef(kOperands), StringRef(kResults), StringRef(kStage),
-            StringRef(kPhase), StringRef(kColocation), StringRef(kPurpose)})
-        made.removeDiscardableAttr(name);
+                          builder.getBlock()->end())) {
+      dropPlan(&made);
+      setStep(&made, phaseOnly(getStep(op)));
+    }
     for (auto [number, value] : llvm::enumerate(*local)) {
       if (value.getType() != types[number])
         return op->emitError("is built on local shapes as ")

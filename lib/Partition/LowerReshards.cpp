@@ -4,6 +4,7 @@
 // has computed its bytes from the same steps.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/ReplacingBuilder.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -55,6 +56,14 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     return success();
   }
 
+  /// Collectives say when they run; a slice is computed where its operand is.
+  Value slice(ReshardOp op, const ReshardStep &step, RankedTensorType type,
+              Value x, AxesAttr axes) {
+    ReplacingBuilder builder(op);
+    builder.standFor(x);
+    return AllSliceOp::create(builder, op.getLoc(), type, x, axes, step.dim);
+  }
+
   Value build(OpBuilder &builder, ReshardOp op, const ReshardStep &step,
               Value x, const Mesh &mesh) {
     auto type = RankedTensorType::get(step.localShape,
@@ -62,7 +71,9 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     auto axes = toAxesAttr(&getContext(), step.axes, mesh);
     auto reduction = ReductionAttr::get(&getContext(), step.reduction);
     PurposeAttr purpose = op.getPurposeAttr();
-    auto phase = op->getAttrOfType<PhaseAttr>(kPhase);
+    PhaseAttr phase;
+    if (getPhase(op) != Phase::Forward)
+      phase = PhaseAttr::get(&getContext(), getPhase(op));
     Location loc = op.getLoc();
     switch (step.kind) {
     case StepKind::AllReduce:
@@ -75,7 +86,7 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
       return AllGatherOp::create(builder, loc, type, x, axes, step.dim, purpose,
                                  phase);
     case StepKind::AllSlice:
-      return AllSliceOp::create(builder, loc, type, x, axes, step.dim);
+      return slice(op, step, type, x, axes);
     case StepKind::AllToAll:
       return AllToAllOp::create(builder, loc, type, x, axes, step.dim,
                                 step.concatDim, purpose, phase);

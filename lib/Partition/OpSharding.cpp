@@ -12,34 +12,37 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::dist;
 
-int64_t kerf::getStage(Operation *op) {
-  auto stage = op->getAttrOfType<IntegerAttr>(kStage);
-  return stage ? stage.getInt() : 0;
-}
+int64_t kerf::getStage(Operation *op) { return findStage(op).value_or(0); }
 
-FailureOr<SmallVector<Layout, 2>> kerf::getLayouts(Operation *op,
-                                                   StringRef attribute,
-                                                   TypeRange types,
-                                                   const Mesh &mesh) {
-  auto array = op->getAttrOfType<ArrayAttr>(attribute);
-  if (!array && types.empty())
-    return SmallVector<Layout, 2>();
-  if (!array || array.size() != types.size()) {
-    op->emitError() << "has no " << attribute << " for its " << types.size()
-                    << " tensors";
+static FailureOr<SmallVector<Layout, 2>>
+getLayouts(Operation *op, ArrayRef<ShardingAttr> shardings, TypeRange types,
+           StringRef what, const Mesh &mesh) {
+  if (shardings.size() != types.size()) {
+    op->emitError() << "has no plan for its " << types.size() << ' ' << what;
     return failure();
   }
   SmallVector<Layout, 2> layouts;
-  for (Attribute entry : array) {
-    auto layout = cast<ShardingAttr>(entry).toLayout(mesh);
+  for (ShardingAttr sharding : shardings) {
+    auto layout = sharding.toLayout(mesh);
     if (!layout) {
-      op->emitError() << attribute << ": "
-                      << llvm::toString(layout.takeError());
+      op->emitError() << what << ": " << llvm::toString(layout.takeError());
       return failure();
     }
     layouts.push_back(std::move(*layout));
   }
   return layouts;
+}
+
+FailureOr<SmallVector<Layout, 2>> kerf::operandLayouts(Operation *op,
+                                                       const Mesh &mesh) {
+  return getLayouts(op, getOperandShardings(op), op->getOperandTypes(),
+                    "operands", mesh);
+}
+
+FailureOr<SmallVector<Layout, 2>> kerf::resultLayouts(Operation *op,
+                                                      const Mesh &mesh) {
+  return getLayouts(op, getResultShardings(op), op->getResultTypes(), "results",
+                    mesh);
 }
 
 ShardingAttr kerf::getSharding(Value value) {
@@ -53,9 +56,9 @@ ShardingAttr kerf::getSharding(Value value) {
   auto result = cast<OpResult>(value);
   if (auto reshard = dyn_cast<ReshardOp>(result.getOwner()))
     return reshard.getTo();
-  auto array = result.getOwner()->getAttrOfType<ArrayAttr>(kResults);
-  return array ? cast<ShardingAttr>(array[result.getResultNumber()])
-               : ShardingAttr();
+  ArrayRef<ShardingAttr> shardings = getResultShardings(result.getOwner());
+  return shardings.empty() ? ShardingAttr()
+                           : shardings[result.getResultNumber()];
 }
 
 Layout kerf::getLayout(Value value, const Mesh &mesh) {
@@ -242,10 +245,10 @@ struct Analysis {
     if (!interface)
       return error() << "'" << op->getName() << "' has no sharding rule";
     result.rule = interface.getShardingRule();
-    auto operands = getLayouts(op, kOperands, op->getOperandTypes(), mesh);
+    auto operands = operandLayouts(op, mesh);
     if (failed(operands))
       return failure();
-    auto results = getLayouts(op, kResults, op->getResultTypes(), mesh);
+    auto results = resultLayouts(op, mesh);
     if (failed(results))
       return failure();
     result.operands = std::move(*operands);

@@ -49,8 +49,8 @@ void assignEverywhere(func::FuncOp main) {
     OpBuilder builder(assign->getBlock(), std::next(assign->getIterator()));
     for (int64_t stage : sorted) {
       Operation *other = builder.clone(*assign);
-      other->setAttr(kStage, builder.getI64IntegerAttr(stage));
-      other->removeAttr(kColocation);
+      setStage(other, stage);
+      setColocation(other, std::nullopt);
       builder.setInsertionPointAfter(other);
     }
   }
@@ -158,8 +158,7 @@ private:
     NamedAttrList &attributes = it->second;
     if (auto all = main.getArgAttrDict(argument.getArgNumber()))
       attributes.append(all.getValue());
-    attributes.set(dist::kInput,
-                   builder.getI64IntegerAttr(argument.getArgNumber()));
+    setFrom(attributes, From::Input, argument.getArgNumber());
     // What runs once per step reads all micro-batches.
     if (part.runsOncePerStep())
       attributes.set(kSharding,
@@ -187,7 +186,7 @@ private:
     if (!added)
       return;
     it->second.set(kSharding, getSharding(value));
-    it->second.set(dist::kRecv, builder.getI64IntegerAttr(number->second));
+    setFrom(it->second, From::Recv, number->second);
   }
 
   /// That of the producer; else parameter for new values of parameters, else
@@ -201,10 +200,10 @@ private:
     if (!users.empty() &&
         llvm::all_of(users, [](Operation *op) { return isa<AssignOp>(op); }))
       return PurposeAttr::get(context, Purpose::Parameter);
-    if (auto purpose = producer->getAttrOfType<PurposeAttr>(kPurpose))
+    if (PurposeAttr purpose = getPurpose(producer))
       return purpose;
     for (Operation *user : users)
-      if (auto purpose = user->getAttrOfType<PurposeAttr>(kPurpose))
+      if (PurposeAttr purpose = getPurpose(user))
         return purpose;
     if (getPhase(producer) == Phase::BackwardWeight)
       return PurposeAttr::get(context, Purpose::Gradient);
@@ -325,7 +324,7 @@ private:
       }
       NamedAttrList &attributes = ends.arguments[value];
       attributes.set(kSharding, getSharding(value));
-      attributes.set(dist::kKept, builder.getI64IntegerAttr(number));
+      setFrom(attributes, From::Kept, number);
     }
     // Inputs of the ops that are repeated.
     SmallVector<Value> work(ends.needed.getArrayRef());
@@ -347,6 +346,10 @@ private:
   // Building
   //===--------------------------------------------------------------------===//
 
+  void setFrom(NamedAttrList &attributes, From kind, int64_t number) {
+    attributes.set(kFrom, FromAttr::get(context, kind, number));
+  }
+
   ShardingAttr toAttr(const Layout &layout) {
     return ShardingAttr::get(context, MeshAttr::get(context, mesh), layout);
   }
@@ -364,8 +367,7 @@ private:
     auto function = func::FuncOp::create(
         builder, main.getLoc(), steps.nameOf(part),
         builder.getFunctionType(argumentTypes, resultTypes));
-    function->setAttr(kStage, builder.getI64IntegerAttr(part.stage));
-    function->setAttr(kPhase, PhaseAttr::get(context, steps.phaseOf(part)));
+    setPart(function, part.stage, steps.phaseOf(part));
     Block *block = function.addEntryBlock();
     IRMapping mapping;
     for (auto [index, entry] : llvm::enumerate(ends.arguments)) {
@@ -380,10 +382,9 @@ private:
       int64_t argument = ends.arguments.size() + index;
       NamedAttrList attributes;
       attributes.set(kSharding, getSharding(sum.getResult()));
-      attributes.set(
-          dist::kAccumulator,
-          builder.getI64IntegerAttr(std::distance(
-              ends.results.begin(), ends.results.find(sum.getResult()))));
+      setFrom(attributes, From::Accumulator,
+              std::distance(ends.results.begin(),
+                            ends.results.find(sum.getResult())));
       function.setArgAttrs(argument, attributes.getDictionary(context));
       sumSoFar[sum] = block->getArgument(argument);
     }
@@ -397,7 +398,7 @@ private:
           auto added = cast<AccumulateOp>(body.clone(*op, mapping));
           added.getIntoMutable().assign(sum);
           // The operands' shardings no longer fit; types are what counts now.
-          added->removeAttr(kOperands);
+          setOperandShardings(added, {});
         } else {
           mapping.map(accumulate.getResult(),
                       mapping.lookup(accumulate.getX()));
@@ -417,15 +418,12 @@ private:
 
   DictionaryAttr resultAttributes(Value value, const ResultUses &uses) {
     NamedAttrList attributes;
-    if (!uses.outputs.empty()) {
+    if (!uses.outputs.empty())
       if (auto all = main.getResultAttrDict(uses.outputs.front()))
         attributes.append(all.getValue());
-      attributes.set(dist::kOutput, builder.getDenseI64ArrayAttr(uses.outputs));
-    }
-    if (!uses.channels.empty())
-      attributes.set(dist::kSend, builder.getDenseI64ArrayAttr(uses.channels));
-    if (!uses.kept.empty())
-      attributes.set(dist::kKeep, builder.getDenseI64ArrayAttr(uses.kept));
+    if (!uses.outputs.empty() || !uses.channels.empty() || !uses.kept.empty())
+      attributes.set(
+          kTo, ToAttr::get(context, uses.outputs, uses.channels, uses.kept));
     attributes.set(kSharding, getSharding(value));
     return attributes.getDictionary(context);
   }

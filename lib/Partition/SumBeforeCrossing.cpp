@@ -49,37 +49,32 @@ private:
     Operation *sum = accumulate.getX().getDefiningOp();
     if (!sum || !accumulate.getX().hasOneUse() || !isSumOfSums(sum))
       return;
-    SmallVector<Attribute> shardings;
+    SmallVector<ShardingAttr> shardings;
     for (OpOperand &use : sum->getOpOperands()) {
       Operation *producer = use.get().getDefiningOp();
       OpBuilder builder(accumulate);
       auto part = AccumulateOp::create(builder, accumulate.getLoc(),
                                        use.get().getType(), use.get(), Value());
       part->setAttrs(accumulate->getAttrs());
-      for (StringRef name :
-           {StringRef(kStage), StringRef(kPhase), StringRef(kColocation)}) {
-        part->removeAttr(name);
-        if (Attribute of = producer->getAttr(name))
-          part->setAttr(name, of);
-      }
+      setStage(part, findStage(producer));
+      setPhase(part, getPhase(producer));
+      setColocation(part, getColocation(producer));
       ShardingAttr held = getSharding(use.get());
-      part->setAttr(kOperands, builder.getArrayAttr({held}));
-      part->setAttr(kResults, builder.getArrayAttr({once(held)}));
-      shardings.push_back(once(cast<ShardingAttr>(
-          sum->getAttrOfType<ArrayAttr>(kOperands)[use.getOperandNumber()])));
+      setOperandShardings(part, held);
+      setResultShardings(part, once(held));
+      shardings.push_back(
+          once(getOperandShardings(sum)[use.getOperandNumber()]));
       use.set(getStage(producer) == getStage(sum)
                   ? part.getResult()
                   : sentAs(accumulate, part, sum, shardings.back()));
       work.push_back(part);
     }
-    Builder builder(&getContext());
     sum->moveBefore(accumulate);
-    sum->setAttr(kPhase, PhaseAttr::get(&getContext(), Phase::Update));
-    sum->setAttr(kOperands, builder.getArrayAttr(shardings));
-    sum->setAttr(kResults,
-                 builder.getArrayAttr({once(getSharding(sum->getResult(0)))}));
-    if (Attribute purpose = accumulate->getAttr(kPurpose))
-      sum->setAttr(kPurpose, purpose);
+    setPhase(sum, Phase::Update);
+    setOperandShardings(sum, shardings);
+    setResultShardings(sum, once(getSharding(sum->getResult(0))));
+    if (PurposeAttr purpose = getPurpose(accumulate))
+      setPurpose(sum, purpose.getValue());
     accumulate.replaceAllUsesWith(sum->getResult(0));
     accumulate.erase();
   }
@@ -87,7 +82,7 @@ private:
   /// `part` of `sum` in the type in which `accumulate` is sent: the cast there
   /// stays with the part, the cast back is where the sum is.
   Value sentAs(AccumulateOp accumulate, AccumulateOp part, Operation *sum,
-               Attribute wanted) {
+               ShardingAttr wanted) {
     auto onlyUser = [](Value value) -> Operation * {
       return value.hasOneUse() ? *value.user_begin() : nullptr;
     };
@@ -104,16 +99,13 @@ private:
       Operation *of = op == back ? sum : part.getOperation();
       Operation *copy = builder.clone(*op);
       copy->setOperand(0, value);
-      for (StringRef name : {StringRef(kStage), StringRef(kColocation)}) {
-        copy->removeAttr(name);
-        if (Attribute attribute = of->getAttr(name))
-          copy->setAttr(name, attribute);
-      }
+      setStage(copy, findStage(of));
+      setColocation(copy, getColocation(of));
       // What is added over devices is added on the way.
-      Attribute shardings =
-          op == back ? builder.getArrayAttr({wanted}) : part->getAttr(kResults);
-      copy->setAttr(kOperands, shardings);
-      copy->setAttr(kResults, shardings);
+      ShardingAttr sharding =
+          op == back ? wanted : getResultShardings(part).front();
+      setOperandShardings(copy, sharding);
+      setResultShardings(copy, sharding);
       value = copy->getResult(0);
     }
     return value;

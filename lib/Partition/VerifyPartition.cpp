@@ -81,12 +81,11 @@ private:
     auto result = function.walk([&](Operation *op) -> WalkResult {
       if (isa<ReshardOp>(op))
         return op->emitError("partition: a reshard is left");
-      if (op != function)
-        for (StringRef name :
-             {StringRef(kOperands), StringRef(kResults), StringRef(kStage),
-              StringRef(kPhase), StringRef(kColocation), StringRef(kPurpose)})
-          if (op->hasAttr(name))
-            return op->emitError("partition: ") << name << " is left";
+      if (op->hasAttr(kPlan))
+        return op->emitError("partition: ") << kPlan << " is left";
+      if (StepAttr step = getStep(op); step != phaseOnly(step))
+        return op->emitError("partition: ")
+               << kStep << " says more than a phase";
       auto source = dyn_cast<SourceOpInterface>(op);
       if (source && source.isParameter())
         return verifyEnd(op, op->getAttr(kSharding), op->getAttr(kGlobalType),
@@ -100,17 +99,16 @@ private:
   LogicalResult verifySlots(func::FuncOp function) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       Type type = function.getArgumentTypes()[i];
-      if (auto sum =
-              function.getArgAttrOfType<IntegerAttr>(i, dist::kAccumulator))
-        if (sum.getInt() < 0 || sum.getInt() >= function.getNumResults() ||
-            function.getResultTypes()[sum.getInt()] != type)
+      if (auto sum = numberFrom(function, i, From::Accumulator))
+        if (*sum >= function.getNumResults() ||
+            function.getResultTypes()[*sum] != type)
           return function.emitError("partition: argument ")
-                 << i << " accumulates result " << sum.getInt()
+                 << i << " accumulates result " << *sum
                  << ", expected a result of type " << type;
-      if (auto kept = function.getArgAttrOfType<IntegerAttr>(i, dist::kKept))
-        if (typeOfKept(getStage(function), kept.getInt()) != type)
+      if (auto kept = numberFrom(function, i, From::Kept))
+        if (typeOfKept(getStage(function), *kept) != type)
           return function.emitError("partition: argument ")
-                 << i << " is kept value " << kept.getInt()
+                 << i << " is kept value " << *kept
                  << ", expected a function of stage " << getStage(function)
                  << " to keep it as " << type;
     }
@@ -120,10 +118,8 @@ private:
   Type typeOfKept(int64_t stage, int64_t number) {
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (unsigned i = 0; i < function.getNumResults(); ++i)
-        if (auto keep =
-                function.getResultAttrOfType<DenseI64ArrayAttr>(i, dist::kKeep);
-            keep && getStage(function) == stage &&
-            llvm::is_contained(keep.asArrayRef(), number))
+        if (getStage(function) == stage &&
+            llvm::is_contained(keepsOf(function, i), number))
           return function.getResultTypes()[i];
     return Type();
   }
@@ -136,15 +132,12 @@ private:
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       bool once = dist::runsOncePerStep(getPhase(function));
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
-        if (auto recv = function.getArgAttrOfType<IntegerAttr>(i, dist::kRecv);
-            recv && recv.getInt() == number) {
+        if (numberFrom(function, i, From::Recv) == number) {
           taken = true;
           takenPerMicroBatch |= !once;
         }
       for (unsigned i = 0; once && i < function.getNumResults(); ++i)
-        if (auto send =
-                function.getResultAttrOfType<DenseI64ArrayAttr>(i, dist::kSend);
-            send && llvm::is_contained(send.asArrayRef(), number))
+        if (llvm::is_contained(sendsOf(function, i), number))
           return false;
     }
     return !taken || takenPerMicroBatch;
@@ -184,9 +177,8 @@ private:
           Operation *op = player.ops[player.next];
           if (auto send = dyn_cast<SendOp>(op)) {
             int64_t number = sent[send.getChannel()]++;
-            if (auto until = op->getAttrOfType<IntegerAttr>(kHeldUntil))
-              player.open.push_back(
-                  {until.getInt(), send.getChannel(), number});
+            if (std::optional<int64_t> until = send.getHeldUntil())
+              player.open.push_back({*until, send.getChannel(), number});
           }
           if (auto recv = dyn_cast<RecvOp>(op)) {
             if (taken[recv.getChannel()] == sent[recv.getChannel()])
@@ -229,10 +221,10 @@ private:
                << " in one order";
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (auto stage = function->getAttrOfType<IntegerAttr>(kStage);
-          stage && !stages.contains(stage.getInt()))
+      if (PartAttr part = getPart(function);
+          part && !stages.contains(part.getStage()))
         return function.emitError("partition: stage ")
-               << stage.getInt() << " has no schedule";
+               << part.getStage() << " has no schedule";
       if (function.isExternal())
         for (unsigned i = 0; i < function.getNumResults(); ++i)
           if (!outputs.count(i))

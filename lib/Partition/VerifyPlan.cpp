@@ -95,8 +95,7 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
       if (!text.empty())
         return op->emitError("plan: ") << text;
     } else if (isa<AccumulateOp, AssignOp>(op)) {
-      if (failed(getLayouts(op, kOperands, op->getOperandTypes(), mesh)) ||
-          failed(getLayouts(op, kResults, op->getResultTypes(), mesh)))
+      if (failed(operandLayouts(op, mesh)) || failed(resultLayouts(op, mesh)))
         return failure();
     } else if (failed(analyzeOp(op, mesh))) {
       return failure();

@@ -64,21 +64,20 @@ private:
   Layout layoutOf(OpOperand &use) {
     if (auto reshard = dyn_cast<ReshardOp>(use.getOwner()))
       return getLayout(reshard.getResult(), mesh);
-    auto list = use.getOwner()->getAttrOfType<ArrayAttr>(kOperands);
-    return llvm::cantFail(
-        cast<ShardingAttr>(list[use.getOperandNumber()]).toLayout(mesh));
+    ArrayRef<ShardingAttr> list = getOperandShardings(use.getOwner());
+    return llvm::cantFail(list[use.getOperandNumber()].toLayout(mesh));
   }
 
   LogicalResult verifyColocation(Operation *op) {
-    auto number = op->getAttrOfType<IntegerAttr>(kColocation);
+    std::optional<int64_t> number = getColocation(op);
     if (!number)
       return success();
-    auto [it, added] = together.insert({number.getInt(), op});
+    auto [it, added] = together.insert({*number, op});
     if (added || getStage(it->second) == getStage(op))
       return success();
     auto diag = op->emitError("plan: is in stage ")
                 << getStage(op) << ", expected " << getStage(it->second)
-                << " as an op of colocation " << number.getInt();
+                << " as an op of colocation " << *number;
     diag.attachNote(it->second->getLoc()) << "another op of it";
     return diag;
   }

@@ -48,15 +48,13 @@ std::vector<size_t> kerf::exposeValues(ModuleOp planned,
   MLIRContext *context = planned.getContext();
   std::vector<size_t> exposed;
   for (auto [number, value] : llvm::enumerate(values)) {
-    auto results =
-        value ? value.getDefiningOp()->getAttrOfType<ArrayAttr>(dist::kResults)
-              : ArrayAttr();
-    if (!results)
+    ArrayRef<dist::ShardingAttr> results;
+    if (value)
+      results = dist::getResultShardings(value.getDefiningOp());
+    if (results.empty())
       continue;
-    dist::Layout layout =
-        llvm::cantFail(cast<dist::ShardingAttr>(
-                           results[cast<OpResult>(value).getResultNumber()])
-                           .toLayout(mesh));
+    dist::Layout layout = llvm::cantFail(
+        results[cast<OpResult>(value).getResultNumber()].toLayout(mesh));
     if (llvm::any_of(layout.partial, [&](const dist::AxisRef &axis) {
           return mesh.axes[axis.axis].isTime;
         }))

@@ -10,11 +10,6 @@ using namespace kerf;
 
 static void collect(Attribute attribute, const dist::Mesh &mesh,
                     std::vector<bool> &cuts) {
-  if (auto list = dyn_cast_or_null<ArrayAttr>(attribute)) {
-    for (Attribute element : list)
-      collect(element, mesh, cuts);
-    return;
-  }
   auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attribute);
   if (!sharding)
     return;
@@ -75,9 +70,11 @@ std::vector<std::string> kerf::planNotes(ModuleOp module) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     collect(function.getArgAttr(i, dist::kSharding), mesh, cuts);
   function.walk([&](Operation *op) {
-    collect(op->getAttr(dist::kResults), mesh, cuts);
-    collect(op->getAttr(dist::kOperands), mesh, cuts);
-    if (op->hasAttr(dist::kStage))
+    for (dist::ShardingAttr sharding : dist::getResultShardings(op))
+      collect(sharding, mesh, cuts);
+    for (dist::ShardingAttr sharding : dist::getOperandShardings(op))
+      collect(sharding, mesh, cuts);
+    if (dist::findStage(op))
       if (std::optional<unsigned> stages = mesh.find("pp"))
         cuts[*stages] = true;
   });

@@ -4,6 +4,7 @@
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/Dist.h"
+#include "kerf/Dist/Passes.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Import/Passes.h"
 #include "kerf/Lower/Passes.h"
@@ -30,6 +31,7 @@ void kerf::registerPasses() {
   registerKerfPartitionPasses();
   registerKerfCollectivesPasses();
   registerKerfLowerPasses();
+  dist::registerKerfDistPasses();
   mlir::PassPipelineRegistration<>(
       "partition", "The partition phase: a planned module becomes local",
       [](mlir::OpPassManager &passes) { buildPartitionPipeline(passes); });

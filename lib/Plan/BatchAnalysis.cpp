@@ -11,8 +11,8 @@ using namespace kerf::plan;
 BatchAnalysis::BatchAnalysis(func::FuncOp function,
                              const llvm::StringMap<int64_t> &batchDims) {
   for (Operation &op : function.getBody().front())
-    training |=
-        isa<dist::AccumulateOp, dist::AssignOp>(op) || op.hasAttr(dist::kPhase);
+    training |= isa<dist::AccumulateOp, dist::AssignOp>(op) ||
+                dist::getPhase(&op) != dist::Phase::Forward;
   findClosedGroups(function.getBody().front());
   std::optional<int64_t> common;
   for (BlockArgument argument : function.getArguments()) {

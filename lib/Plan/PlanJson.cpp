@@ -58,19 +58,18 @@ json::Array kerf::plan::valuesToJson(ModuleOp module) {
     values.push_back(add(argument, function.getArgAttr(argument.getArgNumber(),
                                                        dist::kSharding)));
   for (Operation &op : function.getBody().front()) {
-    auto results = op.getAttrOfType<ArrayAttr>(dist::kResults);
-    if (isa<dist::ReshardOp>(op) || !results)
+    ArrayRef<dist::ShardingAttr> results = dist::getResultShardings(&op);
+    if (isa<dist::ReshardOp>(op) || results.empty())
       continue;
     for (OpResult result : op.getResults()) {
       json::Object entry = add(result, results[result.getResultNumber()]);
       json::Object operands;
-      if (auto attrs = op.getAttrOfType<ArrayAttr>(dist::kOperands))
-        for (auto [index, attr] : llvm::enumerate(attrs))
-          operands[std::to_string(index)] = textOf(attr);
+      for (auto [index, attr] : llvm::enumerate(dist::getOperandShardings(&op)))
+        operands[std::to_string(index)] = textOf(attr);
       if (!operands.empty() && result.getResultNumber() == 0)
         entry["operands"] = std::move(operands);
-      if (auto stage = op.getAttrOfType<IntegerAttr>(dist::kStage))
-        entry["stage"] = stage.getInt();
+      if (std::optional<int64_t> stage = dist::findStage(&op))
+        entry["stage"] = *stage;
       values.push_back(std::move(entry));
     }
   }
@@ -98,9 +97,9 @@ private:
     return failure();
   }
   LogicalResult readMesh();
-  FailureOr<Attribute> readSharding(StringRef name,
-                                    std::optional<StringRef> text,
-                                    ArrayRef<int64_t> shape);
+  FailureOr<dist::ShardingAttr> readSharding(StringRef name,
+                                             std::optional<StringRef> text,
+                                             ArrayRef<int64_t> shape);
   LogicalResult readValue(const json::Object &entry);
   LogicalResult checkParts(Operation *op);
   PlanResult price(const PlanOptions &options);
@@ -116,12 +115,12 @@ private:
   dist::MeshAttr meshAttr;
   std::string schedule = "1f1b";
   struct OpPlan {
-    SmallVector<Attribute> operands, results;
+    SmallVector<dist::ShardingAttr> operands, results;
     std::optional<int64_t> stage;
   };
   llvm::MapVector<Operation *, OpPlan> ops;
-  llvm::MapVector<Value, Attribute> arguments, shared;
-  SmallVector<Attribute> outputs;
+  llvm::MapVector<Value, dist::ShardingAttr> arguments, shared;
+  SmallVector<dist::ShardingAttr> outputs;
 };
 
 } // namespace
@@ -171,9 +170,9 @@ LogicalResult Reader::readMesh() {
   return success();
 }
 
-FailureOr<Attribute> Reader::readSharding(StringRef name,
-                                          std::optional<StringRef> text,
-                                          ArrayRef<int64_t> shape) {
+FailureOr<dist::ShardingAttr>
+Reader::readSharding(StringRef name, std::optional<StringRef> text,
+                     ArrayRef<int64_t> shape) {
   if (!text)
     return fail("values: '" + name + "' has no sharding");
   // Parse errors are reported here, with the value's name, not by the parser.
@@ -194,7 +193,7 @@ FailureOr<Attribute> Reader::readSharding(StringRef name,
     wrong = dist::checkBlocks(*layout, shape);
   if (!wrong.empty())
     return fail("values: '" + name + "': " + wrong);
-  return attr;
+  return sharding;
 }
 
 LogicalResult Reader::readValue(const json::Object &entry) {
@@ -259,8 +258,7 @@ LogicalResult Reader::checkParts(Operation *op) {
     return success();
   SmallVector<unsigned> parts;
   for (auto [number, attr] : llvm::enumerate(ops[op].operands))
-    if (llvm::cantFail(cast<dist::ShardingAttr>(attr).toLayout(mesh))
-            .isPartial())
+    if (llvm::cantFail(attr.toLayout(mesh)).isPartial())
       parts.push_back(number);
   ShardingRule rule = sharded.getShardingRule();
   for (unsigned group : batch.closedGroups(op))
@@ -280,20 +278,18 @@ void Reader::write() {
   for (auto [index, attr] : llvm::enumerate(outputs))
     function.setResultAttr(index, dist::kSharding, attr);
   for (auto &[op, plan] : ops) {
-    op->setAttr(dist::kOperands, builder.getArrayAttr(plan.operands));
-    op->setAttr(dist::kResults, builder.getArrayAttr(plan.results));
+    dist::setOperandShardings(op, plan.operands);
+    dist::setResultShardings(op, plan.results);
     if (plan.stage && mesh.find("pp"))
-      op->setAttr(dist::kStage, builder.getI64IntegerAttr(*plan.stage));
+      dist::setStage(op, *plan.stage);
   }
   // What assigns stands with what makes the value.
   for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
     Operation *source = assign.getSource().getDefiningOp();
-    Attribute stored = ops[source].results[0];
-    assign->setAttr(dist::kOperands, builder.getArrayAttr({stored, stored}));
-    assign->setAttr(dist::kResults, builder.getArrayAttr({}));
+    dist::ShardingAttr stored = ops[source].results[0];
+    dist::setOperandShardings(assign, {stored, stored});
     if (Operation *def = assign.getValue().getDefiningOp())
-      if (Attribute stage = def->getAttr(dist::kStage))
-        assign->setAttr(dist::kStage, stage);
+      dist::setStage(assign, dist::findStage(def));
   }
   for (auto &[value, to] : shared) {
     SharedReshard move{value, {}, to, std::nullopt};
@@ -310,8 +306,8 @@ void Reader::write() {
 }
 
 PlanResult Reader::price(const PlanOptions &options) {
-  auto layoutOf = [&](Attribute attr) {
-    return llvm::cantFail(cast<dist::ShardingAttr>(attr).toLayout(mesh));
+  auto layoutOf = [&](dist::ShardingAttr attr) {
+    return llvm::cantFail(attr.toLayout(mesh));
   };
   auto made = [&](Value value) {
     auto result = dyn_cast<OpResult>(value);

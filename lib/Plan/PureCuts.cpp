@@ -77,16 +77,11 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   SmallVector<int64_t> layers;
   std::vector<Operation *> ops;
   cost::Int128 total = 0;
-  auto lossBegin = function->getAttrOfType<IntegerAttr>(dist::kLoss);
-  auto isOfLoss = [&](Operation &op) {
-    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
-    return lossBegin && number && number.getInt() >= lossBegin.getInt();
-  };
   for (Operation &op : function.getBody().front()) {
     // The formulas know what backward and update send. The loss is no layer:
     // the last stage hands nothing on.
     if (op.hasTrait<OpTrait::IsTerminator>() || isa<dist::AccumulateOp>(op) ||
-        dist::getPhase(&op) != dist::Phase::Forward || isOfLoss(op))
+        dist::getPhase(&op) != dist::Phase::Forward || dist::isOfLoss(&op))
       continue;
     bool isFixed = llvm::all_of(op.getOperands(), [&](Value operand) {
       return fixed.contains(operand);

@@ -20,9 +20,9 @@ kerf::plan::unitsOf(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || op.hasTrait<OpTrait::IsTerminator>())
       continue;
-    auto number = op.getAttrOfType<IntegerAttr>(dist::kColocation);
+    std::optional<int64_t> number = dist::getColocation(&op);
     // Without numbers: program order.
-    byNumber[number ? number.getInt() : next++].push_back(&op);
+    byNumber[number ? *number : next++].push_back(&op);
   }
   std::vector<SmallVector<Operation *>> units;
   for (auto &entry : byNumber)

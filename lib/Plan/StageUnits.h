@@ -1,7 +1,7 @@
 //===- StageUnits.h - what stages are cut from, and what crosses -*- C++
 //-*-===//
 //
-// What must stay together (the ops of one `dist.colocation`; an op where there
+// What must stay together (the ops of one colocation; an op where there
 // is none) is a unit; stages are contiguous runs of units. A value that a unit
 // outside of its maker's stage uses is sent by that stage, once to each other
 // stage that uses it. `sentFrom` counts it once, which is exact where all of

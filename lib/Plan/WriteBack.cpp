@@ -14,7 +14,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   auto mesh = dist::MeshAttr::get(context, graph.candidate.mesh);
   dist::MeshOp::create(builder, module.getLoc(), "mesh", mesh);
-  auto attrOf = [&](LayoutId id) -> Attribute {
+  auto attrOf = [&](LayoutId id) -> dist::ShardingAttr {
     return dist::ShardingAttr::get(context, mesh, graph.layouts[id]);
   };
 
@@ -38,28 +38,27 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
   bool staged = graph.candidate.stages > 1;
   auto setStage = [&](Operation *op, int64_t stage) {
     if (staged)
-      op->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
+      dist::setStage(op, stage);
   };
   auto stageOf = [&](Operation *op) {
     auto found = stages.stageOf.find(op);
     return found == stages.stageOf.end() ? int64_t(-1) : found->second;
   };
   for (Operation &op : function.getBody().front()) {
-    SmallVector<Attribute> operands, results;
+    SmallVector<dist::ShardingAttr> operands, results;
     for (OpOperand &operand : op.getOpOperands())
       operands.push_back(attrOf(graph.operandLayout(solution, operand)));
     for (Value result : op.getResults()) {
       results.push_back(attrOf(graph.resultLayout(solution, result)));
       note(result);
     }
-    op.setAttr(dist::kOperands, builder.getArrayAttr(operands));
     if (op.hasTrait<OpTrait::IsTerminator>()) {
       for (auto [index, attr] : llvm::enumerate(operands))
         function.setResultAttr(index, dist::kSharding, attr);
-      op.removeAttr(dist::kOperands);
       continue;
     }
-    op.setAttr(dist::kResults, builder.getArrayAttr(results));
+    dist::setOperandShardings(&op, operands);
+    dist::setResultShardings(&op, results);
     int64_t stage = stageOf(&op);
     if (stage < 0) {
       // Sources stand where they are first used.
@@ -71,9 +70,8 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     setStage(&op, stage);
   }
   for (Shared &move : shared) {
-    auto from = attrOf(graph.resultLayout(solution, move.value));
-    auto to = cast<dist::ShardingAttr>(attrOf(move.layout));
-    SharedReshard reshard{move.value, from, to, std::nullopt};
+    dist::ShardingAttr from = attrOf(graph.resultLayout(solution, move.value));
+    SharedReshard reshard{move.value, from, attrOf(move.layout), std::nullopt};
     reshard.phase = graph.getBatch().isTraining()
                         ? std::optional(graph.sharedPhase(move.value))
                         : std::nullopt;
@@ -96,8 +94,7 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
     if (isAssignTarget(use))
       continue;
     Operation *staged = isEverywhere ? use.getOwner() : def;
-    auto stage = staged->getAttrOfType<IntegerAttr>(dist::kStage);
-    uses[stage ? stage.getInt() : -1].push_back(&use);
+    uses[dist::findStage(staged).value_or(-1)].push_back(&use);
   }
   // What the program gives out has no stage.
   if (auto none = uses.find(-1); none != uses.end() && uses.size() > 1) {
@@ -114,28 +111,24 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
       purpose =
           dist::PurposeAttr::get(value.getContext(), dist::Purpose::Parameter);
     else if (def)
-      purpose = def->getAttrOfType<dist::PurposeAttr>(dist::kPurpose);
+      purpose = dist::getPurpose(def);
     auto reshard = dist::ReshardOp::create(
         builder, value.getLoc(), value.getType(), value, dist::ShardingAttr(),
-        cast<dist::ShardingAttr>(move.to), TypeAttr(), purpose);
-    reshard->setAttr(dist::kOperands, builder.getArrayAttr(move.from));
-    reshard->setAttr(dist::kResults, builder.getArrayAttr(move.to));
+        move.to, TypeAttr(), purpose);
+    dist::setOperandShardings(reshard, move.from);
+    dist::setResultShardings(reshard, move.to);
     if (stage >= 0)
-      reshard->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
-    Attribute colocation = def ? def->getAttr(dist::kColocation) : Attribute();
+      dist::setStage(reshard, stage);
+    std::optional<int64_t> colocation =
+        def ? dist::getColocation(def) : std::nullopt;
     for (OpOperand *use : list) {
-      auto other =
-          use->getOwner()->getAttrOfType<IntegerAttr>(dist::kColocation);
-      if (isEverywhere && other &&
-          (!colocation ||
-           other.getInt() < cast<IntegerAttr>(colocation).getInt()))
+      std::optional<int64_t> other = dist::getColocation(use->getOwner());
+      if (isEverywhere && other && (!colocation || *other < *colocation))
         colocation = other;
       use->set(reshard.getResult());
     }
-    if (colocation)
-      reshard->setAttr(dist::kColocation, colocation);
-    if (move.phase && *move.phase != dist::Phase::Forward)
-      reshard->setAttr(dist::kPhase,
-                       dist::PhaseAttr::get(value.getContext(), *move.phase));
+    dist::setColocation(reshard, colocation);
+    if (move.phase)
+      dist::setPhase(reshard, *move.phase);
   }
 }

@@ -15,7 +15,7 @@ void writeBack(mlir::ModuleOp module, mlir::func::FuncOp function,
 /// A value that several uses share in another layout than its own.
 struct SharedReshard {
   mlir::Value value;
-  mlir::Attribute from, to;
+  dist::ShardingAttr from, to;
   /// In training: when it is brought there.
   std::optional<dist::Phase> phase;
 };

@@ -9,7 +9,7 @@
 // CHECK-LABEL: func.func @stage0_forward_backward_update0(
 // CHECK: %[[G1:.*]] = dist.accumulate
 // CHECK: %[[P1:.*]] = dist.all_reduce %[[G1]] sum ["dp"] purpose gradient {{.*}} -> !dist.pending
-// CHECK: nn.matmul {{.*}} {transpose_lhs}
+// CHECK: nn.matmul {{.*}} {dist.step = #backward_weight, transpose_lhs}
 // CHECK: %[[G0:.*]] = dist.accumulate
 // CHECK: %[[P0:.*]] = dist.all_reduce %[[G0]] sum ["dp"] purpose gradient
 // CHECK: dist.wait %[[P1]]
@@ -21,37 +21,37 @@ dist.mesh @mesh ["dp"=2] time ["mb"=2]
 func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},
                 %t: tensor<8x3xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %w1 = nn.weight "w1" file 0 at 1000 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<5x3xf32>
-  %h = nn.matmul %x, %w0 {dist.colocation = 0 : i64,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-  %y = nn.matmul %h, %w1 {dist.colocation = 1 : i64,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x5xf32>, tensor<5x3xf32>) -> tensor<8x3xf32>
-  %d = nn.sub %y, %t {dist.colocation = 2 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  %w1 = nn.weight "w1" file 0 at 1000 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<5x3xf32>
+  %h = nn.matmul %x, %w0 {dist.step = #dist.step<forward, colocation 0>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+  %y = nn.matmul %h, %w1 {dist.step = #dist.step<forward, colocation 1>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>} : (tensor<8x5xf32>, tensor<5x3xf32>) -> tensor<8x3xf32>
+  %d = nn.sub %y, %t {dist.step = #dist.step<forward, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>}
      : tensor<8x3xf32>
-  %dw1 = nn.matmul %h, %d {transpose_lhs, dist.colocation = 1 : i64, dist.phase = #dist<phase backward_weight>,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]} : (tensor<8x5xf32>, tensor<8x3xf32>) -> tensor<5x3xf32>
-  %g1 = dist.accumulate %dw1 {dist.purpose = #dist<purpose gradient>, dist.colocation = 1 : i64, dist.phase = #dist<phase backward_weight>,
-     dist.operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>], dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<5x3xf32>) -> tensor<5x3xf32>
-  %dh = nn.matmul %d, %w1 {transpose_rhs, dist.colocation = 1 : i64, dist.phase = #dist<phase backward_input>,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x3xf32>, tensor<5x3xf32>) -> tensor<8x5xf32>
-  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
-  %g0 = dist.accumulate %dw0 {dist.purpose = #dist<purpose gradient>, dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>,
-     dist.operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>], dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<6x5xf32>) -> tensor<6x5xf32>
-  %n1 = nn.sub %w1, %g1 {dist.colocation = 1 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+  %dw1 = nn.matmul %h, %d {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 1>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]>} : (tensor<8x5xf32>, tensor<8x3xf32>) -> tensor<5x3xf32>
+  %g1 = dist.accumulate %dw1 {dist.step = #dist.step<backward_weight, colocation 1, gradient>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<5x3xf32>) -> tensor<5x3xf32>
+  %dh = nn.matmul %d, %w1 {transpose_rhs, dist.step = #dist.step<backward_input, colocation 1>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>} : (tensor<8x3xf32>, tensor<5x3xf32>) -> tensor<8x5xf32>
+  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %g0 = dist.accumulate %dw0 {dist.step = #dist.step<backward_weight, colocation 0, gradient>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %n1 = nn.sub %w1, %g1 {dist.step = #dist.step<update, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>}
      : tensor<5x3xf32>
-  dist.assign %w1, %n1 {dist.colocation = 1 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<5x3xf32>
-  %n0 = nn.sub %w0, %g0 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+  dist.assign %w1, %n1 {dist.step = #dist.step<update, colocation 1>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]>} : tensor<5x3xf32>
+  %n0 = nn.sub %w0, %g0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>}
      : tensor<6x5xf32>
-  dist.assign %w0, %n0 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %q = nn.mul %d, %d {dist.colocation = 2 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+  dist.assign %w0, %n0 {dist.step = #dist.step<update, colocation 0>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  %q = nn.mul %d, %d {dist.step = #dist.step<forward, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>}
      : tensor<8x3xf32>
-  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<partial sum {"mb", "dp"}>]}
+  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 2, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<partial sum {"mb", "dp"}>]>}
      : (tensor<8x3xf32>) -> tensor<f32>
-  %l = dist.accumulate %s {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>,
-     dist.operands = [#dist.sharding<partial sum {"mb", "dp"}>], dist.results = [#dist.sharding<partial sum {"dp"}>]} : (tensor<f32>) -> tensor<f32>
+  %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 2, statistics>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"mb", "dp"}>], results = [#dist.sharding<partial sum {"dp"}>]>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }

@@ -56,7 +56,7 @@ func.func private @f() -> (tensor<4x4xf32> {dist.sharding = #dist.sharding<{"x"}
 dist.mesh @mesh ["x"=8]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{result 0: axis x:(2)4 is used twice}}
-  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x":(1)4}, partial sum {"x":(2)4}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<results = [#dist.sharding<{"x":(1)4}, partial sum {"x":(2)4}>]>} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -66,7 +66,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 dist.mesh @mesh ["x"=2]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{operand 0: sharding has 2 dimensions, expected 1 for 'tensor<4xf32>'}}
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{"x"}, {}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"x"}, {}>]>} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -74,8 +74,8 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 dist.mesh @mesh ["x"=2]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{dist.operands needs an array of 1 shardings}}
-  %0 = nn.neg %x {dist.operands = []} : tensor<4xf32>
+  // expected-error @below {{dist.plan has 2 shardings of operands, expected 1}}
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>]>} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -114,7 +114,7 @@ func.func @f(%x: tensor<24xf32> {dist.sharding = #dist.sharding<{"x"}:5>}) {
 dist.mesh @mesh ["x"=4]
 func.func @f(%x: tensor<24xf32>) {
   // expected-error @below {{result 0: dimension 0 of 24 in 4 parts has blocks of 6, expected more than 6}}
-  %0 = nn.neg %x {dist.results = [#dist.sharding<{"x"}:6>]} : tensor<24xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<results = [#dist.sharding<{"x"}:6>]>} : tensor<24xf32>
   return
 }
 
@@ -144,14 +144,14 @@ func.func private @f(tensor<24xf32> {dist.sharding = #dist.sharding<{"x"}:0>})
 
 // A misspelled attribute is no decision.
 func.func @unknown(%x: tensor<4xf32>) {
-  // expected-error@+1 {{unknown attribute dist.stages on an op, expected one of dist.operands, dist.results, dist.sharding, }}
+  // expected-error@+1 {{unknown attribute dist.stages on an op, expected one of dist.plan, dist.step, dist.local_reduction, dist.sharding, dist.global_type}}
   %0 = nn.relu %x {dist.stages = 0 : i64} : tensor<4xf32>
   return
 }
 
 // -----
 
-// expected-error@+1 {{unknown attribute dist.inputs on an argument, expected one of dist.sharding, dist.global_type, dist.input, dist.recv, dist.kept, dist.accumulator}}
+// expected-error@+1 {{unknown attribute dist.inputs on an argument, expected one of dist.sharding, dist.global_type, dist.from}}
 func.func @unknown_argument(%x: tensor<4xf32> {dist.inputs = 0 : i64}) {
   return
 }
@@ -159,17 +159,58 @@ func.func @unknown_argument(%x: tensor<4xf32> {dist.inputs = 0 : i64}) {
 // -----
 
 func.func @misplaced(%x: tensor<4xf32>) {
-  // expected-error@+1 {{dist.recv has no meaning on an op}}
-  %0 = nn.relu %x {dist.recv = 0 : i64} : tensor<4xf32>
+  // expected-error@+1 {{dist.from has no meaning on an op}}
+  %0 = nn.relu %x {dist.from = #dist.from<recv 0>} : tensor<4xf32>
   return
 }
 
 // -----
 
-// expected-error@+1 {{dist.send must be an array of integers}}
-func.func @kind(%x: tensor<4xf32>) -> (tensor<4xf32> {dist.send = 0 : i64}) {
+// expected-error@+1 {{dist.to must be a #dist.to}}
+func.func @kind(%x: tensor<4xf32>) -> (tensor<4xf32> {dist.to = [0]}) {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// plan C1
+func.func @plan_c1(%x: tensor<4xf32>) {
+  // expected-error@+1 {{a plan that decides nothing}}
+  %0 = nn.relu %x {dist.plan = #dist.plan<>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// plan C2
+func.func @plan_c2(%x: tensor<4xf32>) {
+  // expected-error@+1 {{stage is -1, expected at least 0}}
+  %0 = nn.relu %x {dist.plan = #dist.plan<stage = -1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// part C1
+// expected-error@+1 {{stage is -1, expected at least 0}}
+func.func private @part_c1() attributes {dist.part = #dist.part<stage = -1, phase = forward>}
+
+// -----
+
+// from C1
+// expected-error@+1 {{recv is -1, expected at least 0}}
+func.func private @from_c1(tensor<4xf32> {dist.from = #dist.from<recv -1>})
+
+// -----
+
+// expected-error@+1 {{unknown origin 'sent'}}
+func.func private @from_where(tensor<4xf32> {dist.from = #dist.from<sent 0>})
+
+// -----
+
+// to C1
+// expected-error@+1 {{a result that goes nowhere}}
+func.func private @to_c1() -> (tensor<4xf32> {dist.to = #dist.to<>})
 
 // -----
 

@@ -44,9 +44,9 @@ func.func @assign_c2(%x: tensor<4xf32>) {
 // assign C3
 dist.mesh @mesh ["dp"=2]
 func.func @assign_c3(%x: tensor<4xf32>) {
-  %m = nn.state "m" {init = 0.0 : f32, dist.results = [#dist.sharding<{"dp"}>]} : tensor<4xf32>
+  %m = nn.state "m" {init = 0.0 : f32, dist.plan = #dist.plan<results = [#dist.sharding<{"dp"}>]>} : tensor<4xf32>
   // expected-error @below {{expected the source's #dist.sharding<{"dp"}>}}
-  dist.assign %m, %x {dist.operands = [#dist.sharding<{"dp"}>, #dist.sharding<{}>]} : tensor<4xf32>
+  dist.assign %m, %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}>, #dist.sharding<{}>]>} : tensor<4xf32>
   return
 }
 
@@ -62,15 +62,66 @@ func.func @state_c1() {
 // -----
 
 func.func @phase(%x: tensor<4xf32>) {
-  // expected-error @below {{dist.phase must be a #dist<phase ...>}}
-  %0 = nn.neg %x {dist.phase = "update"} : tensor<4xf32>
+  // expected-error @below {{dist.step must be a #dist.step}}
+  %0 = nn.neg %x {dist.step = "update"} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @unknown_phase(%x: tensor<4xf32>) {
+  // expected-error @below {{unknown phase 'before'}}
+  %0 = nn.neg %x {dist.step = #dist.step<before>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @unknown_key(%x: tensor<4xf32>) {
+  // expected-error @below {{unknown purpose 'stage'}}
+  %0 = nn.neg %x {dist.step = #dist.step<update, stage 1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @twice(%x: tensor<4xf32>) {
+  // expected-error @below {{expected colocation, purpose and loss once each, in this order}}
+  %0 = nn.neg %x {dist.step = #dist.step<update, gradient, colocation 1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// step C1
+func.func @step_c1(%x: tensor<4xf32>) {
+  // expected-error @below {{a step that says nothing: forward goes without}}
+  %0 = nn.neg %x {dist.step = #dist.step<forward>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// step C2
+func.func @step_c2(%x: tensor<4xf32>) {
+  // expected-error @below {{colocation is -1, expected at least 0}}
+  %0 = nn.neg %x {dist.step = #dist.step<update, colocation -1>} : tensor<4xf32>
+  return
+}
+
+// -----
+
+// step C3
+func.func @step_c3(%x: tensor<4xf32>) {
+  // expected-error @below {{an op of the loss is in phase update, expected forward}}
+  %0 = nn.neg %x {dist.step = #dist.step<update, loss>} : tensor<4xf32>
   return
 }
 
 // -----
 
 func.func @local_reduction(%x: tensor<4xf32>) {
-  // expected-error @below {{dist.local_reduction must be "micro_batch" or "device"}}
+  // expected-error @below {{dist.local_reduction must be a #dist<reach ...>}}
   %0 = nn.neg %x {dist.local_reduction = "rank"} : tensor<4xf32>
   return
 }

@@ -12,11 +12,11 @@ dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=4] time ["mb"=2]
 // CHECK-SAME: dist.sharding = #s_x_x
 func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>})
     -> (tensor<8x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
-  // CHECK: dist.operands = [#s_x_x_sum-dp-tp-2-2]
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>], dist.results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]}
+  // CHECK: dist.plan = #p_x_x_sum-dp-tp-2-2_to
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>], results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]>}
      : tensor<8x6xf32>
-  // CHECK: #s_max-tp
-  %1 = nn.reduce max %0 dims [0, 1] {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<partial max {"tp"}>]}
+  // CHECK: dist.plan = #p_tp_x_to_max-tp
+  %1 = nn.reduce max %0 dims [0, 1] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<partial max {"tp"}>]>}
      : (tensor<8x6xf32>) -> tensor<f32>
   return %0 : tensor<8x6xf32>
 }
@@ -25,8 +25,8 @@ func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", 
 // CHECK-LABEL: @blocks
 // CHECK-SAME: dist.sharding = #dist.sharding<{}, {"tp"}:8>
 func.func @blocks(%x: tensor<8x24xf32> {dist.sharding = #dist.sharding<{}, {"tp"}:8>}) {
-  // CHECK: dist.operands = [#s_x_tp-by8_sum-dp]
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>], dist.results = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]}
+  // CHECK: dist.plan = #p_x_tp-by8_sum-dp_to
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>], results = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]>}
      : tensor<8x24xf32>
   // CHECK: dist.reshard %{{.*}} to #s_dp-tp_x : tensor<8x24xf32>
   %1 = dist.reshard %0 to <{"dp", "tp"}, {}> : tensor<8x24xf32>

@@ -12,16 +12,16 @@ func.func @step(%x: tensor<4x6xf32>) {
   %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x4xf32>
   // CHECK: nn.state "momentum/w" {init = 0.000000e+00 : f32} : tensor<6x4xf32>
   %m = nn.state "momentum/w" {init = 0.0 : f32} : tensor<6x4xf32>
-  // CHECK: nn.matmul {{.*}}dist.colocation = 3 : i64, dist.phase = #dist<phase backward_weight>, dist.purpose = #dist<purpose gradient>
-  %dw = nn.matmul %x, %x {transpose_lhs, dist.colocation = 3 : i64, dist.phase = #dist<phase backward_weight>, dist.purpose = #dist<purpose gradient>} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
+  // CHECK: nn.matmul {{.*}}dist.step = #dist.step<backward_weight, colocation 3, gradient
+  %dw = nn.matmul %x, %x {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 3, gradient>} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
   %part = nn.slice %dw from [0, 0] : (tensor<6x6xf32>) -> tensor<6x4xf32>
   // CHECK: %[[G:.*]] = dist.accumulate %{{.*}} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %g = dist.accumulate %part : (tensor<6x4xf32>) -> tensor<6x4xf32>
   // CHECK: dist.accumulate %[[G]] into %{{.*}} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   %h = dist.accumulate %g into %m : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
-  // CHECK: dist.assign %{{.*}}, %{{.*}} {dist.phase = #dist<phase update>} : tensor<6x4xf32>
-  dist.assign %w, %h {dist.phase = #dist<phase update>} : tensor<6x4xf32>
-  dist.assign %m, %h {dist.phase = #dist<phase prologue>} : tensor<6x4xf32>
+  // CHECK: dist.assign %{{.*}}, %{{.*}} {dist.step = #update} : tensor<6x4xf32>
+  dist.assign %w, %h {dist.step = #dist.step<update>} : tensor<6x4xf32>
+  dist.assign %m, %h {dist.step = #dist.step<prologue>} : tensor<6x4xf32>
   return
 }
 

@@ -15,8 +15,8 @@
 dist.mesh @mesh ["x"=1] time ["mb"=2]
 func.func private @main(tensor<16x6xf32> {dist.sharding = #dist.sharding<{"mb"}, {}>}, tensor<16x5xf32> {dist.sharding = #dist.sharding<{"mb"}, {}>})
     -> (tensor<6x5xf32> {dist.sharding = #dist.sharding<{}, {}>})
-func.func @stage0_forward_backward(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>, %sum: tensor<6x5xf32> {dist.accumulator = 0 : i64})
-    -> tensor<6x5xf32> attributes {dist.stage = 0 : i64} {
+func.func @stage0_forward_backward(%x: tensor<8x6xf32>, %d: tensor<8x5xf32>, %sum: tensor<6x5xf32> {dist.from = #dist.from<accumulator 0>})
+    -> tensor<6x5xf32> attributes {dist.part = #dist.part<stage = 0, phase = forward>} {
   %dw = nn.matmul %x, %d {transpose_lhs} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
   %r = dist.accumulate %dw into %sum : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
   return %r : tensor<6x5xf32>

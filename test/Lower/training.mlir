@@ -30,8 +30,8 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x"}, %t: tensor<8x5xf32> {kerf
   %d = nn.sub %h, %t : tensor<8x5xf32>
   %dd = nn.mul %d, %d : tensor<8x5xf32>
   %loss = nn.reduce sum %dd dims [0, 1] : (tensor<8x5xf32>) -> tensor<f32>
-  %dw = nn.matmul %x, %d {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
-  %g = dist.accumulate %dw {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.purpose = #dist<purpose gradient>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %dw = nn.matmul %x, %d {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
   %db = nn.reduce sum %d dims [0] : (tensor<8x5xf32>) -> tensor<5xf32>
   %gb = dist.accumulate %db : (tensor<5xf32>) -> tensor<5xf32>
   %mv = nn.mul %v, %mu : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>

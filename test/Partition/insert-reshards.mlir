@@ -9,13 +9,13 @@ dist.mesh @mesh ["tp"=2]
 func.func @shared(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>})
     -> (tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>}) {
   // CHECK: nn.exp %[[X]]
-  %0 = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}, {}>]} : tensor<4x6xf32>
+  %0 = nn.exp %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"tp"}, {}>]>} : tensor<4x6xf32>
   // CHECK: %[[W:.*]] = dist.reshard %[[X]] to #s_x_x : tensor<4x6xf32>
   // CHECK: nn.neg %[[W]]
-  %1 = nn.neg %x {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<4x6xf32>
+  %1 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>} : tensor<4x6xf32>
   // CHECK-NOT: dist.reshard
   // CHECK: %[[T:.*]] = nn.tanh %[[W]]
-  %2 = nn.tanh %x {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<4x6xf32>
+  %2 = nn.tanh %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>} : tensor<4x6xf32>
   // CHECK: %[[R:.*]] = dist.reshard %[[X]] to #s_x_tp
   // CHECK: return %[[R]]
   return %x : tensor<4x6xf32>
@@ -28,12 +28,12 @@ dist.mesh @mesh ["tp"=2]
 // CHECK-LABEL: @sources
 func.func @sources() -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // CHECK: %[[W:.*]] = nn.weight
-  %w = nn.weight "w" file 0 at 0 {dist.results = [#dist.sharding<{"tp"}>]} : tensor<4xf32>
-  %c = nn.constant {dist.results = [#dist.sharding<{"tp"}>]} dense<1.0> : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}>]>} : tensor<4xf32>
+  %c = nn.constant {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}>]>} dense<1.0> : tensor<4xf32>
   // CHECK: %[[G:.*]] = dist.reshard %[[W]] to #s_x purpose parameter : tensor<4xf32>
-  // CHECK: %[[C:.*]] = nn.constant {dist.results = [#s_x]}
+  // CHECK: %[[C:.*]] = nn.constant {dist.plan = #p_to_x}
   // CHECK: nn.add %[[G]], %[[C]]
-  %0 = nn.add %w, %c {dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.add %w, %c {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -44,13 +44,13 @@ dist.mesh @mesh ["pp"=3, "tp"=2]
 // CHECK-LABEL: @stages
 func.func @stages(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) -> (tensor<4xf32> {dist.sharding = #dist.sharding<{"tp"}>}) {
   // CHECK: %[[H:.*]] = nn.neg
-  %0 = nn.neg %x {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  // CHECK: %[[A:.*]] = dist.reshard %[[H]] to #s_tp {dist.stage = 1 : i64}
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
+  // CHECK: %[[A:.*]] = dist.reshard %[[H]] to #s_tp {dist.plan = #p1}
   // CHECK: %[[E:.*]] = nn.exp %[[A]]
-  %1 = nn.exp %0 {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : tensor<4xf32>
-  // CHECK: %[[B:.*]] = dist.reshard %[[H]] to #s_tp {dist.stage = 2 : i64}
+  %1 = nn.exp %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<{"tp"}>], stage = 1>} : tensor<4xf32>
+  // CHECK: %[[B:.*]] = dist.reshard %[[H]] to #s_tp {dist.plan = #p2}
   // CHECK: nn.add %[[B]], %[[E]]
-  %2 = nn.add %0, %1 {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{"tp"}>, #dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : tensor<4xf32>
+  %2 = nn.add %0, %1 {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>, #dist.sharding<{"tp"}>], results = [#dist.sharding<{"tp"}>], stage = 2>} : tensor<4xf32>
   return %2 : tensor<4xf32>
 }
 
@@ -63,22 +63,22 @@ dist.mesh @mesh ["dp"=2]
 // CHECK-LABEL: @step
 func.func @step(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"dp"}>}) {
   // CHECK: %[[W:.*]] = nn.weight
-  %w = nn.weight "w" file 0 at 0 {dist.results = [#dist.sharding<{"dp"}>]} : tensor<4xf32>
-  // CHECK: %[[P:.*]] = nn.neg %{{.*}} {{.*}}phase prologue
-  %p = nn.neg %x {dist.phase = #dist<phase prologue>, dist.operands = [#dist.sharding<{"dp"}>], dist.results = [#dist.sharding<{"dp"}>]} : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"dp"}>]>} : tensor<4xf32>
+  // CHECK: %[[P:.*]] = nn.neg %{{.*}} {{.*}}dist.step = #prologue
+  %p = nn.neg %x {dist.step = #dist.step<prologue>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}>], results = [#dist.sharding<{"dp"}>]>} : tensor<4xf32>
   // CHECK: %[[F:.*]] = dist.reshard %[[W]] to #s_x purpose parameter :
-  // CHECK: dist.reshard %[[P]] to #s_x {dist.phase = #dist<phase prologue>}
+  // CHECK: dist.reshard %[[P]] to #s_x {dist.step = #prologue}
   // CHECK: nn.add %[[F]]
-  %f = nn.add %w, %p {dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %f = nn.add %w, %p {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   // CHECK-NOT: dist.reshard
-  // CHECK: %[[B:.*]] = nn.neg %[[F]] {{.*}}phase backward_weight
-  %b = nn.neg %w {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  // CHECK: dist.reshard %[[B]] to #s_dp purpose gradient {dist.phase = #dist<phase backward_weight>}
-  %c = nn.neg %b {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{"dp"}>], dist.results = [#dist.sharding<{"dp"}>]} : tensor<4xf32>
+  // CHECK: %[[B:.*]] = nn.neg %[[F]] {{.*}}dist.step = #backward_weight
+  %b = nn.neg %w {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
+  // CHECK: dist.reshard %[[B]] to #s_dp purpose gradient {dist.step = #backward_weight}
+  %c = nn.neg %b {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}>], results = [#dist.sharding<{"dp"}>]>} : tensor<4xf32>
   // CHECK: %[[G:.*]] = dist.accumulate
-  %g = dist.accumulate %c {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{"dp"}>], dist.results = [#dist.sharding<{"dp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
-  // CHECK: dist.reshard %[[W]] to #s_x purpose parameter {dist.phase = #dist<phase update>}
-  // CHECK: dist.reshard %[[G]] to #s_x purpose gradient {dist.phase = #dist<phase update>}
-  %u = nn.sub %w, %g {dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %g = dist.accumulate %c {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}>], results = [#dist.sharding<{"dp"}>]>} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: dist.reshard %[[W]] to #s_x purpose parameter {dist.step = #update}
+  // CHECK: dist.reshard %[[G]] to #s_x purpose gradient {dist.step = #update}
+  %u = nn.sub %w, %g {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   return
 }

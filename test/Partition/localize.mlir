@@ -9,13 +9,13 @@ dist.mesh @mesh ["tp"=2]
 func.func @identities(%x: tensor<5xf32> {dist.sharding = #dist.sharding<{"tp"}>}) {
   // CHECK: %[[S:.*]] = dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 0.000000e+00 : f32
   // CHECK: nn.reduce sum %[[S]]
-  %0 = nn.reduce sum %x dims [0] {dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial sum {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  %0 = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<partial sum {"tp"}>]>} : (tensor<5xf32>) -> tensor<f32>
   // CHECK: dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 0xFF800000 : f32
-  %1 = nn.reduce max %x dims [0] {dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial max {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  %1 = nn.reduce max %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<partial max {"tp"}>]>} : (tensor<5xf32>) -> tensor<f32>
   // CHECK: dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 0x7F800000 : f32
-  %2 = nn.reduce min %x dims [0] {dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial min {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  %2 = nn.reduce min %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<partial min {"tp"}>]>} : (tensor<5xf32>) -> tensor<f32>
   // CHECK: dist.mask %[[X]] dim 0 size 5 over ["tp"] fill 1.000000e+00 : f32
-  %3 = nn.reduce prod %x dims [0] {dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial prod {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  %3 = nn.reduce prod %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<partial prod {"tp"}>]>} : (tensor<5xf32>) -> tensor<f32>
   return
 }
 
@@ -23,7 +23,7 @@ func.func @identities(%x: tensor<5xf32> {dist.sharding = #dist.sharding<{"tp"}>}
 // CHECK-LABEL: @integers
 func.func @integers(%x: tensor<5xi8> {dist.sharding = #dist.sharding<{"tp"}>}) {
   // CHECK: fill -128 : i8
-  %1 = nn.reduce max %x dims [0] {dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial max {"tp"}>]} : (tensor<5xi8>) -> tensor<i8>
+  %1 = nn.reduce max %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<partial max {"tp"}>]>} : (tensor<5xi8>) -> tensor<i8>
   return
 }
 
@@ -32,9 +32,9 @@ func.func @integers(%x: tensor<5xi8> {dist.sharding = #dist.sharding<{"tp"}>}) {
 // CHECK-LABEL: @no_mask
 func.func @no_mask(%x: tensor<5x6xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>}) {
   // CHECK-NOT: dist.mask
-  %0 = nn.reduce sum %x dims [1] {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<5x6xf32>) -> tensor<5xf32>
-  %w = nn.weight "w" file 0 at 0 {dist.results = [#dist.sharding<{"tp"}>]} : tensor<5xf32>
-  %1 = nn.reduce sum %w dims [0] {dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<partial sum {"tp"}>]} : (tensor<5xf32>) -> tensor<f32>
+  %0 = nn.reduce sum %x dims [1] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"tp"}>]>} : (tensor<5x6xf32>) -> tensor<5xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}>]>} : tensor<5xf32>
+  %1 = nn.reduce sum %w dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<partial sum {"tp"}>]>} : (tensor<5xf32>) -> tensor<f32>
   // CHECK: return
   return
 }
@@ -44,16 +44,16 @@ func.func @no_mask(%x: tensor<5x6xf32> {dist.sharding = #dist.sharding<{"tp"}, {
 // CHECK-LABEL: @gather
 // CHECK-SAME: (%[[I:.*]]: tensor<3xi64>
 func.func @gather(%i: tensor<5xi64> {dist.sharding = #dist.sharding<{"tp":(1)2}>}) {
-  %w = nn.weight "w" file 0 at 0 {dist.results = [#dist.sharding<{}, {}>]} : tensor<5x2xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<5x2xf32>
   // CHECK: %[[M:.*]] = dist.mask %[[I]] dim 0 size 5 over ["tp"] fill 0 : i64 : tensor<3xi64>
   // CHECK: nn.gather %{{.*}}, %[[M]]
-  %0 = nn.gather %w, %i dim 0 {dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}, {}>]} : (tensor<5x2xf32>, tensor<5xi64>) -> tensor<5x2xf32>
+  %0 = nn.gather %w, %i dim 0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{"tp"}>], results = [#dist.sharding<{"tp"}, {}>]>} : (tensor<5x2xf32>, tensor<5xi64>) -> tensor<5x2xf32>
   return
 }
 
 // CHECK-LABEL: @gather_rows
 func.func @gather_rows(%i: tensor<4xi64> {dist.sharding = #dist.sharding<{}>}) {
-  %w = nn.weight "w" file 0 at 0 {dist.results = [#dist.sharding<{"tp"}, {}>]} : tensor<5x2xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}, {}>]>} : tensor<5x2xf32>
   // CHECK: %[[O:.*]] = dist.shard_index ["tp"] scale 3 : tensor<i64>
   // CHECK: %[[S:.*]] = nn.sub %{{.*}}, %[[O]]
   // An index that no rank holds is marked (kerf/NN/Rows.h).
@@ -62,7 +62,7 @@ func.func @gather_rows(%i: tensor<4xi64> {dist.sharding = #dist.sharding<{}>}) {
   // CHECK: nn.select %{{.*}}, %[[S]], %[[E]]
   // CHECK: %[[R:.*]] = nn.select %{{.*}}, %[[E]],
   // CHECK: nn.gather %{{.*}}, %[[R]] dim 0 {partial} : (tensor<3x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
-  %0 = nn.gather %w, %i dim 0 {dist.operands = [#dist.sharding<{"tp"}, {}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}, {}, partial sum {"tp"}>]} : (tensor<5x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
+  %0 = nn.gather %w, %i dim 0 {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>, #dist.sharding<{}>], results = [#dist.sharding<{}, {}, partial sum {"tp"}>]>} : (tensor<5x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
   return
 }
 
@@ -72,12 +72,12 @@ func.func @gather_rows(%i: tensor<4xi64> {dist.sharding = #dist.sharding<{}>}) {
 // CHECK-SAME: (%[[X:.*]]: tensor<5x8xf32>
 func.func @heads(%x: tensor<5x12xf32> {dist.sharding = #dist.sharding<{}, {"tp"}:8>}) {
   // CHECK: %[[H:.*]] = nn.reshape %[[X]] : (tensor<5x8xf32>) -> tensor<5x2x4xf32>
-  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{}, {"tp"}:8>], dist.results = [#dist.sharding<{}, {"tp"}, {}>]} : (tensor<5x12xf32>) -> tensor<5x3x4xf32>
+  %0 = nn.reshape %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}:8>], results = [#dist.sharding<{}, {"tp"}, {}>]>} : (tensor<5x12xf32>) -> tensor<5x3x4xf32>
   // CHECK: %[[M:.*]] = dist.mask %[[X]] dim 1 size 12 over ["tp"] fill 0.000000e+00 : f32 : tensor<5x8xf32>
   // CHECK: nn.reduce sum %[[M]] {{.*}} : (tensor<5x8xf32>) -> tensor<5xf32>
-  %1 = nn.reduce sum %x dims [1] {dist.operands = [#dist.sharding<{}, {"tp"}:8>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]} : (tensor<5x12xf32>) -> tensor<5xf32>
+  %1 = nn.reduce sum %x dims [1] {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}:8>], results = [#dist.sharding<{}, partial sum {"tp"}>]>} : (tensor<5x12xf32>) -> tensor<5xf32>
   // CHECK: dist.shard_index ["tp"] scale 8 : tensor<i64>
-  %2 = nn.iota dim 0 {dist.operands = [], dist.results = [#dist.sharding<{"tp"}:8>]} : tensor<12xi64>
+  %2 = nn.iota dim 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}:8>]>} : tensor<12xi64>
   return
 }
 

@@ -7,14 +7,14 @@
 // CHECK: dist.channel 0 from 0 to 1 : tensor<2x3xf32>
 // CHECK: func.func private @main(tensor<4x6xf32> {dist.sharding = #s_mb_x, kerf.name = "x"})
 // CHECK-LABEL: func.func @stage0_forward(
-// CHECK-SAME: %[[X:.*]]: tensor<2x6xf32> {dist.global_type = tensor<4x6xf32>, dist.input = 0 : i64
-// CHECK-SAME: -> (tensor<2x3xf32> {dist.global_type = tensor<4x5xf32>, dist.send = array<i64: 0>
-// CHECK-SAME: dist.stage = 0
+// CHECK-SAME: %[[X:.*]]: tensor<2x6xf32> {dist.from = #dist.from<input 0>, dist.global_type = tensor<4x6xf32>
+// CHECK-SAME: -> (tensor<2x3xf32> {dist.global_type = tensor<4x5xf32>, {{.*}}dist.to = #dist.to<send [0]>
+// CHECK-SAME: stage = 0
 // CHECK: %[[W:.*]] = nn.constant {dist.global_type = tensor<6x5xf32>, dist.sharding = #s_x_tp, name = "w"} dense<1.000000e+00> : tensor<6x3xf32>
 // CHECK: nn.matmul %[[X]], %[[W]] : (tensor<2x6xf32>, tensor<6x3xf32>) -> tensor<2x3xf32>
 // CHECK-LABEL: func.func @stage1_forward(
-// CHECK-SAME: %[[H:.*]]: tensor<2x3xf32> {{.*}}dist.recv = 0
-// CHECK-SAME: dist.output = array<i64: 0>
+// CHECK-SAME: %[[H:.*]]: tensor<2x3xf32> {{.*}}dist.from = #dist.from<recv 0>
+// CHECK-SAME: dist.to = #dist.to<output [0]>
 // CHECK: %[[V:.*]] = nn.weight "v" {{.*}} : tensor<3x5xf32>
 // CHECK: %[[M:.*]] = dist.mask %[[H]] dim 1 size 5 over ["tp"] fill 0.000000e+00 : f32 : tensor<2x3xf32>
 // CHECK: %[[P:.*]] = nn.matmul %[[M]], %[[V]] : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>
@@ -34,13 +34,11 @@
 dist.mesh @mesh ["pp"=2, "tp"=2] time ["mb"=2]
 func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>})
     -> (tensor<4x5xf32> {kerf.name = "y", dist.sharding = #dist.sharding<{"mb"}, {}>}) {
-  %w = nn.constant {name = "w", dist.results = [#dist.sharding<{}, {"tp"}>]} dense<1.0> : tensor<6x5xf32>
-  %v = nn.weight "v" file 0 at 0 {dist.results = [#dist.sharding<{"tp"}, {}>]} : tensor<5x5xf32>
-  %h = nn.matmul %x, %w {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {"tp"}>],
-     dist.results = [#dist.sharding<{"mb"}, {"tp"}>]} : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
-  %e = nn.exp %h {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {"tp"}>], dist.results = [#dist.sharding<{"mb"}, {"tp"}>]}
+  %w = nn.constant {name = "w", dist.plan = #dist.plan<results = [#dist.sharding<{}, {"tp"}>]>} dense<1.0> : tensor<6x5xf32>
+  %v = nn.weight "v" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}, {}>]>} : tensor<5x5xf32>
+  %h = nn.matmul %x, %w {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {"tp"}>], results = [#dist.sharding<{"mb"}, {"tp"}>], stage = 0>} : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %e = nn.exp %h {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {"tp"}>], results = [#dist.sharding<{"mb"}, {"tp"}>], stage = 0>}
      : tensor<4x5xf32>
-  %r = nn.matmul %e, %v {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {"tp"}>, #dist.sharding<{"tp"}, {}>],
-     dist.results = [#dist.sharding<{"mb"}, {}, partial sum {"tp"}>]} : (tensor<4x5xf32>, tensor<5x5xf32>) -> tensor<4x5xf32>
+  %r = nn.matmul %e, %v {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {"tp"}>, #dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"mb"}, {}, partial sum {"tp"}>], stage = 1>} : (tensor<4x5xf32>, tensor<5x5xf32>) -> tensor<4x5xf32>
   return %r : tensor<4x5xf32>
 }

@@ -9,12 +9,12 @@ func.func @main(%x: tensor<4xf32> {kerf.name = "x", dist.sharding = #dist.shardi
                 %y: tensor<4xf32> {kerf.name = "y", dist.sharding = #dist.sharding<{"tp"}>})
     -> (tensor<4xf32> {kerf.name = "p", dist.sharding = #dist.sharding<{}>},
         tensor<4xf32> {kerf.name = "q", dist.sharding = #dist.sharding<{"tp"}>}) {
-  %w = nn.weight "w" file 0 at 0 {dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %0 = nn.add %x, %w {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %1 = nn.neg %0 {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %2 = nn.mul %1, %w {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %3 = nn.add %2, %0 {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %4 = nn.neg %y {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{"tp"}>], dist.results = [#dist.sharding<{"tp"}>]} : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{}>]>} : tensor<4xf32>
+  %0 = nn.add %x, %w {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
+  %2 = nn.mul %1, %w {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
+  %3 = nn.add %2, %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 2>} : tensor<4xf32>
+  %4 = nn.neg %y {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<{"tp"}>], stage = 2>} : tensor<4xf32>
   return %0, %4 : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -23,16 +23,16 @@ func.func @main(%x: tensor<4xf32> {kerf.name = "x", dist.sharding = #dist.shardi
 // CHECK-DAG: dist.channel 2 from 0 to 2 : tensor<4xf32>
 // CHECK: func.func private @main(tensor<4xf32> {{.*}}kerf.name = "x"}, tensor<4xf32> {{.*}}kerf.name = "y"})
 // CHECK-LABEL: func.func @stage0_forward(
-// CHECK-SAME: dist.input = 0
-// CHECK-SAME: dist.output = array<i64: 0>, dist.send = array<i64: 0, 2>
+// CHECK-SAME: dist.from = #dist.from<input 0>
+// CHECK-SAME: dist.to = #dist.to<output [0], send [0, 2]>
 // CHECK: nn.weight "w"
 // CHECK-LABEL: func.func @stage1_forward(
-// CHECK-SAME: dist.recv = 0
-// CHECK-SAME: dist.send = array<i64: 1>
+// CHECK-SAME: dist.from = #dist.from<recv 0>
+// CHECK-SAME: dist.to = #dist.to<send [1]>
 // CHECK: nn.weight "w"
 // CHECK-LABEL: func.func @stage2_forward(
-// CHECK-SAME: dist.recv = 1
-// CHECK-SAME: dist.recv = 2
-// CHECK-SAME: dist.input = 1
-// CHECK-SAME: dist.output = array<i64: 1>
+// CHECK-SAME: dist.from = #dist.from<recv 1>
+// CHECK-SAME: dist.from = #dist.from<recv 2>
+// CHECK-SAME: dist.from = #dist.from<input 1>
+// CHECK-SAME: dist.to = #dist.to<output [1]>
 // CHECK-NOT: nn.weight

@@ -7,12 +7,12 @@
 // CHECK-DAG: dist.channel [[$V:.*]] from 0 to 1 purpose parameter phase update : tensor<3x3xf32>
 // CHECK-DAG: dist.channel [[$G:.*]] from 1 to 0 purpose gradient phase update : tensor<3x3xf32>
 // CHECK-LABEL: func.func @stage0_update1(
-// CHECK-SAME: dist.recv = [[$G]]
-// CHECK-SAME: dist.send = array<i64: [[$V]]>
+// CHECK-SAME: dist.from = #dist.from<recv [[$G]]>
+// CHECK-SAME: dist.to = #dist.to<send {{\[}}[[$V]]{{\]}}>
 // CHECK: nn.add
 // CHECK: dist.assign
 // CHECK-LABEL: func.func @stage1_update2(
-// CHECK-SAME: dist.recv = [[$V]]
+// CHECK-SAME: dist.from = #dist.from<recv [[$V]]>
 // CHECK: %[[W:.*]] = nn.weight "w0"
 // CHECK: dist.assign %[[W]], %arg0
 // CHECK-LABEL: dist.schedule 1 {
@@ -23,15 +23,15 @@
 // CHECK-NEXT: dist.run @stage1_update2
 dist.mesh @mesh ["pp"=2] time ["mb"=2]
 func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>}) {
-  %w = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %h = nn.matmul %x, %w {dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %y = nn.matmul %h, %w {dist.colocation = 1 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %dh = nn.matmul %y, %w {transpose_rhs, dist.phase = #dist<phase backward_input>, dist.colocation = 1 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %dw1 = nn.matmul %h, %y {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 1 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %dw = nn.add %dw1, %dw0 {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>, #dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : tensor<3x3xf32>
-  %g = dist.accumulate %dw {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.purpose = #dist<purpose gradient>, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %v = nn.sub %w, %g {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  dist.assign %w, %v {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<3x3xf32>
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<3x3xf32>
+  %h = nn.matmul %x, %w {dist.step = #dist.step<forward, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 0>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %y = nn.matmul %h, %w {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %dh = nn.matmul %y, %w {transpose_rhs, dist.step = #dist.step<backward_input, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %dw1 = nn.matmul %h, %y {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 1>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 0>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %dw = nn.add %dw1, %dw0 {dist.step = #dist.step<backward_weight, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>, #dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 0>} : tensor<3x3xf32>
+  %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %v = nn.sub %w, %g {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
+  dist.assign %w, %v {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
   return
 }

@@ -6,11 +6,11 @@
 
 // CHECK-LABEL: func.func @stage0_step(
 // CHECK: %[[W:.*]] = nn.weight "w0"
-// CHECK: %[[DW:.*]] = nn.matmul {{.*}} {transpose_lhs}
+// CHECK: %[[DW:.*]] = nn.matmul {{.*}} {dist.step = #backward_weight, transpose_lhs}
 // CHECK: %[[G:.*]] = dist.all_reduce %[[DW]] sum ["dp"] purpose gradient phase update
 // CHECK: %[[S:.*]] = nn.mul %[[G]]
 // CHECK: %[[V:.*]] = nn.sub %[[W]], %[[S]]
-// CHECK: dist.assign %[[W]], %[[V]] : tensor<6x5xf32>
+// CHECK: dist.assign %[[W]], %[[V]] {dist.step = #update} : tensor<6x5xf32>
 // CHECK: dist.all_reduce {{.*}} purpose statistics phase update : tensor<f32>
 // CHECK-NOT: dist.accumulate
 dist.mesh @mesh ["dp"=2]
@@ -18,29 +18,25 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
                 %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"dp"}, {}>},
                 %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %h = nn.matmul %x, %w {dist.colocation = 0 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{}, {}>],
-     dist.results = [#dist.sharding<{"dp"}, {}>]} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], dist.results = [#dist.sharding<{"dp"}, {}>]}
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  %h = nn.matmul %x, %w {dist.step = #dist.step<forward, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"dp"}, {}>]>} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+  %d = nn.sub %h, %t {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], results = [#dist.sharding<{"dp"}, {}>]>}
      : tensor<8x5xf32>
-  %q = nn.mul %d, %d {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], dist.results = [#dist.sharding<{"dp"}, {}>]}
+  %q = nn.mul %d, %d {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], results = [#dist.sharding<{"dp"}, {}>]>}
      : tensor<8x5xf32>
-  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"dp"}, {}>], dist.results = [#dist.sharding<partial sum {"dp"}>]}
+  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 2, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>], results = [#dist.sharding<partial sum {"dp"}>]>}
      : (tensor<8x5xf32>) -> tensor<f32>
-  %dw = nn.matmul %x, %d {transpose_lhs, dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>,
-     dist.operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>],
-     dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
-  %g = dist.accumulate %dw {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>, dist.purpose = #dist<purpose gradient>,
-     dist.operands = [#dist.sharding<{}, {}, partial sum {"dp"}>],
-     dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<6x5xf32>) -> tensor<6x5xf32>
-  %step = nn.mul %g, %lr {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %step {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+  %dw = nn.matmul %x, %d {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"dp"}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %step = nn.mul %g, %lr {dist.step = #dist.step<update, colocation 0>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>]>} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %step {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>}
      : tensor<6x5xf32>
-  dist.assign %w, %w1 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %l = dist.accumulate %s {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>,
-     dist.operands = [#dist.sharding<partial sum {"dp"}>],
-     dist.results = [#dist.sharding<partial sum {"dp"}>]} : (tensor<f32>) -> tensor<f32>
+  dist.assign %w, %w1 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 2, statistics>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"dp"}>], results = [#dist.sharding<partial sum {"dp"}>]>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
 
@@ -50,17 +46,17 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 // and the update are one function, in which the gradient's sum over ranks can start behind its gradient.
 
 // CHECK-LABEL: func.func @stage0_forward_backward(
-// CHECK-SAME: %[[A0:[^:]*]]: tensor<6x5xf32> {dist.accumulator = 0 : i64
-// CHECK-SAME: %[[A1:[^:]*]]: tensor<f32> {dist.accumulator = 1 : i64
-// CHECK-SAME: dist.keep = array<i64: 0>
-// CHECK-SAME: dist.keep = array<i64: 1>
+// CHECK-SAME: %[[A0:[^:]*]]: tensor<6x5xf32> {dist.from = #dist.from<accumulator 0>
+// CHECK-SAME: %[[A1:[^:]*]]: tensor<f32> {dist.from = #dist.from<accumulator 1>
+// CHECK-SAME: dist.to = #dist.to<keep [0]>
+// CHECK-SAME: dist.to = #dist.to<keep [1]>
 // CHECK: %[[S0:.*]] = dist.accumulate %{{.*}} into %[[A0]]
 // CHECK: %[[S1:.*]] = dist.accumulate %{{.*}} into %[[A1]]
 // CHECK: return %[[S0]], %[[S1]]
 // CHECK-LABEL: func.func @stage0_forward_backward_update0(
-// CHECK-SAME: %[[A0:[^:]*]]: tensor<6x5xf32> {dist.accumulator = 0 : i64
-// CHECK-SAME: %[[A1:[^:]*]]: tensor<f32> {dist.accumulator = 1 : i64
-// CHECK-SAME: dist.input = 2
+// CHECK-SAME: %[[A0:[^:]*]]: tensor<6x5xf32> {dist.from = #dist.from<accumulator 0>
+// CHECK-SAME: %[[A1:[^:]*]]: tensor<f32> {dist.from = #dist.from<accumulator 1>
+// CHECK-SAME: dist.from = #dist.from<input 2>
 // CHECK: %[[S0:.*]] = dist.accumulate %{{.*}} into %[[A0]]
 // CHECK: %[[S1:.*]] = dist.accumulate %{{.*}} into %[[A1]]
 // CHECK: dist.all_reduce %[[S0]] sum ["dp"] purpose gradient phase update
@@ -79,29 +75,25 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
                 %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},
                 %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %h = nn.matmul %x, %w {dist.colocation = 0 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>],
-     dist.results = [#dist.sharding<{"mb", "dp"}, {}>]} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  %h = nn.matmul %x, %w {dist.step = #dist.step<forward, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+  %d = nn.sub %h, %t {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>}
      : tensor<8x5xf32>
-  %q = nn.mul %d, %d {dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<{"mb", "dp"}, {}>]}
+  %q = nn.mul %d, %d {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>}
      : tensor<8x5xf32>
-  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb", "dp"}, {}>], dist.results = [#dist.sharding<partial sum {"mb", "dp"}>]}
+  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 2, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<partial sum {"mb", "dp"}>]>}
      : (tensor<8x5xf32>) -> tensor<f32>
-  %dw = nn.matmul %x, %d {transpose_lhs, dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>,
-     dist.operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>],
-     dist.results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
-  %g = dist.accumulate %dw {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_weight>, dist.purpose = #dist<purpose gradient>,
-     dist.operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>],
-     dist.results = [#dist.sharding<{}, {}, partial sum {"dp"}>]} : (tensor<6x5xf32>) -> tensor<6x5xf32>
-  %step = nn.mul %g, %lr {dist.colocation = 0 : i64, dist.phase = #dist<phase update>,
-     dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %step {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+  %dw = nn.matmul %x, %d {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %step = nn.mul %g, %lr {dist.step = #dist.step<update, colocation 0>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>]>} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %step {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>}
      : tensor<6x5xf32>
-  dist.assign %w, %w1 {dist.colocation = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<6x5xf32>
-  %l = dist.accumulate %s {dist.colocation = 2 : i64, dist.purpose = #dist<purpose statistics>,
-     dist.operands = [#dist.sharding<partial sum {"mb", "dp"}>],
-     dist.results = [#dist.sharding<partial sum {"dp"}>]} : (tensor<f32>) -> tensor<f32>
+  dist.assign %w, %w1 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 2, statistics>,
+     dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"mb", "dp"}>], results = [#dist.sharding<partial sum {"dp"}>]>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
 
@@ -116,25 +108,25 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 // CHECK-DAG: dist.channel [[$H:.*]] from 0 to 1 : tensor<2x3xf32>
 // CHECK-DAG: dist.channel [[$N:.*]] from 0 to 1 purpose statistics phase update : tensor<f32>
 // CHECK-LABEL: func.func @stage0_forward(
-// CHECK-SAME: dist.keep = array<i64: 0>, dist.send = array<i64: [[$H]]>
+// CHECK-SAME: dist.to = #dist.to<send {{\[}}[[$H]]{{\]}}, keep [0]>
 // CHECK-LABEL: func.func @stage0_backward(
-// CHECK-SAME: dist.recv = [[$DH]]
-// CHECK-SAME: dist.input = 0
-// CHECK-SAME: dist.kept = 0
-// CHECK-SAME: dist.accumulator = 0
+// CHECK-SAME: dist.from = #dist.from<recv [[$DH]]>
+// CHECK-SAME: dist.from = #dist.from<input 0>
+// CHECK-SAME: dist.from = #dist.from<kept 0>
+// CHECK-SAME: dist.from = #dist.from<accumulator 0>
 // CHECK-LABEL: func.func @stage0_update0(
-// CHECK-SAME: dist.send = array<i64: [[$N]]>
+// CHECK-SAME: dist.to = #dist.to<send {{\[}}[[$N]]{{\]}}>
 // CHECK-NOT: func.func @stage0_update1
 // CHECK-LABEL: func.func @stage0_update2(
-// CHECK-SAME: dist.recv = [[$R]]
+// CHECK-SAME: dist.from = #dist.from<recv [[$R]]>
 // CHECK: dist.assign
 // CHECK-LABEL: func.func @stage1_forward(
 // CHECK-LABEL: func.func @stage1_backward(
 // CHECK-LABEL: func.func @stage1_update0(
-// CHECK-SAME: dist.output = array<i64: 0>
+// CHECK-SAME: dist.to = #dist.to<output [0]>
 // CHECK-LABEL: func.func @stage1_update1(
-// CHECK-SAME: dist.recv = [[$N]]
-// CHECK-SAME: dist.send = array<i64: [[$R]]>
+// CHECK-SAME: dist.from = #dist.from<recv [[$N]]>
+// CHECK-SAME: dist.to = #dist.to<send {{\[}}[[$R]]{{\]}}>
 // CHECK: dist.assign
 // CHECK-LABEL: dist.schedule 0 {
 // CHECK: dist.run @stage0_forward{{.*}} micro_batch 0
@@ -153,33 +145,33 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 dist.mesh @mesh ["pp"=2] time ["mb"=2]
 func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>}, %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
     -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %w1 = nn.weight "w1" file 0 at 0 {variable, dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %h = nn.matmul %x, %w0 {dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %t = nn.tanh %h {dist.colocation = 1 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : tensor<4x3xf32>
-  %y = nn.matmul %t, %w1 {dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %q = nn.mul %y, %y {dist.colocation = 3 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : tensor<4x3xf32>
-  %s = nn.reduce sum %q dims [0, 1] {dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<partial sum {"mb"}>]} : (tensor<4x3xf32>) -> tensor<f32>
-  %dt = nn.matmul %y, %w1 {transpose_rhs, dist.phase = #dist<phase backward_input>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %dw1 = nn.matmul %t, %y {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %dh = nn.mul %dt, %t {dist.phase = #dist<phase backward_input>, dist.colocation = 1 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{"mb"}, {}>]} : tensor<4x3xf32>
-  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"mb"}>]} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %g0 = dist.accumulate %dw0 {dist.phase = #dist<phase backward_weight>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.purpose = #dist<purpose gradient>, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %g1 = dist.accumulate %dw1 {dist.phase = #dist<phase backward_weight>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose gradient>, dist.operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %sq0 = nn.mul %g0, %g0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %n0 = nn.reduce sum %sq0 dims [0, 1] {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<>]} : (tensor<3x3xf32>) -> tensor<f32>
-  %sq1 = nn.mul %g1, %g1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %n1 = nn.reduce sum %sq1 dims [0, 1] {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<>]} : (tensor<3x3xf32>) -> tensor<f32>
-  %n = nn.add %n0, %n1 {dist.phase = #dist<phase update>, dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<>, #dist.sharding<>], dist.results = [#dist.sharding<>]} : tensor<f32>
-  %r = nn.rsqrt %n {dist.phase = #dist<phase update>, dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<>], dist.results = [#dist.sharding<>]} : tensor<f32>
-  %c0 = nn.mul %g0, %r {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %d0 = nn.mul %c0, %lr {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %v0 = nn.sub %w0, %d0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  dist.assign %w0, %v0 {dist.phase = #dist<phase update>, dist.colocation = 0 : i64, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %c1 = nn.mul %g1, %r {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %d1 = nn.mul %c1, %lr {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<>], dist.results = [#dist.sharding<{}, {}>]} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %v1 = nn.sub %w1, %d1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  dist.assign %w1, %v1 {dist.phase = #dist<phase update>, dist.colocation = 2 : i64, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]} : tensor<3x3xf32>
-  %l = dist.accumulate %s {dist.colocation = 4 : i64, dist.stage = 1 : i64, dist.purpose = #dist<purpose statistics>, dist.operands = [#dist.sharding<partial sum {"mb"}>], dist.results = [#dist.sharding<>]} : (tensor<f32>) -> tensor<f32>
+  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<3x3xf32>
+  %w1 = nn.weight "w1" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<3x3xf32>
+  %h = nn.matmul %x, %w0 {dist.step = #dist.step<forward, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 0>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %t = nn.tanh %h {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 0>} : tensor<4x3xf32>
+  %y = nn.matmul %t, %w1 {dist.step = #dist.step<forward, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %q = nn.mul %y, %y {dist.step = #dist.step<forward, colocation 3>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : tensor<4x3xf32>
+  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>], results = [#dist.sharding<partial sum {"mb"}>], stage = 1>} : (tensor<4x3xf32>) -> tensor<f32>
+  %dt = nn.matmul %y, %w1 {transpose_rhs, dist.step = #dist.step<backward_input, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %dw1 = nn.matmul %t, %y {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 1>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %dh = nn.mul %dt, %t {dist.step = #dist.step<backward_input, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 0>} : tensor<4x3xf32>
+  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 0>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %g0 = dist.accumulate %dw0 {dist.step = #dist.step<backward_weight, colocation 0, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %g1 = dist.accumulate %dw1 {dist.step = #dist.step<backward_weight, colocation 2, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}>], stage = 1>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %sq0 = nn.mul %g0, %g0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
+  %n0 = nn.reduce sum %sq0 dims [0, 1] {dist.step = #dist.step<update, colocation 0, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<>], stage = 0>} : (tensor<3x3xf32>) -> tensor<f32>
+  %sq1 = nn.mul %g1, %g1 {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 1>} : tensor<3x3xf32>
+  %n1 = nn.reduce sum %sq1 dims [0, 1] {dist.step = #dist.step<update, colocation 2, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<>], stage = 1>} : (tensor<3x3xf32>) -> tensor<f32>
+  %n = nn.add %n0, %n1 {dist.step = #dist.step<update, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<>, #dist.sharding<>], results = [#dist.sharding<>], stage = 1>} : tensor<f32>
+  %r = nn.rsqrt %n {dist.step = #dist.step<update, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<>], results = [#dist.sharding<>], stage = 1>} : tensor<f32>
+  %c0 = nn.mul %g0, %r {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %d0 = nn.mul %c0, %lr {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %v0 = nn.sub %w0, %d0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
+  dist.assign %w0, %v0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
+  %c1 = nn.mul %g1, %r {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 1>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %d1 = nn.mul %c1, %lr {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 1>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %v1 = nn.sub %w1, %d1 {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 1>} : tensor<3x3xf32>
+  dist.assign %w1, %v1 {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], stage = 1>} : tensor<3x3xf32>
+  %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"mb"}>], results = [#dist.sharding<>], stage = 1>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }

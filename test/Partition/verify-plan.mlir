@@ -5,9 +5,9 @@
 dist.mesh @mesh ["tp"=2]
 func.func @right(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>})
     -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
-  %0 = nn.reduce sum %x dims [1] {dist.operands = [#dist.sharding<{}, {"tp"}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+  %0 = nn.reduce sum %x dims [1] {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}>], results = [#dist.sharding<{}, partial sum {"tp"}>]>}
      : (tensor<4x6xf32>) -> tensor<4xf32>
-  %1 = nn.neg %0 {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+  %1 = nn.neg %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}, partial sum {"tp"}>], results = [#dist.sharding<{}, partial sum {"tp"}>]>}
      : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
@@ -40,7 +40,7 @@ func.func @partial_result(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}
 
 dist.mesh @mesh ["tp"=2]
 func.func @op_without(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
-  // expected-error @below {{has no dist.operands for its 1 tensors}}
+  // expected-error @below {{has no plan for its 1 operands}}
   %0 = nn.neg %x : tensor<4xf32>
   return
 }
@@ -75,7 +75,7 @@ func.func @time_divides(%x: tensor<12xf32> {dist.sharding = #dist.sharding<{"mb"
 dist.mesh @mesh ["tp"=2]
 func.func @whole(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: operand 0: dimension 1 must stay whole but is cut by {tp}}}
-  %0 = nn.softmax %x dim 1 {dist.operands = [#dist.sharding<{}, {"tp"}>], dist.results = [#dist.sharding<{}, {"tp"}>]}
+  %0 = nn.softmax %x dim 1 {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}>], results = [#dist.sharding<{}, {"tp"}>]>}
      : tensor<4x6xf32>
   return
 }
@@ -86,7 +86,7 @@ func.func @whole(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
 dist.mesh @mesh ["tp"=2]
 func.func @same_axes(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: result 0: dimension 0 is cut by {}, expected {tp} as elsewhere in this op}}
-  %0 = nn.exp %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+  %0 = nn.exp %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{}, {}>]>}
      : tensor<4x6xf32>
   return
 }
@@ -97,7 +97,7 @@ func.func @same_axes(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>
 dist.mesh @mesh ["tp"=2]
 func.func @must_be_partial(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: result 0 is partial over {}, expected {tp}}}
-  %0 = nn.reduce sum %x dims [1] {dist.operands = [#dist.sharding<{}, {"tp"}>], dist.results = [#dist.sharding<{}>]}
+  %0 = nn.reduce sum %x dims [1] {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}>], results = [#dist.sharding<{}>]>}
      : (tensor<4x6xf32>) -> tensor<4xf32>
   return
 }
@@ -108,7 +108,7 @@ func.func @must_be_partial(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{
 dist.mesh @mesh ["tp"=2]
 func.func @not_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: is not linear in the operands that are partial}}
-  %0 = nn.exp %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+  %0 = nn.exp %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, partial sum {"tp"}>], results = [#dist.sharding<{}, partial sum {"tp"}>]>}
      : tensor<4xf32>
   return
 }
@@ -119,7 +119,7 @@ func.func @not_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 dist.mesh @mesh ["tp"=2]
 func.func @not_jointly_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: is not linear in the operands that are partial}}
-  %0 = nn.add %x, %x {dist.operands = [#dist.sharding<{}, partial sum {"tp"}>, #dist.sharding<{}>], dist.results = [#dist.sharding<{}, partial sum {"tp"}>]}
+  %0 = nn.add %x, %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, partial sum {"tp"}>, #dist.sharding<{}>], results = [#dist.sharding<{}, partial sum {"tp"}>]>}
      : tensor<4xf32>
   return
 }
@@ -129,7 +129,7 @@ func.func @not_jointly_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<
 dist.mesh @mesh ["tp"=2]
 func.func @max_is_not_passed_on(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: operand 0 is partial max, expected it to be reduced first}}
-  %0 = nn.neg %x {dist.operands = [#dist.sharding<{}, partial max {"tp"}>], dist.results = [#dist.sharding<{}, partial max {"tp"}>]}
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, partial max {"tp"}>], results = [#dist.sharding<{}, partial max {"tp"}>]>}
      : tensor<4xf32>
   return
 }
@@ -141,7 +141,7 @@ func.func @max_is_not_passed_on(%x: tensor<4xf32> {dist.sharding = #dist.shardin
 dist.mesh @mesh ["tp"=4]
 func.func @split_divides(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: result 0: dimension 0 has a factor of 6, not divisible by 4 parts}}
-  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}>]}
+  %0 = nn.reshape %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"tp"}>]>}
     : (tensor<6x2xf32>) -> tensor<12xf32>
   return
 }
@@ -151,7 +151,7 @@ func.func @split_divides(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{},
 dist.mesh @mesh ["tp"=4]
 func.func @blocks_are_iterations(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: result 0: dimension 0 lies in blocks of 5, expected a multiple of 2}}
-  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}:5>]}
+  %0 = nn.reshape %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"tp"}:5>]>}
     : (tensor<6x2xf32>) -> tensor<12xf32>
   return
 }
@@ -161,7 +161,7 @@ func.func @blocks_are_iterations(%x: tensor<6x2xf32> {dist.sharding = #dist.shar
 dist.mesh @mesh ["tp"=4]
 func.func @blocks_agree(%x: tensor<6x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // expected-error @below {{plan: result 0: dimension 0 lies in blocks of 6, expected 4 as elsewhere in this op}}
-  %0 = nn.reshape %x {dist.operands = [#dist.sharding<{"tp"}, {}>], dist.results = [#dist.sharding<{"tp"}:6>]}
+  %0 = nn.reshape %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"tp"}:6>]>}
     : (tensor<6x2xf32>) -> tensor<12xf32>
   return
 }
@@ -180,7 +180,7 @@ func.func @blocks_in_time(%x: tensor<8xf32> {dist.sharding = #dist.sharding<{"mb
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @max_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
   // expected-error @below {{plan: a max runs over axis "mb", which is in time}}
-  %0 = nn.reduce max %x dims [0] {dist.operands = [#dist.sharding<{"mb"}>], dist.results = [#dist.sharding<>]}
+  %0 = nn.reduce max %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}>], results = [#dist.sharding<>]>}
      : (tensor<4xf32>) -> tensor<f32>
   return
 }
@@ -191,10 +191,10 @@ func.func @max_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @sum_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>})
     -> (tensor<f32> {dist.sharding = #dist.sharding<>}) {
-  %0 = nn.reduce sum %x dims [0] {dist.operands = [#dist.sharding<{"mb"}>], dist.results = [#dist.sharding<partial sum {"mb"}>]}
+  %0 = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}>], results = [#dist.sharding<partial sum {"mb"}>]>}
      : (tensor<4xf32>) -> tensor<f32>
   // expected-error @below {{plan: operand 0 is partial over {mb}, which is in time, until a dist.accumulate}}
-  %1 = nn.exp %0 {dist.operands = [#dist.sharding<>], dist.results = [#dist.sharding<>]} : tensor<f32>
+  %1 = nn.exp %0 {dist.plan = #dist.plan<operands = [#dist.sharding<>], results = [#dist.sharding<>]>} : tensor<f32>
   // expected-error @below {{plan: operand 0 is partial over {mb}, which is in time, until a dist.accumulate}}
   return %0 : tensor<f32>
 }
@@ -204,9 +204,9 @@ func.func @sum_over_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @backwards(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
   // expected-error @below {{plan: is in stage 0 but uses a value of stage 1}}
-  %1 = nn.neg %0 {dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
   return
 }
 
@@ -215,7 +215,7 @@ func.func @backwards(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @no_such_stage(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: stage is 2, expected less than 2}}
-  %0 = nn.neg %x {dist.stage = 2 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 2>} : tensor<4xf32>
   return
 }
 
@@ -224,6 +224,6 @@ func.func @no_such_stage(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>})
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @source_in_time() {
   // expected-error @below {{plan: a source cannot be stored in parts over time}}
-  %0 = nn.constant {dist.results = [#dist.sharding<{"mb"}>]} dense<1.0> : tensor<4xf32>
+  %0 = nn.constant {dist.plan = #dist.plan<results = [#dist.sharding<{"mb"}>]>} dense<1.0> : tensor<4xf32>
   return
 }

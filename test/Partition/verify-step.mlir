@@ -4,15 +4,15 @@
 // The order of a step, and each part where it belongs: nothing to say.
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @right(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
-  %n = nn.neg %x {dist.phase = #dist<phase prologue>, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %0 = nn.neg %x {dist.stage = 0 : i64, dist.colocation = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %1 = nn.neg %0 {dist.stage = 1 : i64, dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %2 = nn.neg %1 {dist.phase = #dist<phase backward_input>, dist.stage = 1 : i64, dist.colocation = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %3 = nn.neg %2 {dist.phase = #dist<phase backward_weight>, dist.stage = 0 : i64, dist.colocation = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %g = dist.accumulate %3 {dist.phase = #dist<phase backward_weight>, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
-  %4 = nn.neg %g {dist.phase = #dist<phase update>, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %5 = nn.neg %4 {dist.phase = #dist<phase update>, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
-  %6 = nn.neg %n {dist.phase = #dist<phase update>, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %n = nn.neg %x {dist.step = #dist.step<prologue>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>, dist.step = #dist.step<forward, colocation 0>} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>, dist.step = #dist.step<forward, colocation 1>} : tensor<4xf32>
+  %2 = nn.neg %1 {dist.step = #dist.step<backward_input, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
+  %3 = nn.neg %2 {dist.step = #dist.step<backward_weight, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
+  %g = dist.accumulate %3 {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = nn.neg %g {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
+  %5 = nn.neg %4 {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
+  %6 = nn.neg %n {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
   return
 }
 
@@ -22,9 +22,9 @@ func.func @right(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 dist.mesh @mesh ["tp"=2]
 func.func @back_to_forward(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.phase = #dist<phase backward_input>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.step = #dist.step<backward_input>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   // expected-error @below {{plan: is in phase forward but uses a value of phase backward_input}}
-  %1 = nn.neg %0 {dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   return
 }
 
@@ -34,9 +34,9 @@ func.func @back_to_forward(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>
 dist.mesh @mesh ["tp"=2]
 func.func @weight_to_input(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   // expected-error @below {{plan: is in phase backward_input but uses a value of phase backward_weight}}
-  %1 = nn.neg %0 {dist.phase = #dist<phase backward_input>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.step = #dist.step<backward_input>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   return
 }
 
@@ -45,9 +45,9 @@ func.func @weight_to_input(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>
 dist.mesh @mesh ["tp"=2]
 func.func @update_to_forward(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   // expected-error @below {{plan: is in phase forward but uses a value of phase update}}
-  %1 = nn.neg %0 {dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   return
 }
 
@@ -57,9 +57,9 @@ func.func @update_to_forward(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{
 dist.mesh @mesh ["tp"=2]
 func.func @no_accumulate(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   // expected-error @below {{plan: runs once per step but uses a value of each micro-batch, expected a dist.accumulate between}}
-  %1 = nn.neg %0 {dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   return
 }
 
@@ -69,9 +69,9 @@ func.func @no_accumulate(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>})
 dist.mesh @mesh ["tp"=2]
 func.func @sum_too_early(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = dist.accumulate %x {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = dist.accumulate %x {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error @below {{plan: is in phase backward_weight but uses a sum over micro-batches, expected update}}
-  %1 = nn.neg %0 {dist.phase = #dist<phase backward_weight>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
   return
 }
 
@@ -80,7 +80,7 @@ func.func @sum_too_early(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>})
 dist.mesh @mesh ["tp"=2]
 func.func @accumulate_in_update(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: sums over micro-batches in phase update, which runs once per step}}
-  %0 = dist.accumulate %x {dist.phase = #dist<phase update>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = dist.accumulate %x {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -90,7 +90,7 @@ func.func @accumulate_in_update(%x: tensor<4xf32> {dist.sharding = #dist.shardin
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @time_in_prologue(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
   // expected-error @below {{plan: runs once per step but operand 0 has an axis in time: <{mb}>}}
-  %0 = nn.neg %x {dist.phase = #dist<phase prologue>, dist.operands = [#dist.sharding<{"mb"}>], dist.results = [#dist.sharding<{"mb"}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.step = #dist.step<prologue>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}>], results = [#dist.sharding<{"mb"}>]>} : tensor<4xf32>
   return
 }
 
@@ -100,7 +100,7 @@ func.func @time_in_prologue(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @sum_of_parts(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
   // expected-error @below {{plan: sums over micro-batches, but dimension 0 is cut into them}}
-  %0 = dist.accumulate %x {dist.phase = #dist<phase forward>, dist.operands = [#dist.sharding<{"mb"}>], dist.results = [#dist.sharding<{}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = dist.accumulate %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}>], results = [#dist.sharding<{}>]>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -109,7 +109,7 @@ func.func @sum_of_parts(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @sum_result(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-error @below {{plan: result is <{tp}>, expected <{}>}}
-  %0 = dist.accumulate %x {dist.phase = #dist<phase forward>, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{"tp"}>]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = dist.accumulate %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{"tp"}>]>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -118,10 +118,10 @@ func.func @sum_result(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 // A sum over time stays partial through linear ops, until it is accumulated.
 dist.mesh @mesh ["tp"=2] time ["mb"=2]
 func.func @linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
-  %0 = nn.reduce sum %x dims [0] {dist.operands = [#dist.sharding<{"mb"}>], dist.results = [#dist.sharding<partial sum {"mb"}>]}
+  %0 = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}>], results = [#dist.sharding<partial sum {"mb"}>]>}
      : (tensor<4xf32>) -> tensor<f32>
-  %1 = nn.neg %0 {dist.operands = [#dist.sharding<partial sum {"mb"}>], dist.results = [#dist.sharding<partial sum {"mb"}>]} : tensor<f32>
-  %2 = dist.accumulate %1 {dist.phase = #dist<phase forward>, dist.operands = [#dist.sharding<partial sum {"mb"}>], dist.results = [#dist.sharding<>]} : (tensor<f32>) -> tensor<f32>
+  %1 = nn.neg %0 {dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"mb"}>], results = [#dist.sharding<partial sum {"mb"}>]>} : tensor<f32>
+  %2 = dist.accumulate %1 {dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"mb"}>], results = [#dist.sharding<>]>} : (tensor<f32>) -> tensor<f32>
   return
 }
 
@@ -130,10 +130,10 @@ func.func @linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"mb"}>}) {
 // Not half of the micro-batches.
 dist.mesh @mesh ["tp"=2] time ["a"=2, "b"=2]
 func.func @some_of_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"a"}>}) {
-  %0 = nn.reduce sum %x dims [0] {dist.operands = [#dist.sharding<{"a"}>], dist.results = [#dist.sharding<partial sum {"a"}>]}
+  %0 = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"a"}>], results = [#dist.sharding<partial sum {"a"}>]>}
      : (tensor<4xf32>) -> tensor<f32>
   // expected-error @below {{plan: operand is partial over 2 micro-batches, expected all 4}}
-  %1 = dist.accumulate %0 {dist.phase = #dist<phase forward>, dist.operands = [#dist.sharding<partial sum {"a"}>], dist.results = [#dist.sharding<>]} : (tensor<f32>) -> tensor<f32>
+  %1 = dist.accumulate %0 {dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"a"}>], results = [#dist.sharding<>]>} : (tensor<f32>) -> tensor<f32>
   return
 }
 
@@ -143,9 +143,9 @@ func.func @some_of_time(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"a"}>
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @forward_down(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
   // expected-error @below {{plan: is in stage 0 but uses a value of stage 1}}
-  %1 = nn.neg %0 {dist.phase = #dist<phase backward_input>, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.step = #dist.step<backward_input>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
   return
 }
 
@@ -154,9 +154,9 @@ func.func @forward_down(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) 
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @backward_up(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{produced here}}
-  %0 = nn.neg %x {dist.phase = #dist<phase backward_input>, dist.stage = 0 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.step = #dist.step<backward_input>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
   // expected-error @below {{plan: is in stage 1 but uses a value of stage 0}}
-  %1 = nn.neg %0 {dist.phase = #dist<phase backward_weight>, dist.stage = 1 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %0 {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>} : tensor<4xf32>
   return
 }
 
@@ -166,9 +166,9 @@ func.func @backward_up(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 dist.mesh @mesh ["pp"=2, "tp"=2]
 func.func @colocation(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
   // expected-note @below {{another op of it}}
-  %0 = nn.neg %x {dist.stage = 1 : i64, dist.colocation = 7 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 1>, dist.step = #dist.step<forward, colocation 7>} : tensor<4xf32>
   // expected-error @below {{plan: is in stage 0, expected 1 as an op of colocation 7}}
-  %1 = nn.neg %x {dist.phase = #dist<phase backward_input>, dist.stage = 0 : i64, dist.colocation = 7 : i64, dist.operands = [#dist.sharding<{}>], dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %1 = nn.neg %x {dist.step = #dist.step<backward_input, colocation 7>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
   return
 }
 
@@ -177,8 +177,8 @@ func.func @colocation(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 // Parameters change in the update.
 dist.mesh @mesh ["tp"=2]
 func.func @assign_phase(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
-  %w = nn.weight "w" file 0 at 0 {variable, dist.results = [#dist.sharding<{}>]} : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}>]>} : tensor<4xf32>
   // expected-error @below {{plan: assigns in phase forward, expected update}}
-  dist.assign %w, %x {dist.operands = [#dist.sharding<{}>, #dist.sharding<{}>]} : tensor<4xf32>
+  dist.assign %w, %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>]>} : tensor<4xf32>
   return
 }

@@ -6,23 +6,23 @@
 // DATA: dist.mesh @mesh ["dp"=2]
 // DATA-SAME: {{$}}
 // DATA: func.func @main(%{{.*}}: tensor<8x64xf32> {dist.sharding = #s_dp_x
-// DATA-COUNT-3: nn.constant {dist.operands = [], dist.results = [#s_x
+// DATA-COUNT-3: nn.constant {dist.plan = #p_to_x
 // DATA-NOT: dist.reshard
-// DATA: nn.relu {{.*}}dist.results = [#s_dp_x]
+// DATA: nn.relu {{.*}}dist.plan = #p_{{[^ ]*}}to_dp_x
 
 // With weights that do not fit on one device, the search finds Megatron's pair:
 // columns of the first, rows of the second, one sum.
 // TENSOR: dist.mesh @mesh ["tp"=2]
 // TENSOR: name = "w1"} {{.*}}tensor<64x128xf32>
-// TENSOR: nn.matmul {{.*}}dist.operands = [#s_x_x, #s_x_tp], dist.results = [#s_x_tp]
-// TENSOR: nn.relu {{.*}}dist.results = [#s_x_tp]
-// TENSOR: nn.matmul {{.*}}dist.operands = [#s_x_tp, #s_tp_x], dist.results = [#s_x_x_sum-tp]
+// TENSOR: nn.matmul {{.*}}dist.plan = #p_x_x_and_x_tp_to_x_tp
+// TENSOR: nn.relu {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp
+// TENSOR: nn.matmul {{.*}}dist.plan = #p_x_tp_and_tp_x_to_x_x_sum-tp
 
 // A pipeline: the batch is cut in time, the layers over the stages.
 // PIPE: dist.mesh @mesh ["pp"=2] time ["mb"=4]
 // PIPE: {dist.sharding = #s_mb_x
-// PIPE: nn.matmul {{.*}}dist.stage = 0
-// PIPE: nn.matmul {{.*}}dist.stage = 1
+// PIPE: nn.matmul {{.*}}dist.plan = #p0_
+// PIPE: nn.matmul {{.*}}dist.plan = #p1_
 
 func.func @main(%x: tensor<8x64xf32> {kerf.name = "x"}) -> (tensor<8x64xf32> {kerf.name = "y"}) {
   %w1 = nn.constant {name = "w1"} dense<0.1> : tensor<64x128xf32>

@@ -6,8 +6,8 @@
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard={given=[{},{},partial sum {tp}]}" 2>&1 | FileCheck %s --check-prefix=GIVEN
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard={quotient=[{},{},partial sum {tp}]}" 2>&1 | FileCheck %s --check-prefix=QUOTIENT
 
-// CHECK: nn.mul {{.*}}dist.operands = [#s_x_x_sum-tp, #s_x_x]
-// CHECK: nn.div {{.*}}dist.operands = [#s_x_x_sum-tp, #s_x_x]
+// CHECK: nn.mul {{.*}}dist.plan = #p_x_x_sum-tp_and_x_x_to
+// CHECK: nn.div {{.*}}dist.plan = #p_x_x_sum-tp_and_x_x_to
 
 // GIVEN: error: --shard: '[{},{},partial sum {tp}]' is not a legal sharding of 'given'
 // GIVEN: note: legal on this mesh:

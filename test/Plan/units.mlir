@@ -3,13 +3,13 @@
 
 // RUN: kerf-opt %s --kerf-plan="devices=4 mesh=tp=4 objective=volume shard=w=[{},{tp}:8]" | FileCheck %s
 // RUN: kerf-opt %s --kerf-plan="devices=4 mesh=tp=4 objective=volume shard=heads=[{},{tp},{}]" | FileCheck %s --check-prefix=HEADS
-// CHECK: nn.constant {{.*}}dist.results = [#s_x_tp-by8], name = "w"
-// CHECK: nn.matmul {{.*}}dist.results = [#s_x_tp-by8]
-// CHECK: nn.reshape {{.*}}dist.results = [#s_x_tp_x]
-// CHECK: nn.reshape {{.*}}dist.results = [#s_x_tp-by8]
-// CHECK: nn.matmul {{.*}}dist.results = [#s_x_x_sum-tp]
+// CHECK: nn.constant {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp-by8, name = "w"
+// CHECK: nn.matmul {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp-by8
+// CHECK: nn.reshape {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp_x
+// CHECK: nn.reshape {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp-by8
+// CHECK: nn.matmul {{.*}}dist.plan = #p_{{[^ ]*}}to_x_x_sum-tp
 
-// HEADS: nn.reshape {{.*}}dist.results = [#s_x_tp_x]
+// HEADS: nn.reshape {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp_x
 
 // RUN: not kerf-opt %s --kerf-plan="devices=4 mesh=tp=4 shard=w=[{},{tp}:29]" 2>&1 | FileCheck %s --check-prefix=WRONG
 // WRONG: '[{},{tp}:29]' is not a legal sharding of 'w'

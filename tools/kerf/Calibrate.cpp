@@ -103,8 +103,8 @@ std::string allReduce(int64_t ranks, int64_t elements) {
   return llvm::formatv(R"(dist.mesh @mesh ["x"={0}]
 func.func @main(%x: {1} {{kerf.name = "x", dist.sharding = #dist.sharding<{{"x"}, {{}>})
     -> ({2} {{kerf.name = "y", dist.sharding = #dist.sharding<{{}>}) {{
-  %y = nn.reduce sum %x dims [0] {{dist.operands = [#dist.sharding<{{"x"}, {{}>],
-    dist.results = [#dist.sharding<{{}, partial sum {{"x"}>]} : ({1}) -> {2}
+  %y = nn.reduce sum %x dims [0] {{dist.plan = #dist.plan<operands = [#dist.sharding<{{"x"}, {{}>],
+    results = [#dist.sharding<{{}, partial sum {{"x"}>]>} : ({1}) -> {2}
   return %y : {2}
 }
 )",
@@ -120,7 +120,7 @@ std::string parallelAddition(int64_t ranks, int64_t elements) {
              R"(dist.mesh @mesh ["x"={0}]
 func.func @main(%x: {1} {{kerf.name = "x", dist.sharding = {2}}, %z: {1} {{kerf.name = "z", dist.sharding = {2}})
     -> ({1} {{kerf.name = "y", dist.sharding = {2}}) {{
-  %y = nn.add %x, %z {{dist.operands = [{2}, {2}], dist.results = [{2}]} : ({1}, {1}) -> {1}
+  %y = nn.add %x, %z {{dist.plan = #dist.plan<operands = [{2}, {2}], results = [{2}]>} : ({1}, {1}) -> {1}
   return %y : {1}
 }
 )",

@@ -32,15 +32,11 @@ TEST_F(AccountingTest, StagesAndMicroBatches) {
     dist.mesh @mesh ["pp"=2, "tp"=2] time ["mb"=2]
     func.func @main(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"mb"}, {}>})
         -> (tensor<4x5xf32> {dist.sharding = #dist.sharding<{"mb"}, {}>}) {
-      %w = nn.constant {name = "w", dist.results = [#dist.sharding<{}, {"tp"}>]} dense<1.0> : tensor<6x5xf32>
-      %v = nn.constant {name = "v", dist.results = [#dist.sharding<{"tp"}, {}>]} dense<1.0> : tensor<5x5xf32>
-      %h = nn.matmul %x, %w {dist.stage = 0 : i64,
-          dist.operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {"tp"}>],
-          dist.results = [#dist.sharding<{"mb"}, {"tp"}>]}
+      %w = nn.constant {name = "w", dist.plan = #dist.plan<results = [#dist.sharding<{}, {"tp"}>]>} dense<1.0> : tensor<6x5xf32>
+      %v = nn.constant {name = "v", dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}, {}>]>} dense<1.0> : tensor<5x5xf32>
+      %h = nn.matmul %x, %w {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {"tp"}>], results = [#dist.sharding<{"mb"}, {"tp"}>], stage = 0>}
         : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32> loc("fc1")
-      %r = nn.matmul %h, %v {dist.stage = 1 : i64,
-          dist.operands = [#dist.sharding<{"mb"}, {"tp"}>, #dist.sharding<{"tp"}, {}>],
-          dist.results = [#dist.sharding<{"mb"}, {}, partial sum {"tp"}>]}
+      %r = nn.matmul %h, %v {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {"tp"}>, #dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"mb"}, {}, partial sum {"tp"}>], stage = 1>}
         : (tensor<4x5xf32>, tensor<5x5xf32>) -> tensor<4x5xf32> loc("fc2")
       return %r : tensor<4x5xf32>
     })",

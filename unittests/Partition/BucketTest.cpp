@@ -26,11 +26,11 @@ constexpr const char *kModule = R"(
       -> (tensor<3xf32> {dist.sharding = #dist.sharding<{}>},
           tensor<f32> {dist.sharding = #dist.sharding<>},
           tensor<2x2xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
-    %0 = nn.reduce sum %x dims [0] {dist.operands = [#dist.sharding<{"x"}, {}>], dist.results = [#dist.sharding<{}, partial sum {"x"}>]}
+    %0 = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"x"}, {}>], results = [#dist.sharding<{}, partial sum {"x"}>]>}
        : (tensor<5x3xf32>) -> tensor<3xf32>
-    %1 = nn.reduce sum %y dims [0] {dist.operands = [#dist.sharding<{"x"}>], dist.results = [#dist.sharding<partial sum {"x"}>]}
+    %1 = nn.reduce sum %y dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"x"}>], results = [#dist.sharding<partial sum {"x"}>]>}
        : (tensor<5xf32>) -> tensor<f32>
-    %2 = nn.reduce sum %z dims [0] {dist.operands = [#dist.sharding<{"x"}, {}, {}>], dist.results = [#dist.sharding<{}, {}, partial sum {"x"}>]}
+    %2 = nn.reduce sum %z dims [0] {dist.plan = #dist.plan<operands = [#dist.sharding<{"x"}, {}, {}>], results = [#dist.sharding<{}, {}, partial sum {"x"}>]>}
        : (tensor<5x2x2xf32>) -> tensor<2x2xf32>
     return %0, %1, %2 : tensor<3xf32>, tensor<f32>, tensor<2x2xf32>
   })";

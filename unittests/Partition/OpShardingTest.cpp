@@ -68,7 +68,7 @@ protected:
       }
       return layout;
     };
-    SmallVector<Attribute> operands, results;
+    SmallVector<ShardingAttr> operands, results;
     AxisList partial;
     for (auto [number, factors] : llvm::enumerate(rule.operands)) {
       Layout layout = layoutOf(factors);
@@ -88,8 +88,8 @@ protected:
       layout.reduction = reduction;
       results.push_back(attr(mesh, layout));
     }
-    op->setAttr(kOperands, ArrayAttr::get(&context, operands));
-    op->setAttr(kResults, ArrayAttr::get(&context, results));
+    setOperandShardings(op, operands);
+    setResultShardings(op, results);
   }
 
   void addMesh(ModuleOp module, const Mesh &mesh) {

@@ -220,11 +220,10 @@ struct Planner {
     return layout;
   }
 
-  void setLayouts(Operation *op, ArrayRef<Attribute> operands,
-                  ArrayRef<Attribute> results) {
-    op->setAttr(kOperands, ArrayAttr::get(op->getContext(), operands));
-    if (!results.empty())
-      op->setAttr(kResults, ArrayAttr::get(op->getContext(), results));
+  void setLayouts(Operation *op, ArrayRef<ShardingAttr> operands,
+                  ArrayRef<ShardingAttr> results) {
+    setOperandShardings(op, operands);
+    setResultShardings(op, results);
   }
 
   void planOp(Operation *op) {
@@ -236,7 +235,7 @@ struct Planner {
                         {attr(context, withoutTime(layout))});
     }
     if (auto assign = dyn_cast<AssignOp>(op)) {
-      Attribute stored = attr(context, layouts[assign.getSource()]);
+      ShardingAttr stored = attr(context, layouts[assign.getSource()]);
       return setLayouts(op, {stored, stored}, {});
     }
     ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
@@ -337,7 +336,7 @@ struct Planner {
       }
       return layout;
     };
-    SmallVector<Attribute> operands, results;
+    SmallVector<ShardingAttr> operands, results;
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
       Layout layout = layoutOf(rule.operands[i]);
       if (llvm::is_contained(keptBy, i))
@@ -362,9 +361,9 @@ struct Planner {
   void addHub(Value value, int64_t stage) {
     auto type = cast<RankedTensorType>(value.getType());
     for (OpOperand &use : value.getUses()) // a use that wants it partial
-      if (auto list = use.getOwner()->getAttrOfType<ArrayAttr>(kOperands))
-        if (cast<ShardingAttr>(list[use.getOperandNumber()]).isPartial())
-          return;
+      if (ArrayRef<ShardingAttr> list = getOperandShardings(use.getOwner());
+          !list.empty() && list[use.getOperandNumber()].isPartial())
+        return;
     if (timePartial.contains(value))
       return;
     std::optional<int64_t> batch;
@@ -376,11 +375,11 @@ struct Planner {
     auto hub = ReshardOp::create(builder, value.getLoc(), type, value,
                                  ShardingAttr(), attr(value.getContext(), to),
                                  TypeAttr(), PurposeAttr());
-    hub->setAttr(kStage, builder.getI64IntegerAttr(stage));
+    setStage(hub, stage);
     Operation *producer = value.getDefiningOp();
     Phase phase =
         isa<AccumulateOp>(producer) ? Phase::Update : getPhase(producer);
-    hub->setAttr(kPhase, PhaseAttr::get(value.getContext(), phase));
+    setPhase(hub, phase);
     value.replaceAllUsesExcept(hub.getResult(), hub);
   }
 
@@ -431,34 +430,33 @@ struct Planner {
     // Forward ops in order; all else where they are, or anywhere.
     for (Operation *op : ops) {
       planOp(op);
-      auto together = op->getAttrOfType<IntegerAttr>(kColocation);
+      std::optional<int64_t> together = getColocation(op);
       if (getPhase(op) != Phase::Forward || isa<AccumulateOp>(op))
         continue;
-      bool known = together && stageOf.count(together.getInt());
+      bool known = together && stageOf.count(*together);
       if (!known && stage + 1 < numStages &&
           chance(random, static_cast<int>(100 * numStages / forward)))
         ++stage;
-      int64_t here = known ? stageOf[together.getInt()] : stage;
+      int64_t here = known ? stageOf[*together] : stage;
       if (together)
-        stageOf[together.getInt()] = here;
-      op->setAttr(kStage, builder.getI64IntegerAttr(here));
+        stageOf[*together] = here;
+      setStage(op, here);
     }
     for (Operation *op : ops) {
-      if (op->hasAttr(kStage))
+      if (findStage(op))
         continue;
-      auto together = op->getAttrOfType<IntegerAttr>(kColocation);
-      bool known = together && stageOf.count(together.getInt());
-      int64_t here = known      ? stageOf[together.getInt()]
+      std::optional<int64_t> together = getColocation(op);
+      bool known = together && stageOf.count(*together);
+      int64_t here = known      ? stageOf[*together]
                      : once(op) ? draw(random, numStages)
                                 : stage;
       if (together)
-        stageOf[together.getInt()] = here;
-      op->setAttr(kStage, builder.getI64IntegerAttr(here));
+        stageOf[*together] = here;
+      setStage(op, here);
     }
     for (Operation *op : ops)
       if (chance(random, 15) && !isa<SourceOpInterface, AssignOp>(op))
-        addHub(op->getResult(0),
-               cast<IntegerAttr>(op->getAttr(kStage)).getInt());
+        addHub(op->getResult(0), *findStage(op));
   }
 };
 

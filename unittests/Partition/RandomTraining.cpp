@@ -176,9 +176,9 @@ private:
       if (isa<SourceOpInterface>(op))
         continue;
       if (phase != Phase::Forward)
-        op->setAttr(kPhase, PhaseAttr::get(builder.getContext(), phase));
+        setPhase(op, phase);
       if (colocation)
-        op->setAttr(kColocation, builder.getI64IntegerAttr(*colocation));
+        setColocation(op, colocation);
     }
   }
   Operation *lastOp() {
@@ -207,7 +207,7 @@ private:
   void number() {
     for (Operation &op : block.without_terminator()) {
       if (!isa<SourceOpInterface>(op))
-        op.setAttr(kColocation, builder.getI64IntegerAttr(next++));
+        setColocation(&op, next++);
       if (auto weight = dyn_cast<nn::WeightOp>(op)) {
         weight.setVariable(true);
         trained.insert(weight);
@@ -255,7 +255,7 @@ private:
     llvm::DenseMap<Value, Value> gradientOf;
     gradientOf[loss] = splat({}, 1);
     for (Operation *op : llvm::reverse(forward)) {
-      auto number = op->getAttrOfType<IntegerAttr>(kColocation);
+      std::optional<int64_t> number = getColocation(op);
       bool wanted = llvm::any_of(op->getOperands(), [&](Value operand) {
         return trained.contains(operand);
       });
@@ -278,20 +278,18 @@ private:
         Value &sum = gradientOf[operand];
         sum = sum ? make<nn::AddOp>(sum, gradient) : gradient;
       }
-      mark(last, Phase::BackwardInput, number.getInt());
+      mark(last, Phase::BackwardInput, *number);
     }
     for (Operation *op : forward)
       if (auto weight = dyn_cast<nn::WeightOp>(op))
         if (Value gradient = gradientOf.lookup(weight)) {
           int64_t first = next;
           for (Operation *user : weight->getUsers())
-            if (auto number = user->getAttrOfType<IntegerAttr>(kColocation))
-              first = std::min(first, number.getInt());
+            if (std::optional<int64_t> number = getColocation(user))
+              first = std::min(first, *number);
           Operation *last = lastOp();
           Value sum = make<AccumulateOp>(gradient.getType(), gradient, Value());
-          sum.getDefiningOp()->setAttr(
-              kPurpose,
-              PurposeAttr::get(builder.getContext(), Purpose::Gradient));
+          setPurpose(sum.getDefiningOp(), Purpose::Gradient);
           mark(last, Phase::BackwardWeight, first);
           gradients[weight] = {sum, first};
         }
@@ -314,14 +312,12 @@ private:
   }
 
   void markWeightPhase() {
-    auto weightPhase =
-        PhaseAttr::get(builder.getContext(), Phase::BackwardWeight);
     for (Operation &op : llvm::reverse(block.without_terminator()))
       if (getPhase(&op) == Phase::BackwardInput &&
           llvm::all_of(op.getUsers(), [&](Operation *user) {
-            return user->getAttr(kPhase) == weightPhase;
+            return getPhase(user) == Phase::BackwardWeight;
           }))
-        op.setAttr(kPhase, weightPhase);
+        setPhase(&op, Phase::BackwardWeight);
   }
 
   void buildUpdate() {
@@ -365,8 +361,7 @@ private:
 
   void finish() {
     Operation *last = lastOp();
-    int64_t number =
-        loss.getDefiningOp()->getAttrOfType<IntegerAttr>(kColocation).getInt();
+    int64_t number = *getColocation(loss.getDefiningOp());
     Value reported = make<AccumulateOp>(loss.getType(), loss, Value());
     mark(last, Phase::Forward, number);
     SmallVector<Value> results = {reported};

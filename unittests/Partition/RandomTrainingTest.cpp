@@ -131,8 +131,10 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
   for (auto function : module->getOps<func::FuncOp>()) {
     levels |= function.getName().ends_with("update2");
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      coverage.sums += bool(function.getArgAttr(i, dist::kAccumulator));
-      coverage.kept += bool(function.getArgAttr(i, dist::kKept));
+      coverage.sums +=
+          dist::numberFrom(function, i, dist::From::Accumulator).has_value();
+      coverage.kept +=
+          dist::numberFrom(function, i, dist::From::Kept).has_value();
     }
   }
   coverage.levels += levels;

@@ -124,19 +124,19 @@ private:
         func::FuncOp::create(builder, builder.getUnknownLoc(), name,
                              builder.getFunctionType(arguments, results));
     function.setPrivate();
-    function->setAttr(kStage, builder.getI64IntegerAttr(node.stage));
-    function->setAttr(kPhase, PhaseAttr::get(builder.getContext(), node.phase));
+    setPart(function, node.stage, node.phase);
     auto sharding =
         ShardingAttr::get(builder.getContext(), getMesh(*module), Layout(1));
     for (auto [index, channel] : llvm::enumerate(node.recvs)) {
-      function.setArgAttr(index, dist::kRecv,
-                          builder.getI64IntegerAttr(channel));
+      function.setArgAttr(
+          index, kFrom,
+          FromAttr::get(builder.getContext(), From::Recv, channel));
       function.setArgAttr(index, kSharding, sharding);
       function.setArgAttr(index, kGlobalType, TypeAttr::get(type));
     }
     for (auto [index, channel] : llvm::enumerate(node.sends)) {
-      function.setResultAttr(index, dist::kSend,
-                             builder.getDenseI64ArrayAttr({channel}));
+      function.setResultAttr(
+          index, kTo, ToAttr::get(builder.getContext(), {}, {channel}, {}));
       function.setResultAttr(index, kSharding, sharding);
       function.setResultAttr(index, kGlobalType, TypeAttr::get(type));
     }
@@ -170,7 +170,7 @@ struct Lists {
 };
 
 /// Plays the lists with the stages taking turns at random; a slot that was sent
-/// is waited for at the last moment that dist.held_until allows.
+/// is waited for at the last moment that held_until allows.
 bool play(const Lists &lists, Random &random) {
   std::vector<size_t> next(lists.ops.size());
   std::map<uint64_t, int64_t> sent, taken;
@@ -194,8 +194,7 @@ bool play(const Lists &lists, Random &random) {
       if (recv)
         ++taken[recv.getChannel()];
       if (auto send = dyn_cast<SendOp>(op)) {
-        auto until = op->getAttrOfType<IntegerAttr>(dist::kHeldUntil);
-        open[stage].push_back({until ? until.getInt() : ~size_t(0),
+        open[stage].push_back({send.getHeldUntil().value_or(~size_t(0)),
                                send.getChannel(), sent[send.getChannel()]++});
       }
       ++next[stage];
@@ -264,19 +263,16 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
             "s" + std::to_string(stage) + (backward ? "b" : "f"),
             backward ? builder.getFunctionType({type}, {})
                      : builder.getFunctionType({}, {type}));
-        function->setAttr(kStage, builder.getI64IntegerAttr(stage));
-        function->setAttr(
-            kPhase, PhaseAttr::get(&context, backward ? Phase::BackwardInput
-                                                      : Phase::Forward));
+        setPart(function, stage,
+                backward ? Phase::BackwardInput : Phase::Forward);
         Block *block = function.addEntryBlock();
         auto sharding =
             ShardingAttr::get(&context, getMesh(*module), Layout(1));
         if (backward) {
-          function.setArgAttr(0, dist::kKept, builder.getI64IntegerAttr(0));
+          function.setArgAttr(0, kFrom, FromAttr::get(&context, From::Kept, 0));
           function.setArgAttr(0, kSharding, sharding);
         } else {
-          function.setResultAttr(0, dist::kKeep,
-                                 builder.getDenseI64ArrayAttr({0}));
+          function.setResultAttr(0, kTo, ToAttr::get(&context, {}, {}, {0}));
           function.setResultAttr(0, kSharding, sharding);
         }
         OpBuilder body = OpBuilder::atBlockEnd(block);

@@ -26,29 +26,19 @@ enum Place : unsigned {
   OnResult = 16
 };
 
-bool isInteger(Attribute attribute) { return isa<IntegerAttr>(attribute); }
-bool isList(Attribute attribute) { return isa<DenseI64ArrayAttr>(attribute); }
-bool isPhase(Attribute attribute) { return isa<PhaseAttr>(attribute); }
-bool isPurpose(Attribute attribute) { return isa<PurposeAttr>(attribute); }
 /// Shardings are checked against types and mesh, see checkSharding.
 bool isAny(Attribute) { return true; }
 bool isTensorType(Attribute attribute) {
   auto type = dyn_cast<TypeAttr>(attribute);
   return type && isa<RankedTensorType>(type.getValue());
 }
-bool isReach(Attribute attribute) {
-  auto text = dyn_cast<StringAttr>(attribute);
-  return text &&
-         (text.getValue() == "micro_batch" || text.getValue() == "device");
+template <typename Attr> bool is(Attribute attribute) {
+  return isa<Attr>(attribute);
 }
 bool isSchedule(Attribute attribute) {
   auto text = dyn_cast<StringAttr>(attribute);
   return text && (text.getValue() == "gpipe" || text.getValue() == "1f1b");
 }
-bool isLossMark(Attribute attribute) {
-  return isa<UnitAttr, IntegerAttr>(attribute);
-}
-
 struct Known {
   llvm::StringLiteral name;
   unsigned places;
@@ -58,25 +48,15 @@ struct Known {
 
 // As the dialect's description has them.
 constexpr Known kKnown[] = {
-    {kOperands, OnOp, isAny, "an array of #dist.sharding"},
-    {kResults, OnOp, isAny, "an array of #dist.sharding"},
+    {kPlan, OnOp, is<PlanAttr>, "a #dist.plan"},
+    {kStep, OnOp, is<StepAttr>, "a #dist.step"},
+    {kLocalReduction, OnOp, is<ReductionReachAttr>, "a #dist<reach ...>"},
     {kSharding, OnOp | OnArgument | OnResult, isAny, "a #dist.sharding"},
     {kGlobalType, OnOp | OnArgument | OnResult, isTensorType, "a tensor type"},
-    {kStage, OnOp | OnFunction, isInteger, "an integer"},
-    {kPhase, OnOp | OnFunction, isPhase, "a #dist<phase ...>"},
-    {kColocation, OnOp, isInteger, "an integer"},
-    {kPurpose, OnOp, isPurpose, "a #dist<purpose ...>"},
-    {kLocalReduction, OnOp, isReach, "\"micro_batch\" or \"device\""},
-    {kLoss, OnOp | OnFunction, isLossMark, "an integer"},
-    {kHeldUntil, OnOp, isInteger, "an integer"},
+    {kPart, OnFunction, is<PartAttr>, "a #dist.part"},
+    {kFrom, OnArgument, is<FromAttr>, "a #dist.from"},
+    {kTo, OnResult, is<ToAttr>, "a #dist.to"},
     {kScheduleKind, OnModule, isSchedule, "\"gpipe\" or \"1f1b\""},
-    {kInput, OnArgument, isInteger, "an integer"},
-    {kRecv, OnArgument, isInteger, "an integer"},
-    {kKept, OnArgument, isInteger, "an integer"},
-    {kAccumulator, OnArgument, isInteger, "an integer"},
-    {kOutput, OnResult, isList, "an array of integers"},
-    {kSend, OnResult, isList, "an array of integers"},
-    {kKeep, OnResult, isList, "an array of integers"},
 };
 
 StringRef placeName(unsigned place) {
@@ -157,13 +137,17 @@ static Type globalOf(Attribute attribute, Type type) {
   return global ? global.getValue() : type;
 }
 
-static LogicalResult checkShardings(Operation *op, Attribute attribute,
+/// plan C3, for the operands or the results; none of them may be decided.
+static LogicalResult checkShardings(Operation *op,
+                                    ArrayRef<ShardingAttr> shardings,
                                     TypeRange types, StringRef what) {
-  auto array = dyn_cast<ArrayAttr>(attribute);
-  if (!array || array.size() != types.size())
-    return op->emitError() << "dist." << what << "s needs an array of "
-                           << types.size() << " shardings";
-  for (auto [index, entry] : llvm::enumerate(array))
+  if (shardings.empty())
+    return success();
+  if (shardings.size() != types.size())
+    return op->emitError() << kPlan << " has " << shardings.size()
+                           << " shardings of " << what << "s, expected "
+                           << types.size();
+  for (auto [index, entry] : llvm::enumerate(shardings))
     if (failed(checkSharding(op, entry, types[index], types[index],
                              Twine(what) + " " + Twine(index))))
       return failure();
@@ -178,12 +162,14 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
   if (failed(checkKnown(op, attribute, place)))
     return failure();
   StringRef name = attribute.getName();
-  if (name == kOperands)
-    return checkShardings(op, attribute.getValue(), op->getOperandTypes(),
-                          "operand");
-  if (name == kResults)
-    return checkShardings(op, attribute.getValue(), op->getResultTypes(),
+  if (name == kPlan) {
+    auto plan = cast<PlanAttr>(attribute.getValue());
+    if (failed(checkShardings(op, plan.getOperands(), op->getOperandTypes(),
+                              "operand")))
+      return failure();
+    return checkShardings(op, plan.getResults(), op->getResultTypes(),
                           "result");
+  }
   if (name != kSharding)
     return success();
   // On a source, after partitioning, beside the global type.

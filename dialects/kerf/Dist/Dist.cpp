@@ -20,14 +20,50 @@ namespace {
 /// Shardings stand many times on most lines of a planned module, so they are
 /// printed by names that say what they are: `#s_mb_x` is the sharding whose
 /// dimension 0 is cut by mb and dimension 1 by nothing, `#s_x_sum-tp` one of a
-/// vector that is a partial sum over tp (docs/Dist.md).
-struct ShardingNames : OpAsmDialectInterface {
+/// vector that is a partial sum over tp (docs/Dist.md). A plan is named after
+/// its shardings and stage, `#p1_mb_x_and_tp_x_to_mb_tp`; of a step a phase
+/// alone has a name, `#update`: there are too many numbers.
+struct AttributeNames : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
   AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
-    auto sharding = dyn_cast<ShardingAttr>(attribute);
-    if (!sharding)
+    if (auto sharding = dyn_cast<ShardingAttr>(attribute))
+      os << 's', name(sharding, os);
+    else if (auto plan = dyn_cast<PlanAttr>(attribute))
+      name(plan, os);
+    else if (auto step = dyn_cast<StepAttr>(attribute);
+             step && step == phaseOnly(step))
+      os << stringifyPhase(step.getPhase());
+    else if (auto reach = dyn_cast<ReductionReachAttr>(attribute))
+      os << stringifyReductionReach(reach.getValue());
+    else
       return AliasResult::NoAlias;
+    return AliasResult::OverridableAlias;
+  }
+
+private:
+  static void name(PlanAttr plan, raw_ostream &os) {
+    os << 'p';
+    if (plan.getStage())
+      os << *plan.getStage();
+    auto names = [&](ArrayRef<ShardingAttr> shardings) {
+      llvm::interleave(
+          shardings, os,
+          [&](ShardingAttr sharding) {
+            if (sharding.getDims().empty() && !sharding.isPartial())
+              os << "_s";
+            name(sharding, os);
+          },
+          "_and");
+    };
+    names(plan.getOperands());
+    if (!plan.getResults().empty())
+      os << "_to";
+    names(plan.getResults());
+  }
+
+  /// Begins with `_`, unless it is that of a scalar.
+  static void name(ShardingAttr sharding, raw_ostream &os) {
     auto axes = [&](AxesAttr list) {
       llvm::interleave(
           list.getAxes(), os,
@@ -38,7 +74,6 @@ struct ShardingNames : OpAsmDialectInterface {
           },
           "-");
     };
-    os << 's';
     for (auto [dim, list] : llvm::enumerate(sharding.getDims())) {
       os << '_';
       if (list.getAxes().empty())
@@ -51,7 +86,6 @@ struct ShardingNames : OpAsmDialectInterface {
       os << '_' << stringifyReductionKind(sharding.getReduction()) << '-';
       axes(sharding.getPartial());
     }
-    return AliasResult::OverridableAlias;
   }
 };
 
@@ -59,7 +93,7 @@ struct Placement : PlacementInterface {
   using PlacementInterface::PlacementInterface;
 
   bool isPlanned(Operation *op) const override {
-    return op->hasAttr(kOperands);
+    return !getOperandShardings(op).empty() || !getResultShardings(op).empty();
   }
 
   RankedTensorType getGlobalType(Operation *op) const override {
@@ -81,7 +115,7 @@ struct Placement : PlacementInterface {
 
 void DistDialect::initialize() {
   registerAttributes();
-  addInterfaces<ShardingNames, Placement>();
+  addInterfaces<AttributeNames, Placement>();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "kerf/Dist/DistTypes.cpp.inc"
@@ -99,18 +133,6 @@ MeshAttr dist::getMesh(Operation *op) {
         if (auto mesh = dyn_cast<MeshOp>(inner))
           return mesh.getMesh();
   return {};
-}
-
-ReductionReach dist::getReductionReach(Operation *op) {
-  auto reach = op->getAttrOfType<StringAttr>(kLocalReduction);
-  return !reach                         ? ReductionReach::Batch
-         : reach.getValue() == "device" ? ReductionReach::Device
-                                        : ReductionReach::MicroBatch;
-}
-
-Phase dist::getPhase(Operation *op) {
-  auto attribute = op->getAttrOfType<PhaseAttr>(kPhase);
-  return attribute ? attribute.getValue() : Phase::Forward;
 }
 
 bool dist::runsOncePerStep(Phase phase) {

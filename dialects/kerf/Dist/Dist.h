@@ -17,6 +17,7 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/RegionKindInterface.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/Error.h"
 
@@ -32,37 +33,84 @@
 namespace kerf::dist {
 
 /// Names of the discardable attributes (see the dialect's description and
-/// Discardable.cpp).
-inline constexpr llvm::StringLiteral kSharding = "dist.sharding";
-inline constexpr llvm::StringLiteral kOperands = "dist.operands";
-inline constexpr llvm::StringLiteral kResults = "dist.results";
-inline constexpr llvm::StringLiteral kStage = "dist.stage";
-inline constexpr llvm::StringLiteral kPhase = "dist.phase";
-inline constexpr llvm::StringLiteral kColocation = "dist.colocation";
-inline constexpr llvm::StringLiteral kPurpose = "dist.purpose";
+/// Discardable.cpp). Decisions.cpp alone reads the first five.
+inline constexpr llvm::StringLiteral kPlan = "dist.plan";
+inline constexpr llvm::StringLiteral kStep = "dist.step";
+inline constexpr llvm::StringLiteral kPart = "dist.part";
+inline constexpr llvm::StringLiteral kFrom = "dist.from";
+inline constexpr llvm::StringLiteral kTo = "dist.to";
 inline constexpr llvm::StringLiteral kLocalReduction = "dist.local_reduction";
+inline constexpr llvm::StringLiteral kSharding = "dist.sharding";
 inline constexpr llvm::StringLiteral kGlobalType = "dist.global_type";
-inline constexpr llvm::StringLiteral kLoss = "dist.loss";
-inline constexpr llvm::StringLiteral kHeldUntil = "dist.held_until";
 inline constexpr llvm::StringLiteral kScheduleKind = "dist.schedule_kind";
-// Of a stage's function: where arguments come from and results go.
-inline constexpr llvm::StringLiteral kInput = "dist.input";
-inline constexpr llvm::StringLiteral kRecv = "dist.recv";
-inline constexpr llvm::StringLiteral kKept = "dist.kept";
-inline constexpr llvm::StringLiteral kAccumulator = "dist.accumulator";
-inline constexpr llvm::StringLiteral kOutput = "dist.output";
-inline constexpr llvm::StringLiteral kSend = "dist.send";
-inline constexpr llvm::StringLiteral kKeep = "dist.keep";
 
 /// Name of the mesh axis whose coordinate is a rank's stage.
 inline constexpr llvm::StringLiteral kStageAxis = "pp";
 
-/// How far the sums of an op over the batch reach (dist.local_reduction).
-enum class ReductionReach { Batch, MicroBatch, Device };
+//===----------------------------------------------------------------------===//
+// What is decided about an op (dist.plan, dist.step)
+//===----------------------------------------------------------------------===//
+
+/// How op gives and takes its tensors; empty where it is not decided.
+llvm::ArrayRef<ShardingAttr> getOperandShardings(mlir::Operation *op);
+llvm::ArrayRef<ShardingAttr> getResultShardings(mlir::Operation *op);
+void setOperandShardings(mlir::Operation *op,
+                         llvm::ArrayRef<ShardingAttr> shardings);
+void setResultShardings(mlir::Operation *op,
+                        llvm::ArrayRef<ShardingAttr> shardings);
+
+/// The pipeline stage of an op or of a stage's function, if it has one.
+std::optional<int64_t> findStage(mlir::Operation *op);
+/// Of an op; none takes it away.
+void setStage(mlir::Operation *op, std::optional<int64_t> stage);
+void dropPlan(mlir::Operation *op);
+
+/// The part of a step that an op or a stage's function belongs to; forward
+/// where it does not say.
+Phase getPhase(mlir::Operation *op);
+void setPhase(mlir::Operation *op, Phase phase);
+/// Ops of one number belong to one stage.
+std::optional<int64_t> getColocation(mlir::Operation *op);
+void setColocation(mlir::Operation *op, std::optional<int64_t> colocation);
+/// What it is for that is moved around the op; null: it does not say.
+PurposeAttr getPurpose(mlir::Operation *op);
+void setPurpose(mlir::Operation *op, std::optional<Purpose> purpose);
+/// Whether an op of the forward phase comes after the model's own output.
+bool isOfLoss(mlir::Operation *op);
+void setOfLoss(mlir::Operation *op, bool isOfLoss);
+/// Null: forward, and nothing else is said.
+StepAttr getStep(mlir::Operation *op);
+/// Null takes it away.
+void setStep(mlir::Operation *op, StepAttr step);
+/// The step with its phase alone; null: forward.
+StepAttr phaseOnly(StepAttr step);
+
+/// How far the sums of an op over the batch reach.
 ReductionReach getReductionReach(mlir::Operation *op);
 
-/// The part of a step that `op` belongs to; forward where it does not say.
-Phase getPhase(mlir::Operation *op);
+//===----------------------------------------------------------------------===//
+// Functions of stages (dist.part, dist.from, dist.to)
+//===----------------------------------------------------------------------===//
+
+/// Null: the function is not that of a stage.
+PartAttr getPart(mlir::Operation *function);
+void setPart(mlir::Operation *function, int64_t stage, Phase phase);
+
+/// The number of what argument `index` is, if it is of that kind.
+std::optional<int64_t> numberFrom(mlir::FunctionOpInterface function,
+                                  unsigned index, From kind);
+/// Where a result goes; empty lists where the function does not say.
+llvm::ArrayRef<int64_t> outputsOf(mlir::FunctionOpInterface function,
+                                  unsigned index);
+llvm::ArrayRef<int64_t> sendsOf(mlir::FunctionOpInterface function,
+                                unsigned index);
+llvm::ArrayRef<int64_t> keepsOf(mlir::FunctionOpInterface function,
+                                unsigned index);
+
+//===----------------------------------------------------------------------===//
+// Phases, meshes, types
+//===----------------------------------------------------------------------===//
+
 /// Whether the phase runs once per step instead of once per micro-batch.
 bool runsOncePerStep(Phase phase);
 

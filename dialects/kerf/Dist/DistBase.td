@@ -17,27 +17,22 @@ def Dist_Dialect : Dialect {
     | attribute | on | meaning |
     |---|---|---|
     | `dist.sharding` | function arguments, function results | `#dist.sharding` |
-    | `dist.operands`, `dist.results` | every op | an array of `#dist.sharding`, one per operand or result |
-    | `dist.stage` | every op | number of its pipeline stage |
-    | `dist.phase` | ops of a training step | `#dist<phase ...>`; forward where there is none |
-    | `dist.colocation` | ops of a training step | ops of one number belong to one stage |
-    | `dist.local_reduction` | ops of a training step | `"micro_batch"`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `"device"`: neither is what it reduces over any axis (BatchNorm's statistics) |
-    | `dist.purpose` | ops of a training step | `#dist<purpose ...>`: what it is for that is moved around the op |
-    | `dist.loss` | ops of a loss while autodiff builds it, then the function | the number (of colocation) from which on ops of the forward are the loss |
+    | `dist.plan` | every op | `#dist.plan<...>`: a sharding per operand and result, the pipeline stage |
+    | `dist.step` | ops of a training step | `#dist.step<...>`: phase, colocation, purpose, loss |
+    | `dist.local_reduction` | ops of a training step | `#dist<reach micro_batch>`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `#dist<reach device>`: neither is what it reduces over any axis (BatchNorm's statistics) |
     | `dist.schedule_kind` | the module of a training step | `"gpipe"` or `"1f1b"` |
 
     After partitioning, types are local and values move through collectives.
     What is left on ops is `dist.sharding` and `dist.global_type` on sources
     (weights) and inputs of a schedule, from which a package knows what each
-    rank holds. A stage's function has `dist.stage` and `dist.phase`, its
-    arguments and results `dist.sharding`, `dist.global_type` and
+    rank holds, and the phase of their `dist.step`. A stage's function has
+    `dist.part`, its arguments and results `dist.sharding`, `dist.global_type`
+    and
 
     | attribute | on | meaning |
     |---|---|---|
-    | `dist.input`, `dist.recv`, `dist.kept` | arguments | the model's input, the channel, the value kept by another function of the stage that it is |
-    | `dist.accumulator` | arguments | the result that is the sum of this argument and what a micro-batch adds |
-    | `dist.output`, `dist.send`, `dist.keep` | results | the model's outputs, the channels, the kept values that it becomes |
-    | `dist.held_until` | sends of a schedule | the last instruction until which the slot stays as it is |
+    | `dist.from` | arguments | `#dist.from<...>`: the model's input, the channel or the kept value that it is, or the result that is the sum of this argument and what a micro-batch adds |
+    | `dist.to` | results | `#dist.to<...>`: the model's outputs, the channels, the kept values that it becomes |
 
     An attribute with the prefix `dist.` that is not listed here, or stands
     where it has no meaning, is an error. See docs/Partition.md.

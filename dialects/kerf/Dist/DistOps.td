@@ -3,6 +3,7 @@
 #define KERF_DIST_OPS_TD
 
 include "kerf/Dist/DistBase.td"
+include "kerf/Dist/DistDecisions.td"
 include "kerf/Dist/DistPlacement.td"
 include "kerf/Dist/DistCollectives.td"
 include "kerf/Dist/DistSchedule.td"

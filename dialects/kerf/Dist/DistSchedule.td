@@ -104,11 +104,19 @@ def Dist_SendOp : Dist_Transfer<"send"> {
     //  stage 0: h ---->  stage 1: h
     ```
 
+    In training the slot stays as it is until instruction `held_until` of the
+    schedule, by which the receiver has it for certain:
+
+    ```mlir
+    dist.send %h channel 0 micro_batch 1 held_until 7 : tensor<2x4xf32>
+    ```
+
     C1: the channel exists and leaves this stage, with this type.
   }];
-  let arguments = !con((ins Dist_Tensor:$x), transfer);
+  let arguments = !con((ins Dist_Tensor:$x), transfer, (ins OptionalAttr<I64Attr>:$held_until));
   let assemblyFormat = [{
-    $x `channel` custom<Int>($channel) `micro_batch` custom<Int>($micro_batch) (`purpose` `` $purpose^)? attr-dict `:` type($x)
+    $x `channel` custom<Int>($channel) `micro_batch` custom<Int>($micro_batch) (`purpose` `` $purpose^)?
+    (`held_until` custom<Int>($held_until)^)? attr-dict `:` type($x)
   }];
 }
 

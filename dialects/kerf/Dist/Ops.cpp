@@ -285,12 +285,11 @@ LogicalResult AssignOp::verify() {
       return diag;
     }
   // assign C3
-  auto operands = (*this)->getAttrOfType<ArrayAttr>(kOperands);
-  auto stored = source->getAttrOfType<ArrayAttr>(kResults);
-  if (operands && stored && operands.size() == 2)
-    for (Attribute sharding : operands)
-      if (sharding != stored[0])
+  ArrayRef<ShardingAttr> stored = getResultShardings(source);
+  if (!stored.empty())
+    for (ShardingAttr sharding : getOperandShardings(*this))
+      if (sharding != stored.front())
         return emitOpError("has ")
-               << sharding << ", expected the source's " << stored[0];
+               << sharding << ", expected the source's " << stored.front();
   return success();
 }

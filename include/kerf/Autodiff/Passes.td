@@ -21,8 +21,8 @@ def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
                     %lr: tensor<f32> {kerf.name = "train.learning_rate"}) -> (tensor<f32> {kerf.name = "loss"}) {
       %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x5xf32>
       ...
-      %w1 = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.0 {dist.phase = #dist<phase update>, ...} : ...
-      dist.assign %w, %w1 {dist.phase = #dist<phase update>, ...} : tensor<6x5xf32>
+      %w1 = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.0 {dist.step = #dist.step<update>, ...} : ...
+      dist.assign %w, %w1 {dist.step = #dist.step<update>, ...} : tensor<6x5xf32>
       return %l : tensor<f32>
     }
     ```

@@ -45,13 +45,13 @@ def ExpandAccumulate : PreparePass<"expand-accumulate"> {
 def DropPlanAttributes : PreparePass<"drop-plan-attributes"> {
   let summary = "Take what the planner decided from nn ops";
   let description = [{
-    Where and when an op runs is decided: without these attributes equal ops of
-    forward and backward merge. The phase goes on in the location, for traces.
+    Where and when an op runs is decided. Of its step the phase goes on, for
+    traces.
 
     ```mlir
-    %0 = nn.relu %x {dist.colocation = 0 : i64, dist.phase = #dist<phase backward_input>} : tensor<4xf32>
+    %0 = nn.relu %x {dist.step = #dist.step<backward_input, colocation 0>} : tensor<4xf32>
     // becomes
-    %0 = nn.relu %x : tensor<4xf32>
+    %0 = nn.relu %x {dist.step = #dist.step<backward_input>} : tensor<4xf32>
     ```
   }];
 }

@@ -1,6 +1,6 @@
 //===- OpSharding.h - the shardings of one op, checked ----------*- C++ -*-===//
 //
-// Joins what the plan says about an op (dist.operands, dist.results) with the
+// Joins what the plan says about an op (dist.plan) with the
 // op's sharding rule: which mesh axes lie on which factor. The same answer
 // serves the check of a plan and the rebuilding of ops on local shapes.
 //
@@ -21,11 +21,12 @@ struct OpSharding {
   llvm::SmallVector<int64_t, 4> factorBlocks;
 };
 
-/// The layouts that an array attribute of shardings gives; fails with an error
-/// on `op` if it is missing or does not fit `types`.
+/// The layouts that the plan of an op gives its operands and results; fails
+/// with an error on `op` where it has none.
 mlir::FailureOr<llvm::SmallVector<dist::Layout, 2>>
-getLayouts(mlir::Operation *op, llvm::StringRef attribute,
-           mlir::TypeRange types, const dist::Mesh &mesh);
+operandLayouts(mlir::Operation *op, const dist::Mesh &mesh);
+mlir::FailureOr<llvm::SmallVector<dist::Layout, 2>>
+resultLayouts(mlir::Operation *op, const dist::Mesh &mesh);
 
 /// Checks an annotated op against its rule:
 /// * a dimension is cut by axes only if it has a factor, only the major one of
@@ -43,7 +44,7 @@ getLayouts(mlir::Operation *op, llvm::StringRef attribute,
 mlir::FailureOr<OpSharding> analyzeOp(mlir::Operation *op,
                                       const dist::Mesh &mesh);
 
-/// The layout of a value: its producer's dist.results, or the argument's
+/// The layout of a value: in its producer's plan, or the argument's
 /// dist.sharding. The plan must have been verified.
 dist::Layout getLayout(mlir::Value value, const dist::Mesh &mesh);
 dist::ShardingAttr getSharding(mlir::Value value);
@@ -64,7 +65,7 @@ bool runsOncePerStep(mlir::Operation *op);
 /// Whether the function has what only a training step has.
 bool isTrainingStep(mlir::Block &main);
 
-/// The stage of an op; 0 without dist.stage.
+/// The stage of an op; 0 where none is decided.
 int64_t getStage(mlir::Operation *op);
 
 } // namespace kerf

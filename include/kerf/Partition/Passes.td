@@ -28,12 +28,12 @@ def SumBeforeCrossing : Pass<"sum-before-crossing", "::mlir::ModuleOp"> {
     #whole = #dist.sharding<>
     func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}, %y: tensor<8xf32> {dist.sharding = #cut})
         -> (tensor<f32> {dist.sharding = #whole}) {
-      %a = nn.reduce sum %x dims [0] {dist.stage = 0 : i64, dist.operands = [#cut], dist.results = [#part]}
+      %a = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#cut], results = [#part], stage = 0>}
          : (tensor<8xf32>) -> tensor<f32>
-      %b = nn.reduce sum %y dims [0] {dist.stage = 1 : i64, dist.operands = [#cut], dist.results = [#part]}
+      %b = nn.reduce sum %y dims [0] {dist.plan = #dist.plan<operands = [#cut], results = [#part], stage = 1>}
          : (tensor<8xf32>) -> tensor<f32>
-      %s = nn.add %a, %b {dist.stage = 0 : i64, dist.operands = [#part, #part], dist.results = [#part]} : tensor<f32>
-      %g = dist.accumulate %s {dist.stage = 0 : i64, dist.operands = [#part], dist.results = [#whole]}
+      %s = nn.add %a, %b {dist.plan = #dist.plan<operands = [#part, #part], results = [#part], stage = 0>} : tensor<f32>
+      %g = dist.accumulate %s {dist.plan = #dist.plan<operands = [#part], results = [#whole], stage = 0>}
          : (tensor<f32>) -> tensor<f32>
       return %g : tensor<f32>
     }
@@ -43,16 +43,16 @@ def SumBeforeCrossing : Pass<"sum-before-crossing", "::mlir::ModuleOp"> {
     #whole = #dist.sharding<>
     func.func @main(%x: tensor<8xf32> {dist.sharding = #cut}, %y: tensor<8xf32> {dist.sharding = #cut})
         -> (tensor<f32> {dist.sharding = #whole}) {
-      %a = nn.reduce sum %x dims [0] {dist.stage = 0 : i64, dist.operands = [#cut], dist.results = [#part]}
+      %a = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#cut], results = [#part], stage = 0>}
          : (tensor<8xf32>) -> tensor<f32>
-      %b = nn.reduce sum %y dims [0] {dist.stage = 1 : i64, dist.operands = [#cut], dist.results = [#part]}
+      %b = nn.reduce sum %y dims [0] {dist.plan = #dist.plan<operands = [#cut], results = [#part], stage = 1>}
          : (tensor<8xf32>) -> tensor<f32>
-      %ga = dist.accumulate %a {dist.stage = 0 : i64, dist.operands = [#part], dist.results = [#whole]}
+      %ga = dist.accumulate %a {dist.plan = #dist.plan<operands = [#part], results = [#whole], stage = 0>}
          : (tensor<f32>) -> tensor<f32>
-      %gb = dist.accumulate %b {dist.stage = 1 : i64, dist.operands = [#part], dist.results = [#whole]}
+      %gb = dist.accumulate %b {dist.plan = #dist.plan<operands = [#part], results = [#whole], stage = 1>}
          : (tensor<f32>) -> tensor<f32>
-      %g = nn.add %ga, %gb {dist.stage = 0 : i64, dist.phase = #dist<phase update>, dist.operands = [#whole, #whole],
-           dist.results = [#whole]} : tensor<f32>
+      %g = nn.add %ga, %gb {dist.plan = #dist.plan<operands = [#whole, #whole], results = [#whole], stage = 0>,
+           dist.step = #dist.step<update>} : tensor<f32>
       return %g : tensor<f32>
     }
     ```
@@ -69,7 +69,8 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
     ```mlir
     func.func @main(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>})
         -> (tensor<2x4xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
-      %r = nn.softmax %x dim 0 {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+      %r = nn.softmax %x dim 0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>],
+                                                       results = [#dist.sharding<{}, {}>]>}
          : tensor<2x4xf32>
       return %r : tensor<2x4xf32>
     }
@@ -77,7 +78,8 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
     func.func @main(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<{"tp"}, {}>})
         -> (tensor<2x4xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
       %0 = dist.reshard %x to <{}, {}> : tensor<2x4xf32>
-      %r = nn.softmax %0 dim 0 {dist.operands = [#dist.sharding<{}, {}>], dist.results = [#dist.sharding<{}, {}>]}
+      %r = nn.softmax %0 dim 0 {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>],
+                                                       results = [#dist.sharding<{}, {}>]>}
          : tensor<2x4xf32>
       return %r : tensor<2x4xf32>
     }
@@ -95,12 +97,10 @@ def SplitStages : Pass<"split-stages", "::mlir::ModuleOp"> {
     `@main` becomes a declaration; what each stage computes becomes
     `@stageN_forward`, in training also `@stageN_prologue`, `@stageN_backward` and
     `@stageN_update0`, ... (one stage: `@stage0_forward_backward` or `@stage0_step`).
-    Arguments are program inputs (`dist.input = i`), values of other stages
-    (`dist.recv = k`), values of other functions of the stage (`dist.kept = k`) and
-    sums over micro-batches so far (`dist.accumulator = r`); results are program
-    outputs (`dist.output = [i...]`) and values for other stages
-    (`dist.send = [k...]`) and functions (`dist.keep = [k...]`). Channels are the
-    `dist.channel` ops. Sources are cloned into every function that uses them.
+    `dist.from` says what an argument is: a program input, a value of another
+    stage, a value of another function of the stage or a sum over micro-batches
+    so far; `dist.to` says where a result goes: program outputs, other stages,
+    other functions. Channels are the `dist.channel` ops. Sources are cloned into every function that uses them.
 
     What is kept is the cheapest cut in bytes below which ops without arithmetic
     are repeated.
@@ -119,7 +119,8 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
     #cut = #dist.sharding<{"tp"}>
     #part = #dist.sharding<partial sum {"tp"}>
     func.func @main(%x: tensor<5xf32> {dist.sharding = #cut}) -> (tensor<f32> {dist.sharding = #part}) {
-      %r = nn.reduce sum %x dims [0] {dist.operands = [#cut], dist.results = [#part]} : (tensor<5xf32>) -> tensor<f32>
+      %r = nn.reduce sum %x dims [0] {dist.plan = #dist.plan<operands = [#cut], results = [#part]>}
+         : (tensor<5xf32>) -> tensor<f32>
       return %r : tensor<f32>
     }
     // becomes, on ["tp"=2]
@@ -157,7 +158,7 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
     For inference each stage takes the micro-batches in order: receive, run,
     send. For training: the prologue, forward and backward in the order of
     `dist.schedule_kind` ("gpipe", "1f1b"), the update. A send does not wait; its
-    slot stays until the receiver is known to have it (`dist.held_until`, the number
+    slot stays until the receiver is known to have it (`held_until`, the number
     of an instruction).
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];

@@ -8,12 +8,11 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
   let summary = "Decide mesh, shardings and stages of @main";
   let description = [{
     Searches for the cheapest way to cut `@main` over `devices` devices and
-    writes it down as attributes: a `dist.mesh`, `dist.operands` and
-    `dist.results` on every op, `dist.sharding` on arguments and results,
-    `dist.stage` where there is a pipeline, `dist.reshard` where several uses
-    share a value in another layout than the one in which it is made. Ops are
-    seen only through ShardingRuleInterface, OpCostInterface and
-    SourceOpInterface.
+    writes it down: a `dist.mesh`, `dist.plan` on every op (with a stage where
+    there is a pipeline), `dist.sharding` on arguments and results,
+    `dist.reshard` where several uses share a value in another layout than the
+    one in which it is made. Ops are seen only through ShardingRuleInterface,
+    OpCostInterface and SourceOpInterface.
 
     ```mlir
     func.func @main(%x: tensor<4x8xf32>) -> tensor<4x6xf32> {
@@ -26,8 +25,8 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
     #columns = #dist.sharding<{}, {"tp"}>
     dist.mesh @mesh ["tp"=2]
     func.func @main(%x: tensor<4x8xf32> {dist.sharding = #whole}) -> (tensor<4x6xf32> {dist.sharding = #columns}) {
-      %w = nn.constant {name = "w", dist.operands = [], dist.results = [#columns]} dense<1.0> : tensor<8x6xf32>
-      %y = nn.matmul %x, %w {dist.operands = [#whole, #columns], dist.results = [#columns]}
+      %w = nn.constant {name = "w", dist.plan = #dist.plan<results = [#columns]>} dense<1.0> : tensor<8x6xf32>
+      %y = nn.matmul %x, %w {dist.plan = #dist.plan<operands = [#whole, #columns], results = [#columns]>}
          : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
       return %y : tensor<4x6xf32>
     }

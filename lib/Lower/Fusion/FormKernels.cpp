@@ -87,7 +87,7 @@ private:
     }
     auto outlined = exec::GroupOp::create(
         builder, last->getLoc(), types, builder.getI64IntegerAttr(numGroups++),
-        builder.getStringAttr(node), phaseOf(last->getLoc()),
+        builder.getStringAttr(node), phaseOf(last),
         group.isAtLoad ? builder.getUnitAttr() : UnitAttr(), inputs, places);
     if (llvm::any_of(group.ops, [](Operation *op) {
           return op->hasAttr(exec::kUpdateMark);

@@ -46,7 +46,9 @@ static bool isOverwritten(Value value) {
   if (!argument)
     return isMutableSource(value.getDefiningOp());
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return !!function.getArgAttr(argument.getArgNumber(), dist::kAccumulator);
+  return dist::numberFrom(function, argument.getArgNumber(),
+                          dist::From::Accumulator)
+      .has_value();
 }
 
 namespace {

@@ -31,11 +31,11 @@ bool kerf::isAccumulator(Value value) {
     return false;
   Operation *user = *argument.user_begin();
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto result = function ? function.getArgAttrOfType<IntegerAttr>(
-                               argument.getArgNumber(), dist::kAccumulator)
-                         : IntegerAttr();
+  auto result = function ? dist::numberFrom(function, argument.getArgNumber(),
+                                            dist::From::Accumulator)
+                         : std::nullopt;
   return result && user->getNumResults() == 1 &&
-         argument.getOwner()->getTerminator()->getOperand(result.getInt()) ==
+         argument.getOwner()->getTerminator()->getOperand(*result) ==
              user->getResult(0);
 }
 
@@ -285,8 +285,7 @@ private:
     bool selfLeft = op->getOperand(0) == self;
     // The result must have the shape of what was computed so far.
     if (!asks(Precondition::ResultKeepsItsShape,
-              op->getResult(0).getType() == self.getType()) ||
-        !asks(Precondition::AddendIsAnother, other != self))
+              op->getResult(0).getType() == self.getType()))
       return false;
     if (auto splat = splatValue(other)) {
       bool factor = kind == Kind::Mul || (kind == Kind::Div && selfLeft);

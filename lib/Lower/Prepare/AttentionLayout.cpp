@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "../OpKinds.h"
 
 namespace kerf {
@@ -50,7 +52,7 @@ static void storeTransposed(func::FuncOp function) {
     for (OpOperand &use : result.getUses())
       if (use.getOwner() != stored)
         others.push_back(&use);
-    OpBuilder builder(stored.getContext());
+    dist::ReplacingBuilder builder(result.getDefiningOp());
     builder.setInsertionPointAfter(stored);
     for (OpOperand *use : others)
       use->set(nn::TransposeOp::create(builder, result.getLoc(),

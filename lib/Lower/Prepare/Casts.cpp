@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "../Library/Strides.h"
 
 #include "kerf/Interfaces/AsMade.h"
@@ -63,7 +65,7 @@ static Value undone(nn::CastOp cast) {
 
 /// A product of float16 on a CPU: of operands that are rounded and wide again.
 static void widenProduct(Operation *op) {
-  OpBuilder builder(op);
+  dist::ReplacingBuilder builder(op);
   Location loc = op->getLoc();
   Type wide = builder.getF32Type();
   for (OpOperand &operand : op->getOpOperands())

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 namespace kerf {
 #define GEN_PASS_DEF_FOLDBATCHNORM
 #include "kerf/Lower/Passes.h.inc"
@@ -30,7 +32,7 @@ static Value perChannel(OpBuilder &builder, Value value, int64_t channels) {
 }
 
 static void fold(nn::BatchNormOp norm) {
-  OpBuilder builder(norm);
+  dist::ReplacingBuilder builder(norm);
   Location loc = norm.getLoc();
   RankedTensorType type = typeOf(norm.getScale());
   int64_t channels = type.getNumElements();

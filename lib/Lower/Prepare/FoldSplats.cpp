@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "kerf/NN/Evaluate.h"
 
 namespace kerf {
@@ -34,7 +36,7 @@ struct FoldSplats : kerf::impl::FoldSplatsBase<FoldSplats> {
       DenseElementsAttr elements = nn::evaluate(op);
       if (!elements || !elements.isSplat())
         return;
-      OpBuilder builder(op);
+      dist::ReplacingBuilder builder(op);
       op->replaceAllUsesWith(nn::ConstantOp::create(
           builder, op->getLoc(), cast<ElementsAttr>(elements)));
       op->erase();

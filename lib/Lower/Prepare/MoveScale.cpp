@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "../Library/LibraryCall.h"
 #include "../Library/Strides.h"
 
@@ -41,7 +43,7 @@ static void expandPower(nn::PowOp pow) {
   if (!exponent || (*exponent != 2 && *exponent != 3) ||
       pow.getLhs().getType() != pow.getResult().getType())
     return;
-  OpBuilder builder(pow);
+  dist::ReplacingBuilder builder(pow);
   Value x = pow.getLhs();
   Value product = nn::MulOp::create(builder, pow.getLoc(), x, x);
   if (*exponent == 3)
@@ -65,7 +67,7 @@ static void moveBehindMatmul(Operation *op) {
       isComputedAtLoad(matmul.getLhs()) || isComputedAtLoad(matmul.getRhs()))
     return;
   result.replaceAllUsesWith(op->getOperand(1 - scalar));
-  OpBuilder builder(op->getContext());
+  dist::ReplacingBuilder builder(op);
   builder.setInsertionPointAfter(matmul);
   Value constant = splatConstant(
       builder, op->getLoc(), RankedTensorType::get({}, builder.getF32Type()),

@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "../Library/Strides.h"
 #include "../Parameters.h"
 
@@ -47,7 +49,7 @@ static void copyMovedSources(func::FuncOp function) {
       value = value.getDefiningOp()->getOperand(0);
     if (!isMutableSource(value.getDefiningOp()))
       return;
-    OpBuilder builder(use.getOwner());
+    dist::ReplacingBuilder builder(use.getOwner());
     use.set(nn::CastOp::create(builder, use.getOwner()->getLoc(),
                                use.get().getType(), use.get()));
   };
@@ -77,7 +79,7 @@ struct ExpandAccumulate : kerf::impl::ExpandAccumulateBase<ExpandAccumulate> {
         return;
       Value sum = accumulate.getX();
       if (Value into = accumulate.getInto()) {
-        OpBuilder builder(accumulate);
+        dist::ReplacingBuilder builder(accumulate);
         sum = nn::AddOp::create(builder, accumulate.getLoc(), into, sum);
       }
       accumulate.getResult().replaceAllUsesWith(sum);

@@ -10,6 +10,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "../Library/GeluGradient.h"
 #include "../Library/Strides.h"
 #include "../OpKinds.h"
@@ -52,7 +54,7 @@ static bool hasWeight(Operation *product) {
 
 /// `operand` rounded to `narrow`, and wide again.
 static void roundOperand(OpOperand &operand, Type narrow) {
-  OpBuilder builder(operand.getOwner());
+  dist::ReplacingBuilder builder(operand.getOwner());
   Location loc = operand.getOwner()->getLoc();
   Value value = operand.get();
   RankedTensorType type = typeOf(value);
@@ -127,7 +129,7 @@ static void storeNarrow(func::FuncOp function) {
     Type narrow = typeOf(op->getResult(0)).getElementType();
     for (OpOperand *addend : addends)
       roundOperand(*addend, narrow);
-    OpBuilder builder(value.getContext());
+    dist::ReplacingBuilder builder(value.getDefiningOp());
     builder.setInsertionPointAfterValue(value);
     RankedTensorType type = typeOf(value);
     auto there =

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "../OpKinds.h"
 
 #include "kerf/NN/Elements.h"
@@ -56,7 +58,7 @@ private:
     return op->getResult(0);
   }
 
-  OpBuilder builder;
+  dist::ReplacingBuilder builder;
   Location loc;
   Type element;
 };

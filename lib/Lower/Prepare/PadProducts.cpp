@@ -17,6 +17,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 #include "../OpKinds.h"
 
 #include <limits>
@@ -59,6 +61,15 @@ public:
   }
 
 private:
+  /// Where what is built next comes from: it belongs to the same part of the
+  /// step.
+  template <typename Origin> Location from(Origin origin) {
+    builder.standFor(origin);
+    return getLoc(origin);
+  }
+  static Location getLoc(Value value) { return value.getLoc(); }
+  static Location getLoc(Operation *op) { return op->getLoc(); }
+
   Value splat(Location loc, RankedTensorType type, double value) {
     auto element =
         FloatAttr::get(cast<FloatType>(type.getElementType()), value);
@@ -76,13 +87,12 @@ private:
     RankedTensorType type = withLast(typeOf(value), padded(size));
     Value wide;
     if (isa_and_nonnull<nn::IotaOp>(op) && type.getRank() == 1) {
-      OperationState state(op->getLoc(), op->getName(), {}, type,
-                           op->getAttrs());
+      OperationState state(from(op), op->getName(), {}, type, op->getAttrs());
       wide = builder.create(state)->getResult(0);
     } else if (auto constant = dyn_cast_or_null<nn::ConstantOp>(op)) {
       if (constant.getElements().isSplat())
         wide = nn::ConstantOp::create(
-            builder, op->getLoc(),
+            builder, from(op),
             cast<ElementsAttr>(DenseElementsAttr::get(
                 type, constant.getElements().getSplatValue<Attribute>())));
     } else if ((isElementwise(op) && !nn::dividesIntegers(op)) ||
@@ -97,7 +107,7 @@ private:
           return known[value] = {};
         operands.push_back(each);
       }
-      OperationState state(op->getLoc(), op->getName(), operands, type,
+      OperationState state(from(op), op->getName(), operands, type,
                            op->getAttrs());
       wide = builder.create(state)->getResult(0);
     }
@@ -127,7 +137,7 @@ private:
 
   /// `wide` with `rest` behind the first `size` elements of each row.
   Value masked(Value wide, int64_t size, double rest) {
-    Location loc = wide.getLoc();
+    Location loc = from(wide);
     RankedTensorType type = typeOf(wide);
     auto index =
         RankedTensorType::get({type.getShape().back()}, builder.getI64Type());
@@ -172,9 +182,8 @@ private:
     if (reshape && lastSize(reshape.getX()) == size) {
       Value inner = zeroBehind(reshape.getX(), size);
       if (inner)
-        result =
-            nn::ReshapeOp::create(builder, value.getLoc(),
-                                  withLast(typeOf(value), padded(size)), inner);
+        result = nn::ReshapeOp::create(
+            builder, from(value), withLast(typeOf(value), padded(size)), inner);
     } else if (Value wide = widen(value, size)) {
       result = masked(wide, size, 0);
     }
@@ -203,7 +212,7 @@ private:
       extend(type.getRank() - 2);
     if (elements)
       extend(type.getRank() - 1);
-    return nn::PadOp::create(builder, value.getLoc(), type.clone(shape), value,
+    return nn::PadOp::create(builder, from(value), type.clone(shape), value,
                              builder.getDenseI64ArrayAttr(low),
                              builder.getDenseI64ArrayAttr(high),
                              builder.getFloatAttr(type.getElementType(), 0));
@@ -251,7 +260,7 @@ private:
     if (padN)
       shape.back() = padded(n);
     Value product = nn::MatmulOp::create(
-        builder, op.getLoc(), type.clone(shape), left, right,
+        builder, from(op.getOperation()), type.clone(shape), left, right,
         op.getTransposeLhsAttr(), op.getTransposeRhsAttr());
     product.getDefiningOp()->setDiscardableAttrs(
         op->getDiscardableAttrDictionary());
@@ -261,6 +270,7 @@ private:
     }
     Operation *replaced = op;
     if (widened) {
+      builder.standFor(widened);
       Operation *wide = builder.clone(*widened);
       wide->setOperand(0, product);
       product = wide->getResult(0);
@@ -270,7 +280,7 @@ private:
     RankedTensorType kept = typeOf(replaced->getResult(0));
     SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
     Value slice =
-        nn::SliceOp::create(builder, op.getLoc(), kept, product,
+        nn::SliceOp::create(builder, from(op.getOperation()), kept, product,
                             builder.getDenseI64ArrayAttr(starts),
                             builder.getDenseI64ArrayAttr(kept.getShape()),
                             builder.getDenseI64ArrayAttr(strides));
@@ -286,7 +296,7 @@ private:
   }
 
   Block &block;
-  OpBuilder builder;
+  dist::ReplacingBuilder builder;
   int64_t unit;
   DenseMap<Value, Value> known, zeroed; ///< wide rows; null: there are none
   DenseSet<Value> slices;               ///< of padded products

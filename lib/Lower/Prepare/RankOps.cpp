@@ -3,11 +3,12 @@
 // After partitioning some ops depend on the rank (dist.mask, dist.all_slice),
 // and others pack tensors into the buffer of a collective: they become nn ops
 // over dist.shard_index, so that they fuse with what surrounds them. Then the
-// planner's attributes go from nn ops, so that equal ops of forward and
-// backward merge. Linear in the number of ops.
+// planner's attributes go from nn ops. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
+
+#include "kerf/Dist/ReplacingBuilder.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_DROPPLANATTRIBUTES
@@ -64,10 +65,11 @@ static void expandUnpack(OpBuilder &builder, dist::UnpackOp unpack) {
 }
 
 static void expand(func::FuncOp function) {
-  OpBuilder builder(function.getContext());
+  dist::ReplacingBuilder builder(function.getContext());
   Type i64 = builder.getI64Type();
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     builder.setInsertionPoint(&op);
+    builder.standFor(&op);
     Location loc = op.getLoc();
     Value replacement;
     if (auto mask = dyn_cast<dist::MaskOp>(op)) {
@@ -111,19 +113,13 @@ static void expand(func::FuncOp function) {
   }
 }
 
-/// Where and when an nn op runs is decided: equal ops may merge again. Its
-/// phase goes on with its location, for traces.
+/// Where and when an nn op runs is decided; its phase goes on, for traces.
 static void dropAttributes(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     if (!isa<nn::NNDialect>(op.getDialect()))
       continue;
-    if (Attribute phase = op.getAttr(dist::kPhase))
-      op.setLoc(FusedLoc::get(op.getContext(), {op.getLoc()}, phase));
-    for (StringRef name :
-         {StringRef(dist::kStage), StringRef(dist::kPhase),
-          StringRef(dist::kColocation), StringRef(dist::kPurpose),
-          StringRef(dist::kOperands), StringRef(dist::kResults)})
-      op.removeDiscardableAttr(name);
+    dist::dropPlan(&op);
+    dist::setStep(&op, dist::phaseOnly(dist::getStep(&op)));
   }
 }
 

@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
+#include "kerf/Dist/ReplacingBuilder.h"
+
 namespace kerf {
 #define GEN_PASS_DEF_SPLITREDUCTIONS
 #include "kerf/Lower/Passes.h.inc"
@@ -63,7 +65,7 @@ static void split(nn::ReduceOp reduce, exec::TargetAttr target) {
                                   : numPartsForCpu(count, columns);
   if (parts == 1)
     return;
-  OpBuilder builder(reduce);
+  dist::ReplacingBuilder builder(reduce);
   Location loc = reduce.getLoc();
   auto type = [&](ArrayRef<int64_t> shape) {
     return RankedTensorType::get(shape, from.getElementType());

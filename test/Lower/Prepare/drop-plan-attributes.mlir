@@ -1,14 +1,17 @@
-// Equal ops of forward and backward become equal in their attributes, too; the phase stays in the location.
-// RUN: kerf-opt %s --drop-plan-attributes --mlir-print-debuginfo | FileCheck %s
+// Equal ops of forward and backward merge: what the planner decided goes, and the phase that stays is no part of what
+// an op computes. The one that stays is the first.
+// RUN: kerf-opt %s --drop-plan-attributes | FileCheck %s
+// RUN: kerf-opt %s --pass-pipeline='builtin.module(func.func(drop-plan-attributes,merge-equal-ops))' | FileCheck %s --check-prefix=MERGED
 // REQUIRES: kerf-opt
 
-// CHECK: nn.relu %{{.*}} : tensor<4xf32> loc(#[[FORWARD:.*]])
-// CHECK: nn.relu %{{.*}} : tensor<4xf32> loc(#[[BACKWARD:.*]])
-// CHECK-DAG: #[[FORWARD]] = loc(fused<{{.*}}forward{{.*}}>
-// CHECK-DAG: #[[BACKWARD]] = loc(fused<{{.*}}backward_input{{.*}}>
+// CHECK: nn.relu %{{[^ ]*}} : tensor<4xf32>
+// CHECK: nn.relu %{{[^ ]*}} {dist.step = #backward_input} : tensor<4xf32>
+
+// MERGED: %[[Y:.*]] = nn.relu %{{[^ ]*}} : tensor<4xf32>
+// MERGED-NEXT: return %[[Y]], %[[Y]]
 dist.mesh @mesh ["tp"=2]
 func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %0 = nn.relu %x {dist.stage = 0 : i64, dist.phase = #dist<phase forward>} : tensor<4xf32>
-  %1 = nn.relu %x {dist.stage = 0 : i64, dist.phase = #dist<phase backward_input>} : tensor<4xf32>
+  %0 = nn.relu %x {dist.plan = #dist.plan<stage = 0>} : tensor<4xf32>
+  %1 = nn.relu %x {dist.plan = #dist.plan<stage = 0>, dist.step = #dist.step<backward_input, colocation 3>} : tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

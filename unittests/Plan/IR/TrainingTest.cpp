@@ -45,10 +45,10 @@ void TrainingPlan::checkContract(ModuleOp module) {
   };
   std::map<int64_t, int64_t> stageOf;
   for (Operation &op : function.getBody().front().without_terminator()) {
-    auto results = op.getAttrOfType<ArrayAttr>("dist.results");
-    auto operands = op.getAttrOfType<ArrayAttr>("dist.operands");
-    ASSERT_TRUE(results && results.size() == op.getNumResults());
-    ASSERT_TRUE(operands && operands.size() == op.getNumOperands());
+    ArrayRef<dist::ShardingAttr> results = dist::getResultShardings(&op),
+                                 operands = dist::getOperandShardings(&op);
+    ASSERT_EQ(results.size(), op.getNumResults());
+    ASSERT_EQ(operands.size(), op.getNumOperands());
     bool once = dist::runsOncePerStep(dist::getPhase(&op)) ||
                 isa<SourceOpInterface>(op);
     bool adds = isa<dist::AccumulateOp>(op);
@@ -65,28 +65,26 @@ void TrainingPlan::checkContract(ModuleOp module) {
       EXPECT_EQ(hasTime(operands[0], true), mesh.numMicroBatches() > 1);
     }
     if (auto assign = dyn_cast<dist::AssignOp>(op)) {
-      Attribute stored =
-          assign.getSource().getDefiningOp()->getAttrOfType<ArrayAttr>(
-              "dist.results")[0];
+      dist::ShardingAttr stored =
+          dist::getResultShardings(assign.getSource().getDefiningOp()).front();
       EXPECT_EQ(operands[0], stored);
       EXPECT_EQ(operands[1], stored);
     }
-    auto stage = op.getAttrOfType<IntegerAttr>("dist.stage");
-    EXPECT_EQ(bool(stage), mesh.find("pp").has_value());
-    auto number = op.getAttrOfType<IntegerAttr>("dist.colocation");
+    std::optional<int64_t> stage = dist::findStage(&op);
+    EXPECT_EQ(stage.has_value(), mesh.find("pp").has_value());
+    std::optional<int64_t> number = dist::getColocation(&op);
     if (!stage || isa<SourceOpInterface>(op) || !number ||
         isa<dist::ReshardOp>(op))
       continue;
-    int64_t s =
-        stageOf.try_emplace(number.getInt(), stage.getInt()).first->second;
-    EXPECT_EQ(s, stage.getInt());
+    int64_t s = stageOf.try_emplace(*number, *stage).first->second;
+    EXPECT_EQ(s, *stage);
     // Forward values go on, backward values back.
     for (Value operand : op.getOperands()) {
       Operation *def = operand.getDefiningOp();
       if (!def || isa<SourceOpInterface>(def) || once ||
           dist::runsOncePerStep(dist::getPhase(def)))
         continue;
-      int64_t from = def->getAttrOfType<IntegerAttr>("dist.stage").getInt();
+      int64_t from = *dist::findStage(def);
       if (dist::getPhase(def) == dist::Phase::Forward)
         EXPECT_LE(from, s);
       else

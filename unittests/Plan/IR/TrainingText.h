@@ -132,10 +132,10 @@ private:
       text += std::to_string(size) + "x";
     return text + "f32>";
   }
-  std::string marks() const {
-    return (phase == "forward" ? ""
-                               : "dist.phase = #dist<phase " + phase + ">, ") +
-           "dist.colocation = " + std::to_string(colocation) + " : i64";
+  std::string marks(const std::string &purpose = "") const {
+    return "dist.step = #dist.step<" + phase + ", colocation " +
+           std::to_string(colocation) +
+           (purpose.empty() ? "" : ", " + purpose) + ">";
   }
   void source(const std::string &value, const std::string &weight,
               const std::string &of) {
@@ -167,9 +167,9 @@ private:
   }
   void accumulate(const std::string &value, const std::string &from) {
     types[value] = types.at(from);
-    body += "  " + value + " = dist.accumulate " + from + " {" + marks() +
-            (value == "%l" ? "" : ", dist.purpose = #dist<purpose gradient>") +
-            "} : (" + types[from] + ") -> " + types[from] + "\n";
+    body += "  " + value + " = dist.accumulate " + from + " {" +
+            marks(value == "%l" ? "" : "gradient") + "} : (" + types[from] +
+            ") -> " + types[from] + "\n";
   }
   void assign(const std::string &source, const std::string &value) {
     body += "  dist.assign " + source + ", " + value + " {" + marks() +
