@@ -139,6 +139,18 @@ private:
         ++comingGradients[keyFor(reduce)];
   }
 
+  /// Packing belongs to what made the first member; where that is not known,
+  /// an argument, to the reduction, which itself says its phase.
+  static StepAttr stepOfPacking(AllReduceOp first) {
+    if (Operation *source = first.getX().getDefiningOp())
+      return getStep(source);
+    Phase phase = first.getPhase().value_or(Phase::Forward);
+    return phase == Phase::Forward
+               ? StepAttr()
+               : StepAttr::get(first.getContext(), phase, std::nullopt,
+                               std::nullopt, false);
+  }
+
   void flush(Key key, Operation *before) {
     SmallVector<AllReduceOp> members = std::move(buckets[key].members);
     buckets[key] = Bucket();
@@ -158,8 +170,8 @@ private:
     }
     auto buffer = RankedTensorType::get(
         {elements}, members.front().getSourceType().getElementType());
-    // Packing belongs to what made the first; the reduction says its phase.
-    builder.standFor(members.front().getX());
+    StepAttr step = stepOfPacking(members.front());
+    builder.standFor(step);
     Value packed = PackOp::create(builder, loc, buffer, sources);
     builder.standFor(StepAttr());
     Value reduced = AllReduceOp::create(
@@ -173,7 +185,7 @@ private:
         if (!use || user->isBeforeInBlock(use))
           use = user;
     builder.setInsertionPoint(use);
-    builder.standFor(members.front().getX());
+    builder.standFor(step);
     auto unpacked = UnpackOp::create(builder, loc, types, reduced);
     for (auto [member, result] : llvm::zip(members, unpacked.getOutputs())) {
       member.getResult().replaceAllUsesWith(result);

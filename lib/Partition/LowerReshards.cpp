@@ -56,11 +56,13 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     return success();
   }
 
-  /// Collectives say when they run; a slice is computed where its operand is.
+  /// Collectives say when they run; a slice is computed where its operand is,
+  /// that of an argument where the reshard is.
   Value slice(ReshardOp op, const ReshardStep &step, RankedTensorType type,
               Value x, AxesAttr axes) {
     ReplacingBuilder builder(op);
-    builder.standFor(x);
+    if (x.getDefiningOp())
+      builder.standFor(x);
     return AllSliceOp::create(builder, op.getLoc(), type, x, axes, step.dim);
   }
 
