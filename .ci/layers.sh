@@ -38,6 +38,15 @@ never "exec includes nn" "kerf/NN/" dialects/kerf/Exec
 never "the cost model builds IR" "kerf/(NN|Dist|Exec|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
 never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
 never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
+# Rooms of the runtime, downwards only: base < comm < package < device < comm/nccl < execution < report (docs/Runtime.md).
+up='(\.\./)*'
+never "runtime/base includes what stands on it" "$up(comm|package|device|execution|report|run|train)/" runtime/base
+never "comm includes what stands on it" "$up(package|device|execution|report|run|train)/" runtime/comm/*.h runtime/comm/*.cpp \
+  runtime/comm/{mpi,processes,tcp,threads}
+never "runtime/package includes what stands on it" "$up(device|execution|report|run|train)/" runtime/package
+never "a device includes what stands on it, or who talks to others" "$up(execution|report|run|train|comm/[a-z]+)/" runtime/device
+never "comm/nccl includes what stands on it" "$up(execution|report|run|train)/" runtime/comm/nccl
+never "runtime/execution includes what stands on it" "$up(report|run|train)/" runtime/execution
 never "a phase other than Package includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
 # What a dialect knows of another's attributes it asks an interface (Interfaces/Placement.h).
 if found=$(grep -rnE '"(dist|exec)\.[a-z_]+"' --include='*.cpp' --include='*.h' --include='*.td' dialects/kerf/NN dialects/kerf/Interfaces); then

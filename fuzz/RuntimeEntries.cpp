@@ -7,8 +7,8 @@
 #include "Entries.h"
 
 #include "run/Npy.h"
-#include "src/Manifest.h"
-#include "src/Safetensors.h"
+#include "package/Manifest.h"
+#include "package/Safetensors.h"
 #include "train/Checkpoints.h"
 #include "train/Data.h"
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Node.h"
 
-#include "kerf/NN/Evaluate.h"
+#include "kerf/NN/IR/Evaluate.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/APSInt.h"

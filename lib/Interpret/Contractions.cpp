@@ -1,7 +1,7 @@
 //===- Contractions.cpp - matmul, convolution, reductions, norms ----------===//
 #include "Evaluate.h"
 
-#include "kerf/NN/Elements.h"
+#include "kerf/NN/IR/Elements.h"
 
 #include <cmath>
 

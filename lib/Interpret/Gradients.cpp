@@ -7,7 +7,7 @@
 #include "Evaluate.h"
 
 #include "kerf/NN/NN.h"
-#include "kerf/NN/Philox.h"
+#include "kerf/NN/IR/Philox.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 //===- PlanModule.cpp - candidates, solutions, the cheapest ---------------===//
 #include "kerf/Plan/Plan.h"
 
-#include "Infeasible.h"
-#include "Meshes.h"
-#include "PriceGiven.h"
-#include "StageBounds.h"
+#include "Report/Infeasible.h"
+#include "Model/Meshes.h"
+#include "Report/PriceGiven.h"
+#include "Stages/StageBounds.h"
 #include "WriteBack.h"
 
 #include "llvm/Support/Format.h"

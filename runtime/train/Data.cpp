@@ -7,7 +7,7 @@
 #include "Data.h"
 
 #include "../run/Npy.h"
-#include "../src/Safetensors.h"
+#include "../package/Safetensors.h"
 #include "Zip.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Zip.h"
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 
 #include <cstring>
 #include <limits>

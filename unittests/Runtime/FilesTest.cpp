@@ -2,8 +2,8 @@
 #include "kerf/rt/files.h"
 #include "TestPackage.h"
 #include "kerf/rt/printable.h"
-#include "src/HostFeatures.h"
-#include "src/Safetensors.h"
+#include "base/HostFeatures.h"
+#include "package/Safetensors.h"
 #include "train/Checkpoints.h"
 
 #include <gmock/gmock.h>

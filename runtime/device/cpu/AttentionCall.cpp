@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "AttentionCall.h"
 
-#include "../../src/AttentionOperands.h"
+#include "../../package/AttentionOperands.h"
 
 #include <algorithm>
 #include <cmath>

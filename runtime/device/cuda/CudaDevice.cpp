@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 #include "CudaDeviceImpl.h"
 
-#include "../../comm/nccl/Nccl.h"
-#include "Activity.h"
+#include "driver/Nccl.h"
+#include "driver/Activity.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
 
-#include "device/cuda/Activity.h"
+#include "device/cuda/driver/Activity.h"
 
 #include <chrono>
 #include <cstring>
