@@ -69,11 +69,11 @@ void kerf::rt::forgetMapped(const void *data, size_t bytes) {
 }
 
 std::string MappedFile::hash() const {
-  constexpr size_t most = size_t(4) << 20;
+  constexpr size_t max = size_t(4) << 20;
   XXH3_state_t state;
   XXH3_64bits_reset(&state);
-  for (size_t at = 0; at < length; at += most) {
-    size_t count = std::min(most, length - at);
+  for (size_t at = 0; at < length; at += max) {
+    size_t count = std::min(max, length - at);
     XXH3_64bits_update(&state, bytes + at, count);
     forgetMapped(bytes + at, count);
   }

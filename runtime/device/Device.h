@@ -11,8 +11,8 @@
 #define KERF_RT_DEVICE_DEVICE_H
 
 #include "../base/Boxes.h"
-#include "../package/Manifest.h"
 #include "../base/Trace.h"
+#include "../package/Manifest.h"
 #include "kerf/rt/program.h"
 
 #include <cstring>

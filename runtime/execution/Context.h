@@ -9,8 +9,8 @@
 #ifndef KERF_RUNTIME_EXECUTION_CONTEXT_H
 #define KERF_RUNTIME_EXECUTION_CONTEXT_H
 
-#include "../device/Device.h"
 #include "../base/Trace.h"
+#include "../device/Device.h"
 
 #include <atomic>
 #include <exception>

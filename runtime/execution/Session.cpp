@@ -8,10 +8,10 @@
 //===----------------------------------------------------------------------===//
 #include "Session.h"
 
+#include "../base/Seconds.h"
 #include "../comm/nccl/NcclWorld.h"
 #include "../comm/processes/ProcessWorld.h"
 #include "../comm/processes/Reports.h"
-#include "../base/Seconds.h"
 
 #include <algorithm>
 #include <csignal>
@@ -21,18 +21,18 @@
 
 using namespace kerf::rt;
 
-static int64_t mostSends(const Manifest &m) {
-  int64_t most = 1;
+static int64_t maxSends(const Manifest &m) {
+  int64_t max = 1;
   for (const StageDesc &stage : m.stages)
     for (size_t c = 0; c < m.channels.size(); ++c)
-      most = std::max<int64_t>(
-          most,
+      max = std::max<int64_t>(
+          max,
           std::count_if(stage.instructions.begin(), stage.instructions.end(),
                         [&](const Instruction &i) {
                           return i.op == Instruction::Send &&
                                  i.index == static_cast<int64_t>(c);
                         }));
-  return most;
+  return max;
 }
 
 Session::Session(std::shared_ptr<const Package> package,
@@ -46,7 +46,7 @@ Session::Session(std::shared_ptr<const Package> package,
   state->spec.channels = m.channels;
   state->spec.deadlineSeconds = options.deadlineSeconds;
   state->spec.injection = options.injection;
-  state->spec.maxSends = mostSends(m);
+  state->spec.maxSends = maxSends(m);
   if (options.injection && options.injection->rank >= ranks)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat("fault for rank ", options.injection->rank, " of ", ranks));

@@ -9,8 +9,8 @@
 #ifndef KERF_RUNTIME_EXECUTION_SESSIONLINK_H
 #define KERF_RUNTIME_EXECUTION_SESSIONLINK_H
 
-#include "../comm/processes/Job.h"
 #include "../base/Boxes.h"
+#include "../comm/processes/Job.h"
 #include "../package/Package.h"
 #include "RankReport.h"
 

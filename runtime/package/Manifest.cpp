@@ -111,14 +111,14 @@ AxisList parseAxes(const JsonReader &in, const Mesh &mesh, bool allowTime) {
 
 // Blocks of a dimension, where they are larger than ceil(size / n).
 int64_t parseBlock(const JsonReader &in, const AxisList &axes, int64_t size) {
-  int64_t block = in.size64(), least = ceilDiv(size, Mesh::sizeOf(axes));
+  int64_t block = in.size64(), min = ceilDiv(size, Mesh::sizeOf(axes));
   if (block == 0)
     return 0;
   for (const AxisRef &ref : axes)
     if (ref.axis == Mesh::timeAxisIndex)
       in.fail("the dimension is cut in time");
-  if (block <= least || block >= size)
-    in.fail(cat("is ", block, ", expected more than ", least, " and less than ",
+  if (block <= min || block >= size)
+    in.fail(cat("is ", block, ", expected more than ", min, " and less than ",
                 size, ", or 0"));
   return block;
 }

@@ -7,8 +7,8 @@
 #ifndef KERF_RUNTIME_PACKAGE_MANIFEST_H
 #define KERF_RUNTIME_PACKAGE_MANIFEST_H
 
-#include "../comm/Comm.h"
 #include "../base/Mesh.h"
+#include "../comm/Comm.h"
 
 #include <string>
 #include <vector>

@@ -6,8 +6,8 @@
 // views.
 //
 //===----------------------------------------------------------------------===//
-#include "device/cuda/matmul/AlgorithmCache.h"
 #include "device/cuda/cudnn/ConvPlan.h"
+#include "device/cuda/matmul/AlgorithmCache.h"
 #include "device/cuda/matmul/MatmulPlan.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 //===- FilesTest.cpp - .npy, safetensors, atomic files, host features -----===//
 #include "kerf/rt/files.h"
 #include "TestPackage.h"
-#include "kerf/rt/printable.h"
 #include "base/HostFeatures.h"
+#include "kerf/rt/printable.h"
 #include "package/Safetensors.h"
 #include "train/Checkpoints.h"
 

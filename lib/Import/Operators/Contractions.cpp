@@ -79,24 +79,24 @@ static bool parseEinsum(Node &node, std::string equation,
                      " terms, expected " + Twine(node.inputs.size()));
     return false;
   }
-  int64_t most = 0;
+  int64_t max = 0;
   for (auto [part, input] : llvm::zip(parts, node.inputs))
     if (part.contains("..."))
-      most = std::max(most, rankOf(input) - int64_t(part.size()) + 3);
-  if (most > 20) {
+      max = std::max(max, rankOf(input) - int64_t(part.size()) + 3);
+  if (max > 20) {
     (void)node.error("ellipsis stands for too many dimensions");
     return false;
   }
   // Bytes from 1 on stand for the ellipsis's dimensions.
   std::string all;
-  for (int64_t i = 0; i < most; ++i)
+  for (int64_t i = 0; i < max; ++i)
     all.push_back(char(1 + i));
   auto expandTerm = [&](StringRef part, int64_t rank) {
     size_t at = part.find("...");
     if (at == StringRef::npos)
       return part.str();
-    int64_t count = rank < 0 ? most : rank - int64_t(part.size()) + 3;
-    count = std::max<int64_t>(0, std::min(count, most));
+    int64_t count = rank < 0 ? max : rank - int64_t(part.size()) + 3;
+    count = std::max<int64_t>(0, std::min(count, max));
     return (part.take_front(at) + all.substr(all.size() - count) +
             part.drop_front(at + 3))
         .str();

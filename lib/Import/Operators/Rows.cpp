@@ -115,14 +115,13 @@ static LogicalResult reduceLogSumExp(Node &node) {
         node.make<LogOp>({node.reduce(node.make<ExpOp>({r->x}), ReduceKind::Sum,
                                       r->dims, r->keepDims)}),
         element));
-  Value most = node.reduce(r->x, ReduceKind::Max, r->dims, true);
+  Value max = node.reduce(r->x, ReduceKind::Max, r->dims, true);
   // What is not finite is no shift: inf - inf is NaN.
   Value zero = node.scalar(0, elementOf(r->x));
-  most =
-      node.select(node.make<EqualOp>({node.sub(most, most), zero}), most, zero);
-  Value sum = node.reduce(node.make<ExpOp>({node.sub(r->x, most)}),
+  max = node.select(node.make<EqualOp>({node.sub(max, max), zero}), max, zero);
+  Value sum = node.reduce(node.make<ExpOp>({node.sub(r->x, max)}),
                           ReduceKind::Sum, r->dims, true);
-  Value result = node.cast(node.add(node.make<LogOp>({sum}), most), element);
+  Value result = node.cast(node.add(node.make<LogOp>({sum}), max), element);
   if (!result || r->keepDims)
     return node.set(result);
   Integers shape;

@@ -399,9 +399,9 @@ static LogicalResult pad(Node &node) {
   Integers low(rankOf(x), 0), high(rankOf(x), 0);
   for (auto [index, axis] : llvm::enumerate(axes)) {
     int64_t before = (*pads)[index], after = (*pads)[index + axes.size()];
-    constexpr int64_t kMost = int64_t(1) << 40;
+    constexpr int64_t kMax = int64_t(1) << 40;
     int64_t size = shapeOf(x)[axis];
-    if (before > kMost || after > kMost || before < -size || after < -size ||
+    if (before > kMax || after > kMax || before < -size || after < -size ||
         size + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < 0)
       return node.error("pads " + listText(*pads) + " do not fit " +
                         listText(shapeOf(x)));

@@ -141,8 +141,8 @@ static LogicalResult range(Node &node) {
     }
     steps = stepsBetween(numbers[0], numbers[1], numbers[2]);
   }
-  constexpr double kMost = 1 << 30;
-  if (!(steps <= kMost))
+  constexpr double kMax = 1 << 30;
+  if (!(steps <= kMax))
     return node.error("range has more than 2^30 elements");
   int64_t count = std::max<int64_t>(0, int64_t(steps));
   Value index = node.iota(count, element);

@@ -356,7 +356,7 @@ PlanResult::Memory StageMemory::run() {
     if (isHere(&op))
       addMoves(&op);
   }
-  int64_t most = 0, gradients = 0;
+  int64_t max = 0, gradients = 0;
   for (std::vector<Buffer> &list : buffers) {
     std::vector<std::tuple<int64_t, int64_t, int64_t>> events;
     for (const Buffer &buffer : list) {
@@ -371,14 +371,14 @@ PlanResult::Memory StageMemory::run() {
     for (auto [time, bytes, part] : events) {
       now += bytes;
       gradient += part;
-      if (now > most) {
-        most = now;
+      if (now > max) {
+        max = now;
         gradients = gradient;
       }
     }
   }
   memory.gradients += gradients;
-  memory.activations = slots + most - gradients;
+  memory.activations = slots + max - gradients;
   memory.peak = memory.parameters + memory.gradients + memory.optimizer +
                 memory.activations + memory.workspace;
   return memory;

@@ -10,8 +10,8 @@ using namespace kerf;
 using namespace kerf::plan;
 
 /// As lowering: larger kernels are not formed.
-static constexpr size_t kMostOps = 96;
-static constexpr size_t kMostReach = 20000;
+static constexpr size_t kMaxOps = 96;
+static constexpr size_t kMaxReach = 20000;
 
 static CostClass classOf(Operation *op) {
   auto costed = dyn_cast<OpCostInterface>(op);
@@ -89,7 +89,7 @@ void MemoryUnits::formCall(Operation *anchor, const UnitQuestions &questions) {
 /// Whether one loop nest can write all that others read of these ops.
 bool MemoryUnits::fits(ArrayRef<Operation *> ops,
                        const UnitQuestions &questions) const {
-  if (ops.size() > kMostOps)
+  if (ops.size() > kMaxOps)
     return false;
   DenseSet<Operation *> inside(ops.begin(), ops.end());
   int64_t whole = 0, rows = 0;
@@ -144,7 +144,7 @@ bool MemoryUnits::hasDetour(uint32_t from, uint32_t to) const {
         stack.push_back(user);
     }
   while (!stack.empty()) {
-    if (seenOps.size() > kMostReach)
+    if (seenOps.size() > kMaxReach)
       return true;
     Operation *op = stack.pop_back_val();
     auto push = [&](Operation *of) {
@@ -189,10 +189,10 @@ void MemoryUnits::formKernel(Operation *op, const UnitQuestions &questions) {
     producers.push_back(it->second);
   }
   auto last = [&](uint32_t unit) {
-    int64_t most = 0;
+    int64_t max = 0;
     for (Operation *member : units[unit].ops)
-      most = std::max(most, position.lookup(member));
-    return most;
+      max = std::max(max, position.lookup(member));
+    return max;
   };
   llvm::sort(producers, [&](uint32_t a, uint32_t b) {
     return std::pair(last(a), a) > std::pair(last(b), b);

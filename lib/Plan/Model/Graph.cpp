@@ -5,7 +5,7 @@
 
 #include "StageUnits.h"
 
-#include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/TransferCast.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -72,11 +72,12 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
 
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
-             const Units &units, const ValueNames &names, double memoryShare)
+             const DimBlocks &dimBlocks, const ValueNames &names,
+             double memoryShare)
     : candidate(candidate), memoryShare(memoryShare),
       weights(partWeights(candidate, batch, options.objective)),
       function(function), options(options), batch(batch),
-      units(withHints(units, function, candidate.mesh, options, names)),
+      dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
       names(names), byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
             byteScale) {
@@ -122,7 +123,7 @@ StrategyOptions Graph::strategyOptions(Value value) const {
   StrategyOptions result = strategyOptions();
   result.isOfStep = batch.isOfStep(value);
   result.isSum = batch.isSumOverBatch(value) && !result.isOfStep;
-  result.marks = units.of(value).vec();
+  result.blockSizes = dimBlocks.of(value).vec();
   return result;
 }
 
@@ -228,12 +229,12 @@ static SmallVector<NamedAttribute> inherentAttrs(Operation *op) {
   return attrs;
 }
 
-const OpChoices *Graph::choicesAsMade(Operation *op) {
+const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
   Provider from = providerOf(op->getOperand(0), true);
   bool sums = isa<dist::AccumulateOp>(op);
-  auto &known =
-      choicesOfAsMade[{from.key, op->getOperandTypes()[0].getAsOpaquePointer(),
-                       op->getResultTypes()[0].getAsOpaquePointer(), sums}];
+  auto &known = choicesOfKeptLayout[{
+      from.key, op->getOperandTypes()[0].getAsOpaquePointer(),
+      op->getResultTypes()[0].getAsOpaquePointer(), sums}];
   if (!known) {
     auto choices = std::make_unique<OpChoices>();
     choices->strategies =
@@ -247,8 +248,8 @@ const OpChoices *Graph::choicesAsMade(Operation *op) {
 }
 
 const OpChoices *Graph::choicesFor(Operation *op) {
-  if (isa<dist::AccumulateOp>(op) || takesAsMade(op))
-    return choicesAsMade(op);
+  if (isa<dist::AccumulateOp>(op) || isTransferCast(op))
+    return choicesKeepingLayout(op);
   StrategyOptions given = strategyOptions(op);
   auto keyOf = [&](const StrategyOptions &o) {
     return std::make_tuple(o.batchFactor.value_or(~0u),
@@ -274,7 +275,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
         other->getOperandTypes() == op->getOperandTypes() &&
         other->getResultTypes() == op->getResultTypes() &&
         keyOf(strategyOptions(other)) == keyOf(given) &&
-        units.areAlike(other, op) &&
+        dimBlocks.areAlike(other, op) &&
         (isSource || inherentAttrs(other) == attrs))
       return choices;
 
@@ -284,7 +285,7 @@ const OpChoices *Graph::choicesFor(Operation *op) {
                           : replicatedShardingRule(op);
   if (isSource && !isUniform)
     rule = replicatedShardingRule(op);
-  given.marks = units.ofFactors(op, rule);
+  given.blockSizes = dimBlocks.ofFactors(op, rule);
   choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
   for (const Strategy &strategy : choices->strategies)
     choices->totals.push_back(totalsOf(op, strategy));
@@ -306,7 +307,7 @@ void Graph::addOp(Operation *op) {
     applyHints(result, node, [&](size_t choice) {
       return choices->strategies[choice].results[result.getResultNumber()];
     });
-  bool stays = takesAsMade(op);
+  bool stays = isTransferCast(op);
   for (OpOperand &operand : op->getOpOperands()) {
     Provider from = providerOf(operand.get(), true);
     std::vector<LayoutId> wanted;
@@ -326,11 +327,12 @@ void Graph::addAssign(dist::AssignOp op) {
           op.getValue(), op, 1);
 }
 
-Graph::Provider Graph::providerOf(Value value, bool throughHub) const {
+Graph::Provider Graph::providerOf(Value value, bool throughShared) const {
   Provider provider;
-  if (auto hub = hubs.find(value); throughHub && hub != hubs.end()) {
-    provider.node = hub->second.node;
-    provider.layouts = hub->second.layouts;
+  if (auto shared = sharedNodes.find(value);
+      throughShared && shared != sharedNodes.end()) {
+    provider.node = shared->second.node;
+    provider.layouts = shared->second.layouts;
   } else if (auto argument = arguments.find(value);
              argument != arguments.end()) {
     provider.node = argument->second.node;
@@ -418,23 +420,23 @@ Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
 void Graph::addHub(Value value) {
   Provider from = providerOf(value, false);
   // What is made can be shared as it is, or in any layout that is not partial.
-  ValueNode hub;
+  ValueNode shared;
   llvm::DenseSet<LayoutId> seen;
   for (LayoutId layout : from.layouts)
     if (seen.insert(layout).second)
-      hub.layouts.push_back(layout);
+      shared.layouts.push_back(layout);
   for (LayoutId layout : layoutsOf(value))
     if (seen.insert(layout).second)
-      hub.layouts.push_back(layout);
-  hub.node = problem.addNode(CostTable::zeros(hub.layouts.size()),
-                             (names[value] + " (shared)").str());
-  const void *key = &layoutKeys.try_emplace(hub.layouts).first->second;
+      shared.layouts.push_back(layout);
+  shared.node = problem.addNode(CostTable::zeros(shared.layouts.size()),
+                                (names[value] + " (shared)").str());
+  const void *key = &layoutKeys.try_emplace(shared.layouts).first->second;
   Operation *def = value.getDefiningOp();
   bool isEverywhere = !def || isa<SourceOpInterface>(def);
-  connect(from.node, from.layouts, from.key, hub.node, hub.layouts, key, value,
-          isEverywhere ? nullptr : def, sharedTimes(value),
+  connect(from.node, from.layouts, from.key, shared.node, shared.layouts, key,
+          value, isEverywhere ? nullptr : def, sharedTimes(value),
           batch.isTraining() && !batch.isOfStep(value));
-  hubs[value] = std::move(hub);
+  sharedNodes[value] = std::move(shared);
 }
 
 void Graph::addReturn(Operation *op) {

@@ -18,9 +18,9 @@
 #ifndef KERF_LIB_PLAN_MODEL_GRAPH_H
 #define KERF_LIB_PLAN_MODEL_GRAPH_H
 
+#include "DimBlocks.h"
 #include "ReshardCosts.h"
 #include "Strategies.h"
-#include "Units.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Plan/BatchAnalysis.h"
@@ -100,7 +100,8 @@ public:
   /// of the tenth of the work that may be done twice).
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
-        const Units &units, const ValueNames &names, double memoryShare = 1);
+        const DimBlocks &dimBlocks, const ValueNames &names,
+        double memoryShare = 1);
 
   /// Why there can be no plan (a hint that cannot be kept), or empty.
   const std::string &getError() const { return error; }
@@ -174,7 +175,7 @@ private:
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
   /// For what takes its operand as it is made.
-  const OpChoices *choicesAsMade(mlir::Operation *op);
+  const OpChoices *choicesKeepingLayout(mlir::Operation *op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;
   /// Forbids the choices that a hint on `value` rules out.
   void applyHints(mlir::Value value, uint32_t node,
@@ -201,11 +202,11 @@ private:
     std::vector<LayoutId> layouts;
     const void *key;
   };
-  Provider providerOf(mlir::Value value, bool throughHub) const;
+  Provider providerOf(mlir::Value value, bool throughShared) const;
   /// The units with the blocks that hints name.
-  static Units withHints(Units units, mlir::func::FuncOp function,
-                         const dist::Mesh &mesh, const PlanOptions &options,
-                         const ValueNames &names);
+  static DimBlocks withHints(DimBlocks dimBlocks, mlir::func::FuncOp function,
+                             const dist::Mesh &mesh, const PlanOptions &options,
+                             const ValueNames &names);
   StrategyOptions strategyOptions() const;
   StrategyOptions strategyOptions(mlir::Operation *op) const;
   StrategyOptions strategyOptions(mlir::Value value) const;
@@ -218,14 +219,14 @@ private:
   mlir::func::FuncOp function;
   const PlanOptions &options;
   const BatchAnalysis &batch;
-  Units units;
+  DimBlocks dimBlocks;
   const ValueNames &names;
   int64_t byteScale;
   ReshardCosts costs;
   std::string error;
 
   llvm::MapVector<mlir::Operation *, OpNode> ops;
-  llvm::DenseMap<mlir::Value, ValueNode> arguments, hubs;
+  llvm::DenseMap<mlir::Value, ValueNode> arguments, sharedNodes;
   llvm::MapVector<mlir::OpOperand *, ValueNode> outputs;
   /// Of each edge: the value that it moves and the op in whose stage.
   std::vector<std::pair<mlir::Value, mlir::Operation *>> payers;
@@ -236,7 +237,7 @@ private:
       alike;
   std::map<std::tuple<const void *, const void *, const void *, bool>,
            const OpChoices *>
-      choicesOfAsMade;
+      choicesOfKeptLayout;
   std::map<std::vector<LayoutId>, const void *> layoutKeys;
   std::map<
       std::tuple<const void *, const void *, const void *, int64_t, bool, bool>,

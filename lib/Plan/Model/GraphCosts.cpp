@@ -21,10 +21,10 @@ LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
 
 std::optional<LayoutId> Graph::sharedLayout(const Solution &solution,
                                             Value value) const {
-  auto hub = hubs.find(value);
-  if (hub == hubs.end())
+  auto shared = sharedNodes.find(value);
+  if (shared == sharedNodes.end())
     return std::nullopt;
-  return hub->second.layouts[solution[hub->second.node]];
+  return shared->second.layouts[solution[shared->second.node]];
 }
 
 LayoutId Graph::operandLayout(const Solution &solution,

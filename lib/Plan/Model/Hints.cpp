@@ -45,9 +45,9 @@ readCuts(StringRef sharding, const dist::Mesh &mesh) {
   }
 }
 
-Units Graph::withHints(Units units, func::FuncOp function,
-                       const dist::Mesh &mesh, const PlanOptions &options,
-                       const ValueNames &names) {
+DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
+                           const dist::Mesh &mesh, const PlanOptions &options,
+                           const ValueNames &names) {
   bool any = false;
   for (const ShardHint &hint : options.hints) {
     auto cuts = readCuts(hint.sharding, mesh);
@@ -63,8 +63,8 @@ Units Graph::withHints(Units units, func::FuncOp function,
         int64_t size = type.getDimSize(dim);
         if ((size % parts == 0 && !block) || !regex.match(names[value]))
           continue;
-        units.add(value, dim,
-                  {parts, block ? block : dist::localSize(size, parts)});
+        dimBlocks.add(value, dim,
+                      {parts, block ? block : dist::localSize(size, parts)});
         any = true;
       }
     };
@@ -75,8 +75,8 @@ Units Graph::withHints(Units units, func::FuncOp function,
         look(result);
   }
   if (any)
-    units.spread();
-  return units;
+    dimBlocks.spread();
+  return dimBlocks;
 }
 
 void Graph::applyHints(Value value, uint32_t node,

@@ -56,11 +56,11 @@ std::vector<double> Crossings::sentFrom(size_t end) const {
   double now = 0;
   for (size_t begin = end; begin-- > 0;) {
     for (const Crossing &crossing : byMaker[begin]) {
-      if (crossing.most >= end) {
+      if (crossing.last >= end) {
         now += crossing.bytes;
-      } else if (crossing.least < begin) {
+      } else if (crossing.first < begin) {
         now += crossing.bytes;
-        inside[crossing.least] += crossing.bytes;
+        inside[crossing.first] += crossing.bytes;
       }
     }
     now -= inside[begin];

@@ -26,9 +26,9 @@ bool isWorkWaived(const PlanOptions &options);
 /// What one device would do alone in a step, in operations: of one op.
 int64_t wholeFlops(mlir::Operation *op);
 
-/// A value that units `least` to `most` use or make.
+/// A value that units `first` to `last` use or make.
 struct Crossing {
-  size_t maker, least, most;
+  size_t maker, first, last;
   double bytes; ///< of one rank and step, each time it is sent
 };
 
@@ -36,7 +36,7 @@ class Crossings {
 public:
   explicit Crossings(size_t units) : byMaker(units) {}
   void add(const Crossing &crossing) {
-    if (crossing.least < crossing.most)
+    if (crossing.first < crossing.last)
       byMaker[crossing.maker].push_back(crossing);
   }
   /// For each begin < end what the stage [begin, end) sends. O(crossings).
@@ -53,8 +53,8 @@ Crossing crossingOf(mlir::Value value, size_t maker, double bytes,
   Crossing crossing{maker, maker, maker, bytes};
   for (mlir::Operation *user : value.getUsers())
     if (auto found = unitOf.find(user); found != unitOf.end()) {
-      crossing.least = std::min<size_t>(crossing.least, found->second);
-      crossing.most = std::max<size_t>(crossing.most, found->second);
+      crossing.first = std::min<size_t>(crossing.first, found->second);
+      crossing.last = std::max<size_t>(crossing.last, found->second);
     }
   return crossing;
 }

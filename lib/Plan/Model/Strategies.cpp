@@ -85,14 +85,15 @@ private:
     if (mustDivide)
       return false;
     return isThin(factor, total, dist::localSize(info.size, total)) ||
-           llvm::any_of(marksOf(factor),
-                        [&](const Mark &mark) { return mark.shards == total; });
+           llvm::any_of(blockSizesOf(factor), [&](const BlockSize &blockSize) {
+             return blockSize.shards == total;
+           });
   }
 
-  llvm::ArrayRef<Mark> marksOf(unsigned factor) const {
-    if (options.marks.empty() || options.batchFactor == factor)
+  llvm::ArrayRef<BlockSize> blockSizesOf(unsigned factor) const {
+    if (options.blockSizes.empty() || options.batchFactor == factor)
       return {};
-    return options.marks[factor];
+    return options.blockSizes[factor];
   }
 
   /// Whether there is little padding in this many blocks.
@@ -105,24 +106,26 @@ private:
   /// In which blocks a factor may lie under its shards.
   SmallVector<int64_t, 2> blocksOf(unsigned factor) const {
     int64_t size = rule.factors[factor].size, total = shards[factor];
-    int64_t least = dist::localSize(size, total);
+    int64_t min = dist::localSize(size, total);
     SmallVector<int64_t, 2> blocks;
     auto add = [&](int64_t block) {
       if (!llvm::is_contained(blocks, block))
         blocks.push_back(block);
     };
-    if (marksOf(factor).empty() || size % total == 0 ||
-        isThin(factor, total, least))
-      add(least);
+    if (blockSizesOf(factor).empty() || size % total == 0 ||
+        isThin(factor, total, min))
+      add(min);
     if (total == 1 || rule.factors[factor].mustDivide)
       return blocks;
-    for (const Mark &mark : marksOf(factor)) {
-      if (mark.shards == total &&
-          (mark.size == least || (mark.size > least && mark.size < size)))
-        add(mark.size);
-      int64_t units = dist::localSize(size, mark.size);
-      int64_t block = mark.size * dist::localSize(units, total);
-      if (mark.shards == 0 && units >= total && isThin(factor, total, block))
+    for (const BlockSize &blockSize : blockSizesOf(factor)) {
+      if (blockSize.shards == total &&
+          (blockSize.size == min ||
+           (blockSize.size > min && blockSize.size < size)))
+        add(blockSize.size);
+      int64_t units = dist::localSize(size, blockSize.size);
+      int64_t block = blockSize.size * dist::localSize(units, total);
+      if (blockSize.shards == 0 && units >= total &&
+          isThin(factor, total, block))
         add(block);
     }
     return blocks;
@@ -131,7 +134,7 @@ private:
   void visitAxis(size_t axis) {
     if (axis == mesh.roles.size()) {
       chosen.clear();
-      if (!options.marks.empty()) {
+      if (!options.blockSizes.empty()) {
         chooseBlocks();
         return;
       }
@@ -349,13 +352,13 @@ std::vector<LayoutId> kerf::plan::enumerateLayouts(
   rule.results.emplace_back();
   StrategyOptions local = options;
   local.batchFactor = std::nullopt;
-  local.marks.clear();
+  local.blockSizes.clear();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
     DimFactors factors;
     if (size != 1) {
       factors.push_back(rule.addFactor(size));
-      if (!options.marks.empty())
-        local.marks.push_back(options.marks[dim]);
+      if (!options.blockSizes.empty())
+        local.blockSizes.push_back(options.blockSizes[dim]);
     }
     if (batchDim == static_cast<int64_t>(dim) && !factors.empty())
       local.batchFactor = factors[0];

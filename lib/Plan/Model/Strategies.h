@@ -6,14 +6,15 @@
 // not divide (12 heads on 8 devices) with the rest elsewhere, or passing a
 // partial sum through a group of operands in which the op is linear. Axes
 // combine freely, so an op has about (factors + 2)^axes strategies. A factor
-// with marks (Units.h) may also lie in larger blocks than of ceiling size.
+// with block sizes (DimBlocks.h) may also lie in larger blocks than of ceiling
+// size.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MODEL_STRATEGIES_H
 #define KERF_LIB_PLAN_MODEL_STRATEGIES_H
 
+#include "DimBlocks.h"
 #include "Layouts.h"
-#include "Units.h"
 
 #include "kerf/Dist/Dist.h"
 
@@ -49,7 +50,7 @@ struct StrategyOptions {
   /// For enumerateLayouts: a sum of which each micro-batch makes its part.
   bool isSum = false;
   /// Per factor (enumerateLayouts: per dimension); empty where there are none.
-  std::vector<Marks> marks{};
+  std::vector<BlockSizes> blockSizes{};
 };
 
 /// All strategies of an op with this rule, "nothing cut" first, without

@@ -46,15 +46,15 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
   return options.hints;
 }
 
-/// A limit for which there is a plan, not far above `least` if that is known,
+/// A limit for which there is a plan, not far above `min` if that is known,
 /// else at most twice what is needed; 0: none was found.
-static int64_t limitThatFits(PlanOptions options, int64_t least, bool isKnown,
+static int64_t limitThatFits(PlanOptions options, int64_t min, bool isKnown,
                              TryPlan tryPlan) {
   SmallVector<double> factors = {1.0, 1.02, 1.1, 1.3, 1.7, 2.5};
   for (double factor = 4; !isKnown && factor < 5000; factor *= 2)
     factors.push_back(factor);
   for (double factor : factors) {
-    double bytes = std::ceil(static_cast<double>(least) * factor);
+    double bytes = std::ceil(static_cast<double>(min) * factor);
     if (bytes >= 9e18)
       return 0;
     options.memoryLimitBytes = static_cast<int64_t>(bytes);
@@ -65,7 +65,7 @@ static int64_t limitThatFits(PlanOptions options, int64_t least, bool isKnown,
 }
 
 Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
-                                            int64_t leastBytes,
+                                            int64_t minBytes,
                                             const std::string &notes,
                                             TryPlan tryPlan) {
   Infeasibility result;
@@ -138,9 +138,9 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         notes + waive;
     return result;
   }
-  bool isKnown = leastBytes > *limit;
+  bool isKnown = minBytes > *limit;
   std::string needs =
-      isKnown ? "the least that is needed is " + std::to_string(leastBytes) +
+      isKnown ? "the least that is needed is " + std::to_string(minBytes) +
                     " bytes per device, the limit is " + std::to_string(*limit)
               : "none was found within the limit of " + std::to_string(*limit) +
                     " bytes per device";
@@ -148,7 +148,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   result.message += "\nnote: more devices, or --mesh with more tp or pp, need "
                     "less of each";
   int64_t enough =
-      limitThatFits(options, isKnown ? leastBytes : *limit, isKnown, tryPlan);
+      limitThatFits(options, isKnown ? minBytes : *limit, isKnown, tryPlan);
   if (enough)
     result.message += "\nnote: a limit of " + std::to_string(enough) +
                       " bytes would make it fit";

@@ -24,10 +24,10 @@ struct Infeasibility {
   std::string message; ///< one line, then notes
 };
 
-/// Why there is no plan under `options`. `leastBytes`: what the search found
+/// Why there is no plan under `options`. `minBytes`: what the search found
 /// that a device needs at least, 0 if nothing; `notes`: how each candidate
 /// ended, one per line.
-Infeasibility explainInfeasible(const PlanOptions &options, int64_t leastBytes,
+Infeasibility explainInfeasible(const PlanOptions &options, int64_t minBytes,
                                 const std::string &notes, TryPlan tryPlan);
 
 /// The bytes that a device may hold; none: no limit.

@@ -6,8 +6,8 @@
 // writes. Everything is checked before anything is changed.
 //
 //===----------------------------------------------------------------------===//
-#include "PriceGiven.h"
 #include "../WriteBack.h"
+#include "PriceGiven.h"
 
 #include "kerf/Dist/Dist.h"
 

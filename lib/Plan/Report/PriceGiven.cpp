@@ -63,12 +63,12 @@ static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
 
 /// The blocks of a size of their own in which the plan puts values, as hints
 /// give them.
-static void addBlocks(Units &units, func::FuncOp function,
+static void addBlocks(DimBlocks &dimBlocks, func::FuncOp function,
                       const GivenLayouts &given) {
   auto add = [&](Value value, const dist::Layout &layout) {
     for (auto [dim, axes] : llvm::enumerate(layout.dims))
       if (int64_t block = layout.block(dim))
-        units.add(value, dim, {dist::numShards(axes), block});
+        dimBlocks.add(value, dim, {dist::numShards(axes), block});
   };
   for (BlockArgument argument : function.getArguments())
     add(argument, given.made(argument));
@@ -79,7 +79,7 @@ static void addBlocks(Units &units, func::FuncOp function,
       for (OpOperand &operand : op.getOpOperands())
         add(operand.get(), given.operand(operand));
   }
-  units.spread();
+  dimBlocks.spread();
 }
 
 PlanResult kerf::plan::priceGiven(func::FuncOp function,
@@ -94,8 +94,8 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   own.memoryLimitBytes = std::numeric_limits<int64_t>::max() / 4;
   own.microBatches.reset();
   BatchAnalysis batch(function, own.batchDims);
-  Units units(function);
-  addBlocks(units, function, given);
+  DimBlocks dimBlocks(function);
+  addBlocks(dimBlocks, function, given);
   ValueNames names(function);
   PlanResult result;
   // First what a search looks at, which are the fewest choices.
@@ -111,7 +111,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
     // A search does not look at three free axes either: too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
-    Graph graph(function, candidate, own, batch, units, names);
+    Graph graph(function, candidate, own, batch, dimBlocks, names);
     result = describeCut(graph, StagePlan(), function, own);
     result.isPriced = false;
     result.solver = "given";
@@ -142,7 +142,7 @@ std::optional<Solution> Graph::find(const GivenLayouts &given) {
   for (const auto &[argument, node] : arguments)
     if (!choose(node, given.made(argument)))
       return std::nullopt;
-  for (const auto &[value, node] : hubs)
+  for (const auto &[value, node] : sharedNodes)
     if (!choose(node, given.shared(value)))
       return std::nullopt;
   for (const auto &[operand, node] : outputs)

@@ -45,7 +45,7 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
       waived ? kNever
              : flops.back() * 1.1 / static_cast<double>(stages) * (1 + 1e-12);
   placeCuts();
-  impossible = most == kNever;
+  impossible = max == kNever;
   if (!impossible && !waived)
     findSure();
 }
@@ -71,14 +71,14 @@ void StageBounds::placeCuts() {
       }
     }
   }
-  most = busiest[p][n];
+  max = busiest[p][n];
   all = sum[p][n];
 }
 
-double StageBounds::leastBytes(double problemCost) const {
+double StageBounds::minBytes(double problemCost) const {
   if (impossible)
     return kNever;
-  return std::max(most, (problemCost + all) / static_cast<double>(stages));
+  return std::max(max, (problemCost + all) / static_cast<double>(stages));
 }
 
 void StageBounds::findSure() {

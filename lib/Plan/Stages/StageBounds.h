@@ -35,9 +35,9 @@ public:
   /// No cut divides the work: there is no such plan.
   bool isImpossible() const { return impossible; }
   /// Bytes of the busiest rank, given that the Problem costs `problemCost`.
-  double leastBytes(double problemCost) const;
+  double minBytes(double problemCost) const;
   /// What a Problem may cost where a plan is to send at most `bytes`.
-  double mostWithin(double bytes) const {
+  double maxWithin(double bytes) const {
     return bytes * static_cast<double>(stages) - all;
   }
   /// Looks at what moves within the stages too: R_k, each in at most
@@ -45,7 +45,7 @@ public:
   void sharpen(const Graph &graph, double deadlineSeconds);
 
 private:
-  /// Sets `most` and `all`; infinity where nothing can be.
+  /// Sets `max` and `all`; infinity where nothing can be.
   void placeCuts();
   /// Sets `sure`.
   void findSure();
@@ -59,8 +59,8 @@ private:
   /// Units that are in stage k wherever the cuts are: [first, second).
   std::vector<std::pair<size_t, size_t>> sure;
   bool impossible = false;
-  double most = 0; ///< of the busiest rank, over all cuts
-  double all = 0;  ///< of one rank of each stage together, handed over alone
+  double max = 0; ///< of the busiest rank, over all cuts
+  double all = 0; ///< of one rank of each stage together, handed over alone
 };
 
 } // namespace kerf::plan

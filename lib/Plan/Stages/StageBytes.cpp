@@ -1,8 +1,8 @@
 //===- StageBytes.cpp - what each stage of a plan sends -------------------===//
 #include "StageBytes.h"
 
-#include "kerf/Interfaces/AsMade.h"
 #include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Interfaces/TransferCast.h"
 
 #include <set>
 
@@ -40,7 +40,7 @@ static int64_t sentBytesOf(dist::AccumulateOp accumulate) {
     return value.hasOneUse() ? *value.user_begin() : nullptr;
   };
   Operation *there = onlyUser(accumulate.getResult());
-  if (!there || !takesAsMade(there))
+  if (!there || !isTransferCast(there))
     return bytesOfElement(accumulate.getX());
   Operation *back = onlyUser(there->getResult(0));
   if (!back || back->getNumOperands() != 1 ||

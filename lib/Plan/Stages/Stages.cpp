@@ -218,8 +218,8 @@ void Cutter::collectCrossing() {
             crossingOf(result, i, static_cast<double>(bytes) * times, unitOf);
         crossings->add(whole);
         double seconds =
-            whole.least < whole.most ? sendSeconds(bytes) * times : 0;
-        for (size_t cut = whole.least + 1; cut <= whole.most; ++cut) {
+            whole.first < whole.last ? sendSeconds(bytes) * times : 0;
+        for (size_t cut = whole.first + 1; cut <= whole.last; ++cut) {
           crossing[cut] += whole.bytes;
           crossingSeconds[cut] += seconds;
         }

@@ -10,10 +10,10 @@
 
 #include "NcclComm.h"
 
-#include "../../device/cuda/driver/Driver.h"
 #include "../../base/Seconds.h"
-#include "../Calls.h"
+#include "../../device/cuda/driver/Driver.h"
 #include "../../device/cuda/driver/Nccl.h"
+#include "../Calls.h"
 #include "Packing.h"
 
 #include <chrono>

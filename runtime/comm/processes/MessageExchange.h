@@ -17,8 +17,8 @@
 
 #include "../../base/Boxes.h"
 #include "../Pieces.h"
-#include "../threads/Reduce.h"
 #include "../Transport.h"
+#include "../threads/Reduce.h"
 
 #include <memory>
 

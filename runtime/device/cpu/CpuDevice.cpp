@@ -9,10 +9,10 @@
 #include "../Device.h"
 #include "AttentionCall.h"
 #include "Epilogue.h"
-#include "gemm/GemmCall.h"
-#include "dnnl/KnownBounds.h"
 #include "NativeCalls.h"
 #include "OpenMP.h"
+#include "dnnl/KnownBounds.h"
+#include "gemm/GemmCall.h"
 #include "gemm/PackCache.h"
 
 #ifdef KERF_HAVE_ONEDNN

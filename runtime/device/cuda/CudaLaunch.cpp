@@ -1,8 +1,8 @@
 //===- CudaLaunch.cpp - kernels and library calls of a rank on a GPU ------===//
 #include "CudaDeviceImpl.h"
 
-#include "cudnn/ConvPlan.h"
 #include "KernelCall.h"
+#include "cudnn/ConvPlan.h"
 #include "matmul/MatmulPlan.h"
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
 
-#include "device/cuda/matmul/CublasLt.h"
 #include "base/Error.h"
+#include "device/cuda/matmul/CublasLt.h"
 
 #include <algorithm>
 #include <cmath>

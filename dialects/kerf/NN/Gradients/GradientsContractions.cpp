@@ -5,8 +5,8 @@
 // rather than a batch of products that are summed afterwards.
 //
 //===----------------------------------------------------------------------===//
-#include "GradientBuilder.h"
 #include "../IR/PatternUtils.h"
+#include "GradientBuilder.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "GradientBuilder.h"
 
-#include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/TransferCast.h"
 
 #include <cmath>
 
@@ -160,9 +160,9 @@ KERF_VJP(CastOp) {
   GradientBuilder b(builder, getLoc());
   Value dx = b.castLike(dy, getX());
   // What travelled narrow comes back narrow.
-  if (auto from = getX().getDefiningOp<CastOp>(); from && takesAsMade(from))
+  if (auto from = getX().getDefiningOp<CastOp>(); from && isTransferCast(from))
     if (auto cast = dx.getDefiningOp<CastOp>(); cast && dx != dy)
-      cast->setAttr(kAsMade, UnitAttr::get(getContext()));
+      cast->setAttr(kTransferCast, UnitAttr::get(getContext()));
   return SmallVector<Value>{dx};
 }
 

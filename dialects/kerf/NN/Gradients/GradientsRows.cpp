@@ -5,8 +5,8 @@
 // result. Narrow floats are computed in f32.
 //
 //===----------------------------------------------------------------------===//
-#include "GradientBuilder.h"
 #include "../IR/PatternUtils.h"
+#include "GradientBuilder.h"
 
 #include "kerf/Interfaces/Placement.h"
 

@@ -4,8 +4,8 @@
 // those that were read several times are summed.
 //
 //===----------------------------------------------------------------------===//
-#include "GradientBuilder.h"
 #include "../IR/PatternUtils.h"
+#include "GradientBuilder.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -9,8 +9,8 @@
 #include "Assembly.h"
 #include "PatternUtils.h"
 
-#include "kerf/Interfaces/AsMade.h"
 #include "kerf/Interfaces/Placement.h"
+#include "kerf/Interfaces/TransferCast.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/Sequence.h"

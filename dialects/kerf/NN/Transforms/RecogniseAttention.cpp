@@ -385,7 +385,7 @@ bool Matcher::fits() {
   ArrayRef<int64_t> v = shapeOf(second.getRhs());
   int64_t out = v[v.size() - (second.getTransposeRhs() ? 2 : 1)];
   auto isSize = [&](int64_t n) {
-    return n > 0 && n % forms.headMultiple == 0 && n <= forms.mostHead;
+    return n > 0 && n % forms.headMultiple == 0 && n <= forms.maxHead;
   };
   return (element.isBF16() || element.isF16() ||
           (forms.wide && element.isF32())) &&

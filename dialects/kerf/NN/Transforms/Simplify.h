@@ -33,7 +33,7 @@ struct AttentionForms {
   /// Gradients are wanted: a bias that could be trained does not match.
   bool training = false;
   /// Sizes of heads: multiples of, and at most. cuDNN's, on every GPU.
-  int64_t headMultiple = 8, mostHead = 128;
+  int64_t headMultiple = 8, maxHead = 128;
   /// What hides a position in a bias: drowns every score, is finite in the type
   /// of the call and stays so in kernels that compute powers of two.
   double lowest = -1e30;

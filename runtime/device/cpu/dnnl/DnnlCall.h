@@ -9,9 +9,9 @@
 #define KERF_RUNTIME_DEVICE_CPU_DNNL_DNNLCALL_H
 
 #include "../../Device.h"
+#include "../gemm/PackCache.h"
 #include "Dnnl.h"
 #include "KnownBounds.h"
-#include "../gemm/PackCache.h"
 
 namespace kerf::rt {
 

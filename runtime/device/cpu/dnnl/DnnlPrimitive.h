@@ -160,14 +160,14 @@ public:
     // after it, in place. A sum reads what dst held before: the main primitive
     // must do it.
     losing = firstThatLosesNaN();
-    size_t least = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
+    size_t min = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
     for (bool slowToo : {false, true}) {
       allowReference = slowToo;
       fused = desc.postOps.size();
       while (true) {
         if (build())
           return;
-        if (fused == least)
+        if (fused == min)
           break;
         --fused;
       }

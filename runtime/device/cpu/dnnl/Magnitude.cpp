@@ -17,10 +17,10 @@ template <typename Bits>
 static inline __attribute__((always_inline)) Bits largest(const Bits *data,
                                                           int64_t count) {
   constexpr Bits withoutSign = static_cast<Bits>(~Bits(0)) >> 1;
-  Bits most = 0;
+  Bits max = 0;
   for (int64_t i = 0; i < count; ++i)
-    most = std::max<Bits>(most, data[i] & withoutSign);
-  return most;
+    max = std::max<Bits>(max, data[i] & withoutSign);
+  return max;
 }
 
 #ifdef KERF_HAVE_X86_LEVELS
@@ -49,7 +49,7 @@ static Bits largestBits(Device &device, const void *data, int64_t elements) {
   struct Job {
     const Bits *data;
     int64_t elements;
-    std::atomic<Bits> most{0};
+    std::atomic<Bits> max{0};
   } job{static_cast<const Bits *>(data), elements};
   void *pointer = &job;
   device.launch(
@@ -57,12 +57,12 @@ static Bits largestBits(Device &device, const void *data, int64_t elements) {
         Job &job = *static_cast<Job *>(jobs[0]);
         int64_t from = begin * block, to = std::min(end * block, job.elements);
         Bits mine = largestOnThisHost(job.data + from, to - from);
-        Bits seen = job.most.load(std::memory_order_relaxed);
-        while (seen < mine && !job.most.compare_exchange_weak(seen, mine))
+        Bits seen = job.max.load(std::memory_order_relaxed);
+        while (seen < mine && !job.max.compare_exchange_weak(seen, mine))
           ;
       },
       &pointer, nullptr, ceilDiv(elements, block), 16);
-  return job.most;
+  return job.max;
 }
 
 double kerf::rt::largestMagnitude(Device &device, const void *data,

@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 #include "GemmCall.h"
 
-#include "Gemm.h"
 #include "../OpenMP.h"
+#include "Gemm.h"
 
 #include <algorithm>
 #ifdef KERF_HAVE_X86_LEVELS
@@ -209,8 +209,8 @@ private:
     int64_t blocks = ceilDiv(k, kernels.depth);
     block = ceilDiv(ceilDiv(k, blocks), kernels.depthUnit) * kernels.depthUnit;
     int64_t bytes = panels(shared) * kernels.panelBytes(shared, block);
-    int64_t most = std::max<int64_t>(kernels.slabBytes / bytes, 1);
-    slab = block * ceilDiv(blocks, ceilDiv(blocks, most));
+    int64_t max = std::max<int64_t>(kernels.slabBytes / bytes, 1);
+    slab = block * ceilDiv(blocks, ceilDiv(blocks, max));
     int64_t panelBytes = kernels.panelBytes(own(), block);
     chunk =
         std::clamp<int64_t>(kernels.ownBytes / panelBytes, 1, panels(own()));

@@ -22,10 +22,10 @@ public:
   AttentionPlan forward() {
     int q = stored("q"), k = transposed("k"), v = stored("v");
     int s = masked(biased(scaled(product(q, k))));
-    int most = reduce(AttentionNode::Max, s, virtualOf(rows));
-    int e = point(AttentionNode::Exp, point(AttentionNode::Sub, s, most));
+    int max = reduce(AttentionNode::Max, s, virtualOf(rows));
+    int e = point(AttentionNode::Exp, point(AttentionNode::Sub, s, max));
     int sum = reduce(AttentionNode::Sum, e, virtualOf(rows));
-    add({AttentionNode::Add, most,
+    add({AttentionNode::Add, max,
          add({AttentionNode::Log, sum, -1, -1, virtualOf(rows)}), -1,
          stored("stats")});
     // The second product takes its operands in the type of values.

@@ -14,7 +14,7 @@
 using namespace kerf::rt;
 
 namespace {
-constexpr int64_t mostWorkspace = int64_t(2) << 30;
+constexpr int64_t maxWorkspace = int64_t(2) << 30;
 
 DnnDescriptor describeTensor(const Cudnn &library, const AttentionTensor &t,
                              int64_t id) {
@@ -139,7 +139,7 @@ public:
                       desc.attention.keys, " keys, which 128 does not divide"));
     zeroesSums = gradient && version < 90600;
     parts = describeAttention(library, plan, context.handle);
-    chosen = makeBestDnnPlan(context.target(), parts.back(), mostWorkspace, 0);
+    chosen = makeBestDnnPlan(context.target(), parts.back(), maxWorkspace, 0);
     if (!chosen)
       throw Error(
           KERF_UNSUPPORTED_HOST,

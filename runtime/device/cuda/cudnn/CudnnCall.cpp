@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 #include "CudnnCall.h"
 
-#include "ConvSteps.h"
 #include "../driver/Driver.h"
 #include "../matmul/MatmulCall.h"
+#include "ConvSteps.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,9 +17,9 @@
 using namespace kerf::rt;
 
 namespace {
-constexpr int64_t mostWorkspace = int64_t(512) << 20;
+constexpr int64_t maxWorkspace = int64_t(512) << 20;
 /// How many plans of a graph are timed.
-constexpr size_t mostTimed = 4;
+constexpr size_t maxTimed = 4;
 /// Engines that generate code take a second for each; the best guess is first.
 constexpr std::chrono::seconds enoughTime(2);
 
@@ -69,7 +69,7 @@ const DnnPlan *DnnContext::cast(int64_t elements, kerf_dtype_t from,
   if (isNew) {
     auto parts = describeCast(target(), elements, from, to, alignment);
     if (!parts.empty())
-      if (auto plan = makeBestDnnPlan(target(), parts.back(), mostWorkspace, 0))
+      if (auto plan = makeBestDnnPlan(target(), parts.back(), maxWorkspace, 0))
         it->second.reset(new ReadyPlan{std::move(parts), std::move(*plan)});
   }
   return it->second ? &it->second->plan : nullptr;
@@ -180,7 +180,7 @@ private:
       for (DnnConfig &config :
            findDnnConfigs(target, step.parts.back(), mode, step.refused))
         if (config.name == known)
-          if (auto plan = makeDnnPlan(target, config, mostWorkspace))
+          if (auto plan = makeDnnPlan(target, config, maxWorkspace))
             return plan;
     }
     for (int mode : modes) {
@@ -189,10 +189,10 @@ private:
       auto begin = Clock::now();
       for (DnnConfig &config :
            findDnnConfigs(target, step.parts.back(), mode, step.refused)) {
-        if (made.size() == mostTimed ||
+        if (made.size() == maxTimed ||
             (!made.empty() && Clock::now() - begin > enoughTime))
           break;
-        if (auto plan = makeDnnPlan(target, config, mostWorkspace)) {
+        if (auto plan = makeDnnPlan(target, config, maxWorkspace)) {
           made.push_back(std::move(*plan));
           names.push_back(config.name);
         }
@@ -225,14 +225,14 @@ private:
       return 0; // no room to measure: the library's first guess
     }
     size_t best = 0;
-    double least = -1;
+    double min = -1;
     for (size_t i = 0; i < made.size(); ++i) {
       double time = measureMilliseconds(context.device, [&] {
         return execute(context, made[i], ids, pointers,
                        context.workspace->data) == dnn::Success;
       });
-      if (time >= 0 && (least < 0 || time < least)) {
-        least = time;
+      if (time >= 0 && (min < 0 || time < min)) {
+        min = time;
         best = i;
       }
     }
@@ -247,11 +247,11 @@ private:
         offsets[place] = scratch;
         scratch += aligned(bytes);
       }
-    int64_t most = 256;
+    int64_t max = 256;
     for (const DnnPlan *plan : plans)
       if (plan)
-        most = std::max(most, plan->workspace);
-    context.room(scratch + most);
+        max = std::max(max, plan->workspace);
+    context.room(scratch + max);
   }
 
   // Weights that never change are made ready now.

@@ -2,8 +2,8 @@
 #ifndef KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNCALL_H
 #define KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNCALL_H
 
-#include "../matmul/AlgorithmCache.h"
 #include "../CudaDevice.h"
+#include "../matmul/AlgorithmCache.h"
 #include "CudnnPlans.h"
 
 #include <map>

@@ -30,15 +30,15 @@ static bool readEngine(const Cudnn &library, dnn::Descriptor config,
       library.getAttribute(raw, dnn::EngineGlobalIndex, dnn::TypeInt64, 1,
                            &count, &number) != dnn::Success)
     return false;
-  constexpr int64_t mostNotes = 32;
-  int list[mostNotes] = {};
+  constexpr int64_t maxNotes = 32;
+  int list[maxNotes] = {};
   count = 0;
   if (library.getAttribute(raw, dnn::EngineNumericalNote,
-                           dnn::TypeNumericalNote, mostNotes, &count,
+                           dnn::TypeNumericalNote, maxNotes, &count,
                            list) != dnn::Success)
     return false;
   notes = 0;
-  for (int64_t i = 0; i < std::min(count, mostNotes); ++i)
+  for (int64_t i = 0; i < std::min(count, maxNotes); ++i)
     if (list[i] >= 0 && list[i] < 32)
       notes |= noteBit(list[i]);
   return true;
@@ -57,20 +57,20 @@ std::vector<DnnConfig> kerf::rt::findDnnConfigs(const DnnTarget &target,
   if (heuristics.tryFinalize() != dnn::Success)
     return {};
   // Engines without tensor cores come last: all are asked for.
-  constexpr int64_t mostConfigs = 96;
+  constexpr int64_t maxConfigs = 96;
   std::vector<DnnDescriptor> configs;
   std::vector<dnn::Descriptor> raw;
-  for (int64_t i = 0; i < mostConfigs; ++i) {
+  for (int64_t i = 0; i < maxConfigs; ++i) {
     configs.emplace_back(library, dnn::EngineConfigDescriptor);
     raw.push_back(configs.back().get());
   }
   int64_t found = 0;
   if (library.getAttribute(heuristics.get(), dnn::HeuristicsResults,
-                           dnn::TypeBackendDescriptor, mostConfigs, &found,
+                           dnn::TypeBackendDescriptor, maxConfigs, &found,
                            raw.data()) != dnn::Success)
     return {};
   std::vector<DnnConfig> kept;
-  for (int64_t i = 0; i < std::min(found, mostConfigs); ++i) {
+  for (int64_t i = 0; i < std::min(found, maxConfigs); ++i) {
     int64_t engine = 0;
     DnnNotes notes = 0;
     if (!readEngine(library, raw[i], engine, notes) || (notes & refused))
@@ -83,7 +83,7 @@ std::vector<DnnConfig> kerf::rt::findDnnConfigs(const DnnTarget &target,
 
 std::optional<DnnPlan> kerf::rt::makeDnnPlan(const DnnTarget &target,
                                              DnnConfig &config,
-                                             int64_t mostWorkspace) {
+                                             int64_t maxWorkspace) {
   DnnDescriptor plan(target.library, dnn::ExecutionPlanDescriptor);
   if (target.handle)
     plan.set(dnn::PlanHandle, dnn::TypeHandle, &target.handle);
@@ -97,18 +97,18 @@ std::optional<DnnPlan> kerf::rt::makeDnnPlan(const DnnTarget &target,
       target.library.getAttribute(plan.get(), dnn::PlanWorkspaceSize,
                                   dnn::TypeInt64, 1, &count,
                                   &workspace) != dnn::Success ||
-      workspace > mostWorkspace)
+      workspace > maxWorkspace)
     return std::nullopt;
   return DnnPlan{std::move(config.config), std::move(plan), workspace};
 }
 
 std::optional<DnnPlan> kerf::rt::makeBestDnnPlan(const DnnTarget &target,
                                                  const DnnDescriptor &graph,
-                                                 int64_t mostWorkspace,
+                                                 int64_t maxWorkspace,
                                                  DnnNotes refused) {
   for (int mode : {dnn::HeuristicsA, dnn::HeuristicsFallback})
     for (DnnConfig &config : findDnnConfigs(target, graph, mode, refused))
-      if (auto plan = makeDnnPlan(target, config, mostWorkspace))
+      if (auto plan = makeDnnPlan(target, config, maxWorkspace))
         return plan;
   return std::nullopt;
 }

@@ -64,13 +64,13 @@ std::vector<DnnConfig> findDnnConfigs(const DnnTarget &target,
 
 /// Nothing where cuDNN cannot make it or it needs more workspace.
 std::optional<DnnPlan> makeDnnPlan(const DnnTarget &target, DnnConfig &config,
-                                   int64_t mostWorkspace);
+                                   int64_t maxWorkspace);
 
 /// The first configuration that makes a plan; of the fallback only where there
 /// are no others.
 std::optional<DnnPlan> makeBestDnnPlan(const DnnTarget &target,
                                        const DnnDescriptor &graph,
-                                       int64_t mostWorkspace, DnnNotes refused);
+                                       int64_t maxWorkspace, DnnNotes refused);
 
 } // namespace kerf::rt
 

@@ -10,9 +10,9 @@
 #ifndef KERF_RUNTIME_DEVICE_CUDA_DRIVER_NCCL_H
 #define KERF_RUNTIME_DEVICE_CUDA_DRIVER_NCCL_H
 
-#include "DriverApi.h"
 #include "../../../base/Types.h"
 #include "../../../comm/Collective.h"
+#include "DriverApi.h"
 
 struct ncclComm;
 

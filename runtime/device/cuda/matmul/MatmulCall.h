@@ -2,10 +2,10 @@
 #ifndef KERF_RUNTIME_DEVICE_CUDA_MATMUL_MATMULCALL_H
 #define KERF_RUNTIME_DEVICE_CUDA_MATMUL_MATMULCALL_H
 
-#include "AlgorithmCache.h"
-#include "CublasLt.h"
 #include "../CudaDevice.h"
 #include "../driver/Driver.h"
+#include "AlgorithmCache.h"
+#include "CublasLt.h"
 
 namespace kerf::rt {
 

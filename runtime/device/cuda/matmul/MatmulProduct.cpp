@@ -201,8 +201,8 @@ uint32_t MatmulProduct::alignment() const {
          {loop.a * dtypeSize(desc.dtype), loop.b * dtypeSize(desc.dtype),
           loop.c * dtypeSize(desc.dstDtype), loop.d * dtypeSize(desc.dstDtype)})
       all |= static_cast<uint64_t>(stride);
-  uint64_t least = all & (~all + 1);
-  return static_cast<uint32_t>(std::min<uint64_t>(least, 16));
+  uint64_t min = all & (~all + 1);
+  return static_cast<uint32_t>(std::min<uint64_t>(min, 16));
 }
 
 lt::Status MatmulProduct::enqueue(const Pointers &p) {

@@ -8,8 +8,8 @@
 #include "Answers.h"
 #include "WidenedCall.h"
 
-#include "../../../package/AttentionOperands.h"
 #include "../../../base/Types.h"
+#include "../../../package/AttentionOperands.h"
 #include "../../cpu/Epilogue.h"
 
 #include <atomic>

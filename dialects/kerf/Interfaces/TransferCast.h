@@ -1,4 +1,5 @@
-//===- AsMade.h - casts to the type in which a value travels ----*- C++ -*-===//
+//===- TransferCast.h - casts to the type in which a value travels ----*- C++
+//-*-===//
 //
 // Problem: in which type a value is sent between devices (--gradient-dtype,
 // say) is not always the type in which it is made.
@@ -9,18 +10,20 @@
 // takes it away with the cast back where nothing moves between the two.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_INTERFACES_ASMADE_H
-#define KERF_INTERFACES_ASMADE_H
+#ifndef KERF_INTERFACES_TRANSFERCAST_H
+#define KERF_INTERFACES_TRANSFERCAST_H
 
 #include "mlir/IR/Operation.h"
 
 namespace kerf {
 
 /// On a cast between floats, without value.
-inline constexpr llvm::StringLiteral kAsMade = "kerf.as_made";
+inline constexpr llvm::StringLiteral kTransferCast = "kerf.transfer_cast";
 
-inline bool takesAsMade(mlir::Operation *op) { return op->hasAttr(kAsMade); }
+inline bool isTransferCast(mlir::Operation *op) {
+  return op->hasAttr(kTransferCast);
+}
 
 } // namespace kerf
 
-#endif // KERF_INTERFACES_ASMADE_H
+#endif // KERF_INTERFACES_TRANSFERCAST_H

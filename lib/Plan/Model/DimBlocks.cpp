@@ -1,5 +1,6 @@
-//===- Units.cpp - in which blocks dimensions may lie ---------------------===//
-#include "Units.h"
+//===- DimBlocks.cpp - in which blocks dimensions may lie
+//---------------------===//
+#include "DimBlocks.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Support/TensorTypes.h"
@@ -9,7 +10,7 @@ using namespace kerf;
 using namespace kerf::plan;
 
 /// Nested reshapes give few units; more would only cost time.
-static constexpr size_t kMaxMarks = 6;
+static constexpr size_t kMaxBlockSizes = 6;
 
 /// What takes or gives its operand as it is: dimensions are factors.
 static ShardingRule sameShape(Operation *op) {
@@ -53,7 +54,7 @@ forEachCut(Operation *op, const ShardingRule &rule,
   visitAll(rule.results, op->getResults());
 }
 
-Units::Units(func::FuncOp function) {
+DimBlocks::DimBlocks(func::FuncOp function) {
   auto all = std::make_shared<std::vector<Node>>();
   bool any = false;
   for (Operation &op : function.getBody().front()) {
@@ -79,70 +80,70 @@ Units::Units(func::FuncOp function) {
     spread();
 }
 
-static bool insert(Marks &marks, Mark mark) {
-  auto *at = llvm::lower_bound(marks, mark);
-  if ((at != marks.end() && *at == mark) ||
-      (mark.shards == 0 && marks.size() >= kMaxMarks))
+static bool insert(BlockSizes &blockSizes, BlockSize blockSize) {
+  auto *at = llvm::lower_bound(blockSizes, blockSize);
+  if ((at != blockSizes.end() && *at == blockSize) ||
+      (blockSize.shards == 0 && blockSizes.size() >= kMaxBlockSizes))
     return false;
-  marks.insert(at, mark);
+  blockSizes.insert(at, blockSize);
   return true;
 }
 
-void Units::add(Value value, size_t dim, Mark mark) {
-  std::vector<Marks> &dims = marks[value];
+void DimBlocks::add(Value value, size_t dim, BlockSize blockSize) {
+  std::vector<BlockSizes> &dims = blockSizes[value];
   dims.resize(shapeOf(value).size());
-  insert(dims[dim], mark);
+  insert(dims[dim], blockSize);
 }
 
-ArrayRef<Marks> Units::of(Value value) const {
-  auto found = marks.find(value);
-  if (found == marks.end())
+ArrayRef<BlockSizes> DimBlocks::of(Value value) const {
+  auto found = blockSizes.find(value);
+  if (found == blockSizes.end())
     return {};
   return found->second;
 }
 
-std::vector<Marks> Units::ofFactors(Operation *op,
-                                    const ShardingRule &rule) const {
-  std::vector<Marks> found;
+std::vector<BlockSizes> DimBlocks::ofFactors(Operation *op,
+                                             const ShardingRule &rule) const {
+  std::vector<BlockSizes> found;
   forEachCut(op, rule,
              [&](Value value, size_t dim, unsigned factor, int64_t minor) {
-               ArrayRef<Marks> dims = of(value);
+               ArrayRef<BlockSizes> dims = of(value);
                if (dims.empty())
                  return;
-               for (Mark mark : dims[dim]) {
-                 if (mark.size % minor != 0)
+               for (BlockSize blockSize : dims[dim]) {
+                 if (blockSize.size % minor != 0)
                    continue;
-                 mark.size /= minor;
-                 if (mark.shards == 0 && mark.size == 1)
+                 blockSize.size /= minor;
+                 if (blockSize.shards == 0 && blockSize.size == 1)
                    continue; // blocks of ceiling size are there anyway
                  if (found.empty())
                    found.resize(rule.factors.size());
-                 insert(found[factor], mark);
+                 insert(found[factor], blockSize);
                }
              });
   return found;
 }
 
-bool Units::visit(const Node &node) {
-  std::vector<Marks> factors = ofFactors(node.op, node.rule);
+bool DimBlocks::visit(const Node &node) {
+  std::vector<BlockSizes> factors = ofFactors(node.op, node.rule);
   if (factors.empty())
     return false;
   bool changed = false;
   forEachCut(node.op, node.rule,
              [&](Value value, size_t dim, unsigned factor, int64_t minor) {
-               for (Mark mark : factors[factor]) {
-                 mark.size *= minor;
-                 if (mark.size >= shapeOf(value)[dim])
+               for (BlockSize blockSize : factors[factor]) {
+                 blockSize.size *= minor;
+                 if (blockSize.size >= shapeOf(value)[dim])
                    continue;
-                 std::vector<Marks> &dims = marks[value];
+                 std::vector<BlockSizes> &dims = blockSizes[value];
                  dims.resize(shapeOf(value).size());
-                 changed |= insert(dims[dim], mark);
+                 changed |= insert(dims[dim], blockSize);
                }
              });
   return changed;
 }
 
-void Units::spread() {
+void DimBlocks::spread() {
   for (bool changed = true; changed;) {
     changed = false;
     for (const Node &node : *nodes)
@@ -152,7 +153,7 @@ void Units::spread() {
   }
 }
 
-bool Units::areAlike(Operation *a, Operation *b) const {
+bool DimBlocks::areAlike(Operation *a, Operation *b) const {
   auto equal = [&](Value x, Value y) { return of(x) == of(y); };
   return llvm::all_of(llvm::zip_equal(a->getOperands(), b->getOperands()),
                       [&](auto pair) { return std::apply(equal, pair); }) &&
