@@ -212,16 +212,17 @@ json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
 
 template <typename Op> static json::Object describe(Op op) {
   MemRefType src = op.getSrc().getType(), dst = op.getDst().getType();
-  json::Object entry{{"kind", stringifyCollectiveKind(op.getKind().getValue())},
-                     {"dtype", exec::dtypeName(src.getElementType())},
-                     {"axes", axesEntry(op.getAxes())},
-                     {"src_shape", json::Array(src.getShape())},
-                     {"dst_shape", json::Array(dst.getShape())},
-                     {"group_bytes", number(op.getGroupBytes())},
-                     {"node", op.getNode()},
-                     {"tensor", op.getNode()},
-                     {"purpose", stringifyPurpose(op.getPurpose().getValue())},
-                     {"phase", stringifyPhase(op.getPhase())}};
+  json::Object entry{
+      {"kind", StringRef(collectiveName(op.getKind().getValue()))},
+      {"dtype", exec::dtypeName(src.getElementType())},
+      {"axes", axesEntry(op.getAxes())},
+      {"src_shape", json::Array(src.getShape())},
+      {"dst_shape", json::Array(dst.getShape())},
+      {"group_bytes", number(op.getGroupBytes())},
+      {"node", op.getNode()},
+      {"tensor", op.getNode()},
+      {"purpose", stringifyPurpose(op.getPurpose().getValue())},
+      {"phase", stringifyPhase(op.getPhase())}};
   if (auto reduction = op.getReduction())
     entry["reduction"] = stringifyReductionKind(reduction->getValue());
   if (auto root = op.getRoot())
@@ -235,9 +236,9 @@ template <typename Op> static json::Object describe(Op op) {
       entry[key] = size;
   };
   if (auto dim = op.getDim()) {
-    bool gathers = op.getKind().getValue() == dist::CollectiveKind::AllGather;
+    bool joined = joins(op.getKind().getValue());
     entry["dim"] = number(*dim);
-    setPart("part", gathers ? src : dst, gathers ? dst : src, *dim);
+    setPart("part", joined ? src : dst, joined ? dst : src, *dim);
   }
   if (op.getSplit()) {
     entry["split_dim"] = number(*op.getSplit());
