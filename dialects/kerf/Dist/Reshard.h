@@ -41,8 +41,8 @@ namespace kerf::dist {
 
 /// Bytes of several ranks can pass 64 bits; then they count as the most.
 inline int64_t saturate(__int128 value) {
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  return value > most ? most : static_cast<int64_t>(value);
+  constexpr int64_t max = std::numeric_limits<int64_t>::max();
+  return value > max ? max : static_cast<int64_t>(value);
 }
 
 struct ReshardStep {

@@ -154,7 +154,7 @@ private:
     };
     for (auto [time, id] : llvm::enumerate(ordered))
       forEachRead(id, [&, time = time](Value memory) { last[memory] = time; });
-    int64_t now = 0, most = 0;
+    int64_t now = 0, max = 0;
     DenseSet<Value> live;
     auto bytesOf = [](Value memory) {
       return exec::sizeBytes(dist::tensorOf(memory.getType()));
@@ -164,14 +164,14 @@ private:
         for (Value result : op->getResults())
           if (last.contains(result) && live.insert(result).second)
             now += bytesOf(result);
-      most = std::max(most, now);
+      max = std::max(max, now);
       forEachRead(id, [&, time = time](Value memory) {
         if (last.lookup(memory) == static_cast<int64_t>(time) &&
             live.erase(memory))
           now -= bytesOf(memory);
       });
     }
-    return most;
+    return max;
   }
 
   /// For each group those that it reads, by their place in the program.
