@@ -2,6 +2,7 @@
 # Who may include whom (docs/Architecture.md), downwards only:
 #   tools -> Pipelines -> phases -> dialects -> Interfaces -> Support -> MLIR
 #   Package -> runtime/include (plain C);  runtime -> never the compiler
+#   all -> Format (tables that compiler and runtime share) -> the C++ library
 # A rule names a set of files and the includes that they must not have.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,7 +14,7 @@ never() {
   shift 2
   for folder in "$@"; do [ -e "$folder" ] && folders+=("$folder"); done
   [ ${#folders[@]} -gt 0 ] || return 0
-  if found=$(grep -rnE --include='*.cpp' --include='*.h' --include='*.c' --include='*.td' \
+  if found=$(grep -rnE --include='*.cpp' --include='*.h' --include='*.c' --include='*.td' --include='*.def' \
     "^[[:space:]]*#?[[:space:]]*include[[:space:]]*[<\"]($pattern)" "${folders[@]}"); then
     printf '%s\n%s\n' "$why:" "$found" >&2
     bad=1
@@ -37,6 +38,7 @@ never "dist includes nn or exec" "kerf/(NN|Exec)/" dialects/kerf/Dist
 never "exec includes nn" "kerf/NN/" dialects/kerf/Exec
 never "the cost model builds IR" "kerf/(NN|Dist|Exec|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
 never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
+never "Format includes more than the C++ library" "mlir/|llvm/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support|rt)/" include/kerf/Format
 never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
 # Rooms of the runtime, downwards only: base < comm < package < device < comm/nccl < execution < report (docs/Runtime.md).
 up='(\.\./)*'

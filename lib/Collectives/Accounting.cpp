@@ -2,7 +2,8 @@
 //
 // All ranks of a stage run the same functions, so a rank's bytes are those of
 // its stage: sums per stage give the busiest rank. A record's share of a rank
-// is ceil(group total / N); for a send and a permute it is the buffer.
+// is ceil(group total / N); where members send different amounts, and for a
+// send, it is all that a rank holds.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Accounting.h"
@@ -71,7 +72,7 @@ private:
       record.groupSize = numShards(*axes);
       if (record.groupSize == 1 || count == 0)
         return success();
-      record.op = op.getKindName().str();
+      record.kind = op.getKind();
       record.node = record.tensor = nodeName(op.getLoc());
       for (const AxisRef &ref : *axes)
         record.axes.push_back(dist::toString(ref, mesh));
@@ -80,7 +81,7 @@ private:
       record.bufferBytes = op.getBufferBytes(record.groupSize);
       record.groupBytes = op.getGroupBytes(record.groupSize);
       record.bytesPerRank =
-          isa<PermuteOp, BroadcastOp>(op.getOperation())
+          isUneven(op.getKind())
               ? (record.groupBytes ? sizeBytes(op.getSourceType()) : 0)
               : cost::saturate(
                     cost::ceilDivide(record.groupBytes, record.groupSize));
@@ -99,7 +100,6 @@ private:
 
   void account(ChannelOp channel) {
     CollectiveRecord record;
-    record.op = "send";
     record.node = record.tensor = nodeName(channel.getLoc());
     record.axes = {kStageAxis.str()};
     record.stage = channel.getFrom();
@@ -135,8 +135,7 @@ private:
     // Shares are exact in 1/ranksPerStage of a byte and rounded up once, so it
     // does not matter which collectives travel in one buffer.
     auto shareOf = [&](const CollectiveRecord &record) {
-      bool whole = record.op == "send" || record.op == "permute" ||
-                   record.op == "broadcast";
+      bool whole = !record.kind || isUneven(*record.kind);
       cost::Int128 each =
           whole ? cost::Int128(record.bytesPerRank) * ranksPerStage
                 : cost::Int128(record.groupBytes) *
@@ -197,10 +196,10 @@ llvm::json::Object kerf::toJson(const CommunicationReport &report) {
   };
   Array collectives;
   for (const CollectiveRecord &record : report.collectives) {
-    std::string formula;
-    if (auto kind = cost::parseCollective(record.op))
-      formula = cost::volumeFormula(cost::VolumeModel::Ring, *kind).str();
-    collectives.push_back(Object{{"op", record.op},
+    StringRef formula =
+        record.kind ? cost::volumeFormula(cost::VolumeModel::Ring, *record.kind)
+                    : "S";
+    collectives.push_back(Object{{"op", record.op()},
                                  {"node", record.node},
                                  {"tensor", record.tensor},
                                  {"axes", Array(record.axes)},

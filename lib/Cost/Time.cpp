@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cassert>
 
+using namespace kerf;
 using namespace kerf::cost;
 
 //===----------------------------------------------------------------------===//
@@ -160,54 +161,71 @@ static double linkSeconds(const Link &link, double busyBytes, double steps,
 // Collectives
 //===----------------------------------------------------------------------===//
 
-double kerf::cost::collectiveSeconds(const Machine &machine, Collective kind,
-                                     int64_t bufferBytes,
+namespace {
+/// Seconds of a rank of a group that sends `bytes` in `steps` messages, within
+/// its node and between nodes.
+struct Levels {
+  Levels(const Machine &machine, const GroupPlacement &group)
+      : machine(machine),
+        localShare(std::max(memoryShare(machine), coreShare(machine))) {
+    if (machine.portsPerNode > 0)
+      portShare = std::max(1.0, static_cast<double>(group.ranksPerNode) *
+                                    static_cast<double>(group.groupsPerNode) /
+                                    static_cast<double>(machine.portsPerNode));
+  }
+  double local(double bytes, double steps) const {
+    return linkSeconds(machine.local, bytes, steps, localShare);
+  }
+  double network(double bytes, double steps) const {
+    return linkSeconds(machine.network, bytes, steps, portShare);
+  }
+
+  const Machine &machine;
+  double localShare, portShare = 1;
+};
+} // namespace
+
+double kerf::cost::collectiveSeconds(const Machine &machine,
+                                     CollectiveKind kind, int64_t bufferBytes,
                                      const GroupPlacement &group) {
   if (group.size <= 1 || bufferBytes <= 0)
     return 0;
-  double share = std::max(memoryShare(machine), coreShare(machine));
+  Levels levels(machine, group);
   if (group.numNodes <= 1) {
     Volume volume =
         collectiveVolume(VolumeModel::Ring, kind, bufferBytes, group.size);
-    return linkSeconds(machine.local, static_cast<double>(volume.bytesPerRank),
-                       static_cast<double>(volume.steps), share);
+    return levels.local(static_cast<double>(volume.bytesPerRank),
+                        static_cast<double>(volume.steps));
   }
   auto s = static_cast<double>(bufferBytes);
   auto n = static_cast<double>(group.size);
   auto g = static_cast<double>(group.ranksPerNode);
   auto k = static_cast<double>(group.numNodes);
-  double portShare = 1;
-  if (machine.portsPerNode > 0)
-    portShare = std::max(1.0, g * static_cast<double>(group.groupsPerNode) /
-                                  static_cast<double>(machine.portsPerNode));
   auto local = [&](double bytes, double steps) {
-    return linkSeconds(machine.local, bytes, steps, share);
+    return levels.local(bytes, steps);
   };
   auto network = [&](double bytes, double steps) {
-    return linkSeconds(machine.network, bytes, steps, portShare);
+    return levels.network(bytes, steps);
   };
   switch (kind) {
-  case Collective::AllReduce:
-    return local(2 * (g - 1) / g * s, 2 * (g - 1)) +
-           network(2 * (k - 1) / k * s / g, 2 * (k - 1));
-  case Collective::ReduceScatter:
-  case Collective::AllGather:
-    return local((g - 1) / g * s, g - 1) + network((k - 1) / k * s / g, k - 1);
-  case Collective::AllToAll:
-    // Pairwise messages of S/N^2; both levels carry theirs at once.
-    return std::max(local((g - 1) * s / (n * n), g - 1),
-                    network((n - g) * s / (n * n), n - g));
-  case Collective::Broadcast:
-    return std::max(local(g > 1 ? s : 0, g - 1), network(s, k - 1));
-  case Collective::Send:
-    return network(s, 1);
-  case Collective::Permute:
-    return network(s / n, 1);
+#define KERF_COLLECTIVE_SECONDS(KIND, SECONDS)                                 \
+  case CollectiveKind::KIND:                                                   \
+    return SECONDS;
+#include "kerf/Format/Collectives.def"
   }
-  llvm_unreachable("bad Collective");
+  llvm_unreachable("bad CollectiveKind");
 }
 
-int64_t kerf::cost::worthwhileBytes(const Machine &machine, Collective kind,
+double kerf::cost::sendSeconds(const Machine &machine, int64_t bytes,
+                               const GroupPlacement &pair) {
+  if (pair.size <= 1 || bytes <= 0)
+    return 0;
+  Levels levels(machine, pair);
+  auto s = static_cast<double>(bytes);
+  return pair.numNodes <= 1 ? levels.local(s, 1) : levels.network(s, 1);
+}
+
+int64_t kerf::cost::worthwhileBytes(const Machine &machine, CollectiveKind kind,
                                     const GroupPlacement &group,
                                     double latencyShare) {
   if (group.size <= 1)
@@ -221,7 +239,8 @@ int64_t kerf::cost::worthwhileBytes(const Machine &machine, Collective kind,
   return bytes;
 }
 
-int64_t kerf::cost::worthPackingBytes(const Machine &machine, Collective kind,
+int64_t kerf::cost::worthPackingBytes(const Machine &machine,
+                                      CollectiveKind kind,
                                       const GroupPlacement &group) {
   if (group.size <= 1)
     return 0;

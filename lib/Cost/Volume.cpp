@@ -1,7 +1,6 @@
 //===- Volume.cpp - bytes that a collective moves -------------------------===//
 //
-// One table, two models. Totals first, as exact integers; the busiest rank's
-// share follows. Sources: docs/CostModel.md.
+// Formulas come from Format/Collectives.def; sources: docs/CostModel.md.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Volume.h"
@@ -11,39 +10,8 @@
 
 #include <cassert>
 
+using namespace kerf;
 using namespace kerf::cost;
-
-static constexpr Collective kAllCollectives[] = {
-    Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
-    Collective::AllToAll,  Collective::Broadcast,     Collective::Send,
-    Collective::Permute};
-
-llvm::StringRef kerf::cost::toString(Collective kind) {
-  switch (kind) {
-  case Collective::AllReduce:
-    return "all_reduce";
-  case Collective::ReduceScatter:
-    return "reduce_scatter";
-  case Collective::AllGather:
-    return "all_gather";
-  case Collective::AllToAll:
-    return "all_to_all";
-  case Collective::Broadcast:
-    return "broadcast";
-  case Collective::Send:
-    return "send";
-  case Collective::Permute:
-    return "permute";
-  }
-  llvm_unreachable("bad Collective");
-}
-
-std::optional<Collective> kerf::cost::parseCollective(llvm::StringRef name) {
-  for (Collective kind : kAllCollectives)
-    if (toString(kind) == name)
-      return kind;
-  return std::nullopt;
-}
 
 llvm::StringRef kerf::cost::toString(VolumeModel model) {
   return model == VolumeModel::Ring ? "ring" : "article";
@@ -56,74 +24,29 @@ std::optional<VolumeModel> kerf::cost::parseVolumeModel(llvm::StringRef name) {
   return std::nullopt;
 }
 
-static Int128 totalBytes(VolumeModel model, Collective kind, Int128 s,
-                         Int128 n) {
-  switch (kind) {
-  case Collective::AllReduce:
-    return (model == VolumeModel::Ring ? 2 : n) * (n - 1) * s;
-  case Collective::ReduceScatter:
-  case Collective::AllGather:
-  case Collective::Broadcast:
-    return (n - 1) * s;
-  case Collective::AllToAll:
-    return ceilDivide((n - 1) * s, n);
-  case Collective::Send:
-  case Collective::Permute:
-    return s;
-  }
-  llvm_unreachable("bad Collective");
-}
-
-Volume kerf::cost::collectiveVolume(VolumeModel model, Collective kind,
+Volume kerf::cost::collectiveVolume(VolumeModel model, CollectiveKind kind,
                                     int64_t bufferBytes, int64_t groupSize) {
   assert(bufferBytes >= 0 && groupSize >= 1);
   if (groupSize == 1 || bufferBytes == 0)
     return {};
-  bool ring = model == VolumeModel::Ring;
   Int128 s = bufferBytes, n = groupSize;
-  Volume volume;
-  volume.totalBytes = totalBytes(model, kind, s, n);
-  Int128 share = ceilDivide(volume.totalBytes, n);
-  int64_t ringSteps = groupSize - 1;
-  switch (kind) {
-  case Collective::AllReduce:
-    ringSteps *= 2;
-    break;
-  case Collective::Send:
-    share = s;
-    ringSteps = 1;
-    break;
-  case Collective::Broadcast:
-    share = ring ? s : (n - 1) * s;
-    break;
-  case Collective::Permute:
-    ringSteps = 1;
-    break;
-  case Collective::ReduceScatter:
-  case Collective::AllGather:
-  case Collective::AllToAll:
-    break;
+#define KERF_COLLECTIVE_VOLUME(KIND, MODEL, FORMULA, TOTAL, BUSIEST, STEPS)    \
+  if (kind == CollectiveKind::KIND && model == VolumeModel::MODEL) {           \
+    Int128 total = TOTAL;                                                      \
+    [[maybe_unused]] Int128 share = ceilDivide(total, n);                      \
+    return {total, saturate(BUSIEST), static_cast<int64_t>(STEPS)};            \
   }
-  volume.bytesPerRank = saturate(share);
-  volume.steps = ring ? ringSteps : 1;
-  return volume;
+#include "kerf/Format/Collectives.def"
+  llvm_unreachable("bad CollectiveKind");
 }
 
-llvm::StringRef kerf::cost::volumeFormula(VolumeModel model, Collective kind) {
-  switch (kind) {
-  case Collective::AllReduce:
-    return model == VolumeModel::Ring ? "2(N-1)S" : "N(N-1)S";
-  case Collective::ReduceScatter:
-  case Collective::AllGather:
-  case Collective::Broadcast:
-    return "(N-1)S";
-  case Collective::AllToAll:
-    return "(N-1)S/N";
-  case Collective::Send:
-  case Collective::Permute:
-    return "S";
-  }
-  llvm_unreachable("bad Collective");
+llvm::StringRef kerf::cost::volumeFormula(VolumeModel model,
+                                          CollectiveKind kind) {
+#define KERF_COLLECTIVE_VOLUME(KIND, MODEL, FORMULA, TOTAL, BUSIEST, STEPS)    \
+  if (kind == CollectiveKind::KIND && model == VolumeModel::MODEL)             \
+    return FORMULA;
+#include "kerf/Format/Collectives.def"
+  llvm_unreachable("bad CollectiveKind");
 }
 
 // Sums of element counts stay exact: each is below 2^63.

@@ -1,7 +1,8 @@
 //===- Ranks.cpp - ranks of a stage in lockstep ---------------------------===//
 //
 // Collectives as docs/Package.md defines them, one element at a time, from the
-// ops alone; only padding is poisoned where a package would have zeros.
+// properties of their kinds; only padding is poisoned where a package would
+// have zeros.
 //
 //===----------------------------------------------------------------------===//
 #include "Ranks.h"
@@ -104,39 +105,37 @@ struct Group {
   int64_t sizeOf(size_t dim) const { return source[members[0]].shape[dim]; }
 };
 
-/// Element `index` of the member's result.
-double element(Operation *op, const Group &group, ArrayRef<int64_t> result,
-               Index index) {
-  auto shift = [&](uint64_t dim) {
-    index[dim] += group.position * result[dim];
-  };
-  auto owner = [&](uint64_t dim) {
-    size_t from = index[dim] / group.sizeOf(dim);
+/// Element `index` of the member's result, by what the properties of the kind
+/// say (Format/Collectives.h).
+double element(CollectiveOpInterface op, const Group &group,
+               ArrayRef<int64_t> result, Index index) {
+  CollectiveKind kind = op.getKind();
+  CollectiveArguments arguments = CollectiveArguments::of(op);
+  size_t from = group.position;
+  if (joins(kind)) {
+    int64_t dim = arguments.joinedDim(kind);
+    from = index[dim] / group.sizeOf(dim);
     index[dim] %= group.sizeOf(dim);
-    return from;
-  };
-  if (auto it = dyn_cast<AllReduceOp>(op))
-    return group.reduce(it.getReduction().getValue(), index);
-  if (auto it = dyn_cast<ReduceScatterOp>(op)) {
-    shift(it.getDim());
-    return group.reduce(it.getReduction().getValue(), index);
   }
-  if (auto it = dyn_cast<AllGatherOp>(op)) {
-    size_t from = owner(it.getDim());
-    return group.read(from, index);
+  if (cuts(kind)) {
+    int64_t dim = arguments.cutDim(kind);
+    index[dim] += group.position * result[dim];
   }
-  if (auto it = dyn_cast<AllToAllOp>(op)) {
-    size_t from = owner(it.getConcat());
-    shift(it.getSplit());
-    return group.read(from, index);
+  if (reduces(kind))
+    return group.reduce(arguments.reduction.getValue(), index);
+  if (hasRoot(kind))
+    from = arguments.root.getInt();
+  if (hasPairs(kind)) {
+    ArrayRef<int64_t> pairs = arguments.pairs;
+    size_t i = 0;
+    while (i < pairs.size() &&
+           pairs[i + 1] != static_cast<int64_t>(group.position))
+      i += 2;
+    if (i == pairs.size())
+      return 0;
+    from = pairs[i];
   }
-  if (auto it = dyn_cast<BroadcastOp>(op))
-    return group.read(it.getRoot(), index);
-  auto pairs = cast<PermuteOp>(op).getPairs();
-  for (size_t i = 0; i < pairs.size(); i += 2)
-    if (pairs[i + 1] == static_cast<int64_t>(group.position))
-      return group.read(pairs[i], index);
-  return 0;
+  return group.read(from, index);
 }
 
 } // namespace
@@ -157,7 +156,8 @@ FailureOr<PerRank> StageRanks::evaluateDist(Operation *op,
         Tensor &result = results[members[position]];
         size_t next = 0;
         forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
-          result.data[next++] = element(op, group, result.shape, Index(index));
+          result.data[next++] =
+              element(collective, group, result.shape, Index(index));
         });
       }
     return results;

@@ -315,31 +315,15 @@ Value kerf::emitCollective(OpBuilder &builder, Operation *op, int64_t index,
   dist::Mesh mesh = dist::getMesh(op).toMesh();
   auto axes = llvm::cantFail(dist::toAxisList(collective.getGroup(), mesh));
   dist::Phase phase = dist::getPhase(op->getParentOp());
-  dist::ReductionAttr reduction;
-  IntegerAttr dim, split, concat, root;
-  DenseI64ArrayAttr pairs;
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<dist::AllReduceOp>(
-          [&](auto reduce) { reduction = reduce.getReduction(); })
-      .Case<dist::ReduceScatterOp>([&](auto reduce) {
-        reduction = reduce.getReduction();
-        dim = reduce.getDimAttr();
-      })
-      .Case<dist::AllGatherOp>([&](auto gather) { dim = gather.getDimAttr(); })
-      .Case<dist::AllToAllOp>([&](auto all) {
-        split = all.getSplitAttr();
-        concat = all.getConcatAttr();
-      })
-      .Case<dist::BroadcastOp>(
-          [&](auto broadcast) { root = broadcast.getRootAttr(); })
-      .Case<dist::PermuteOp>(
-          [&](auto permute) { pairs = permute.getPairsAttr(); });
+  auto arguments = dist::CollectiveArguments::of(op);
   auto create = [&](auto type, auto... event) {
     using Op = typename decltype(type)::type;
     return Op::create(
         builder, op->getLoc(), event..., builder.getI64IntegerAttr(index),
-        dist::CollectiveKindAttr::get(context, collective.getKind()), reduction,
-        collective.getGroup(), dim, split, concat, root, pairs, source, result,
+        dist::CollectiveKindAttr::get(context, collective.getKind()),
+        arguments.reduction, collective.getGroup(), arguments.dim,
+        arguments.split, arguments.concat, arguments.root, arguments.pairs,
+        source, result,
         builder.getI64IntegerAttr(
             collective.getGroupBytes(dist::numShards(axes))),
         dist::PurposeAttr::get(context, collective.getPurposeOrDefault()),

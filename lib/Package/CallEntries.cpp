@@ -1,7 +1,8 @@
 //===- CallEntries.cpp - calls as entries of manifest.json ----------------===//
 //
 // See CallEntries.h. Operands of library calls are written alike for all kinds,
-// from the interface; what is left of a kind are its sizes.
+// from the interface, and so are attributes; what is left of a kind is what it
+// has besides.
 //
 //===----------------------------------------------------------------------===//
 #include "CallEntries.h"
@@ -106,22 +107,7 @@ static void setWindow(json::Object &entry, exec::WindowAttr window) {
   entry["dilations"] = json::Array(window.getDilations());
 }
 
-template <typename Op> static void setConvolution(json::Object &entry, Op op) {
-  entry["batch"] = number(op.getBatch());
-  entry["in_channels"] = number(op.getInChannels());
-  entry["out_channels"] = number(op.getOutChannels());
-  entry["groups"] = number(op.getGroups());
-  setWindow(entry, op.getWindow());
-}
-
-template <typename Op> static void setPool(json::Object &entry, Op op) {
-  entry["batch"] = number(op.getBatch());
-  entry["channels"] = number(op.getChannels());
-  setWindow(entry, op.getWindow());
-}
-
-template <typename Op> static void setAttention(json::Object &entry, Op op) {
-  exec::AttentionSizesAttr sizes = op.getSizes();
+static void setSizes(json::Object &entry, exec::AttentionSizesAttr sizes) {
   entry["batch"] = sizes.getBatch();
   entry["heads"] = sizes.getHeads();
   entry["key_heads"] = sizes.getKeyHeads();
@@ -129,20 +115,33 @@ template <typename Op> static void setAttention(json::Object &entry, Op op) {
   entry["keys"] = sizes.getKeys();
   entry["head_size"] = sizes.getHeadSize();
   entry["value_size"] = sizes.getValueSize();
-  entry["scale"] = op.getScale().convertToDouble();
-  entry["causal"] = op.getCausal();
-  if (Value bias = op.getBias())
-    if (Type element = exec::elementType(bias);
-        element != exec::elementType(op.getQ()))
-      entry["bias_dtype"] = exec::dtypeName(element);
 }
 
+/// Numbers, lists and marks, by their names on the op.
+static void setAttributes(json::Object &entry,
+                          exec::LibraryCallInterface call) {
+  for (StringAttr key : call->getName().getAttributeNames()) {
+    StringRef name = key.getValue();
+    Attribute attribute = call->getAttr(key);
+    if (!attribute || name == "index") // the entry's place
+      continue;
+    llvm::TypeSwitch<Attribute>(attribute)
+        .Case<IntegerAttr>([&](auto number) { entry[name] = number.getInt(); })
+        .Case<FloatAttr>(
+            [&](auto number) { entry[name] = number.getValueAsDouble(); })
+        .Case<DenseI64ArrayAttr>(
+            [&](auto list) { entry[name] = json::Array(list.asArrayRef()); })
+        .Case<UnitAttr>([&](auto) { entry[name] = true; })
+        .Case<exec::WindowAttr>([&](auto window) { setWindow(entry, window); })
+        .Case<exec::AttentionSizesAttr>(
+            [&](auto sizes) { setSizes(entry, sizes); });
+  }
+}
+
+/// What a matmul could do besides, and a batch of no dimensions.
 static void setMatmul(json::Object &entry, exec::MatmulOp op,
                       const exec::CallBuffers &buffers) {
   entry["batch"] = json::Array(op.getBatch());
-  entry["m"] = number(op.getM());
-  entry["n"] = number(op.getN());
-  entry["k"] = number(op.getK());
   if (auto sums = op.getBiasGradient())
     entry["bias_gradient"] =
         json::Object{{"buffer", buffers.numberOf(*op.getSumsMutable().begin())},
@@ -154,35 +153,24 @@ static void setMatmul(json::Object &entry, exec::MatmulOp op,
                                           {"kernel", relu->getKernel()}};
 }
 
-static void setScatter(json::Object &entry, exec::ScatterAddOp op) {
-  entry["outer"] = number(op.getOuter());
-  entry["rows"] = number(op.getRows());
-  entry["inner"] = number(op.getInner());
-  entry["count"] = number(op.getCount());
-  entry["index_dtype"] = exec::dtypeName(exec::elementType(op.getIndices()));
-  if (op.getPartial())
-    entry["partial"] = true;
+template <typename Op> static void setAttention(json::Object &entry, Op op) {
+  entry["causal"] = op.getCausal();
+  if (Value bias = op.getBias())
+    if (Type element = exec::elementType(bias);
+        element != exec::elementType(op.getQ()))
+      entry["bias_dtype"] = exec::dtypeName(element);
 }
 
-/// Sizes and what else only one kind has.
-static void setKind(json::Object &entry, exec::LibraryCallInterface call,
+/// What is no attribute of the op.
+static void setMore(json::Object &entry, exec::LibraryCallInterface call,
                     const exec::CallBuffers &buffers) {
   llvm::TypeSwitch<Operation *>(call)
       .Case<exec::MatmulOp>(
           [&](exec::MatmulOp op) { setMatmul(entry, op, buffers); })
-      .Case<exec::ConvOp, exec::ConvInputGradientOp,
-            exec::ConvWeightGradientOp>(
-          [&](auto op) { setConvolution(entry, op); })
-      .Case<exec::MaxPoolGradientOp>([&](auto op) { setPool(entry, op); })
-      .Case<exec::AvgPoolGradientOp>([&](exec::AvgPoolGradientOp op) {
-        setPool(entry, op);
-        if (op.getCountPadding())
-          entry["count_padding"] = true;
-        if (op.getCountHigh())
-          entry["count_high"] = json::Array(*op.getCountHigh());
+      .Case<exec::ScatterAddOp>([&](exec::ScatterAddOp op) {
+        entry["index_dtype"] =
+            exec::dtypeName(exec::elementType(op.getIndices()));
       })
-      .Case<exec::ScatterAddOp>(
-          [&](exec::ScatterAddOp op) { setScatter(entry, op); })
       .Case<exec::AttentionOp, exec::AttentionGradientOp>(
           [&](auto op) { setAttention(entry, op); });
 }
@@ -196,7 +184,8 @@ json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
     entry["phase"] = stringifyPhase(*phase);
   if (call.getResultType() != call.getInputType())
     entry["dst_dtype"] = exec::dtypeName(call.getResultType());
-  setKind(entry, call, buffers);
+  setAttributes(entry, call);
+  setMore(entry, call, buffers);
   if (exec::GpuKernelAttr gpu = call.getCudaAttr())
     entry["cuda"] = gpuEntry(gpu, /*isKernel=*/false);
   for (const exec::Role &role : call.getRoles())
@@ -212,16 +201,17 @@ json::Object kerf::libraryEntry(exec::LibraryCallInterface call) {
 
 template <typename Op> static json::Object describe(Op op) {
   MemRefType src = op.getSrc().getType(), dst = op.getDst().getType();
-  json::Object entry{{"kind", stringifyCollectiveKind(op.getKind().getValue())},
-                     {"dtype", exec::dtypeName(src.getElementType())},
-                     {"axes", axesEntry(op.getAxes())},
-                     {"src_shape", json::Array(src.getShape())},
-                     {"dst_shape", json::Array(dst.getShape())},
-                     {"group_bytes", number(op.getGroupBytes())},
-                     {"node", op.getNode()},
-                     {"tensor", op.getNode()},
-                     {"purpose", stringifyPurpose(op.getPurpose().getValue())},
-                     {"phase", stringifyPhase(op.getPhase())}};
+  json::Object entry{
+      {"kind", StringRef(collectiveName(op.getKind().getValue()))},
+      {"dtype", exec::dtypeName(src.getElementType())},
+      {"axes", axesEntry(op.getAxes())},
+      {"src_shape", json::Array(src.getShape())},
+      {"dst_shape", json::Array(dst.getShape())},
+      {"group_bytes", number(op.getGroupBytes())},
+      {"node", op.getNode()},
+      {"tensor", op.getNode()},
+      {"purpose", stringifyPurpose(op.getPurpose().getValue())},
+      {"phase", stringifyPhase(op.getPhase())}};
   if (auto reduction = op.getReduction())
     entry["reduction"] = stringifyReductionKind(reduction->getValue());
   if (auto root = op.getRoot())
@@ -235,9 +225,9 @@ template <typename Op> static json::Object describe(Op op) {
       entry[key] = size;
   };
   if (auto dim = op.getDim()) {
-    bool gathers = op.getKind().getValue() == dist::CollectiveKind::AllGather;
+    bool joined = joins(op.getKind().getValue());
     entry["dim"] = number(*dim);
-    setPart("part", gathers ? src : dst, gathers ? dst : src, *dim);
+    setPart("part", joined ? src : dst, joined ? dst : src, *dim);
   }
   if (op.getSplit()) {
     entry["split_dim"] = number(*op.getSplit());

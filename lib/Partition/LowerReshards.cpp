@@ -71,36 +71,29 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     auto type = RankedTensorType::get(step.localShape,
                                       getElementTypeOrSelf(x.getType()));
     auto axes = toAxesAttr(&getContext(), step.axes, mesh);
-    auto reduction = ReductionAttr::get(&getContext(), step.reduction);
-    PurposeAttr purpose = op.getPurposeAttr();
-    PhaseAttr phase;
-    if (getPhase(op) != Phase::Forward)
-      phase = PhaseAttr::get(&getContext(), getPhase(op));
-    Location loc = op.getLoc();
-    switch (step.kind) {
-    case StepKind::AllReduce:
-      return AllReduceOp::create(builder, loc, type, x, reduction, axes,
-                                 purpose, phase);
-    case StepKind::ReduceScatter:
-      return ReduceScatterOp::create(builder, loc, type, x, reduction, axes,
-                                     step.dim, purpose, phase);
-    case StepKind::AllGather:
-      return AllGatherOp::create(builder, loc, type, x, axes, step.dim, purpose,
-                                 phase);
-    case StepKind::AllSlice:
+    if (step.isLocal())
       return slice(op, step, type, x, axes);
-    case StepKind::AllToAll:
-      return AllToAllOp::create(builder, loc, type, x, axes, step.dim,
-                                step.concatDim, purpose, phase);
-    case StepKind::Permute: {
+    CollectiveKind kind = *step.kind;
+    CollectiveArguments arguments;
+    if (reduces(kind))
+      arguments.reduction = ReductionAttr::get(&getContext(), step.reduction);
+    if (hasOneDim(kind))
+      arguments.dim = builder.getI64IntegerAttr(step.dim);
+    if (hasTwoDims(kind)) {
+      arguments.split = builder.getI64IntegerAttr(step.dim);
+      arguments.concat = builder.getI64IntegerAttr(step.concatDim);
+    }
+    if (hasPairs(kind)) {
       SmallVector<int64_t> pairs;
       for (auto [source, target] : step.pairs)
         pairs.append({source, target});
-      return PermuteOp::create(builder, loc, type, x, axes, pairs, purpose,
-                               phase);
+      arguments.pairs = builder.getDenseI64ArrayAttr(pairs);
     }
-    }
-    llvm_unreachable("bad StepKind");
+    PhaseAttr phase;
+    if (getPhase(op) != Phase::Forward)
+      phase = PhaseAttr::get(&getContext(), getPhase(op));
+    return createCollective(builder, op.getLoc(), kind, type, x, axes,
+                            arguments, op.getPurposeAttr(), phase);
   }
 };
 

@@ -30,8 +30,8 @@ static bool readAxis(StringRef text, const dist::Mesh &mesh, int64_t &stride,
 
 /// The ranks of a collective or of a transfer; none if they are not known.
 static std::optional<cost::GroupPlacement>
-placementOf(const CollectiveRecord &record, cost::Collective kind,
-            const dist::Mesh &mesh, const cost::Machine &machine) {
+placementOf(const CollectiveRecord &record, const dist::Mesh &mesh,
+            const cost::Machine &machine) {
   SmallVector<int64_t> strides, sizes;
   for (const std::string &axis : record.axes) {
     int64_t stride = 1, size = 1;
@@ -40,7 +40,7 @@ placementOf(const CollectiveRecord &record, cost::Collective kind,
     strides.push_back(stride);
     sizes.push_back(size);
   }
-  if (kind == cost::Collective::Send)
+  if (!record.kind)
     return cost::placePair(machine, mesh.numRanks(),
                            strides.empty() ? 1 : strides[0]);
   return cost::placeStrided(machine, mesh.numRanks(), strides, sizes);
@@ -53,12 +53,13 @@ void kerf::addSeconds(CommunicationReport &report, ModuleOp module,
     return;
   dist::Mesh mesh = attribute.toMesh();
   for (CollectiveRecord &record : report.collectives) {
-    std::optional<cost::Collective> kind = cost::parseCollective(record.op);
-    if (!kind)
+    auto group = placementOf(record, mesh, machine);
+    if (!group)
       continue;
-    if (auto group = placementOf(record, *kind, mesh, machine))
-      record.seconds =
-          cost::collectiveSeconds(machine, *kind, record.bufferBytes, *group);
+    record.seconds =
+        record.kind ? cost::collectiveSeconds(machine, *record.kind,
+                                              record.bufferBytes, *group)
+                    : cost::sendSeconds(machine, record.bufferBytes, *group);
   }
 }
 
@@ -71,17 +72,17 @@ CollectivesOptions kerf::collectivesOptions(ModuleOp module,
     return options;
   dist::Mesh mesh = attribute.toMesh();
   for (const CollectiveRecord &record : report->collectives) {
-    std::optional<cost::Collective> kind = cost::parseCollective(record.op);
-    if (!kind || record.purpose != "gradient" ||
-        *kind == cost::Collective::Send)
+    if (!record.kind || record.purpose != "gradient")
       continue;
-    auto group = placementOf(record, *kind, mesh, machine);
+    auto group = placementOf(record, mesh, machine);
     if (!group)
       continue;
-    options.gradientBytes = std::max(
-        options.gradientBytes, cost::worthwhileBytes(machine, *kind, *group));
-    options.packedBytes = std::max(
-        options.packedBytes, cost::worthPackingBytes(machine, *kind, *group));
+    options.gradientBytes =
+        std::max(options.gradientBytes,
+                 cost::worthwhileBytes(machine, *record.kind, *group));
+    options.packedBytes =
+        std::max(options.packedBytes,
+                 cost::worthPackingBytes(machine, *record.kind, *group));
   }
   return options;
 }

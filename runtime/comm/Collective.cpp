@@ -8,38 +8,23 @@
 using namespace kerf::rt;
 
 namespace {
-constexpr const char *kindNames[] = {"all_reduce", "reduce_scatter",
-                                     "all_gather", "all_to_all",
-                                     "broadcast",  "permute"};
 constexpr const char *reductionNames[] = {"sum", "max", "min", "prod"};
-
-template <typename Enum, size_t N>
-bool parseName(std::string_view name, const char *const (&names)[N],
-               Enum &value) {
-  for (size_t i = 0; i < N; ++i)
-    if (name == names[i]) {
-      value = static_cast<Enum>(i);
-      return true;
-    }
-  return false;
-}
 
 [[noreturn]] void bad(const std::string &message) {
   throw Error(KERF_BAD_PACKAGE, message);
 }
 } // namespace
 
-const char *kerf::rt::kindName(CollectiveKind kind) {
-  return kindNames[static_cast<int>(kind)];
-}
-bool kerf::rt::parseKind(std::string_view name, CollectiveKind &kind) {
-  return parseName(name, kindNames, kind);
-}
 const char *kerf::rt::reductionName(Reduction reduction) {
   return reductionNames[static_cast<int>(reduction)];
 }
 bool kerf::rt::parseReduction(std::string_view name, Reduction &reduction) {
-  return parseName(name, reductionNames, reduction);
+  for (size_t i = 0; i < std::size(reductionNames); ++i)
+    if (name == reductionNames[i]) {
+      reduction = static_cast<Reduction>(i);
+      return true;
+    }
+  return false;
 }
 
 static void checkSameExcept(const CollectiveDesc &desc, int64_t a, int64_t b) {
@@ -78,38 +63,24 @@ static void checkShare(const Shape &part, const Shape &whole, int64_t dim,
 void kerf::rt::checkCollective(const CollectiveDesc &desc, int64_t groupSize) {
   if (desc.reduces() && desc.dtype == KERF_BOOL)
     bad("a reduction of bool is not supported");
-  switch (desc.kind) {
-  case CollectiveKind::AllReduce:
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::Permute:
-    checkSameExcept(desc, -1, -1);
-    break;
-  case CollectiveKind::ReduceScatter:
-    checkDim(desc, desc.dim, "dim");
-    checkSameExcept(desc, desc.dim, -1);
-    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize, desc.part);
-    break;
-  case CollectiveKind::AllGather:
-    checkDim(desc, desc.dim, "dim");
-    checkSameExcept(desc, desc.dim, -1);
-    checkShare(desc.srcShape, desc.dstShape, desc.dim, groupSize, desc.part);
-    break;
-  case CollectiveKind::AllToAll:
-    checkDim(desc, desc.dim, "split_dim");
-    checkDim(desc, desc.concatDim, "concat_dim");
-    if (desc.dim == desc.concatDim)
-      bad("split_dim and concat_dim are the same");
-    checkSameExcept(desc, desc.dim, desc.concatDim);
-    checkShare(desc.dstShape, desc.srcShape, desc.dim, groupSize, desc.part);
-    checkShare(desc.srcShape, desc.dstShape, desc.concatDim, groupSize,
-               desc.concatPart);
-    break;
-  }
-  if (desc.kind == CollectiveKind::Broadcast &&
-      (desc.root < 0 || desc.root >= groupSize))
+  int64_t cut = desc.cutDim(), joined = desc.joinedDim();
+  bool two = hasTwoDims(desc.kind);
+  if (cuts(desc.kind))
+    checkDim(desc, cut, two ? "split_dim" : "dim");
+  if (joins(desc.kind))
+    checkDim(desc, joined, two ? "concat_dim" : "dim");
+  if (two && cut == joined)
+    bad("split_dim and concat_dim are the same");
+  checkSameExcept(desc, cut, joined);
+  if (cuts(desc.kind))
+    checkShare(desc.dstShape, desc.srcShape, cut, groupSize, desc.part);
+  if (joins(desc.kind))
+    checkShare(desc.srcShape, desc.dstShape, joined, groupSize,
+               two ? desc.concatPart : desc.part);
+  if (hasRoot(desc.kind) && (desc.root < 0 || desc.root >= groupSize))
     bad(cat("root ", desc.root, " is not a position in a group of ",
             groupSize));
-  if (desc.kind == CollectiveKind::Permute) {
+  if (hasPairs(desc.kind)) {
     std::vector<bool> from(groupSize), to(groupSize);
     for (auto [a, b] : desc.pairs) {
       if (a < 0 || a >= groupSize || b < 0 || b >= groupSize || from[a] ||
@@ -168,14 +139,13 @@ int64_t kerf::rt::bufferBytes(const CollectiveDesc &desc, int64_t n) {
 int64_t kerf::rt::bytesPerRank(const CollectiveDesc &desc, int64_t n) {
   if (n <= 1)
     return 0;
-  if (desc.kind == CollectiveKind::Broadcast ||
-      desc.kind == CollectiveKind::Permute)
+  if (isUneven(desc.kind))
     return groupBytes(desc, n) ? numBytes(desc.srcShape, desc.dtype) : 0;
   return ceilDiv(groupBytes(desc, n), n);
 }
 
 std::string kerf::rt::describe(const CollectiveDesc &desc, int64_t index) {
-  std::string text = kindName(desc.kind);
+  std::string text(collectiveName(desc.kind));
   if (desc.reduces())
     text += cat("<", reductionName(desc.reduction), ">");
   text +=

@@ -11,24 +11,17 @@
 
 #include "../base/Mesh.h"
 
+#include "kerf/Format/Collectives.h"
+
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace kerf::rt {
 
-enum class CollectiveKind {
-  AllReduce,
-  ReduceScatter,
-  AllGather,
-  AllToAll,
-  Broadcast,
-  Permute
-};
+using kerf::CollectiveKind;
 enum class Reduction { Sum, Max, Min, Prod };
 
-const char *kindName(CollectiveKind kind);
-bool parseKind(std::string_view name, CollectiveKind &kind);
 const char *reductionName(Reduction reduction);
 bool parseReduction(std::string_view name, Reduction &reduction);
 
@@ -38,8 +31,8 @@ struct CollectiveDesc {
   kerf_dtype_t dtype = KERF_F32;
   AxisList axes;
   Shape srcShape, dstShape;
-  int64_t dim = 0;       ///< reduce_scatter, all_gather; all_to_all: split_dim
-  int64_t concatDim = 0; ///< all_to_all
+  int64_t dim = 0;       ///< `split_dim` where there are two
+  int64_t concatDim = 0; ///< of two
   /// Sizes of the parts along dim and concatDim; 0: ceil(whole / N).
   int64_t part = 0, concatPart = 0;
   int64_t root = 0;                               ///< broadcast
@@ -47,10 +40,12 @@ struct CollectiveDesc {
   int64_t plannedGroupBytes = -1;                 ///< -1: not planned
   std::string tensor, node, purpose, phase;
 
-  bool reduces() const {
-    return kind == CollectiveKind::AllReduce ||
-           kind == CollectiveKind::ReduceScatter;
+  /// The dimension of which dst is a part, and that of which src is; -1: none.
+  int64_t cutDim() const { return cuts(kind) ? dim : -1; }
+  int64_t joinedDim() const {
+    return hasTwoDims(kind) ? concatDim : joins(kind) ? dim : -1;
   }
+  bool reduces() const { return kerf::reduces(kind); }
 };
 
 /// Throws KERF_BAD_PACKAGE if shapes, dims and positions do not fit a group of

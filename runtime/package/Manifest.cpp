@@ -285,7 +285,9 @@ GlobalTensor parseGlobal(const JsonReader &in, const Mesh &mesh) {
 
 CollectiveDesc parseCollective(const JsonReader &in, const Mesh &mesh) {
   CollectiveDesc c;
-  if (!parseKind(in["kind"].string(), c.kind))
+  if (auto kind = kerf::parseCollectiveKind(in["kind"].string()))
+    c.kind = *kind;
+  else
     in["kind"].fail("unknown collective \"" + in["kind"].string() + "\"");
   c.dtype = in["dtype"].dtype();
   c.axes = parseAxes(in["axes"], mesh, /*allowTime=*/false);
@@ -294,19 +296,17 @@ CollectiveDesc parseCollective(const JsonReader &in, const Mesh &mesh) {
   if (c.reduces() && !parseReduction(in["reduction"].string(), c.reduction))
     in["reduction"].fail("unknown reduction \"" + in["reduction"].string() +
                          "\"");
-  bool allToAll = c.kind == CollectiveKind::AllToAll;
-  if (c.kind == CollectiveKind::ReduceScatter ||
-      c.kind == CollectiveKind::AllGather)
+  if (hasOneDim(c.kind))
     c.dim = in["dim"].integer(0, maxDims);
-  if (allToAll) {
+  if (hasTwoDims(c.kind)) {
     c.dim = in["split_dim"].integer(0, maxDims);
     c.concatDim = in["concat_dim"].integer(0, maxDims);
     c.concatPart = in.integerOr("concat_part", 0, JsonReader::maxInteger, 0);
   }
   c.part = in.integerOr("part", 0, JsonReader::maxInteger, 0);
-  if (c.kind == CollectiveKind::Broadcast)
+  if (hasRoot(c.kind))
     c.root = in["root"].integer(0, maxRanks);
-  if (c.kind == CollectiveKind::Permute)
+  if (hasPairs(c.kind))
     c.pairs =
         in.list<std::pair<int64_t, int64_t>>("pairs", [](const JsonReader &p) {
           if (p.size() != 2)

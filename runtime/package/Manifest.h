@@ -146,6 +146,17 @@ struct LibraryDesc {
     Attention,
     AttentionGradient
   };
+  /// By kind, as packages name them.
+  static constexpr const char *kindNames[] = {"matmul",
+                                              "conv",
+                                              "pool",
+                                              "conv_input_gradient",
+                                              "conv_weight_gradient",
+                                              "max_pool_gradient",
+                                              "avg_pool_gradient",
+                                              "scatter_add",
+                                              "attention",
+                                              "attention_gradient"};
   Kind kind = Matmul;
   std::string node, algorithm, phase;
   kerf_dtype_t dtype = KERF_F32;    ///< of operands; scatter_add: of dst
@@ -174,7 +185,7 @@ struct LibraryDesc {
   CudaKernel cuda;
 
   int64_t numBuffers() const;
-  const char *kindName() const;
+  const char *kindName() const { return kindNames[kind]; }
   std::vector<const Operand *> operands() const;
   bool isAttention() const {
     return kind == Attention || kind == AttentionGradient;

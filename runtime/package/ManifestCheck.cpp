@@ -147,20 +147,6 @@ int64_t BiasGradient::columns(const LibraryDesc &desc) const {
   return ofRhs ? desc.n : desc.m;
 }
 
-const char *LibraryDesc::kindName() const {
-  static constexpr const char *names[] = {"matmul",
-                                          "conv",
-                                          "pool",
-                                          "conv_input_gradient",
-                                          "conv_weight_gradient",
-                                          "max_pool_gradient",
-                                          "avg_pool_gradient",
-                                          "scatter_add",
-                                          "attention",
-                                          "attention_gradient"};
-  return names[kind];
-}
-
 int64_t LibraryDesc::numBuffers() const {
   int64_t count = 0;
   for (const Operand *operand : operands())

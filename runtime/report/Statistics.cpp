@@ -42,9 +42,7 @@ std::string axesName(const Mesh &mesh, const AxisList &axes) {
 /// A rank's part of `group` bytes, in 1/numRanks of a byte: an integer.
 __int128 shareOf(const CollectiveDesc &desc, int64_t n, int64_t group,
                  int64_t numRanks) {
-  bool whole = desc.kind == CollectiveKind::Broadcast ||
-               desc.kind == CollectiveKind::Permute;
-  if (whole || n <= 1)
+  if (isUneven(desc.kind) || n <= 1)
     return static_cast<__int128>(bytesPerRank(desc, n)) * numRanks;
   return static_cast<__int128>(group) * (numRanks / n);
 }
@@ -157,7 +155,7 @@ private:
   }
 
   template <typename Desc>
-  void add(const char *op, const Desc &desc,
+  void add(const std::string &op, const Desc &desc,
            const std::vector<std::string> &axes, const Sum &sum, int64_t size,
            int64_t groups, int64_t buffer, int64_t group, int64_t perRank) {
     totalBytes += group * groups * sum.calls;
@@ -185,9 +183,9 @@ private:
           return c.collectives[i];
         });
     if (sum.calls != 0 && n > 1)
-      add(kindName(desc.kind), desc, axisNames(spec.mesh, desc.axes), sum, n,
-          sum.callers / n, bufferBytes(desc, n), groupBytes(desc, n),
-          bytesPerRank(desc, n));
+      add(std::string(collectiveName(desc.kind)), desc,
+          axisNames(spec.mesh, desc.axes), sum, n, sum.callers / n,
+          bufferBytes(desc, n), groupBytes(desc, n), bytesPerRank(desc, n));
   }
 
   void addChannel(size_t i) {
@@ -254,7 +252,8 @@ std::string eventName(const Manifest &m, const TraceEvent &event) {
   }
   case TraceEvent::Collective: {
     const CollectiveDesc &desc = m.collectives[event.index];
-    return cat(kindName(desc.kind), desc.node.empty() ? "" : " ", desc.node);
+    return cat(collectiveName(desc.kind), desc.node.empty() ? "" : " ",
+               desc.node);
   }
   case TraceEvent::Copy:
     return "copy";

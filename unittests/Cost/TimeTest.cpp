@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+using namespace kerf;
 using namespace kerf::cost;
 
 namespace {
@@ -63,21 +64,22 @@ TEST(Time, PlacesPairs) {
 TEST(Time, TwoLevelAllReduce) {
   Machine machine = toy(4);
   int64_t mesh[] = {2, 4};
-  EXPECT_DOUBLE_EQ(collectiveSeconds(machine, Collective::AllReduce, 80,
+  EXPECT_DOUBLE_EQ(collectiveSeconds(machine, CollectiveKind::AllReduce, 80,
                                      placeGroup(machine, mesh, {1})),
                    120);
   // 2*3/4*80 inside, 2*1/2*80/4 over the network at ten seconds a byte.
   GroupPlacement all = placeGroup(machine, mesh, {0, 1});
-  EXPECT_DOUBLE_EQ(collectiveSeconds(machine, Collective::AllReduce, 80, all),
-                   120 + 200);
+  EXPECT_DOUBLE_EQ(
+      collectiveSeconds(machine, CollectiveKind::AllReduce, 80, all),
+      120 + 200);
   // One port for four ranks: four times as long over the network.
-  EXPECT_DOUBLE_EQ(collectiveSeconds(toy(1), Collective::AllReduce, 80, all),
-                   120 + 800);
+  EXPECT_DOUBLE_EQ(
+      collectiveSeconds(toy(1), CollectiveKind::AllReduce, 80, all), 120 + 800);
   // Reduce-scatter and all-gather are its halves.
   EXPECT_DOUBLE_EQ(
-      collectiveSeconds(machine, Collective::ReduceScatter, 80, all), 160);
-  EXPECT_DOUBLE_EQ(collectiveSeconds(machine, Collective::AllGather, 80, all),
-                   160);
+      collectiveSeconds(machine, CollectiveKind::ReduceScatter, 80, all), 160);
+  EXPECT_DOUBLE_EQ(
+      collectiveSeconds(machine, CollectiveKind::AllGather, 80, all), 160);
 }
 
 // More bytes and more ranks never take less time, on every preset.
@@ -87,9 +89,9 @@ TEST(Time, Monotone) {
     Machine machine = preset(name, name == "cpu" ? 8 : 0);
     int64_t n = machine.numDevices();
     GroupPlacement group = placeGroup(machine, {n}, {0});
-    for (auto kind :
-         {Collective::AllReduce, Collective::AllGather, Collective::AllToAll,
-          Collective::Broadcast, Collective::Permute}) {
+    for (auto kind : {CollectiveKind::AllReduce, CollectiveKind::AllGather,
+                      CollectiveKind::AllToAll, CollectiveKind::Broadcast,
+                      CollectiveKind::Permute}) {
       double before = 0;
       for (int64_t bytes = 1; bytes < (int64_t(1) << 32); bytes *= 2) {
         double seconds = collectiveSeconds(machine, kind, bytes, group);
@@ -110,14 +112,15 @@ TEST(Time, CurveMeetsItsPoints) {
   for (auto [mebibytes, share] :
        {std::pair<int64_t, double>{16, 0.46}, {64, 0.72}, {128, 0.83}}) {
     int64_t bytes = mebibytes << 20;
-    EXPECT_NEAR(collectiveSeconds(machine, Collective::AllReduce, bytes, group),
-                double(bytes) / (share * peak), 1e-9);
+    EXPECT_NEAR(
+        collectiveSeconds(machine, CollectiveKind::AllReduce, bytes, group),
+        double(bytes) / (share * peak), 1e-9);
   }
 }
 
 TEST(Time, NothingToDo) {
   Machine machine = preset("h100-8");
-  EXPECT_EQ(collectiveSeconds(machine, Collective::AllReduce, 100, {}), 0);
+  EXPECT_EQ(collectiveSeconds(machine, CollectiveKind::AllReduce, 100, {}), 0);
   EXPECT_EQ(computeSeconds(machine, ComputeClass::View, 100, 100), 0);
 }
 
@@ -149,16 +152,18 @@ TEST(Time, WorthwhileBytes) {
   ASSERT_TRUE(bool(machine));
   for (int64_t n : {2, 4, 8}) {
     GroupPlacement group{n, n, 1, 1};
-    int64_t bytes = worthwhileBytes(*machine, Collective::AllReduce, group);
+    int64_t bytes = worthwhileBytes(*machine, CollectiveKind::AllReduce, group);
     double latency =
-        collectiveSeconds(*machine, Collective::AllReduce, 1, group);
-    EXPECT_LE(latency, 0.1 * collectiveSeconds(*machine, Collective::AllReduce,
-                                               bytes, group));
-    EXPECT_GT(latency, 0.1 * collectiveSeconds(*machine, Collective::AllReduce,
-                                               bytes / 2, group));
+        collectiveSeconds(*machine, CollectiveKind::AllReduce, 1, group);
+    EXPECT_LE(latency,
+              0.1 * collectiveSeconds(*machine, CollectiveKind::AllReduce,
+                                      bytes, group));
+    EXPECT_GT(latency,
+              0.1 * collectiveSeconds(*machine, CollectiveKind::AllReduce,
+                                      bytes / 2, group));
   }
-  EXPECT_EQ(worthwhileBytes(*machine, Collective::AllReduce, {}), 0);
-  EXPECT_EQ(worthPackingBytes(*machine, Collective::AllReduce, {}), 0);
+  EXPECT_EQ(worthwhileBytes(*machine, CollectiveKind::AllReduce, {}), 0);
+  EXPECT_EQ(worthPackingBytes(*machine, CollectiveKind::AllReduce, {}), 0);
 }
 
 // On a CPU copying is slow and latency short: only small tensors are packed.
@@ -167,8 +172,9 @@ TEST(Time, WorthPackingBytes) {
   GroupPlacement pair{2, 2, 1, 1};
   auto sizes = [&](llvm::StringRef name) {
     Machine machine = preset(name, 2);
-    return std::pair(worthPackingBytes(machine, Collective::AllReduce, pair),
-                     worthwhileBytes(machine, Collective::AllReduce, pair));
+    return std::pair(
+        worthPackingBytes(machine, CollectiveKind::AllReduce, pair),
+        worthwhileBytes(machine, CollectiveKind::AllReduce, pair));
   };
   auto [packedOnCpu, bucketOnCpu] = sizes("cpu");
   EXPECT_GE(packedOnCpu, 1 << 12);

@@ -161,30 +161,33 @@ struct World {
         total += read(from, at);
       return total;
     };
-    switch (step.kind) {
-    case StepKind::AllReduce:
-      return sum(index);
-    case StepKind::ReduceScatter:
-      index[step.dim] += position * step.localShape[step.dim];
-      return sum(index);
-    case StepKind::AllSlice:
+    if (step.isLocal()) {
       index[step.dim] += position * step.localShape[step.dim];
       return read(position, index);
-    case StepKind::AllGather: {
+    }
+    switch (*step.kind) {
+    case CollectiveKind::AllReduce:
+      return sum(index);
+    case CollectiveKind::ReduceScatter:
+      index[step.dim] += position * step.localShape[step.dim];
+      return sum(index);
+    case CollectiveKind::AllGather: {
       int64_t part = ranks[group[0]].shape[step.dim];
       int64_t from = index[step.dim] / part;
       index[step.dim] %= part;
       return read(from, index);
     }
-    case StepKind::AllToAll: {
+    case CollectiveKind::AllToAll: {
       int64_t part = ranks[group[0]].shape[step.concatDim];
       int64_t from = index[step.concatDim] / part;
       index[step.concatDim] %= part;
       index[step.dim] += position * step.localShape[step.dim];
       return read(from, index);
     }
-    case StepKind::Permute:
+    case CollectiveKind::Permute:
       return source < 0 ? 0 : read(source, index);
+    case CollectiveKind::Broadcast:
+      break; // no step of a reshard
     }
     return 0;
   }
@@ -263,8 +266,8 @@ void checkAll(const Mesh &mesh, llvm::ArrayRef<AxisRef> atoms, Shape shape,
       std::string path;
       __int128 total = 0;
       for (const ReshardStep &step : reshard->steps) {
-        path += " " + stringifyStepKind(step.kind).str() +
-                toString(step.axes, mesh) + toString(step.layout, mesh);
+        path += " " + std::string(step.name()) + toString(step.axes, mesh) +
+                toString(step.layout, mesh);
         world.execute(step, ranks);
         total += __int128(step.groupBytes) * (mesh.numRanks() / step.groupSize);
       }
@@ -336,12 +339,12 @@ TEST(ReshardTest, BlocksOfTheirOwnSize) {
 struct Expectation {
   Layout from, to;
   Shape shape;
-  std::vector<StepKind> kinds;
+  std::vector<std::optional<CollectiveKind>> kinds;
   int64_t totalBytes;
 };
 
-std::vector<StepKind> kindsOf(const Reshard &reshard) {
-  std::vector<StepKind> kinds;
+std::vector<std::optional<CollectiveKind>> kindsOf(const Reshard &reshard) {
+  std::vector<std::optional<CollectiveKind>> kinds;
   for (const ReshardStep &step : reshard.steps)
     kinds.push_back(step.kind);
   return kinds;
@@ -363,30 +366,30 @@ TEST(ReshardTest, CheapestSteps) {
   auto run = [&](Layout from, Layout to, Shape shape) {
     return *decomposeReshard(from, to, shape, 4, mesh);
   };
-  using Kinds = std::vector<StepKind>;
+  using Kinds = std::vector<std::optional<CollectiveKind>>;
   int64_t S = 8 * 8 * 4;
   // all-reduce: 2(N-1)S in each of the two groups.
   auto r = run(layout({{}, {}}, {x}), layout({{}, {}}), {8, 8});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllReduce});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::AllReduce});
   EXPECT_EQ(r.totalBytes, 2 * 2 * 3 * S);
   // partial to sharded: reduce-scatter, half of it.
   r = run(layout({{}, {}}, {x}), layout({{x}, {}}), {8, 8});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::ReduceScatter});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::ReduceScatter});
   EXPECT_EQ(r.totalBytes, 2 * 3 * S);
   // to another dimension: all-to-all, (N-1)S/N.
   r = run(layout({{x}, {}}), layout({{}, {x}}), {8, 8});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllToAll});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::AllToAll});
   EXPECT_EQ(r.totalBytes, 2 * 3 * S / 4);
   // cut first, reduce what is left.
   r = run(layout({{}, {}}, {x}), layout({{}, {y}}), {8, 8});
-  EXPECT_EQ(kindsOf(r), (Kinds{StepKind::AllSlice, StepKind::AllReduce}));
+  EXPECT_EQ(kindsOf(r), (Kinds{std::nullopt, CollectiveKind::AllReduce}));
   EXPECT_EQ(r.totalBytes, 2 * 2 * 3 * S / 2);
   // another order in a dimension: blocks are handed on.
   r = run(layout({{x, y}, {}}), layout({{y, x}, {}}), {8, 8});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::Permute});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::Permute});
   // both axes at once.
   r = run(layout({{}, {}}, {x, y}), layout({{x, y}, {}}), {8, 8});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::ReduceScatter});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::ReduceScatter});
   EXPECT_EQ(r.totalBytes, 7 * S);
   // 12 columns in blocks of 4: padding travels, 16 columns for 12.
   Layout heads = layout({{}, {x}});
@@ -394,17 +397,18 @@ TEST(ReshardTest, CheapestSteps) {
   EXPECT_TRUE(heads.blocks.empty());
   heads.setBlock(1, 12, 4);
   r = run(layout({{}, {}}, {x}), heads, {8, 12});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::ReduceScatter});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::ReduceScatter});
   EXPECT_EQ(r.totalBytes, 2 * 3 * (8 * 16 * 4));
   r = run(heads, layout({{}, {}}), {8, 12});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllGather});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::AllGather});
   EXPECT_EQ(r.totalBytes, 2 * 3 * (8 * 16 * 4));
   r = run(layout({{x}, {}}), heads, {8, 12});
-  EXPECT_EQ(kindsOf(r), Kinds{StepKind::AllToAll});
+  EXPECT_EQ(kindsOf(r), Kinds{CollectiveKind::AllToAll});
   EXPECT_EQ(r.totalBytes, 2 * 3 * (8 * 16 * 4) / 4);
   // other blocks on the same ranks: by way of the rows.
   r = run(heads, layout({{}, {x}}), {8, 12});
-  EXPECT_EQ(kindsOf(r), (Kinds{StepKind::AllToAll, StepKind::AllToAll}));
+  EXPECT_EQ(kindsOf(r),
+            (Kinds{CollectiveKind::AllToAll, CollectiveKind::AllToAll}));
   // nothing to do.
   EXPECT_TRUE(run(layout({{x}, {}}), layout({{x}, {}}), {8, 8}).steps.empty());
 }
@@ -435,7 +439,8 @@ TEST(ReshardTest, TimeStays) {
   auto gather =
       decomposeReshard(layout({{mb, x}}), layout({{mb}}), {8}, 4, mesh);
   ASSERT_TRUE(gather);
-  EXPECT_EQ(kindsOf(*gather), std::vector<StepKind>{StepKind::AllGather});
+  EXPECT_EQ(kindsOf(*gather), std::vector<std::optional<CollectiveKind>>{
+                                  CollectiveKind::AllGather});
   EXPECT_EQ(gather->steps[0].localShape, Shape{4});
   EXPECT_FALSE(decomposeReshard(layout({{mb}}), layout({{}}), {8}, 4, mesh));
   EXPECT_FALSE(decomposeReshard(layout({{mb}, {}}), layout({{}, {mb}}), {8, 8},
@@ -450,7 +455,8 @@ TEST(ReshardTest, NoNewPartials) {
   auto kept =
       decomposeReshard(layout({{}}, {x, y}), layout({{}}, {y}), {4}, 4, mesh);
   ASSERT_TRUE(kept);
-  EXPECT_EQ(kindsOf(*kept), std::vector<StepKind>{StepKind::AllReduce});
+  EXPECT_EQ(kindsOf(*kept), std::vector<std::optional<CollectiveKind>>{
+                                CollectiveKind::AllReduce});
 }
 
 TEST(ReshardTest, CacheGivesTheSame) {
@@ -480,7 +486,7 @@ TEST(ReshardTest, OrderOfDimensionsDoesNotMatter) {
   ASSERT_TRUE(reshard);
   ASSERT_EQ(reshard->steps.size(), 1u);
   const ReshardStep &step = reshard->steps[0];
-  EXPECT_EQ(step.kind, StepKind::AllToAll);
+  EXPECT_EQ(step.kind, CollectiveKind::AllToAll);
   EXPECT_EQ(step.dim, 0);
   EXPECT_EQ(step.concatDim, 1);
   EXPECT_EQ(step.layout, to2);

@@ -39,6 +39,23 @@ static ParseResult parseReductionKind(AsmParser &parser, ReductionKind &kind) {
   return success();
 }
 
+Attribute CollectiveKindAttr::parse(AsmParser &parser, Type) {
+  StringRef word;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&word) || parser.parseGreater())
+    return {};
+  auto kind = parseCollectiveKind(word);
+  if (!kind) {
+    parser.emitError(loc, "unknown collective '") << word << "'";
+    return {};
+  }
+  return get(parser.getContext(), *kind);
+}
+
+void CollectiveKindAttr::print(AsmPrinter &printer) const {
+  printer << '<' << StringRef(collectiveName(getValue())) << '>';
+}
+
 Attribute ReductionAttr::parse(AsmParser &parser, Type) {
   ReductionKind kind;
   if (parseReductionKind(parser, kind))

@@ -1,11 +1,12 @@
 //===- Collectives.cpp - verifiers and bytes of collectives ---------------===//
 //
-// What every collective shares is checked by one function: the axes, and that
-// operand and result agree but for the dimensions that are cut or joined. The
-// byte formulas are those of Reshard.h, from types alone.
+// One verifier for all: what a collective is told and how operand and result
+// relate follows from the properties of its kind (Format/Collectives.def).
+// Bytes follow from types alone.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
+#include "kerf/Support/CollectiveBytes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -87,34 +88,99 @@ static LogicalResult verifyShapes(Operation *op, int64_t groupSize,
   return success();
 }
 
-LogicalResult AllReduceOp::verify() {
-  auto size = verifyAxes(*this, getAxes(), /*time=*/false); // all_reduce C1
+/// `pairs` holds positions of the group, each at most once on either side.
+static LogicalResult verifyPairs(Operation *op, ArrayRef<int64_t> pairs,
+                                 int64_t groupSize) {
+  if (pairs.size() % 2)
+    return op->emitOpError("pairs has ")
+           << pairs.size() << " entries, expected an even number";
+  llvm::DenseSet<int64_t> seen[2];
+  for (auto [index, position] : llvm::enumerate(pairs)) {
+    if (position < 0 || position >= groupSize)
+      return op->emitOpError("position ")
+             << position << " is not in the group of " << groupSize;
+    if (!seen[index % 2].insert(position).second)
+      return op->emitOpError("position ")
+             << position << (index % 2 ? " receives" : " sends") << " twice";
+  }
+  return success();
+}
+
+CollectiveArguments CollectiveArguments::of(Operation *op) {
+  return {op->getAttrOfType<ReductionAttr>("reduction"),
+          op->getAttrOfType<IntegerAttr>("dim"),
+          op->getAttrOfType<IntegerAttr>("split"),
+          op->getAttrOfType<IntegerAttr>("concat"),
+          op->getAttrOfType<IntegerAttr>("root"),
+          op->getAttrOfType<DenseI64ArrayAttr>("pairs")};
+}
+
+int64_t CollectiveArguments::cutDim(CollectiveKind kind) const {
+  IntegerAttr attribute = hasTwoDims(kind) ? split : dim;
+  return cuts(kind) && attribute ? attribute.getInt() : -1;
+}
+
+int64_t CollectiveArguments::joinedDim(CollectiveKind kind) const {
+  IntegerAttr attribute = hasTwoDims(kind) ? concat : dim;
+  return joins(kind) && attribute ? attribute.getInt() : -1;
+}
+
+Value dist::createCollective(OpBuilder &builder, Location loc,
+                             CollectiveKind kind, RankedTensorType type,
+                             Value x, AxesAttr axes,
+                             const CollectiveArguments &arguments,
+                             PurposeAttr purpose, PhaseAttr phase) {
+  std::string name = (DistDialect::getDialectNamespace() + "." +
+                      StringRef(collectiveName(kind)))
+                         .str();
+  OperationState state(loc, name, x, type);
+  std::pair<StringRef, Attribute> attributes[] = {
+      {"axes", axes},           {"reduction", arguments.reduction},
+      {"dim", arguments.dim},   {"split", arguments.split},
+      {"root", arguments.root}, {"concat", arguments.concat},
+      {"purpose", purpose},     {"pairs", arguments.pairs},
+      {"phase", phase}};
+  for (auto [key, value] : attributes)
+    if (value)
+      state.addAttribute(key, value);
+  return builder.create(state)->getResult(0);
+}
+
+// Labels are those of the ops' descriptions: C1 axes, C2 arguments, C3 (of
+// all_reduce C2) types.
+LogicalResult dist::verifyCollective(Operation *op) {
+  auto collective = cast<CollectiveOpInterface>(op);
+  CollectiveKind kind = collective.getKind();
+  auto size = verifyAxes(op, collective.getGroup(), /*time=*/false); // C1
   if (failed(size))
     return failure();
-  return verifyShapes(*this, *size, {}); // all_reduce C2
+  CollectiveArguments arguments = CollectiveArguments::of(op); // C2
+  std::pair<StringRef, IntegerAttr> dims[] = {{"dim", arguments.dim},
+                                              {"split", arguments.split},
+                                              {"concat", arguments.concat}};
+  for (auto [name, dim] : dims)
+    if (dim && failed(verifyDim(op, dim.getInt(), name)))
+      return failure();
+  if (hasTwoDims(kind) && arguments.split == arguments.concat)
+    return op->emitOpError("split and concat are both ")
+           << arguments.split.getInt() << ", expected two dimensions";
+  if (hasRoot(kind) && static_cast<uint64_t>(arguments.root.getInt()) >=
+                           static_cast<uint64_t>(*size))
+    return op->emitOpError("root is ")
+           << arguments.root.getInt() << ", expected less than group size "
+           << *size;
+  if (hasPairs(kind) && failed(verifyPairs(op, arguments.pairs, *size)))
+    return failure();
+  SmallVector<DimRelation> relations; // C3
+  if (cuts(kind))
+    relations.push_back({arguments.cutDim(kind), true});
+  if (joins(kind))
+    relations.push_back({arguments.joinedDim(kind), false});
+  return verifyShapes(op, *size, relations);
 }
 
 OpFoldResult AllReduceOp::fold(FoldAdaptor) {
   return getAxes().getAxes().empty() && !isStarted() ? getX() : OpFoldResult();
-}
-
-LogicalResult ReduceScatterOp::verify() {
-  auto size = verifyAxes(*this, getAxes(), /*time=*/false); // reduce_scatter C1
-  if (failed(size) ||
-      failed(verifyDim(*this, getDim(), "dim"))) // reduce_scatter C2
-    return failure();
-  return verifyShapes(
-      *this, *size,
-      {{static_cast<int64_t>(getDim()), true}}); // reduce_scatter C3
-}
-
-LogicalResult AllGatherOp::verify() {
-  auto size = verifyAxes(*this, getAxes(), /*time=*/false); // all_gather C1
-  if (failed(size) ||
-      failed(verifyDim(*this, getDim(), "dim"))) // all_gather C2
-    return failure();
-  return verifyShapes(*this, *size,
-                      {{static_cast<int64_t>(getDim()), false}}); // C3
 }
 
 LogicalResult AllSliceOp::verify() {
@@ -123,48 +189,6 @@ LogicalResult AllSliceOp::verify() {
     return failure();
   return verifyShapes(*this, *size,
                       {{static_cast<int64_t>(getDim()), true}}); // C3
-}
-
-LogicalResult AllToAllOp::verify() {
-  auto size = verifyAxes(*this, getAxes(), /*time=*/false); // all_to_all C1
-  if (failed(size) || failed(verifyDim(*this, getSplit(), "split")) ||
-      failed(verifyDim(*this, getConcat(), "concat")))
-    return failure();
-  if (getSplit() == getConcat()) // all_to_all C2
-    return emitOpError("split and concat are both ")
-           << getSplit() << ", expected two dimensions";
-  return verifyShapes(*this, *size,
-                      {{static_cast<int64_t>(getSplit()), true},
-                       {static_cast<int64_t>(getConcat()), false}}); // C3
-}
-
-LogicalResult BroadcastOp::verify() {
-  auto size = verifyAxes(*this, getAxes(), /*time=*/false); // broadcast C1
-  if (failed(size))
-    return failure();
-  if (static_cast<int64_t>(getRoot()) >= *size) // broadcast C2
-    return emitOpError("root is ")
-           << getRoot() << ", expected less than group size " << *size;
-  return verifyShapes(*this, *size, {}); // broadcast C3
-}
-
-LogicalResult PermuteOp::verify() {
-  auto size = verifyAxes(*this, getAxes(), /*time=*/false); // permute C1
-  if (failed(size))
-    return failure();
-  if (getPairs().size() % 2) // permute C2
-    return emitOpError("pairs has ")
-           << getPairs().size() << " entries, expected an even number";
-  llvm::DenseSet<int64_t> seen[2];
-  for (auto [index, position] : llvm::enumerate(getPairs())) {
-    if (position < 0 || position >= *size)
-      return emitOpError("position ")
-             << position << " is not in the group of " << *size;
-    if (!seen[index % 2].insert(position).second)
-      return emitOpError("position ")
-             << position << (index % 2 ? " receives" : " sends") << " twice";
-  }
-  return verifyShapes(*this, *size, {}); // permute C3
 }
 
 LogicalResult WaitOp::verify() {
@@ -205,43 +229,33 @@ LogicalResult UnpackOp::verify() {
 // Bytes
 //===----------------------------------------------------------------------===//
 
-int64_t dist::collectiveGroupBytes(Operation *op, int64_t n) {
-  int64_t source =
-      sizeBytes(cast<RankedTensorType>(op->getOperand(0).getType()));
-  int64_t result = sizeBytes(tensorOf(op->getResult(0).getType()));
-  if (isa<AllReduceOp>(op))
-    return groupBytes(StepKind::AllReduce, n, source, result);
-  if (isa<ReduceScatterOp>(op))
-    return groupBytes(StepKind::ReduceScatter, n, source, result);
-  if (isa<AllGatherOp>(op))
-    return groupBytes(StepKind::AllGather, n, source, result);
-  if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-    auto from = cast<RankedTensorType>(exchange.getX().getType());
-    int64_t split = static_cast<int64_t>(exchange.getSplit());
-    int64_t part = source / std::max<int64_t>(from.getDimSize(split), 1) *
-                   tensorOf(exchange.getType()).getDimSize(split);
-    return groupBytes(StepKind::AllToAll, n, source, result, part);
-  }
-  if (auto permute = dyn_cast<PermuteOp>(op)) {
-    int64_t moved = 0;
-    ArrayRef<int64_t> pairs = permute.getPairs();
+/// The operand, cut as the result is: what one member has for another.
+static int64_t partBytes(CollectiveOpInterface op) {
+  RankedTensorType source = op.getSourceType();
+  int64_t bytes = sizeBytes(source);
+  int64_t cut = CollectiveArguments::of(op).cutDim(op.getKind());
+  if (cut < 0)
+    return bytes;
+  return bytes / std::max<int64_t>(source.getDimSize(cut), 1) *
+         op.getResultTensorType().getDimSize(cut);
+}
+
+static __int128 wideBufferBytes(CollectiveOpInterface op, int64_t n) {
+  int64_t moved = 0;
+  if (DenseI64ArrayAttr attribute = CollectiveArguments::of(op).pairs) {
+    ArrayRef<int64_t> pairs = attribute;
     for (size_t i = 0; i < pairs.size(); i += 2)
       moved += pairs[i] != pairs[i + 1];
-    return groupBytes(StepKind::Permute, n, source, result, 0, moved);
   }
-  return (n - 1) * source; // broadcast
+  return fullBufferBytes(op.getKind(), n, partBytes(op), moved);
+}
+
+int64_t dist::collectiveGroupBytes(Operation *op, int64_t n) {
+  auto collective = cast<CollectiveOpInterface>(op);
+  return saturate(
+      ringGroupBytes(collective.getKind(), n, wideBufferBytes(collective, n)));
 }
 
 int64_t dist::collectiveBufferBytes(Operation *op, int64_t n) {
-  int64_t source =
-      sizeBytes(cast<RankedTensorType>(op->getOperand(0).getType()));
-  if (isa<ReduceScatterOp>(op))
-    return n * sizeBytes(tensorOf(op->getResult(0).getType()));
-  if (isa<AllGatherOp>(op))
-    return n * source;
-  if (isa<AllToAllOp>(op)) // each rank holds S/N
-    return n == 1 ? source : collectiveGroupBytes(op, n) / (n - 1) * n;
-  if (isa<PermuteOp>(op))
-    return collectiveGroupBytes(op, n);
-  return source; // all_reduce, broadcast
+  return saturate(wideBufferBytes(cast<CollectiveOpInterface>(op), n));
 }

@@ -9,6 +9,7 @@
 
 #include "kerf/Dist/Layout.h"
 #include "kerf/Dist/Reshard.h"
+#include "kerf/Format/Collectives.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
@@ -131,6 +132,30 @@ int64_t elementBytes(mlir::Type elementType);
 /// The tensor itself, or what a pending one will be.
 mlir::RankedTensorType tensorOf(mlir::Type type);
 
+/// What a collective is told beside its axes, by the names of the attributes;
+/// its kind says which of them it has.
+struct CollectiveArguments {
+  ReductionAttr reduction;
+  mlir::IntegerAttr dim, split, concat, root;
+  mlir::DenseI64ArrayAttr pairs;
+
+  /// Of a collective of this dialect or of `exec`.
+  static CollectiveArguments of(mlir::Operation *op);
+  /// The dimension of which the result is a part, and that of which the operand
+  /// is one; -1: none.
+  int64_t cutDim(CollectiveKind kind) const;
+  int64_t joinedDim(CollectiveKind kind) const;
+};
+
+/// The op of a kind.
+mlir::Value createCollective(mlir::OpBuilder &builder, mlir::Location loc,
+                             CollectiveKind kind, mlir::RankedTensorType type,
+                             mlir::Value x, AxesAttr axes,
+                             const CollectiveArguments &arguments,
+                             PurposeAttr purpose, PhaseAttr phase);
+
+/// Axes, arguments and types are what the kind says.
+llvm::LogicalResult verifyCollective(mlir::Operation *op);
 /// Bytes of a collective from its operand and result types.
 int64_t collectiveGroupBytes(mlir::Operation *op, int64_t groupSize);
 int64_t collectiveBufferBytes(mlir::Operation *op, int64_t groupSize);

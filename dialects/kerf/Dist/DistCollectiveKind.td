@@ -4,19 +4,14 @@
 
 include "kerf/Dist/DistBase.td"
 
-// The names are those of the ops.
-def Dist_CollectiveKind : I32EnumAttr<"CollectiveKind", "a kind of collective", [
-    I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
-    I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
-    I32EnumAttrCase<"AllGather", 2, "all_gather">,
-    I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
-    I32EnumAttrCase<"Broadcast", 4, "broadcast">,
-    I32EnumAttrCase<"Permute", 5, "permute">]> {
-  let cppNamespace = "::kerf::dist";
-  let genSpecializedAttr = 0;
-}
-def Dist_CollectiveKindAttr : EnumAttr<Dist_Dialect, Dist_CollectiveKind, "collective_kind"> {
-  let assemblyFormat = "$value";
+def Dist_CollectiveKindAttr : Dist_Attr<"CollectiveKind", "collective_kind"> {
+  let summary = "a kind of collective";
+  let description = [{
+    `all_reduce`, `reduce_scatter`, ...: the names of the ops, which
+    kerf/Format/Collectives.def lists with what is known of each.
+  }];
+  let parameters = (ins "::kerf::CollectiveKind":$value);
+  let hasCustomAssemblyFormat = 1;
 }
 
 #endif // KERF_DIST_COLLECTIVE_KIND_TD

@@ -19,11 +19,15 @@ class Dist_CollectiveOp<string mnemonic, list<Trait> traits = []>
                                   ["getGroupBytes", "getBufferBytes"]>])> {
   let results = (outs Dist_Result:$result);
   let hasVerifier = 1;
+  // What its arguments must be follows from its kind, as do its bytes.
   dag common = (ins OptionalAttr<Dist_PurposeAttr>:$purpose,
                     OptionalAttr<Dist_PhaseAttr>:$phase);
   string tail = [{ (`purpose` `` $purpose^)? (`phase` `` $phase^)? attr-dict
                    `:` type($x) `->` type($result)}];
-  code bytes = [{
+  code asItsKind = [{
+    ::llvm::LogicalResult $cppClass::verify() {
+      return ::kerf::dist::verifyCollective(getOperation());
+    }
     int64_t $cppClass::getGroupBytes(int64_t n) {
       return ::kerf::dist::collectiveGroupBytes(getOperation(), n);
     }
@@ -31,7 +35,7 @@ class Dist_CollectiveOp<string mnemonic, list<Trait> traits = []>
       return ::kerf::dist::collectiveBufferBytes(getOperation(), n);
     }
   }];
-  let extraClassDefinition = bytes;
+  let extraClassDefinition = asItsKind;
 }
 
 def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce"> {

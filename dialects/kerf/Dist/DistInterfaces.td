@@ -11,8 +11,8 @@ def Dist_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     tensor, or `!dist.pending` when it is only started.
   }];
   let methods = [
-    InterfaceMethod<"Which collective it is.", "::kerf::dist::CollectiveKind", "getKind", (ins), [{}], [{
-        return *::kerf::dist::symbolizeCollectiveKind($_op.getOperation()->getName().stripDialect());
+    InterfaceMethod<"Which collective it is.", "::kerf::CollectiveKind", "getKind", (ins), [{}], [{
+        return *::kerf::parseCollectiveKind($_op.getOperation()->getName().stripDialect());
       }]>,
     InterfaceMethod<"Name in packages and plans.", "::llvm::StringRef", "getKindName", (ins), [{}], [{
         return $_op.getOperation()->getName().stripDialect();

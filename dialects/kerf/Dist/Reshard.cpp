@@ -15,50 +15,6 @@ using namespace llvm;
 using namespace kerf;
 using namespace kerf::dist;
 
-StringRef dist::stringifyStepKind(StepKind kind) {
-  switch (kind) {
-  case StepKind::AllReduce:
-    return "all_reduce";
-  case StepKind::ReduceScatter:
-    return "reduce_scatter";
-  case StepKind::AllGather:
-    return "all_gather";
-  case StepKind::AllSlice:
-    return "all_slice";
-  case StepKind::AllToAll:
-    return "all_to_all";
-  case StepKind::Permute:
-    return "permute";
-  }
-  llvm_unreachable("bad StepKind");
-}
-
-Wide dist::wideGroupBytes(StepKind kind, Wide n, Wide source, Wide result,
-                          Wide splitSource, Wide movedPairs) {
-  switch (kind) {
-  case StepKind::AllReduce:
-    return 2 * (n - 1) * source;
-  case StepKind::ReduceScatter:
-    return (n - 1) * n * result;
-  case StepKind::AllGather:
-    return (n - 1) * n * source;
-  case StepKind::AllSlice:
-    return 0;
-  case StepKind::AllToAll:
-    return (n - 1) * n * splitSource;
-  case StepKind::Permute:
-    return source * movedPairs;
-  }
-  llvm_unreachable("bad StepKind");
-}
-
-int64_t dist::groupBytes(StepKind kind, int64_t groupSize, int64_t sourceBytes,
-                         int64_t resultBytes, int64_t splitSourceBytes,
-                         int64_t movedPairs) {
-  return saturate(wideGroupBytes(kind, groupSize, sourceBytes, resultBytes,
-                                 splitSourceBytes, movedPairs));
-}
-
 //===----------------------------------------------------------------------===//
 // The order of dimensions
 //===----------------------------------------------------------------------===//

@@ -32,23 +32,22 @@
 #define KERF_DIST_RESHARD_H
 
 #include "kerf/Dist/Layout.h"
+#include "kerf/Format/Collectives.h"
 
+#include <limits>
 #include <memory>
 
 namespace kerf::dist {
 
-enum class StepKind {
-  AllReduce,
-  ReduceScatter,
-  AllGather,
-  AllSlice,
-  AllToAll,
-  Permute
-};
-llvm::StringRef stringifyStepKind(StepKind kind);
+/// Bytes of several ranks can pass 64 bits; then they count as the most.
+inline int64_t saturate(__int128 value) {
+  constexpr int64_t max = std::numeric_limits<int64_t>::max();
+  return value > max ? max : static_cast<int64_t>(value);
+}
 
 struct ReshardStep {
-  StepKind kind;
+  /// None: all_slice, which is local.
+  std::optional<CollectiveKind> kind;
   /// The group, major to minor: a rank's position is linearIndex() over them.
   AxisList axes;
   /// The dimension that is scattered, gathered, sliced, or (all_to_all) split.
@@ -68,7 +67,11 @@ struct ReshardStep {
   /// S of the cost model: bytes of the full logical buffer of one group.
   int64_t bufferBytes = 0;
 
-  bool isLocal() const { return kind == StepKind::AllSlice; }
+  bool isLocal() const { return !kind; }
+  /// "all_reduce", ...
+  std::string_view name() const {
+    return kind ? collectiveName(*kind) : "all_slice";
+  }
 };
 
 struct Reshard {
@@ -76,13 +79,6 @@ struct Reshard {
   /// Bytes that all ranks of the mesh send together.
   int64_t totalBytes = 0;
 };
-
-/// Bytes that the ranks of one group send together in one execution, from the
-/// local shapes before and after (see docs/Package.md); `movedPairs` counts
-/// the pairs of a permute that are not (i, i).
-int64_t groupBytes(StepKind kind, int64_t groupSize, int64_t sourceBytes,
-                   int64_t resultBytes, int64_t splitSourceBytes = 0,
-                   int64_t movedPairs = 0);
 
 /// The cheapest steps from `from` to `to` for a tensor of `shape` (global) with
 /// `elementBytes` per element. Both layouts must pass checkLayout(). Partial

@@ -1,6 +1,8 @@
 //===- ReshardSearch.cpp - shortest paths between layouts -----------------===//
 #include "ReshardSearch.h"
 
+#include "kerf/Support/CollectiveBytes.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -238,42 +240,27 @@ pairUp(ArrayRef<int64_t> held, ArrayRef<int64_t> wanted) {
 Wide ReshardSearch::moveBytes(const ReshardMove &move, const ReshardState &from,
                               const ReshardState &to, ReshardStep *step) const {
   Wide n = parts(move.atoms);
-  Wide source = localBytes(from), result = localBytes(to), split = 0;
-  if (move.kind == StepKind::AllToAll)
-    split = source / std::max<int64_t>(local(from, move.dim), 1) *
-            local(to, move.dim);
-  Wide bytes =
-      wideGroupBytes(move.kind, n, source, result, split, move.movedPairs);
-  if (step) {
+  if (step)
     step->groupSize = static_cast<int64_t>(n);
+  if (!move.kind)
+    return 0;
+  Wide part = localBytes(from);
+  if (cuts(*move.kind))
+    part = part / std::max<int64_t>(local(from, move.dim), 1) *
+           local(to, move.dim);
+  Wide buffer = fullBufferBytes(*move.kind, n, part, move.movedPairs);
+  Wide bytes = ringGroupBytes(*move.kind, n, buffer);
+  if (step) {
     step->groupBytes = saturate(bytes);
-    switch (move.kind) {
-    case StepKind::AllReduce:
-      step->bufferBytes = saturate(source);
-      break;
-    case StepKind::ReduceScatter:
-      step->bufferBytes = saturate(n * result);
-      break;
-    case StepKind::AllGather:
-      step->bufferBytes = saturate(n * source);
-      break;
-    case StepKind::AllToAll:
-      step->bufferBytes = saturate(n * n * split);
-      break;
-    case StepKind::Permute:
-      step->bufferBytes = saturate(source * move.movedPairs);
-      break;
-    case StepKind::AllSlice:
-      return 0;
-    }
+    step->bufferBytes = saturate(buffer);
   }
-  return move.kind == StepKind::AllSlice ? 0 : bytes * (mesh.numRanks() / n);
+  return bytes * (mesh.numRanks() / n);
 }
 
 void ReshardSearch::relax(int parent, ReshardMove move, ReshardState next) {
   ReshardCost cost = nodes[parent].cost;
   cost.bytes += moveBytes(move, nodes[parent].state, next, nullptr);
-  cost.collectives += move.kind != StepKind::AllSlice;
+  cost.collectives += move.kind.has_value();
   cost.steps += 1;
   auto [it, added] = index.try_emplace(next.key(), nodes.size());
   if (added) {
@@ -306,10 +293,10 @@ void ReshardSearch::expandGathers(int at, size_t dim) {
     setBlock(next, dim, joined[0]);
     for (uint8_t atom : run)
       next.used &= ~(1u << atom);
-    relax(
-        at,
-        {StepKind::AllGather, AtomList(run), static_cast<int64_t>(dim), -1, 0},
-        next);
+    relax(at,
+          {CollectiveKind::AllGather, AtomList(run), static_cast<int64_t>(dim),
+           -1, 0},
+          next);
     for (size_t other = 0; other < shape.size(); ++other) {
       if (other == dim)
         continue;
@@ -319,8 +306,8 @@ void ReshardSearch::expandGathers(int at, size_t dim) {
         setBlock(moved, other, block);
         moved.used = state.used;
         relax(at,
-              {StepKind::AllToAll, AtomList(run), static_cast<int64_t>(other),
-               static_cast<int64_t>(dim), 0},
+              {CollectiveKind::AllToAll, AtomList(run),
+               static_cast<int64_t>(other), static_cast<int64_t>(dim), 0},
               std::move(moved));
       }
     }
@@ -346,7 +333,8 @@ void ReshardSearch::expandCuts(int at, size_t dim) {
       next.used |= mask;
       next.partial &= ~mask;
       relax(at,
-            {scatter ? StepKind::ReduceScatter : StepKind::AllSlice,
+            {scatter ? std::optional(CollectiveKind::ReduceScatter)
+                     : std::nullopt,
              AtomList(run), static_cast<int64_t>(dim), -1, 0},
             std::move(next));
     }
@@ -365,7 +353,7 @@ void ReshardSearch::expandReductions(int at) {
   const ReshardState state = nodes[at].state;
   uint32_t open = state.partial & ~target.partial;
   auto reduce = [&](uint32_t mask) {
-    ReshardMove move{StepKind::AllReduce, {}, -1, -1, 0};
+    ReshardMove move{CollectiveKind::AllReduce, {}, -1, -1, 0};
     for (size_t atom = 0; atom < atoms.size(); ++atom)
       if (mask >> atom & 1)
         move.atoms.push_back(atom);
@@ -389,7 +377,7 @@ void ReshardSearch::relaxPermute(int at, ReshardState next) {
       nodes[goal->second].cost.bytes <=
           nodes[at].cost.bytes + localBytes(nodes[at].state))
     return;
-  ReshardMove move{StepKind::Permute, {}, -1, -1, 0};
+  ReshardMove move{CollectiveKind::Permute, {}, -1, -1, 0};
   if (matchBlocks(nodes[at].state, next, move) && !move.atoms.empty())
     relax(at, std::move(move), std::move(next));
 }
@@ -458,7 +446,7 @@ void ReshardSearch::expand(int at) {
 bool ReshardSearch::run(const Layout &from, const Layout &to, Reshard &result) {
   target = toState(to);
   nodes.push_back(
-      {toState(from), {}, -1, {StepKind::AllSlice, {}, -1, -1, 0}, false});
+      {toState(from), {}, -1, {std::nullopt, {}, -1, -1, 0}, false});
   if (target.partial & ~nodes[0].state.partial)
     return false;
   if (!fixPrefixes())

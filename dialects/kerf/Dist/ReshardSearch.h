@@ -23,15 +23,6 @@ namespace kerf::dist {
 
 using Wide = __int128;
 
-inline int64_t saturate(Wide value) {
-  constexpr int64_t max = std::numeric_limits<int64_t>::max();
-  return value > max ? max : static_cast<int64_t>(value);
-}
-
-/// groupBytes() without a limit.
-Wide wideGroupBytes(StepKind kind, Wide n, Wide source, Wide result,
-                    Wide splitSource, Wide movedPairs);
-
 using AtomList = llvm::SmallVector<uint8_t, 4>;
 
 struct ReshardState {
@@ -72,7 +63,7 @@ struct ReshardCost {
 
 /// An edge of the search.
 struct ReshardMove {
-  StepKind kind;
+  std::optional<CollectiveKind> kind; ///< as in ReshardStep
   AtomList atoms;
   int64_t dim = -1, concatDim = -1;
   int64_t movedPairs = 0;

@@ -117,7 +117,7 @@ ParseResult kerf::exec::parseKind(OpAsmParser &parser,
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&word))
     return failure();
-  auto known = dist::symbolizeCollectiveKind(word);
+  auto known = parseCollectiveKind(word);
   if (!known)
     return parser.emitError(loc, "unknown collective '") << word << "'";
   kind = dist::CollectiveKindAttr::get(parser.getContext(), *known);
@@ -131,7 +131,7 @@ ParseResult kerf::exec::parseKind(OpAsmParser &parser,
 void kerf::exec::printKind(OpAsmPrinter &printer, Operation *,
                            dist::CollectiveKindAttr kind,
                            dist::ReductionAttr reduction) {
-  printer << stringifyCollectiveKind(kind.getValue());
+  printer << StringRef(collectiveName(kind.getValue()));
   if (reduction)
     printer << ' ' << stringifyReductionKind(reduction.getValue());
 }

@@ -9,7 +9,6 @@
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::exec;
-using dist::CollectiveKind;
 
 /// The group's size; axes in time are of no collective.
 static FailureOr<int64_t> checkAxes(Operation *op, dist::AxesAttr axes,
@@ -34,39 +33,6 @@ int64_t kerf::exec::groupSize(Operation *op, dist::AxesAttr axes) {
       llvm::cantFail(dist::toAxisList(axes, exec::getMesh(op).toMesh())));
 }
 
-namespace {
-/// The attributes that only some kinds have.
-struct Wanted {
-  bool reduction = false, dim = false, split = false, root = false,
-       pairs = false;
-};
-} // namespace
-
-static Wanted wantedBy(CollectiveKind kind) {
-  Wanted wanted;
-  switch (kind) {
-  case CollectiveKind::AllReduce:
-    wanted.reduction = true;
-    break;
-  case CollectiveKind::ReduceScatter:
-    wanted.reduction = wanted.dim = true;
-    break;
-  case CollectiveKind::AllGather:
-    wanted.dim = true;
-    break;
-  case CollectiveKind::AllToAll:
-    wanted.split = true;
-    break;
-  case CollectiveKind::Broadcast:
-    wanted.root = true;
-    break;
-  case CollectiveKind::Permute:
-    wanted.pairs = true;
-    break;
-  }
-  return wanted;
-}
-
 /// A part holds the whole in `ranks` blocks: ceil(whole / ranks), or more but
 /// not the whole.
 static bool isPart(int64_t part, int64_t whole, int64_t ranks) {
@@ -76,17 +42,16 @@ static bool isPart(int64_t part, int64_t whole, int64_t ranks) {
 
 template <typename Op> static LogicalResult checkAttributes(Op op) {
   CollectiveKind kind = op.getKind().getValue();
-  Wanted wanted = wantedBy(kind);
   std::tuple<const char *, bool, bool> attributes[] = {
-      {"a reduction", wanted.reduction, op.getReduction().has_value()},
-      {"dim", wanted.dim, op.getDim().has_value()},
-      {"split", wanted.split, op.getSplit().has_value()},
-      {"concat", wanted.split, op.getConcat().has_value()},
-      {"root", wanted.root, op.getRoot().has_value()},
-      {"pairs", wanted.pairs, op.getPairs().has_value()}};
+      {"a reduction", reduces(kind), op.getReduction().has_value()},
+      {"dim", hasOneDim(kind), op.getDim().has_value()},
+      {"split", hasTwoDims(kind), op.getSplit().has_value()},
+      {"concat", hasTwoDims(kind), op.getConcat().has_value()},
+      {"root", hasRoot(kind), op.getRoot().has_value()},
+      {"pairs", hasPairs(kind), op.getPairs().has_value()}};
   for (auto [name, expected, given] : attributes)
     if (expected != given)
-      return op.emitOpError("") << stringifyCollectiveKind(kind)
+      return op.emitOpError("") << StringRef(collectiveName(kind))
                                 << (given ? " has " : " lacks ") << name;
   return success();
 }
@@ -127,7 +92,7 @@ static LogicalResult checkShapes(Op op, int64_t ranks, int64_t cut,
   }
   if (!fits)
     return op.emitOpError("")
-           << stringifyCollectiveKind(op.getKind().getValue()) << " over "
+           << StringRef(collectiveName(op.getKind().getValue())) << " over "
            << ranks << " ranks does not give " << dst << " of " << src;
   return success();
 }
@@ -141,20 +106,14 @@ template <typename Op> static LogicalResult verifyCollective(Op op) {
     return failure();
   // collective C3
   CollectiveKind kind = op.getKind().getValue();
-  auto number = [](std::optional<uint64_t> value) {
-    return value ? static_cast<int64_t>(*value) : -1;
-  };
-  bool gathers = kind == CollectiveKind::AllGather;
-  if (failed(checkShapes(
-          op, *ranks,
-          gathers ? -1 : std::max(number(op.getDim()), number(op.getSplit())),
-          gathers ? number(op.getDim()) : number(op.getConcat()))))
+  auto arguments = dist::CollectiveArguments::of(op);
+  if (failed(checkShapes(op, *ranks, arguments.cutDim(kind),
+                         arguments.joinedDim(kind))))
     return failure();
   // collective C4
-  if (op.getSrc() == op.getDst() && kind != CollectiveKind::AllReduce &&
-      kind != CollectiveKind::Broadcast)
+  if (op.getSrc() == op.getDst() && !mayBeInPlace(kind))
     return op.emitOpError("")
-           << stringifyCollectiveKind(kind) << " reads and writes one buffer";
+           << StringRef(collectiveName(kind)) << " reads and writes one buffer";
   // collective C5
   if (static_cast<int64_t>(op.getGroupBytes()) < 0)
     return op.emitOpError("bytes is negative");

@@ -1,8 +1,8 @@
 //===- NN.h - the nn dialect ------------------------------------*- C++ -*-===//
 //
 // What to compute: tensor ops with value semantics and static shapes. Each op's
-// sharding rule, cost, local form and result type stand beside its definition
-// (ShardingRules.cpp, Cost.cpp, Local.cpp, InferTypes.cpp).
+// cost stands in its definition, its sharding rule, local form and result type
+// beside it (ShardingRules.cpp, Local.cpp, InferTypes.cpp).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_NN_H

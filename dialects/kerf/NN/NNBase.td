@@ -38,6 +38,21 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, !listconcat(traits, [Pure,
         DeclareOpInterfaceMethods<Kerf_OpCostInterface>])>;
 
+// Floating-point operations (a multiply-add counts as two) as a C++ expression of
+// `operands` and `results`, the types of an op that need not be built: those of a
+// sharded op are local ones; and the kind of work, a CostClass. Part of an op's
+// `extraClassDefinition`.
+class NN_Cost<string work, string flops> {
+  string definition = [{
+    int64_t $cppClass::getFlops(
+        [[maybe_unused]] ::llvm::ArrayRef<::mlir::RankedTensorType> operands,
+        [[maybe_unused]] ::llvm::ArrayRef<::mlir::RankedTensorType> results) {
+      return }] # flops # [{;
+    }
+    ::kerf::CostClass $cppClass::getCostClass() { return ::kerf::CostClass::}] # work # [{; }
+  }];
+}
+
 // Says which values its results may hold (Intervals.cpp).
 def NN_Interval : DeclareOpInterfaceMethods<Kerf_IntervalInterface>;
 
@@ -132,17 +147,10 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                                             [[maybe_unused]] ::llvm::ArrayRef<::kerf::Interval> x) {
       return }] # interval # [{;
     }
-    int64_t $cppClass::getFlops(::llvm::ArrayRef<::mlir::RankedTensorType>,
-                                ::llvm::ArrayRef<::mlir::RankedTensorType> results) {
-      return results[0].getNumElements() * }] # cost # [{;
-    }
-    ::kerf::CostClass $cppClass::getCostClass() {
-      return ::kerf::CostClass::Elementwise;
-    }
     ::kerf::OperandRole $cppClass::getOperandRole([[maybe_unused]] unsigned operand) {
       return }] # role # [{;
     }
-  }];
+  }] # NN_Cost<"Elementwise", "results[0].getNumElements() * " # cost>.definition;
   let extraClassDefinition = elementwiseDefinition;
 }
 

@@ -27,6 +27,9 @@ def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Kernel<"Contraction">, NN_Infer, NN_Gr
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = NN_Cost<"Matmul", [{
+          2 * results[0].getNumElements()
+          * operands[0].getDimSize(operands[0].getRank() - (getTransposeLhs() ? 2 : 1))}]>.definition;
 }
 
 def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -59,6 +62,8 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradie
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Learned">.method;
   let results = (outs NN_Float:$result);
   let hasCustomAssemblyFormat = 1;
+  let extraClassDefinition = NN_Cost<"Convolution", [{
+          2 * results[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}]>.definition;
 }
 
 class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {
@@ -70,6 +75,8 @@ class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Kernel<"Window">, NN_
   dag window = (ins NN_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                     DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
                     DenseI64ArrayAttr:$dilations);
+  let extraClassDefinition = NN_Cost<"Row", [{
+          ::llvm::product_of(getKernel()) * results[0].getNumElements()}]>.definition;
 }
 
 def NN_MaxPoolOp : NN_PoolOp<"max_pool"> {

@@ -39,6 +39,8 @@ def NN_ConvInputGradientOp : NN_ConvGradientOp<"conv_input_gradient"> {
     C1: `nn.conv` of the result's type and `weights` has the type of `dy`.
   }];
   let arguments = !con((ins NN_Float:$dy, NN_Float:$weights), window);
+  let extraClassDefinition = NN_Cost<"Convolution", [{
+          2 * operands[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}]>.definition;
 }
 
 def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
@@ -62,6 +64,8 @@ def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
     C1: `nn.conv` of `x` and the result's type has the type of `dy`.
   }];
   let arguments = !con((ins NN_Float:$x, NN_Float:$dy), window);
+  let extraClassDefinition = NN_Cost<"Convolution", [{
+          2 * operands[1].getNumElements() * ::llvm::product_of(results[0].getShape().drop_front())}]>.definition;
 }
 
 class NN_PoolGradientOp<string mnemonic, list<Trait> traits = []>
@@ -92,6 +96,8 @@ def NN_MaxPoolGradientOp : NN_PoolGradientOp<"max_pool_gradient", [NN_Infer]> {
     $x `,` $dy custom<Window>($kernel, $strides, $low, $high, $dilations) attr-dict
     `:` functional-type(operands, results)
   }];
+  let extraClassDefinition = NN_Cost<"Row", [{
+          ::llvm::product_of(getKernel()) * operands[1].getNumElements()}]>.definition;
 }
 
 def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
@@ -115,6 +121,8 @@ def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDefinition = NN_Cost<"Row", [{
+          ::llvm::product_of(getKernel()) * operands[0].getNumElements()}]>.definition;
 }
 
 def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
@@ -143,6 +151,7 @@ def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
   let results = (outs NN_Float:$result);
   let assemblyFormat = "$indices `,` $updates `dim` $dim attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDefinition = NN_Cost<"Row", "operands[1].getNumElements()">.definition;
 }
 
 def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80, [NN_Infer, NN_Kernel<"Elementwise">]> {

@@ -40,6 +40,7 @@ def NN_ReduceOp : NN_RuleOp<"reduce", [NN_Rows, NN_Infer, NN_Gradient]> {
   let extraClassDeclaration = NN_RowDims<"::llvm::to_vector(getDims())", 0>.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$kind $x `dims` $dims attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = NN_Cost<"Row", "operands[0].getNumElements()">.definition;
 }
 
 def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Rows, NN_Infer, NN_Gradient]> {
@@ -57,6 +58,7 @@ def NN_ArgReduceOp : NN_RuleOp<"arg_reduce", [NN_Rows, NN_Infer, NN_Gradient]> {
   let extraClassDeclaration = NN_RowDims<"{int64_t(getDim())}", 0>.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x `dim` $dim attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = NN_Cost<"Row", "operands[0].getNumElements()">.definition;
 }
 
 class NN_SoftmaxLike<string mnemonic, string formula>
@@ -69,6 +71,7 @@ class NN_SoftmaxLike<string mnemonic, string formula>
   let arguments = (ins NN_Float:$x, I64Attr:$dim);
   let results = (outs NN_Float:$result);
   let assemblyFormat = "$x `dim` $dim attr-dict `:` custom<Types>(type($x), type($result))";
+  let extraClassDefinition = NN_Cost<"Row", "14 * results[0].getNumElements()">.definition;
 }
 
 def NN_SoftmaxOp : NN_SoftmaxLike<"softmax", "exp(x - max) / sum exp(x - max)">;
@@ -110,12 +113,7 @@ class NN_NormOp<string mnemonic, int cost>
                                             [[maybe_unused]] ::llvm::ArrayRef<::kerf::Interval> x) {
       return }] # interval # [{;
     }
-    int64_t $cppClass::getFlops(::llvm::ArrayRef<::mlir::RankedTensorType>,
-                                ::llvm::ArrayRef<::mlir::RankedTensorType> results) {
-      return results[0].getNumElements() * }] # cost # [{;
-    }
-    ::kerf::CostClass $cppClass::getCostClass() { return ::kerf::CostClass::Row; }
-  }];
+  }] # NN_Cost<"Row", "results[0].getNumElements() * " # cost>.definition;
 }
 
 def NN_LayerNormOp : NN_NormOp<"layer_norm", 8> {
@@ -217,6 +215,7 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Kernel<"Elementwise">, NN_Infer
     $x `,` $scale `,` $bias `,` $mean `,` $variance `epsilon` custom<Real>($epsilon) attr-dict
     `:` custom<RowTypes>(type($x), type($scale), type($bias), type($mean), type($variance), type($result))
   }];
+  let extraClassDefinition = NN_Cost<"Elementwise", "2 * results[0].getNumElements()">.definition;
 }
 
 def NN_LRNOp : NN_RuleOp<"lrn", [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {
@@ -238,6 +237,7 @@ def NN_LRNOp : NN_RuleOp<"lrn", [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {
     $x `size` $size `alpha` custom<Real>($alpha) `beta` custom<Real>($beta) `bias` custom<Real>($bias) attr-dict
     `:` custom<Types>(type($x), type($result))
   }];
+  let extraClassDefinition = NN_Cost<"Row", "(2 * int64_t(getSize()) + 20) * results[0].getNumElements()">.definition;
 }
 
 #endif // KERF_NN_ROWS_TD

@@ -19,6 +19,7 @@ def NN_ReshapeOp : NN_RuleOp<"reshape", [NN_Kernel<"Shape">, NN_Gradient, Kerf_O
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let hasFolder = 1;
+  let extraClassDefinition = NN_Cost<"View", "0">.definition;
 }
 
 def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Kernel<"Shape">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -38,6 +39,7 @@ def NN_TransposeOp : NN_RuleOp<"transpose", [NN_Kernel<"Shape">, NN_Infer, NN_Gr
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x `perm` $perm attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
+  let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
 
 def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Kernel<"Shape">, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -56,6 +58,7 @@ def NN_BroadcastOp : NN_RuleOp<"broadcast", [NN_Kernel<"Shape">, NN_Gradient, Ke
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
 
 def NN_ConcatOp : NN_RuleOp<"concat", [NN_Kernel<"Concat">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -71,6 +74,7 @@ def NN_ConcatOp : NN_RuleOp<"concat", [NN_Kernel<"Concat">, NN_Infer, NN_Gradien
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Element">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$inputs `dim` $dim attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
 
 def NN_SliceOp : NN_LocalOp<"slice", [NN_Kernel<"Shape">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -95,6 +99,7 @@ def NN_SliceOp : NN_LocalOp<"slice", [NN_Kernel<"Shape">, NN_Infer, NN_Gradient,
     $x `from` custom<SliceStarts>($starts, $strides) attr-dict
     `:` custom<SliceTypes>($sizes, type($x), type($result))
   }];
+  let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
 
 def NN_PadOp : NN_RuleOp<"pad", [NN_Kernel<"Pad">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -113,6 +118,7 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Kernel<"Pad">, NN_Infer, NN_Gradient, Kerf_O
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$x `low` $low `high` $high `value` $value attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
 
 def NN_GatherOp : NN_LocalOp<"gather", [NN_Kernel<"Gather">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -136,6 +142,7 @@ def NN_GatherOp : NN_LocalOp<"gather", [NN_Kernel<"Gather">, NN_Infer, NN_Gradie
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Table">.method;
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$data `,` $indices `dim` $dim attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = NN_Cost<"Gather", "0">.definition;
 }
 
 #endif // KERF_NN_SHAPE_TD

@@ -39,6 +39,7 @@ def NN_WeightOp : NN_SourceOp<"weight", [], ["isMutable"]> {
     `:` custom<StoredType>(type($result), $stored, $starts, $length)
   }];
   let hasVerifier = 1;
+  let extraClassDefinition = NN_Cost<"View", "0">.definition;
 }
 
 def NN_StateOp : NN_SourceOp<"state", [], ["isMutable"]> {
@@ -57,6 +58,7 @@ def NN_StateOp : NN_SourceOp<"state", [], ["isMutable"]> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
   let hasVerifier = 1;
+  let extraClassDefinition = NN_Cost<"View", "0">.definition;
 }
 
 def NN_ConstantOp : NN_SourceOp<"constant", [NN_Kernel<"Constant">, AllTypesMatch<["value", "result"]>], ["isStoredInParts"]> {
@@ -83,6 +85,7 @@ def NN_ConstantOp : NN_SourceOp<"constant", [NN_Kernel<"Constant">, AllTypesMatc
     }
   }];
   let hasVerifier = 1;
+  let extraClassDefinition = NN_Cost<"View", "0">.definition;
 }
 
 def NN_IotaOp : NN_LocalOp<"iota", [NN_Kernel<"Iota">]> {
@@ -98,6 +101,7 @@ def NN_IotaOp : NN_LocalOp<"iota", [NN_Kernel<"Iota">]> {
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "`dim` $dim attr-dict `:` type($result)";
   let hasVerifier = 1;
+  let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
 
 #endif // KERF_NN_SOURCES_TD

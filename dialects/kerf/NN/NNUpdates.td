@@ -54,14 +54,7 @@ class NN_UpdateOp<string mnemonic, int cost, list<string> numbers, int scalars =
     ::kerf::ShardingRule $cppClass::getShardingRule() {
       return ::kerf::elementwiseShardingRule(getOperation());
     }
-    int64_t $cppClass::getFlops(::llvm::ArrayRef<::mlir::RankedTensorType>,
-                                ::llvm::ArrayRef<::mlir::RankedTensorType> results) {
-      return results[0].getNumElements() * }] # cost # [{;
-    }
-    ::kerf::CostClass $cppClass::getCostClass() {
-      return ::kerf::CostClass::Elementwise;
-    }
-  }];
+  }] # NN_Cost<"Elementwise", "results[0].getNumElements() * " # cost>.definition;
 }
 
 def NN_SGDUpdateOp : NN_UpdateOp<"sgd_update", 6, ["momentum", "weight_decay"]> {

@@ -8,6 +8,8 @@
 #ifndef KERF_COLLECTIVES_ACCOUNTING_H
 #define KERF_COLLECTIVES_ACCOUNTING_H
 
+#include "kerf/Format/Collectives.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 
@@ -18,7 +20,7 @@
 namespace kerf {
 
 struct CollectiveRecord {
-  std::string op;     ///< "all_reduce", ..., or "send"
+  std::optional<CollectiveKind> kind; ///< none: a send on a channel
   std::string node;   ///< name in the location: the op whose value moves
   std::string tensor; ///< the same, until values have names of their own
   /// As `kerf run` names them: "tp", "x:(1)2".
@@ -35,6 +37,9 @@ struct CollectiveRecord {
   std::string phase = "forward";
   std::string purpose = "activation";
   double seconds = 0; ///< of one execution; filled by whoever has a machine
+
+  /// "all_reduce", ..., or "send".
+  llvm::StringRef op() const { return kind ? collectiveName(*kind) : "send"; }
 };
 
 struct CommunicationReport {

@@ -44,19 +44,23 @@ GroupPlacement placePair(const Machine &machine, int64_t numRanks,
 /// Seconds of one collective on a buffer of `bufferBytes` (S of Volume.h).
 /// 0 for a group of one. Always the algorithms that are really run (ring and
 /// direct), whatever the volume model of the objective.
-double collectiveSeconds(const Machine &machine, Collective kind,
+double collectiveSeconds(const Machine &machine, CollectiveKind kind,
                          int64_t bufferBytes, const GroupPlacement &group);
+
+/// Seconds of a send of `bytes` to a neighbour (placePair).
+double sendSeconds(const Machine &machine, int64_t bytes,
+                   const GroupPlacement &pair);
 
 /// How large a collective must be for latency to take at most `latencyShare` of
 /// its time: the smallest power of two of bytes, at most 1 GiB. Smaller ones
 /// are better sent together. 0 for a group of one.
-int64_t worthwhileBytes(const Machine &machine, Collective kind,
+int64_t worthwhileBytes(const Machine &machine, CollectiveKind kind,
                         const GroupPlacement &group, double latencyShare = 0.1);
 
 /// Up to which size a tensor is better copied into a common buffer than sent by
 /// itself: copying it takes no longer than the latency that it saves. The
 /// largest power of two of bytes, at most 1 GiB; 0 for a group of one.
-int64_t worthPackingBytes(const Machine &machine, Collective kind,
+int64_t worthPackingBytes(const Machine &machine, CollectiveKind kind,
                           const GroupPlacement &group);
 
 /// Seconds of one op on one rank while all ranks of the machine work.

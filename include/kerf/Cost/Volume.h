@@ -7,14 +7,8 @@
 //
 //   S = bytes of the full logical buffer (padding included), N = group size
 //
-//                     ring total        article total
-//   all_reduce        2(N-1) S          N(N-1) S
-//   reduce_scatter    (N-1) S           (N-1) S      (each contributes N parts)
-//   all_gather        (N-1) S           (N-1) S      (each contributes S/N)
-//   all_to_all        (N-1) S / N       (N-1) S / N  (each holds S/N of S)
-//   broadcast         (N-1) S           (N-1) S
-//   send              S                 S
-//   permute           S                 S            (each passes its S/N on)
+// The formulas of collectives stand in Format/Collectives.def; a send of S
+// bytes costs S in both models.
 //
 // A group of one moves nothing. `communication` in plan.json is always `ring`;
 // the model in use changes only the objective.
@@ -24,23 +18,12 @@
 #define KERF_COST_VOLUME_H
 
 #include "kerf/Cost/Integers.h"
+#include "kerf/Format/Collectives.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace kerf::cost {
-
-enum class Collective {
-  AllReduce,
-  ReduceScatter,
-  AllGather,
-  AllToAll,
-  Broadcast,
-  Send,
-  Permute
-};
-llvm::StringRef toString(Collective kind);
-std::optional<Collective> parseCollective(llvm::StringRef name);
 
 enum class VolumeModel { Ring, Article };
 llvm::StringRef toString(VolumeModel model);
@@ -49,8 +32,7 @@ std::optional<VolumeModel> parseVolumeModel(llvm::StringRef name);
 struct Volume {
   /// Sum over the ranks of the group of the bytes that they send.
   Int128 totalBytes = 0;
-  /// The share of the busiest rank: ceil(total / N); the whole for a send (its
-  /// sender) and, per rank, S for a pipelined broadcast.
+  /// The share of the busiest rank.
   int64_t bytesPerRank = 0;
   /// Messages one after another, each paying the latency.
   int64_t steps = 0;
@@ -58,11 +40,11 @@ struct Volume {
 
 /// `bufferBytes` is S above, >= 0; `groupSize` >= 1. Saturates bytesPerRank;
 /// totalBytes is exact for any int64 S and N up to 2^31.
-Volume collectiveVolume(VolumeModel model, Collective kind, int64_t bufferBytes,
-                        int64_t groupSize);
+Volume collectiveVolume(VolumeModel model, CollectiveKind kind,
+                        int64_t bufferBytes, int64_t groupSize);
 
 /// A formula of the collective's total for people: "2(N-1)S".
-llvm::StringRef volumeFormula(VolumeModel model, Collective kind);
+llvm::StringRef volumeFormula(VolumeModel model, CollectiveKind kind);
 
 /// The article's three pure cuts, in bytes over all devices (cost-model.md 1):
 /// Par * Byte * N * (N-1).

@@ -122,23 +122,24 @@ static exec::ArenaOp freshAt(Value output, Operation *op) {
   return arena;
 }
 
-/// An all-reduce, whether it is waited for at once or later, may be in place.
-template <typename Collective> static void reduceInPlace(Collective reduce) {
-  if (reduce.getKind().getValue() != dist::CollectiveKind::AllReduce ||
-      reduce.getSrc() == reduce.getDst() || !diesAt(reduce.getSrc(), reduce))
+/// Some collectives, waited for at once or later, may be in place.
+template <typename Op> static void moveInPlace(Op collective) {
+  if (!mayBeInPlace(collective.getKind().getValue()) ||
+      collective.getSrc() == collective.getDst() ||
+      !diesAt(collective.getSrc(), collective))
     return;
-  if (exec::ArenaOp fresh = freshAt(reduce.getDst(), reduce))
-    unify(reduce.getSrc(), fresh);
+  if (exec::ArenaOp fresh = freshAt(collective.getDst(), collective))
+    unify(collective.getSrc(), fresh);
 }
 
 static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
-    if (auto reduce = dyn_cast<exec::CollectiveOp>(op)) {
-      reduceInPlace(reduce);
+    if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
+      moveInPlace(collective);
       continue;
     }
     if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
-      reduceInPlace(start);
+      moveInPlace(start);
       continue;
     }
     if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {

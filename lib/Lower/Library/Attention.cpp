@@ -87,10 +87,8 @@ static StridedView resultView(LibraryCall &call, Value result, Value &stored) {
   return view;
 }
 
-template <typename Op>
-static LibraryCall select(Op op, LibraryCall::Kind kind) {
+template <typename Op> static LibraryCall select(Op op) {
   LibraryCall call;
-  call.kind = kind;
   call.anchor = op;
   ArrayRef<int64_t> q = shapeOf(op.getQ());
   Dims scores{q[0], q[1], q[2], shapeOf(op.getK())[2]};
@@ -111,7 +109,7 @@ static LibraryCall select(Op op, LibraryCall::Kind kind) {
   call.dst = resultView(call, op->getResult(0), call.result);
   for (OpResult result : llvm::drop_begin(op->getResults())) {
     LibraryCall::Result more;
-    if (kind == LibraryCall::Kind::Attention) {
+    if (std::is_same_v<Op, nn::AttentionOp>) {
       more.value = result;
       more.view = denseView(result);
     } else {
@@ -133,7 +131,6 @@ std::optional<LibraryCall> kerf::selectAttention(Operation *op) {
     if (llvm::is_contained(shapeOf(value), 0))
       return std::nullopt;
   if (auto forward = dyn_cast<nn::AttentionOp>(op))
-    return select(forward, LibraryCall::Kind::Attention);
-  return select(cast<nn::AttentionGradientOp>(op),
-                LibraryCall::Kind::AttentionGradient);
+    return select(forward);
+  return select(cast<nn::AttentionGradientOp>(op));
 }

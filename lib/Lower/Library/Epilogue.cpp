@@ -90,7 +90,7 @@ private:
   /// at a tensor that lies as the result does, which cuBLASLt does before it
   /// stores it.
   bool absorbGeluGradient() {
-    if (!gpu || call.kind != LibraryCall::Kind::Matmul || call.bias ||
+    if (!gpu || !isa<nn::MatmulOp>(call.anchor) || call.bias ||
         !call.postOps.empty() || !chain.empty() || !pending.empty() ||
         elementOf(call.result).isF16())
       return false;
@@ -167,7 +167,7 @@ private:
     auto strides = pullBack(all, denseStrides(shapeOf(call.result)));
     if (!strides)
       return false;
-    if (call.kind == LibraryCall::Kind::Conv)
+    if (isa<nn::ConvOp>(call.anchor))
       return asks(Precondition::RowsStayWhole,
                   *strides == denseStrides(logical));
     return asks(Precondition::RowsStayWhole,
@@ -185,7 +185,7 @@ private:
         readsViews = composeView(end).base == pending.front()->getOperand(0);
       bool needed = llvm::any_of(
           pending, [](Operation *op) { return isa<nn::TransposeOp>(op); });
-      if (!readsViews && needed && call.kind == LibraryCall::Kind::Matmul) {
+      if (!readsViews && needed && isa<nn::MatmulOp>(call.anchor)) {
         if (storable()) {
           commitPending();
           return;
@@ -227,7 +227,7 @@ private:
   bool takes(Kind kind) const {
     if (!gpu)
       return true;
-    bool matmul = call.kind == LibraryCall::Kind::Matmul;
+    bool matmul = isa<nn::MatmulOp>(call.anchor);
     if (has(Kind::Relu) || has(Kind::GeluTanh))
       return false;
     if (kind == Kind::Linear)
@@ -313,7 +313,7 @@ private:
     // dist.zero has a slot of zeros become the sum, in place.
     if (isAccumulator(other)) {
       if (kind != Kind::Add || call.bias || !call.postOps.empty() ||
-          !takes(Kind::Sum) || call.kind != LibraryCall::Kind::Matmul)
+          !takes(Kind::Sum) || !isa<nn::MatmulOp>(call.anchor))
         return false;
       call.accumulator = other;
       add(Kind::Sum);

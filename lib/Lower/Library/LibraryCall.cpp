@@ -14,8 +14,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 using namespace mlir;
 using namespace kerf;
 
@@ -92,7 +90,6 @@ static void tidyUnitDims(StridedView &view) {
 static std::optional<LibraryCall> selectMatmul(nn::MatmulOp op) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   LibraryCall call;
-  call.kind = LibraryCall::Kind::Matmul;
   call.anchor = op;
   call.result = op.getResult();
   call.batch.assign(shape.begin(), shape.end() - 2);
@@ -145,18 +142,16 @@ static StridedView denseOperand(LibraryCall &call, Value value) {
 }
 
 /// Calls that take dense operands and nothing else.
-static std::optional<LibraryCall> selectPlain(Operation *op,
-                                              LibraryCall::Kind kind) {
+static std::optional<LibraryCall> selectPlain(Operation *op) {
+  bool scatters = isa<nn::ScatterAddOp>(op);
   LibraryCall call;
-  call.kind = kind;
   call.anchor = op;
   call.result = op->getResult(0);
   for (Value value : op->getOperands())
     if (llvm::is_contained(shapeOf(value), 0))
       return std::nullopt;
   ArrayRef<int64_t> shape = shapeOf(call.result);
-  if (llvm::is_contained(shape, 0) ||
-      (kind != LibraryCall::Kind::ScatterAdd && shape.size() > 5))
+  if (llvm::is_contained(shape, 0) || (!scatters && shape.size() > 5))
     return std::nullopt;
   call.lhs = denseOperand(call, op->getOperand(0));
   if (op->getNumOperands() > 1)
@@ -171,7 +166,7 @@ static std::optional<LibraryCall> selectPlain(Operation *op,
       call.result = cast.getResult();
     }
   // Rows are added to what another gradient of the same table is.
-  if (kind == LibraryCall::Kind::ScatterAdd && call.result.hasOneUse())
+  if (scatters && call.result.hasOneUse())
     if (auto add = dyn_cast<nn::AddOp>(*call.result.user_begin())) {
       Value other = add->getOperand(add->getOperand(0) == call.result ? 1 : 0);
       if (other != call.result && other.getType() == call.result.getType()) {
@@ -193,7 +188,6 @@ static std::optional<LibraryCall> selectConv(nn::ConvOp op) {
   if (llvm::is_contained(shape, 0) || shape.size() > 5)
     return std::nullopt;
   LibraryCall call;
-  call.kind = LibraryCall::Kind::Conv;
   call.anchor = op;
   call.result = op.getResult();
   call.n = shape.back();
@@ -216,26 +210,19 @@ std::optional<LibraryCall> kerf::selectLibraryCall(Operation *op) {
     return std::nullopt;
   Type element = type.getElementType();
   std::optional<LibraryCall> call;
-  using Kind = LibraryCall::Kind;
   // The library of GPUs knows f16; what this CPU's is asked is widened before.
-  if (element.isF32() || isHalf(element))
-    llvm::TypeSwitch<Operation *>(op)
-        .Case<nn::MatmulOp>(
-            [&](nn::MatmulOp matmul) { call = selectMatmul(matmul); })
-        .Case<nn::ConvOp>([&](nn::ConvOp conv) { call = selectConv(conv); })
-        .Case<nn::ConvInputGradientOp>(
-            [&](auto) { call = selectPlain(op, Kind::ConvInputGradient); })
-        .Case<nn::ConvWeightGradientOp>(
-            [&](auto) { call = selectPlain(op, Kind::ConvWeightGradient); });
-  if (element.isF32())
-    llvm::TypeSwitch<Operation *>(op)
-        .Case<nn::MaxPoolGradientOp>(
-            [&](auto) { call = selectPlain(op, Kind::MaxPoolGradient); })
-        .Case<nn::AvgPoolGradientOp>(
-            [&](auto) { call = selectPlain(op, Kind::AvgPoolGradient); });
-  if (element.isF32() || element.isF64())
-    if (isa<nn::ScatterAddOp>(op))
-      call = selectPlain(op, Kind::ScatterAdd);
+  if (element.isF32() || isHalf(element)) {
+    if (auto matmul = dyn_cast<nn::MatmulOp>(op))
+      call = selectMatmul(matmul);
+    else if (auto conv = dyn_cast<nn::ConvOp>(op))
+      call = selectConv(conv);
+    else if (isa<nn::ConvInputGradientOp, nn::ConvWeightGradientOp>(op))
+      call = selectPlain(op);
+  }
+  if (element.isF32() && isa<nn::MaxPoolGradientOp, nn::AvgPoolGradientOp>(op))
+    call = selectPlain(op);
+  if ((element.isF32() || element.isF64()) && isa<nn::ScatterAddOp>(op))
+    call = selectPlain(op);
   if (call) {
     call->inputType = element;
     call->resultType =

@@ -31,18 +31,7 @@ struct PostOp {
 };
 
 struct LibraryCall {
-  enum class Kind {
-    Matmul,
-    Conv,
-    ConvInputGradient,
-    ConvWeightGradient,
-    MaxPoolGradient,
-    AvgPoolGradient,
-    ScatterAdd,
-    Attention,
-    AttentionGradient
-  };
-  Kind kind;
+  /// The op of nn; which call it becomes follows from it.
   mlir::Operation *anchor = nullptr;
   llvm::SmallVector<mlir::Operation *> ops;
   /// What the call stores, dense.

@@ -20,24 +20,6 @@ int64_t kerf::plan::byteScaleOf(func::FuncOp function,
   return devices / std::gcd(devices, 2 * std::max<int64_t>(common, 1));
 }
 
-static cost::Collective toCollective(dist::StepKind kind) {
-  switch (kind) {
-  case dist::StepKind::AllReduce:
-    return cost::Collective::AllReduce;
-  case dist::StepKind::ReduceScatter:
-    return cost::Collective::ReduceScatter;
-  case dist::StepKind::AllGather:
-    return cost::Collective::AllGather;
-  case dist::StepKind::AllToAll:
-    return cost::Collective::AllToAll;
-  case dist::StepKind::Permute:
-    return cost::Collective::Permute;
-  case dist::StepKind::AllSlice:
-    break;
-  }
-  llvm_unreachable("a local step is no collective");
-}
-
 cost::GroupPlacement
 ReshardCosts::place(llvm::ArrayRef<dist::AxisRef> axes) const {
   SmallVector<int64_t> strides, sizes;
@@ -72,7 +54,7 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
           machine, cost::ComputeClass::Elementwise, 0, 2 * localBytes);
       continue;
     }
-    cost::Collective kind = toCollective(step.kind);
+    CollectiveKind kind = *step.kind;
     result.seconds += cost::collectiveSeconds(machine, kind, step.bufferBytes,
                                               place(step.axes));
     cost::Int128 group = step.groupBytes;
@@ -80,8 +62,8 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
       group =
           cost::collectiveVolume(model, kind, step.bufferBytes, step.groupSize)
               .totalBytes;
-    // A permute's ranks each pass on what they hold, or nothing.
-    perRank += step.kind == dist::StepKind::Permute
+    // Of uneven ones each rank passes on what it holds, or nothing.
+    perRank += isUneven(kind)
                    ? cost::Int128(group > 0 ? localBytes : 0) * byteScale
                    : cost::ceilDivide(group * byteScale, step.groupSize);
     total += group * (candidate.devicesPerStage() / step.groupSize);

@@ -124,10 +124,10 @@ private:
 double Cutter::sendSeconds(int64_t bytes) const {
   if (bytes == 0)
     return 0;
-  return cost::collectiveSeconds(options.machine, cost::Collective::Send, bytes,
-                                 cost::placePair(options.machine,
-                                                 candidate.mesh.numRanks(),
-                                                 candidate.devicesPerStage()));
+  return cost::sendSeconds(options.machine, bytes,
+                           cost::placePair(options.machine,
+                                           candidate.mesh.numRanks(),
+                                           candidate.devicesPerStage()));
 }
 
 double kerf::plan::stepBound(const MeshCandidate &candidate,

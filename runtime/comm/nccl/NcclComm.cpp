@@ -129,7 +129,7 @@ void NcclComm::start(int64_t index, const void *src, void *dst) {
 // A group of one: everything is a copy, but a permute that nobody sends to.
 void NcclComm::copyAlone(const CollectiveDesc &desc, const Request &request) {
   int64_t bytes = numBytes(desc.dstShape, desc.dtype);
-  if (desc.kind == CollectiveKind::Permute && desc.pairs.empty())
+  if (hasPairs(desc.kind) && desc.pairs.empty())
     return device.zero(request.dst, bytes);
   if (request.src != request.dst)
     device.copy(request.src, request.dst, bytes);
@@ -239,8 +239,6 @@ nccl::Result NcclComm::issue(const Request &request, Lane &lane) {
   Prepared &p = prepared[request.index];
   const void *src = p.sendParts ? p.sendParts->data : request.src;
   void *dst = p.receiveParts ? p.receiveParts->data : request.dst;
-  auto size = static_cast<int64_t>(lane.desc->ranks.size());
-  int64_t srcBytes = numBytes(desc.srcShape, desc.dtype);
   int64_t elementBytes = dtypeSize(desc.dtype);
   auto count = [](int64_t n) { return static_cast<size_t>(n); };
   nccl::Result first = nccl::Success;
@@ -248,47 +246,36 @@ nccl::Result NcclComm::issue(const Request &request, Lane &lane) {
     if (first == nccl::Success && result != nccl::InProgress)
       first = result;
   };
-  auto from = [&](const void *base, int64_t part, int64_t i) {
-    return static_cast<const char *>(base) + part * i;
-  };
-  switch (desc.kind) {
-  case CollectiveKind::AllReduce:
+  switch (ncclCallOf(desc.kind)) {
+  case NcclCall::AllReduce:
     run(nccl->allReduce(src, dst, count(numElements(desc.srcShape)),
                         ncclTypeOf(desc.dtype), ncclReductionOf(desc.reduction),
                         lane.comm, lane.stream));
     break;
-  case CollectiveKind::ReduceScatter:
+  case NcclCall::ReduceScatter:
     run(nccl->reduceScatter(src, dst, count(p.packing.sendPart / elementBytes),
                             ncclTypeOf(desc.dtype),
                             ncclReductionOf(desc.reduction), lane.comm,
                             lane.stream));
     break;
-  case CollectiveKind::AllGather:
+  case NcclCall::AllGather:
     run(nccl->allGather(src, dst, count(p.packing.sendPart), nccl::Uint8,
                         lane.comm, lane.stream));
     break;
-  case CollectiveKind::AllToAll:
-    for (int64_t i = 0; i < size; ++i) {
-      run(nccl->send(from(src, p.packing.sendPart, i),
-                     count(p.packing.sendPart), nccl::Uint8,
-                     static_cast<int>(i), lane.comm, lane.stream));
-      run(nccl->recv(const_cast<char *>(from(dst, p.packing.receivePart, i)),
-                     count(p.packing.receivePart), nccl::Uint8,
-                     static_cast<int>(i), lane.comm, lane.stream));
-    }
+  case NcclCall::Broadcast:
+    run(nccl->broadcast(src, dst, count(numBytes(desc.srcShape, desc.dtype)),
+                        nccl::Uint8, static_cast<int>(desc.root), lane.comm,
+                        lane.stream));
     break;
-  case CollectiveKind::Broadcast:
-    run(nccl->broadcast(src, dst, count(srcBytes), nccl::Uint8,
-                        static_cast<int>(desc.root), lane.comm, lane.stream));
-    break;
-  case CollectiveKind::Permute:
-    for (auto [sender, receiver] : desc.pairs) {
-      if (sender == lane.position)
-        run(nccl->send(src, count(srcBytes), nccl::Uint8,
-                       static_cast<int>(receiver), lane.comm, lane.stream));
-      if (receiver == lane.position)
-        run(nccl->recv(dst, count(srcBytes), nccl::Uint8,
-                       static_cast<int>(sender), lane.comm, lane.stream));
+  case NcclCall::Messages:
+    for (const Packing::Message &m : p.packing.messages) {
+      auto peer = static_cast<int>(m.peer);
+      run(m.send
+              ? nccl->send(static_cast<const char *>(src) + m.offset,
+                           count(m.bytes), nccl::Uint8, peer, lane.comm,
+                           lane.stream)
+              : nccl->recv(static_cast<char *>(dst) + m.offset, count(m.bytes),
+                           nccl::Uint8, peer, lane.comm, lane.stream));
     }
     break;
   }

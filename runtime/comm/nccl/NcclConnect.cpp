@@ -207,25 +207,23 @@ nccl::Result NcclComm::firstCalls(const Lane &lane, size_t number,
             : nccl->recv(memory, 1, nccl::Uint8, 0, lane.comm, lane.stream));
     return first;
   }
-  std::set<CollectiveKind> kinds;
+  std::set<NcclCall> calls;
   for (size_t i = 0; i < spec.collectives.size(); ++i)
     if (world.laneOfCollective(static_cast<int64_t>(i)) ==
         static_cast<int64_t>(number))
-      kinds.insert(spec.collectives[i].kind == CollectiveKind::Permute
-                       ? CollectiveKind::AllToAll
-                       : spec.collectives[i].kind);
+      calls.insert(ncclCallOf(spec.collectives[i].kind));
   const char *from = memory;
-  for (CollectiveKind kind : kinds) {
+  for (NcclCall call : calls) {
     char *to = memory += 4 * size;
-    if (kind == CollectiveKind::AllReduce)
+    if (call == NcclCall::AllReduce)
       add(nccl->allReduce(from, to, 1, nccl::Float32, nccl::Sum, lane.comm,
                           lane.stream));
-    else if (kind == CollectiveKind::ReduceScatter)
+    else if (call == NcclCall::ReduceScatter)
       add(nccl->reduceScatter(from, to, 1, nccl::Float32, nccl::Sum, lane.comm,
                               lane.stream));
-    else if (kind == CollectiveKind::AllGather)
+    else if (call == NcclCall::AllGather)
       add(nccl->allGather(from, to, 1, nccl::Uint8, lane.comm, lane.stream));
-    else if (kind == CollectiveKind::Broadcast)
+    else if (call == NcclCall::Broadcast)
       add(nccl->broadcast(from, to, 1, nccl::Uint8, 0, lane.comm, lane.stream));
     else
       for (int64_t i = 0; i < size; ++i) {

@@ -44,6 +44,23 @@ std::vector<BoxCopy> partCopies(const Shape &whole, int64_t dim, int64_t part,
 }
 } // namespace
 
+NcclCall kerf::rt::ncclCallOf(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return NcclCall::AllReduce;
+  case CollectiveKind::ReduceScatter:
+    return NcclCall::ReduceScatter;
+  case CollectiveKind::AllGather:
+    return NcclCall::AllGather;
+  case CollectiveKind::Broadcast:
+    return NcclCall::Broadcast;
+  case CollectiveKind::AllToAll:
+  case CollectiveKind::Permute:
+    return NcclCall::Messages;
+  }
+  return NcclCall::Messages;
+}
+
 Packing kerf::rt::makePacking(const CollectiveDesc &desc, int64_t size,
                               int64_t position) {
   Packing p;
@@ -91,6 +108,10 @@ Packing kerf::rt::makePacking(const CollectiveDesc &desc, int64_t size,
   case CollectiveKind::AllToAll:
     packParts(desc.dim, desc.dstShape[desc.dim]);
     unpackParts(desc.concatDim, desc.srcShape[desc.concatDim]);
+    for (int64_t i = 0; i < size; ++i) {
+      p.messages.push_back({true, i, p.sendPart * i, p.sendPart});
+      p.messages.push_back({false, i, p.receivePart * i, p.receivePart});
+    }
     p.sent = (size - 1) * p.sendPart;
     break;
   case CollectiveKind::Broadcast:
@@ -100,9 +121,14 @@ Packing kerf::rt::makePacking(const CollectiveDesc &desc, int64_t size,
     p.zeroDst =
         std::none_of(desc.pairs.begin(), desc.pairs.end(),
                      [&](const auto &pair) { return pair.second == position; });
-    for (auto [from, to] : desc.pairs)
+    for (auto [from, to] : desc.pairs) {
+      if (from == position)
+        p.messages.push_back({true, to, 0, src});
+      if (to == position)
+        p.messages.push_back({false, from, 0, src});
       if (from == position && to != position)
         p.sent += src;
+    }
     break;
   }
   return p;

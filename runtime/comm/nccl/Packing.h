@@ -14,7 +14,24 @@
 
 namespace kerf::rt {
 
+/// The calls of NCCL by which collectives are made, in the order in which a
+/// lane is connected for them.
+enum class NcclCall {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  Messages, ///< sends and receives between members
+  Broadcast
+};
+NcclCall ncclCallOf(CollectiveKind kind);
+
 struct Packing {
+  /// Of NcclCall::Messages: whole parts, from and to these offsets.
+  struct Message {
+    bool send;
+    int64_t peer, offset, bytes;
+  };
+  std::vector<Message> messages;
   /// Bytes of one member's part, on either side.
   int64_t sendPart = 0, receivePart = 0;
   /// Copies from src into parts, and from parts into dst; by member. Empty:

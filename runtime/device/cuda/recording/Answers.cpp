@@ -187,8 +187,7 @@ private:
       add(desc.rhs, {desc.count}, desc.indexDtype);
       add(desc.bias, dst, desc.dtype);
       break;
-    case LibraryDesc::Attention:
-    case LibraryDesc::AttentionGradient:
+    default: // has other operands
       break;
     }
     if (desc.kind != LibraryDesc::ScatterAdd)
