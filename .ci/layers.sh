@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Who may include whom (docs/Architecture.md), downwards only:
 #   tools -> Pipelines -> phases -> dialects -> Interfaces -> Support -> MLIR
+#   phases -> Cost, Fusion -> Interfaces
 #   Package -> runtime/include (plain C);  runtime -> never the compiler
 # A rule names a set of files and the includes that they must not have.
 set -euo pipefail
@@ -29,15 +30,17 @@ done
 for phase in Plan Partition Collectives; do
   never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
 done
-all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Interpret")
+all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Fusion|Interpret")
 never "a dialect includes a phase" "kerf/($all)/" dialects
 never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces
 never "nn includes exec, or dist" "kerf/(Exec|Dist)/" dialects/kerf/NN
 never "dist includes nn or exec" "kerf/(NN|Exec)/" dialects/kerf/Dist
 never "exec includes nn" "kerf/NN/" dialects/kerf/Exec
-never "the cost model builds IR" "kerf/(NN|Dist|Exec|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
-never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
-never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
+# What is computed together is decided over interfaces, for whoever asks.
+never "Fusion names ops, or a phase: use the interfaces" "kerf/(NN|Dist|Exec|$(IFS='|'; echo "${phases[*]}")|Pipelines|Cost)/" lib/Fusion include/kerf/Fusion
+never "the cost model builds IR" "kerf/(NN|Dist|Exec|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
+never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
+never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
 never "a phase other than Package includes the runtime" "kerf/rt/" lib/Import lib/Autodiff lib/Cost lib/Plan lib/Partition lib/Collectives dialects
 # What a dialect knows of another's attributes it asks an interface (Interfaces/Placement.h).
 if found=$(grep -rnE '"(dist|exec)\.[a-z_]+"' --include='*.cpp' --include='*.h' --include='*.td' dialects/kerf/NN dialects/kerf/Interfaces); then
