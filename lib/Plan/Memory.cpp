@@ -13,10 +13,9 @@
 // held until the receiver has it for certain. What lowering really lays out is
 // known when it has run (Compilation::refineMemory).
 //
-// Linear in the ops, times the stages, but for groups.
-//
 //===----------------------------------------------------------------------===//
 #include "FusionAnswers.h"
+#include "StageBytes.h"
 #include "StageRuns.h"
 
 #include "kerf/Fusion/Arena.h"
@@ -49,9 +48,11 @@ class StageMemory {
 public:
   StageMemory(const Graph &graph, const Solution &solution,
               func::FuncOp function, const StageMap &map, int64_t stage,
-              const DenseSet<Operation *> &constants)
+              const DenseSet<Operation *> &constants,
+              const DenseMap<Value, int64_t> &partsOfSums)
       : graph(graph), batch(graph.getBatch()), solution(solution),
         function(function), map(map), stage(stage), constants(constants),
+        partsOfSums(partsOfSums),
         isWhole(map.stages == 1 && map.microBatches == 1) {}
 
   PlanResult::Memory run();
@@ -94,8 +95,9 @@ private:
   func::FuncOp function;
   const StageMap &map;
   int64_t stage;
-  const DenseSet<Operation *> &constants; ///< known at load, with sources
-  bool isWhole;                           ///< all is one function
+  const DenseSet<Operation *> &constants;      ///< known at load, with sources
+  const DenseMap<Value, int64_t> &partsOfSums; ///< StageBytes.h
+  bool isWhole;                                ///< all is one function
   llvm::DenseMap<Value, SmallVector<Value>> aliases; ///< root -> views of it
   FunctionOrder orders[kParts];
   StageRuns runs;
@@ -275,7 +277,6 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
       if (maker && !orderOf(def).isTogether(def, maker))
         inputs.push_back(rootOf(operand));
     }
-  // A kernel sees a value once, however often its ops read it.
   llvm::SetVector<Value> seen(inputs.begin(), inputs.end());
   inputs = seen.takeVector();
   auto isLast = [&](Value value) {
@@ -327,7 +328,6 @@ void StageMemory::addSource(Operation *op) {
     if (!isUsed || isInline)
       continue;
     (isState ? memory.optimizer : memory.parameters) += bytes;
-    // Gathered for its uses.
     if (graph.sharedLayout(solution, result) &&
         *graph.sharedLayout(solution, result) !=
             graph.resultLayout(solution, result))
@@ -355,7 +355,6 @@ void StageMemory::addValue(Value value) {
     return;
   int64_t bytes = graph.sharedBytes(solution, value);
   bool isGradient = false;
-  // Lives by function.
   int64_t first[kParts], last[kParts];
   bool used[kParts] = {}, isCalled[kParts] = {};
   auto note = [&](Part part, int64_t time) {
@@ -397,6 +396,15 @@ void StageMemory::addValue(Value value) {
   if (isSum && madeHere) {
     if (map.microBatches > 1 || isWhole)
       memory.gradients += aligned(bytes); // a view where it is none
+    return;
+  }
+  // Parts of a sum over micro-batches are added up before they cross.
+  if (map.microBatches > 1 && partsOfSums.contains(value) &&
+      (isReceived || !receivers.empty())) {
+    if (isReceived)
+      addSlot(bytes, lastRun, lastRun);
+    else
+      memory.gradients += aligned(bytes);
     return;
   }
   auto forEachMicroBatch = [&](auto visit) {
@@ -581,9 +589,11 @@ std::vector<PlanResult::Memory>
 kerf::plan::stageMemory(const Graph &graph, const Solution &solution,
                         func::FuncOp function, const StageMap &map) {
   DenseSet<Operation *> constants = findConstants(graph, solution, function);
+  DenseMap<Value, int64_t> sums = partsOfSums(function, graph.getBatch());
   std::vector<PlanResult::Memory> memory;
   for (int64_t stage = 0; stage < map.stages; ++stage)
     memory.push_back(
-        StageMemory(graph, solution, function, map, stage, constants).run());
+        StageMemory(graph, solution, function, map, stage, constants, sums)
+            .run());
   return memory;
 }
