@@ -31,17 +31,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
+extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
-                                          size_t most, unsigned seed) {
+                                          size_t max, unsigned seed) {
   if (seed % 2 == 0)
-    return LLVMFuzzerMutate(data, size, most);
+    return LLVMFuzzerMutate(data, size, max);
   std::vector<uint8_t> bytes(data, data + size);
   Random random(seed);
   mutate(bytes, entry().format, random);
-  if (bytes.size() > most)
-    return LLVMFuzzerMutate(data, size, most);
+  if (bytes.size() > max)
+    return LLVMFuzzerMutate(data, size, max);
   std::copy(bytes.begin(), bytes.end(), data);
   return bytes.size();
 }

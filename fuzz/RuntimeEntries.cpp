@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 #include "Entries.h"
 
+#include "package/Manifest.h"
+#include "package/Safetensors.h"
 #include "run/Npy.h"
-#include "src/Manifest.h"
-#include "src/Safetensors.h"
 #include "train/Checkpoints.h"
 #include "train/Data.h"
 

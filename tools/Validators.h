@@ -28,16 +28,16 @@ inline CLI::Validator positiveAndFinite() {
       "POSITIVE");
 }
 
-inline CLI::Validator atLeast(int64_t least) {
+inline CLI::Validator atLeast(int64_t min) {
   return CLI::Validator(
-      [least](std::string &text) {
+      [min](std::string &text) {
         char *end = nullptr;
         errno = 0;
         long long value = std::strtoll(text.c_str(), &end, 10);
-        return !text.empty() && *end == 0 && errno == 0 && value >= least
+        return !text.empty() && *end == 0 && errno == 0 && value >= min
                    ? std::string()
                    : "'" + text + "' is not an integer of at least " +
-                         std::to_string(least);
+                         std::to_string(min);
       },
       "");
 }

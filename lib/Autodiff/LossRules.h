@@ -10,8 +10,8 @@
 
 #include "Specs.h"
 
-#include "kerf/NN/ClassLosses.h"
-#include "kerf/NN/GradientBuilder.h"
+#include "kerf/NN/Gradients/ClassLosses.h"
+#include "kerf/NN/Gradients/GradientBuilder.h"
 
 namespace kerf::autodiff {
 

@@ -12,7 +12,7 @@
 #include "LossRules.h"
 #include "Step.h"
 
-#include "kerf/NN/ClassLosses.h"
+#include "kerf/NN/Gradients/ClassLosses.h"
 #include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;

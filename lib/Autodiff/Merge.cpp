@@ -37,12 +37,12 @@ static bool isWorthHandingOn(Operation *op) {
   auto costed = dyn_cast<OpCostInterface>(op);
   if (!costed || costed.getCostClass() == CostClass::View)
     return false;
-  int64_t most = 0, made = 0;
+  int64_t max = 0, made = 0;
   for (Value operand : op->getOperands())
-    most = std::max(most, bytesOf(operand));
+    max = std::max(max, bytesOf(operand));
   for (Value result : op->getResults())
     made += bytesOf(result);
-  return made <= most || isa<nn::CastOp>(op);
+  return made <= max || isa<nn::CastOp>(op);
 }
 
 void Step::mergeEqualSums() {

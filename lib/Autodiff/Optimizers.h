@@ -9,7 +9,7 @@
 
 #include "Specs.h"
 
-#include "kerf/NN/GradientBuilder.h"
+#include "kerf/NN/Gradients/GradientBuilder.h"
 
 namespace kerf::autodiff {
 

@@ -199,7 +199,7 @@ std::string typeText(Value value) {
 
 /// Exporters store equal tensors once, whether they belong together or not.
 void Step::noteShared() {
-  constexpr size_t most = 4;
+  constexpr size_t max = 4;
   size_t count = 0;
   std::string names;
   for (const Parameter &parameter : parameters) {
@@ -210,13 +210,13 @@ void Step::noteShared() {
                                    ? SmallVector<Operation *>(user->getUsers())
                                    : SmallVector<Operation *>{user})
         readers.insert(reader->getLoc());
-    if (readers.size() < 2 || ++count > most)
+    if (readers.size() < 2 || ++count > max)
       continue;
     names += (names.empty() ? "\"" : ", \"") + parameter.label + "\" (by " +
              std::to_string(readers.size()) + " nodes)";
   }
-  if (count > most)
-    names += " and " + std::to_string(count - most) + " more";
+  if (count > max)
+    names += " and " + std::to_string(count - max) + " more";
   if (count > 0)
     notes.push_back("stored once and read in several places, so trained as "
                     "one: " +
@@ -226,14 +226,14 @@ void Step::noteShared() {
 /// What neither use nor values tell, and the flag that does.
 void Step::noteUnclear() {
   auto join = [&](auto &list) {
-    constexpr size_t most = 4;
+    constexpr size_t max = 4;
     size_t count = 0;
     std::string names;
     for (const auto &each : list)
-      if (!each.isClear && ++count <= most)
+      if (!each.isClear && ++count <= max)
         names += (names.empty() ? "\"" : ", \"") + labelOf(each) + "\"";
-    if (count > most)
-      names += " and " + std::to_string(count - most) + " more";
+    if (count > max)
+      names += " and " + std::to_string(count - max) + " more";
     return names;
   };
   if (std::string names = join(parameters); !names.empty())

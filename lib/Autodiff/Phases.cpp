@@ -99,11 +99,11 @@ void Step::numberForward() {
   for (Operation &op : llvm::reverse(body().without_terminator())) {
     if (dist::getPhase(&op) != dist::Phase::Prologue)
       continue;
-    int64_t least = next;
+    int64_t min = next;
     for (Operation *user : op.getUsers())
       if (int64_t there = colocationOf(user); there >= 0)
-        least = std::min(least, there);
-    dist::setColocation(&op, least == next ? 0 : least);
+        min = std::min(min, there);
+    dist::setColocation(&op, min == next ? 0 : min);
   }
 }
 

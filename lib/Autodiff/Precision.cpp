@@ -9,7 +9,7 @@
 
 #include "Step.h"
 
-#include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/TransferCast.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -59,7 +59,7 @@ static Value thereAndBack(OpBuilder &builder, Location loc, Value value,
                           Type narrow) {
   RankedTensorType type = typeOf(value);
   auto there = nn::CastOp::create(builder, loc, type.clone(narrow), value);
-  there->setAttr(kAsMade, builder.getUnitAttr());
+  there->setAttr(kTransferCast, builder.getUnitAttr());
   return nn::CastOp::create(builder, loc, type, there);
 }
 
@@ -142,7 +142,7 @@ void Step::keepGradientsWide() {
         isa<FloatType>(typeOf(cast.getX()).getElementType()) &&
         typeOf(cast.getX()).getElementTypeBitWidth() <
             typeOf(cast.getResult()).getElementTypeBitWidth())
-      cast->setAttr(kAsMade, ops.getUnitAttr());
+      cast->setAttr(kTransferCast, ops.getUnitAttr());
 }
 
 Value Step::sendNarrow(Value gradient, Location loc) {

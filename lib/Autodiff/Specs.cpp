@@ -17,19 +17,19 @@ static llvm::Error wrong(const Twine &message) {
 }
 
 static llvm::Error number(StringRef flag, StringRef key, StringRef text,
-                          double least, double most, double &result) {
-  if (text.getAsDouble(result) || !(result >= least) || !(result <= most))
+                          double min, double max, double &result) {
+  if (text.getAsDouble(result) || !(result >= min) || !(result <= max))
     return llvm::createStringError(
         llvm::inconvertibleErrorCode(),
         "%s: %s is '%s', expected a number from %g to %g", flag.str().c_str(),
-        key.str().c_str(), text.str().c_str(), least, most);
+        key.str().c_str(), text.str().c_str(), min, max);
   return llvm::Error::success();
 }
 
 static llvm::Error read(StringRef flag, const NumberOption &option,
                         StringRef text, double &result) {
   if (!option.isSwitch)
-    return number(flag, option.key, text, option.least, option.most, result);
+    return number(flag, option.key, text, option.min, option.max, result);
   if (!text.empty() && text != "true" && text != "false")
     return wrong(flag + ": " + option.key + " is '" + text +
                  "', expected true or false");

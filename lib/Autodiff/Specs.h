@@ -9,7 +9,7 @@ namespace kerf::autodiff {
 /// `key=1.5`, or of a switch `key`, `key=true`, `key=false`: 1 or 0.
 struct NumberOption {
   llvm::StringLiteral key;
-  double usual, least, most;
+  double usual, min, max;
   bool isSwitch = false;
 };
 

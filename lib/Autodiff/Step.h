@@ -10,7 +10,7 @@
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Dist/Dist.h"
-#include "kerf/NN/GradientBuilder.h"
+#include "kerf/NN/Gradients/GradientBuilder.h"
 #include "kerf/NN/NN.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -116,7 +116,7 @@ bool Values::isProgression() const {
 /// are not all zero, while |x| is not.
 bool Values::pairsAreOnCircle(int64_t distance) const {
   int64_t inner = type.getShape().back();
-  double radius = -1, least = INFINITY, most = 0;
+  double radius = -1, min = INFINITY, max = 0;
   int64_t pairs = 0;
   for (int64_t row = 0; row < size(); row += inner) {
     bool isZero = true;
@@ -132,12 +132,12 @@ bool Values::pairsAreOnCircle(int64_t distance) const {
           radius = square;
         if (!(std::abs(square - radius) <= kTolerance * radius))
           return false;
-        least = std::min(least, std::abs(x));
-        most = std::max(most, std::abs(x));
+        min = std::min(min, std::abs(x));
+        max = std::max(max, std::abs(x));
         ++pairs;
       }
   }
-  return pairs >= 4 && most - least > 0.01 * std::sqrt(radius);
+  return pairs >= 4 && max - min > 0.01 * std::sqrt(radius);
 }
 
 /// Sines of equally spaced angles: x[p+1] + x[p-1] = 2 cos(step) x[p], with one
@@ -189,17 +189,17 @@ bool Values::isSinusoid() const {
 bool Values::isSinusoidWith(const Values &other) const {
   if (size() != other.size() || size() < 4)
     return false;
-  double radius = -1, least = INFINITY, most = 0;
+  double radius = -1, min = INFINITY, max = 0;
   for (int64_t i = 0; i < size(); ++i) {
     double x = (*this)[i], y = other[i], square = x * x + y * y;
     if (radius < 0)
       radius = square;
     if (!(std::abs(square - radius) <= kTolerance * radius))
       return false;
-    least = std::min(least, std::abs(x));
-    most = std::max(most, std::abs(x));
+    min = std::min(min, std::abs(x));
+    max = std::max(max, std::abs(x));
   }
-  return most - least > 0.01 * std::sqrt(radius);
+  return max - min > 0.01 * std::sqrt(radius);
 }
 
 std::optional<Values> ValueReader::read(Operation *source) {

@@ -79,14 +79,14 @@ static LogicalResult checkAssign(dist::AssignOp assign) {
   if (dist::getPhase(assign) != Phase::Update)
     return assign.emitError("dist.assign has phase ")
            << nameOf(dist::getPhase(assign)) << ", expected update";
-  int64_t least = -1;
+  int64_t min = -1;
   for (Operation *user : assign.getSource().getUsers())
     if (dist::getPhase(user) == Phase::Forward &&
-        (least < 0 || colocationOf(user) < least))
-      least = colocationOf(user);
-  if (least >= 0 && colocationOf(assign) != least)
+        (min < 0 || colocationOf(user) < min))
+      min = colocationOf(user);
+  if (min >= 0 && colocationOf(assign) != min)
     return assign.emitError("colocation is ")
-           << colocationOf(assign) << ", expected " << least
+           << colocationOf(assign) << ", expected " << min
            << ", the least of the users of what is assigned";
   return success();
 }

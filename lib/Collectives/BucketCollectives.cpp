@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
 #include "kerf/Dist/ReplacingBuilder.h"
-#include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/TransferCast.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
@@ -128,7 +128,8 @@ private:
     for (Operation *op : llvm::reverse(gradients)) {
       moveBehindSource(op);
       Operation *narrowed = op->getOperand(0).getDefiningOp();
-      if (narrowed && takesAsMade(narrowed) && narrowed->getBlock() == &block) {
+      if (narrowed && isTransferCast(narrowed) &&
+          narrowed->getBlock() == &block) {
         moveBehindSource(narrowed);
         op->moveAfter(narrowed);
         sinkUsers(op);

@@ -25,9 +25,9 @@ std::string kerf::cost::toString(Int128 value) {
 }
 
 int64_t kerf::cost::toPicoseconds(double seconds) {
-  constexpr double kMost = 1e17;
+  constexpr double kMax = 1e17;
   double picoseconds = std::nearbyint(seconds * 1e12);
   if (!(picoseconds > 0))
     return 0;
-  return static_cast<int64_t>(std::min(picoseconds, kMost));
+  return static_cast<int64_t>(std::min(picoseconds, kMax));
 }

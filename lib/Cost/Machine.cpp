@@ -77,15 +77,15 @@ public:
     }
   }
 
-  void integer(llvm::StringRef member, int64_t &out, int64_t least,
+  void integer(llvm::StringRef member, int64_t &out, int64_t min,
                bool required = false) {
     if (const json::Value *value = find(member, required)) {
       std::optional<int64_t> number = value->getAsInteger();
       if (!number)
         return fail("\"" + member + "\" is not an integer");
-      if (*number < least)
+      if (*number < min)
         return fail("\"" + member + "\" is " + llvm::Twine(*number) +
-                    ", expected at least " + llvm::Twine(least));
+                    ", expected at least " + llvm::Twine(min));
       out = *number;
     }
   }

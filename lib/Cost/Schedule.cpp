@@ -243,14 +243,14 @@ kerf::cost::simulate(const Schedule &schedule,
     Int128 idle = makespan - sim.busy[stage];
     idleSum += idle;
     result.idle.push_back(saturate(idle));
-    int64_t held = 0, most = 0;
+    int64_t held = 0, max = 0;
     for (const Instruction &instruction : schedule[stage]) {
       if (instruction.phase == Phase::Forward)
-        most = std::max(most, ++held);
+        max = std::max(max, ++held);
       if (instruction.phase == last || !sim.hasPhase[1])
         --held;
     }
-    result.activationsHeld.push_back(most);
+    result.activationsHeld.push_back(max);
   }
   if (makespan > 0)
     result.bubbleFraction =

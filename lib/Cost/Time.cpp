@@ -53,13 +53,13 @@ GroupPlacement kerf::cost::placeStrided(const Machine &machine,
     if (!isFirst(base) || base + offsets.back() >= numRanks)
       continue;
     llvm::SmallDenseMap<int64_t, int64_t> membersOnNode;
-    int64_t most = 0;
+    int64_t max = 0;
     for (int64_t offset : offsets)
-      most = std::max(most, ++membersOnNode[(base + offset) / perNode]);
+      max = std::max(max, ++membersOnNode[(base + offset) / perNode]);
     auto nodes = static_cast<int64_t>(membersOnNode.size());
     if (nodes > worstNodes) {
       worstNodes = nodes;
-      placement.ranksPerNode = most;
+      placement.ranksPerNode = max;
     }
     for (auto &[node, members] : membersOnNode)
       ++groupsOnNode[node];

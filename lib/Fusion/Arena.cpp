@@ -29,12 +29,12 @@ static std::optional<int64_t> lowerBound(ArrayRef<ArenaBuffer> buffers,
     changes[{buffer.begin, 0}] += size;
     changes[{buffer.end, 1}] -= size;
   }
-  int64_t live = 0, most = 0;
+  int64_t live = 0, max = 0;
   for (auto [time, change] : changes) {
     live += change;
-    most = std::max(most, live);
+    max = std::max(max, live);
   }
-  return most;
+  return max;
 }
 
 std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,

@@ -149,21 +149,21 @@ private:
     };
     for (auto [time, id] : llvm::enumerate(ordered))
       forEachRead(id, [&, time = time](Value memory) { last[memory] = time; });
-    int64_t now = 0, most = 0;
+    int64_t now = 0, max = 0;
     DenseSet<Value> live;
     for (auto [time, id] : llvm::enumerate(ordered)) {
       for (Operation *op : map.groups[id].ops)
         for (Value result : op->getResults())
           if (last.contains(result) && live.insert(result).second)
             now += questions.bytesOf(result);
-      most = std::max(most, now);
+      max = std::max(max, now);
       forEachRead(id, [&, time = time](Value memory) {
         if (last.lookup(memory) == static_cast<int64_t>(time) &&
             live.erase(memory))
           now -= questions.bytesOf(memory);
       });
     }
-    return most;
+    return max;
   }
 
   /// For each group those that it reads, by their place in the program.

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Node.h"
 
-#include "kerf/NN/Evaluate.h"
+#include "kerf/NN/IR/Evaluate.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/APSInt.h"
@@ -201,8 +201,8 @@ DenseElementsAttr GraphBuilder::elements(Value x) {
   if (auto constant = x.getDefiningOp<ConstantOp>())
     return constant.getElements();
   auto weight = x.getDefiningOp<WeightOp>();
-  constexpr uint64_t kMost = 16 << 20;
-  if (!weight || weight.getStarts() || weight.getLength() > kMost ||
+  constexpr uint64_t kMax = 16 << 20;
+  if (!weight || weight.getStarts() || weight.getLength() > kMax ||
       files.isAbsent(int64_t(weight.getFile())))
     return {};
   TensorData data;
@@ -228,9 +228,9 @@ Value GraphBuilder::asParameter(Value x, StringRef name) {
 
 std::optional<SmallVector<int64_t>> GraphBuilder::integerElements(Value x) {
   DenseElementsAttr attr = elements(x);
-  constexpr int64_t kMost = 1 << 20;
+  constexpr int64_t kMax = 1 << 20;
   if (!attr || !isa<IntegerType>(attr.getElementType()) ||
-      attr.getNumElements() > kMost)
+      attr.getNumElements() > kMax)
     return std::nullopt;
   bool zeroExtend = attr.getElementType().isUnsignedInteger() ||
                     attr.getElementType().isInteger(1);

@@ -61,9 +61,9 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
   Location loc = NameLoc::get(StringAttr::get(&context, name));
   bool isFloat = isa<FloatType>(data->type.getElementType());
   int64_t count = data->type.getNumElements();
-  constexpr int64_t kMostConstantBytes = 16 << 20;
+  constexpr int64_t kMaxConstantBytes = 16 << 20;
   if (data->file < 0 || count < 1 || (count == 1 && !(isFloat && isWeight)) ||
-      (!isFloat && data->sizeBytes <= kMostConstantBytes)) {
+      (!isFloat && data->sizeBytes <= kMaxConstantBytes)) {
     auto constant = nn::ConstantOp::create(ops, loc, toElements(*data));
     if (isFloat && count > 1)
       constant.setName(name);
@@ -82,8 +82,8 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
                            ops.getI64IntegerAttr(data->sizeBytes),
                            TypeAttr::get(data->type), DenseI64ArrayAttr());
   // Masks and tables are small; large matrices are not read for it.
-  constexpr int64_t kMostReadBytes = 1 << 20;
-  if (isFloat && data->sizeBytes <= kMostReadBytes && holdsInfinity(*data))
+  constexpr int64_t kMaxReadBytes = 1 << 20;
+  if (isFloat && data->sizeBytes <= kMaxReadBytes && holdsInfinity(*data))
     weight.setInfinite(true);
   lastWeight = weight;
   return weight.getResult();

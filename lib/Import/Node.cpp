@@ -26,13 +26,12 @@ bool Node::wants(size_t index) const {
          importer.isUsed(proto.output(int(index)));
 }
 
-LogicalResult Node::arity(size_t least, size_t most, size_t maxOutputs) {
-  if (inputs.size() > most || inputs.size() < least)
-    return error(
-        proto.op_type() + " has " + Twine(inputs.size()) +
-        " inputs, expected " +
-        (least == most ? Twine(least) : Twine(least) + " to " + Twine(most)));
-  for (size_t i = 0; i < least; ++i)
+LogicalResult Node::arity(size_t min, size_t max, size_t maxOutputs) {
+  if (inputs.size() > max || inputs.size() < min)
+    return error(proto.op_type() + " has " + Twine(inputs.size()) +
+                 " inputs, expected " +
+                 (min == max ? Twine(min) : Twine(min) + " to " + Twine(max)));
+  for (size_t i = 0; i < min; ++i)
     if (!inputs[i])
       return error(proto.op_type() + ": input " + Twine(i) + " is absent");
   if (outputs.size() > maxOutputs)

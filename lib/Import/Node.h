@@ -119,7 +119,7 @@ public:
   /// Whether something uses output `index`.
   bool wants(size_t index) const;
   /// Checks the number of inputs (those that must be there) and outputs.
-  mlir::LogicalResult arity(size_t least, size_t most, size_t outputs = 1);
+  mlir::LogicalResult arity(size_t min, size_t max, size_t outputs = 1);
 
   int64_t integer(llvm::StringRef name, int64_t otherwise);
   double real(llvm::StringRef name, double otherwise);

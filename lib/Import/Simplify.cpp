@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Simplify.h"
 #include "kerf/Import/Passes.h"
-#include "kerf/NN/Simplify.h"
+#include "kerf/NN/Transforms/Simplify.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"

@@ -74,10 +74,10 @@ Results attention(nn::AttentionOp op, Operands in) {
   int64_t width = result.shape[3];
   rows.forEachQuery([&](int64_t b, int64_t h, int64_t i) {
     std::vector<double> s = rows.scores(b, h, i);
-    double most = *std::max_element(s.begin(), s.end()), sum = 0;
+    double max = *std::max_element(s.begin(), s.end()), sum = 0;
     double *out = Rows::row(result.data, result, b, h, i);
     for (size_t j = 0; j < s.size(); ++j) {
-      double p = std::exp(s[j] - most);
+      double p = std::exp(s[j] - max);
       sum += p;
       const double *from =
           Rows::row(rows.v, b, h / rows.group, static_cast<int64_t>(j));
@@ -86,7 +86,7 @@ Results attention(nn::AttentionOp op, Operands in) {
     }
     for (int64_t e = 0; e < width; ++e)
       out[e] /= sum;
-    stats.at({b, h, i}) = most + std::log(sum);
+    stats.at({b, h, i}) = max + std::log(sum);
   });
   return {std::move(result), std::move(stats)};
 }

@@ -1,7 +1,7 @@
 //===- Contractions.cpp - matmul, convolution, reductions, norms ----------===//
 #include "Evaluate.h"
 
-#include "kerf/NN/Elements.h"
+#include "kerf/NN/IR/Elements.h"
 
 #include <cmath>
 
@@ -177,13 +177,13 @@ Tensor softmax(Operation *op, uint64_t dim, bool log, Operands operands) {
   rows[dim] = 1;
   forEachIndex(rows, [&](ArrayRef<int64_t> row) {
     Index index(row);
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (index[dim] = 0; index[dim] < x.shape[dim]; ++index[dim])
-      most = std::max(most, x.at(index));
+      max = std::max(max, x.at(index));
     for (index[dim] = 0; index[dim] < x.shape[dim]; ++index[dim])
-      sum += std::exp(x.at(index) - most);
+      sum += std::exp(x.at(index) - max);
     for (index[dim] = 0; index[dim] < x.shape[dim]; ++index[dim]) {
-      double value = x.at(index) - most;
+      double value = x.at(index) - max;
       result.at(index) = log ? value - std::log(sum) : std::exp(value) / sum;
     }
   });

@@ -6,7 +6,7 @@
 #include "Evaluate.h"
 
 #include "kerf/NN/NN.h"
-#include "kerf/NN/Rows.h"
+#include "kerf/NN/Rules/Rows.h"
 
 #include "llvm/ADT/StringMap.h"
 

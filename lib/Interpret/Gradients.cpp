@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"
 
+#include "kerf/NN/IR/Philox.h"
 #include "kerf/NN/NN.h"
-#include "kerf/NN/Philox.h"
 
 #include <cmath>
 

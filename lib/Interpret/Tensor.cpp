@@ -131,14 +131,14 @@ Tensor kerf::interpret::fromBytes(RankedTensorType type,
 
 /// The nearest number of `digits` significant bits that is a multiple of
 /// 2^lowest.
-static double nearest(double value, int digits, int lowest, double most) {
+static double nearest(double value, int digits, int lowest, double max) {
   if (value == 0 || !std::isfinite(value))
     return value;
   int exponent;
   std::frexp(value, &exponent);
   int unit = std::max(exponent - digits, lowest);
   double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
-  return std::fabs(rounded) > most ? std::copysign(INFINITY, value) : rounded;
+  return std::fabs(rounded) > max ? std::copysign(INFINITY, value) : rounded;
 }
 
 void kerf::interpret::roundTo(Tensor &tensor, Type elementType) {

@@ -243,13 +243,13 @@ Tensor softmax(Operation *op, uint64_t dim, bool log, const Tensor &x,
                   int64_t first = row / inner * inner * size + row % inner;
                   const double *from = &x.data[first];
                   double *to = &result.data[first];
-                  double most = -INFINITY, sum = 0;
+                  double max = -INFINITY, sum = 0;
                   for (int64_t i = 0; i < size; ++i)
-                    most = std::max(most, from[i * inner]);
+                    max = std::max(max, from[i * inner]);
                   for (int64_t i = 0; i < size; ++i)
-                    sum += to[i * inner] = std::exp(from[i * inner] - most);
+                    sum += to[i * inner] = std::exp(from[i * inner] - max);
                   for (int64_t i = 0; i < size; ++i)
-                    to[i * inner] = log ? from[i * inner] - most - std::log(sum)
+                    to[i * inner] = log ? from[i * inner] - max - std::log(sum)
                                         : to[i * inner] / sum;
                 }
               });

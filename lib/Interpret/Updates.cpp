@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"
 
-#include "kerf/NN/Elements.h"
+#include "kerf/NN/IR/Elements.h"
 
 using namespace mlir;
 using namespace kerf;

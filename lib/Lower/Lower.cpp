@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Lower/Lower.h"
 
-#include "Bufferize.h"
+#include "Bufferize/Bufferize.h"
 #include "Calls.h"
 #include "OpKinds.h"
 

@@ -11,7 +11,7 @@
 // Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/TransferCast.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -87,7 +87,7 @@ private:
       return value.hasOneUse() ? *value.user_begin() : nullptr;
     };
     Operation *there = onlyUser(accumulate.getResult());
-    if (!there || !takesAsMade(there))
+    if (!there || !isTransferCast(there))
       return part;
     Operation *back = onlyUser(there->getResult(0));
     if (!back || back->getNumOperands() != 1 ||

@@ -265,7 +265,7 @@ Outcome Compilation::runAutodiff() {
 
 /// Exporters store equal tensors once; what of them is trained has come apart.
 void Compilation::noteUntied() {
-  constexpr size_t kMost = 4;
+  constexpr size_t kMax = 4;
   std::set<std::string> names;
   for (const autodiff::TrainedParameter &parameter : trained.trained)
     names.insert(parameter.name);
@@ -277,13 +277,13 @@ void Compilation::noteUntied() {
     return;
   std::vector<std::string> texts;
   for (const auto &[name, count] : counts)
-    if (texts.size() < kMost)
+    if (texts.size() < kMax)
       texts.push_back(("\"" + name + "\" (" + Twine(count) + " nodes)").str());
   trainingNotes.push_back(
       "stored once and read by several nodes, trained for each by itself: " +
       llvm::join(texts, ", ") +
-      (counts.size() > kMost
-           ? " and " + std::to_string(counts.size() - kMost) + " more"
+      (counts.size() > kMax
+           ? " and " + std::to_string(counts.size() - kMax) + " more"
            : "") +
       "; --tied=NAME trains one as one");
 }
@@ -424,11 +424,11 @@ Compilation::runPasses(StringRef phase,
   if (refuse)
     if (std::optional<Outcome> refused = refuse())
       return *refused;
-  constexpr size_t kMost = 8; // what is wrong everywhere is wrong once
-  for (size_t i = 0; i < std::min(kMost, diagnosed.size()); ++i)
+  constexpr size_t kMax = 8; // what is wrong everywhere is wrong once
+  for (size_t i = 0; i < std::min(kMax, diagnosed.size()); ++i)
     lines.push_back(diagnosed[i]);
-  if (diagnosed.size() > kMost)
-    lines.push_back("note: and " + std::to_string(diagnosed.size() - kMost) +
+  if (diagnosed.size() > kMax)
+    lines.push_back("note: and " + std::to_string(diagnosed.size() - kMax) +
                     " more");
   if (diagnosed.empty())
     lines.push_back("error: " + options.model + ": " + phase.str() + " failed");

@@ -23,35 +23,34 @@ std::optional<int64_t> Compilation::memoryLimit() const {
 }
 
 int64_t Compilation::laidOutPeak() const {
-  int64_t most = 0;
+  int64_t max = 0;
   const llvm::json::Object *memory = planJson.getObject("memory");
   if (const auto *devices = memory ? memory->getArray("per_device") : nullptr)
     for (const llvm::json::Value &device : *devices)
-      most =
-          std::max(most, device.getAsObject()->getInteger("peak").value_or(0));
-  return most;
+      max = std::max(max, device.getAsObject()->getInteger("peak").value_or(0));
+  return max;
 }
 
 Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
                                size_t dumpsBefore) {
   constexpr int kTries = 8;
-  constexpr double kMostSeconds = 60;
+  constexpr double kMaxSeconds = 60;
   const std::optional<int64_t> asked = options.plan.memoryLimitBytes;
   const int64_t limit = *memoryLimit(), first = laidOutPeak();
   auto begin = std::chrono::steady_clock::now();
   auto isLate = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() -
                                          begin)
-               .count() > kMostSeconds;
+               .count() > kMaxSeconds;
   };
-  // Planned for `most` more than the limit was laid out, for `least` there is
+  // Planned for `max` more than the limit was laid out, for `min` there is
   // no plan.
-  int64_t most = limit, least = 0, peak = first;
+  int64_t max = limit, min = 0, peak = first;
   Outcome outcome = Outcome::Fine;
   options.plan.findReasons = false;
   int tries = 0;
   for (; outcome != Outcome::Fine || peak > limit; ++tries) {
-    if (tries == kTries || most - least < 2 || (tries > 1 && isLate())) {
+    if (tries == kTries || max - min < 2 || (tries > 1 && isLate())) {
       options.plan.memoryLimitBytes = asked;
       return fail(Outcome::NoPlan,
                   options.model +
@@ -60,9 +59,9 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
                       Twine(limit) + " bytes per device needs " + Twine(first) +
                       " when it is laid out, and nothing smaller was found");
     }
-    int64_t tried = least + (most - least) / 2;
-    if (least == 0)
-      tried = static_cast<int64_t>(0.99 * static_cast<double>(most) *
+    int64_t tried = min + (max - min) / 2;
+    if (min == 0)
+      tried = static_cast<int64_t>(0.99 * static_cast<double>(max) *
                                    static_cast<double>(limit) /
                                    static_cast<double>(peak));
     options.plan.memoryLimitBytes = tried;
@@ -76,13 +75,13 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
         outcome = (this->*step)();
     if (outcome == Outcome::NoPlan) {
       lines.clear();
-      least = tried;
+      min = tried;
       continue;
     }
     if (outcome != Outcome::Fine)
       break;
     peak = laidOutPeak();
-    most = tried;
+    max = tried;
   }
   options.plan.memoryLimitBytes = asked;
   if (llvm::json::Object *memory = planJson.getObject("memory")) {

@@ -1,10 +1,10 @@
 //===- PlanModule.cpp - candidates, solutions, the cheapest ---------------===//
 #include "kerf/Plan/Plan.h"
 
-#include "Infeasible.h"
-#include "Meshes.h"
-#include "PriceGiven.h"
-#include "StageBounds.h"
+#include "Model/Meshes.h"
+#include "Report/Infeasible.h"
+#include "Report/PriceGiven.h"
+#include "Stages/StageBounds.h"
 #include "WriteBack.h"
 
 #include "llvm/Support/Format.h"
@@ -51,8 +51,8 @@ class Planner {
 public:
   Planner(ModuleOp module, func::FuncOp function, const PlanOptions &options)
       : module(module), function(function), options(options),
-        batch(function, options.batchDims), units(function), names(function),
-        numOps(unitsOf(function).size()),
+        batch(function, options.batchDims), dimBlocks(function),
+        names(function), numOps(unitsOf(function).size()),
         start(std::chrono::steady_clock::now()) {}
 
   FailureOr<PlanResult> run(PlanError &error, std::string &message);
@@ -95,7 +95,7 @@ private:
     return best;
   }
   PlanResult describe(const Attempt &best, StringRef candidateSet);
-  int64_t leastMemory() const;
+  int64_t minMemory() const;
   std::string candidateNotes() const;
   const Attempt *search(PlanError &error, std::string &message);
 
@@ -103,7 +103,7 @@ private:
   func::FuncOp function;
   const PlanOptions &options;
   BatchAnalysis batch;
-  Units units;
+  DimBlocks dimBlocks;
   ValueNames names;
   size_t numOps; ///< groups of ops that one stage computes
   std::chrono::steady_clock::time_point start;
@@ -130,7 +130,7 @@ static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
   attempt.graph = std::make_unique<Graph>(function, candidate, options, batch,
-                                          units, names);
+                                          dimBlocks, names);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)
     if (!axis.isTime)
       attempt.summary.mesh.push_back({axis.name, axis.size});
@@ -163,7 +163,7 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
         !attempt.stages.feasible && options.solver == SolverKind::Auto &&
         bound <= incumbent()) {
       attempt.graph = std::make_unique<Graph>(function, candidate, options,
-                                              batch, units, names, share);
+                                              batch, dimBlocks, names, share);
       solveAndCut(attempt, deadline);
       attempt.summary.lowerBound = bound;
       attempt.isTightened = true;
@@ -177,7 +177,7 @@ static constexpr size_t kQuickNodes = 1500;
 
 /// What the nodes cost by themselves, each at its cheapest: a bound where edges
 /// cost nothing or more.
-static Sum leastOfNodes(const Problem &problem) {
+static Sum minOfNodes(const Problem &problem) {
   Sum sum = 0;
   for (const Problem::Node &node : problem.nodes)
     sum += *llvm::min_element(node.costs.levels[0]);
@@ -193,11 +193,11 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
   switch (options.solver) {
   case SolverKind::Auto:
     solveOptions.cutoff = cutoffFor(attempt.graph->candidate);
-    if (Sum least = leastOfNodes(problem); solveOptions.cutoff &&
-                                           least >= *solveOptions.cutoff &&
-                                           problem.nodes.size() > kQuickNodes) {
+    if (Sum min = minOfNodes(problem); solveOptions.cutoff &&
+                                       min >= *solveOptions.cutoff &&
+                                       problem.nodes.size() > kQuickNodes) {
       attempt.solved = SolveResult();
-      attempt.solved.lowerBound = least;
+      attempt.solved.lowerBound = min;
       attempt.solved.statistics.stoppedBy = "cutoff";
     } else {
       attempt.solved = solve(problem, solveOptions);
@@ -227,8 +227,7 @@ double Planner::boundOf(const MeshCandidate &candidate, double problemCost) {
     return 0;
   double bytes =
       problemCost / static_cast<double>(byteScaleOf(function, candidate));
-  return candidate.stages == 1 ? bytes
-                               : stageBounds(candidate).leastBytes(bytes);
+  return candidate.stages == 1 ? bytes : stageBounds(candidate).minBytes(bytes);
 }
 
 std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
@@ -237,19 +236,19 @@ std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
     return std::nullopt;
   if (boundOf(candidate, 0) > best)
     return 0;
-  double most;
+  double max;
   if (options.objective == Objective::Time) {
-    most = best / stepBound(candidate, batch, 1) * 1e12;
+    max = best / stepBound(candidate, batch, 1) * 1e12;
   } else {
-    most = best;
+    max = best;
     if (candidate.stages > 1)
-      most = stageBounds(candidate).mostWithin(best);
-    most *= static_cast<double>(byteScaleOf(function, candidate));
+      max = stageBounds(candidate).maxWithin(best);
+    max *= static_cast<double>(byteScaleOf(function, candidate));
   }
-  most = most * (1 + 1e-12) + 1; // as cheap is still of interest
-  if (most > 9e17)
+  max = max * (1 + 1e-12) + 1; // as cheap is still of interest
+  if (max > 9e17)
     return std::nullopt;
-  return static_cast<Sum>(most) + 1;
+  return static_cast<Sum>(max) + 1;
 }
 
 void Planner::solveAgain() {
@@ -320,7 +319,7 @@ void Planner::sharpenBounds() {
     closer.sharpen(*attempt.graph,
                    left() / static_cast<double>(candidate.stages));
     attempt.summary.lowerBound =
-        std::max(attempt.summary.lowerBound, closer.leastBytes(0));
+        std::max(attempt.summary.lowerBound, closer.minBytes(0));
   }
 }
 
@@ -375,22 +374,21 @@ void Planner::summarize(Attempt &attempt) {
 }
 
 /// What any device needs at least, as far as it was found out; 0: it was not.
-int64_t Planner::leastMemory() const {
-  std::optional<Sum> least;
+int64_t Planner::minMemory() const {
+  std::optional<Sum> min;
   for (const Attempt &attempt : attempts) {
-    if (!attempt.graph || attempt.solved.leastNeeded.empty() ||
+    if (!attempt.graph || attempt.solved.minNeeded.empty() ||
         attempt.cannotBeCut())
       continue;
-    Sum needed =
-        attempt.solved.leastFound.empty() || !attempt.solved.leastFound[0]
-            ? attempt.solved.leastNeeded[0]
-            : *attempt.solved.leastFound[0];
+    Sum needed = attempt.solved.minFound.empty() || !attempt.solved.minFound[0]
+                     ? attempt.solved.minNeeded[0]
+                     : *attempt.solved.minFound[0];
     needed = (needed + attempt.graph->candidate.stages - 1) /
              attempt.graph->candidate.stages;
-    if (!least || needed < *least)
-      least = needed;
+    if (!min || needed < *min)
+      min = needed;
   }
-  return least ? cost::saturate(*least) : 0;
+  return min ? cost::saturate(*min) : 0;
 }
 
 /// How each candidate ended, once per reason.
@@ -561,11 +559,10 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
       message = attempts[0].graph->getError();
       return failure();
     }
-    Infeasibility why =
-        explainInfeasible(options, leastMemory(), candidateNotes(),
-                          [&](const PlanOptions &trial) {
-                            return Planner(module, function, trial).tryOut();
-                          });
+    Infeasibility why = explainInfeasible(
+        options, minMemory(), candidateNotes(), [&](const PlanOptions &trial) {
+          return Planner(module, function, trial).tryOut();
+        });
     error = why.error;
     message = std::move(why.message);
     return failure();

@@ -2,7 +2,7 @@
 #ifndef KERF_LIB_PLAN_WRITEBACK_H
 #define KERF_LIB_PLAN_WRITEBACK_H
 
-#include "Stages.h"
+#include "Stages/Stages.h"
 
 namespace kerf::plan {
 

@@ -6,19 +6,19 @@ using namespace llvm;
 /// The most arrays and objects that are open at once; brackets in strings are
 /// text.
 static unsigned depthOf(StringRef text) {
-  unsigned depth = 0, most = 0;
+  unsigned depth = 0, max = 0;
   for (size_t at = 0; at < text.size(); ++at) {
     char c = text[at];
     if (c == '"') {
       for (++at; at < text.size() && text[at] != '"'; ++at)
         at += text[at] == '\\';
     } else if (c == '[' || c == '{') {
-      most = std::max(most, ++depth);
+      max = std::max(max, ++depth);
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
     }
   }
-  return most;
+  return max;
 }
 
 Expected<json::Value> kerf::parseJson(StringRef text) {

@@ -9,7 +9,7 @@
 #ifndef KERF_RT_COMM_COLLECTIVE_H
 #define KERF_RT_COMM_COLLECTIVE_H
 
-#include "../src/Mesh.h"
+#include "../base/Mesh.h"
 
 #include <string>
 #include <utility>

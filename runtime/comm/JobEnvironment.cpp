@@ -25,14 +25,14 @@ public:
   std::string text(const char *name) const {
     return has(name) ? lookup(name) : "";
   }
-  int64_t number(const char *name, int64_t least, int64_t most) const {
+  int64_t number(const char *name, int64_t min, int64_t max) const {
     std::string value = text(name);
     char *end = nullptr;
     long long parsed = std::strtoll(value.c_str(), &end, 10);
-    if (value.empty() || *end || parsed < least || parsed > most)
+    if (value.empty() || *end || parsed < min || parsed > max)
       throw Error(KERF_INVALID_ARGUMENT,
                   cat("environment variable ", name, " is '", value,
-                      "', expected a number from ", least, " to ", most));
+                      "', expected a number from ", min, " to ", max));
     return parsed;
   }
 
@@ -40,19 +40,19 @@ private:
   EnvironmentLookup lookup;
 };
 
-constexpr int64_t mostRanks = 1 << 20;
+constexpr int64_t maxRanks = 1 << 20;
 
 void readRanks(const Reader &env, JobEnvironment &job, const char *rank,
                const char *size, const char *localRank, const char *localSize) {
-  job.size = env.number(size, 1, mostRanks);
-  job.rank = env.number(rank, 0, mostRanks);
+  job.size = env.number(size, 1, maxRanks);
+  job.rank = env.number(rank, 0, maxRanks);
   if (job.rank >= job.size)
     throw Error(KERF_INVALID_ARGUMENT,
                 cat("environment variable ", rank, " is ", job.rank,
                     ", expected less than the ", job.size, " of ", size));
   // One process per host unless the launcher says otherwise.
-  job.localRank = env.has(localRank) ? env.number(localRank, 0, mostRanks) : 0;
-  job.localSize = env.has(localSize) ? env.number(localSize, 1, mostRanks) : 0;
+  job.localRank = env.has(localRank) ? env.number(localRank, 0, maxRanks) : 0;
+  job.localSize = env.has(localSize) ? env.number(localSize, 1, maxRanks) : 0;
 }
 
 /// MASTER_ADDR and MASTER_PORT; torchrun's agent may keep the port to itself.

@@ -13,7 +13,7 @@
 #ifndef KERF_RT_COMM_RENDEZVOUS_H
 #define KERF_RT_COMM_RENDEZVOUS_H
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 
 #include <cstdint>
 #include <functional>

@@ -10,9 +10,9 @@
 #ifndef KERF_RT_DEVICE_DEVICE_H
 #define KERF_RT_DEVICE_DEVICE_H
 
-#include "../src/Boxes.h"
-#include "../src/Manifest.h"
-#include "../src/Trace.h"
+#include "../base/Boxes.h"
+#include "../base/Trace.h"
+#include "../package/Manifest.h"
 #include "kerf/rt/program.h"
 
 #include <cstring>

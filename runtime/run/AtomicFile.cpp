@@ -1,7 +1,7 @@
 //===- AtomicFile.cpp - a file, written aside and renamed -----------------===//
 #include "AtomicFile.h"
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 
 #include <algorithm>
 #include <cerrno>

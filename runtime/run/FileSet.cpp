@@ -1,7 +1,7 @@
 //===- FileSet.cpp - files that appear together or not at all -------------===//
 #include "AtomicFile.h"
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 
 #include "kerf/rt/run.h"
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Npy.h"
 
-#include "../src/MappedFile.h"
+#include "../base/MappedFile.h"
 #include "kerf/rt/run.h"
 
 #include <algorithm>

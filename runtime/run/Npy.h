@@ -8,7 +8,7 @@
 #ifndef KERF_RT_RUN_NPY_H
 #define KERF_RT_RUN_NPY_H
 
-#include "../src/Types.h"
+#include "../base/Types.h"
 
 namespace kerf::rt {
 

@@ -9,7 +9,7 @@
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
-#include "../src/Types.h"
+#include "../base/Types.h"
 
 #include <algorithm>
 #include <cerrno>

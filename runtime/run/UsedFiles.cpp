@@ -1,7 +1,7 @@
 //===- UsedFiles.cpp - what a command reads and writes --------------------===//
 #include "kerf/rt/files.h"
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 #include "AtomicFile.h"
 
 #include <algorithm>

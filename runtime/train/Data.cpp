@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Data.h"
 
+#include "../package/Safetensors.h"
 #include "../run/Npy.h"
-#include "../src/Safetensors.h"
 #include "Zip.h"
 
 #include <algorithm>

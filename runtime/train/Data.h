@@ -13,7 +13,7 @@
 #ifndef KERF_RT_TRAIN_DATA_H
 #define KERF_RT_TRAIN_DATA_H
 
-#include "../src/Types.h"
+#include "../base/Types.h"
 
 #include <memory>
 #include <optional>

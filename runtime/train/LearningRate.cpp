@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/train.h"
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 
 #include <algorithm>
 

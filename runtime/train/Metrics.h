@@ -7,7 +7,7 @@
 #ifndef KERF_RT_TRAIN_METRICS_H
 #define KERF_RT_TRAIN_METRICS_H
 
-#include "../src/Types.h"
+#include "../base/Types.h"
 #include "kerf/rt/train.h"
 
 namespace kerf::rt {

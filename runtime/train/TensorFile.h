@@ -9,7 +9,7 @@
 #ifndef KERF_RT_TRAIN_TENSORFILE_H
 #define KERF_RT_TRAIN_TENSORFILE_H
 
-#include "../src/Safetensors.h"
+#include "../package/Safetensors.h"
 
 #include <functional>
 

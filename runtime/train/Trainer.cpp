@@ -325,8 +325,8 @@ void Trainer::step() {
   }
   report.seconds = static_cast<double>(nanoseconds() - readBegin) * 1e-9;
   progress->step(report);
-  constexpr int64_t kMostSkipped = 3;
-  if (skippedInRow == kMostSkipped && job.leads())
+  constexpr int64_t kMaxSkipped = 3;
+  if (skippedInRow == kMaxSkipped && job.leads())
     requireFiniteParameters();
 }
 

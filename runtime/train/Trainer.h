@@ -10,7 +10,7 @@
 #ifndef KERF_RT_TRAIN_TRAINER_H
 #define KERF_RT_TRAIN_TRAINER_H
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 #include "Batches.h"
 #include "Checkpoints.h"
 #include "Evaluate.h"

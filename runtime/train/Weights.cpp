@@ -1,7 +1,7 @@
 //===- Weights.cpp - what training changes, by name -----------------------===//
 #include "Weights.h"
 
-#include "../src/Boxes.h"
+#include "../base/Boxes.h"
 
 #include <algorithm>
 #include <cstring>

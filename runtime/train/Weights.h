@@ -13,8 +13,8 @@
 #ifndef KERF_RT_TRAIN_WEIGHTS_H
 #define KERF_RT_TRAIN_WEIGHTS_H
 
-#include "../src/MappedFile.h"
-#include "../src/Types.h"
+#include "../base/MappedFile.h"
+#include "../base/Types.h"
 
 #include <map>
 #include <memory>

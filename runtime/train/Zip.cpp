@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Zip.h"
 
-#include "../src/Error.h"
+#include "../base/Error.h"
 
 #include <cstring>
 #include <limits>
@@ -162,10 +162,10 @@ std::vector<char> kerf::rt::inflateMember(const ZipMember &member) {
     throw std::bad_alloc();
   uint64_t in = 0, out = 0;
   int state = Z_OK;
-  constexpr uint64_t most = std::numeric_limits<uInt>::max();
+  constexpr uint64_t max = std::numeric_limits<uInt>::max();
   while (state == Z_OK) {
-    uint64_t inNow = std::min(most, member.packedBytes - in);
-    uint64_t outNow = std::min(most, member.bytes - out);
+    uint64_t inNow = std::min(max, member.packedBytes - in);
+    uint64_t outNow = std::min(max, member.bytes - out);
     stream.next_in =
         reinterpret_cast<Bytef *>(const_cast<char *>(member.packed + in));
     stream.avail_in = static_cast<uInt>(inNow);

@@ -10,7 +10,7 @@
 #ifndef KERF_RT_TRAIN_ZIP_H
 #define KERF_RT_TRAIN_ZIP_H
 
-#include "../src/MappedFile.h"
+#include "../base/MappedFile.h"
 
 #include <cstdint>
 #include <vector>

@@ -21,7 +21,7 @@ func.func @different(%x: tensor<2xf32>, %y: tensor<2xf32>)
   %1 = nn.relu %y : tensor<2xf32>
   %2 = nn.neg %x : tensor<2xf32>
   %3 = nn.cast %x : (tensor<2xf32>) -> tensor<2xbf16>
-  %4 = nn.cast %x {kerf.as_made} : (tensor<2xf32>) -> tensor<2xbf16>
+  %4 = nn.cast %x {kerf.transfer_cast} : (tensor<2xf32>) -> tensor<2xbf16>
   return %0, %1, %2, %3, %4 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xbf16>, tensor<2xbf16>
 }
 

@@ -8,7 +8,7 @@
 // CHECK: exec.launch @add_
 // CHECK-NOT: bf16
 func.func @main(%g: tensor<64xf32>, %w: tensor<64xf32>) -> tensor<64xf32> {
-  %n = nn.cast %g {kerf.as_made} : (tensor<64xf32>) -> tensor<64xbf16>
+  %n = nn.cast %g {kerf.transfer_cast} : (tensor<64xf32>) -> tensor<64xbf16>
   %b = nn.cast %n : (tensor<64xbf16>) -> tensor<64xf32>
   %r = nn.add %w, %b : tensor<64xf32>
   return %r : tensor<64xf32>

@@ -38,7 +38,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
     %p = nn.matmul %x, %y : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
     %q = nn.cast %p : (tensor<6x4xbf16>) -> tensor<6x4xf32>
     %g = nn.matmul %x, %z : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
-    %h = nn.cast %g {kerf.as_made} : (tensor<6x4xbf16>) -> tensor<6x4xf32>
+    %h = nn.cast %g {kerf.transfer_cast} : (tensor<6x4xbf16>) -> tensor<6x4xf32>
     %s = nn.exp %h : tensor<6x4xf32>
     return %q, %s : tensor<6x4xf32>, tensor<6x4xf32>
   }

@@ -12,7 +12,7 @@
 // CHECK: nn.add {{.*}}%[[W]]
 // CHECK: dist.assign
 // CHECK-LABEL: func.func @stage1_update0(
-// CHECK: %[[N:.*]] = nn.cast %{{.*}} {dist.step = #update, kerf.as_made} : (tensor<3x3xf32>) -> tensor<3x3xbf16>
+// CHECK: %[[N:.*]] = nn.cast %{{.*}} {dist.step = #update, kerf.transfer_cast} : (tensor<3x3xf32>) -> tensor<3x3xbf16>
 // CHECK: return %[[N]]
 dist.mesh @mesh ["pp"=2] time ["mb"=2]
 func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>}) {
@@ -24,7 +24,7 @@ func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #dist.shar
   %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 0>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
   %dw = nn.add %dw1, %dw0 {dist.step = #dist.step<backward_weight, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>, #dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 0>} : tensor<3x3xf32>
   %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %n = nn.cast %g {dist.step = #dist.step<update, colocation 0, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>, kerf.as_made} : (tensor<3x3xf32>) -> tensor<3x3xbf16>
+  %n = nn.cast %g {dist.step = #dist.step<update, colocation 0, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>, kerf.transfer_cast} : (tensor<3x3xf32>) -> tensor<3x3xbf16>
   %b = nn.cast %n {dist.step = #dist.step<update, colocation 0, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xbf16>) -> tensor<3x3xf32>
   %v = nn.sub %w, %b {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
   dist.assign %w, %v {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>

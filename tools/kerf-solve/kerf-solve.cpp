@@ -123,11 +123,11 @@ static void print(const Problem &problem, const SolveResult &result,
     for (size_t r = 0; r < problem.resources.size(); ++r) {
       const Problem::Resource &resource = problem.resources[r];
       llvm::outs() << resource.name << ": needs at least "
-                   << toString(result.leastNeeded[r]);
+                   << toString(result.minNeeded[r]);
       if (resource.limit)
         llvm::outs() << ", limit " << *resource.limit;
-      if (result.leastFound[r])
-        llvm::outs() << ", " << toString(*result.leastFound[r]) << " is enough";
+      if (result.minFound[r])
+        llvm::outs() << ", " << toString(*result.minFound[r]) << " is enough";
       llvm::outs() << "\n";
     }
   if (statistics)

@@ -69,11 +69,11 @@ static void printTrained(llvm::raw_ostream &out,
   for (const autodiff::KeptParameter &parameter : training.kept)
     kept[parameter.why].push_back(parameter.name);
   for (const auto &[why, names] : kept) {
-    size_t most = verbose ? names.size() : 4;
+    size_t max = verbose ? names.size() : 4;
     out << "kept      " << names.size() << ", " << autodiff::describe(why)
         << ": ";
-    llvm::interleaveComma(llvm::ArrayRef(names).take_front(most), out);
-    out << (names.size() > most ? ", ...\n" : "\n");
+    llvm::interleaveComma(llvm::ArrayRef(names).take_front(max), out);
+    out << (names.size() > max ? ", ...\n" : "\n");
   }
 }
 

@@ -96,14 +96,14 @@ void printShares(Table &table, const Document &a, const Document &b,
 }
 
 /// The largest of the devices; runs list ranks, plans stages.
-double mostOf(const Document &document, llvm::StringRef part) {
+double maxOf(const Document &document, llvm::StringRef part) {
   const json::Object *memory = document.root.getObject("memory");
   const json::Array *devices =
       memory ? memory->getArray("per_device") : nullptr;
-  double most = 0;
+  double max = 0;
   for (const json::Value &device : devices ? *devices : json::Array())
-    most = std::max(most, numberAt(device.getAsObject(), {part}));
-  return most;
+    max = std::max(max, numberAt(device.getAsObject(), {part}));
+  return max;
 }
 
 /// Bytes of the busiest rank by what a collective does and where; `withPhase`:
@@ -173,7 +173,7 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
                                                                "device"
                                                              : "  ") +
                      (part == llvm::StringRef("peak") ? "" : part),
-                 mostOf(a, part), mostOf(b, part), formatBytes);
+                 maxOf(a, part), maxOf(b, part), formatBytes);
 
   bool alike = a.isPlan() == b.isPlan();
   auto first = collectivesOf(a, alike), second = collectivesOf(b, alike);

@@ -189,11 +189,11 @@ void Page::collectives() {
             " sent by the busiest rank, " +
             formatBytes(numberAt(communication, {"total_bytes"})) + " by all",
         {"#times", "collective", "#bytes of a rank", "", "#time", "first at"});
-  double most = rows.empty() ? 0 : rows.front().bytes;
+  double max = rows.empty() ? 0 : rows.front().bytes;
   for (const CollectiveRow &each : rows) {
     Part part[] = {{"", each.bytes}};
     row({"#" + std::to_string(each.count), escape(each.what),
-         "#" + formatBytes(each.bytes), bar(part, most),
+         "#" + formatBytes(each.bytes), bar(part, max),
          "#" + formatSeconds(each.seconds),
          "<code>" + escape(each.example) + "</code>"});
   }
@@ -278,16 +278,16 @@ void Page::stages() {
                       100 * numberAt(&root, {"schedule", "bubble_fraction"}))
             .str(),
         {"#stage", "#ops", "#FLOP", "#time of a micro-batch", ""});
-  double most = 0;
+  double max = 0;
   for (const json::Value &stage : *all)
-    most = std::max(most, numberAt(stage.getAsObject(), {"seconds"}));
+    max = std::max(max, numberAt(stage.getAsObject(), {"seconds"}));
   for (const json::Value &stage : *all) {
     const json::Object *object = stage.getAsObject();
     Part part[] = {{"", numberAt(object, {"seconds"})}};
     row({"#" + std::to_string(int64_t(numberAt(object, {"index"}))),
          "#" + std::to_string(int64_t(numberAt(object, {"nodes"}))),
          "#" + formatCount(numberAt(object, {"flops"})),
-         "#" + formatSeconds(part[0].value), bar(part, most)});
+         "#" + formatSeconds(part[0].value), bar(part, max)});
   }
   end();
 }

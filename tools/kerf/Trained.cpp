@@ -74,16 +74,16 @@ static std::string text(const Key &key, const Group &group) {
 /// The groups after `title`: in one line if they are few, else below it.
 static void append(std::vector<std::string> &lines, const std::string &title,
                    const Groups &groups, bool verbose) {
-  constexpr size_t kMostInLine = 6, kMost = 24;
+  constexpr size_t kMaxInLine = 6, kMax = 24;
   std::vector<std::string> texts;
   for (const auto &[key, group] : groups)
     texts.push_back(text(key, group));
-  if (texts.size() <= kMostInLine && !verbose) {
+  if (texts.size() <= kMaxInLine && !verbose) {
     lines.push_back(title + ": " + llvm::join(texts, ", "));
     return;
   }
   lines.push_back(title + ":");
-  size_t shown = verbose ? texts.size() : std::min(texts.size(), kMost);
+  size_t shown = verbose ? texts.size() : std::min(texts.size(), kMax);
   for (size_t i = 0; i < shown; ++i)
     lines.push_back("  " + texts[i]);
   if (shown < texts.size())

@@ -60,17 +60,17 @@ static double narrowest(mlir::Value value) {
 }
 
 void Program::setNarrow(mlir::ModuleOp module) {
-  double least = options.precision == "bf16"  ? 0x1p-6
-                 : options.precision == "f32" ? 0
-                                              : 0x1p-9;
-  narrow = least;
+  double min = options.precision == "bf16"  ? 0x1p-6
+               : options.precision == "f32" ? 0
+                                            : 0x1p-9;
+  narrow = min;
   for (mlir::Value value : computedValues(module))
     narrow = std::max(narrow, narrowestOf(value));
   narrowOutputs.clear();
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   for (mlir::Value output :
        main.getBody().front().getTerminator()->getOperands())
-    narrowOutputs.push_back(std::max(least, narrowest(output)));
+    narrowOutputs.push_back(std::max(min, narrowest(output)));
 }
 
 /// The values of the module under way, and the faults that tests put in.

@@ -26,7 +26,7 @@ struct Function {
   std::function<long double(long double)> exact;
   double low, high; ///< range of the points
   double smallest;  ///< results below are compared absolutely
-  double most = 0;  ///< units, where they are made of others
+  double max = 0;   ///< units, where they are made of others
 };
 
 double ulps(double got, long double want, bool wide, double smallest) {
@@ -132,7 +132,7 @@ TEST(Math, FewUnitsInTheLastPlace) {
           if (error > worst)
             worst = error, where = x;
         }
-        EXPECT_LE(worst, f.most ? f.most
+        EXPECT_LE(worst, f.max  ? f.max
                          : wide ? 4
                                 : 6)
             << f.name << " " << element << " at " << where;

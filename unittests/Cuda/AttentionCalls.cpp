@@ -21,18 +21,18 @@ static void reference(const LibraryDesc &desc,
       for (int64_t i = 0; i < a.queries; ++i) {
         int64_t count = a.causal ? std::min(i + 1, a.keys) : a.keys;
         std::vector<double> s(static_cast<size_t>(count));
-        double most = -INFINITY, sum = 0, delta = 0;
+        double max = -INFINITY, sum = 0, delta = 0;
         for (int64_t j = 0; j < count; ++j) {
           for (int64_t d = 0; d < a.headSize; ++d)
             s[j] +=
                 a.scale * t["q"].at(b, h, i, d) * t["k"].at(b, h / group, j, d);
           if (bias)
             s[j] += t["bias"].at(b, h, i, j);
-          most = std::max(most, s[j]);
+          max = std::max(max, s[j]);
         }
         for (double x : s)
-          sum += std::exp(x - most);
-        double stats = most + std::log(sum);
+          sum += std::exp(x - max);
+        double stats = max + std::log(sum);
         for (int64_t e = 0; e < a.valueSize; ++e) {
           double y = 0;
           for (int64_t j = 0; j < count; ++j)

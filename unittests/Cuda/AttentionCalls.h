@@ -7,7 +7,7 @@
 #ifndef KERF_UNITTESTS_CUDA_ATTENTIONCALLS_H
 #define KERF_UNITTESTS_CUDA_ATTENTIONCALLS_H
 
-#include "src/AttentionOperands.h"
+#include "package/AttentionOperands.h"
 
 #include <map>
 #include <string>

@@ -9,7 +9,7 @@
 #include "AttentionCalls.h"
 
 #include "device/Device.h"
-#include "device/cuda/CudnnAttention.h"
+#include "device/cuda/cudnn/CudnnAttention.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -9,7 +9,7 @@
 // driver of other tests.
 //
 //===----------------------------------------------------------------------===//
-#include "device/cuda/ConvSteps.h"
+#include "device/cuda/cudnn/ConvSteps.h"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,10 @@
 
 #include "comm/nccl/NcclWorld.h"
 #include "comm/nccl/Packing.h"
-#include "device/cuda/Driver.h"
-#include "device/cuda/Find.h"
-#include "device/cuda/Module.h"
-#include "src/Philox.h"
+#include "device/cuda/driver/Driver.h"
+#include "device/cuda/driver/Find.h"
+#include "device/cuda/driver/Module.h"
+#include "execution/Philox.h"
 
 #include <gtest/gtest.h>
 

@@ -6,11 +6,11 @@
 // not compile.
 //
 //===----------------------------------------------------------------------===//
-#include "comm/nccl/Nccl.h"
-#include "device/cuda/Activity.h"
-#include "device/cuda/CublasLt.h"
-#include "device/cuda/Cudnn.h"
-#include "device/cuda/Driver.h"
+#include "device/cuda/cudnn/Cudnn.h"
+#include "device/cuda/driver/Activity.h"
+#include "device/cuda/driver/Driver.h"
+#include "device/cuda/driver/Nccl.h"
+#include "device/cuda/matmul/CublasLt.h"
 
 #include <cublasLt.h>
 #include <cuda.h>

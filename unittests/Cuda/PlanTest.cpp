@@ -6,9 +6,9 @@
 // views.
 //
 //===----------------------------------------------------------------------===//
-#include "device/cuda/AlgorithmCache.h"
-#include "device/cuda/ConvPlan.h"
-#include "device/cuda/MatmulPlan.h"
+#include "device/cuda/cudnn/ConvPlan.h"
+#include "device/cuda/matmul/AlgorithmCache.h"
+#include "device/cuda/matmul/MatmulPlan.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "comm/nccl/NcclWorldImpl.h"
 #include "comm/nccl/StreamComm.h"
 #include "device/cuda/CudaDevice.h"
-#include "src/Package.h"
+#include "package/Package.h"
 
 #include <cstring>
 #include <random>

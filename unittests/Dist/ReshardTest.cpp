@@ -224,11 +224,11 @@ std::vector<Layout> withBlocks(std::vector<Layout> layouts,
                                const Shape &shape) {
   for (auto [dim, size] : llvm::enumerate(shape))
     for (size_t i = 0, end = layouts.size(); i < end; ++i) {
-      int64_t least = layouts[i].localSize(dim, size);
+      int64_t min = layouts[i].localSize(dim, size);
       if (layouts[i].dims[dim].empty())
         continue;
-      for (int64_t block : {least + 1, size - 1})
-        if (block > least && block < size) {
+      for (int64_t block : {min + 1, size - 1})
+        if (block > min && block < size) {
           Layout more = layouts[i];
           more.setBlock(dim, size, block);
           if (layouts.back() != more)

@@ -110,19 +110,19 @@ struct Call {
           int64_t hk = h / group,
                   count = s.causal ? std::min(i + 1, s.keys) : s.keys;
           std::vector<double> p(static_cast<size_t>(count));
-          double most = -INFINITY, sum = 0, delta = 0;
+          double max = -INFINITY, sum = 0, delta = 0;
           for (int64_t j = 0; j < count; ++j) {
             for (int64_t d = 0; d < s.size; ++d)
               p[j] += 0.5 * at(in, 0, false, false, b, h, i, d) *
                       at(in, 1, true, false, b, hk, j, d);
             if (s.bias)
               p[j] += in[biasAt][static_cast<size_t>(b * s.keys + j)];
-            most = std::max(most, p[j]);
+            max = std::max(max, p[j]);
           }
           for (double &x : p)
-            sum += std::exp(x - most);
+            sum += std::exp(x - max);
           auto row = static_cast<size_t>((b * s.heads + h) * s.queries + i);
-          double stats = most + std::log(sum);
+          double stats = max + std::log(sum);
           for (double &x : p)
             x = std::exp(x - stats);
           for (int64_t e = 0; e < s.width; ++e) {

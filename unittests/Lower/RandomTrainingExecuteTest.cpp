@@ -107,13 +107,13 @@ bool check(MLIRContext &context, unsigned seed, bool partitioned) {
   return true;
 }
 
-void checkAll(unsigned first, unsigned count, int least, bool partitioned) {
+void checkAll(unsigned first, unsigned count, int min, bool partitioned) {
   kerf::test::LoadedContext loaded;
   int ran = 0;
   if (kerf::test::forEachSeed(first, count, [&](unsigned seed) {
         ran += check(loaded.context, seed, partitioned);
       }))
-    EXPECT_GE(ran, least);
+    EXPECT_GE(ran, min);
 }
 
 TEST(RandomTrainingExecuteTest, Whole) { checkAll(0, 30, 15, false); }

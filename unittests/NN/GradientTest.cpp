@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/NN/NN.h"
-#include "kerf/NN/Simplify.h"
+#include "kerf/NN/Transforms/Simplify.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"

@@ -4,7 +4,7 @@
 // nn.philox makes a counter and a float.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/NN/Philox.h"
+#include "kerf/NN/IR/Philox.h"
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/NN/NN.h"
 

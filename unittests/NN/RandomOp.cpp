@@ -74,10 +74,10 @@ std::vector<unsigned> RandomOp::differentiate(bool all) {
   return present;
 }
 
-RandomOp::Shape RandomOp::shape(int64_t low, int64_t high, int64_t most) {
+RandomOp::Shape RandomOp::shape(int64_t low, int64_t high, int64_t max) {
   Shape result;
   for (int64_t rank = draw(low, high); rank > 0; --rank)
-    result.push_back(draw(1, most));
+    result.push_back(draw(1, max));
   return result;
 }
 
@@ -264,9 +264,9 @@ RandomOp::Window RandomOp::window(bool lowPadding) {
     w.kernel.push_back(draw(1, 3));
     w.strides.push_back(draw(1, 3));
     w.dilations.push_back(draw(1, 2));
-    int64_t most = lowPadding ? 2 : w.kernel.back() - 1;
-    w.low.push_back(draw(0, std::min<int64_t>(most, w.kernel.back() - 1)));
-    w.high.push_back(draw(0, std::min<int64_t>(most, w.kernel.back() - 1)));
+    int64_t max = lowPadding ? 2 : w.kernel.back() - 1;
+    w.low.push_back(draw(0, std::min<int64_t>(max, w.kernel.back() - 1)));
+    w.high.push_back(draw(0, std::min<int64_t>(max, w.kernel.back() - 1)));
     w.image.push_back((w.kernel.back() - 1) * w.dilations.back() + 1 +
                       draw(0, rank == 3 ? 1 : 4));
   }

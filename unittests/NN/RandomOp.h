@@ -47,7 +47,7 @@ private:
     return from + static_cast<int64_t>(random() % (to - from + 1));
   }
   bool chance() { return draw(0, 1) == 0; }
-  Shape shape(int64_t low, int64_t high, int64_t most = 5);
+  Shape shape(int64_t low, int64_t high, int64_t max = 5);
   /// An argument with elements of [from, 2].
   mlir::Value argument(llvm::ArrayRef<int64_t> shape, double from = -2,
                        double to = 2);

@@ -236,11 +236,10 @@ protected:
     SmallVector<int64_t> blocks(rule.factors.size(), 0);
     for (auto [number, list] : llvm::enumerate(axes)) {
       const Factor &factor = rule.factors[number];
-      int64_t least = dist::localSize(factor.size, numShards(list));
+      int64_t min = dist::localSize(factor.size, numShards(list));
       if (larger && !factor.mustDivide && numShards(list) > 1)
         blocks[number] =
-            least +
-            draw(blockRandom, std::max<int64_t>(factor.size - least, 1));
+            min + draw(blockRandom, std::max<int64_t>(factor.size - min, 1));
     }
     rejected |= larger && llvm::all_of(blocks, [](int64_t b) { return !b; });
     if (rejected)

@@ -112,10 +112,10 @@ struct Planner {
   }
 
   /// Now and then larger blocks than are needed.
-  int64_t anyBlock(int64_t size, int64_t least) {
+  int64_t anyBlock(int64_t size, int64_t min) {
     return chance(blocks, 25)
-               ? least + draw(blocks, std::max<int64_t>(size - least, 1))
-               : least;
+               ? min + draw(blocks, std::max<int64_t>(size - min, 1))
+               : min;
   }
 
   //===--------------------------------------------------------------------===//
@@ -317,10 +317,9 @@ struct Planner {
 
     SmallVector<int64_t> sizes;
     for (auto [number, info] : llvm::enumerate(rule.factors)) {
-      int64_t least = dist::localSize(info.size, numShards(factorAxes[number]));
-      sizes.push_back(batch == number || info.mustDivide
-                          ? least
-                          : anyBlock(info.size, least));
+      int64_t min = dist::localSize(info.size, numShards(factorAxes[number]));
+      sizes.push_back(
+          batch == number || info.mustDivide ? min : anyBlock(info.size, min));
     }
     auto layoutOf = [&](const TensorFactors &tensor) {
       Layout layout(tensor.size());
@@ -372,15 +371,15 @@ struct Planner {
     Layout to = anyLayout(type.getShape(), batch);
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfterValue(value);
-    auto hub = ReshardOp::create(builder, value.getLoc(), type, value,
-                                 ShardingAttr(), attr(value.getContext(), to),
-                                 TypeAttr(), PurposeAttr());
-    setStage(hub, stage);
+    auto shared = ReshardOp::create(
+        builder, value.getLoc(), type, value, ShardingAttr(),
+        attr(value.getContext(), to), TypeAttr(), PurposeAttr());
+    setStage(shared, stage);
     Operation *producer = value.getDefiningOp();
     Phase phase =
         isa<AccumulateOp>(producer) ? Phase::Update : getPhase(producer);
-    setPhase(hub, phase);
-    value.replaceAllUsesExcept(hub.getResult(), hub);
+    setPhase(shared, phase);
+    value.replaceAllUsesExcept(shared.getResult(), shared);
   }
 
   void run(ModuleOp module) {

@@ -166,7 +166,7 @@ private:
 
 struct Lists {
   std::vector<std::vector<Operation *>> ops;
-  int64_t most = 0;
+  int64_t max = 0;
 };
 
 /// Plays the lists with the stages taking turns at random; a slot that was sent
@@ -298,7 +298,7 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
         gpipe ? cost::ScheduleKind::GPipe : cost::ScheduleKind::OneFOneB, p, m);
     for (auto schedule : module->getOps<ScheduleOp>()) {
       size_t at = 0;
-      int64_t held = 0, most = 0;
+      int64_t held = 0, max = 0;
       const auto &list = order[schedule.getStage()];
       for (auto run : schedule.getOps<RunOp>()) {
         ASSERT_LT(at, list.size());
@@ -307,7 +307,7 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
         EXPECT_EQ(int64_t(run.getMicroBatch()), list[at++].microBatch);
         // A slot lives to its last use, which is the backward run.
         if (forward)
-          most = std::max(most, ++held);
+          max = std::max(max, ++held);
         else
           --held;
         for (Value result : run.getResults())
@@ -315,7 +315,7 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
             EXPECT_EQ(cast<RunOp>(user).getMicroBatch(), run.getMicroBatch());
       }
       EXPECT_EQ(at, list.size());
-      EXPECT_EQ(most,
+      EXPECT_EQ(max,
                 gpipe ? m
                       : std::min<int64_t>(m, p - int64_t(schedule.getStage())));
     }

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "TestPackage.h"
 #include "TestWorld.h"
-#include "src/Rank.h"
+#include "execution/Rank.h"
 
 #include <cstdlib>
 #include <new>

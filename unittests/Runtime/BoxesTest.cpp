@@ -1,5 +1,5 @@
 //===- BoxesTest.cpp - copying boxes of dense tensors ---------------------===//
-#include "src/Boxes.h"
+#include "base/Boxes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 //===- FilesTest.cpp - .npy, safetensors, atomic files, host features -----===//
 #include "kerf/rt/files.h"
 #include "TestPackage.h"
+#include "base/HostFeatures.h"
 #include "kerf/rt/printable.h"
-#include "src/HostFeatures.h"
-#include "src/Safetensors.h"
+#include "package/Safetensors.h"
 #include "train/Checkpoints.h"
 
 #include <gmock/gmock.h>

@@ -12,9 +12,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "GemmLevels.h"
-#include "device/cpu/GemmCall.h"
+#include "device/cpu/gemm/GemmCall.h"
 #ifdef KERF_HAVE_ONEDNN
-#include "device/cpu/DnnlCall.h"
+#include "device/cpu/dnnl/DnnlCall.h"
 #endif
 
 #include <gtest/gtest.h>

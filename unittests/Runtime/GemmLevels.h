@@ -2,7 +2,7 @@
 #ifndef KERF_UNITTESTS_RUNTIME_GEMMLEVELS_H
 #define KERF_UNITTESTS_RUNTIME_GEMMLEVELS_H
 
-#include "device/cpu/Gemm.h"
+#include "device/cpu/gemm/Gemm.h"
 
 #include <gtest/gtest.h>
 

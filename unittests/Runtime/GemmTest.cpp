@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "GemmLevels.h"
-#include "device/cpu/GemmCall.h"
+#include "device/cpu/gemm/GemmCall.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "TestPackage.h"
-#include "src/Manifest.h"
+#include "package/Manifest.h"
 
 #include <gmock/gmock.h>
 

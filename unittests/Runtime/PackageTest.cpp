@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "TestPackage.h"
-#include "src/Parameters.h"
+#include "execution/Parameters.h"
 
 #include <gmock/gmock.h>
 

@@ -8,7 +8,7 @@
 #define KERF_UNITTESTS_RUNTIME_TESTPACKAGE_H
 
 #include "kerf/rt/run.h"
-#include "src/Safetensors.h"
+#include "package/Safetensors.h"
 
 #include <nlohmann/json.hpp>
 

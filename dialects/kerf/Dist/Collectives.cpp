@@ -74,13 +74,13 @@ static LogicalResult verifyShapes(Operation *op, int64_t groupSize,
     }
     int64_t part = relation->cut ? result : source;
     int64_t whole = relation->cut ? source : result;
-    int64_t least = localSize(whole, groupSize);
-    if (part < least || (part > least && part >= whole))
+    int64_t min = localSize(whole, groupSize);
+    if (part < min || (part > min && part >= whole))
       return op->emitOpError("dimension ")
              << dim << " of the " << (relation->cut ? "result" : "operand")
              << " is " << part << ", expected "
-             << (part < least ? "at least " : "less than ")
-             << (part < least ? least : whole) << " for " << whole << " of the "
+             << (part < min ? "at least " : "less than ")
+             << (part < min ? min : whole) << " for " << whole << " of the "
              << (relation->cut ? "operand" : "result") << " and " << groupSize
              << " ranks";
   }

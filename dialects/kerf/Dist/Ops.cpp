@@ -139,13 +139,13 @@ LogicalResult MaskOp::verify() {
            << getDim() << ", expected less than rank " << type.getRank();
   // mask C2
   int64_t part = type.getDimSize(getDim()), size = getSize();
-  int64_t least = localSize(size, *parts);
-  if (part < least || (part > least && part >= size))
+  int64_t min = localSize(size, *parts);
+  if (part < min || (part > min && part >= size))
     return emitOpError("dimension ")
            << getDim() << " is " << part << ", expected "
-           << (part < least ? "at least " : "less than ")
-           << (part < least ? least : size) << " for " << size << " in "
-           << *parts << " parts";
+           << (part < min ? "at least " : "less than ")
+           << (part < min ? min : size) << " for " << size << " in " << *parts
+           << " parts";
   // mask C3
   if (getFill().getType() != type.getElementType())
     return emitOpError("fill is ")

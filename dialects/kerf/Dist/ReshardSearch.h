@@ -24,8 +24,8 @@ namespace kerf::dist {
 using Wide = __int128;
 
 inline int64_t saturate(Wide value) {
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  return value > most ? most : static_cast<int64_t>(value);
+  constexpr int64_t max = std::numeric_limits<int64_t>::max();
+  return value > max ? max : static_cast<int64_t>(value);
 }
 
 /// groupBytes() without a limit.

@@ -70,8 +70,8 @@ static Wanted wantedBy(CollectiveKind kind) {
 /// A part holds the whole in `ranks` blocks: ceil(whole / ranks), or more but
 /// not the whole.
 static bool isPart(int64_t part, int64_t whole, int64_t ranks) {
-  int64_t least = dist::localSize(whole, ranks);
-  return part == least || (part > least && part < whole);
+  int64_t min = dist::localSize(whole, ranks);
+  return part == min || (part > min && part < whole);
 }
 
 template <typename Op> static LogicalResult checkAttributes(Op op) {

@@ -140,7 +140,7 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
       };
       ::mlir::FloatType from = element(getX()), to = element(getResult());
       ::llvm::SmallVector<::llvm::SmallVector<unsigned>> groups;
-      if (from && to && (from.getWidth() < to.getWidth() || takesAsMade(*this)))
+      if (from && to && (from.getWidth() < to.getWidth() || isTransferCast(*this)))
         groups.push_back({0});
       return groups;
     }()}], 1, [NN_ByElement, NN_Kernel<"Elementwise">], "{}", "::kerf::OperandRole::Through"> {
@@ -153,7 +153,7 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
     %r = nn.cast %x : (tensor<2x3xi64>) -> tensor<2x3xf32>
     ```
 
-    With the attribute `kerf.as_made` (Interfaces/AsMade.h) a sum of parts may be
+    With the attribute `kerf.transfer_cast` (Interfaces/TransferCast.h) a sum of parts may be
     taken after any cast between floats: each part is rounded.
 
     C1: operand and result have one shape.

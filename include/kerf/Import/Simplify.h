@@ -9,7 +9,7 @@
 #ifndef KERF_IMPORT_SIMPLIFY_H
 #define KERF_IMPORT_SIMPLIFY_H
 
-#include "kerf/NN/Simplify.h"
+#include "kerf/NN/Transforms/Simplify.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -75,7 +75,7 @@ def CancelCasts : PreparePass<"cancel-casts"> {
   let summary = "Take away casts that undo each other";
   let description = [{
     A widening that is rounded back, also behind ops that move elements, and a
-    rounding for the way between devices (`kerf.as_made`) where nothing travels.
+    rounding for the way between devices (`kerf.transfer_cast`) where nothing travels.
 
     ```mlir
     %0 = nn.cast %x : (tensor<2x3xbf16>) -> tensor<2x3xf32>
@@ -243,13 +243,13 @@ def PadProducts : PreparePass<"pad-products"> {
 }
 
 def DropRoundingMarks : PreparePass<"drop-rounding-marks"> {
-  let summary = "Take away kerf.as_made";
+  let summary = "Take away kerf.transfer_cast";
   let description = [{
     Which casts round only for the way between devices is not asked any more:
     without the attribute equal casts merge.
 
     ```mlir
-    %0 = nn.cast %g {kerf.as_made} : (tensor<4xf32>) -> tensor<4xbf16>
+    %0 = nn.cast %g {kerf.transfer_cast} : (tensor<4xf32>) -> tensor<4xbf16>
     // becomes
     %0 = nn.cast %g : (tensor<4xf32>) -> tensor<4xbf16>
     ```

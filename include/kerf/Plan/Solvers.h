@@ -69,8 +69,8 @@ struct SolveResult {
   /// Infeasible or Unknown: for each resource, the least peak that is proven to
   /// be needed whatever the cost (a lower bound), and the smallest peak of any
   /// solution found that obeys the other rules (nothing: none found).
-  std::vector<Sum> leastNeeded;
-  std::vector<std::optional<Sum>> leastFound;
+  std::vector<Sum> minNeeded;
+  std::vector<std::optional<Sum>> minFound;
   Statistics statistics;
 
   bool hasSolution() const {

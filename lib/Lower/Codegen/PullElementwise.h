@@ -11,7 +11,7 @@
 #include "Elements.h"
 #include "PullEmitter.h"
 
-#include "kerf/NN/Elements.h"
+#include "kerf/NN/IR/Elements.h"
 
 namespace kerf::codegen {
 

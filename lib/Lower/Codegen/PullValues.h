@@ -13,7 +13,7 @@
 #include "PullEmitter.h"
 
 #include "kerf/NN/NN.h"
-#include "kerf/NN/Rows.h"
+#include "kerf/NN/Rules/Rows.h"
 
 namespace kerf::codegen {
 

@@ -33,7 +33,7 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static constexpr int64_t mostHeldBytes = 32 << 20; // docs/Cuda.md, Batches
+static constexpr int64_t maxHeldBytes = 32 << 20; // docs/Cuda.md, Batches
 
 namespace {
 class Scheduler {
@@ -60,7 +60,7 @@ public:
       if (isWrittenOver(&op))
         done.push_back(&op);
     while (!ready.empty() || !held.empty()) {
-      if (heldBytes >= mostHeldBytes || ready.empty())
+      if (heldBytes >= maxHeldBytes || ready.empty())
         release();
       int64_t op = ready.top().second;
       ready.pop();

@@ -34,7 +34,7 @@ using namespace mlir;
 using namespace kerf;
 
 /// Longer chains are no longer free beside memory.
-static constexpr size_t mostOps = 24;
+static constexpr size_t maxOps = 24;
 
 static int64_t bytesOf(Value value) {
   return exec::sizeBytes(cast<RankedTensorType>(value.getType()));
@@ -109,7 +109,7 @@ private:
       if (!follow(operand, home, chain, leaves))
         return false;
     chain.insert(op);
-    return chain.size() <= mostOps;
+    return chain.size() <= maxOps;
   }
 
   bool isRead(Value value, int64_t id) const {

@@ -183,11 +183,11 @@ private:
           [&](V j, ValueRange state) {
             key[2] = j;
             V s = score(out, key);
-            V most = math.maximum(state[0], s);
-            V shrink = math.expNonPositive(b.CreateFSub(state[0], most));
-            V p = math.expNonPositive(b.CreateFSub(s, most));
+            V max = math.maximum(state[0], s);
+            V shrink = math.expNonPositive(b.CreateFSub(state[0], max));
+            V p = math.expNonPositive(b.CreateFSub(s, max));
             return SmallVector<V>{
-                most, b.mulAdd(state[1], shrink, p),
+                max, b.mulAdd(state[1], shrink, p),
                 b.mulAdd(p, load(v, key), b.CreateFMul(state[2], shrink))};
           });
       store(dst, out, b.CreateFDiv(end[2], end[1]));

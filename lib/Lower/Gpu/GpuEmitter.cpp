@@ -134,16 +134,16 @@ int64_t GpuEmitter::elementwiseLanes() {
     for (const Index &flat : flats)
       if (flat.coefficient(last) == 1)
         consider(value);
-  int64_t most = 16 / bytes;
+  int64_t max = 16 / bytes;
   if (plan.ops.size() > kLargeGroup || plan.form != KernelForm::Elementwise)
-    most = std::min<int64_t>(most, 4);
-  return most;
+    max = std::min<int64_t>(max, 4);
+  return max;
 }
 
 /// Whether `width` divides the loop and everything where it is cut.
 static int64_t fittingWidth(const KernelPlan &plan, const LoopVar &var,
-                            int64_t most) {
-  int64_t width = most;
+                            int64_t max) {
+  int64_t width = max;
   auto fit = [&](int64_t border) {
     while (border % width)
       width /= 2;
@@ -210,12 +210,12 @@ void GpuEmitter::emitTail(int64_t from) {
 void GpuEmitter::emitElementwise() {
   const Flat &outer = plan.outer;
   const LoopVar &last = outer.vars.back();
-  int64_t most = elementwiseLanes();
-  int64_t width = fittingWidth(plan, last, most);
+  int64_t max = elementwiseLanes();
+  int64_t width = fittingWidth(plan, last, max);
   bool single = outer.vars.size() == 1 && !plan.cuts.count(last.atom);
   int64_t tail = 0;
-  if (single && width < most && last.size >= 4 * most) {
-    width = most;
+  if (single && width < max && last.size >= 4 * max) {
+    width = max;
     tail = last.size % width;
   }
   int64_t vectors = (outer.size - tail) / width, unroll = 1;

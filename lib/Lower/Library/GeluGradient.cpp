@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace kerf;
 
 /// Larger than any formula.
-static constexpr size_t mostOps = 48;
+static constexpr size_t maxOps = 48;
 
 namespace {
 /// Whether two values are computed alike from the same leaves.
@@ -64,7 +64,7 @@ Value kerf::matchGeluGradient(Value result, Value dy,
   llvm::SetVector<Value> reached;
   reached.insert(result);
   bool hasTanh = false;
-  for (size_t at = 0; at < reached.size() && at < mostOps; ++at) {
+  for (size_t at = 0; at < reached.size() && at < maxOps; ++at) {
     Operation *def = reached[at].getDefiningOp();
     if (!isa_and_nonnull<nn::MulOp, nn::AddOp, nn::SubOp, nn::TanhOp,
                          nn::CastOp>(def))

@@ -11,7 +11,7 @@
 
 #include "../Library/Strides.h"
 
-#include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/TransferCast.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -48,7 +48,7 @@ static Value undone(nn::CastOp cast) {
           typeOf(cast.getResult()).getElementType())
     return {};
   bool widened = width(first.getResult()) > width(first.getX());
-  if (!widened && !(takesAsMade(first) && moves.empty()))
+  if (!widened && !(isTransferCast(first) && moves.empty()))
     return {};
   OpBuilder builder(cast);
   Value value = first.getX();
@@ -128,7 +128,7 @@ struct DropRoundingMarks
   void runOnOperation() override {
     forEachOp(getOperation(), [](Operation *op) {
       if (isa<nn::CastOp>(op))
-        op->removeAttr(kAsMade);
+        op->removeAttr(kTransferCast);
     });
   }
 };

@@ -8,7 +8,7 @@
 
 #include "kerf/Dist/ReplacingBuilder.h"
 
-#include "kerf/NN/Evaluate.h"
+#include "kerf/NN/IR/Evaluate.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_FOLDSPLATS

@@ -16,7 +16,7 @@
 #include "../Library/Strides.h"
 #include "../OpKinds.h"
 
-#include "kerf/Interfaces/AsMade.h"
+#include "kerf/Interfaces/TransferCast.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_NARROWSTORAGE
@@ -70,7 +70,7 @@ static Value endOfCall(Operation *product,
   if (!result.hasOneUse())
     return {};
   auto widened = dyn_cast<nn::CastOp>(*result.user_begin());
-  if (!widened || takesAsMade(widened) ||
+  if (!widened || isTransferCast(widened) ||
       !typeOf(widened.getResult()).getElementType().isF32())
     return {};
   Value value = widened.getResult();

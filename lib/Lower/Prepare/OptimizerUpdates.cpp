@@ -11,7 +11,7 @@
 
 #include "../OpKinds.h"
 
-#include "kerf/NN/Elements.h"
+#include "kerf/NN/IR/Elements.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_EXPANDOPTIMIZERUPDATES

@@ -23,8 +23,8 @@ using namespace kerf;
 /// one multiprocessor: as many parts as keep all of them busy, if each has
 /// something to add up.
 static int64_t numPartsForCuda(int64_t count, int64_t columns) {
-  constexpr int64_t wanted = 264 * 32, least = 1 << 16, shortest = 32;
-  if (columns >= wanted || count * columns < least)
+  constexpr int64_t wanted = 264 * 32, min = 1 << 16, shortest = 32;
+  if (columns >= wanted || count * columns < min)
     return 1;
   int64_t target =
       std::min<int64_t>(llvm::divideCeil(wanted, columns), count / shortest);
@@ -43,8 +43,8 @@ static int64_t numPartsForCuda(int64_t count, int64_t columns) {
 
 /// Into how many parts `count` elements of `columns` columns are cut; 1: none.
 static int64_t numPartsForCpu(int64_t count, int64_t columns) {
-  constexpr int64_t columnsOfATask = 64, tasks = 8, least = 1 << 17;
-  if (columns >= tasks * columnsOfATask || count * columns < least)
+  constexpr int64_t columnsOfATask = 64, tasks = 8, min = 1 << 17;
+  if (columns >= tasks * columnsOfATask || count * columns < min)
     return 1;
   for (int64_t parts = 64; parts >= tasks; --parts)
     if (count % parts == 0)

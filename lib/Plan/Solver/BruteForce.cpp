@@ -14,8 +14,8 @@ SolveResult kerf::plan::bruteForce(const Problem &problem,
                                    double maxCombinations) {
   auto start = std::chrono::steady_clock::now();
   SolveResult result;
-  result.leastNeeded.assign(problem.resources.size(), 0);
-  result.leastFound.assign(problem.resources.size(), std::nullopt);
+  result.minNeeded.assign(problem.resources.size(), 0);
+  result.minFound.assign(problem.resources.size(), std::nullopt);
   result.statistics.nodes = problem.nodes.size();
   result.statistics.edges = problem.edges.size();
   double combinations = 1;
@@ -33,9 +33,9 @@ SolveResult kerf::plan::bruteForce(const Problem &problem,
     ++result.statistics.branches;
     if (evaluation.forbidden == 0)
       for (size_t r = 0; r < problem.resources.size(); ++r) {
-        std::optional<Sum> &least = result.leastFound[r];
+        std::optional<Sum> &min = result.minFound[r];
         Sum peak = evaluation.peaks[r].amount;
-        least = least ? std::min(*least, peak) : peak;
+        min = min ? std::min(*min, peak) : peak;
       }
     if (evaluation.legal() &&
         (result.solution.empty() ||
@@ -56,7 +56,7 @@ SolveResult kerf::plan::bruteForce(const Problem &problem,
     result.status =
         problem.nodes.empty() ? Status::Optimal : Status::Infeasible;
   for (size_t r = 0; r < problem.resources.size(); ++r)
-    result.leastNeeded[r] = result.leastFound[r].value_or(0);
+    result.minNeeded[r] = result.minFound[r].value_or(0);
   result.lowerBound = result.evaluation.cost[0];
   result.statistics.stoppedBy = "search exhausted";
   result.statistics.seconds =

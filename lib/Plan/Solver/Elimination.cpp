@@ -150,20 +150,20 @@ void Elimination<V>::runStep(size_t index, const Table<V> &own) {
   Table<V> message;
   message.dims.assign(joint.dims.begin(), joint.dims.end());
   message.values.resize(joint.numRows);
-  V least = infinity<V>();
+  V min = infinity<V>();
   joint.walk([&](size_t row, const V *values) {
     V best = values[0];
     for (size_t i = 1; i < joint.rowSize; ++i)
       best = std::min(best, values[i]);
     message.values[row] = clampBlocked(best);
-    least = std::min(least, best);
+    min = std::min(min, best);
   });
   // Relative messages recur more often than absolute ones.
-  offsets[index] = clampBlocked(least);
-  if (least != 0 && !blocked(least))
+  offsets[index] = clampBlocked(min);
+  if (min != 0 && !blocked(min))
     for (V &value : message.values)
       if (!blocked(value))
-        value -= least;
+        value -= min;
   messages[index] = model.store.intern(std::move(message));
 }
 

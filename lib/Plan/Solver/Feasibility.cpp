@@ -31,8 +31,8 @@ namespace {
 
 /// Raises what is known to be needed of each resource.
 void noteNeed(SolveResult &result, const Row &row, Sum load) {
-  Sum &least = result.leastNeeded[row.resource];
-  least = std::max(least, row.base + load);
+  Sum &min = result.minNeeded[row.resource];
+  min = std::max(min, row.base + load);
 }
 
 } // namespace
@@ -53,7 +53,7 @@ static void boundPeaks(const Problem &free, Dual<int64_t> &dual,
     if (!row)
       return;
     tried[*row] = 1;
-    Dual<int64_t>::Point point = dual.leastLoad(*row);
+    Dual<int64_t>::Point point = dual.minLoad(*row);
     if (point.blocked) {
       result.status = Status::Infeasible;
       return;

@@ -15,7 +15,7 @@
 
 using namespace kerf::plan;
 
-static constexpr size_t kMostRows = 6;
+static constexpr size_t kMaxRows = 6;
 
 namespace {
 
@@ -343,7 +343,7 @@ kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
     return searchOver<V, decltype(numRows)::value>(
         dual, order, rows, prices, upperBound, maxLabels, beam, clock);
   };
-  if (rows.size() > kMostRows)
+  if (rows.size() > kMaxRows)
     return {};
   if (rows.size() <= 1)
     return search(std::integral_constant<size_t, 1>());
@@ -351,7 +351,7 @@ kerf::plan::searchLabels(Dual<V> &dual, const EliminationOrder &order,
     return search(std::integral_constant<size_t, 2>());
   if (rows.size() == 3)
     return search(std::integral_constant<size_t, 3>());
-  return search(std::integral_constant<size_t, kMostRows>());
+  return search(std::integral_constant<size_t, kMaxRows>());
 }
 
 template LabelResult<int64_t>

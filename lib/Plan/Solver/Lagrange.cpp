@@ -38,12 +38,12 @@ template <typename V> void Dual<V>::limitPrices(Prices &prices) const {
   for (size_t row = 0; row < prices.size(); ++row)
     worst += static_cast<double>(prices[row]) *
              static_cast<double>(model.rows[row].limit);
-  double most =
+  double max =
       std::ldexp(static_cast<double>(infinity<V>()) / 16, priceShift<V>());
-  if (worst <= most)
+  if (worst <= max)
     return;
   for (Sum &price : prices)
-    price = static_cast<Sum>(static_cast<double>(price) * (most / worst) / 2);
+    price = static_cast<Sum>(static_cast<double>(price) * (max / worst) / 2);
 }
 
 template <typename V>
@@ -94,7 +94,7 @@ typename Dual<V>::Point Dual<V>::evaluate(const Prices &prices) {
   return point;
 }
 
-template <typename V> typename Dual<V>::Point Dual<V>::leastLoad(size_t row) {
+template <typename V> typename Dual<V>::Point Dual<V>::minLoad(size_t row) {
   ++rounds;
   model.store.truncate(mark);
   std::vector<TableId> unary = model.unary;
@@ -198,7 +198,7 @@ Dual<V>::ascend(int budget, const Clock &clock,
   ascent.best = point;
   if (point.blocked || point.legal)
     return ascent;
-  auto mostViolated = [&](const Point &at) -> std::optional<size_t> {
+  auto maxViolated = [&](const Point &at) -> std::optional<size_t> {
     std::optional<size_t> worst;
     for (size_t row = 0; row < model.rows.size(); ++row)
       if (at.load[row] > model.rows[row].limit &&
@@ -210,7 +210,7 @@ Dual<V>::ascend(int budget, const Clock &clock,
   // Rows one by one, as long as that gains.
   Prices prices = ascent.prices;
   for (int pass = 0; pass < 12 && budget > 0 && !clock.expired(); ++pass) {
-    std::optional<size_t> row = mostViolated(point);
+    std::optional<size_t> row = maxViolated(point);
     if (!row)
       break;
     V before = ascent.best.bound;

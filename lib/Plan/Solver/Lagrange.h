@@ -46,7 +46,7 @@ public:
   Point evaluate(const Prices &prices);
   /// For a model in which nothing costs: the assignment that uses least of the
   /// row; `bound` is how much.
-  Point leastLoad(size_t row);
+  Point minLoad(size_t row);
 
   /// What evaluate(prices) would add to each choice.
   std::vector<TableId> penalised(const Prices &prices, V &constant);

@@ -359,11 +359,11 @@ void Landscape::addFixedLoad(Problem &sub,
       for (; change < changes.size() && changes[change].first <= marks[i];
            ++change)
         held += changes[change].second;
-      Sum most = 0;
+      Sum max = 0;
       for (size_t s = marks[i]; s < marks[i + 1]; ++s)
-        most = std::max(most, loads[r][s]);
+        max = std::max(max, loads[r][s]);
       // Where it is too full already, the region may not add to it.
-      Sum fixed = std::min<Sum>(most - held, *resource.limit - held);
+      Sum fixed = std::min<Sum>(max - held, *resource.limit - held);
       if (fixed > 0)
         sub.addUsage(id, outside, {int64_t(marks[i]), int64_t(marks[i + 1])},
                      {static_cast<int64_t>(fixed)});
@@ -439,7 +439,7 @@ void Landscape::moveTo(const Solution &solution) {
   }
 }
 
-Solution kerf::plan::leastUsage(const Problem &problem) {
+Solution kerf::plan::minUsage(const Problem &problem) {
   // By the sum over limited resources, relative to the limit; the cheaper one
   // among equals.
   std::vector<std::vector<double>> usage(problem.nodes.size());

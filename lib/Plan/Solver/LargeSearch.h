@@ -73,7 +73,7 @@ private:
 
 /// Each node takes what uses least of the limited resources: a start that keeps
 /// limits if any does, allowed entries or not.
-Solution leastUsage(const Problem &problem);
+Solution minUsage(const Problem &problem);
 
 } // namespace kerf::plan
 

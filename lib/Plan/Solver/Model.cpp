@@ -30,7 +30,7 @@ static unsigned bitsOf(Sum value) {
 
 LevelWeights LevelWeights::of(const Problem &problem) {
   // For each level: how far apart two solutions can be, and how large.
-  Sum range[kNumLevels] = {}, largest[kNumLevels] = {}, most[kNumLevels] = {};
+  Sum range[kNumLevels] = {}, largest[kNumLevels] = {}, max[kNumLevels] = {};
   auto account = [&](const CostTable &table, Sum times) {
     for (unsigned level = 0; level < kNumLevels; ++level) {
       const std::vector<int64_t> &values = table.levels[level];
@@ -45,7 +45,7 @@ LevelWeights LevelWeights::of(const Problem &problem) {
         any = true;
       }
       range[level] += times * (high - low);
-      most[level] += times * high;
+      max[level] += times * high;
       largest[level] += times * std::max(absolute(low), absolute(high));
     }
   };
@@ -89,8 +89,8 @@ LevelWeights LevelWeights::of(const Problem &problem) {
     weights.magnitude += ((largest[level] >> weights.shift[level]) + slack) *
                          weights.weight[level];
     if (level > 0)
-      weights.mostBelow += ((most[level] >> weights.shift[level]) + slack) *
-                           weights.weight[level];
+      weights.maxBelow += ((max[level] >> weights.shift[level]) + slack) *
+                          weights.weight[level];
   }
   return weights;
 }
@@ -105,7 +105,7 @@ Sum LevelWeights::combine(const CostTable &table, size_t entry) const {
 
 Sum LevelWeights::primaryBound(Sum combined) const {
   // combined <= c0*w0 + mostBelow, so c0 >= (combined - mostBelow) / w0.
-  Sum rest = combined - mostBelow;
+  Sum rest = combined - maxBelow;
   Sum quotient = rest / weight[0];
   if (rest % weight[0] != 0 && rest > 0)
     ++quotient;
@@ -301,18 +301,18 @@ template <typename V> void Model<V>::foldSingles() {
   }
   factors = std::move(kept);
   for (uint32_t node = 0; node < numNodes(); ++node) {
-    V least = *llvm::min_element(costs(node));
-    if (least == 0)
+    V min = *llvm::min_element(costs(node));
+    if (min == 0)
       continue;
     // The cheapest choice is always paid for; what is left is relative to it.
-    constant = addCosts(constant, least);
-    if (blocked(least)) {
+    constant = addCosts(constant, min);
+    if (blocked(min)) {
       infeasible = true;
       continue;
     }
     Table<V> table = store[unary[node]];
     for (V &value : table.values)
-      value = blocked(value) ? value : value - least;
+      value = blocked(value) ? value : value - min;
     unary[node] = store.intern(std::move(table));
   }
   if (blocked(constant))
@@ -395,33 +395,33 @@ template <typename V> void Model<V>::mergeFactors() {
 
 template <typename V> void Model<V>::tightenRows() {
   // Least usages move into the base, as differences along the rows.
-  std::vector<Sum> base(rows.size() + 1, 0), most(rows.size() + 1, 0);
+  std::vector<Sum> base(rows.size() + 1, 0), max(rows.size() + 1, 0);
   for (std::vector<RowUsage> &list : usages)
     for (RowUsage &usage : list) {
-      int64_t least = *llvm::min_element(usage.amounts);
+      int64_t min = *llvm::min_element(usage.amounts);
       for (int64_t &amount : usage.amounts)
-        amount -= least;
+        amount -= min;
       int64_t largest = *llvm::max_element(usage.amounts);
-      base[usage.begin] += least;
-      base[usage.end] -= least;
-      most[usage.begin] += largest;
-      most[usage.end] -= largest;
+      base[usage.begin] += min;
+      base[usage.end] -= min;
+      max[usage.begin] += largest;
+      max[usage.end] -= largest;
     }
   if (everyRow.empty())
     everyRow = rows;
   std::vector<uint32_t> newIndex(rows.size() + 1);
   std::vector<Row> kept;
-  Sum runningBase = 0, runningMost = 0;
+  Sum runningBase = 0, runningMax = 0;
   for (size_t row = 0; row < rows.size(); ++row) {
     runningBase += base[row];
-    runningMost += most[row];
+    runningMax += max[row];
     newIndex[row] = kept.size();
     rows[row].limit -= runningBase;
     rows[row].base += runningBase;
     everyRow[rows[row].id].base = rows[row].base;
     if (rows[row].limit < 0)
       infeasible = true;
-    if (runningMost > rows[row].limit)
+    if (runningMax > rows[row].limit)
       kept.push_back(rows[row]);
   }
   newIndex[rows.size()] = kept.size();

@@ -25,7 +25,7 @@ struct LevelWeights {
   unsigned shift[kNumLevels] = {0, 0, 0};
   /// No solution's combined cost is larger in magnitude, and what its lower
   /// levels contribute no more than this.
-  Sum magnitude = 0, mostBelow = 0;
+  Sum magnitude = 0, maxBelow = 0;
 
   static LevelWeights of(const Problem &problem);
   bool fits64() const { return magnitude < (Sum(1) << 54); }

@@ -76,7 +76,7 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
   size_t choices = model.numChoices(node);
   V worst = model.costs(node)[a] - model.costs(node)[b];
   for (const View<V> &view : views) {
-    V most = -infinity<V>();
+    V max = -infinity<V>();
     for (size_t o = 0; o < view.outer; ++o) {
       const V *rowA = view.values + (o * choices + a) * view.inner;
       const V *rowB = view.values + (o * choices + b) * view.inner;
@@ -85,10 +85,10 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
           continue;
         if (blocked(rowA[i]))
           return false;
-        most = std::max(most, rowA[i] - rowB[i]);
+        max = std::max(max, rowA[i] - rowB[i]);
       }
     }
-    worst += most;
+    worst += max;
   }
   // Of equals the first stays.
   return worst < 0 || (worst == 0 && a < b);

@@ -109,7 +109,7 @@ SolveResult kerf::plan::randomSolution(const Problem &problem, uint64_t seed) {
   }
   SolveOptions options;
   SolveResult legal = findLegal(problem, options, clock);
-  result.leastNeeded = legal.leastNeeded;
+  result.minNeeded = legal.minNeeded;
   result.status = legal.status;
   result.solution = legal.solution;
   return finish("search for a legal solution");

@@ -37,8 +37,8 @@ double SolveResult::gap() const {
 
 SolveResult kerf::plan::emptyResult(const Problem &problem) {
   SolveResult result;
-  result.leastNeeded.assign(problem.resources.size(), 0);
-  result.leastFound.assign(problem.resources.size(), std::nullopt);
+  result.minNeeded.assign(problem.resources.size(), 0);
+  result.minFound.assign(problem.resources.size(), std::nullopt);
   result.statistics.nodes = problem.nodes.size();
   result.statistics.edges = problem.edges.size();
   for (const Problem::Node &node : problem.nodes)
@@ -51,9 +51,9 @@ bool kerf::plan::offer(const Problem &problem, SolveResult &result,
   Evaluation evaluation = evaluate(problem, solution);
   if (evaluation.forbidden == 0)
     for (size_t r = 0; r < problem.resources.size(); ++r) {
-      std::optional<Sum> &least = result.leastFound[r];
+      std::optional<Sum> &min = result.minFound[r];
       Sum peak = evaluation.peaks[r].amount;
-      least = least ? std::min(*least, peak) : peak;
+      min = min ? std::min(*min, peak) : peak;
     }
   if (!evaluation.legal())
     return false;

@@ -81,10 +81,10 @@ static constexpr double kMaxLabelEntries = 2e5;
 static constexpr double kPriceWork = 3e8, kBranchWork = 1e9;
 
 /// How many rounds of prices are affordable.
-static int affordableRounds(const EliminationOrder &order, int most) {
+static int affordableRounds(const EliminationOrder &order, int max) {
   double rounds = kPriceWork / std::max(order.totalEntries, 1.0);
   return static_cast<int>(
-      std::clamp(rounds, std::min(10.0, double(most)), double(most)));
+      std::clamp(rounds, std::min(10.0, double(max)), double(max)));
 }
 
 template <typename V> void Solver<V>::take(const Solution &solution) {
@@ -120,14 +120,13 @@ template <typename V> SolveResult Solver<V>::finish(llvm::StringRef why) {
 
 template <typename V>
 SolveResult Solver<V>::finishInfeasible(llvm::StringRef why) {
-  if (result.leastNeeded.empty() || !result.hasSolution()) {
+  if (result.minNeeded.empty() || !result.hasSolution()) {
     SolveResult legal = findLegal(problem, options, clock);
     for (size_t r = 0; r < problem.resources.size(); ++r) {
-      result.leastNeeded[r] =
-          std::max(result.leastNeeded[r], legal.leastNeeded[r]);
-      if (legal.leastFound[r] && (!result.leastFound[r] ||
-                                  *legal.leastFound[r] < *result.leastFound[r]))
-        result.leastFound[r] = legal.leastFound[r];
+      result.minNeeded[r] = std::max(result.minNeeded[r], legal.minNeeded[r]);
+      if (legal.minFound[r] &&
+          (!result.minFound[r] || *legal.minFound[r] < *result.minFound[r]))
+        result.minFound[r] = legal.minFound[r];
     }
   }
   result.status = Status::Infeasible;
@@ -277,7 +276,7 @@ Solver<V>::decision(const Open &part) {
   for (size_t row = 0; row < part.prices.size(); ++row)
     prefix[row + 1] = prefix[row] + static_cast<double>(part.prices[row]);
   std::optional<std::pair<uint32_t, std::vector<char>>> best;
-  double most = 0;
+  double max = 0;
   for (uint32_t node = 0; node < model.numNodes(); ++node) {
     size_t choices = model.numChoices(node);
     std::vector<double> paid(choices, 0);
@@ -293,9 +292,9 @@ Solver<V>::decision(const Open &part) {
       low = std::min(low, paid[c]);
       high = std::max(high, paid[c]);
     }
-    if (high - low <= most)
+    if (high - low <= max)
       continue;
-    most = high - low;
+    max = high - low;
     std::vector<char> light(choices);
     for (size_t c = 0; c < choices; ++c)
       light[c] = paid[c] * 2 <= low + high;
@@ -311,13 +310,13 @@ template <typename V> void Solver<V>::branch() {
     open.clear();
   V closed = goal(); // least bound of what was left unsplit
   for (size_t parts = 0; !open.empty() && parts < kMaxParts; ++parts) {
-    auto least = llvm::min_element(
+    auto min = llvm::min_element(
         open, [](const Open &a, const Open &b) { return a.bound < b.bound; });
-    lower = std::max(lower, std::min({least->bound, closed, goal()}));
+    lower = std::max(lower, std::min({min->bound, closed, goal()}));
     if (met() || closeEnough() || clock.expired() || branchWork > kBranchWork)
       return;
-    Open part = std::move(*least);
-    open.erase(least);
+    Open part = std::move(*min);
+    open.erase(min);
     ++result.statistics.branches;
     auto split = decision(part);
     if (!split) {
@@ -347,10 +346,10 @@ template <typename V> void Solver<V>::branch() {
         open.push_back(std::move(child));
     }
   }
-  V least = std::min(closed, goal());
+  V min = std::min(closed, goal());
   for (const Open &part : open)
-    least = std::min(least, part.bound);
-  lower = std::max(lower, least);
+    min = std::min(min, part.bound);
+  lower = std::max(lower, min);
 }
 
 template <typename V>
@@ -426,7 +425,7 @@ template <typename V> SolveResult Solver<V>::run() {
     return finishMet("bound met");
   if (!result.hasSolution()) {
     SolveResult legal = findLegal(problem, options, clock);
-    result.leastNeeded = legal.leastNeeded;
+    result.minNeeded = legal.minNeeded;
     if (legal.status == Status::Infeasible)
       return finishInfeasible("limits cannot be kept");
     if (legal.hasSolution()) {

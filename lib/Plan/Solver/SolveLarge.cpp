@@ -95,11 +95,11 @@ void Solver<V>::descend(Landscape &landscape,
                         const std::vector<uint32_t> &seeds, int64_t patience,
                         const Clock &until) {
   for (int64_t idle = 0; idle < patience && !until.expired(); ++idle) {
-    double sum = 0, most = 0;
+    double sum = 0, max = 0;
     for (const RegionShape &shape : shapes)
-      most = std::max(most, shape.score);
+      max = std::max(max, shape.score);
     auto weightOf = [&](const RegionShape &shape) {
-      return std::max(shape.score, 0.05 * most) + 1e-12;
+      return std::max(shape.score, 0.05 * max) + 1e-12;
     };
     for (const RegionShape &shape : shapes)
       sum += weightOf(shape);
@@ -144,7 +144,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     if (last && !starts.empty())
       break;
     Clock slice(clock.left() / (last ? 2 : 10));
-    Landscape landscape(problem, last ? leastUsage(problem) : guesses[index]);
+    Landscape landscape(problem, last ? minUsage(problem) : guesses[index]);
     makeLegal(landscape, slice);
     take(landscape.solution());
     Evaluation evaluation = evaluate(problem, landscape.solution());

@@ -54,8 +54,8 @@ template <typename V> SolveResult Solver<V>::runByLevels() {
     return result;
   };
   result.lowerBound = primary.lowerBound;
-  result.leastNeeded = primary.leastNeeded;
-  for (auto [mine, found] : llvm::zip(result.leastFound, primary.leastFound))
+  result.minNeeded = primary.minNeeded;
+  for (auto [mine, found] : llvm::zip(result.minFound, primary.minFound))
     if (found && (!mine || *found < *mine))
       mine = found;
   if (primary.hasSolution())

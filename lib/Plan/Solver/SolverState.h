@@ -93,18 +93,18 @@ private:
   }
   /// Only what is cheaper than this is still looked for.
   V goal() const {
-    V most = upper;
+    V max = upper;
     // What costs less than the cutoff is below this, whatever its lower levels.
     if (options.cutoff &&
         *options.cutoff < weights.magnitude / weights.weight[0])
-      most =
-          std::min<V>(most, static_cast<V>(*options.cutoff * weights.weight[0] +
-                                           weights.mostBelow));
+      max =
+          std::min<V>(max, static_cast<V>(*options.cutoff * weights.weight[0] +
+                                          weights.maxBelow));
     if (options.relativeGap <= 0 || blocked(upper))
-      return most;
+      return max;
     auto cost = std::abs(static_cast<double>(result.evaluation.cost[0]));
     auto slack = static_cast<Sum>(std::min(options.relativeGap, 1.0) * cost);
-    return std::min(most, static_cast<V>(upper - slack * weights.weight[0]));
+    return std::min(max, static_cast<V>(upper - slack * weights.weight[0]));
   }
   bool met() const { return lower >= goal(); }
   /// Not worth a long search: what is proven is all but the best solution.

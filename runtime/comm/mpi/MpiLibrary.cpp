@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "MpiAbi.h"
 
-#include "../../src/Error.h"
+#include "../../base/Error.h"
 
 #include <cstdlib>
 #include <dlfcn.h>

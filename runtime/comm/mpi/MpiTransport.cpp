@@ -19,7 +19,7 @@ using namespace kerf::rt;
 using namespace kerf::rt::mpi;
 
 namespace {
-constexpr size_t mostBytes = size_t(1) << 30; ///< of one MPI message
+constexpr size_t maxBytes = size_t(1) << 30; ///< of one MPI message
 
 /// Runs MPI_Init_thread and MPI_Finalize. Lives on if MPI never comes back.
 struct Starter {
@@ -164,7 +164,7 @@ void MpiTransport::begin(Request &request, int64_t peer, uint32_t tag,
   request.data = const_cast<char *>(static_cast<const char *>(data));
   request.bytes = bytes;
   request.done = 0;
-  size_t parts = std::max<size_t>(1, (bytes + mostBytes - 1) / mostBytes);
+  size_t parts = std::max<size_t>(1, (bytes + maxBytes - 1) / maxBytes);
   request.handles.assign(parts, mpi.requestNull);
 }
 
@@ -172,24 +172,22 @@ void MpiTransport::send(Request &request, int64_t to, uint32_t tag,
                         const void *data, size_t bytes) {
   begin(request, to, tag, data, bytes);
   for (size_t i = 0; i < request.handles.size(); ++i)
-    check(
-        mpi.Isend(request.data + i * mostBytes,
-                  static_cast<int>(std::min(mostBytes, bytes - i * mostBytes)),
-                  mpi.byte, static_cast<int>(to), static_cast<int>(request.tag),
-                  comm, &request.handles[i]),
-        "MPI_Isend");
+    check(mpi.Isend(request.data + i * maxBytes,
+                    static_cast<int>(std::min(maxBytes, bytes - i * maxBytes)),
+                    mpi.byte, static_cast<int>(to),
+                    static_cast<int>(request.tag), comm, &request.handles[i]),
+          "MPI_Isend");
 }
 
 void MpiTransport::receive(Request &request, int64_t from, uint32_t tag,
                            void *data, size_t bytes) {
   begin(request, from, tag, data, bytes);
   for (size_t i = 0; i < request.handles.size(); ++i)
-    check(
-        mpi.Irecv(request.data + i * mostBytes,
-                  static_cast<int>(std::min(mostBytes, bytes - i * mostBytes)),
-                  mpi.byte, static_cast<int>(from),
-                  static_cast<int>(request.tag), comm, &request.handles[i]),
-        "MPI_Irecv");
+    check(mpi.Irecv(request.data + i * maxBytes,
+                    static_cast<int>(std::min(maxBytes, bytes - i * maxBytes)),
+                    mpi.byte, static_cast<int>(from),
+                    static_cast<int>(request.tag), comm, &request.handles[i]),
+          "MPI_Irecv");
 }
 
 bool MpiTransport::test(Request &request) {

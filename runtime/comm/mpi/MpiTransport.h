@@ -11,7 +11,7 @@
 #define KERF_RT_COMM_MPI_MPITRANSPORT_H
 
 #include "../Rendezvous.h"
-#include "../processes/Transport.h"
+#include "../Transport.h"
 
 #include <deque>
 #include <list>

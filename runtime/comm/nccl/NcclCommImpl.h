@@ -10,10 +10,10 @@
 
 #include "NcclComm.h"
 
-#include "../../device/cuda/Driver.h"
-#include "../../src/Seconds.h"
+#include "../../base/Seconds.h"
+#include "../../device/cuda/driver/Driver.h"
+#include "../../device/cuda/driver/Nccl.h"
 #include "../Calls.h"
-#include "Nccl.h"
 #include "Packing.h"
 
 #include <chrono>

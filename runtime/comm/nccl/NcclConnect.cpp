@@ -242,12 +242,12 @@ nccl::Result NcclComm::firstCalls(const Lane &lane, size_t number,
 // orders, they could wait for each other for ever: so all connect here, in the
 // order of lanes.
 void NcclComm::exchangeFirst() {
-  int64_t most = 0;
+  int64_t max = 0;
   for (const Lane &lane : lanes)
     if (lane.comm)
-      most = std::max(most, static_cast<int64_t>(lane.desc->ranks.size()));
+      max = std::max(max, static_cast<int64_t>(lane.desc->ranks.size()));
   constexpr int64_t places = 6; // what is sent, and five kinds
-  exchanged = device.allocateTemporary(4 * places * most, "the first exchange");
+  exchanged = device.allocateTemporary(4 * places * max, "the first exchange");
   cuda.check(cuda.streamSynchronize(device.computeStream()),
              "the first exchange"); // it is zero now
   // Allocating may wait for kernels of peers: all have what they need.

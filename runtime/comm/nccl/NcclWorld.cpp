@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "NcclWorldImpl.h"
 
-#include "../../src/Package.h"
+#include "../../package/Package.h"
 #include "../processes/Job.h"
 #include "NcclComm.h"
 

@@ -9,7 +9,7 @@
 #ifndef KERF_RT_COMM_NCCL_NCCLWORLD_H
 #define KERF_RT_COMM_NCCL_NCCLWORLD_H
 
-#include "../../src/Manifest.h"
+#include "../../package/Manifest.h"
 #include "../Comm.h"
 #include "../Rendezvous.h"
 

@@ -9,7 +9,7 @@
 #ifndef KERF_RT_COMM_NCCL_PACKING_H
 #define KERF_RT_COMM_NCCL_PACKING_H
 
-#include "../../src/Boxes.h"
+#include "../../base/Boxes.h"
 #include "../Collective.h"
 
 namespace kerf::rt {

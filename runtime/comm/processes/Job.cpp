@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Job.h"
 
-#include "../../src/Seconds.h"
+#include "../../base/Seconds.h"
 #include "../mpi/MpiTransport.h"
 #include "../tcp/TcpTransport.h"
 

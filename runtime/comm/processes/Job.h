@@ -15,7 +15,7 @@
 #define KERF_RT_COMM_PROCESSES_JOB_H
 
 #include "../Rendezvous.h"
-#include "Transport.h"
+#include "../Transport.h"
 
 #include <atomic>
 #include <chrono>

@@ -15,10 +15,10 @@
 #ifndef KERF_RT_COMM_PROCESSES_MESSAGEEXCHANGE_H
 #define KERF_RT_COMM_PROCESSES_MESSAGEEXCHANGE_H
 
-#include "../../src/Boxes.h"
+#include "../../base/Boxes.h"
 #include "../Pieces.h"
+#include "../Transport.h"
 #include "../threads/Reduce.h"
-#include "Transport.h"
 
 #include <memory>
 

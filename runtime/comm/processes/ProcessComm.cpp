@@ -1,7 +1,7 @@
 //===- processes/ProcessComm.cpp - one process's endpoint -----------------===//
 #include "ProcessComm.h"
 
-#include "../../src/Seconds.h"
+#include "../../base/Seconds.h"
 
 #include <algorithm>
 

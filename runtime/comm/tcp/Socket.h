@@ -7,7 +7,7 @@
 #ifndef KERF_RT_COMM_TCP_SOCKET_H
 #define KERF_RT_COMM_TCP_SOCKET_H
 
-#include "../../src/Error.h"
+#include "../../base/Error.h"
 
 #include <chrono>
 #include <cstdint>

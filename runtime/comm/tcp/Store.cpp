@@ -24,7 +24,7 @@ using namespace kerf::rt;
 
 namespace {
 constexpr char greeting[8] = {'k', 'e', 'r', 'f', 's', 't', '0', '1'};
-constexpr uint32_t mostKeyBytes = 1024, mostValueBytes = 16 << 20;
+constexpr uint32_t maxKeyBytes = 1024, maxValueBytes = 16 << 20;
 
 enum Operation : uint32_t { Set = 1, Get = 2 };
 struct Request {
@@ -35,10 +35,10 @@ struct Answer {
 };
 
 void checkKey(const std::string &key) {
-  if (key.empty() || key.size() > mostKeyBytes)
+  if (key.empty() || key.size() > maxKeyBytes)
     throw Error(
         KERF_INVALID_ARGUMENT,
-        cat("a key of ", key.size(), " bytes, expected 1 to ", mostKeyBytes));
+        cat("a key of ", key.size(), " bytes, expected 1 to ", maxKeyBytes));
 }
 } // namespace
 
@@ -86,8 +86,8 @@ bool StoreServer::Impl::answer(Client &client) {
   while (in.size() >= sizeof(Request)) {
     Request request;
     std::memcpy(&request, in.data(), sizeof(request));
-    if (request.keyBytes == 0 || request.keyBytes > mostKeyBytes ||
-        request.valueBytes > mostValueBytes)
+    if (request.keyBytes == 0 || request.keyBytes > maxKeyBytes ||
+        request.valueBytes > maxValueBytes)
       return false;
     size_t whole = sizeof(request) + request.keyBytes + request.valueBytes;
     if (in.size() < whole)
@@ -230,10 +230,10 @@ public:
   }
 
   void set(const std::string &key, const std::string &value) override {
-    if (value.size() > mostValueBytes)
+    if (value.size() > maxValueBytes)
       throw Error(KERF_INVALID_ARGUMENT,
                   cat("a value of ", value.size(), " bytes, expected at most ",
-                      mostValueBytes));
+                      maxValueBytes));
     ask(Set, key, value);
   }
   std::optional<std::string> get(const std::string &key) override {
@@ -262,7 +262,7 @@ private:
     try {
       check(socket.writeAll(message.data(), message.size(), deadline));
       check(socket.readAll(&answer, sizeof(answer), deadline));
-      if (answer.valueBytes > mostValueBytes)
+      if (answer.valueBytes > maxValueBytes)
         throw Error(KERF_IO_ERROR, "an answer that is no store's");
       found.resize(answer.valueBytes);
       check(socket.readAll(found.data(), found.size(), deadline));

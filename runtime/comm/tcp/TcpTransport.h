@@ -10,7 +10,7 @@
 #define KERF_RT_COMM_TCP_TCPTRANSPORT_H
 
 #include "../Rendezvous.h"
-#include "../processes/Transport.h"
+#include "../Transport.h"
 #include "Socket.h"
 
 #include <atomic>

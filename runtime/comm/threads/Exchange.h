@@ -12,7 +12,7 @@
 #ifndef KERF_RT_COMM_THREADS_EXCHANGE_H
 #define KERF_RT_COMM_THREADS_EXCHANGE_H
 
-#include "../../src/Boxes.h"
+#include "../../base/Boxes.h"
 #include "../Pieces.h"
 #include "Group.h"
 #include "Reduce.h"

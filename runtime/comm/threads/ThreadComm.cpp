@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "ThreadComm.h"
 
-#include "../../src/Seconds.h"
+#include "../../base/Seconds.h"
 
 #include <algorithm>
 #include <cstring>

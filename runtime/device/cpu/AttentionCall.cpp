@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "AttentionCall.h"
 
-#include "../../src/AttentionOperands.h"
+#include "../../package/AttentionOperands.h"
 
 #include <algorithm>
 #include <cmath>
@@ -216,10 +216,10 @@ private:
     q.load(buffers, b, h, i, queryRow, a.headSize);
     scores(buffers, b, h, i, queryRow, nullptr, row, s);
     int64_t count = seen(i);
-    float most = *std::max_element(s, s + count), total = 0;
+    float max = *std::max_element(s, s + count), total = 0;
     std::fill(sum, sum + a.valueSize, 0.0f);
     for (int64_t j = 0; j < count; ++j) {
-      float p = std::exp(s[j] - most);
+      float p = std::exp(s[j] - max);
       total += p;
       v.load(buffers, b, h / group, j, row, a.valueSize);
       for (int64_t e = 0; e < a.valueSize; ++e)
@@ -228,7 +228,7 @@ private:
     for (int64_t e = 0; e < a.valueSize; ++e)
       sum[e] /= total;
     dst.store(buffers, b, h, i, sum);
-    stats.statistic(buffers, b, h, i) = most + std::log(total);
+    stats.statistic(buffers, b, h, i) = max + std::log(total);
   }
 
   void keyHead(void *const *buffers, int64_t at, float *own) const {

@@ -9,14 +9,14 @@
 #include "../Device.h"
 #include "AttentionCall.h"
 #include "Epilogue.h"
-#include "GemmCall.h"
-#include "KnownBounds.h"
 #include "NativeCalls.h"
 #include "OpenMP.h"
-#include "PackCache.h"
+#include "dnnl/KnownBounds.h"
+#include "gemm/GemmCall.h"
+#include "gemm/PackCache.h"
 
 #ifdef KERF_HAVE_ONEDNN
-#include "DnnlCall.h"
+#include "dnnl/DnnlCall.h"
 #endif
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 using namespace kerf::rt;
 
 /// The most tensors of one table (lib/Lower/Gpu/GpuBatch.h).
-static constexpr size_t mostMembers = 4096;
+static constexpr size_t maxMembers = 4096;
 
 bool ByteRanges::overlaps(uint64_t begin, uint64_t end) const {
   auto next = ranges.lower_bound(end); // the first that begins behind
@@ -92,7 +92,7 @@ bool LaunchBatches::add(const KernelLaunch &launch) {
   }
   std::vector<KernelLaunch> &list = waiting[k.batch.entry];
   list.push_back(launch);
-  if (list.size() == mostMembers)
+  if (list.size() == maxMembers)
     flush();
   return true;
 }

@@ -2,8 +2,8 @@
 #ifndef KERF_RT_DEVICE_CUDA_COPIES_H
 #define KERF_RT_DEVICE_CUDA_COPIES_H
 
-#include "../../src/Boxes.h"
-#include "Driver.h"
+#include "../../base/Boxes.h"
+#include "driver/Driver.h"
 
 namespace kerf::rt {
 

@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 #include "CudaDeviceImpl.h"
 
-#include "../../comm/nccl/Nccl.h"
-#include "Activity.h"
+#include "driver/Activity.h"
+#include "driver/Nccl.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -89,14 +89,14 @@ CudaDevice::Stage &CudaDevice::nextStage() {
 
 // Shard indices are stored by copies from here, which a graph can hold.
 void CudaDevice::uploadNumbers() {
-  int64_t most = 1;
+  int64_t max = 1;
   for (const AxisList &axes : package.manifest.shardIndices)
-    most = std::max(most, Mesh::sizeOf(axes));
-  std::vector<int64_t> values(static_cast<size_t>(most));
-  for (int64_t i = 0; i < most; ++i)
+    max = std::max(max, Mesh::sizeOf(axes));
+  std::vector<int64_t> values(static_cast<size_t>(max));
+  for (int64_t i = 0; i < max; ++i)
     values[i] = i;
-  numbers = ownAllocation(most * 8, "numbers");
-  upload(values.data(), numbers->data, most * 8);
+  numbers = ownAllocation(max * 8, "numbers");
+  upload(values.data(), numbers->data, max * 8);
 }
 
 void CudaDevice::uploadBox(const BoxCopy &box, const void *src, void *dst) {

@@ -7,9 +7,9 @@
 #ifndef KERF_RT_DEVICE_CUDA_CUDADEVICE_H
 #define KERF_RT_DEVICE_CUDA_CUDADEVICE_H
 
-#include "../../src/Package.h"
+#include "../../package/Package.h"
 #include "../Device.h"
-#include "DriverApi.h"
+#include "driver/DriverApi.h"
 
 #include <map>
 

@@ -7,12 +7,12 @@
 #ifndef KERF_RT_DEVICE_CUDA_CUDADEVICEIMPL_H
 #define KERF_RT_DEVICE_CUDA_CUDADEVICEIMPL_H
 
-#include "Answers.h"
 #include "Batches.h"
 #include "Copies.h"
 #include "CudaDevice.h"
 #include "GpuCalls.h"
-#include "Module.h"
+#include "driver/Module.h"
+#include "recording/Answers.h"
 
 #include <map>
 

@@ -1,9 +1,9 @@
 //===- CudaLaunch.cpp - kernels and library calls of a rank on a GPU ------===//
 #include "CudaDeviceImpl.h"
 
-#include "ConvPlan.h"
 #include "KernelCall.h"
-#include "MatmulPlan.h"
+#include "cudnn/ConvPlan.h"
+#include "matmul/MatmulPlan.h"
 
 #include <algorithm>
 #include <cstdlib>

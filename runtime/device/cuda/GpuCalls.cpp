@@ -1,9 +1,9 @@
 //===- GpuCalls.cpp - library calls of a GPU ------------------------------===//
 #include "GpuCalls.h"
 
-#include "CudnnAttention.h"
-#include "CudnnCall.h"
-#include "MatmulCall.h"
+#include "cudnn/CudnnAttention.h"
+#include "cudnn/CudnnCall.h"
+#include "matmul/MatmulCall.h"
 
 using namespace kerf::rt;
 

@@ -23,7 +23,7 @@ func.func @main(%x: tensor<2x3xbf16>) -> tensor<3x2xbf16> {
 func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = nn.cast %x : (tensor<4xf32>) -> tensor<4xbf16>
   %1 = nn.cast %0 : (tensor<4xbf16>) -> tensor<4xf32>
-  %2 = nn.cast %x {kerf.as_made} : (tensor<4xf32>) -> tensor<4xbf16>
+  %2 = nn.cast %x {kerf.transfer_cast} : (tensor<4xf32>) -> tensor<4xbf16>
   %3 = nn.cast %2 : (tensor<4xbf16>) -> tensor<4xf32>
   return %1, %3 : tensor<4xf32>, tensor<4xf32>
 }

@@ -6,7 +6,7 @@
 // CHECK-NOT: nn.cast
 // CHECK: return
 func.func @main(%g: tensor<4xf32>) -> (tensor<4xbf16>, tensor<4xbf16>) {
-  %0 = nn.cast %g {kerf.as_made} : (tensor<4xf32>) -> tensor<4xbf16>
+  %0 = nn.cast %g {kerf.transfer_cast} : (tensor<4xf32>) -> tensor<4xbf16>
   %1 = nn.cast %g : (tensor<4xf32>) -> tensor<4xbf16>
   return %0, %1 : tensor<4xbf16>, tensor<4xbf16>
 }

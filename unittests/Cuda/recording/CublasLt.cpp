@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
 
-#include "device/cuda/CublasLt.h"
-#include "src/Error.h"
+#include "base/Error.h"
+#include "device/cuda/matmul/CublasLt.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
 
-#include "device/cuda/Activity.h"
+#include "device/cuda/driver/Activity.h"
 
 #include <chrono>
 #include <cstring>
@@ -120,8 +120,8 @@ EXPORT int cuptiActivityFlushAll(uint32_t) {
   }
   for (size_t at = 0; at < records.size();) {
     uint8_t *buffer = nullptr;
-    size_t size = 0, most = 0, valid = 0;
-    r.requested(&buffer, &size, &most);
+    size_t size = 0, max = 0, valid = 0;
+    r.requested(&buffer, &size, &max);
     if (!buffer)
       return 1;
     for (; at < records.size() && valid + stride <= size; ++at) {

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Engine.h"
 
-#include "device/cuda/DriverApi.h"
-#include "device/cuda/Recording.h"
+#include "device/cuda/driver/DriverApi.h"
+#include "device/cuda/driver/Recording.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 //===- Engine.cpp - streams and events, executed lazily on the host -------===//
 #include "Engine.h"
 
-#include "device/cuda/DriverApi.h"
+#include "device/cuda/driver/DriverApi.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -10,7 +10,7 @@
 #include "Engine.h"
 
 #include "comm/Rendezvous.h"
-#include "comm/nccl/Nccl.h"
+#include "device/cuda/driver/Nccl.h"
 
 #include <thread>
 

@@ -73,16 +73,16 @@ inline Problem randomProblem(uint64_t seed, const RandomShape &shape) {
           amounts.push_back(below(10));
         problem.addUsage(resource, n, {begin, begin + below(8)}, amounts);
       }
-    Solution least(problem.nodes.size(), 0), most = least;
+    Solution min(problem.nodes.size(), 0), max = min;
     for (const auto &usage : problem.resources[resource].usages)
       for (size_t c = 0; c < usage.amounts.size(); ++c) {
-        if (usage.amounts[c] < usage.amounts[least[usage.node]])
-          least[usage.node] = c;
-        if (usage.amounts[c] > usage.amounts[most[usage.node]])
-          most[usage.node] = c;
+        if (usage.amounts[c] < usage.amounts[min[usage.node]])
+          min[usage.node] = c;
+        if (usage.amounts[c] > usage.amounts[max[usage.node]])
+          max[usage.node] = c;
       }
-    low = evaluate(problem, least).peaks[resource].amount;
-    high = evaluate(problem, most).peaks[resource].amount;
+    low = evaluate(problem, min).peaks[resource].amount;
+    high = evaluate(problem, max).peaks[resource].amount;
     problem.resources[resource].limit =
         int64_t(low) + int64_t(shape.tightness * double(high - low));
   }

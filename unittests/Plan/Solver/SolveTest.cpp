@@ -17,9 +17,8 @@ void expectOptimal(const Problem &problem, const SolveResult &result,
   if (!judge.hasSolution()) {
     // What is said to be needed never exceeds what is really needed.
     for (size_t r = 0; r < problem.resources.size(); ++r)
-      if (judge.leastFound[r])
-        EXPECT_LE(result.leastNeeded[r], *judge.leastFound[r])
-            << "seed " << seed;
+      if (judge.minFound[r])
+        EXPECT_LE(result.minNeeded[r], *judge.minFound[r]) << "seed " << seed;
     return;
   }
   llvm::Expected<Evaluation> verified = verify(problem, result.solution);

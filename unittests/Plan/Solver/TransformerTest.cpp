@@ -16,10 +16,10 @@ namespace {
 /// Between what is needed at least (0) and no pressure (1).
 int64_t limitBetween(int layers, double share) {
   Problem tight = transformer(layers, 1);
-  Sum least = solve(tight).leastNeeded[0];
+  Sum min = solve(tight).minNeeded[0];
   Problem free = transformer(layers);
-  Sum most = solve(free).evaluation.peaks[0].amount;
-  return int64_t(least) + int64_t(share * double(most - least));
+  Sum max = solve(free).evaluation.peaks[0].amount;
+  return int64_t(min) + int64_t(share * double(max - min));
 }
 
 void expectProven(const Problem &problem, const SolveResult &result) {
@@ -74,9 +74,9 @@ TEST(Transformer, SaysWhatIsNeeded) {
   Problem problem = transformer(12, 1'000'000);
   SolveResult result = solve(problem);
   EXPECT_EQ(result.status, Status::Infeasible);
-  Sum least = result.leastNeeded[0];
-  EXPECT_GT(least, 1'000'000);
-  problem.resources[0].limit = int64_t(least) - 1;
+  Sum min = result.minNeeded[0];
+  EXPECT_GT(min, 1'000'000);
+  problem.resources[0].limit = int64_t(min) - 1;
   EXPECT_EQ(solve(problem).status, Status::Infeasible);
 }
 

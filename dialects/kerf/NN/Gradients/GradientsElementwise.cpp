@@ -1,0 +1,214 @@
+//===- GradientsElementwise.cpp - gradients of elementwise ops ------------===//
+//
+// Where a derivative does not exist the value is PyTorch's: 0 for relu and abs
+// at 0, a half to each side of a tie of max or min. What can be said of the
+// result is (tanh, sigmoid, exp, sqrt), so that only one of both must be kept.
+//
+//===----------------------------------------------------------------------===//
+#include "GradientBuilder.h"
+
+#include "kerf/Interfaces/TransferCast.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::nn;
+
+#define KERF_VJP(Op)                                                           \
+  Gradients Op::buildVectorJacobianProduct(OpBuilder &builder,                 \
+                                           ValueRange resultGradients)
+
+using Vjp = llvm::function_ref<Value(GradientBuilder &, Value dy)>;
+
+/// One function per operand gives its gradient in the shape of the result.
+static Gradients elementwise(Operation *op, OpBuilder &builder, Value dy,
+                             ArrayRef<Vjp> functions) {
+  GradientBuilder b(builder, op->getLoc());
+  SmallVector<Value> gradients(op->getNumOperands());
+  if (dy)
+    for (auto [gradient, operand, function] :
+         llvm::zip_equal(gradients, op->getOperands(), functions))
+      if (isDifferentiable(operand))
+        gradient = b.unbroadcast(function(b, dy), operand);
+  return gradients;
+}
+
+/// For ops of x: `formula` of b, x, y and dy. Narrow floats are computed in
+/// f32.
+#define KERF_UNARY(Op, formula)                                                \
+  KERF_VJP(Op) {                                                               \
+    return elementwise(                                                        \
+        getOperation(), builder, resultGradients[0],                           \
+        {[&](GradientBuilder &b, Value dy) -> Value { return formula; }});     \
+  }
+
+/// For ops of lhs and rhs.
+#define KERF_BINARY(Op, left, right)                                           \
+  KERF_VJP(Op) {                                                               \
+    Value l = getLhs(), r = getRhs(), y = getResult();                         \
+    (void)l, (void)r, (void)y;                                                 \
+    return elementwise(                                                        \
+        getOperation(), builder, resultGradients[0],                           \
+        {[&](GradientBuilder &b, Value dy) -> Value { return left; },          \
+         [&](GradientBuilder &b, Value dy) -> Value { return right; }});       \
+  }
+
+/// Piecewise constant, or not a function of floats.
+#define KERF_CONSTANT(Op)                                                      \
+  KERF_VJP(Op) { return SmallVector<Value>(getOperation()->getNumOperands()); }
+
+KERF_CONSTANT(SignOp)
+KERF_CONSTANT(FloorOp)
+KERF_CONSTANT(CeilOp)
+KERF_CONSTANT(RoundOp)
+KERF_CONSTANT(NotOp)
+KERF_CONSTANT(IsNaNOp)
+KERF_CONSTANT(AndOp)
+KERF_CONSTANT(OrOp)
+KERF_CONSTANT(XorOp)
+KERF_CONSTANT(EqualOp)
+KERF_CONSTANT(LessOp)
+KERF_CONSTANT(LessEqualOp)
+KERF_CONSTANT(PhiloxOp)
+
+// Autodiff replaces it before it goes backwards.
+KERF_VJP(DropoutOp) { return emitError("dropout has no mask"); }
+
+KERF_UNARY(NegOp, b.neg(dy))
+KERF_UNARY(AbsOp, b.mul(dy, b.make<SignOp>(getX())))
+KERF_UNARY(ExpOp, b.mul(dy, getResult()))
+KERF_UNARY(LogOp, b.div(dy, getX()))
+KERF_UNARY(SqrtOp, b.div(b.mul(dy, 0.5), getResult()))
+KERF_UNARY(RsqrtOp,
+           b.mul(b.mul(dy, -0.5), b.mul(b.square(getResult()), getResult())))
+KERF_UNARY(ReciprocalOp, b.neg(b.mul(dy, b.square(getResult()))))
+KERF_UNARY(SinOp, b.mul(dy, b.make<CosOp>(getX())))
+KERF_UNARY(CosOp, b.neg(b.mul(dy, b.make<SinOp>(getX()))))
+
+// The other way round a NaN would stop the gradient.
+KERF_UNARY(ReluOp,
+           b.zeroWhere(b.make<LessEqualOp>(getResult(), b.number(0, dy)), dy))
+
+/// x with narrow floats as f32, `formula` of it, and back.
+template <typename Formula>
+static Value wide(GradientBuilder &b, Value dy, Value x, Formula formula) {
+  return b.castLike(formula(b.widen(dy), b.widen(x)), dy);
+}
+
+KERF_UNARY(ErfOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(b.mul(g, M_2_SQRTPI), b.exp(b.neg(b.square(x))));
+           }))
+KERF_UNARY(TanhOp, wide(b, dy, getResult(), [&](Value g, Value y) {
+             return b.mul(g, b.sub(1, b.square(y)));
+           }))
+KERF_UNARY(SigmoidOp, wide(b, dy, getResult(), [&](Value g, Value y) {
+             return b.mul(g, b.mul(y, b.sub(1, y)));
+           }))
+KERF_UNARY(Log1pOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.div(g, b.add(x, 1));
+           }))
+KERF_UNARY(TanOp, wide(b, dy, getResult(), [&](Value g, Value y) {
+             return b.mul(g, b.add(b.square(y), 1));
+           }))
+KERF_UNARY(SinhOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.make<CoshOp>(x));
+           }))
+KERF_UNARY(CoshOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.make<SinhOp>(x));
+           }))
+KERF_UNARY(AsinhOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.rsqrt(b.add(b.square(x), 1)));
+           }))
+KERF_UNARY(AcoshOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, b.rsqrt(b.mul(b.add(x, -1), b.add(x, 1))));
+           }))
+KERF_UNARY(AtanhOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.div(g, b.mul(b.sub(1, x), b.add(x, 1)));
+           }))
+
+/// d gelu = P(x) + x p(x) with the distribution P of the normal law and its
+/// density p.
+static Value geluSlope(GradientBuilder &b, Value x) {
+  Value erf = b.make<ErfOp>(b.mul(x, M_SQRT1_2));
+  Value density =
+      b.mul(b.exp(b.mul(b.square(x), -0.5)), M_2_SQRTPI * M_SQRT1_2 / 2);
+  return b.add(b.mul(b.add(erf, 1), 0.5), b.mul(x, density));
+}
+
+/// With t = tanh(s (x + c x^3)):
+///   1/2 (1 + t) + x/2 (1 - t^2) s (1 + 3 c x^2).
+static Value geluTanhSlope(GradientBuilder &b, Value x) {
+  const double scale = M_2_SQRTPI * M_SQRT1_2, cubic = 0.044715;
+  Value square = b.square(x);
+  Value inner = b.mul(b.mul(x, b.add(b.mul(square, cubic), 1)), scale);
+  Value t = b.make<TanhOp>(inner);
+  Value slope = b.mul(b.add(b.mul(square, 3 * cubic), 1), scale / 2);
+  return b.add(b.mul(b.add(t, 1), 0.5),
+               b.mul(b.mul(x, b.sub(1, b.square(t))), slope));
+}
+
+KERF_UNARY(GeluOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, getTanh() ? geluTanhSlope(b, x) : geluSlope(b, x));
+           }))
+
+KERF_VJP(CastOp) {
+  // Through integers nothing comes back.
+  Value dy = resultGradients[0];
+  if (!dy || !isDifferentiable(getX()))
+    return SmallVector<Value>(1);
+  GradientBuilder b(builder, getLoc());
+  Value dx = b.castLike(dy, getX());
+  // What travelled narrow comes back narrow.
+  if (auto from = getX().getDefiningOp<CastOp>(); from && isTransferCast(from))
+    if (auto cast = dx.getDefiningOp<CastOp>(); cast && dx != dy)
+      cast->setAttr(kTransferCast, UnitAttr::get(getContext()));
+  return SmallVector<Value>{dx};
+}
+
+KERF_BINARY(AddOp, dy, dy)
+KERF_BINARY(SubOp, dy, b.neg(dy))
+KERF_BINARY(MulOp, b.mul(dy, r), b.mul(dy, l))
+KERF_BINARY(DivOp, b.div(dy, r), b.neg(b.mul(dy, b.div(y, r))))
+KERF_BINARY(ModOp, dy, b.neg(b.mul(dy, b.make<FloorOp>(b.div(l, r)))))
+
+static Value truncate(GradientBuilder &b, Value x) {
+  return b.select(b.less(x, b.number(0, x)), b.make<CeilOp>(x),
+                  b.make<FloorOp>(x));
+}
+KERF_BINARY(RemOp, dy, b.neg(b.mul(dy, truncate(b, b.div(l, r)))))
+
+/// d/dl l^r = r l^(r-1), 0 for r = 0 whatever l is; d/dr = l^r log l, 0 where
+/// l = 0 and r >= 0.
+static Value powLeft(GradientBuilder &b, Value dy, Value l, Value r) {
+  Value zero = b.equal(r, b.number(0, r));
+  Value slope = b.mul(r, b.make<PowOp>(l, b.add(r, -1)));
+  return b.zeroWhere(zero, b.mul(dy, slope));
+}
+static Value powRight(GradientBuilder &b, Value dy, Value l, Value r, Value y) {
+  Value zero = b.make<AndOp>(b.equal(l, b.number(0, l)),
+                             b.make<LessEqualOp>(b.number(0, r), r));
+  return b.zeroWhere(zero, b.mul(dy, b.mul(y, b.make<LogOp>(l))));
+}
+KERF_BINARY(PowOp, powLeft(b, dy, l, r), powRight(b, dy, l, r, y))
+
+/// All of dy where `x` wins, half of it in a tie.
+static Value winner(GradientBuilder &b, Value dy, Value loses, Value l,
+                    Value r) {
+  return b.zeroWhere(loses, b.select(b.equal(l, r), b.mul(dy, 0.5), dy));
+}
+KERF_BINARY(MaxOp, winner(b, dy, b.less(l, r), l, r),
+            winner(b, dy, b.less(r, l), l, r))
+KERF_BINARY(MinOp, winner(b, dy, b.less(r, l), l, r),
+            winner(b, dy, b.less(l, r), l, r))
+
+KERF_VJP(SelectOp) {
+  return elementwise(getOperation(), builder, resultGradients[0],
+                     {[](GradientBuilder &, Value) { return Value(); },
+                      [&](GradientBuilder &b, Value dy) {
+                        return b.keepWhere(getCondition(), dy);
+                      },
+                      [&](GradientBuilder &b, Value dy) {
+                        return b.zeroWhere(getCondition(), dy);
+                      }});
+}

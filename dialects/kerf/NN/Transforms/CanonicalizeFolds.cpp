@@ -1,0 +1,450 @@
+//===- CanonicalizeFolds.cpp - constants and identities -------------------===//
+//
+// What is known is computed; what does nothing vanishes; constants take no more
+// room than they have content.
+//
+//===----------------------------------------------------------------------===//
+#include "../IR/PatternUtils.h"
+#include "kerf/NN/IR/Evaluate.h"
+#include "kerf/NN/Transforms/Simplify.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::nn;
+using namespace mlir;
+
+using Integers = SmallVector<int64_t>;
+
+namespace {
+
+/// Any op on unnamed constants.
+struct EvaluateConstants : RewritePattern {
+  EvaluateConstants(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 10, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (isa<ConstantOp>(op) || op->getNumOperands() == 0 || isPlanned(op))
+      return failure();
+    DenseElementsAttr value = evaluate(op);
+    if (!value)
+      return failure();
+    rewriter.replaceOpWithNewOp<ConstantOp>(op, value);
+    return success();
+  }
+};
+
+/// What has no elements is known, whatever it is computed from.
+struct EmptyIsConstant : RewritePattern {
+  EmptyIsConstant(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 11, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (isa<ConstantOp>(op) || op->getNumOperands() == 0 ||
+        op->getNumResults() != 1 || isPlanned(op) ||
+        op->getName().getDialectNamespace() != "nn")
+      return failure();
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || type.getNumElements() != 0)
+      return failure();
+    rewriter.replaceOpWithNewOp<ConstantOp>(
+        op, DenseElementsAttr::get(type, ArrayRef<Attribute>()));
+    return success();
+  }
+};
+
+/// x + 0, x - 0, x * 1, x / 1 where the result has the type of x.
+struct DropIdentity : RewritePattern {
+  DropIdentity(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 5, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isa<AddOp, SubOp, MulOp, DivOp>(op) || isPlanned(op))
+      return failure();
+    double neutral = isa<AddOp, SubOp>(op) ? 0 : 1;
+    bool commutes = isa<AddOp, MulOp>(op);
+    for (int keep : {0, 1}) {
+      Value kept = op->getOperand(keep);
+      if ((keep == 1 && !commutes) ||
+          kept.getType() != op->getResult(0).getType() ||
+          splatOf(op->getOperand(1 - keep)) != neutral)
+        continue;
+      rewriter.replaceOp(op, kept);
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// Elementwise ops broadcast by themselves.
+struct DropBroadcast : RewritePattern {
+  DropBroadcast(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 5, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || op->getNumOperands() < 2 || isPlanned(op))
+      return failure();
+    ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto broadcast = operand.get().getDefiningOp<BroadcastOp>();
+      if (!broadcast)
+        continue;
+      Integers joint(shapeOf(broadcast.getX()));
+      bool fine = true;
+      for (OpOperand &other : op->getOpOperands()) {
+        if (&other == &operand)
+          continue;
+        auto both = broadcastShapes(joint, shapeOf(other.get()));
+        fine &= both.has_value();
+        if (both)
+          joint = *both;
+      }
+      if (!fine || ArrayRef<int64_t>(joint) != shape)
+        continue;
+      rewriter.modifyOpInPlace(op, [&] { operand.set(broadcast.getX()); });
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// and with true, or with false, also where the constant only broadcasts.
+struct DropLogicalIdentity : RewritePattern {
+  DropLogicalIdentity(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 5, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isa<AndOp, OrOp>(op) || isPlanned(op))
+      return failure();
+    for (int keep : {0, 1}) {
+      auto number = splatOf(op->getOperand(1 - keep));
+      if (!number || *number != (isa<AndOp>(op) ? -1 : 0))
+        continue;
+      rewriter.replaceOpWithNewOp<BroadcastOp>(op, op->getResult(0).getType(),
+                                               op->getOperand(keep));
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// f(broadcast(x), numbers) is broadcast(f(x, numbers)): less work, and the
+/// broadcast may vanish below.
+struct SinkBroadcast : RewritePattern {
+  SinkBroadcast(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 2, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || isPlanned(op))
+      return failure();
+    BroadcastOp found;
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      if (auto broadcast = operand.getDefiningOp<BroadcastOp>();
+          broadcast && !found &&
+          shapeOf(operand) == shapeOf(op->getResult(0))) {
+        found = broadcast;
+        operands.push_back(broadcast.getX());
+      } else if (rankOf(operand) == 0) {
+        operands.push_back(operand);
+      } else {
+        return failure();
+      }
+    }
+    if (!found)
+      return failure();
+    Value small = cloneWith(rewriter, op, operands, shapeOf(found.getX()));
+    rewriter.replaceOpWithNewOp<BroadcastOp>(op, op->getResult(0).getType(),
+                                             small);
+    return success();
+  }
+};
+
+/// A broadcast that changes nothing, or only adds dimensions of size 1.
+struct BroadcastIsReshape : OpRewritePattern<BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(BroadcastOp op,
+                                PatternRewriter &rewriter) const override {
+    if (isPlanned(op) || typeOf(op.getX()).getNumElements() !=
+                             typeOf(op.getResult()).getNumElements())
+      return failure();
+    rewriter.replaceOp(op, makeReshape(rewriter, op.getLoc(), op.getX(),
+                                       shapeOf(op.getResult())));
+    return success();
+  }
+};
+
+/// Whether the elements repeat along `dim`; compares raw bytes.
+bool repeatsAlong(DenseElementsAttr elements, int64_t dim) {
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(elements.getType()).getShape();
+  unsigned bits = elements.getElementType().getIntOrFloatBitWidth();
+  if (bits % 8 != 0)
+    return false;
+  int64_t inner = bits / 8, outer = 1;
+  for (int64_t d = dim + 1; d < int64_t(shape.size()); ++d)
+    inner *= shape[d];
+  for (int64_t d = 0; d < dim; ++d)
+    outer *= shape[d];
+  ArrayRef<char> bytes = elements.getRawData();
+  if (int64_t(bytes.size()) != outer * shape[dim] * inner)
+    return false;
+  for (int64_t o = 0; o < outer; ++o) {
+    ArrayRef<char> first = bytes.slice(o * shape[dim] * inner, inner);
+    for (int64_t i = 1; i < shape[dim]; ++i)
+      if (first != bytes.slice((o * shape[dim] + i) * inner, inner))
+        return false;
+  }
+  return true;
+}
+
+/// A constant that repeats along a dimension which broadcasting would repeat
+/// anyway shrinks there; a splat becomes one number.
+struct ShrinkConstant : RewritePattern {
+  ShrinkConstant(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 4, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || op->getNumOperands() < 2 || isPlanned(op))
+      return failure();
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto constant = operand.get().getDefiningOp<ConstantOp>();
+      if (!constant || constant.getName() || rankOf(constant) == 0 ||
+          typeOf(constant).getNumElements() == 0)
+        continue;
+      DenseElementsAttr elements = constant.getElements();
+      Integers others;
+      for (OpOperand &other : op->getOpOperands())
+        if (&other != &operand)
+          others = *broadcastShapes(others, shapeOf(other.get()));
+      ArrayRef<int64_t> result = shapeOf(op->getResult(0));
+      if (elements.isSplat() && ArrayRef<int64_t>(others) == result) {
+        Attribute number = *elements.getValues<Attribute>().begin();
+        auto type = RankedTensorType::get({}, elements.getElementType());
+        Value scalar = ConstantOp::create(rewriter, constant.getLoc(),
+                                          DenseElementsAttr::get(type, number));
+        rewriter.modifyOpInPlace(op, [&] { operand.set(scalar); });
+        return success();
+      }
+      if (elements.isSplat())
+        continue;
+      Integers sizes(shapeOf(constant));
+      bool smaller = false;
+      for (size_t dim = 0; dim < sizes.size(); ++dim) {
+        size_t fromEnd = sizes.size() - dim;
+        if (sizes[dim] == 1 || others.size() < fromEnd ||
+            others[others.size() - fromEnd] != sizes[dim] ||
+            !repeatsAlong(elements, int64_t(dim)))
+          continue;
+        sizes[dim] = 1;
+        smaller = true;
+      }
+      if (!smaller)
+        continue;
+      Integers starts(sizes.size(), 0), strides(sizes.size(), 1);
+      Value slice = SliceOp::create(rewriter, constant.getLoc(), constant,
+                                    starts, sizes, strides);
+      rewriter.modifyOpInPlace(op, [&] { operand.set(slice); });
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// 1 / sqrt(x) in its spellings.
+struct ReciprocalOfSqrt : OpRewritePattern<ReciprocalOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReciprocalOp op,
+                                PatternRewriter &rewriter) const override {
+    auto sqrt = op.getX().getDefiningOp<SqrtOp>();
+    if (!sqrt || isPlanned(op))
+      return failure();
+    rewriter.replaceOpWithNewOp<RsqrtOp>(op, sqrt.getX());
+    return success();
+  }
+};
+struct OneOver : OpRewritePattern<DivOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DivOp op,
+                                PatternRewriter &rewriter) const override {
+    if (isPlanned(op) || !isSplatOf(op.getLhs(), 1) ||
+        op.getType() != op.getRhs().getType() ||
+        !isa<FloatType>(typeOf(op.getRhs()).getElementType()))
+      return failure();
+    rewriter.replaceOpWithNewOp<ReciprocalOp>(op, op.getRhs());
+    return success();
+  }
+};
+
+/// x / c is x * (1 / c) for a number whose inverse is exact.
+struct DivideByPowerOfTwo : OpRewritePattern<DivOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DivOp op,
+                                PatternRewriter &rewriter) const override {
+    auto number = splatOf(op.getRhs());
+    Type element = typeOf(op.getRhs()).getElementType();
+    int exponent;
+    if (isPlanned(op) || !number || !isa<FloatType>(element) ||
+        std::fabs(std::frexp(*number, &exponent)) != 0.5 ||
+        std::abs(exponent) > 14)
+      return failure();
+    auto type = RankedTensorType::get({}, element);
+    Value inverse = ConstantOp::create(
+        rewriter, op.getLoc(),
+        DenseElementsAttr::get(type,
+                               rewriter.getFloatAttr(element, 1 / *number)));
+    rewriter.replaceOpWithNewOp<MulOp>(op, op.getLhs(), inverse);
+    return success();
+  }
+};
+
+/// Attention scales q and k by the same number: once is enough.
+struct ScaleOnce : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    MulOp lhs = scaleBehindViews(op.getLhs());
+    MulOp rhs = scaleBehindViews(op.getRhs());
+    if (!lhs || !rhs || lhs == rhs || isPlanned(op))
+      return failure();
+    rewriter.setInsertionPoint(lhs);
+    auto type = typeOf(lhs.getRhs());
+    double both = *splatOf(lhs.getRhs()) * *splatOf(rhs.getRhs());
+    Value number = ConstantOp::create(
+        rewriter, op.getLoc(),
+        DenseElementsAttr::get(
+            type, rewriter.getFloatAttr(type.getElementType(), both)));
+    rewriter.modifyOpInPlace(lhs, [&] { lhs->setOperand(1, number); });
+    rewriter.replaceOp(rhs, rhs.getLhs());
+    return success();
+  }
+
+  /// x * number, which nothing but this operand reads.
+  static MulOp scaleBehindViews(Value value) {
+    while (value.hasOneUse()) {
+      Operation *op = value.getDefiningOp();
+      if (auto mul = dyn_cast_if_present<MulOp>(op))
+        return splatOf(mul.getRhs()) && rankOf(mul.getRhs()) == 0 &&
+                       isa<FloatType>(typeOf(value).getElementType())
+                   ? mul
+                   : MulOp();
+      if (!isa_and_nonnull<ReshapeOp, TransposeOp>(op))
+        return {};
+      value = op->getOperand(0);
+    }
+    return {};
+  }
+};
+
+/// Numbers stand on the right.
+struct NumberRight : RewritePattern {
+  NumberRight(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 3, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isa<AddOp, MulOp>(op) || isPlanned(op) ||
+        !isSource(op->getOperand(0)) || isSource(op->getOperand(1)))
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      Value first = op->getOperand(0);
+      op->setOperand(0, op->getOperand(1));
+      op->setOperand(1, first);
+    });
+    return success();
+  }
+};
+
+/// PyTorch's attention replaces the NaN of a row that is masked whole by 0. A
+/// constant mask which leaves something in every row makes no such NaN, nor
+/// does one of finite numbers. (Scores that are not finite themselves then stay
+/// NaN.)
+struct DropMaskGuard : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SelectOp op,
+                                PatternRewriter &rewriter) const override {
+    auto isNaN = op.getCondition().getDefiningOp<IsNaNOp>();
+    auto softmax = op.getOnFalse().getDefiningOp<SoftmaxOp>();
+    if (!isNaN || !softmax || isNaN.getX() != op.getOnFalse() ||
+        op.getType() != softmax.getType() || !isSplatOf(op.getOnTrue(), 0) ||
+        isPlanned(op))
+      return failure();
+    if (auto add = softmax.getX().getDefiningOp<AddOp>()) {
+      auto mask = add.getRhs().getDefiningOp<ConstantOp>();
+      int64_t fromEnd = rankOf(softmax) - int64_t(softmax.getDim());
+      if (mask ? !leavesSomething(mask, rankOf(mask) - fromEnd)
+               : !isFiniteChoice(add.getRhs()))
+        return failure();
+    }
+    rewriter.replaceOp(op, softmax.getResult());
+    return success();
+  }
+
+  /// A computed mask of two finite numbers.
+  static bool isFiniteChoice(Value mask) {
+    while (auto broadcast = mask.getDefiningOp<BroadcastOp>())
+      mask = broadcast.getX();
+    auto select = mask.getDefiningOp<SelectOp>();
+    if (!select)
+      return false;
+    auto a = splatOf(select.getOnTrue()), b = splatOf(select.getOnFalse());
+    return a && b && std::isfinite(*a) && std::isfinite(*b);
+  }
+
+  static bool leavesSomething(ConstantOp mask, int64_t dim) {
+    DenseElementsAttr elements = mask.getElements();
+    if (!isa<FloatType>(elements.getElementType()))
+      return false;
+    if (elements.isSplat() || dim < 0)
+      return elements.isSplat() && elements.getSplatValue<APFloat>().isFinite();
+    ArrayRef<int64_t> shape = shapeOf(mask);
+    int64_t inner = 1, size = shape[dim];
+    for (int64_t d = dim + 1; d < int64_t(shape.size()); ++d)
+      inner *= shape[d];
+    int64_t rows = elements.getNumElements() / std::max<int64_t>(1, size);
+    std::vector<bool> finite(rows, false);
+    int64_t at = 0;
+    for (const APFloat &value : elements.getValues<APFloat>()) {
+      int64_t row = at / (inner * size) * inner + at % inner;
+      finite[row] = finite[row] || value.isFinite();
+      ++at;
+    }
+    return llvm::all_of(finite, [](bool row) { return row; });
+  }
+};
+
+/// select(true, a, b) is a.
+struct SelectKnown : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SelectOp op,
+                                PatternRewriter &rewriter) const override {
+    auto condition = op.getCondition().getDefiningOp<ConstantOp>();
+    if (!condition || !condition.getElements().isSplat() || isPlanned(op))
+      return failure();
+    Value taken = condition.getElements().getSplatValue<bool>()
+                      ? op.getOnTrue()
+                      : op.getOnFalse();
+    if (taken.getType() != op.getType())
+      return failure();
+    rewriter.replaceOp(op, taken);
+    return success();
+  }
+};
+
+} // namespace
+
+void kerf::nn::populateFoldPatterns(RewritePatternSet &patterns) {
+  patterns.add<EvaluateConstants, EmptyIsConstant, DropIdentity, DropBroadcast,
+               DropLogicalIdentity, SinkBroadcast, BroadcastIsReshape,
+               ShrinkConstant, ReciprocalOfSqrt, OneOver, DivideByPowerOfTwo,
+               ScaleOnce, NumberRight, DropMaskGuard, SelectKnown>(
+      patterns.getContext());
+}
+
+void kerf::nn::populateSimplifyPatterns(RewritePatternSet &patterns) {
+  populateFoldPatterns(patterns);
+  populateReshapePatterns(patterns);
+  populateTransposePatterns(patterns);
+  populateSlicePatterns(patterns);
+  populateRecognitionPatterns(patterns);
+  populateGatherPatterns(patterns);
+}

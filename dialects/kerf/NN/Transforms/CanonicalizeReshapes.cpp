@@ -1,0 +1,146 @@
+//===- CanonicalizeReshapes.cpp - reshapes sink and cancel ----------------===//
+//
+// Exporters flatten [batch, sequence, hidden] to a matrix for a product and
+// shape it back. nn.matmul takes any leading dimensions, and the planner wants
+// batch and sequence apart: a reshape that keeps the last dimension sinks below
+// the product, its bias and what follows, until it meets the one that undoes
+// it.
+//
+//===----------------------------------------------------------------------===//
+#include "../IR/PatternUtils.h"
+#include "kerf/NN/Transforms/Simplify.h"
+
+using namespace kerf;
+using namespace kerf::nn;
+using namespace mlir;
+
+using Integers = SmallVector<int64_t>;
+
+namespace {
+
+/// matmul(reshape(x), w) with a matrix w is reshape(matmul(x, w)).
+struct SinkBelowMatmul : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    auto reshape = op.getLhs().getDefiningOp<ReshapeOp>();
+    if (!reshape || op.getTransposeLhs() || rankOf(op.getRhs()) != 2 ||
+        rankOf(op.getLhs()) != 2 || isPlanned(op))
+      return failure();
+    ArrayRef<int64_t> from = shapeOf(reshape.getX());
+    auto groups = reshapeGroups(from, shapeOf(op.getLhs()));
+    // Rows from several leading dimensions, columns from the others.
+    if (!groups || groups->size() != 2 || (*groups)[0].fromEnd < 2)
+      return failure();
+    Integers rows(from.take_front((*groups)[0].fromEnd));
+    rows.push_back(shapeOf(op.getLhs()).back());
+    Value lhs = makeReshape(rewriter, op.getLoc(), reshape.getX(), rows);
+    Value product = MatmulOp::create(rewriter, op.getLoc(), lhs, op.getRhs(),
+                                     false, op.getTransposeRhs());
+    rewriter.replaceOp(op, makeReshape(rewriter, op.getLoc(), product,
+                                       shapeOf(op.getResult())));
+    return success();
+  }
+};
+
+/// f(reshape(x), y) is reshape(f(x, y)) where y is a number, a vector along a
+/// last dimension that the reshape keeps, or a reshape of the same kind.
+struct SinkBelowElementwise : RewritePattern {
+  SinkBelowElementwise(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || isPlanned(op))
+      return failure();
+    ArrayRef<int64_t> to = shapeOf(op->getResult(0));
+    ReshapeOp first;
+    for (Value operand : op->getOperands())
+      if (auto reshape = operand.getDefiningOp<ReshapeOp>();
+          reshape && !first && shapeOf(operand) == to &&
+          !isSource(reshape.getX()))
+        first = reshape;
+    if (!first)
+      return failure();
+    ArrayRef<int64_t> from = shapeOf(first.getX());
+    bool keepsLast = !from.empty() && !to.empty() && from.back() == to.back();
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      auto reshape = operand.getDefiningOp<ReshapeOp>();
+      if (reshape && shapeOf(operand) == to && shapeOf(reshape.getX()) == from)
+        operands.push_back(reshape.getX());
+      else if (rankOf(operand) == 0 || (rankOf(operand) == 1 && keepsLast &&
+                                        shapeOf(operand)[0] == to.back()))
+        operands.push_back(operand);
+      else
+        return failure();
+    }
+    Value inner = cloneWith(rewriter, op, operands, from);
+    rewriter.replaceOp(op, makeReshape(rewriter, op->getLoc(), inner, to));
+    return success();
+  }
+};
+
+/// Normalization over a last dimension that the reshape keeps.
+template <typename Op> struct SinkBelowNorm : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    auto reshape = op.getX().template getDefiningOp<ReshapeOp>();
+    if (!reshape || isPlanned(op))
+      return failure();
+    ArrayRef<int64_t> from = shapeOf(reshape.getX());
+    if (from.size() < 2 || from.back() != shapeOf(op.getX()).back() ||
+        int64_t(op.getDim()) + 1 != rankOf(op.getX()))
+      return failure();
+    SmallVector<Value> operands(op->getOperands());
+    operands[0] = reshape.getX();
+    Value inner = cloneWith(rewriter, op, operands, from);
+    inner.getDefiningOp<Op>().setDim(from.size() - 1);
+    rewriter.replaceOp(
+        op, makeReshape(rewriter, op.getLoc(), inner, shapeOf(op.getResult())));
+    return success();
+  }
+};
+
+/// A weight of another shape is the same bytes.
+struct ReshapeWeight : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto weight = op.getX().getDefiningOp<WeightOp>();
+    if (!weight || weight.getStarts() || isPlanned(op))
+      return failure();
+    auto view = rewriter.replaceOpWithNewOp<WeightOp>(
+        op, op.getType(), weight.getNameAttr(), weight.getFileAttr(),
+        weight.getOffsetAttr(), weight.getLengthAttr(),
+        TypeAttr::get(op.getType()), DenseI64ArrayAttr());
+    view.setInfinite(weight.getInfinite());
+    return success();
+  }
+};
+
+/// The same for a parameter that is a literal.
+struct ReshapeNamedConstant : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto constant = op.getX().getDefiningOp<ConstantOp>();
+    if (!constant || !constant.getName() || isPlanned(op))
+      return failure();
+    auto reshaped = ConstantOp::create(
+        rewriter, op.getLoc(),
+        constant.getElements().reshape(typeOf(op.getResult())));
+    reshaped.setNameAttr(constant.getNameAttr());
+    rewriter.replaceOp(op, reshaped);
+    return success();
+  }
+};
+
+} // namespace
+
+void kerf::nn::populateReshapePatterns(RewritePatternSet &patterns) {
+  patterns
+      .add<SinkBelowMatmul, SinkBelowElementwise, SinkBelowNorm<LayerNormOp>,
+           SinkBelowNorm<RMSNormOp>, ReshapeWeight, ReshapeNamedConstant>(
+          patterns.getContext());
+}

@@ -1,0 +1,471 @@
+//===- RecogniseAttention.cpp - attention found in its parts --------------===//
+//
+// From a product with a softmax along the keys upwards: masks that are added or
+// selected, one factor, the product of queries and keys. Queries, keys and
+// values become [batch, heads, length, size], whatever groups and reshapes
+// stand between; keys that were repeated for their group of heads are taken as
+// they were before. Nothing matches where somebody else reads what would no
+// longer be computed (probabilities), or where dropout stands inside. Each op
+// is looked at once per product that reads it.
+//
+// Masks: a hidden position is one whose score is at most kHidden. Such masks
+// are as good as -inf beside scores that softmax can tell apart, and where they
+// are the lower triangle the op is `causal` and reads none. All others become
+// the bias, not below AttentionForms::lowest, so that a row which is hidden
+// altogether gives what it gave.
+//
+//===----------------------------------------------------------------------===//
+#include "../Gradients/GradientBuilder.h"
+#include "../IR/PatternUtils.h"
+#include "kerf/NN/Transforms/Simplify.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace kerf;
+using namespace kerf::nn;
+using namespace mlir;
+
+using Integers = SmallVector<int64_t>;
+
+static constexpr double kHidden = -1e4;
+
+namespace {
+
+/// A mask and the shape of the scores that it is added to.
+struct Mask {
+  Value value;             ///< added; or, with a condition,
+  Value condition;         ///< hides where it does not hold
+  bool whereHolds = false; ///< hides where it holds
+  Integers scores;
+};
+
+class Matcher {
+public:
+  Matcher(const AttentionForms &forms, DenseMap<Attribute, bool> &triangles)
+      : forms(forms), triangles(triangles) {}
+
+  bool match(MatmulOp product) {
+    second = product;
+    return !second.getTransposeLhs() && matchProbabilities() && matchScores() &&
+           matchShapes() && fits();
+  }
+  void replace();
+
+private:
+  bool matchProbabilities();
+  bool matchScores();
+  bool matchMask(Operation *op, Value &next);
+  bool addMask(Mask mask);
+  bool matchShapes();
+  bool fits();
+  bool isTriangle(Value mask, bool condition, bool whereHolds);
+  Value makeBias(GradientBuilder &b, const Mask &mask);
+  std::optional<Integers> biasShape(ArrayRef<int64_t> mask,
+                                    ArrayRef<int64_t> scores) const;
+
+  const AttentionForms &forms;
+  DenseMap<Attribute, bool> &triangles;
+  MatmulOp second, first;
+  SoftmaxOp softmax;
+  SmallVector<Mask> masks;
+  bool causal = false, guarded = false, scaled = false;
+  double scale = 1;
+  /// [batch, heads] where a reshape said so.
+  std::optional<Integers> split;
+  int64_t batch = 0, heads = 0, keyHeads = 0;
+  Value query, key, value;
+};
+
+bool isFloatCast(Operation *op) {
+  auto cast = dyn_cast_or_null<CastOp>(op);
+  return cast && isa<FloatType>(typeOf(cast.getX()).getElementType()) &&
+         isa<FloatType>(typeOf(cast.getResult()).getElementType());
+}
+
+/// A reshape of the dimensions before the last two.
+bool keepsRows(Operation *op) {
+  auto reshape = dyn_cast_or_null<ReshapeOp>(op);
+  return reshape && rankOf(reshape.getX()) > 2 &&
+         rankOf(reshape.getResult()) > 2 &&
+         shapeOf(reshape.getX()).take_back(2) ==
+             shapeOf(reshape.getResult()).take_back(2);
+}
+
+/// Whether scores come from here: through a few ops to a product.
+bool isScores(Value value, int depth = 0) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !value.hasOneUse() || depth > 8)
+    return false;
+  if (isa<MatmulOp>(op))
+    return true;
+  if (isa<MulOp, DivOp, AddOp, CastOp, ReshapeOp>(op))
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      return isScores(operand, depth + 1);
+    });
+  if (isa<SelectOp>(op))
+    return isScores(op->getOperand(1), depth + 1) ||
+           isScores(op->getOperand(2), depth + 1);
+  return false;
+}
+
+/// Whether a trained parameter could be behind a float.
+bool isLearned(Value value, int depth = 0) {
+  Operation *op = value.getDefiningOp();
+  if (!isa<FloatType>(typeOf(value).getElementType()) || !op)
+    return false;
+  if (isa<WeightOp, StateOp>(op) || depth > 32)
+    return true;
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    return isLearned(operand, depth + 1);
+  });
+}
+
+bool Matcher::matchProbabilities() {
+  Value p = second.getLhs();
+  while (p.hasOneUse() &&
+         (keepsRows(p.getDefiningOp()) || isFloatCast(p.getDefiningOp())))
+    p = p.getDefiningOp()->getOperand(0);
+  // ONNX: rows that see nothing give zero.
+  if (auto select = p.getDefiningOp<SelectOp>()) {
+    auto isNaN = select.getOperand(0).getDefiningOp<IsNaNOp>();
+    Value inner = select.getOperand(2);
+    if (!isNaN || !p.hasOneUse() || !isNaN->hasOneUse() ||
+        isNaN.getX() != inner || !isSplatOf(select.getOperand(1), 0) ||
+        !inner.hasNUses(2))
+      return false;
+    guarded = true;
+    p = inner;
+  }
+  softmax = p.getDefiningOp<SoftmaxOp>();
+  return softmax && (guarded || p.hasOneUse()) &&
+         static_cast<int64_t>(softmax.getDim()) + 1 == rankOf(p);
+}
+
+bool Matcher::matchScores() {
+  Value x = softmax.getX();
+  for (int steps = 0; steps < 16; ++steps) {
+    Operation *op = x.getDefiningOp();
+    if (!op || !x.hasOneUse())
+      return false;
+    if (rankOf(x) == 4)
+      split = Integers(shapeOf(x).take_front(2));
+    if ((first = dyn_cast<MatmulOp>(op)))
+      // Scores of zero where the guard would see NaN are another function.
+      return !first.getTransposeLhs() && (!guarded || masks.empty());
+    if (isFloatCast(op) || keepsRows(op)) {
+      x = op->getOperand(0);
+      continue;
+    }
+    if (isa<MulOp, DivOp>(op)) {
+      bool right = splatOf(op->getOperand(1)).has_value();
+      auto number = splatOf(op->getOperand(right ? 1 : 0));
+      Value other = op->getOperand(right ? 0 : 1);
+      if (!number || other.getType() != x.getType() ||
+          (isa<DivOp>(op) && (!right || *number == 0)))
+        return false;
+      scale *= isa<DivOp>(op) ? 1 / *number : *number;
+      scaled = true;
+      x = other;
+      continue;
+    }
+    // A mask inside of the factor would have to be scaled too.
+    if (scaled || !matchMask(op, x))
+      return false;
+  }
+  return false;
+}
+
+bool Matcher::matchMask(Operation *op, Value &next) {
+  Integers scores(shapeOf(op->getResult(0)));
+  auto goOn = [&](Value scoresOperand) {
+    next = scoresOperand;
+    return typeOf(scoresOperand).getShape() == ArrayRef(scores);
+  };
+  if (auto add = dyn_cast<AddOp>(op)) {
+    bool right = !isScores(add.getLhs());
+    Value mask = right ? add.getLhs() : add.getRhs();
+    return isScores(right ? add.getRhs() : add.getLhs()) &&
+           addMask({mask, {}, false, scores}) &&
+           goOn(right ? add.getRhs() : add.getLhs());
+  }
+  auto select = dyn_cast<SelectOp>(op);
+  if (!select)
+    return false;
+  for (bool whereHolds : {false, true}) {
+    auto number = splatOf(select.getOperand(whereHolds ? 1 : 2));
+    Value rest = select.getOperand(whereHolds ? 2 : 1);
+    // What is added must drown the score as what is put in its place does.
+    if (number && *number <= -1e9 && isScores(rest))
+      return addMask({{}, select.getOperand(0), whereHolds, scores}) &&
+             goOn(rest);
+  }
+  return false;
+}
+
+/// One element per score of one head, hidden exactly where key > query.
+bool Matcher::isTriangle(Value mask, bool condition, bool whereHolds) {
+  while (isa_and_nonnull<BroadcastOp>(mask.getDefiningOp()) ||
+         behindUnitReshapes(mask) != mask)
+    mask = isa<BroadcastOp>(mask.getDefiningOp())
+               ? mask.getDefiningOp()->getOperand(0)
+               : behindUnitReshapes(mask);
+  auto constant = mask.getDefiningOp<ConstantOp>();
+  if (!constant || constant.getName() || rankOf(mask) < 2)
+    return false;
+  ArrayRef<int64_t> shape = shapeOf(mask);
+  int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  if (typeOf(mask).getNumElements() != rows * columns || rows < 2 ||
+      columns < 2)
+    return false;
+  DenseElementsAttr elements = constant.getElements();
+  if (elements.isSplat())
+    return false;
+  int64_t at = 0;
+  auto matches = [&](bool hidden, bool visible) {
+    bool expected = at % columns > at / columns;
+    ++at;
+    return expected ? hidden : visible;
+  };
+  if (condition)
+    return llvm::all_of(elements.getValues<bool>(), [&](bool holds) {
+      return matches(holds == whereHolds, holds != whereHolds);
+    });
+  auto [known, isNew] = triangles.try_emplace(elements, false);
+  if (!isNew)
+    return known->second;
+  if (elements.getElementType().isF32())
+    known->second =
+        llvm::all_of(elements.getValues<float>(), [&](float number) {
+          return matches(number <= kHidden, number == 0);
+        });
+  else
+    known->second =
+        llvm::all_of(elements.getValues<APFloat>(), [&](APFloat number) {
+          bool lost;
+          number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                         &lost);
+          return matches(number.convertToDouble() <= kHidden, number.isZero());
+        });
+  return known->second;
+}
+
+bool Matcher::addMask(Mask mask) {
+  bool condition = mask.condition != nullptr;
+  Value from = condition ? mask.condition : mask.value;
+  if (isTriangle(from, condition, mask.whereHolds)) {
+    causal = true;
+    return true;
+  }
+  if (rankOf(from) > static_cast<int64_t>(mask.scores.size()) ||
+      (forms.training && !condition && isLearned(from)))
+    return false;
+  masks.push_back(std::move(mask));
+  return true;
+}
+
+/// `x` before it was repeated along dimension 1, or `x`.
+Value behindRepeat(Value x) {
+  auto reshape = x.getDefiningOp<ReshapeOp>();
+  auto broadcast =
+      reshape ? reshape.getX().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  if (!broadcast || rankOf(x) != 4 || rankOf(broadcast.getResult()) != 5 ||
+      rankOf(broadcast.getX()) != 5)
+    return x;
+  ArrayRef<int64_t> from = shapeOf(broadcast.getX()),
+                    to = shapeOf(broadcast.getResult());
+  Integers repeated(from);
+  repeated[2] = to[2];
+  if (from[2] != 1 || ArrayRef(repeated) != to || from[0] != shapeOf(x)[0] ||
+      from.take_back(2) != shapeOf(x).take_back(2))
+    return x;
+  return broadcast.getX();
+}
+
+/// The factor in front of reshapes and transposes of queries, taken away.
+Value withoutFactor(OpBuilder &builder, Value x, double &scale) {
+  SmallVector<Operation *> chain;
+  Value base = x;
+  while (base.hasOneUse() &&
+         isa_and_nonnull<ReshapeOp, TransposeOp>(base.getDefiningOp())) {
+    chain.push_back(base.getDefiningOp());
+    base = chain.back()->getOperand(0);
+  }
+  Operation *op = base.getDefiningOp();
+  if (!isa_and_nonnull<MulOp, DivOp>(op) || !base.hasOneUse())
+    return x;
+  auto number = splatOf(op->getOperand(1));
+  Value plain = op->getOperand(0);
+  if (!number && isa<MulOp>(op)) {
+    number = splatOf(op->getOperand(0));
+    plain = op->getOperand(1);
+  }
+  if (!number || *number == 0 || plain.getType() != base.getType())
+    return x;
+  scale *= isa<DivOp>(op) ? 1 / *number : *number;
+  for (Operation *step : llvm::reverse(chain))
+    plain = cloneWith(builder, step, plain, shapeOf(step->getResult(0)));
+  return plain;
+}
+
+bool Matcher::matchShapes() {
+  query = first.getLhs();
+  key = first.getRhs();
+  value = second.getRhs();
+  int64_t rank = rankOf(query);
+  if (rank < 3 || rank > 5 || rankOf(key) != rank || rankOf(value) != rank)
+    return false;
+  ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key), v = shapeOf(value);
+  auto sameFront = [&](int64_t count) {
+    return q.take_front(count) == k.take_front(count) &&
+           k.take_front(count) == v.take_front(count);
+  };
+  if (rank == 3) {
+    if (!sameFront(1))
+      return false;
+    bool known = split && (*split)[0] * (*split)[1] == q[0];
+    batch = known ? (*split)[0] : q[0];
+    heads = keyHeads = known ? (*split)[1] : 1;
+  } else if (rank == 4) {
+    if (!sameFront(1) || k[1] != v[1] || (k[1] != q[1] && k[1] != 1))
+      return false;
+    batch = q[0];
+    heads = q[1];
+    Value plainKey = behindRepeat(key), plainValue = behindRepeat(value);
+    if (plainKey != key && plainValue != value &&
+        shapeOf(plainKey)[1] == shapeOf(plainValue)[1] &&
+        q[1] % shapeOf(plainKey)[1] == 0) {
+      key = plainKey;
+      value = plainValue;
+    }
+    keyHeads = shapeOf(key)[1];
+  } else {
+    // Groups of heads that share keys, as a dimension.
+    if (!sameFront(2) || k[2] != v[2] || (k[2] != 1 && k[2] != q[2]))
+      return false;
+    batch = q[0];
+    heads = q[1] * q[2];
+    keyHeads = k[1] * k[2];
+  }
+  return llvm::all_of(masks, [&](const Mask &mask) {
+    return biasShape(shapeOf(mask.condition ? mask.condition : mask.value),
+                     mask.scores)
+        .has_value();
+  });
+}
+
+/// The shape of a mask over [batch, heads, queries, keys], given the shape that
+/// it broadcasts to.
+std::optional<Integers> Matcher::biasShape(ArrayRef<int64_t> mask,
+                                           ArrayRef<int64_t> scores) const {
+  Integers padded(scores.size() - mask.size(), 1);
+  llvm::append_range(padded, mask);
+  ArrayRef<int64_t> front = ArrayRef(padded).drop_back(2);
+  ArrayRef<int64_t> whole = scores.drop_back(2);
+  int64_t count = 1;
+  for (int64_t size : front)
+    count *= size;
+  Integers shape(2, 1);
+  if (front.size() == 2 && whole[0] == batch && whole[1] == heads) {
+    shape.assign(front.begin(), front.end());
+  } else if (front == whole) {
+    shape = {batch, heads};
+  } else if (!front.empty() && front[0] == batch && count == batch &&
+             whole[0] == batch) {
+    shape[0] = batch;
+  } else if (count != 1) {
+    return std::nullopt;
+  }
+  shape.append(padded.end() - 2, padded.end());
+  return shape;
+}
+
+bool Matcher::fits() {
+  Type element = typeOf(query).getElementType();
+  int64_t size = shapeOf(query).back();
+  ArrayRef<int64_t> v = shapeOf(second.getRhs());
+  int64_t out = v[v.size() - (second.getTransposeRhs() ? 2 : 1)];
+  auto isSize = [&](int64_t n) {
+    return n > 0 && n % forms.headMultiple == 0 && n <= forms.maxHead;
+  };
+  return (element.isBF16() || element.isF16() ||
+          (forms.wide && element.isF32())) &&
+         typeOf(key).getElementType() == element &&
+         typeOf(value).getElementType() == element && isSize(size) &&
+         isSize(out) && typeOf(second.getResult()).getNumElements() > 0 &&
+         shapeOf(softmax.getX()).back() > 0;
+}
+
+Value Matcher::makeBias(GradientBuilder &b, const Mask &mask) {
+  Value bias = mask.value;
+  Type element = typeOf(query).getElementType();
+  if (mask.condition) {
+    auto scalar = RankedTensorType::get({}, element);
+    auto number = [&](double x) {
+      return b.make<ConstantOp>(DenseElementsAttr::get(
+          scalar, OpBuilder(softmax).getFloatAttr(element, x)));
+    };
+    Value hidden = number(forms.lowest), seen = number(0);
+    bias = mask.whereHolds ? b.select(mask.condition, hidden, seen)
+                           : b.select(mask.condition, seen, hidden);
+  } else {
+    bias = b.make<MaxOp>(bias, b.number(forms.lowest, bias));
+  }
+  bias = b.reshape(bias, *biasShape(shapeOf(bias), mask.scores));
+  if (typeOf(bias).getElementType() != element)
+    bias = b.make<CastOp>(typeOf(bias).clone(element), bias);
+  return bias;
+}
+
+void Matcher::replace() {
+  OpBuilder builder(second);
+  GradientBuilder b(builder, softmax.getLoc());
+  auto whole = [&](Value x, int64_t headCount, bool transposed) {
+    // [batch.., rows, columns], the columns being the size of a head.
+    if (transposed) {
+      Integers perm;
+      for (int64_t d = 0; d < rankOf(x); ++d)
+        perm.push_back(d);
+      std::swap(perm[perm.size() - 2], perm.back());
+      x = b.transpose(x, perm);
+    }
+    ArrayRef<int64_t> shape = shapeOf(x);
+    return b.reshape(x,
+                     {batch, headCount, shape[shape.size() - 2], shape.back()});
+  };
+  query = withoutFactor(builder, query, scale);
+  key = withoutFactor(builder, key, scale);
+  Value q = whole(query, heads, false);
+  Value k = whole(key, keyHeads, !first.getTransposeRhs());
+  Value v = whole(value, keyHeads, second.getTransposeRhs());
+  Value bias;
+  for (const Mask &mask : masks) {
+    Value one = makeBias(b, mask);
+    bias = bias ? b.add(bias, one) : one;
+  }
+  auto attention = AttentionOp::create(
+      builder, softmax.getLoc(), q, k, v, bias, builder.getF64FloatAttr(scale),
+      causal ? builder.getUnitAttr() : UnitAttr());
+  second.replaceAllUsesWith(
+      b.reshape(attention.getResult(), shapeOf(second.getResult())));
+}
+
+} // namespace
+
+int64_t kerf::nn::recogniseAttention(Block &block,
+                                     const AttentionForms &forms) {
+  int64_t count = 0;
+  DenseMap<Attribute, bool> triangles;
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (auto product = dyn_cast<MatmulOp>(op); product && !isPlanned(&op)) {
+      Matcher matcher(forms, triangles);
+      if (!matcher.match(product))
+        continue;
+      matcher.replace();
+      ++count;
+    }
+  if (count)
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  return count;
+}

@@ -1,0 +1,47 @@
+//===- Simplify.h - rewrites among nn ops -----------------------*- C++ -*-===//
+//
+// Exporters spell one computation in many ways; these patterns bring it to one
+// form. All of them keep values up to rounding and run to a fixed point; each
+// moves in one direction only (views and transposes down, slices up, small ops
+// into large ones), so that they terminate together.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_NN_TRANSFORMS_SIMPLIFY_H
+#define KERF_NN_TRANSFORMS_SIMPLIFY_H
+
+#include "mlir/IR/PatternMatch.h"
+
+namespace kerf::nn {
+
+/// Ops on constants are computed; identities vanish.
+void populateFoldPatterns(mlir::RewritePatternSet &patterns);
+/// Transposes sink towards the results, meet and cancel; into matmul's flags.
+void populateTransposePatterns(mlir::RewritePatternSet &patterns);
+/// Slices rise to what they cut; matmuls of cut weights come apart.
+void populateSlicePatterns(mlir::RewritePatternSet &patterns);
+/// layer_norm, rms_norm, gelu and softmax from their parts.
+void populateRecognitionPatterns(mlir::RewritePatternSet &patterns);
+/// Gathers by a run of consecutive constants become slices.
+void populateGatherPatterns(mlir::RewritePatternSet &patterns);
+/// All of the above.
+void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
+
+/// Which attentions a target has as one call (nn.attention).
+struct AttentionForms {
+  /// f32 too, because it will be rounded (--precision=bf16); else bf16 alone.
+  bool wide = false;
+  /// Gradients are wanted: a bias that could be trained does not match.
+  bool training = false;
+  /// Sizes of heads: multiples of, and at most. cuDNN's, on every GPU.
+  int64_t headMultiple = 8, maxHead = 128;
+  /// What hides a position in a bias: drowns every score, is finite in the type
+  /// of the call and stays so in kernels that compute powers of two.
+  double lowest = -1e30;
+};
+/// nn.attention from its parts, in one block; how many. Not among the patterns:
+/// only some targets want it.
+int64_t recogniseAttention(mlir::Block &block, const AttentionForms &forms);
+
+} // namespace kerf::nn
+
+#endif // KERF_NN_TRANSFORMS_SIMPLIFY_H

@@ -1,0 +1,196 @@
+//===- Activations.cpp - activation functions -----------------------------===//
+//
+// Gelu is an op of its own; the others are small formulas of elementwise ops,
+// which code generation fuses again. Exponentials are bounded before they are
+// taken, so that the branch not chosen never overflows.
+//
+//===----------------------------------------------------------------------===//
+#include "../Handlers.h"
+
+using namespace kerf;
+using namespace kerf::nn;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+static bool floatInput(Node &node, size_t inputs = 1) {
+  if (failed(node.arity(inputs, inputs)))
+    return false;
+  (void)node.integerList("consumed_inputs");
+  if (isa<FloatType>(elementOf(node.in(0))))
+    return true;
+  (void)node.error("input has an integer type, expected a float");
+  return false;
+}
+
+static Value number(Node &node, double value) {
+  return node.scalar(value, elementOf(node.in(0)));
+}
+static Value maximum(Node &node, Value a, double b) {
+  return node.make<MaxOp>({a, number(node, b)});
+}
+static Value minimum(Node &node, Value a, double b) {
+  return node.make<MinOp>({a, number(node, b)});
+}
+/// alpha (exp(min(x, 0) / scale) - 1)
+static Value expMinusOne(Node &node, Value x, double alpha, double scale) {
+  Value low = node.mul(minimum(node, x, 0), 1 / scale);
+  return node.mul(node.add(node.make<ExpOp>({low}), -1.0), alpha);
+}
+static Value isPositive(Node &node, Value x) {
+  return node.make<LessOp>({number(node, 0), x});
+}
+
+static LogicalResult elu(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  Value x = node.in(0);
+  return node.set(
+      node.select(isPositive(node, x), x,
+                  expMinusOne(node, x, node.real("alpha", 1.0), 1.0)));
+}
+
+static LogicalResult selu(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  double alpha =
+      node.real("alpha", node.opset < 6 ? 1.6732 : 1.67326319217681884765625);
+  double gamma =
+      node.real("gamma", node.opset < 6 ? 1.0507 : 1.05070102214813232421875);
+  Value x = node.in(0);
+  return node.set(node.mul(
+      node.select(isPositive(node, x), x, expMinusOne(node, x, alpha, 1.0)),
+      gamma));
+}
+
+static LogicalResult celu(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  double alpha = node.real("alpha", 1.0);
+  Value x = node.in(0);
+  return node.set(
+      node.add(maximum(node, x, 0), expMinusOne(node, x, alpha, alpha)));
+}
+
+static LogicalResult leakyRelu(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  Value x = node.in(0);
+  Value scaled = node.mul(x, node.real("alpha", 0.01));
+  return node.set(
+      node.select(node.make<LessOp>({x, number(node, 0)}), scaled, x));
+}
+
+static LogicalResult prelu(Node &node) {
+  if (failed(node.arity(2, 2)))
+    return failure();
+  Value x = node.in(0), slope = node.in(1);
+  // Below 7 a vector belongs to the channels.
+  if (node.opset < 7 && rankOf(slope) == 1 && shapeOf(slope)[0] != 1 &&
+      rankOf(x) > 2) {
+    SmallVector<int64_t> shape(rankOf(x) - 1, 1);
+    shape[0] = shapeOf(slope)[0];
+    slope = node.reshape(slope, shape);
+  }
+  return node.set(node.select(node.make<LessOp>({x, number(node, 0)}),
+                              node.mul(x, slope), x));
+}
+
+static LogicalResult thresholdedRelu(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  Value x = node.in(0);
+  Value above = node.make<LessOp>({number(node, node.real("alpha", 1.0)), x});
+  return node.set(node.select(above, x, number(node, 0)));
+}
+
+static Value hardSigmoidOf(Node &node, Value x, double alpha, double beta) {
+  return maximum(node, minimum(node, node.add(node.mul(x, alpha), beta), 1), 0);
+}
+static LogicalResult hardSigmoid(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  return node.set(hardSigmoidOf(node, node.in(0), node.real("alpha", 0.2),
+                                node.real("beta", 0.5)));
+}
+static LogicalResult hardSwish(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  return node.set(
+      node.mul(node.in(0), hardSigmoidOf(node, node.in(0), 1.0 / 6, 0.5)));
+}
+
+/// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|))
+static Value softplusOf(Node &node, Value x) {
+  Value tail = node.make<ExpOp>({node.make<NegOp>({node.make<AbsOp>({x})})});
+  return node.add(maximum(node, x, 0), node.make<Log1pOp>({tail}));
+}
+static LogicalResult softplus(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  return node.set(softplusOf(node, node.in(0)));
+}
+static LogicalResult mish(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  Value x = node.in(0);
+  return node.set(node.mul(x, node.make<TanhOp>({softplusOf(node, x)})));
+}
+static LogicalResult softsign(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  Value x = node.in(0);
+  return node.set(node.div(x, node.add(node.make<AbsOp>({x}), 1.0)));
+}
+static LogicalResult swish(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  Value x = node.in(0);
+  return node.set(node.mul(
+      x, node.make<SigmoidOp>({node.mul(x, node.real("alpha", 1.0))})));
+}
+
+static LogicalResult gelu(Node &node) {
+  if (!floatInput(node))
+    return failure();
+  std::string form = node.text("approximate", "none");
+  if (form != "none" && form != "tanh")
+    return node.error("approximate is \"" + form + "\", expected none or tanh");
+  SmallVector<NamedAttribute, 1> flags;
+  if (form == "tanh")
+    flags.push_back(node.unit("tanh"));
+  return node.set(node.make<GeluOp>({node.in(0)}, flags));
+}
+
+/// Integers are compared and moved as floats, then cut off towards zero.
+static LogicalResult shrink(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Type element = elementOf(node.in(0));
+  Value x = isa<FloatType>(element)
+                ? node.in(0)
+                : node.cast(node.in(0), node.ops.getF64Type());
+  auto scalar = [&](double value) { return node.scalar(value, elementOf(x)); };
+  double lambda = node.real("lambd", 0.5), bias = node.real("bias", 0.0);
+  Value low = node.make<LessOp>({x, scalar(-lambda)});
+  Value high = node.make<LessOp>({scalar(lambda), x});
+  Value result = node.select(low, node.add(x, bias),
+                             node.select(high, node.add(x, -bias), scalar(0)));
+  return node.set(node.cast(result, element));
+}
+
+void kerf::onnx_import::addActivations(HandlerTable &table) {
+  table.add("Elu", 1, elu);
+  table.add("Selu", 1, selu);
+  table.add("Celu", 12, celu);
+  table.add("LeakyRelu", 1, leakyRelu);
+  table.add("PRelu", 1, prelu);
+  table.add("ThresholdedRelu", 10, thresholdedRelu);
+  table.add("HardSigmoid", 1, hardSigmoid);
+  table.add("HardSwish", 14, hardSwish);
+  table.add("Softplus", 1, softplus);
+  table.add("Mish", 18, mish);
+  table.add("Softsign", 1, softsign);
+  table.add("Swish", 24, swish);
+  table.add("Gelu", 20, gelu);
+  table.add("Shrink", 9, shrink);
+}

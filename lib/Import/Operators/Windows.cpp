@@ -1,0 +1,317 @@
+//===- Windows.cpp - convolutions, pools, channel normalization -----------===//
+//
+// ONNX images are channels first; nn's are channels last. Each operator here
+// stands between two transposes, which the simplification cancels.
+//
+//===----------------------------------------------------------------------===//
+#include "../Handlers.h"
+#include "../Importer.h"
+
+using namespace kerf;
+using namespace kerf::nn;
+using namespace kerf::onnx_import;
+using namespace mlir;
+
+using Integers = SmallVector<int64_t>;
+
+namespace {
+/// Window attributes, one entry for each spatial dimension.
+struct Window {
+  Integers kernel, strides, dilations, low, high;
+  /// `high` without what ceil_mode adds.
+  Integers declaredHigh;
+};
+} // namespace
+
+static Value toChannelsLast(Node &node, Value x) {
+  if (!x)
+    return {};
+  Integers perm{0};
+  for (int64_t dim = 2; dim < rankOf(x); ++dim)
+    perm.push_back(dim);
+  perm.push_back(1);
+  return node.transpose(x, perm);
+}
+
+static Value toChannelsFirst(Node &node, Value x) {
+  if (!x)
+    return {};
+  Integers perm{0, rankOf(x) - 1};
+  for (int64_t dim = 1; dim + 1 < rankOf(x); ++dim)
+    perm.push_back(dim);
+  return node.transpose(x, perm);
+}
+
+static std::optional<Integers> perDimension(Node &node, StringRef name,
+                                            size_t count, int64_t otherwise) {
+  auto list = node.integerList(name);
+  if (!list)
+    return Integers(count, otherwise);
+  if (list->size() != count) {
+    (void)node.error(name + " has " + Twine(list->size()) +
+                     " entries, expected " + Twine(count));
+    return std::nullopt;
+  }
+  for (int64_t entry : *list)
+    if (entry < -(int64_t(1) << 31) || entry > (int64_t(1) << 31)) {
+      (void)node.error(name + " has entry " + Twine(entry) + ", out of range");
+      return std::nullopt;
+    }
+  return list;
+}
+
+/// Reads strides, dilations, pads and auto_pad for an image of these spatial
+/// sizes.
+static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
+                                    Integers kernel, bool ceilMode) {
+  size_t count = image.size();
+  auto strides = perDimension(node, "strides", count, 1);
+  auto dilations = perDimension(node, "dilations", count, 1);
+  auto pads = perDimension(node, "pads", 2 * count, 0);
+  std::string automatic = node.text("auto_pad", "NOTSET");
+  if (!strides || !dilations || !pads || node.failed)
+    return std::nullopt;
+  Window w{std::move(kernel), *strides, *dilations, {}, {}, {}};
+  for (size_t d = 0; d < count; ++d) {
+    int64_t k = w.kernel[d], s = w.strides[d], l = w.dilations[d];
+    if (k < 1 || s < 1 || l < 1 || k > (int64_t(1) << 31)) {
+      (void)node.error("kernel, strides and dilations must be positive, got " +
+                       Twine(k) + ", " + Twine(s) + " and " + Twine(l));
+      return std::nullopt;
+    }
+    int64_t low = (*pads)[d], high = (*pads)[d + count];
+    int64_t span = l * (k - 1) + 1;
+    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      int64_t windows = (image[d] + s - 1) / s;
+      int64_t total = std::max<int64_t>(0, (windows - 1) * s + span - image[d]);
+      low = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+      high = total - low;
+    } else if (automatic == "VALID") {
+      low = high = 0;
+    } else if (automatic != "NOTSET" && !automatic.empty()) {
+      (void)node.error("auto_pad is \"" + automatic +
+                       "\", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+      return std::nullopt;
+    }
+    if (low < 0 || high < 0) {
+      (void)node.unsupported("negative pads");
+      return std::nullopt;
+    }
+    w.low.push_back(low);
+    w.declaredHigh.push_back(high);
+    int64_t room = image[d] + low + high - span;
+    if (room < 0 && !(ceilMode && room > -s)) {
+      (void)node.error("window of " + Twine(span) + " does not fit size " +
+                       Twine(image[d]) + " with pads " + Twine(low) + " and " +
+                       Twine(high));
+      return std::nullopt;
+    }
+    if (ceilMode) {
+      int64_t windows = (room + s - 1) / s + 1;
+      // A window that starts in the padding at the end is left out.
+      if ((windows - 1) * s >= image[d] + low)
+        --windows;
+      high = std::max(high, (windows - 1) * s + span - image[d] - low);
+    }
+    w.high.push_back(high);
+  }
+  return w;
+}
+
+static SmallVector<NamedAttribute> windowAttributes(Node &node,
+                                                    const Window &w) {
+  return {node.i64s("strides", w.strides), node.i64s("low", w.low),
+          node.i64s("high", w.high), node.i64s("dilations", w.dilations)};
+}
+
+static std::string inputName(Node &node, int index) {
+  return index < node.proto.input_size() ? node.proto.input(index)
+                                         : std::string();
+}
+
+static bool isImage(Node &node, Value x) {
+  if (rankOf(x) >= 3 && rankOf(x) <= 5)
+    return true;
+  (void)node.error("input has rank " + Twine(rankOf(x)) +
+                   ", expected 3 to 5 (batch, channels and 1 to 3 spatial "
+                   "dimensions)");
+  return false;
+}
+
+/// What an exporter writes for "no bias"; a parameter has a name.
+static bool isZeroLiteral(Value x) {
+  auto constant = x ? x.getDefiningOp<ConstantOp>() : ConstantOp();
+  if (!constant || constant.getName() || !constant.getElements().isSplat() ||
+      !isa<FloatType>(elementOf(x)))
+    return false;
+  return constant.getElements().getSplatValue<APFloat>().isZero();
+}
+
+static LogicalResult conv(Node &node) {
+  if (failed(node.arity(2, 3)))
+    return failure();
+  Value x = node.in(0);
+  Value weights = node.asParameter(node.in(1), inputName(node, 1));
+  if (!isImage(node, x))
+    return failure();
+  if (rankOf(weights) != rankOf(x))
+    return node.error("weights have rank " + Twine(rankOf(weights)) +
+                      ", expected " + Twine(rankOf(x)));
+  Integers kernel(shapeOf(weights).drop_front(2));
+  if (auto declared = node.integerList("kernel_shape");
+      declared && *declared != kernel)
+    return node.error("kernel_shape contradicts the weights");
+  int64_t groups = node.integer("group", 1);
+  if (groups < 1 || shapeOf(weights)[0] % groups ||
+      shapeOf(x)[1] != shapeOf(weights)[1] * groups)
+    return node.error("input has " + Twine(shapeOf(x)[1]) +
+                      " channels, weights " + Twine(shapeOf(weights)[0]) +
+                      " x " + Twine(shapeOf(weights)[1]) +
+                      ", which do not fit group " + Twine(groups));
+  auto w = window(node, shapeOf(x).drop_front(2), kernel, false);
+  if (!w)
+    return failure();
+  SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
+  attributes.push_back(node.i64("groups", groups));
+  Value result =
+      node.make<ConvOp>({toChannelsLast(node, x), weights}, attributes);
+  if (node.has(2) && !isZeroLiteral(node.in(2))) {
+    Value bias = node.asParameter(node.in(2), inputName(node, 2));
+    if (rankOf(bias) != 1 || shapeOf(bias)[0] != shapeOf(weights)[0])
+      return node.error("bias must be a vector of " +
+                        Twine(shapeOf(weights)[0]) + " elements");
+    result = node.add(result, bias);
+  }
+  return node.set(toChannelsFirst(node, result));
+}
+
+static std::optional<Window> poolWindow(Node &node, Value x, bool ceilMode) {
+  if (!isImage(node, x))
+    return std::nullopt;
+  node.requireAttribute("kernel_shape");
+  auto kernel = perDimension(node, "kernel_shape", rankOf(x) - 2, 1);
+  if (!kernel || node.failed)
+    return std::nullopt;
+  return window(node, shapeOf(x).drop_front(2), *kernel, ceilMode);
+}
+
+static LogicalResult maxPool(Node &node) {
+  if (failed(node.arity(1, 1, 2)))
+    return failure();
+  Value x = node.in(0);
+  bool ceilMode = node.integer("ceil_mode", 0);
+  (void)node.integer("storage_order", 0);
+  auto w = poolWindow(node, x, ceilMode);
+  if (!w)
+    return failure();
+  if (node.wants(1))
+    return node.unsupported("output Indices of operator MaxPool");
+  SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
+  attributes.push_back(node.i64s("kernel", w->kernel));
+  return node.set(toChannelsFirst(
+      node, node.make<MaxPoolOp>({toChannelsLast(node, x)}, attributes)));
+}
+
+static LogicalResult avgPool(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  bool ceilMode = node.integer("ceil_mode", 0);
+  bool countPads = node.opset >= 7 && node.integer("count_include_pad", 0);
+  auto w = poolWindow(node, x, ceilMode);
+  if (!w)
+    return failure();
+  SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
+  attributes.push_back(node.i64s("kernel", w->kernel));
+  if (countPads) {
+    attributes.push_back(node.unit("count_include_pad"));
+    if (w->declaredHigh != w->high)
+      attributes.push_back(node.i64s("count_high", w->declaredHigh));
+  }
+  return node.set(toChannelsFirst(
+      node, node.make<AvgPoolOp>({toChannelsLast(node, x)}, attributes)));
+}
+
+template <bool max> static LogicalResult globalPool(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  if (rankOf(x) < 3)
+    return node.error("input has rank " + Twine(rankOf(x)) +
+                      ", expected at least 3");
+  Integers dims;
+  for (int64_t dim = 2; dim < rankOf(x); ++dim)
+    dims.push_back(dim);
+  if (max)
+    return node.set(node.reduce(x, ReduceKind::Max, dims, true));
+  return node.set(node.mean(x, dims, true));
+}
+
+/// The running statistics; in training autodiff puts those of the batch in
+/// their place (`momentum` is how much of the old ones stays).
+static LogicalResult batchNorm(Node &node) {
+  if (failed(node.arity(5, 5, 5)))
+    return failure();
+  Value x = node.in(0);
+  double epsilon = node.real("epsilon", 1e-5f);
+  double momentum = node.real("momentum", 0.9);
+  (void)node.integerList("consumed_inputs");
+  bool training = node.opset >= 14 && node.integer("training_mode", 0);
+  if (node.opset < 9 && node.integer("spatial", 1) != 1)
+    return node.unsupported("spatial=0 of operator BatchNormalization");
+  if (node.opset < 7)
+    (void)node.integer("is_test", 0);
+  for (size_t index = 1; index < node.outputs.size(); ++index)
+    training |= node.wants(index);
+  if (training &&
+      node.importer.trainingForms() == ImportOptions::TrainingForms::Refuse)
+    return node.unsupported("operator BatchNormalization in training mode");
+  if (rankOf(x) < 2)
+    return node.error("input has rank " + Twine(rankOf(x)) +
+                      ", expected at least 2");
+  SmallVector<Value> operands{rankOf(x) == 2 ? x : toChannelsLast(node, x)};
+  for (int index = 1; index < 5; ++index) {
+    Value vector = node.asParameter(node.in(index), inputName(node, index));
+    if (rankOf(vector) != 1 || shapeOf(vector)[0] != shapeOf(x)[1])
+      return node.error("input " + Twine(index) + " must be a vector of " +
+                        Twine(shapeOf(x)[1]) + " elements");
+    operands.push_back(node.cast(vector, elementOf(x)));
+  }
+  Value result = node.make<BatchNormOp>(
+      operands, {node.f64("epsilon", epsilon), node.f64("momentum", momentum)});
+  // Further outputs are the running statistics after the step.
+  for (size_t index : {1, 2})
+    if (node.wants(index) && failed(node.set(index, node.in(index + 2))))
+      return failure();
+  return node.set(rankOf(x) == 2 ? result : toChannelsFirst(node, result));
+}
+
+static LogicalResult lrn(Node &node) {
+  if (failed(node.arity(1, 1)))
+    return failure();
+  Value x = node.in(0);
+  node.requireAttribute("size");
+  double alpha = node.real("alpha", 1e-4f), beta = node.real("beta", 0.75);
+  double bias = node.real("bias", 1);
+  int64_t size = node.integer("size", 0);
+  if (node.failed)
+    return failure();
+  if (size < 1 || size > (int64_t(1) << 31) || rankOf(x) < 3)
+    return node.error("size is " + Twine(size) + " and rank " +
+                      Twine(rankOf(x)) + ", expected at least 1 and 3");
+  return node.set(toChannelsFirst(
+      node,
+      node.make<LRNOp>({toChannelsLast(node, x)},
+                       {node.i64("size", size), node.f64("alpha", alpha),
+                        node.f64("beta", beta), node.f64("bias", bias)})));
+}
+
+void kerf::onnx_import::addWindows(HandlerTable &table) {
+  table.add("Conv", 1, conv);
+  table.add("MaxPool", 1, maxPool);
+  table.add("AveragePool", 1, avgPool);
+  table.add("GlobalAveragePool", 1, globalPool<false>);
+  table.add("GlobalMaxPool", 1, globalPool<true>);
+  table.add("BatchNormalization", 1, batchNorm);
+  table.add("LRN", 1, lrn);
+}

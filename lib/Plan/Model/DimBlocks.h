@@ -1,0 +1,77 @@
+//===- DimBlocks.h - in which blocks dimensions may lie -------------*- C++
+//-*-===//
+//
+// 12 heads of 64 columns on 8 devices: the heads' dimension lies in blocks of
+// two, so the 768 columns of which a reshape makes them must lie in blocks of
+// 128, not of 96, or every attention is entered and left by an exchange. A
+// reshape gives such a dimension its *unit*, 64, and the unit holds for all
+// dimensions that are cut with it: of the projections, their weights, gradients
+// and the optimizer's state. A hint gives blocks themselves.
+//
+// Block sizes (a unit, or a block for a number of shards) start at reshapes and
+// hints and spread along the factors of sharding rules, from dimension to
+// dimension, until nothing changes: linear in the ops for each round, of which
+// there are few. A block size grows by the minor factors where it enters a
+// dimension that has some, and shrinks by them where it leaves.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MODEL_DIMBLOCKS_H
+#define KERF_LIB_PLAN_MODEL_DIMBLOCKS_H
+
+#include "kerf/Interfaces/ShardingRule.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <memory>
+
+namespace kerf::plan {
+
+struct BlockSize {
+  /// 0: `size` is a unit; else: cut so many ways, a dimension may lie in blocks
+  /// of `size`, however much padding that is.
+  int64_t shards = 0;
+  int64_t size = 1;
+
+  bool operator==(const BlockSize &other) const {
+    return shards == other.shards && size == other.size;
+  }
+  bool operator<(const BlockSize &other) const {
+    return std::tie(shards, size) < std::tie(other.shards, other.size);
+  }
+};
+/// Sorted. Of a dimension, or of a factor.
+using BlockSizes = llvm::SmallVector<BlockSize, 1>;
+
+class DimBlocks {
+public:
+  /// Those of the function's reshapes.
+  explicit DimBlocks(mlir::func::FuncOp function);
+
+  /// Adds a block size to a dimension of a value; spread() takes it further.
+  void add(mlir::Value value, size_t dim, BlockSize blockSize);
+  void spread();
+
+  /// Per dimension; empty where no dimension has any.
+  llvm::ArrayRef<BlockSizes> of(mlir::Value value) const;
+  /// Per factor of the op's rule; empty where no factor has any.
+  std::vector<BlockSizes> ofFactors(mlir::Operation *op,
+                                    const ShardingRule &rule) const;
+  /// Whether two ops of the same types have equal block sizes.
+  bool areAlike(mlir::Operation *a, mlir::Operation *b) const;
+
+private:
+  struct Node {
+    mlir::Operation *op;
+    ShardingRule rule;
+  };
+  /// Block sizes of the op's tensors, then what its factors make of them.
+  bool visit(const Node &node);
+
+  std::shared_ptr<const std::vector<Node>> nodes;
+  llvm::DenseMap<mlir::Value, std::vector<BlockSizes>> blockSizes;
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MODEL_DIMBLOCKS_H

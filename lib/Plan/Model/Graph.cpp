@@ -1,0 +1,545 @@
+//===- Graph.cpp - building the Problem of one candidate mesh -------------===//
+#include "Graph.h"
+
+#include "../Report/Infeasible.h"
+
+#include "StageUnits.h"
+
+#include "kerf/Interfaces/TransferCast.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static bool hasSeveralUses(Value value) {
+  return llvm::count_if(value.getUses(), [](OpOperand &use) {
+           return !isAssignTarget(use);
+         }) > 1;
+}
+
+ValueNames::ValueNames(func::FuncOp function) {
+  auto add = [&](Value value, StringRef base) {
+    std::string name = base.empty() ? "value" : base.str();
+    for (int64_t count = 2; values.count(name); ++count)
+      name = (base + "#" + Twine(count)).str();
+    values[name] = value;
+    names[value] = name;
+  };
+  for (BlockArgument argument : function.getArguments()) {
+    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                      "kerf.name");
+    add(argument, name ? name.getValue() : "arg");
+  }
+  for (Operation &op : function.getBody().front()) {
+    // Reshards are the plan's, not the model's.
+    if (isa<dist::ReshardOp>(op))
+      continue;
+    for (OpResult result : op.getResults()) {
+      std::string base = op.getName().stripDialect().str();
+      if (auto loc = op.getLoc()->findInstanceOf<NameLoc>())
+        base = loc.getName().str();
+      if (auto source = dyn_cast<SourceOpInterface>(&op);
+          source && !source.getSourceName().empty())
+        base = source.getSourceName().str();
+      if (result.getResultNumber() > 0)
+        base += ":" + std::to_string(result.getResultNumber());
+      add(result, base);
+    }
+  }
+}
+
+PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
+                                    const BatchAnalysis &batch,
+                                    Objective objective) {
+  PartWeights weights{static_cast<double>(candidate.microBatches), 1};
+  if (!batch.isTraining() || candidate.stages == 1 ||
+      objective != Objective::Time)
+    return weights;
+  auto micro = static_cast<double>(candidate.microBatches);
+  auto stages = static_cast<double>(candidate.stages);
+  double ratio = (micro - 1) / micro;
+  double all = 1 - std::pow(ratio, stages);
+  weights.perMicroBatch = 1 / all;
+  weights.perStep = (1 - ratio) / all * std::pow(ratio, stages - 1);
+  if (candidate.microBatches == 1) // half of that, half of the plain mean
+    weights = {0.5 + 0.5 / stages, 0.5 / stages};
+  return weights;
+}
+
+Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
+             const PlanOptions &options, const BatchAnalysis &batch,
+             const DimBlocks &dimBlocks, const ValueNames &names,
+             double memoryShare)
+    : candidate(candidate), memoryShare(memoryShare),
+      weights(partWeights(candidate, batch, options.objective)),
+      function(function), options(options), batch(batch),
+      dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
+      names(names), byteScale(byteScaleOf(function, candidate)),
+      costs(candidate, options.machine, options.volumeModel, layouts,
+            byteScale) {
+  addArguments();
+  for (Operation &op : function.getBody().front()) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      addReturn(&op);
+    else if (auto assign = dyn_cast<dist::AssignOp>(op))
+      addAssign(assign);
+    else
+      addOp(&op);
+    for (Value result : op.getResults())
+      if (hasSeveralUses(result))
+        addHub(result);
+    if (!error.empty())
+      return;
+  }
+  addMemory();
+  if (options.objective == Objective::Volume)
+    addFlops();
+}
+
+StrategyOptions Graph::strategyOptions() const {
+  StrategyOptions result;
+  result.batchSize = batch.batchSize();
+  result.maxPadding = options.maxPadding;
+  return result;
+}
+
+StrategyOptions Graph::strategyOptions(Operation *op) const {
+  StrategyOptions result = strategyOptions();
+  result.batchFactor = batch.batchFactor(op);
+  result.sumGroup = batch.sumGroup(op);
+  result.closedGroups = batch.closedGroups(op);
+  result.reach = dist::getReductionReach(op);
+  result.isOfStep = batch.runsOnce(op);
+  result.mustCutBatch =
+      !result.isOfStep && options.solver != SolverKind::Random;
+  return result;
+}
+
+StrategyOptions Graph::strategyOptions(Value value) const {
+  StrategyOptions result = strategyOptions();
+  result.isOfStep = batch.isOfStep(value);
+  result.isSum = batch.isSumOverBatch(value) && !result.isOfStep;
+  result.blockSizes = dimBlocks.of(value).vec();
+  return result;
+}
+
+std::vector<LayoutId> Graph::layoutsOf(Value value) {
+  return enumerateLayouts(tensorType(value), batch.batchDim(value), candidate,
+                          strategyOptions(value), layouts);
+}
+
+int64_t Graph::timesOf(Operation *op) const {
+  if (op->hasTrait<OpTrait::IsTerminator>())
+    return 1;
+  return batch.runsOnce(op) ? 1 : candidate.microBatches;
+}
+
+dist::Phase kerf::plan::sharedPhase(const BatchAnalysis &batch, Value value) {
+  if (!batch.isOfStep(value)) {
+    Operation *def = value.getDefiningOp();
+    return def ? dist::getPhase(def) : dist::Phase::Forward;
+  }
+  Operation *def = value.getDefiningOp();
+  if (def && batch.runsOnce(def))
+    return dist::getPhase(def);
+  // Before the first micro-batch where one of them needs it.
+  bool isEarly = llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return !user->hasTrait<OpTrait::IsTerminator>() &&
+           (!batch.runsOnce(user) ||
+            dist::getPhase(user) == dist::Phase::Prologue);
+  });
+  return isEarly ? dist::Phase::Prologue : dist::Phase::Update;
+}
+
+int64_t Graph::sharedTimes(Value value) const {
+  return batch.isTraining() && dist::runsOncePerStep(sharedPhase(value))
+             ? 1
+             : candidate.microBatches;
+}
+
+Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
+                       int64_t times) const {
+  auto often = [&](int64_t amount) {
+    return cost::saturate(cost::Int128(amount) * times);
+  };
+  // Rounded down where weights are no integers: the bound must hold.
+  double weight =
+      times == candidate.microBatches ? weights.perMicroBatch : weights.perStep;
+  int64_t picoseconds =
+      weight == std::floor(weight)
+          ? cost::saturate(cost::Int128(cost::toPicoseconds(seconds)) *
+                           static_cast<int64_t>(weight))
+          : static_cast<int64_t>(
+                static_cast<double>(cost::toPicoseconds(seconds)) * weight);
+  if (options.objective == Objective::Time)
+    return {picoseconds, often(shares), often(total)};
+  return {often(shares), often(total), picoseconds};
+}
+
+void Graph::addArguments() {
+  for (BlockArgument argument : function.getArguments()) {
+    ValueNode node;
+    node.layouts = layoutsOf(argument);
+    node.node = problem.addNode(CostTable::zeros(node.layouts.size()),
+                                names[argument].str());
+    applyHints(argument, node.node,
+               [&](size_t choice) { return node.layouts[choice]; });
+    arguments[argument] = std::move(node);
+    if (hasSeveralUses(argument))
+      addHub(argument);
+  }
+}
+
+OpTotals Graph::totalsOf(Operation *op, const Strategy &strategy) const {
+  auto costed = dyn_cast<OpCostInterface>(op);
+  if (isa<dist::AccumulateOp>(op) && candidate.microBatches > 1) {
+    RankedTensorType local = plan::localType(tensorType(op->getResult(0)),
+                                             layouts[strategy.results[0]]);
+    OpTotals totals;
+    totals.seconds =
+        cost::computeSeconds(options.machine, cost::ComputeClass::Elementwise,
+                             local.getNumElements(), 3 * sizeBytes(local));
+    return totals;
+  }
+  if (!costed)
+    return {};
+  SmallVector<RankedTensorType> operands, results;
+  for (auto [value, layout] : llvm::zip(op->getOperands(), strategy.operands))
+    operands.push_back(plan::localType(tensorType(value), layouts[layout]));
+  for (auto [value, layout] : llvm::zip(op->getResults(), strategy.results))
+    results.push_back(plan::localType(tensorType(value), layouts[layout]));
+  OpTotals totals;
+  totals.flops = costed.getFlops(operands, results);
+  if (costed.getCostClass() != CostClass::View)
+    totals.seconds = cost::computeSeconds(
+        options.machine, static_cast<cost::ComputeClass>(costed.getCostClass()),
+        totals.flops, costed.getBytesTouched(operands, results));
+  return totals;
+}
+
+static SmallVector<NamedAttribute> inherentAttrs(Operation *op) {
+  SmallVector<NamedAttribute> attrs;
+  for (NamedAttribute attr : op->getAttrs())
+    if (!attr.getName().getValue().contains('.'))
+      attrs.push_back(attr);
+  return attrs;
+}
+
+const OpChoices *Graph::choicesKeepingLayout(Operation *op) {
+  Provider from = providerOf(op->getOperand(0), true);
+  bool sums = isa<dist::AccumulateOp>(op);
+  auto &known = choicesOfKeptLayout[{
+      from.key, op->getOperandTypes()[0].getAsOpaquePointer(),
+      op->getResultTypes()[0].getAsOpaquePointer(), sums}];
+  if (!known) {
+    auto choices = std::make_unique<OpChoices>();
+    choices->strategies =
+        asMadeStrategies(from.layouts, sums, candidate, layouts);
+    for (const Strategy &strategy : choices->strategies)
+      choices->totals.push_back(totalsOf(op, strategy));
+    known = choices.get();
+    ownedChoices.push_back(std::move(choices));
+  }
+  return known;
+}
+
+const OpChoices *Graph::choicesFor(Operation *op) {
+  if (isa<dist::AccumulateOp>(op) || isTransferCast(op))
+    return choicesKeepingLayout(op);
+  StrategyOptions given = strategyOptions(op);
+  auto keyOf = [&](const StrategyOptions &o) {
+    return std::make_tuple(o.batchFactor.value_or(~0u),
+                           o.sumGroup.value_or(~0u), o.isOfStep, o.reach,
+                           o.closedGroups);
+  };
+  SmallVector<NamedAttribute> attrs = inherentAttrs(op);
+  bool isSource = isa<SourceOpInterface>(op);
+  if (isSource)
+    attrs.clear(); // names and offsets do not matter, uniformity does
+  bool isUniform = isSource && (cast<SourceOpInterface>(op).isUniform() ||
+                                cast<SourceOpInterface>(op).isStoredInParts());
+  llvm::hash_code hash = llvm::hash_combine(
+      op->getName(), given.batchFactor.value_or(~0u),
+      given.sumGroup.value_or(~0u), given.isOfStep, isUniform,
+      llvm::hash_combine_range(attrs.begin(), attrs.end()),
+      llvm::hash_combine_range(op->operand_type_begin(),
+                               op->operand_type_end()),
+      llvm::hash_combine_range(op->result_type_begin(), op->result_type_end()));
+  auto &bucket = alike[hash];
+  for (auto &[other, choices] : bucket)
+    if (other->getName() == op->getName() &&
+        other->getOperandTypes() == op->getOperandTypes() &&
+        other->getResultTypes() == op->getResultTypes() &&
+        keyOf(strategyOptions(other)) == keyOf(given) &&
+        dimBlocks.areAlike(other, op) &&
+        (isSource || inherentAttrs(other) == attrs))
+      return choices;
+
+  auto choices = std::make_unique<OpChoices>();
+  ShardingRule rule = isa<ShardingRuleInterface>(op)
+                          ? cast<ShardingRuleInterface>(op).getShardingRule()
+                          : replicatedShardingRule(op);
+  if (isSource && !isUniform)
+    rule = replicatedShardingRule(op);
+  given.blockSizes = dimBlocks.ofFactors(op, rule);
+  choices->strategies = enumerateStrategies(rule, candidate, given, layouts);
+  for (const Strategy &strategy : choices->strategies)
+    choices->totals.push_back(totalsOf(op, strategy));
+  const OpChoices *result = choices.get();
+  ownedChoices.push_back(std::move(choices));
+  bucket.push_back({op, result});
+  return result;
+}
+
+void Graph::addOp(Operation *op) {
+  const OpChoices *choices = choicesFor(op);
+  CostTable table = CostTable::zeros(choices->strategies.size());
+  for (auto [index, totals] : llvm::enumerate(choices->totals))
+    table.set(index, levelsOf(totals.seconds, 0, 0, timesOf(op)));
+  std::string name = op->getNumResults() ? names[op->getResult(0)].str() : "";
+  uint32_t node = problem.addNode(std::move(table), std::move(name));
+  ops[op] = {node, choices};
+  for (OpResult result : op->getResults())
+    applyHints(result, node, [&](size_t choice) {
+      return choices->strategies[choice].results[result.getResultNumber()];
+    });
+  bool stays = isTransferCast(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    Provider from = providerOf(operand.get(), true);
+    std::vector<LayoutId> wanted;
+    for (const Strategy &strategy : choices->strategies)
+      wanted.push_back(strategy.operands[operand.getOperandNumber()]);
+    const void *key = &layoutKeys.try_emplace(wanted).first->second;
+    connect(from.node, from.layouts, from.key, node, wanted, key, operand.get(),
+            op, timesOf(op), isEarly(op), stays);
+  }
+}
+
+/// What is assigned must come to lie as the source does.
+void Graph::addAssign(dist::AssignOp op) {
+  Provider from = providerOf(op.getValue(), true);
+  Provider to = providerOf(op.getSource(), false);
+  connect(from.node, from.layouts, from.key, to.node, to.layouts, to.key,
+          op.getValue(), op, 1);
+}
+
+Graph::Provider Graph::providerOf(Value value, bool throughShared) const {
+  Provider provider;
+  if (auto shared = sharedNodes.find(value);
+      throughShared && shared != sharedNodes.end()) {
+    provider.node = shared->second.node;
+    provider.layouts = shared->second.layouts;
+  } else if (auto argument = arguments.find(value);
+             argument != arguments.end()) {
+    provider.node = argument->second.node;
+    provider.layouts = argument->second.layouts;
+  } else {
+    auto result = cast<OpResult>(value);
+    const OpNode &op = ops.find(result.getOwner())->second;
+    provider.node = op.node;
+    for (const Strategy &strategy : op.choices->strategies)
+      provider.layouts.push_back(strategy.results[result.getResultNumber()]);
+  }
+  auto &keys =
+      const_cast<std::map<std::vector<LayoutId>, const void *> &>(layoutKeys);
+  provider.key = &keys.try_emplace(provider.layouts).first->second;
+  return provider;
+}
+
+void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
+                    const void *fromKey, uint32_t to,
+                    const std::vector<LayoutId> &toLayouts, const void *toKey,
+                    Value value, Operation *payer, int64_t times, bool early,
+                    bool stays) {
+  if (from == to)
+    return;
+  RankedTensorType type = tensorType(value);
+  auto [it, isNew] = edgeTables.try_emplace(
+      {fromKey, toKey, type.getAsOpaquePointer(), times, early, stays}, 0);
+  if (isNew) {
+    CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
+    size_t entry = 0;
+    for (LayoutId source : fromLayouts)
+      for (LayoutId target : toLayouts) {
+        if (source != target) {
+          const MoveCost &cost = costs.get(source, target, type);
+          Levels levels =
+              levelsOf(cost.seconds, cost.shares, cost.totalBytes, times);
+          levels[options.objective == Objective::Time ? 0 : 1] +=
+              early && cost.totalBytes > 0;
+          if (cost.possible && !stays)
+            table.set(entry, levels);
+          else
+            table.forbid(entry);
+        }
+        ++entry;
+      }
+    it->second = problem.addTable(std::move(table));
+  }
+  problem.addEdge({from, to}, it->second);
+  payers.push_back({value, payer});
+}
+
+Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
+  Problem part;
+  for (const Problem::Node &node : problem.nodes)
+    part.addNode(CostTable(node.costs.levels[0]));
+  for (const CostTable &table : problem.tables)
+    part.addTable(CostTable(table.levels[0]));
+  for (auto [edge, payer] : llvm::zip(problem.edges, payers)) {
+    auto isInside = [&](Operation *op) { return inside.contains(op); };
+    // What every stage has is brought to its shared layout in each that uses
+    // it.
+    if (payer.second ? isInside(payer.second)
+                     : llvm::any_of(payer.first.getUses(), [&](OpOperand &use) {
+                         return !isAssignTarget(use) &&
+                                isInside(use.getOwner());
+                       }))
+      part.addEdge(edge.nodes, edge.table);
+  }
+  llvm::DenseSet<uint32_t> nodes;
+  for (auto &[op, node] : ops)
+    if (inside.contains(op))
+      nodes.insert(node.node);
+  for (const Problem::Resource &resource : problem.resources) {
+    if (resource.name != "flops" || !resource.limit)
+      continue;
+    uint32_t flops =
+        part.addResource(resource.name, *resource.limit / candidate.stages);
+    for (const Problem::Usage &usage : resource.usages)
+      if (nodes.contains(usage.node))
+        part.addUsage(flops, usage.node, usage.live, usage.amounts);
+  }
+  return part;
+}
+
+void Graph::addHub(Value value) {
+  Provider from = providerOf(value, false);
+  // What is made can be shared as it is, or in any layout that is not partial.
+  ValueNode shared;
+  llvm::DenseSet<LayoutId> seen;
+  for (LayoutId layout : from.layouts)
+    if (seen.insert(layout).second)
+      shared.layouts.push_back(layout);
+  for (LayoutId layout : layoutsOf(value))
+    if (seen.insert(layout).second)
+      shared.layouts.push_back(layout);
+  shared.node = problem.addNode(CostTable::zeros(shared.layouts.size()),
+                                (names[value] + " (shared)").str());
+  const void *key = &layoutKeys.try_emplace(shared.layouts).first->second;
+  Operation *def = value.getDefiningOp();
+  bool isEverywhere = !def || isa<SourceOpInterface>(def);
+  connect(from.node, from.layouts, from.key, shared.node, shared.layouts, key,
+          value, isEverywhere ? nullptr : def, sharedTimes(value),
+          batch.isTraining() && !batch.isOfStep(value));
+  sharedNodes[value] = std::move(shared);
+}
+
+void Graph::addReturn(Operation *op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    ValueNode output;
+    output.layouts = layoutsOf(operand.get());
+    output.node = problem.addNode(CostTable::zeros(output.layouts.size()),
+                                  (names[operand.get()] + " (output)").str());
+    Provider from = providerOf(operand.get(), true);
+    const void *key = &layoutKeys.try_emplace(output.layouts).first->second;
+    connect(from.node, from.layouts, from.key, output.node, output.layouts, key,
+            operand.get(), op,
+            batch.isOfStep(operand.get()) ? 1 : candidate.microBatches);
+    outputs[&operand] = std::move(output);
+  }
+}
+
+bool kerf::plan::isWrittenInPlace(OpResult result) {
+  return !result.use_empty() &&
+         llvm::all_of(result.getUsers(), [](Operation *user) {
+           return isa<dist::AssignOp>(user);
+         });
+}
+
+void Graph::addMemory() {
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  // Stages share the whole; what each holds is checked after the cut.
+  if (limit && candidate.stages > 1)
+    limit = static_cast<int64_t>(
+        std::min(double(*limit) * double(candidate.stages) * memoryShare,
+                 double(kMaxEntry / 2)));
+  uint32_t memory = problem.addResource("memory", limit);
+  llvm::DenseMap<Operation *, int64_t> position;
+  int64_t end = 0;
+  for (Operation &op : function.getBody().front())
+    position[&op] = end++;
+  auto amounts = [&](RankedTensorType type, llvm::ArrayRef<LayoutId> ids) {
+    std::vector<int64_t> bytes;
+    for (LayoutId id : ids)
+      bytes.push_back(sizeBytes(plan::localType(type, layouts[id])));
+    return bytes;
+  };
+  auto lastUse = [&](Value value) {
+    int64_t last = 0;
+    for (Operation *user : value.getUsers())
+      last = std::max(last, position[user]);
+    return last;
+  };
+  for (auto &[op, node] : ops)
+    for (OpResult result : op->getResults()) {
+      Interval live{position[op], lastUse(result) + 1};
+      // Inputs and outputs have slots, which nothing else uses.
+      if (llvm::any_of(result.getUsers(), [](Operation *user) {
+            return user->hasTrait<OpTrait::IsTerminator>();
+          }))
+        live.begin = 0;
+      if (isa<SourceOpInterface>(op)) {
+        live = {0, end};
+      } else if (isWrittenInPlace(result)) {
+        continue;
+      } else if (isa<dist::AccumulateOp>(op)) {
+        if (candidate.microBatches == 1)
+          continue; // the operand itself
+        live.begin = 0;
+      } else if (auto costed = dyn_cast<OpCostInterface>(op);
+                 costed && costed.getCostClass() == CostClass::View) {
+        continue; // an alias
+      }
+      std::vector<LayoutId> ids;
+      for (const Strategy &strategy : node.choices->strategies)
+        ids.push_back(strategy.results[result.getResultNumber()]);
+      problem.addUsage(memory, node.node, live,
+                       amounts(tensorType(result), ids));
+    }
+  for (BlockArgument argument : function.getArguments()) {
+    const ValueNode &node = arguments[argument];
+    problem.addUsage(memory, node.node, {0, end},
+                     amounts(tensorType(argument), node.layouts));
+  }
+}
+
+void Graph::addFlops() {
+  // A mesh that the user chose need not divide the work.
+  if (isWorkWaived(options))
+    return;
+  cost::Int128 whole = 0;
+  std::vector<std::pair<const OpNode *, std::vector<int64_t>>> usages;
+  for (auto &[op, node] : ops) {
+    int64_t flops = wholeFlops(op);
+    whole += flops;
+    if (flops == 0)
+      continue;
+    std::vector<int64_t> amounts;
+    for (const OpTotals &totals : node.choices->totals)
+      amounts.push_back(
+          cost::saturate(cost::Int128(totals.flops) * timesOf(op)));
+    usages.push_back({&node, std::move(amounts)});
+  }
+  // A tenth may be done twice; less where stages could not be cut.
+  auto twice = static_cast<int64_t>(100 * memoryShare);
+  cost::Int128 limit =
+      whole * (1000 + twice) / 1000 / candidate.devicesPerStage();
+  uint32_t resource = problem.addResource("flops", cost::saturate(limit));
+  for (auto &[node, amounts] : usages)
+    problem.addUsage(resource, node->node, {0, 1}, amounts);
+}

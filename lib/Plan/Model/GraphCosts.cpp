@@ -1,0 +1,107 @@
+//===- GraphCosts.cpp - what a solution means and costs, op by op ---------===//
+//
+// The layouts that a solution chose, and what each op computes and moves under
+// them: what stages are cut by and plan.json reports.
+//
+//===----------------------------------------------------------------------===//
+#include "Graph.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
+  Provider provider = providerOf(value, false);
+  return provider.layouts[solution[provider.node]];
+}
+
+std::optional<LayoutId> Graph::sharedLayout(const Solution &solution,
+                                            Value value) const {
+  auto shared = sharedNodes.find(value);
+  if (shared == sharedNodes.end())
+    return std::nullopt;
+  return shared->second.layouts[solution[shared->second.node]];
+}
+
+LayoutId Graph::operandLayout(const Solution &solution,
+                              OpOperand &operand) const {
+  auto output = outputs.find(&operand);
+  if (output != outputs.end())
+    return output->second.layouts[solution[output->second.node]];
+  if (auto assign = dyn_cast<dist::AssignOp>(operand.getOwner()))
+    return resultLayout(solution, assign.getSource());
+  const OpNode &op = ops.find(operand.getOwner())->second;
+  return op.choices->strategies[solution[op.node]]
+      .operands[operand.getOperandNumber()];
+}
+
+int64_t Graph::localBytes(const Solution &solution, Value value) const {
+  return sizeBytes(plan::localType(tensorType(value),
+                                   layouts[resultLayout(solution, value)]));
+}
+
+int64_t Graph::sharedBytes(const Solution &solution, Value value) const {
+  std::optional<LayoutId> shared = sharedLayout(solution, value);
+  if (!shared)
+    return localBytes(solution, value);
+  return sizeBytes(plan::localType(tensorType(value), layouts[*shared]));
+}
+
+int64_t Graph::moveTimes(OpOperand &operand) const {
+  if (operand.getOwner()->hasTrait<OpTrait::IsTerminator>())
+    return batch.isOfStep(operand.get()) ? 1 : candidate.microBatches;
+  return timesOf(operand.getOwner());
+}
+
+Graph::OpCost Graph::moveCostOf(const Solution &solution, OpOperand &operand) {
+  OpCost total;
+  if (isAssignTarget(operand))
+    return total;
+  LayoutId from = sharedLayout(solution, operand.get())
+                      .value_or(resultLayout(solution, operand.get()));
+  LayoutId to = operandLayout(solution, operand);
+  if (from == to)
+    return total;
+  int64_t times = moveTimes(operand);
+  const MoveCost &cost = costs.get(from, to, tensorType(operand.get()));
+  total.moveSeconds = cost.seconds * static_cast<double>(times);
+  total.shares = cost.shares * times;
+  total.totalBytes = cost.totalBytes * times;
+  return total;
+}
+
+Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
+  OpCost total;
+  int64_t times = timesOf(op);
+  if (auto found = ops.find(op); found != ops.end()) {
+    const OpTotals &own =
+        found->second.choices->totals[solution[found->second.node]];
+    total.computeSeconds = own.seconds * static_cast<double>(times);
+    total.flops = own.flops * times;
+  }
+  for (OpOperand &operand : op->getOpOperands()) {
+    OpCost move = moveCostOf(solution, operand);
+    total.moveSeconds += move.moveSeconds;
+    total.shares += move.shares;
+    total.totalBytes += move.totalBytes;
+  }
+  return total;
+}
+
+Graph::OpCost Graph::sharedCostOf(const Solution &solution, Value value) {
+  OpCost total;
+  std::optional<LayoutId> shared = sharedLayout(solution, value);
+  if (!shared || *shared == resultLayout(solution, value))
+    return total;
+  const MoveCost &cost =
+      costs.get(resultLayout(solution, value), *shared, tensorType(value));
+  int64_t times = sharedTimes(value);
+  total.moveSeconds = cost.seconds * static_cast<double>(times);
+  total.shares = cost.shares * times;
+  total.totalBytes = cost.totalBytes * times;
+  return total;
+}

@@ -1,0 +1,146 @@
+//===- Hints.cpp - shardings that the user asks for -----------------------===//
+//
+// A hint rules out what does not read like it. Before choices are enumerated it
+// is read for the blocks that it names, so that they are offered to the values
+// that it matches and to what is cut with them.
+//
+//===----------------------------------------------------------------------===//
+#include "Graph.h"
+
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+/// Per dimension the number of parts into which a hint `[{}, {tp}:128]` cuts it
+/// and the size of its blocks, 0 where it names none. Empty if it is not a
+/// sharding.
+static SmallVector<std::pair<int64_t, int64_t>>
+readCuts(StringRef sharding, const dist::Mesh &mesh) {
+  SmallVector<std::pair<int64_t, int64_t>> cuts;
+  while (true) {
+    auto [before, rest] = sharding.split('{');
+    if (rest.empty() || before.contains("partial"))
+      return cuts;
+    auto [axes, after] = rest.split('}');
+    int64_t parts = 1, block = 0;
+    SmallVector<StringRef> names;
+    axes.split(names, ',', -1, /*KeepEmpty=*/false);
+    for (StringRef name : names) {
+      auto [whole, digit] = name.split(':');
+      int64_t size = 0;
+      if (auto axis = mesh.find(whole.trim(" \"")))
+        size = mesh.axes[*axis].size;
+      if (!digit.empty() && digit.split(')').second.getAsInteger(10, size))
+        return {};
+      if (size < 1)
+        return {};
+      parts *= size;
+    }
+    sharding = after.ltrim();
+    if (sharding.consume_front(":") && sharding.consumeInteger(10, block))
+      return {};
+    cuts.push_back({parts, block});
+  }
+}
+
+DimBlocks Graph::withHints(DimBlocks dimBlocks, func::FuncOp function,
+                           const dist::Mesh &mesh, const PlanOptions &options,
+                           const ValueNames &names) {
+  bool any = false;
+  for (const ShardHint &hint : options.hints) {
+    auto cuts = readCuts(hint.sharding, mesh);
+    if (llvm::all_of(cuts, [](auto cut) { return cut.first == 1; }))
+      continue;
+    llvm::Regex regex("^(" + hint.pattern + ")$");
+    auto look = [&](Value value) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type || type.getRank() != static_cast<int64_t>(cuts.size()))
+        return;
+      for (auto [dim, cut] : llvm::enumerate(cuts)) {
+        auto [parts, block] = cut;
+        int64_t size = type.getDimSize(dim);
+        if ((size % parts == 0 && !block) || !regex.match(names[value]))
+          continue;
+        dimBlocks.add(value, dim,
+                      {parts, block ? block : dist::localSize(size, parts)});
+        any = true;
+      }
+    };
+    for (BlockArgument argument : function.getArguments())
+      look(argument);
+    for (Operation &op : function.getBody().front())
+      for (Value result : op.getResults())
+        look(result);
+  }
+  if (any)
+    dimBlocks.spread();
+  return dimBlocks;
+}
+
+void Graph::applyHints(Value value, uint32_t node,
+                       llvm::function_ref<LayoutId(size_t)> layoutOf) {
+  for (const ShardHint &hint : options.hints) {
+    if (!llvm::Regex("^(" + hint.pattern + ")$").match(names[value]))
+      continue;
+    bool any = false;
+    std::string legal;
+    for (size_t choice = 0; choice < problem.numChoices(node); ++choice) {
+      dist::Layout layout = layouts[layoutOf(choice)];
+      // The time axis is the schedule's, not the user's.
+      for (dist::AxisList &axes : layout.dims)
+        llvm::erase_if(axes, [&](const dist::AxisRef &ref) {
+          return candidate.timeAxis == ref.axis;
+        });
+      std::string text = dist::toString(layout, candidate.mesh);
+      if (text.size() > 1 && text.front() == '<') // <{tp}, {}>: written [..]
+        text = "[" + text.substr(1, text.size() - 2) + "]";
+      auto squeeze = [](StringRef from) {
+        std::string to;
+        for (char c : from)
+          if (!isspace(static_cast<unsigned char>(c)) && c != '"' && c != '[' &&
+              c != ']')
+            to.push_back(c);
+        return to;
+      };
+      if (legal.find(text) == std::string::npos)
+        legal += (legal.empty() ? "" : "  ") + text;
+      if (squeeze(text) == squeeze(hint.sharding))
+        any = true;
+      else
+        problem.nodes[node].costs.forbid(choice);
+    }
+    if (!any && error.empty())
+      error = ("--shard: '" + hint.sharding + "' is not a legal sharding of '" +
+               names[value] + "'\nnote: legal on this mesh: " + legal)
+                  .str();
+  }
+}
+
+std::string kerf::plan::checkHints(func::FuncOp function,
+                                   const ValueNames &names,
+                                   ArrayRef<ShardHint> hints) {
+  for (const ShardHint &hint : hints) {
+    std::string why;
+    llvm::Regex pattern("^(" + hint.pattern + ")$");
+    if (!pattern.isValid(why))
+      return "--shard: '" + hint.pattern +
+             "' is not a regular expression: " + why;
+    bool any = false;
+    std::string examples;
+    auto visit = [&](Value value) {
+      any |= pattern.match(names[value]);
+      if (examples.size() < 100)
+        examples += (examples.empty() ? "'" : ", '") + names[value].str() + "'";
+    };
+    llvm::for_each(function.getArguments(), visit);
+    for (Operation &op : function.getBody().front())
+      llvm::for_each(op.getResults(), visit);
+    if (!any)
+      return "--shard: no value is named '" + hint.pattern +
+             "'\nnote: there are " + examples +
+             " and others (`kerf plan --json` lists all)";
+  }
+  return "";
+}

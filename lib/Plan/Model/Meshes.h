@@ -1,0 +1,35 @@
+//===- Meshes.h - the mesh shapes that are tried ----------------*- C++ -*-===//
+//
+// Which meshes a search looks at: for each number of stages that divides the
+// devices, each number of micro-batches that the batch allows, and the rest of
+// the devices on one free axis or on two (training: batch and non-batch). What
+// the user fixes stays fixed. The set is what the certificate is about, so it
+// is also put in words.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MODEL_MESHES_H
+#define KERF_LIB_PLAN_MODEL_MESHES_H
+
+#include "Layouts.h"
+
+#include "kerf/Plan/Plan.h"
+
+namespace kerf::plan {
+
+struct MeshSet {
+  std::vector<MeshCandidate> candidates;
+  /// Each of one micro-batch, for when no candidate of its stages can be.
+  std::vector<MeshCandidate> lastResorts;
+  std::string description; ///< for plan.json
+  std::string error;       ///< why the wish is impossible, or empty
+};
+
+/// `canMicroBatch`: the batch can be followed through the whole function;
+/// `whyNot` names what ends it.
+MeshSet enumerateMeshes(const PlanOptions &options, int64_t batchSize,
+                        bool canMicroBatch, bool isTraining,
+                        llvm::StringRef whyNot = "");
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MODEL_MESHES_H

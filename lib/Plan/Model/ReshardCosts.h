@@ -1,0 +1,66 @@
+//===- ReshardCosts.h - what moving a value costs ---------------*- C++ -*-===//
+//
+// The price of bringing a value from the layout in which it is made to the one
+// in which it is used: the collectives of dist::decomposeReshard, the same that
+// partition will insert, counted in bytes and in seconds.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MODEL_RESHARDCOSTS_H
+#define KERF_LIB_PLAN_MODEL_RESHARDCOSTS_H
+
+#include "Layouts.h"
+
+#include "kerf/Cost/Time.h"
+#include "kerf/Dist/Reshard.h"
+
+#include <unordered_map>
+
+namespace kerf::plan {
+
+struct MoveCost {
+  bool possible = false;
+  double seconds = 0;
+  /// Of the volume model of the objective: busiest rank, in 1/byteScale of a
+  /// byte, and all ranks of one stage, in bytes. Saturated.
+  int64_t shares = 0, totalBytes = 0;
+};
+
+/// The least number such that a rank's share of any collective on a value of
+/// the function is an integer in 1/byteScale of a byte: costs add up exactly,
+/// whatever is executed in one buffer. 2(N-1)S/N is one for N that divides the
+/// devices of a stage once these divide 2 S byteScale.
+int64_t byteScaleOf(mlir::func::FuncOp function,
+                    const MeshCandidate &candidate);
+
+class ReshardCosts {
+public:
+  ReshardCosts(const MeshCandidate &candidate, const cost::Machine &machine,
+               cost::VolumeModel model, const LayoutTable &layouts,
+               int64_t byteScale)
+      : candidate(candidate), machine(machine), model(model), layouts(layouts),
+        byteScale(byteScale), cache(candidate.mesh) {}
+
+  /// Memoized. A value that stays partial must keep its partial axes.
+  const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type);
+
+private:
+  using Key = std::tuple<LayoutId, LayoutId, const void *>;
+  struct KeyHash {
+    size_t operator()(const Key &key) const { return llvm::hash_value(key); }
+  };
+
+  MoveCost compute(LayoutId from, LayoutId to, mlir::RankedTensorType type);
+  cost::GroupPlacement place(llvm::ArrayRef<dist::AxisRef> axes) const;
+
+  const MeshCandidate &candidate;
+  const cost::Machine &machine;
+  cost::VolumeModel model;
+  const LayoutTable &layouts;
+  int64_t byteScale;
+  dist::ReshardCache cache;
+  std::unordered_map<Key, MoveCost, KeyHash> costs;
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MODEL_RESHARDCOSTS_H

@@ -1,0 +1,86 @@
+//===- Strategies.h - the legal ways to cut one op --------------*- C++ -*-===//
+//
+// A strategy puts mesh axes on the factors of an op's sharding rule; layouts of
+// operands and results follow. Per axis there is: nothing (the op is repeated),
+// the whole axis on one factor, its major part on a factor that the whole does
+// not divide (12 heads on 8 devices) with the rest elsewhere, or passing a
+// partial sum through a group of operands in which the op is linear. Axes
+// combine freely, so an op has about (factors + 2)^axes strategies. A factor
+// with block sizes (DimBlocks.h) may also lie in larger blocks than of ceiling
+// size.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MODEL_STRATEGIES_H
+#define KERF_LIB_PLAN_MODEL_STRATEGIES_H
+
+#include "DimBlocks.h"
+#include "Layouts.h"
+
+#include "kerf/Dist/Dist.h"
+
+namespace kerf::plan {
+
+struct Strategy {
+  llvm::SmallVector<LayoutId, 4> operands;
+  llvm::SmallVector<LayoutId, 1> results;
+  /// Every factor divided by the shards on it; what OpCost is asked about
+  /// follows from the layouts.
+};
+
+struct StrategyOptions {
+  /// Shards that do not divide a factor are offered up to this much padding
+  /// (1.25: a quarter more than the factor).
+  double maxPadding = 1.25;
+  /// The factor that runs over the batch; takes the time axis, and is the only
+  /// one for Batch axes.
+  std::optional<unsigned> batchFactor;
+  /// Samples in the batch: what may be cut of the batch factor.
+  int64_t batchSize = 1;
+  /// Of the whole step: no time axis anywhere.
+  bool isOfStep = false;
+  /// The linear group through which sums over micro-batches pass.
+  std::optional<unsigned> sumGroup;
+  /// Linear groups through which no partial sum may pass.
+  llvm::ArrayRef<unsigned> closedGroups{};
+  /// How far sums over the batch reach.
+  dist::ReductionReach reach = dist::ReductionReach::Batch;
+  /// An op that has the batch cuts it over every Batch axis that fits: who asks
+  /// for `dp` means it.
+  bool mustCutBatch = false;
+  /// For enumerateLayouts: a sum of which each micro-batch makes its part.
+  bool isSum = false;
+  /// Per factor (enumerateLayouts: per dimension); empty where there are none.
+  std::vector<BlockSizes> blockSizes{};
+};
+
+/// All strategies of an op with this rule, "nothing cut" first, without
+/// duplicates, in a fixed order. With micro-batches the time axis stands first
+/// on the batch factor.
+std::vector<Strategy> enumerateStrategies(const ShardingRule &rule,
+                                          const MeshCandidate &mesh,
+                                          const StrategyOptions &options,
+                                          LayoutTable &layouts);
+
+/// All layouts without partial axes in space of a value of this type: what
+/// inputs, weights and outputs may have.
+std::vector<LayoutId> enumerateLayouts(mlir::RankedTensorType type,
+                                       std::optional<int64_t> batchDim,
+                                       const MeshCandidate &mesh,
+                                       const StrategyOptions &options,
+                                       LayoutTable &layouts);
+
+/// The strategies of an op that takes a value as it is made, in one of these
+/// layouts: dist.accumulate (`sums`: over micro-batches), so that what remains
+/// to be added over devices is added once per step; casts to the type in which
+/// a value travels.
+std::vector<Strategy> asMadeStrategies(llvm::ArrayRef<LayoutId> made, bool sums,
+                                       const MeshCandidate &mesh,
+                                       LayoutTable &layouts);
+
+/// The layout of what is a sum over micro-batches and otherwise lies like `id`.
+LayoutId sumOverTime(LayoutId id, const MeshCandidate &mesh,
+                     LayoutTable &layouts);
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MODEL_STRATEGIES_H

@@ -1,0 +1,156 @@
+//===- Infeasible.cpp - why there is no plan ------------------------------===//
+//
+// What binds is left out piece by piece: first limits, then hints, then each
+// limit alone. A limit that "would make it fit" has been planned for. Trials
+// have a few seconds each; what they do not find out is not said.
+//
+//===----------------------------------------------------------------------===//
+#include "Infeasible.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::plan;
+using llvm::SmallVector;
+
+std::optional<int64_t> kerf::plan::memoryLimitOf(const PlanOptions &options) {
+  if (options.memoryLimitBytes)
+    return options.memoryLimitBytes;
+  int64_t bytes = options.machine.memoryBytesPerDevice;
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+static PlanOptions withoutMemoryLimit(PlanOptions options) {
+  options.memoryLimitBytes.reset();
+  options.machine.memoryBytesPerDevice = 0;
+  return options;
+}
+
+static PlanOptions withAnyShare(PlanOptions options) {
+  options.anyShareOfWork = true;
+  return options;
+}
+
+/// The hints of a set none of which can be left out for the rest to conflict.
+/// One trial per hint.
+static std::vector<ShardHint> conflictingHints(PlanOptions options,
+                                               TryPlan tryPlan) {
+  for (size_t i = options.hints.size(); i-- > 0;) {
+    PlanOptions fewer = options;
+    fewer.hints.erase(fewer.hints.begin() + static_cast<std::ptrdiff_t>(i));
+    if (tryPlan(fewer) == Trial::None)
+      options = std::move(fewer);
+  }
+  return options.hints;
+}
+
+/// A limit for which there is a plan, not far above `min` if that is known,
+/// else at most twice what is needed; 0: none was found.
+static int64_t limitThatFits(PlanOptions options, int64_t min, bool isKnown,
+                             TryPlan tryPlan) {
+  SmallVector<double> factors = {1.0, 1.02, 1.1, 1.3, 1.7, 2.5};
+  for (double factor = 4; !isKnown && factor < 5000; factor *= 2)
+    factors.push_back(factor);
+  for (double factor : factors) {
+    double bytes = std::ceil(static_cast<double>(min) * factor);
+    if (bytes >= 9e18)
+      return 0;
+    options.memoryLimitBytes = static_cast<int64_t>(bytes);
+    if (tryPlan(options) == Trial::Found)
+      return *options.memoryLimitBytes;
+  }
+  return 0;
+}
+
+Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
+                                            int64_t minBytes,
+                                            const std::string &notes,
+                                            TryPlan tryPlan) {
+  Infeasibility result;
+  PlanOptions options = given;
+  constexpr double trialSeconds = 5;
+  options.deadlineSeconds =
+      options.deadlineSeconds > 0
+          ? std::min(options.deadlineSeconds, trialSeconds)
+          : trialSeconds;
+  // A random draw proves nothing of others.
+  bool isRandom = options.solver == SolverKind::Random;
+  options.solver = SolverKind::Auto;
+  if (isRandom && tryPlan(options) == Trial::Found) {
+    result.message = "the random solver found no plan" + notes +
+                     "\nnote: there are plans: --solver=auto finds one, and "
+                     "another --seed may";
+    return result;
+  }
+  PlanOptions unlimited = withAnyShare(withoutMemoryLimit(options));
+  Trial possible = tryPlan(unlimited);
+  if (possible == Trial::Unknown) {
+    result.message = "no plan was found in the time that there was" + notes;
+    return result;
+  }
+  if (possible == Trial::None) {
+    result.error = PlanError::BadRequest;
+    PlanOptions unhinted = unlimited;
+    unhinted.hints.clear();
+    if (options.hints.empty() || tryPlan(unhinted) == Trial::None) {
+      // A number that divides the batch, but not what an op makes of it.
+      PlanOptions anyNumber = unhinted;
+      anyNumber.microBatches.reset();
+      if (options.microBatches.value_or(1) > 1 &&
+          tryPlan(anyNumber) == Trial::Found) {
+        result.message = "--micro-batches: the model cannot be cut into " +
+                         std::to_string(*options.microBatches) +
+                         " along its batch" + notes +
+                         "\nnote: there are plans with other numbers of them";
+        return result;
+      }
+      result.message =
+          (options.mesh.empty() && !options.microBatches
+               ? "no plan exists for these devices"
+               : std::string("no plan exists for the mesh that is asked for")) +
+          notes;
+      return result;
+    }
+    std::vector<ShardHint> hints = conflictingHints(unlimited, tryPlan);
+    result.message = hints.size() == 1
+                         ? "--shard: no plan keeps this hint"
+                         : "--shard: these hints contradict each other";
+    for (const ShardHint &hint : hints)
+      result.message += "\nnote: '" + hint.pattern + "=" + hint.sharding + "'";
+    return result;
+  }
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  bool fitsWork = tryPlan(withoutMemoryLimit(options)) == Trial::Found;
+  bool fitsMemory = !limit || tryPlan(withAnyShare(options)) == Trial::Found;
+  std::string share = "in each one device would compute more than 1.1/" +
+                      std::to_string(options.devices) + " of the operations";
+  std::string waive = "\nnote: --objective=time has no such limit, nor has a "
+                      "mesh that --mesh fixes";
+  if (fitsMemory) {
+    result.message =
+        (fitsWork ? "no plan both fits in memory and divides the "
+                    "work: where it fits, one device would "
+                    "compute more than 1.1/" +
+                        std::to_string(options.devices) + " of the operations"
+                  : "no plan divides the work: " + share) +
+        notes + waive;
+    return result;
+  }
+  bool isKnown = minBytes > *limit;
+  std::string needs =
+      isKnown ? "the least that is needed is " + std::to_string(minBytes) +
+                    " bytes per device, the limit is " + std::to_string(*limit)
+              : "none was found within the limit of " + std::to_string(*limit) +
+                    " bytes per device";
+  result.message = "no plan fits in memory: " + needs + notes;
+  result.message += "\nnote: more devices, or --mesh with more tp or pp, need "
+                    "less of each";
+  int64_t enough =
+      limitThatFits(options, isKnown ? minBytes : *limit, isKnown, tryPlan);
+  if (enough)
+    result.message += "\nnote: a limit of " + std::to_string(enough) +
+                      " bytes would make it fit";
+  return result;
+}

@@ -1,0 +1,38 @@
+//===- Infeasible.h - why there is no plan ----------------------*- C++ -*-===//
+//
+// A search that ends without a plan knows that, not why: memory, the share of
+// operations, hints and the mesh bind together. Each reason is tried alone, by
+// searches without the others, before it is given.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_REPORT_INFEASIBLE_H
+#define KERF_LIB_PLAN_REPORT_INFEASIBLE_H
+
+#include "kerf/Plan/Plan.h"
+
+namespace kerf::plan {
+
+/// How a search ended that is made to find out, not to plan.
+enum class Trial { Found, None, Unknown };
+
+/// Searches under `options` and writes nothing. None is proven; Unknown where
+/// the search did not come to its end.
+using TryPlan = llvm::function_ref<Trial(const PlanOptions &options)>;
+
+struct Infeasibility {
+  PlanError error = PlanError::Infeasible;
+  std::string message; ///< one line, then notes
+};
+
+/// Why there is no plan under `options`. `minBytes`: what the search found
+/// that a device needs at least, 0 if nothing; `notes`: how each candidate
+/// ended, one per line.
+Infeasibility explainInfeasible(const PlanOptions &options, int64_t minBytes,
+                                const std::string &notes, TryPlan tryPlan);
+
+/// The bytes that a device may hold; none: no limit.
+std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_REPORT_INFEASIBLE_H

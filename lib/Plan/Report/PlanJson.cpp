@@ -1,0 +1,383 @@
+//===- PlanJson.cpp - shardings of all values, out and back in ------------===//
+//
+// The "values" of plan.json: for each value its sharding, the sharding in which
+// several uses share it, those of the operands of the op that makes it, and the
+// stage. Read back, edited or not, they give the same attributes that planning
+// writes. Everything is checked before anything is changed.
+//
+//===----------------------------------------------------------------------===//
+#include "../WriteBack.h"
+#include "PriceGiven.h"
+
+#include "kerf/Dist/Dist.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+namespace json = llvm::json;
+
+/// [{"tp"}, {}], as in IR.
+static std::string textOf(Attribute attr) {
+  std::string text;
+  llvm::raw_string_ostream(text) << attr;
+  StringRef view = text;
+  view.consume_front("#dist.sharding<");
+  view.consume_back(">");
+  return view.str();
+}
+
+static dist::ReshardOp sharedReshard(Value value) {
+  for (Operation *user : value.getUsers())
+    if (auto reshard = dyn_cast<dist::ReshardOp>(user))
+      return reshard;
+  return {};
+}
+
+static json::Array shapeOf(Value value) {
+  json::Array shape;
+  for (int64_t size : cast<RankedTensorType>(value.getType()).getShape())
+    shape.push_back(size);
+  return shape;
+}
+
+json::Array kerf::plan::valuesToJson(ModuleOp module) {
+  json::Array values;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  ValueNames names(function);
+  auto add = [&](Value value, Attribute sharding) {
+    json::Object entry{{"name", names[value].str()},
+                       {"shape", shapeOf(value)},
+                       {"sharding", textOf(sharding)}};
+    if (dist::ReshardOp shared = sharedReshard(value))
+      entry["shared"] = textOf(shared.getTo());
+    return entry;
+  };
+  for (BlockArgument argument : function.getArguments())
+    values.push_back(add(argument, function.getArgAttr(argument.getArgNumber(),
+                                                       dist::kSharding)));
+  for (Operation &op : function.getBody().front()) {
+    ArrayRef<dist::ShardingAttr> results = dist::getResultShardings(&op);
+    if (isa<dist::ReshardOp>(op) || results.empty())
+      continue;
+    for (OpResult result : op.getResults()) {
+      json::Object entry = add(result, results[result.getResultNumber()]);
+      json::Object operands;
+      for (auto [index, attr] : llvm::enumerate(dist::getOperandShardings(&op)))
+        operands[std::to_string(index)] = textOf(attr);
+      if (!operands.empty() && result.getResultNumber() == 0)
+        entry["operands"] = std::move(operands);
+      if (std::optional<int64_t> stage = dist::findStage(&op))
+        entry["stage"] = *stage;
+      values.push_back(std::move(entry));
+    }
+  }
+  for (int64_t index = 0; index < int64_t(function.getNumResults()); ++index)
+    values.push_back(json::Object{
+        {"name", "output:" + std::to_string(index)},
+        {"sharding", textOf(function.getResultAttr(index, dist::kSharding))}});
+  return values;
+}
+
+namespace {
+
+class Reader {
+public:
+  Reader(ModuleOp module, func::FuncOp function, const json::Value &plan,
+         std::string &message)
+      : module(module), function(function), plan(plan), message(message),
+        names(function), batch(function, {}) {}
+
+  LogicalResult run(const PlanOptions &options, PlanResult &result);
+
+private:
+  LogicalResult fail(const Twine &text) {
+    message = text.str();
+    return failure();
+  }
+  LogicalResult readMesh();
+  FailureOr<dist::ShardingAttr> readSharding(StringRef name,
+                                             std::optional<StringRef> text,
+                                             ArrayRef<int64_t> shape);
+  LogicalResult readValue(const json::Object &entry);
+  LogicalResult checkParts(Operation *op);
+  PlanResult price(const PlanOptions &options);
+  void write();
+
+  ModuleOp module;
+  func::FuncOp function;
+  const json::Value &plan;
+  std::string &message;
+  ValueNames names;
+  BatchAnalysis batch;
+  dist::Mesh mesh;
+  dist::MeshAttr meshAttr;
+  std::string schedule = "1f1b";
+  struct OpPlan {
+    SmallVector<dist::ShardingAttr> operands, results;
+    std::optional<int64_t> stage;
+  };
+  llvm::MapVector<Operation *, OpPlan> ops;
+  llvm::MapVector<Value, dist::ShardingAttr> arguments, shared;
+  SmallVector<dist::ShardingAttr> outputs;
+};
+
+} // namespace
+
+LogicalResult Reader::readMesh() {
+  const json::Object *root = plan.getAsObject();
+  StringRef schema = root ? root->getString("schema").value_or("") : "";
+  if (schema != "kerf.plan/1")
+    return fail("schema is \"" + schema + "\", expected \"kerf.plan/1\"");
+  const json::Object *axes = root->getObject("mesh");
+  if (!axes)
+    return fail("mesh: missing");
+  // JSON objects have no order: "axes" has, "mesh" is for people.
+  const json::Array *order = root->getArray("mesh_axes");
+  if (!order)
+    return fail("mesh_axes: missing");
+  for (const json::Value &axis : *order) {
+    std::optional<StringRef> name = axis.getAsString();
+    std::optional<int64_t> size = name ? axes->getInteger(*name) : std::nullopt;
+    if (!size || *size < 1)
+      return fail("mesh: no size of at least 1 for an axis of mesh_axes");
+    if (*size > 1)
+      mesh.axes.push_back({name->str(), *size, false});
+  }
+  if (std::string wrong = dist::checkMesh(mesh); !wrong.empty())
+    return fail("mesh: " + wrong);
+  if (std::optional<int64_t> devices = root->getInteger("devices");
+      devices && *devices != mesh.numRanks())
+    return fail("mesh: degrees multiply to " + Twine(mesh.numRanks()) +
+                ", expected " + Twine(*devices) + " devices");
+  int64_t micro = 1;
+  if (const json::Object *given = root->getObject("schedule")) {
+    micro = given->getInteger("micro_batches").value_or(1);
+    StringRef kind = given->getString("kind").value_or("");
+    if (kind == "gpipe" || kind == "1f1b")
+      schedule = kind.str();
+    else if (batch.isTraining() && !kind.empty() && kind != "none")
+      return fail("schedule: kind is \"" + kind + "\", expected gpipe or 1f1b");
+  }
+  if (micro < 1)
+    return fail("schedule: micro_batches is " + Twine(micro));
+  if (micro > 1)
+    mesh.axes.push_back({"mb", micro, true});
+  if (std::string wrong = dist::checkMesh(mesh); !wrong.empty())
+    return fail("schedule: " + wrong);
+  meshAttr = dist::MeshAttr::get(module.getContext(), mesh);
+  return success();
+}
+
+FailureOr<dist::ShardingAttr>
+Reader::readSharding(StringRef name, std::optional<StringRef> text,
+                     ArrayRef<int64_t> shape) {
+  if (!text)
+    return fail("values: '" + name + "' has no sharding");
+  // Parse errors are reported here, with the value's name, not by the parser.
+  ScopedDiagnosticHandler quiet(module.getContext(),
+                                [](Diagnostic &) { return success(); });
+  Attribute attr = parseAttribute(("#dist.sharding<" + *text + ">").str(),
+                                  module.getContext());
+  auto sharding = dyn_cast_if_present<dist::ShardingAttr>(attr);
+  if (!sharding)
+    return fail("values: '" + name + "': '" + *text +
+                "' is not a sharding, expected as [{\"tp\"}, {}]");
+  llvm::Expected<dist::Layout> layout = sharding.toLayout(mesh);
+  if (!layout)
+    return fail("values: '" + name +
+                "': " + llvm::toString(layout.takeError()));
+  std::string wrong = dist::checkLayout(*layout, mesh, shape.size());
+  if (wrong.empty())
+    wrong = dist::checkBlocks(*layout, shape);
+  if (!wrong.empty())
+    return fail("values: '" + name + "': " + wrong);
+  return sharding;
+}
+
+LogicalResult Reader::readValue(const json::Object &entry) {
+  std::optional<StringRef> name = entry.getString("name");
+  if (!name)
+    return fail("values: an entry has no name");
+  if (name->starts_with("output:")) {
+    size_t index = outputs.size();
+    if (index >= function.getNumResults() ||
+        *name != "output:" + std::to_string(index))
+      return fail("values: unexpected '" + *name + "'");
+    auto type = cast<RankedTensorType>(function.getResultTypes()[index]);
+    auto attr =
+        readSharding(*name, entry.getString("sharding"), type.getShape());
+    if (failed(attr))
+      return failure();
+    outputs.push_back(*attr);
+    return success();
+  }
+  Value value = names.find(*name);
+  if (!value)
+    return fail("values: the model has no value '" + *name + "'");
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  auto own = readSharding(*name, entry.getString("sharding"), shape);
+  if (failed(own))
+    return failure();
+  if (std::optional<StringRef> text = entry.getString("shared")) {
+    auto attr = readSharding(*name, text, shape);
+    if (failed(attr))
+      return failure();
+    shared[value] = *attr;
+  }
+  auto result = dyn_cast<OpResult>(value);
+  if (!result) {
+    arguments[value] = *own;
+    return success();
+  }
+  OpPlan &op = ops[result.getOwner()];
+  op.results.push_back(*own);
+  if (result.getResultNumber() > 0)
+    return success();
+  op.stage = entry.getInteger("stage");
+  const json::Object *operands = entry.getObject("operands");
+  for (OpOperand &operand : result.getOwner()->getOpOperands()) {
+    std::string key = std::to_string(operand.getOperandNumber());
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    auto attr =
+        readSharding(*name, operands ? operands->getString(key) : std::nullopt,
+                     type.getShape());
+    if (failed(attr))
+      return failure();
+    op.operands.push_back(*attr);
+  }
+  return success();
+}
+
+/// A plan of others, or edited, may not send parts of a sum where a search does
+/// not: the program would give NaN where the model gives infinity.
+LogicalResult Reader::checkParts(Operation *op) {
+  auto sharded = dyn_cast<ShardingRuleInterface>(op);
+  if (!sharded || batch.closedGroups(op).empty())
+    return success();
+  SmallVector<unsigned> parts;
+  for (auto [number, attr] : llvm::enumerate(ops[op].operands))
+    if (llvm::cantFail(attr.toLayout(mesh)).isPartial())
+      parts.push_back(number);
+  ShardingRule rule = sharded.getShardingRule();
+  for (unsigned group : batch.closedGroups(op))
+    if (ArrayRef(rule.linearGroups[group]) == ArrayRef(parts))
+      return fail("values: '" + names[op->getResult(0)] +
+                  "' multiplies a partial sum by what may be infinite, or "
+                  "divides it by what may be 0");
+  return success();
+}
+
+void Reader::write() {
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  dist::MeshOp::create(builder, module.getLoc(), "mesh", meshAttr);
+  for (auto &[value, attr] : arguments)
+    function.setArgAttr(cast<BlockArgument>(value).getArgNumber(),
+                        dist::kSharding, attr);
+  for (auto [index, attr] : llvm::enumerate(outputs))
+    function.setResultAttr(index, dist::kSharding, attr);
+  for (auto &[op, plan] : ops) {
+    dist::setOperandShardings(op, plan.operands);
+    dist::setResultShardings(op, plan.results);
+    if (plan.stage && mesh.find("pp"))
+      dist::setStage(op, *plan.stage);
+  }
+  // What assigns stands with what makes the value.
+  for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
+    Operation *source = assign.getSource().getDefiningOp();
+    dist::ShardingAttr stored = ops[source].results[0];
+    dist::setOperandShardings(assign, {stored, stored});
+    if (Operation *def = assign.getValue().getDefiningOp())
+      dist::setStage(assign, dist::findStage(def));
+  }
+  for (auto &[value, to] : shared) {
+    SharedReshard move{value, {}, to, std::nullopt};
+    move.from = arguments.contains(value)
+                    ? arguments[value]
+                    : ops[value.getDefiningOp()]
+                          .results[cast<OpResult>(value).getResultNumber()];
+    if (batch.isTraining())
+      move.phase = sharedPhase(batch, value);
+    insertSharedReshards(move);
+  }
+  if (batch.isTraining())
+    module->setAttr(dist::kScheduleKind, builder.getStringAttr(schedule));
+}
+
+PlanResult Reader::price(const PlanOptions &options) {
+  auto layoutOf = [&](dist::ShardingAttr attr) {
+    return llvm::cantFail(attr.toLayout(mesh));
+  };
+  auto made = [&](Value value) {
+    auto result = dyn_cast<OpResult>(value);
+    return layoutOf(
+        result ? ops[result.getOwner()].results[result.getResultNumber()]
+               : arguments[value]);
+  };
+  auto sharedLayout = [&](Value value) {
+    auto found = shared.find(value);
+    return found == shared.end() ? made(value) : layoutOf(found->second);
+  };
+  auto operand = [&](OpOperand &use) {
+    unsigned index = use.getOperandNumber();
+    if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+      return layoutOf(outputs[index]);
+    return layoutOf(ops[use.getOwner()].operands[index]);
+  };
+  // What assigns stands with what makes the value.
+  auto stage = [&](Operation *op) -> int64_t {
+    if (auto assign = dyn_cast<dist::AssignOp>(op))
+      op = assign.getValue().getDefiningOp();
+    return op ? ops[op].stage.value_or(-1) : -1;
+  };
+  PlanOptions own = options;
+  own.devices = mesh.numRanks();
+  own.schedule.reset();
+  if (batch.isTraining())
+    own.schedule = cost::parseScheduleKind(schedule);
+  return priceGiven(function, {mesh, made, sharedLayout, operand, stage}, own);
+}
+
+LogicalResult Reader::run(const PlanOptions &options, PlanResult &result) {
+  if (failed(readMesh()))
+    return failure();
+  const json::Array *values = plan.getAsObject()->getArray("values");
+  if (!values)
+    return fail("values: missing");
+  for (const json::Value &value : *values) {
+    const json::Object *entry = value.getAsObject();
+    if (!entry)
+      return fail("values: an entry is not an object");
+    if (failed(readValue(*entry)))
+      return failure();
+  }
+  for (BlockArgument argument : function.getArguments())
+    if (!arguments.contains(argument))
+      return fail("values: input '" + names[argument] + "' is missing");
+  for (Operation &op : function.getBody().front())
+    if (op.getNumResults() && ops[&op].results.size() != op.getNumResults())
+      return fail("values: '" + names[op.getResult(0)] + "' is missing");
+  for (Operation &op : function.getBody().front())
+    if (op.getNumResults() && failed(checkParts(&op)))
+      return failure();
+  if (outputs.size() != function.getNumResults())
+    return fail("values: " + Twine(outputs.size()) + " outputs, expected " +
+                Twine(function.getNumResults()));
+  result = price(options);
+  write();
+  return success();
+}
+
+LogicalResult kerf::plan::applyPlanJson(ModuleOp module,
+                                        const json::Value &plan,
+                                        const PlanOptions &options,
+                                        PlanResult &result,
+                                        std::string &message) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (!function) {
+    message = "the module has no function @main";
+    return failure();
+  }
+  return Reader(module, function, plan, message).run(options, result);
+}

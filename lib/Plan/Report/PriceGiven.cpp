@@ -1,0 +1,168 @@
+//===- PriceGiven.cpp - what a plan that was given costs ------------------===//
+#include "PriceGiven.h"
+
+#include "PureCuts.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+PlanResult kerf::plan::describeCut(const Graph &graph, const StagePlan &stages,
+                                   func::FuncOp function,
+                                   const PlanOptions &options) {
+  const MeshCandidate &candidate = graph.candidate;
+  PlanResult result;
+  result.objective = options.objective;
+  if (candidate.stages == 1)
+    result.mesh.push_back({"pp", 1});
+  for (const dist::MeshAxis &axis : candidate.mesh.axes)
+    if (!axis.isTime)
+      result.mesh.push_back({axis.name, axis.size});
+  result.microBatches = candidate.microBatches;
+  result.stepSeconds = stages.stepSeconds;
+  result.computeSeconds = stages.computeSeconds;
+  result.communicationSeconds = stages.communicationSeconds;
+  result.bubbleFraction = stages.bubbleFraction;
+  result.isTraining = graph.getBatch().isTraining();
+  result.schedule = stages.schedule;
+  result.stages = stages.stages;
+  result.memory = stages.memory;
+  result.pureCuts = pureCuts(function, std::max<int64_t>(options.devices, 2));
+  ParameterCount parameters = countParameters(function);
+  result.parameters = parameters.elements;
+  result.parameterBytes = parameters.bytes;
+  result.flops = countFlops(function);
+  return result;
+}
+
+/// The mesh as a search would have it: what an axis may cut follows from its
+/// name, or with `free` anything.
+static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
+  MeshCandidate candidate;
+  candidate.mesh = mesh;
+  for (auto [number, axis] : llvm::enumerate(mesh.axes)) {
+    auto at = static_cast<unsigned>(number);
+    AxisRole role = AxisRole::Free;
+    if (axis.isTime) {
+      candidate.timeAxis = at;
+      candidate.microBatches = axis.size;
+      role = AxisRole::Fixed;
+    } else if (axis.name == "pp") {
+      candidate.stageAxis = at;
+      candidate.stages = axis.size;
+      role = AxisRole::Fixed;
+    } else if (!free) {
+      role = axis.name == "dp"   ? AxisRole::Batch
+             : axis.name == "tp" ? AxisRole::NonBatch
+                                 : AxisRole::Free;
+    }
+    candidate.roles.push_back(role);
+  }
+  return candidate;
+}
+
+/// The blocks of a size of their own in which the plan puts values, as hints
+/// give them.
+static void addBlocks(DimBlocks &dimBlocks, func::FuncOp function,
+                      const GivenLayouts &given) {
+  auto add = [&](Value value, const dist::Layout &layout) {
+    for (auto [dim, axes] : llvm::enumerate(layout.dims))
+      if (int64_t block = layout.block(dim))
+        dimBlocks.add(value, dim, {dist::numShards(axes), block});
+  };
+  for (BlockArgument argument : function.getArguments())
+    add(argument, given.made(argument));
+  for (Operation &op : function.getBody().front()) {
+    for (Value result : op.getResults())
+      add(result, given.made(result));
+    if (!isa<dist::AssignOp>(op))
+      for (OpOperand &operand : op.getOpOperands())
+        add(operand.get(), given.operand(operand));
+  }
+  dimBlocks.spread();
+}
+
+PlanResult kerf::plan::priceGiven(func::FuncOp function,
+                                  const GivenLayouts &given,
+                                  const PlanOptions &options) {
+  PlanOptions own = options;
+  // Nothing is asked for: no hints, no limits, and no op must be cut.
+  own.hints.clear();
+  own.mesh.clear();
+  own.objective = Objective::Time;
+  own.solver = SolverKind::Random;
+  own.memoryLimitBytes = std::numeric_limits<int64_t>::max() / 4;
+  own.microBatches.reset();
+  BatchAnalysis batch(function, own.batchDims);
+  DimBlocks dimBlocks(function);
+  addBlocks(dimBlocks, function, given);
+  ValueNames names(function);
+  PlanResult result;
+  // First what a search looks at, which are the fewest choices.
+  struct Scope {
+    bool free;
+    double maxPadding;
+  };
+  constexpr double kAny = 1e9;
+  for (const Scope &scope :
+       {Scope{false, own.maxPadding}, {false, kAny}, {true, kAny}}) {
+    MeshCandidate candidate = candidateOf(given.mesh, scope.free);
+    own.maxPadding = scope.maxPadding;
+    // A search does not look at three free axes either: too many choices.
+    if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
+      break;
+    Graph graph(function, candidate, own, batch, dimBlocks, names);
+    result = describeCut(graph, StagePlan(), function, own);
+    result.isPriced = false;
+    result.solver = "given";
+    std::optional<Solution> solution;
+    if (graph.getError().empty())
+      solution = graph.find(given);
+    if (!solution)
+      continue;
+    StagePlan stages = cutStages(graph, *solution, function, own, given.stage);
+    if (!stages.feasible)
+      break;
+    result = describeCut(graph, stages, function, own);
+    result.cost = result.stepSeconds;
+    result.solver = "given";
+    break;
+  }
+  return result;
+}
+
+std::optional<Solution> Graph::find(const GivenLayouts &given) {
+  Solution solution(problem.nodes.size(), 0);
+  auto choose = [&](const ValueNode &node, const dist::Layout &layout) {
+    auto found = llvm::find(node.layouts, layouts.intern(layout));
+    solution[node.node] =
+        static_cast<uint32_t>(std::distance(node.layouts.begin(), found));
+    return found != node.layouts.end();
+  };
+  for (const auto &[argument, node] : arguments)
+    if (!choose(node, given.made(argument)))
+      return std::nullopt;
+  for (const auto &[value, node] : sharedNodes)
+    if (!choose(node, given.shared(value)))
+      return std::nullopt;
+  for (const auto &[operand, node] : outputs)
+    if (!choose(node, given.operand(*operand)))
+      return std::nullopt;
+  for (const auto &[op, node] : ops) {
+    Strategy wanted;
+    for (OpOperand &operand : op->getOpOperands())
+      wanted.operands.push_back(layouts.intern(given.operand(operand)));
+    for (Value result : op->getResults())
+      wanted.results.push_back(layouts.intern(given.made(result)));
+    auto found =
+        llvm::find_if(node.choices->strategies, [&](const Strategy &strategy) {
+          return strategy.operands == wanted.operands &&
+                 strategy.results == wanted.results;
+        });
+    if (found == node.choices->strategies.end())
+      return std::nullopt;
+    solution[node.node] = static_cast<uint32_t>(
+        std::distance(node.choices->strategies.begin(), found));
+  }
+  return solution;
+}

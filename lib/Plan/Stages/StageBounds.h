@@ -1,0 +1,68 @@
+//===- StageBounds.h - what any cut into stages must send -------*- C++ -*-===//
+//
+// Problem: prove for the volume objective that no plan of a candidate with p
+// stages sends less than so many bytes from its busiest rank, over all cuts
+// that divide the work and all shardings.
+//
+// Idea: a value that leaves a stage is sent once at least, at best a D-th of it
+// by each of the stage's D devices; where cuts can be, so that every stage does
+// its share of the operations and no more, tells which units lie in a stage
+// wherever the cuts are. So for stage k, of units [b, e):
+//
+//   bytes_k >= R_k + sent(b, e)
+//
+// R_k: the solver's bound on what the ops that are surely in stage k move among
+// its devices. Dynamic programming over the cuts gives the least possible
+// max_k; another the least possible sum, and the busiest rank sends at least
+// the mean of what the whole Problem moves and all boundaries hand over.
+//
+// O(p units^2 + units crossings), and for R_k p Problems that are smaller
+// together than the whole.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_STAGES_STAGEBOUNDS_H
+#define KERF_LIB_PLAN_STAGES_STAGEBOUNDS_H
+
+#include "../Model/StageUnits.h"
+
+namespace kerf::plan {
+
+class StageBounds {
+public:
+  StageBounds(mlir::func::FuncOp function, const MeshCandidate &candidate,
+              const PlanOptions &options, const BatchAnalysis &batch);
+
+  /// No cut divides the work: there is no such plan.
+  bool isImpossible() const { return impossible; }
+  /// Bytes of the busiest rank, given that the Problem costs `problemCost`.
+  double minBytes(double problemCost) const;
+  /// What a Problem may cost where a plan is to send at most `bytes`.
+  double maxWithin(double bytes) const {
+    return bytes * static_cast<double>(stages) - all;
+  }
+  /// Looks at what moves within the stages too: R_k, each in at most
+  /// `deadlineSeconds`.
+  void sharpen(const Graph &graph, double deadlineSeconds);
+
+private:
+  /// Sets `max` and `all`; infinity where nothing can be.
+  void placeCuts();
+  /// Sets `sure`.
+  void findSure();
+
+  std::vector<llvm::SmallVector<mlir::Operation *>> units;
+  int64_t stages;
+  double stageFlops;         ///< what a stage may do at most
+  std::vector<double> flops; ///< of the units before each
+  Crossings crossings;
+  std::vector<double> within; ///< R_k
+  /// Units that are in stage k wherever the cuts are: [first, second).
+  std::vector<std::pair<size_t, size_t>> sure;
+  bool impossible = false;
+  double max = 0; ///< of the busiest rank, over all cuts
+  double all = 0; ///< of one rank of each stage together, handed over alone
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_STAGES_STAGEBOUNDS_H

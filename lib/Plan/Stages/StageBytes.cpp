@@ -1,0 +1,299 @@
+//===- StageBytes.cpp - what each stage of a plan sends -------------------===//
+#include "StageBytes.h"
+
+#include "kerf/Interfaces/ShardingRule.h"
+#include "kerf/Interfaces/TransferCast.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static bool isSource(Operation *op) {
+  return isa_and_nonnull<SourceOpInterface>(op);
+}
+
+/// Linear in all operands together, each made for every micro-batch.
+static bool isSumOfSums(Operation *sum, const BatchAnalysis &batch) {
+  auto sharded = dyn_cast_or_null<ShardingRuleInterface>(sum);
+  if (!sharded || sum->getNumResults() != 1 || sum->getNumOperands() < 2)
+    return false;
+  for (Value operand : sum->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (!producer || isSource(producer) || batch.runsOnce(producer))
+      return false;
+  }
+  SmallVector<unsigned> all(sum->getNumOperands());
+  std::iota(all.begin(), all.end(), 0);
+  return llvm::is_contained(sharded.getShardingRule().linearGroups, all);
+}
+
+static int64_t bytesOfElement(Value value) {
+  return elementBytes(cast<RankedTensorType>(value.getType()));
+}
+
+/// Bytes of an element of what `accumulate` sums when it is sent: in the type
+/// of the cast behind it, if another cast leads back (sum-before-crossing).
+static int64_t sentBytesOf(dist::AccumulateOp accumulate) {
+  auto onlyUser = [](Value value) -> Operation * {
+    return value.hasOneUse() ? *value.user_begin() : nullptr;
+  };
+  Operation *there = onlyUser(accumulate.getResult());
+  if (!there || !isTransferCast(there))
+    return bytesOfElement(accumulate.getX());
+  Operation *back = onlyUser(there->getResult(0));
+  if (!back || back->getNumOperands() != 1 ||
+      back->getResultTypes() != accumulate->getResultTypes())
+    return bytesOfElement(accumulate.getX());
+  return bytesOfElement(there->getResult(0));
+}
+
+/// Sums that micro-batches are summed in, from each dist.accumulate up through
+/// sums of sums that are wanted. `take` is told each part and the bytes of an
+/// element of the sum on its way, and gives those of the part.
+static void walkSums(func::FuncOp function, const BatchAnalysis &batch,
+                     llvm::function_ref<bool(Operation *)> isWanted,
+                     llvm::function_ref<int64_t(OpOperand &, int64_t)> take) {
+  SmallVector<std::pair<Value, int64_t>> work;
+  for (auto accumulate :
+       function.getBody().front().getOps<dist::AccumulateOp>())
+    work.push_back({accumulate.getX(), sentBytesOf(accumulate)});
+  while (!work.empty()) {
+    auto [value, bytes] = work.pop_back_val();
+    Operation *sum = value.getDefiningOp();
+    if (!value.hasOneUse() || !isSumOfSums(sum, batch) || !isWanted(sum))
+      continue;
+    for (OpOperand &part : sum->getOpOperands())
+      work.push_back({part.get(), take(part, bytes)});
+  }
+}
+
+DenseMap<Value, int64_t> kerf::plan::partsOfSums(func::FuncOp function,
+                                                 const BatchAnalysis &batch) {
+  DenseMap<Value, int64_t> parts;
+  walkSums(
+      function, batch, [](Operation *) { return true; },
+      [&](OpOperand &part, int64_t bytes) {
+        parts[part.get()] = std::min(bytes, bytesOfElement(part.get()));
+        return bytes;
+      });
+  return parts;
+}
+
+namespace {
+
+class Counter {
+public:
+  Counter(Graph &graph, const Solution &solution, func::FuncOp function,
+          llvm::function_ref<int64_t(Operation *)> stageOf)
+      : graph(graph), solution(solution), function(function), stageOf(stageOf),
+        batch(graph.getBatch()), mesh(graph.candidate.mesh),
+        micro(graph.candidate.microBatches) {
+    traffic.shares.assign(graph.candidate.stages, 0);
+    traffic.total.assign(graph.candidate.stages, 0);
+  }
+
+  StageTraffic run() {
+    int64_t position = 0;
+    for (Operation &op : function.getBody().front())
+      positions[&op] = position++;
+    if (micro > 1)
+      findSummedUses();
+    for (BlockArgument argument : function.getArguments())
+      count(argument);
+    for (Operation &op : function.getBody().front()) {
+      for (Value result : op.getResults())
+        count(result);
+      if (auto assign = dyn_cast<dist::AssignOp>(op)) {
+        std::set<int64_t> others;
+        for (Operation *user : assign.getSource().getUsers())
+          if (int64_t stage = stageOf(user);
+              stage >= 0 && stage != stageOf(assign))
+            others.insert(stage);
+        for (int64_t to : others)
+          send(assign.getSource(), stageOf(assign), to,
+               graph.localBytes(solution, assign.getSource()), 1);
+      }
+    }
+    return std::move(traffic);
+  }
+
+private:
+  bool varies(LayoutId id) const {
+    auto isTime = [&](const dist::AxisRef &ref) {
+      return mesh.axes[ref.axis].isTime;
+    };
+    const dist::Layout &layout = graph.layouts[id];
+    return llvm::any_of(layout.partial, isTime) ||
+           llvm::any_of(layout.dims, [&](const dist::AxisList &axes) {
+             return llvm::any_of(axes, isTime);
+           });
+  }
+  LayoutId heldBy(Value value) const {
+    return graph.sharedLayout(solution, value)
+        .value_or(graph.resultLayout(solution, value));
+  }
+  bool isMoved(Value value) const {
+    return heldBy(value) != graph.resultLayout(solution, value);
+  }
+
+  /// As sum-before-crossing does.
+  void findSummedUses() {
+    auto sends = [&](OpOperand &part) {
+      return stageOf(part.get().getDefiningOp()) != stageOf(part.getOwner());
+    };
+    auto isWanted = [&](Operation *sum) {
+      return llvm::any_of(sum->getOpOperands(), sends) &&
+             llvm::all_of(sum->getOperands(), [&](Value operand) {
+               return varies(heldBy(operand));
+             });
+    };
+    walkSums(function, batch, isWanted, [&](OpOperand &part, int64_t bytes) {
+      return summed[&part] = sends(part) ? bytes : bytesOfElement(part.get());
+    });
+  }
+
+  void add(int64_t stage, const Graph::OpCost &cost, int64_t counted,
+           int64_t executed) {
+    stage = std::clamp<int64_t>(stage, 0, graph.candidate.stages - 1);
+    traffic.shares[stage] += cost::Int128(cost.shares) / counted * executed;
+    traffic.total[stage] += cost::Int128(cost.totalBytes) / counted * executed;
+  }
+
+  void send(Value value, int64_t from, int64_t to, int64_t bytes,
+            int64_t times) {
+    traffic.sends.push_back({value, from, to, bytes, times});
+    cost::Int128 all = cost::Int128(bytes) * times;
+    traffic.shares[from] += all * graph.getByteScale();
+    traffic.total[from] += all * graph.candidate.devicesPerStage();
+  }
+
+  void count(Value value) {
+    Operation *def = value.getDefiningOp();
+    bool isEverywhere = !def || isSource(def);
+    int64_t made = isEverywhere ? -1 : stageOf(def);
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : value.getUses())
+      if (!isAssignTarget(use))
+        uses.push_back(&use);
+    llvm::sort(uses, [&](OpOperand *a, OpOperand *b) {
+      return std::make_pair(positions.at(a->getOwner()),
+                            a->getOperandNumber()) <
+             std::make_pair(positions.at(b->getOwner()), b->getOperandNumber());
+    });
+    std::set<int64_t> stages;
+    for (OpOperand *use : uses)
+      stages.insert(isEverywhere ? stageOf(use->getOwner()) : made);
+    if (stages.size() > 1)
+      stages.erase(-1); // what the program gives out has no stage
+    if (isMoved(value)) {
+      Graph::OpCost cost = graph.sharedCostOf(solution, value);
+      for (int64_t stage : stages)
+        add(stage, cost, 1, 1);
+    }
+    // What is everywhere is handed out by the last stage that has brought it to
+    // its shared layout, a source as it is by the first, an input by stage 0.
+    int64_t out = made;
+    if (isEverywhere && !stages.empty())
+      out = isMoved(value) ? *stages.rbegin() : def ? *stages.begin() : 0;
+    auto source = dyn_cast_or_null<SourceOpInterface>(def);
+    bool isSplat = source && source.isUniform() && !isMoved(value);
+    std::set<std::tuple<LayoutId, int64_t, dist::Phase>> known;
+    for (OpOperand *use : uses)
+      if (!isSplat)
+        bring(*use, out, known);
+    if (isEverywhere)
+      return;
+    std::set<int64_t> each;
+    int64_t bytes = graph.sharedBytes(solution, value);
+    for (OpOperand *use : uses) {
+      int64_t to = stageOf(use->getOwner());
+      if (to < 0 || to == made)
+        continue;
+      if (auto once = summed.find(use); once != summed.end())
+        send(value, made, to, bytes / bytesOfElement(value) * once->second, 1);
+      else
+        each.insert(to);
+    }
+    for (int64_t to : each)
+      send(value, made, to, bytes, batch.isOfStep(value) ? 1 : micro);
+  }
+
+  /// As insert-reshards does.
+  void bring(OpOperand &use, int64_t out,
+             std::set<std::tuple<LayoutId, int64_t, dist::Phase>> &known) {
+    Graph::OpCost cost = graph.moveCostOf(solution, use);
+    if (auto once = summed.find(&use); once != summed.end()) {
+      int64_t wide = bytesOfElement(use.get());
+      cost.shares = cost.shares * once->second / wide;
+      cost.totalBytes = cost.totalBytes * once->second / wide;
+    }
+    if (cost.shares == 0 && cost.totalBytes == 0)
+      return;
+    bool isReturn = use.getOwner()->hasTrait<OpTrait::IsTerminator>();
+    LayoutId to = graph.operandLayout(solution, use);
+    int64_t stage = isReturn ? out : stageOf(use.getOwner());
+    dist::Phase phase = phaseOf(use, isReturn, to);
+    if (phase == dist::Phase::BackwardWeight)
+      phase = dist::Phase::BackwardInput;
+    auto isKnown = [&](dist::Phase other) {
+      return known.count({to, stage, other}) != 0;
+    };
+    bool isThere =
+        isKnown(phase) ||
+        (phase == dist::Phase::BackwardInput &&
+         isKnown(dist::Phase::Forward)) ||
+        (phase == dist::Phase::Update && isKnown(dist::Phase::Prologue));
+    if (isThere)
+      return;
+    known.insert({to, stage, phase});
+    bool isOnce = batch.isTraining() && dist::runsOncePerStep(phase);
+    add(stage, cost, graph.moveTimes(use), isOnce ? 1 : micro);
+  }
+
+  dist::Phase phaseOf(OpOperand &use, bool isReturn, LayoutId to) {
+    Value value = use.get();
+    Operation *op = use.getOwner(), *producer = value.getDefiningOp();
+    // Behind the reshard that brings a value to its shared layout.
+    if (summed.contains(&use)) // the sum is made once, of sums
+      return dist::Phase::Update;
+    bool isHub = isMoved(value);
+    dist::Phase made = isHub      ? graph.sharedPhase(value)
+                       : producer ? dist::getPhase(producer)
+                                  : dist::Phase::Forward;
+    if (!isHub && isa_and_nonnull<dist::AccumulateOp>(producer))
+      return dist::Phase::Update;
+    bool fromSource = !isHub && (!producer || isSource(producer));
+    if (isReturn)
+      return fromSource ? dist::Phase::Forward : made;
+    if (batch.runsOnce(op) || varies(to))
+      return dist::getPhase(op);
+    if (!fromSource && made == dist::Phase::Prologue)
+      return dist::Phase::Prologue;
+    if (batch.isTraining() && micro > 1 && fromSource && producer)
+      return dist::Phase::Prologue;
+    return dist::getPhase(op);
+  }
+
+  Graph &graph;
+  const Solution &solution;
+  func::FuncOp function;
+  llvm::function_ref<int64_t(Operation *)> stageOf;
+  const BatchAnalysis &batch;
+  const dist::Mesh &mesh;
+  int64_t micro;
+  llvm::DenseMap<Operation *, int64_t> positions;
+  /// Uses in sums of sums: bytes of an element on the way.
+  llvm::DenseMap<OpOperand *, int64_t> summed;
+  StageTraffic traffic;
+};
+
+} // namespace
+
+StageTraffic
+kerf::plan::trafficOf(Graph &graph, const Solution &solution,
+                      func::FuncOp function,
+                      llvm::function_ref<int64_t(Operation *)> stageOf) {
+  return Counter(graph, solution, function, stageOf).run();
+}

@@ -1,0 +1,80 @@
+//===- Stages.h - cutting a sharded function into stages --------*- C++ -*-===//
+//
+// Stages are contiguous runs of units (StageUnits.h). Forward values then go to
+// later stages only and backward values to earlier ones. Given what each op
+// costs under a sharding, dynamic programming places the cuts: for `time` it
+// makes the slowest stage (with what it sends) as fast as possible, for
+// `volume` it makes the busiest rank's bytes as few as possible among cuts that
+// divide the operations. O(stages * units^2). What the plan then sends is
+// counted to the byte (StageBytes.h).
+//
+// The time of a step is that of its schedule (cost::simulate), and then what
+// runs once. With stage times t_i and M micro-batches the forward schedule
+// takes
+//     sum_i t_i + (M - 1) max_i t_i,
+// so any cut of work T over p stages takes at least T (1 + (M - 1) / p): the
+// bound that comes with a pipeline plan. Training: see stepBound().
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_STAGES_STAGES_H
+#define KERF_LIB_PLAN_STAGES_STAGES_H
+
+#include "../Model/StageUnits.h"
+
+#include "kerf/Cost/Schedule.h"
+
+namespace kerf::plan {
+
+struct StagePlan {
+  bool feasible = false;
+  std::string reason;
+  llvm::DenseMap<mlir::Operation *, int64_t> stageOf; ///< no sources
+  std::vector<StageSummary> stages;
+  std::vector<PlanResult::Memory> memory;
+  double stepSeconds = 0, computeSeconds = 0, communicationSeconds = 0;
+  double bubbleFraction = 0;
+  cost::ScheduleKind schedule = cost::ScheduleKind::Forward;
+  int64_t bytesPerRank = 0, totalBytes = 0;
+};
+
+/// The least seconds of a step, from the least cost of its Problem in seconds.
+/// Forward only: see above. Training: Problem and bound are the same, since the
+/// Problem of p > 1 stages is weighted (partWeights()).
+double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
+                 double seconds);
+
+/// The stage of each part of a function, and the order in which each stage goes
+/// through the micro-batches.
+struct StageMap {
+  int64_t stages = 1, microBatches = 1;
+  cost::Schedule schedule;
+  llvm::function_ref<int64_t(mlir::Operation *)> stageOf;
+};
+
+/// What each device of each stage holds (docs/Plan.md, Memory).
+std::vector<PlanResult::Memory> stageMemory(const Graph &graph,
+                                            const Solution &solution,
+                                            mlir::func::FuncOp function,
+                                            const StageMap &map);
+
+/// Stages, other than that of its maker, in which a value is used.
+llvm::SmallVector<int64_t>
+otherStages(mlir::Value value, int64_t from,
+            llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
+
+/// Why `ops` groups of ops (unitsOf()) cannot make so many stages; empty if
+/// they can. One stage may compute nothing: outputs that are inputs or
+/// constants.
+std::string tooFewOps(size_t ops, int64_t stages);
+
+/// `solution` must be legal for `graph`. Handles one stage as well. `stageOf`:
+/// where the stages are not to be chosen; then what they need in memory does
+/// not matter.
+StagePlan
+cutStages(Graph &graph, const Solution &solution, mlir::func::FuncOp function,
+          const PlanOptions &options,
+          llvm::function_ref<int64_t(mlir::Operation *)> stageOf = nullptr);
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_STAGES_STAGES_H

@@ -1,0 +1,69 @@
+//===- processes/Transport.h - messages between processes -------*- C++ -*-===//
+//
+// The little that collectives between processes need: messages that start at
+// once and are tested for, in order for equal (from, to, tag), and short
+// control messages of any sender. Nothing here waits. MPI and TCP implement it.
+//
+// Not thread-safe: Job serializes all calls but rest().
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RUNTIME_COMM_TRANSPORT_H
+#define KERF_RUNTIME_COMM_TRANSPORT_H
+
+#include "../base/Error.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace kerf::rt {
+
+/// A message under way. It and its memory stay in place until test() says that
+/// it is over, or cancel().
+struct Request {
+  bool pending = false;
+  bool misfit = false; ///< a message of another size came
+  int64_t peer = -1;
+  uint32_t tag = 0;
+  char *data = nullptr;
+  size_t bytes = 0, done = 0;
+  std::vector<void *> handles; ///< of the library below
+};
+
+class Transport {
+public:
+  static constexpr size_t maxControlBytes = 8192;
+
+  virtual ~Transport() = default;
+  virtual const char *name() const = 0;
+
+  virtual void send(Request &request, int64_t to, uint32_t tag,
+                    const void *data, size_t bytes) = 0;
+  /// The message must have exactly `bytes` bytes.
+  virtual void receive(Request &request, int64_t from, uint32_t tag, void *data,
+                       size_t bytes) = 0;
+  /// True when it is over (or was never begun). Throws KERF_MISMATCH for a
+  /// message of another size, KERF_RANK_FAILURE when the library fails.
+  virtual bool test(Request &request) = 0;
+  /// Forgets a request whose peer is not expected any more.
+  virtual void cancel(Request &request) = 0;
+  /// Moves what can be moved.
+  virtual void progress() = 0;
+
+  /// At most maxControlBytes; copied. To itself is not allowed.
+  virtual void sendControl(int64_t to, const std::string &message) = 0;
+  /// False if there is none.
+  virtual bool receiveControl(int64_t &from, std::string &message) = 0;
+
+  /// Whether the connection to a rank has ended.
+  virtual bool isLost(int64_t rank) const { return false; }
+  /// A pause in a loop that waits, longer for a higher round; ends early when
+  /// something may have come. The one call that needs no lock.
+  virtual void rest(int round) = 0;
+  /// Ends the connections after all ranks have said goodbye. Throws
+  /// KERF_RANK_FAILURE when that takes longer than `seconds`.
+  virtual void finish(double seconds) = 0;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_COMM_TRANSPORT_H

@@ -1,0 +1,48 @@
+//===- CudnnCall.h - convolutions and pools by cuDNN ------------*- C++ -*-===//
+#ifndef KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNCALL_H
+#define KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNCALL_H
+
+#include "../CudaDevice.h"
+#include "../matmul/AlgorithmCache.h"
+#include "CudnnPlans.h"
+
+#include <map>
+
+namespace kerf::rt {
+
+/// What the calls of a device share.
+struct DnnContext {
+  CudaDeviceBase &device;
+  bool tf32 = false; ///< f32 may be rounded to it
+  const Cudnn &library = Cudnn::get();
+  dnn::Handle handle = nullptr;
+  std::unique_ptr<AlgorithmCache> cache;
+  /// What plans need and what lies between the steps of a call, used by one
+  /// call at a time; grows while loading.
+  std::unique_ptr<DeviceMemory> workspace;
+
+  DnnContext(CudaDeviceBase &device, bool tf32);
+  ~DnnContext();
+  DnnTarget target() const { return {library, handle, nullptr}; }
+  void *room(int64_t bytes);
+  /// A plan that converts tensor 1 to tensor 2, null where cuDNN has none.
+  const DnnPlan *cast(int64_t elements, kerf_dtype_t from, kerf_dtype_t to,
+                      int64_t alignment);
+
+  /// A plan and what must outlive it.
+  struct ReadyPlan {
+    std::vector<DnnDescriptor> parts;
+    DnnPlan plan;
+  };
+  /// By what they compute: calls that are alike share them. Null: cuDNN has
+  /// none.
+  std::map<std::string, std::unique_ptr<ReadyPlan>> plans;
+};
+
+std::unique_ptr<LibraryCall>
+makeCudnnCall(DnnContext &context, const LibraryDesc &desc,
+              const std::function<ParameterView(int64_t)> &parameter);
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNCALL_H

@@ -1,0 +1,77 @@
+//===- CudnnPlans.h - the engines that take a graph of cuDNN ----*- C++ -*-===//
+//
+// cuDNN's heuristics list configurations of engines for a graph, best first.
+// An engine says by its notes how it computes; those whose notes the caller
+// refuses are left out. A plan is a configuration made ready for a GPU, which
+// may take a second where code is generated.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNPLANS_H
+#define KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNPLANS_H
+
+#include "CudnnDescriptor.h"
+
+#include <optional>
+#include <vector>
+
+namespace kerf::rt {
+
+/// What plans are for: the GPU of a handle, or one that a descriptor describes
+/// (unittests/Cuda, from cuDNN 9.8).
+struct DnnTarget {
+  const Cudnn &library;
+  dnn::Handle handle = nullptr;
+  dnn::Descriptor device = nullptr;
+};
+
+/// Numerical notes, one bit each.
+using DnnNotes = uint32_t;
+constexpr DnnNotes noteBit(int note) { return DnnNotes(1) << note; }
+
+/// Sums in f32 of the operands as they are, the same bits every time.
+constexpr DnnNotes inexactNotes = noteBit(dnn::NoteDownConvertInputs) |
+                                  noteBit(dnn::NoteReducedPrecisionReduction) |
+                                  noteBit(dnn::NoteNondeterministic);
+/// And f32 operands are not rounded to TF32, nor transformed.
+constexpr DnnNotes tf32Notes =
+    noteBit(dnn::NoteTensorCore) | noteBit(dnn::NoteFft) |
+    noteBit(dnn::NoteWinograd) | noteBit(dnn::NoteWinograd4x4) |
+    noteBit(dnn::NoteWinograd6x6) | noteBit(dnn::NoteWinograd13x13);
+
+struct DnnConfig {
+  DnnDescriptor config;
+  int64_t engine;   ///< cuDNN's number of it
+  std::string name; ///< place in the list and engine, for a cache
+};
+
+/// How one engine executes a graph. The configuration outlives the plan.
+struct DnnPlan {
+  DnnDescriptor config, plan;
+  int64_t workspace; ///< bytes
+};
+
+/// A descriptor of a graph of operations; nothing where cuDNN refuses it.
+std::optional<DnnDescriptor>
+makeDnnGraph(const DnnTarget &target,
+             const std::vector<dnn::Descriptor> &operations);
+
+/// Of a finalized graph, best first, without engines that have one of the
+/// `refused` notes. `mode`: dnn::HeuristicsA or the others that are left,
+/// dnn::HeuristicsFallback.
+std::vector<DnnConfig> findDnnConfigs(const DnnTarget &target,
+                                      const DnnDescriptor &graph, int mode,
+                                      DnnNotes refused);
+
+/// Nothing where cuDNN cannot make it or it needs more workspace.
+std::optional<DnnPlan> makeDnnPlan(const DnnTarget &target, DnnConfig &config,
+                                   int64_t maxWorkspace);
+
+/// The first configuration that makes a plan; of the fallback only where there
+/// are no others.
+std::optional<DnnPlan> makeBestDnnPlan(const DnnTarget &target,
+                                       const DnnDescriptor &graph,
+                                       int64_t maxWorkspace, DnnNotes refused);
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNPLANS_H

@@ -1,0 +1,46 @@
+//===- CublasLt.cpp - cuBLASLt, opened at run time ------------------------===//
+#include "CublasLt.h"
+
+#include "../driver/Driver.h"
+#include "../driver/Find.h"
+
+using namespace kerf::rt;
+
+static CublasLt load() {
+  CublasLt table;
+  LibrarySearch search{
+      "cuBLASLt", "KERF_CUBLASLT", {}, {"cublas", "cu13", "cu12"}};
+  nameForDriver(search, "libcublasLt.so", Driver::get().version);
+  OpenedLibrary library = openLibrary(search);
+  if (!library.handle)
+    throw Error(KERF_UNSUPPORTED_HOST,
+                "matrix products on a GPU need cuBLASLt, which is not on this "
+                "machine: " +
+                    library.error);
+  table.path = library.path;
+#define KERF_CUBLASLT_LOAD(member, name, arguments)                            \
+  table.member = reinterpret_cast<lt::member##Fn>(library.symbol(#name));      \
+  if (!table.member)                                                           \
+    throw Error(KERF_UNSUPPORTED_HOST,                                         \
+                cat("cuBLASLt at ", table.path, " has no ", #name));
+  KERF_CUBLASLT_FUNCTIONS(KERF_CUBLASLT_LOAD)
+#undef KERF_CUBLASLT_LOAD
+  table.getVersion =
+      reinterpret_cast<size_t (*)()>(library.symbol("cublasLtGetVersion"));
+  table.getStatusString = reinterpret_cast<const char *(*)(lt::Status)>(
+      library.symbol("cublasLtGetStatusString"));
+  return table;
+}
+
+const CublasLt &CublasLt::get() {
+  static const CublasLt table = load();
+  return table;
+}
+
+void CublasLt::check(lt::Status status, const char *what) const {
+  if (status != lt::Success)
+    throw Error(KERF_PROGRAM_FAILURE,
+                cat("cuBLASLt: ", what, " failed: ",
+                    getStatusString ? getStatusString(status) : "status ",
+                    getStatusString ? "" : std::to_string(status)));
+}

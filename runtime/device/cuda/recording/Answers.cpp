@@ -1,0 +1,325 @@
+//===- Answers.cpp - how a recording driver's work is done ----------------===//
+//
+// The bytes that a library call touches follow from its descriptor: an operand
+// reaches from its offset to its last element. Work may run long after it was
+// enqueued, so everything it needs is copied or shared.
+//
+//===----------------------------------------------------------------------===//
+#include "Answers.h"
+#include "WidenedCall.h"
+
+#include "../../../base/Types.h"
+#include "../../../package/AttentionOperands.h"
+#include "../../cpu/Epilogue.h"
+
+#include <atomic>
+
+using namespace kerf::rt;
+
+namespace {
+
+struct HostKernel {
+  kerf_kernel_t kernel;
+  std::vector<void *> buffers;
+  std::vector<int64_t> scalars;
+  int64_t count;
+  // What generated code sees as its table and context when it fails.
+  kerf_program_api table{};
+  FailureRecord *record;
+  uint32_t index;
+
+  static void run(void *user) {
+    auto &self = *static_cast<HostKernel *>(user);
+    self.kernel(self.buffers.data(), self.scalars.data(), 0, self.count);
+  }
+  static void destroy(void *user) { delete static_cast<HostKernel *>(user); }
+};
+
+int32_t noteFailure(kerf_program_context *ctx, int32_t code, const char *,
+                    int64_t detail) {
+  auto &self = *reinterpret_cast<HostKernel *>(ctx);
+  uint32_t expected = 0;
+  auto *state = reinterpret_cast<std::atomic<uint32_t> *>(&self.record->state);
+  if (state->compare_exchange_strong(expected, 1)) {
+    self.record->code = static_cast<uint32_t>(code);
+    self.record->kernel = self.index;
+    self.record->detail = detail;
+  }
+  return 1;
+}
+
+class AnsweredCall : public LibraryCall {
+public:
+  AnsweredCall(const Driver &driver, cu::Stream stream, Device &cpu,
+               const LibraryDesc &desc, int64_t index,
+               const std::function<ParameterView(int64_t)> &parameter)
+      : driver(driver), stream(stream), desc(desc),
+        name(cat("library ", index, " ", desc.kindName())) {
+    addOperands();
+    call = desc.dtype == KERF_F16 && !desc.isAttention()
+               ? makeWidenedCall(cpu, desc, index, parameter, halfBuffers())
+               : cpu.prepare(desc, index, parameter);
+    // Calls may pack parameters when they are prepared.
+    scratch = std::make_shared<std::vector<char>>(
+        static_cast<size_t>(call->scratchBytes()) + KERF_BUFFER_ALIGNMENT);
+  }
+  int64_t scratchBytes() const override { return 0; }
+
+  void run(void *const *buffers, void *) override {
+    std::vector<RecordedRange> touched;
+    for (const Touched &t : operands)
+      touched.push_back({static_cast<const char *>(buffers[t.buffer]) + t.begin,
+                         t.bytes, !t.writes || t.reads, t.writes});
+    auto *job = new Job{call, scratch, {buffers, buffers + desc.numBuffers()}};
+    driver.recording.enqueue(stream, name.c_str(),
+                             {Job::run, Job::destroy, job}, touched.data(),
+                             static_cast<int>(touched.size()));
+  }
+
+private:
+  struct Job {
+    std::shared_ptr<LibraryCall> call;
+    std::shared_ptr<std::vector<char>> scratch;
+    std::vector<void *> buffers;
+    static void run(void *user) {
+      auto &job = *static_cast<Job *>(user);
+      auto address = reinterpret_cast<uintptr_t>(job.scratch->data());
+      address = (address + KERF_BUFFER_ALIGNMENT - 1) / KERF_BUFFER_ALIGNMENT *
+                KERF_BUFFER_ALIGNMENT;
+      job.call->run(job.buffers.data(), reinterpret_cast<void *>(address));
+    }
+    static void destroy(void *user) { delete static_cast<Job *>(user); }
+  };
+  struct Touched {
+    int64_t buffer, begin, bytes;
+    bool reads, writes;
+    kerf_dtype_t dtype;
+  };
+
+  void add(const Operand &operand, const Shape &dims, kerf_dtype_t dtype,
+           bool writes = false, bool reads = true) {
+    if (operand.kind != Operand::Buffer)
+      return;
+    Shape strides = operand.strides;
+    if (strides.empty())
+      strides = denseStrides(dims); // a transpose covers the same bytes
+    int64_t last = 0;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] == 0)
+        return;
+      last += (dims[d] - 1) * strides[d];
+    }
+    int64_t size = dtypeSize(dtype);
+    operands.push_back({operand.index, operand.offset * size, (last + 1) * size,
+                        reads || !writes, writes, dtype});
+  }
+
+  std::vector<CallBuffer> halfBuffers() const {
+    std::vector<CallBuffer> all(static_cast<size_t>(desc.numBuffers()));
+    for (const Touched &t : operands) {
+      CallBuffer &buffer = all[static_cast<size_t>(t.buffer)];
+      buffer.dtype = t.dtype;
+      buffer.elements =
+          std::max(buffer.elements, (t.begin + t.bytes) / dtypeSize(t.dtype));
+      buffer.reads |= t.reads;
+      buffer.writes |= t.writes;
+    }
+    return all;
+  }
+
+  void addOperands() {
+    if (desc.isAttention()) {
+      for (const AttentionOperand &o : attentionOperands(desc))
+        add(*o.operand, o.dims, o.dtype, o.writes, !o.writes);
+      return;
+    }
+    auto with = [&](Shape dims, std::initializer_list<int64_t> more) {
+      dims.insert(dims.end(), more);
+      return dims;
+    };
+    auto image = [&](const Shape &spatial, int64_t channels) {
+      Shape dims = desc.batch;
+      dims.insert(dims.end(), spatial.begin(), spatial.end());
+      dims.push_back(channels);
+      return dims;
+    };
+    Shape weights = {desc.outChannels, desc.inChannels / desc.groups};
+    weights.insert(weights.end(), desc.kernel.begin(), desc.kernel.end());
+    Shape in = image(desc.in, desc.inChannels),
+          out = image(desc.out, desc.outChannels);
+    bool sum = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
+    Shape dst = out;
+    switch (desc.kind) {
+    case LibraryDesc::Matmul:
+      dst = with(desc.batch, {desc.m, desc.n});
+      add(desc.lhs, with(desc.batch, {desc.m, desc.k}), desc.dtype);
+      add(desc.rhs, with(desc.batch, {desc.k, desc.n}), desc.dtype);
+      break;
+    case LibraryDesc::Conv:
+      add(desc.lhs, in, desc.dtype);
+      add(desc.rhs, weights, desc.dtype);
+      break;
+    case LibraryDesc::Pool:
+      add(desc.lhs, in, desc.dtype);
+      break;
+    case LibraryDesc::ConvInputGradient:
+      add(desc.lhs, weights, desc.dtype);
+      add(desc.rhs, out, desc.dtype);
+      dst = in;
+      break;
+    case LibraryDesc::ConvWeightGradient:
+      add(desc.lhs, in, desc.dtype);
+      add(desc.rhs, out, desc.dtype);
+      dst = weights;
+      break;
+    case LibraryDesc::MaxPoolGradient:
+      add(desc.lhs, in, desc.dtype);
+      add(desc.rhs, out, desc.dtype);
+      dst = in;
+      break;
+    case LibraryDesc::AvgPoolGradient:
+      add(desc.rhs, out, desc.dtype);
+      dst = in;
+      break;
+    case LibraryDesc::ScatterAdd:
+      dst = {desc.outer, desc.rows, desc.inner};
+      add(desc.lhs, {desc.outer, desc.count, desc.inner}, desc.dtype);
+      add(desc.rhs, {desc.count}, desc.indexDtype);
+      add(desc.bias, dst, desc.dtype);
+      break;
+    case LibraryDesc::Attention:
+    case LibraryDesc::AttentionGradient:
+      break;
+    }
+    if (desc.kind != LibraryDesc::ScatterAdd)
+      add(desc.bias,
+          {desc.kind == LibraryDesc::Matmul ? desc.n : desc.outChannels},
+          desc.dstDtype);
+    for (const PostOp &op : desc.postOps)
+      add(op.operand, dst, desc.dstDtype);
+    add(desc.dst, dst, desc.dstDtype, true, sum);
+  }
+
+  const Driver &driver;
+  cu::Stream stream;
+  LibraryDesc desc;
+  std::string name;
+  std::shared_ptr<LibraryCall> call;
+  std::shared_ptr<std::vector<char>> scratch;
+  std::vector<Touched> operands;
+};
+} // namespace
+
+void kerf::rt::bindHostKernel(const Driver &driver, const KernelEntry &entry,
+                              int32_t index, kerf_kernel_t kernel,
+                              void *const *buffers, int32_t numBuffers,
+                              const int64_t *scalars, int64_t count,
+                              FailureRecord *record) {
+  const CudaKernel &cuda = entry.cuda;
+  std::vector<RecordedRange> touched;
+  for (size_t i = 0; i < cuda.access.size(); ++i)
+    touched.push_back({buffers[i], cuda.access[i].bytes, cuda.access[i].reads,
+                       cuda.access[i].writes});
+  RecordedWork work{};
+  if (kernel) {
+    auto *job = new HostKernel;
+    job->kernel = kernel;
+    job->buffers.assign(buffers, buffers + numBuffers);
+    job->scalars.assign(scalars, scalars + cuda.scalars);
+    job->count = count;
+    job->record = record;
+    job->index = static_cast<uint32_t>(index);
+    if (cuda.fails && numBuffers >= cuda.buffers + 2) {
+      job->table.abi_version = KERF_PROGRAM_ABI_VERSION;
+      job->table.struct_size = sizeof(kerf_program_api);
+      job->table.fail = noteFailure;
+      job->buffers[cuda.buffers] = &job->table;
+      job->buffers[cuda.buffers + 1] = job;
+    }
+    work = {HostKernel::run, HostKernel::destroy, job};
+  }
+  driver.recording.bind(cuda.entry.c_str(), work, touched.data(),
+                        static_cast<int>(touched.size()),
+                        static_cast<int>(touched.size()));
+}
+
+namespace {
+struct HostBatch {
+  struct Member {
+    kerf_kernel_t kernel;
+    int64_t buffers, elements, count;
+  };
+  std::vector<Member> members;
+  const uint64_t *table;
+
+  static void run(void *user) {
+    auto &self = *static_cast<HostBatch *>(user);
+    const uint64_t *row = self.table + self.members.size() + 1;
+    for (const Member &member : self.members) {
+      std::vector<void *> buffers;
+      for (int64_t i = 0; i < member.buffers; ++i)
+        buffers.push_back(reinterpret_cast<void *>(*row++));
+      // What is not the number of elements leaves the rest as it was.
+      if (*row++ == static_cast<uint64_t>(member.elements) && member.kernel)
+        member.kernel(buffers.data(), nullptr, 0, member.count);
+    }
+  }
+  static void destroy(void *user) { delete static_cast<HostBatch *>(user); }
+};
+} // namespace
+
+void kerf::rt::bindHostBatch(const Driver &driver, const Manifest &manifest,
+                             const std::vector<KernelLaunch> &launches,
+                             const void *table, int64_t words) {
+  std::vector<RecordedRange> touched = {{table, words * 8, true, false}};
+  auto *job = new HostBatch;
+  job->table = static_cast<const uint64_t *>(table);
+  for (const KernelLaunch &launch : launches) {
+    const CudaKernel &k = manifest.kernels[launch.kernel].cuda;
+    for (int64_t i = 0; i < k.buffers; ++i)
+      touched.push_back({launch.buffers[i], k.access[i].bytes,
+                         k.access[i].reads, k.access[i].writes});
+    job->members.push_back(
+        {launch.host, k.buffers, k.batch.elements, launch.count});
+  }
+  const CudaKernel &first = manifest.kernels[launches[0].kernel].cuda;
+  driver.recording.bind(first.batch.entry.c_str(),
+                        {HostBatch::run, HostBatch::destroy, job},
+                        touched.data(), static_cast<int>(touched.size()), 1);
+}
+
+namespace {
+struct HostGradient {
+  LibraryDesc desc;
+  std::vector<void *> buffers;
+  static void run(void *user) {
+    auto &self = *static_cast<HostGradient *>(user);
+    applyGradient(self.desc, self.buffers.data());
+  }
+  static void destroy(void *user) { delete static_cast<HostGradient *>(user); }
+};
+} // namespace
+
+void kerf::rt::bindHostGradient(const Driver &driver, const LibraryDesc &desc,
+                                void *const *buffers) {
+  const CudaKernel &k = desc.cuda;
+  std::vector<RecordedRange> touched;
+  for (size_t i = 0; i < k.access.size(); ++i)
+    touched.push_back({buffers[k.arguments.empty() ? static_cast<int64_t>(i)
+                                                   : k.arguments[i]],
+                       k.access[i].bytes, k.access[i].reads,
+                       k.access[i].writes});
+  auto *job = new HostGradient{desc, {buffers, buffers + desc.numBuffers()}};
+  driver.recording.bind(k.entry.c_str(),
+                        {HostGradient::run, HostGradient::destroy, job},
+                        touched.data(), static_cast<int>(touched.size()),
+                        static_cast<int>(touched.size()));
+}
+
+std::unique_ptr<LibraryCall> kerf::rt::makeAnsweredCall(
+    const Driver &driver, cu::Stream stream, Device &cpu,
+    const LibraryDesc &desc, int64_t index,
+    const std::function<ParameterView(int64_t)> &parameter) {
+  return std::make_unique<AnsweredCall>(driver, stream, cpu, desc, index,
+                                        parameter);
+}

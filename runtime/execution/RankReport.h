@@ -1,0 +1,33 @@
+//===- RankReport.h - what a rank has done, for statistics ------*- C++ -*-===//
+//
+// A copy of a rank's figures; it travels as bytes from another process.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RUNTIME_EXECUTION_RANKREPORT_H
+#define KERF_RUNTIME_EXECUTION_RANKREPORT_H
+
+#include "Rank.h"
+
+namespace kerf::rt {
+
+struct RankReport {
+  CommCounters counters;
+  int64_t stage = 0;
+  std::vector<double> instructionSeconds; ///< summed over steps
+  int64_t arenaBytes = 0, workspaceBytes = 0, parameterBytes = 0;
+  int64_t sharesDevice = 0;      ///< 1: with other ranks, for testing only
+  std::vector<TraceEvent> trace; ///< of the last step
+  std::vector<DeviceSpan> spans; ///< likewise, of a device of its own
+  /// Of each step, between the last input and the first output; empty where
+  /// the device is the host.
+  std::vector<double> deviceSeconds;
+};
+
+RankReport reportOf(const Rank &rank, bool withTrace);
+std::string packReport(const RankReport &report);
+/// Throws KERF_MISMATCH unless it is a report about `spec`.
+RankReport unpackReport(const std::string &text, const WorldSpec &spec);
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_EXECUTION_RANKREPORT_H

@@ -1,0 +1,128 @@
+//===- Session.h - ranks of a package, run step by step ---------*- C++ -*-===//
+//
+// One thread per rank lives as long as the session: it loads its rank, then
+// waits for steps. Everything that the threads touch hangs on one shared state,
+// so that a rank that never comes back can be abandoned without pulling memory
+// from under it.
+//
+// In a job of processes each has the session with its own rank alone. Rank 0
+// leads (SessionLink.h): on the others run() waits for its word and meanwhile
+// serves what it asks for; outputs, parameters and statistics are there on rank
+// 0.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RUNTIME_EXECUTION_SESSION_H
+#define KERF_RUNTIME_EXECUTION_SESSION_H
+
+#include "RankReport.h"
+#include "SessionLink.h"
+
+#include <condition_variable>
+#include <thread>
+
+namespace kerf::rt {
+
+struct SessionOptions {
+  int32_t threads = 0;
+  double deadlineSeconds = 30;
+  bool trace = false;
+  std::optional<Injection> injection;
+  /// By parameter: its stored tensor, or null for that of the package.
+  std::vector<const char *> stored;
+  /// Its processes are the ranks; null: ranks are threads of this process.
+  std::shared_ptr<Job> job;
+};
+
+class Session {
+public:
+  /// Starts and loads all ranks. Throws the first failure.
+  Session(std::shared_ptr<const Package> package,
+          const SessionOptions &options);
+  /// Waits one second for ranks to end, then leaves them behind. In a job the
+  /// others wait for rank 0 to end the session.
+  ~Session();
+
+  void setInput(int64_t index, const void *data, size_t bytes);
+  /// One step. In a job, on other ranks than 0: the one that rank 0 runs next;
+  /// throws KERF_CLOSED if it ends the session instead.
+  void run();
+  /// In a job, between steps: rank 0's bytes for all.
+  void share(void *data, size_t bytes);
+  std::pair<const void *, size_t> output(int64_t index) const;
+  /// The global tensor of a mutable parameter; throws KERF_MISMATCH where ranks
+  /// that should hold the same part do not.
+  void getParameter(int64_t index, void *data, size_t bytes) const;
+  void setParameter(int64_t index, const void *data, size_t bytes);
+
+  const Package &package() const { return *state->package; }
+  const WorldSpec &spec() const { return state->spec; }
+  /// Null if it is in another process.
+  const Rank *localRank(int64_t index) const {
+    return state->ranks[index].get();
+  }
+  /// Of all ranks; on rank 0 alone.
+  std::vector<RankReport> reports(bool withTrace) const;
+  int32_t threads() const { return state->threads; }
+  const std::vector<double> &stepSeconds() const { return steps; }
+  double loadSeconds() const { return loadTime; }
+
+private:
+  struct State {
+    std::shared_ptr<const Package> package;
+    WorldSpec spec;
+    std::unique_ptr<World> world;
+    ParameterStore store;
+    std::shared_ptr<PackCache> packs = makeCpuPackCache();
+    int32_t threads = 1;
+    bool trace = false;
+    std::vector<int64_t> local;               ///< ranks of this process
+    std::vector<std::unique_ptr<Rank>> ranks; ///< null: in another process
+    std::shared_ptr<Job> job;
+    std::vector<std::unique_ptr<DeviceMemory>> outputs;
+    StepIo io;
+
+    std::mutex mutex;
+    std::condition_variable changed;
+    int64_t generation = 0; ///< of the step that ranks should run
+    int64_t done = 0;       ///< ranks that ended this generation
+    std::vector<bool> doneRanks;
+    int64_t ended = 0; ///< threads that are gone
+    bool closing = false;
+
+    State(std::shared_ptr<const Package> package,
+          std::vector<const char *> stored)
+        : package(package), store(package, std::move(stored)) {}
+  };
+  static void rankThread(std::shared_ptr<State> state, int64_t rank);
+  void load();
+  void setPhase(ProcessNote::Phase phase) const;
+  bool leads() const { return !link || link->leads(); }
+  /// Rank 0 of a job, or the one process.
+  void requireLead(const char *what) const;
+  /// Other ranks: does what rank 0 asks for, until it says something else.
+  SessionLink::Command serveUntil();
+  /// False when rank 0 ends the session.
+  bool serveUntilStep();
+  void serve(const SessionLink::Command &command);
+  /// After a step of a job: outputs and counts to rank 0.
+  void endJobStep();
+  void shutDown();
+  /// Runs one generation on all ranks; throws the first failure.
+  void runGeneration();
+  /// Checks arguments; calls visit(rank, part, the rank or null if it is in
+  /// another process) for each rank that holds a part.
+  template <typename Visit>
+  void forEachHolder(int64_t index, size_t bytes, Visit &&visit) const;
+  Error stuck(const std::vector<int64_t> &progress) const;
+
+  std::shared_ptr<State> state;
+  std::unique_ptr<SessionLink> link;
+  std::vector<std::thread> workers;
+  std::vector<double> steps;
+  double loadTime = 0;
+  bool broken = false, ended = false;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_EXECUTION_SESSION_H

@@ -1,0 +1,148 @@
+//===- Package.cpp - an opened package ------------------------------------===//
+//
+// Order matters: the manifest is checked first, then files against their
+// hashes, then the host against the target, and only then is native code
+// loaded.
+//
+//===----------------------------------------------------------------------===//
+#include "Package.h"
+
+#include "../base/HostFeatures.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/stat.h>
+
+using namespace kerf::rt;
+
+// A missing or unreadable file of a package is a bad package.
+static std::shared_ptr<MappedFile> mapPackageFile(const std::string &path) {
+  try {
+    return std::make_shared<MappedFile>(path);
+  } catch (const Error &error) {
+    throw Error(KERF_BAD_PACKAGE, error.message);
+  }
+}
+
+std::shared_ptr<Package> Package::open(const std::string &path,
+                                       bool skipHashes) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0)
+    throw Error(KERF_BAD_PACKAGE, "no such package");
+  if (!S_ISDIR(info.st_mode))
+    throw Error(KERF_BAD_PACKAGE,
+                "not a package, expected a folder with manifest.json");
+  auto package = std::make_shared<Package>();
+  package->path = path;
+  auto text = mapPackageFile(path + "/manifest.json");
+  package->manifest = parseManifest(text->data(), text->size());
+  package->checkFiles(skipHashes);
+  package->checkParameters();
+  auto missing = missingHostFeatures(package->manifest.targetFeatures);
+  if (!missing.empty()) {
+    std::string list;
+    for (const std::string &feature : missing)
+      list += " " + feature;
+    throw Error(KERF_UNSUPPORTED_HOST,
+                cat("compiled for ", package->manifest.targetCpu,
+                    ", this CPU lacks:", list));
+  }
+  package->loadProgram();
+  return package;
+}
+
+void Package::checkFiles(bool skipHashes) {
+  for (const FileEntry &entry : manifest.files) {
+    auto file = mapPackageFile(path + "/" + entry.path);
+    if (static_cast<int64_t>(file->size()) != entry.bytes)
+      throw Error(KERF_BAD_PACKAGE,
+                  cat(entry.path, ": has ", file->size(),
+                      " bytes, the manifest says ", entry.bytes));
+    if (!skipHashes) {
+      std::string hash = file->hash();
+      if (hash != entry.xxh3)
+        throw Error(KERF_BAD_PACKAGE, cat(entry.path, ": has hash ", hash,
+                                          ", the manifest says ", entry.xxh3));
+    }
+    if (entry.path == manifest.weights)
+      weightsFile = file;
+  }
+  for (const ExternalFile &entry : manifest.externalFiles) {
+    externalFiles.push_back(mapPackageFile(entry.path));
+    if (static_cast<int64_t>(externalFiles.back()->size()) != entry.bytes)
+      throw Error(KERF_BAD_PACKAGE,
+                  cat(entry.path, ": has ", externalFiles.back()->size(),
+                      " bytes, the manifest says ", entry.bytes));
+  }
+  if (weightsFile)
+    weights = Safetensors(weightsFile, manifest.weights);
+}
+
+void Package::checkParameters() {
+  for (size_t i = 0; i < manifest.parameters.size(); ++i) {
+    const Parameter &p = manifest.parameters[i];
+    auto bad = [&](const std::string &reason) {
+      throw Error(KERF_BAD_PACKAGE, cat("manifest.json: parameters[", i, "] (",
+                                        p.name, "): ", reason));
+    };
+    stored.emplace_back();
+    if (p.source == Parameter::Splat || p.source == Parameter::Derived)
+      continue;
+    StoredTensor &place = stored.back();
+    if (p.source == Parameter::Seeded) {
+      place = {p.externalShape, nullptr};
+    } else if (p.source == Parameter::External) {
+      place = {p.externalShape,
+               externalFiles[p.externalFile]->data() + p.externalOffset};
+    } else {
+      const Safetensors::Tensor *tensor = weights.find(p.tensor);
+      if (!tensor)
+        bad("no tensor \"" + p.tensor + "\" in " + manifest.weights);
+      if (tensor->dtype != p.dtype)
+        bad(cat("is ", kerf_dtype_name(p.dtype), ", the stored tensor is ",
+                kerf_dtype_name(tensor->dtype)));
+      place = {tensor->shape, tensor->data};
+    }
+    if (p.hasView) {
+      bool inside = place.shape.size() == p.globalShape.size();
+      for (size_t d = 0; inside && d < p.globalShape.size(); ++d)
+        inside =
+            addChecked(p.viewStarts[d], p.globalShape[d]) <= place.shape[d];
+      if (!inside)
+        bad(cat("view of ", shapeString(p.globalShape), " at ",
+                shapeString(p.viewStarts), " is not inside ",
+                shapeString(place.shape)));
+    } else if (numElements(p.globalShape) != numElements(place.shape)) {
+      bad(cat("is ", shapeString(p.globalShape), ", the stored tensor is ",
+              shapeString(place.shape)));
+    }
+  }
+}
+
+void Package::loadProgram() {
+  // An absolute or relative path with a slash: never searched for.
+  std::string file = path + "/" + manifest.program;
+  if (file.find('/') == std::string::npos)
+    file = "./" + file;
+  program = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!program)
+    throw Error(KERF_BAD_PACKAGE,
+                cat(manifest.program, ": cannot load: ", ::dlerror()));
+  link_map *base = nullptr;
+  ::dlinfo(program, RTLD_DI_LINKMAP, &base);
+  for (const FunctionDesc &f : manifest.functions) {
+    void *address = ::dlsym(program, f.symbol.c_str());
+    // dlsym also looks into libraries that the program may depend on.
+    Dl_info info;
+    if (!address || !::dladdr(address, &info) ||
+        reinterpret_cast<uintptr_t>(info.dli_fbase) != base->l_addr)
+      throw Error(KERF_BAD_PACKAGE,
+                  cat(manifest.program, ": no function \"", f.symbol, "\""));
+    functions.push_back(reinterpret_cast<kerf_program_function_t>(address));
+  }
+}
+
+Package::~Package() {
+  if (program)
+    ::dlclose(program);
+}

@@ -1,0 +1,47 @@
+//===- Package.h - an opened package ----------------------------*- C++ -*-===//
+//
+// Manifest, mapped weights and loaded program of one NAME.kerf folder, shared
+// by all sessions and ranks; immutable once opened.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RUNTIME_PACKAGE_PACKAGE_H
+#define KERF_RUNTIME_PACKAGE_PACKAGE_H
+
+#include "Manifest.h"
+#include "Safetensors.h"
+#include "kerf/rt/program.h"
+
+#include <memory>
+
+namespace kerf::rt {
+
+/// A parameter's tensor as it lies in a mapped file.
+struct StoredTensor {
+  Shape shape;
+  const char *data = nullptr; ///< null: splat or derived
+};
+
+struct Package {
+  std::string path;
+  Manifest manifest;
+  std::vector<StoredTensor> stored;               ///< as manifest.parameters
+  std::vector<kerf_program_function_t> functions; ///< as manifest.functions
+
+  /// Maps and checks everything. `skipHashes`: compare sizes only.
+  static std::shared_ptr<Package> open(const std::string &path,
+                                       bool skipHashes);
+  ~Package();
+
+private:
+  void checkFiles(bool skipHashes);
+  void checkParameters();
+  void loadProgram();
+  void *program = nullptr;
+  Safetensors weights;
+  std::shared_ptr<MappedFile> weightsFile;
+  std::vector<std::shared_ptr<MappedFile>> externalFiles;
+};
+
+} // namespace kerf::rt
+
+#endif // KERF_RUNTIME_PACKAGE_PACKAGE_H
