@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Who may include whom (docs/Architecture.md), downwards only:
 #   tools -> Pipelines -> phases -> dialects -> Interfaces -> Support -> MLIR
+#   phases -> Cost, Fusion -> Interfaces
 #   Package -> runtime/include (plain C);  runtime -> never the compiler
 #   all -> Format (tables that compiler and runtime share) -> the C++ library
 # A rule names a set of files and the includes that they must not have.
@@ -30,16 +31,18 @@ done
 for phase in Plan Partition Collectives; do
   never "$phase names ops of another dialect: use the interfaces" "kerf/NN/" lib/$phase include/kerf/$phase
 done
-all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Interpret")
+all=$(IFS='|'; echo "${phases[*]}|Pipelines|Cost|Fusion|Interpret")
 never "a dialect includes a phase" "kerf/($all)/" dialects
 never "the interfaces include a dialect" "kerf/(NN|Dist|Exec)/" dialects/kerf/Interfaces
 never "nn includes exec, or dist" "kerf/(Exec|Dist)/" dialects/kerf/NN
 never "dist includes nn or exec" "kerf/(NN|Exec)/" dialects/kerf/Dist
 never "exec includes nn" "kerf/NN/" dialects/kerf/Exec
-never "the cost model builds IR" "kerf/(NN|Dist|Exec|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
-never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
-never "Format includes more than the C++ library" "mlir/|llvm/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support|rt)/" include/kerf/Format
-never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
+# What is computed together is decided over interfaces, for whoever asks.
+never "Fusion names ops, or a phase: use the interfaces" "kerf/(NN|Dist|Exec|$(IFS='|'; echo "${phases[*]}")|Pipelines|Cost)/" lib/Fusion include/kerf/Fusion
+never "the cost model builds IR" "kerf/(NN|Dist|Exec|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/|mlir/" lib/Cost include/kerf/Cost
+never "Support includes what stands on it" "kerf/(NN|Dist|Exec|Interfaces|Cost|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines)/" lib/Support include/kerf/Support
+never "Format includes more than the C++ library" "mlir/|llvm/|kerf/(NN|Dist|Exec|Interfaces|Cost|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support|rt)/" include/kerf/Format
+never "the runtime includes the compiler" "mlir/|llvm/|llvm-c/|lld/|kerf/(NN|Dist|Exec|Interfaces|Cost|Fusion|Import|Plan|Partition|Collectives|Lower|Package|Pipelines|Support)/" runtime tools/kerf-run
 # Rooms of the runtime, downwards only: base < comm < package < device < comm/nccl < execution < report (docs/Runtime.md).
 up='(\.\./)*'
 never "runtime/base includes what stands on it" "$up(comm|package|device|execution|report|run|train)/" runtime/base

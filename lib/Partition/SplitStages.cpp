@@ -9,9 +9,9 @@
 // (tied weights). Linear in the ops and their operands but for the cut.
 //
 //===----------------------------------------------------------------------===//
-#include "KeptValues.h"
 #include "StepParts.h"
 
+#include "kerf/Fusion/KeptValues.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -259,19 +259,7 @@ private:
                return step.isLocal();
              });
     }
-    auto cost = dyn_cast<OpCostInterface>(op);
-    if (!cost || !isa<ShardingRuleInterface>(op))
-      return false;
-    CostClass costClass = cost.getCostClass();
-    if (costClass != CostClass::View && costClass != CostClass::Elementwise)
-      return false;
-    SmallVector<RankedTensorType> operands;
-    for (Type operand : op->getOperandTypes())
-      operands.push_back(cast<RankedTensorType>(operand));
-    if (cost.getFlops(operands, {type}) == 0)
-      return true;
-    return operands.size() == 1 && operands[0].getShape() == type.getShape() &&
-           operands[0].getElementType() != type.getElementType();
+    return movesOrCasts(op);
   }
 
   /// More than any tensor, but sums of it do not overflow.

@@ -48,7 +48,8 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
   int64_t max = limit, min = 0, peak = first;
   Outcome outcome = Outcome::Fine;
   options.plan.findReasons = false;
-  for (int tries = 0; outcome != Outcome::Fine || peak > limit; ++tries) {
+  int tries = 0;
+  for (; outcome != Outcome::Fine || peak > limit; ++tries) {
     if (tries == kTries || max - min < 2 || (tries > 1 && isLate())) {
       options.plan.memoryLimitBytes = asked;
       return fail(Outcome::NoPlan,
@@ -83,8 +84,11 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
     max = tried;
   }
   options.plan.memoryLimitBytes = asked;
-  if (llvm::json::Object *memory = planJson.getObject("memory"))
+  if (llvm::json::Object *memory = planJson.getObject("memory")) {
     (*memory)["limit"] = limit;
+    if (tries > 0)
+      (*memory)["replanned"] = tries;
+  }
   return outcome;
 }
 

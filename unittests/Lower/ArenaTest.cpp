@@ -1,5 +1,5 @@
 //===- ArenaTest.cpp - offsets for buffers with known lives ---------------===//
-#include "kerf/Lower/Arena.h"
+#include "kerf/Fusion/Arena.h"
 
 #include "gtest/gtest.h"
 

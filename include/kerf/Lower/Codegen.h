@@ -37,6 +37,8 @@
 #ifndef KERF_LOWER_CODEGEN_H
 #define KERF_LOWER_CODEGEN_H
 
+#include "kerf/Fusion/Groups.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Operation.h"
 
@@ -44,10 +46,6 @@
 #include <vector>
 
 namespace kerf {
-
-/// Dense constants up to this size may be part of a group; they become data of
-/// program.so. Larger ones are parameters of the package.
-constexpr int64_t kMaxInlineConstantBytes = 4096;
 
 enum class KernelForm { Elementwise, Row, Window, Contraction };
 llvm::StringRef stringifyKernelForm(KernelForm form);

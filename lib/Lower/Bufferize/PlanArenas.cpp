@@ -12,11 +12,12 @@
 // Invariant: what verifyLowered checks: buffers live together do not overlap.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Lower/Arena.h"
+#include "kerf/Fusion/Arena.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Lower.h"
 
 #include "kerf/Exec/Exec.h"
+#include "kerf/Fusion/Groups.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -162,27 +163,22 @@ static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
     SmallVector<Operation *> ops;
     for (Operation &member : kernel.getBody().front().without_terminator())
       ops.push_back(&member);
-    llvm::SmallDenseSet<Value> given;
+    DenseSet<Value> given;
     for (unsigned o = 0; o < launch.getOutputs().size(); ++o) {
       exec::ArenaOp fresh = freshAt(launch.getOutputs()[o], &op);
       if (!fresh)
         continue;
-      for (unsigned i = 0; i < launch.getInputs().size(); ++i) {
-        Value input = launch.getInputs()[i];
-        if (exec::sizeBytes(cast<MemRefType>(input.getType())) !=
-                exec::sizeBytes(fresh.getResult().getType()) ||
-            given.contains(baseOf(input)) || !diesAt(input, &op))
-          continue;
-        // No other input may see the same bytes.
-        bool alone = true;
-        for (unsigned k = 0; k < launch.getInputs().size(); ++k)
-          alone &= k == i || baseOf(launch.getInputs()[k]) != baseOf(input);
-        if (!alone || !mayShareBuffer(ops, i, o))
-          continue;
-        given.insert(baseOf(input));
-        unify(input, fresh);
-        break;
-      }
+      SmallVector<Value> inputs(launch.getInputs());
+      auto diesHere = [&](Value input) {
+        return exec::sizeBytes(cast<MemRefType>(input.getType())) ==
+                   exec::sizeBytes(fresh.getResult().getType()) &&
+               diesAt(input, &op);
+      };
+      auto mayShare = [&](unsigned i) { return mayShareBuffer(ops, i, o); };
+      int64_t chosen =
+          chooseOverwritten(inputs, {baseOf, diesHere, mayShare}, given);
+      if (chosen >= 0)
+        unify(inputs[chosen], fresh);
     }
   }
 }

@@ -35,7 +35,7 @@ public:
     SmallVector<Operation *> before;
     for (Operation &op : block.without_terminator())
       before.push_back(&op);
-    SmallVector<int64_t> order = orderOf(map);
+    SmallVector<int64_t> order = localOrderOf(map);
     if (static_cast<int64_t>(order.size()) !=
         llvm::count_if(map.groups, [](const FusionGroup &group) {
           return !group.ops.empty();
@@ -146,7 +146,7 @@ struct FormKernels : kerf::impl::FormKernelsBase<FormKernels> {
       return signalPassFailure();
     if (!*block)
       return;
-    FailureOr<FusionGroups> groups = formFusionGroups(**block);
+    FailureOr<FusionGroups> groups = formLocalGroups(**block);
     if (failed(groups))
       return signalPassFailure();
     if (exec::TargetAttr::of(function).getMemoryBound())

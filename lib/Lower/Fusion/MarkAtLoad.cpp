@@ -11,6 +11,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
+#include "kerf/Fusion/Groups.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 
@@ -38,22 +39,12 @@ static bool isOfDevice(dist::ShardIndexOp index) {
 }
 
 static void markAtLoad(Block &block) {
-  DenseSet<Operation *> atLoad;
-  for (Operation &op : block.without_terminator()) {
-    bool constant =
-        isa<nn::NNDialect>(op.getDialect()) && !isMutableSource(&op);
+  auto isConstant = [](Operation *op) {
     if (auto index = dyn_cast<dist::ShardIndexOp>(op))
-      constant = isOfDevice(index);
-    for (Value operand : op.getOperands())
-      constant &=
-          operand.getDefiningOp() && atLoad.contains(operand.getDefiningOp());
-    if (constant)
-      atLoad.insert(&op);
-  }
-  auto isElse = [&](Operation *user) { return !atLoad.contains(user); };
-  for (Operation &op : llvm::reverse(block))
-    if (isShapeOp(&op) && llvm::any_of(op.getUsers(), isElse))
-      atLoad.erase(&op);
+      return isOfDevice(index);
+    return isa<nn::NNDialect>(op->getDialect()) && !isMutableSource(op);
+  };
+  DenseSet<Operation *> atLoad = findAtLoad(block, isConstant, isShapeOp);
   for (Operation &op : block.without_terminator()) {
     if (isa<SourceOpInterface>(op))
       continue;

@@ -11,6 +11,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Exec/Exec.h"
+#include "kerf/Fusion/Groups.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Support/Preconditions.h"
 #include "kerf/Support/TensorTypes.h"
@@ -56,34 +57,43 @@ public:
 
 private:
   void follow() {
-    while (call.result.hasOneUse()) {
-      Operation *user = *call.result.user_begin();
-      // An update reads and writes several tensors in one pass of its own.
-      if (user->getNumResults() != 1 || user->hasAttr(exec::kUpdateMark))
-        break;
-      // On a GPU an addend lies as the result does.
-      if (gpu && isa<nn::TransposeOp>(user) &&
-          (has(Kind::Add) || has(Kind::Sum)))
-        break;
-      if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
-        pending.push_back(user);
-        call.result = user->getResult(0);
-        continue;
-      }
-      if (absorbGeluGradient()) {
-        absorbNarrowing();
-        return;
-      }
-      if (absorbNarrowing())
-        return;
-      if (!storable() || !(widens(user) || absorbElementwise(user)))
-        break;
-      // What the op was reached through is now part of the call.
-      commitPending();
-      call.ops.push_back(user);
-      call.result = user->getResult(0);
-    }
+    followEpilogue(
+        call.result,
+        [](Value result) {
+          return result.hasOneUse() ? &*result.use_begin() : nullptr;
+        },
+        [&](OpOperand &read) {
+          return takeIn(read.getOwner()) ? call.result : Value();
+        });
     finishPending();
+  }
+
+  /// Whether `user` is part of the call, or may turn out to be.
+  bool takeIn(Operation *user) {
+    // An update reads and writes several tensors in one pass of its own.
+    if (isComplete || user->hasAttr(exec::kUpdateMark))
+      return false;
+    // On a GPU an addend lies as the result does.
+    if (gpu && isa<nn::TransposeOp>(user) && (has(Kind::Add) || has(Kind::Sum)))
+      return false;
+    if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
+      pending.push_back(user);
+      call.result = user->getResult(0);
+      return true;
+    }
+    if (absorbGeluGradient()) {
+      absorbNarrowing();
+      return isComplete = true;
+    }
+    if (absorbNarrowing())
+      return isComplete = true;
+    if (!storable() || !(widens(user) || absorbElementwise(user)))
+      return false;
+    // What the op was reached through is now part of the call.
+    commitPending();
+    call.ops.push_back(user);
+    call.result = user->getResult(0);
+    return true;
   }
 
   /// On a GPU: the result multiplied by the derivative of GELU (the tanh form)
@@ -386,7 +396,8 @@ private:
 
   LibraryCall &call;
   Dims logical;
-  bool gpu; ///< the call is one of cuBLASLt or cuDNN
+  bool gpu;                ///< the call is one of cuBLASLt or cuDNN
+  bool isComplete = false; ///< nothing can be behind what was taken in
   /// Shape ops taken in so far, and those waiting for an op that needs them.
   SmallVector<Operation *> chain, pending;
 };

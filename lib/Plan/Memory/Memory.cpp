@@ -3,20 +3,27 @@
 // Problem: predict parameters, slots and scratch memory of every stage as
 // lowering will lay them out, without lowering.
 //
-// Idea: the same rules (MemoryUnits.h). What one kernel or library call alone
-// reads never exists. Views are their operand. A kernel writes over an input of
-// the same size that dies with it. What is assigned is made where the source
-// lies. What crosses from one function of the stage to another is a slot: of
-// each micro-batch that is held, or of the step; inputs and outputs are slots
-// too. What lowering really lays out is known when it has run
-// (Compilation::refineMemory).
-//
-// Linear in the ops, times the stages, but for MemoryUnits.
+// Idea: what is decided by rules is asked of them: what is computed together
+// and when (FusionAnswers.h), what is computed at load, over which input a
+// kernel writes (kerf/Fusion/Groups.h), what a later function of a stage gets
+// in a slot and what it computes again (kerf/Fusion/KeptValues.h). What one
+// kernel or library call alone reads never exists. What is assigned is made
+// where the source lies. Slots live from the run of a function that makes them
+// to the last that reads them, along the stage's list of runs; what is sent is
+// held until the receiver has it for certain. What lowering really lays out is
+// known when it has run (Compilation::refineMemory).
 //
 //===----------------------------------------------------------------------===//
-#include "MemoryUnits.h"
+#include "../Stages/StageBytes.h"
+#include "FusionAnswers.h"
+#include "StageRuns.h"
+
+#include "kerf/Fusion/Arena.h"
+#include "kerf/Fusion/KeptValues.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -25,7 +32,11 @@ using namespace kerf::plan;
 namespace {
 
 /// Every buffer starts where a cache line does.
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr int64_t kAlignment = 64;
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 struct Buffer {
   int64_t begin, end, bytes; ///< [begin, end)
@@ -36,39 +47,46 @@ struct Buffer {
 class StageMemory {
 public:
   StageMemory(const Graph &graph, const Solution &solution,
-              func::FuncOp function, const StageMap &map, int64_t stage)
+              func::FuncOp function, const StageMap &map, int64_t stage,
+              const DenseSet<Operation *> &constants,
+              const DenseMap<Value, int64_t> &partsOfSums)
       : graph(graph), batch(graph.getBatch()), solution(solution),
-        function(function), map(map), stage(stage),
+        function(function), map(map), stage(stage), constants(constants),
+        partsOfSums(partsOfSums),
         isWhole(map.stages == 1 && map.microBatches == 1) {}
 
   PlanResult::Memory run();
 
 private:
-  enum Part { Prologue, Forward, Backward, Update, kParts };
   Part partOf(Operation *op) const;
   bool isHere(Operation *op) const { return map.stageOf(op) == stage; }
   CostClass classOf(Operation *op) const;
   bool isView(Operation *op) const;
+  bool isConstant(Operation *op) const { return constants.contains(op); }
   Value rootOf(Value value) const;
   bool moves(OpOperand &use) const;
-  const MemoryUnits &unitsOf(Operation *op) const {
-    return units[isWhole ? Forward : partOf(op)];
+  const FunctionOrder &orderOf(Operation *op) const {
+    return orders[partOf(op)];
   }
   /// Even; what is gathered for an op is so in the instant before.
-  int64_t timeOf(Operation *op) const { return 2 * unitsOf(op).timeOf(op); }
+  int64_t timeOf(Operation *op) const { return 2 * orderOf(op).timeOf(op); }
   int64_t gatheredBytes(LayoutId from, LayoutId to, Value value) const;
   int64_t gatheredFor(OpOperand &use) const;
   std::pair<int64_t, int64_t> readTimes(Operation *op) const;
   bool isAddedInPlace(Value value, Operation *user) const;
   Value overwritten(Operation *def, int64_t time, int64_t bytes) const;
-  void number();
+  void listRuns();
+  void formGroups();
+  void chooseKept();
   void addSource(Operation *op);
+  void addConstant(Operation *op);
   void addValue(Value value);
   void addMoves(Operation *op);
+  void addSlot(int64_t bytes, int64_t first, int64_t last);
+  int64_t gradientsAtPeak(ArrayRef<Buffer> list) const;
   void scratch(Part part, int64_t begin, int64_t end, int64_t bytes,
                bool isGradient = false) {
-    buffers[isWhole ? Forward : part].push_back(
-        {begin, end, aligned(bytes), isGradient});
+    buffers[part].push_back({begin, end, aligned(bytes), isGradient});
   }
 
   const Graph &graph;
@@ -77,18 +95,25 @@ private:
   func::FuncOp function;
   const StageMap &map;
   int64_t stage;
-  bool isWhole;                                      ///< all is one function
+  const DenseSet<Operation *> &constants;      ///< known at load, with sources
+  const DenseMap<Value, int64_t> &partsOfSums; ///< StageBytes.h
+  bool isWhole;                                ///< all is one function
   llvm::DenseMap<Value, SmallVector<Value>> aliases; ///< root -> views of it
-  MemoryUnits units[kParts];
-  llvm::DenseSet<Value> given; ///< written over
+  FunctionOrder orders[kParts];
+  StageRuns runs;
+  /// Roots of values in slots, and the last part of the stage that reads them.
+  llvm::DenseMap<Value, Part> kept;
+  mutable llvm::DenseSet<Value> given; ///< written over
   std::vector<Buffer> buffers[kParts];
+  std::vector<ArenaBuffer> slots; ///< live in runs
   PlanResult::Memory memory;
-  int64_t slots = 0;
 };
 
 } // namespace
 
-StageMemory::Part StageMemory::partOf(Operation *op) const {
+Part StageMemory::partOf(Operation *op) const {
+  if (isWhole)
+    return Forward;
   switch (dist::getPhase(op)) {
   case dist::Phase::Prologue:
     return Prologue;
@@ -106,8 +131,7 @@ StageMemory::Part StageMemory::partOf(Operation *op) const {
 CostClass StageMemory::classOf(Operation *op) const {
   if (isa<dist::AccumulateOp>(op))
     return map.microBatches == 1 ? CostClass::View : CostClass::Elementwise;
-  auto costed = dyn_cast<OpCostInterface>(op);
-  return costed ? costed.getCostClass() : CostClass::Elementwise;
+  return costClassOf(op);
 }
 
 bool StageMemory::isView(Operation *op) const {
@@ -132,27 +156,104 @@ bool StageMemory::moves(OpOperand &use) const {
          graph.operandLayout(solution, use) != made;
 }
 
-void StageMemory::number() {
+void StageMemory::listRuns() {
+  bool has[kParts] = {};
+  for (Operation &op : function.getBody().front())
+    if (!isa<SourceOpInterface>(op) && isHere(&op) && !isConstant(&op) &&
+        !op.hasTrait<OpTrait::IsTerminator>())
+      has[partOf(&op)] = true;
+  runs = StageRuns(map.schedule, stage, has);
+}
+
+void StageMemory::addSlot(int64_t bytes, int64_t first, int64_t last) {
+  slots.push_back({first, last, bytes});
+}
+
+/// Bytes of an arena in which buffers lie as lowering lays them out.
+static int64_t packedBytes(ArrayRef<ArenaBuffer> buffers) {
+  auto plan = planArena(buffers, kAlignment);
+  return plan ? plan->totalBytes : std::numeric_limits<int64_t>::max() / 4;
+}
+
+void StageMemory::formGroups() {
   for (Operation &op : function.getBody().front())
     for (Value result : op.getResults())
       if (Value root = rootOf(result); root != result)
         aliases[root].push_back(result);
-  for (int part = 0; part < kParts; ++part) {
-    if (isWhole && part != Forward)
-      continue;
+  llvm::SmallSet<Part, kParts> used;
+  for (const StageRuns::Run &run : runs.all())
+    used.insert(run.part);
+  for (Part part : used) {
     auto isInPart = [&](Operation *op) {
-      return isHere(op) && (isWhole || partOf(op) == part);
+      return isHere(op) && partOf(op) == part;
     };
     auto isViewOp = [&](Operation *op) { return isView(op); };
+    auto isKnown = [&](Operation *op) { return isConstant(op); };
     auto isMoved = [&](OpOperand &use) {
       return !isAssignTarget(use) && moves(use);
     };
+    auto bytes = [&](Value value) {
+      return graph.sharedBytes(solution, value);
+    };
     auto elements = [&](Value value) {
       auto type = cast<RankedTensorType>(value.getType());
-      return graph.sharedBytes(solution, value) / elementBytes(type);
+      return bytes(value) / elementBytes(type);
     };
-    units[part].form(function.getBody().front(),
-                     {isInPart, isViewOp, isMoved, elements});
+    orders[part].form(function.getBody().front(),
+                      {isInPart, isViewOp, isKnown, isMoved, elements, bytes});
+  }
+}
+
+/// As partition chooses what a function leaves for the next ones.
+void StageMemory::chooseKept() {
+  if (isWhole)
+    return;
+  auto makerHere = [&](Value value) -> Operation * {
+    Operation *def = value.getDefiningOp();
+    return def && !isa<SourceOpInterface>(def) && isHere(def) ? def : nullptr;
+  };
+  auto isSum = [&](Operation *op) {
+    return isa<dist::AccumulateOp>(op) && map.microBatches > 1;
+  };
+  llvm::SetVector<Value> needed[kParts];
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
+        op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    for (Value operand : op.getOperands())
+      if (Operation *def = makerHere(operand);
+          def && !isConstant(def) && !isSum(def) && partOf(def) != partOf(&op))
+        needed[partOf(&op)].insert(operand);
+  }
+  llvm::DenseSet<Value> known;
+  for (int part = 0; part < kParts; ++part) {
+    if (needed[part].empty())
+      continue;
+    auto runsOnce = [](int each) { return each == Prologue || each == Update; };
+    auto isFree = [&](Value value) {
+      Operation *def = makerHere(value);
+      return !def || isConstant(def);
+    };
+    auto canRepeat = [&](Value value) {
+      Operation *op = value.getDefiningOp();
+      for (Value operand : op->getOperands()) {
+        auto source = operand.getDefiningOp<SourceOpInterface>();
+        if ((part == Update && source && source.isMutable()) ||
+            (runsOnce(partOf(op)) != runsOnce(part) &&
+             (isa<BlockArgument>(operand) || !batch.isOfStep(operand))))
+          return false;
+      }
+      return isa<dist::AccumulateOp>(op) ? !isSum(op) : movesOrCasts(op);
+    };
+    auto bytes = [&](Value value) -> int64_t {
+      return known.contains(value) ? 0 : graph.sharedBytes(solution, value);
+    };
+    KeptProblem problem{SmallVector<Value>(needed[part].getArrayRef()), isFree,
+                        canRepeat, bytes};
+    for (Value value : chooseKeptValues(problem)) {
+      known.insert(value);
+      kept[rootOf(value)] = static_cast<Part>(part);
+    }
   }
 }
 
@@ -167,44 +268,66 @@ bool StageMemory::isAddedInPlace(Value value, Operation *user) const {
 /// An input of what `def` is computed with that has the size and dies with it.
 Value StageMemory::overwritten(Operation *def, int64_t time,
                                int64_t bytes) const {
-  CostClass kind = classOf(def);
-  if (unitsOf(def).isCall(def) ||
-      (kind != CostClass::Elementwise && kind != CostClass::Row))
+  if (orderOf(def).isCall(def))
     return {};
-  for (Operation *op : unitsOf(def).togetherWith(def))
+  SmallVector<Value> inputs;
+  for (Operation *op : orderOf(def).togetherWith(def))
     for (Value operand : op->getOperands()) {
-      Value root = rootOf(operand);
-      Operation *maker = root.getDefiningOp();
-      if (!maker || isa<SourceOpInterface>(maker) || given.contains(root) ||
-          unitsOf(def).isTogether(def, maker) || !isHere(maker) ||
-          graph.sharedBytes(solution, root) != bytes)
-        continue;
-      auto dies = [&](Value value) {
-        return llvm::all_of(value.getUsers(), [&](Operation *user) {
-          return !user->hasTrait<OpTrait::IsTerminator>() && isHere(user) &&
-                 (isView(user) || timeOf(user) <= time);
-        });
-      };
-      if (dies(root) && (!aliases.count(root) ||
-                         llvm::all_of(aliases.find(root)->second, dies)))
-        return root;
+      Operation *maker = rootOf(operand).getDefiningOp();
+      if (maker && !orderOf(def).isTogether(def, maker))
+        inputs.push_back(rootOf(operand));
     }
-  return {};
+  llvm::SetVector<Value> seen(inputs.begin(), inputs.end());
+  inputs = seen.takeVector();
+  auto isLast = [&](Value value) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      return !user->hasTrait<OpTrait::IsTerminator>() && isHere(user) &&
+             (isView(user) ||
+              (partOf(user) == partOf(def) && timeOf(user) <= time));
+    });
+  };
+  auto diesHere = [&](Value root) {
+    Operation *maker = root.getDefiningOp();
+    return !isa<SourceOpInterface>(maker) && !isConstant(maker) &&
+           isHere(maker) && !kept.count(root) &&
+           graph.sharedBytes(solution, root) == bytes && isLast(root) &&
+           llvm::all_of(aliases.lookup(root), isLast);
+  };
+  auto mayShare = [&](unsigned) {
+    CostClass kind = classOf(def);
+    return kind == CostClass::Elementwise || kind == CostClass::Row;
+  };
+  auto memoryOf = [](Value root) { return root; };
+  int64_t chosen =
+      chooseOverwritten(inputs, {memoryOf, diesHere, mayShare}, given);
+  return chosen < 0 ? Value() : inputs[chosen];
 }
 
 void StageMemory::addSource(Operation *op) {
   auto source = cast<SourceOpInterface>(op);
   for (Value result : op->getResults()) {
     bool isUsed = false, isState = source.isMutable();
+    llvm::SmallSet<LayoutId, 4> cuts; // made at load
     for (OpOperand &use : result.getUses()) {
-      isUsed |= isHere(use.getOwner());
       isState &= batch.runsOnce(use.getOwner());
+      // What is computed at load leaves nothing of what it was made of.
+      if (!isHere(use.getOwner()) || isConstant(use.getOwner()))
+        continue;
+      if (!source.isMutable() && moves(use) && gatheredFor(use) == 0)
+        cuts.insert(graph.operandLayout(solution, use));
+      else
+        isUsed = true;
     }
-    if (!isUsed)
-      continue;
+    auto type = cast<RankedTensorType>(result.getType());
+    for (LayoutId layout : cuts)
+      memory.parameters +=
+          sizeBytes(plan::localType(type, graph.layouts[layout]));
     int64_t bytes = graph.localBytes(solution, result);
+    bool isInline = !source.isParameter() &&
+                    (source.isUniform() || bytes <= kMaxInlineConstantBytes);
+    if (!isUsed || isInline)
+      continue;
     (isState ? memory.optimizer : memory.parameters) += bytes;
-    // Gathered for its uses.
     if (graph.sharedLayout(solution, result) &&
         *graph.sharedLayout(solution, result) !=
             graph.resultLayout(solution, result))
@@ -212,34 +335,40 @@ void StageMemory::addSource(Operation *op) {
   }
 }
 
+/// What steps read of what is computed at load is a parameter.
+void StageMemory::addConstant(Operation *op) {
+  for (Value result : op->getResults()) {
+    bool isRead = llvm::any_of(result.getUsers(), [&](Operation *user) {
+      return isHere(user) && !isConstant(user);
+    });
+    if (isRead && op->getNumOperands() > 0)
+      memory.parameters += graph.sharedBytes(solution, result);
+  }
+}
+
 void StageMemory::addValue(Value value) {
   Operation *def = value.getDefiningOp();
   bool isSource = def && isa<SourceOpInterface>(def);
   bool madeHere = def && !isSource && isHere(def);
-  if (def && !isSource) {
-    if (isView(def))
-      return;
-    if (isWrittenInPlace(cast<OpResult>(value)))
-      return;
-  }
+  if (def && !isSource &&
+      (isView(def) || isWrittenInPlace(cast<OpResult>(value))))
+    return;
   int64_t bytes = graph.sharedBytes(solution, value);
   bool isGradient = false;
-  // Lives by function.
   int64_t first[kParts], last[kParts];
-  bool used[kParts] = {};
+  bool used[kParts] = {}, isCalled[kParts] = {};
   auto note = [&](Part part, int64_t time) {
-    if (isWhole)
-      part = Forward;
     first[part] = used[part] ? std::min(first[part], time) : time;
     last[part] = used[part] ? std::max(last[part], time) : time;
     used[part] = true;
   };
-  if (madeHere && !isa<dist::AccumulateOp>(def))
+  bool isSum = def && isa<dist::AccumulateOp>(def);
+  if (madeHere && !isSum)
     note(partOf(def), timeOf(def));
   SmallVector<Value> all = {value};
-  if (auto found = aliases.find(value); found != aliases.end())
-    all.append(found->second);
-  bool isSent = false, isUsedHere = false, isOutput = false, isKept = false;
+  llvm::append_range(all, aliases.lookup(value));
+  bool isUsedHere = false, isOutput = false, isRead = false;
+  llvm::SmallSet<int64_t, 4> receivers;
   for (Value alias : all)
     for (OpOperand &use : alias.getUses()) {
       Operation *user = use.getOwner();
@@ -249,43 +378,99 @@ void StageMemory::addValue(Value value) {
         continue;
       }
       if (!isHere(user)) {
-        isSent |= madeHere;
+        if (madeHere)
+          receivers.insert(map.stageOf(user));
         continue;
       }
       isUsedHere = true;
       if (isView(user) || isAddedInPlace(value, user))
         continue;
       note(partOf(user), timeOf(user) - (gatheredFor(use) > 0));
-      isKept |= !madeHere || !unitsOf(def).isTogether(def, user);
+      isCalled[partOf(user)] |= orderOf(user).isCall(user);
+      isRead |= !madeHere || !orderOf(def).isTogether(def, user);
     }
-  if (madeHere && !isKept && !isSent && !isOutput)
-    return; // nobody else reads it
-  if (!madeHere && !isUsedHere)
-    return;
-  int64_t parts = llvm::count(used, true);
   bool isReceived = def && !isSource && !madeHere;
-  if (def && isa<dist::AccumulateOp>(def) && madeHere) {
-    memory.gradients += aligned(bytes); // the sum; a view where it is none
+  if (madeHere ? !isRead && receivers.empty() && !isOutput : !isUsedHere)
+    return; // nobody else reads it
+  int64_t lastRun = runs.last();
+  if (isSum && madeHere) {
+    if (map.microBatches > 1 || isWhole)
+      memory.gradients += aligned(bytes); // a view where it is none
     return;
   }
-  if (parts > 1) { // from function to function
-    bool perMicroBatch = !batch.isOfStep(value);
-    slots += aligned(bytes) * (perMicroBatch ? map.held[stage] : 1);
+  // Parts of a sum over micro-batches are added up before they cross.
+  if (map.microBatches > 1 && partsOfSums.contains(value) &&
+      (isReceived || !receivers.empty())) {
+    if (isReceived)
+      addSlot(bytes, lastRun, lastRun);
+    else
+      memory.gradients += aligned(bytes);
     return;
   }
-  if (!def || isReceived || isSent || isOutput) {
-    slots += aligned(bytes);
+  auto forEachMicroBatch = [&](auto visit) {
+    int64_t count = batch.isOfStep(value) ? 1 : map.microBatches;
+    for (int64_t each = 0; each < count; ++each)
+      visit(each);
+  };
+  // Where the functions that read it run, of one micro-batch; the update reads
+  // of what micro-batches made the last.
+  auto readRuns = [&](int64_t each) {
+    std::pair<int64_t, int64_t> found = {lastRun, 0};
+    for (int part = 0; part < kParts; ++part) {
+      if (!used[part] || (part == Update && !batch.isOfStep(value) &&
+                          each != map.microBatches - 1))
+        continue;
+      int64_t run = runs.runOf(static_cast<Part>(part), each);
+      found = {std::min(found.first, run), std::max(found.second, run)};
+      if (batch.isOfStep(value) && part != Prologue && part != Update)
+        found.second =
+            std::max(found.second,
+                     runs.runOf(static_cast<Part>(part), map.microBatches - 1));
+    }
+    return found;
+  };
+  if (!def) { // an input: read anew for each run, but what all share
+    if (batch.isOfStep(value)) {
+      auto [begin, end] = readRuns(0);
+      addSlot(bytes, begin, end);
+      return;
+    }
+    for (int64_t number = 0; number <= lastRun; ++number)
+      if (used[runs.all()[number].part])
+        addSlot(bytes, number, number);
+    return;
+  }
+  if (isReceived || kept.count(value) || !receivers.empty() || isOutput) {
+    Part maker = madeHere ? partOf(def) : Forward;
+    forEachMicroBatch([&](int64_t each) {
+      auto [begin, end] = readRuns(each);
+      if (madeHere) {
+        begin = runs.runOf(maker, each);
+        if (!kept.count(value))
+          end = begin;
+      }
+      for (int64_t receiver : receivers)
+        end = std::max(end, maker == Prologue || maker == Update
+                                ? lastRun
+                                : runs.heldUntil(receiver, maker, each));
+      addSlot(bytes, begin, std::max(begin, end));
+    });
     return;
   }
   for (int part = 0; part < kParts; ++part) {
     if (!used[part])
       continue;
+    bool isMaker = madeHere && partOf(def) == part;
     int64_t begin = first[part], end = last[part] + 1;
-    if (madeHere && begin < last[part])
-      if (Value over = overwritten(def, begin, bytes)) {
-        given.insert(over);
+    if (!isMaker && madeHere) {
+      // Computed again, in the kernels that read it.
+      if (!isCalled[part])
+        continue;
+      --begin;
+    } else if (isMaker && begin < last[part]) {
+      if (Value over = overwritten(def, begin, bytes))
         ++begin;
-      }
+    }
     scratch(static_cast<Part>(part), begin, end, bytes, isGradient);
   }
 }
@@ -343,52 +528,72 @@ void StageMemory::addMoves(Operation *op) {
 }
 
 PlanResult::Memory StageMemory::run() {
-  number();
+  listRuns();
+  formGroups();
+  chooseKept();
   for (BlockArgument argument : function.getArguments())
     addValue(argument);
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op)) {
       addSource(&op);
-      continue;
+    } else if (isConstant(&op)) {
+      addConstant(&op);
+    } else {
+      for (Value result : op.getResults())
+        addValue(result);
+      if (isHere(&op))
+        addMoves(&op);
     }
-    for (Value result : op.getResults())
-      addValue(result);
-    if (isHere(&op))
-      addMoves(&op);
   }
   int64_t max = 0, gradients = 0;
   for (std::vector<Buffer> &list : buffers) {
-    std::vector<std::tuple<int64_t, int64_t, int64_t>> events;
-    for (const Buffer &buffer : list) {
-      if (buffer.begin >= buffer.end)
-        continue;
-      int64_t gradient = buffer.isGradient ? buffer.bytes : 0;
-      events.push_back({buffer.begin, buffer.bytes, gradient});
-      events.push_back({buffer.end, -buffer.bytes, -gradient});
-    }
-    llvm::sort(events);
-    int64_t now = 0, gradient = 0;
-    for (auto [time, bytes, part] : events) {
-      now += bytes;
-      gradient += part;
-      if (now > max) {
-        max = now;
-        gradients = gradient;
-      }
+    llvm::erase_if(list, [](const Buffer &b) { return b.begin >= b.end; });
+    std::vector<ArenaBuffer> lives;
+    for (const Buffer &buffer : list)
+      lives.push_back({buffer.begin, buffer.end - 1, buffer.bytes});
+    int64_t bytes = packedBytes(lives);
+    if (bytes > max) {
+      max = bytes;
+      gradients = gradientsAtPeak(list);
     }
   }
   memory.gradients += gradients;
-  memory.activations = slots + max - gradients;
+  memory.activations = packedBytes(slots) + max - gradients;
   memory.peak = memory.parameters + memory.gradients + memory.optimizer +
                 memory.activations + memory.workspace;
   return memory;
 }
 
+/// What of the largest live sum is gradients.
+int64_t StageMemory::gradientsAtPeak(ArrayRef<Buffer> list) const {
+  std::vector<std::tuple<int64_t, int64_t, int64_t>> events;
+  for (const Buffer &buffer : list) {
+    int64_t gradient = buffer.isGradient ? buffer.bytes : 0;
+    events.push_back({buffer.begin, buffer.bytes, gradient});
+    events.push_back({buffer.end, -buffer.bytes, -gradient});
+  }
+  llvm::sort(events);
+  int64_t now = 0, max = 0, gradient = 0, gradients = 0;
+  for (auto [time, bytes, part] : events) {
+    now += bytes;
+    gradient += part;
+    if (now > max) {
+      max = now;
+      gradients = gradient;
+    }
+  }
+  return gradients;
+}
+
 std::vector<PlanResult::Memory>
 kerf::plan::stageMemory(const Graph &graph, const Solution &solution,
                         func::FuncOp function, const StageMap &map) {
+  DenseSet<Operation *> constants = findConstants(graph, solution, function);
+  DenseMap<Value, int64_t> sums = partsOfSums(function, graph.getBatch());
   std::vector<PlanResult::Memory> memory;
   for (int64_t stage = 0; stage < map.stages; ++stage)
-    memory.push_back(StageMemory(graph, solution, function, map, stage).run());
+    memory.push_back(
+        StageMemory(graph, solution, function, map, stage, constants, sums)
+            .run());
   return memory;
 }

@@ -430,7 +430,7 @@ void Cutter::chooseSchedule(const std::vector<Load> &loads,
   StageMap map;
   map.stages = candidate.stages;
   map.microBatches = micro;
-  map.held = best->activationsHeld;
+  map.schedule = cost::buildSchedule(plan.schedule, candidate.stages, micro);
   auto stageOf = [&](Operation *op) {
     auto found = plan.stageOf.find(op);
     return found == plan.stageOf.end() ? candidate.stages - 1 : found->second;

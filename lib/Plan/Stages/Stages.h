@@ -43,11 +43,11 @@ struct StagePlan {
 double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
                  double seconds);
 
-/// The stage of each part of a function, and how many micro-batches each stage
-/// holds at once.
+/// The stage of each part of a function, and the order in which each stage goes
+/// through the micro-batches.
 struct StageMap {
   int64_t stages = 1, microBatches = 1;
-  std::vector<int64_t> held; ///< per stage
+  cost::Schedule schedule;
   llvm::function_ref<int64_t(mlir::Operation *)> stageOf;
 };
 

@@ -12,8 +12,8 @@
 // Everything is rounded up to multiples of the alignment.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_LOWER_ARENA_H
-#define KERF_LOWER_ARENA_H
+#ifndef KERF_FUSION_ARENA_H
+#define KERF_FUSION_ARENA_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -47,4 +47,4 @@ std::string checkArena(llvm::ArrayRef<ArenaBuffer> buffers,
 
 } // namespace kerf
 
-#endif // KERF_LOWER_ARENA_H
+#endif // KERF_FUSION_ARENA_H

@@ -11,9 +11,10 @@
 // is used, it is kept, half of %a's bytes; if %a is used too, %a alone is kept.
 //
 //===----------------------------------------------------------------------===//
-#include "KeptValues.h"
+#include "kerf/Fusion/KeptValues.h"
 
-#include "mlir/IR/Operation.h"
+#include "kerf/Interfaces/ShardingRule.h"
+
 #include "llvm/ADT/MapVector.h"
 
 #include <limits>
@@ -162,4 +163,21 @@ SmallVector<Value> kerf::chooseKeptValues(const KeptProblem &problem) {
     if (reaching[in + 1] && !reaching[in])
       kept.push_back(value);
   return kept;
+}
+
+bool kerf::movesOrCasts(Operation *op) {
+  auto cost = dyn_cast<OpCostInterface>(op);
+  if (!cost || !isa<ShardingRuleInterface>(op) || op->getNumResults() != 1)
+    return false;
+  CostClass costClass = cost.getCostClass();
+  if (costClass != CostClass::View && costClass != CostClass::Elementwise)
+    return false;
+  SmallVector<RankedTensorType> operands;
+  for (Type operand : op->getOperandTypes())
+    operands.push_back(cast<RankedTensorType>(operand));
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (cost.getFlops(operands, {type}) == 0)
+    return true;
+  return operands.size() == 1 && operands[0].getShape() == type.getShape() &&
+         operands[0].getElementType() != type.getElementType();
 }

@@ -1,9 +1,9 @@
 //===- Arena.cpp - offsets for buffers with known lives -------------------===//
 //
-// See kerf/Lower/Arena.h.
+// See kerf/Fusion/Arena.h.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Lower/Arena.h"
+#include "kerf/Fusion/Arena.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CheckedArithmetic.h"

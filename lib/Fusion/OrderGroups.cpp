@@ -1,20 +1,12 @@
-//===- GroupOrder.cpp - groups in an order in which they can run ----------===//
+//===- OrderGroups.cpp - groups in an order in which they can run ---------===//
 //
 // Groups come in the order of the program as far as they depend on each other.
 // Where a group reads another that ends behind it (ops were drawn into that),
 // it can wait until that has had its turn, or have it computed at once: which
-// of the two needs less memory depends on the model, so both are tried. What
-// else must come before what is not known yet (BlockOrder.h).
-//
-// O(uses log ops).
+// of the two needs less memory depends on the model, so both are tried.
 //
 //===----------------------------------------------------------------------===//
-#include "FusionGroup.h"
-
-#include "../OpKinds.h"
-
-#include "kerf/Dist/Dist.h"
-#include "kerf/Exec/Exec.h"
+#include "kerf/Fusion/Groups.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 
@@ -23,10 +15,38 @@
 using namespace mlir;
 using namespace kerf;
 
+SmallVector<int64_t>
+kerf::orderByPriority(ArrayRef<SmallVector<int64_t>> successors,
+                      llvm::function_ref<int64_t(int64_t)> priority) {
+  SmallVector<int64_t> waiting(successors.size(), 0);
+  for (const SmallVector<int64_t> &list : successors)
+    for (int64_t next : list)
+      ++waiting[next];
+  using Entry = std::pair<int64_t, int64_t>; // priority, number
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+  auto enqueue = [&](int64_t number) {
+    ready.push({priority(number), number});
+  };
+  for (size_t number = 0; number < successors.size(); ++number)
+    if (!waiting[number])
+      enqueue(static_cast<int64_t>(number));
+  SmallVector<int64_t> ordered;
+  while (!ready.empty()) {
+    int64_t number = ready.top().second;
+    ready.pop();
+    ordered.push_back(number);
+    for (int64_t next : successors[number])
+      if (--waiting[next] == 0)
+        enqueue(next);
+  }
+  return ordered;
+}
+
 namespace {
 class GroupOrder {
 public:
-  GroupOrder(const FusionGroups &map) : map(map) {
+  GroupOrder(const FusionGroups &map, const FusionQuestions &questions)
+      : map(map), questions(questions) {
     findProducers();
     chainCommunication();
   }
@@ -43,8 +63,7 @@ private:
   void chainCommunication() {
     SmallVector<std::pair<int64_t, int64_t>> calls;
     for (auto [id, group] : llvm::enumerate(map.groups))
-      if (!group.ops.empty() &&
-          isa<dist::CollectiveOpInterface, dist::WaitOp>(group.ops.front()))
+      if (!group.ops.empty() && questions.isCommunication(group.ops.front()))
         calls.push_back({positionOf(id), id});
     llvm::sort(calls);
     for (size_t i = 1; i < calls.size(); ++i)
@@ -103,52 +122,28 @@ private:
   /// reads has had its turn.
   SmallVector<int64_t> orderByPosition() const {
     SmallVector<SmallVector<int64_t>> successors(map.groups.size());
-    SmallVector<int64_t> waiting(map.groups.size(), 0);
-    using Entry = std::pair<int64_t, int64_t>; // position, group
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
-    for (auto [id, group] : llvm::enumerate(map.groups)) {
-      if (group.ops.empty())
-        continue;
-      for (int64_t producer : producersOf[id]) {
-        successors[producer].push_back(id);
-        ++waiting[id];
-      }
-      if (!waiting[id])
-        ready.push({positionOf(id), id});
-    }
-    SmallVector<int64_t> ordered;
-    while (!ready.empty()) {
-      int64_t id = ready.top().second;
-      ready.pop();
-      ordered.push_back(id);
-      for (int64_t next : successors[id])
-        if (--waiting[next] == 0)
-          ready.push({positionOf(next), next});
-    }
+    for (auto [id, group] : llvm::enumerate(map.groups))
+      if (!group.ops.empty())
+        for (int64_t producer : producersOf[id])
+          successors[producer].push_back(id);
+    SmallVector<int64_t> ordered = orderByPriority(successors, [&](int64_t id) {
+      return map.groups[id].ops.empty() ? -1 : positionOf(id);
+    });
+    llvm::erase_if(ordered,
+                   [&](int64_t id) { return map.groups[id].ops.empty(); });
     return ordered;
   }
 
   /// The most that is live at once, of what steps compute.
   int64_t peakBytes(ArrayRef<int64_t> ordered) const {
-    auto memoryOf = [&](Value value) {
-      while (Operation *def = value.getDefiningOp()) {
-        auto it = map.groupOf.find(def);
-        if (it == map.groupOf.end() || map.groups[it->second].isKernel ||
-            !isAlias(def))
-          break;
-        value = def->getOperand(0);
-      }
-      return value;
-    };
     // When each value that others read is read last.
     DenseMap<Value, int64_t> last;
     auto forEachRead = [&](int64_t id, auto visit) {
       for (Operation *op : map.groups[id].ops)
         for (Value operand : op->getOperands()) {
-          Value memory = memoryOf(operand);
-          auto it = map.groupOf.find(memory.getDefiningOp());
-          if (it != map.groupOf.end() && it->second != id &&
-              !map.groups[it->second].isAtLoad)
+          Value memory = questions.memoryOf(operand);
+          int64_t maker = map.find(memory.getDefiningOp());
+          if (maker >= 0 && maker != id && !map.groups[maker].isAtLoad)
             visit(memory);
         }
     };
@@ -156,19 +151,16 @@ private:
       forEachRead(id, [&, time = time](Value memory) { last[memory] = time; });
     int64_t now = 0, max = 0;
     DenseSet<Value> live;
-    auto bytesOf = [](Value memory) {
-      return exec::sizeBytes(dist::tensorOf(memory.getType()));
-    };
     for (auto [time, id] : llvm::enumerate(ordered)) {
       for (Operation *op : map.groups[id].ops)
         for (Value result : op->getResults())
           if (last.contains(result) && live.insert(result).second)
-            now += bytesOf(result);
+            now += questions.bytesOf(result);
       max = std::max(max, now);
       forEachRead(id, [&, time = time](Value memory) {
         if (last.lookup(memory) == static_cast<int64_t>(time) &&
             live.erase(memory))
-          now -= bytesOf(memory);
+          now -= questions.bytesOf(memory);
       });
     }
     return max;
@@ -180,10 +172,11 @@ private:
     for (auto [id, group] : llvm::enumerate(map.groups)) {
       SmallVector<std::pair<int64_t, int64_t>> producers;
       for (Operation *op : group.ops)
-        for (Value operand : op->getOperands())
-          if (auto it = map.groupOf.find(operand.getDefiningOp());
-              it != map.groupOf.end() && it->second != static_cast<int64_t>(id))
-            producers.push_back({positionOf(it->second), it->second});
+        for (OpOperand &operand : op->getOpOperands()) {
+          int64_t maker = map.find(questions.makerOf(operand));
+          if (maker >= 0 && maker != static_cast<int64_t>(id))
+            producers.push_back({positionOf(maker), maker});
+        }
       llvm::sort(producers);
       producers.erase(llvm::unique(producers), producers.end());
       producersOf[id] = llvm::map_to_vector(
@@ -192,10 +185,12 @@ private:
   }
 
   const FusionGroups &map;
+  const FusionQuestions &questions;
   std::vector<SmallVector<int64_t>> producersOf;
 };
 } // namespace
 
-SmallVector<int64_t> kerf::orderOf(const FusionGroups &map) {
-  return GroupOrder(map).order();
+SmallVector<int64_t> kerf::orderOf(const FusionGroups &map,
+                                   const FusionQuestions &questions) {
+  return GroupOrder(map, questions).order();
 }

@@ -1,9 +1,9 @@
 //===- KeptValues.h - what one part of a step leaves for another -*- C++
 //-*-===//
-#ifndef KERF_LIB_PARTITION_KEPTVALUES_H
-#define KERF_LIB_PARTITION_KEPTVALUES_H
+#ifndef KERF_FUSION_KEPTVALUES_H
+#define KERF_FUSION_KEPTVALUES_H
 
-#include "mlir/IR/Value.h"
+#include "mlir/IR/Operation.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -26,6 +26,10 @@ struct KeptProblem {
 /// which a search from `needed` meets them.
 llvm::SmallVector<mlir::Value> chooseKeptValues(const KeptProblem &problem);
 
+/// Whether the op does no arithmetic: it moves elements of its operands, or
+/// changes the type of one. Such an op is repeated rather than kept.
+bool movesOrCasts(mlir::Operation *op);
+
 } // namespace kerf
 
-#endif // KERF_LIB_PARTITION_KEPTVALUES_H
+#endif // KERF_FUSION_KEPTVALUES_H

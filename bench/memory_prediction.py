@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""bench/memory_prediction.py [--kerf BINARY] [--only TEXT] [--least BYTES] [--limits] [--json FILE] [--all]
+
+What planning predicts that a device holds, by what is laid out for it. `kerf plan`
+lowers what it chose: in plan.json, memory.per_device[i].predicted is what the search
+went by, and .peak what the package takes. Every case is a model of the suite at sizes
+at which a device holds more than 10 MB, in inference and training, f32 and bf16, on
+one device, by data, tensors and stages, and by two of them.
+
+Printed are least, median and most of predicted by laid out for each kind of mesh, and
+each device out of the bars: 0.98 to 1.02 on one device, 0.95 to 1.05 elsewhere.
+Devices that hold less than --least bytes (10 MB) are counted apart. The exit code is 1
+if one is out of its bars.
+
+--limits plans every case again with 0.9, 0.7 and 0.5 of its largest device's memory as
+the limit, and counts how often what was planned did not keep it when it was laid out,
+so that planning started again. --all takes every mesh of every model, else a half.
+--json writes every case with its bytes.
+"""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+INPUTS = ROOT / "test/Inputs"
+LOSS = ["--train", "--loss=cross_entropy(logits,labels)"]
+ADAMW, MOMENTUM = [*LOSS, "--optimizer=adamw,lr=0.001"], [*LOSS, "--optimizer=sgd,lr=0.001,momentum=0.9"]
+MESHES = ["", "dp=2", "dp=4", "tp=2", "tp=4", "pp=2", "pp=4", "dp=2,tp=2", "pp=2,dp=2", "pp=2,tp=2"]
+# Folder, batch in inference and in training, optimizer. Folders of graphs have weights of full size that no file holds.
+MODELS = [
+    ("graphs/gpt2-124m", 16, 4, ADAMW),
+    ("graphs/resnet50", 32, 16, MOMENTUM),
+    ("graphs/vgg16", 8, 8, MOMENTUM),
+    ("graphs/alexnet", 32, 32, MOMENTUM),
+    ("models/gpt2-small", 4096, None, None),
+    ("models/bert-small", 4096, None, None),
+    ("models/vit-small", 4096, None, None),
+    ("models/resnet-small", 2048, None, None),
+    ("models/convnet", 2048, None, None),
+    ("models/mlp", 65536, None, None),
+    ("training/gpt2", 4096, 1024, ADAMW),
+    ("training/llama", 4096, 1024, ADAMW),
+    ("training/conv-batch-norm", 16384, 4096, MOMENTUM),
+    ("training/conv-max-pool", 16384, 4096, MOMENTUM),
+    ("training/alexnet", 2048, 1024, MOMENTUM),
+    ("training/mlp", 65536, 65536, ADAMW),
+]
+
+
+def cases(everything):
+    """(name, mesh, command line behind `kerf plan`) of every case."""
+    kinds = 0  # of a model: each has the other half of the meshes
+    for folder, inference, training, optimizer in MODELS:
+        model = INPUTS / folder / "model.onnx"
+        if not model.exists():
+            continue
+        for batch, options in ((inference, []), (training, optimizer)):
+            if batch is None:
+                continue
+            for precision in ("f32", "bf16"):
+                kinds += 1
+                for number, mesh in enumerate(MESHES):
+                    if not everything and (number + kinds) % 2:
+                        continue
+                    sizes = dict(part.split("=") for part in mesh.split(",") if part)
+                    count = 1
+                    for size in sizes.values():
+                        count *= int(size)
+                    flags = [f"--devices={count}", f"--mesh={mesh}"] if mesh else []
+                    if "pp" in sizes:
+                        flags.append("--micro-batches=4")
+                    name = f"{folder.split('/')[-1]} {'train' if options else 'infer'} {precision} {mesh or 1}"
+                    yield name, mesh, [str(model), f"--dim=batch={batch}", f"--precision={precision}", *options, *flags]
+
+
+def plan(kerf, arguments, limit=None):
+    """plan.json, or the first line of what went wrong."""
+    process = subprocess.run([kerf, "plan", "--json", *arguments, f"--memory-limit={limit or '1TiB'}"],
+                             capture_output=True, text=True)
+    if process.returncode:
+        return None, (process.stderr.strip().splitlines() or ["no message"])[0]
+    return json.loads(process.stdout), ""
+
+
+def kind_of(mesh):
+    axes = [part.split("=")[0] for part in mesh.split(",") if part]
+    return "one device" if not axes else "two axes" if len(axes) > 1 else axes[0]
+
+
+def bar_of(mesh):
+    return 0.05 if mesh else 0.02
+
+
+def started_again(document):
+    """How often planning started again under this limit."""
+    return document["memory"].get("replanned", 0)
+
+
+def run(kerf, limits, case):
+    """One line of the table for each device, and what became of limits."""
+    name, mesh, arguments = case
+    document, error = plan(kerf, arguments)
+    if document is None:
+        return {"case": name, "mesh": mesh, "error": error}
+    devices = [{"predicted": d["predicted"]["peak"], "laid_out": d["peak"], "parts": d}
+               for d in document["memory"]["per_device"]]
+    result = {"case": name, "mesh": mesh, "devices": devices, "limits": []}
+    if limits:
+        most = max(device["laid_out"] for device in devices)
+        for share in (0.9, 0.7, 0.5):
+            limited, error = plan(kerf, arguments, int(share * most))
+            result["limits"].append({"share": share, "error": error} if limited is None else
+                                    {"share": share, "again": started_again(limited)})
+    return result
+
+
+def table(results, least):
+    """Prints least, median, most by kind of mesh; returns the number out of the bars."""
+    by_kind, small, out = {}, {}, []
+    for result in results:
+        for number, device in enumerate(result.get("devices", [])):
+            ratio = device["predicted"] / device["laid_out"]
+            kind = kind_of(result["mesh"])
+            (by_kind if device["laid_out"] >= least else small).setdefault(kind, []).append(ratio)
+            if device["laid_out"] >= least and abs(ratio - 1) > bar_of(result["mesh"]):
+                out.append((ratio, f"{result['case']}, stage {number}: {device['laid_out']} bytes, predicted {ratio:.3f}"))
+    for title, groups in ((f"at least {least} bytes", by_kind), ("less", small)):
+        for kind, ratios in sorted(groups.items()):
+            print(f"{title:24} {kind:12} {len(ratios):4} devices  least {min(ratios):.3f}  "
+                  f"median {statistics.median(ratios):.3f}  most {max(ratios):.3f}")
+    for _, text in sorted(out):
+        print("out ", text)
+    return len(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kerf", default=str(ROOT / "build/bin/kerf"))
+    parser.add_argument("--only", default="", help="cases whose name has this text")
+    parser.add_argument("--least", type=int, default=10_000_000)
+    parser.add_argument("--limits", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    chosen = [case for case in cases(arguments.all) if arguments.only in case[0]]
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        results = list(pool.map(lambda case: run(arguments.kerf, arguments.limits, case), chosen))
+    refused = [result for result in results if "error" in result]
+    wrong = table(results, arguments.least)
+    for result in refused:
+        print("none", f"{result['case']}: {result['error']}")
+    print(f"{len(results)} cases, {len(refused)} without a plan, {wrong} devices out of their bars")
+    if arguments.limits:
+        tried = [entry for result in results for entry in result.get("limits", [])]
+        kept = [entry for entry in tried if "again" in entry]
+        print(f"{len(tried)} limits, {len(kept)} kept, {sum(entry['again'] > 0 for entry in kept)} after starting again")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1))
+    sys.exit(wrong > 0)
+
+
+main()

@@ -1,0 +1,75 @@
+//===- FusionAnswers.h - what planning knows of kernels ---------*- C++ -*-===//
+//
+// Problem: which values exist in memory, and from when to when, follows from
+// what lowering computes together and in which order.
+//
+// Idea: planning asks what lowering asks (kerf/Fusion/Groups.h), with answers
+// from cost classes and the sizes of a solution: a contraction takes in
+// elementwise ops of its size; kernels write what one loop nest can write; what
+// views and ops that only move elements give is read where it is used.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H
+#define KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H
+
+#include "../Stages/Stages.h"
+
+#include "kerf/Fusion/Groups.h"
+
+namespace kerf::plan {
+
+CostClass costClassOf(mlir::Operation *op);
+
+/// An op whose every result is assigned, or that adds to a sum over
+/// micro-batches: it runs as soon as it can.
+bool isUpdate(mlir::Operation *op);
+
+/// What is computed at load under a solution, sources that no step writes among
+/// it: what is the same in every step, and moves nothing between devices to be
+/// so.
+llvm::DenseSet<mlir::Operation *> findConstants(const Graph &graph,
+                                                const Solution &solution,
+                                                mlir::func::FuncOp function);
+
+/// What is asked of the ops of one function of a stage.
+struct FunctionQuestions {
+  /// Whether the op is computed in the function.
+  llvm::function_ref<bool(mlir::Operation *)> isHere;
+  /// Whether readers see through the op to its first operand.
+  llvm::function_ref<bool(mlir::Operation *)> isView;
+  /// Whether it is computed at load, or is a source that no step writes.
+  llvm::function_ref<bool(mlir::Operation *)> isConstant;
+  /// Whether a collective or a slice stands between a value and its use.
+  llvm::function_ref<bool(mlir::OpOperand &)> moves;
+  /// Elements, and bytes, of a value on one device.
+  llvm::function_ref<int64_t(mlir::Value)> elements, bytes;
+};
+
+/// The groups of a function, and when each runs.
+class FunctionOrder {
+public:
+  void form(mlir::Block &block, const FunctionQuestions &questions);
+
+  /// When an op runs; of one in no group its place in the block.
+  int64_t timeOf(mlir::Operation *op) const;
+  bool isTogether(mlir::Operation *a, mlir::Operation *b) const {
+    return map.find(a) >= 0 && map.find(a) == map.find(b);
+  }
+  /// Whether the op is computed by a library.
+  bool isCall(mlir::Operation *op) const {
+    return map.find(op) >= 0 && !map.groups[map.find(op)].isKernel;
+  }
+  llvm::ArrayRef<mlir::Operation *> togetherWith(mlir::Operation *op) const {
+    int64_t group = map.find(op);
+    return group < 0 ? llvm::ArrayRef<mlir::Operation *>()
+                     : map.groups[group].ops;
+  }
+
+private:
+  FusionGroups map;
+  std::vector<int64_t> times; ///< per group
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H

@@ -1,0 +1,48 @@
+//===- StageRuns.h - in which order a stage runs its functions --*- C++ -*-===//
+//
+// A stage runs its prologue, then forward and backward functions as its
+// schedule says, then its update. By the numbers of these runs slots live.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MEMORY_STAGERUNS_H
+#define KERF_LIB_PLAN_MEMORY_STAGERUNS_H
+
+#include "kerf/Cost/Schedule.h"
+
+namespace kerf::plan {
+
+/// The functions of a stage; with one stage the backward pass is part of
+/// Forward.
+enum Part { Prologue, Forward, Backward, Update, kParts };
+
+class StageRuns {
+public:
+  struct Run {
+    Part part;
+    int64_t microBatch;
+  };
+
+  StageRuns() = default;
+  /// `has`: which functions the stage has; it always runs Forward.
+  StageRuns(const cost::Schedule &schedule, int64_t stage,
+            const bool (&has)[kParts]);
+
+  llvm::ArrayRef<Run> all() const { return runs; }
+  int64_t last() const { return static_cast<int64_t>(runs.size()) - 1; }
+  /// Of a micro-batch; prologue and update have but one run. Of a function that
+  /// the stage has not: the first run for a prologue, else the last.
+  int64_t runOf(Part part, int64_t microBatch) const;
+  /// The last run that what a run sends must outlive: in training a message
+  /// comes back that the receiver sent behind taking it (lib/Partition/
+  /// HeldSends.cpp).
+  int64_t heldUntil(int64_t receiver, Part part, int64_t microBatch) const;
+
+private:
+  cost::Schedule schedule;
+  bool isTraining = false;
+  std::vector<Run> runs;
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MEMORY_STAGERUNS_H
