@@ -101,12 +101,11 @@ def executed(build, package, out, device, steps=STEPS):
 
 
 def decided(value):
-    """A plan as it is decided: no seconds that planning took, and of memory what planning knew. What was laid out is
-    compared as arenas."""
+    """A plan as it is decided: no seconds that planning took, and no memory. What was laid out is compared as arenas,
+    what was predicted by bench/memory_prediction.py."""
     if isinstance(value, dict):
-        if "predicted" in value:
-            return value["predicted"]
-        return {key: decided(v) for key, v in value.items() if key != "planning_seconds"}
+        return {key: decided(v) for key, v in value.items()
+                if key not in ("planning_seconds", "per_device", "peak_memory_bytes")}
     return [decided(v) for v in value] if isinstance(value, list) else value
 
 
