@@ -16,14 +16,14 @@ namespace {
 
 struct Integers : nn::HostFloats {
   /// The largest number of its type.
-  double max = 1;
+  double maxValue = 1;
   bool isUnsigned = false;
 
   V sign(V x) const { return double((x > 0) - (x < 0)); }
   V div(V x, V y) const { return std::trunc(x / y); }
   V mod(V x, V y) const { return x - std::floor(x / y) * y; }
   V pow(V x, V y) const { return std::trunc(std::pow(x, y)); }
-  V invert(V x) const { return isUnsigned ? max - x : -1 - x; }
+  V invert(V x) const { return isUnsigned ? maxValue - x : -1 - x; }
   V bitAnd(V x, V y) const { return V(bits(x) & bits(y)); }
   V bitOr(V x, V y) const { return V(bits(x) | bits(y)); }
   V bitXor(V x, V y) const { return V(bits(x) ^ bits(y)); }
@@ -42,7 +42,7 @@ template <typename Op> double onIntegers(Operation *op, ArrayRef<double> x) {
   auto type = cast<IntegerType>(getElementTypeOrSelf(op->getOperand(0)));
   Integers s;
   s.isUnsigned = type.isUnsigned() || type.getWidth() == 1;
-  s.max = std::ldexp(1.0, int(type.getWidth())) - 1;
+  s.maxValue = std::ldexp(1.0, int(type.getWidth())) - 1;
   return cast<Op>(op).onIntegers(s, x);
 }
 
