@@ -1,7 +1,7 @@
 //===- Losses.cpp - what is minimised -------------------------------------===//
 //
 // Losses (LossRules.cpp) as sums over samples of elementwise ops and
-// reductions, so that a class dimension can be cut (kerf/NN/ClassLosses.h):
+// reductions, so that a class dimension can be cut (kerf/NN/Gradients/ClassLosses.h):
 // cross entropy over a cut vocabulary costs three small reductions and none in
 // the backward.
 //

@@ -56,7 +56,7 @@ func.func @gather_rows(%i: tensor<4xi64> {dist.sharding = #dist.sharding<{}>}) {
   %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}, {}>]>} : tensor<5x2xf32>
   // CHECK: %[[O:.*]] = dist.shard_index ["tp"] scale 3 : tensor<i64>
   // CHECK: %[[S:.*]] = nn.sub %{{.*}}, %[[O]]
-  // An index that no rank holds is marked (kerf/NN/Rows.h).
+  // An index that no rank holds is marked (kerf/NN/Rules/Rows.h).
   // CHECK: nn.constant dense<-4611686018427387904>
   // CHECK: %[[E:.*]] = nn.add
   // CHECK: nn.select %{{.*}}, %[[S]], %[[E]]

@@ -29,7 +29,7 @@ namespace {
 
 const char *const kImport = "the import of the model";
 /// What an op does to one element, or a norm to a row, stands once, beside the
-/// op (kerf/NN/Elements.h); libm computes it here.
+/// op (kerf/NN/IR/Elements.h); libm computes it here.
 const char *const kFormulas = "the formulas of single elements";
 
 /// By the interpreter or its blocked loops.

@@ -131,7 +131,7 @@ def NN_GatherOp : NN_LocalOp<"gather", [NN_Kernel<"Gather">, NN_Infer, NN_Gradie
     Sharding `dim` gives partial sums: each device contributes the rows that it
     holds and zero for the others (a vocabulary-parallel embedding). The attribute
     `partial` marks such a local gather: indices that it does not hold give zero,
-    those that no device holds (kerf/NN/Rows.h) are the same error.
+    those that no device holds (kerf/NN/Rules/Rows.h) are the same error.
 
     ```mlir
     %r = nn.gather %table, %ids dim 0

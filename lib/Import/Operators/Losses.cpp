@@ -1,7 +1,7 @@
 //===- Losses.cpp - cross entropy and negative log likelihood -------------===//
 //
 // loss = -w[label] * log p[label] over the classes (dimension 1), made as the
-// losses of training are (kerf/NN/ClassLosses.h): classes can be cut, a label
+// losses of training are (kerf/NN/Gradients/ClassLosses.h): classes can be cut, a label
 // out of range is an error of the run. The mean divides by the weights of the
 // labels that count.
 //

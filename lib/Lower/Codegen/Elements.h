@@ -1,6 +1,6 @@
 //===- Elements.h - what generated code does with elements ------*- C++ -*-===//
 //
-// The `s` of the ops' meanings (kerf/NN/Elements.h) over any builder. Operands
+// The `s` of the ops' meanings (kerf/NN/IR/Elements.h) over any builder. Operands
 // are all scalars or all vectors of one width; a scalar that meets a vector is
 // widened.
 //
