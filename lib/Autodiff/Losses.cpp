@@ -1,9 +1,9 @@
 //===- Losses.cpp - what is minimised -------------------------------------===//
 //
 // Losses (LossRules.cpp) as sums over samples of elementwise ops and
-// reductions, so that a class dimension can be cut (kerf/NN/Gradients/ClassLosses.h):
-// cross entropy over a cut vocabulary costs three small reductions and none in
-// the backward.
+// reductions, so that a class dimension can be cut
+// (kerf/NN/Gradients/ClassLosses.h): cross entropy over a cut vocabulary costs
+// three small reductions and none in the backward.
 //
 // A mean divides by what counts in the whole batch. That number depends on the
 // labels alone, so hoistPrologue takes it to the prologue.

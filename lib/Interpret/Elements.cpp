@@ -1,7 +1,8 @@
 //===- Elements.cpp - what ops do to one element --------------------------===//
 //
-// The meanings of elementwise ops (kerf/NN/IR/Elements.h) on doubles. Integers are
-// doubles as well and do not wrap: what is beyond their type is seen as such.
+// The meanings of elementwise ops (kerf/NN/IR/Elements.h) on doubles. Integers
+// are doubles as well and do not wrap: what is beyond their type is seen as
+// such.
 //
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"

@@ -1,9 +1,9 @@
 //===- Losses.cpp - cross entropy and negative log likelihood -------------===//
 //
 // loss = -w[label] * log p[label] over the classes (dimension 1), made as the
-// losses of training are (kerf/NN/Gradients/ClassLosses.h): classes can be cut, a label
-// out of range is an error of the run. The mean divides by the weights of the
-// labels that count.
+// losses of training are (kerf/NN/Gradients/ClassLosses.h): classes can be cut,
+// a label out of range is an error of the run. The mean divides by the weights
+// of the labels that count.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"

@@ -1,8 +1,8 @@
 //===- Elements.h - what generated code does with elements ------*- C++ -*-===//
 //
-// The `s` of the ops' meanings (kerf/NN/IR/Elements.h) over any builder. Operands
-// are all scalars or all vectors of one width; a scalar that meets a vector is
-// widened.
+// The `s` of the ops' meanings (kerf/NN/IR/Elements.h) over any builder.
+// Operands are all scalars or all vectors of one width; a scalar that meets a
+// vector is widened.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_ELEMENTS_H
