@@ -9,6 +9,8 @@ import math
 import sys
 import zlib
 
+import numpy as np
+
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Graph, Suite
 
@@ -211,4 +213,12 @@ for kind, number in itertools.product(BINARY, (float("nan"), float("inf"), float
             suite.case(f"{product} | {first} | {kind} {number}",
                        lambda g, p=product, k=kind, n=number, f=first: g.op(
                            k, UNARY[f](g, PRODUCTS[p](g, 1)[0]), g.const(n)))
+# An operand of more elements than the product: the result is larger than what the product stores.
+for product, kind, other in itertools.product(PRODUCTS, ("Add", "Mul"), ("value", "constant", "equal elements")):
+    def wider(g, product=product, kind=kind, other=other):
+        y, shape = PRODUCTS[product](g, 1)
+        shape = (2,) + shape
+        return g.op(kind, y, g.x(*shape, tag="wider") if other == "value" else
+                    g.c(*shape) if other == "constant" else g.op("Expand", g.const(0.75), g.const(np.array(shape, np.int64))))
+    suite.case(f"{product} | {kind} wider {other}", wider)
 suite.finish()
