@@ -1,5 +1,5 @@
 # Matrix products of every rank whose operands are views of others (transposed, sliced, repeated, joined, reshaped), are
-# constants on either side, or are one and the same; Gemm and Einsum in every form. Against ONNX Runtime.
+# constants on either side, or are one and the same; Gemm and Einsum in every form; convolutions of views. Against ONNX Runtime.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -138,4 +138,21 @@ suite.case("attention of one product", lambda g: (lambda q, k, v: g.MatMul(g.Sof
 suite.case("gate and up", lambda g: (lambda x: g.Mul((lambda y: g.Mul(y, g.Sigmoid(y)))(g.MatMul(x, g.c(8, 16))), g.MatMul(
     x, g.c(8, 16))))(g.x(2, 5, 8)))
 suite.case("chain", lambda g: g.MatMul(g.MatMul(g.MatMul(g.x(5, 8), g.c(8, 3)), g.c(3, 9)), g.c(9, 2)))
+# Convolutions whose operands are views. `images` have batch and channel in front, as ONNX has it.
+for spatial, kernel, channels, filters, groups in (((5,), (3,), 4, 6, 1), ((5, 4), (1, 1), 4, 3, 1), ((5, 4), (3, 3), 4, 6, 2),
+                                                   ((4, 4), (3, 3), 4, 4, 4), ((3, 4, 5), (2, 2, 2), 2, 3, 1)):
+    image, weights = (2, channels, *spatial), (filters, channels // groups, *kernel)
+    for (a, one), (b, two) in itertools.product(views(len(image)).items(), views(len(weights)).items()):
+        if b == "joined rows" and weights[-2] < 2:
+            continue
+        if "plain" not in (a, b) and not suite.full and zlib.crc32(f"{a} {b} {spatial}".encode()) % 32:
+            continue
+        if not suite.full and zlib.crc32(f"{a} {b}".encode()) % {3: 1, 4: 3, 5: 8}[len(image)]:
+            continue
+        for constant in (False, True):
+            def build(g, one=one, two=two, image=image, weights=weights, constant=constant, groups=groups):
+                return g.Conv(one(g, image, lambda *shape: g.x(*shape, tag=(g.case, "image"))),
+                              two(g, weights, g.c if constant else lambda *shape: g.x(*shape, tag=(g.case, "weights"))),
+                              group=groups)
+            suite.case(f"Conv {image} {a}, {weights} {b}{' constant' if constant else ''}", build)
 suite.finish()

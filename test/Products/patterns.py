@@ -97,6 +97,12 @@ def add_bias_value(g):
 
 
 suite.case("norm, bias is a value", add_bias_value)
+suite.case("LayerNormalization scaled twice", lambda g: g.Mul(g.LayerNormalization(g.x(4, 4), g.c(4), axis=-1), g.c(4)))
+suite.case("norm without centre scaled twice", lambda g: g.Mul(norm(g, (4, 4), (-1,), centre=False, scale=(4,)), g.c(4)))
+suite.case("LayerNormalization with a bias, scaled", lambda g: g.Mul(g.LayerNormalization(
+    g.x(4, 4), g.const([1.0] * 4), g.c(4), axis=-1), g.c(4)))
+suite.case("LayerNormalization with two biases", lambda g: g.Add(g.LayerNormalization(
+    g.x(4, 4), g.c(4), g.c(4), axis=-1), g.c(4)))
 suite.case("norm, scale is a value", lambda g: g.Mul(norm(g, (4, 4), (-1,)), g.x(4)))
 suite.case("norm, scale is a value of full shape", lambda g: g.Mul(norm(g, (4, 4), (-1,)), g.x(4, 4, tag=1)))
 suite.case("norm used twice", lambda g: (lambda y: (g.Mul(y, g.c(4)), g.Add(y, g.c(4))))(norm(g, (4, 4), (-1,))))
@@ -143,6 +149,8 @@ for shape in ((2, 3, 5), (1, 7), (3, 1)):
 suite.case("softmax, exp read elsewhere", lambda g: (lambda e: (g.Div(e, g.ReduceSum(e, g.ints(-1))), g.Neg(e)))(
     g.Exp(g.x(3, 5))))
 suite.case("exp over sum of another", lambda g: g.Div(g.Exp(g.x(4, 4)), g.ReduceSum(g.Exp(g.x(4, 4, tag=1)), g.ints(-1))))
+for kind in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceL2"):
+    suite.case(f"exp over {kind} of it", lambda g, k=kind: (lambda e: g.Div(e, g.op(k, e, g.ints(-1))))(g.Exp(g.x(4, 4))))
 suite.case("sum over exp", lambda g: (lambda e: g.Div(g.ReduceSum(e, g.ints(-1)), e))(g.Exp(g.x(4, 4))))
 
 

@@ -167,8 +167,8 @@ private:
     pending.clear();
   }
 
-  /// Whether the present result can be written: rows stay contiguous, and a
-  /// convolution's whole image does.
+  /// Whether a library stores the present result fast: rows stay contiguous,
+  /// and a convolution's whole image does. oneDNN would store others, too.
   bool storable() {
     if (pending.empty())
       return true;
@@ -178,10 +178,8 @@ private:
     if (!strides)
       return false;
     if (isa<nn::ConvOp>(call.anchor))
-      return asks(Precondition::RowsStayWhole,
-                  *strides == denseStrides(logical));
-    return asks(Precondition::RowsStayWhole,
-                logical.back() > 1 && strides->back() == 1);
+      return *strides == denseStrides(logical);
+    return logical.back() > 1 && strides->back() == 1;
   }
 
   /// Trailing shape ops: kept out, since users read them as views, unless the

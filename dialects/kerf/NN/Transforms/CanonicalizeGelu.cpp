@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
 #include "kerf/NN/Transforms/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 #include <cmath>
 #include <map>
@@ -133,9 +134,11 @@ struct RecogniseGelu : OpRewritePattern<MulOp> {
     collect(argument, 6, candidates);
     for (Value x : candidates) {
       if (x.getType() != op.getType() ||
-          !equals(expand(argument, x, t, kMaxDepth), inner) ||
-          !equals(expand(op.getResult(), x, t, kMaxDepth),
-                  {{{1, 0}, 0.5}, {{1, 1}, 0.5}}))
+          !holds(op, Precondition::GeluInside,
+                 equals(expand(argument, x, t, kMaxDepth), inner)) ||
+          !holds(op, Precondition::GeluOutside,
+                 equals(expand(op.getResult(), x, t, kMaxDepth),
+                        {{{1, 0}, 0.5}, {{1, 1}, 0.5}})))
         continue;
       rewriter.replaceOpWithNewOp<GeluOp>(op, op.getType(), x, tanh);
       return success();

@@ -57,7 +57,8 @@ std::optional<Mean> matchMean(Value value) {
   int64_t count = 1;
   for (int64_t dim : sum.getDims())
     count *= shapeOf(sum.getX())[dim];
-  if (std::fabs(factor * double(count) - 1) > 1e-5)
+  if (!holds(sum, Precondition::MeanDividesByCount,
+             std::fabs(factor * double(count) - 1) <= 1e-5))
     return std::nullopt;
   // Trailing.
   ArrayRef<int64_t> dims = sum.getDims();
@@ -100,10 +101,12 @@ std::optional<std::pair<Mean, double>> matchMeanSquare(Value v, Value x) {
   if (!epsilon || !mean)
     return std::nullopt;
   if (auto square = mean->x.getDefiningOp<MulOp>();
-      square && square.getLhs() == x && square.getRhs() == x)
+      square && holds(add, Precondition::SquareOfSame,
+                      square.getLhs() == x && square.getRhs() == x))
     return std::make_pair(*mean, *epsilon);
   if (auto power = mean->x.getDefiningOp<PowOp>();
-      power && power.getLhs() == x && isSplatOf(power.getRhs(), 2))
+      power && holds(add, Precondition::SquareOfSame, power.getLhs() == x) &&
+      isSplatOf(power.getRhs(), 2))
     return std::make_pair(*mean, *epsilon);
   return std::nullopt;
 }
@@ -114,9 +117,10 @@ Value matchCentred(Value centred, ArrayRef<int64_t> dims) {
   if (!sub)
     return {};
   auto mean = matchMean(sub.getRhs());
-  if (!mean || mean->x != sub.getLhs() ||
-      ArrayRef<int64_t>(mean->dims) != dims ||
-      !liesAlong(sub.getRhs(), sub.getLhs(), dims))
+  if (!mean || !holds(sub, Precondition::CentreLiesAlong,
+                      mean->x == sub.getLhs() &&
+                          ArrayRef<int64_t>(mean->dims) == dims &&
+                          liesAlong(sub.getRhs(), sub.getLhs(), dims)))
     return {};
   return sub.getLhs();
 }
@@ -195,7 +199,8 @@ template <typename Op> struct AbsorbScale : OpRewritePattern<MulOp> {
           norm.getType() != mul.getType())
         continue;
       if constexpr (std::is_same_v<Op, LayerNormOp>)
-        if (!isSplatOf(norm.getBias(), 0))
+        if (!holds(mul, Precondition::BiasWasZero,
+                   isSplatOf(norm.getBias(), 0)))
           continue;
       Value scale =
           asTrailing(rewriter, mul.getLoc(), vector, shapeOf(norm.getScale()));
@@ -224,7 +229,9 @@ struct AbsorbBias : OpRewritePattern<AddOp> {
       Value vector = swap ? add.getLhs() : add.getRhs();
       // Only what is a parameter: anything else would not have the shape by
       // meaning but by accident.
-      if (!norm || !norm->hasOneUse() || !isSplatOf(norm.getBias(), 0) ||
+      if (!norm || !norm->hasOneUse() ||
+          !holds(add, Precondition::BiasWasZero,
+                 isSplatOf(norm.getBias(), 0)) ||
           norm.getType() != add.getType() ||
           !isSource(behindUnitReshapes(vector)))
         continue;
@@ -248,7 +255,9 @@ struct RecogniseSoftmax : OpRewritePattern<DivOp> {
                                 PatternRewriter &rewriter) const override {
     auto exp = div.getLhs().getDefiningOp<ExpOp>();
     auto sum = behindUnitReshapes(div.getRhs()).getDefiningOp<ReduceOp>();
-    if (!exp || !sum || isPlanned(div) || sum.getX() != exp.getResult() ||
+    if (!exp || !sum || isPlanned(div) ||
+        !holds(div, Precondition::SoftmaxSumsItself,
+               sum.getX() == exp.getResult()) ||
         !holds(div, Precondition::SoftmaxAddsUp,
                sum.getKind() == ReduceKind::Sum) ||
         sum.getDims().size() != 1 || div.getType() != exp.getType())
@@ -262,8 +271,9 @@ struct RecogniseSoftmax : OpRewritePattern<DivOp> {
     if (auto sub = x.getDefiningOp<SubOp>())
       if (auto max = behindUnitReshapes(sub.getRhs()).getDefiningOp<ReduceOp>();
           max && max.getKind() == ReduceKind::Max &&
-          max.getDims() == sum.getDims() && max.getX() == sub.getLhs() &&
-          liesAlong(sub.getRhs(), sub.getLhs(), {dim}))
+          holds(div, Precondition::MaximumOfRow,
+                max.getDims() == sum.getDims() && max.getX() == sub.getLhs() &&
+                    liesAlong(sub.getRhs(), sub.getLhs(), {dim})))
         x = sub.getLhs();
     rewriter.replaceOpWithNewOp<SoftmaxOp>(div, x, uint64_t(dim));
     return success();

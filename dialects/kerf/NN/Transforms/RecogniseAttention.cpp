@@ -18,6 +18,7 @@
 #include "../Gradients/GradientBuilder.h"
 #include "../IR/PatternUtils.h"
 #include "kerf/NN/Transforms/Simplify.h"
+#include "kerf/Support/Preconditions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -138,7 +139,8 @@ bool Matcher::matchProbabilities() {
   }
   softmax = p.getDefiningOp<SoftmaxOp>();
   return softmax && (guarded || p.hasOneUse()) &&
-         static_cast<int64_t>(softmax.getDim()) + 1 == rankOf(p);
+         holds(softmax, Precondition::SoftmaxAlongKeys,
+               static_cast<int64_t>(softmax.getDim()) + 1 == rankOf(p));
 }
 
 bool Matcher::matchScores() {
@@ -151,7 +153,9 @@ bool Matcher::matchScores() {
       split = Integers(shapeOf(x).take_front(2));
     if ((first = dyn_cast<MatmulOp>(op)))
       // Scores of zero where the guard would see NaN are another function.
-      return !first.getTransposeLhs() && (!guarded || masks.empty());
+      return !first.getTransposeLhs() &&
+             holds(softmax, Precondition::GuardSeesNaN,
+                   !guarded || masks.empty());
     if (isFloatCast(op) || keepsRows(op)) {
       x = op->getOperand(0);
       continue;
@@ -169,7 +173,8 @@ bool Matcher::matchScores() {
       continue;
     }
     // A mask inside of the factor would have to be scaled too.
-    if (scaled || !matchMask(op, x))
+    if (!holds(softmax, Precondition::MaskBehindFactor, !scaled) ||
+        !matchMask(op, x))
       return false;
   }
   return false;
@@ -195,7 +200,9 @@ bool Matcher::matchMask(Operation *op, Value &next) {
     auto number = splatOf(select.getOperand(whereHolds ? 1 : 2));
     Value rest = select.getOperand(whereHolds ? 2 : 1);
     // What is added must drown the score as what is put in its place does.
-    if (number && *number <= -1e9 && isScores(rest))
+    if (number &&
+        holds(softmax, Precondition::HiddenDrowns, *number <= -1e9) &&
+        isScores(rest))
       return addMask({{}, select.getOperand(0), whereHolds, scores}) &&
              goOn(rest);
   }
@@ -252,7 +259,8 @@ bool Matcher::isTriangle(Value mask, bool condition, bool whereHolds) {
 bool Matcher::addMask(Mask mask) {
   bool condition = mask.condition != nullptr;
   Value from = condition ? mask.condition : mask.value;
-  if (isTriangle(from, condition, mask.whereHolds)) {
+  if (holds(softmax, Precondition::MaskIsTriangle,
+            isTriangle(from, condition, mask.whereHolds))) {
     causal = true;
     return true;
   }
