@@ -117,10 +117,10 @@ Value matchCentred(Value centred, ArrayRef<int64_t> dims) {
   if (!sub)
     return {};
   auto mean = matchMean(sub.getRhs());
-  if (!mean || !holds(sub, Precondition::CentreLiesAlong,
-                      mean->x == sub.getLhs() &&
-                          ArrayRef<int64_t>(mean->dims) == dims &&
-                          liesAlong(sub.getRhs(), sub.getLhs(), dims)))
+  if (!mean ||
+      !holds(sub, Precondition::CentreLiesAlong,
+             mean->x == sub.getLhs() && ArrayRef<int64_t>(mean->dims) == dims &&
+                 liesAlong(sub.getRhs(), sub.getLhs(), dims)))
     return {};
   return sub.getLhs();
 }

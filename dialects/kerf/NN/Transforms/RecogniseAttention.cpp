@@ -200,8 +200,7 @@ bool Matcher::matchMask(Operation *op, Value &next) {
     auto number = splatOf(select.getOperand(whereHolds ? 1 : 2));
     Value rest = select.getOperand(whereHolds ? 2 : 1);
     // What is added must drown the score as what is put in its place does.
-    if (number &&
-        holds(softmax, Precondition::HiddenDrowns, *number <= -1e9) &&
+    if (number && holds(softmax, Precondition::HiddenDrowns, *number <= -1e9) &&
         isScores(rest))
       return addMask({{}, select.getOperand(0), whereHolds, scores}) &&
              goOn(rest);
