@@ -216,7 +216,7 @@ Outcome Compilation::runImport() {
   double seconds = times.back().second;
   times.pop_back();
   Outcome outcome = runPasses("import", [&](OpPassManager &passes) {
-    if (options.cuda && options.fusedAttention) {
+    if (options.fusedAttention) {
       RecogniseAttentionOptions attention;
       attention.wide = true; // it is rounded below, or in autodiff
       attention.training = options.training.has_value();

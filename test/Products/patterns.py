@@ -258,14 +258,23 @@ def attention(g, batch=2, length=5, keys=None, count=3, size=8, key_heads=None, 
     return (y, p) if use else y
 
 
+# Attention is recognised where it is asked for, in 16 bits.
+FUSED = ("--devices=cpu:1", "--precision=bf16", "--fused-attention")
+
+
+def attention_case(name, build):
+    suite.case(name, build)
+    suite.case(f"fused {name}", build, (suite.under_test(FUSED),))
+
+
 for batch, length, count, size in ((1, 5, 3, 8), (2, 5, 1, 8), (2, 1, 3, 8), (2, 7, 2, 5), (1, 17, 4, 16)):
     for scale in ("div", "mul", "query", "both", "none"):
-        suite.case(f"attention batch {batch} length {length} heads {count} of {size} scale {scale}",
+        attention_case(f"attention batch {batch} length {length} heads {count} of {size} scale {scale}",
                    lambda g, b=batch, n=length, c=count, s=size, f=scale: attention(g, b, n, None, c, s, scale=f))
 for keys in (1, 3, 9):
-    suite.case(f"attention to {keys} keys", lambda g, k=keys: attention(g, keys=k))
+    attention_case(f"attention to {keys} keys", lambda g, k=keys: attention(g, keys=k))
 for key_heads in (1, 2, 4):
-    suite.case(f"attention of 4 heads, {key_heads} of keys", lambda g, k=key_heads: attention(g, count=4, key_heads=k))
+    attention_case(f"attention of 4 heads, {key_heads} of keys", lambda g, k=key_heads: attention(g, count=4, key_heads=k))
 MASKS = {
     "causal -inf": lambda g, s: g.Add(s, g.const(triangle(5, 5))),
     "causal first": lambda g, s: g.Add(g.const(triangle(5, 5)), s),
@@ -303,22 +312,22 @@ MASKS = {
     "relu": lambda g, s: g.Relu(s),
 }
 for (name, mask), flat, scale in itertools.product(MASKS.items(), (False, True), ("div", "query")):
-    suite.case(f"attention mask {name}{' flat' if flat else ''} scale {scale}",
+    attention_case(f"attention mask {name}{' flat' if flat else ''} scale {scale}",
                lambda g, m=mask, f=flat, s=scale: attention(g, mask=m, flat=f, scale=s))
 for name in ("causal -inf", "padding of a batch", "padding", "weak triangle", "two"):
-    suite.case(f"attention mask {name}, scaled behind it", lambda g, m=MASKS[name]: attention(g, mask=m, second_scale=0.5))
-    suite.case(f"attention mask {name}, one key head of 3", lambda g, m=MASKS[name]: attention(g, mask=m, key_heads=1))
-    suite.case(f"attention mask {name}, probabilities read", lambda g, m=MASKS[name]: attention(g, mask=m, use=True))
-suite.case("attention scaled twice", lambda g: attention(g, second_scale=2.0))
-suite.case("attention scaled negatively", lambda g: attention(g, second_scale=-1.0))
-suite.case("attention, probabilities masked", lambda g: attention(g, late=lambda g, p: g.Mul(p, g.const(triangle(5, 5, 1, 0)))))
-suite.case("attention, probabilities added to", lambda g: attention(g, late=lambda g, p: g.Add(p, g.x(2, 1, 1, 5, tag=5))))
-suite.case("attention, NaN guarded", lambda g: attention(
+    attention_case(f"attention mask {name}, scaled behind it", lambda g, m=MASKS[name]: attention(g, mask=m, second_scale=0.5))
+    attention_case(f"attention mask {name}, one key head of 3", lambda g, m=MASKS[name]: attention(g, mask=m, key_heads=1))
+    attention_case(f"attention mask {name}, probabilities read", lambda g, m=MASKS[name]: attention(g, mask=m, use=True))
+attention_case("attention scaled twice", lambda g: attention(g, second_scale=2.0))
+attention_case("attention scaled negatively", lambda g: attention(g, second_scale=-1.0))
+attention_case("attention, probabilities masked", lambda g: attention(g, late=lambda g, p: g.Mul(p, g.const(triangle(5, 5, 1, 0)))))
+attention_case("attention, probabilities added to", lambda g: attention(g, late=lambda g, p: g.Add(p, g.x(2, 1, 1, 5, tag=5))))
+attention_case("attention, NaN guarded", lambda g: attention(
     g, mask=MASKS["hidden row"], late=lambda g, p: g.Where(g.IsNaN(p), g.const(0.0), p)))
-suite.case("attention, guarded by one", lambda g: attention(
+attention_case("attention, guarded by one", lambda g: attention(
     g, mask=MASKS["hidden row"], late=lambda g, p: g.Where(g.IsNaN(p), g.const(1.0), p)))
-suite.case("attention along queries", lambda g: attention(g, axis=-2))
-suite.case("attention along heads", lambda g: attention(g, axis=1))
+attention_case("attention along queries", lambda g: attention(g, axis=-2))
+attention_case("attention along heads", lambda g: attention(g, axis=1))
 # --- rotary embeddings -------------------------------------------------------------------------------------------------
 
 

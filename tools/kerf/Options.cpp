@@ -145,7 +145,8 @@ void kerf::tool::addCompiling(CLI::App &app, Options &o) {
                  "/usr/local/cuda, the wheel nvidia-cuda-nvcc)")
       ->group("Code generation");
   app.add_flag("--fused-attention", o.fusedAttention,
-               "With GPUs and --precision=bf16: attention as one call")
+               "With --precision=bf16 or f16: attention as one call; fast "
+               "on GPUs, a plain loop on the CPU")
       ->group("Code generation");
   app.add_flag("--host-kernels", o.hostKernels,
                "With GPUs: also compile each kernel for the CPU, so that the "

@@ -325,6 +325,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
                      : result.cuda        ? "x86-64-v2"
                                           : "host";
   result.hostKernels = o.hostKernels;
+  if (o.fusedAttention && o.precision != "bf16" && o.precision != "f16")
+    throw Failure{kUsage,
+                  "--fused-attention needs --precision=bf16 or f16",
+                  {"no library has attention of f32 as one call"}};
   result.fusedAttention = o.fusedAttention;
   result.kernelDumpDir = o.kernelDumpDir;
   if (result.cuda) {

@@ -1,7 +1,8 @@
 //===- AttentionCall.cpp - attention on the CPU ---------------------------===//
 //
-// CPU targets keep attention in its parts; this answers the call for recording
-// drivers, and is what other answers are tested against. All arithmetic is in
+// The CPU is faster with attention in its parts, which is what it gets unless
+// `--fused-attention` asks for this call; recording drivers answer with it, and
+// other answers are tested against it. All arithmetic is in
 // f32, operands and results are rounded as they are stored. An iteration is one
 // head, of the gradient one key head, whose sums over its queries are kept in
 // scratch memory in a fixed order: the bits do not depend on the number of
