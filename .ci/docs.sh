@@ -12,6 +12,7 @@ for name in NN Dist Exec; do
   [ -e "$file" ] || continue
   $tblgen -gen-dialect-doc -dialect="${name,,}" "$file" | sed 's/[[:space:]]*$//' >"$out/$name.md"
 done
+$tblgen -gen-dialect-doc -dialect=kerf dialects/kerf/Interfaces/KerfDialect.td | sed 's/[[:space:]]*$//' >"$out/Kerf.md"
 if [ -e dialects/kerf/Interfaces/Interfaces.td ]; then
   $tblgen -gen-op-interface-docs dialects/kerf/Interfaces/Interfaces.td | sed 's/[[:space:]]*$//' >"$out/Interfaces.md"
 fi

@@ -64,6 +64,19 @@ if found=$(grep -rnE "\"$names\"" --include='*.cpp' --include='*.h' lib dialects
   printf 'an attribute of dist as a string, expected its name in Dist.h:\n%s\n' "$found" >&2
   bad=1
 fi
+# So has every attribute of the dialect kerf, in Interfaces/KerfDialect.h (and TransferCast.h, Preconditions.h).
+names='kerf\.(name|batch_dim|range|ignore_index|files|copy_of|no_gradient|transfer_cast|without)'
+if found=$(grep -rnE "\"$names\"" --include='*.cpp' --include='*.h' lib dialects include tools unittests fuzz |
+  grep -vE '^(dialects/kerf/Interfaces/(KerfDialect|TransferCast)|include/kerf/Support/Preconditions)\.h:'); then
+  printf 'an attribute of kerf as a string, expected its name in Interfaces/KerfDialect.h:\n%s\n' "$found" >&2
+  bad=1
+fi
+# Libraries name options, `option mesh`; flags are the tools' (spellFlags). What ld.lld and ptxas take is theirs.
+if found=$(grep -rnE '"([^"]*[^a-z-])?--[a-z]' --include='*.cpp' --include='*.h' lib include dialects |
+  grep -vE '^[^:]*:[0-9]+: *//|Codegen/ObjectCode.cpp|Gpu/GpuTarget.cpp|run-reproducer'); then
+  printf 'a library speaks of flags, expected "option NAME":\n%s\n' "$found" >&2
+  bad=1
+fi
 # Options are structs; two compilations live in one process.
 if found=$(grep -rnE 'cl::(opt|list|bits)\b' --include='*.cpp' --include='*.h' lib include dialects runtime); then
   printf 'cl::opt outside tools/:\n%s\n' "$found" >&2

@@ -11,6 +11,7 @@
 #include "kerf/Cost/Machine.h"
 #include "kerf/Dist/Dist.h"
 #include "kerf/Import/Import.h"
+#include "kerf/Import/Simplify.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Plan/Plan.h"
 #include "kerf/Support/Json.h"
@@ -91,6 +92,8 @@ std::string runOnnx(const uint8_t *data, size_t size) {
     }
     if (report.exitCode() != 0)
       return "imported with errors: " + oneLine(report);
+    if (failed(simplifyModule(**module)))
+      return "what is imported does not simplify";
     if (failed(mlir::verify(**module)))
       return "what is imported is no valid module";
     costOfModule(**module);
@@ -110,6 +113,8 @@ std::string runPlan(const uint8_t *data, size_t size) {
                              options, report);
     if (failed(module))
       return oneLine(report);
+    if (failed(simplifyModule(**module)))
+      return "the model does not simplify";
     model = std::move(*module);
   }
   llvm::Expected<llvm::json::Value> json = parseJson(textOf(data, size));

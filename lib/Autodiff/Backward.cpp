@@ -93,7 +93,8 @@ LogicalResult Step::buildBackward() {
   if (!missing.empty()) {
     for (const std::string &line : missing)
       (void)refuse(line);
-    note("parameters before these ops can stay as they are: --frozen=REGEX");
+    note("parameters before these ops can stay as they are: option "
+         "frozen=REGEX");
     return mlir::failure();
   }
 

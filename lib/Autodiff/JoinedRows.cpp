@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 #include "Step.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/ShardingRule.h"
 
 #include <utility>
@@ -71,7 +72,7 @@ void Step::putBatchFirst() {
   BatchDims batch;
   for (BlockArgument argument : body().getArguments())
     if (auto dim = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                      "kerf.batch_dim"))
+                                                      kBatchDimAttr))
       batch[argument] = dim.getInt();
   // What is made belongs to the product alone.
   auto turned = [&](nn::ReshapeOp reshape, int64_t dim,

@@ -12,6 +12,7 @@
 #include "LossRules.h"
 #include "Step.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/Gradients/ClassLosses.h"
 #include "kerf/Support/TensorTypes.h"
 
@@ -66,25 +67,25 @@ std::string describe(Type type) {
 FailureOr<Value> LossBuilder::findPrediction() {
   std::string names;
   for (unsigned index = 0; index < step.main.getNumResults(); ++index) {
-    auto name = step.main.getResultAttrOfType<StringAttr>(index, "kerf.name");
+    auto name = step.main.getResultAttrOfType<StringAttr>(index, kNameAttr);
     if (name.getValue() != spec.prediction) {
       names += (names.empty() ? "'" : ", '") + name.getValue().str() + "'";
       continue;
     }
     Value value = step.terminator()->getOperand(index);
     if (!isa<FloatType>(typeOf(value).getElementType()))
-      return step.request("--loss: output '" + spec.prediction + "' is " +
+      return step.request("option loss: output '" + spec.prediction + "' is " +
                           describe(value.getType()) + ", expected floats");
     return b.widen(value);
   }
-  return step.request("--loss: the model has no output '" + spec.prediction +
-                      "', expected one of " + names);
+  return step.request("option loss: the model has no output '" +
+                      spec.prediction + "', expected one of " + names);
 }
 
 FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
                                          Type element) {
   if (StringRef(spec.target).starts_with(Step::ownPrefix))
-    return step.request("--loss: target '" + spec.target +
+    return step.request("option loss: target '" + spec.target +
                         "': names that begin with '" + Step::ownPrefix +
                         "' are those of numbers that the step is given");
   auto type = RankedTensorType::get(shape, element);
@@ -97,13 +98,13 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
       return b.make<nn::CastOp>(type, known);
   }
   if (known)
-    return step.request("--loss: target '" + spec.target + "' is " +
+    return step.request("option loss: target '" + spec.target + "' is " +
                         describe(known.getType()) + ", expected " +
                         describe(type));
   // The leading dimension is the batch where the inputs' is.
   std::optional<int64_t> batchDim;
   for (unsigned index = 0; index < step.main.getNumArguments(); ++index) {
-    auto dim = step.main.getArgAttrOfType<IntegerAttr>(index, "kerf.batch_dim");
+    auto dim = step.main.getArgAttrOfType<IntegerAttr>(index, kBatchDimAttr);
     if (!dim || shape.empty())
       continue;
     int64_t batch =
@@ -117,11 +118,11 @@ FailureOr<Value> LossBuilder::findTarget(ArrayRef<int64_t> shape,
 FailureOr<Value> LossBuilder::ofClasses(Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   if (shape.empty())
-    return step.request("--loss: output '" + spec.prediction + "' is " +
+    return step.request("option loss: output '" + spec.prediction + "' is " +
                         describe(x.getType()) + ", expected classes last");
   int64_t last = shape.size() - 1, classes = shape[last];
   FailureOr<Value> labels = findTarget(shape.drop_back(), ops.getI64Type());
-  std::string where = "--loss: the classes of '" + spec.prediction +
+  std::string where = "option loss: the classes of '" + spec.prediction +
                       "' are its last dimension, of " +
                       std::to_string(classes) +
                       "; a model with classes in dimension 1 needs a Transpose "
@@ -134,7 +135,7 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
     step.notes.push_back(where);
   // What random labels are drawn from.
   if (auto argument = dyn_cast<BlockArgument>(*labels))
-    step.main.setArgAttr(argument.getArgNumber(), "kerf.range",
+    step.main.setArgAttr(argument.getArgNumber(), kRangeAttr,
                          ops.getI64ArrayAttr({0, classes}));
   nn::ClassLosses parts(
       ops, loc, x, *labels, last, spec.ignoreIndex,
@@ -157,7 +158,7 @@ FailureOr<Value> LossBuilder::build() {
     return ofClasses(*x);
   if (!rule.ofElements) {
     if (typeOf(*x).getNumElements() != 1)
-      return step.request("--loss: output '" + spec.prediction + "' is " +
+      return step.request("option loss: output '" + spec.prediction + "' is " +
                           describe(x->getType()) +
                           ", expected one number, or a loss such as "
                           "cross_entropy(" +
@@ -184,6 +185,6 @@ FailureOr<Value> Step::buildLoss() {
   main.setFunctionType(
       FunctionType::get(context, main.getArgumentTypes(), loss->getType()));
   main.setAllResultAttrs(ArrayRef<Attribute>{ops.getDictionaryAttr(
-      ops.getNamedAttr("kerf.name", ops.getStringAttr("loss")))});
+      ops.getNamedAttr(kNameAttr, ops.getStringAttr("loss")))});
   return loss;
 }

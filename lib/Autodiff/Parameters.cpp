@@ -10,7 +10,7 @@
 #include "Sources.h"
 #include "Step.h"
 
-#include "kerf/Support/AttributeNames.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/TensorTypes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -41,7 +41,7 @@ StringRef kerf::autodiff::describe(KeptWhy why) {
 LogicalResult Step::checkNames() {
   for (BlockArgument argument : body().getArguments()) {
     auto name =
-        main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "kerf.name");
+        main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
     if (name && name.getValue().starts_with(ownPrefix))
       return refuse(name.getValue() + ": an input whose name begins with '" +
                     ownPrefix +
@@ -239,11 +239,11 @@ void Step::noteUnclear() {
   if (std::string names = join(parameters); !names.empty())
     notes.push_back("trained, though it may be a constant (its use does not "
                     "tell): " +
-                    names + "; --frozen=NAME leaves it as it is");
+                    names + "; option frozen=NAME leaves it as it is");
   if (std::string names = join(kept); !names.empty())
     notes.push_back("not trained, though it may be a parameter (its use does "
                     "not tell, its name is an exporter's): " +
-                    names + "; --trainable=+NAME trains it");
+                    names + "; option trainable=+NAME trains it");
 }
 
 /// The name of the weight that a source is a copy of.
@@ -259,12 +259,12 @@ LogicalResult Step::selectParameters() {
       asWell.push_back(text.substr(1));
     else
       these.push_back(text);
-  Patterns train("--trainable", these), more("--trainable", asWell);
-  Patterns keep("--frozen", options.frozen);
+  Patterns train("option trainable", these), more("option trainable", asWell);
+  Patterns keep("option frozen", options.frozen);
   std::vector<std::string> none;
   if (!options.optimizer.noDecay.empty())
     none.push_back(options.optimizer.noDecay);
-  Patterns noDecay("--optimizer: no_decay", none);
+  Patterns noDecay("option optimizer: no_decay", none);
   for (Patterns *each : {&train, &more, &keep, &noDecay})
     if (failed(each->checkSyntax(*this)))
       return mlir::failure();
@@ -341,15 +341,16 @@ LogicalResult Step::selectParameters() {
       result = mlir::failure();
   if (failed(result)) {
     if (!failure.isRequest)
-      note("parameters can stay as they are: --frozen=REGEX");
+      note("parameters can stay as they are: option frozen=REGEX");
     return result;
   }
   noteShared();
   noteUnclear();
   if (parameters.empty())
-    return request("nothing to train: the loss depends on no float parameter" +
-                   Twine(options.trainable.empty() && options.frozen.empty()
-                             ? ""
-                             : " that --trainable and --frozen leave"));
+    return request(
+        "nothing to train: the loss depends on no float parameter" +
+        Twine(options.trainable.empty() && options.frozen.empty()
+                  ? ""
+                  : " that option trainable and option frozen leave"));
   return success();
 }

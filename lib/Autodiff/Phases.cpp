@@ -40,7 +40,7 @@ void Step::hoistPrologue() {
   llvm::DenseSet<Value> data, ofInputs;
   for (BlockArgument argument : body().getArguments()) {
     auto name =
-        main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "kerf.name");
+        main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
     if (!name.getValue().starts_with(ownPrefix))
       data.insert(argument), ofInputs.insert(argument);
   }

@@ -70,22 +70,23 @@ static llvm::Error lossOption(const LossRule &rule, LossSpec &spec,
                               StringRef key, StringRef text) {
   if (key == "ignore_index" && rule.isOfClasses()) {
     if (text.getAsInteger(10, spec.ignoreIndex))
-      return wrong("--loss: ignore_index is '" + text +
+      return wrong("option loss: ignore_index is '" + text +
                    "', expected an integer");
     return llvm::Error::success();
   }
   if (const NumberOption *option = find(rule.options, key))
-    return read("--loss", *option, text, spec.options[key.str()]);
+    return read("option loss", *option, text, spec.options[key.str()]);
   if (key == "reduction") {
     if (text != "mean" && text != "sum")
-      return wrong("--loss: reduction is '" + text + "', expected mean or sum");
+      return wrong("option loss: reduction is '" + text +
+                   "', expected mean or sum");
     spec.mean = text == "mean";
     return llvm::Error::success();
   }
   std::string known = rule.isOfClasses() ? ", ignore_index" : "";
   for (const NumberOption &option : rule.options)
     known += ", " + option.key.str();
-  return wrong("--loss: unknown option '" + key + "', expected reduction" +
+  return wrong("option loss: unknown option '" + key + "', expected reduction" +
                known);
 }
 
@@ -94,7 +95,8 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
   text = text.trim();
   spec.text = text.str();
   if (text.empty())
-    return wrong("--loss is missing, expected as cross_entropy(logits,labels)");
+    return wrong(
+        "option loss is missing, expected as cross_entropy(logits,labels)");
   size_t open = text.find('(');
   if (open == StringRef::npos) {
     spec.name = kOutputLoss.str();
@@ -104,13 +106,13 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
   StringRef name = text.take_front(open).trim();
   const LossRule *rule = findLoss(name);
   if (!rule)
-    return wrong("--loss: unknown loss '" + name + "', expected " +
+    return wrong("option loss: unknown loss '" + name + "', expected " +
                  lossNames());
   spec.name = name.str();
   for (const NumberOption &option : rule->options)
     spec.options[option.key.str()] = option.usual;
   if (!text.ends_with(")"))
-    return wrong("--loss: '" + text + "' does not end with ')'");
+    return wrong("option loss: '" + text + "' does not end with ')'");
   llvm::SmallVector<StringRef> arguments;
   text.drop_front(open + 1).drop_back().split(arguments, ',');
   bool isOutput = name == kOutputLoss;
@@ -120,14 +122,15 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
         index < arguments.size() ? arguments[index].trim() : StringRef();
     if (argument.empty() || argument.contains('='))
       return wrong(
-          "--loss: '" + text + "', expected " +
+          "option loss: '" + text + "', expected " +
           (isOutput ? Twine("output(OUTPUT)") : name + "(OUTPUT,TARGET)"));
     (index ? spec.target : spec.prediction) = argument.str();
   }
   for (StringRef option : llvm::drop_begin(arguments, names)) {
     auto [key, value] = option.trim().split('=');
-    if (llvm::Error error = isOutput ? wrong("--loss: output takes one name")
-                                     : lossOption(*rule, spec, key, value))
+    if (llvm::Error error = isOutput
+                                ? wrong("option loss: output takes one name")
+                                : lossOption(*rule, spec, key, value))
       return error;
   }
   return spec;
@@ -136,7 +139,7 @@ llvm::Expected<LossSpec> kerf::autodiff::parseLoss(StringRef text) {
 static llvm::Error optimizerOption(const OptimizerRule &rule,
                                    OptimizerSpec &spec, StringRef key,
                                    StringRef value) {
-  const char *flag = "--optimizer";
+  const char *flag = "option optimizer";
   if (key == "lr")
     return number(flag, key, value, 0, 1e6, spec.learningRate);
   if (key == "wd" || key == "weight_decay")
@@ -157,33 +160,34 @@ llvm::Expected<OptimizerSpec> kerf::autodiff::parseOptimizer(StringRef text) {
   auto [name, rest] = text.trim().split(',');
   const OptimizerRule *rule = findOptimizer(name);
   if (!rule)
-    return wrong("--optimizer: unknown optimizer '" + name + "', expected " +
-                 optimizerNames());
+    return wrong("option optimizer: unknown optimizer '" + name +
+                 "', expected " + optimizerNames());
   spec.name = name.str();
   spec.learningRate = rule->learningRate;
   spec.weightDecay = rule->weightDecay;
   for (const NumberOption &option : rule->options)
     spec.options[option.key.str()] = option.usual;
   if (rest.empty() && text.trim().ends_with(","))
-    return wrong("--optimizer: nothing follows the last comma");
+    return wrong("option optimizer: nothing follows the last comma");
   while (!rest.empty()) {
     if (rest.consume_front("no_decay=")) {
       if (rest.empty())
-        return wrong("--optimizer: no_decay= is empty, expected a pattern");
+        return wrong(
+            "option optimizer: no_decay= is empty, expected a pattern");
       spec.noDecay = rest.str();
       break;
     }
     auto [option, tail] = rest.split(',');
     auto [key, value] = option.trim().split('=');
     if (!given.insert(key == "weight_decay" ? "wd" : key).second)
-      return wrong("--optimizer: " + key + " is given twice");
+      return wrong("option optimizer: " + key + " is given twice");
     if (llvm::Error error = optimizerOption(*rule, spec, key, value))
       return error;
     if (tail.empty() && rest.ends_with(","))
-      return wrong("--optimizer: nothing follows the last comma");
+      return wrong("option optimizer: nothing follows the last comma");
     rest = tail;
   }
   if (StringRef reason = rule->check ? rule->check(spec) : ""; !reason.empty())
-    return wrong("--optimizer: " + reason);
+    return wrong("option optimizer: " + reason);
   return spec;
 }

@@ -35,7 +35,7 @@ Location Step::named(const Twine &name) {
 
 Value Step::argument(StringRef name) {
   for (unsigned index = 0; index < main.getNumArguments(); ++index)
-    if (auto attr = main.getArgAttrOfType<StringAttr>(index, "kerf.name");
+    if (auto attr = main.getArgAttrOfType<StringAttr>(index, kNameAttr);
         attr && attr.getValue() == name)
       return main.getArgument(index);
   return {};
@@ -44,9 +44,9 @@ Value Step::argument(StringRef name) {
 Value Step::addArgument(StringRef name, RankedTensorType type,
                         std::optional<int64_t> batchDim) {
   NamedAttrList attributes;
-  attributes.set("kerf.name", ops.getStringAttr(name));
+  attributes.set(kNameAttr, ops.getStringAttr(name));
   if (batchDim)
-    attributes.set("kerf.batch_dim", ops.getI64IntegerAttr(*batchDim));
+    attributes.set(kBatchDimAttr, ops.getI64IntegerAttr(*batchDim));
   unsigned index = main.getNumArguments();
   (void)main.insertArgument(index, type, attributes.getDictionary(context),
                             named(name));

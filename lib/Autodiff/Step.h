@@ -10,6 +10,7 @@
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/Gradients/GradientBuilder.h"
 #include "kerf/NN/NN.h"
 
@@ -128,7 +129,7 @@ int64_t colocationOf(mlir::Operation *op);
 
 /// Whether gradients stop at the op.
 inline bool stopsGradient(mlir::Operation *op) {
-  return op->hasAttr("kerf.no_gradient");
+  return op->hasAttr(kNoGradientAttr);
 }
 
 } // namespace kerf::autodiff

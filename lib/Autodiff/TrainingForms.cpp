@@ -77,7 +77,7 @@ private:
   void keepRunning(GradientBuilder &b, Value source, double keep, Value part,
                    double divisor) {
     Value made = b.mul(part, 1 / std::max(divisor, 1.0));
-    made.getDefiningOp()->setAttr("kerf.no_gradient", step.ops.getUnitAttr());
+    made.getDefiningOp()->setAttr(kNoGradientAttr, step.ops.getUnitAttr());
     step.statistics.push_back({source, keep});
     step.buffers.insert(source);
     step.terminator()->insertOperands(step.terminator()->getNumOperands(),
@@ -115,7 +115,7 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
   Value sum = sumPerChannel(b, x, reach);
   Value mean = b.mul(sum, 1 / perGroup);
   Value constant = b.mul(sum, 1 / perGroup);
-  constant.getDefiningOp()->setAttr("kerf.no_gradient", step.ops.getUnitAttr());
+  constant.getDefiningOp()->setAttr(kNoGradientAttr, step.ops.getUnitAttr());
   Value square = b.square(b.sub(x, constant));
   Value squares = sumPerChannel(b, square, reach);
   Value variance = b.mul(squares, 1 / perGroup);

@@ -233,7 +233,7 @@ void UpdateBuilder::build() {
   SmallVector<Attribute> attributes;
   for (StringRef name : names)
     attributes.push_back(ops.getDictionaryAttr(
-        ops.getNamedAttr("kerf.name", ops.getStringAttr(name))));
+        ops.getNamedAttr(kNameAttr, ops.getStringAttr(name))));
   step.main.setAllResultAttrs(attributes);
 }
 

@@ -1,6 +1,7 @@
 //===- Values.cpp - what the numbers of a source tell ---------------------===//
 #include "Values.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -220,7 +221,7 @@ std::optional<Values> ValueReader::read(Operation *source) {
   if (!weight)
     return std::nullopt;
   if (files.empty())
-    if (auto paths = module->getAttrOfType<ArrayAttr>("kerf.files"))
+    if (auto paths = module->getAttrOfType<ArrayAttr>(kFilesAttr))
       for (Attribute path : paths) {
         std::string error;
         files.push_back(

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Dist/Phases.h"
+#include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -121,11 +122,11 @@ static LogicalResult checkOps(func::FuncOp main) {
 
 static LogicalResult checkResults(func::FuncOp main) {
   for (unsigned index = 0; index < main.getNumResults(); ++index)
-    if (!main.getResultAttrOfType<StringAttr>(index, "kerf.name"))
+    if (!main.getResultAttrOfType<StringAttr>(index, kNameAttr))
       return main.emitError("result ") << index << " has no kerf.name";
   StringAttr first;
   if (main.getNumResults())
-    first = main.getResultAttrOfType<StringAttr>(0, "kerf.name");
+    first = main.getResultAttrOfType<StringAttr>(0, kNameAttr);
   if (!first || first.getValue() != "loss")
     return main.emitError("the first result is not loss");
   return success();

@@ -7,7 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"
+
 #include "Importer.h"
+#include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -123,10 +125,11 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
         symbols += (symbols.empty() ? "" : ", ") + dim.symbol;
   for (const auto &[name, size] : options.dims) {
     if (size < 0)
-      usage(name, "--dim: size is " + Twine(size) + ", expected at least 0");
+      usage(name,
+            "option dim: size is " + Twine(size) + ", expected at least 0");
     if (!known.contains(name))
       usage(name,
-            "--dim: no input has a dimension of this name" +
+            "option dim: no input has a dimension of this name" +
                 (symbols.empty() ? Twine() : ", expected " + Twine(symbols)));
   }
   SmallVector<const onnx::ValueInfoProto *> arguments;
@@ -172,7 +175,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   if (!report.unboundDims.empty()) {
     std::string flags;
     for (const std::string &symbol : report.unboundDims)
-      flags += " --dim " + symbol + "=SIZE";
+      flags += " option dim " + symbol + "=SIZE";
     usage("", "symbolic dimensions are not bound: bind them with" + flags);
   }
   function.setType(FunctionType::get(&context, block.getArgumentTypes(), {}));
@@ -194,7 +197,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     }
   }
   for (auto [index, input] : llvm::enumerate(arguments)) {
-    function.setArgAttr(unsigned(index), "kerf.name",
+    function.setArgAttr(unsigned(index), kNameAttr,
                         ops.getStringAttr(input->name()));
     const auto *dim = leading(input);
     int64_t batch =
@@ -203,19 +206,19 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
         given != options.batchDims.end()) {
       batch = given->second;
       if (batch >= rankOf(block.getArgument(index)) || batch < -1)
-        usage(input->name(), "--batch-dim is " + Twine(batch) +
+        usage(input->name(), "option batch-dim is " + Twine(batch) +
                                  ", expected less than rank " +
                                  Twine(rankOf(block.getArgument(index))));
     }
     if (batch >= 0)
-      function.setArgAttr(unsigned(index), "kerf.batch_dim",
+      function.setArgAttr(unsigned(index), kBatchDimAttr,
                           ops.getI64IntegerAttr(batch));
   }
   for (const auto &[name, dim] : options.batchDims)
     if (llvm::none_of(arguments, [name = name](const auto *input) {
           return input->name() == name;
         }))
-      usage(name, "--batch-dim: model has no input of this name");
+      usage(name, "option batch-dim: model has no input of this name");
   return report.issues.size() == issuesBefore;
 }
 

@@ -11,8 +11,7 @@
 #include "Untie.h"
 #include "Wire.h"
 
-#include "kerf/Import/Simplify.h"
-#include "kerf/Support/AttributeNames.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/Preconditions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -139,7 +138,7 @@ bool Importer::bindConstants() {
     if (value)
       constants[name] = value;
     else
-      usage(name, "--constant: " + error), fine = false;
+      usage(name, "option constant: " + error), fine = false;
   }
   return fine;
 }
@@ -209,12 +208,12 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
       FunctionType::get(&context, function.getBody().front().getArgumentTypes(),
                         ValueRange(results).getTypes()));
   for (auto [index, output] : llvm::enumerate(graph.output()))
-    function.setResultAttr(unsigned(index), "kerf.name",
+    function.setResultAttr(unsigned(index), kNameAttr,
                            ops.getStringAttr(output.name()));
   SmallVector<Attribute> paths;
   for (const std::string &path : files().paths())
     paths.push_back(ops.getStringAttr(path));
-  (*module)->setAttr("kerf.files", ops.getArrayAttr(paths));
+  (*module)->setAttr(kFilesAttr, ops.getArrayAttr(paths));
   return true;
 }
 
@@ -260,7 +259,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     std::string unused;
     report.untied = untie(model, files(), context, options.tied, unused);
     if (!unused.empty()) {
-      usage("", "--tied: no initializer matches '" + unused + "'");
+      usage("", "option tied: no initializer matches '" + unused + "'");
       return failure();
     }
   }
@@ -316,13 +315,6 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     return failure();
   if (failed(verify(*module)))
     return failure();
-  if (options.simplify && failed(simplifyModule(*module))) {
-    report.issues.push_back({ImportIssue::Kind::Internal,
-                             "",
-                             "simplification does not converge",
-                             {}});
-    return failure();
-  }
   markCopies();
   return std::move(module);
 }

@@ -86,7 +86,7 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
   if (!report.unboundDims.empty()) {
     stream << "not bound\n";
     for (const std::string &dim : report.unboundDims)
-      stream << "  " << dim << " (--dim " << dim << "=SIZE)\n";
+      stream << "  " << dim << " (option dim " << dim << "=SIZE)\n";
   }
   // Which constants are parameters is known of what was imported.
   if (report.unboundDims.empty())

@@ -162,7 +162,7 @@ std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {
     if (isa<BlockArgument>(in(index)))
       (void)error("input \"" + input +
                   "\" steers a shape and must be known: bind it with "
-                  "--constant " +
+                  "option constant " +
                   input + "=@FILE.npy");
     else
       (void)unsupported("operator " + proto.op_type() +

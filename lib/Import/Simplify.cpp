@@ -69,8 +69,10 @@ struct RecogniseAttention
 
 struct SimplifyImport : kerf::impl::SimplifyImportBase<SimplifyImport> {
   void runOnOperation() override {
-    if (failed(simplifyModule(getOperation())))
+    if (failed(simplifyModule(getOperation()))) {
+      getOperation().emitError("simplification does not converge");
       signalPassFailure();
+    }
   }
 };
 } // namespace

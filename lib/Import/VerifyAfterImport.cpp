@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Passes.h"
+#include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -18,9 +19,9 @@ using namespace mlir;
 static LogicalResult checkInterface(func::FuncOp main) {
   FunctionType type = main.getFunctionType();
   for (unsigned index = 0; index < type.getNumInputs(); ++index) {
-    if (!main.getArgAttrOfType<StringAttr>(index, "kerf.name"))
+    if (!main.getArgAttrOfType<StringAttr>(index, kNameAttr))
       return main.emitError("argument ") << index << " has no kerf.name";
-    auto batch = main.getArgAttrOfType<IntegerAttr>(index, "kerf.batch_dim");
+    auto batch = main.getArgAttrOfType<IntegerAttr>(index, kBatchDimAttr);
     auto tensor = dyn_cast<RankedTensorType>(type.getInput(index));
     if (batch && tensor &&
         (batch.getInt() < 0 || batch.getInt() >= tensor.getRank()))
@@ -29,7 +30,7 @@ static LogicalResult checkInterface(func::FuncOp main) {
              << ", expected less than rank " << tensor.getRank();
   }
   for (unsigned index = 0; index < type.getNumResults(); ++index)
-    if (!main.getResultAttrOfType<StringAttr>(index, "kerf.name"))
+    if (!main.getResultAttrOfType<StringAttr>(index, kNameAttr))
       return main.emitError("result ") << index << " has no kerf.name";
   return success();
 }
@@ -58,7 +59,7 @@ struct VerifyAfterImport
       getOperation().emitError("expected one function, @main");
       return signalPassFailure();
     }
-    auto files = getOperation()->getAttrOfType<ArrayAttr>("kerf.files");
+    auto files = getOperation()->getAttrOfType<ArrayAttr>(kFilesAttr);
     int64_t numFiles = files ? int64_t(files.size()) : 0;
     if (failed(checkInterface(main)))
       return signalPassFailure();

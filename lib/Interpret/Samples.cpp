@@ -2,18 +2,17 @@
 #include "kerf/Interpret/Samples.h"
 #include "Evaluate.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::interpret;
 
-static constexpr StringLiteral kBatchDim = "kerf.batch_dim";
-
 int64_t kerf::interpret::numSamples(func::FuncOp function) {
   int64_t samples = 0;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto dim = function.getArgAttrOfType<IntegerAttr>(i, kBatchDim);
+    auto dim = function.getArgAttrOfType<IntegerAttr>(i, kBatchDimAttr);
     if (!dim)
       continue;
     int64_t size = cast<RankedTensorType>(function.getArgument(i).getType())
@@ -254,7 +253,7 @@ FailureOr<SampleDims> Cutter::run() {
     auto type = cast<RankedTensorType>(argument.getType());
     whole[argument] = type;
     auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                      kBatchDim);
+                                                      kBatchDimAttr);
     dims.inputs.push_back(dim ? Place(SampleDim{dim.getInt(), 1, 1}) : Place());
     if (!dim)
       continue;

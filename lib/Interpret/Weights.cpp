@@ -3,6 +3,7 @@
 // Files are mapped when a weight of theirs is first asked for.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Support/MappedFile.h"
@@ -16,7 +17,7 @@ using namespace kerf::interpret;
 Weights kerf::interpret::weightsOfFiles(ModuleOp module, bool &failed) {
   using Files = std::map<uint64_t, std::unique_ptr<MappedFile>>;
   auto open = std::make_shared<Files>();
-  auto paths = module->getAttrOfType<ArrayAttr>("kerf.files");
+  auto paths = module->getAttrOfType<ArrayAttr>(kFilesAttr);
   return [open, paths, &failed](Operation *op) {
     auto weight = cast<nn::WeightOp>(op);
     auto stored = cast<RankedTensorType>(weight.getStored());

@@ -2,42 +2,11 @@
 #include "kerf/Lower/Passes.h"
 
 #include "kerf/Dist/Passes.h"
-#include "kerf/Lower/Lower.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace kerf {
-#define GEN_PASS_DEF_BUFFERIZE
-#define GEN_PASS_DEF_PLANARENAS
-#define GEN_PASS_DEF_VERIFYAFTERLOWER
-#include "kerf/Lower/Passes.h.inc"
-} // namespace kerf
-
 using namespace mlir;
 using namespace kerf;
-
-namespace {
-struct Bufferize : kerf::impl::BufferizeBase<Bufferize> {
-  void runOnOperation() override {
-    if (failed(bufferize(getOperation())))
-      signalPassFailure();
-  }
-};
-
-struct PlanArenas : kerf::impl::PlanArenasBase<PlanArenas> {
-  void runOnOperation() override {
-    if (failed(planArenas(getOperation())))
-      signalPassFailure();
-  }
-};
-
-struct VerifyAfterLower : kerf::impl::VerifyAfterLowerBase<VerifyAfterLower> {
-  void runOnOperation() override {
-    if (failed(verifyLowered(getOperation())))
-      signalPassFailure();
-  }
-};
-} // namespace
 
 void kerf::buildPreparePipeline(OpPassManager &passes) {
   OpPassManager &functions = passes.nest<func::FuncOp>();
@@ -54,7 +23,7 @@ void kerf::buildPreparePipeline(OpPassManager &passes) {
   functions.addPass(createNarrowStorage());
   functions.addPass(createCancelCasts());
   functions.addPass(createPadProducts());
-  functions.addPass(createDropRoundingMarks());
+  functions.addPass(createDropTransferCasts());
   functions.addPass(dist::createMergeEqualOps());
   functions.addPass(createEraseDeadOps());
   functions.addPass(createStoreAttentionTransposed());
@@ -83,6 +52,7 @@ void kerf::buildLowerPipeline(OpPassManager &passes, exec::Device device) {
   buildPreparePipeline(passes);
   buildFormGroupsPipeline(passes);
   passes.addPass(createBufferize());
+  passes.addPass(createWorkInPlace());
   passes.addPass(createPlanArenas());
   passes.addPass(createVerifyAfterLower());
 }

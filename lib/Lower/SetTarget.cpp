@@ -15,9 +15,7 @@ struct SetTarget : kerf::impl::SetTargetBase<SetTarget> {
 
   void runOnOperation() override {
     getOperation()->setAttr(exec::TargetAttr::kName,
-                            device == exec::Device::Cuda
-                                ? exec::TargetAttr::cuda(&getContext())
-                                : exec::TargetAttr::cpu(&getContext()));
+                            exec::TargetAttr::get(&getContext(), device));
   }
 };
 } // namespace

@@ -9,6 +9,7 @@
 #include "CallEntries.h"
 
 #include "kerf/Exec/Exec.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/rt/program.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -204,7 +205,7 @@ static json::Array functions(ModuleOp module,
     json::Array ios;
     for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
       auto buffer = cast<MemRefType>(type);
-      auto name = function.getArgAttrOfType<StringAttr>(i, "kerf.name");
+      auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttr);
       ios.push_back(json::Object{
           {"name", name ? name.getValue().str() : "io_" + std::to_string(i)},
           {"dtype", exec::dtypeName(buffer.getElementType())},

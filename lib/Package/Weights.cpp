@@ -6,6 +6,7 @@
 #include "Weights.h"
 
 #include "kerf/Exec/Exec.h"
+#include "kerf/Interfaces/KerfDialect.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
@@ -24,7 +25,7 @@ static llvm::Error makeError(const Twine &message) {
 
 /// The path of file number `index` of the model.
 static llvm::Expected<std::string> filePath(ModuleOp module, int64_t index) {
-  auto files = module->getAttrOfType<ArrayAttr>("kerf.files");
+  auto files = module->getAttrOfType<ArrayAttr>(kFilesAttr);
   if (!files || index < 0 || index >= static_cast<int64_t>(files.size()))
     return makeError("weight refers to file " + Twine(index) +
                      ", which kerf.files does not have");

@@ -9,13 +9,9 @@
 // No list can deadlock: a receive stands before the first run that needs it, a
 // send right after the run that gives it, and the runs alone have an order in
 // which all can go (levels of the prologue, the simulated pipeline, levels of
-// the update). Slots that are sent are held until their receiver has them for
-// certain (HeldSends.h), so that overwriting them waits for nothing.
+// the update). How long a slot that is sent must stay is found by hold-sends.
 //
 //===----------------------------------------------------------------------===//
-#include "HeldSends.h"
-#include "JoinUpdate.h"
-
 #include "kerf/Cost/Schedule.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
@@ -190,15 +186,6 @@ struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
         mesh.numMicroBatches());
     for (auto &[stage, functions] : stages)
       build(stage, functions, order[stage], mesh, channels);
-    joinUpdates(module);
-    // Inference only hands on: whoever waits, waits for a later stage, and for
-    // an earlier micro-batch than its own next.
-    if (llvm::any_of(stages, [](auto &entry) {
-          const StageFunctions &stage = entry.second;
-          return stage.backward || !stage.prologue.empty() ||
-                 !stage.update.empty();
-        }))
-      markHeldSends(module);
   }
 
 private:

@@ -11,10 +11,13 @@ void kerf::buildPartitionPipeline(OpPassManager &passes, bool verify) {
     passes.addPass(createVerifyPlan());
   passes.addPass(createSumBeforeCrossing());
   passes.addPass(createInsertReshards());
+  passes.addPass(createAssignInStages());
   passes.addPass(createSplitStages());
   passes.addPass(createLocalize());
   passes.addPass(createLowerReshards());
   passes.addPass(createBuildSchedule());
+  passes.addPass(createJoinUpdates());
+  passes.addPass(createHoldSends());
   if (verify)
     passes.addPass(createVerifyPartition());
 }

@@ -35,27 +35,6 @@ bool isSource(Value value) {
   return isa_and_nonnull<SourceOpInterface>(value.getDefiningOp());
 }
 
-/// Every stage that uses a source which changes gives it its new value.
-void assignEverywhere(func::FuncOp main) {
-  for (auto assign :
-       llvm::to_vector(main.getBody().front().getOps<AssignOp>())) {
-    llvm::SmallSetVector<int64_t, 4> others;
-    for (Operation *user : assign.getSource().getUsers())
-      if (!user->hasTrait<OpTrait::IsTerminator>() &&
-          getStage(user) != getStage(assign))
-        others.insert(getStage(user));
-    SmallVector<int64_t> sorted = others.takeVector();
-    llvm::sort(sorted);
-    OpBuilder builder(assign->getBlock(), std::next(assign->getIterator()));
-    for (int64_t stage : sorted) {
-      Operation *other = builder.clone(*assign);
-      setStage(other, stage);
-      setColocation(other, std::nullopt);
-      builder.setInsertionPointAfter(other);
-    }
-  }
-}
-
 /// Where a result of a function goes.
 struct ResultUses {
   SmallVector<int64_t> outputs, channels, kept;
@@ -447,7 +426,6 @@ struct SplitStages : kerf::impl::SplitStagesBase<SplitStages> {
     if (!main || main.isExternal())
       return;
     Mesh mesh = getMesh(module).toMesh();
-    assignEverywhere(main);
     Splitter(main, mesh).run();
   }
 };

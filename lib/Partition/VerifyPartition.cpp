@@ -5,7 +5,6 @@
 // and output exactly once per micro-batch.
 //
 //===----------------------------------------------------------------------===//
-#include "HeldSends.h"
 
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"

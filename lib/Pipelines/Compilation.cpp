@@ -12,7 +12,6 @@
 #include "kerf/Import/Simplify.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Gpu.h"
-#include "kerf/Lower/Lower.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Partition/Passes.h"
@@ -216,6 +215,8 @@ Outcome Compilation::runImport() {
   double seconds = times.back().second;
   times.pop_back();
   Outcome outcome = runPasses("import", [&](OpPassManager &passes) {
+    if (options.simplify)
+      passes.addPass(createSimplifyImport());
     if (options.fusedAttention) {
       RecogniseAttentionOptions attention;
       attention.wide = true; // it is rounded below, or in autodiff
@@ -285,7 +286,7 @@ void Compilation::noteUntied() {
       (counts.size() > kMax
            ? " and " + std::to_string(counts.size() - kMax) + " more"
            : "") +
-      "; --tied=NAME trains one as one");
+      "; option tied=NAME trains one as one");
 }
 
 /// Numbers without dimensions are constants to import; some may be learned.
@@ -297,7 +298,7 @@ void Compilation::noteNumbers() {
   if (!names.empty())
     trainingNotes.push_back("numbers without dimensions are not trained: " +
                             llvm::join(names, ", ") +
-                            "; --trainable=+NAME trains one");
+                            "; option trainable=+NAME trains one");
 }
 
 std::vector<std::string> Compilation::getNotes() const {
@@ -306,25 +307,6 @@ std::vector<std::string> Compilation::getNotes() const {
   for (const auto *more : {&planningNotes, &packagingNotes})
     all.insert(all.end(), more->begin(), more->end());
   return all;
-}
-
-Outcome Compilation::readGivenPlan() {
-  std::string message;
-  if (failed(plan::applyPlanJson(module.get(), *options.givenPlan, options.plan,
-                                 planned, message)))
-    return fail(Outcome::WrongUsage, options.givenPlanPath + ": " + message);
-  int64_t devices = dist::getMesh(module.get()).toMesh().numRanks();
-  if (options.plan.devices != devices)
-    return fail(Outcome::WrongUsage,
-                options.givenPlanPath + ": its mesh is of " + Twine(devices) +
-                    " devices, expected " + Twine(options.plan.devices) +
-                    " (--devices)");
-  planJson = givenDocument(options, planned, module.get());
-  if (!planned.isPriced)
-    planningNotes.push_back(options.givenPlanPath +
-                            ": cuts an op in a way that planning does not look "
-                            "at: its seconds are not predicted");
-  return Outcome::Fine;
 }
 
 Outcome Compilation::runPlan() {
@@ -338,11 +320,35 @@ Outcome Compilation::runPlan() {
   return dump("plan");
 }
 
-/// A plan that is given stands in its file; no pass repeats that.
 Outcome Compilation::takePlan() {
-  Timer timer(*this, "plan");
-  if (Outcome outcome = readGivenPlan(); outcome != Outcome::Fine)
+  plan::PlanRun run;
+  Outcome outcome = runPasses(
+      "plan",
+      [&](OpPassManager &passes) {
+        passes.addPass(
+            plan::createApplyPlanPass(*options.givenPlan, options.givenPlanPath,
+                                      options.plan, options.machine, run));
+      },
+      [&]() -> std::optional<Outcome> {
+        if (run.message.empty())
+          return std::nullopt;
+        return fail(Outcome::WrongUsage,
+                    options.givenPlanPath + ": " + run.message);
+      });
+  if (outcome != Outcome::Fine)
     return outcome;
+  planned = std::move(*run.result);
+  int64_t devices = dist::getMesh(module.get()).toMesh().numRanks();
+  if (options.plan.devices != devices)
+    return fail(Outcome::WrongUsage,
+                options.givenPlanPath + ": its mesh is of " + Twine(devices) +
+                    " devices, expected " + Twine(options.plan.devices) +
+                    " (option devices)");
+  planJson = givenDocument(options, planned, module.get());
+  if (!planned.isPriced)
+    planningNotes.push_back(options.givenPlanPath +
+                            ": cuts an op in a way that planning does not look "
+                            "at: its seconds are not predicted");
   for (std::string &note : planNotes(module.get()))
     planningNotes.push_back(std::move(note));
   return Outcome::Fine;
@@ -506,7 +512,7 @@ Outcome Compilation::runUntil(StringRef phase) {
     return unplanned ? obeyLimit(*unplanned, timesBefore, dumpsBefore)
                      : Outcome::Fine;
   }
-  return fail(Outcome::WrongUsage, "--stop-after: no phase '" + phase +
+  return fail(Outcome::WrongUsage, "option stop-after: no phase '" + phase +
                                        "', expected one of " + names);
 }
 

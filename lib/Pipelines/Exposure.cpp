@@ -2,6 +2,7 @@
 #include "kerf/Pipelines/Exposure.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -63,7 +64,7 @@ std::vector<size_t> kerf::exposeValues(ModuleOp planned,
     NamedAttrList attributes;
     attributes.set(dist::kSharding,
                    dist::ShardingAttr::get(context, meshAttr, layout));
-    attributes.set("kerf.name",
+    attributes.set(kNameAttr,
                    StringAttr::get(context, "value:" + Twine(number)));
     unsigned index = main.getNumResults();
     if (failed(main.insertResult(index, value.getType(),

@@ -1,6 +1,8 @@
 //===- PlanDocument.cpp - plan.json ---------------------------------------===//
 #include "PlanDocument.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -70,8 +72,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
   json::Array inputs;
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   for (unsigned number = 0; number < main.getNumArguments(); ++number)
-    if (auto name =
-            main.getArgAttrOfType<mlir::StringAttr>(number, "kerf.name"))
+    if (auto name = main.getArgAttrOfType<mlir::StringAttr>(number, kNameAttr))
       inputs.push_back(name.getValue());
   json::Array axes;
   for (const auto &axis : plan.mesh)

@@ -2,6 +2,7 @@
 #include "PlanNotes.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -26,7 +27,7 @@ static void notePadding(func::FuncOp function, const dist::Mesh &mesh,
     unsigned number = argument.getArgNumber();
     auto sharding =
         function.getArgAttrOfType<dist::ShardingAttr>(number, dist::kSharding);
-    auto name = function.getArgAttrOfType<StringAttr>(number, "kerf.name");
+    auto name = function.getArgAttrOfType<StringAttr>(number, kNameAttr);
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!sharding || !name || !type)
       continue;

@@ -7,6 +7,7 @@
 #include "kerf/Dist/Passes.h"
 #include "kerf/Exec/Exec.h"
 #include "kerf/Import/Passes.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Partition/Passes.h"
@@ -18,8 +19,8 @@
 #include "mlir/Transforms/Passes.h"
 
 void kerf::registerDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::func::FuncDialect, nn::NNDialect, dist::DistDialect,
-                  exec::ExecDialect>();
+  registry.insert<KerfDialect, mlir::func::FuncDialect, nn::NNDialect,
+                  dist::DistDialect, exec::ExecDialect>();
 }
 
 void kerf::registerPasses() {

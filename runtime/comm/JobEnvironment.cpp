@@ -84,11 +84,6 @@ void readSlurm(const Reader &env, JobEnvironment &job) {
 }
 } // namespace
 
-const char *JobEnvironment::launcherName() const {
-  constexpr const char *names[] = {"none", "mpirun", "torchrun", "srun"};
-  return names[launcher];
-}
-
 std::string kerf::rt::firstHost(const std::string &nodeList) {
   size_t bracket = nodeList.find('['), comma = nodeList.find(',');
   if (bracket == std::string::npos || comma < bracket)

@@ -34,8 +34,6 @@ struct JobEnvironment {
   std::string masterAddress;
   int masterPort = 0;
   bool storeServed = false; ///< the launcher serves the store, not rank 0
-
-  const char *launcherName() const;
 };
 
 /// Reads the variables, in this order: KERF_LAUNCHER (none, mpi, torchrun,

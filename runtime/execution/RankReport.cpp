@@ -17,6 +17,7 @@ RankReport kerf::rt::reportOf(const Rank &rank, bool withTrace) {
   report.deviceSeconds = rank.deviceSeconds();
   if (withTrace) {
     report.trace = rank.trace().all();
+    report.droppedEvents = rank.trace().numDropped();
     report.spans = rank.deviceSpans();
   }
   return report;
@@ -34,6 +35,7 @@ std::string kerf::rt::packReport(const RankReport &report) {
   packer.add(report.parameterBytes);
   packer.add(report.sharesDevice);
   packer.add(report.trace);
+  packer.add(report.droppedEvents);
   packer.add(report.spans);
   packer.add(report.deviceSeconds);
   return packer.take();
@@ -55,6 +57,7 @@ RankReport kerf::rt::unpackReport(const std::string &text,
   unpacker.get(report.parameterBytes);
   unpacker.get(report.sharesDevice);
   unpacker.get(report.trace);
+  unpacker.get(report.droppedEvents);
   unpacker.get(report.spans);
   unpacker.get(report.deviceSeconds);
   return report;

@@ -17,6 +17,7 @@ struct RankReport {
   int64_t arenaBytes = 0, workspaceBytes = 0, parameterBytes = 0;
   int64_t sharesDevice = 0;      ///< 1: with other ranks, for testing only
   std::vector<TraceEvent> trace; ///< of the last step
+  int64_t droppedEvents = 0;     ///< that had no room in the trace
   std::vector<DeviceSpan> spans; ///< likewise, of a device of its own
   /// Of each step, between the last input and the first output; empty where
   /// the device is the host.

@@ -482,8 +482,13 @@ std::string kerf::rt::traceJson(const Session &session) {
     }
   }
   // The clock's reading at time 0, so that others can add events of their own.
-  return ordered_json{{"traceEvents", events},
-                      {"displayTimeUnit", "ms"},
-                      {"startNanoseconds", start == INT64_MAX ? 0 : start}}
-      .dump();
+  ordered_json trace = {{"traceEvents", events},
+                        {"displayTimeUnit", "ms"},
+                        {"startNanoseconds", start == INT64_MAX ? 0 : start}};
+  int64_t dropped = 0;
+  for (int64_t r = 0; r < m.mesh.numRanks(); ++r)
+    dropped += reports[r].droppedEvents;
+  if (dropped)
+    trace["droppedEvents"] = dropped;
+  return trace.dump();
 }

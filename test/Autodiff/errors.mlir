@@ -9,16 +9,16 @@
 // RUN: not kerf-opt %t/missing.mlir '--autodiff=loss=mse(y,t)' 2>&1 | FileCheck %s --check-prefix=MISSING
 // REQUIRES: kerf-opt
 
-// OUTPUT: error: --loss: the model has no output 'z', expected one of 'y'
-// SCALAR: error: --loss: output 'y' is tensor<4x6xf32>, expected one number, or a loss such as cross_entropy(y,labels)
-// TARGET: error: --loss: target 'x' is tensor<4x5xf32>, expected tensor<4x6xf32>
-// NOMATCH: error: --frozen: no parameter matches 'u.*'
-// NOTHING: error: nothing to train: the loss depends on no float parameter that --trainable and --frozen leave
-// REGEX: error: --trainable: '(': parentheses not balanced
+// OUTPUT: error: option loss: the model has no output 'z', expected one of 'y'
+// SCALAR: error: option loss: output 'y' is tensor<4x6xf32>, expected one number, or a loss such as cross_entropy(y,labels)
+// TARGET: error: option loss: target 'x' is tensor<4x5xf32>, expected tensor<4x6xf32>
+// NOMATCH: error: option frozen: no parameter matches 'u.*'
+// NOTHING: error: nothing to train: the loss depends on no float parameter that option trainable and option frozen leave
+// REGEX: error: option trainable: '(': parentheses not balanced
 // VIEWS: error: w: is used through views that overlap: w@0,0 tensor<4x3xf32> and w@1,0 tensor<4x3xf32>
 // Both are named.
 // MISSING: error: second: 'nn.scatter_add' has no gradient; first: 'nn.scatter_add' has no gradient
-// MISSING: note: parameters before these ops can stay as they are: --frozen=REGEX
+// MISSING: note: parameters before these ops can stay as they are: option frozen=REGEX
 
 //--- model.mlir
 func.func @main(%x: tensor<4x5xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<4x6xf32> {kerf.name = "y"}) {

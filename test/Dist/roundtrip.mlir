@@ -9,10 +9,10 @@ dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=4] time ["mb"=2]
 
 // CHECK-LABEL: @shardings
 // CHECK-SAME: dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>
-// CHECK-SAME: dist.sharding = #s_x_x
+// CHECK-SAME: dist.sharding = #s_x2
 func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>})
     -> (tensor<8x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
-  // CHECK: dist.plan = #p_x_x_sum-dp-tp-2-2_to
+  // CHECK: dist.plan = #p_x2_sum-dp-tp-2-2_to
   %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>], results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]>}
      : tensor<8x6xf32>
   // CHECK: dist.plan = #p_tp_x_to_max-tp
@@ -70,7 +70,7 @@ func.func @collectives(%x: tensor<4x8xf32>) {
 func.func @reshards(%x: tensor<6x4xf32>) -> tensor<2x4xf32> {
   // CHECK: dist.reshard %{{.*}} to #s_tp_x : tensor<6x4xf32>
   %0 = dist.reshard %x to <{"tp"}, {}> : tensor<6x4xf32>
-  // CHECK: dist.reshard %{{.*}} from #s_x_x_sum-tp to #s_tp_x of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
+  // CHECK: dist.reshard %{{.*}} from #s_x2_sum-tp to #s_tp_x of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
   %1 = dist.reshard %x from <{}, {}, partial sum {"tp"}> to <{"tp"}, {}> of tensor<6x4xf32> purpose parameter : tensor<6x4xf32> -> tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
 }

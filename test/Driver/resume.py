@@ -19,6 +19,10 @@ TRAIN = ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw,lr
 CASES = {
     "gpt2": ("models/gpt2-small", ["--dim", "batch=4"], ["--devices=cpu:4", "--mesh=tp=2,pp=2"], []),
     "bert": ("models/bert-small", ["--dim", "batch=2", "--batch-dim", "input_ids=0"], ["--devices=cpu:3"], ["--precision=f16"]),
+    # A plan that was given; attention as one call.
+    "given": ("models/gpt2-small", ["--dim", "batch=4"],
+              ["--devices=cpu:4", f"--plan={out}/gpt2-ir/plan.json"], []),
+    "fused": ("models/gpt2-small", ["--dim", "batch=4"], ["--devices=cpu:2"], ["--fused-attention", "--precision=bf16"]),
     "training": ("training/gpt2", ["--dim", "batch=8"], ["--devices=cpu:4", "--mesh=dp=2,pp=2", "--micro-batches=2"], TRAIN),
 }
 

@@ -67,7 +67,7 @@ expect("add-6", [save("a6", [node("Add", ["x", "b"], ["y"], broadcast=1, axis=0)
 # Symbolic dimensions by name, anonymous ones by input and index; the batch.
 symbolic = save("symbolic", [node("Add", ["x", "z"], ["y"])],
                 [info("x", F, ["batch", "width"]), info("z", F, ["batch", None])])
-expect_error(checks, "unbound", [symbolic], 2, ["--dim batch=SIZE", "--dim width=SIZE", r"--dim z\.1=SIZE"],
+expect_error(checks, "unbound", [symbolic], 2, ["option dim batch=SIZE", "option dim width=SIZE", r"option dim z\.1=SIZE"],
              tool="kerf-import-model")
 bound = [symbolic, "--dim", "batch=3", "--dim", "width=4", "--dim", "z.1=4"]
 expect("bound", bound, [r"%arg0: tensor<3x4xf32> {kerf.batch_dim = 0 : i64, kerf.name = \"x\"}"])
@@ -76,7 +76,7 @@ expect_error(checks, "batch-dim-range", [*bound, "--batch-dim", "x=2"], 2, ["x",
 
 # An input that steers a shape, as numbers and as a file.
 steer = save("steer", [node("Reshape", ["x", "s"], ["y"], "fold")], [info("x", F, [2, 6]), info("s", I, [2])])
-expect_error(checks, "steer", [steer], 3, ["fold", "--constant s="], tool="kerf-import-model")
+expect_error(checks, "steer", [steer], 3, ["fold", "option constant s="], tool="kerf-import-model")
 expect("constant-list", [steer, "--constant", "s=3,4"], [r"tensor<3x4xf32>"], ["arg1"])
 np.save(OUT / "s.npy", np.array([4, 3]))
 expect("constant-file", [steer, "--constant", f"s=@{OUT}/s.npy"], [r"tensor<4x3xf32>"])

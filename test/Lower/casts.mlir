@@ -50,7 +50,7 @@ func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
 
 // GPUs have them.
 // CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xf16>){{.*}}dst({{[^)]*}}xf32>)
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {
     %w = nn.weight "w" file 0 at 0 : tensor<8x4xf32>
     %n = nn.cast %x : (tensor<6x8xf32>) -> tensor<6x8xf16>

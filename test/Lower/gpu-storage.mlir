@@ -9,7 +9,7 @@
 // CHECK: exec.launch {{.*}}memref<6x16xbf16>{{.*}}memref<6x16xbf16>
 // CHECK: exec.matmul 1 {{.*}}lhs({{[^)]*}}xbf16>){{.*}}dst({{[^)]*}}xf32>) then [add(
 // CHECK-NOT: exec.launch
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<6x8xbf16>, %r: tensor<6x8xf32>) -> tensor<6x8xf32> {
     %v = nn.weight "v" file 0 at 0 : tensor<8x16xbf16>
     %w = nn.weight "w" file 0 at 256 : tensor<16x8xbf16>
@@ -33,7 +33,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xbf16>){{.*}}dst({{[^)]*}}xf32>)
 // CHECK: exec.matmul 1 {{.*}}lhs({{[^)]*}}xbf16>){{.*}}dst({{[^)]*}}xf32>)
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<6x8xbf16>, %y: tensor<8x4xbf16>, %z: tensor<8x4xbf16>) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
     %p = nn.matmul %x, %y : (tensor<6x8xbf16>, tensor<8x4xbf16>) -> tensor<6x4xbf16>
     %q = nn.cast %p : (tensor<6x4xbf16>) -> tensor<6x4xf32>
@@ -53,7 +53,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-COUNT-2: exec.launch {{.*}} : (memref<16384x64xbf16>) -> memref
 // CHECK-NOT: 16384x64xf32
 // CHECK: exec.launch {{.*}} : (memref<16384x64xbf16>, memref<64xf32>) -> memref<16384x64xf32>
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<16384x8xbf16>, %y: tensor<8x64xbf16>) -> (tensor<16384xf32>, tensor<16384x64xf32>) {
     %p = nn.matmul %x, %y : (tensor<16384x8xbf16>, tensor<8x64xbf16>) -> tensor<16384x64xbf16>
     %q = nn.cast %p : (tensor<16384x64xbf16>) -> tensor<16384x64xf32>
@@ -72,7 +72,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.launch {{.*}} : (memref<512x64xf32>) -> (memref<512xf32>, memref<512xf32>{{.*}})
 // CHECK: exec.{{(matmul|conv|attention).*}} 0 
 // CHECK: exec.launch {{.*}}memref<512x64xf32>
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<512x64xf32>, %w: tensor<512x512xf32>) -> tensor<512x64xf32> {
     %m = nn.reduce max %x dims [1] : (tensor<512x64xf32>) -> tensor<512xf32>
     %c = nn.reshape %m : (tensor<512xf32>) -> tensor<512x1xf32>
@@ -94,7 +94,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.conv 1 {{.*}}then [add(%{{[^ ]*}} : {{[^)]*}}xbf16>), relu]
 // CHECK: exec.launch {{.*}}memref<1x4x4x8xbf16>
 // CHECK-NOT: exec.launch
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32> {
     %w = nn.weight "w" file 0 at 0 : tensor<8x8x1x1xbf16>
     %b = nn.weight "b" file 0 at 128 : tensor<8xf32>
@@ -122,7 +122,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.matmul 1
 // CHECK: exec.{{.*}} 2 {{.*}}strides [80, 8, 16, 1]
 // CHECK-NOT: exec.launch
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%q: tensor<2x2x5x8xbf16>, %k: tensor<2x2x5x8xbf16>, %w: tensor<16x4xbf16>, %m: tensor<2x2x8x8xbf16>) -> (tensor<10x4xbf16>, tensor<2x2x5x8xbf16>) {
     %a:2 = nn.attention %q, %k, %k scale 1.0 {causal} : tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>
     %t = nn.transpose %a#0 perm [0, 2, 1, 3] : (tensor<2x2x5x8xbf16>) -> tensor<2x5x2x8xbf16>
@@ -149,7 +149,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.matmul 0 {{.*}} n 40
 // CHECK: exec.matmul 1 {{.*}} k 40
 // CHECK-NOT: exec.launch
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24x16xf32> {
     %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
@@ -174,7 +174,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.matmul 0 {{.*}}lhs({{[^)]*}}xbf16>)
 // CHECK-NOT: bias
 // CHECK: exec.launch {{.*}} : (memref<1x2x8x8xbf16>, memref<1x1x1x8xf32>) -> memref<1x2x8x8xf32>
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%q: tensor<1x2x8x16xbf16>, %k: tensor<1x2x16x8xbf16>, %m: tensor<1x1x1x8xf32>) -> tensor<1x2x8x8xf32> {
     %p = nn.matmul %q, %k : (tensor<1x2x8x16xbf16>, tensor<1x2x16x8xbf16>) -> tensor<1x2x8x8xbf16>
     %w = nn.cast %p : (tensor<1x2x8x8xbf16>) -> tensor<1x2x8x8xf32>
@@ -192,7 +192,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-NOT: -> (memref<64x32xf32>
 // CHECK: exec.launch {{.*}} -> (memref<16x64x32xf32>, memref<16x64x32xf32>)
 // CHECK: exec.{{(matmul|conv|attention).*}} 0 
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%ids: tensor<64xi64>, %p: tensor<16x64x32xf32>, %k: tensor<32x32xf32>) -> (tensor<16x64x32xf32>, tensor<16x64x32xf32>) {
     %t = nn.weight "t" file 0 at 0 : tensor<100x32xf32>
     %g = nn.gather %t, %ids dim 0 : (tensor<100x32xf32>, tensor<64xi64>) -> tensor<64x32xf32>
@@ -214,7 +214,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-NOT: nn.rem {{.*}}x40xi64>
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.matmul 0 {{.*}} n 40
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24xf32> {
     %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>

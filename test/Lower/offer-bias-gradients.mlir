@@ -7,7 +7,7 @@
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.matmul 0 {{.*}}sums(%[[SUMS:[^ ]*]] : {{.*}}) <of = rhs, rows = 1, kernel = 0>
 // CHECK: exec.launch @reduce_0({{.*}}) -> (%[[SUMS]])
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<64x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {
     %w = nn.matmul %x, %dy {transpose_lhs} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
     %b = nn.reduce sum %dy dims [0] : (tensor<64x16xf32>) -> tensor<16xf32>
@@ -22,7 +22,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.launch @reduce_[[K:[0-9]+]](
 // CHECK: exec.matmul 0 {{.*}}sums({{.*}}) <of = lhs, rows = 1, kernel = [[K]]>
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<64x8xbf16>, %dy: tensor<4x16x16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>) {
     %b = nn.reduce sum %dy dims [0, 1] : (tensor<4x16x16xf32>) -> tensor<16xf32>
     %n = nn.cast %dy : (tensor<4x16x16xf32>) -> tensor<4x16x16xbf16>
@@ -42,7 +42,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-NOT: exec.launch
 // CHECK: exec.matmul 0 {{.*}}sums(%[[PARTS]] : {{.*}}) <of = rhs, rows = 128, kernel = 0>
 // CHECK: exec.launch @reduce_1(%[[PARTS]])
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<4096x8xf32>, %dy: tensor<4096x32xf32>) -> (tensor<32xf32>, tensor<8x32xf32>) {
     %b = nn.reduce sum %dy dims [0] : (tensor<4096x32xf32>) -> tensor<32xf32>
     %e = nn.exp %b : tensor<32xf32>
@@ -57,7 +57,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: sums(
 // CHECK: exec.return
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<64x8xf32>, %dy: tensor<4x16x16xf32>) -> (tensor<4x16xf32>, tensor<8x16xf32>) {
     %b = nn.reduce sum %dy dims [1] : (tensor<4x16x16xf32>) -> tensor<4x16xf32>
     %r = nn.reshape %dy : (tensor<4x16x16xf32>) -> tensor<64x16xf32>
@@ -73,7 +73,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: sums(
 // CHECK: exec.return
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<16x16xf32>, %dy: tensor<16x16xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16x16xf32>) {
     %e = nn.exp %dy : tensor<16x16xf32>
     %a = nn.reduce sum %e dims [0] : (tensor<16x16xf32>) -> tensor<16xf32>
@@ -92,7 +92,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK: exec.launch @reduce_0({{.*}} -> memref<128x32xf32>
 // CHECK-NOT: sums(
 // CHECK: exec.return
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<4096x32xf32>, %dy: tensor<4096x32xf32>) -> tensor<32x32xf32> {
     %s = nn.reduce sum %dy dims [0] : (tensor<4096x32xf32>) -> tensor<32xf32>
     %y = nn.add %x, %s : (tensor<4096x32xf32>, tensor<32xf32>) -> tensor<4096x32xf32>
@@ -108,7 +108,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: sums(
 // CHECK: exec.return
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<64x16xf32>, %dy: tensor<64x16xf32>, %u: tensor<2x64x16xf32>, %v: tensor<2x64x16xf32>, %n: tensor<64x16xbf16>, %h: tensor<64x16xf16>) -> (tensor<16xf32>, tensor<16x16xf32>, tensor<2x16xf32>, tensor<2x16x16xf32>, tensor<16xf32>, tensor<16x16xbf16>, tensor<16xf16>, tensor<16x16xf16>) {
     %s = nn.reduce sum %dy dims [0] : (tensor<64x16xf32>) -> tensor<16xf32>
     %p = nn.matmul %x, %dy {transpose_lhs} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<16x16xf32>

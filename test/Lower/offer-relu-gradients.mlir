@@ -7,7 +7,7 @@
 // CHECK: exec.matmul 0 {{.*}}then [relu]
 // CHECK: exec.matmul 1 {{.*}}dst(%[[G:[^ ]*]] : {{.*}}relu_gradient <forward = 0, kernel = 0>
 // CHECK: exec.launch @less_equal_select_0({{.*}}, %[[G]]) -> (%[[G]])
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<6x16xf32>, tensor<8x16xf32>) {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
@@ -26,7 +26,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // In 16 bits, which the kernel widens; the products have other shapes.
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK: exec.matmul 1 {{.*}}relu_gradient <forward = 0, kernel = 0>
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<2x3x8xbf16>, %w: tensor<8x16xbf16>, %dy: tensor<6x4xbf16>, %v: tensor<4x16xbf16>, %u: tensor<16x16xbf16>) -> tensor<6x16xbf16> {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<2x3x8xbf16>, tensor<8x16xbf16>) -> tensor<2x3x16xbf16>
@@ -49,7 +49,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: relu_gradient
 // CHECK: exec.return
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
@@ -69,7 +69,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: relu_gradient
 // CHECK: exec.launch @less_equal_select_0(%{{.*}}, %{{.*}}) -> (%arg4)
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> tensor<6x16xf32> {
     %z = nn.constant dense<0.0> : tensor<f32>
     %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
@@ -87,7 +87,7 @@ module attributes {exec.target = #exec.target<device = cuda, half_products = tru
 // CHECK-LABEL: exec.func @stage0_forward(
 // CHECK-NOT: relu_gradient
 // CHECK: exec.return
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
     %z = nn.constant dense<0.0> : tensor<f32>
     %i = nn.constant dense<1.0> : tensor<f32>

@@ -4,8 +4,8 @@
 // RUN: kerf-opt %s --set-target | FileCheck %s --check-prefix=CPU
 // RUN: not kerf-opt %s --set-target=device=tpu 2>&1 | FileCheck %s --check-prefix=WRONG
 
-// CUDA: module attributes {exec.target = #exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>}
-// CPU: module attributes {exec.target = #exec.target<device = cpu>}
+// CUDA: module attributes {exec.target = #exec.target<cuda>}
+// CPU: module attributes {exec.target = #exec.target<cpu>}
 // WRONG: tpu
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   // CUDA: nn.relu

@@ -20,9 +20,14 @@ func.func @types(%x: tensor<2x3xf32>, %y: tensor<3xf32>) {
 func.func @rows(%x: tensor<2x3xbf16>, %s: tensor<3xbf16>, %b: tensor<3xf32>) {
   // CHECK: nn.layer_norm %{{.*}} dim 1 epsilon 0.5 : tensor<2x3xbf16>, tensor<3xbf16>
   %0 = nn.layer_norm %x, %s, %s dim 1 epsilon 0.5 : tensor<2x3xbf16>, tensor<3xbf16>
-  // CHECK: nn.layer_norm %{{.*}} dim 1 epsilon 9.999999747378752e-06 : (tensor<2x3xbf16>, tensor<3xbf16>, tensor<3xf32>) -> tensor<2x3xbf16>
+  // CHECK: nn.layer_norm %{{.*}} dim 1 epsilon 1.0e-05 : (tensor<2x3xbf16>, tensor<3xbf16>, tensor<3xf32>) -> tensor<2x3xbf16>
   %1 = nn.layer_norm %x, %s, %b dim 1 epsilon 9.99999974737875163555145263671875E-6
      : (tensor<2x3xbf16>, tensor<3xbf16>, tensor<3xf32>) -> tensor<2x3xbf16>
+  // The same number of f32, and one that none is.
+  // CHECK: nn.rms_norm %{{.*}} epsilon 1.0e-05 :
+  %3 = nn.rms_norm %x, %s dim 1 epsilon 1.0e-05 : tensor<2x3xbf16>, tensor<3xbf16>
+  // CHECK: nn.rms_norm %{{.*}} epsilon 1.0e-05 f64 :
+  %4 = nn.rms_norm %x, %s dim 1 epsilon 1.0e-05 f64 : tensor<2x3xbf16>, tensor<3xbf16>
   // CHECK: epsilon 0x7FF0000000000000 :
   %2 = nn.rms_norm %x, %s dim 1 epsilon 0x7FF0000000000000 : tensor<2x3xbf16>, tensor<3xbf16>
   return

@@ -221,7 +221,7 @@ func.func @slice_c2_inside(%x: tensor<2x3xf32>) {
 func.func @pad_c1_negative(%x: tensor<3xf32>) {
   // expected-error@+2 {{negative padding of dimension 0}}
   // expected-error@+1 {{failed to infer returned types}}
-  %0 = nn.pad %x low [-1] high [0] value 0.0 : f32 : (tensor<3xf32>) -> tensor<2xf32>
+  %0 = nn.pad %x by [-1:0] value 0.0 : f32 : (tensor<3xf32>) -> tensor<2xf32>
   return
 }
 

@@ -166,8 +166,8 @@ func.func @shapes(%x: tensor<2x12xf32>, %i: tensor<2x3xi64>, %n: tensor<3x1xf32>
   %3 = nn.concat %x, %x dim 0 : (tensor<2x12xf32>, tensor<2x12xf32>) -> tensor<4x12xf32>
   // CHECK: nn.slice %{{.*}} from [1, 11] strides [-1, -3] : (tensor<2x12xf32>) -> tensor<2x4xf32>
   %4 = nn.slice %x from [1, 11] strides [-1, -3] : (tensor<2x12xf32>) -> tensor<2x4xf32>
-  // CHECK: nn.pad %{{.*}} low [1, 0] high [0, 2] value 0.000000e+00 : f32 : (tensor<2x12xf32>) -> tensor<3x14xf32>
-  %5 = nn.pad %x low [1, 0] high [0, 2] value 0.0 : f32 : (tensor<2x12xf32>) -> tensor<3x14xf32>
+  // CHECK: nn.pad %{{.*}} by [1:0, 0:2] value 0.000000e+00 : f32 : (tensor<2x12xf32>) -> tensor<3x14xf32>
+  %5 = nn.pad %x by [1:0, 0:2] value 0.0 : f32 : (tensor<2x12xf32>) -> tensor<3x14xf32>
   // CHECK: nn.gather %{{.*}}, %{{.*}} dim 1 : (tensor<2x12xf32>, tensor<2x3xi64>) -> tensor<2x2x3xf32>
   %6 = nn.gather %x, %i dim 1 : (tensor<2x12xf32>, tensor<2x3xi64>) -> tensor<2x2x3xf32>
   return

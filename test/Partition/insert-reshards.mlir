@@ -10,7 +10,7 @@ func.func @shared(%x: tensor<4x6xf32> {dist.sharding = #dist.sharding<{"tp"}, {}
     -> (tensor<4x6xf32> {dist.sharding = #dist.sharding<{}, {"tp"}>}) {
   // CHECK: nn.exp %[[X]]
   %0 = nn.exp %x {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"tp"}, {}>]>} : tensor<4x6xf32>
-  // CHECK: %[[W:.*]] = dist.reshard %[[X]] to #s_x_x : tensor<4x6xf32>
+  // CHECK: %[[W:.*]] = dist.reshard %[[X]] to #s_x2 : tensor<4x6xf32>
   // CHECK: nn.neg %[[W]]
   %1 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>} : tensor<4x6xf32>
   // CHECK-NOT: dist.reshard

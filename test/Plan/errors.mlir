@@ -1,16 +1,16 @@
 // Every wish that cannot be is an error that names it.
 
 // RUN: not kerf-opt %s --kerf-plan="devices=4 mesh=dp=3" 2>&1 | FileCheck %s --check-prefix=MESH
-// MESH: error: --mesh: degrees multiply to 3, expected a divisor of 4 devices
+// MESH: error: option mesh: degrees multiply to 3, expected a divisor of 4 devices
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard=w=[{},{dp}]" 2>&1 | FileCheck %s --check-prefix=HINT
-// HINT: error: --shard: '[{},{dp}]' is not a legal sharding of 'w'
+// HINT: error: option shard: '[{},{dp}]' is not a legal sharding of 'w'
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 memory-limit=100" 2>&1 | FileCheck %s --check-prefix=MEMORY
 // MEMORY: error: no plan fits in memory: the least that is needed is {{[0-9]+}} bytes per device, the limit is 100
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=3" 2>&1 | FileCheck %s --check-prefix=MICRO
-// MICRO: error: --micro-batches: 3 does not divide the batch of 8
+// MICRO: error: option micro-batches: 3 does not divide the batch of 8
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 machine=abacus" 2>&1 | FileCheck %s --check-prefix=MACHINE
 // MACHINE: error: machine: {{.*}}abacus

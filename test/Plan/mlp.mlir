@@ -14,9 +14,9 @@
 // columns of the first, rows of the second, one sum.
 // TENSOR: dist.mesh @mesh ["tp"=2]
 // TENSOR: name = "w1"} {{.*}}tensor<64x128xf32>
-// TENSOR: nn.matmul {{.*}}dist.plan = #p_x_x_and_x_tp_to_x_tp
+// TENSOR: nn.matmul {{.*}}dist.plan = #p_x2--x_tp_to_x_tp
 // TENSOR: nn.relu {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp
-// TENSOR: nn.matmul {{.*}}dist.plan = #p_x_tp_and_tp_x_to_x_x_sum-tp
+// TENSOR: nn.matmul {{.*}}dist.plan = #p_x_tp--tp_x_to_x2_sum-tp
 
 // A pipeline: the batch is cut in time, the layers over the stages.
 // PIPE: dist.mesh @mesh ["pp"=2] time ["mb"=4]

@@ -6,14 +6,14 @@
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard={given=[{},{},partial sum {tp}]}" 2>&1 | FileCheck %s --check-prefix=GIVEN
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=tp=2 shard={quotient=[{},{},partial sum {tp}]}" 2>&1 | FileCheck %s --check-prefix=QUOTIENT
 
-// CHECK: nn.mul {{.*}}dist.plan = #p_x_x_sum-tp_and_x_x_to
-// CHECK: nn.div {{.*}}dist.plan = #p_x_x_sum-tp_and_x_x_to
+// CHECK: nn.mul {{.*}}dist.plan = #p_x2_sum-tp--x2_to
+// CHECK: nn.div {{.*}}dist.plan = #p_x2_sum-tp--x2_to
 
-// GIVEN: error: --shard: '[{},{},partial sum {tp}]' is not a legal sharding of 'given'
+// GIVEN: error: option shard: '[{},{},partial sum {tp}]' is not a legal sharding of 'given'
 // GIVEN: note: legal on this mesh:
 // GIVEN-NOT: partial sum
 
-// QUOTIENT: error: --shard: '[{},{},partial sum {tp}]' is not a legal sharding of 'quotient'
+// QUOTIENT: error: option shard: '[{},{},partial sum {tp}]' is not a legal sharding of 'quotient'
 
 func.func @main(%x: tensor<8x64xf32>, %f: tensor<8x32xf32>)
     -> (tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>) {

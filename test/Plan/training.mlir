@@ -8,11 +8,11 @@
 // Data parallel: batch dimensions are cut, gradients are partial until they
 // have been accumulated, and what is assigned lies as the weight does.
 // DATA: dist.mesh @mesh ["dp"=2]
-// DATA: nn.weight "w" file {{.*}} {dist.plan = #p_to_x_x
-// DATA: nn.matmul {{.*}}dist.plan = #p_dp_x_and_x_x_to_dp_x
-// DATA: dist.accumulate {{.*}}dist.plan = #p_{{[^ ]*}}to_x_x_sum-dp
-// DATA: nn.mul {{.*}}dist.plan = #p_x_x_and_s_to
-// DATA: dist.assign {{.*}}dist.plan = #p_x_x_and_x_x
+// DATA: nn.weight "w" file {{.*}} {dist.plan = #p_to_x2
+// DATA: nn.matmul {{.*}}dist.plan = #p_dp_x--x2_to_dp_x
+// DATA: dist.accumulate {{.*}}dist.plan = #p_{{[^ ]*}}to_x2_sum-dp
+// DATA: nn.mul {{.*}}dist.plan = #p_x2--s_to
+// DATA: dist.assign {{.*}}dist.plan = #p_x2--x2
 
 // Columns, then rows; the gradients of both weights lie as the weights do.
 // TENSOR: nn.weight "w" file {{.*}} {dist.plan = #p_to_x_tp
@@ -25,23 +25,23 @@
 // PIPE: dist.schedule_kind = "gpipe"
 // PIPE: dist.mesh @mesh ["pp"=2] time ["mb"=2]
 // PIPE: kerf.name = "x"
-// PIPE-SAME: tensor<8x4xf32> {dist.sharding = #s_x_x, kerf.batch_dim = 0 : i64, kerf.name = "labels"}
-// PIPE: nn.reduce {{.*}}dist.plan = #p1_x_x_to_s, dist.step = #dist.step<prologue, colocation 3, statistics
+// PIPE-SAME: tensor<8x4xf32> {dist.sharding = #s_x2, kerf.batch_dim = 0 : i64, kerf.name = "labels"}
+// PIPE: nn.reduce {{.*}}dist.plan = #p1_x2_to_s, dist.step = #dist.step<prologue, colocation 3, statistics
 // PIPE: nn.matmul {{.*}}dist.plan = #p0_
-// PIPE: nn.sub {{.*}}dist.plan = #p{{[0-9]*}}_mb_x_and_mb_x_to
+// PIPE: nn.sub {{.*}}dist.plan = #p{{[0-9]*}}_mb_x--mb_x_to
 // PIPE: nn.reduce {{.*}}dist.plan = #p1_{{[^ ]*}}to_sum-mb
-// PIPE: dist.accumulate {{.*}}dist.plan = #p1_x_x_sum-mb_to_x_x
+// PIPE: dist.accumulate {{.*}}dist.plan = #p1_x2_sum-mb_to_x2
 // PIPE: nn.reduce {{.*}}dist.plan = #p0_{{[^ ]*}}to_x_sum-mb, dist.step = #dist.step<backward_weight, colocation 0
 // PIPE: dist.assign {{.*}}dist.plan = #p0_
 
 // ACCUMULATE: dist.mesh @mesh [] time ["mb"=4]
-// ACCUMULATE: dist.accumulate {{.*}}dist.plan = #p{{[0-9]*}}_x_x_sum-mb_to
+// ACCUMULATE: dist.accumulate {{.*}}dist.plan = #p{{[0-9]*}}_x2_sum-mb_to
 
 // The sum over devices comes once per step, behind the sum over micro-batches.
 // HYBRID: dist.mesh @mesh ["pp"=2, "dp"=2] time ["mb"=2]
-// HYBRID: dist.accumulate {{.*}}dist.plan = #p{{[0-9]*}}_x_x_sum-dp-mb_to_x_x_sum-dp
+// HYBRID: dist.accumulate {{.*}}dist.plan = #p{{[0-9]*}}_x2_sum-dp-mb_to_x2_sum-dp
 
-// DIVIDE: --micro-batches: 3 does not divide the batch of 8
+// DIVIDE: option micro-batches: 3 does not divide the batch of 8
 
 func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64},
                 %labels: tensor<8x4xf32> {kerf.name = "labels", kerf.batch_dim = 0 : i64},

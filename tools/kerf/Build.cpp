@@ -25,11 +25,14 @@ int kerf::tool::inspect(const Options &options) {
   bool readable = outcome == Outcome::Fine || !report.inputs.empty() ||
                   !report.operatorCounts.empty();
   if (readable) {
-    PrintableStream out(llvm::outs());
-    if (options.json)
+    if (options.json) {
       printInspectionJson(llvm::outs(), report, compilation.getModule());
-    else
-      printInspection(out, report, compilation.getModule());
+    } else {
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      printInspection(stream, report, compilation.getModule());
+      PrintableStream(llvm::outs()) << spellFlags(text);
+    }
   }
   llvm::outs().flush();
   require(compilation, outcome);

@@ -22,16 +22,25 @@
 
 #include <algorithm>
 #include <exception>
+#include <regex>
 
 using namespace kerf;
 using namespace kerf::tool;
 
+/// Libraries say `option mesh=NAME`, which is what kerf-opt and whoever embeds
+/// them has; here it is a flag.
+std::string kerf::tool::spellFlags(const std::string &text) {
+  static const std::regex option("\\boption ([a-z][a-z-]*)");
+  return std::regex_replace(text, option, "--$1");
+}
+
 int kerf::tool::printFailure(const Failure &failure) {
   if (!failure.message.empty())
-    rt::say(stderr, "error: " + rt::printable(failure.message) + "\n");
+    rt::say(stderr,
+            "error: " + rt::printable(spellFlags(failure.message)) + "\n");
   for (const std::string &note : failure.notes)
     rt::say(stderr, (failure.message.empty() ? "" : "note: ") +
-                        rt::printable(note) + "\n");
+                        rt::printable(spellFlags(note)) + "\n");
   return failure.code;
 }
 

@@ -8,6 +8,7 @@
 #include "Setup.h"
 
 #include "kerf/Collectives/Passes.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/ShardingRule.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Passes.h"
@@ -64,7 +65,7 @@ static void storeWeights(mlir::ModuleOp module, const std::string &path) {
     return;
   std::vector<float> ones(bytes / sizeof(float), 1.f);
   writeFile(path, std::string(reinterpret_cast<char *>(ones.data()), bytes));
-  module->setAttr("kerf.files",
+  module->setAttr(kFilesAttr,
                   mlir::Builder(module.getContext()).getStrArrayAttr({path}));
 }
 

@@ -354,7 +354,7 @@ void kerf::tool::printNotes(const Compilation &compilation, const Options &o) {
   if (o.quiet)
     return;
   for (const std::string &note : compilation.getNotes())
-    rt::say(stderr, "note: " + rt::printable(note) + "\n");
+    rt::say(stderr, "note: " + rt::printable(spellFlags(note)) + "\n");
 }
 
 bool kerf::tool::isPackage(const std::string &path) {
@@ -415,7 +415,7 @@ int kerf::tool::withJob(
     if (!job)
       throw;
     if (!job.leads())
-      return job.fail(failure.message, stderr);
+      return job.fail(spellFlags(failure.message), stderr);
     return job.leave(printFailure(failure), stderr);
   }
 }

@@ -11,6 +11,7 @@
 #include "Trained.h"
 
 #include "kerf/Import/ModelImage.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/train.h"
 
@@ -105,7 +106,7 @@ Model::Model(Options &options) {
   if (options.batchSize > 0)
     for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
       auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
-      auto name = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name");
+      auto name = main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr);
       if (name && !shape.empty() && shape[0] != options.batchSize)
         throw Failure{kUsage,
                       "--batch-size is " + std::to_string(options.batchSize) +
@@ -119,7 +120,7 @@ Model::Model(Options &options) {
 int64_t Model::classesOf(const std::string &output) const {
   auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
   for (auto [i, type] : llvm::enumerate(main.getResultTypes())) {
-    auto name = main.getResultAttrOfType<mlir::StringAttr>(i, "kerf.name");
+    auto name = main.getResultAttrOfType<mlir::StringAttr>(i, kNameAttr);
     auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
     if (name && name.getValue() == output && !shape.empty())
       return shape.back();
@@ -130,12 +131,12 @@ int64_t Model::classesOf(const std::string &output) const {
 void Model::describeLabels(rt::TrainLoss &loss) const {
   auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    auto range = main.getArgAttrOfType<mlir::ArrayAttr>(i, "kerf.range");
+    auto range = main.getArgAttrOfType<mlir::ArrayAttr>(i, kRangeAttr);
     if (!range)
       continue;
     auto bound = llvm::cast<mlir::IntegerAttr>(range[1]).getInt();
     auto ignored =
-        main.getArgAttrOfType<mlir::IntegerAttr>(i, "kerf.ignore_index");
+        main.getArgAttrOfType<mlir::IntegerAttr>(i, kIgnoreIndexAttr);
     // Labels of another kind are left to the program's own check.
     if (!loss.labels.empty() &&
         (bound != loss.classes || bool(ignored) != loss.ignores ||
@@ -146,7 +147,7 @@ void Model::describeLabels(rt::TrainLoss &loss) const {
     if (ignored)
       loss.ignoreIndex = ignored.getInt();
     loss.labels.push_back(
-        main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name").str());
+        main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).str());
   }
 }
 
@@ -236,7 +237,7 @@ static void package(const Options &options, const std::string &path,
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(path));
   auto list =
-      compilation.getModule()->getAttrOfType<mlir::ArrayAttr>("kerf.files");
+      compilation.getModule()->getAttrOfType<mlir::ArrayAttr>(kFilesAttr);
   if (!loop)
     return;
   if (!options.quiet)

@@ -3,6 +3,7 @@
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Import/Import.h"
+#include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -28,7 +29,7 @@ static CompilationOptions importOptions(const Options &options,
   if (compile.training) // which ranks have statistics of their own
     compile.training->dataParallel =
         compilationOptions(options).training->dataParallel;
-  compile.import.simplify = simplified;
+  compile.simplify = simplified;
   compile.fusedAttention = false;
   return compile;
 }
@@ -94,7 +95,7 @@ interpret::Tensor Evaluation::input(const Program &program,
                                     unsigned index) const {
   mlir::ModuleOp all = compilation->getModule();
   auto main = all.lookupSymbol<mlir::func::FuncOp>("main");
-  auto name = main.getArgAttrOfType<mlir::StringAttr>(index, "kerf.name");
+  auto name = main.getArgAttrOfType<mlir::StringAttr>(index, kNameAttr);
   auto type = cast<RankedTensorType>(main.getArgument(index).getType());
   const rt::HostTensor *given = program.input(name.getValue().str());
   if (!given)

@@ -5,6 +5,8 @@
 
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Import/Import.h"
+#include "kerf/Import/Simplify.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 #include "kerf/Pipelines/Register.h"
 
@@ -22,7 +24,7 @@ static interpret::Tensor weightContent(mlir::Operation *op) {
   auto weight = llvm::cast<nn::WeightOp>(op);
   auto files =
       op->getParentOfType<mlir::ModuleOp>()->getAttrOfType<mlir::ArrayAttr>(
-          "kerf.files");
+          kFilesAttr);
   std::string error;
   auto file = MappedFile::open(
       llvm::cast<mlir::StringAttr>(files[weight.getFile()]).getValue(), error);
@@ -67,6 +69,7 @@ void TrainingModel::load(const std::string &path,
   auto imported = importOnnx(context, path, import, report);
   ASSERT_TRUE(mlir::succeeded(imported)) << path;
   module = std::move(*imported);
+  ASSERT_TRUE(mlir::succeeded(simplifyModule(*module)));
   autodiff::AutodiffFailure why;
   ASSERT_TRUE(
       mlir::succeeded(autodiff::differentiate(module.get(), options, why)))
@@ -89,7 +92,7 @@ std::vector<interpret::Tensor> TrainingModel::step(Input input) {
   std::vector<interpret::Tensor> inputs;
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     StringRef name =
-        main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name").getValue();
+        main.getArgAttrOfType<mlir::StringAttr>(i, kNameAttr).getValue();
     auto scalar = scalars.find(name);
     inputs.push_back(scalar != scalars.end()
                          ? interpret::Tensor({}, scalar->second)

@@ -39,23 +39,26 @@ TEST(Specs, LossByName) {
 
 TEST(Specs, WrongLosses) {
   EXPECT_EQ(lossError(""),
-            "--loss is missing, expected as cross_entropy(logits,labels)");
-  EXPECT_EQ(lossError("hinge(a,b)"),
-            "--loss: unknown loss 'hinge', expected cross_entropy, nll, mse, "
-            "l1, bce_with_logits, huber or output");
-  EXPECT_EQ(lossError("mse(a,b"), "--loss: 'mse(a,b' does not end with ')'");
+            "option loss is missing, expected as cross_entropy(logits,labels)");
+  EXPECT_EQ(
+      lossError("hinge(a,b)"),
+      "option loss: unknown loss 'hinge', expected cross_entropy, nll, mse, "
+      "l1, bce_with_logits, huber or output");
+  EXPECT_EQ(lossError("mse(a,b"),
+            "option loss: 'mse(a,b' does not end with ')'");
   EXPECT_EQ(lossError("mse(a)"),
-            "--loss: 'mse(a)', expected mse(OUTPUT,TARGET)");
+            "option loss: 'mse(a)', expected mse(OUTPUT,TARGET)");
   EXPECT_EQ(lossError("mse(a,b,ignore_index=3)"),
-            "--loss: unknown option 'ignore_index', expected reduction");
+            "option loss: unknown option 'ignore_index', expected reduction");
   EXPECT_EQ(lossError("huber(a,b,delta=0)"),
-            "--loss: delta is '0', expected a number from 1e-06 to 1e+06");
+            "option loss: delta is '0', expected a number from 1e-06 to 1e+06");
   EXPECT_EQ(lossError("huber(a,b,beta=1)"),
-            "--loss: unknown option 'beta', expected reduction, delta");
+            "option loss: unknown option 'beta', expected reduction, delta");
   EXPECT_EQ(lossError("l1(a,b,reduction=none)"),
-            "--loss: reduction is 'none', expected mean or sum");
-  EXPECT_EQ(lossError("cross_entropy(a,b,label_smoothing=2)"),
-            "--loss: label_smoothing is '2', expected a number from 0 to 1");
+            "option loss: reduction is 'none', expected mean or sum");
+  EXPECT_EQ(
+      lossError("cross_entropy(a,b,label_smoothing=2)"),
+      "option loss: label_smoothing is '2', expected a number from 0 to 1");
 }
 
 TEST(Specs, OptimizersHavePyTorchsDefaults) {
@@ -82,23 +85,25 @@ TEST(Specs, OptimizersHavePyTorchsDefaults) {
 }
 
 TEST(Specs, WrongOptimizers) {
-  EXPECT_EQ(optimizerError("lion"),
-            "--optimizer: unknown optimizer 'lion', expected sgd, momentum, "
-            "adam, adamw, adagrad or rmsprop");
+  EXPECT_EQ(
+      optimizerError("lion"),
+      "option optimizer: unknown optimizer 'lion', expected sgd, momentum, "
+      "adam, adamw, adagrad or rmsprop");
   EXPECT_EQ(optimizerError("rmsprop,beta1=0.9"),
-            "--optimizer: rmsprop has no option 'beta1', expected lr, wd, "
+            "option optimizer: rmsprop has no option 'beta1', expected lr, wd, "
             "no_decay, alpha, eps or momentum");
   EXPECT_EQ(optimizerError("sgd,beta1=0.9"),
-            "--optimizer: sgd has no option 'beta1', expected lr, wd, "
+            "option optimizer: sgd has no option 'beta1', expected lr, wd, "
             "no_decay, momentum, dampening or nesterov");
-  EXPECT_EQ(optimizerError("adam,lr=fast"),
-            "--optimizer: lr is 'fast', expected a number from 0 to 1e+06");
+  EXPECT_EQ(
+      optimizerError("adam,lr=fast"),
+      "option optimizer: lr is 'fast', expected a number from 0 to 1e+06");
   EXPECT_EQ(optimizerError("sgd,nesterov"),
-            "--optimizer: nesterov needs a momentum");
+            "option optimizer: nesterov needs a momentum");
   EXPECT_EQ(optimizerError("sgd,dampening=0.1"),
-            "--optimizer: dampening needs a momentum");
+            "option optimizer: dampening needs a momentum");
   EXPECT_EQ(optimizerError("momentum,nesterov,dampening=0.1"),
-            "--optimizer: nesterov knows no dampening");
+            "option optimizer: nesterov knows no dampening");
 }
 
 } // namespace

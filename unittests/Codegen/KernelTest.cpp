@@ -216,9 +216,8 @@ TEST_F(Kernels, EmptyTensors) {
                     std::string("%r = nn.reduce ") + kind + " %x dims [1] : (" +
                         from + ") -> " + to + "\nexec.yield %r : " + to));
     expect(kernel("%x: " + from, pad,
-                  "%r = nn.pad %x low [0, 5] high [0, 15] value " + value +
-                      " : (" + from + ") -> " + pad +
-                      "\nexec.yield %r : " + pad));
+                  "%r = nn.pad %x by [0, 5:15] value " + value + " : (" + from +
+                      ") -> " + pad + "\nexec.yield %r : " + pad));
     expect(kernel("%x: " + from + ", %y: " + pad, pad,
                   "%r = nn.concat %x, %y dim 1 : (" + from + ", " + pad +
                       ") -> " + pad + "\nexec.yield %r : " + pad));
@@ -241,7 +240,7 @@ TEST_F(Kernels, PadsAndConcats) {
              : pad[0] == '2' ? "6"
                              : "5") +
             "x" + (pad[3] == '3' ? (pad[4] ? "81" : "27") : "21") + "xf32>",
-        std::string("%r = nn.pad %x low [") + pad + "] high [0, " +
+        std::string("%r = nn.pad %x by [") + pad[0] + ":0, " + (pad + 3) + ":" +
             (pad[3] == '3' ? (pad[4] ? "30" : "3") : "0") +
             "] value 1.5 : f32 : (tensor<4x21xf32>) -> tensor<" +
             (pad[0] == '0'   ? "4"

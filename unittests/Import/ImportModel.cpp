@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Import.h"
+#include "kerf/Import/Simplify.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/CommandLine.h"
@@ -27,7 +28,6 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv);
 
   kerf::ImportOptions options;
-  options.simplify = !plain;
   auto number = [](StringRef text) {
     int64_t value = -1;
     (void)text.getAsInteger(10, value);
@@ -45,7 +45,8 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context;
   kerf::ImportReport report;
   auto module = kerf::importOnnx(context, path, options, report);
-  bool imported = succeeded(module);
+  bool imported =
+      succeeded(module) && (plain || succeeded(kerf::simplifyModule(**module)));
   mlir::ModuleOp op = imported ? **module : mlir::ModuleOp();
   if (json)
     kerf::printInspectionJson(outs(), report, op);

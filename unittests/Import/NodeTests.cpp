@@ -11,6 +11,8 @@
 #include "Tensors.h"
 
 #include "kerf/Import/Import.h"
+#include "kerf/Import/Simplify.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/NN/NN.h"
 
@@ -52,7 +54,7 @@ bool readArrays(mlir::MLIRContext &context, Test &test, const char *kind,
 interpret::Tensor weightContent(mlir::Operation *op) {
   auto weight = cast<nn::WeightOp>(op);
   auto module = op->getParentOfType<mlir::ModuleOp>();
-  auto files = module->getAttrOfType<mlir::ArrayAttr>("kerf.files");
+  auto files = module->getAttrOfType<mlir::ArrayAttr>(kFilesAttr);
   std::string error;
   auto file = MappedFile::open(
       cast<mlir::StringAttr>(files[weight.getFile()]).getValue(), error);
@@ -127,10 +129,12 @@ void runTest(mlir::MLIRContext &context, Test &test) {
     if (failed(module))
       return say("refused", reason(again));
   }
+  if (failed(simplifyModule(**module)))
+    return say("refused", "simplification does not converge");
   auto main = (*module)->lookupSymbol<mlir::func::FuncOp>("main");
   std::vector<interpret::Tensor> inputs;
   for (unsigned index = 0; index < main.getNumArguments(); ++index) {
-    auto name = main.getArgAttrOfType<mlir::StringAttr>(index, "kerf.name");
+    auto name = main.getArgAttrOfType<mlir::StringAttr>(index, kNameAttr);
     for (auto [at, input] : enumerate(report.inputs))
       if (input.name == name.getValue() && at < test.inputs.size())
         inputs.push_back(interpret::fromElements(test.inputs[at]));

@@ -1,6 +1,7 @@
 //===- RunNative.cpp - a module compiled and run in this process ----------===//
 #include "RunNative.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Lower/Codegen.h"
 #include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
@@ -41,7 +42,7 @@ void kerf::test::storeWeights(ModuleOp module,
     weight.setOffset(offset);
     offset += tensor.data.size() * sizeof(float);
   });
-  module->setAttr("kerf.files", builder.getStrArrayAttr({path}));
+  module->setAttr(kFilesAttr, builder.getStrArrayAttr({path}));
 }
 
 /// The elements of a tensor as the runtime wants them, and back.

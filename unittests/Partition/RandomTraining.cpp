@@ -9,6 +9,7 @@
 
 #include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -396,9 +397,9 @@ bool kerf::test::makeTrainingStep(ModuleOp module, Random &random) {
 bool kerf::test::makeAutodiffStep(ModuleOp module, Random &random) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   OpBuilder builder(module.getContext());
-  main.setArgAttr(0, "kerf.name", builder.getStringAttr("x"));
-  main.setArgAttr(0, "kerf.batch_dim", builder.getI64IntegerAttr(0));
-  main.setResultAttr(0, "kerf.name", builder.getStringAttr("y"));
+  main.setArgAttr(0, kNameAttr, builder.getStringAttr("x"));
+  main.setArgAttr(0, kBatchDimAttr, builder.getI64IntegerAttr(0));
+  main.setResultAttr(0, kNameAttr, builder.getStringAttr("y"));
   autodiff::AutodiffOptions options;
   bool classes =
       cast<RankedTensorType>(main.getResultTypes()[0]).getRank() == 2;
@@ -423,7 +424,7 @@ std::vector<interpret::Tensor> kerf::test::makeStepInputs(func::FuncOp main,
                                                           Random &random) {
   std::vector<interpret::Tensor> inputs = makeInputs(main, random);
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    auto name = main.getArgAttrOfType<StringAttr>(i, "kerf.name");
+    auto name = main.getArgAttrOfType<StringAttr>(i, kNameAttr);
     auto type = cast<RankedTensorType>(main.getArgumentTypes()[i]);
     if (!name)
       continue;

@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
 
+#include "kerf/Interfaces/KnownAttributes.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -17,14 +19,6 @@ using namespace kerf;
 using namespace kerf::dist;
 
 namespace {
-
-enum Place : unsigned {
-  OnModule = 1,
-  OnFunction = 2,
-  OnOp = 4,
-  OnArgument = 8,
-  OnResult = 16
-};
 
 /// Shardings are checked against types and mesh, see checkSharding.
 bool isAny(Attribute) { return true; }
@@ -39,15 +33,9 @@ bool isSchedule(Attribute attribute) {
   auto text = dyn_cast<StringAttr>(attribute);
   return text && (text.getValue() == "gpipe" || text.getValue() == "1f1b");
 }
-struct Known {
-  llvm::StringLiteral name;
-  unsigned places;
-  bool (*isKind)(Attribute);
-  llvm::StringLiteral kind;
-};
 
 // As the dialect's description has them.
-constexpr Known kKnown[] = {
+constexpr KnownAttribute kKnown[] = {
     {kPlan, OnOp, is<PlanAttr>, "a #dist.plan"},
     {kStep, OnOp, is<StepAttr>, "a #dist.step"},
     {kLocalReduction, OnOp, is<ReductionReachAttr>, "a #dist<reach ...>"},
@@ -58,45 +46,6 @@ constexpr Known kKnown[] = {
     {kTo, OnResult, is<ToAttr>, "a #dist.to"},
     {kScheduleKind, OnModule, isSchedule, "\"gpipe\" or \"1f1b\""},
 };
-
-StringRef placeName(unsigned place) {
-  switch (place) {
-  case OnModule:
-    return "a module";
-  case OnFunction:
-    return "a function";
-  case OnArgument:
-    return "an argument";
-  case OnResult:
-    return "a result of a function";
-  default:
-    return "an op";
-  }
-}
-
-LogicalResult checkKnown(Operation *op, NamedAttribute attribute,
-                         unsigned place) {
-  StringRef name = attribute.getName();
-  const Known *known = llvm::find_if(
-      kKnown, [&](const Known &entry) { return entry.name == name; });
-  if (known == std::end(kKnown)) {
-    InFlightDiagnostic error = op->emitError()
-                               << "unknown attribute " << name << " on "
-                               << placeName(place) << ", expected one of ";
-    bool first = true;
-    for (const Known &entry : kKnown)
-      if (entry.places & place) {
-        error << (first ? "" : ", ") << entry.name;
-        first = false;
-      }
-    return error;
-  }
-  if (!(known->places & place))
-    return op->emitError() << name << " has no meaning on " << placeName(place);
-  if (!known->isKind(attribute.getValue()))
-    return op->emitError() << name << " must be " << known->kind;
-  return success();
-}
 
 } // namespace
 
@@ -156,10 +105,7 @@ static LogicalResult checkShardings(Operation *op,
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attribute) {
-  unsigned place = isa<ModuleOp>(op)              ? OnModule
-                   : isa<FunctionOpInterface>(op) ? OnFunction
-                                                  : OnOp;
-  if (failed(checkKnown(op, attribute, place)))
+  if (failed(checkKnown(op, attribute, placeOf(op), kKnown)))
     return failure();
   StringRef name = attribute.getName();
   if (name == kPlan) {
@@ -182,9 +128,9 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
 /// An attribute of an argument or a result of a function; `global` is its
 /// `dist.global_type`, if it has one.
 static LogicalResult checkBoundary(Operation *op, NamedAttribute attribute,
-                                   Place place, unsigned index, Type type,
-                                   Attribute global) {
-  if (failed(checkKnown(op, attribute, place)))
+                                   AttributePlace place, unsigned index,
+                                   Type type, Attribute global) {
+  if (failed(checkKnown(op, attribute, place, kKnown)))
     return failure();
   if (attribute.getName() != kSharding)
     return success();

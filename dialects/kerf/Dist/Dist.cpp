@@ -1,10 +1,13 @@
 //===- Dist.cpp - the dialect ---------------------------------------------===//
 #include "kerf/Dist/Dist.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/Placement.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -19,16 +22,17 @@ using namespace kerf::dist;
 namespace {
 /// Shardings stand many times on most lines of a planned module, so they are
 /// printed by names that say what they are: `#s_mb_x` is the sharding whose
-/// dimension 0 is cut by mb and dimension 1 by nothing, `#s_x_sum-tp` one of a
-/// vector that is a partial sum over tp (docs/Dist.md). A plan is named after
-/// its shardings and stage, `#p1_mb_x_and_tp_x_to_mb_tp`; of a step a phase
+/// dimension 0 is cut by mb and dimension 1 by nothing, `#s_mb_x3` one whose
+/// last three are not cut, `#s_x_sum-tp` one of a vector that is a partial sum
+/// over tp (docs/Dist.md). A plan is named after its shardings and stage,
+/// `#p1_mb_x--tp_x_to_mb_tp`; of a step a phase
 /// alone has a name, `#update`: there are too many numbers.
 struct AttributeNames : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
   AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
     if (auto sharding = dyn_cast<ShardingAttr>(attribute))
-      os << 's', name(sharding, os);
+      name(sharding, os);
     else if (auto plan = dyn_cast<PlanAttr>(attribute))
       name(plan, os);
     else if (auto step = dyn_cast<StepAttr>(attribute);
@@ -42,19 +46,22 @@ struct AttributeNames : OpAsmDialectInterface {
   }
 
 private:
+  static void name(ShardingAttr sharding, raw_ostream &os) {
+    std::string rest = name(sharding);
+    os << 's' << (rest.empty() ? "" : "_") << rest;
+  }
+
   static void name(PlanAttr plan, raw_ostream &os) {
     os << 'p';
     if (plan.getStage())
       os << *plan.getStage();
     auto names = [&](ArrayRef<ShardingAttr> shardings) {
-      llvm::interleave(
-          shardings, os,
-          [&](ShardingAttr sharding) {
-            if (sharding.getDims().empty() && !sharding.isPartial())
-              os << "_s";
-            name(sharding, os);
-          },
-          "_and");
+      StringRef before = "_";
+      for (ShardingAttr sharding : shardings) {
+        std::string text = name(sharding);
+        os << before << (text.empty() ? "s" : text);
+        before = "--";
+      }
     };
     names(plan.getOperands());
     if (!plan.getResults().empty())
@@ -62,30 +69,42 @@ private:
     names(plan.getResults());
   }
 
-  /// Begins with `_`, unless it is that of a scalar.
-  static void name(ShardingAttr sharding, raw_ostream &os) {
-    auto axes = [&](AxesAttr list) {
-      llvm::interleave(
-          list.getAxes(), os,
-          [&](AxisAttr axis) {
-            os << axis.getName();
-            if (!axis.isWhole())
-              os << '-' << axis.getPreSize() << '-' << axis.getSize();
-          },
-          "-");
-    };
-    for (auto [dim, list] : llvm::enumerate(sharding.getDims())) {
-      os << '_';
-      if (list.getAxes().empty())
-        os << 'x';
-      axes(list);
-      if (int64_t block = sharding.getBlock(dim))
-        os << "-by" << block;
+  /// Empty for a scalar that is no partial sum.
+  static std::string name(ShardingAttr sharding) {
+    SmallVector<std::string> words;
+    ArrayRef<AxesAttr> dims = sharding.getDims();
+    for (size_t dim = 0; dim < dims.size(); ++dim) {
+      if (!dims[dim].getAxes().empty()) {
+        int64_t block = sharding.getBlock(dim);
+        words.push_back(name(dims[dim]) +
+                        (block ? "-by" + std::to_string(block) : ""));
+        continue;
+      }
+      // Uncut dimensions beside each other are counted.
+      size_t first = dim;
+      while (dim + 1 < dims.size() && dims[dim + 1].getAxes().empty())
+        ++dim;
+      words.push_back(dim > first ? "x" + std::to_string(dim + 1 - first)
+                                  : "x");
     }
-    if (sharding.isPartial()) {
-      os << '_' << stringifyReductionKind(sharding.getReduction()) << '-';
-      axes(sharding.getPartial());
-    }
+    if (sharding.isPartial())
+      words.push_back(
+          (stringifyReductionKind(sharding.getReduction()) + "-").str() +
+          name(sharding.getPartial()));
+    return llvm::join(words, "_");
+  }
+
+  static std::string name(AxesAttr axes) {
+    return llvm::join(
+        llvm::map_range(axes.getAxes(),
+                        [](AxisAttr axis) {
+                          std::string name = axis.getName().str();
+                          if (!axis.isWhole())
+                            name += "-" + std::to_string(axis.getPreSize()) +
+                                    "-" + std::to_string(axis.getSize());
+                          return name;
+                        }),
+        "-");
   }
 };
 

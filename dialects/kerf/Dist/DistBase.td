@@ -42,6 +42,7 @@ def Dist_Dialect : Dialect {
     of `b` starts at `i*b` and what lies past `D` is padding of unspecified
     content: every op that would read it is masked.
   }];
+  let dependentDialects = ["::kerf::KerfDialect"];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;

@@ -20,7 +20,7 @@ def Dist_PlanAttr : Dist_Attr<"Plan", "plan"> {
                results = [#dist.sharding<{"mb"}, {"tp"}>], stage = 1>
     ```
 
-    Dumps write it by name: `#p1_mb_x_and_tp_x_to_mb_tp`.
+    Dumps write it by name: `#p1_mb_x--tp_x_to_mb_tp`.
 
     C1: something is decided. C2: the stage is not negative. C3: as many
     shardings as operands and results. (Checked where it is attached to an op.)

@@ -49,7 +49,8 @@ def Dist_AssignOp : Op<Dist_Dialect, "assign", [AllTypesMatch<["source", "value"
     ```
 
     C1: `source` is defined by a source op that is a mutable parameter. C2: in a
-    function a source is assigned at most once. C3: with shardings, both operands
+    function a source is assigned at most once, before stages are split once in
+    each. C3: with shardings, both operands
     have the source's, which is not partial.
   }];
   let arguments = (ins Dist_Tensor:$source, Dist_Tensor:$value);

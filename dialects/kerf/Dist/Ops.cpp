@@ -278,7 +278,8 @@ LogicalResult AssignOp::verify() {
   for (Operation *user : getSource().getUsers())
     if (auto other = dyn_cast<AssignOp>(user);
         other && other != *this && other.getSource() == getSource() &&
-        other->getBlock() == (*this)->getBlock()) {
+        other->getBlock() == (*this)->getBlock() &&
+        findStage(other) == findStage(*this)) {
       auto diag = emitOpError("assigns ")
                   << source.getSourceName() << " a second time";
       diag.attachNote(other.getLoc()) << "the other one";

@@ -9,13 +9,19 @@ def Exec_Device : Exec_Enum<"Device", "a kind of device", [
     I32EnumAttrCase<"Cuda", 1, "cuda">  // cuBLASLt and cuDNN beside PTX
   ]>;
 
+def Exec_EpilogueForm : Exec_Enum<"EpilogueForm", "what a library does to a result before it is stored", [
+    I32EnumAttrCase<"Chain", 0, "chain">, // any number of steps in any order (oneDNN)
+    I32EnumAttrCase<"Fixed", 1, "fixed">  // a factor, a bias, an addend, an activation (cuBLASLt; cuDNN without factor)
+  ]>;
+
 def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
   let mnemonic = "target";
   let summary = "what the device of a program and its libraries can do";
   let description = [{
     On the module, as `exec.target`, before lowering; without it the target is
-    `#exec.target<device = cpu>`. Passes ask it what they need to know and not
-    which device it is, but for what only one library does (its epilogues).
+    `#exec.target<cpu>`. Passes ask it what they need to know and not which
+    device it is. A device stands for what is usual for it; what differs follows:
+    `#exec.target<cuda, row_bytes = 1>`.
 
     * `half_products`: the library has products of float16 (the CPU's has them
       of float32 and bfloat16).
@@ -24,25 +30,40 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
       in 16 bits.
     * `row_bytes`: rows of 16-bit products that begin at multiples of so many
       bytes are multiplied faster; a power of two, 1 where it does not matter.
+    * `epilogue`: `chain`, or `fixed` where a library has one step of each kind,
+      in its order, and narrows what it stores.
+    * `gradient_epilogues`: products of the backward pass give the gradient of a
+      bias with their result, and multiply by the derivative of an activation.
+    * `batches_updates`: optimizer updates are launched together, so that they
+      wait for each other.
+    * `sums_by_block`: a sum over leading dimensions is shared by the threads of
+      a block, of which there are thousands; otherwise by a few tasks.
+
+    | | cpu | cuda |
+    |---|---|---|
+    | `half_products` | false | true |
+    | `memory_bound` | false | true |
+    | `row_bytes` | 1 | 16 |
+    | `epilogue` | chain | fixed |
+    | `gradient_epilogues` | false | true |
+    | `batches_updates` | false | true |
+    | `sums_by_block` | false | true |
 
     ```mlir
-    module attributes {exec.target = #exec.target<device = cuda, half_products = true,
-                                                  memory_bound = true, row_bytes = 16>}
+    module attributes {exec.target = #exec.target<cuda>} {}
     ```
   }];
-  let parameters = (ins EnumParameter<Exec_Device>:$device,
-                        DefaultValuedParameter<"bool", "false">:$half_products,
-                        DefaultValuedParameter<"bool", "false">:$memory_bound,
-                        DefaultValuedParameter<"int64_t", "1">:$row_bytes);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let parameters = (ins EnumParameter<Exec_Device>:$device, "bool":$half_products, "bool":$memory_bound,
+                        "int64_t":$row_bytes, EnumParameter<Exec_EpilogueForm>:$epilogue,
+                        "bool":$gradient_epilogues, "bool":$batches_updates, "bool":$sums_by_block);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     static constexpr ::llvm::StringLiteral kName = "exec.target";
-    static TargetAttr cpu(::mlir::MLIRContext *context);
-    static TargetAttr cuda(::mlir::MLIRContext *context);
+    /// What is usual for a device.
+    static TargetAttr get(::mlir::MLIRContext *context, Device device);
     /// Of the module that `op` is or is in.
     static TargetAttr of(::mlir::Operation *op);
-    bool isCuda() const { return getDevice() == Device::Cuda; }
   }];
 }
 

@@ -25,6 +25,7 @@ def NN_Dialect : Dialect {
     and result have one, `3x3` for the sizes of a window, and no attribute that
     has its usual value.
   }];
+  let dependentDialects = ["::kerf::KerfDialect"];
   let hasConstantMaterializer = 0;
 }
 

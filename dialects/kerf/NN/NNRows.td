@@ -141,7 +141,7 @@ def NN_LayerNormOp : NN_NormOp<"layer_norm", 8> {
   let onRow = "s.mulAdd(s.mul(s.sub(x[0], x[1]), x[2]), x[3], x[4])";
   let interval = "normalized(getX(), int64_t(getDim()), getEpsilon().convertToDouble(), x[1], x[2])";
   let assemblyFormat = [{
-    $x `,` $scale `,` $bias `dim` $dim `epsilon` custom<Real>($epsilon) attr-dict
+    $x `,` $scale `,` $bias `dim` $dim `epsilon` custom<Single>($epsilon) attr-dict
     `:` custom<RowTypes>(type($x), type($scale), type($bias), type($result))
   }];
 }
@@ -166,7 +166,7 @@ def NN_RMSNormOp : NN_NormOp<"rms_norm", 5> {
   let interval = "normalized(getX(), int64_t(getDim()), getEpsilon().convertToDouble(), x[1], "
                  "::kerf::Interval::of(0))";
   let assemblyFormat = [{
-    $x `,` $scale `dim` $dim `epsilon` custom<Real>($epsilon) attr-dict
+    $x `,` $scale `dim` $dim `epsilon` custom<Single>($epsilon) attr-dict
     `:` custom<RowTypes>(type($x), type($scale), type($result))
   }];
 }
@@ -208,11 +208,12 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Kernel<"Elementwise">, NN_Infer
   }];
   let arguments = (ins NN_Float:$x, NN_Float:$scale, NN_Float:$bias, NN_Float:$mean,
                        NN_Float:$variance, F64Attr:$epsilon,
-                       DefaultValuedAttr<F64Attr, "0.9">:$momentum);
+                       DefaultValuedAttr<F64Attr, "0.9f">:$momentum);
   let extraClassDeclaration = NN_Role<"operand < 3 ? ::kerf::OperandRole::Learned : ::kerf::OperandRole::Statistic">.method;
   let results = (outs NN_Float:$result);
   let assemblyFormat = [{
-    $x `,` $scale `,` $bias `,` $mean `,` $variance `epsilon` custom<Real>($epsilon) attr-dict
+    $x `,` $scale `,` $bias `,` $mean `,` $variance `epsilon` custom<Single>($epsilon)
+    (`momentum` custom<Single>($momentum)^)? attr-dict
     `:` custom<RowTypes>(type($x), type($scale), type($bias), type($mean), type($variance), type($result))
   }];
   let extraClassDefinition = NN_Cost<"Elementwise", "2 * results[0].getNumElements()">.definition;
@@ -234,7 +235,7 @@ def NN_LRNOp : NN_RuleOp<"lrn", [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {
   let arguments = (ins NN_Float:$x, I64Attr:$size, F64Attr:$alpha, F64Attr:$beta, F64Attr:$bias);
   let results = (outs NN_Float:$result);
   let assemblyFormat = [{
-    $x `size` $size `alpha` custom<Real>($alpha) `beta` custom<Real>($beta) `bias` custom<Real>($bias) attr-dict
+    $x `size` $size `alpha` custom<Single>($alpha) `beta` custom<Single>($beta) `bias` custom<Single>($bias) attr-dict
     `:` custom<Types>(type($x), type($result))
   }];
   let extraClassDefinition = NN_Cost<"Row", "(2 * int64_t(getSize()) + 20) * results[0].getNumElements()">.definition;

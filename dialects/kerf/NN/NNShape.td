@@ -108,7 +108,7 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Kernel<"Pad">, NN_Infer, NN_Gradient, Kerf_O
     `low[d]` elements of `value` before and `high[d]` after dimension `d`.
 
     ```mlir
-    %r = nn.pad %x low [1] high [0] value 0.0 : f32 : (tensor<3xf32>) -> tensor<4xf32>
+    %r = nn.pad %x by [1:0] value 0.0 : f32 : (tensor<3xf32>) -> tensor<4xf32>
     ```
 
     C1: one non-negative `low` and `high` per dimension.
@@ -117,7 +117,7 @@ def NN_PadOp : NN_RuleOp<"pad", [NN_Kernel<"Pad">, NN_Infer, NN_Gradient, Kerf_O
                        TypedAttrInterface:$value);
   let extraClassDeclaration = NN_Role<"::kerf::OperandRole::Through">.method;
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$x `low` $low `high` $high `value` $value attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$x `by` custom<Borders>($low, $high) `value` $value attr-dict `:` functional-type(operands, results)";
   let extraClassDefinition = NN_Cost<"Elementwise", "0">.definition;
 }
 

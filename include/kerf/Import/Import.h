@@ -47,8 +47,6 @@ struct ImportOptions {
   /// stay one.
   bool untie = false;
   std::vector<std::string> tied;
-  /// Skip the simplification that follows (tests of the handlers).
-  bool simplify = true;
   /// Test only: a precondition that is not asked (Support/Preconditions.h).
   std::string without;
 };

@@ -152,7 +152,7 @@ def OfferBiasGradients : FusionPass<"offer-bias-gradients"> {
       }
       return %g, %b : tensor<3x4xf32>, tensor<4xf32>
     }
-    // becomes, on #exec.target<device = cuda>
+    // becomes, on #exec.target<cuda>
     func.func @main(%x: tensor<8x3xf32>, %dy: tensor<8x4xf32>) -> (tensor<3x4xf32>, tensor<4xf32>) {
       %e = exec.empty : tensor<3x4xf32>
       %s = exec.empty : tensor<4xf32>
@@ -239,7 +239,7 @@ def OfferReluGradients : FusionPass<"offer-relu-gradients"> {
           dst(%i : tensor<4x4xf32>) : tensor<4x4xf32>
       return %dx : tensor<4x4xf32>
     }
-    // becomes, on #exec.target<device = cuda>
+    // becomes, on #exec.target<cuda>
     func.func @main(%x: tensor<4x3xf32>, %w: tensor<3x4xf32>, %dz: tensor<4x4xf32>, %v: tensor<4x4xf32>)
         -> tensor<4x4xf32> {
       %e = exec.empty : tensor<4x4xf32>

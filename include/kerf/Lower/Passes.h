@@ -25,7 +25,9 @@ void buildPreparePipeline(mlir::OpPassManager &passes);
 void buildFormGroupsPipeline(mlir::OpPassManager &passes);
 
 /// For a device other than the CPU set-target, those two, then bufferize,
-/// plan-arenas, verify-after-lower.
+/// work-in-place, plan-arenas, verify-after-lower. What cannot be lowered is an
+/// error at its op; the module is then valid, but neither what it was nor what
+/// it should be.
 void buildLowerPipeline(mlir::OpPassManager &passes,
                         exec::Device device = exec::Device::Cpu);
 

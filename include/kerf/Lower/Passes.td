@@ -9,7 +9,7 @@ def SetTarget : Pass<"set-target", "::mlir::ModuleOp"> {
   let summary = "Say what a module is lowered for";
   let description = [{
     Writes `exec.target` on the module: `set-target{device=cuda}` gives it
-    `#exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>`.
+    `#exec.target<cuda>`.
     Every pass of the phase asks that and nothing else what the device and its
     libraries can do. Without it the target is the CPU's.
   }];
@@ -65,11 +65,51 @@ def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
                            "::kerf::dist::DistDialect"];
 }
 
+def WorkInPlace : Pass<"work-in-place", "::mlir::ModuleOp"> {
+  let summary = "Write results where operands were";
+  let description = [{
+    A kernel writes over an input of the same size that nobody reads any more, if
+    code generation says that it may; a library call over the operand that it may
+    overwrite; a collective that gives back the shape that it takes works in place.
+
+    ```mlir
+    exec.kernel @relu_0(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {index = 0 : i64, node = "relu"} {
+      %0 = nn.relu %x : tensor<2x3xf32>
+      exec.yield %0 : tensor<2x3xf32>
+    }
+    exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>)
+        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+      %0 = exec.arena : memref<2x3xf32>
+      %1 = exec.arena : memref<2x3xf32>
+      exec.copy %x -> %0 : memref<2x3xf32> -> memref<2x3xf32>
+      exec.launch @relu_0(%0) -> (%1) : (memref<2x3xf32>) -> (memref<2x3xf32>)
+      exec.copy %1 -> %y : memref<2x3xf32> -> memref<2x3xf32>
+      exec.return
+    }
+    // becomes
+    exec.kernel @relu_0(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {index = 0 : i64, node = "relu"} {
+      %0 = nn.relu %x : tensor<2x3xf32>
+      exec.yield %0 : tensor<2x3xf32>
+    }
+    exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>)
+        attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+      %0 = exec.arena : memref<2x3xf32>
+      exec.copy %x -> %0 : memref<2x3xf32> -> memref<2x3xf32>
+      exec.launch @relu_0(%0) -> (%0) : (memref<2x3xf32>) -> (memref<2x3xf32>)
+      exec.copy %0 -> %y : memref<2x3xf32> -> memref<2x3xf32>
+      exec.return
+    }
+    ```
+  }];
+}
+
 def PlanArenas : Pass<"plan-arenas", "::mlir::ModuleOp"> {
   let summary = "Give buffers and slots their offsets";
   let description = [{
-    Kernels write over inputs that nobody reads any more and all-reduces work in
-    place; then every buffer gets an offset, first-fit by decreasing size.
+    Every buffer of a function and every slot of a stage gets an offset, first-fit
+    by decreasing size. `scratch` is what a function needs, `arena` what its stage
+    does (the largest scratch, slots behind it), and `lower_bound` what slots that
+    are live together come to at least.
 
     ```mlir
     exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>)

@@ -204,7 +204,7 @@ def NarrowStorage : PreparePass<"narrow-storage"> {
     %1 = nn.cast %0 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
     %2 = nn.add %1, %bias : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
     %y = nn.exp %2 : tensor<2x4xf32>
-    // becomes, on #exec.target<device = cuda, memory_bound = true>
+    // becomes, on #exec.target<cuda>
     %w = nn.weight "w" file 0 at 0 : tensor<3x4xbf16>
     %0 = nn.matmul %x, %w : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xbf16>
     %1 = nn.cast %0 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
@@ -231,10 +231,10 @@ def PadProducts : PreparePass<"pad-products"> {
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
     %0 = nn.matmul %x, %w {transpose_rhs, exec.stored} : (tensor<24x16xbf16>, tensor<37x16xbf16>) -> tensor<24x37xbf16>
     %y = nn.cast %0 : (tensor<24x37xbf16>) -> tensor<24x37xf32>
-    // becomes, on #exec.target<device = cuda, half_products = true, row_bytes = 16>
+    // becomes, on #exec.target<cuda>
     %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>
-    %0 = nn.pad %w low [0, 0] high [3, 0] value 0.0 : bf16 : (tensor<37x16xbf16>) -> tensor<40x16xbf16>
+    %0 = nn.pad %w by [0:3, 0] value 0.0 : bf16 : (tensor<37x16xbf16>) -> tensor<40x16xbf16>
     %1 = nn.matmul %x, %0 {transpose_rhs, exec.stored} : (tensor<24x16xbf16>, tensor<40x16xbf16>) -> tensor<24x40xbf16>
     %2 = nn.slice %1 from [0, 0] : (tensor<24x40xbf16>) -> tensor<24x37xbf16>
     %y = nn.cast %2 : (tensor<24x37xbf16>) -> tensor<24x37xf32>
@@ -242,7 +242,7 @@ def PadProducts : PreparePass<"pad-products"> {
   }];
 }
 
-def DropRoundingMarks : PreparePass<"drop-rounding-marks"> {
+def DropTransferCasts : PreparePass<"drop-transfer-casts"> {
   let summary = "Take away kerf.transfer_cast";
   let description = [{
     Which casts round only for the way between devices is not asked any more:

@@ -91,6 +91,38 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
+def AssignInStages : Pass<"assign-in-stages", "::mlir::ModuleOp"> {
+  let summary = "a new value in every stage that uses a source";
+  let description = [{
+    A parameter that another stage updates is a copy where it is only read: a
+    `dist.assign` in each such stage gives it the new value.
+
+    ```mlir
+    #whole = #dist.sharding<{}>
+    func.func @main(%x: tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole}) {
+      %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#whole]>, variable} : tensor<4xf32>
+      %y = nn.add %x, %w {dist.plan = #dist.plan<operands = [#whole, #whole], results = [#whole], stage = 1>}
+         : tensor<4xf32>
+      %n = nn.neg %w {dist.plan = #dist.plan<operands = [#whole], results = [#whole], stage = 0>} : tensor<4xf32>
+      dist.assign %w, %n {dist.plan = #dist.plan<operands = [#whole, #whole], stage = 0>} : tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    // becomes
+    #whole = #dist.sharding<{}>
+    func.func @main(%x: tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole}) {
+      %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#whole]>, variable} : tensor<4xf32>
+      %y = nn.add %x, %w {dist.plan = #dist.plan<operands = [#whole, #whole], results = [#whole], stage = 1>}
+         : tensor<4xf32>
+      %n = nn.neg %w {dist.plan = #dist.plan<operands = [#whole], results = [#whole], stage = 0>} : tensor<4xf32>
+      dist.assign %w, %n {dist.plan = #dist.plan<operands = [#whole, #whole], stage = 0>} : tensor<4xf32>
+      dist.assign %w, %n {dist.plan = #dist.plan<operands = [#whole, #whole], stage = 1>} : tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
 def SplitStages : Pass<"split-stages", "::mlir::ModuleOp"> {
   let summary = "one function per stage and part of the step";
   let description = [{
@@ -157,9 +189,68 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
   let description = [{
     For inference each stage takes the micro-batches in order: receive, run,
     send. For training: the prologue, forward and backward in the order of
-    `dist.schedule_kind` ("gpipe", "1f1b"), the update. A send does not wait; its
-    slot stays until the receiver is known to have it (`held_until`, the number
-    of an instruction).
+    `dist.schedule_kind` ("gpipe", "1f1b"), the update.
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def JoinUpdates : Pass<"join-updates", "::mlir::ModuleOp"> {
+  let summary = "the last backward pass and the update become one function";
+  let description = [{
+    Where a stage's first update sums gradients over devices right behind the
+    last micro-batch's backward pass, and that run hands nothing on, one function
+    does both: there each sum can start as soon as its gradient is complete.
+    Functions that no schedule runs any more are erased.
+
+    ```mlir
+    #whole = #dist.sharding<{}>
+    #part = #dist.sharding<{}, partial sum {"dp"}>
+    func.func private @main(tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole})
+    func.func @stage0_backward(%x: tensor<4xf32> {dist.from = #dist.from<input 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.sharding = #part, dist.to = #dist.to<keep [0]>})
+        attributes {dist.part = #dist.part<stage = 0, phase = backward_input>} {
+      %0 = nn.relu %x : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @stage0_update0(%g: tensor<4xf32> {dist.from = #dist.from<kept 0>, dist.sharding = #part})
+        -> (tensor<4xf32> {dist.sharding = #whole, dist.to = #dist.to<output [0]>})
+        attributes {dist.part = #dist.part<stage = 0, phase = update>} {
+      %0 = dist.all_reduce %g sum ["dp"] purpose gradient : tensor<4xf32> -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    dist.schedule 0 {
+      %0 = dist.input 0 micro_batch 0 : tensor<4xf32>
+      %1 = dist.run @stage0_backward(%0) micro_batch 0 : (tensor<4xf32>) -> tensor<4xf32>
+      %2 = dist.run @stage0_update0(%1) micro_batch 0 : (tensor<4xf32>) -> tensor<4xf32>
+      dist.output %2 to 0 micro_batch 0 : tensor<4xf32>
+    }
+    // becomes
+    #whole = #dist.sharding<{}>
+    func.func private @main(tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole})
+    func.func @stage0_backward_update0(%x: tensor<4xf32> {dist.from = #dist.from<input 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.sharding = #whole, dist.to = #dist.to<output [0]>})
+        attributes {dist.part = #dist.part<stage = 0, phase = backward_input>} {
+      %0 = nn.relu %x : tensor<4xf32>
+      %1 = dist.all_reduce %0 sum ["dp"] purpose gradient : tensor<4xf32> -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    dist.schedule 0 {
+      %0 = dist.input 0 micro_batch 0 : tensor<4xf32>
+      %1 = dist.run @stage0_backward_update0(%0) micro_batch 0 : (tensor<4xf32>) -> tensor<4xf32>
+      dist.output %1 to 0 micro_batch 0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
+def HoldSends : Pass<"hold-sends", "::mlir::ModuleOp"> {
+  let summary = "how long what is sent must stay";
+  let description = [{
+    A send does not wait: its slot stays until the receiver is known to have it,
+    from a message that the receiver sent later. `held_until` is the number of
+    the instruction behind which that is so; where nothing comes back, it is the
+    end of the step. Inference needs none of this.
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }

@@ -70,6 +70,9 @@ struct CompilationOptions {
   /// For GPUs: where ptxas is (empty: none), and kernels for the CPU as well.
   std::string ptxas;
   bool hostKernels = false;
+  /// What exporters spell in many ways is brought to one form
+  /// (simplify-import).
+  bool simplify = true;
   /// Attention as one call, where products are rounded to bf16 or f16.
   bool fusedAttention = false;
   /// Where code generation writes its IR for people; empty: nowhere.
@@ -148,7 +151,6 @@ private:
   Outcome readModel();
   Outcome makePlan();
   Outcome takePlan();
-  Outcome readGivenPlan();
   void noteUntied();
   void noteNumbers();
   std::optional<int64_t> memoryLimit() const;

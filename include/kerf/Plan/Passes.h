@@ -22,6 +22,14 @@ std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options,
                                            llvm::StringRef machine,
                                            PlanRun &run);
 
+/// The pass for a plan that was read from `path`. What is wrong with it is in
+/// `run.message`; `run.error` stays None.
+std::unique_ptr<mlir::Pass> createApplyPlanPass(llvm::json::Value plan,
+                                                llvm::StringRef path,
+                                                const PlanOptions &options,
+                                                llvm::StringRef machine,
+                                                PlanRun &run);
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "kerf/Plan/Passes.h.inc"

@@ -61,4 +61,25 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
 
+def ApplyPlan : Pass<"apply-plan", "::mlir::ModuleOp"> {
+  let summary = "Write down a plan that a file has";
+  let description = [{
+    What kerf-plan would write, as a `plan.json` says it: the mesh, `dist.plan` on
+    every op that the file names by the names of its results, shardings of
+    arguments and results, reshards. The plan is checked against the ops' sharding
+    rules and priced again on `machine`. With the plan.json of the example of
+    kerf-plan the result is the same:
+
+    ```
+    kerf-opt --pass-pipeline='builtin.module(apply-plan{plan=plan.json machine=h100-8 devices=2})'
+    ```
+  }];
+  let options = [
+    Option<"plan", "plan", "std::string", "\"\"", "A plan.json">,
+    Option<"devices", "devices", "int64_t", "1", "Number of devices">,
+    Option<"machine", "machine", "std::string", "\"h100-8\"", "Machine preset, or machine.json">,
+  ];
+  let dependentDialects = ["::kerf::dist::DistDialect"];
+}
+
 #endif // KERF_PLAN_PASSES

@@ -9,6 +9,7 @@
 #include "../Handlers.h"
 #include "../Importer.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/Gradients/ClassLosses.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -69,10 +70,10 @@ static void describeLabels(Node &node, Value labels, int64_t classes,
       argument ? argument.getOwner()->getParentOp() : nullptr);
   if (!main)
     return;
-  main.setArgAttr(argument.getArgNumber(), "kerf.range",
+  main.setArgAttr(argument.getArgNumber(), kRangeAttr,
                   node.ops.getI64ArrayAttr({0, classes}));
   if (ignoreIndex)
-    main.setArgAttr(argument.getArgNumber(), "kerf.ignore_index",
+    main.setArgAttr(argument.getArgNumber(), kIgnoreIndexAttr,
                     node.ops.getI64IntegerAttr(*ignoreIndex));
 }
 

@@ -10,6 +10,7 @@
 #include "../OpKinds.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/NN/NN.h"
 
 using namespace mlir;
@@ -212,10 +213,10 @@ private:
     }
     for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
       bool input = static_cast<int64_t>(i) < numInputs;
-      auto label = input ? function.getArgAttr(i, "kerf.name")
-                         : function.getResultAttr(i - numInputs, "kerf.name");
+      auto label = input ? function.getArgAttr(i, kNameAttr)
+                         : function.getResultAttr(i - numInputs, kNameAttr);
       if (label)
-        op.setArgAttr(i, "kerf.name", label);
+        op.setArgAttr(i, kNameAttr, label);
     }
     exec::ReturnOp::create(builder, function.getLoc());
   }

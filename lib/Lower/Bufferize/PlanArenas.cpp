@@ -1,191 +1,26 @@
-//===- PlanArenas.cpp - in-place work and offsets -------------------------===//
+//===- PlanArenas.cpp - offsets of buffers and slots ----------------------===//
 //
 // Problem: buffers of a function and slots of a stage share static memory.
 //
-// Idea: first let kernels write over an input that nobody reads any more (where
-// code generation says that it may) and all-reduces work in place; then take
-// the steps of the list as time, a buffer's life from its first to its last
-// use, views included, and solve (Arena.h). A collective that was started holds
-// its buffers until the wait. A stage's arena has the functions' scratch memory
-// first, slots behind it.
+// Idea: take the steps of the list as time, a buffer's life from its first to
+// its last use (Lives.h), and solve (Arena.h). A stage's arena has the
+// functions' scratch memory first, slots behind it.
 //
-// Invariant: what verifyLowered checks: buffers live together do not overlap.
+// Invariant: what verify-after-lower checks: buffers that are live together do
+// not overlap.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Fusion/Arena.h"
-#include "kerf/Lower/Codegen.h"
-#include "kerf/Lower/Lower.h"
+#include "Lives.h"
 
-#include "kerf/Exec/Exec.h"
-#include "kerf/Fusion/Groups.h"
+#include "kerf/Lower/Passes.h"
 
-#include "llvm/ADT/MapVector.h"
+namespace kerf {
+#define GEN_PASS_DEF_PLANARENAS
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
-
-/// The buffer that a view is part of.
-static Value baseOf(Value buffer) {
-  while (auto view = buffer.getDefiningOp<exec::ViewOp>())
-    buffer = view.getSource();
-  return buffer;
-}
-
-namespace {
-/// Lives of arena buffers of a function, in steps.
-struct Lives {
-  llvm::MapVector<Value, ArenaBuffer> buffers;
-
-  explicit Lives(exec::FuncOp function) {
-    for (auto arena : function.getBody().getOps<exec::ArenaOp>())
-      buffers[arena.getResult()] = {
-          -1, -1, exec::sizeBytes(arena.getResult().getType())};
-    int64_t step = 0;
-    for (Operation &op : function.getBody().front()) {
-      ++step;
-      if (isa<exec::ViewOp, exec::ArenaOp, exec::ParamOp>(op))
-        continue;
-      for (Value operand : op.getOperands())
-        if (isa<MemRefType>(operand.getType()))
-          use(operand, step);
-      if (auto wait = dyn_cast<exec::CollectiveWaitOp>(op))
-        for (Value operand : wait.getEvent().getDefiningOp()->getOperands())
-          use(operand, step);
-    }
-  }
-
-private:
-  void use(Value value, int64_t step) {
-    auto *it = buffers.find(baseOf(value));
-    if (it == buffers.end())
-      return;
-    if (it->second.begin < 0)
-      it->second.begin = step;
-    it->second.end = step;
-  }
-};
-} // namespace
-
-//===----------------------------------------------------------------------===//
-// Working in place
-//===----------------------------------------------------------------------===//
-
-/// Lets `output` (an unused arena buffer so far) be `input`'s buffer.
-static void unify(Value input, exec::ArenaOp output) {
-  Value replacement = input;
-  if (input.getType() != output.getResult().getType()) {
-    OpBuilder builder(output);
-    // Behind the input's definition and in front of the output's users.
-    replacement = exec::ViewOp::create(builder, output.getLoc(),
-                                       output.getResult().getType(), input, 0);
-  }
-  output.getResult().replaceAllUsesWith(replacement);
-  output.erase();
-}
-
-/// Whether `buffer` is a whole arena buffer (reshaped at most) that no op after
-/// `op` uses.
-static bool diesAt(Value buffer, Operation *op) {
-  Value base = baseOf(buffer);
-  auto arena = base.getDefiningOp<exec::ArenaOp>();
-  if (!arena || exec::sizeBytes(cast<MemRefType>(buffer.getType())) !=
-                    exec::sizeBytes(arena.getResult().getType()))
-    return false;
-  SmallVector<Value> aliases = {base};
-  while (!aliases.empty())
-    for (Operation *user : aliases.pop_back_val().getUsers()) {
-      if (auto view = dyn_cast<exec::ViewOp>(user))
-        aliases.push_back(view.getResult());
-      else if (op->isBeforeInBlock(user))
-        return false;
-      else if (auto start = dyn_cast<exec::CollectiveStartOp>(user);
-               start && user != op)
-        for (Operation *wait : start.getEvent().getUsers())
-          if (op->isBeforeInBlock(wait))
-            return false;
-    }
-  return true;
-}
-
-/// Whether `output` is an arena buffer that is first written by `op`.
-static exec::ArenaOp freshAt(Value output, Operation *op) {
-  auto arena = output.getDefiningOp<exec::ArenaOp>();
-  if (!arena)
-    return {};
-  SmallVector<Value> aliases = {output};
-  while (!aliases.empty())
-    for (Operation *user : aliases.pop_back_val().getUsers()) {
-      if (auto view = dyn_cast<exec::ViewOp>(user))
-        aliases.push_back(view.getResult());
-      else if (user->isBeforeInBlock(op))
-        return {};
-    }
-  return arena;
-}
-
-/// Some collectives, waited for at once or later, may be in place.
-template <typename Op> static void moveInPlace(Op collective) {
-  if (!mayBeInPlace(collective.getKind().getValue()) ||
-      collective.getSrc() == collective.getDst() ||
-      !diesAt(collective.getSrc(), collective))
-    return;
-  if (exec::ArenaOp fresh = freshAt(collective.getDst(), collective))
-    unify(collective.getSrc(), fresh);
-}
-
-static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
-  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
-    if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
-      moveInPlace(collective);
-      continue;
-    }
-    if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
-      moveInPlace(start);
-      continue;
-    }
-    if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {
-      OpOperand *operand = call.getInPlaceOperand();
-      if (!operand)
-        continue;
-      Value input = operand->get();
-      bool alone = llvm::count_if(call.getReads(), [&](Value other) {
-                     return baseOf(other) == baseOf(input);
-                   }) == 1;
-      if (exec::ArenaOp fresh = freshAt(call.getDestination().get(), &op);
-          fresh && alone && diesAt(input, &op))
-        unify(input, fresh);
-      continue;
-    }
-    auto launch = dyn_cast<exec::LaunchOp>(op);
-    if (!launch)
-      continue;
-    auto kernel = symbols.lookup<exec::KernelOp>(launch.getKernel());
-    SmallVector<Operation *> ops;
-    for (Operation &member : kernel.getBody().front().without_terminator())
-      ops.push_back(&member);
-    DenseSet<Value> given;
-    for (unsigned o = 0; o < launch.getOutputs().size(); ++o) {
-      exec::ArenaOp fresh = freshAt(launch.getOutputs()[o], &op);
-      if (!fresh)
-        continue;
-      SmallVector<Value> inputs(launch.getInputs());
-      auto diesHere = [&](Value input) {
-        return exec::sizeBytes(cast<MemRefType>(input.getType())) ==
-                   exec::sizeBytes(fresh.getResult().getType()) &&
-               diesAt(input, &op);
-      };
-      auto mayShare = [&](unsigned i) { return mayShareBuffer(ops, i, o); };
-      int64_t chosen =
-          chooseOverwritten(inputs, {baseOf, diesHere, mayShare}, given);
-      if (chosen >= 0)
-        unify(inputs[chosen], fresh);
-    }
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Offsets
-//===----------------------------------------------------------------------===//
 
 static LogicalResult planFunction(exec::FuncOp function) {
   Lives lives(function);
@@ -253,72 +88,16 @@ static LogicalResult planStage(exec::StageOp stage, SymbolTable &symbols) {
   return success();
 }
 
-LogicalResult kerf::planArenas(ModuleOp module) {
-  SymbolTable symbols(module);
-  for (auto function : module.getOps<exec::FuncOp>()) {
-    workInPlace(function, symbols);
-    if (failed(planFunction(function)))
-      return failure();
+namespace {
+struct PlanArenas : kerf::impl::PlanArenasBase<PlanArenas> {
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    for (auto function : getOperation().getOps<exec::FuncOp>())
+      if (failed(planFunction(function)))
+        return signalPassFailure();
+    for (auto stage : getOperation().getOps<exec::StageOp>())
+      if (failed(planStage(stage, symbols)))
+        return signalPassFailure();
   }
-  for (auto stage : module.getOps<exec::StageOp>())
-    if (failed(planStage(stage, symbols)))
-      return failure();
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Verification
-//===----------------------------------------------------------------------===//
-
-/// Entries of one kind are numbered 0, 1, ... without gaps.
-static LogicalResult checkDense(ModuleOp module, StringRef what,
-                                SmallVector<int64_t> indices) {
-  llvm::sort(indices);
-  for (auto [i, index] : llvm::enumerate(indices))
-    if (index != static_cast<int64_t>(i))
-      return module.emitError("numbers of ")
-             << what << " are not 0 to " << indices.size() - 1;
-  return success();
-}
-
-LogicalResult kerf::verifyLowered(ModuleOp module) {
-  SmallVector<int64_t> kernels, library, collectives, parameters;
-  for (Operation &op : *module.getBody()) {
-    if (!isa<exec::ExecDialect>(op.getDialect()))
-      return op.emitError("is left after lowering: ") << op.getName();
-    if (auto kernel = dyn_cast<exec::KernelOp>(op))
-      kernels.push_back(kernel.getIndex());
-    if (auto parameter = dyn_cast<exec::ParameterOp>(op))
-      parameters.push_back(parameter.getIndex());
-    auto function = dyn_cast<exec::FuncOp>(op);
-    if (!function)
-      continue;
-    if (!function.getScratch())
-      return function.emitError("has no planned scratch");
-    for (Operation &call : function.getBody().front()) {
-      if (auto entry = dyn_cast<exec::LibraryCallInterface>(call))
-        library.push_back(entry.getIndex());
-      if (auto entry = dyn_cast<exec::CollectiveOp>(call))
-        collectives.push_back(entry.getIndex());
-      if (auto entry = dyn_cast<exec::CollectiveStartOp>(call))
-        collectives.push_back(entry.getIndex());
-    }
-    Lives lives(function);
-    SmallVector<ArenaBuffer> buffers;
-    ArenaPlan plan;
-    plan.totalBytes = *function.getScratch();
-    for (auto &[value, buffer] : lives.buffers) {
-      buffers.push_back(buffer);
-      plan.offsets.push_back(*value.getDefiningOp<exec::ArenaOp>().getOffset());
-    }
-    std::string wrong = checkArena(buffers, plan, exec::bufferAlignment);
-    if (!wrong.empty())
-      return function.emitError("") << wrong;
-  }
-  if (failed(checkDense(module, "kernels", kernels)) ||
-      failed(checkDense(module, "library calls", library)) ||
-      failed(checkDense(module, "collectives", collectives)) ||
-      failed(checkDense(module, "parameters", parameters)))
-    return failure();
-  return success();
-}
+};
+} // namespace

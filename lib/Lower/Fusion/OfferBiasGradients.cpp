@@ -264,7 +264,7 @@ struct OfferBiasGradients
     FailureOr<Block *> block = blockOf(getOperation());
     if (failed(block))
       return signalPassFailure();
-    if (*block && exec::TargetAttr::of(getOperation()).isCuda())
+    if (*block && exec::TargetAttr::of(getOperation()).getGradientEpilogues())
       BiasGradients(**block).run();
   }
 };

@@ -154,7 +154,7 @@ struct OfferReluGradients
     FailureOr<Block *> block = blockOf(getOperation());
     if (failed(block))
       return signalPassFailure();
-    if (*block && exec::TargetAttr::of(getOperation()).isCuda())
+    if (*block && exec::TargetAttr::of(getOperation()).getGradientEpilogues())
       ReluGradients(getOperation()).run();
   }
 };

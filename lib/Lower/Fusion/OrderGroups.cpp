@@ -40,7 +40,7 @@ class Scheduler {
 public:
   Scheduler(func::FuncOp function)
       : block(function.getBody().front()), order(block),
-        isGpu(exec::TargetAttr::of(function).isCuda()) {
+        batchesUpdates(exec::TargetAttr::of(function).getBatchesUpdates()) {
     order.addPlannedOrder();
   }
 
@@ -115,14 +115,14 @@ private:
 
   void enqueue(int64_t number) {
     Operation *op = order.getOps()[number];
-    if (isGpu && isUpdate(op)) {
+    if (batchesUpdates && isUpdate(op)) {
       held.push_back(number);
       heldBytes += gradientBytes(op);
       return;
     }
-    int64_t priority = urgent.contains(op)                ? -1
-                       : isGpu && isParameterRounding(op) ? -4
-                                                          : number;
+    int64_t priority = urgent.contains(op)                         ? -1
+                       : batchesUpdates && isParameterRounding(op) ? -4
+                                                                   : number;
     ready.push({priority, number});
   }
 
@@ -170,7 +170,7 @@ private:
 
   Block &block;
   BlockOrder order;
-  bool isGpu;
+  bool batchesUpdates;
   DenseSet<Operation *> urgent, named;
   using Entry = std::pair<int64_t, int64_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;

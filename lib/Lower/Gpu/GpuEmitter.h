@@ -71,7 +71,6 @@ private:
   void decompose(V number, llvm::ArrayRef<LoopVar> vars, int64_t lastStep);
   llvm::SmallVector<V> computeOutputs(bool full);
   void storeOutputs(llvm::ArrayRef<V> values, bool full);
-  V linearThread();
   V threadIndex();
   V blockIndex();
   /// number < limit, or nothing to check.

@@ -1,7 +1,7 @@
 //===- GpuEpilogue.cpp - a product's last post-op as a kernel -------------===//
 //
-// cuBLASLt may refuse to multiply a product by the slope of GELU. For that case
-// the package has the slope as a kernel: dst = dst * gelu'(operand), both
+// cuBLASLt may refuse to multiply a product by the derivative of GELU. For that
+// case the package has that as a kernel: dst = dst * gelu'(operand), both
 // dense, the expressions that autodiff would have left.
 //
 //===----------------------------------------------------------------------===//

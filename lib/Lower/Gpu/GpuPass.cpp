@@ -14,7 +14,7 @@ struct GpuKernels : PassWrapper<GpuKernels, OperationPass<ModuleOp>> {
 
   StringRef getArgument() const override { return "gpu-kernels"; }
   StringRef getDescription() const override {
-    return "Compiles every kernel for GPUs, as --devices=cuda does";
+    return "Compiles every kernel for GPUs";
   }
   void getDependentDialects(DialectRegistry &registry) const override {
     kerf::cuda::registerDialects(registry);

@@ -48,7 +48,8 @@ class EpilogueFusion {
 public:
   EpilogueFusion(LibraryCall &call, ArrayRef<int64_t> logicalShape)
       : call(call), logical(logicalShape),
-        gpu(exec::TargetAttr::of(call.anchor).isCuda()) {}
+        isFixed(exec::TargetAttr::of(call.anchor).getEpilogue() ==
+                exec::EpilogueForm::Fixed) {}
 
   SmallVector<Operation *> run() {
     follow();
@@ -73,21 +74,22 @@ private:
     // An update reads and writes several tensors in one pass of its own.
     if (isComplete || user->hasAttr(exec::kUpdateMark))
       return false;
-    // On a GPU an addend lies as the result does.
-    if (gpu && isa<nn::TransposeOp>(user) && (has(Kind::Add) || has(Kind::Sum)))
+    // In a fixed epilogue an addend lies as the result does.
+    if (isFixed && isa<nn::TransposeOp>(user) &&
+        (has(Kind::Add) || has(Kind::Sum)))
       return false;
     if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
       pending.push_back(user);
       call.result = user->getResult(0);
       return true;
     }
-    if (absorbGeluGradient()) {
-      absorbNarrowing();
+    if (fuseGeluGradient()) {
+      fuseNarrowing();
       return isComplete = true;
     }
-    if (absorbNarrowing())
+    if (fuseNarrowing())
       return isComplete = true;
-    if (!storable() || !(widens(user) || absorbElementwise(user)))
+    if (!storable() || !(widens(user) || fuseElementwise(user)))
       return false;
     // What the op was reached through is now part of the call.
     commitPending();
@@ -96,13 +98,13 @@ private:
     return true;
   }
 
-  /// On a GPU: the result multiplied by the derivative of GELU (the tanh form)
-  /// at a tensor that lies as the result does, which cuBLASLt does before it
-  /// stores it.
-  bool absorbGeluGradient() {
-    if (!gpu || !isa<nn::MatmulOp>(call.anchor) || call.bias ||
-        !call.postOps.empty() || !chain.empty() || !pending.empty() ||
-        elementOf(call.result).isF16())
+  /// In a fixed epilogue: the result multiplied by the derivative of GELU (the
+  /// tanh form) at a tensor that lies as the result does, which cuBLASLt does
+  /// before it stores it.
+  bool fuseGeluGradient() {
+    if (!exec::TargetAttr::of(call.anchor).getGradientEpilogues() ||
+        !isa<nn::MatmulOp>(call.anchor) || call.bias || !call.postOps.empty() ||
+        !chain.empty() || !pending.empty() || elementOf(call.result).isF16())
       return false;
     auto found = findGeluGradient(call.result);
     if (!found)
@@ -119,11 +121,12 @@ private:
     return true;
   }
 
-  /// On a GPU: what was computed in f32 is stored in the operands' 16 bits.
-  /// Bias and addends are read in that type, too: they must be widened ones.
-  bool absorbNarrowing() {
+  /// In a fixed epilogue: what was computed in f32 is stored in the operands'
+  /// 16 bits. Bias and addends are read in that type, too: they must be widened
+  /// ones.
+  bool fuseNarrowing() {
     Type narrow = elementOf(call.anchor->getResult(0));
-    if (!gpu || !call.result.hasOneUse() || !isHalf(narrow) ||
+    if (!isFixed || !call.result.hasOneUse() || !isHalf(narrow) ||
         !elementOf(call.result).isF32() || !pending.empty())
       return false;
     auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
@@ -233,7 +236,7 @@ private:
   /// Whether the device's library can do this next. cuBLASLt has a factor, then
   /// a bias, one addend and one activation; cuDNN the same without the factor.
   bool takes(Kind kind) const {
-    if (!gpu)
+    if (!isFixed)
       return true;
     bool matmul = isa<nn::MatmulOp>(call.anchor);
     if (has(Kind::Relu) || has(Kind::GeluTanh))
@@ -287,7 +290,7 @@ private:
     return true;
   }
 
-  bool absorbBinary(Operation *op, Kind kind, bool commutes) {
+  bool fuseBinary(Operation *op, Kind kind, bool commutes) {
     Value self = call.result;
     Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
     bool selfLeft = op->getOperand(0) == self;
@@ -297,7 +300,7 @@ private:
       return false;
     if (auto splat = splatValue(other)) {
       bool factor = kind == Kind::Mul || (kind == Kind::Div && selfLeft);
-      if (gpu && (!factor || !takes(Kind::Linear)))
+      if (isFixed && (!factor || !takes(Kind::Linear)))
         return false;
       bool added = kind == Kind::Add   ? addLinear(1, *splat)
                    : kind == Kind::Sub ? addLinear(selfLeft ? 1 : -1,
@@ -349,7 +352,7 @@ private:
       return false;
     bool bias = kind == Kind::Add && perColumn && !call.bias &&
                 asks(Precondition::BiasComesFirst, call.postOps.empty());
-    if (gpu && !bias &&
+    if (isFixed && !bias &&
         !(kind == Kind::Add && takes(Kind::Add) && liesAs(*view, dstDense)))
       return false;
     takeOperandChain(call, other, view->base);
@@ -361,7 +364,7 @@ private:
     return true;
   }
 
-  bool absorbElementwise(Operation *op) {
+  bool fuseElementwise(Operation *op) {
     auto unary = [&](Kind kind) {
       if (!takes(kind))
         return false;
@@ -381,20 +384,16 @@ private:
             return false;
           return addLinear(-1, 0);
         })
-        .Case<nn::AddOp>(
-            [&](auto) { return absorbBinary(op, Kind::Add, true); })
-        .Case<nn::SubOp>(
-            [&](auto) { return absorbBinary(op, Kind::Sub, false); })
-        .Case<nn::MulOp>(
-            [&](auto) { return absorbBinary(op, Kind::Mul, true); })
-        .Case<nn::DivOp>(
-            [&](auto) { return absorbBinary(op, Kind::Div, false); })
+        .Case<nn::AddOp>([&](auto) { return fuseBinary(op, Kind::Add, true); })
+        .Case<nn::SubOp>([&](auto) { return fuseBinary(op, Kind::Sub, false); })
+        .Case<nn::MulOp>([&](auto) { return fuseBinary(op, Kind::Mul, true); })
+        .Case<nn::DivOp>([&](auto) { return fuseBinary(op, Kind::Div, false); })
         .Default([](Operation *) { return false; });
   }
 
   LibraryCall &call;
   Dims logical;
-  bool gpu;                ///< the call is one of cuBLASLt or cuDNN
+  bool isFixed;            ///< one step of each kind, in the library's order
   bool isComplete = false; ///< nothing can be behind what was taken in
   /// Shape ops taken in so far, and those waiting for an op that needs them.
   SmallVector<Operation *> chain, pending;

@@ -18,16 +18,32 @@ using namespace mlir;
 using namespace kerf;
 
 std::optional<double> kerf::splatValue(Value value) {
+  SmallVector<nn::CastOp> casts;
   while (isShapeOp(value.getDefiningOp()) ||
-         isa_and_nonnull<nn::CastOp>(value.getDefiningOp()))
+         isa_and_nonnull<nn::CastOp>(value.getDefiningOp())) {
+    if (auto cast = value.getDefiningOp<nn::CastOp>())
+      casts.push_back(cast);
     value = value.getDefiningOp()->getOperand(0);
+  }
   auto constant = value.getDefiningOp<nn::ConstantOp>();
   if (!constant)
     return std::nullopt;
   DenseElementsAttr elements = constant.getElements();
   if (!elements.isSplat() || !isa<FloatType>(elements.getElementType()))
     return std::nullopt;
-  return elements.getSplatValue<APFloat>().convertToDouble();
+  auto number = elements.getSplatValue<APFloat>();
+  auto convert = [&](const llvm::fltSemantics &semantics) {
+    bool lost;
+    number.convert(semantics, APFloat::rmNearestTiesToEven, &lost);
+  };
+  for (nn::CastOp cast : llvm::reverse(casts)) {
+    auto type = dyn_cast<FloatType>(elementOf(cast.getResult()));
+    if (!type)
+      return std::nullopt;
+    convert(type.getFloatSemantics());
+  }
+  convert(APFloat::IEEEdouble());
+  return number.convertToDouble();
 }
 
 void kerf::takeOperandChain(LibraryCall &call, Value operand, Value base) {

@@ -28,13 +28,6 @@ using Dims = llvm::SmallVector<int64_t, 4>;
 /// Row-major strides of a dense tensor, in elements.
 Dims denseStrides(llvm::ArrayRef<int64_t> shape);
 
-/// Strides with which a tensor of shape `from` and strides `strides` is read as
-/// shape `to` of as many elements, in row-major order; none if no strides do
-/// it.
-std::optional<Dims> reshapeStrides(llvm::ArrayRef<int64_t> from,
-                                   llvm::ArrayRef<int64_t> strides,
-                                   llvm::ArrayRef<int64_t> to);
-
 /// A strided view of the dense value `base`.
 struct StridedView {
   mlir::Value base;

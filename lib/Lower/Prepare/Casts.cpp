@@ -16,7 +16,7 @@
 #include "mlir/IR/IRMapping.h"
 
 namespace kerf {
-#define GEN_PASS_DEF_DROPROUNDINGMARKS
+#define GEN_PASS_DEF_DROPTRANSFERCASTS
 #define GEN_PASS_DEF_WIDENPRODUCTS
 #define GEN_PASS_DEF_CANCELCASTS
 #include "kerf/Lower/Passes.h.inc"
@@ -123,8 +123,8 @@ struct WidenProducts : kerf::impl::WidenProductsBase<WidenProducts> {
   }
 };
 
-struct DropRoundingMarks
-    : kerf::impl::DropRoundingMarksBase<DropRoundingMarks> {
+struct DropTransferCasts
+    : kerf::impl::DropTransferCastsBase<DropTransferCasts> {
   void runOnOperation() override {
     forEachOp(getOperation(), [](Operation *op) {
       if (isa<nn::CastOp>(op))

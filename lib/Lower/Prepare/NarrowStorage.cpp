@@ -3,9 +3,9 @@
 // Where memory is slow beside computing, what is computed from a product of 16
 // bits (with a bias; of a convolution also with an addend and relu) is stored
 // in 16 bits and widened where it is read. A sum with a wide tensor behind a
-// matmul, gradients of weights and what leaves the function stay wide. Needs
-// the marks of roundings for the way between devices, so it comes before they
-// are dropped. Linear in the number of ops.
+// matmul, gradients of weights and what leaves the function stay wide. Asks
+// for casts to the type in which a value travels, so it comes before
+// drop-transfer-casts. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -88,17 +88,17 @@ static Value endOfCall(Operation *product,
     value = add.getResult();
     return true;
   };
-  auto slope =
+  auto gradient =
       isa<nn::MatmulOp>(product) ? findGeluGradient(value) : std::nullopt;
-  if (slope)
-    value = slope->result;
+  if (gradient)
+    value = gradient->result;
   else if (!isa<nn::ConvInputGradientOp>(product) && hasWeight(product))
     addTo(/*perColumn=*/true);
   // Sums of transformers' blocks stay wide, as they are without rounding.
-  if (!slope && !isa<nn::ConvInputGradientOp>(product) &&
+  if (!gradient && !isa<nn::ConvInputGradientOp>(product) &&
       addTo(/*perColumn=*/false) && isa<nn::MatmulOp>(product))
     return {};
-  if (value.hasOneUse() && !slope && !isa<nn::ConvInputGradientOp>(product))
+  if (value.hasOneUse() && !gradient && !isa<nn::ConvInputGradientOp>(product))
     if (Operation *user = *value.user_begin();
         isa<nn::ReluOp>(user) ||
         (isa<nn::GeluOp>(user) && cast<nn::GeluOp>(user).getTanh() &&

@@ -22,7 +22,7 @@ using namespace kerf;
 /// On a GPU blocks of 32 columns are shared by the threads of
 /// one multiprocessor: as many parts as keep all of them busy, if each has
 /// something to add up.
-static int64_t numPartsForCuda(int64_t count, int64_t columns) {
+static int64_t numPartsForBlocks(int64_t count, int64_t columns) {
   constexpr int64_t wanted = 264 * 32, min = 1 << 16, shortest = 32;
   if (columns >= wanted || count * columns < min)
     return 1;
@@ -42,7 +42,7 @@ static int64_t numPartsForCuda(int64_t count, int64_t columns) {
 }
 
 /// Into how many parts `count` elements of `columns` columns are cut; 1: none.
-static int64_t numPartsForCpu(int64_t count, int64_t columns) {
+static int64_t numPartsForTasks(int64_t count, int64_t columns) {
   constexpr int64_t columnsOfATask = 64, tasks = 8, min = 1 << 17;
   if (columns >= tasks * columnsOfATask || count * columns < min)
     return 1;
@@ -61,8 +61,8 @@ static void split(nn::ReduceOp reduce, exec::TargetAttr target) {
     return;
   int64_t columns = to.getNumElements();
   int64_t count = from.getNumElements() / columns;
-  int64_t parts = target.isCuda() ? numPartsForCuda(count, columns)
-                                  : numPartsForCpu(count, columns);
+  int64_t parts = target.getSumsByBlock() ? numPartsForBlocks(count, columns)
+                                          : numPartsForTasks(count, columns);
   if (parts == 1)
     return;
   dist::ReplacingBuilder builder(reduce);

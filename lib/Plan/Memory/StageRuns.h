@@ -34,7 +34,7 @@ public:
   int64_t runOf(Part part, int64_t microBatch) const;
   /// The last run that what a run sends must outlive: in training a message
   /// comes back that the receiver sent behind taking it (lib/Partition/
-  /// HeldSends.cpp).
+  /// HoldSends.cpp).
   int64_t heldUntil(int64_t receiver, Part part, int64_t microBatch) const;
 
 private:

@@ -2,6 +2,7 @@
 #include "kerf/Plan/BatchAnalysis.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/ShardingRule.h"
 
 using namespace mlir;
@@ -20,7 +21,7 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function,
     if (!type || type.getRank() == 0)
       continue;
     auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                      "kerf.name");
+                                                      kNameAttr);
     auto given = name ? batchDims.find(name.getValue()) : batchDims.end();
     int64_t dim = given == batchDims.end() ? 0 : given->second;
     if (dim < 0 || dim >= type.getRank())

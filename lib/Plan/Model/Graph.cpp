@@ -5,6 +5,7 @@
 
 #include "StageUnits.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/TransferCast.h"
 
 using namespace mlir;
@@ -31,7 +32,7 @@ ValueNames::ValueNames(func::FuncOp function) {
   };
   for (BlockArgument argument : function.getArguments()) {
     auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                      "kerf.name");
+                                                      kNameAttr);
     add(argument, name ? name.getValue() : "arg");
   }
   for (Operation &op : function.getBody().front()) {

@@ -112,8 +112,9 @@ void Graph::applyHints(Value value, uint32_t node,
         problem.nodes[node].costs.forbid(choice);
     }
     if (!any && error.empty())
-      error = ("--shard: '" + hint.sharding + "' is not a legal sharding of '" +
-               names[value] + "'\nnote: legal on this mesh: " + legal)
+      error = ("option shard: '" + hint.sharding +
+               "' is not a legal sharding of '" + names[value] +
+               "'\nnote: legal on this mesh: " + legal)
                   .str();
   }
 }
@@ -125,7 +126,7 @@ std::string kerf::plan::checkHints(func::FuncOp function,
     std::string why;
     llvm::Regex pattern("^(" + hint.pattern + ")$");
     if (!pattern.isValid(why))
-      return "--shard: '" + hint.pattern +
+      return "option shard: '" + hint.pattern +
              "' is not a regular expression: " + why;
     bool any = false;
     std::string examples;
@@ -138,9 +139,9 @@ std::string kerf::plan::checkHints(func::FuncOp function,
     for (Operation &op : function.getBody().front())
       llvm::for_each(op.getResults(), visit);
     if (!any)
-      return "--shard: no value is named '" + hint.pattern +
+      return "option shard: no value is named '" + hint.pattern +
              "'\nnote: there are " + examples +
-             " and others (`kerf plan --json` lists all)";
+             " and others; plan.json lists all";
   }
   return "";
 }

@@ -102,7 +102,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       continue;
     }
     if (name == "mb" || name == "x" || name == "y") {
-      set.error = "--mesh: axis name \"" + name + "\" is reserved";
+      set.error = "option mesh: axis name \"" + name + "\" is reserved";
       return set;
     }
     AxisRole role = name == "dp"   ? AxisRole::Batch
@@ -111,20 +111,22 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     fixed.push_back({name, size, role});
   }
   if (product > options.devices || options.devices % product != 0) {
-    set.error = "--mesh: degrees multiply to " + cost::toString(product) +
+    set.error = "option mesh: degrees multiply to " + cost::toString(product) +
                 ", expected a divisor of " + std::to_string(options.devices) +
                 " devices";
     return set;
   }
   if (options.microBatches && *options.microBatches > 1) {
     if (!canMicroBatch) {
-      set.error = "--micro-batches: the model cannot be cut along its batch" +
-                  (whyNot.empty() ? "" : ": " + whyNot.str());
+      set.error =
+          "option micro-batches: the model cannot be cut along its batch" +
+          (whyNot.empty() ? "" : ": " + whyNot.str());
       return set;
     }
     if (batchSize % *options.microBatches != 0) {
-      set.error = "--micro-batches: " + std::to_string(*options.microBatches) +
-                  " does not divide the batch of " + std::to_string(batchSize);
+      set.error =
+          "option micro-batches: " + std::to_string(*options.microBatches) +
+          " does not divide the batch of " + std::to_string(batchSize);
       return set;
     }
   }

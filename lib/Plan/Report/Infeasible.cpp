@@ -79,9 +79,10 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   bool isRandom = options.solver == SolverKind::Random;
   options.solver = SolverKind::Auto;
   if (isRandom && tryPlan(options) == Trial::Found) {
-    result.message = "the random solver found no plan" + notes +
-                     "\nnote: there are plans: --solver=auto finds one, and "
-                     "another --seed may";
+    result.message =
+        "the random solver found no plan" + notes +
+        "\nnote: there are plans: option solver=auto finds one, and "
+        "another option seed may";
     return result;
   }
   PlanOptions unlimited = withAnyShare(withoutMemoryLimit(options));
@@ -100,7 +101,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
       anyNumber.microBatches.reset();
       if (options.microBatches.value_or(1) > 1 &&
           tryPlan(anyNumber) == Trial::Found) {
-        result.message = "--micro-batches: the model cannot be cut into " +
+        result.message = "option micro-batches: the model cannot be cut into " +
                          std::to_string(*options.microBatches) +
                          " along its batch" + notes +
                          "\nnote: there are plans with other numbers of them";
@@ -115,8 +116,8 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     }
     std::vector<ShardHint> hints = conflictingHints(unlimited, tryPlan);
     result.message = hints.size() == 1
-                         ? "--shard: no plan keeps this hint"
-                         : "--shard: these hints contradict each other";
+                         ? "option shard: no plan keeps this hint"
+                         : "option shard: these hints contradict each other";
     for (const ShardHint &hint : hints)
       result.message += "\nnote: '" + hint.pattern + "=" + hint.sharding + "'";
     return result;
@@ -126,8 +127,9 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   bool fitsMemory = !limit || tryPlan(withAnyShare(options)) == Trial::Found;
   std::string share = "in each one device would compute more than 1.1/" +
                       std::to_string(options.devices) + " of the operations";
-  std::string waive = "\nnote: --objective=time has no such limit, nor has a "
-                      "mesh that --mesh fixes";
+  std::string waive =
+      "\nnote: option objective=time has no such limit, nor has a "
+      "mesh that option mesh fixes";
   if (fitsMemory) {
     result.message =
         (fitsWork ? "no plan both fits in memory and divides the "
@@ -145,8 +147,9 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
               : "none was found within the limit of " + std::to_string(*limit) +
                     " bytes per device";
   result.message = "no plan fits in memory: " + needs + notes;
-  result.message += "\nnote: more devices, or --mesh with more tp or pp, need "
-                    "less of each";
+  result.message +=
+      "\nnote: more devices, or option mesh with more tp or pp, need "
+      "less of each";
   int64_t enough =
       limitThatFits(options, isKnown ? minBytes : *limit, isKnown, tryPlan);
   if (enough)

@@ -146,8 +146,6 @@ void Job::handle(int64_t from, const std::string &message) {
 
 void Job::poll() {
   std::lock_guard<std::recursive_mutex> guard(lock);
-  if (frozen)
-    return;
   link->progress();
   int64_t from;
   std::string message;
@@ -190,7 +188,7 @@ void Job::watch() {
   while (!ending) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::lock_guard<std::recursive_mutex> guard(lock);
-    if (leaving || frozen)
+    if (leaving)
       continue;
     try {
       poll();

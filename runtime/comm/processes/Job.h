@@ -130,8 +130,6 @@ public:
   /// it as long as the job lives.
   Store *store() { return kept.get(); }
   void keepStore(std::unique_ptr<Store> store) { kept = std::move(store); }
-  /// Stops answering, as if the process were stopped; for tests.
-  void freeze() { frozen = true; }
 
 private:
   void watch();
@@ -156,7 +154,7 @@ private:
   std::vector<bool> answered; ///< since it was asked
   std::vector<bool> bye;
   std::atomic<int> closeCode{-1};
-  std::atomic<bool> aborted{false}, leaving{false}, frozen{false};
+  std::atomic<bool> aborted{false}, leaving{false};
   std::atomic<int> waiting{0};
   std::optional<Error> first;
   const kerf_signals_t *signals = nullptr;

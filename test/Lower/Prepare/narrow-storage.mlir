@@ -7,7 +7,7 @@
 // CHECK: %[[STORED:.*]] = nn.cast %[[SUM]] : (tensor<2x4xf32>) -> tensor<2x4xbf16>
 // CHECK: %[[READ:.*]] = nn.cast %[[STORED]]
 // CHECK: nn.exp %[[READ]]
-module attributes {exec.target = #exec.target<device = cuda, memory_bound = true>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<2x3xbf16>) -> tensor<2x4xf32> {
     %w = nn.weight "w" file 0 at 0 : tensor<3x4xbf16>
     %b = nn.weight "b" file 0 at 24 : tensor<4xf32>

@@ -8,7 +8,7 @@
 // CHECK: %[[P:.*]] = nn.matmul %{{.*}}, %[[WEIGHT]] {{.*}}-> tensor<24x40xbf16>
 // CHECK: %[[ROWS:.*]] = nn.slice %[[P]] {{.*}} -> tensor<24x37xbf16>
 // CHECK: nn.cast %[[ROWS]]
-module attributes {exec.target = #exec.target<device = cuda, half_products = true, row_bytes = 16>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<24x16xbf16>) -> tensor<24x37xf32> {
     %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
     %w = nn.cast %v : (tensor<37x16xf32>) -> tensor<37x16xbf16>

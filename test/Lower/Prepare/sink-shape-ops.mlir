@@ -21,7 +21,7 @@ func.func @main(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>) {
 // CHECK-NEXT: nn.relu
 // CHECK-NEXT: nn.cast
 // CHECK-NEXT: nn.neg
-module attributes {exec.target = #exec.target<device = cuda, memory_bound = true>} {
+module attributes {exec.target = #exec.target<cuda>} {
   func.func @main(%x: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xf32>) {
     %0 = nn.cast %x : (tensor<4xbf16>) -> tensor<4xf32>
     %1 = nn.relu %0 : tensor<4xf32>

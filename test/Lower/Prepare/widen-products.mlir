@@ -17,7 +17,7 @@ func.func @main(%x: tensor<2x3xf16>, %w: tensor<3x4xf16>) -> (tensor<2x4xf32>, t
 // A target that has them keeps them.
 // CHECK-LABEL: func.func @main
 // CHECK: nn.matmul {{.*}} -> tensor<2x4xf16>
-module attributes {exec.target = #exec.target<device = cpu, half_products = true>} {
+module attributes {exec.target = #exec.target<cpu, half_products = true>} {
   func.func @main(%x: tensor<2x3xf16>, %w: tensor<3x4xf16>) -> tensor<2x4xf16> {
     %0 = nn.matmul %x, %w : (tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf16>
     return %0 : tensor<2x4xf16>

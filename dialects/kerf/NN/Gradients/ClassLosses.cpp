@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/Gradients/ClassLosses.h"
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Support/TensorTypes.h"
 
 using namespace mlir;
@@ -46,7 +47,7 @@ Value ClassLosses::column(Value perLabel) {
 
 Value ClassLosses::shifted(Value x) {
   Value largest = reduce(x, ReduceKind::Max, {dim});
-  largest.getDefiningOp()->setAttr("kerf.no_gradient", builder.getUnitAttr());
+  largest.getDefiningOp()->setAttr(kNoGradientAttr, builder.getUnitAttr());
   return b.sub(x, column(largest));
 }
 
@@ -77,7 +78,7 @@ Value ClassLosses::weights(Value table) {
   Value read =
       b.make<GatherOp>(typeOf(labels).clone(typeOf(table).getElementType()),
                        table, index, builder.getI64IntegerAttr(0), UnitAttr());
-  read.getDefiningOp()->setAttr("kerf.no_gradient", builder.getUnitAttr());
+  read.getDefiningOp()->setAttr(kNoGradientAttr, builder.getUnitAttr());
   return zeroIgnored(read);
 }
 

@@ -128,19 +128,76 @@ ParseResult nn::parseReal(OpAsmParser &parser, FloatAttr &value) {
   return parser.parseAttribute(value, parser.getBuilder().getF64Type());
 }
 
-void nn::printReal(OpAsmPrinter &printer, Operation *, FloatAttr value) {
-  double number = value.getValueAsDouble();
-  if (!std::isfinite(number))
-    return printer.printAttributeWithoutType(value);
+ParseResult nn::parseSingle(OpAsmParser &parser, FloatAttr &value) {
+  if (parseReal(parser, value))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("f64")))
+    return success();
+  auto single = static_cast<float>(value.getValueAsDouble());
+  value = parser.getBuilder().getF64FloatAttr(single);
+  return success();
+}
+
+/// Shortest digits from which `number` is read again, with a point: MLIR's
+/// floats have one.
+template <typename Number>
+static void printDigits(OpAsmPrinter &printer, Number number) {
   char text[32];
   char *end = std::to_chars(text, std::end(text), number).ptr;
   StringRef digits(text, end - text);
-  // MLIR's floats have a point.
   size_t exponent = std::min(digits.find('e'), digits.size());
   printer << digits.take_front(exponent);
   if (!digits.take_front(exponent).contains('.'))
     printer << ".0";
   printer << digits.drop_front(exponent);
+}
+
+void nn::printReal(OpAsmPrinter &printer, Operation *, FloatAttr value) {
+  double number = value.getValueAsDouble();
+  if (!std::isfinite(number))
+    return printer.printAttributeWithoutType(value);
+  printDigits(printer, number);
+}
+
+void nn::printSingle(OpAsmPrinter &printer, Operation *op, FloatAttr value) {
+  double number = value.getValueAsDouble();
+  auto single = static_cast<float>(number);
+  if (std::isfinite(number) && static_cast<double>(single) == number)
+    return printDigits(printer, single);
+  printReal(printer, op, value);
+  if (std::isfinite(number))
+    printer << " f64";
+}
+
+ParseResult nn::parseBorders(OpAsmParser &parser, DenseI64ArrayAttr &low,
+                             DenseI64ArrayAttr &high) {
+  SmallVector<int64_t> before, after;
+  auto parseBorder = [&]() -> ParseResult {
+    if (parser.parseInteger(before.emplace_back()))
+      return failure();
+    after.push_back(before.back());
+    return succeeded(parser.parseOptionalColon())
+               ? parser.parseInteger(after.back())
+               : ParseResult(success());
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseBorder))
+    return failure();
+  low = parser.getBuilder().getDenseI64ArrayAttr(before);
+  high = parser.getBuilder().getDenseI64ArrayAttr(after);
+  return success();
+}
+
+void nn::printBorders(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr low,
+                      DenseI64ArrayAttr high) {
+  printer << '[';
+  llvm::interleaveComma(llvm::zip(low.asArrayRef(), high.asArrayRef()), printer,
+                        [&](auto border) {
+                          auto [before, after] = border;
+                          printer << before;
+                          if (after != before)
+                            printer << ':' << after;
+                        });
+  printer << ']';
 }
 
 /// `3x3`; `[-1, 0]` where a size is negative or there is none.

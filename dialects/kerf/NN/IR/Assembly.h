@@ -47,6 +47,21 @@ void printRowTypes(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                    mlir::Type x, mlir::Type scale, mlir::Type bias,
                    mlir::Type mean, mlir::Type variance, mlir::Type result);
 
+/// An f64 that a model's f32 gave, in the fewest digits of an f32: `1.0e-05`;
+/// with `f64` behind it where it is none: `0.1 f64`.
+mlir::ParseResult parseSingle(mlir::OpAsmParser &parser,
+                              mlir::FloatAttr &value);
+void printSingle(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                 mlir::FloatAttr value);
+
+/// Elements before and after each dimension: `[0, 1, 2:1]`, one number where
+/// both are equal.
+mlir::ParseResult parseBorders(mlir::OpAsmParser &parser,
+                               mlir::DenseI64ArrayAttr &low,
+                               mlir::DenseI64ArrayAttr &high);
+void printBorders(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                  mlir::DenseI64ArrayAttr low, mlir::DenseI64ArrayAttr high);
+
 /// An f64 in the fewest digits that give it back: `0.1`, `1.0e-05`.
 mlir::ParseResult parseReal(mlir::OpAsmParser &parser, mlir::FloatAttr &value);
 void printReal(mlir::OpAsmPrinter &printer, mlir::Operation *op,

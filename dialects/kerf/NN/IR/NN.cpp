@@ -9,6 +9,7 @@
 #include "Assembly.h"
 #include "PatternUtils.h"
 
+#include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/Placement.h"
 #include "kerf/Interfaces/TransferCast.h"
 

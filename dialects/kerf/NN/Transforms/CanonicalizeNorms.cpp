@@ -183,7 +183,7 @@ Value asTrailing(PatternRewriter &rewriter, Location loc, Value vector,
 }
 
 /// norm(x, 1) * w is norm(x, w).
-template <typename Op> struct AbsorbScale : OpRewritePattern<MulOp> {
+template <typename Op> struct FuseScale : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MulOp mul,
                                 PatternRewriter &rewriter) const override {
@@ -217,7 +217,7 @@ template <typename Op> struct AbsorbScale : OpRewritePattern<MulOp> {
 };
 
 /// layer_norm(x, w, 0) + b is layer_norm(x, w, b).
-struct AbsorbBias : OpRewritePattern<AddOp> {
+struct FuseBias : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AddOp add,
                                 PatternRewriter &rewriter) const override {
@@ -283,7 +283,7 @@ struct RecogniseSoftmax : OpRewritePattern<DivOp> {
 } // namespace
 
 void kerf::nn::populateRecognitionPatterns(RewritePatternSet &patterns) {
-  patterns.add<RecogniseNorm, AbsorbScale<LayerNormOp>, AbsorbScale<RMSNormOp>,
-               AbsorbBias, RecogniseSoftmax>(patterns.getContext());
+  patterns.add<RecogniseNorm, FuseScale<LayerNormOp>, FuseScale<RMSNormOp>,
+               FuseBias, RecogniseSoftmax>(patterns.getContext());
   populateGeluPattern(patterns);
 }

@@ -115,6 +115,7 @@ struct ReshapeWeight : OpRewritePattern<ReshapeOp> {
         weight.getOffsetAttr(), weight.getLengthAttr(),
         TypeAttr::get(op.getType()), DenseI64ArrayAttr());
     view.setInfinite(weight.getInfinite());
+    view->setDiscardableAttrs(weight->getDiscardableAttrDictionary());
     return success();
   }
 };

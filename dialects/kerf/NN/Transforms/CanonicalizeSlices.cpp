@@ -110,6 +110,7 @@ struct SliceOfWeight : OpRewritePattern<SliceOp> {
         weight.getOffsetAttr(), weight.getLengthAttr(), weight.getStoredAttr(),
         rewriter.getDenseI64ArrayAttr(starts));
     view.setInfinite(weight.getInfinite());
+    view->setDiscardableAttrs(weight->getDiscardableAttrDictionary());
     return success();
   }
 };

@@ -188,7 +188,7 @@ struct MeetAcrossReshape : OpRewritePattern<TransposeOp> {
 /// matmul reads an operand either way: a swap of the last two dimensions goes
 /// into its flag, where that makes the transpose vanish or keeps the operand's
 /// innermost dimension innermost.
-struct AbsorbIntoMatmul : OpRewritePattern<MatmulOp> {
+struct FuseIntoMatmul : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MatmulOp op,
                                 PatternRewriter &rewriter) const override {
@@ -372,7 +372,7 @@ struct SinkBelowSlice : OpRewritePattern<SliceOp> {
 
 void kerf::nn::populateTransposePatterns(RewritePatternSet &patterns) {
   patterns.add<ComposeTransposes, MeetAcrossReshape, SinkBelowElementwise,
-               SinkBelowReshape, AbsorbIntoMatmul, SinkBelowReduce,
+               SinkBelowReshape, FuseIntoMatmul, SinkBelowReduce,
                SinkBelowSoftmax<SoftmaxOp>, SinkBelowSoftmax<LogSoftmaxOp>,
                SinkBelowConcat, SinkBelowPad, SinkBelowSlice, SinkBelowMatmul,
                SinkBelowNorm<LayerNormOp>, SinkBelowNorm<RMSNormOp>>(

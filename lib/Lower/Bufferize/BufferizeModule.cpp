@@ -1,20 +1,28 @@
-//===- Lower.cpp - a module of tensor functions to exec -------------------===//
+//===- BufferizeModule.cpp - a module of tensor functions to exec ---------===//
 //
-// See Lower.h. Functions become exec functions; dist.schedule, dist.channel and
-// the declaration of @main become stages, channels and the program's inputs and
-// outputs. A module without schedules is one stage that runs @main once.
+// Takes a module whose functions are on local shapes (after the collectives
+// phase, or one unpartitioned @main). Functions become exec functions;
+// dist.schedule, dist.channel and the declaration of @main become stages,
+// channels and the program's inputs and outputs. A module without schedules is
+// one stage that runs @main once.
 //
 //===----------------------------------------------------------------------===//
-#include "kerf/Lower/Lower.h"
+#include "Bufferize.h"
 
-#include "Bufferize/Bufferize.h"
-#include "Calls.h"
-#include "OpKinds.h"
+#include "../Calls.h"
+#include "../OpKinds.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Interfaces/KerfDialect.h"
+#include "kerf/Lower/Passes.h"
 #include "kerf/NN/NN.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_BUFFERIZE
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
@@ -40,7 +48,7 @@ static DenseI64ArrayAttr rangeOf(func::FuncOp main, unsigned i) {
       cast<RankedTensorType>(main.getArgumentTypes()[i]).getElementType();
   if (!element.isInteger() || element.isInteger(1))
     return {};
-  if (auto given = main.getArgAttrOfType<ArrayAttr>(i, "kerf.range")) {
+  if (auto given = main.getArgAttrOfType<ArrayAttr>(i, kRangeAttr)) {
     SmallVector<int64_t> range;
     for (auto bound : given.getAsRange<IntegerAttr>())
       range.push_back(bound.getInt());
@@ -65,7 +73,7 @@ static void addBoundary(OpBuilder &builder, func::FuncOp main, bool input,
     auto layout = sharding.toLayout(dist::getMesh(main).toMesh());
     local = dist::localType(global, llvm::cantFail(std::move(layout)));
   }
-  auto name = dyn_cast_or_null<StringAttr>(attribute("kerf.name"));
+  auto name = dyn_cast_or_null<StringAttr>(attribute(kNameAttr));
   if (!name)
     name = builder.getStringAttr((input ? "input_" : "output_") + Twine(i));
   IntegerAttr index = builder.getI64IntegerAttr(i);
@@ -120,8 +128,8 @@ private:
 } // namespace
 
 static std::string slotName(func::FuncOp function, bool input, unsigned i) {
-  auto name = input ? function.getArgAttrOfType<StringAttr>(i, "kerf.name")
-                    : function.getResultAttrOfType<StringAttr>(i, "kerf.name");
+  auto name = input ? function.getArgAttrOfType<StringAttr>(i, kNameAttr)
+                    : function.getResultAttrOfType<StringAttr>(i, kNameAttr);
   return name ? name.getValue().str()
               : ((input ? "argument_" : "result_") + Twine(i)).str();
 }
@@ -202,7 +210,7 @@ static void addChannel(OpBuilder &builder, dist::ChannelOp channel) {
       TypeAttr::get(MemRefType::get(type.getShape(), type.getElementType())));
 }
 
-LogicalResult kerf::bufferize(ModuleOp module) {
+static LogicalResult bufferize(ModuleOp module) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main)
     return module.emitError("has no function @main");
@@ -256,3 +264,12 @@ LogicalResult kerf::bufferize(ModuleOp module) {
       op.erase();
   return success();
 }
+
+namespace {
+struct Bufferize : kerf::impl::BufferizeBase<Bufferize> {
+  void runOnOperation() override {
+    if (failed(bufferize(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --build-schedule --verify-after-partition | FileCheck %s
+// RUN: kerf-opt %s --build-schedule --hold-sends --verify-after-partition | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Two stages, three micro-batches, 1F1B. What stage 0 sends stays until a gradient

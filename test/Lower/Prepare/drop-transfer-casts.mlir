@@ -1,4 +1,4 @@
-// RUN: kerf-opt %s --drop-rounding-marks --cse | FileCheck %s
+// RUN: kerf-opt %s --drop-transfer-casts --cse | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Without the attribute equal casts merge.

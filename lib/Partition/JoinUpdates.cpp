@@ -1,4 +1,5 @@
-//===- JoinUpdate.cpp - the last backward pass and its update -------------===//
+//===- JoinUpdates.cpp - the last backward pass and its update
+//-------------===//
 //
 // Problem: gradients are complete one by one while the last micro-batch's
 // backward pass goes on, but the update, another function, is where they are
@@ -14,12 +15,16 @@
 // Invariant: what is computed, and in which order values meet, stays.
 //
 //===----------------------------------------------------------------------===//
-#include "JoinUpdate.h"
-
 #include "kerf/Partition/OpSharding.h"
+#include "kerf/Partition/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_JOINUPDATES
+#include "kerf/Partition/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
@@ -207,17 +212,20 @@ void joinUpdate(ScheduleOp schedule, SymbolTable &symbols) {
   Joiner(last, backward, update, updating).join();
 }
 
-} // namespace
+struct JoinUpdates : kerf::impl::JoinUpdatesBase<JoinUpdates> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SymbolTable symbols(module);
+    for (auto schedule : module.getOps<ScheduleOp>())
+      joinUpdate(schedule, symbols);
+    llvm::SmallDenseSet<StringRef> used;
+    module.walk([&](RunOp run) { used.insert(run.getCallee()); });
+    for (auto function :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (getPart(function) && !function.isExternal() &&
+          !used.contains(function.getName()))
+        function.erase();
+  }
+};
 
-void kerf::joinUpdates(ModuleOp module) {
-  SymbolTable symbols(module);
-  for (auto schedule : module.getOps<ScheduleOp>())
-    joinUpdate(schedule, symbols);
-  llvm::SmallDenseSet<StringRef> used;
-  module.walk([&](RunOp run) { used.insert(run.getCallee()); });
-  for (auto function :
-       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (getPart(function) && !function.isExternal() &&
-        !used.contains(function.getName()))
-      function.erase();
-}
+} // namespace

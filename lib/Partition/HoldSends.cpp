@@ -1,4 +1,4 @@
-//===- HeldSends.cpp - how long what is sent must stay --------------------===//
+//===- HoldSends.cpp - how long what is sent must stay --------------------===//
 //
 // A send does not wait, but what overwrites its slot must wait until the
 // receiver has taken it. That can deadlock: in 1F1B stage s sends a gradient
@@ -15,12 +15,18 @@
 // the slot is held to the end of the step. O(instructions * stages).
 //
 //===----------------------------------------------------------------------===//
-#include "HeldSends.h"
+#include "kerf/Partition/OpSharding.h"
+#include "kerf/Partition/Passes.h"
 
-#include "kerf/Dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <deque>
 #include <map>
+
+namespace kerf {
+#define GEN_PASS_DEF_HOLDSENDS
+#include "kerf/Partition/Passes.h.inc"
+} // namespace kerf
 
 using namespace mlir;
 using namespace kerf;
@@ -43,7 +49,7 @@ struct Message {
 
 } // namespace
 
-void kerf::markHeldSends(ModuleOp module) {
+static void holdSends(ModuleOp module) {
   std::vector<StageList> stages;
   for (auto schedule : module.getOps<ScheduleOp>()) {
     stages.emplace_back();
@@ -96,3 +102,19 @@ void kerf::markHeldSends(ModuleOp module) {
     SendOp(message.op).setHeldUntil(until);
   }
 }
+
+namespace {
+struct HoldSends : kerf::impl::HoldSendsBase<HoldSends> {
+  void runOnOperation() override {
+    // Inference only hands on: whoever waits, waits for a later stage, and for
+    // an earlier micro-batch than its own next.
+    bool goesBack = llvm::any_of(
+        getOperation().getOps<func::FuncOp>(), [](func::FuncOp function) {
+          return getPart(function) && !function.isExternal() &&
+                 getPhase(function) != Phase::Forward;
+        });
+    if (goesBack)
+      holdSends(getOperation());
+  }
+};
+} // namespace

@@ -1,0 +1,34 @@
+//===- KerfDialect.td - what phases tell each other -------*- tablegen -*-===//
+#ifndef KERF_INTERFACES_DIALECT_TD
+#define KERF_INTERFACES_DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def Kerf_Dialect : Dialect {
+  let name = "kerf";
+  let cppNamespace = "::kerf";
+  let summary = "what phases tell each other about values of any dialect";
+  let description = [{
+    No ops, only attributes that may stand on those of other dialects:
+
+    | attribute | on | meaning |
+    |---|---|---|
+    | `kerf.name` | function arguments, function results | a string: what the user calls this input or output |
+    | `kerf.batch_dim` | function arguments | an i64: the dimension along which the samples of a batch lie |
+    | `kerf.range` | function arguments | two i64 `[low, high]`: the elements must lie in `[low, high)`, which the run checks |
+    | `kerf.ignore_index` | function arguments | an i64 that an element may be, too, whatever `kerf.range` says |
+    | `kerf.files` | the module | strings: the files that `file` of weights counts |
+    | `kerf.copy_of` | weights | a string: the parameter of which import made this one for another reader |
+    | `kerf.no_gradient` | ops | none: nothing is differentiated through the op |
+    | `kerf.transfer_cast` | casts between floats | none: see kerf/Interfaces/TransferCast.h |
+    | `kerf.without` | the module | a string, for tests: the precondition of a pattern that is not asked (kerf/Support/Preconditions.def) |
+
+    An attribute with the prefix `kerf.` that is not listed here, or stands
+    where it has no meaning, is an error.
+  }];
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+}
+
+#endif // KERF_INTERFACES_DIALECT_TD

@@ -1,0 +1,144 @@
+//===- WorkInPlace.cpp - results where operands were ----------------------===//
+//
+// Kernels write over an input that nobody reads any more (where code generation
+// says that it may), library calls over the operand that they may overwrite,
+// and collectives that send back what they were given work in place: two arena
+// buffers become one. Linear in the uses of buffers.
+//
+//===----------------------------------------------------------------------===//
+#include "Lives.h"
+
+#include "kerf/Fusion/Groups.h"
+#include "kerf/Lower/Codegen.h"
+#include "kerf/Lower/Passes.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_WORKINPLACE
+#include "kerf/Lower/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+/// Lets `output` (an unused arena buffer so far) be `input`'s buffer.
+static void unify(Value input, exec::ArenaOp output) {
+  Value replacement = input;
+  if (input.getType() != output.getResult().getType()) {
+    OpBuilder builder(output);
+    // Behind the input's definition and in front of the output's users.
+    replacement = exec::ViewOp::create(builder, output.getLoc(),
+                                       output.getResult().getType(), input, 0);
+  }
+  output.getResult().replaceAllUsesWith(replacement);
+  output.erase();
+}
+
+/// Whether `buffer` is a whole arena buffer (reshaped at most) that no op after
+/// `op` uses.
+static bool diesAt(Value buffer, Operation *op) {
+  Value base = baseOf(buffer);
+  auto arena = base.getDefiningOp<exec::ArenaOp>();
+  if (!arena || exec::sizeBytes(cast<MemRefType>(buffer.getType())) !=
+                    exec::sizeBytes(arena.getResult().getType()))
+    return false;
+  SmallVector<Value> aliases = {base};
+  while (!aliases.empty())
+    for (Operation *user : aliases.pop_back_val().getUsers()) {
+      if (auto view = dyn_cast<exec::ViewOp>(user))
+        aliases.push_back(view.getResult());
+      else if (op->isBeforeInBlock(user))
+        return false;
+      else if (auto start = dyn_cast<exec::CollectiveStartOp>(user);
+               start && user != op)
+        for (Operation *wait : start.getEvent().getUsers())
+          if (op->isBeforeInBlock(wait))
+            return false;
+    }
+  return true;
+}
+
+/// Whether `output` is an arena buffer that is first written by `op`.
+static exec::ArenaOp freshAt(Value output, Operation *op) {
+  auto arena = output.getDefiningOp<exec::ArenaOp>();
+  if (!arena)
+    return {};
+  SmallVector<Value> aliases = {output};
+  while (!aliases.empty())
+    for (Operation *user : aliases.pop_back_val().getUsers()) {
+      if (auto view = dyn_cast<exec::ViewOp>(user))
+        aliases.push_back(view.getResult());
+      else if (user->isBeforeInBlock(op))
+        return {};
+    }
+  return arena;
+}
+
+/// Some collectives, waited for at once or later, may be in place.
+template <typename Op> static void moveInPlace(Op collective) {
+  if (!mayBeInPlace(collective.getKind().getValue()) ||
+      collective.getSrc() == collective.getDst() ||
+      !diesAt(collective.getSrc(), collective))
+    return;
+  if (exec::ArenaOp fresh = freshAt(collective.getDst(), collective))
+    unify(collective.getSrc(), fresh);
+}
+
+static void workInPlace(exec::FuncOp function, SymbolTable &symbols) {
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
+      moveInPlace(collective);
+      continue;
+    }
+    if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
+      moveInPlace(start);
+      continue;
+    }
+    if (auto call = dyn_cast<exec::LibraryCallInterface>(op)) {
+      OpOperand *operand = call.getInPlaceOperand();
+      if (!operand)
+        continue;
+      Value input = operand->get();
+      bool alone = llvm::count_if(call.getReads(), [&](Value other) {
+                     return baseOf(other) == baseOf(input);
+                   }) == 1;
+      if (exec::ArenaOp fresh = freshAt(call.getDestination().get(), &op);
+          fresh && alone && diesAt(input, &op))
+        unify(input, fresh);
+      continue;
+    }
+    auto launch = dyn_cast<exec::LaunchOp>(op);
+    if (!launch)
+      continue;
+    auto kernel = symbols.lookup<exec::KernelOp>(launch.getKernel());
+    SmallVector<Operation *> ops;
+    for (Operation &member : kernel.getBody().front().without_terminator())
+      ops.push_back(&member);
+    DenseSet<Value> given;
+    for (unsigned o = 0; o < launch.getOutputs().size(); ++o) {
+      exec::ArenaOp fresh = freshAt(launch.getOutputs()[o], &op);
+      if (!fresh)
+        continue;
+      SmallVector<Value> inputs(launch.getInputs());
+      auto diesHere = [&](Value input) {
+        return exec::sizeBytes(cast<MemRefType>(input.getType())) ==
+                   exec::sizeBytes(fresh.getResult().getType()) &&
+               diesAt(input, &op);
+      };
+      auto mayShare = [&](unsigned i) { return mayShareBuffer(ops, i, o); };
+      int64_t chosen =
+          chooseOverwritten(inputs, {baseOf, diesHere, mayShare}, given);
+      if (chosen >= 0)
+        unify(inputs[chosen], fresh);
+    }
+  }
+}
+
+namespace {
+struct WorkInPlace : kerf::impl::WorkInPlaceBase<WorkInPlace> {
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    for (auto function : getOperation().getOps<exec::FuncOp>())
+      workInPlace(function, symbols);
+  }
+};
+} // namespace

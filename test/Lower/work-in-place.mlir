@@ -1,0 +1,51 @@
+// RUN: kerf-opt %s --work-in-place --split-input-file | FileCheck %s
+// REQUIRES: kerf-opt
+
+// The kernel writes over what nobody reads afterwards; not over what is read again.
+// CHECK-LABEL: exec.func @stage0_forward
+// CHECK: %[[A:.*]] = exec.arena
+// CHECK: exec.launch @relu_0(%[[A]]) -> (%[[A]])
+// CHECK-NOT: exec.arena
+// CHECK: %[[B:.*]] = exec.arena
+// CHECK: exec.launch @relu_0(%[[A]]) -> (%[[B]])
+// CHECK: exec.copy %[[A]]
+exec.kernel @relu_0(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {index = 0 : i64, node = "relu"} {
+  %0 = nn.relu %x : tensor<2x3xf32>
+  exec.yield %0 : tensor<2x3xf32>
+}
+exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x3xf32>, %z: memref<2x3xf32>)
+    attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  %0 = exec.arena : memref<2x3xf32>
+  exec.copy %x -> %0 : memref<2x3xf32> -> memref<2x3xf32>
+  %1 = exec.arena : memref<2x3xf32>
+  exec.launch @relu_0(%0) -> (%1) : (memref<2x3xf32>) -> (memref<2x3xf32>)
+  %2 = exec.arena : memref<2x3xf32>
+  exec.launch @relu_0(%1) -> (%2) : (memref<2x3xf32>) -> (memref<2x3xf32>)
+  exec.copy %1 -> %y : memref<2x3xf32> -> memref<2x3xf32>
+  exec.copy %2 -> %z : memref<2x3xf32> -> memref<2x3xf32>
+  exec.return
+}
+
+// -----
+
+// A sum over ranks is made where its parts are; what is gathered is larger than them.
+// CHECK-LABEL: exec.func @stage0_forward
+// CHECK: %[[A:.*]] = exec.arena : memref<4xf32>
+// CHECK: exec.collective 0 all_reduce sum ["tp"] %[[A]] -> %[[A]]
+// CHECK: %[[B:.*]] = exec.arena : memref<8xf32>
+// CHECK: exec.collective 1 all_gather {{.*}} %[[A]] -> %[[B]]
+module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>} {
+  exec.func @stage0_forward(%x: memref<4xf32>, %y: memref<8xf32>)
+      attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+    %0 = exec.arena : memref<4xf32>
+    exec.copy %x -> %0 : memref<4xf32> -> memref<4xf32>
+    %1 = exec.arena : memref<4xf32>
+    exec.collective 0 all_reduce sum ["tp"] %0 -> %1 bytes 16 purpose activation phase forward node ""
+        : memref<4xf32> -> memref<4xf32>
+    %2 = exec.arena : memref<8xf32>
+    exec.collective 1 all_gather ["tp"] dim 0 %1 -> %2 bytes 16 purpose activation phase forward node ""
+        : memref<4xf32> -> memref<8xf32>
+    exec.copy %2 -> %y : memref<8xf32> -> memref<8xf32>
+    exec.return
+  }
+}
