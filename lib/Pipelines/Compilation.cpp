@@ -221,7 +221,8 @@ Outcome Compilation::runImport() {
       RecogniseAttentionOptions attention;
       attention.wide = true; // it is rounded below, or in autodiff
       attention.training = options.training.has_value();
-      attention.lowest = -6e4; // finite in f16 as well
+      if (options.precision == autodiff::Precision::F16)
+        attention.lowest = -6e4; // finite in f16
       passes.addPass(createRecogniseAttention(attention));
     }
     // What import promises is checked before anyone relies on it.

@@ -73,9 +73,10 @@ struct ApplyPlan : plan::impl::ApplyPlanBase<ApplyPlan> {
 
 } // namespace
 
-std::unique_ptr<Pass> kerf::plan::createApplyPlanPass(
-    llvm::json::Value plan, StringRef path, const PlanOptions &options,
-    StringRef machine, PlanRun &run) {
+std::unique_ptr<Pass>
+kerf::plan::createApplyPlanPass(llvm::json::Value plan, StringRef path,
+                                const PlanOptions &options, StringRef machine,
+                                PlanRun &run) {
   return std::make_unique<ApplyPlan>(std::move(plan), path, options, machine,
                                      run);
 }

@@ -2,7 +2,8 @@
 //
 // One table per dialect says which attributes with its prefix there are, where
 // each may stand and of what kind it is. Anything else with the prefix is an
-// error: a misspelled attribute would otherwise be a decision that nobody reads.
+// error: a misspelled attribute would otherwise be a decision that nobody
+// reads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERFACES_KNOWNATTRIBUTES_H

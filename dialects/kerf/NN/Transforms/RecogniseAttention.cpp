@@ -11,8 +11,9 @@
 // Masks: a hidden position is one whose score is at most kHidden. Such masks
 // are as good as -inf beside scores that softmax can tell apart, and where they
 // are the lower triangle the op is `causal` and reads none. All others become
-// the bias, not below AttentionForms::lowest, so that a row which is hidden
-// altogether gives what it gave.
+// the bias, not below AttentionForms::lowest: a constant that hides a whole row
+// by more is none of ours. (A mask that is a value may: such rows, of padding,
+// then give the mean of the values where the model has NaN.)
 //
 //===----------------------------------------------------------------------===//
 #include "../Gradients/GradientBuilder.h"
@@ -35,7 +36,8 @@ namespace {
 /// A mask and the shape of the scores that it is added to.
 struct Mask {
   Value value;             ///< added; or, with a condition,
-  Value condition;         ///< hides where it does not hold
+  Value condition;         ///< hides where it does not hold,
+  double hidden = 0;       ///< by this score,
   bool whereHolds = false; ///< hides where it holds
   Integers scores;
 };
@@ -60,6 +62,7 @@ private:
   bool matchShapes();
   bool fits();
   bool isTriangle(Value mask, bool condition, bool whereHolds);
+  bool losesRow(const Mask &mask);
   Value makeBias(GradientBuilder &b, const Mask &mask);
   std::optional<Integers> biasShape(ArrayRef<int64_t> mask,
                                     ArrayRef<int64_t> scores) const;
@@ -190,7 +193,7 @@ bool Matcher::matchMask(Operation *op, Value &next) {
     bool right = !isScores(add.getLhs());
     Value mask = right ? add.getLhs() : add.getRhs();
     return isScores(right ? add.getRhs() : add.getLhs()) &&
-           addMask({mask, {}, false, scores}) &&
+           addMask({mask, {}, 0, false, scores}) &&
            goOn(right ? add.getRhs() : add.getLhs());
   }
   auto select = dyn_cast<SelectOp>(op);
@@ -202,19 +205,59 @@ bool Matcher::matchMask(Operation *op, Value &next) {
     // What is added must drown the score as what is put in its place does.
     if (number && holds(softmax, Precondition::HiddenDrowns, *number <= -1e9) &&
         isScores(rest))
-      return addMask({{}, select.getOperand(0), whereHolds, scores}) &&
+      return addMask({{}, select.getOperand(0), *number, whereHolds, scores}) &&
              goOn(rest);
   }
   return false;
 }
 
-/// One element per score of one head, hidden exactly where key > query.
-bool Matcher::isTriangle(Value mask, bool condition, bool whereHolds) {
+static Value behindBroadcasts(Value mask) {
   while (isa_and_nonnull<BroadcastOp>(mask.getDefiningOp()) ||
          behindUnitReshapes(mask) != mask)
     mask = isa<BroadcastOp>(mask.getDefiningOp())
                ? mask.getDefiningOp()->getOperand(0)
                : behindUnitReshapes(mask);
+  return mask;
+}
+
+/// Whether a constant mask hides a whole row in a way that a bias cannot say:
+/// what is below `lowest` is raised to it, and the softmax of such a row is NaN
+/// (-inf) or the same everywhere instead of one of the scores.
+bool Matcher::losesRow(const Mask &mask) {
+  bool condition = mask.condition != nullptr;
+  Value from = behindBroadcasts(condition ? mask.condition : mask.value);
+  auto constant = from.getDefiningOp<ConstantOp>();
+  if (!constant || typeOf(from).getNumElements() == 0)
+    return false;
+  // One score in place of all others is drowned by a `lowest` that drowns it.
+  if (condition && std::isfinite(mask.hidden) && forms.lowest <= -1e9)
+    return false;
+  DenseElementsAttr elements = constant.getElements();
+  int64_t columns = rankOf(from) ? shapeOf(from).back() : 1, at = 0;
+  bool whole = true, found = false;
+  auto look = [&](bool isHidden) {
+    whole &= isHidden;
+    if (++at % columns == 0) {
+      found |= whole;
+      whole = true;
+    }
+  };
+  if (condition)
+    for (bool holds : elements.getValues<bool>())
+      look(holds == mask.whereHolds);
+  else
+    for (APFloat number : elements.getValues<APFloat>()) {
+      bool lost;
+      number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                     &lost);
+      look(number.convertToDouble() < forms.lowest);
+    }
+  return found;
+}
+
+/// One element per score of one head, hidden exactly where key > query.
+bool Matcher::isTriangle(Value mask, bool condition, bool whereHolds) {
+  mask = behindBroadcasts(mask);
   auto constant = mask.getDefiningOp<ConstantOp>();
   if (!constant || constant.getName() || rankOf(mask) < 2)
     return false;
@@ -264,7 +307,8 @@ bool Matcher::addMask(Mask mask) {
     return true;
   }
   if (rankOf(from) > static_cast<int64_t>(mask.scores.size()) ||
-      (forms.training && !condition && isLearned(from)))
+      (forms.training && !condition && isLearned(from)) ||
+      !holds(softmax, Precondition::RowStaysVisible, !losesRow(mask)))
     return false;
   masks.push_back(std::move(mask));
   return true;
