@@ -9,7 +9,8 @@
 // CHECK: exec.kernel @exp_0(%{{.*}}: tensor<2x4xf32>) -> tensor<2x4xf32> attributes {index = 0
 // CHECK-NEXT: nn.exp
 // CHECK-NEXT: exec.yield
-// CHECK: exec.func @stage0_forward(%[[X:[a-z0-9]+]]: memref<2x3xf32> {kerf.name = "x"}, %[[Y:[a-z0-9]+]]: memref<2x4xf32> {kerf.name = "y"}) attributes {num_inputs = 1
+// CHECK: exec.func @stage0_forward(%[[X:[a-z0-9]+]]: memref<2x3xf32> {kerf.name = "x"},
+// CHECK-SAME: %[[Y:[a-z0-9]+]]: memref<2x4xf32> {kerf.name = "y"}) attributes {num_inputs = 1
 // CHECK-NEXT: %[[W:.*]] = exec.weight 0 : !exec.weight<3x4xf32>
 // CHECK-NEXT: %[[P:.*]] = exec.arena : memref<2x4xf32>
 // CHECK-NEXT: exec.matmul 0 "" m 2 n 4 k 3 lhs(%[[X]] : memref<2x3xf32>) rhs(%[[W]] : {{.*}}) dst(%[[P]] : memref<2x4xf32>){{$}}
