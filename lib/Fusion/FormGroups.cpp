@@ -133,8 +133,9 @@ private:
     for (Operation *member : groups[id].ops)
       groupOf.erase(member);
     groups[id].ops.clear();
+    // `op` may be one that stays, of another kernel: its turn is below.
     for (Operation *member : llvm::reverse(ops))
-      if (stays.contains(member) && !groupOf.count(member))
+      if (member != op && stays.contains(member) && !groupOf.count(member))
         if (failed(form(member)))
           return failure();
     return formKernel(op);

@@ -54,6 +54,9 @@ public:
   /// Of two orders the one that needs less memory.
   SmallVector<int64_t> order() const {
     SmallVector<int64_t> early = orderByDemand(), late = orderByPosition();
+    // By demand groups of a cycle have their turn, too: it must be noticed.
+    if (late.size() < early.size())
+      return late;
     return peakBytes(early) < peakBytes(late) ? early : late;
   }
 

@@ -13,7 +13,8 @@ dist.mesh @mesh ["pp"=2, "dp"=2, "tp"=4] time ["mb"=2]
 func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", "dp"}, {"tp":(1)2}>})
     -> (tensor<8x6xf32> {dist.sharding = #dist.sharding<{}, {}>}) {
   // CHECK: dist.plan = #p_x2_sum-dp-tp-2-2_to
-  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>], results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]>}
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>],
+                                        results = [#dist.sharding<{}, {}, partial sum {"dp", "tp":(2)2}>]>}
      : tensor<8x6xf32>
   // CHECK: dist.plan = #p_tp_x_to_max-tp
   %1 = nn.reduce max %0 dims [0, 1] {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}, {}>], results = [#dist.sharding<partial max {"tp"}>]>}
@@ -26,7 +27,8 @@ func.func @shardings(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<{"mb", 
 // CHECK-SAME: dist.sharding = #dist.sharding<{}, {"tp"}:8>
 func.func @blocks(%x: tensor<8x24xf32> {dist.sharding = #dist.sharding<{}, {"tp"}:8>}) {
   // CHECK: dist.plan = #p_x_tp-by8_sum-dp_to
-  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>], results = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]>}
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>],
+                                        results = [#dist.sharding<{}, {"tp"}:8, partial sum {"dp"}>]>}
      : tensor<8x24xf32>
   // CHECK: dist.reshard %{{.*}} to #s_dp-tp_x : tensor<8x24xf32>
   %1 = dist.reshard %0 to <{"dp", "tp"}, {}> : tensor<8x24xf32>

@@ -1,10 +1,11 @@
-# The examples in the descriptions of passes are true: what stands before "// becomes",
-# sent through the pass, is what stands behind it.
+# Every pass has an example in its description, and a test of its name that runs it; the examples are true: what stands
+# before "// becomes", sent through the pass, is what stands behind it. (Passes that only verify change nothing.)
 #
 # `// becomes, with OPTIONS` gives the pass options, `// becomes, on ["tp"=2]` and
 # `on #exec.target<...>` say for which mesh or target that is so. Fragments become
 # functions: what they use and do not define are arguments, what they define and
-# do not use is returned. What nothing uses afterwards is left out.
+# do not use is returned. What nothing uses afterwards is left out. A whole `module`
+# stands for itself, without a mesh.
 #
 # REQUIRES: kerf-opt
 # RUN: %python %s %inputs
@@ -19,8 +20,6 @@ from kerf_tests import Checks
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve().parent.parent
 MESH = '["pp"=2, "dp"=2, "tp"=2] time ["mb"=2]'
-# What is too long to be shown whole has `...` in it.
-SKETCHES = {"bufferize", "autodiff"}
 checks = Checks()
 
 
@@ -53,6 +52,8 @@ class Example:
                               Fragment(f"{name}, after", self.after, [self.function(self.after)])]
 
     def module(self, text):
+        if text.lstrip().startswith("module"):
+            return text
         if not self.has_mesh:
             text = f"dist.mesh @mesh {self.mesh}\n" + text
         if self.target:
@@ -102,22 +103,37 @@ def check(argument, example):
     checks.expect(example.name, not problem, problem)
 
 
+passes = [(td, record) for td in sorted(SOURCE.glob("include/kerf/*/Passes.td"))
+          for found in [records(SOURCE, td)] for record in map(found.get, found["!instanceof"]["PassBase"])]
+names = {record["argument"] for _, record in passes}
+
+
+def tested_alone(phase, argument):
+    """Whether a test of the pass's name runs it and none beside it but those that verify."""
+    for test in (SOURCE / "test" / phase).glob(f"**/{argument}.mlir"):
+        for line in re.findall(r"^// RUN[:] (.*)$", test.read_text(), flags=re.M):
+            ran = names.intersection(re.findall(r"[\w-]+", line.replace("--", " ")))
+            if {name for name in ran if name == argument or not name.startswith("verify-")} == {argument}:
+                return True
+    return False
+
+
 examples = []
-for td in sorted(SOURCE.glob("include/kerf/*/Passes.td")):
-    found = records(SOURCE, td)
-    for key in found["!instanceof"]["PassBase"]:
-        argument = found[key]["argument"]
-        for number, text in enumerate(blocks(found[key]["description"])):
-            name = f"{argument} {number + 1}"
-            for line in text.splitlines():
-                checks.expect(f"{name}: columns", len(line) <= 120, f"  {len(line)} columns: {line}")
-            if argument in SKETCHES:
-                checks.expect(f"{name} is a sketch", "..." in text, "  it has no `...`: run it")
-                continue
-            example = Example(name, text)
-            checks.expect(f"{name} shows before and after", example.after is not None, text)
-            if example.after is not None:
-                examples.append((argument, example))
+for td, record in passes:
+    argument, phase = record["argument"], td.parent.name
+    checks.expect(f"{argument} has a test of its name", tested_alone(phase, argument),
+                  f"  no test/{phase}/**/{argument}.mlir runs it alone")
+    shown = blocks(record["description"])
+    checks.expect(f"{argument} has an example", shown or argument.startswith("verify-"),
+                  f"  its description in {td.relative_to(SOURCE)} has no ```mlir block")
+    for number, text in enumerate(shown):
+        name = f"{argument} {number + 1}"
+        for line in text.splitlines():
+            checks.expect(f"{name}: columns", len(line) <= 120, f"  {len(line)} columns: {line}")
+        example = Example(name, text)
+        checks.expect(f"{name} shows before and after", example.after is not None, text)
+        if example.after is not None:
+            examples.append((argument, example))
 
 failed = resolve([fragment for _, example in examples for fragment in example.fragments])
 for fragment in failed:

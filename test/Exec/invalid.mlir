@@ -310,7 +310,8 @@ func.func @matmul_c5_sums_of_nobody(%x: tensor<2x3xf32>, %w: tensor<3x4xf32>) {
   %e = exec.empty : tensor<2x4xf32>
   %s = exec.empty : tensor<4xf32>
   // expected-error @below {{writes sums where no group does}}
-  %0 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>) dst(%e : tensor<2x4xf32>) sums(%s : tensor<4xf32>) <of = rhs, rows = 1, kernel = 0> : tensor<2x4xf32>
+  %0 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>)
+    dst(%e : tensor<2x4xf32>) sums(%s : tensor<4xf32>) <of = rhs, rows = 1, kernel = 0> : tensor<2x4xf32>
   return
 }
 

@@ -23,7 +23,8 @@ exec.parameter 3 "momentum" : memref<4xf32> from 0.0 : f32 is_mutable
 // CHECK: exec.parameter 4 "table" : memref<2xi64> from dense<[1, 2]> : tensor<2xi64> init_only
 exec.parameter 4 "table" : memref<2xi64> from dense<[1, 2]> : tensor<2xi64> init_only
 
-// CHECK: exec.kernel @add_relu(%{{.*}}: tensor<2x4xf32>, %{{.*}}: tensor<4xf32>) -> tensor<2x4xf32> attributes {count = 2 : i64, grain = 1 : i64, index = 0 : i64, node = "/relu"}
+// CHECK: exec.kernel @add_relu(%{{.*}}: tensor<2x4xf32>, %{{.*}}: tensor<4xf32>) -> tensor<2x4xf32>
+// CHECK-SAME: attributes {count = 2 : i64, grain = 1 : i64, index = 0 : i64, node = "/relu"}
 exec.kernel @add_relu(%a: tensor<2x4xf32>, %b: tensor<4xf32>) -> tensor<2x4xf32>
     attributes {index = 0 : i64, node = "/relu", count = 2 : i64, grain = 1 : i64} {
   %0 = nn.add %a, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>

@@ -8,7 +8,8 @@ exec.kernel @u4(%x: tensor<1056x4096xf32>, %b: tensor<4096xf32>) -> tensor<1056x
   %1 = nn.relu %0 : tensor<1056x4096xf32>
   exec.yield %1 : tensor<1056x4096xf32>
 }
-exec.kernel @u2(%x: tensor<1056x2048xf32>, %y: tensor<1056x2048xf32>) -> (tensor<1056x2048xf32>, tensor<1056x2048xf32>) attributes {index = 1 : i64, node = "/node"} {
+exec.kernel @u2(%x: tensor<1056x2048xf32>, %y: tensor<1056x2048xf32>) -> (tensor<1056x2048xf32>, tensor<1056x2048xf32>)
+    attributes {index = 1 : i64, node = "/node"} {
   %0 = nn.add %x, %y : tensor<1056x2048xf32>
   %1 = nn.mul %0, %y : tensor<1056x2048xf32>
   exec.yield %0, %1 : tensor<1056x2048xf32>, tensor<1056x2048xf32>
@@ -29,7 +30,8 @@ exec.kernel @tail(%x: tensor<4001xbf16>) -> tensor<4001xbf16> attributes {index 
   %0 = nn.tanh %x : tensor<4001xbf16>
   exec.yield %0 : tensor<4001xbf16>
 }
-exec.kernel @longrow(%x: tensor<3x20000xf32>, %s: tensor<20000xf32>, %b: tensor<20000xf32>) -> tensor<3x20000xf32> attributes {index = 6 : i64, node = "/node"} {
+exec.kernel @longrow(%x: tensor<3x20000xf32>, %s: tensor<20000xf32>, %b: tensor<20000xf32>) -> tensor<3x20000xf32>
+    attributes {index = 6 : i64, node = "/node"} {
   %0 = nn.layer_norm %x, %s, %b dim 1 epsilon 1.0e-05 : tensor<3x20000xf32>, tensor<20000xf32>
   exec.yield %0 : tensor<3x20000xf32>
 }

@@ -50,7 +50,8 @@ exec.kernel @softmax(%x: tensor<12288x128xf32>, %m: tensor<128xf32>) -> tensor<1
 // CHECK: st.shared
 // CHECK: bar.sync
 // CHECK: ld.shared
-exec.kernel @layer_norm(%x: tensor<64x4096xf32>, %s: tensor<4096xf32>, %b: tensor<4096xf32>) -> tensor<64x4096xf32> attributes {index = 3 : i64, node = "/norm"} {
+exec.kernel @layer_norm(%x: tensor<64x4096xf32>, %s: tensor<4096xf32>, %b: tensor<4096xf32>) -> tensor<64x4096xf32>
+    attributes {index = 3 : i64, node = "/norm"} {
   %0 = nn.layer_norm %x, %s, %b dim 1 epsilon 1.0e-05 : tensor<64x4096xf32>, tensor<4096xf32>
   exec.yield %0 : tensor<64x4096xf32>
 }
@@ -95,7 +96,8 @@ exec.kernel @gather(%t: tensor<50257x768xf32>, %i: tensor<512xi64>) -> tensor<51
 // CHECK: .shared
 // CHECK: bar.sync
 // CHECK: add.rn.f32
-exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768xf32>) attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase backward>, scratch = 0 : i64} {
+exec.func @f(%i: memref<512xi64>, %u: memref<512x768xf32>, %y: memref<50257x768xf32>)
+    attributes {num_inputs = 2 : i64, stage = 0 : i64, phase = #exec<phase backward>, scratch = 0 : i64} {
   exec.scatter_add 0 "/wte" outer 1 rows 50257 inner 768 count 512
     indices(%i : memref<512xi64>) updates(%u : memref<512x768xf32>) dst(%y : memref<50257x768xf32>)
   exec.return

@@ -4,7 +4,8 @@
 // A causal mask is computed at import.
 // CHECK-LABEL: @causal
 func.func @causal() -> tensor<3x3xf32> {
-  // CHECK-NEXT{LITERAL}: nn.constant dense<[[0.000000e+00, -1.000000e+00, -1.000000e+00], [0.000000e+00, 0.000000e+00, -1.000000e+00], [0.000000e+00, 0.000000e+00, 0.000000e+00]]>
+  // CHECK-NEXT{LITERAL}: nn.constant dense<[[0.000000e+00, -1.000000e+00, -1.000000e+00],
+  // CHECK-SAME{LITERAL}: [0.000000e+00, 0.000000e+00, -1.000000e+00], [0.000000e+00, 0.000000e+00, 0.000000e+00]]>
   // CHECK-NEXT: return
   %zero = nn.constant dense<0.0> : tensor<f32>
   %low = nn.constant dense<-1.0> : tensor<f32>

@@ -123,7 +123,8 @@ module attributes {exec.target = #exec.target<cuda>} {
 // CHECK: exec.{{.*}} 2 {{.*}}strides [80, 8, 16, 1]
 // CHECK-NOT: exec.launch
 module attributes {exec.target = #exec.target<cuda>} {
-  func.func @main(%q: tensor<2x2x5x8xbf16>, %k: tensor<2x2x5x8xbf16>, %w: tensor<16x4xbf16>, %m: tensor<2x2x8x8xbf16>) -> (tensor<10x4xbf16>, tensor<2x2x5x8xbf16>) {
+  func.func @main(%q: tensor<2x2x5x8xbf16>, %k: tensor<2x2x5x8xbf16>, %w: tensor<16x4xbf16>, %m: tensor<2x2x8x8xbf16>)
+      -> (tensor<10x4xbf16>, tensor<2x2x5x8xbf16>) {
     %a:2 = nn.attention %q, %k, %k scale 1.0 {causal} : tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>
     %t = nn.transpose %a#0 perm [0, 2, 1, 3] : (tensor<2x2x5x8xbf16>) -> tensor<2x5x2x8xbf16>
     %r = nn.reshape %t : (tensor<2x5x2x8xbf16>) -> tensor<10x16xbf16>

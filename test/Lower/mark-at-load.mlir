@@ -1,56 +1,70 @@
-// What depends on parameters alone runs once, at load.
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
+// What depends on parameters alone is computed once, at load.
+// RUN: kerf-opt %s --split-input-file --mark-at-load | FileCheck %s
 // REQUIRES: kerf-opt
 
-// A batch norm goes into the convolution in front of it: scaled weights and a
-// bias are derived, the step is one library call.
-// CHECK-DAG: exec.parameter {{[0-9]}} "derived_0" : {{.*}} from #exec.derived {{.*}}library_only
-// CHECK-DAG: exec.parameter {{[0-9]}} "derived_1" : {{.*}} from #exec.derived {{.*}}library_only
-// CHECK: exec.func @stage0_forward_init(%{{.*}}: memref<{{.*}}>, %{{.*}}: memref<{{.*}}>) attributes {derived = array<i64: {{.*}}>
-// CHECK: exec.func @stage0_forward
-// CHECK-NEXT: %[[B:.*]] = exec.weight
-// CHECK-NEXT: %[[W:.*]] = exec.weight
-// CHECK-NEXT: exec.conv 0 {{.*}} batch 1 {{.*}} weights(%[[W]] : {{.*}} bias(%[[B]] : {{.*}} then [relu]
-// CHECK-NEXT: exec.return
-func.func @main(%x: tensor<1x4x4x3xf32>) -> tensor<1x4x4x2xf32> {
+// The factor of a norm goes into the weights of the convolution in front of it:
+// weights and bias are derived, what reads the input is not. A reshape that only
+// derived values read belongs to them.
+// CHECK-LABEL: func.func @derived
+// CHECK: nn.weight "v" file 0 at 240 : tensor<2xf32>
+// CHECK-NEXT: %[[FACTOR:.*]] = nn.rsqrt %{{.*}} {exec.at_load}
+// CHECK-NEXT: %[[COLUMN:.*]] = nn.reshape %[[FACTOR]] {exec.at_load}
+// CHECK-NEXT: %[[WEIGHTS:.*]] = nn.mul %{{.*}}, %[[COLUMN]] {exec.at_load}
+// CHECK-NEXT: %[[SHIFT:.*]] = nn.mul %{{.*}}, %[[FACTOR]] {exec.at_load}
+// CHECK-NEXT: %[[CONV:.*]] = nn.conv %arg0, %[[WEIGHTS]] kernel 3x3 pad 1x1 :
+// CHECK-NEXT: nn.add %[[CONV]], %[[SHIFT]] :
+func.func @derived(%x: tensor<1x4x4x3xf32>) -> tensor<1x4x4x2xf32> {
   %w = nn.weight "w" file 0 at 0 : tensor<2x3x3x3xf32>
-  %s = nn.weight "s" file 0 at 216 : tensor<2xf32>
   %b = nn.weight "b" file 0 at 224 : tensor<2xf32>
-  %m = nn.weight "m" file 0 at 232 : tensor<2xf32>
   %v = nn.weight "v" file 0 at 240 : tensor<2xf32>
-  %0 = nn.conv %x, %w kernel 3x3 pad 1x1 : tensor<1x4x4x3xf32> -> tensor<1x4x4x2xf32>
-  %1 = nn.batch_norm %0, %s, %b, %m, %v epsilon 1.0e-05 : tensor<1x4x4x2xf32>, tensor<2xf32>
-  %2 = nn.relu %1 : tensor<1x4x4x2xf32>
-  return %2 : tensor<1x4x4x2xf32>
+  %0 = nn.rsqrt %v : tensor<2xf32>
+  %1 = nn.reshape %0 : (tensor<2xf32>) -> tensor<2x1x1x1xf32>
+  %2 = nn.mul %w, %1 : (tensor<2x3x3x3xf32>, tensor<2x1x1x1xf32>) -> tensor<2x3x3x3xf32>
+  %3 = nn.mul %b, %0 : tensor<2xf32>
+  %4 = nn.conv %x, %2 kernel 3x3 pad 1x1 : tensor<1x4x4x3xf32> -> tensor<1x4x4x2xf32>
+  %5 = nn.add %4, %3 : (tensor<1x4x4x2xf32>, tensor<2xf32>) -> tensor<1x4x4x2xf32>
+  return %5 : tensor<1x4x4x2xf32>
 }
 
 // -----
 
-// A transposed weight is strides of a packed parameter, not a copy; one parameter
-// for both uses.
-// CHECK: exec.parameter 0 "w"
-// CHECK-NOT: exec.parameter 1
-// CHECK-NOT: exec.func @stage0_forward_init
-// CHECK: rhs(%{{.*}} : !exec.weight<{{.*}}> strides [1, 3])
-// CHECK: rhs(%{{.*}} : !exec.weight<{{[^ ]*}}>)
-func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+// A transposed weight is left to the product, which reads it with other strides.
+// CHECK-LABEL: func.func @transposed
+// CHECK: nn.transpose %{{.*}} perm [1, 0] :
+// CHECK-NOT: exec.at_load
+// CHECK: return
+func.func @transposed(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
   %w = nn.weight "w" file 0 at 0 : tensor<4x3xf32>
-  %v = nn.weight "w" file 0 at 0 : tensor<4x3xf32>
   %t = nn.transpose %w perm [1, 0] : (tensor<4x3xf32>) -> tensor<3x4xf32>
   %0 = nn.matmul %x, %t : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
-  %1 = nn.matmul %0, %v : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
-  return %1 : tensor<2x3xf32>
+  return %0 : tensor<2x4xf32>
 }
 
 // -----
 
 // A mark that is not true is taken away: what a step changes is no constant.
-// CHECK: exec.func @stage0_forward(
-// CHECK: exec.launch @exp
-func.func @main(%g: tensor<64xf32>) -> tensor<64xf32> {
+// CHECK-LABEL: func.func @variable
+// CHECK-NOT: exec.at_load
+// CHECK: return
+func.func @variable(%g: tensor<64xf32>) -> tensor<64xf32> {
   %w = nn.weight "w" file 0 at 0 {variable} : tensor<64xf32>
   %a = nn.exp %w {exec.at_load} : tensor<64xf32>
   %n = nn.add %w, %g : tensor<64xf32>
   dist.assign %w, %n : tensor<64xf32>
   return %a : tensor<64xf32>
+}
+
+// -----
+
+// Which part a device has is known at load, which micro-batch comes is not.
+// CHECK-LABEL: func.func @rank
+// CHECK: nn.neg %{{.*}} {exec.at_load} : tensor<i64>
+// CHECK: nn.abs %{{.*}} : tensor<i64>
+dist.mesh @mesh ["tp"=2] time ["mb"=2]
+func.func @rank() -> (tensor<i64>, tensor<i64>) {
+  %0 = dist.shard_index ["tp"] scale 1 : tensor<i64>
+  %1 = nn.neg %0 : tensor<i64>
+  %2 = dist.shard_index ["mb"] scale 1 : tensor<i64>
+  %3 = nn.abs %2 : tensor<i64>
+  return %1, %3 : tensor<i64>, tensor<i64>
 }

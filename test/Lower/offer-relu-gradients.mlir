@@ -1,22 +1,32 @@
 // The gradient of ReLU behind a product: on GPUs the product is offered to do it.
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --offer-relu-gradients | FileCheck %s
 // REQUIRES: kerf-opt
 
 // The kernel works in place over the product's result, whoever does it.
-// CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.matmul 0 {{.*}}then [relu]
-// CHECK: exec.matmul 1 {{.*}}dst(%[[G:[^ ]*]] : {{.*}}relu_gradient <forward = 0, kernel = 0>
-// CHECK: exec.launch @less_equal_select_0({{.*}}, %[[G]]) -> (%[[G]])
+// CHECK-LABEL: func.func @layer(
+// CHECK: %[[Y:.*]] = exec.matmul 0 {{.*}}then [relu]
+// CHECK: %[[G:.*]] = exec.matmul 1 {{.*}} relu_gradient <forward = 0, kernel = 5> : tensor<6x16xf32>
+// CHECK-NOT: exec.empty
+// CHECK: exec.group 5 "" (%{{.*}} = %[[Y]] : {{.*}} = %[[G]] : {{.*}} into(%[[G]] : tensor<6x16xf32>)
 module attributes {exec.target = #exec.target<cuda>} {
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<6x16xf32>, tensor<8x16xf32>) {
-    %z = nn.constant dense<0.0> : tensor<f32>
-    %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
-    %q = nn.add %p, %b : (tensor<6x16xf32>, tensor<16xf32>) -> tensor<6x16xf32>
-    %y = nn.relu %q : tensor<6x16xf32>
-    %g = nn.matmul %dy, %v : (tensor<6x4xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
-    %c = nn.less_equal %y, %z : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
-    %s = nn.select %c, %z, %g : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
-    %dw = nn.matmul %x, %s {transpose_lhs} : (tensor<6x8xf32>, tensor<6x16xf32>) -> tensor<8x16xf32>
+  func.func @layer(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> (tensor<6x16xf32>, tensor<8x16xf32>) {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) then [relu] : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 5 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %c = nn.less_equal %a, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %zero, %b : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
+    %i = exec.empty : tensor<8x16xf32>
+    %dw = exec.matmul 2 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%s : tensor<6x16xf32>)
+        dst(%i : tensor<8x16xf32>) : tensor<8x16xf32>
     return %y, %dw : tensor<6x16xf32>, tensor<8x16xf32>
   }
 }
@@ -24,21 +34,32 @@ module attributes {exec.target = #exec.target<cuda>} {
 // -----
 
 // In 16 bits, which the kernel widens; the products have other shapes.
-// CHECK-LABEL: exec.func @stage0_forward(
-// CHECK: exec.matmul 1 {{.*}}relu_gradient <forward = 0, kernel = 0>
+// CHECK-LABEL: func.func @narrow(
+// CHECK: %[[G:.*]] = exec.matmul 1 {{.*}} relu_gradient <forward = 0, kernel = 0> : tensor<6x16xbf16>
+// CHECK: exec.group 0 {{.*}} into(%[[G]] : tensor<6x16xbf16>)
 module attributes {exec.target = #exec.target<cuda>} {
-  func.func @main(%x: tensor<2x3x8xbf16>, %w: tensor<8x16xbf16>, %dy: tensor<6x4xbf16>, %v: tensor<4x16xbf16>, %u: tensor<16x16xbf16>) -> tensor<6x16xbf16> {
-    %z = nn.constant dense<0.0> : tensor<f32>
-    %p = nn.matmul %x, %w : (tensor<2x3x8xbf16>, tensor<8x16xbf16>) -> tensor<2x3x16xbf16>
-    %y = nn.relu %p : tensor<2x3x16xbf16>
-    %r = nn.reshape %y : (tensor<2x3x16xbf16>) -> tensor<6x16xbf16>
-    %f = nn.cast %r : (tensor<6x16xbf16>) -> tensor<6x16xf32>
-    %g = nn.matmul %dy, %v : (tensor<6x4xbf16>, tensor<4x16xbf16>) -> tensor<6x16xbf16>
-    %h = nn.cast %g : (tensor<6x16xbf16>) -> tensor<6x16xf32>
-    %c = nn.less_equal %f, %z : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
-    %s = nn.select %c, %z, %h : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
-    %n = nn.cast %s : (tensor<6x16xf32>) -> tensor<6x16xbf16>
-    %d = nn.matmul %n, %u : (tensor<6x16xbf16>, tensor<16x16xbf16>) -> tensor<6x16xbf16>
+  func.func @narrow(%x: tensor<2x3x8xbf16>, %w: tensor<8x16xbf16>, %dy: tensor<6x4xbf16>, %v: tensor<4x16xbf16>,
+      %u: tensor<16x16xbf16>) -> tensor<6x16xbf16> {
+    %e = exec.empty : tensor<2x3x16xbf16>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<2x3x8xbf16>) rhs(%w : tensor<8x16xbf16>)
+        dst(%e : tensor<2x3x16xbf16>) then [relu] : tensor<2x3x16xbf16>
+    %f = exec.empty : tensor<6x16xbf16>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xbf16>) rhs(%v : tensor<4x16xbf16>)
+        dst(%f : tensor<6x16xbf16>) : tensor<6x16xbf16>
+    %h = exec.empty : tensor<6x16xbf16>
+    %s = exec.group 0 "" (%a = %y : tensor<2x3x16xbf16>, %b = %g : tensor<6x16xbf16>) into(%h : tensor<6x16xbf16>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %0 = nn.reshape %a : (tensor<2x3x16xbf16>) -> tensor<6x16xbf16>
+      %1 = nn.cast %0 : (tensor<6x16xbf16>) -> tensor<6x16xf32>
+      %c = nn.less_equal %1, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %2 = nn.cast %b : (tensor<6x16xbf16>) -> tensor<6x16xf32>
+      %3 = nn.select %c, %zero, %2 : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      %r = nn.cast %3 : (tensor<6x16xf32>) -> tensor<6x16xbf16>
+      exec.yield %r : tensor<6x16xbf16>
+    }
+    %i = exec.empty : tensor<6x16xbf16>
+    %d = exec.matmul 2 "" m 6 n 16 k 16 lhs(%s : tensor<6x16xbf16>) rhs(%u : tensor<16x16xbf16>)
+        dst(%i : tensor<6x16xbf16>) : tensor<6x16xbf16>
     return %d : tensor<6x16xbf16>
   }
 }
@@ -46,19 +67,31 @@ module attributes {exec.target = #exec.target<cuda>} {
 // -----
 
 // Somebody else reads the gradient before.
-// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK-LABEL: func.func @two_readers(
 // CHECK-NOT: relu_gradient
-// CHECK: exec.return
+// CHECK: return
 module attributes {exec.target = #exec.target<cuda>} {
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
-    %z = nn.constant dense<0.0> : tensor<f32>
-    %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
-    %y = nn.relu %p : tensor<6x16xf32>
-    %c = nn.less_equal %y, %z : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
-    %g = nn.matmul %dy, %v : (tensor<6x4xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
-    %s = nn.select %c, %z, %g : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
-    %a = nn.matmul %x, %g {transpose_lhs} : (tensor<6x8xf32>, tensor<6x16xf32>) -> tensor<8x16xf32>
-    %b = nn.matmul %x, %s {transpose_lhs} : (tensor<6x8xf32>, tensor<6x16xf32>) -> tensor<8x16xf32>
+  func.func @two_readers(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) then [relu] : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 0 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %c = nn.less_equal %a, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %zero, %b : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
+    %i = exec.empty : tensor<8x16xf32>
+    %a = exec.matmul 2 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%g : tensor<6x16xf32>)
+        dst(%i : tensor<8x16xf32>) : tensor<8x16xf32>
+    %j = exec.empty : tensor<8x16xf32>
+    %b = exec.matmul 3 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%s : tensor<6x16xf32>)
+        dst(%j : tensor<8x16xf32>) : tensor<8x16xf32>
     return %a, %b : tensor<8x16xf32>, tensor<8x16xf32>
   }
 }
@@ -66,49 +99,171 @@ module attributes {exec.target = #exec.target<cuda>} {
 // -----
 
 // What comes out lies where the caller wants it.
-// CHECK-LABEL: exec.func @stage0_forward(
+// CHECK-LABEL: func.func @returned(
 // CHECK-NOT: relu_gradient
-// CHECK: exec.launch @less_equal_select_0(%{{.*}}, %{{.*}}) -> (%arg4)
+// CHECK: return
 module attributes {exec.target = #exec.target<cuda>} {
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> tensor<6x16xf32> {
-    %z = nn.constant dense<0.0> : tensor<f32>
-    %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
-    %y = nn.relu %p : tensor<6x16xf32>
-    %c = nn.less_equal %y, %z : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
-    %g = nn.matmul %dy, %v : (tensor<6x4xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
-    %s = nn.select %c, %z, %g : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+  func.func @returned(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> tensor<6x16xf32> {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) then [relu] : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 0 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %c = nn.less_equal %a, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %zero, %b : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
     return %s : tensor<6x16xf32>
   }
 }
 
 // -----
 
-// Another bound, no activation, and the gradient kept where it should go.
-// CHECK-LABEL: exec.func @stage0_forward(
+// Another bound.
+// CHECK-LABEL: func.func @other_bound(
 // CHECK-NOT: relu_gradient
-// CHECK: exec.return
+// CHECK: return
 module attributes {exec.target = #exec.target<cuda>} {
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
-    %z = nn.constant dense<0.0> : tensor<f32>
-    %i = nn.constant dense<1.0> : tensor<f32>
-    %p = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
-    %y = nn.relu %p : tensor<6x16xf32>
-    %g = nn.matmul %dy, %v : (tensor<6x4xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
-    %c = nn.less_equal %y, %i : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
-    %s = nn.select %c, %z, %g : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
-    %dw = nn.matmul %x, %s {transpose_lhs} : (tensor<6x8xf32>, tensor<6x16xf32>) -> tensor<8x16xf32>
-    %w2 = nn.add %w, %w : tensor<8x16xf32>
-    %p2 = nn.matmul %x, %w2 : (tensor<6x8xf32>, tensor<8x16xf32>) -> tensor<6x16xf32>
-    %v2 = nn.add %v, %v : tensor<4x16xf32>
-    %g2 = nn.matmul %dy, %v2 : (tensor<6x4xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
-    %c2 = nn.less_equal %p2, %z : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
-    %s2 = nn.select %c2, %z, %g2 : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
-    %dw2 = nn.matmul %x, %s2 {transpose_lhs} : (tensor<6x8xf32>, tensor<6x16xf32>) -> tensor<8x16xf32>
-    %c3 = nn.less_equal %y, %z : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
-    %v3 = nn.mul %v, %v : tensor<4x16xf32>
-    %g3 = nn.matmul %dy, %v3 : (tensor<6x4xf32>, tensor<4x16xf32>) -> tensor<6x16xf32>
-    %s3 = nn.select %c3, %g3, %z : (tensor<6x16xi1>, tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xf32>
-    %dw3 = nn.matmul %x, %s3 {transpose_lhs} : (tensor<6x8xf32>, tensor<6x16xf32>) -> tensor<8x16xf32>
-    return %dw, %dw2, %dw3 : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>
+  func.func @other_bound(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> tensor<8x16xf32> {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) then [relu] : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 0 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %bound = nn.constant dense<1.0> : tensor<f32>
+      %c = nn.less_equal %a, %bound : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %zero, %b : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
+    %i = exec.empty : tensor<8x16xf32>
+    %dw = exec.matmul 2 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%s : tensor<6x16xf32>)
+        dst(%i : tensor<8x16xf32>) : tensor<8x16xf32>
+    return %dw : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// No activation in the forward pass.
+// CHECK-LABEL: func.func @no_activation(
+// CHECK-NOT: relu_gradient
+// CHECK: return
+module attributes {exec.target = #exec.target<cuda>} {
+  func.func @no_activation(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> tensor<8x16xf32> {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 0 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %c = nn.less_equal %a, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %zero, %b : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
+    %i = exec.empty : tensor<8x16xf32>
+    %dw = exec.matmul 2 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%s : tensor<6x16xf32>)
+        dst(%i : tensor<8x16xf32>) : tensor<8x16xf32>
+    return %dw : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// The gradient is kept where it should go.
+// CHECK-LABEL: func.func @kept_elsewhere(
+// CHECK-NOT: relu_gradient
+// CHECK: return
+module attributes {exec.target = #exec.target<cuda>} {
+  func.func @kept_elsewhere(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> tensor<8x16xf32> {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) then [relu] : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 0 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %c = nn.less_equal %a, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %b, %zero : (tensor<6x16xi1>, tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
+    %i = exec.empty : tensor<8x16xf32>
+    %dw = exec.matmul 2 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%s : tensor<6x16xf32>)
+        dst(%i : tensor<8x16xf32>) : tensor<8x16xf32>
+    return %dw : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// The product does something else already.
+// CHECK-LABEL: func.func @taken_in(
+// CHECK-NOT: relu_gradient
+// CHECK: return
+module attributes {exec.target = #exec.target<cuda>} {
+  func.func @taken_in(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> tensor<8x16xf32> {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) then [relu] : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) then [tanh] : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 0 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %c = nn.less_equal %a, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %zero, %b : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
+    %i = exec.empty : tensor<8x16xf32>
+    %dw = exec.matmul 2 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%s : tensor<6x16xf32>)
+        dst(%i : tensor<8x16xf32>) : tensor<8x16xf32>
+    return %dw : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// The CPU's library has nothing of the kind.
+// CHECK-LABEL: func.func @cpu(
+// CHECK-NOT: relu_gradient
+// CHECK: return
+module attributes {exec.target = #exec.target<cpu>} {
+  func.func @cpu(%x: tensor<6x8xf32>, %w: tensor<8x16xf32>, %dy: tensor<6x4xf32>, %v: tensor<4x16xf32>)
+      -> tensor<8x16xf32> {
+    %e = exec.empty : tensor<6x16xf32>
+    %y = exec.matmul 0 "" m 6 n 16 k 8 lhs(%x : tensor<6x8xf32>) rhs(%w : tensor<8x16xf32>)
+        dst(%e : tensor<6x16xf32>) then [relu] : tensor<6x16xf32>
+    %f = exec.empty : tensor<6x16xf32>
+    %g = exec.matmul 1 "" m 6 n 16 k 4 lhs(%dy : tensor<6x4xf32>) rhs(%v : tensor<4x16xf32>)
+        dst(%f : tensor<6x16xf32>) : tensor<6x16xf32>
+    %h = exec.empty : tensor<6x16xf32>
+    %s = exec.group 0 "" (%a = %y : tensor<6x16xf32>, %b = %g : tensor<6x16xf32>) into(%h : tensor<6x16xf32>) {
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %c = nn.less_equal %a, %zero : (tensor<6x16xf32>, tensor<f32>) -> tensor<6x16xi1>
+      %r = nn.select %c, %zero, %b : (tensor<6x16xi1>, tensor<f32>, tensor<6x16xf32>) -> tensor<6x16xf32>
+      exec.yield %r : tensor<6x16xf32>
+    }
+    %i = exec.empty : tensor<8x16xf32>
+    %dw = exec.matmul 2 "" m 8 n 16 k 6 lhs(%x : tensor<6x8xf32> strides [1, 8]) rhs(%s : tensor<6x16xf32>)
+        dst(%i : tensor<8x16xf32>) : tensor<8x16xf32>
+    return %dw : tensor<8x16xf32>
   }
 }

@@ -1,14 +1,18 @@
 // What library calls take in, and what they do not.
-// RUN: kerf-opt %s --split-input-file --prepare --form-groups --bufferize | FileCheck %s
+// RUN: kerf-opt %s --split-input-file --select-library-calls | FileCheck %s
 // REQUIRES: kerf-opt
 
 // Bias, activation and residual of a product; the reshape between costs nothing.
-// CHECK: exec.func @stage0_forward(%[[X:.*]]: memref<2x3x8xf32>{{.*}}, %[[R:.*]]: memref<2x3x4xf32>{{.*}}, %[[Y:.*]]: memref<2x3x4xf32>{{.*}})
-// CHECK-NOT: exec.launch
-// CHECK: exec.matmul 0 "" m 6 n 4 k 8 lhs(%[[X]] : memref<2x3x8xf32>) rhs(%{{.*}} : !exec.weight<8x4xf32>)
-// CHECK-SAME: bias(%{{.*}} : !exec.weight<4xf32>) dst(%[[Y]] : memref<2x3x4xf32>)
-// CHECK-SAME: then [gelu_tanh, add(%[[R]] : memref<2x3x4xf32>)]
-func.func @main(%x: tensor<2x3x8xf32>, %r: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+// CHECK-LABEL: func.func @epilogue(
+// CHECK-SAME: %[[X:.*]]: tensor<2x3x8xf32>, %[[R:.*]]: tensor<2x3x4xf32>)
+// CHECK-NEXT: %[[W:.*]] = nn.weight "w"
+// CHECK-NEXT: %[[B:.*]] = nn.weight "b"
+// CHECK-NEXT: %[[E:.*]] = exec.empty : tensor<2x3x4xf32>
+// CHECK-NEXT: %[[Y:.*]] = exec.matmul 0 "" m 6 n 4 k 8 lhs(%[[X]] : tensor<2x3x8xf32>) rhs(%[[W]] : tensor<8x4xf32>)
+// CHECK-SAME: bias(%[[B]] : tensor<4xf32>) dst(%[[E]] : tensor<2x3x4xf32>)
+// CHECK-SAME: then [gelu_tanh, add(%[[R]] : tensor<2x3x4xf32>)] : tensor<2x3x4xf32>
+// CHECK-NEXT: return %[[Y]]
+func.func @epilogue(%x: tensor<2x3x8xf32>, %r: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   %w = nn.weight "w" file 0 at 0 : tensor<8x4xf32>
   %b = nn.weight "b" file 0 at 128 : tensor<4xf32>
   %0 = nn.reshape %x : (tensor<2x3x8xf32>) -> tensor<6x8xf32>
@@ -22,29 +26,29 @@ func.func @main(%x: tensor<2x3x8xf32>, %r: tensor<2x3x4xf32>) -> tensor<2x3x4xf3
 
 // -----
 
-// Attention: no transpose is a kernel, the scale is a post-op, the heads are
-// joined by what the second product stores.
-// CHECK: exec.kernel @add_softmax_0
-// CHECK-NOT: exec.kernel
-// CHECK: exec.func @stage0_forward
-// CHECK: exec.matmul 0 "" batch [2, 3]
-// CHECK-SAME: lhs(%{{.*}} strides [60, 4, 12, 1])
-// CHECK-SAME: rhs(%{{.*}} strides [60, 4, 1, 12])
-// CHECK-SAME: then [linear(5.000000e-01, 0.000000e+00)]
-// CHECK: exec.launch @add_softmax_0
-// CHECK: exec.matmul 1 "" batch [2, 3] {{.*}}dst(%{{.*}} : memref<2x5x12xf32> strides [60, 4, 12, 1])
-// CHECK-NOT: exec.copy
-func.func @main(%q: tensor<2x5x12xf32>, %k: tensor<2x5x12xf32>, %v: tensor<2x5x12xf32>, %mask: tensor<5x5xf32>) -> tensor<2x5x12xf32> {
+// Attention as two products: no transpose is computed, the scale is a post-op,
+// the heads are joined by what the second product stores.
+// CHECK-LABEL: func.func @attention(
+// CHECK-NOT: nn.transpose
+// CHECK-NOT: nn.mul
+// CHECK: %[[S:.*]] = exec.matmul 0 "" batch [2, 3] m 5 n 5 k 4
+// CHECK-SAME: lhs(%{{.*}} : tensor<2x5x12xf32> strides [60, 4, 12, 1])
+// CHECK-SAME: rhs(%{{.*}} : tensor<2x5x12xf32> strides [60, 4, 1, 12])
+// CHECK-SAME: then [linear(5.000000e-01, 0.000000e+00)] : tensor<2x3x5x5xf32>
+// CHECK-NEXT: %[[P:.*]] = nn.softmax %[[S]] dim 3
+// CHECK-NOT: nn.transpose
+// CHECK: %[[Y:.*]] = exec.matmul 1 "" batch [2, 3] {{.*}} lhs(%[[P]] : {{.*}}dst(%{{.*}} : tensor<2x5x12xf32> strides [60, 4, 12, 1])
+// CHECK-NEXT: return %[[Y]]
+func.func @attention(%q: tensor<2x5x12xf32>, %k: tensor<2x5x12xf32>, %v: tensor<2x5x12xf32>) -> tensor<2x5x12xf32> {
   %half = nn.constant dense<0.5> : tensor<f32>
   %q0 = nn.reshape %q : (tensor<2x5x12xf32>) -> tensor<2x5x3x4xf32>
   %q1 = nn.transpose %q0 perm [0, 2, 1, 3] : (tensor<2x5x3x4xf32>) -> tensor<2x3x5x4xf32>
-  %q2 = nn.mul %q1, %half : (tensor<2x3x5x4xf32>, tensor<f32>) -> tensor<2x3x5x4xf32>
   %k0 = nn.reshape %k : (tensor<2x5x12xf32>) -> tensor<2x5x3x4xf32>
   %k1 = nn.transpose %k0 perm [0, 2, 3, 1] : (tensor<2x5x3x4xf32>) -> tensor<2x3x4x5xf32>
   %v0 = nn.reshape %v : (tensor<2x5x12xf32>) -> tensor<2x5x3x4xf32>
   %v1 = nn.transpose %v0 perm [0, 2, 1, 3] : (tensor<2x5x3x4xf32>) -> tensor<2x3x5x4xf32>
-  %s = nn.matmul %q2, %k1 : (tensor<2x3x5x4xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x5x5xf32>
-  %m = nn.add %s, %mask : (tensor<2x3x5x5xf32>, tensor<5x5xf32>) -> tensor<2x3x5x5xf32>
+  %s = nn.matmul %q1, %k1 : (tensor<2x3x5x4xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x5x5xf32>
+  %m = nn.mul %s, %half : (tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
   %p = nn.softmax %m dim 3 : tensor<2x3x5x5xf32>
   %o = nn.matmul %p, %v1 : (tensor<2x3x5x5xf32>, tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xf32>
   %o0 = nn.transpose %o perm [0, 2, 1, 3] : (tensor<2x3x5x4xf32>) -> tensor<2x5x3x4xf32>
@@ -54,12 +58,60 @@ func.func @main(%q: tensor<2x5x12xf32>, %k: tensor<2x5x12xf32>, %v: tensor<2x5x1
 
 // -----
 
+// A transposed weight is strides, not a copy.
+// CHECK-LABEL: func.func @transposed(
+// CHECK: %[[W:.*]] = nn.weight "w"
+// CHECK-NOT: nn.transpose
+// CHECK: exec.matmul 0 {{.*}} rhs(%[[W]] : tensor<4x3xf32> strides [1, 3])
+func.func @transposed(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+  %w = nn.weight "w" file 0 at 0 : tensor<4x3xf32>
+  %t = nn.transpose %w perm [1, 0] : (tensor<4x3xf32>) -> tensor<3x4xf32>
+  %0 = nn.matmul %x, %t : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+// -----
+
+// A convolution with its bias and activation.
+// CHECK-LABEL: func.func @conv(
+// CHECK: %[[W:.*]] = nn.weight "w"
+// CHECK-NEXT: %[[B:.*]] = nn.weight "b"
+// CHECK-NEXT: exec.empty
+// CHECK-NEXT: exec.conv 0 {{.*}} batch 1 {{.*}} weights(%[[W]] : {{.*}} bias(%[[B]] : {{.*}} then [relu]
+// CHECK-NEXT: return
+func.func @conv(%x: tensor<1x4x4x3xf32>) -> tensor<1x4x4x2xf32> {
+  %w = nn.weight "w" file 0 at 0 : tensor<2x3x3x3xf32>
+  %b = nn.weight "b" file 0 at 216 : tensor<2xf32>
+  %0 = nn.conv %x, %w kernel 3x3 pad 1x1 : tensor<1x4x4x3xf32> -> tensor<1x4x4x2xf32>
+  %1 = nn.add %0, %b : (tensor<1x4x4x2xf32>, tensor<2xf32>) -> tensor<1x4x4x2xf32>
+  %2 = nn.relu %1 : tensor<1x4x4x2xf32>
+  return %2 : tensor<1x4x4x2xf32>
+}
+
+// -----
+
+// A sum over micro-batches is written over the sum so far.
+// CHECK-LABEL: func.func @accumulate(
+// CHECK-SAME: %[[SUM:[a-z0-9]*]]: tensor<3x4xf32> {dist.from
+// CHECK-NOT: exec.empty
+// CHECK: exec.matmul 0 {{.*}} dst(%[[SUM]] : tensor<3x4xf32>) then [sum] : tensor<3x4xf32>
+func.func @accumulate(%x: tensor<2x3xf32>, %dy: tensor<2x4xf32>,
+                      %sum: tensor<3x4xf32> {dist.from = #dist.from<accumulator 0>})
+    -> (tensor<3x4xf32> {dist.to = #dist.to<keep [0]>}) {
+  %0 = nn.matmul %x, %dy {transpose_lhs} : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<3x4xf32>
+  %1 = nn.add %sum, %0 : tensor<3x4xf32>
+  return %1 : tensor<3x4xf32>
+}
+
+// -----
+
 // A product that is used twice keeps its result: nothing is taken in.
-// CHECK: exec.kernel @relu_0
-// CHECK: exec.matmul 0
+// CHECK-LABEL: func.func @two_readers(
+// CHECK: %[[P:.*]] = exec.matmul 0
 // CHECK-NOT: then
-// CHECK: exec.launch @relu_0
-func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+// CHECK: %[[R:.*]] = nn.relu %[[P]]
+// CHECK: return %[[P]], %[[R]]
+func.func @two_readers(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
   %0 = nn.matmul %x, %y : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
   %1 = nn.relu %0 : tensor<2x4xf32>
   return %0, %1 : tensor<2x4xf32>, tensor<2x4xf32>
@@ -67,10 +119,13 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>) -> (tensor<2x4xf32>, t
 
 // -----
 
-// The library knows no integers: such a product is a kernel.
-// CHECK: exec.kernel @matmul_0
-// CHECK-NOT: exec.matmul
-func.func @main(%x: tensor<2x3xi64>, %y: tensor<3x4xi64>) -> tensor<2x4xi64> {
+// The library knows no integers, and what is computed at load is no call.
+// CHECK-LABEL: func.func @no_calls(
+// CHECK: nn.matmul {{.*}} -> tensor<2x4xi64>
+// CHECK: nn.matmul {{.*}} -> tensor<3x3xf32>
+func.func @no_calls(%x: tensor<2x3xi64>, %y: tensor<3x4xi64>) -> (tensor<2x4xi64>, tensor<3x3xf32>) {
+  %w = nn.weight "w" file 0 at 0 : tensor<3x3xf32>
   %0 = nn.matmul %x, %y : (tensor<2x3xi64>, tensor<3x4xi64>) -> tensor<2x4xi64>
-  return %0 : tensor<2x4xi64>
+  %1 = nn.matmul %w, %w {exec.at_load} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  return %0, %1 : tensor<2x4xi64>, tensor<3x3xf32>
 }

@@ -40,17 +40,19 @@ func.func @sources() -> (tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 // -----
 
 // Each stage reshards what it receives.
+#vector = #dist.sharding<{}>
+#vector_tp = #dist.sharding<{"tp"}>
 dist.mesh @mesh ["pp"=3, "tp"=2]
 // CHECK-LABEL: @stages
-func.func @stages(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) -> (tensor<4xf32> {dist.sharding = #dist.sharding<{"tp"}>}) {
+func.func @stages(%x: tensor<4xf32> {dist.sharding = #vector}) -> (tensor<4xf32> {dist.sharding = #vector_tp}) {
   // CHECK: %[[H:.*]] = nn.neg
-  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>], stage = 0>} : tensor<4xf32>
+  %0 = nn.neg %x {dist.plan = #dist.plan<operands = [#vector], results = [#vector], stage = 0>} : tensor<4xf32>
   // CHECK: %[[A:.*]] = dist.reshard %[[H]] to #s_tp {dist.plan = #p1}
   // CHECK: %[[E:.*]] = nn.exp %[[A]]
-  %1 = nn.exp %0 {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>], results = [#dist.sharding<{"tp"}>], stage = 1>} : tensor<4xf32>
+  %1 = nn.exp %0 {dist.plan = #dist.plan<operands = [#vector_tp], results = [#vector_tp], stage = 1>} : tensor<4xf32>
   // CHECK: %[[B:.*]] = dist.reshard %[[H]] to #s_tp {dist.plan = #p2}
   // CHECK: nn.add %[[B]], %[[E]]
-  %2 = nn.add %0, %1 {dist.plan = #dist.plan<operands = [#dist.sharding<{"tp"}>, #dist.sharding<{"tp"}>], results = [#dist.sharding<{"tp"}>], stage = 2>} : tensor<4xf32>
+  %2 = nn.add %0, %1 {dist.plan = #dist.plan<operands = [#vector_tp, #vector_tp], results = [#vector_tp], stage = 2>} : tensor<4xf32>
   return %2 : tensor<4xf32>
 }
 
@@ -59,26 +61,29 @@ func.func @stages(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) -> (te
 // Training: the update reshards for itself what the forward pass has brought elsewhere; the
 // backward pass shares it; gradients of parameters say what they are, sums and the prologue
 // are brought once per step.
+#vector_dp = #dist.sharding<{"dp"}>
+#vector = #dist.sharding<{}>
 dist.mesh @mesh ["dp"=2]
 // CHECK-LABEL: @step
-func.func @step(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{"dp"}>}) {
+func.func @step(%x: tensor<4xf32> {dist.sharding = #vector_dp}) {
   // CHECK: %[[W:.*]] = nn.weight
-  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"dp"}>]>} : tensor<4xf32>
+  %w = nn.weight "w" file 0 at 0 {dist.plan = #dist.plan<results = [#vector_dp]>} : tensor<4xf32>
   // CHECK: %[[P:.*]] = nn.neg %{{.*}} {{.*}}dist.step = #prologue
-  %p = nn.neg %x {dist.step = #dist.step<prologue>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}>], results = [#dist.sharding<{"dp"}>]>} : tensor<4xf32>
+  %p = nn.neg %x {dist.step = #dist.step<prologue>, dist.plan = #dist.plan<operands = [#vector_dp], results = [#vector_dp]>} : tensor<4xf32>
   // CHECK: %[[F:.*]] = dist.reshard %[[W]] to #s_x purpose parameter :
   // CHECK: dist.reshard %[[P]] to #s_x {dist.step = #prologue}
   // CHECK: nn.add %[[F]]
-  %f = nn.add %w, %p {dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
+  %f = nn.add %w, %p {dist.plan = #dist.plan<operands = [#vector, #vector], results = [#vector]>} : tensor<4xf32>
   // CHECK-NOT: dist.reshard
   // CHECK: %[[B:.*]] = nn.neg %[[F]] {{.*}}dist.step = #backward_weight
-  %b = nn.neg %w {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
+  %b = nn.neg %w {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#vector], results = [#vector]>} : tensor<4xf32>
   // CHECK: dist.reshard %[[B]] to #s_dp purpose gradient {dist.step = #backward_weight}
-  %c = nn.neg %b {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}>], results = [#dist.sharding<{"dp"}>]>} : tensor<4xf32>
+  %c = nn.neg %b {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#vector_dp], results = [#vector_dp]>} : tensor<4xf32>
   // CHECK: %[[G:.*]] = dist.accumulate
-  %g = dist.accumulate %c {dist.step = #dist.step<backward_weight>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}>], results = [#dist.sharding<{"dp"}>]>} : (tensor<4xf32>) -> tensor<4xf32>
+  %g = dist.accumulate %c {dist.step = #dist.step<backward_weight>,
+     dist.plan = #dist.plan<operands = [#vector_dp], results = [#vector_dp]>} : (tensor<4xf32>) -> tensor<4xf32>
   // CHECK: dist.reshard %[[W]] to #s_x purpose parameter {dist.step = #update}
   // CHECK: dist.reshard %[[G]] to #s_x purpose gradient {dist.step = #update}
-  %u = nn.sub %w, %g {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#dist.sharding<{}>, #dist.sharding<{}>], results = [#dist.sharding<{}>]>} : tensor<4xf32>
+  %u = nn.sub %w, %g {dist.step = #dist.step<update>, dist.plan = #dist.plan<operands = [#vector, #vector], results = [#vector]>} : tensor<4xf32>
   return
 }

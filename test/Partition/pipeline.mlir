@@ -31,14 +31,21 @@
 // CHECK-NEXT: %[[R0:.*]] = dist.recv channel 0 micro_batch 0
 // CHECK-NEXT: %[[Y0:.*]] = dist.run @stage1_forward(%[[R0]]) micro_batch 0
 // CHECK-NEXT: dist.output %[[Y0]] to 0 micro_batch 0
+#rows_mb = #dist.sharding<{"mb"}, {}>
+#columns_tp = #dist.sharding<{}, {"tp"}>
+#rows_tp = #dist.sharding<{"tp"}, {}>
+#rows_mb_columns_tp = #dist.sharding<{"mb"}, {"tp"}>
+#rows_mb_sum_tp = #dist.sharding<{"mb"}, {}, partial sum {"tp"}>
 dist.mesh @mesh ["pp"=2, "tp"=2] time ["mb"=2]
-func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>})
-    -> (tensor<4x5xf32> {kerf.name = "y", dist.sharding = #dist.sharding<{"mb"}, {}>}) {
-  %w = nn.constant {name = "w", dist.plan = #dist.plan<results = [#dist.sharding<{}, {"tp"}>]>} dense<1.0> : tensor<6x5xf32>
-  %v = nn.weight "v" file 0 at 0 {dist.plan = #dist.plan<results = [#dist.sharding<{"tp"}, {}>]>} : tensor<5x5xf32>
-  %h = nn.matmul %x, %w {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {"tp"}>], results = [#dist.sharding<{"mb"}, {"tp"}>], stage = 0>} : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
-  %e = nn.exp %h {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {"tp"}>], results = [#dist.sharding<{"mb"}, {"tp"}>], stage = 0>}
+func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", dist.sharding = #rows_mb})
+    -> (tensor<4x5xf32> {kerf.name = "y", dist.sharding = #rows_mb}) {
+  %w = nn.constant {name = "w", dist.plan = #dist.plan<results = [#columns_tp]>} dense<1.0> : tensor<6x5xf32>
+  %v = nn.weight "v" file 0 at 0 {dist.plan = #dist.plan<results = [#rows_tp]>} : tensor<5x5xf32>
+  %h = nn.matmul %x, %w {dist.plan = #dist.plan<operands = [#rows_mb, #columns_tp], results = [#rows_mb_columns_tp], stage = 0>}
+     : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %e = nn.exp %h {dist.plan = #dist.plan<operands = [#rows_mb_columns_tp], results = [#rows_mb_columns_tp], stage = 0>}
      : tensor<4x5xf32>
-  %r = nn.matmul %e, %v {dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {"tp"}>, #dist.sharding<{"tp"}, {}>], results = [#dist.sharding<{"mb"}, {}, partial sum {"tp"}>], stage = 1>} : (tensor<4x5xf32>, tensor<5x5xf32>) -> tensor<4x5xf32>
+  %r = nn.matmul %e, %v {dist.plan = #dist.plan<operands = [#rows_mb_columns_tp, #rows_tp], results = [#rows_mb_sum_tp], stage = 1>}
+     : (tensor<4x5xf32>, tensor<5x5xf32>) -> tensor<4x5xf32>
   return %r : tensor<4x5xf32>
 }

@@ -13,30 +13,37 @@
 // CHECK: dist.assign %[[W]], %[[V]] {dist.step = #update} : tensor<6x5xf32>
 // CHECK: dist.all_reduce {{.*}} purpose statistics phase update : tensor<f32>
 // CHECK-NOT: dist.accumulate
+#rows_dp = #dist.sharding<{"dp"}, {}>
+#scalar = #dist.sharding<>
+#matrix = #dist.sharding<{}, {}>
+#scalar_sum_dp = #dist.sharding<partial sum {"dp"}>
+#matrix_sum_dp = #dist.sharding<{}, {}, partial sum {"dp"}>
 dist.mesh @mesh ["dp"=2]
-func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"dp"}, {}>},
-                %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"dp"}, {}>},
-                %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
-    -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<6x5xf32>
-  %h = nn.matmul %x, %w {dist.step = #dist.step<forward, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"dp"}, {}>]>} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], results = [#dist.sharding<{"dp"}, {}>]>}
+func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #rows_dp},
+                %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #rows_dp},
+                %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #scalar})
+    -> (tensor<f32> {kerf.name = "loss", dist.sharding = #scalar}) {
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#matrix]>} : tensor<6x5xf32>
+  %h = nn.matmul %x, %w {dist.step = #dist.step<forward, colocation 0>,
+     dist.plan = #dist.plan<operands = [#rows_dp, #matrix], results = [#rows_dp]>} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+  %d = nn.sub %h, %t {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#rows_dp, #rows_dp], results = [#rows_dp]>}
      : tensor<8x5xf32>
-  %q = nn.mul %d, %d {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], results = [#dist.sharding<{"dp"}, {}>]>}
+  %q = nn.mul %d, %d {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#rows_dp, #rows_dp], results = [#rows_dp]>}
      : tensor<8x5xf32>
-  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 2, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>], results = [#dist.sharding<partial sum {"dp"}>]>}
+  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 2, statistics>,
+     dist.plan = #dist.plan<operands = [#rows_dp], results = [#scalar_sum_dp]>}
      : (tensor<8x5xf32>) -> tensor<f32>
   %dw = nn.matmul %x, %d {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<{"dp"}, {}>, #dist.sharding<{"dp"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+     dist.plan = #dist.plan<operands = [#rows_dp, #rows_dp], results = [#matrix_sum_dp]>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
   %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"dp"}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
+     dist.plan = #dist.plan<operands = [#matrix_sum_dp], results = [#matrix_sum_dp]>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
   %step = nn.mul %g, %lr {dist.step = #dist.step<update, colocation 0>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>]>} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %step {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>}
+     dist.plan = #dist.plan<operands = [#matrix, #scalar], results = [#matrix]>} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %step {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#matrix, #matrix], results = [#matrix]>}
      : tensor<6x5xf32>
-  dist.assign %w, %w1 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  dist.assign %w, %w1 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#matrix, #matrix]>} : tensor<6x5xf32>
   %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 2, statistics>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"dp"}>], results = [#dist.sharding<partial sum {"dp"}>]>} : (tensor<f32>) -> tensor<f32>
+     dist.plan = #dist.plan<operands = [#scalar_sum_dp], results = [#scalar_sum_dp]>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
 
@@ -70,30 +77,39 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 // CHECK: %[[R1:.*]]:3 = dist.run @stage0_forward_backward_update0({{.*}}, %[[R0]]#0, %[[R0]]#1, %{{.*}}) micro_batch 1
 // CHECK: dist.output %[[R1]]#2 to 0
 // CHECK-NOT: dist.run
+#rows_mb_dp = #dist.sharding<{"mb", "dp"}, {}>
+#scalar = #dist.sharding<>
+#matrix = #dist.sharding<{}, {}>
+#scalar_sum_mb_dp = #dist.sharding<partial sum {"mb", "dp"}>
+#matrix_sum_mb_dp = #dist.sharding<{}, {}, partial sum {"mb", "dp"}>
+#matrix_sum_dp = #dist.sharding<{}, {}, partial sum {"dp"}>
+#scalar_sum_dp = #dist.sharding<partial sum {"dp"}>
 dist.mesh @mesh ["dp"=2] time ["mb"=2]
-func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},
-                %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #dist.sharding<{"mb", "dp"}, {}>},
-                %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
-    -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<6x5xf32>
-  %h = nn.matmul %x, %w {dist.step = #dist.step<forward, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-  %d = nn.sub %h, %t {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>}
+func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #rows_mb_dp},
+                %t: tensor<8x5xf32> {kerf.name = "t", dist.sharding = #rows_mb_dp},
+                %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #scalar})
+    -> (tensor<f32> {kerf.name = "loss", dist.sharding = #scalar}) {
+  %w = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#matrix]>} : tensor<6x5xf32>
+  %h = nn.matmul %x, %w {dist.step = #dist.step<forward, colocation 0>,
+     dist.plan = #dist.plan<operands = [#rows_mb_dp, #matrix], results = [#rows_mb_dp]>} : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+  %d = nn.sub %h, %t {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#rows_mb_dp, #rows_mb_dp], results = [#rows_mb_dp]>}
      : tensor<8x5xf32>
-  %q = nn.mul %d, %d {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{"mb", "dp"}, {}>]>}
+  %q = nn.mul %d, %d {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#rows_mb_dp, #rows_mb_dp], results = [#rows_mb_dp]>}
      : tensor<8x5xf32>
-  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 2, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<partial sum {"mb", "dp"}>]>}
+  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 2, statistics>,
+     dist.plan = #dist.plan<operands = [#rows_mb_dp], results = [#scalar_sum_mb_dp]>}
      : (tensor<8x5xf32>) -> tensor<f32>
   %dw = nn.matmul %x, %d {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<{"mb", "dp"}, {}>, #dist.sharding<{"mb", "dp"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>]>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+     dist.plan = #dist.plan<operands = [#rows_mb_dp, #rows_mb_dp], results = [#matrix_sum_mb_dp]>} : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
   %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb", "dp"}>], results = [#dist.sharding<{}, {}, partial sum {"dp"}>]>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
+     dist.plan = #dist.plan<operands = [#matrix_sum_mb_dp], results = [#matrix_sum_dp]>} : (tensor<6x5xf32>) -> tensor<6x5xf32>
   %step = nn.mul %g, %lr {dist.step = #dist.step<update, colocation 0>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>]>} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
-  %w1 = nn.sub %w, %step {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>]>}
+     dist.plan = #dist.plan<operands = [#matrix, #scalar], results = [#matrix]>} : (tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %w1 = nn.sub %w, %step {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#matrix, #matrix], results = [#matrix]>}
      : tensor<6x5xf32>
-  dist.assign %w, %w1 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>]>} : tensor<6x5xf32>
+  dist.assign %w, %w1 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#matrix, #matrix]>} : tensor<6x5xf32>
   %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 2, statistics>,
-     dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"mb", "dp"}>], results = [#dist.sharding<partial sum {"dp"}>]>} : (tensor<f32>) -> tensor<f32>
+     dist.plan = #dist.plan<operands = [#scalar_sum_mb_dp], results = [#scalar_sum_dp]>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
 
@@ -142,36 +158,65 @@ func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", dist.sharding = #dist.shar
 // CHECK: %[[F:.*]]:2 = dist.run @stage1_forward(%[[A]]
 // CHECK: dist.run @stage1_backward(%[[A]], %[[F]]#0
 // CHECK: dist.run @stage1_forward{{.*}} micro_batch 1
+#rows_mb = #dist.sharding<{"mb"}, {}>
+#scalar = #dist.sharding<>
+#matrix = #dist.sharding<{}, {}>
+#scalar_sum_mb = #dist.sharding<partial sum {"mb"}>
+#matrix_sum_mb = #dist.sharding<{}, {}, partial sum {"mb"}>
 dist.mesh @mesh ["pp"=2] time ["mb"=2]
-func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #dist.sharding<{"mb"}, {}>}, %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #dist.sharding<>})
-    -> (tensor<f32> {kerf.name = "loss", dist.sharding = #dist.sharding<>}) {
-  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<3x3xf32>
-  %w1 = nn.weight "w1" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#dist.sharding<{}, {}>]>} : tensor<3x3xf32>
-  %h = nn.matmul %x, %w0 {dist.step = #dist.step<forward, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 0>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %t = nn.tanh %h {dist.step = #dist.step<forward, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 0>} : tensor<4x3xf32>
-  %y = nn.matmul %t, %w1 {dist.step = #dist.step<forward, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %q = nn.mul %y, %y {dist.step = #dist.step<forward, colocation 3>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : tensor<4x3xf32>
-  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>], results = [#dist.sharding<partial sum {"mb"}>], stage = 1>} : (tensor<4x3xf32>) -> tensor<f32>
-  %dt = nn.matmul %y, %w1 {transpose_rhs, dist.step = #dist.step<backward_input, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
-  %dw1 = nn.matmul %t, %y {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 1>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %dh = nn.mul %dt, %t {dist.step = #dist.step<backward_input, colocation 1>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{"mb"}, {}>], stage = 0>} : tensor<4x3xf32>
-  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{"mb"}, {}>, #dist.sharding<{"mb"}, {}>], results = [#dist.sharding<{}, {}, partial sum {"mb"}>], stage = 0>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
-  %g0 = dist.accumulate %dw0 {dist.step = #dist.step<backward_weight, colocation 0, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %g1 = dist.accumulate %dw1 {dist.step = #dist.step<backward_weight, colocation 2, gradient>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}, partial sum {"mb"}>], results = [#dist.sharding<{}, {}>], stage = 1>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  %sq0 = nn.mul %g0, %g0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
-  %n0 = nn.reduce sum %sq0 dims [0, 1] {dist.step = #dist.step<update, colocation 0, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<>], stage = 0>} : (tensor<3x3xf32>) -> tensor<f32>
-  %sq1 = nn.mul %g1, %g1 {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 1>} : tensor<3x3xf32>
-  %n1 = nn.reduce sum %sq1 dims [0, 1] {dist.step = #dist.step<update, colocation 2, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>], results = [#dist.sharding<>], stage = 1>} : (tensor<3x3xf32>) -> tensor<f32>
-  %n = nn.add %n0, %n1 {dist.step = #dist.step<update, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<>, #dist.sharding<>], results = [#dist.sharding<>], stage = 1>} : tensor<f32>
-  %r = nn.rsqrt %n {dist.step = #dist.step<update, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<>], results = [#dist.sharding<>], stage = 1>} : tensor<f32>
-  %c0 = nn.mul %g0, %r {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %d0 = nn.mul %c0, %lr {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 0>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %v0 = nn.sub %w0, %d0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
-  dist.assign %w0, %v0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], stage = 0>} : tensor<3x3xf32>
-  %c1 = nn.mul %g1, %r {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 1>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %d1 = nn.mul %c1, %lr {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<>], results = [#dist.sharding<{}, {}>], stage = 1>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
-  %v1 = nn.sub %w1, %d1 {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], results = [#dist.sharding<{}, {}>], stage = 1>} : tensor<3x3xf32>
-  dist.assign %w1, %v1 {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#dist.sharding<{}, {}>, #dist.sharding<{}, {}>], stage = 1>} : tensor<3x3xf32>
-  %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 4, statistics>, dist.plan = #dist.plan<operands = [#dist.sharding<partial sum {"mb"}>], results = [#dist.sharding<>], stage = 1>} : (tensor<f32>) -> tensor<f32>
+func.func @main(%x: tensor<4x3xf32> {kerf.name = "x", dist.sharding = #rows_mb}, %lr: tensor<f32> {kerf.name = "train.learning_rate", dist.sharding = #scalar})
+    -> (tensor<f32> {kerf.name = "loss", dist.sharding = #scalar}) {
+  %w0 = nn.weight "w0" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#matrix]>} : tensor<3x3xf32>
+  %w1 = nn.weight "w1" file 0 at 0 {variable, dist.plan = #dist.plan<results = [#matrix]>} : tensor<3x3xf32>
+  %h = nn.matmul %x, %w0 {dist.step = #dist.step<forward, colocation 0>,
+     dist.plan = #dist.plan<operands = [#rows_mb, #matrix], results = [#rows_mb], stage = 0>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %t = nn.tanh %h {dist.step = #dist.step<forward, colocation 1>,
+     dist.plan = #dist.plan<operands = [#rows_mb], results = [#rows_mb], stage = 0>} : tensor<4x3xf32>
+  %y = nn.matmul %t, %w1 {dist.step = #dist.step<forward, colocation 2>,
+     dist.plan = #dist.plan<operands = [#rows_mb, #matrix], results = [#rows_mb], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %q = nn.mul %y, %y {dist.step = #dist.step<forward, colocation 3>,
+     dist.plan = #dist.plan<operands = [#rows_mb, #rows_mb], results = [#rows_mb], stage = 1>} : tensor<4x3xf32>
+  %s = nn.reduce sum %q dims [0, 1] {dist.step = #dist.step<forward, colocation 4, statistics>,
+     dist.plan = #dist.plan<operands = [#rows_mb], results = [#scalar_sum_mb], stage = 1>} : (tensor<4x3xf32>) -> tensor<f32>
+  %dt = nn.matmul %y, %w1 {transpose_rhs, dist.step = #dist.step<backward_input, colocation 2>,
+     dist.plan = #dist.plan<operands = [#rows_mb, #matrix], results = [#rows_mb], stage = 1>} : (tensor<4x3xf32>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %dw1 = nn.matmul %t, %y {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 2>,
+     dist.plan = #dist.plan<operands = [#rows_mb, #rows_mb], results = [#matrix_sum_mb], stage = 1>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %dh = nn.mul %dt, %t {dist.step = #dist.step<backward_input, colocation 1>,
+     dist.plan = #dist.plan<operands = [#rows_mb, #rows_mb], results = [#rows_mb], stage = 0>} : tensor<4x3xf32>
+  %dw0 = nn.matmul %x, %dh {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 0>,
+     dist.plan = #dist.plan<operands = [#rows_mb, #rows_mb], results = [#matrix_sum_mb], stage = 0>} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %g0 = dist.accumulate %dw0 {dist.step = #dist.step<backward_weight, colocation 0, gradient>,
+     dist.plan = #dist.plan<operands = [#matrix_sum_mb], results = [#matrix], stage = 0>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %g1 = dist.accumulate %dw1 {dist.step = #dist.step<backward_weight, colocation 2, gradient>,
+     dist.plan = #dist.plan<operands = [#matrix_sum_mb], results = [#matrix], stage = 1>} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %sq0 = nn.mul %g0, %g0 {dist.step = #dist.step<update, colocation 0>,
+     dist.plan = #dist.plan<operands = [#matrix, #matrix], results = [#matrix], stage = 0>} : tensor<3x3xf32>
+  %n0 = nn.reduce sum %sq0 dims [0, 1] {dist.step = #dist.step<update, colocation 0, statistics>,
+     dist.plan = #dist.plan<operands = [#matrix], results = [#scalar], stage = 0>} : (tensor<3x3xf32>) -> tensor<f32>
+  %sq1 = nn.mul %g1, %g1 {dist.step = #dist.step<update, colocation 2>,
+     dist.plan = #dist.plan<operands = [#matrix, #matrix], results = [#matrix], stage = 1>} : tensor<3x3xf32>
+  %n1 = nn.reduce sum %sq1 dims [0, 1] {dist.step = #dist.step<update, colocation 2, statistics>,
+     dist.plan = #dist.plan<operands = [#matrix], results = [#scalar], stage = 1>} : (tensor<3x3xf32>) -> tensor<f32>
+  %n = nn.add %n0, %n1 {dist.step = #dist.step<update, colocation 4, statistics>,
+     dist.plan = #dist.plan<operands = [#scalar, #scalar], results = [#scalar], stage = 1>} : tensor<f32>
+  %r = nn.rsqrt %n {dist.step = #dist.step<update, colocation 4, statistics>,
+     dist.plan = #dist.plan<operands = [#scalar], results = [#scalar], stage = 1>} : tensor<f32>
+  %c0 = nn.mul %g0, %r {dist.step = #dist.step<update, colocation 0>,
+     dist.plan = #dist.plan<operands = [#matrix, #scalar], results = [#matrix], stage = 0>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %d0 = nn.mul %c0, %lr {dist.step = #dist.step<update, colocation 0>,
+     dist.plan = #dist.plan<operands = [#matrix, #scalar], results = [#matrix], stage = 0>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %v0 = nn.sub %w0, %d0 {dist.step = #dist.step<update, colocation 0>,
+     dist.plan = #dist.plan<operands = [#matrix, #matrix], results = [#matrix], stage = 0>} : tensor<3x3xf32>
+  dist.assign %w0, %v0 {dist.step = #dist.step<update, colocation 0>, dist.plan = #dist.plan<operands = [#matrix, #matrix], stage = 0>} : tensor<3x3xf32>
+  %c1 = nn.mul %g1, %r {dist.step = #dist.step<update, colocation 2>,
+     dist.plan = #dist.plan<operands = [#matrix, #scalar], results = [#matrix], stage = 1>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %d1 = nn.mul %c1, %lr {dist.step = #dist.step<update, colocation 2>,
+     dist.plan = #dist.plan<operands = [#matrix, #scalar], results = [#matrix], stage = 1>} : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %v1 = nn.sub %w1, %d1 {dist.step = #dist.step<update, colocation 2>,
+     dist.plan = #dist.plan<operands = [#matrix, #matrix], results = [#matrix], stage = 1>} : tensor<3x3xf32>
+  dist.assign %w1, %v1 {dist.step = #dist.step<update, colocation 2>, dist.plan = #dist.plan<operands = [#matrix, #matrix], stage = 1>} : tensor<3x3xf32>
+  %l = dist.accumulate %s {dist.step = #dist.step<forward, colocation 4, statistics>,
+     dist.plan = #dist.plan<operands = [#scalar_sum_mb], results = [#scalar], stage = 1>} : (tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }

@@ -116,10 +116,12 @@ func.func @not_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
 // -----
 
 // A sum that is partial in one operand alone would add the other N times.
+#vector = #dist.sharding<{}>
+#vector_sum_tp = #dist.sharding<{}, partial sum {"tp"}>
 dist.mesh @mesh ["tp"=2]
-func.func @not_jointly_linear(%x: tensor<4xf32> {dist.sharding = #dist.sharding<{}>}) {
+func.func @not_jointly_linear(%x: tensor<4xf32> {dist.sharding = #vector}) {
   // expected-error @below {{plan: is not linear in the operands that are partial}}
-  %0 = nn.add %x, %x {dist.plan = #dist.plan<operands = [#dist.sharding<{}, partial sum {"tp"}>, #dist.sharding<{}>], results = [#dist.sharding<{}, partial sum {"tp"}>]>}
+  %0 = nn.add %x, %x {dist.plan = #dist.plan<operands = [#vector_sum_tp, #vector], results = [#vector_sum_tp]>}
      : tensor<4xf32>
   return
 }

@@ -7,7 +7,7 @@
 // CHECK: nn.matmul {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp-by8
 // CHECK: nn.reshape {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp_x
 // CHECK: nn.reshape {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp-by8
-// CHECK: nn.matmul {{.*}}dist.plan = #p_{{[^ ]*}}to_x_x_sum-tp
+// CHECK: nn.matmul {{.*}}dist.plan = #p_{{[^ ]*}}to_x2_sum-tp
 
 // HEADS: nn.reshape {{.*}}dist.plan = #p_{{[^ ]*}}to_x_tp_x
 

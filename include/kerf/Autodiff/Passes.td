@@ -11,19 +11,36 @@ def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
     update (docs/Autodiff.md).
 
     ```mlir
-    func.func @main(%x: tensor<8x6xf32> {kerf.name = "x", ...}) -> (tensor<8x5xf32> {kerf.name = "y"}) {
-      %w = nn.weight "w" file 0 at 0 : tensor<6x5xf32>
-      %y = nn.matmul %x, %w : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
-      return %y : tensor<8x5xf32>
+    func.func @main(%x: tensor<8xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64})
+        -> (tensor<f32> {kerf.name = "y"}) {
+      %w = nn.weight "w" file 0 at 0 : tensor<f32>
+      %0 = nn.mul %x, %w : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      %y = nn.reduce sum %0 dims [0] : (tensor<8xf32>) -> tensor<f32>
+      return %y : tensor<f32>
     }
-    // with loss=mse(y,t) becomes
-    func.func @main(%x: ..., %t: tensor<8x5xf32> {kerf.name = "t", ...},
+    // becomes, with loss=y
+    #forward0 = #dist.step<forward, colocation 0>
+    #forward1 = #dist.step<forward, colocation 1>
+    #activation1 = #dist.step<backward_input, colocation 1>
+    #weight0 = #dist.step<backward_weight, colocation 0>
+    #update0 = #dist.step<update, colocation 0>
+    func.func @main(%x: tensor<8xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64},
                     %lr: tensor<f32> {kerf.name = "train.learning_rate"}) -> (tensor<f32> {kerf.name = "loss"}) {
-      %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x5xf32>
-      ...
-      %w1 = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.0 {dist.step = #dist.step<update>, ...} : ...
-      dist.assign %w, %w1 {dist.step = #dist.step<update>, ...} : tensor<6x5xf32>
-      return %l : tensor<f32>
+      %w = nn.weight "w" file 0 at 0 {variable} : tensor<f32>
+      %0 = nn.mul %x, %w {dist.step = #forward0} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      %y = nn.reduce sum %0 dims [0] {dist.step = #forward1} : (tensor<8xf32>) -> tensor<f32>
+      %one = nn.constant dense<1.0> : tensor<f32>
+      %1 = nn.reshape %one {dist.step = #activation1} : (tensor<f32>) -> tensor<1xf32>
+      %2 = nn.broadcast %1 {dist.step = #activation1} : (tensor<1xf32>) -> tensor<8xf32>
+      %3 = nn.mul %2, %x {dist.step = #weight0} : tensor<8xf32>
+      %dw = nn.reduce sum %3 dims [0] {dist.step = #weight0} : (tensor<8xf32>) -> tensor<f32>
+      %loss = dist.accumulate %y {dist.step = #dist.step<forward, colocation 1, statistics>}
+         : (tensor<f32>) -> tensor<f32>
+      %g = dist.accumulate %dw {dist.step = #dist.step<backward_weight, colocation 0, gradient>}
+         : (tensor<f32>) -> tensor<f32>
+      %new = nn.sgd_update %w, %g, %lr momentum 0.0 weight_decay 0.0 {dist.step = #update0} : tensor<f32>
+      dist.assign %w, %new {dist.step = #update0} : tensor<f32>
+      return %loss : tensor<f32>
     }
     ```
   }];

@@ -8,10 +8,25 @@ include "kerf/Lower/PreparePasses.td"
 def SetTarget : Pass<"set-target", "::mlir::ModuleOp"> {
   let summary = "Say what a module is lowered for";
   let description = [{
-    Writes `exec.target` on the module: `set-target{device=cuda}` gives it
-    `#exec.target<cuda>`.
-    Every pass of the phase asks that and nothing else what the device and its
-    libraries can do. Without it the target is the CPU's.
+    Writes `exec.target` on the module. Every pass of the phase asks that and
+    nothing else what the device and its libraries can do. Without it the target
+    is the CPU's.
+
+    ```mlir
+    module {
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = nn.relu %x : tensor<4xf32>
+        return %0 : tensor<4xf32>
+      }
+    }
+    // becomes, with device=cuda
+    module attributes {exec.target = #exec.target<cuda>} {
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = nn.relu %x : tensor<4xf32>
+        return %0 : tensor<4xf32>
+      }
+    }
+    ```
   }];
   let options = [
     Option<"device", "device", "::kerf::exec::Device", "::kerf::exec::Device::Cpu",
@@ -34,30 +49,46 @@ def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
     load moves to an `init` function, parameters get numbers.
 
     ```mlir
-    func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
-      %w = nn.weight "w" file 0 at 0 : tensor<3x4xf32>
-      %b = nn.weight "b" file 0 at 48 : tensor<4xf32>
-      %0 = exec.empty : tensor<2x4xf32>
-      %1 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>)
-          bias(%b : tensor<4xf32>) dst(%0 : tensor<2x4xf32>) then [relu] : tensor<2x4xf32>
-      return %1 : tensor<2x4xf32>
+    module {
+      func.func @main(%x: tensor<2x3xf32> {kerf.name = "x"}) -> (tensor<2x4xf32> {kerf.name = "y"}) {
+        %w = nn.weight "w" file 0 at 0 : tensor<3x4xf32>
+        %e = exec.empty : tensor<2x4xf32>
+        %0 = exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : tensor<2x3xf32>) rhs(%w : tensor<3x4xf32>)
+            dst(%e : tensor<2x4xf32>) : tensor<2x4xf32>
+        %f = exec.empty : tensor<2x4xf32>
+        %1 = exec.group 0 "" (%a = %0 : tensor<2x4xf32>) into(%f : tensor<2x4xf32>) {
+          %2 = nn.exp %a : tensor<2x4xf32>
+          exec.yield %2 : tensor<2x4xf32>
+        }
+        return %1 : tensor<2x4xf32>
+      }
     }
     // becomes
-    exec.parameter 0 "w" : memref<3x4xf32> from ...
-    exec.parameter 1 "b" : memref<4xf32> from ...
-    exec.func @stage0_forward(%x: memref<2x3xf32>, %y: memref<2x4xf32>) ... {
-      %b = exec.weight 1 : !exec.weight<4xf32>
-      %w = exec.weight 0 : !exec.weight<3x4xf32>
-      exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : memref<2x3xf32>) rhs(%w : !exec.weight<3x4xf32>)
-          bias(%b : !exec.weight<4xf32>) dst(%y : memref<2x4xf32>) then [relu]
-      exec.return
-    }
-    exec.stage 0 {
-      %0 = exec.slot "x" : memref<2x3xf32>
-      %1 = exec.slot "y" : memref<2x4xf32>
-      exec.input 0 to %0 micro_batch 0 : memref<2x3xf32>
-      exec.run @stage0_forward(%0, %1) micro_batch 0 : memref<2x3xf32>, memref<2x4xf32>
-      exec.output %1 to 0 micro_batch 0 : memref<2x4xf32>
+    module {
+      exec.parameter 0 "w" : memref<3x4xf32>
+          from #exec.file_range<file = 0, offset = 0, length = 48, stored = tensor<3x4xf32>> library_only
+      exec.model_input 0 "x" : tensor<2x3xf32> -> tensor<2x3xf32>
+      exec.model_output 0 "y" : tensor<2x4xf32> -> tensor<2x4xf32>
+      exec.kernel @exp_0(%a: tensor<2x4xf32>) -> tensor<2x4xf32> attributes {index = 0 : i64, node = ""} {
+        %0 = nn.exp %a : tensor<2x4xf32>
+        exec.yield %0 : tensor<2x4xf32>
+      }
+      exec.func @stage0_forward(%x: memref<2x3xf32> {kerf.name = "x"}, %y: memref<2x4xf32> {kerf.name = "y"})
+          attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+        %w = exec.weight 0 : !exec.weight<3x4xf32>
+        %0 = exec.arena : memref<2x4xf32>
+        exec.matmul 0 "" m 2 n 4 k 3 lhs(%x : memref<2x3xf32>) rhs(%w : !exec.weight<3x4xf32>)
+            dst(%0 : memref<2x4xf32>)
+        exec.launch @exp_0(%0) -> (%y) : (memref<2x4xf32>) -> memref<2x4xf32>
+        exec.return
+      }
+      exec.stage 0 {
+        %0 = exec.slot "x" : memref<2x3xf32>
+        %1 = exec.slot "y" : memref<2x4xf32>
+        exec.input 0 to %0 micro_batch 0 : memref<2x3xf32>
+        exec.run @stage0_forward(%0, %1) micro_batch 0 : memref<2x3xf32>, memref<2x4xf32>
+        exec.output %1 to 0 micro_batch 0 : memref<2x4xf32>
+      }
     }
     ```
   }];

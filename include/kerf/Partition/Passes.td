@@ -132,10 +132,40 @@ def SplitStages : Pass<"split-stages", "::mlir::ModuleOp"> {
     `dist.from` says what an argument is: a program input, a value of another
     stage, a value of another function of the stage or a sum over micro-batches
     so far; `dist.to` says where a result goes: program outputs, other stages,
-    other functions. Channels are the `dist.channel` ops. Sources are cloned into every function that uses them.
+    other functions. Channels are the `dist.channel` ops. Sources are cloned into
+    every function that uses them.
 
-    What is kept is the cheapest cut in bytes below which ops without arithmetic
-    are repeated.
+    ```mlir
+    #whole = #dist.sharding<{}>
+    #stage0 = #dist.plan<operands = [#whole], results = [#whole], stage = 0>
+    #stage1 = #dist.plan<operands = [#whole], results = [#whole], stage = 1>
+    func.func @main(%x: tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole}) {
+      %0 = nn.exp %x {dist.plan = #stage0} : tensor<4xf32>
+      %1 = nn.neg %0 {dist.plan = #stage1} : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    // becomes, on ["pp"=2]
+    #whole = #dist.sharding<{}>
+    #stage0 = #dist.plan<operands = [#whole], results = [#whole], stage = 0>
+    #stage1 = #dist.plan<operands = [#whole], results = [#whole], stage = 1>
+    dist.channel 0 from 0 to 1 : tensor<4xf32>
+    func.func private @main(tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole})
+    func.func @stage0_forward(%x: tensor<4xf32> {dist.from = #dist.from<input 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.to = #dist.to<send [0]>, dist.sharding = #whole})
+        attributes {dist.part = #dist.part<stage = 0, phase = forward>} {
+      %0 = nn.exp %x {dist.plan = #stage0} : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @stage1_forward(%h: tensor<4xf32> {dist.from = #dist.from<recv 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.to = #dist.to<output [0]>, dist.sharding = #whole})
+        attributes {dist.part = #dist.part<stage = 1, phase = forward>} {
+      %0 = nn.neg %h {dist.plan = #stage1} : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+
+    What is kept for another function is the cheapest cut in bytes below which ops
+    without arithmetic are repeated.
   }];
   let dependentDialects = ["::kerf::dist::DistDialect", "::mlir::func::FuncDialect"];
 }
@@ -190,6 +220,50 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
     For inference each stage takes the micro-batches in order: receive, run,
     send. For training: the prologue, forward and backward in the order of
     `dist.schedule_kind` ("gpipe", "1f1b"), the update.
+
+    ```mlir
+    #whole = #dist.sharding<{}>
+    dist.channel 0 from 0 to 1 : tensor<4xf32>
+    func.func private @main(tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole})
+    func.func @stage0_forward(%x: tensor<4xf32> {dist.from = #dist.from<input 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.to = #dist.to<send [0]>, dist.sharding = #whole})
+        attributes {dist.part = #dist.part<stage = 0, phase = forward>} {
+      %0 = nn.exp %x : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @stage1_forward(%h: tensor<4xf32> {dist.from = #dist.from<recv 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.to = #dist.to<output [0]>, dist.sharding = #whole})
+        attributes {dist.part = #dist.part<stage = 1, phase = forward>} {
+      %0 = nn.neg %h : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    // becomes, on ["pp"=2]
+    #whole = #dist.sharding<{}>
+    dist.channel 0 from 0 to 1 : tensor<4xf32>
+    func.func private @main(tensor<4xf32> {dist.sharding = #whole}) -> (tensor<4xf32> {dist.sharding = #whole})
+    func.func @stage0_forward(%x: tensor<4xf32> {dist.from = #dist.from<input 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.to = #dist.to<send [0]>, dist.sharding = #whole})
+        attributes {dist.part = #dist.part<stage = 0, phase = forward>} {
+      %0 = nn.exp %x : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @stage1_forward(%h: tensor<4xf32> {dist.from = #dist.from<recv 0>, dist.sharding = #whole})
+        -> (tensor<4xf32> {dist.to = #dist.to<output [0]>, dist.sharding = #whole})
+        attributes {dist.part = #dist.part<stage = 1, phase = forward>} {
+      %0 = nn.neg %h : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    dist.schedule 0 {
+      %0 = dist.input 0 micro_batch 0 : tensor<4xf32>
+      %1 = dist.run @stage0_forward(%0) micro_batch 0 : (tensor<4xf32>) -> tensor<4xf32>
+      dist.send %1 channel 0 micro_batch 0 : tensor<4xf32>
+    }
+    dist.schedule 1 {
+      %0 = dist.recv channel 0 micro_batch 0 : tensor<4xf32>
+      %1 = dist.run @stage1_forward(%0) micro_batch 0 : (tensor<4xf32>) -> tensor<4xf32>
+      dist.output %1 to 0 micro_batch 0 : tensor<4xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
@@ -251,6 +325,44 @@ def HoldSends : Pass<"hold-sends", "::mlir::ModuleOp"> {
     from a message that the receiver sent later. `held_until` is the number of
     the instruction behind which that is so; where nothing comes back, it is the
     end of the step. Inference needs none of this.
+
+    ```mlir
+    dist.channel 0 from 0 to 1 : tensor<2xf32>
+    dist.channel 1 from 1 to 0 : tensor<2xf32>
+    func.func @stage1_backward(%h: tensor<2xf32> {dist.from = #dist.from<recv 0>, dist.sharding = #dist.sharding<{}>})
+        -> (tensor<2xf32> {dist.to = #dist.to<send [1]>, dist.sharding = #dist.sharding<{}>})
+        attributes {dist.part = #dist.part<stage = 1, phase = backward_input>} {
+      return %h : tensor<2xf32>
+    }
+    dist.schedule 0 {
+      %0 = dist.input 0 micro_batch 0 : tensor<2xf32>
+      dist.send %0 channel 0 micro_batch 0 : tensor<2xf32>
+      %1 = dist.recv channel 1 micro_batch 0 : tensor<2xf32>
+    }
+    dist.schedule 1 {
+      %0 = dist.recv channel 0 micro_batch 0 : tensor<2xf32>
+      %1 = dist.run @stage1_backward(%0) micro_batch 0 : (tensor<2xf32>) -> tensor<2xf32>
+      dist.send %1 channel 1 micro_batch 0 : tensor<2xf32>
+    }
+    // becomes, on ["pp"=2]
+    dist.channel 0 from 0 to 1 : tensor<2xf32>
+    dist.channel 1 from 1 to 0 : tensor<2xf32>
+    func.func @stage1_backward(%h: tensor<2xf32> {dist.from = #dist.from<recv 0>, dist.sharding = #dist.sharding<{}>})
+        -> (tensor<2xf32> {dist.to = #dist.to<send [1]>, dist.sharding = #dist.sharding<{}>})
+        attributes {dist.part = #dist.part<stage = 1, phase = backward_input>} {
+      return %h : tensor<2xf32>
+    }
+    dist.schedule 0 {
+      %0 = dist.input 0 micro_batch 0 : tensor<2xf32>
+      dist.send %0 channel 0 micro_batch 0 held_until 3 : tensor<2xf32>
+      %1 = dist.recv channel 1 micro_batch 0 : tensor<2xf32>
+    }
+    dist.schedule 1 {
+      %0 = dist.recv channel 0 micro_batch 0 : tensor<2xf32>
+      %1 = dist.run @stage1_backward(%0) micro_batch 0 : (tensor<2xf32>) -> tensor<2xf32>
+      dist.send %1 channel 1 micro_batch 0 held_until 3 : tensor<2xf32>
+    }
+    ```
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
