@@ -1,4 +1,4 @@
-//===- Builder.cpp - building nn ops from checked pieces ------------------===//
+//===- GraphBuilder.cpp - builds nn ops from checked parts ----------------===//
 //
 // One way in: an op is inferred, verified, and folded if its operands are
 // constants. The vocabulary above it only shortens what handlers write.

@@ -1,4 +1,4 @@
-//===- processes/Transport.h - messages between processes -------*- C++ -*-===//
+//===- Transport.h - messages between processes -----------------*- C++ -*-===//
 //
 // The little that collectives between processes need: messages that start at
 // once and are tested for, in order for equal (from, to, tag), and short

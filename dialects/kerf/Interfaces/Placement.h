@@ -1,5 +1,4 @@
-//===- Placement.h - what is decided about ops of other dialects -*- C++
-//-*-===//
+//===- Placement.h - decisions about ops of other dialects ------*- C++ -*-===//
 //
 // Decisions about an op (shardings, parts of a step) are discardable attributes
 // of another dialect than the op's. What the op's own dialect has to know of

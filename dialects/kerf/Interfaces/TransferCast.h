@@ -1,5 +1,4 @@
-//===- TransferCast.h - casts to the type in which a value travels ----*- C++
-//-*-===//
+//===- TransferCast.h - casts to the type of a message ----------*- C++ -*-===//
 //
 // Problem: in which type a value is sent between devices (--gradient-dtype,
 // say) is not always the type in which it is made.

@@ -1,5 +1,4 @@
-//===- Autodiff.h - an inference function becomes a training step -*- C++
-//-*-===//
+//===- Autodiff.h - from inference to a training step -----------*- C++ -*-===//
 //
 // Problem: a function that computes outputs from inputs, a loss on them and an
 // optimizer give one step of training: forward, loss, backward and update, with

@@ -1,5 +1,4 @@
-//===- Lower.h - from local tensor functions to buffers and calls -*- C++
-//-*-===//
+//===- Lower.h - from local tensor functions to buffers, calls --*- C++ -*-===//
 //
 // Takes a module whose functions are on local shapes (after the collectives
 // phase, or one unpartitioned @main) and gives one of `exec` ops:

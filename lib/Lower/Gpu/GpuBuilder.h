@@ -1,5 +1,4 @@
-//===- GpuBuilder.h - arith, vector and llvm ops by IRBuilder's names *- C++
-//-*-//
+//===- GpuBuilder.h - an IRBuilder that builds MLIR ops ---------*- C++ -*-===//
 //
 // The builder (Codegen/Builder.h) with which shared code generation makes the
 // body of a gpu.func: scalars and vectors of arith, math and vector ops, memory

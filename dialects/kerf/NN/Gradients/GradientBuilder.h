@@ -1,5 +1,4 @@
-//===- GradientBuilder.h - what vector-Jacobian products are made of -*- C++
-//-*-===//
+//===- GradientBuilder.h - builds vector-Jacobian products ------*- C++ -*-===//
 //
 // Short names for the nn ops of which the Gradients*.cpp files compose. Scalars
 // broadcast, so a formula is written as in a book.

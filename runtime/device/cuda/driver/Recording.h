@@ -1,5 +1,4 @@
-//===- Recording.h - hooks of a driver that records and executes -*- C++
-//-*-===//
+//===- Recording.h - a driver that records and executes ---------*- C++ -*-===//
 //
 // A test may put a library of its own in the place of libcuda: it keeps what is
 // enqueued, runs it on host memory in any order that streams and events allow,
