@@ -5,8 +5,9 @@
 // (kerf/NN/Gradients/ClassLosses.h): cross entropy over a cut vocabulary costs
 // three small reductions and none in the backward.
 //
-// A mean divides by what counts in the whole batch. That number depends on the
-// labels alone, so hoistPrologue takes it to the prologue.
+// A mean divides by the number of elements that count in the whole batch. That
+// number depends on the labels alone, so hoistPrologue moves it to the
+// prologue.
 //
 //===----------------------------------------------------------------------===//
 #include "LossRules.h"
@@ -40,7 +41,7 @@ private:
       dims.push_back(dim);
     return reduce(x, nn::ReduceKind::Sum, dims);
   }
-  /// What ranks exchange for a loss.
+  /// A reduction whose exchanges between ranks have the purpose `statistics`.
   Value reduce(Value x, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
     step.tag.purpose = dist::Purpose::Statistics;
     Value result = b.reduce(x, kind, dims);

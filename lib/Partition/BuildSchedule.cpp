@@ -1,16 +1,17 @@
 //===- BuildSchedule.cpp - the instruction list of every stage ------------===//
 //
 // The order of work comes from lib/Cost (the same lists that the planner
-// simulated), between the prologue and the update; here it becomes instructions
-// on tensors: inputs and receives before a function runs, sends and outputs
-// after it. A slot is made once and used by whichever functions of the stage
-// name it: what is received, what is kept of a micro-batch, a sum so far.
+// simulated), between the prologue and the update. This pass turns it into
+// instructions on tensors: inputs and receives before a function runs, sends
+// and outputs after it. A slot (a received value, a value kept of a
+// micro-batch, a sum so far) is made once and used by all functions of the
+// stage that name it.
 //
 // No list can deadlock: a receive stands before the first run that needs it, a
-// send right after the run that gives it, and the runs alone have an order in
-// which all can go (levels of the prologue, the simulated pipeline, levels of
-// the update). Slots that are sent are held until their receiver has them for
-// certain (HeldSends.h), so that overwriting them waits for nothing.
+// send directly behind the run that makes it, and the runs have an order in
+// which all can proceed (levels of the prologue, the simulated pipeline, levels
+// of the update). A sent slot is held until the sender knows that its receiver
+// has it (HeldSends.h), so overwriting a slot never waits.
 //
 //===----------------------------------------------------------------------===//
 #include "HeldSends.h"
@@ -108,7 +109,8 @@ private:
     if (std::optional<int64_t> number = numberFrom(function, i, From::Recv)) {
       int64_t channel = *number;
       const ChannelUse &use = channels.at(channel);
-      // The update takes of what micro-batches made the last.
+      // The update uses the last micro-batch of a value that each micro-batch
+      // makes.
       int64_t which = use.sentOnce ? 0 : once ? last : microBatch;
       Value &slot = received[{channel, which}];
       if (!slot)
@@ -150,7 +152,7 @@ private:
   const std::map<int64_t, ChannelUse> &channels;
   int64_t last;
   std::optional<Location> loc;
-  /// By (number, micro-batch), -1 what is made once.
+  /// By (number, micro-batch); -1 for values that are made once.
   std::map<std::pair<int64_t, int64_t>, Value> received, kept;
   std::map<std::pair<int64_t, const void *>, Value> inputs;
   llvm::DenseMap<std::pair<Operation *, unsigned>, Value> sums;
@@ -191,8 +193,8 @@ struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
     for (auto &[stage, functions] : stages)
       build(stage, functions, order[stage], mesh, channels);
     joinUpdates(module);
-    // Inference only hands on: whoever waits, waits for a later stage, and for
-    // an earlier micro-batch than its own next.
+    // Inference only sends forward: a stage waits only for a later stage to
+    // receive an earlier micro-batch, so sends need not be held.
     if (llvm::any_of(stages, [](auto &entry) {
           const StageFunctions &stage = entry.second;
           return stage.backward || !stage.prologue.empty() ||

@@ -82,7 +82,7 @@ private:
     return diag;
   }
 
-  /// What runs once per step sees no micro-batches.
+  /// An op that runs once per step has no time axis.
   LogicalResult verifyTimeOfOp(Operation *op) {
     if (!runsOncePerStep(op))
       return success();
@@ -137,7 +137,7 @@ private:
     return success();
   }
 
-  /// A sum over time is kept partial until dist.accumulate.
+  /// A sum over time stays partial until dist.accumulate.
   LogicalResult verifyTimeOfUse(OpOperand &use, const Layout &wanted) {
     if (isa<BlockArgument>(use.get()))
       return success();

@@ -9,8 +9,8 @@
 namespace kerf {
 
 /// Checks phases, stages, colocation, time axes, sums over micro-batches and
-/// assignments of a function whose ops are right each for itself. Errors are
-/// emitted on the ops, all of them.
+/// assignments of a function whose ops are each valid. Emits all errors, on the
+/// ops.
 mlir::LogicalResult verifyStep(mlir::func::FuncOp function,
                                const dist::Mesh &mesh);
 

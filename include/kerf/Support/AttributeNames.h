@@ -1,7 +1,7 @@
 //===- AttributeNames.h - what phases tell each other ----------*- C++ -*-===//
 //
-// Discardable attributes that one phase writes and others read, which belong to
-// no dialect.
+// Discardable attributes that belong to no dialect, which one phase writes and
+// others read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_SUPPORT_ATTRIBUTENAMES_H
@@ -11,8 +11,8 @@
 
 namespace kerf {
 
-/// On a weight that import made of one that several nodes read: the name of
-/// that one, which options of a training step may mean.
+/// On a weight that import copied because several nodes read it: the name of
+/// the original, which options of a training step may use.
 inline constexpr llvm::StringLiteral kCopyOfAttr = "kerf.copy_of";
 
 } // namespace kerf
