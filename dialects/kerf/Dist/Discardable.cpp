@@ -1,10 +1,10 @@
 //===- Discardable.cpp - dist.* on other dialects' ops --------------------===//
 //
-// Between planning and lowering the decisions stand in discardable attributes.
-// One table says which there are, where each may stand and of what kind it is;
-// anything else with the prefix `dist.` is an error, so that a misspelled one
-// cannot pass for a decision that was not made. Shardings are checked against
-// the mesh and the types, so that later passes can take them as they are.
+// Between planning and lowering, decisions are discardable attributes. One
+// table lists them, where each may be and its kind; any other attribute with
+// the prefix `dist.` is an error, so that a misspelled one is not taken for a
+// missing decision. Shardings are checked against the mesh and the types, so
+// that later passes can rely on them.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
@@ -46,7 +46,7 @@ struct Known {
   llvm::StringLiteral kind;
 };
 
-// As the dialect's description has them.
+// In the order of the dialect's description.
 constexpr Known kKnown[] = {
     {kPlan, OnOp, is<PlanAttr>, "a #dist.plan"},
     {kStep, OnOp, is<StepAttr>, "a #dist.step"},
@@ -100,8 +100,8 @@ LogicalResult checkKnown(Operation *op, NamedAttribute attribute,
 
 } // namespace
 
-/// `global`: the type of the whole tensor where `type` is a part of it; null
-/// where it is not known.
+/// `global`: the type of the whole tensor if `type` is a part of it; null if it
+/// is unknown.
 static LogicalResult checkSharding(Operation *op, Attribute attribute,
                                    Type type, Type global, const Twine &what) {
   auto sharding = dyn_cast<ShardingAttr>(attribute);

@@ -17,12 +17,12 @@ using namespace kerf::dist;
 #include "kerf/Dist/DistTypes.cpp.inc"
 
 namespace {
-/// Shardings stand many times on most lines of a planned module, so they are
-/// printed by names that say what they are: `#s_mb_x` is the sharding whose
-/// dimension 0 is cut by mb and dimension 1 by nothing, `#s_x_sum-tp` one of a
-/// vector that is a partial sum over tp (docs/Dist.md). A plan is named after
-/// its shardings and stage, `#p1_mb_x_and_tp_x_to_mb_tp`; of a step a phase
-/// alone has a name, `#update`: there are too many numbers.
+/// Lines of a planned module have many shardings, so these are printed by names
+/// that describe them: `#s_mb_x` cuts dimension 0 by mb and dimension 1 not at
+/// all, `#s_x_sum-tp` is a vector that is a partial sum over tp (docs/Dist.md).
+/// A plan is named after its shardings and stage, `#p1_mb_x_and_tp_x_to_mb_tp`;
+/// a step only if it consists of a phase, `#update`, since steps have many
+/// numbers.
 struct AttributeNames : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
@@ -62,7 +62,7 @@ private:
     names(plan.getResults());
   }
 
-  /// Begins with `_`, unless it is that of a scalar.
+  /// Begins with `_`, except for a scalar.
   static void name(ShardingAttr sharding, raw_ostream &os) {
     auto axes = [&](AxesAttr list) {
       llvm::interleave(

@@ -1,9 +1,9 @@
 //===- ExecGroups.td - what is computed together ----------*- tablegen -*-===//
 //
-// Between tensors and buffers: a function whose ops stand in groups, library
-// calls and views, in the order in which they will run. What is written is an
-// operand as well (destination-passing style): memory of its own, `exec.empty`,
-// or a value over which the result is written.
+// The form between tensors and buffers: a function of groups, library calls and
+// views in the order in which they will run. The destination of each result is an
+// operand (destination-passing style): memory of its own, `exec.empty`, or a value
+// over which the result is written.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_EXEC_GROUPS_TD

@@ -1,8 +1,8 @@
 //===- PatternUtils.h - what rewrites ask of values -------------*- C++ -*-===//
 //
-// Small questions shared by the Canonicalize*.cpp files: types, constants that
-// are one number, reshapes that only add or drop dimensions of size 1, and the
-// groups of dimensions that a reshape keeps together.
+// Small questions shared by the Canonicalize*.cpp files: types, constants whose
+// elements are one number, reshapes that only add or drop dimensions of size 1,
+// and the groups of dimensions that a reshape keeps together.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_IR_PATTERNUTILS_H
@@ -15,7 +15,8 @@
 
 namespace kerf::nn {
 
-/// Ops that compute each element from the operands' elements at its place.
+/// Whether each element of the result depends only on the operands' elements at
+/// the same index.
 bool isElementwise(mlir::Operation *op);
 
 /// Planned functions are not rewritten: annotations name operands.
@@ -31,8 +32,8 @@ bool isSource(mlir::Value value);
 /// The value behind reshapes that only add or drop dimensions of size 1.
 mlir::Value behindUnitReshapes(mlir::Value value);
 
-/// Dimensions [from, fromEnd) of one shape hold the elements of [to, toEnd) of
-/// another with the same elements.
+/// Dimensions [from, fromEnd) of one shape hold the same elements as [to,
+/// toEnd) of another.
 struct ReshapeGroup {
   int64_t from, fromEnd, to, toEnd;
 };
