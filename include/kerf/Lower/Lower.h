@@ -1,10 +1,9 @@
 //===- Lower.h - from local tensor functions to buffers, calls --*- C++ -*-===//
 //
-// Takes a module whose functions are on local shapes (after the collectives
-// phase, or one unpartitioned @main) and gives one of `exec` ops:
-// kernels, functions on buffers in a planned arena, parameters, stages.
-// Compiling the kernels is Codegen.h; writing the folder is
-// kerf/Package/Package.h.
+// Turns a module whose functions have local shapes (after the collectives
+// phase, or one unpartitioned @main) into one of `exec` ops: kernels, functions
+// on buffers in a planned arena, parameters, stages. Codegen.h compiles the
+// kernels; kerf/Package/Package.h writes the folder.
 //
 // Errors are emitted at the op that cannot be lowered; the module is then in an
 // undefined but valid state. Deterministic; no threads.
@@ -18,9 +17,9 @@
 
 namespace kerf {
 
-/// Groups and library calls on tensors, and dist, to exec: what is computed at
-/// load to `init` functions. Buffers have no offsets yet. The module's
-/// `exec.mesh` is set.
+/// From groups and library calls on tensors, and ops of dist, to ops of exec;
+/// ops that are computed at load go to `init` functions. Buffers have no
+/// offsets yet. Needs the module's `exec.mesh`.
 mlir::LogicalResult bufferize(mlir::ModuleOp module);
 
 /// Gives every buffer and slot its offset, after letting kernels and
@@ -28,8 +27,8 @@ mlir::LogicalResult bufferize(mlir::ModuleOp module);
 /// `lower_bound` on stages. Peak bytes of a rank are a stage's `arena`.
 mlir::LogicalResult planArenas(mlir::ModuleOp module);
 
-/// The contract with packaging: nothing but exec ops, everything planned, no
-/// two buffers that are live together overlap, indices dense.
+/// Checks the guarantees to packaging: only exec ops, every buffer has an
+/// offset, no two buffers that are live together overlap, indices are dense.
 mlir::LogicalResult verifyLowered(mlir::ModuleOp module);
 
 } // namespace kerf

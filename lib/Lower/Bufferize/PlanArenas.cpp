@@ -2,10 +2,10 @@
 //
 // Problem: buffers of a function and slots of a stage share static memory.
 //
-// Idea: first let kernels write over an input that nobody reads any more (where
-// code generation says that it may) and all-reduces work in place; then take
-// the steps of the list as time, a buffer's life from its first to its last
-// use, views included, and solve (Arena.h). A collective that was started holds
+// Idea: first let kernels write over an input that is not read any more (where
+// code generation allows it) and all-reduces work in place. Then the numbers of
+// ops are the time, and a buffer lives from its first to its last use,
+// including its views; Arena.h solves the placement. A started collective holds
 // its buffers until the wait. A stage's arena has the functions' scratch memory
 // first, slots behind it.
 //
@@ -70,12 +70,13 @@ private:
 // Working in place
 //===----------------------------------------------------------------------===//
 
-/// Lets `output` (an unused arena buffer so far) be `input`'s buffer.
+/// Makes `output`, an unused arena buffer, a view of `input`'s buffer.
 static void unify(Value input, exec::ArenaOp output) {
   Value replacement = input;
   if (input.getType() != output.getResult().getType()) {
     OpBuilder builder(output);
-    // Behind the input's definition and in front of the output's users.
+    // The view must be behind the input's definition and before the output's
+    // users.
     replacement = exec::ViewOp::create(builder, output.getLoc(),
                                        output.getResult().getType(), input, 0);
   }
@@ -223,7 +224,7 @@ static LogicalResult planStage(exec::StageOp stage, SymbolTable &symbols) {
         buffer.begin = step;
       buffer.end = std::max(buffer.end, step);
     }
-    // What is sent stays until its receiver has it for certain.
+    // A sent slot lives until the sender knows that its receiver has it.
     if (auto send = dyn_cast<exec::SendOp>(instruction))
       if (auto until = send.getHeldUntil())
         slots[send.getSlot()].end =

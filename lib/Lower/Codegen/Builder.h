@@ -5,8 +5,8 @@
 //
 // Idea: shared code (VectorMath, PullEmitter) is written once over a builder
 // with the names of llvm::IRBuilder, and instantiated twice. LlvmBuilder is
-// IRBuilder with what it lacks; GpuBuilder (lib/Lower/Gpu) makes arith and
-// llvm ops. Every function here says what both promise.
+// IRBuilder with the functions that it lacks; GpuBuilder (lib/Lower/Gpu) makes
+// arith and llvm ops. The comments here hold for both.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_BUILDER_H

@@ -1,8 +1,8 @@
 //===- GpuEpilogue.cpp - a product's last post-op as a kernel -------------===//
 //
 // cuBLASLt may refuse to multiply a product by the slope of GELU. For that case
-// the package has the slope as a kernel: dst = dst * gelu'(operand), both
-// dense, the expressions that autodiff would have left.
+// the package has a kernel: dst = dst * gelu'(operand), both dense, with the
+// expressions that autodiff wrote.
 //
 //===----------------------------------------------------------------------===//
 #include "GpuCalls.h"

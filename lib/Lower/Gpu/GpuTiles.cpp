@@ -63,7 +63,7 @@ void GpuEmitter::emitTiles() {
   const LoopVar &i = vars[tileLoop], &j = vars.back();
   lanes = 1;
   laneAtom = ~0u;
-  // A number of a square: all loops but j's, with squares in place of i, then
+  // The number of a square: all loops but j's, with squares instead of i, then
   // squares of j.
   SmallVector<LoopVar> squares(vars);
   squares[tileLoop].size = llvm::divideCeil(i.size, kSquare);

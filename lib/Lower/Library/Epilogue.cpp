@@ -1,8 +1,7 @@
 //===- Epilogue.cpp - what follows a product, in the same call ------------===//
 //
-// See Epilogue.h and LibraryCall.h: what a library can add, apply and round
-// before it stores a result.
-//
+// See Epilogue.h and LibraryCall.h: the additions, activations and roundings
+// that a library can do before it stores a result.
 //===----------------------------------------------------------------------===//
 #include "Epilogue.h"
 
@@ -68,12 +67,13 @@ private:
     finishPending();
   }
 
-  /// Whether `user` is part of the call, or may turn out to be.
+  /// Whether `user` is part of the call, or may become so.
   bool takeIn(Operation *user) {
-    // An update reads and writes several tensors in one pass of its own.
+    // An update is a kernel of its own: it reads and writes several tensors in
+    // one pass.
     if (isComplete || user->hasAttr(exec::kUpdateMark))
       return false;
-    // On a GPU an addend lies as the result does.
+    // On a GPU an addend must have the layout of the result.
     if (gpu && isa<nn::TransposeOp>(user) && (has(Kind::Add) || has(Kind::Sum)))
       return false;
     if (isa<nn::ReshapeOp, nn::TransposeOp>(user)) {
@@ -89,16 +89,15 @@ private:
       return isComplete = true;
     if (!storable() || !(widens(user) || absorbElementwise(user)))
       return false;
-    // What the op was reached through is now part of the call.
+    // Shape ops in front of the op are now part of the call.
     commitPending();
     call.ops.push_back(user);
     call.result = user->getResult(0);
     return true;
   }
 
-  /// On a GPU: the result multiplied by the derivative of GELU (the tanh form)
-  /// at a tensor that lies as the result does, which cuBLASLt does before it
-  /// stores it.
+  /// On a GPU: the result times the derivative of GELU (the tanh form) of a
+  /// tensor with the layout of the result; cuBLASLt does that before it stores.
   bool absorbGeluGradient() {
     if (!gpu || !isa<nn::MatmulOp>(call.anchor) || call.bias ||
         !call.postOps.empty() || !chain.empty() || !pending.empty() ||
@@ -119,8 +118,9 @@ private:
     return true;
   }
 
-  /// On a GPU: what was computed in f32 is stored in the operands' 16 bits.
-  /// Bias and addends are read in that type, too: they must be widened ones.
+  /// On a GPU: a result computed in f32 is stored in the operands' 16-bit type.
+  /// Bias and addends are then read in that type, so they must be casts from
+  /// it.
   bool absorbNarrowing() {
     Type narrow = elementOf(call.anchor->getResult(0));
     if (!gpu || !call.result.hasOneUse() || !isHalf(narrow) ||
@@ -153,7 +153,8 @@ private:
     return true;
   }
 
-  /// A result of 16 bits that is wanted in f32 is not rounded in between.
+  /// A 16-bit result that is cast to f32 is stored in f32, without the
+  /// rounding.
   bool widens(Operation *user) const {
     return isa<nn::CastOp>(user) && !call.anchor->hasAttr(exec::kStoredMark) &&
            call.postOps.empty() && !call.bias &&
@@ -167,8 +168,9 @@ private:
     pending.clear();
   }
 
-  /// Whether a library stores the present result fast: rows stay contiguous,
-  /// and a convolution's whole image does. oneDNN would store others, too.
+  /// Whether the library stores the present result fast: rows, and a
+  /// convolution's whole image, must be contiguous. oneDNN stores other layouts
+  /// too, but slowly.
   bool storable() {
     if (pending.empty())
       return true;
@@ -182,8 +184,8 @@ private:
     return logical.back() > 1 && strides->back() == 1;
   }
 
-  /// Trailing shape ops: kept out, since users read them as views, unless the
-  /// user is a contraction that could not, or nobody reads views.
+  /// Trailing shape ops stay out of the call, since users read them as views;
+  /// unless the user is a contraction that cannot, or no user reads views.
   void finishPending() {
     while (!pending.empty()) {
       Operation *last = pending.back();
@@ -230,7 +232,9 @@ private:
                         [&](const PostOp &op) { return op.kind == kind; });
   }
 
-  /// Whether the device's library can do this next. cuBLASLt has a factor, then
+  /// Whether the device's library can do this op next. cuBLASLt has a factor,
+  /// then a bias, one addend and one activation; cuDNN the same without the
+  /// factor.
   /// a bias, one addend and one activation; cuDNN the same without the factor.
   bool takes(Kind kind) const {
     if (!gpu)
@@ -251,8 +255,9 @@ private:
     call.postOps.push_back({kind, alpha, beta, std::nullopt});
   }
 
-  /// alpha x + beta, joined with one before it. False where a number would not
-  /// be one that float holds as well as any: 0 * inf is NaN, x / inf is not.
+  /// Adds alpha x + beta, joined with a linear step before it. False if a
+  /// joined number would not be an ordinary float: 0 * inf is NaN, x / inf is
+  /// not.
   bool addLinear(double alpha, double beta) {
     auto isPlain = [](double number) {
       auto size = std::fabs(static_cast<float>(number));
@@ -266,8 +271,8 @@ private:
       joinedBeta = *call.postOps.back().beta * alpha + beta;
       joinedAlpha = *call.postOps.back().alpha * alpha;
     }
-    // Each step alone must hold, too: 1e30 x 1e30 is infinite, and times 1e-30
-    // it still is.
+    // Each step must be an ordinary float by itself, too: 1e30 x 1e30 is
+    // infinite, and stays so times 1e-30.
     for (double number : {alpha, beta, joinedAlpha, joinedBeta})
       if (!asks(Precondition::NumbersArePlain, isPlain(number)))
         return false;
@@ -291,7 +296,7 @@ private:
     Value self = call.result;
     Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
     bool selfLeft = op->getOperand(0) == self;
-    // The result must have the shape of what was computed so far.
+    // The result must have the shape of the value computed so far.
     if (!asks(Precondition::ResultKeepsItsShape,
               op->getResult(0).getType() == self.getType()))
       return false;
@@ -313,12 +318,13 @@ private:
     }
     if (!asks(Precondition::OperandsCommute, selfLeft || commutes))
       return false;
-    // Rows are added to the product in place, long after it was computed.
+    // scatter_add adds rows to the product in place, long after it was
+    // computed.
     if (isa_and_nonnull<nn::ScatterAddOp, exec::ScatterAddOp>(
             other.getDefiningOp()) &&
         other.hasOneUse() && kind == Kind::Add)
       return false;
-    // dist.zero has a slot of zeros become the sum, in place.
+    // A slot that dist.zero zeroed becomes the sum, in place.
     if (isAccumulator(other)) {
       if (kind != Kind::Add || call.bias || !call.postOps.empty() ||
           !takes(Kind::Sum) || !isa<nn::MatmulOp>(call.anchor))
@@ -395,8 +401,9 @@ private:
   LibraryCall &call;
   Dims logical;
   bool gpu;                ///< the call is one of cuBLASLt or cuDNN
-  bool isComplete = false; ///< nothing can be behind what was taken in
-  /// Shape ops taken in so far, and those waiting for an op that needs them.
+  bool isComplete = false; ///< no further op can be taken in
+  /// Shape ops taken in so far, and those that the next op would take in with
+  /// it.
   SmallVector<Operation *> chain, pending;
 };
 } // namespace

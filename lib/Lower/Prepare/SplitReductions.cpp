@@ -1,10 +1,10 @@
 //===- SplitReductions.cpp - long sums for many threads -------------------===//
 //
 // A long reduction over leading dimensions to few elements (the statistics of
-// BatchNorm, norms of gradients) becomes two: of parts, which threads share,
-// and of their results. The parts depend on the shape and the kind of device
-// alone, so the result does not depend on the number of threads. Linear in the
-// number of ops.
+// BatchNorm, norms of gradients) becomes two: one over parts, which several
+// threads compute, and one over their results. The parts depend only on the
+// shape and the kind of device, so the result does not depend on the number of
+// threads. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -19,9 +19,9 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// On a GPU blocks of 32 columns are shared by the threads of
-/// one multiprocessor: as many parts as keep all of them busy, if each has
-/// something to add up.
+/// On a GPU, blocks of 32 columns are shared by the threads of one
+/// multiprocessor: take as many parts as keep all multiprocessors busy, if each
+/// part has several elements to add.
 static int64_t numPartsForCuda(int64_t count, int64_t columns) {
   constexpr int64_t wanted = 264 * 32, min = 1 << 16, shortest = 32;
   if (columns >= wanted || count * columns < min)
