@@ -88,7 +88,7 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
     for (const std::string &dim : report.unboundDims)
       stream << "  " << dim << " (--dim " << dim << "=SIZE)\n";
   }
-  // Which constants are parameters is known of what was imported.
+  // Only an imported module tells which constants are parameters.
   if (report.unboundDims.empty())
     stream << "parameters " << report.numParameters << " tensors, "
            << report.parameterElements << " elements, "

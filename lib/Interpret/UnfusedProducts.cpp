@@ -1,12 +1,12 @@
 //===- UnfusedProducts.cpp - products and convolutions in blocks ----------===//
 //
-// A matrix product in blocks of rows, columns and of what is summed: a block of
-// either operand is copied so that the inner loop reads it in order. A
+// A matrix product in blocks of rows, of columns and of the summed dimension: a
+// block of either operand is copied so that the inner loop reads it in order. A
 // convolution is the product of its windows, a row for each position, with its
-// weights; its gradients are the same products turned round.
+// weights; its gradients are the same products with exchanged operands.
 //
-// Zeros of padding meet infinite weights here as NaN, where the formula has no
-// term at all: such weights are left to the interpreter.
+// Here zeros of padding times infinite weights give NaN, where the formula has
+// no such term: convolutions with such weights are left to the interpreter.
 //
 //===----------------------------------------------------------------------===//
 #include "Unfused.h"
@@ -128,8 +128,8 @@ private:
   std::vector<double> left, right;
 };
 
-/// Where batch number `batch` of `shape` without its last two dimensions
-/// begins in an operand that is broadcast to it.
+/// Where batch number `batch` of `shape` (without its last two dimensions)
+/// begins in an operand that is broadcast to `shape`.
 int64_t batchOffset(const Tensor &operand, ArrayRef<int64_t> shape,
                     int64_t batch) {
   int64_t stride = operand.shape[operand.shape.size() - 1] *

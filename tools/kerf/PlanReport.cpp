@@ -1,7 +1,6 @@
 //===- PlanReport.cpp - plan.json for people ------------------------------===//
 //
-// Reads the document and nothing else, so that what people see is what the
-// file says.
+// Reads only the document, so that the report says what the file says.
 //
 //===----------------------------------------------------------------------===//
 #include "PlanReport.h"
