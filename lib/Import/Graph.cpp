@@ -220,10 +220,11 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   return report.issues.size() == issuesBefore;
 }
 
-/// A shape that contradicts what its node gives is a damaged file or a mistake,
-/// but for one case: onnx.shape_inference gives pools with ceil_mode
-/// (`isRounded`) a window more than the specification, and all that is behind
-/// them what follows from it. Such shapes are noted and not believed.
+/// Compares a declared shape with the one that its node gives. A difference is
+/// a damaged file or a mistake, with one exception: onnx.shape_inference gives
+/// pools with ceil_mode (`isRounded`) one window more than the specification,
+/// and wrong shapes to all nodes behind them. Such shapes are noted and
+/// ignored.
 void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value,
                              bool isRounded) {
   if (!value || !info.type().has_tensor_type())

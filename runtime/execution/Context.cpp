@@ -31,7 +31,7 @@ void kerf_program_context::run(kerf_program_function_t function,
 namespace {
 using Context = kerf_program_context;
 
-// Runs `body` unless an earlier entry failed; keeps what it throws.
+// Runs `body` unless an earlier entry failed; stores its exception.
 template <typename Body> int32_t entry(Context *ctx, Body &&body) noexcept {
   if (ctx->hasFailed())
     return 1;

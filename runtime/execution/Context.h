@@ -1,9 +1,9 @@
 //===- Context.h - the rank behind the program's function table -*- C++ -*-===//
 //
-// kerf_program_context is what the entries of kerf_program_api get back: one
-// rank's device, communication, prepared library calls. Exceptions of the
-// runtime stop here, before they would pass through frames of generated code:
-// they are kept, the program sees a status, and run() throws them again.
+// kerf_program_context is what the entries of kerf_program_api get: one rank's
+// device, communication and prepared library calls. Exceptions of the runtime
+// must not pass through frames of generated code: they are stored here, the
+// program gets a status, and run() throws them again.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_EXECUTION_CONTEXT_H

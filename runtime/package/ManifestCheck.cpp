@@ -1,8 +1,9 @@
 //===- ManifestCheck.cpp - entries of a manifest against each other -------===//
 //
-// Instruction lists name slots, functions, channels and global tensors: here
-// every use is held against what is used, and the sends of each channel
-// against its receives. After this no instruction can leave the arena.
+// Instruction lists name slots, functions, channels and global tensors: every
+// use is checked against the entry that it names, and the sends of each channel
+// against its receives. A manifest that passes cannot access memory outside of
+// the arena.
 //
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"

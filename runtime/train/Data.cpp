@@ -1,7 +1,6 @@
 //===- Data.cpp - opening files of samples --------------------------------===//
 //
-// See Data.h. What a file is follows from its name, never from guesses about
-// its content.
+// See Data.h. The kind of a file follows from its name, never from its content.
 //
 //===----------------------------------------------------------------------===//
 #include "Data.h"

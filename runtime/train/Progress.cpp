@@ -24,7 +24,7 @@ static double now() {
       .count();
 }
 
-/// Lines of an earlier part of the run that still hold.
+/// The lines of an earlier part of the run that are still valid.
 static std::string keptLines(const std::string &path, int64_t stepsDone) {
   std::string kept, line;
   std::ifstream in(path);

@@ -2,8 +2,8 @@
 //
 // Weights are ranges of bytes of the model's files, and training changes
 // neither their type nor their size. So the trained model is a copy of each
-// file with those ranges written over: graph, names, metadata and order stay as
-// they are, bit for bit. External data keeps its names beside the new file.
+// file with those ranges overwritten: graph, names, metadata and order stay the
+// same, bit for bit. External data keeps its names beside the new file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_TRAINEDMODEL_H
@@ -14,9 +14,9 @@
 
 namespace kerf::rt {
 
-/// Where each of the model's files goes when the model goes to `output`. Throws
-/// KERF_INVALID_ARGUMENT if a copy would replace an original's external data,
-/// or a folder cannot be written to.
+/// The destination of each of the model's files when the model goes to
+/// `output`. Throws KERF_INVALID_ARGUMENT if a copy would replace an original's
+/// external data, or a folder cannot be written.
 std::vector<std::string> placesOf(const TrainOptions &options);
 
 /// Throws KERF_IO_ERROR if no file can be made at `path`: one is made beside

@@ -1,11 +1,11 @@
 //===- AttentionCall.cpp - attention on the CPU ---------------------------===//
 //
-// CPU targets keep attention in its parts; this answers the call for recording
-// drivers, and is what other answers are tested against. All arithmetic is in
-// f32, operands and results are rounded as they are stored. An iteration is one
-// head, of the gradient one key head, whose sums over its queries are kept in
-// scratch memory in a fixed order: the bits do not depend on the number of
-// threads.
+// For CPU targets attention stays in its parts; this code answers the call for
+// recording drivers, and is the reference for other implementations. All
+// arithmetic is in f32; operands and results are rounded as they are stored. An
+// iteration is one head, or for the gradient one key head, whose sums over its
+// queries are kept in scratch memory in a fixed order: the bits do not depend
+// on the number of threads.
 //
 //===----------------------------------------------------------------------===//
 #include "AttentionCall.h"

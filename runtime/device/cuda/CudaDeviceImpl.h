@@ -236,7 +236,8 @@ public:
   // Streams.
 
   const Driver &driver() const override { return cuda; }
-  /// What waits to be launched comes before whatever the caller will put there.
+  /// Launches the queue of the batches, so that it precedes the caller's next
+  /// work.
   cu::Stream computeStream() const override {
     flushFor(compute);
     return compute;

@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) void transpose16(__m512 *r) {
   }
 }
 
-/// Applies what follows the sum to `rows` x `columns` of c, which begin at
+/// Applies the steps behind the sum to `rows` x `columns` of c, which begin at
 /// (row, column) of the result.
 [[maybe_unused]] void finish(float *c, int64_t rowStride, int64_t rows,
                              int64_t columns, const GemmFinish *steps,

@@ -74,9 +74,10 @@ public:
   /// CUPTI is missing or refuses.
   static GpuActivity &get();
 
-  /// Work of a GPU that began before now is of no interest.
+  /// Drops the records of a GPU's work that began before now.
   void forget(int device);
-  /// The rest, by begin, in the clock of Trace::now(); call when it has ended.
+  /// The remaining records, sorted by begin, in the clock of Trace::now(); call
+  /// when the work has ended.
   std::vector<DeviceSpan> spans(int device);
 
 private:
