@@ -1,4 +1,4 @@
-//===- JoinedRows.cpp - the batch in front of what a product sums over ----===//
+//===- JoinedRows.cpp - puts the batch in front of contracted rows --------===//
 //
 // Problem: the gradient of a weight sums over rows and batch, joined to one
 // dimension. Where a model has its sequence in front of its batch, as in

@@ -1,4 +1,4 @@
-//===- LossRules.h - what a loss is -----------------------------*- C++ -*-===//
+//===- LossRules.h - the table of losses ------------------------*- C++ -*-===//
 //
 // A loss is an entry of a table (LossRules.cpp): its options, and its value per
 // element or per label. runtime/train/Metrics.cpp has the same losses on the

@@ -1,4 +1,4 @@
-//===- Losses.cpp - what is minimised -------------------------------------===//
+//===- Losses.cpp - builds the loss ---------------------------------------===//
 //
 // Losses (LossRules.cpp) as sums over samples of elementwise ops and
 // reductions, so that a class dimension can be cut

@@ -1,4 +1,4 @@
-//===- Optimizers.h - what an optimizer is ----------------------*- C++ -*-===//
+//===- Optimizers.h - the table of optimizers -------------------*- C++ -*-===//
 //
 // An optimizer is an entry of a table (Optimizers.cpp): its options, and the op
 // that computes one step (NNUpdates.td). No other file names an optimizer.

@@ -1,4 +1,4 @@
-//===- Phases.cpp - what runs once per step, and numbers ------------------===//
+//===- Phases.cpp - the prologue, and colocation numbers ------------------===//
 //
 // A mean over a batch that is cut into micro-batches divides by a number that
 // depends on the whole batch. Such numbers depend on data alone: every scalar

@@ -1,4 +1,4 @@
-//===- Specs.h - what --loss and --optimizer are read by --------*- C++ -*-===//
+//===- Specs.h - options of --loss and --optimizer --------------*- C++ -*-===//
 #ifndef KERF_LIB_AUTODIFF_SPECS_H
 #define KERF_LIB_AUTODIFF_SPECS_H
 

@@ -1,4 +1,4 @@
-//===- Values.cpp - what the numbers of a source tell ---------------------===//
+//===- Values.cpp - classifies sources by their elements ------------------===//
 #include "Values.h"
 
 #include "kerf/NN/NN.h"

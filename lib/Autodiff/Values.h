@@ -1,4 +1,4 @@
-//===- Values.h - what the numbers of a source tell -------------*- C++ -*-===//
+//===- Values.h - classifies sources by their elements ----------*- C++ -*-===//
 //
 // A mask and learned positions are used alike; only their values differ.
 // Weights stay in their mapped files: elements are read in place, and each

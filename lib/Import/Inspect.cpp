@@ -1,4 +1,4 @@
-//===- Inspect.cpp - what a model is, for people and programs -------------===//
+//===- Inspect.cpp - facts about a model, as text and JSON ----------------===//
 //
 // Facts come from the report, which is filled even where the import fails;
 // FLOPs from the OpCost interface of the imported module.

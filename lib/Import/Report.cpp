@@ -1,4 +1,4 @@
-//===- Report.cpp - what went wrong, in lines -----------------------------===//
+//===- Report.cpp - errors as lines of text -------------------------------===//
 //
 // One line per cause. Nodes that lack the same feature share a line, which
 // names the first of them; a note names the others.

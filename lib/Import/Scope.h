@@ -1,4 +1,4 @@
-//===- Scope.h - names and what they stand for ------------------*- C++ -*-===//
+//===- Scope.h - names and the values that they have ------------*- C++ -*-===//
 //
 // ONNX names are visible in their graph and in the subgraphs within it; a local
 // function sees only its arguments. A name whose node failed or is unsupported

@@ -1,4 +1,4 @@
-//===- Elements.cpp - what ops do to one element --------------------------===//
+//===- Elements.cpp - ops on one element, in doubles ----------------------===//
 //
 // The definitions of elementwise ops (kerf/NN/IR/Elements.h) on doubles.
 // Integers are doubles as well and do not wrap here, so that overflow can be

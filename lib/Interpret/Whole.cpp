@@ -1,4 +1,4 @@
-//===- Whole.cpp - a function as it stands --------------------------------===//
+//===- Whole.cpp - runs an unpartitioned function -------------------------===//
 //
 // One device, the whole batch, op by op. A training step reads the old values
 // of sources until its end.

@@ -1,4 +1,4 @@
-//===- OpKinds.h - what lowering asks of a tensor op ------------*- C++ -*-===//
+//===- OpKinds.h - classes of tensor ops for lowering -----------*- C++ -*-===//
 #ifndef KERF_LIB_LOWER_OPKINDS_H
 #define KERF_LIB_LOWER_OPKINDS_H
 

@@ -1,4 +1,4 @@
-//===- HeldSends.cpp - how long what is sent must stay --------------------===//
+//===- HeldSends.cpp - until when sent slots are held ---------------------===//
 //
 // A send does not wait, but an instruction that overwrites its slot must wait
 // until the receiver has taken it. That can deadlock: in 1F1B stage s sends a

@@ -1,4 +1,4 @@
-//===- HeldSends.h - how long what is sent must stay ------------*- C++ -*-===//
+//===- HeldSends.h - until when sent slots are held -------------*- C++ -*-===//
 #ifndef KERF_LIB_PARTITION_HELDSENDS_H
 #define KERF_LIB_PARTITION_HELDSENDS_H
 

@@ -1,4 +1,4 @@
-//===- LowerReshards.cpp - reshards become collectives --------------------===//
+//===- LowerReshards.cpp - from reshards to collectives -------------------===//
 //
 // One op per step of decomposeReshard(). This pass decides nothing: the planner
 // counted the bytes of the same steps.

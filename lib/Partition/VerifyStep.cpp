@@ -1,4 +1,4 @@
-//===- VerifyStep.cpp - what runs when, in a plan -------------------------===//
+//===- VerifyStep.cpp - checks phases and stages of a plan ----------------===//
 //
 // A step is prologue, forward, backward, update; forward and backward once per
 // micro-batch. Values flow only along that order, forward to later stages,

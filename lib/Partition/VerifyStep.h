@@ -1,4 +1,4 @@
-//===- VerifyStep.h - what runs when, in a plan -----------------*- C++ -*-===//
+//===- VerifyStep.h - checks phases and stages of a plan --------*- C++ -*-===//
 #ifndef KERF_LIB_PARTITION_VERIFYSTEP_H
 #define KERF_LIB_PARTITION_VERIFYSTEP_H
 

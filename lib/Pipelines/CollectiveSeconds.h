@@ -1,4 +1,4 @@
-//===- CollectiveSeconds.h - predicted time of what is sent -----*- C++ -*-===//
+//===- CollectiveSeconds.h - predicted times of collectives -----*- C++ -*-===//
 #ifndef KERF_LIB_PIPELINES_COLLECTIVESECONDS_H
 #define KERF_LIB_PIPELINES_COLLECTIVESECONDS_H
 

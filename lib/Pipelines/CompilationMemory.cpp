@@ -1,4 +1,4 @@
-//===- CompilationMemory.cpp - what is laid out, and the limit ------------===//
+//===- CompilationMemory.cpp - laid-out memory and the limit --------------===//
 //
 // Planning predicts the bytes of a device; lowering determines them. plan.json
 // reports the bytes laid out, and a plan that needs more than the limit is made

@@ -1,4 +1,4 @@
-//===- PlanNotes.h - what a user should know of a plan ----------*- C++ -*-===//
+//===- PlanNotes.h - notes for the user on a plan ---------------*- C++ -*-===//
 //
 // A mesh that the user fixed may cut nothing along an axis, or not divide the
 // batch. Both give right results at a cost that is easily overlooked, so they

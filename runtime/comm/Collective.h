@@ -1,4 +1,4 @@
-//===- Collective.h - what a collective does, whoever does it ---*- C++ -*-===//
+//===- Collective.h - collectives of any back end ---------------*- C++ -*-===//
 //
 // A descriptor of the manifest, its validity and the bytes that it must send,
 // independent of threads, MPI and NCCL. Byte counts are group totals of one

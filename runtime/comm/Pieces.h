@@ -1,4 +1,4 @@
-//===- Pieces.h - which box goes where in a collective ----------*- C++ -*-===//
+//===- Pieces.h - boxes that a collective moves -----------------*- C++ -*-===//
 //
 // The data that one position of a group must get, as boxes of its peers'
 // sources and of its own destination. Threads that read each other's memory and

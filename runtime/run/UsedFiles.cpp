@@ -1,4 +1,4 @@
-//===- UsedFiles.cpp - what a command reads and writes --------------------===//
+//===- UsedFiles.cpp - files that a command reads and writes --------------===//
 #include "kerf/rt/files.h"
 
 #include "../base/Error.h"

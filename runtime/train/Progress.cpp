@@ -1,4 +1,4 @@
-//===- Progress.cpp - what a run says while it runs -----------------------===//
+//===- Progress.cpp - the log of a training run ---------------------------===//
 #include "Progress.h"
 
 #include "../run/AtomicFile.h"

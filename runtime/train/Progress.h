@@ -1,4 +1,4 @@
-//===- Progress.h - what a run says while it runs ---------------*- C++ -*-===//
+//===- Progress.h - the log of a training run -------------------*- C++ -*-===//
 //
 // train.jsonl: one line per step, whole lines only, flushed, so that it can be
 // followed. A resumed run keeps the lines up to the step where it continues. On

@@ -1,4 +1,4 @@
-//===- Rescue.cpp - what was trained is not lost --------------------------===//
+//===- Rescue.cpp - saves a run that cannot write its model ---------------===//
 //
 // Space is checked before the first step (Space.h), but disks fill up and
 // folders vanish during a run. Then the state is written where there is room,

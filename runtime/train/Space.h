@@ -1,4 +1,4 @@
-//===- Space.h - room on the disk for what a run writes ---------*- C++ -*-===//
+//===- Space.h - disk space that a run needs --------------------*- C++ -*-===//
 //
 // A run of days must not find out at its end that its model does not fit. Sizes
 // are known before the first step: they are compared with the free space of

@@ -1,4 +1,4 @@
-//===- Weights.h - what training changes, by name ---------------*- C++ -*-===//
+//===- Weights.h - trained parameters and tensors, by name ------*- C++ -*-===//
 //
 // Problem: a parameter of the package may be a view of a tensor of the model
 // (fused projections are taken apart), may occur twice in the manifest, and

@@ -1,4 +1,4 @@
-//===- Files.cpp - what a command reads and writes ------------------------===//
+//===- Files.cpp - files that a command reads and writes ------------------===//
 //
 // The options of all commands are in one struct, and those of other commands
 // are empty, so one list covers all of them: a flag that names a file must be

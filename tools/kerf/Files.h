@@ -1,4 +1,4 @@
-//===- Files.h - what a command reads and writes ----------------*- C++ -*-===//
+//===- Files.h - files that a command reads and writes ----------*- C++ -*-===//
 #ifndef KERF_TOOLS_FILES_H
 #define KERF_TOOLS_FILES_H
 

@@ -1,4 +1,4 @@
-//===- Output.h - what the driver prints ------------------------*- C++ -*-===//
+//===- Output.h - text of the driver on stdout and stderr -------*- C++ -*-===//
 #ifndef KERF_TOOLS_OUTPUT_H
 #define KERF_TOOLS_OUTPUT_H
 

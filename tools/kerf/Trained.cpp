@@ -1,4 +1,4 @@
-//===- Trained.cpp - what a step trains, for people -----------------------===//
+//===- Trained.cpp - the list of trained parameters, for people -----------===//
 //
 // A model of 500 tensors has a dozen kinds of them, since layers repeat. The
 // list that is printed before a run must be short enough to be read: it is

@@ -1,4 +1,4 @@
-//===- Trained.h - what a step trains, for people ---------------*- C++ -*-===//
+//===- Trained.h - the list of trained parameters, for people ---*- C++ -*-===//
 #ifndef KERF_TOOLS_TRAINED_H
 #define KERF_TOOLS_TRAINED_H
 

@@ -1,4 +1,4 @@
-//===- VerifyLocate.cpp - where a program goes wrong ----------------------===//
+//===- VerifyLocate.cpp - finds the first wrong value ---------------------===//
 //
 // Problem: an output is wrong; which value is the first wrong one? Only outputs
 // of a program can be compared, and a value that is made an output is not fused

@@ -1,4 +1,4 @@
-//===- VerifyLocate.h - where a program goes wrong --------------*- C++ -*-===//
+//===- VerifyLocate.h - finds the first wrong value -------------*- C++ -*-===//
 #ifndef KERF_TOOLS_VERIFYLOCATE_H
 #define KERF_TOOLS_VERIFYLOCATE_H
 

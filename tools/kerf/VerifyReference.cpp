@@ -1,4 +1,4 @@
-//===- VerifyReference.cpp - what a program is held against ---------------===//
+//===- VerifyReference.cpp - the references of kerf verify ----------------===//
 //
 // By default the model as imported is run op by op in doubles: by the
 // interpreter if that is fast, else by its loops in blocks ("unfused"). If that

@@ -1,4 +1,4 @@
-//===- VerifyReference.h - what a program is held against -------*- C++ -*-===//
+//===- VerifyReference.h - the references of kerf verify --------*- C++ -*-===//
 //
 // docs/Verification.md. Each reference says what it shares with the program.
 //

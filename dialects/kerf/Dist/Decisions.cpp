@@ -1,4 +1,4 @@
-//===- Decisions.cpp - dist.plan, dist.step and what functions say --------===//
+//===- Decisions.cpp - dist.plan, dist.step, attributes of functions ------===//
 //
 // The attributes' text, and the only code that reads and writes them by name.
 // An attribute without content is removed, so that equal decisions have one

@@ -1,4 +1,4 @@
-//===- ReplacingBuilder.h - builds what stands for another op ---*- C++ -*-===//
+//===- ReplacingBuilder.h - builds replacements of an op --------*- C++ -*-===//
 //
 // A rewrite replaces one op by new ones, which belong to the same part of the
 // step. This builder copies the part onto each op that it makes, unless the op

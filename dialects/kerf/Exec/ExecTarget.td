@@ -1,4 +1,4 @@
-//===- ExecTarget.td - what a program is lowered for -------*- tablegen -*-===//
+//===- ExecTarget.td - properties of the target ------------*- tablegen -*-===//
 #ifndef KERF_EXEC_TARGET_TD
 #define KERF_EXEC_TARGET_TD
 
@@ -14,8 +14,8 @@ def Exec_TargetAttr : AttrDef<Exec_Dialect, "Target"> {
   let summary = "what the device of a program and its libraries can do";
   let description = [{
     On the module, as `exec.target`, before lowering; without it the target is
-    `#exec.target<device = cpu>`. Passes ask it what they need to know and not
-    which device it is, but for what only one library does (its epilogues).
+    `#exec.target<device = cpu>`. Passes ask for these properties and not for the
+    device, except where only one library can do something (its epilogues).
 
     * `half_products`: the library has products of float16 (the CPU's has them
       of float32 and bfloat16).

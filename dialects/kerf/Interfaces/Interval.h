@@ -1,4 +1,4 @@
-//===- Interval.h - what is known of the elements of a value ----*- C++ -*-===//
+//===- Interval.h - bounds of the elements of a value -----------*- C++ -*-===//
 //
 // Problem: a rank's part of a sum may be 0 where the sum is not. 0 times
 // infinity is NaN where the product of the whole sum is infinite, and so is 0

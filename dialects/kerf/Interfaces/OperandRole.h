@@ -1,4 +1,4 @@
-//===- OperandRole.h - what a constant is at an operand ---------*- C++ -*-===//
+//===- OperandRole.h - the meaning of a constant operand --------*- C++ -*-===//
 //
 // Problem: a file only says that a tensor is constant. Weights, causal masks,
 // tables of sines and numbers that an exporter wrote look alike, yet training

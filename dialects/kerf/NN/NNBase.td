@@ -21,9 +21,9 @@ def NN_Dialect : Dialect {
     Each op carries its sharding rule, its cost and its result types beside its
     definition. Images are laid out NHWC, convolution weights OIHW.
 
-    Lines say what does not follow from the rest of them: one type where operands
-    and result have one, `3x3` for the sizes of a window, and no attribute that
-    has its usual value.
+    Printed lines omit what follows from the rest: one type if operands and
+    result have the same, `3x3` for the sizes of a window, and no attribute with
+    its default value.
   }];
   let hasConstantMaterializer = 0;
 }

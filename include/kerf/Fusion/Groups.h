@@ -1,4 +1,4 @@
-//===- Groups.h - what is computed together, and in which order -*- C++ -*-===//
+//===- Groups.h - groups of ops that are computed together ------*- C++ -*-===//
 //
 // Problem: lowering cuts a block into library calls and kernels and orders
 // them; planning must predict which values that leaves in memory, before there

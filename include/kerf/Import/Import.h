@@ -1,4 +1,4 @@
-//===- Import.h - ONNX models become nn functions ---------------*- C++ -*-===//
+//===- Import.h - from ONNX models to nn functions --------------*- C++ -*-===//
 //
 // Problem: an ONNX file, with symbolic dimensions, shape subgraphs, local
 // functions and many operator versions, becomes one function of nn ops with

@@ -1,4 +1,4 @@
-//===- Simplify.h - what follows the importer -------------------*- C++ -*-===//
+//===- Simplify.h - rewrites behind the importer ----------------*- C++ -*-===//
 //
 // Exporters write one computation in many ways. These rewrites bring a function
 // of nn ops to the form that planning and code generation expect: whole

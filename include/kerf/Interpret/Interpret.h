@@ -1,4 +1,4 @@
-//===- Interpret.h - what a module means, whole or partitioned --*- C++ -*-===//
+//===- Interpret.h - runs modules, whole or partitioned ---------*- C++ -*-===//
 //
 // The reference for partitioning: evaluates a function as it is, and the
 // partitioned program on simulated ranks that run their instruction lists

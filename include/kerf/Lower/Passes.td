@@ -10,7 +10,7 @@ def SetTarget : Pass<"set-target", "::mlir::ModuleOp"> {
   let description = [{
     Writes `exec.target` on the module: `set-target{device=cuda}` gives it
     `#exec.target<device = cuda, half_products = true, memory_bound = true, row_bytes = 16>`.
-    Every pass of the phase asks that and nothing else what the device and its
+    Every pass of the phase reads there, and only there, what the device and its
     libraries can do. Without it the target is the CPU's.
   }];
   let options = [
@@ -30,8 +30,8 @@ def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
   let summary = "Turn functions of groups into calls on buffers";
   let description = [{
     Groups become kernels and launches, library calls read and write buffers,
-    collectives of `dist` become calls, its schedules stages. What is computed at
-    load moves to an `init` function, parameters get numbers.
+    collectives of `dist` become calls, its schedules stages. Ops that are
+    computed at load move to an `init` function, parameters get numbers.
 
     ```mlir
     func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
@@ -68,7 +68,7 @@ def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
 def PlanArenas : Pass<"plan-arenas", "::mlir::ModuleOp"> {
   let summary = "Give buffers and slots their offsets";
   let description = [{
-    Kernels write over inputs that nobody reads any more and all-reduces work in
+    Kernels write over inputs that are not read any more and all-reduces work in
     place; then every buffer gets an offset, first-fit by decreasing size.
 
     ```mlir

@@ -1,4 +1,4 @@
-//===- AttributeNames.h - what phases tell each other ----------*- C++ -*-===//
+//===- AttributeNames.h - attributes of no dialect --------------*- C++ -*-===//
 //
 // Discardable attributes that belong to no dialect, which one phase writes and
 // others read.

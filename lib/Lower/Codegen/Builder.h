@@ -1,4 +1,4 @@
-//===- Builder.h - what shared code generation asks of a builder *- C++ -*-===//
+//===- Builder.h - the builder of shared code generation --------*- C++ -*-===//
 //
 // Problem: the values of nn ops are computed alike on CPU and GPU, but one
 // becomes LLVM IR and the other MLIR.

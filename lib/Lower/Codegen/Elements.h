@@ -1,4 +1,4 @@
-//===- Elements.h - what generated code does with elements ------*- C++ -*-===//
+//===- Elements.h - operations on elements in generated code ----*- C++ -*-===//
 //
 // The `s` of the ops' definitions (kerf/NN/IR/Elements.h) over any builder.
 // Operands are all scalars or all vectors of one width; a scalar combined with

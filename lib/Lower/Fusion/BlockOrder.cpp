@@ -1,4 +1,4 @@
-//===- BlockOrder.cpp - what must run before what; see BlockOrder.h -------===//
+//===- BlockOrder.cpp - dependences between groups; see BlockOrder.h ------===//
 #include "BlockOrder.h"
 
 #include "../OpKinds.h"

@@ -1,4 +1,4 @@
-//===- BlockOrder.h - what must run before what -----------------*- C++ -*-===//
+//===- BlockOrder.h - dependences between groups and calls ------*- C++ -*-===//
 //
 // Problem: groups, library calls and collectives may run in any order that
 // respects the operands and three dependences that operands do not express.

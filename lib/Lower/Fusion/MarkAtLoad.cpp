@@ -1,4 +1,4 @@
-//===- MarkAtLoad.cpp - what depends on nothing but parameters ------------===//
+//===- MarkAtLoad.cpp - marks ops that depend on parameters alone ---------===//
 //
 // Ops that depend on parameters alone get the attribute exec.at_load: they are
 // computed once, before the first step. A shape op that another op reads is

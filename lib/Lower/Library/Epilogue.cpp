@@ -1,4 +1,4 @@
-//===- Epilogue.cpp - what follows a product, in the same call ------------===//
+//===- Epilogue.cpp - epilogues of library calls --------------------------===//
 //
 // See Epilogue.h and LibraryCall.h: the additions, activations and roundings
 // that a library can do before it stores a result.

@@ -1,4 +1,4 @@
-//===- Epilogue.h - what follows a product, in the same call ----*- C++ -*-===//
+//===- Epilogue.h - epilogues of library calls ------------------*- C++ -*-===//
 #ifndef KERF_LIB_LOWER_LIBRARY_EPILOGUE_H
 #define KERF_LIB_LOWER_LIBRARY_EPILOGUE_H
 

@@ -1,4 +1,4 @@
-//===- LibraryCall.cpp - what a library call can take in ------------------===//
+//===- LibraryCall.cpp - library calls and what they take in --------------===//
 //
 // See LibraryCall.h.
 //

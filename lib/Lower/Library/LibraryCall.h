@@ -1,4 +1,4 @@
-//===- LibraryCall.h - what a library call can take in ----------*- C++ -*-===//
+//===- LibraryCall.h - library calls and what they take in ------*- C++ -*-===//
 //
 // Problem: the library that computes matmul and convolution can add a bias,
 // apply activations and add a residual while the result is still in registers,

@@ -1,4 +1,4 @@
-//===- SelectLibraryCalls.cpp - what the device's library computes --------===//
+//===- SelectLibraryCalls.cpp - library calls instead of ops --------------===//
 //
 // Each product, convolution, ... that the library supports (LibraryCall.h)
 // becomes an op of exec with the ops that the call takes in and the destination

@@ -1,4 +1,4 @@
-//===- MutableSources.cpp - what steps of training change -----------------===//
+//===- MutableSources.cpp - one op per mutable source ---------------------===//
 //
 // All uses of a mutable source (a parameter or a state of the optimizer) in a
 // function use the same memory: they become one op. A source that gets the

@@ -1,4 +1,4 @@
-//===- NarrowStorage.cpp - what products store ----------------------------===//
+//===- NarrowStorage.cpp - products stored in 16 bits ---------------------===//
 //
 // If memory is slow compared with arithmetic, the result of a 16-bit product
 // (with a bias; for a convolution also with an addend and relu) is stored in 16

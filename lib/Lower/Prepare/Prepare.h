@@ -1,4 +1,4 @@
-//===- Prepare.h - what the passes of this folder share ---------*- C++ -*-===//
+//===- Prepare.h - shared by the passes of this folder ----------*- C++ -*-===//
 //
 // Each file here is one or two passes over a function of tensor ops, before
 // lowering decides what is computed together (docs/Exec.md has their order).

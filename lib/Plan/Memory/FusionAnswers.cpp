@@ -1,4 +1,4 @@
-//===- FusionAnswers.cpp - what planning knows of kernels -----------------===//
+//===- FusionAnswers.cpp - planning's answers about kernels ---------------===//
 #include "FusionAnswers.h"
 
 #include "kerf/Fusion/KeptValues.h"

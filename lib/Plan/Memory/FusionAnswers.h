@@ -1,4 +1,4 @@
-//===- FusionAnswers.h - what planning knows of kernels ---------*- C++ -*-===//
+//===- FusionAnswers.h - planning's answers about kernels -------*- C++ -*-===//
 //
 // Problem: which values exist in memory, and from when to when, depends on
 // which ops lowering computes together and in which order.

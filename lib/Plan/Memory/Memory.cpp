@@ -1,4 +1,4 @@
-//===- Memory.cpp - what each device of a plan holds ----------------------===//
+//===- Memory.cpp - predicted memory of each device -----------------------===//
 //
 // Problem: predict parameters, slots and scratch memory of every stage as
 // lowering will lay them out, without lowering.

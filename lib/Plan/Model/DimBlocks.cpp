@@ -1,4 +1,4 @@
-//===- DimBlocks.cpp - in which blocks dimensions may lie -----------------===//
+//===- DimBlocks.cpp - block sizes of dimensions --------------------------===//
 #include "DimBlocks.h"
 
 #include "kerf/Dist/Dist.h"

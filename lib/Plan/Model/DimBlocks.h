@@ -1,4 +1,4 @@
-//===- DimBlocks.h - in which blocks dimensions may lie ---------*- C++ -*-===//
+//===- DimBlocks.h - block sizes of dimensions ------------------*- C++ -*-===//
 //
 // Example: 12 heads of 64 columns on 8 devices. The dimension of the heads lies
 // in blocks of two, so the 768 columns that are reshaped to heads must lie in

@@ -1,4 +1,4 @@
-//===- GraphCosts.cpp - what a solution means and costs, op by op ---------===//
+//===- GraphCosts.cpp - costs of a solution, op by op ---------------------===//
 //
 // The layouts that a solution chose, and what each op computes and moves under
 // them. Stages are cut by these costs, and plan.json reports them.

@@ -1,4 +1,4 @@
-//===- ReshardCosts.cpp - what moving a value costs -----------------------===//
+//===- ReshardCosts.cpp - costs of moving values --------------------------===//
 #include "ReshardCosts.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- ReshardCosts.h - what moving a value costs ---------------*- C++ -*-===//
+//===- ReshardCosts.h - costs of moving values ------------------*- C++ -*-===//
 //
 // The price of bringing a value from the layout in which it is made to the one
 // in which it is used: the collectives of dist::decomposeReshard, the same that

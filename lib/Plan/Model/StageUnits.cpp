@@ -1,4 +1,4 @@
-//===- StageUnits.cpp - what stages are cut from, and what crosses --------===//
+//===- StageUnits.cpp - units of stages, and values that cross ------------===//
 //
 // `sentFrom` goes backwards through the units before `end`. A value is sent
 // while a user lies outside of the stage: for all begins if a user is at `end`

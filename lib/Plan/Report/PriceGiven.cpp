@@ -1,4 +1,4 @@
-//===- PriceGiven.cpp - what a plan that was given costs ------------------===//
+//===- PriceGiven.cpp - the cost of a given plan --------------------------===//
 #include "PriceGiven.h"
 
 #include "PureCuts.h"

@@ -1,4 +1,4 @@
-//===- PriceGiven.h - what a plan that was given costs ----------*- C++ -*-===//
+//===- PriceGiven.h - the cost of a given plan ------------------*- C++ -*-===//
 //
 // A plan that is read back was made for other sizes, for another machine or by
 // hand, so the cost in its file means nothing. The plan is looked up among the

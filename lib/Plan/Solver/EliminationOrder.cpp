@@ -1,4 +1,4 @@
-//===- EliminationOrder.cpp - which node goes next ------------------------===//
+//===- EliminationOrder.cpp - the order of elimination --------------------===//
 //
 // Greedy by the size of the joint table. Candidates are kept in an ordered set,
 // in which the neighbours of an eliminated node are updated. O(nodes *

@@ -1,4 +1,4 @@
-//===- Lagrange.cpp - prices on what is limited ---------------------------===//
+//===- Lagrange.cpp - prices on limits ------------------------------------===//
 //
 // L is concave and piecewise linear in each price: the assignment found at one
 // price is a line. The next price to try is where a rising line (whose load is

@@ -1,4 +1,4 @@
-//===- Lagrange.h - prices on what is limited -------------------*- C++ -*-===//
+//===- Lagrange.h - prices on limits ----------------------------*- C++ -*-===//
 //
 // A price lambda >= 0 per row and unit turns limits into costs:
 //

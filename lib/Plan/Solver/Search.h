@@ -1,4 +1,4 @@
-//===- Search.h - what the parts of solve() share ---------------*- C++ -*-===//
+//===- Search.h - shared by the parts of solve() ----------------*- C++ -*-===//
 //
 // A clock, a random generator with the same numbers on every platform, and the
 // functions that turn a solution of a Model into a SolveResult.

@@ -1,4 +1,4 @@
-//===- SolverState.h - what the parts of the solver share -------*- C++ -*-===//
+//===- SolverState.h - shared by the parts of the solver --------*- C++ -*-===//
 //
 // The problem, the best solution and the bound so far. Solve.cpp has the order
 // in which the parts are tried, and small width; SolveLarge.cpp has large

@@ -1,4 +1,4 @@
-//===- StageBounds.cpp - what any cut into stages must send ---------------===//
+//===- StageBounds.cpp - bounds over all cuts into stages -----------------===//
 #include "StageBounds.h"
 
 #include "StageBytes.h"

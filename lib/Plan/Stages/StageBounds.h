@@ -1,4 +1,4 @@
-//===- StageBounds.h - what any cut into stages must send -------*- C++ -*-===//
+//===- StageBounds.h - bounds over all cuts into stages ---------*- C++ -*-===//
 //
 // Problem: prove for the volume objective that no plan of a candidate with p
 // stages sends less than so many bytes from its busiest rank, over all cuts

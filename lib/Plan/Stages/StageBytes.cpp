@@ -1,4 +1,4 @@
-//===- StageBytes.cpp - what each stage of a plan sends -------------------===//
+//===- StageBytes.cpp - bytes that each stage sends -----------------------===//
 #include "StageBytes.h"
 
 #include "kerf/Interfaces/ShardingRule.h"

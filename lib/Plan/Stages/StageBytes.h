@@ -1,4 +1,4 @@
-//===- StageBytes.h - what each stage of a plan sends -----------*- C++ -*-===//
+//===- StageBytes.h - bytes that each stage sends ---------------*- C++ -*-===//
 //
 // The bytes that a solution and its cut into stages send, exactly as partition
 // sends them. The Problem counts every use of a value separately and knows no

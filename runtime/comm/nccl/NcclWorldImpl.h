@@ -1,4 +1,4 @@
-//===- NcclWorldImpl.h - what ranks on GPUs share ---------------*- C++ -*-===//
+//===- NcclWorldImpl.h - shared by ranks on GPUs ----------------*- C++ -*-===//
 //
 // The board of NcclWorld: the current activity of every rank of this process,
 // read when an error is reported. The words that the GPU writes as it passes a

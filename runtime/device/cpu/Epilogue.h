@@ -1,4 +1,4 @@
-//===- Epilogue.h - what follows a product on a GPU, on the CPU -*- C++ -*-===//
+//===- Epilogue.h - epilogues of GPUs, on the CPU ---------------*- C++ -*-===//
 //
 // cuBLASLt multiplies a product by the slope of an activation before it stores
 // it. Packages for CPUs have a kernel for that; this code answers for a

@@ -1,4 +1,4 @@
-//===- Elements.h - what ops do to one element ------------------*- C++ -*-===//
+//===- Elements.h - the meaning of ops on one element -----------*- C++ -*-===//
 //
 // Problem: folding, the interpreter and generated code for CPUs and GPUs must
 // give an op the same meaning, each on its own values: numbers of this process,

@@ -1,4 +1,4 @@
-//===- PatternUtils.cpp - what rewrites ask of values ---------------------===//
+//===- PatternUtils.cpp - questions that rewrites share -------------------===//
 //
 // See the header. Grouping walks both shapes at once and closes a group when
 // the products agree: linear in the ranks.

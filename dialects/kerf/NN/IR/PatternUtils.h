@@ -1,4 +1,4 @@
-//===- PatternUtils.h - what rewrites ask of values -------------*- C++ -*-===//
+//===- PatternUtils.h - questions that rewrites share -----------*- C++ -*-===//
 //
 // Small questions shared by the Canonicalize*.cpp files: types, constants whose
 // elements are one number, reshapes that only add or drop dimensions of size 1,

@@ -1,4 +1,4 @@
-//===- Attention.cpp - what phases ask of attention and its gradient ------===//
+//===- Attention.cpp - interfaces of attention and its gradient -----------===//
 //
 // Types, factors, cost and vector-Jacobian product of the two ops of
 // NNAttention.td. Heads have two factors: key heads, and the heads that share

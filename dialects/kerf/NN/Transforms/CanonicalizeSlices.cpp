@@ -1,4 +1,4 @@
-//===- CanonicalizeSlices.cpp - fused projections come apart --------------===//
+//===- CanonicalizeSlices.cpp - fused projections taken apart -------------===//
 //
 // PyTorch's GPT-2 multiplies by one 768x2304 matrix and splits the result into
 // q, k and v; contiguous shards of the product would straddle all three. A

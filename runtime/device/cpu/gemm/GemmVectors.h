@@ -1,4 +1,4 @@
-//===- GemmVectors.h - what kernels of matmuls share ------------*- C++ -*-===//
+//===- GemmVectors.h - shared by kernels of matmuls -------------*- C++ -*-===//
 //
 // Included by files that are compiled for AVX-512, and by no other: all of it
 // has internal linkage, so that none of its code ends up in other files.

@@ -1,4 +1,4 @@
-//===- Activity.cpp - what GPUs did, from CUPTI ---------------------------===//
+//===- Activity.cpp - records of GPU work, by CUPTI -----------------------===//
 #include "Activity.h"
 
 #include "Driver.h"

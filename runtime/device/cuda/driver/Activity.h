@@ -1,4 +1,4 @@
-//===- Activity.h - what GPUs did, from CUPTI -------------------*- C++ -*-===//
+//===- Activity.h - records of GPU work, by CUPTI ---------------*- C++ -*-===//
 //
 // The kernels, copies and fills of a step with their times, in graphs too, as
 // CUPTI records them. It is opened at run time like the other libraries, and

@@ -1,4 +1,4 @@
-//===- AlgorithmCache.cpp - what was measured before ----------------------===//
+//===- AlgorithmCache.cpp - results of measurements, on disk --------------===//
 #include "AlgorithmCache.h"
 
 #include <cstdint>

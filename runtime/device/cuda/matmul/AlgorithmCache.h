@@ -1,4 +1,4 @@
-//===- AlgorithmCache.h - what was measured before --------------*- C++ -*-===//
+//===- AlgorithmCache.h - results of measurements, on disk ------*- C++ -*-===//
 //
 // Which of several algorithms is fastest depends on the GPU and the library's
 // version. Measuring takes a moment at the first load, so results are kept in

@@ -1,4 +1,4 @@
-//===- files.h - what a command reads and writes ----------------*- C++ -*-===//
+//===- files.h - files that a command reads and writes ----------*- C++ -*-===//
 //
 // A model must not be replaced by its plan, nor one measurement by another. So
 // before it does anything, a command lists the files that it will read and
