@@ -131,7 +131,7 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
     step.note(where);
   if (failed(labels))
     return failure();
-  if (last > 2) // images; [batch, tokens, classes] is what is meant
+  if (last > 2) // images; unlike [batch, tokens, classes]
     step.notes.push_back(where);
   // What random labels are drawn from.
   if (auto argument = dyn_cast<BlockArgument>(*labels))

@@ -309,7 +309,7 @@ LogicalResult Step::selectParameters() {
     if (why) {
       bool isClear = verdict.isClear || *why == KeptWhy::Frozen ||
                      *why == KeptWhy::NotReached;
-      if (!original) // else it is said of the original
+      if (!original) // a copy is listed with its original
         kept.push_back(
             {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
       continue;

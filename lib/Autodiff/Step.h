@@ -123,7 +123,7 @@ private:
   void classifyBackward(llvm::ArrayRef<mlir::Value> activationGradients);
 };
 
-/// The ONNX name of what an op comes from.
+/// The name of the ONNX node that an op comes from.
 std::string nodeName(mlir::Operation *op);
 int64_t colocationOf(mlir::Operation *op);
 

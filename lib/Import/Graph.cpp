@@ -46,7 +46,7 @@ Importer::functionFor(const onnx::NodeProto &proto) const {
   return found == functions.end() ? nullptr : found->second;
 }
 
-/// The static shape of an input (reporting what is not bound) or of another
+/// The static shape of an input (reporting unbound dimensions) or of another
 /// value (none if it is not fully known).
 std::optional<SmallVector<int64_t>>
 Importer::bindShape(const onnx::ValueInfoProto &info, bool input) {

@@ -216,7 +216,7 @@ struct Windows {
   int64_t width() const { return channels() * taps; }
 
   /// Calls visit(row, tap, offset of the image's first channel of the group)
-  /// for what lies inside the image, of positions [begin, end).
+  /// for each tap inside the image, of positions [begin, end).
   template <typename Visit>
   void forEach(int64_t number, int64_t group, int64_t begin, int64_t end,
                Visit visit) const {

@@ -85,7 +85,7 @@ private:
 };
 
 /// A client; tries to connect until the deadline, which also limits each later
-/// call. Throws KERF_RANK_FAILURE when nobody serves there.
+/// call. Throws KERF_RANK_FAILURE if there is no store.
 std::unique_ptr<Store> connectStore(const std::string &address, int port,
                                     double seconds);
 

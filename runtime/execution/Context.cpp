@@ -1,7 +1,7 @@
 //===- Context.cpp - the rank behind the program's function table ---------===//
 //
 // One function per entry of kerf_program_api. Indices come from native code and
-// are checked all the same: a wrong one is an error, not a crash.
+// are checked nevertheless: a wrong one is an error, not a crash.
 //
 //===----------------------------------------------------------------------===//
 #include "Context.h"

@@ -29,8 +29,8 @@ struct kerf_program_context {
   /// Keeps the first failure; from any thread. Gives the status to return.
   int32_t keep(std::exception_ptr failure) noexcept;
   bool hasFailed() const { return failed.load(std::memory_order_acquire); }
-  /// Calls a function of the program; throws what was kept, or an error if the
-  /// function gives up without a reason.
+  /// Calls a function of the program; throws a stored failure, or an error if
+  /// the function gives up without a reason.
   void run(kerf_program_function_t function, const char *symbol,
            void *const *params, void *const *ios, void *scratch);
 

@@ -138,7 +138,7 @@ Session::~Session() {
             Error(KERF_MISMATCH, cat("rank ", link->rank(),
                                      " ended the session, rank 0 runs another "
                                      "step")));
-    } catch (...) { // the job has failed: nobody waits any more
+    } catch (...) { // the job has failed: no rank waits any more
     }
   }
   shutDown();
@@ -508,7 +508,7 @@ void Session::setParameter(int64_t index, const void *data, size_t bytes) {
       link->command({SessionLink::SetParameter, 0, index});
     asked = true;
     bool direct = own && own->onHost();
-    if (!direct) // what is past the tensor's end is zero
+    if (!direct) // elements past the tensor's end are zero
       staging.assign(static_cast<size_t>(numBytes(p.localShape, p.dtype)), 0);
     makeBoxCopy(p.globalShape, part.starts, p.localShape,
                 Shape(part.starts.size(), 0), part.sizes, dtypeSize(p.dtype))

@@ -35,7 +35,7 @@ public:
 
   /// All have loaded the same package, or this throws.
   void agree();
-  /// Rank 0: tells all others what comes next.
+  /// Rank 0: sends the next command to all others.
   void command(const Command &command);
   /// The others: waits for it.
   Command next();

@@ -51,7 +51,7 @@ struct Parameter {
   Sharding sharding;
   std::vector<int64_t> stages; ///< empty: all
   bool libraryOnly = false;
-  bool initOnly = false; ///< let go when what is derived is computed
+  bool initOnly = false; ///< released once the derived ones are computed
   /// Steps write it: every rank has memory of its own, filled at load.
   bool isMutable = false;
 

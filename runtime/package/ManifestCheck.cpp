@@ -173,7 +173,7 @@ void kerf::rt::checkStages(const Manifest &m) {
       checkInstruction(m, static_cast<int64_t>(s), m.stages[s].instructions[i],
                        cat(where, ".instructions[", i, "]"));
   }
-  // checkInstruction has seen that each stands in the channel's stage.
+  // checkInstruction has checked that each is in the channel's stage.
   auto sends = traffic(m, Instruction::Send),
        receives = traffic(m, Instruction::Recv);
   for (size_t c = 0; c < m.channels.size(); ++c)

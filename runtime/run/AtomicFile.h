@@ -1,4 +1,4 @@
-//===- AtomicFile.h - a file, written aside and renamed ---*- C++ -*-===//
+//===- AtomicFile.h - a file that is replaced by renaming -------*- C++ -*-===//
 //
 // A reader sees the old file or the complete new one, and a failure leaves
 // nothing behind: until commit() the content is in a temporary file beside the

@@ -42,9 +42,9 @@ constexpr size_t keptCheckpoints = 3;
 void writeCheckpoint(const std::string &folder, const RunState &state,
                      const Weights &weights, kerf_session_t *session);
 
-/// Opens one file: its hash and what it says of itself are right, and `state`
-/// receives where the run stood. Throws KERF_INVALID_ARGUMENT, KERF_BAD_PACKAGE
-/// or KERF_IO_ERROR; but for the last the reason does not name the file.
+/// Opens one file, checks its hash, format and position, and stores step,
+/// updates, epoch and batch index in `state`. Throws KERF_INVALID_ARGUMENT,
+/// KERF_BAD_PACKAGE or KERF_IO_ERROR; only the last names the file.
 Safetensors openCheckpoint(const std::string &path, RunState &state);
 
 /// Loads the newest undamaged checkpoint into the session; `state` gives what

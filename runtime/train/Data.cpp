@@ -40,7 +40,7 @@ static DataArray npyArray(const std::string &name, const char *data,
   return array;
 }
 
-/// What cannot be read stands in the set with the reason.
+/// An array that cannot be read is in the set with the reason.
 template <typename Make>
 static void addArray(DataSet &set, const std::string &file, Make make) {
   try {

@@ -23,10 +23,10 @@ std::vector<std::string> placesOf(const TrainOptions &options);
 /// it, and removed.
 void requireWritable(const std::string &path);
 
-/// Writes all of them (aside, then renamed, external data first). Throws
-/// KERF_PROGRAM_FAILURE, before anything changes, if a trained value is not
-/// finite; `step` is for the message. `options` has
-/// the files, their image and where the model goes.
+/// Writes all of them (to temporary files, then renamed, external data first).
+/// Throws KERF_PROGRAM_FAILURE, before anything changes, if a trained value is
+/// not finite; `step` is for the message. `options` has the files, their image
+/// and where the model goes.
 void writeTrainedModel(const TrainOptions &options, const Weights &weights,
                        kerf_session_t *session, int64_t step);
 

@@ -60,7 +60,7 @@ void requireStatus(kerf_status_t status);
 /// Whether this command starts processes of its own.
 bool startsProcesses(const Options &options, const rt::JobScope &job);
 
-/// Writes a text file beside its place and renames it. Throws.
+/// Writes a text file under a temporary name and renames it. Throws.
 void writeFile(const std::string &path, const std::string &content);
 
 } // namespace kerf::tool

@@ -172,7 +172,7 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
   }
   if (name != kSharding)
     return success();
-  // On a source, after partitioning, beside the global type.
+  // For a source, after partitioning, next to the global type.
   if (op->getNumResults() != 1)
     return op->emitError("dist.sharding needs an op with one result");
   return checkSharding(op, attribute.getValue(), op->getResult(0).getType(),

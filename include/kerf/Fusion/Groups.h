@@ -115,7 +115,7 @@ public:
   /// Whether something that is not an op of the block happens between the value
   /// and this use (a reshard, which planning knows as an edge only).
   virtual bool isApart(mlir::OpOperand &) const { return false; }
-  /// The value whose memory holds what is read (behind views).
+  /// The value whose memory is read, behind views.
   virtual mlir::Value memoryOf(mlir::Value value) const = 0;
   virtual int64_t bytesOf(mlir::Value memory) const = 0;
 };

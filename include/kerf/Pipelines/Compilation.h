@@ -101,7 +101,7 @@ public:
   Outcome runCollectives();
   Outcome runLower();
   void refineMemory();
-  /// Writes the package folder `path` (aside, then renamed).
+  /// Writes the package folder `path`, under a temporary name first.
   Outcome runPackage(llvm::StringRef path);
   /// Runs everything up to and including `phase` ("import" ... "lower";
   /// "autodiff" only in training): from import, or from the phase behind that

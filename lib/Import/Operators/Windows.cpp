@@ -1,7 +1,7 @@
 //===- Windows.cpp - convolutions, pools, channel normalization -----------===//
 //
-// ONNX images are channels first; nn's are channels last. Each operator here
-// stands between two transposes, which the simplification cancels.
+// ONNX images are channels first; nn's are channels last. Each operator here is
+// put between two transposes, which the simplification cancels.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"

@@ -193,7 +193,7 @@ static LogicalResult planFunction(exec::FuncOp function) {
   SmallVector<ArenaBuffer> buffers;
   SmallVector<exec::ArenaOp> ops;
   for (auto &[value, buffer] : lives.buffers) {
-    if (buffer.begin < 0) { // nobody uses it
+    if (buffer.begin < 0) { // no op uses it
       value.getDefiningOp()->erase();
       continue;
     }

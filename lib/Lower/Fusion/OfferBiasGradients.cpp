@@ -67,7 +67,7 @@ static Value stripOrdered(Value value) {
   }
 }
 
-/// Whether both have the same elements, but for rounding, in the same order.
+/// Whether both have the same elements, except for rounding, in the same order.
 static bool sameElements(Value a, Value b) {
   while ((a = stripOrdered(a)) != (b = stripOrdered(b))) {
     auto x = a.getDefiningOp<nn::TransposeOp>(),

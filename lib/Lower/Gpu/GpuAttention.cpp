@@ -3,11 +3,11 @@
 // Problem: cuDNN's fused attention may be missing, or refuse a shape that
 // another version takes, and a package must still run.
 //
-// Idea: each element of a result belongs to one thread, which goes through its
-// keys (or queries) once, with a running maximum. Scores are computed anew for
-// every element of a head, so this is slow; it is right for every view, shape
-// and type, and no sum depends on how threads are scheduled. Threads of the
-// three gradients are consecutive ranges of one launch.
+// Idea: each element of a result belongs to one thread, which visits its keys
+// (or queries) once, with a running maximum. Scores are recomputed for every
+// element of a head, so this is slow; it is right for every view, shape and
+// type, and no sum depends on how threads are scheduled. Threads of the three
+// gradients are consecutive ranges of one launch.
 //
 //===----------------------------------------------------------------------===//
 #include "CallKernel.h"

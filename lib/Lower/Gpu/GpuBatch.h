@@ -38,7 +38,7 @@ constexpr int64_t kBatchParts = 32;
 /// Equal structures (Codegen/Structure.h) mean that one launch can do both.
 exec::KernelOp makeBatchForm(exec::KernelOp kernel, mlir::ModuleOp holder);
 
-/// How many arguments of the form stand for each of the kernel's.
+/// How many arguments of the form each argument of the kernel has become.
 llvm::SmallVector<int64_t> batchParts(exec::KernelOp kernel);
 
 /// Elements of the kernel's tensors.

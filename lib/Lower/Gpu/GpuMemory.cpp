@@ -2,7 +2,7 @@
 //
 // A load at a symbolic index becomes one scalar, vectors of up to 16 bytes
 // where the index is known to be a multiple of so many elements, or one scalar
-// per lane. What nobody writes is read through the read-only path
+// per lane. Memory that is never written is read through the read-only path
 // (ld.global.nc).
 //
 //===----------------------------------------------------------------------===//

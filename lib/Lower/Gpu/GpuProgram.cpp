@@ -29,7 +29,7 @@ using namespace kerf::cuda;
 
 namespace {
 
-/// One entry: what is launched, and its code on the way to PTX.
+/// One entry: its launch, and its code on the way to PTX.
 struct Entry {
   std::string name;
   GpuLaunch launch;

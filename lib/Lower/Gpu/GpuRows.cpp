@@ -6,10 +6,10 @@
 // Idea: a team of threads shares a row. In case (a) the team is part of a warp,
 // a warp or a whole block; neighbours read neighbouring vectors, and sums go
 // over lanes, then by shuffles, then over warps through shared memory. In case
-// (b) 32 threads stand side by side over rows, each for `lanes` of them; a team
-// is a column of threads, and sums go through shared memory. A row that gives a
-// thread few vectors stays in registers between its passes; the loops over it
-// are unrolled.
+// (b) the 32 threads of a warp take neighbouring rows, each `lanes` of them; a
+// team is a column of threads, and sums go through shared memory. A row that
+// gives a thread few vectors stays in registers between its passes; the loops
+// over it are unrolled.
 //
 // Invariant: teams beyond the last row compute the last one again, so that all
 // threads meet at shuffles and barriers, and store nothing.

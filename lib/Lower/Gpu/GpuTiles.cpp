@@ -7,8 +7,8 @@
 // columns lie in different banks, and computes along j from there. The other
 // inputs and the outputs are read and written along j as always.
 //
-// Invariant: only reads that no guard can forbid; what lies outside of the
-// loops is neither read nor written. One barrier.
+// Invariant: only reads that no guard can forbid; elements outside of the loops
+// are neither read nor written. One barrier.
 //
 //===----------------------------------------------------------------------===//
 #include "GpuEmitter.h"

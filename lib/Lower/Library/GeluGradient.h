@@ -21,7 +21,7 @@ mlir::Value matchGeluGradient(mlir::Value result, mlir::Value dy,
                               llvm::SmallVectorImpl<mlir::Operation *> &ops);
 
 /// The same for a result that is at most three ops behind `dy`, each the only
-/// user of the one before (both may be widened, what comes out narrowed).
+/// user of the one before (both may be widened, the result narrowed).
 struct GeluGradient {
   mlir::Value result, x;
   llvm::SmallVector<mlir::Operation *> ops;

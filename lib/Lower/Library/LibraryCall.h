@@ -48,8 +48,9 @@ struct LibraryCall {
   mlir::Type inputType, resultType; ///< element types
   std::optional<StridedView> bias;  ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
-  /// Attention: operands beside lhs and rhs (queries and keys), in the order of
-  /// the op of exec, a bias last; strides over [batch, heads, rows, columns].
+  /// Attention: operands besides lhs and rhs (queries and keys), in the order
+  /// of the op of exec, a bias last; strides over [batch, heads, rows,
+  /// columns].
   llvm::SmallVector<StridedView, 0> moreOperands;
   /// And results beside `result`: the statistics, or the gradients of keys and
   /// values. `value` is what is stored, dense.

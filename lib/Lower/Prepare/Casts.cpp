@@ -33,8 +33,8 @@ static unsigned width(Value value) {
   return typeOf(value).getElementTypeBitWidth();
 }
 
-/// What a cast of a cast gives if the two undo each other; between them may
-/// stand ops that move elements, which then move narrow ones.
+/// The replacement of a cast of a cast if the two undo each other. Ops between
+/// them that move elements then move narrow ones.
 static Value undone(nn::CastOp cast) {
   SmallVector<Operation *> moves;
   Value x = cast.getX();

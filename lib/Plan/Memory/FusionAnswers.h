@@ -40,7 +40,7 @@ struct FunctionQuestions {
   llvm::function_ref<bool(mlir::Operation *)> isView;
   /// Whether it is computed at load, or is a source that no step writes.
   llvm::function_ref<bool(mlir::Operation *)> isConstant;
-  /// Whether a collective or a slice stands between a value and its use.
+  /// Whether there is a collective or a slice between a value and its use.
   llvm::function_ref<bool(mlir::OpOperand &)> moves;
   /// Elements, and bytes, of a value on one device.
   llvm::function_ref<int64_t(mlir::Value)> elements, bytes;

@@ -148,7 +148,7 @@ Value StageMemory::rootOf(Value value) const {
   return value;
 }
 
-/// Whether a collective or a slice stands between a value and its use.
+/// Whether there is a collective or a slice between a value and its use.
 bool StageMemory::moves(OpOperand &use) const {
   LayoutId made = graph.resultLayout(solution, use.get());
   return graph.sharedLayout(solution, use.get()).value_or(made) != made ||

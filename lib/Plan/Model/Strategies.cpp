@@ -298,7 +298,7 @@ private:
   const StrategyOptions &options;
   LayoutTable &layouts;
   std::vector<unsigned> candidates;
-  std::vector<bool> hasMinors; ///< stands in a dimension with other factors
+  std::vector<bool> hasMinors; ///< shares a dimension with other factors
   std::vector<int64_t> shards; ///< per factor, of the digits so far
   std::vector<int64_t> chosen; ///< per factor, its blocks
   std::vector<Digit> digits;

@@ -34,7 +34,7 @@ struct StrategyOptions {
   /// The factor that runs over the batch; takes the time axis, and is the only
   /// one for Batch axes.
   std::optional<unsigned> batchFactor;
-  /// Samples in the batch: what may be cut of the batch factor.
+  /// Samples in the batch: the batch factor is cut between samples.
   int64_t batchSize = 1;
   /// Whether the op belongs to the whole step: it then has no time axis.
   bool isOfStep = false;

@@ -145,7 +145,7 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
         if (point.blocked)
           return;
         lower = std::max(lower, std::min(point.bound, goal()));
-        if (!anyFixed) // what is proven beyond what is looked for
+        if (!anyFixed) // no choice was fixed: valid beyond the goal, too
           result.lowerBound =
               std::max(result.lowerBound, weights.primaryBound(point.bound));
         if (!narrowOnly)

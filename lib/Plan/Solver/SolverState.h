@@ -136,7 +136,7 @@ private:
     V bound;
     std::vector<Sum> prices;
     std::vector<uint32_t> choices;       ///< at these prices
-    std::vector<std::vector<char>> keep; ///< what may still be better
+    std::vector<std::vector<char>> keep; ///< by reduced cost
   };
   /// Branches along decision(), the part with the lowest bound first.
   void branch();

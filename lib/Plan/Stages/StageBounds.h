@@ -61,7 +61,7 @@ private:
   std::vector<std::pair<size_t, size_t>> sure;
   bool impossible = false;
   double max = 0; ///< of the busiest rank, over all cuts
-  double all = 0; ///< of one rank of each stage together, handed over alone
+  double all = 0; ///< one rank of each stage, sent between stages only
 };
 
 } // namespace kerf::plan

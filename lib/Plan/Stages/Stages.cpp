@@ -63,7 +63,7 @@ struct Load {
 struct Unit {
   SmallVector<Operation *> ops;
   Load load;
-  int64_t sources = 0; ///< bytes of what is stored for it
+  int64_t sources = 0; ///< bytes of its sources
   int64_t kept = 0;    ///< bytes that its backward part takes from the forward
   int64_t live = 0;    ///< bytes of values that it makes
 };

@@ -139,7 +139,7 @@ MpiTransport::MpiTransport(const JobEnvironment &env, double seconds)
   postControl();
 }
 
-MpiTransport::~MpiTransport() = default; // what is under way stays MPI's
+MpiTransport::~MpiTransport() = default; // MPI keeps open requests
 
 void MpiTransport::check(int code, const char *what) {
   if (code == success)

@@ -387,7 +387,7 @@ void NcclComm::beginStep(bool enqueued) {
     lane.hash = CallHash();
   }
   std::vector<CommCounters::Entry *> all = entries();
-  if (!enqueued) { // what is replayed counts as it did
+  if (!enqueued) { // a replayed step counts as before
     for (size_t i = 0; i < all.size(); ++i) {
       all[i]->calls += stepCalls[3 * i];
       all[i]->groupBytes += stepCalls[3 * i + 1];

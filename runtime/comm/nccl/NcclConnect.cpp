@@ -244,7 +244,7 @@ void NcclComm::exchangeFirst() {
   for (const Lane &lane : lanes)
     if (lane.comm)
       max = std::max(max, static_cast<int64_t>(lane.desc->ranks.size()));
-  constexpr int64_t places = 6; // what is sent, and five kinds
+  constexpr int64_t places = 6; // source, and five results
   exchanged = device.allocateTemporary(4 * places * max, "the first exchange");
   cuda.check(cuda.streamSynchronize(device.computeStream()),
              "the first exchange"); // it is zero now

@@ -27,7 +27,7 @@ struct Pipe {
   int64_t from = 0, to = 0;
 };
 
-/// What a rank is doing; written by it, read by whoever reports an error.
+/// A rank's activity; written by the rank, read when an error is reported.
 /// `wait` is the collective or channel, `number` the call in the group or
 /// channel.
 struct alignas(64) RankNote {

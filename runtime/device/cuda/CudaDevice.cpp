@@ -33,7 +33,7 @@ bool CudaDevice::reserveFromNccl() {
         nccl.wantsWindows() &&
         nccl.memAlloc(&place, static_cast<size_t>(poolBytes)) == nccl::Success;
   } catch (const Error &) {
-    return false; // is said when ranks connect
+    return false; // reported when ranks connect
   }
   if (poolOfNccl)
     pool = static_cast<char *>(place);

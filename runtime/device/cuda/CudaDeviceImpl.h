@@ -1,7 +1,7 @@
 //===- CudaDeviceImpl.h - a rank on a GPU, inside ---------------*- C++ -*-===//
 //
 // The class behind makeCudaDevice: CudaDevice.cpp has its memory and steps,
-// CudaLaunch.cpp what is launched.
+// CudaLaunch.cpp its launches and calls.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_DEVICE_CUDA_CUDADEVICEIMPL_H

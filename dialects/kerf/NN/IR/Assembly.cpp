@@ -14,7 +14,7 @@ using namespace kerf::nn;
 // Types
 //===----------------------------------------------------------------------===//
 
-/// Parses `(T, U) -> V`, or one type, which then stands in `single`.
+/// Parses `(T, U) -> V`, or a single type, which is stored in `single`.
 static ParseResult parseTypeOrFunction(OpAsmParser &parser,
                                        ArrayRef<Type *> operands, Type &result,
                                        Type &single) {

@@ -1,8 +1,8 @@
 //===- DnnlPrimitive.h - one library call as oneDNN primitives --*- C++ -*-===//
 //
 // Every operand is a strided view: logical dimensions, strides and an offset.
-// DnnlCall.cpp has what all calls share and matmul, DnnlWindows.cpp convolution
-// and pooling, DnnlNaN.cpp what is done where oneDNN would lose NaN.
+// DnnlCall.cpp has the shared code and matmul, DnnlWindows.cpp convolution and
+// pooling, DnnlNaN.cpp the calls in which oneDNN would lose NaN.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CPU_DNNL_DNNLPRIMITIVE_H

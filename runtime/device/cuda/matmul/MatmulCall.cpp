@@ -231,7 +231,7 @@ public:
   }
 
 private:
-  /// The form that runs, which gets what else it writes or reads.
+  /// The form that runs, with its additional operand bound.
   MatmulProduct &formFor(MatmulProduct::Pointers &p, void *const *buffers) {
     if (sums && sums->used) {
       p.bias = place(desc.biasGradient.sums, desc.dstDtype, buffers);

@@ -74,7 +74,8 @@ struct TrainOptions {
   /// What the files of external data are called beside the trained model, by
   /// their absolute paths; others keep their names.
   std::map<std::string, std::string> dataNames;
-  /// Names of what steps change of the model: weights and running statistics.
+  /// Names of the model's tensors that steps change: weights, running
+  /// statistics.
   std::vector<std::string> trained;
   /// Shapes that the model's file gives weights, where the package may have
   /// others.
