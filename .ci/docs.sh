@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # docs/generated/ is what the .td files say. --fix writes it. (NodeTests.md is written by node-tests.sh and held by its test.)
 # All other pages are wrapped at 120 columns, as .mdformat.toml says; --fix does it.
-# Links between pages lead somewhere, and docs/README.md names every page.
+# Links between pages lead somewhere, docs/README.md names every page, and paths in backticks are those of tracked files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tblgen="/usr/lib/llvm-22/bin/mlir-tblgen -I /usr/lib/llvm-22/include -I dialects -I include"
@@ -45,6 +45,24 @@ while read -r page; do
     [ -e "$(dirname "$page")/$link" ] || { echo "$page: no file $link" >&2; bad=1; }
   done < <(grep -oE '\]\([^)#: ]+' "$page" | cut -c3-)
 done < <(git ls-files '*.md')
+# Words of a page in backticks that look like paths: `lib/Plan`, `Epilogue.cpp`, `NN/Gradients/*.cpp`.
+named_paths() {
+  awk '/^ *```/ { fenced = !fenced } !fenced' "$1" | grep -oE '`[^` ]+`' | tr -d '`' | grep -E '^[][A-Za-z0-9_.*/-]+$' |
+    grep -E '/|[^/.]\.(cpp|h|td|py|sh)$' | sort -u
+}
+tracked=$(git ls-files | awk -F/ '{ path = ""; for (i = 1; i <= NF; ++i) { path = path "/" $i; print path } }' | sort -u)
+for page in docs/*.md; do
+  while read -r word; do
+    case $word in
+      *.cpp | *.h | *.td | *.py | *.sh) ;;
+      # Of a system, of a user, a schema: absolute, or with a placeholder or a number for a name (`NAME.kerf/`, `1/p`).
+      /*) continue ;;
+      *) ! grep -qE '(^|/)[A-Z0-9]+(\.|/|$)' <<<"$word" || continue ;;
+    esac
+    pattern=$(sed 's#^\./##; s#/$##; s#[.]#\\.#g; s#[*]#[^/]*#g' <<<"$word")
+    grep -qE "/$pattern\$" <<<"$tracked" || { echo "$page: no tracked file or folder $word" >&2; bad=1; }
+  done < <(named_paths "$page")
+done
 for page in docs/*.md docs/generated/*.md; do
   [ "$page" = docs/README.md ] || grep -qF "(${page#docs/})" docs/README.md || { echo "docs/README.md does not name $page" >&2; bad=1; }
 done

@@ -26,7 +26,7 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
   if (failed(step.checkNames()))
     return mlir::failure();
   step.mergeSources();
-  // The loss first: what it does not depend on has no training form.
+  // The loss first: ops that it does not depend on get no training form.
   auto loss = step.buildLoss();
   if (failed(loss))
     return mlir::failure();

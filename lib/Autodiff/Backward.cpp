@@ -1,10 +1,10 @@
 //===- Backward.cpp - reverse mode ----------------------------------------===//
 //
-// Ops in reverse order; each hands what its results received through its
-// vector-Jacobian product to its operands. Only ops between a trained parameter
-// and the loss take part. Contributions add up where a value fans out; since
-// the order is the reverse of the program's, each sum belongs to the earlier
-// user. Every op without a gradient is reported.
+// Visits ops in reverse order; each passes the gradient of its results through
+// its vector-Jacobian product to its operands. Only ops between a trained
+// parameter and the loss take part. Contributions are added where a value has
+// several uses; in reverse order, the sum belongs to the earlier user. Every op
+// without a gradient is reported.
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -17,7 +17,7 @@ using namespace kerf::autodiff;
 
 namespace {
 
-/// What `call` says through diagnostics.
+/// Runs `call` and collects its diagnostics.
 template <typename Call>
 auto listening(MLIRContext *context, std::string &text, Call call) {
   ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
@@ -31,7 +31,7 @@ auto listening(MLIRContext *context, std::string &text, Call call) {
 } // namespace
 
 LogicalResult Step::buildBackward() {
-  // Floats that a trained parameter reaches.
+  // Float values that depend on a trained parameter.
   llvm::DenseSet<Value> varied;
   for (const Parameter &parameter : parameters)
     varied.insert(parameter.value);
@@ -73,7 +73,7 @@ LogicalResult Step::buildBackward() {
       missing.push_back(nodeName(op) + ": '" +
                         op->getName().getStringRef().str() +
                         "' has no gradient" + (why.empty() ? "" : ": " + why));
-      // Go on, so that all of them are found.
+      // Continue, so that all such ops are reported.
       given = SmallVector<Value>();
       for (Value operand : op->getOperands())
         given->push_back(
@@ -98,7 +98,8 @@ LogicalResult Step::buildBackward() {
     return mlir::failure();
   }
 
-  // What is made of parameters alone (a rounded weight) is no activation.
+  // Values computed from parameters alone (a rounded weight) are no
+  // activations.
   llvm::DenseSet<Operation *> ofParameters;
   for (Operation &op : body().without_terminator())
     if (isa<SourceOpInterface>(op) ||
@@ -116,7 +117,7 @@ LogicalResult Step::buildBackward() {
   llvm::erase_if(parameters, [&](Parameter &parameter) {
     parameter.gradient = gradients.lookup(parameter.value);
     if (!parameter.gradient) {
-      // Only ops without slope (floor, sign) lead to it.
+      // Only ops with zero derivative (floor, sign) read it.
       auto type = cast<RankedTensorType>(parameter.value.getType());
       kept.push_back(
           {parameter.label, type.getShape().vec(), KeptWhy::NotReached});

@@ -1,14 +1,15 @@
-//===- JoinedRows.cpp - the batch in front of what a product sums over ----===//
+//===- JoinedRows.cpp - puts the batch in front of contracted rows --------===//
 //
-// Problem: a weight's gradient sums over rows and batch, joined to one
-// dimension. Where a model keeps its sequence in front of its batch, as
-// PyTorch's attention does even with batch_first, the batch is the inner part
-// of it. No cut in contiguous parts gives that: no micro-batches, and devices
-// with samples of their own would have to exchange activations.
+// Problem: the gradient of a weight sums over rows and batch, joined to one
+// dimension. Where a model has its sequence in front of its batch, as in
+// PyTorch's attention even with batch_first, the batch is the inner part of the
+// joined dimension. No cut into contiguous parts divides it: micro-batches are
+// impossible, and devices with samples of their own would have to exchange
+// activations.
 //
 // Idea: a sum may join its dimensions in any order. The batch is followed
 // through the rules of the ops; where both operands of a product have joined it
-// behind other dimensions, they are transposed before.
+// behind other dimensions, they are transposed first.
 //
 // One scan in program order.
 //

@@ -38,7 +38,7 @@ static Value absoluteError(GradientBuilder &b, const LossSpec &, Value x,
   return b.make<nn::AbsOp>(b.sub(x, target));
 }
 
-/// Half the square of small errors, beyond delta as steep as there.
+/// Quadratic up to delta, linear with slope delta beyond.
 static Value huber(GradientBuilder &b, const LossSpec &spec, Value x,
                    Value target) {
   double delta = spec.option("delta");
@@ -48,8 +48,8 @@ static Value huber(GradientBuilder &b, const LossSpec &spec, Value x,
                   b.mul(b.add(size, -delta / 2), delta));
 }
 
-/// max(x, 0) - x t + log(1 + exp(-|x|)). At 0 max has slope 1/2, which is the
-/// derivative of the whole.
+/// max(x, 0) - x t + log(1 + exp(-|x|)). At x = 0 the gradients of max and |x|
+/// give 1/2 - t, the derivative of the whole.
 static Value binaryCrossEntropy(GradientBuilder &b, const LossSpec &, Value x,
                                 Value target) {
   Value positive = b.make<nn::MaxOp>(x, b.number(0, x));

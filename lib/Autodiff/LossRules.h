@@ -1,9 +1,8 @@
-//===- LossRules.h - what a loss is -----------------------------*- C++ -*-===//
+//===- LossRules.h - the table of losses ------------------------*- C++ -*-===//
 //
 // A loss is an entry of a table (LossRules.cpp): its options, and its value per
 // element or per label. runtime/train/Metrics.cpp has the same losses on the
-// host, by which evaluation judges what was trained. Nothing else names one.
-//
+// host, for evaluation. No other file names a loss.
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_AUTODIFF_LOSSRULES_H
 #define KERF_LIB_AUTODIFF_LOSSRULES_H

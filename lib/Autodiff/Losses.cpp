@@ -1,12 +1,13 @@
-//===- Losses.cpp - what is minimised -------------------------------------===//
+//===- Losses.cpp - builds the loss ---------------------------------------===//
 //
 // Losses (LossRules.cpp) as sums over samples of elementwise ops and
 // reductions, so that a class dimension can be cut
 // (kerf/NN/Gradients/ClassLosses.h): cross entropy over a cut vocabulary costs
 // three small reductions and none in the backward.
 //
-// A mean divides by what counts in the whole batch. That number depends on the
-// labels alone, so hoistPrologue takes it to the prologue.
+// A mean divides by the number of elements that count in the whole batch. That
+// number depends on the labels alone, so hoistPrologue moves it to the
+// prologue.
 //
 //===----------------------------------------------------------------------===//
 #include "LossRules.h"
@@ -41,7 +42,7 @@ private:
       dims.push_back(dim);
     return reduce(x, nn::ReduceKind::Sum, dims);
   }
-  /// What ranks exchange for a loss.
+  /// A reduction whose exchanges between ranks have the purpose `statistics`.
   Value reduce(Value x, nn::ReduceKind kind, ArrayRef<int64_t> dims) {
     step.tag.purpose = dist::Purpose::Statistics;
     Value result = b.reduce(x, kind, dims);
@@ -131,7 +132,7 @@ FailureOr<Value> LossBuilder::ofClasses(Value x) {
     step.note(where);
   if (failed(labels))
     return failure();
-  if (last > 2) // images; [batch, tokens, classes] is what is meant
+  if (last > 2) // images; unlike [batch, tokens, classes]
     step.notes.push_back(where);
   // What random labels are drawn from.
   if (auto argument = dyn_cast<BlockArgument>(*labels))

@@ -1,15 +1,16 @@
 //===- Merge.cpp - equal sums of the backward pass, made once -------------===//
 //
-// Problem: a residual block's shortcut and its last BatchNorm have the same
-// gradient of the bias. The two sums are equal but for the layers that they
-// belong to; later, cut into functions, they would be found equal, and be sent
-// once where the plan has counted twice.
+// Problem: the shortcut of a residual block and its last BatchNorm have the
+// same gradient of the bias. The two sums differ only in the layers that they
+// belong to; once functions are cut, they would be found equal and sent once,
+// where the plan counted two.
 //
-// Idea: what is planned is what runs. Ops of the backward pass that are equal
-// on equal operands become one, which belongs to the layer that is further
-// back: its operands are made there or behind, its users lie there or in front.
-// Not what is larger than what it is made from, views, and what constants alone
-// make: another stage that wants one makes it again.
+// Idea: merge before planning, so that the plan is what runs. Ops of the
+// backward pass that are equal on equal operands become one, which belongs to
+// the later layer of the two, which the backward pass reaches first. Not
+// merged: ops whose result is larger than their operands, views, and
+// computations on constants alone; a stage that needs one of these recomputes
+// it.
 //
 // One scan in program order with a table of the ops seen. Linear.
 //
@@ -30,7 +31,9 @@ static int64_t bytesOf(Value value) {
   return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
 }
 
-/// A sum, a cast, or whatever else makes no more of what it takes.
+/// Whether a result is cheaper to send than to recompute: a sum over
+/// micro-batches, a cast, or an op whose results are no larger than its largest
+/// operand.
 static bool isWorthHandingOn(Operation *op) {
   if (isa<dist::AccumulateOp>(op))
     return true;

@@ -73,7 +73,7 @@ static constexpr NumberOption kSGD[] = {
 static constexpr NumberOption kMomentum[] = {{"momentum", 0.9, 0, 1},
                                              {"dampening", 0, 0, 1},
                                              {"nesterov", 0, 0, 1, true}};
-// A beta of 1 would divide by the zero of its own bias correction.
+// A beta of 1 would make its bias correction 0, a divisor.
 static constexpr NumberOption kAdam[] = {{"beta1", 0.9, 0, 0.999999},
                                          {"beta2", 0.999, 0, 0.999999},
                                          {"eps", 1e-8, 0, 1e6}};

@@ -1,7 +1,7 @@
-//===- Optimizers.h - what an optimizer is ----------------------*- C++ -*-===//
+//===- Optimizers.h - the table of optimizers -------------------*- C++ -*-===//
 //
 // An optimizer is an entry of a table (Optimizers.cpp): its options, and the op
-// that is a step of it (NNUpdates.td). Nothing else names one.
+// that computes one step (NNUpdates.td). No other file names an optimizer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_AUTODIFF_OPTIMIZERS_H
@@ -23,13 +23,15 @@ struct ParameterUpdate {
   mlir::Value lr;
   double decay; ///< 0 where the parameter has none
   llvm::function_ref<mlir::Value(llvm::StringRef name, double init)> makeState;
-  /// What the caller sets for each step: "bias_correction_1" is 1 - beta1^t at
-  /// the t-th update, and so on (docs/Training.md).
+  /// The scalar of this name that the caller sets for each step:
+  /// "bias_correction_1" is 1 - beta1^t at the t-th update, and so on
+  /// (docs/Training.md).
   llvm::function_ref<mlir::Value(llvm::StringRef name)> scalar;
-  /// Those made so far; the op's results are the new parameter, then these.
+  /// The states made so far; the op's results are the new parameter, then
+  /// these.
   llvm::SmallVector<mlir::Value> states;
 
-  /// What is remembered of the parameter, named after it.
+  /// A state of the parameter, named after it.
   mlir::Value state(llvm::StringRef name, double init = 0) {
     states.push_back(makeState(name, init));
     return states.back();

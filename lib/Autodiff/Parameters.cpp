@@ -1,10 +1,10 @@
 //===- Parameters.cpp - which sources are trained -------------------------===//
 //
-// By default every float source on which the loss depends through floats and
-// that is a parameter by its use (Sources.h); --trainable and --frozen match
-// whole names and override it. A parameter that is read through several views
-// is several sources; they must not overlap, or one element would be written
-// twice.
+// By default every float source is trained on which the loss depends through
+// floats and which is used like a parameter (Sources.h); --trainable and
+// --frozen match whole names and override this. A parameter that is read
+// through several views is several sources; views must not overlap, or one
+// element would be written twice.
 //
 //===----------------------------------------------------------------------===//
 #include "Sources.h"
@@ -118,7 +118,8 @@ llvm::DenseSet<Value> Step::reachedFromLoss() {
 
 namespace {
 
-/// Regular expressions of one flag, and whether each was of use.
+/// The regular expressions of one flag, and whether each of them matched a
+/// name.
 class Patterns {
 public:
   Patterns(StringRef flag, ArrayRef<std::string> texts) : flag(flag) {
@@ -197,14 +198,14 @@ std::string typeText(Value value) {
 
 } // namespace
 
-/// Exporters store equal tensors once, whether they belong together or not.
+/// Exporters store equal tensors once, even if they are not tied.
 void Step::noteShared() {
   constexpr size_t max = 4;
   size_t count = 0;
   std::string names;
   for (const Parameter &parameter : parameters) {
     llvm::SmallSetVector<Location, 4> readers;
-    // Rounded for products, all of them read one cast.
+    // If it is rounded for products, all of them read one cast.
     for (Operation *user : parameter.value.getUsers())
       for (Operation *reader : isa<nn::CastOp>(user)
                                    ? SmallVector<Operation *>(user->getUsers())
@@ -223,7 +224,7 @@ void Step::noteShared() {
                     names);
 }
 
-/// What neither use nor values tell, and the flag that does.
+/// Notes sources that neither use nor values classify, and the flag that does.
 void Step::noteUnclear() {
   auto join = [&](auto &list) {
     constexpr size_t max = 4;
@@ -270,7 +271,7 @@ LogicalResult Step::selectParameters() {
       return mlir::failure();
   llvm::DenseSet<Value> reached = reachedFromLoss();
   SourceAnalysis analysis(main);
-  // Before anything is replaced: a mutable source is another op.
+  // Before sources are replaced by mutable ones, which are other ops.
   llvm::DenseMap<Value, SourceVerdict> verdicts;
   for (Operation &op : body().without_terminator())
     if (auto source = dyn_cast<SourceOpInterface>(op);
@@ -308,7 +309,7 @@ LogicalResult Step::selectParameters() {
     if (why) {
       bool isClear = verdict.isClear || *why == KeptWhy::Frozen ||
                      *why == KeptWhy::NotReached;
-      if (!original) // else it is said of the original
+      if (!original) // a copy is listed with its original
         kept.push_back(
             {labelOf(source), typeOf(value).getShape().vec(), *why, isClear});
       continue;

@@ -1,12 +1,13 @@
-//===- Phases.cpp - what runs once per step, and numbers ------------------===//
+//===- Phases.cpp - the prologue, and colocation numbers ------------------===//
 //
 // A mean over a batch that is cut into micro-batches divides by a number that
-// the whole batch gives. Such numbers depend on data alone: every scalar that
-// no parameter and no random number reaches is computed in the prologue, with
-// its cone cloned there. Exact, since only whole tensors enter it.
+// depends on the whole batch. Such numbers depend on data alone: every scalar
+// that depends on no parameter and no random number is computed in the
+// prologue, from clones of the ops that it depends on. Exact, since the
+// prologue sees whole tensors.
 //
-// Colocation numbers are positions in the forward; an op of the prologue has
-// the least number of its users.
+// Colocation numbers are positions in the forward pass; an op of the prologue
+// gets the least number of its users.
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -23,7 +24,7 @@ static bool isScalar(Operation *op) {
              1;
 }
 
-/// The op and everything that it is computed from, but sources.
+/// The op and all ops that it is computed from, except sources.
 static void collectCone(Operation *root, llvm::SetVector<Operation *> &cone) {
   SmallVector<Operation *> work{root};
   while (!work.empty()) {
@@ -91,7 +92,7 @@ void Step::numberForward() {
     if (isa<SourceOpInterface>(op) ||
         dist::getPhase(&op) != dist::Phase::Forward)
       continue;
-    // Whatever stands behind the first op of the loss.
+    // All ops behind the first op of the loss.
     inLoss |= dist::isOfLoss(&op);
     dist::setOfLoss(&op, inLoss);
     dist::setColocation(&op, next++);

@@ -1,8 +1,8 @@
 //===- Precision.cpp - products in bfloat16 or float16 --------------------===//
 //
-// See Precision.h. In training the backward pass rounds the same operands: the
-// vector-Jacobian product of a cast is a cast. In which type gradients are sent
-// is set here as well, once they are known.
+// See Precision.h. In training the backward pass rounds the same operands,
+// since the vector-Jacobian product of a cast is a cast. The type in which
+// gradients are sent is also set here, once the gradients exist.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Autodiff/Precision.h"
@@ -54,7 +54,7 @@ StringRef kerf::autodiff::gradientDtypeName(const AutodiffOptions &options) {
   return toString(type == Precision::TF32 ? Precision::F32 : type);
 }
 
-/// From float32 to `narrow` and back, for the way between devices alone.
+/// Casts from float32 to `narrow` and back, for messages between devices only.
 static Value thereAndBack(OpBuilder &builder, Location loc, Value value,
                           Type narrow) {
   RankedTensorType type = typeOf(value);
@@ -70,8 +70,8 @@ public:
   Narrower(OpBuilder &builder, Type narrow)
       : builder(builder), narrow(narrow), wide(builder.getF32Type()) {}
 
-  /// The factors among the operands, which are the first, are rounded; the
-  /// result is as well and goes on as float32.
+  /// Rounds the factors, which are the first operands; the result is made in
+  /// the narrow type and cast to float32.
   void round(Operation &op, unsigned factors) {
     auto first = op.getOpOperands().take_front(factors);
     if (!llvm::all_of(first, [&](OpOperand &operand) {
@@ -96,7 +96,8 @@ public:
     result.replaceAllUsesExcept(widened, widened.getDefiningOp());
   }
 
-  /// Rows of a table: where its rows are cut they are summed over devices.
+  /// Rows of a table: if the table's rows are cut, they are summed over
+  /// devices.
   void sendNarrow(nn::GatherOp gather) {
     auto source = gather.getData().getDefiningOp<SourceOpInterface>();
     Value result = gather.getResult();

@@ -1,7 +1,7 @@
 //===- Sources.cpp - parameters, masks, tables and numbers ----------------===//
 //
-// See Sources.h. Linear in the number of ops for each source, and mostly far
-// less: walks end where a source meets data.
+// See Sources.h. At worst linear in the ops for each source; walks end where a
+// source is joined with data.
 //
 //===----------------------------------------------------------------------===//
 #include "Sources.h"
@@ -70,10 +70,10 @@ SmallVector<SourceAnalysis::Use> SourceAnalysis::usesOf(Value source) {
   return uses;
 }
 
-/// Whether the source is a vector of frequencies, of a rotary embedding or of a
-/// time step's: it is multiplied, all that depends on it are sines and cosines,
-/// and both are taken. (A layer whose activation is a sine takes no cosines,
-/// and its weights are a matrix.)
+/// Whether the source is a vector of frequencies, as of a rotary embedding or a
+/// time step: it is multiplied, and all that depends on it are sines and
+/// cosines, both of them. (A layer with a sine as its activation has no
+/// cosines, and its weights are a matrix.)
 bool SourceAnalysis::areFrequencies(Value source) {
   auto shape = cast<RankedTensorType>(source.getType()).getShape();
   if (llvm::count_if(shape, [](int64_t size) { return size != 1; }) != 1)
@@ -111,7 +111,7 @@ bool SourceAnalysis::areFrequencies(Value source) {
   return sines && cosines;
 }
 
-/// What the elements of a value come from, through what only moves them.
+/// The op that computes a value's elements, behind ops that only move them.
 static Operation *originOf(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && op->getNumOperands() == 1 && op->getNumResults() == 1 &&
@@ -120,8 +120,8 @@ static Operation *originOf(Value value) {
   return op;
 }
 
-/// A single number is learned where it is the bias of a product of one column,
-/// or a slope: x where x is chosen, slope x elsewhere (PReLU).
+/// Whether a single number is learned: as the bias of a product of one column,
+/// or as a slope, in a choice between x and slope * x (PReLU).
 bool SourceAnalysis::isLearnedNumber(const Use &use) {
   if (use.role == OperandRole::Learned || use.role == OperandRole::Table)
     return true;
@@ -184,8 +184,8 @@ SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
   std::optional<Values> values = reader.read(source);
   if (!values)
     return {};
-  // The ones and zeros of a normalization without parameters look like a fresh
-  // one's; exporters name them as constants.
+  // The ones and zeros of a normalization without parameters look like
+  // parameters that were just initialised; exporters name them as constants.
   if (!values->isScoreMask() && values->isUniform())
     return {!isNamedAsConstant(name), KeptWhy::Constant,
             !isNamedAsConstant(name)};
@@ -197,7 +197,7 @@ SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
     return {false, KeptWhy::Mask};
   if (isTable(source, *values, uses))
     return {false, KeptWhy::Table};
-  // A bound or an exponent of many numbers.
+  // A bound or an exponent with several numbers.
   bool isClear = llvm::any_of(
       uses, [](const Use &use) { return use.role != OperandRole::Number; });
   return {true, KeptWhy::Frozen, isClear};

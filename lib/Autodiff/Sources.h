@@ -1,15 +1,14 @@
 //===- Sources.h - parameters, masks, tables and numbers --------*- C++ -*-===//
 //
-// Problem: exporters write masks, tables of sines and cosines and numbers into
-// a file beside weights and like weights. A step that changes them trains
-// another model.
+// Problem: exporters store masks, tables of sines and cosines and numbers in
+// the same way as weights. A step that changes them trains another model.
 //
-// Idea: use decides. From a source the walk goes on through what is computed
-// from constants alone to the ops that join it with data; each says what a
-// constant is there (OperandRole). What is multiplied in a product, normalizes,
-// or is looked up is learned. What is added or multiplied elementwise may be a
-// bias, a scale, learned positions, or a mask or a table: its values tell.
-// Names decide nothing but what both leave open, and that is said.
+// Idea: use decides. From a source the walk follows ops on constants alone to
+// the ops that join it with data; each of these says what a constant operand is
+// there (OperandRole). A factor of a product, a normalization's parameter or a
+// table of rows is learned. What is added or multiplied elementwise may be a
+// bias, a scale, learned positions, a mask or a table: its values decide. The
+// name decides only what both leave open, and a note says so.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_AUTODIFF_SOURCES_H
@@ -25,7 +24,7 @@
 
 namespace kerf::autodiff {
 
-/// What use and values say of a source.
+/// The classification of a source by its use and values.
 struct SourceVerdict {
   bool isParameter = true;
   KeptWhy why = KeptWhy::Frozen; ///< of one that is none
@@ -39,7 +38,7 @@ public:
   SourceVerdict classify(mlir::Operation *source, llvm::StringRef name);
 
 private:
-  /// Where a source meets data.
+  /// An op that joins a source with data.
   struct Use {
     OperandRole role;
     mlir::Operation *op;
@@ -57,7 +56,7 @@ private:
   /// Values that are computed from sources alone.
   llvm::DenseSet<mlir::Value> constants;
   /// Sources that are multiplied elementwise, by their number of elements:
-  /// where cosines look for their sines.
+  /// among these a table of cosines finds its sines.
   llvm::MapVector<int64_t, llvm::SmallVector<mlir::Operation *>> factors;
 };
 

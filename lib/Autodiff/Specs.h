@@ -1,4 +1,4 @@
-//===- Specs.h - what --loss and --optimizer are read by --------*- C++ -*-===//
+//===- Specs.h - options of --loss and --optimizer --------------*- C++ -*-===//
 #ifndef KERF_LIB_AUTODIFF_SPECS_H
 #define KERF_LIB_AUTODIFF_SPECS_H
 
@@ -6,7 +6,7 @@
 
 namespace kerf::autodiff {
 
-/// `key=1.5`, or of a switch `key`, `key=true`, `key=false`: 1 or 0.
+/// `key=1.5`; for a switch `key`, `key=true` or `key=false`: 1 or 0.
 struct NumberOption {
   llvm::StringLiteral key;
   double usual, min, max;

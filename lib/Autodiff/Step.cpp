@@ -1,4 +1,4 @@
-//===- Step.cpp - what the parts of autodiff share ------------------------===//
+//===- Step.cpp - shared by the parts of autodiff -------------------------===//
 #include "Step.h"
 
 #include "mlir/IR/Dominance.h"

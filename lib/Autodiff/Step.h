@@ -1,8 +1,8 @@
 //===- Step.h - a training step while it is made ----------------*- C++ -*-===//
 //
-// What the parts of autodiff share: the function, a builder that stamps phase,
-// colocation and purpose on every op that it makes, and the list of what the
-// step assigns.
+// Shared by the parts of autodiff: the function, a builder that sets phase,
+// colocation and purpose on every op that it makes, and the list of the step's
+// assignments.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_AUTODIFF_STEP_H
@@ -22,7 +22,7 @@ namespace kerf::autodiff {
 
 using nn::GradientBuilder;
 
-/// What is stamped on ops as they are built.
+/// The attributes that new ops get.
 struct Tag {
   dist::Phase phase = dist::Phase::Forward;
   int64_t colocation = -1; ///< -1: numbered later
@@ -30,7 +30,7 @@ struct Tag {
   bool isLoss = false; ///< comes after the model's own output
 };
 
-/// A source whose gradient is taken.
+/// A source whose gradient is computed.
 struct Parameter {
   mlir::Value value;
   std::string name;       ///< of the parameter
@@ -41,8 +41,8 @@ struct Parameter {
   mlir::Value gradient;   ///< after dist.accumulate
 };
 
-/// A running statistic: new = keep * old + sum over micro-batches of `part`,
-/// which is a result of the function while the step is made.
+/// A running statistic: new = keep * old + sum over micro-batches of `part`.
+/// While the step is being built, `part` is a result of the function.
 struct RunningStatistic {
   mlir::Value source;
   double keep = 0;
@@ -53,7 +53,7 @@ public:
   Step(mlir::func::FuncOp main, const AutodiffOptions &options,
        AutodiffFailure &failure);
 
-  /// Of names of numbers that the caller sets for each step.
+  /// Prefix of the names of numbers that the caller sets for each step.
   static constexpr llvm::StringLiteral ownPrefix = "train.";
 
   mlir::func::FuncOp main;
@@ -65,7 +65,7 @@ public:
 
   std::vector<Parameter> parameters;
   std::vector<RunningStatistic> statistics;
-  /// Never trained by default: what inference normalises by.
+  /// Running statistics, by which inference normalises: not trained by default.
   llvm::DenseSet<mlir::Value> buffers;
   std::vector<KeptParameter> kept;
 
@@ -78,7 +78,7 @@ public:
   mlir::Value argument(llvm::StringRef name);
   mlir::Value addArgument(llvm::StringRef name, mlir::RankedTensorType type,
                           std::optional<int64_t> batchDim = {});
-  /// The scalar that the caller sets for each step; made when first asked for.
+  /// The scalar that the caller sets for each step; made at its first use.
   mlir::Value stepScalar(llvm::StringRef name, mlir::Type element);
 
   mlir::LogicalResult request(const llvm::Twine &line);
@@ -101,29 +101,30 @@ public:
   void finish();                             // Step.cpp
   void mergeEqualSums();                     // Merge.cpp
 
-  /// While the step is made the function returns the loss and then the parts of
-  /// the running statistics.
+  /// While the step is being built, the function returns the loss and then the
+  /// parts of the running statistics.
   mlir::Value loss() { return terminator()->getOperand(0); }
   void eraseDeadOps();
   /// Notes trained parameters that several nodes read.
   void noteShared();
   void noteUnclear();
-  /// A gradient that is sent in `--gradient-dtype`.
+  /// The gradient, cast so that it is sent in `--gradient-dtype`.
   mlir::Value sendNarrow(mlir::Value gradient, mlir::Location loc);
-  /// A source that steps may write, in place of `value`; null if it cannot be.
+  /// Replaces `value` by a source that steps may write; null if that is
+  /// impossible.
   mlir::Value makeMutable(mlir::Value value);
-  /// The way back, for one that no step writes.
+  /// The reverse, for a source that no step writes.
   void makeConstant(mlir::Value source);
 
 private:
   void notifyOperationInserted(mlir::Operation *op,
                                mlir::OpBuilder::InsertPoint) override;
-  /// Values whose gradient the loss's depends on, of those that are floats.
+  /// Float values on which the loss depends.
   llvm::DenseSet<mlir::Value> reachedFromLoss();
   void classifyBackward(llvm::ArrayRef<mlir::Value> activationGradients);
 };
 
-/// The ONNX name of what an op comes from.
+/// The name of the ONNX node that an op comes from.
 std::string nodeName(mlir::Operation *op);
 int64_t colocationOf(mlir::Operation *op);
 

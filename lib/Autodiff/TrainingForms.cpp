@@ -1,23 +1,23 @@
 //===- TrainingForms.cpp - BatchNorm and Dropout in training --------------===//
 //
-// BatchNorm takes the statistics of the batch in place of the running ones, and
-// Dropout drops. Both are written out before anything is differentiated. With n
-// elements per channel and group of samples
+// BatchNorm uses the statistics of the batch instead of the running ones, and
+// Dropout drops. Both are expanded before differentiation. With n elements per
+// channel and group of samples
 //
 //     mean = sum x / n,  variance = sum (x - mean)^2 / n
 //
-// In the variance the mean is a constant to autodiff: its part of the gradient
-// is -2/n sum (x - mean) = 0.
+// For the variance autodiff treats the mean as a constant: the missing part of
+// the gradient is -2/n sum (x - mean) = 0.
 //
-// A group is a micro-batch (sync) or a device's part of one (local); where that
-// is less than the batch, sums carry dist.local_reduction. What becomes of the
-// running statistics is a sum over the whole batch, as everything that outlives
-// a step. PyTorch feeds m micro-batches in one after another; written out,
+// A group is a micro-batch (sync) or a device's part of one (local); if that is
+// less than the batch, sums carry dist.local_reduction. The new running
+// statistics are a sum over the whole batch, like all state that outlives a
+// step. PyTorch would process m micro-batches one after another; expanded,
 //
 //     new = u^m old + sum_j (1 - u) u^(m-1-j) statistic_j
 //
 // with ONNX's momentum u, so each sample counts with the weight of its
-// micro-batch. Of several devices' statistics (local) the mean is taken.
+// micro-batch. Statistics of several devices (local) are averaged.
 //
 //===----------------------------------------------------------------------===//
 #include "Step.h"
@@ -72,8 +72,7 @@ private:
                  1 - momentum);
   }
 
-  /// `part` of this micro-batch, divided by `divisor`, is what a running
-  /// statistic gets from it.
+  /// Adds `part` / `divisor` of this micro-batch to a running statistic.
   void keepRunning(GradientBuilder &b, Value source, double keep, Value part,
                    double divisor) {
     Value made = b.mul(part, 1 / std::max(divisor, 1.0));
@@ -148,7 +147,7 @@ LogicalResult Expander::expand(nn::BatchNormOp norm) {
   Value varianceOperand = b.castLike(variance, norm.getVariance());
   norm.getMeanMutable().assign(meanOperand);
   norm.getVarianceMutable().assign(varianceOperand);
-  // A model in an old format, where import cannot take them apart.
+  // In a model of an old format import cannot take these apart.
   for (Value running : {runningMean, runningVariance})
     for (OpOperand &use : running.getUses())
       if (auto other = dyn_cast<OperandRoleInterface>(use.getOwner());

@@ -77,7 +77,7 @@ void UpdateBuilder::accumulateGradients() {
 }
 
 /// The 2-norm of all gradients as one vector. Scalars are added in the order of
-/// the forward, so that they cross each border of stages once.
+/// the forward pass, so that the sum crosses each boundary between stages once.
 void UpdateBuilder::buildNorm() {
   std::vector<const Parameter *> order;
   for (const Parameter &parameter : step.parameters)
@@ -116,7 +116,7 @@ void UpdateBuilder::clip() {
   }
 }
 
-/// What the optimizer remembers of a parameter.
+/// A state of the optimizer for a parameter.
 Value UpdateBuilder::state(const Parameter &parameter, StringRef what,
                            double init) {
   OpBuilder::InsertionGuard guard(ops);
@@ -153,8 +153,8 @@ void UpdateBuilder::update(const Parameter &parameter) {
     assignments.push_back({old, value, parameter.colocation});
 }
 
-/// new = keep * old + part; a layer that runs twice adds to what the first run
-/// left.
+/// new = keep * old + part. For a layer that runs twice, the second run adds to
+/// the result of the first.
 void UpdateBuilder::updateStatistics(ArrayRef<Value> parts) {
   for (size_t index = 0; index < parts.size(); ++index) {
     const RunningStatistic &statistic = step.statistics[index];

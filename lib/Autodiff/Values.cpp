@@ -1,4 +1,4 @@
-//===- Values.cpp - what the numbers of a source tell ---------------------===//
+//===- Values.cpp - classifies sources by their elements ------------------===//
 #include "Values.h"
 
 #include "kerf/Interfaces/KerfDialect.h"
@@ -14,8 +14,8 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::autodiff;
 
-// What is written as "minus infinity": -inf, the lowest number of f32 or f16,
-// -1e9, -1e4. No weight is as large.
+// Values that exporters write for "minus infinity": -inf, the lowest number of
+// f32 or f16, -1e9, -1e4. No weight is that large.
 static constexpr double kVeryNegative = -9.9e3;
 // Tables are rounded: angles of some thousands to 2^-11, entries to 16 bits.
 static constexpr double kTolerance = 4e-3;
@@ -93,7 +93,7 @@ bool Values::isZeroOne() const {
 }
 
 bool Values::isProgression() const {
-  // Dimensions of size 1 behind the one that counts do not count.
+  // Trailing dimensions of size 1 are skipped.
   int64_t inner = 1;
   for (int64_t dim = type.getRank(); dim-- > 0 && inner == 1;)
     inner = type.getDimSize(dim);
@@ -174,7 +174,8 @@ bool Values::recursAlong(int64_t dim) const {
 bool Values::isSinusoid() const {
   if (type.getRank() == 0 || size() < 4)
     return false;
-  // Neighbours, halves, halves of halves (of rows and columns of an image).
+  // Pairs of neighbours, of halves, or of halves of halves (rows and columns of
+  // an image).
   int64_t inner = type.getShape().back();
   for (int64_t parts = 2; inner % parts == 0; parts *= 2)
     if (pairsAreOnCircle(inner / parts))

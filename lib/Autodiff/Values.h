@@ -1,9 +1,9 @@
-//===- Values.h - what the numbers of a source tell -------------*- C++ -*-===//
+//===- Values.h - classifies sources by their elements ----------*- C++ -*-===//
 //
-// A mask and learned positions are added in the same places; what tells them
-// apart is what they hold. Weights stay in their mapped files: elements are
-// read where they lie, and each question ends at the first one that answers
-// it. Where a file is absent (plans of shapes alone) nothing is known.
+// A mask and learned positions are used alike; only their values differ.
+// Weights stay in their mapped files: elements are read in place, and each
+// question stops at the first element that answers it. Without the file (plans
+// from shapes alone) nothing is known.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_AUTODIFF_VALUES_H
@@ -29,11 +29,13 @@ public:
 
   /// All elements are equal.
   bool isUniform() const;
-  /// 0 where a score stays and -inf, or a very negative number, where it goes.
+  /// 0 where a score is kept, and -inf or a very negative number where it is
+  /// masked.
   bool isScoreMask() const;
-  /// 0 and one negative number, both: a mask of any depth (Swin has -100).
+  /// 0 and one negative number, both present: a mask with any value (Swin has
+  /// -100).
   bool isTwoValuedMask() const;
-  /// 0 and 1, both.
+  /// 0 and 1, both present.
   bool isZeroOne() const;
   /// Equal steps along the last dimension: positions, ALiBi's slopes.
   bool isProgression() const;
@@ -51,8 +53,8 @@ private:
   mlir::RankedTensorType type;
   const uint8_t *data = nullptr; ///< of the stored tensor
   bool isSplat = false;
-  /// Where the view begins in the stored tensor, and that one's strides; empty
-  /// if it is the whole tensor.
+  /// Where the view begins in the stored tensor, and the stored tensor's
+  /// strides; empty if it is the whole tensor.
   int64_t begin = 0;
   llvm::SmallVector<int64_t> strides;
 };

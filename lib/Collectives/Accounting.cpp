@@ -1,9 +1,9 @@
 //===- Accounting.cpp - the bytes of a partitioned program ----------------===//
 //
 // All ranks of a stage run the same functions, so a rank's bytes are those of
-// its stage: sums per stage give the busiest rank. A record's share of a rank
-// is ceil(group total / N); where members send different amounts, and for a
-// send, it is all that a rank holds.
+// its stage, and the busiest stage has the busiest rank. A record counts for a
+// rank ceil(group total / N); if members send different amounts, and for a
+// send, all that a rank holds.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Accounting.h"
@@ -87,7 +87,7 @@ private:
                     cost::ceilDivide(record.groupBytes, record.groupSize));
       record.count = count;
       record.purpose = stringifyPurpose(op.getPurposeOrDefault()).str();
-      // A function of several phases has ops that say their own.
+      // In a function of several phases ops have a phase of their own.
       if (auto phase = op->getAttrOfType<PhaseAttr>("phase"))
         record.phase = phaseName(phase.getValue());
       else if (part)
@@ -132,8 +132,8 @@ private:
   }
 
   void sum() {
-    // Shares are exact in 1/ranksPerStage of a byte and rounded up once, so it
-    // does not matter which collectives travel in one buffer.
+    // Shares are exact in 1/ranksPerStage of a byte and rounded up once, so the
+    // sum does not depend on which collectives share a buffer.
     auto shareOf = [&](const CollectiveRecord &record) {
       bool whole = !record.kind || isUneven(*record.kind);
       cost::Int128 each =

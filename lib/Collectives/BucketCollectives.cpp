@@ -1,14 +1,15 @@
 //===- BucketCollectives.cpp - several small all-reduces at once ----------===//
 //
 // One scan in program order. A bucket is open until something uses the result
-// of a member; what is in it then is reduced there, in one buffer. A member
-// never depends on another: that would be such a use. Buckets of gradients are
-// closed as soon as they are large enough. Linear in the uses.
+// of a member; its members are then reduced there, in one buffer. A member
+// never depends on another, since that would be such a use. Buckets of
+// gradients are closed as soon as they are large enough. Linear in the uses.
 //
-// A backward pass makes gradients from the last layer to the first: in
-// convolutional nets the large ones (fully connected) first, small ones late.
-// Large ones travel alone at once, behind the rest of the backward pass; only
-// what is too small to be worth its latency is copied into a common buffer.
+// A backward pass makes gradients from the last layer to the first; in
+// convolutional nets the large ones (fully connected layers) come first. Large
+// gradients are sent alone and at once, while the backward pass goes on; only
+// gradients too small to be worth their latency are copied into a common
+// buffer.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
@@ -52,7 +53,7 @@ struct BucketCollectives
       Bucket &bucket = buckets[key];
       bucket.members.push_back(reduce);
       bucket.bytes += sizeBytes(reduce.getSourceType());
-      // A full bucket goes, and so does what no other gradient joins.
+      // Close a full bucket, and one that no other gradient can join.
       if (isGradient(reduce) &&
           (--comingGradients[key] == 0 || bucket.bytes >= gradientBytes ||
            bucket.members.size() == maxMembers))
@@ -64,8 +65,8 @@ struct BucketCollectives
   }
 
 private:
-  /// More would save little latency, and cost time to compile: packing is one
-  /// kernel, and kernels of equal layers should be equal.
+  /// A limit: more members would save little latency and cost compile time,
+  /// since packing is one kernel and kernels of equal layers should be equal.
   static constexpr size_t maxMembers = 64;
 
   /// Reduction, axes, element type, purpose, phase: what members share.
@@ -100,8 +101,8 @@ private:
       op->moveBefore(op->getBlock(), op->getBlock()->begin());
   }
 
-  /// A reduced gradient is cast back where it is needed, not where it arrives:
-  /// waiting for that would close its bucket.
+  /// Moves the cast of a reduced gradient to its use: at the reduction it would
+  /// wait for the result and close the bucket.
   static void sinkUsers(Operation *op) {
     for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
       if (user->getNumOperands() != 1 || user->getNumResults() != 1 ||
@@ -117,14 +118,15 @@ private:
     }
   }
 
-  /// Every gradient is reduced where it is made, or narrowed for its way;
-  /// counts who will join a bucket.
+  /// Moves the reduction of every gradient to where it is made, or cast for
+  /// sending; counts those that will join a bucket.
   void reduceEarly(Block &block) {
     SmallVector<Operation *> gradients;
     for (auto collective : block.getOps<CollectiveOpInterface>())
       if (collective.getPurposeOrDefault() == Purpose::Gradient)
         gradients.push_back(collective);
-    // Backwards, so that those of one source (or argument) keep their order.
+    // In reverse, so that gradients of one source (or argument) keep their
+    // order.
     for (Operation *op : llvm::reverse(gradients)) {
       moveBehindSource(op);
       Operation *narrowed = op->getOperand(0).getDefiningOp();
@@ -140,8 +142,8 @@ private:
         ++comingGradients[keyFor(reduce)];
   }
 
-  /// Packing belongs to what made the first member; where that is not known,
-  /// an argument, to the reduction, which itself says its phase.
+  /// Packing gets the phase of the op that made the first member; if that is an
+  /// argument, the phase of the reduction.
   static StepAttr stepOfPacking(AllReduceOp first) {
     if (Operation *source = first.getX().getDefiningOp())
       return getStep(source);
@@ -179,7 +181,7 @@ private:
         builder, loc, buffer, packed, members.front().getReductionAttr(),
         members.front().getAxes(), members.front().getPurposeAttr(),
         members.front().getPhaseAttr());
-    // As late as can be: until then the reduction may be under way.
+    // As late as possible: the reduction may be under way until then.
     Operation *use = nullptr;
     for (AllReduceOp member : members)
       for (Operation *user : member->getUsers())

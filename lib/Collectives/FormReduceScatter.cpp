@@ -1,8 +1,8 @@
 //===- FormReduceScatter.cpp - an all-reduce of which a part is kept ------===//
 //
-// Reshards from one layout to one other take the cheapest way already; what is
-// left to find are values that were reduced whole for a use that is gone, or
-// that several reshards in a row made. Bytes: 2(N-1)S becomes (N-1)S.
+// A reshard from one layout to one other already takes the cheapest way. This
+// pass finds values that were reduced whole for a use that is gone, or by
+// several reshards in a row. Bytes: 2(N-1)S becomes (N-1)S.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"

@@ -1,10 +1,10 @@
 //===- OverlapCollectives.cpp - start early, wait late --------------------===//
 //
-// In a block whose order is otherwise kept: a collective is hoisted to just
-// after the last op that it needs (its source, or the collective before it: all
-// ranks must start them in one order), its wait sinks to just before the first
-// use. Worth it only if something else stands between the two. Linear scans,
-// O(ops * collectives) at worst.
+// The order of all other ops stays. A collective is hoisted to just behind the
+// last op that it needs (its source, or the collective before it, since all
+// ranks must start them in one order); its wait sinks to just before the first
+// use. Only if another op then lies between the two. Linear scans, O(ops *
+// collectives) at worst.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
@@ -53,8 +53,8 @@ struct OverlapCollectives
   }
 
 private:
-  /// Gradients stand where they are made; their waits are at their uses, or
-  /// where too many would be under way.
+  /// Gradients are already reduced where they are made; their waits go to their
+  /// uses, or earlier if too many would be under way.
   void overlapGradients(Block &block) {
     std::deque<Operation *> waits;
     for (Operation &op : llvm::make_early_inc_range(block)) {

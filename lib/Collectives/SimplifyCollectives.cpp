@@ -1,9 +1,9 @@
 //===- SimplifyCollectives.cpp - collectives that need not be -------------===//
 //
-// One walk in program order, so that what a rewrite exposes further down is
-// seen; then dead ops are erased bottom-up. Linear, with a hash table for the
-// ops that were seen. All ranks of a stage run the same code, so what is
-// removed is removed on all of them.
+// One walk in program order, so that a rewrite is seen by the ops behind it;
+// then dead ops are erased bottom-up. Linear, with a hash table of the ops
+// seen. All ranks of a stage run the same code, so an op is removed on all of
+// them.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"

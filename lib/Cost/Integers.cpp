@@ -10,7 +10,7 @@
 #include <cmath>
 
 std::string kerf::cost::toString(Int128 value) {
-  // Digits come from the negative side, where the lowest value has a place.
+  // Digits are computed from negative numbers, so that the lowest value works.
   bool negative = value < 0;
   Int128 rest = negative ? value : -value;
   std::string digits;

@@ -129,7 +129,7 @@ public:
 
   bool exists() const { return object != nullptr; }
 
-  /// Refuses members that nobody asked for.
+  /// Refuses members that were not read.
   void finish() {
     if (!object)
       return;

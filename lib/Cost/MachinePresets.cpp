@@ -1,8 +1,8 @@
 //===- MachinePresets.cpp - machines that have a name ---------------------===//
 //
-// The numbers and where they come from stand in docs/CostModel.md. Throughputs
-// are what good libraries reach, not data-sheet peaks: 70% of dense bf16 peak
-// for GPU matrix products, 85% of memory bandwidth for the rest.
+// docs/CostModel.md has the numbers and their sources. Throughputs are what
+// good libraries reach, not data-sheet peaks: 70% of dense bf16 peak for GPU
+// matrix products, 85% of memory bandwidth for the rest.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Machine.h"
@@ -19,7 +19,7 @@ using namespace kerf::cost;
 static constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
 static constexpr int64_t kMiB = int64_t(1) << 20;
 static constexpr int64_t kGiB = int64_t(1) << 30;
-/// No preset is made larger than this; a mesh that needs more is a typo.
+/// Presets are never made larger than this: a larger mesh is a typo.
 static constexpr int64_t kMaxDevices = 1 << 16;
 
 static Throughput &rateOf(Machine &machine, ComputeClass kind) {

@@ -1,9 +1,10 @@
 //===- Schedule.cpp - pipeline schedules and their makespan ---------------===//
 //
 // Lists are built by the textbook rules. The simulation advances each stage
-// through its list as far as what it waits for is done; when no stage can move
-// and one has work left, the lists deadlock. Every instruction is looked at
-// once per stage that it unblocks, so the whole is linear.
+// through its list while the inputs of the next instruction have arrived; if no
+// stage can advance and one has work left, the lists deadlock. Every
+// instruction is visited once per stage that it unblocks, so the whole is
+// linear.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Schedule.h"
@@ -83,7 +84,7 @@ namespace {
 constexpr Int128 kNever = -1;
 constexpr unsigned kNumPhases = 3;
 
-/// When each instruction ended and when what it sends arrived.
+/// When each instruction ended, and when the value that it sends arrived.
 struct Simulation {
   const Schedule &schedule;
   llvm::ArrayRef<StageTimes> times;
@@ -105,7 +106,7 @@ struct Simulation {
   }
 
   llvm::Error checkLists();
-  /// When all that the instruction waits for is there; kNever if not yet.
+  /// When all inputs of the instruction are there; kNever: not yet.
   Int128 ready(int64_t virtualStage, const Instruction &instruction) const;
   void execute(int64_t stage, const Instruction &instruction, Int128 start);
 };

@@ -108,7 +108,8 @@ GroupPlacement kerf::cost::placePair(const Machine &machine, int64_t numRanks,
 // Links
 //===----------------------------------------------------------------------===//
 
-/// Ranks of a CPU machine share memory, through which all traffic goes.
+/// How many ranks share the bandwidth of one: all traffic of a CPU machine goes
+/// through its memory.
 static double memoryShare(const Machine &machine) {
   if (machine.ranksThatSaturateMemory <= 0)
     return 1;

@@ -1,4 +1,4 @@
-//===- AtLoad.cpp - what depends on nothing but parameters ----------------===//
+//===- AtLoad.cpp - ops that depend on parameters alone -------------------===//
 #include "kerf/Fusion/Groups.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -109,8 +109,9 @@ private:
     return success();
   }
 
-  /// A kernel for one op with what follows into it. Where that cannot be, what
-  /// may be computed first is.
+  /// Forms the kernel of one op and the shape ops that follow into it. If code
+  /// generation refuses these together, the shape ops that can stand alone
+  /// become groups of their own, and the rest is tried again.
   LogicalResult formKernel(Operation *op) {
     SmallVector<Operation *> ops;
     collect(op, ops);
@@ -155,7 +156,7 @@ private:
           producers.push_back(producer);
       }
     }
-    // The latest first: it is the likeliest to stand in between others.
+    // The latest first: the one most likely to lie on a path between others.
     llvm::sort(producers, [&](int64_t a, int64_t b) {
       return position.lookup(groups[a].ops.back()) >
              position.lookup(groups[b].ops.back());
@@ -167,7 +168,8 @@ private:
       merged.ops = groups[producer].ops;
       merged.ops.append(groups[id].ops);
       sortOps(merged);
-      // The detour last: it is looked for along all that lies between.
+      // hasDetour() is checked last, since it is the most expensive: it
+      // searches all groups between the two.
       if (merged.ops.size() > kMaxKernelOps || !questions.canFuse(merged.ops) ||
           hasDetour(producer, id))
         continue;
@@ -178,9 +180,10 @@ private:
     }
   }
 
-  /// Whether a path leads from one group to another through a third. Kernels so
-  /// far end at `lastKernel`, other groups have the results of their last op:
-  /// so no path leads back from behind it.
+  /// Whether a path leads from one group to another through a third. Kernels
+  /// formed so far end at `lastKernel`, and no op of another group gives
+  /// results before its last op, so a path that passes `lastKernel` cannot lead
+  /// back.
   bool hasDetour(int64_t from, int64_t to) {
     DenseSet<int64_t> seenGroups = {from};
     DenseSet<Operation *> seenOps;
@@ -208,8 +211,8 @@ private:
       Operation *op = stack.pop_back_val();
       int64_t group = map.find(op);
       if (group < 0) {
-        // No group yet: it stands behind `to`, or moves elements for such an
-        // op.
+        // No group yet: the op lies behind `to`, or is a shape op for an op
+        // that does.
         push(op);
         continue;
       }
@@ -229,7 +232,7 @@ private:
   DenseMap<Operation *, int64_t> &groupOf = map.groupOf;
   DenseMap<Operation *, int64_t> &position = map.position;
   int64_t lastKernel = -1; ///< position of the last op of all kernels so far
-  /// Shape ops that are computed by themselves although a kernel reads them.
+  /// Shape ops that form a group of their own although a kernel reads them.
   DenseSet<Operation *> stays;
 };
 } // namespace

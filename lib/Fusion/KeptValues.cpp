@@ -1,11 +1,12 @@
-//===- KeptValues.cpp - what one part of a step leaves for another --------===//
+//===- KeptValues.cpp - values that a function leaves for others ----------===//
 //
-// A cheapest vertex cut: between values that only their own part can compute
-// and values that a later part uses lie ops that both could compute (reshapes,
-// casts, broadcasts). Whatever path there is must be cut by a kept value. Each
-// value is two nodes joined by an edge of its bytes; max-flow is min-cut
-// (Dinic: breadth-first levels, then blocking flows along them). The cut
-// nearest to the uses repeats least.
+// A minimum vertex cut: between values that only their own function can compute
+// and values that a later function uses lie ops that both could compute
+// (reshapes, casts, broadcasts). Every path must be cut by a kept value. Each
+// value is two nodes joined by an edge whose capacity is its bytes; the maximum
+// flow gives the minimum cut (Dinic: breadth-first levels, then blocking flows
+// along them). Of several minimum cuts the one nearest to the uses repeats the
+// fewest ops.
 //
 // Example: f32 %a (not repeatable) -> cast %b (bf16) -> reshape %c. If only %c
 // is used, it is kept, half of %a's bytes; if %a is used too, %a alone is kept.

@@ -1,9 +1,10 @@
 //===- OrderGroups.cpp - groups in an order in which they can run ---------===//
 //
-// Groups come in the order of the program as far as they depend on each other.
-// Where a group reads another that ends behind it (ops were drawn into that),
-// it can wait until that has had its turn, or have it computed at once: which
-// of the two needs less memory depends on the model, so both are tried.
+// Groups run in program order where their dependences allow it. Where a group
+// reads one that ends behind it in the program (since later ops were merged
+// into that), the reader is either delayed until that group ran in program
+// order, or that group is moved up. Which of the two needs less memory depends
+// on the model, so both orders are computed and compared.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Fusion/Groups.h"
@@ -51,7 +52,7 @@ public:
     chainCommunication();
   }
 
-  /// Of two orders the one that needs less memory.
+  /// The order with the smaller peak of live bytes.
   SmallVector<int64_t> order() const {
     SmallVector<int64_t> early = orderByDemand(), late = orderByPosition();
     // By demand groups of a cycle have their turn, too: it must be noticed.
@@ -61,8 +62,9 @@ public:
   }
 
 private:
-  /// Starts and waits stay in the order that was planned, so that not more are
-  /// under way, except where what was fused stands between them.
+  /// Keeps the starts and waits of collectives in the planned order, so that no
+  /// more collectives are under way than planned. A pair whose order fusion
+  /// reversed is left out.
   void chainCommunication() {
     SmallVector<std::pair<int64_t, int64_t>> calls;
     for (auto [id, group] : llvm::enumerate(map.groups))
@@ -92,8 +94,8 @@ private:
     return map.position.lookup(map.groups[group].ops.back());
   }
 
-  /// By the place of their last op in the program; what a group reads is
-  /// computed right before it.
+  /// Groups by the place of their last op in the program; a group that is read
+  /// is computed immediately before its first reader.
   SmallVector<int64_t> orderByDemand() const {
     SmallVector<std::pair<int64_t, int64_t>> byPosition;
     for (auto [id, group] : llvm::enumerate(map.groups))
@@ -107,7 +109,8 @@ private:
       while (!stack.empty()) {
         int64_t top = stack.back();
         if (!placed.contains(top) && open.insert(top).second) {
-          // The first that is read on top of the stack.
+          // Pushed in reverse, so that the first producer is on top of the
+          // stack.
           for (int64_t producer : llvm::reverse(producersOf[top]))
             if (!placed.contains(producer))
               stack.push_back(producer);
@@ -121,8 +124,8 @@ private:
     return ordered;
   }
 
-  /// By the place of their last op in the program, as soon as what a group
-  /// reads has had its turn.
+  /// Groups by the place of their last op in the program; a group waits until
+  /// all that it reads have run.
   SmallVector<int64_t> orderByPosition() const {
     SmallVector<SmallVector<int64_t>> successors(map.groups.size());
     for (auto [id, group] : llvm::enumerate(map.groups))
@@ -137,9 +140,10 @@ private:
     return ordered;
   }
 
-  /// The most that is live at once, of what steps compute.
+  /// The largest sum of bytes of values that are live at the same time, of
+  /// those that steps compute.
   int64_t peakBytes(ArrayRef<int64_t> ordered) const {
-    // When each value that others read is read last.
+    // For each value, when its last reader runs.
     DenseMap<Value, int64_t> last;
     auto forEachRead = [&](int64_t id, auto visit) {
       for (Operation *op : map.groups[id].ops)
@@ -169,7 +173,7 @@ private:
     return max;
   }
 
-  /// For each group those that it reads, by their place in the program.
+  /// For each group the groups that it reads, by their place in the program.
   void findProducers() {
     producersOf.resize(map.groups.size());
     for (auto [id, group] : llvm::enumerate(map.groups)) {

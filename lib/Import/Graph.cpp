@@ -1,9 +1,10 @@
 //===- Graph.cpp - inputs, nodes, calls and subgraphs ---------------------===//
 //
-// Names first: used before definition, twice defined or never defined is an
-// error that names the value. Then a backward pass finds what is needed, then
-// nodes are imported in order. Functions may not call themselves, and the whole
-// expansion is bounded, since calls of calls grow exponentially.
+// Names first: a name that is used before its definition, defined twice or
+// never defined is an error that names the value. Then a backward pass finds
+// the nodes that are needed, and these are imported in order. Functions may not
+// call themselves, and the total expansion is bounded, since nested calls can
+// grow exponentially.
 //
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"
@@ -47,7 +48,7 @@ Importer::functionFor(const onnx::NodeProto &proto) const {
   return found == functions.end() ? nullptr : found->second;
 }
 
-/// The static shape of an input (reporting what is not bound) or of another
+/// The static shape of an input (reporting unbound dimensions) or of another
 /// value (none if it is not fully known).
 std::optional<SmallVector<int64_t>>
 Importer::bindShape(const onnx::ValueInfoProto &info, bool input) {
@@ -222,10 +223,11 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   return report.issues.size() == issuesBefore;
 }
 
-/// A shape that contradicts what its node gives is a damaged file or a mistake,
-/// but for one case: onnx.shape_inference gives pools with ceil_mode
-/// (`isRounded`) a window more than the specification, and all that is behind
-/// them what follows from it. Such shapes are noted and not believed.
+/// Compares a declared shape with the one that its node gives. A difference is
+/// a damaged file or a mistake, with one exception: onnx.shape_inference gives
+/// pools with ceil_mode (`isRounded`) one window more than the specification,
+/// and wrong shapes to all nodes behind them. Such shapes are noted and
+/// ignored.
 void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value,
                              bool isRounded) {
   if (!value || !info.type().has_tensor_type())
@@ -409,7 +411,7 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
       node.inputs.back() = *value;
     skipped |= !value || !*value;
   }
-  // Trailing absent inputs are no inputs.
+  // Absent inputs at the end are dropped.
   while (!node.inputs.empty() && !node.inputs.back() && !skipped)
     node.inputs.pop_back();
   if (skipped)
@@ -482,8 +484,8 @@ void Importer::importCall(const onnx::NodeProto &proto,
   if (proto.output_size() > called.output_size())
     refuse(name, "has " + Twine(proto.output_size()) + " outputs, function " +
                      called.name() + " gives " + Twine(called.output_size()));
-  // What stands for an error that was said is a null value; what no node
-  // defines is nothing at all.
+  // A null value stands for a node whose error was reported; a name that no
+  // node defines is missing altogether.
   SmallVector<Value> values;
   for (int index = 0; index < called.output_size(); ++index) {
     const std::string &output = called.output(index);
@@ -527,7 +529,8 @@ LogicalResult Importer::importSubgraph(const onnx::GraphProto &graph,
   return success();
 }
 
-/// Without shapes nothing can be imported, but operators can be named.
+/// Without shapes nothing can be imported, but unsupported operators can be
+/// listed.
 void Importer::surveyOperators(const Nodes &nodes, const Scope &scope,
                                unsigned level) {
   if (level > kMaxDepth)

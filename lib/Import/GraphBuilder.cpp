@@ -1,7 +1,8 @@
-//===- Builder.cpp - building nn ops from checked pieces ------------------===//
+//===- GraphBuilder.cpp - builds nn ops from checked parts ----------------===//
 //
-// One way in: an op is inferred, verified, and folded if its operands are
-// constants. The vocabulary above it only shortens what handlers write.
+// Every op is built in the same way: its type is inferred, it is verified, and
+// it is folded if its operands are constants. The other functions are
+// shorthands for handlers.
 //
 //===----------------------------------------------------------------------===//
 #include "Node.h"
@@ -80,7 +81,8 @@ Value GraphBuilder::scalar(double value, Type element) {
 APInt kerf::onnx_import::integerOf(double value, unsigned width) {
   llvm::APSInt number(64, /*isUnsigned=*/false);
   bool exact = false;
-  // Towards zero; infinities and what lies outside become the nearest, NaN 0.
+  // Rounds towards zero; infinities and numbers out of range become the nearest
+  // integer, NaN becomes 0.
   (void)APFloat(value).convertToInteger(number, APFloat::rmTowardZero, &exact);
   return number.trunc(width);
 }

@@ -1,6 +1,6 @@
 //===- Handlers.cpp - the table of operators ------------------------------===//
 //
-// The largest since-version that is not above the model's operator set wins.
+// Chooses the largest since-version that is not above the model's operator set.
 //
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"

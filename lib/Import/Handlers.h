@@ -1,4 +1,4 @@
-//===- Handlers.h - which operator is imported by what ----------*- C++ -*-===//
+//===- Handlers.h - the table of operators' handlers ------------*- C++ -*-===//
 //
 // A handler serves one operator from one version on, until the next entry of
 // the same operator. The table is built once from the files that group

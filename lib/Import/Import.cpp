@@ -1,7 +1,8 @@
 //===- Import.cpp - from a file to a module -------------------------------===//
 //
-// Map and parse the file, bind what the user gave, walk the nodes, declare
-// inputs and outputs, simplify. Every step reports and goes on where it can.
+// Map and parse the file, bind what the user gave, import the nodes, declare
+// inputs and outputs, simplify. Every step reports its errors and continues
+// where it can.
 //
 //===----------------------------------------------------------------------===//
 #include "Handlers.h"
@@ -68,7 +69,7 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
       constant.setName(name);
     return constant.getResult();
   }
-  // Weights stand together at the function's start.
+  // Weights come first in the function.
   OpBuilder::InsertionGuard guard(ops);
   if (lastWeight)
     ops.setInsertionPointAfter(lastWeight);
@@ -80,7 +81,7 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
                            ops.getI64IntegerAttr(int64_t(data->offset)),
                            ops.getI64IntegerAttr(data->sizeBytes),
                            TypeAttr::get(data->type), DenseI64ArrayAttr());
-  // Masks and tables are small; large matrices are not read for it.
+  // Masks and tables are small; large matrices are not searched.
   constexpr int64_t kMaxReadBytes = 1 << 20;
   if (isFloat && data->sizeBytes <= kMaxReadBytes && holdsInfinity(*data))
     weight.setInfinite(true);
@@ -88,7 +89,8 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
   return weight.getResult();
 }
 
-/// Facts of the model, and what no operator set or format can excuse.
+/// Puts facts about the model into the report; refuses what is invalid in every
+/// operator set and format.
 bool Importer::checkModel() {
   report.irVersion = model.ir_version();
   report.producer = model.producer_name();
@@ -264,7 +266,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     }
   }
 
-  // What inference says goes to the node under way.
+  // Diagnostics of type inference belong to the node that is being imported.
   std::string diagnosed;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     std::string node;

@@ -1,4 +1,4 @@
-//===- Inspect.cpp - what a model is, for people and programs -------------===//
+//===- Inspect.cpp - facts about a model, as text and JSON ----------------===//
 //
 // Facts come from the report, which is filled even where the import fails;
 // FLOPs from the OpCost interface of the imported module.
@@ -88,7 +88,7 @@ void kerf::printInspection(raw_ostream &stream, const ImportReport &report,
     for (const std::string &dim : report.unboundDims)
       stream << "  " << dim << " (option dim " << dim << "=SIZE)\n";
   }
-  // Which constants are parameters is known of what was imported.
+  // Only an imported module tells which constants are parameters.
   if (report.unboundDims.empty())
     stream << "parameters " << report.numParameters << " tensors, "
            << report.parameterElements << " elements, "

@@ -1,9 +1,9 @@
 //===- ModelImage.cpp - a model's file with edits -------------------------===//
 //
-// Protobuf's messages say their lengths in front, so an edit changes the
-// lengths of what it stands in, and nothing else. A message in which nothing
-// changes is a range of the original; one in which something does is its new
-// head and then its fields, each a range or rebuilt in turn.
+// Protobuf messages are preceded by their lengths, so an edit changes the
+// lengths of the messages around it, and nothing else. An unchanged message is
+// a range of the original; a changed one is its new head and then its fields,
+// each of them a range or rebuilt in turn.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/ModelImage.h"
@@ -41,8 +41,8 @@ struct Field {
   uint64_t start = 0, begin = 0, end = 0; ///< start: of its tag
 };
 
-/// The fields of a message, in order. The file was imported, so it is well
-/// formed; what is not all the same ends the walk.
+/// The fields of a message, in order. The file was imported before, so it is
+/// well formed; if it is not any more, the walk ends.
 class Fields {
 public:
   Fields(llvm::ArrayRef<uint8_t> file, uint64_t begin, uint64_t end)
@@ -161,8 +161,8 @@ bool Fields::next(Field &field) {
   return true;
 }
 
-/// Of an entry of a tensor's external_data, if it is a location with another
-/// name.
+/// Rewrites an entry of a tensor's external_data if it is a location that gets
+/// another name.
 const std::string *Editor::newLocation(const Field &entry) const {
   bool isLocation = false;
   llvm::StringRef value;

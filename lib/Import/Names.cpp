@@ -35,7 +35,7 @@ static bool isPlain(llvm::StringRef text) {
 }
 
 namespace {
-/// Goes through a model, which is as deep as its reader allows.
+/// Makes all names of a model printable; recursion is bounded by the reader.
 struct Walk {
   void name(std::string *text) {
     if (!isPlain(*text))

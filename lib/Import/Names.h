@@ -1,10 +1,10 @@
 //===- Names.h - names that can be printed ----------------------*- C++ -*-===//
 //
-// ONNX does not say which bytes a name may have, and a damaged file has any:
+// ONNX does not restrict the bytes of a name, and a damaged file may have any:
 // escape sequences that a terminal obeys, line feeds that look like another
-// message, bytes that are no UTF-8 and that JSON cannot hold. A name is
-// therefore made printable where it is read, before anything looks at it. It
-// then is the same in messages, flags, plans, packages and file names.
+// message, bytes that are not UTF-8 and that JSON cannot hold. So a name is
+// made printable where it is read, before anything uses it, and is then the
+// same in messages, flags, plans, packages and file names.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_IMPORT_NAMES_H
@@ -23,7 +23,7 @@ namespace kerf::onnx_import {
 std::string printable(llvm::StringRef text);
 
 /// All names of a model: of values, nodes, operators, attributes, domains and
-/// dimensions. Names of files stay, they are looked for.
+/// dimensions. Names of files are kept, since they are opened.
 void makeNamesPrintable(onnx::ModelProto &model);
 
 } // namespace kerf::onnx_import

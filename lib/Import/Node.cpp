@@ -1,7 +1,7 @@
 //===- Node.cpp - attributes, inputs and errors of a node -----------------===//
 //
-// Attributes carry a type; a wrong one is an error that names it. What a
-// handler never asked for was not understood, and is reported too.
+// Attributes carry a type; a wrong one is an error that names it. An attribute
+// that a handler never read is unsupported, and is reported too.
 //
 //===----------------------------------------------------------------------===//
 #include "Node.h"
@@ -49,7 +49,8 @@ static const char *attributeTypeName(int type) {
   return type >= 0 && size_t(type) < std::size(names) ? names[type] : "unknown";
 }
 
-/// The type, or what is filled in where old files leave it undefined.
+/// The attribute's type; for old files that leave it undefined, the type of the
+/// field that is set.
 static Proto::AttributeType typeOfAttribute(const Proto &attribute) {
   if (attribute.type() != Proto::UNDEFINED)
     return attribute.type();

@@ -1,11 +1,10 @@
 //===- Node.h - one ONNX node while it is imported --------------*- C++ -*-===//
 //
-// What an operator's handler sees: its inputs as values, its attributes with
-// their types checked, and a small vocabulary to build nn ops. Everything that
-// is built from constants becomes a constant at once, so handlers never treat
-// shape computations apart. A failed step gives a null value; null operands
-// give null results; the first error of the node is the one that is reported.
-//
+// The interface of an operator's handler: its inputs as values, its attributes
+// with their types checked, and functions that build nn ops. An op on constants
+// becomes a constant at once, so handlers need no special case for shape
+// computations. A failed step gives a null value; null operands give null
+// results; the first error of the node is the one that is reported.
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_IMPORT_NODE_H
 #define KERF_LIB_IMPORT_NODE_H
@@ -23,10 +22,11 @@ namespace kerf::onnx_import {
 
 class Importer;
 
-/// A number of a file as an integer of `width` bits; defined for every double.
+/// A number from a file as an integer of `width` bits; defined for every
+/// double.
 llvm::APInt integerOf(double value, unsigned width);
 
-/// Builds nn ops at the end of a block; folds constants; checks before it
+/// Builds nn ops at the end of a block and folds constants. Checks before it
 /// builds, so that bad input is an error and not an assertion.
 class GraphBuilder {
 public:
@@ -82,7 +82,7 @@ public:
   mlir::DenseElementsAttr elements(mlir::Value x);
   std::optional<llvm::SmallVector<int64_t>> integerElements(mlir::Value x);
   std::optional<double> scalarElement(mlir::Value x);
-  /// A constant that handlers may compute with, if the weight is small.
+  /// A constant whose elements handlers may use, if the weight is small.
   mlir::Value asConstant(mlir::Value x);
   /// Marks an unnamed float constant of more than one element as a parameter.
   mlir::Value asParameter(mlir::Value x, llvm::StringRef name);
@@ -116,9 +116,9 @@ public:
     return index < inputs.size() ? inputs[index] : mlir::Value();
   }
   bool has(size_t index) const { return bool(in(index)); }
-  /// Whether something uses output `index`.
+  /// Whether output `index` is used.
   bool wants(size_t index) const;
-  /// Checks the number of inputs (those that must be there) and outputs.
+  /// Checks the number of inputs (the required ones) and outputs.
   mlir::LogicalResult arity(size_t min, size_t max, size_t outputs = 1);
 
   int64_t integer(llvm::StringRef name, int64_t otherwise);
@@ -129,7 +129,7 @@ public:
   const onnx::TensorProto *tensor(llvm::StringRef name);
   const onnx::GraphProto *graph(llvm::StringRef name);
   bool hasAttribute(llvm::StringRef name);
-  /// An attribute that must be there: reports its absence.
+  /// A required attribute: reports its absence.
   void requireAttribute(llvm::StringRef name);
 
   /// Integers from attribute `name` or constant input `index`; none if both
@@ -139,7 +139,7 @@ public:
   /// The integers of a constant input; reports if it is not constant.
   std::optional<llvm::SmallVector<int64_t>> constantIntegers(size_t index);
   std::optional<double> constantReal(size_t index);
-  /// The number that a constant input of one element is, exactly if it is of
+  /// The number in a constant input of one element, exactly if the input has
   /// this type; reports if it is not constant.
   mlir::Attribute constantNumber(size_t index, mlir::Type element);
 
@@ -151,9 +151,9 @@ public:
 
   /// Reports the first error of this node; returns failure.
   mlir::LogicalResult error(const llvm::Twine &message);
-  /// Fails; what inference said about the node is its error.
+  /// Fails; a diagnostic of type inference becomes the node's error.
   mlir::LogicalResult fail();
-  /// Reports something that Kerf does not have (mode, attribute value).
+  /// Reports something that Kerf does not support (mode, attribute value).
   mlir::LogicalResult unsupported(const llvm::Twine &what);
   /// Sets output 0; failure if the value is null.
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }

@@ -1,7 +1,7 @@
-//===- Report.cpp - what went wrong, in lines -----------------------------===//
+//===- Report.cpp - errors as lines of text -------------------------------===//
 //
-// One line per cause. Nodes that lack the same thing stand in one line, the
-// first of them as its place and the others as a note.
+// One line per cause. Nodes that lack the same feature share a line, which
+// names the first of them; a note names the others.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Import.h"

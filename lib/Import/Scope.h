@@ -1,10 +1,9 @@
-//===- Scope.h - names and what they stand for ------------------*- C++ -*-===//
+//===- Scope.h - names and the values that they have ------------*- C++ -*-===//
 //
-// ONNX names are visible in their graph and in the subgraphs within it; a
-// local function sees only its arguments. A name may stand for nothing: its
-// node failed or is unsupported, and what uses it is then skipped in silence,
-// so that one report holds every cause and no consequence.
-//
+// ONNX names are visible in their graph and in the subgraphs within it; a local
+// function sees only its arguments. A name whose node failed or is unsupported
+// has a null value, and nodes that use it are skipped without a message, so
+// that the report has every cause once and no consequences.
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_IMPORT_SCOPE_H
 #define KERF_LIB_IMPORT_SCOPE_H
@@ -21,7 +20,7 @@ struct Scope {
   const Scope *parent = nullptr;
   /// Null values are names whose node failed.
   llvm::StringMap<mlir::Value> values;
-  /// Formal inputs of a function that the call leaves out.
+  /// Inputs of a function that the call omits.
   llvm::StringSet<> absent;
   /// Attributes of the call, for functions.
   llvm::StringMap<const onnx::AttributeProto *> attributes;

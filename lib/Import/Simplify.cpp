@@ -1,7 +1,7 @@
 //===- Simplify.cpp - rewrites and common subexpressions ------------------===//
 //
-// Rewrites run to a fixed point, then equal ops are merged, which uncovers more
-// rewrites; two rounds are enough in practice and bound the work.
+// Rewrites run until nothing changes, then equal ops are merged, which makes
+// more rewrites match; two rounds are enough in practice and bound the work.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Simplify.h"

@@ -1,8 +1,8 @@
 //===- Tensors.cpp - find and check a tensor's bytes ----------------------===//
 //
-// Three places for a payload, one check: its length must be what the shape and
-// type say. External data is opened beneath the model's folder only.
-//
+// A payload may be in three places, with one check for all: its length must be
+// that of the shape and type. External data is opened below the model's folder
+// only.
 //===----------------------------------------------------------------------===//
 #include "Tensors.h"
 #include "Wire.h"

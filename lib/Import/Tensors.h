@@ -1,9 +1,8 @@
 //===- Tensors.h - the model's files and the tensors in them ----*- C++ -*-===//
 //
 // A TensorProto is a type and a payload: a range of the model file, a range of
-// an external file, or typed numbers. Every size is checked against the
-// payload before anything is allocated, and payloads in files stay there.
-//
+// an external file, or typed numbers. Every size is checked against the payload
+// before anything is allocated, and payloads in files are not copied.
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_IMPORT_TENSORS_H
 #define KERF_LIB_IMPORT_TENSORS_H
@@ -28,7 +27,7 @@ constexpr int64_t kMaxTensorBytes = int64_t(1) << 47;
 std::optional<int64_t> tensorBytes(llvm::ArrayRef<int64_t> shape,
                                    mlir::Type element);
 
-/// The element type for an ONNX data type; null where Kerf has none.
+/// The element type for an ONNX data type; null if Kerf does not have it.
 mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType);
 /// ONNX's name of a data type, "float16"; "data type 99" if it is unknown.
 std::string dataTypeName(int32_t dataType);

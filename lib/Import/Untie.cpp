@@ -17,8 +17,8 @@ struct Use {
   int node, input;
 };
 
-/// Names that something other than an input of the graph's own nodes reads, or
-/// that are defined.
+/// Names that are defined in the graph, or read by something other than an
+/// input of the graph's own nodes.
 void collectNames(const onnx::GraphProto &graph, llvm::StringSet<> &defined,
                   llvm::StringSet<> &readElsewhere, bool isOuter) {
   for (const auto &value : graph.input())
@@ -42,8 +42,8 @@ void collectNames(const onnx::GraphProto &graph, llvm::StringSet<> &defined,
   }
 }
 
-/// Running statistics are written by the step itself: what is one of them can
-/// be nothing else.
+/// The kind of use of a tensor. Running statistics are written by the step, so
+/// a tensor that is one of them must not be used as anything else.
 int thingOf(const onnx::NodeProto &node, int input) {
   return node.op_type() == "BatchNormalization" && input >= 3 ? input : 0;
 }
@@ -95,7 +95,7 @@ std::vector<UntiedCopy> kerf::onnx_import::untie(
     bool isTied = llvm::any_of(tied, [&](const std::string &pattern) {
       return llvm::Regex("^(" + pattern + ")$").match(name);
     });
-    // What is tied is one for each thing that it is.
+    // A tied tensor stays one for each kind of use.
     std::map<int, std::string> ofThing;
     if (isTied)
       ofThing[thingOf(graph.node(readers->second[0].node),

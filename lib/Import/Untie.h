@@ -1,13 +1,14 @@
 //===- Untie.h - equal tensors that an exporter stored once -----*- C++ -*-===//
 //
-// Problem: exporters store tensors of equal values once, and a fresh model's
-// norms are all ones: nine parameters become one, and are trained as one.
+// Problem: exporters store tensors of equal values once, and the norms of a
+// fresh model are all ones: nine parameters become one, and would be trained as
+// one.
 //
-// Idea: a vector, or a tensor of equal elements, that several nodes read gives
-// each of them a copy, with the same bytes as its first value. Matrices that
-// several nodes read are tied on purpose (embedding and head) and stay one. To
-// import a copy is an initializer like any other. A trained model gets the
-// copies that were trained: its file is the original's with some nodes' inputs
+// Idea: if several nodes read a vector, or a tensor of equal elements, each
+// gets a copy whose first value is the same bytes. Matrices that several nodes
+// read are tied on purpose (embedding and head) and stay one. For the rest of
+// import a copy is an ordinary initializer. The file of a trained model gets
+// the copies that were trained: it is the original with some inputs of nodes
 // renamed and initializers added; everything else stays byte for byte.
 //
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,6 @@
 //===- VerifyAfterImport.cpp - import's contract --------------------------===//
 //
-// What later phases take for granted is checked once, at the border.
+// Checks the guarantees on which later phases rely.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/Passes.h"

@@ -1,8 +1,8 @@
 //===- Wire.cpp - walk protobuf's wire format -----------------------------===//
 //
-// A small table says which fields of which message can hold tensors; only those
-// are entered. Each nested message is built apart, since its length stands
-// before it and shrinks with its payloads.
+// A table lists the fields of each message that can hold tensors; only those
+// are entered. Each nested message is built separately, since its length
+// precedes it and shrinks with its payloads.
 //
 //===----------------------------------------------------------------------===//
 #include "Wire.h"

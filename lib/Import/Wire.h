@@ -2,9 +2,9 @@
 //
 // libprotobuf copies `raw_data`. So the mapped file is walked first: everything
 // is copied into a skeleton except the payloads of tensors, which become
-// references to where they lie. libprotobuf then parses the skeleton. One pass
-// over the tags, memory proportional to what is not payload; nesting is bounded
-// before any recursion, lengths are checked in 64 bits.
+// references into the file. libprotobuf then parses the skeleton. One pass over
+// the tags; memory proportional to the skeleton; nesting is bounded before any
+// recursion, lengths are checked in 64 bits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_IMPORT_WIRE_H
@@ -29,10 +29,11 @@ enum class Message {
   SparseTensor,
   Function,
 };
-/// What a field of a message holds.
+/// The kind of a field of a message.
 Message childOf(Message message, uint32_t field);
 
-/// What stands in a skeleton's TensorProto.raw_data.
+/// The reference that replaces a payload in TensorProto.raw_data of the
+/// skeleton.
 struct PayloadRef {
   enum Kind : uint8_t { Raw, Float, Double, Conflict };
   uint64_t offset = 0, length = 0;
@@ -44,9 +45,9 @@ struct PayloadRef {
 
 /// The serialized ModelProto with every payload (raw_data, packed float_data
 /// and double_data) replaced by an encoded PayloadRef in field raw_data. Two
-/// payloads in one tensor give kind Conflict. Training graphs and unknown
-/// fields of nested messages are kept out or copied as they are. On malformed
-/// input none, and `error` names the byte.
+/// payloads in one tensor give kind Conflict. Training graphs are left out;
+/// unknown fields of nested messages are copied. On malformed input none, and
+/// `error` names the byte.
 std::optional<std::string> readSkeleton(llvm::ArrayRef<uint8_t> file,
                                         std::string &error);
 

@@ -190,7 +190,7 @@ Tensor softmax(Operation *op, uint64_t dim, bool log, Operands operands) {
   return result;
 }
 
-/// The elements of a row, of which statistics are taken.
+/// The elements of a row, for its statistics.
 struct RowFloats : nn::HostFloats {
   ArrayRef<double> row;
 

@@ -1,8 +1,8 @@
-//===- Elements.cpp - what ops do to one element --------------------------===//
+//===- Elements.cpp - ops on one element, in doubles ----------------------===//
 //
-// The meanings of elementwise ops (kerf/NN/IR/Elements.h) on doubles. Integers
-// are doubles as well and do not wrap: what is beyond their type is seen as
-// such.
+// The definitions of elementwise ops (kerf/NN/IR/Elements.h) on doubles.
+// Integers are doubles as well and do not wrap here, so that overflow can be
+// noticed.
 //
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"
@@ -30,7 +30,7 @@ struct Integers : nn::HostFloats {
   V bitXor(V x, V y) const { return V(bits(x) ^ bits(y)); }
 
 private:
-  /// Of what no 64 bits hold: some bits.
+  /// A number that 64 bits cannot hold gives some bits.
   static int64_t bits(V x) { return std::fabs(x) < 0x1p63 ? int64_t(x) : 0; }
 };
 

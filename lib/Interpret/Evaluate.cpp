@@ -1,6 +1,7 @@
 //===- Evaluate.cpp - elementwise ops, and the way to all others ----------===//
 //
-// Ops that the tests use; an op that is missing is an error with its name.
+// Computes ops element by element from their definitions, for tests of every
+// phase and for `kerf verify`. An op that is missing is an error that names it.
 //
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"
@@ -48,7 +49,8 @@ MaybeTensor evaluateElementwise(Operation *op, Operands operands) {
   return std::nullopt;
 }
 
-/// Whether an integer op of which garbage must be kept away sees it.
+/// Fails if a division of integers or a gather reads an invalid number, for
+/// example one from poisoned padding.
 LogicalResult checkIntegers(Operation *op, Operands operands) {
   if (nn::dividesIntegers(op))
     for (double value : operands[1]->data)

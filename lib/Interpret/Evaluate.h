@@ -7,21 +7,22 @@
 namespace kerf::interpret {
 
 using Operands = llvm::ArrayRef<const Tensor *>;
-/// A result of the op's type; the evaluators below fill it. None: not theirs.
+/// A result of the op's type, which one of the evaluators below fills; none:
+/// the op is not one of theirs.
 using MaybeTensor = std::optional<Tensor>;
 
 MaybeTensor evaluateContraction(mlir::Operation *op, Operands operands);
 MaybeTensor evaluateGradient(mlir::Operation *op, Operands operands);
 MaybeTensor evaluateMovement(mlir::Operation *op, Operands operands);
-/// Steps of optimizers, all results; empty: not one of them.
+/// Steps of optimizers: all results; empty: another op.
 llvm::SmallVector<Tensor, 1> evaluateUpdate(mlir::Operation *op,
                                             Operands operands);
 /// Attention and its gradient likewise.
 llvm::SmallVector<Tensor, 1> evaluateAttention(mlir::Operation *op,
                                                Operands operands);
 
-/// What an elementwise op does to elements; null for all others, and for casts
-/// and selections.
+/// The function of an elementwise op on elements; null for all other ops, and
+/// for casts and selections.
 using ElementFunction = double (*)(mlir::Operation *op,
                                    llvm::ArrayRef<double> x);
 ElementFunction findElementFunction(mlir::Operation *op);

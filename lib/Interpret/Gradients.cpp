@@ -1,7 +1,7 @@
 //===- Gradients.cpp - gradients of windows and gathers, random numbers ---===//
 //
-// Each is the forward loop with the accesses turned round: what was read is
-// added to.
+// Each is the forward loop with reads and additions exchanged: an element that
+// the forward reads is added to.
 //
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"
@@ -17,7 +17,7 @@ using namespace kerf::interpret;
 
 namespace {
 
-/// Where `tap` of the window at `index` reads the image.
+/// The image element that `tap` of the window at `index` reads.
 template <typename Op>
 Index imageIndex(Op op, ArrayRef<int64_t> index, ArrayRef<int64_t> tap) {
   Index from(index);

@@ -53,7 +53,7 @@ StageRanks::groups(ArrayRef<AxisRef> axes) const {
   std::map<std::vector<int64_t>, std::vector<size_t>> byRest;
   for (size_t member = 0; member < ranks.size(); ++member) {
     auto at = mesh.coordinates(ranks[member]);
-    // Coordinates with the group's digits taken out name the group.
+    // The coordinates without the group's digits identify the group.
     std::vector<int64_t> rest(at.begin(), at.end());
     for (const AxisRef &ref : axes) {
       int64_t weight = mesh.axes[ref.axis].size / (ref.preSize * ref.size);
@@ -105,8 +105,8 @@ struct Group {
   int64_t sizeOf(size_t dim) const { return source[members[0]].shape[dim]; }
 };
 
-/// Element `index` of the member's result, by what the properties of the kind
-/// say (Format/Collectives.h).
+/// Element `index` of the member's result, by the properties of the kind
+/// (Format/Collectives.h).
 double element(CollectiveOpInterface op, const Group &group,
                ArrayRef<int64_t> result, Index index) {
   CollectiveKind kind = op.getKind();
@@ -298,7 +298,7 @@ StageRanks::run(func::FuncOp function, std::vector<PerRank> arguments,
     if (isa<PackOp, UnpackOp>(op)) {
       repack(&op, values);
     } else if (isa<AssignOp>(op)) {
-      continue; // below, when all have read the old value
+      continue; // below, when all ops have read the old value
     } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
       PerRank sum = values[accumulate.getInto()];
       for (auto [total, x] : llvm::zip(sum, values[accumulate.getX()]))

@@ -11,7 +11,8 @@ namespace kerf::interpret {
 /// One tensor per rank of a stage, in the order of the ranks.
 using PerRank = std::vector<Tensor>;
 
-/// What padding holds: NaN, or a number that no index survives.
+/// The content of padding: NaN, or a number that is out of range for every
+/// index.
 double poison(mlir::Type elementType);
 
 /// A rank's part of `whole` under `layout`; `padding` past the end.
@@ -30,8 +31,8 @@ public:
                                             int64_t microBatch) const {
     return mesh.coordinates(ranks[rank], microBatch);
   }
-  /// Runs `function` on local tensors. What it assigns is seen by what runs
-  /// after it.
+  /// Runs `function` on local tensors. Later functions see the values that it
+  /// assigns.
   mlir::FailureOr<std::vector<PerRank>>
   run(mlir::func::FuncOp function, std::vector<PerRank> arguments,
       int64_t microBatch, const Weights &weights, RankStates *states,

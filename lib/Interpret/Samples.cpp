@@ -37,12 +37,12 @@ public:
   FailureOr<SampleDims> run();
 
 private:
-  /// Where the result of an op holds the samples, of which an operand does;
-  /// none: the op mixes them, or has no rule.
+  /// Where the result of an op holds the samples, given where an operand does;
+  /// none: the op mixes samples, or has no rule.
   Place placeOfResult(Operation *op);
   Place placeIn(Operation *op, unsigned operand, SampleDim at);
-  /// The place in an operand that goes with `result`; of elementwise ops,
-  /// products' batches and concatenations.
+  /// The dimension of an operand that belongs to the one of `result`; for
+  /// elementwise ops, batches of products and concatenations.
   Place placeOfOperand(Operation *op, unsigned operand, SampleDim result);
   /// Whether the result is a sum over samples, here over those of the part.
   bool isSum(Operation *op) const;
@@ -82,7 +82,7 @@ Place Cutter::placeIn(Operation *op, unsigned operand, SampleDim at) {
   if (auto it = dyn_cast<nn::TransposeOp>(op))
     return moved(llvm::find(it.getPerm(), at.dim) - it.getPerm().begin());
   if (isa<nn::ReshapeOp>(op)) {
-    // What stands in front of the samples, in the operand and in the result.
+    // Elements in front of the samples, in the operand and in the result.
     int64_t before = at.outer, prefix = 1;
     for (int64_t size : from.take_front(at.dim))
       before *= size;
@@ -217,7 +217,7 @@ LogicalResult Cutter::cut(Operation *op) {
   Place at = placeOfResult(op);
   if (!at || op->getNumResults() != 1)
     return failure();
-  // What is the same for all samples but has a row for each is cut here.
+  // A value that does not depend on samples but has a row for each is cut here.
   OpBuilder builder(op);
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = operand.get();

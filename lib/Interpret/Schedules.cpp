@@ -1,8 +1,8 @@
 //===- Schedules.cpp - stages run their lists against each other ----------===//
 //
-// Each stage has a place in its list; stages take turns as far as they get. A
-// receive waits for its message; when no stage can go on and not all are done,
-// the lists deadlock.
+// Each stage has a position in its list; stages take turns and advance as far
+// as they can. A receive waits for its message; if no stage can advance and one
+// is not done, the lists deadlock.
 //
 //===----------------------------------------------------------------------===//
 #include "Ranks.h"

@@ -1,14 +1,15 @@
 //===- StepInParts.cpp - forward and backward on parts of the batch -------===//
 //
 // A step's forward and backward phases run once per micro-batch, its prologue
-// and update once (docs/Training.md). Where an op is not linear in what was
-// summed over samples, as BatchNorm's statistics, a step on the whole batch is
-// another function. So the step comes apart into three: prologue; forward and
-// backward, cut to each part (Samples.cpp); update, on the sums of what the
-// parts gave to dist.accumulate. A value that does not depend on the batch is
-// handed on, not summed.
+// and update once (docs/Training.md). If an op is not linear in sums over
+// samples, as with BatchNorm's statistics, a step on the whole batch is a
+// different function. So the step is divided into three functions: prologue;
+// forward and backward, for each part of the batch (Samples.cpp); update, on
+// the sums of the operands of dist.accumulate over the parts. A value that does
+// not depend on the batch is passed on, not summed.
 //
-// Each function has the step's arguments, then the results of those in front.
+// Each function has the step's arguments, then the results of earlier
+// functions.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Interpret/Samples.h"
@@ -31,8 +32,8 @@ Stage stageOf(Operation *op) {
                                         : Stage::Body;
 }
 
-/// Values of `main` that ops of `from` make and later stages read; of the body
-/// these are the sums.
+/// Values of `main` that ops of `from` make and later functions read; those of
+/// the body are the sums.
 std::vector<Value> handedOn(func::FuncOp main, Stage from) {
   std::vector<Value> result;
   for (Operation &op : main.getBody().front().without_terminator()) {

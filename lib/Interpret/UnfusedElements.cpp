@@ -1,9 +1,9 @@
 //===- UnfusedElements.cpp - loops over rows of elements ------------------===//
 //
-// An elementwise op, a broadcast, a transpose, a slice and a reduction are one
-// walk over an index space in which each tensor has a stride per dimension (0
-// where it is broadcast or reduced). Dimensions that all tensors step through
-// evenly are one, so the inner loop is long.
+// An elementwise op, a broadcast, a transpose, a slice and a reduction are each
+// a walk over an index space in which every tensor has a stride per dimension
+// (0 where it is broadcast or reduced). Neighbouring dimensions that one stride
+// describes for all tensors are merged, so that the inner loop is long.
 //
 //===----------------------------------------------------------------------===//
 #include "Unfused.h"
@@ -57,8 +57,8 @@ template <size_t N> struct Walk {
   Index shape;
   std::array<Index, N> strides;
 
-  /// Joins neighbours that every tensor steps through evenly; the last
-  /// dimension is the inner loop.
+  /// Merges neighbouring dimensions if one stride describes both for every
+  /// tensor; the last dimension is the inner loop.
   void join() {
     for (size_t d = 0; d < shape.size();)
       if (shape[d] == 1 && shape.size() > 1)
@@ -92,7 +92,7 @@ template <size_t N> struct Walk {
     for (int64_t size : ArrayRef(shape).drop_back())
       rows *= size;
     int64_t length = shape.back();
-    // One long row is cut as well.
+    // A single long row is divided as well.
     int64_t cuts = rows == 1 ? std::max<int64_t>(1, length / 65536) : 1;
     parallelFor(rows * cuts, std::max<int64_t>(1, 65536 * cuts / length),
                 threads, [&](int64_t begin, int64_t end) {
@@ -260,7 +260,7 @@ Tensor softmax(Operation *op, uint64_t dim, bool log, const Tensor &x,
 
 MaybeTensor kerf::interpret::evaluateUnfused(Operation *op, Operands operands,
                                              unsigned threads) {
-  // The interpreter looks at divisors of integers.
+  // The interpreter checks divisors of integers.
   ElementFunction function =
       nn::dividesIntegers(op) ? nullptr : findElementFunction(op);
   if (function && operands.size() == 1)

@@ -1,12 +1,12 @@
 //===- UnfusedProducts.cpp - products and convolutions in blocks ----------===//
 //
-// A matrix product in blocks of rows, columns and of what is summed: a block of
-// either operand is copied so that the inner loop reads it in order. A
+// A matrix product in blocks of rows, of columns and of the summed dimension: a
+// block of either operand is copied so that the inner loop reads it in order. A
 // convolution is the product of its windows, a row for each position, with its
-// weights; its gradients are the same products turned round.
+// weights; its gradients are the same products with exchanged operands.
 //
-// Zeros of padding meet infinite weights here as NaN, where the formula has no
-// term at all: such weights are left to the interpreter.
+// Here zeros of padding times infinite weights give NaN, where the formula has
+// no such term: convolutions with such weights are left to the interpreter.
 //
 //===----------------------------------------------------------------------===//
 #include "Unfused.h"
@@ -128,8 +128,8 @@ private:
   std::vector<double> left, right;
 };
 
-/// Where batch number `batch` of `shape` without its last two dimensions
-/// begins in an operand that is broadcast to it.
+/// Where batch number `batch` of `shape` (without its last two dimensions)
+/// begins in an operand that is broadcast to `shape`.
 int64_t batchOffset(const Tensor &operand, ArrayRef<int64_t> shape,
                     int64_t batch) {
   int64_t stride = operand.shape[operand.shape.size() - 1] *
@@ -216,7 +216,7 @@ struct Windows {
   int64_t width() const { return channels() * taps; }
 
   /// Calls visit(row, tap, offset of the image's first channel of the group)
-  /// for what lies inside the image, of positions [begin, end).
+  /// for each tap inside the image, of positions [begin, end).
   template <typename Visit>
   void forEach(int64_t number, int64_t group, int64_t begin, int64_t end,
                Visit visit) const {

@@ -1,6 +1,6 @@
 //===- Weights.cpp - the content of nn.weight -----------------------------===//
 //
-// Files are mapped when a weight of theirs is first asked for.
+// A file is mapped when the first of its weights is read.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Interfaces/KerfDialect.h"

@@ -1,7 +1,7 @@
-//===- Whole.cpp - a function as it stands --------------------------------===//
+//===- Whole.cpp - runs an unpartitioned function -------------------------===//
 //
-// One device, all of the batch, op by op. A training step reads the old values
-// of what it assigns to its end.
+// One device, the whole batch, op by op. A training step reads the old values
+// of sources until its end.
 //
 //===----------------------------------------------------------------------===//
 #include "Evaluate.h"
@@ -52,7 +52,7 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
 
 namespace {
 
-/// The values of a function under way; each is freed behind its last use.
+/// The values of a running function; each is freed behind its last use.
 class Frame {
 public:
   void set(Value value, Tensor tensor) {

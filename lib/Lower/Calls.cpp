@@ -118,8 +118,8 @@ public:
   }
 
 private:
-  /// What a convolution and its gradients share: the image, the result of the
-  /// forward and the weights.
+  /// The roles shared by a convolution and its gradients: the image, the result
+  /// of the forward convolution, the weights.
   struct Conv {
     template <typename Op>
     Conv(Op op, Value x, Value y, Value w)

@@ -1,7 +1,7 @@
 //===- Calls.h - library calls and collectives as exec ops ------*- C++ -*-===//
 //
-// What was selected (LibraryCall.h), or an op of dist, becomes the op of exec
-// that says the same about buffers.
+// Turns a selected call (LibraryCall.h) or an op of dist into the op of exec
+// that does the same on buffers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_CALLS_H
@@ -22,7 +22,7 @@ exec::Phase toPhase(dist::Phase phase);
 /// The phase of an op of tensors; null: forward.
 exec::PhaseAttr phaseOf(mlir::Operation *op);
 
-/// Where a call finds what it reads and writes.
+/// How operands of the new op are found.
 struct CallPlaces {
   /// The operand for the base of a view.
   llvm::function_ref<mlir::Value(mlir::Value base)> read;
@@ -30,14 +30,14 @@ struct CallPlaces {
   llvm::function_ref<mlir::Value(mlir::Value result)> write;
 };
 
-/// Adds library call number `index`, on tensors. Operands are asked for in the
-/// order of the op's, what is written last.
+/// Adds library call number `index`, on tensors. Asks for operands in the order
+/// of the op's, destinations last.
 exec::LibraryCallInterface emitLibraryCall(mlir::OpBuilder &builder,
                                            const LibraryCall &call,
                                            int64_t index, CallPlaces places);
 
-/// Adds collective number `index` for an op of dist; its event if it is only
-/// started.
+/// Adds collective number `index` for an op of dist; returns its event if it is
+/// only started.
 mlir::Value emitCollective(mlir::OpBuilder &builder, mlir::Operation *op,
                            int64_t index, mlir::Value source,
                            mlir::Value result, bool starts);

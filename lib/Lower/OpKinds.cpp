@@ -1,4 +1,4 @@
-//===- OpKinds.cpp - what lowering asks of a tensor op --------------------===//
+//===- OpKinds.cpp - classes of tensor ops for lowering -------------------===//
 #include "OpKinds.h"
 
 #include "Library/Strides.h"

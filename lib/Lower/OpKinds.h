@@ -1,4 +1,4 @@
-//===- OpKinds.h - what lowering asks of a tensor op ------------*- C++ -*-===//
+//===- OpKinds.h - classes of tensor ops for lowering -----------*- C++ -*-===//
 #ifndef KERF_LIB_LOWER_OPKINDS_H
 #define KERF_LIB_LOWER_OPKINDS_H
 
@@ -6,11 +6,11 @@
 
 namespace kerf {
 
-/// Whether each element of the op's one result is a cheap function of its
-/// operands' elements, the same however often it is computed. Null: false.
+/// Whether each element of the op's single result is a cheap function of its
+/// operands' elements, independent of how often it is computed. Null: false.
 bool isElementwise(mlir::Operation *op);
 
-/// Whether a source is small enough to stand in the kernels that use it.
+/// Whether a source is small enough to be part of the kernels that use it.
 bool isInline(mlir::Operation *op);
 
 /// Whether the result is a view of the operand's memory: reshapes, and slices
@@ -20,18 +20,18 @@ bool isAlias(mlir::Operation *op);
 /// Whether the first reader of a view's result, behind reshapes, is an update.
 bool isReadByUpdate(mlir::Operation *view);
 
-/// Whether floats of the type have the range of float32 (float16 has not).
+/// Whether floats of the type have the range of float32 (float16 does not).
 bool hasRange(mlir::Type type);
 
-/// Whether the op changes precision and keeps the range. Null: false.
+/// Whether the op changes precision only, not the range. Null: false.
 bool isRounding(mlir::Operation *op);
 
 /// The block of a function; null if it has no body, and an error if it has more
 /// than one block.
 mlir::FailureOr<mlir::Block *> blockOf(mlir::func::FuncOp function);
 
-/// For each result of a function the argument in whose place it lies, of which
-/// it is the sum over micro-batches; -1: none.
+/// For each result of a function that is a sum over micro-batches the argument
+/// with which it shares its memory; -1: none.
 llvm::SmallVector<int64_t> accumulators(mlir::func::FuncOp function);
 
 } // namespace kerf

@@ -4,9 +4,9 @@
 // (which keep packed copies) and by kernels, whole or in parts.
 //
 // Idea: one table. Sources with equal content, view, sharding and local type
-// are one parameter; each use says which stage it is of and whether a kernel
-// needs the plain data. A mutable source is its name and the start of its view:
-// whoever reads or assigns it, in whatever function, means the same memory.
+// are one parameter; each use says in which stage it is and whether a kernel
+// needs the plain data. A mutable source is identified by its name and the
+// start of its view: all functions that read or assign it use the same memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_PARAMETERS_H
@@ -68,7 +68,7 @@ private:
 
 /// Whether the op is a source to which steps give new values.
 bool isMutableSource(mlir::Operation *op);
-/// What a mutable source is known by: name and start of the view.
+/// The identity of a mutable source: its name and the start of its view.
 std::string mutableIdentity(mlir::Operation *op);
 
 } // namespace kerf

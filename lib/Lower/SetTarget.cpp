@@ -1,4 +1,4 @@
-//===- SetTarget.cpp - what a module is lowered for -----------------------===//
+//===- SetTarget.cpp - sets the target of a module ------------------------===//
 #include "kerf/Lower/Passes.h"
 
 namespace kerf {

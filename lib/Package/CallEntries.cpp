@@ -1,8 +1,7 @@
 //===- CallEntries.cpp - calls as entries of manifest.json ----------------===//
 //
-// See CallEntries.h. Operands of library calls are written alike for all kinds,
-// from the interface, and so are attributes; what is left of a kind is what it
-// has besides.
+// See CallEntries.h. Operands and attributes of library calls are written alike
+// for all kinds, through the interface; setMatmul and setMore write the rest.
 //
 //===----------------------------------------------------------------------===//
 #include "CallEntries.h"
@@ -138,7 +137,7 @@ static void setAttributes(json::Object &entry,
   }
 }
 
-/// What a matmul could do besides, and a batch of no dimensions.
+/// The alternatives of a matmul (offers), and a batch without dimensions.
 static void setMatmul(json::Object &entry, exec::MatmulOp op,
                       const exec::CallBuffers &buffers) {
   entry["batch"] = json::Array(op.getBatch());
@@ -161,7 +160,7 @@ template <typename Op> static void setAttention(json::Object &entry, Op op) {
       entry["bias_dtype"] = exec::dtypeName(element);
 }
 
-/// What is no attribute of the op.
+/// The parts of an entry that are not attributes of the op.
 static void setMore(json::Object &entry, exec::LibraryCallInterface call,
                     const exec::CallBuffers &buffers) {
   llvm::TypeSwitch<Operation *>(call)
@@ -216,7 +215,7 @@ template <typename Op> static json::Object describe(Op op) {
     entry["reduction"] = stringifyReductionKind(reduction->getValue());
   if (auto root = op.getRoot())
     entry["root"] = number(*root);
-  // Parts that are larger than they need to be are named.
+  // Parts that are larger than ceiling size are listed.
   int64_t ranks = exec::groupSize(op, op.getAxes());
   auto setPart = [&](const char *key, MemRefType part, MemRefType whole,
                      uint64_t dim) {

@@ -1,7 +1,7 @@
 //===- CallEntries.h - calls as entries of manifest.json --------*- C++ -*-===//
 //
-// Library calls, collectives and what stands in both, in the words of
-// docs/Package.md.
+// Entries of library calls and collectives, and the parts that both have; the
+// format is that of docs/Package.md.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PACKAGE_CALLENTRIES_H
@@ -18,7 +18,7 @@ llvm::json::Array axesEntry(dist::AxesAttr axes);
 /// One list of axes per dimension; null: none are cut.
 llvm::json::Array shardingEntry(dist::ShardingAttr sharding, int64_t rank);
 
-/// How code for GPUs is launched; `isKernel`: not that of a library call.
+/// The launch of GPU code; `isKernel`: of a kernel, not of a library call.
 llvm::json::Object gpuEntry(exec::GpuKernelAttr gpu, bool isKernel);
 
 /// An entry of `library`.

@@ -1,7 +1,7 @@
 //===- Manifest.cpp - manifest.json from a module -------------------------===//
 //
-// The ops of exec, in the words of docs/Package.md: entries in the order of
-// their numbers, symbols replaced by numbers.
+// Writes the ops of exec in the format of docs/Package.md: entries in the order
+// of their numbers, symbols replaced by numbers.
 //
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"
@@ -45,7 +45,8 @@ static json::Value splat(Attribute value) {
              : integer.getValue().getSExtValue();
 }
 
-/// Adds `sharding` and, where a dimension lies in larger ones, `blocks`.
+/// Adds `sharding`, and `blocks` if a dimension has larger blocks than ceiling
+/// size.
 static void setSharding(json::Object &entry, dist::ShardingAttr sharding,
                         int64_t rank) {
   entry["sharding"] = shardingEntry(sharding, rank);
@@ -53,7 +54,8 @@ static void setSharding(json::Object &entry, dist::ShardingAttr sharding,
     entry["blocks"] = json::Array(sharding.getBlocks());
 }
 
-/// Where the bytes are, what it is a part of, and how that is cut.
+/// Where the bytes are, of which global tensor they are a part, and how that is
+/// cut.
 static void setSource(json::Object &entry, exec::ParameterOp parameter,
                       const WeightPlan &weights) {
   Attribute source = parameter.getSource();
@@ -221,7 +223,7 @@ static json::Array functions(ModuleOp module,
 }
 
 namespace {
-/// Slots and instructions of a stage, whose functions have numbers.
+/// Slots and instructions of a stage; functions are named by their numbers.
 class StageEntry {
 public:
   StageEntry(exec::StageOp stage, const llvm::StringMap<int64_t> &numbers) {
@@ -267,7 +269,7 @@ private:
                      {"offset", static_cast<int64_t>(*slot.getOffset())}});
   }
 
-  /// An instruction on one slot.
+  /// An instruction that uses one slot.
   template <typename Op>
   json::Object &add(StringRef key, uint64_t number, Op op) {
     instructions.push_back(json::Object{

@@ -42,14 +42,14 @@ struct WeightPlan {
   std::vector<StoredTensor> tensors;
   /// By `source` of exec.parameter: the name of its stored tensor.
   llvm::DenseMap<mlir::Attribute, std::string> names;
-  /// In place: files that are referred to, and for each of kerf.files its
-  /// number.
+  /// For weights in place: the files that are referred to, and the number of
+  /// each of kerf.files among them.
   std::vector<ExternalFile> external;
   llvm::DenseMap<int64_t, int64_t> externalOf;
 };
 
-/// Collects what the module's parameters need. An error if a file is missing or
-/// too short.
+/// Collects the tensors of the module's parameters. An error if a file is
+/// missing or too short.
 llvm::Expected<WeightPlan> planWeights(mlir::ModuleOp module, bool inPlace);
 
 /// Writes `plan.tensors` as safetensors.

@@ -1,10 +1,11 @@
 //===- BuildSchedule.cpp - the instruction list of every stage ------------===//
 //
 // The order of work comes from lib/Cost (the same lists that the planner
-// simulated), between the prologue and the update; here it becomes instructions
-// on tensors: inputs and receives before a function runs, sends and outputs
-// after it. A slot is made once and used by whichever functions of the stage
-// name it: what is received, what is kept of a micro-batch, a sum so far.
+// simulated), between the prologue and the update. This pass turns it into
+// instructions on tensors: inputs and receives before a function runs, sends
+// and outputs after it. A slot (a received value, a value kept of a
+// micro-batch, a sum so far) is made once and used by all functions of the
+// stage that name it.
 //
 // No list can deadlock: a receive stands before the first run that needs it, a
 // send right after the run that gives it, and the runs alone have an order in
@@ -104,7 +105,8 @@ private:
     if (std::optional<int64_t> number = numberFrom(function, i, From::Recv)) {
       int64_t channel = *number;
       const ChannelUse &use = channels.at(channel);
-      // The update takes of what micro-batches made the last.
+      // The update uses the last micro-batch of a value that each micro-batch
+      // makes.
       int64_t which = use.sentOnce ? 0 : once ? last : microBatch;
       Value &slot = received[{channel, which}];
       if (!slot)
@@ -146,7 +148,7 @@ private:
   const std::map<int64_t, ChannelUse> &channels;
   int64_t last;
   std::optional<Location> loc;
-  /// By (number, micro-batch), -1 what is made once.
+  /// By (number, micro-batch); -1 for values that are made once.
   std::map<std::pair<int64_t, int64_t>, Value> received, kept;
   std::map<std::pair<int64_t, const void *>, Value> inputs;
   llvm::DenseMap<std::pair<Operation *, unsigned>, Value> sums;

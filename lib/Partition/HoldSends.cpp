@@ -1,17 +1,17 @@
 //===- HoldSends.cpp - how long what is sent must stay --------------------===//
 //
-// A send does not wait, but what overwrites its slot must wait until the
-// receiver has taken it. That can deadlock: in 1F1B stage s sends a gradient
-// back and wants its slot for the next activation, stage s-1 sends that
-// activation and wants its slot for the gradient; both wait to be taken before
-// they take. So nothing may overwrite the slot before the sender *knows* that
-// it was taken, from a message that the receiver sent later:
+// A send does not wait, but an instruction that overwrites its slot must wait
+// until the receiver has taken it. That can deadlock: in 1F1B stage s sends a
+// gradient back and needs its slot for the next activation, while stage s-1
+// sends that activation and needs its slot for the gradient; each waits for the
+// other. So a slot is not overwritten before the sender *knows* that the value
+// was taken, from a message that the receiver sent later:
 //
 //   stage 0:  send h ... recv d          h is held until d has come, because
 //   stage 1:  recv h ... send d          stage 1 had taken h when it sent d
 //
 // Vector clocks find that message: clock[i][t] is the last instruction of stage
-// t that is known to be done when instruction i is. Where nothing comes back,
+// t that is known to be done when instruction i is. If no message comes back,
 // the slot is held to the end of the step. O(instructions * stages).
 //
 //===----------------------------------------------------------------------===//
@@ -91,7 +91,7 @@ static void holdSends(ModuleOp module) {
   }
   for (const Message &message : messages) {
     const StageList &list = stages[message.from];
-    // Clocks only grow: the first that knows of the receive.
+    // Clocks only grow: find the first that knows of the receive.
     auto first = std::partition_point(
         list.clocks.begin() + message.sentAt, list.clocks.end(),
         [&](const std::vector<int64_t> &clock) {

@@ -2,10 +2,10 @@
 //
 // Uses of a value are grouped by (sharding, stage, part of the step); each
 // group gets one dist.reshard, placed before its first use. The backward pass
-// shares what the forward pass has made, and what a step makes once is brought
-// where it is wanted once, if no micro-batch is cut out of it. Invariant
-// afterwards: the sharding of every operand is that of its producer. Linear in
-// the uses.
+// uses the reshards of the forward pass. A value that is made once per step is
+// resharded once per step, unless each micro-batch takes its part of it.
+// Invariant afterwards: every operand has the sharding of its producer. Linear
+// in the uses.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Partition/OpSharding.h"
@@ -59,14 +59,14 @@ private:
     bool isReturn = op->hasTrait<OpTrait::IsTerminator>();
     auto layout = llvm::cantFail(wanted.toLayout(mesh));
     Layout held = getLayout(use.get(), mesh);
-    // What runs once per step reads inputs whole.
+    // Ops that run once per step read inputs of all micro-batches.
     if (isa<BlockArgument>(use.get()) && !isReturn && runsOncePerStep(op))
       held = withoutTime(held, mesh);
     if (held == layout)
       return success();
     Operation *producer = use.get().getDefiningOp();
     Phase phase = phaseOf(op, producer, isReturn, layout);
-    // A result is handed out by the stage that made it.
+    // The stage that made a result gives it out.
     int64_t stage =
         isReturn ? (producer ? getStage(producer) : 0) : getStage(op);
     auto type = cast<RankedTensorType>(use.get().getType());
@@ -80,7 +80,7 @@ private:
                << dist::toString(held, mesh) << " to "
                << dist::toString(layout, mesh);
       OpBuilder builder(op);
-      // A splat is the same everywhere: another one, no communication.
+      // A splat is equal everywhere: make another one, without communication.
       auto source = dyn_cast_or_null<SourceOpInterface>(producer);
       if (source && source.isUniform()) {
         Operation *other = builder.clone(*producer);
@@ -133,7 +133,8 @@ private:
 
   using Key = std::tuple<Value, Attribute, int64_t>;
 
-  /// What is there for `key` when `phase` runs, or the place for it.
+  /// The reshard for `key` that exists when `phase` runs, or the place for a
+  /// new one.
   Value &find(const Key &key, Phase phase) {
     if (phase == Phase::BackwardWeight)
       phase = Phase::BackwardInput;

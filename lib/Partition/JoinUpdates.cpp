@@ -1,18 +1,18 @@
 //===- JoinUpdates.cpp - the last backward pass and its update
 //-------------===//
 //
-// Problem: gradients are complete one by one while the last micro-batch's
-// backward pass goes on, but the update, another function, is where they are
-// summed over devices: nothing would hide that.
+// Problem: gradients are completed one by one while the last micro-batch's
+// backward pass runs, but they are summed over devices in the update, another
+// function, so no computation would overlap these sums.
 //
 // Idea: the last of the runs per micro-batch and the first update become one
-// function, @stageN_backward_update0; in it the collectives phase starts each
-// sum behind its gradient. Only where nothing waits for what the last run
-// gives: a stage that hands a gradient on would hand it on after its update.
-// In a backward pass only the first stage hands nothing on, and it ends last:
-// the others' sums have its work beside them.
+// function, @stageN_backward_update0, in which the collectives phase starts
+// each sum right behind its gradient. Only if neither function sends anything
+// to another stage, since such a send would be delayed. In a backward pass only
+// the first stage sends nothing, and it ends last: the sums of the other stages
+// overlap its work.
 //
-// Invariant: what is computed, and in which order values meet, stays.
+// Invariant: the computed values and the order in which they are added stay.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Partition/OpSharding.h"
@@ -44,7 +44,7 @@ public:
     func::FuncOp joined = build();
     auto run = RunOp::create(builder, last.getLoc(), joined.getResultTypes(),
                              joined.getName(), operands, last.getMicroBatch());
-    // What the last run gives to the caller follows.
+    // Outputs of the last run follow it.
     Operation *behind = run;
     for (Operation *op = last->getNextNode(), *next; op != run; op = next) {
       next = op->getNextNode();
@@ -87,7 +87,8 @@ private:
     }
   }
 
-  /// Of the last run what others read, and sums, which lie in their slots.
+  /// Collects the results of the last run that others read, and the sums, which
+  /// are in slots of their own.
   void collectResults() {
     llvm::SmallDenseSet<int64_t> sums;
     for (unsigned i = 0; i < backward.getNumArguments(); ++i)
@@ -173,7 +174,7 @@ private:
   llvm::SmallDenseMap<int64_t, int64_t> numberOf; ///< of a result that stays
 };
 
-/// Whether gradients that the update takes as they are summed over devices.
+/// Whether the update sums gradients over devices.
 bool sumsGradients(func::FuncOp update) {
   return llvm::any_of(update.getBody().front().getOps<CollectiveOpInterface>(),
                       [](CollectiveOpInterface collective) {

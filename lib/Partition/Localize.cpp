@@ -1,11 +1,11 @@
 //===- Localize.cpp - every op on the shapes of one device ----------------===//
 //
-// Each op is rebuilt by its own buildLocal with local operands. What partition
-// adds is the mask: an operand of a reduction over a factor that the shards do
-// not divide is filled with the identity beyond its end, because padding may
-// hold anything (0 * NaN is not 0, exp(0) is not 0). Sources need none for a
-// sum: packages pad them with zeros, and what a step assigns to them is filled
-// with zeros here. Linear in the ops.
+// Each op is rebuilt by its own buildLocal with local operands. This pass adds
+// masks: if shards do not divide a reduced factor, the operand is filled with
+// the identity of the reduction beyond its end, because padding may hold
+// anything (0 * NaN is not 0, exp(0) is not 0). Sources need no mask for a sum:
+// packages pad them with zeros, and values that a step assigns to them are
+// masked with zeros here. Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/ReplacingBuilder.h"
@@ -40,7 +40,7 @@ static TypedAttr identityOf(ReductionKind kind, Type type) {
     }
   }
   unsigned width = type.getIntOrFloatBitWidth();
-  // i1 is a truth value, never negative.
+  // i1 is a truth value, not a signed number.
   bool isSigned = width > 1 && !type.isUnsignedInteger();
   switch (kind) {
   case ReductionKind::Sum:
@@ -112,7 +112,7 @@ private:
     ReplacingBuilder builder(&getContext());
     builder.setInsertionPointToEnd(after);
     for (Operation &op : before->without_terminator()) {
-      // Of what was decided the phase goes on.
+      // Of the plan's attributes only the phase is still needed.
       builder.standFor(phaseOnly(getStep(&op)));
       if (failed(localize(builder, &op, mapping))) {
         after->erase();
@@ -190,7 +190,7 @@ private:
                                                             types, context);
     if (failed(local))
       return op->emitError("cannot be built on local shapes");
-    // A clone has all that was decided about the op.
+    // A clone has all attributes of the plan.
     for (Operation &made :
          llvm::make_range(last ? std::next(last->getIterator())
                                : builder.getBlock()->begin(),
@@ -213,7 +213,7 @@ private:
     return success();
   }
 
-  /// Parameters have zeros beyond their end; what steps make of them as well.
+  /// Fills the padding of a value that is assigned to a parameter with zeros.
   Value padWithZeros(OpBuilder &builder, Location loc, Value local,
                      Value global) {
     auto type = cast<RankedTensorType>(global.getType());

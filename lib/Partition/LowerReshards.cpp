@@ -1,7 +1,7 @@
-//===- LowerReshards.cpp - reshards become collectives --------------------===//
+//===- LowerReshards.cpp - from reshards to collectives -------------------===//
 //
-// One op per step of decomposeReshard(). Nothing is decided here: the planner
-// has computed its bytes from the same steps.
+// One op per step of decomposeReshard(). This pass decides nothing: the planner
+// counted the bytes of the same steps.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/ReplacingBuilder.h"
@@ -56,8 +56,9 @@ struct LowerReshards : kerf::impl::LowerReshardsBase<LowerReshards> {
     return success();
   }
 
-  /// Collectives say when they run; a slice is computed where its operand is,
-  /// that of an argument where the reshard is.
+  /// Collectives get the phase of the reshard; a slice gets the phase of the op
+  /// that makes its operand, or that of the reshard if the operand is an
+  /// argument.
   Value slice(ReshardOp op, const ReshardStep &step, RankedTensorType type,
               Value x, AxesAttr axes) {
     ReplacingBuilder builder(op);

@@ -1,7 +1,7 @@
 //===- OpSharding.cpp - the shardings of one op, checked ------------------===//
 //
-// Axes of dimensions are mapped onto factors; what is left is comparing lists.
-// Linear in the op's dimensions and axes.
+// Maps the axes of dimensions onto factors and compares the lists. Linear in
+// the op's dimensions and axes.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Partition/OpSharding.h"
@@ -146,7 +146,8 @@ struct Analysis {
         return error() << what << ": dimension " << dim
                        << " must be replicated but is cut by "
                        << dist::toString(axes, mesh);
-      // A block of the dimension is whole iterations of the major factor.
+      // A block of the dimension must hold whole iterations of the major
+      // factor.
       int64_t minor = 1;
       for (unsigned other : list.drop_front())
         minor *= result.rule.factors[other].size;
@@ -177,7 +178,7 @@ struct Analysis {
       known = axes;
       knownBlock = block / minor;
       seen[list[0]] = true;
-      // Minor factors are whole here, so they are whole everywhere.
+      // Minor factors are not cut here, so they must not be cut anywhere.
       for (unsigned minor : list.drop_front()) {
         if (seen[minor] && !result.factorAxes[minor].empty())
           return error() << what << ": a minor part of dimension " << dim

@@ -1,12 +1,13 @@
 //===- SplitStages.cpp - one function per stage and part of the step ------===//
 //
 // Ops are moved by their stage and part (StepParts.h). A value that another
-// stage uses crosses on a channel, one per (value, receiving stage), straight
-// from its producer even over several stages. A value that a later part of its
-// own stage uses is kept in a slot, unless ops without arithmetic can make it
-// again (KeptValues.h). Sources do neither: they are cloned into each function
-// that uses them, and one that several stages use is assigned in all of them
-// (tied weights). Linear in the ops and their operands but for the cut.
+// stage uses is sent on a channel, one per (value, receiving stage), directly
+// from its producer, even across several stages. A value that a later part of
+// its own stage uses is kept in a slot, unless ops without arithmetic can make
+// it again (KeptValues.h). Sources are cloned into each function that uses them
+// instead; a source that several stages use is assigned in all of them (tied
+// weights). Linear in the ops and their operands, except for the cut of
+// KeptValues.h.
 //
 //===----------------------------------------------------------------------===//
 #include "StepParts.h"
@@ -40,12 +41,12 @@ struct ResultUses {
   SmallVector<int64_t> outputs, channels, kept;
 };
 
-/// A function in the making.
+/// A function that is being built.
 struct PartEnds {
   SmallVector<Operation *> ops;
   llvm::MapVector<Value, NamedAttrList> arguments;
   llvm::MapVector<Value, ResultUses> results;
-  /// Made by earlier parts of the stage and used here.
+  /// Values that earlier parts of the stage make and this one uses.
   llvm::SetVector<Value> needed;
   /// Sums over micro-batches that are made here.
   SmallVector<AccumulateOp> sums;
@@ -95,7 +96,8 @@ private:
   static bool isSource(Operation *op) { return isa<SourceOpInterface>(op); }
   static bool isSource(Value value) { return ::isSource(value); }
 
-  /// Made in `part` and at hand there. A sum is complete only in the update.
+  /// Whether the value is made in `part` and can be used there. A sum over
+  /// micro-batches is complete only in the update.
   bool isLocal(Value value, const Part &part) const {
     return steps.partOf(value.getDefiningOp()) == part &&
            steps.senderOf(value) == part;
@@ -107,7 +109,7 @@ private:
 
   void collectUses() {
     // Stage by stage, so that channels are numbered by their receivers. The map
-    // may grow: a sum is sent by an update that has nothing else to do.
+    // may grow: an update may exist only to send a sum.
     SmallVector<Part> all;
     for (auto &[part, ends] : parts)
       all.push_back(part);
@@ -138,7 +140,7 @@ private:
     if (auto all = main.getArgAttrDict(argument.getArgNumber()))
       attributes.append(all.getValue());
     setFrom(attributes, From::Input, argument.getArgNumber());
-    // What runs once per step reads all micro-batches.
+    // A part that runs once per step reads all micro-batches.
     if (part.runsOncePerStep())
       attributes.set(kSharding,
                      toAttr(withoutTime(getLayout(argument, mesh), mesh)));
@@ -168,8 +170,8 @@ private:
     setFrom(it->second, From::Recv, number->second);
   }
 
-  /// That of the producer; else parameter for new values of parameters, else
-  /// that of a user. Activation goes without saying.
+  /// The purpose of the producer; else `parameter` for new values of
+  /// parameters, else the purpose of a user. Activation is the default.
   PurposeAttr purposeOf(Value value, int64_t stage) {
     Operation *producer = value.getDefiningOp();
     SmallVector<Operation *> users;
@@ -214,7 +216,7 @@ private:
     Operation *op = value.getDefiningOp();
     if (op->getNumResults() != 1 || steps.partOf(op).stage != user.stage)
       return false;
-    // The update may already have assigned what it read.
+    // The update may already have assigned the source that the op reads.
     if (user.kind == Part::Update)
       for (Value operand : op->getOperands())
         if (auto source = operand.getDefiningOp<SourceOpInterface>();
@@ -222,8 +224,7 @@ private:
           return false;
     if (auto accumulate = dyn_cast<AccumulateOp>(op))
       return !steps.isSum(accumulate);
-    // An input is read in parts by micro-batches and whole by the update, which
-    // knows no micro-batches.
+    // Micro-batches read their part of an input, the update reads all of it.
     if (steps.partOf(op).runsOncePerStep() != user.runsOncePerStep())
       for (Value operand : op->getOperands())
         if (isa<BlockArgument>(operand) ||
@@ -271,7 +272,7 @@ private:
     auto bytes = [&](Value value) -> int64_t {
       if (auto accumulate = value.getDefiningOp<AccumulateOp>();
           accumulate && !steps.isSum(accumulate))
-        return kTooMuch; // its operand, under another name
+        return kTooMuch; // equal to its operand, which is kept instead
       return findKept(value, part.stage) >= 0 ? 0 : bytesOf(value);
     };
     KeptProblem problem{SmallVector<Value>(ends.needed.getArrayRef()), isFree,
@@ -364,7 +365,8 @@ private:
         if (Value sum = sumSoFar.lookup(op)) {
           auto added = cast<AccumulateOp>(body.clone(*op, mapping));
           added.getIntoMutable().assign(sum);
-          // The operands' shardings no longer fit; types are what counts now.
+          // The operands' shardings no longer apply; only types matter from
+          // here on.
           setOperandShardings(added, {});
         } else {
           mapping.map(accumulate.getResult(),
@@ -395,7 +397,8 @@ private:
     return attributes.getDictionary(context);
   }
 
-  /// A value that `body` has not made yet: a source, or what is repeated.
+  /// Makes a value in `body` that it lacks: a source, or a value to be
+  /// repeated.
   void materialize(Value value, IRMapping &mapping, OpBuilder &body) {
     if (mapping.contains(value))
       return;

@@ -1,15 +1,16 @@
 //===- StepParts.h - the functions that a step falls into -------*- C++ -*-===//
 //
-// A stage's work in a step is cut where it must wait for others: prologue,
-// forward, backward, update. Prologue and update are cut again into levels,
-// where values leave the stage and something comes back (a gradient norm):
+// A stage's work in a step is divided into functions where it must wait for
+// other stages: prologue, forward, backward, update. Prologue and update are
+// divided again into levels, where values leave the stage and a result comes
+// back (a gradient norm):
 //
 //   level(op) = max over operands: level(operand), + 1 if from another stage
 //
-// so every level receives only what levels before it have sent, and running
-// the levels in order can never deadlock. One stage without micro-batches has
-// nothing to wait for: one function. One stage with micro-batches needs no cut
-// between forward and backward.
+// so every level receives only values that earlier levels sent, and running the
+// levels in order can never deadlock. One stage without micro-batches has
+// nothing to wait for and is one function. One stage with micro-batches has
+// forward and backward in one function.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PARTITION_STEPPARTS_H
@@ -44,18 +45,18 @@ public:
   StepParts(mlir::func::FuncOp main, const dist::Mesh &mesh);
 
   int64_t numStages() const { return stages; }
-  /// The whole step in one function.
+  /// Whether the whole step is one function.
   bool isOneFunction() const { return oneFunction; }
   /// The part in which an op is computed. Not for sources.
   Part partOf(mlir::Operation *op) const { return parts.lookup(op); }
-  /// Whether a value is another one for each micro-batch: its layout says so,
-  /// or it is made from such values by ops whose sums stay within a micro-batch
-  /// (dist.local_reduction).
+  /// Whether a value differs between micro-batches: its layout says so, or ops
+  /// whose sums stay within a micro-batch (dist.local_reduction) make it from
+  /// such values.
   bool varies(mlir::Value value) const { return varying.contains(value); }
-  /// Whether the op sums over micro-batches; else it hands its operand on.
+  /// Whether the op sums over micro-batches; else its result is its operand.
   bool isSum(dist::AccumulateOp op) const { return sums.contains(op); }
-  /// The part that hands a value on to other stages and to the caller: for the
-  /// sum over micro-batches the first part of the update.
+  /// The part that sends a value to other stages or gives it to the caller: for
+  /// a sum over micro-batches the first part of the update.
   Part senderOf(mlir::Value value) const;
   std::string nameOf(const Part &part) const;
   dist::Phase phaseOf(const Part &part) const;

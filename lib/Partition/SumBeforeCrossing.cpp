@@ -1,13 +1,13 @@
 //===- SumBeforeCrossing.cpp - sums over micro-batches before stages ------===//
 //
-// A parameter that two stages use (tied weights) has a gradient from each,
-// added where the parameter is updated. As planned, the other stage's part
-// would cross once per micro-batch; a sum of sums crosses once per step:
+// A parameter that two stages use (tied weights) has a gradient from each; they
+// are added where the parameter is updated. The plan would send the other
+// stage's part once per micro-batch; a sum of sums is sent once per step:
 //
 //   accumulate(a + b)  =  accumulate(a) + accumulate(b)
 //
-// for whatever op is jointly linear in all of its operands. Where the sum is
-// cast to the type in which gradients are sent, what crosses is cast as well.
+// for every op that is jointly linear in all of its operands. If the sum is
+// cast to the type in which gradients are sent, so is each part that is sent.
 // Linear in the ops.
 //
 //===----------------------------------------------------------------------===//
@@ -79,8 +79,8 @@ private:
     accumulate.erase();
   }
 
-  /// `part` of `sum` in the type in which `accumulate` is sent: the cast there
-  /// stays with the part, the cast back is where the sum is.
+  /// `part` of `sum` in the type in which `accumulate` is sent: the cast to it
+  /// stays with the part, the cast back with the sum.
   Value sentAs(AccumulateOp accumulate, AccumulateOp part, Operation *sum,
                ShardingAttr wanted) {
     auto onlyUser = [](Value value) -> Operation * {
@@ -101,7 +101,8 @@ private:
       copy->setOperand(0, value);
       setStage(copy, findStage(of));
       setColocation(copy, getColocation(of));
-      // What is added over devices is added on the way.
+      // A part that is still to be added over devices is added before it is
+      // sent.
       ShardingAttr sharding =
           op == back ? wanted : getResultShardings(part).front();
       setOperandShardings(copy, sharding);
@@ -111,8 +112,8 @@ private:
     return value;
   }
 
-  /// Linear in all operands, of which one comes from another stage; each is a
-  /// sum over micro-batches that are made here and there.
+  /// Whether the op is linear in all operands together, one operand comes from
+  /// another stage, and each operand is made once per micro-batch.
   bool isSumOfSums(Operation *sum) {
     auto interface = dyn_cast<ShardingRuleInterface>(sum);
     if (!interface || sum->getNumResults() != 1 || sum->getNumOperands() < 2)

@@ -1,8 +1,8 @@
 //===- VerifyPartition.cpp - the contract after partitioning --------------===//
 //
-// What codegen and packaging take for granted: local types everywhere, no
-// shardings on compute ops, instruction lists that serve every channel, input
-// and output exactly once per micro-batch.
+// The invariants that code generation and packaging rely on: local types
+// everywhere, no shardings on compute ops, instruction lists that serve every
+// channel, input and output exactly once per micro-batch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -94,7 +94,7 @@ private:
     return failure(result.wasInterrupted());
   }
 
-  /// What is kept exists; a sum has the type of its result.
+  /// Every kept value that is read exists; a sum has the type of its result.
   LogicalResult verifySlots(func::FuncOp function) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       Type type = function.getArgumentTypes()[i];
@@ -123,8 +123,8 @@ private:
     return Type();
   }
 
-  /// Whether a channel is used for each micro-batch: unless what it joins runs
-  /// once per step.
+  /// Whether a channel is used for each micro-batch: unless the functions that
+  /// it connects run once per step.
   bool isPerMicroBatch(ChannelOp channel) {
     int64_t number = channel.getNumber();
     bool taken = false, takenPerMicroBatch = false;
@@ -142,11 +142,11 @@ private:
     return !taken || takenPerMicroBatch;
   }
 
-  /// Plays the lists against each other in the strictest way that a runtime
-  /// may: a send does not wait, but whatever comes after the last instruction
-  /// until which its slot is held waits until it was taken. If all stages get
-  /// to the end, no run can deadlock: each wait is for one other instruction,
-  /// so the order of play does not matter.
+  /// Executes the lists together under the strictest rules that a runtime may
+  /// have: a send does not wait, but the instruction behind the one until which
+  /// its slot is held waits until the value was taken. If all stages reach the
+  /// end, no run can deadlock: each wait is for one other instruction, so the
+  /// order of execution does not matter.
   LogicalResult verifyOrder() {
     struct Player {
       SmallVector<Operation *> ops;

@@ -1,7 +1,7 @@
 //===- VerifyPlan.cpp - checks that a plan can be partitioned -------------===//
 //
-// Every later pass of the phase takes the plan as right; this one sees to it,
-// op by op, with an error that names the op, the dimension and the axes.
+// Later passes of the phase assume that the plan is correct. This pass checks
+// it op by op, with errors that name the op, the dimension and the axes.
 //
 //===----------------------------------------------------------------------===//
 #include "VerifyStep.h"
@@ -70,7 +70,7 @@ struct VerifyPlan : kerf::impl::VerifyPlanBase<VerifyPlan> {
     if (!function.getBody().hasOneBlock())
       return function.emitError("plan: has control flow, expected one block");
 
-    // Report every op that is wrong, not the first alone.
+    // Report every wrong op, not only the first.
     bool failed = false;
     for (Operation &op : function.getBody().front().without_terminator())
       failed |= mlir::failed(verify(&op, mesh, numStages));

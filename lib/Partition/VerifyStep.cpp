@@ -1,4 +1,4 @@
-//===- VerifyStep.cpp - what runs when, in a plan -------------------------===//
+//===- VerifyStep.cpp - checks phases and stages of a plan ----------------===//
 //
 // A step is prologue, forward, backward, update; forward and backward once per
 // micro-batch. Values flow only along that order, forward to later stages,
@@ -82,7 +82,7 @@ private:
     return diag;
   }
 
-  /// What runs once per step sees no micro-batches.
+  /// An op that runs once per step has no time axis.
   LogicalResult verifyTimeOfOp(Operation *op) {
     if (!runsOncePerStep(op))
       return success();
@@ -137,7 +137,7 @@ private:
     return success();
   }
 
-  /// A sum over time is kept partial until dist.accumulate.
+  /// A sum over time stays partial until dist.accumulate.
   LogicalResult verifyTimeOfUse(OpOperand &use, const Layout &wanted) {
     if (isa<BlockArgument>(use.get()))
       return success();

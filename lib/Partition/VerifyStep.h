@@ -1,4 +1,4 @@
-//===- VerifyStep.h - what runs when, in a plan -----------------*- C++ -*-===//
+//===- VerifyStep.h - checks phases and stages of a plan --------*- C++ -*-===//
 #ifndef KERF_LIB_PARTITION_VERIFYSTEP_H
 #define KERF_LIB_PARTITION_VERIFYSTEP_H
 
@@ -9,8 +9,8 @@
 namespace kerf {
 
 /// Checks phases, stages, colocation, time axes, sums over micro-batches and
-/// assignments of a function whose ops are right each for itself. Errors are
-/// emitted on the ops, all of them.
+/// assignments of a function whose ops are each valid. Emits all errors, on the
+/// ops.
 mlir::LogicalResult verifyStep(mlir::func::FuncOp function,
                                const dist::Mesh &mesh);
 

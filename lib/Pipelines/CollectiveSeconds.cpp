@@ -1,4 +1,4 @@
-//===- CollectiveSeconds.cpp - predicted time of what is sent -------------===//
+//===- CollectiveSeconds.cpp - predicted times of collectives -------------===//
 #include "CollectiveSeconds.h"
 
 #include "kerf/Cost/Time.h"

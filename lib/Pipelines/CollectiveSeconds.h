@@ -1,4 +1,4 @@
-//===- CollectiveSeconds.h - predicted time of what is sent -----*- C++ -*-===//
+//===- CollectiveSeconds.h - predicted times of collectives -----*- C++ -*-===//
 #ifndef KERF_LIB_PIPELINES_COLLECTIVESECONDS_H
 #define KERF_LIB_PIPELINES_COLLECTIVESECONDS_H
 
@@ -8,12 +8,13 @@
 
 namespace kerf {
 
-/// Fills CollectiveRecord::seconds by the machine's model.
+/// Sets CollectiveRecord::seconds by the machine's cost model.
 void addSeconds(CommunicationReport &report, mlir::ModuleOp module,
                 const cost::Machine &machine);
 
-/// How the phase should bucket the gradients of a module on this machine, for
-/// the groups over which they are summed; without gradients the default.
+/// How the collectives phase should bucket the gradients of a module on this
+/// machine, from the groups over which they are summed; the default if there
+/// are no gradients.
 CollectivesOptions collectivesOptions(mlir::ModuleOp module,
                                       const cost::Machine &machine);
 

@@ -63,7 +63,7 @@ Compilation::Compilation(CompilationOptions options)
   context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
-  // Messages name the node; a whole function behind them helps nobody.
+  // Messages name the node; printing the whole op behind them does not help.
   context->printOpOnDiagnostic(false);
 }
 
@@ -103,8 +103,8 @@ Outcome Compilation::dump(StringRef phase) {
     return fail(Outcome::WrongUsage, options.dumpDir + ": " + error.message());
   llvm::SmallString<128> path(options.dumpDir);
   llvm::sys::path::append(path, dumpName(++dumps, phase));
-  // Everything that another phase reads, locations too: what is written can be
-  // gone on from.
+  // Written with everything that another phase reads, locations too, so that a
+  // compilation can continue from the file.
   llvm::Error error = writeFile(path, [&](llvm::raw_ostream &stream) {
     OpPrintingFlags flags;
     flags.enableDebugInfo();
@@ -131,7 +131,7 @@ Outcome Compilation::dumpPlan() {
 
 Outcome Compilation::readModel() {
   Timer timer(*this, "import");
-  // The report speaks of the model; MLIR's own diagnostics would repeat it.
+  // The message is about the model; MLIR's own diagnostics would repeat it.
   std::string internal;
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
@@ -157,7 +157,7 @@ Outcome Compilation::readModel() {
   return Outcome::Fine;
 }
 
-/// What a phase promises to the next.
+/// The pass that checks what a phase guarantees to the next.
 static std::unique_ptr<Pass> verifierAfter(StringRef phase) {
   if (phase == "import")
     return createVerifyAfterImport();
@@ -225,7 +225,7 @@ Outcome Compilation::runImport() {
         attention.lowest = -6e4; // finite in f16
       passes.addPass(createRecogniseAttention(attention));
     }
-    // What import promises is checked before anyone relies on it.
+    // The guarantees of import are checked before another pass relies on them.
     passes.addPass(createVerifyAfterImport());
     // Training rounds after it has built the loss, which stays wide.
     if (!options.training && options.precision != autodiff::Precision::F32)
@@ -265,7 +265,8 @@ Outcome Compilation::runAutodiff() {
   return Outcome::Fine;
 }
 
-/// Exporters store equal tensors once; what of them is trained has come apart.
+/// Notes copies of weights: exporters store equal tensors once, and training
+/// changes each copy by itself.
 void Compilation::noteUntied() {
   constexpr size_t kMax = 4;
   std::set<std::string> names;
@@ -290,7 +291,8 @@ void Compilation::noteUntied() {
       "; option tied=NAME trains one as one");
 }
 
-/// Numbers without dimensions are constants to import; some may be learned.
+/// Notes numbers without dimensions: import takes them for constants, but some
+/// may be learned.
 void Compilation::noteNumbers() {
   std::vector<std::string> names;
   for (const std::string &name : report.numbers)
@@ -393,7 +395,7 @@ Compilation::runPasses(StringRef phase,
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return success();
-    // What MLIR says of the reproducer is said below, shorter.
+    // A shorter message about the reproducer follows below.
     if (StringRef(diagnostic.str()).starts_with("Failures have been detected"))
       return success();
     std::string node;
@@ -413,9 +415,9 @@ Compilation::runPasses(StringRef phase,
   llvm::raw_string_ostream stream(text);
   passes.printAsTextualPipeline(stream);
   pipelines.push_back({phase.str(), std::move(text)});
-  // A pass that fails on a plan of ours is our bug: keep what replays it. A
-  // plan, or IR, that the user wrote can be wrong. What may be refused is not
-  // kept: that would be a copy of the module for nothing.
+  // A pass that fails on a plan of ours has a bug: keep a reproducer. Plans and
+  // IR written by the user can be wrong. No reproducer is kept for passes that
+  // may refuse their input, since it would need a copy of the module.
   llvm::SmallString<128> reproducer;
   bool ours = !options.givenPlan && !options.resume;
   if (ours && !refuse &&
@@ -431,7 +433,7 @@ Compilation::runPasses(StringRef phase,
   if (refuse)
     if (std::optional<Outcome> refused = refuse())
       return *refused;
-  constexpr size_t kMax = 8; // what is wrong everywhere is wrong once
+  constexpr size_t kMax = 8; // enough to show a fault that is everywhere
   for (size_t i = 0; i < std::min(kMax, diagnosed.size()); ++i)
     lines.push_back(diagnosed[i]);
   if (diagnosed.size() > kMax)

@@ -1,8 +1,8 @@
-//===- CompilationMemory.cpp - what is laid out, and the limit ------------===//
+//===- CompilationMemory.cpp - laid-out memory and the limit --------------===//
 //
-// Planning predicts what a device holds; lowering knows. plan.json says what
-// was laid out, and a plan that turns out to need more than the limit is made
-// again.
+// Planning predicts the bytes of a device; lowering determines them. plan.json
+// reports the bytes laid out, and a plan that needs more than the limit is made
+// again for less.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Exec/Exec.h"
@@ -43,8 +43,8 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
                                          begin)
                .count() > kMaxSeconds;
   };
-  // Planned for `max` more than the limit was laid out, for `min` there is
-  // no plan.
+  // Bisection: planned for `max`, the layout exceeds the limit; for `min` there
+  // is no plan.
   int64_t max = limit, min = 0, peak = first;
   Outcome outcome = Outcome::Fine;
   options.plan.findReasons = false;
@@ -92,8 +92,8 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
   return outcome;
 }
 
-/// Parameters that steps read or write. Others are gone once what is derived
-/// from them has been computed.
+/// Parameters that steps read or write. Others are freed at load, once the
+/// parameters derived from them have been computed.
 static llvm::DenseSet<int64_t> parametersOfSteps(ModuleOp module) {
   llvm::DenseSet<int64_t> used;
   for (auto function : module.getOps<exec::FuncOp>())
@@ -120,8 +120,8 @@ static int64_t parameterBytes(ModuleOp module, int64_t stage,
   return bytes;
 }
 
-/// The plan says what was laid out: now arenas are known, where planning could
-/// only predict.
+/// Replaces predicted bytes in the plan by those laid out, now that arenas are
+/// known.
 void Compilation::refineMemory() {
   llvm::json::Object *memory = planJson.getObject("memory");
   llvm::json::Array *devices =

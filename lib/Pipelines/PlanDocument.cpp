@@ -145,7 +145,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
       {"planning_seconds", plan.planningSeconds}};
 }
 
-/// Where a plan that was given stands, for whoever sees it without its search.
+/// Where a given plan comes from, for readers of the document.
 static std::string originOf(const CompilationOptions &options) {
   return "taken from " + options.givenPlanPath + ", not searched";
 }
@@ -173,7 +173,7 @@ json::Object kerf::givenDocument(const CompilationOptions &options,
   for (const char *key : {"time", "stages"})
     document.erase(key);
   document.getObject("schedule")->erase("bubble_fraction");
-  // What is laid out will be known.
+  // Lowering fills this in.
   json::Array devices;
   for (const auto &[axis, size] : plan.mesh)
     for (int64_t stage = 0; axis == "pp" && stage < size; ++stage)

@@ -6,13 +6,13 @@
 
 namespace kerf {
 
-/// Everything of plan.json that is known when planning is done.
+/// All members of plan.json that are known when planning is done.
 llvm::json::Object planDocument(const CompilationOptions &options,
                                 const plan::PlanResult &plan,
                                 mlir::ModuleOp module);
 
-/// The same of a plan that was given: what it costs now, if it could be priced,
-/// where it came from, and nothing that its file says of costs.
+/// The same for a given plan: its present cost, if it could be priced, and
+/// where it came from; costs in its file are ignored.
 llvm::json::Object givenDocument(const CompilationOptions &options,
                                  const plan::PlanResult &plan,
                                  mlir::ModuleOp module);

@@ -1,4 +1,4 @@
-//===- PlanNotes.cpp - what a user should know of a plan ------------------===//
+//===- PlanNotes.cpp - notes for the user on a plan -----------------------===//
 #include "PlanNotes.h"
 
 #include "kerf/Dist/Dist.h"

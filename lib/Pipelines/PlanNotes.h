@@ -1,7 +1,8 @@
-//===- PlanNotes.h - what a user should know of a plan ----------*- C++ -*-===//
+//===- PlanNotes.h - notes for the user on a plan ---------------*- C++ -*-===//
 //
-// A mesh that a user fixes may not cut anything, and a batch may not divide by
-// it: both give right results at a cost that nobody sees. So they are said.
+// A mesh that the user fixed may cut nothing along an axis, or not divide the
+// batch. Both give right results at a cost that is easily overlooked, so they
+// are reported.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PIPELINES_PLANNOTES_H
@@ -14,8 +15,8 @@
 
 namespace kerf {
 
-/// Of a planned module, a line each: axes of the mesh over which every device
-/// does the same, and inputs whose parts are padded.
+/// Notes on a planned module, one line each: axes of the mesh over which every
+/// device computes the same, and inputs whose parts are padded.
 std::vector<std::string> planNotes(mlir::ModuleOp module);
 
 } // namespace kerf

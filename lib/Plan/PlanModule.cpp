@@ -26,21 +26,21 @@ StringRef kerf::plan::toString(Objective objective) {
 
 namespace {
 
-/// A candidate mesh with what became of it.
+/// A candidate mesh and the result of solving it.
 struct Attempt {
   std::unique_ptr<Graph> graph;
   SolveResult solved;
   StagePlan stages;
   CandidateSummary summary;
   bool isImpossible = false; ///< too few ops, or no cut divides the work
-  bool isTightened = false;  ///< what was solved is less than the candidate
+  bool isTightened = false;  ///< solved with tighter limits than the candidate
 
-  /// The stages cannot be, whatever the memory.
+  /// No cut into stages is possible, whatever the memory.
   bool cannotBeCut() const {
     return isImpossible ||
            (solved.hasSolution() && !stages.feasible && stages.memory.empty());
   }
-  /// There is no plan, which is proven.
+  /// It is proven that there is no plan.
   bool cannotBe() const {
     return !graph->getError().empty() || cannotBeCut() ||
            solved.status == Status::Infeasible;
@@ -56,7 +56,7 @@ public:
         start(std::chrono::steady_clock::now()) {}
 
   FailureOr<PlanResult> run(PlanError &error, std::string &message);
-  /// The same, and nothing is written.
+  /// Searches like run() and writes nothing.
   Trial tryOut();
 
 private:
@@ -68,23 +68,24 @@ private:
   void attempt(const MeshCandidate &candidate, double deadline);
   void solveAndCut(Attempt &attempt, double deadline);
   void summarize(Attempt &attempt);
-  /// The bound on a candidate that follows from what its Problem costs.
+  /// The lower bound on a candidate that follows from its Problem's cost.
   double boundOf(const MeshCandidate &candidate, double problemCost);
-  /// What a Problem must cost less than to be of interest.
+  /// Only solutions that cost less than this can beat the best plan so far.
   std::optional<Sum> cutoffFor(const MeshCandidate &candidate);
-  /// What any cut into stages must send; the same for like meshes.
+  /// Bounds on what any cut into stages sends; shared by meshes with equal
+  /// stages.
   StageBounds &stageBounds(const MeshCandidate &candidate);
-  /// Candidates whose time was over are solved again: now that another plan is
-  /// known, much less has to be searched.
+  /// Solves candidates again that ran out of time: the cost of another plan is
+  /// a cutoff that makes the search much smaller.
   void solveAgain();
-  /// Bounds below the best plan's cost are looked at once more, closer.
+  /// Raises bounds that are below the best plan's cost by a closer look (R_k).
   void sharpenBounds();
-  /// Until when a look back may take.
+  /// The time at which these second looks must end.
   double timeToLookBack() const {
     return options.deadlineSeconds > 0 ? options.deadlineSeconds
                                        : std::max(30.0, elapsed() + 10);
   }
-  /// Why a candidate was not searched to its end.
+  /// The message for a candidate that was not searched to its end.
   std::string atLeast(double bound) const;
   /// The cheapest plan so far; infinity without one.
   double incumbent() const {
@@ -109,7 +110,7 @@ private:
   std::chrono::steady_clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
   std::string candidateSet;              ///< in words
-  /// The deadline came before these.
+  /// Candidates that the deadline left out.
   std::vector<CandidateSummary> unsearched;
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
@@ -154,9 +155,9 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     return;
   }
   solveAndCut(attempt, deadline);
-  // Stages of unequal weight may need sharper shardings than the whole does:
-  // tighten what all stages together may hold until a cut fits. The bound of
-  // the first solution stays valid.
+  // Stages of unequal weight may need finer shardings than the whole does:
+  // lower the memory of all stages together until a cut fits. The bound of the
+  // first solution stays valid.
   double bound = attempt.summary.lowerBound;
   for (double share : {0.75, 0.6, 0.5, 0.4})
     if (candidate.stages > 1 && attempt.solved.hasSolution() &&
@@ -172,11 +173,11 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
 }
 
 /// Problems up to this size are solved even if another plan is known to be
-/// cheaper: it is nice to know what they would have cost.
+/// cheaper, so that the report can say what they cost.
 static constexpr size_t kQuickNodes = 1500;
 
-/// What the nodes cost by themselves, each at its cheapest: a bound where edges
-/// cost nothing or more.
+/// The sum of each node's cheapest choice: a lower bound if no edge has
+/// negative cost.
 static Sum minOfNodes(const Problem &problem) {
   Sum sum = 0;
   for (const Problem::Node &node : problem.nodes)
@@ -245,7 +246,7 @@ std::optional<Sum> Planner::cutoffFor(const MeshCandidate &candidate) {
       max = stageBounds(candidate).maxWithin(best);
     max *= static_cast<double>(byteScaleOf(function, candidate));
   }
-  max = max * (1 + 1e-12) + 1; // as cheap is still of interest
+  max = max * (1 + 1e-12) + 1; // keeps solutions of equal cost
   if (max > 9e17)
     return std::nullopt;
   return static_cast<Sum>(max) + 1;
@@ -305,8 +306,8 @@ void Planner::sharpenBounds() {
     return;
   double best = incumbent(), until = timeToLookBack();
   auto left = [&] { return until - elapsed(); };
-  // Bounds on stages hold for all meshes and micro-batches that a Problem's
-  // choices can express; each candidate has its own.
+  // A bound on stages holds for the meshes and micro-batches that the Problem's
+  // choices can express, so each candidate has its own.
   for (Attempt &attempt : attempts) {
     const MeshCandidate &candidate = attempt.graph->candidate;
     if (candidate.stages == 1 || attempt.isImpossible ||
@@ -363,8 +364,8 @@ void Planner::summarize(Attempt &attempt) {
   summary.totalBytes = attempt.stages.totalBytes;
   for (const PlanResult::Memory &memory : attempt.stages.memory)
     summary.peakMemoryBytes = std::max(summary.peakMemoryBytes, memory.peak);
-  // Bytes are what the plan sends. Seconds of one stage: exactly what was
-  // minimised; of several what the cut makes of it.
+  // For bytes the cost is what the plan sends. For seconds it is the minimised
+  // cost with one stage, and the cost of the cut with several.
   if (!isTime)
     summary.cost = static_cast<double>(summary.bytesPerRank);
   else if (candidate.stages == 1)
@@ -373,7 +374,8 @@ void Planner::summarize(Attempt &attempt) {
     summary.cost = summary.seconds;
 }
 
-/// What any device needs at least, as far as it was found out; 0: it was not.
+/// Bytes that any device needs at least, as far as the search found out; 0:
+/// unknown.
 int64_t Planner::minMemory() const {
   std::optional<Sum> min;
   for (const Attempt &attempt : attempts) {
@@ -446,8 +448,8 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   return result;
 }
 
-/// The best plan of all candidates, whose reason says why it is none; null with
-/// an error where the request is at fault.
+/// The best plan of all candidates; if none has a plan, one whose reason says
+/// why. Null, with an error, if the request is at fault.
 const Attempt *Planner::search(PlanError &error, std::string &message) {
   if (message = checkHints(function, names, options.hints); !message.empty()) {
     error = PlanError::BadRequest;
@@ -473,15 +475,15 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
   candidates = std::move(set.candidates);
   candidateSet = std::move(set.description);
   if (options.solver == SolverKind::Random && candidates.size() > 1) {
-    // Any mesh, as the seed says; the next where it has no plan.
+    // The seed picks a mesh; if that has no plan, the next one is tried.
     uint64_t pick = (options.seed * 0x9E3779B97F4A7C15ull) >> 33;
     std::rotate(candidates.begin(),
                 candidates.begin() +
                     static_cast<int64_t>(pick % candidates.size()),
                 candidates.end());
   }
-  // Stages of one device send only what they hand on: quickly known, often
-  // little, and then others are cut short.
+  // Stages of one device send only values that cross stages. They are solved
+  // fast and often send little, which gives a cutoff for the others.
   if (options.objective == Objective::Volume &&
       options.solver == SolverKind::Auto)
     std::stable_partition(candidates.begin(), candidates.end(),
@@ -513,11 +515,12 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
         unsearched.push_back(std::move(summary));
         continue;
       }
-      // None takes what others need, too.
+      // No candidate may use up the time of those behind it.
       auto others = static_cast<double>(candidates.size() - number);
       left = std::max(std::min(left, 2 * left / others), 0.01);
     } else if (batch.isTraining()) {
-      // Three times the ops, and limits: nobody waits for minutes unasked.
+      // A training step has three times the ops, and limits: without a deadline
+      // its search must still end within seconds.
       left = std::clamp(30 - elapsed(), 2.0, 10.0);
     }
     attempt(candidate, left);

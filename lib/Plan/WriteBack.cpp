@@ -61,7 +61,7 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     dist::setResultShardings(&op, results);
     int64_t stage = stageOf(&op);
     if (stage < 0) {
-      // Sources stand where they are first used.
+      // A source belongs to the first stage that uses it.
       stage = graph.candidate.stages - 1;
       for (Operation *user : op.getUsers())
         if (int64_t other = stageOf(user); other >= 0)
@@ -87,8 +87,8 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
   OpBuilder builder(value.getContext());
   Operation *def = value.getDefiningOp();
   bool isEverywhere = !def || isa<SourceOpInterface>(def);
-  // By stage: what is everywhere is brought into its layout in each stage that
-  // uses it, anything else where it is made.
+  // A source or input is brought to its layout in each stage that uses it, any
+  // other value in the stage that makes it.
   std::map<int64_t, SmallVector<OpOperand *>> uses;
   for (OpOperand &use : value.getUses()) {
     if (isAssignTarget(use))
@@ -96,7 +96,7 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
     Operation *staged = isEverywhere ? use.getOwner() : def;
     uses[dist::findStage(staged).value_or(-1)].push_back(&use);
   }
-  // What the program gives out has no stage.
+  // The return has no stage: the last stage that uses the value gives it out.
   if (auto none = uses.find(-1); none != uses.end() && uses.size() > 1) {
     uses.rbegin()->second.append(none->second);
     uses.erase(-1);

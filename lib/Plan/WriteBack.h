@@ -12,15 +12,16 @@ void writeBack(mlir::ModuleOp module, mlir::func::FuncOp function,
                const Graph &graph, const Solution &solution,
                const StagePlan &stages);
 
-/// A value that several uses share in another layout than its own.
+/// A value that several uses share in another layout than the one it is made
+/// in.
 struct SharedReshard {
   mlir::Value value;
   dist::ShardingAttr from, to;
-  /// In training: when it is brought there.
+  /// In training: the phase in which it is brought to that layout.
   std::optional<dist::Phase> phase;
 };
 
-/// Inserts the reshard and lets all uses start from it. Stages must be set.
+/// Inserts the reshard, which all uses then read. Stages must already be set.
 void insertSharedReshards(const SharedReshard &move);
 
 } // namespace kerf::plan

@@ -3,8 +3,7 @@
 
 using namespace llvm;
 
-/// The most arrays and objects that are open at once; brackets in strings are
-/// text.
+/// The deepest nesting of arrays and objects; brackets in strings do not count.
 static unsigned depthOf(StringRef text) {
   unsigned depth = 0, max = 0;
   for (size_t at = 0; at < text.size(); ++at) {

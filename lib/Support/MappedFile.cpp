@@ -1,8 +1,9 @@
 //===- MappedFile.cpp - open and map, with path checks --------------------===//
 //
-// Beneath a directory each component is opened with O_NOFOLLOW relative to the
-// one before: what openat2's RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS promises,
-// on kernels and sandboxes without that call too, and without a race.
+// Below a directory each component is opened with O_NOFOLLOW relative to the
+// one before. This gives the guarantees of openat2's RESOLVE_BENEATH |
+// RESOLVE_NO_SYMLINKS without races, also on kernels and in sandboxes that lack
+// that call.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Support/MappedFile.h"

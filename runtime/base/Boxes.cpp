@@ -1,6 +1,6 @@
 //===- Boxes.cpp - copying boxes between dense tensors --------------------===//
 //
-// From the innermost dimension outwards, a dimension joins the run as long as
+// From the innermost dimension outwards, a dimension joins the run if
 // everything inside it is whole in source and destination.
 //
 //===----------------------------------------------------------------------===//

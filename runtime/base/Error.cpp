@@ -25,7 +25,7 @@ int kerf::rt::exitCode(kerf_code_t code) {
   }
 }
 
-// The one status that needs no memory: it is handed out when there is none.
+// A static status, returned when no memory is left for another.
 static kerf_status &outOfMemoryStatus() {
   static kerf_status status{Error(KERF_OUT_OF_MEMORY, "out of memory")};
   return status;

@@ -1,10 +1,11 @@
 //===- HostFeatures.cpp - does this CPU run that program? -----------------===//
 //
-// LLVM and Linux name the same instruction sets differently. Most differ only
-// in punctuation; the rest are in a table. The list of known names is what a
-// compiler may use by itself in generated code. Others are not asked for: LLVM
-// reads the processor's own word, where Linux also leaves out what the kernel
-// has switched off (RDSEED on some Zen 5, XSAVES in virtual machines).
+// LLVM and Linux name the same instruction sets differently. Most names differ
+// only in punctuation; the rest are in a table, which lists the instruction
+// sets that a compiler may use in generated code. Other features are not
+// checked: LLVM reads the processor's own word, where Linux also leaves out
+// what the kernel has switched off (RDSEED on some Zen 5, XSAVES in virtual
+// machines).
 //
 //===----------------------------------------------------------------------===//
 #include "HostFeatures.h"
@@ -76,5 +77,5 @@ kerf::rt::missingHostFeatures(const std::vector<std::string> &features) {
   for (std::string line; std::getline(in, line);)
     if (line.rfind("flags", 0) == 0)
       return missingFeatures(features, line.substr(line.find(':') + 1));
-  return {}; // no way to know: the program will tell
+  return {}; // unknown: a missing instruction ends the program
 }

@@ -7,8 +7,8 @@
 
 namespace kerf::rt {
 
-/// Of `features` (LLVM's names) those that this host's CPU lacks. Names that
-/// are no instruction set known here are taken for tuning flags and pass.
+/// The `features` (LLVM's names) that this host's CPU lacks. Unknown names
+/// count as tuning flags and are ignored.
 std::vector<std::string>
 missingHostFeatures(const std::vector<std::string> &features);
 

@@ -1,8 +1,9 @@
 //===- MappedFile.h - a regular file, mapped read-only ----------*- C++ -*-===//
 //
-// Only regular files are opened (no FIFO can hang us, no device be read); an
-// empty file maps to an empty range. What was read of a mapping counts as this
-// process's memory until it is forgotten; then the file is read again.
+// Only regular files are opened (no FIFO can block, no device be read); an
+// empty file maps to an empty range. Pages that were read count as this
+// process's memory until they are forgotten; the next access reads the file
+// again.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_BASE_MAPPEDFILE_H
@@ -35,8 +36,8 @@ private:
 /// XXH3-64 as 16 lower-case hex digits.
 std::string hashHex(const void *data, size_t bytes);
 
-/// Lets go of the pages of part of a mapped file. Any thread may go on reading:
-/// they come back from the file.
+/// Releases the pages of part of a mapped file. Other threads may keep reading:
+/// the pages are then read from the file again.
 void forgetMapped(const void *data, size_t bytes);
 
 } // namespace kerf::rt

@@ -17,7 +17,7 @@
 
 namespace kerf::rt {
 
-/// `size` positions of an axis: digit (c / weight) % size of its coordinate c.
+/// `size` values of an axis: the digit (c / weight) % size of its coordinate c.
 struct AxisRef {
   int axis = 0; ///< index into Mesh::axes, or Mesh::timeAxisIndex
   int64_t size = 1;

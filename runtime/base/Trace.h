@@ -1,4 +1,4 @@
-//===- Trace.h - what a rank did, and when ----------------------*- C++ -*-===//
+//===- Trace.h - events of a rank with their times --------------*- C++ -*-===//
 //
 // One buffer per rank, reserved once: recording is two clock reads and a store.
 // What does not fit is counted and dropped.

@@ -1,10 +1,10 @@
 //===- Calls.h - how every back end counts its calls ------------*- C++ -*-===//
 //
-// Collectives over one set of axes must come in one order on all its ranks.
-// Each rank numbers them and folds each call's arguments into a running hash;
-// equal number and hash mean that all calls so far were the same. Both must be
-// computed alike by all back ends, as must the counting of calls after which a
-// test's fault strikes.
+// Collectives over one set of axes must be called in the same order on all its
+// ranks. Each rank numbers its calls and folds their arguments into a running
+// hash; equal number and hash mean that all calls so far were equal. All back
+// ends share this code, and the count of calls after which a test's fault
+// strikes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_CALLS_H
@@ -36,8 +36,8 @@ struct CallOrder {
   CallHash hash;
   int64_t started = 0; ///< not yet waited for
 
-  /// Why a call cannot start now, if it cannot: it is under way (not `idle`),
-  /// or too many are.
+  /// Why a call cannot start now, if so: it is already under way (not `idle`),
+  /// or too many calls are.
   std::optional<Error> refusal(int64_t rank, int64_t index,
                                const CollectiveDesc &desc, bool idle) const;
   /// Notes a call and returns its number.
@@ -54,8 +54,8 @@ public:
   FaultPoint(const std::optional<Injection> &injection, int64_t rank)
       : injection(injection), rank(rank) {}
 
-  /// Counts a call; true if it must be skipped. A rank that hangs does so until
-  /// `released()`; one that dies throws RankDied.
+  /// Counts a call; true if it must be skipped. A rank with fault=hang hangs
+  /// until `released()`; one with fault=die throws RankDied.
   bool strikes(const std::function<bool()> &released);
 
 private:

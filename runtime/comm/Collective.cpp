@@ -1,4 +1,4 @@
-//===- Collective.cpp - what a collective does, whoever does it -----------===//
+//===- Collective.cpp - collectives of any back end -----------------------===//
 //
 // Legality and byte counts of collectives; see the table in docs/Package.md.
 //

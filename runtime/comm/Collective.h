@@ -1,9 +1,9 @@
-//===- Collective.h - what a collective does, whoever does it ---*- C++ -*-===//
+//===- Collective.h - collectives of any back end ---------------*- C++ -*-===//
 //
-// A descriptor of the manifest, its legality and the bytes that it must send.
-// Here nothing knows threads, MPI or NCCL. Byte counts are group totals of one
-// execution, derived from the shapes of the call alone (docs/Package.md has the
-// table); planner and runtime compute them independently and must agree.
+// A descriptor of the manifest, its validity and the bytes that it must send,
+// independent of threads, MPI and NCCL. Byte counts are group totals of one
+// execution, computed from the shapes of the call alone (docs/Package.md has
+// the table); planner and runtime compute them independently and must agree.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_COLLECTIVE_H

@@ -1,4 +1,4 @@
-//===- Comm.cpp - what all communication back ends share ------------------===//
+//===- Comm.cpp - shared by all communication back ends -------------------===//
 //
 // Parsing of injected faults, and the check that counted bytes are the planned
 // bytes and that they were really moved.

@@ -1,12 +1,13 @@
 //===- Comm.h - one interface for thread, MPI and NCCL ranks ----*- C++ -*-===//
 //
-// A World joins all ranks of a mesh; each rank talks through its own Comm, from
-// one thread. What is common to all implementations: collectives of the same
-// axes run in the same order on all members (checked by a signature and a
+// A World joins all ranks of a mesh; each rank communicates through its own
+// Comm, from one thread. All implementations guarantee: collectives over the
+// same axes run in the same order on all members (checked by a signature and a
 // running hash before data is used), the k-th send on a channel meets the k-th
-// receive, every wait has a deadline, and once any rank fails every call on
-// every rank throws the first failure. unittests/Runtime/CommConformance.cpp
-// holds any implementation to this.
+// receive, every wait has a deadline, and once any rank fails, every call on
+// every rank throws the first failure. The conformance suite in
+// unittests/Runtime/CollectivesTest.cpp and CommFaultsTest.cpp runs over every
+// implementation.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_COMM_H
@@ -71,17 +72,20 @@ class Comm {
 public:
   virtual ~Comm() = default;
 
-  /// Offers src and dst for collective `index`; never waits for others.
+  /// Makes src and dst of collective `index` available; never waits for other
+  /// ranks.
   virtual void start(int64_t index, const void *src, void *dst) = 0;
-  /// Ends what was started. Throws on mismatch, deadline, failure elsewhere.
+  /// Completes a started collective. Throws on mismatch, deadline, failure
+  /// elsewhere.
   virtual void wait(int64_t index) = 0;
-  /// Does whatever of the started collectives can be done without waiting.
+  /// Advances started collectives as far as possible without waiting.
   virtual void progress() = 0;
 
-  /// Offers `data` on a channel; gives the number of the send.
+  /// Makes `data` available on a channel; returns the number of the send.
   virtual int64_t send(int64_t channel, const void *data,
                        int64_t microBatch) = 0;
-  /// Waits until send `number` was taken: its data may be overwritten.
+  /// Waits until the receiver has taken send `number`: its data may be
+  /// overwritten.
   virtual void finishSend(int64_t channel, int64_t number) = 0;
   virtual void receive(int64_t channel, void *data, int64_t microBatch) = 0;
 
@@ -93,8 +97,8 @@ public:
   virtual ~World() = default;
   /// The endpoint of a rank; once per rank, from any thread.
   virtual std::unique_ptr<Comm> join(int64_t rank) = 0;
-  /// The same for a rank that computes on `device`, which communication on its
-  /// streams needs to know. On the rank's thread.
+  /// The same for a rank that computes on `device`: communication on streams
+  /// needs the device. To be called on the rank's thread.
   virtual std::unique_ptr<Comm> joinOn(int64_t rank, Device &) {
     return join(rank);
   }

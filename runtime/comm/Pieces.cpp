@@ -1,4 +1,4 @@
-//===- Pieces.cpp - which box goes where in a collective ------------------===//
+//===- Pieces.cpp - boxes that a collective moves -------------------------===//
 //
 // The boxes follow from the shapes; see docs/Package.md for their meaning. All
 // counts of bytes are per position and add up to the group total.

@@ -1,10 +1,10 @@
-//===- Pieces.h - which box goes where in a collective ----------*- C++ -*-===//
+//===- Pieces.h - boxes that a collective moves -----------------*- C++ -*-===//
 //
-// What one position of a group must get, as boxes of its peers' sources and of
-// its own destination; whoever moves the bytes (threads that read each other's
-// memory, messages between processes) works from the same list, and so counts
-// the same bytes. For reduce_scatter the one box is read from every member; an
-// all_reduce has no boxes, its ranges are in reduceShare.
+// The data that one position of a group must get, as boxes of its peers'
+// sources and of its own destination. Threads that read each other's memory and
+// messages between processes use the same list, and so count the same bytes.
+// For reduce_scatter the one box is read from every member; an all_reduce has
+// no boxes, its ranges are in reduceShare.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_PIECES_H

@@ -1,13 +1,12 @@
 //===- Rendezvous.h - how processes of a job find each other ----*- C++ -*-===//
 //
-// Rank, size and the place to meet come from the variables of whoever started
-// the process: mpirun, torchrun (also set by hand, one command per host, and by
-// our own launcher), or srun. Rank 0 then serves a small key/value store over
-// TCP, through which ranks exchange what they need to connect: addresses of
-// sockets, the unique id of an NCCL communicator. docs/MultiNode.md has the
-// variables.
+// Rank, size and the address of rank 0 come from the variables of the launcher:
+// mpirun, torchrun (also set by hand, one command per host, and by our own
+// launcher), or srun. Rank 0 then serves a small key/value store over TCP,
+// through which ranks exchange what they need to connect: addresses of sockets,
+// the unique id of an NCCL communicator. docs/MultiNode.md has the variables.
 //
-// Invariant: no call waits past its deadline, and what is missing is named.
+// Invariant: no call waits past its deadline; the error names what is missing.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_RENDEZVOUS_H
@@ -23,7 +22,7 @@
 
 namespace kerf::rt {
 
-/// What the launcher told this process. Without a launcher: rank 0 of 1.
+/// The launcher's variables. Without a launcher: rank 0 of 1.
 struct JobEnvironment {
   enum Launcher { None, OpenMpi, Torchrun, Slurm };
   Launcher launcher = None;
@@ -58,9 +57,9 @@ public:
   virtual std::string wait(const std::string &key, double seconds,
                            const std::string &what = "");
 
-  /// Every rank says that it has come to the place called `name`, with some
-  /// bytes, and gets what all said, by rank. Throws KERF_RANK_FAILURE naming
-  /// the ranks that did not come. Once per name.
+  /// A barrier called `name`: every rank contributes some bytes and gets those
+  /// of all ranks, by rank. Throws KERF_RANK_FAILURE naming the ranks that did
+  /// not come. Each name may be used once.
   std::vector<std::string> gather(const std::string &name, int64_t rank,
                                   int64_t size, const std::string &value,
                                   double seconds);
@@ -84,7 +83,7 @@ private:
 };
 
 /// A client; tries to connect until the deadline, which also limits each later
-/// call. Throws KERF_RANK_FAILURE when nobody serves there.
+/// call. Throws KERF_RANK_FAILURE if there is no store.
 std::unique_ptr<Store> connectStore(const std::string &address, int port,
                                     double seconds);
 

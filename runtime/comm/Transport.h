@@ -1,8 +1,8 @@
-//===- processes/Transport.h - messages between processes -------*- C++ -*-===//
+//===- Transport.h - messages between processes -----------------*- C++ -*-===//
 //
-// The little that collectives between processes need: messages that start at
-// once and are tested for, in order for equal (from, to, tag), and short
-// control messages of any sender. Nothing here waits. MPI and TCP implement it.
+// What collectives between processes need: messages that start at once and are
+// polled, delivered in order for equal (from, to, tag), and short control
+// messages from any sender. No call waits. Implemented by MPI and TCP.
 //
 // Not thread-safe: Job serializes all calls but rest().
 //
@@ -17,8 +17,8 @@
 
 namespace kerf::rt {
 
-/// A message under way. It and its memory stay in place until test() says that
-/// it is over, or cancel().
+/// A message under way. It and its memory must stay in place until test()
+/// returns true, or cancel().
 struct Request {
   bool pending = false;
   bool misfit = false; ///< a message of another size came
@@ -41,12 +41,13 @@ public:
   /// The message must have exactly `bytes` bytes.
   virtual void receive(Request &request, int64_t from, uint32_t tag, void *data,
                        size_t bytes) = 0;
-  /// True when it is over (or was never begun). Throws KERF_MISMATCH for a
-  /// message of another size, KERF_RANK_FAILURE when the library fails.
+  /// True when the message is complete (or was never started). Throws
+  /// KERF_MISMATCH for a message of another size, KERF_RANK_FAILURE when the
+  /// library fails.
   virtual bool test(Request &request) = 0;
   /// Forgets a request whose peer is not expected any more.
   virtual void cancel(Request &request) = 0;
-  /// Moves what can be moved.
+  /// Advances messages as far as possible without waiting.
   virtual void progress() = 0;
 
   /// At most maxControlBytes; copied. To itself is not allowed.
@@ -56,8 +57,8 @@ public:
 
   /// Whether the connection to a rank has ended.
   virtual bool isLost(int64_t rank) const { return false; }
-  /// A pause in a loop that waits, longer for a higher round; ends early when
-  /// something may have come. The one call that needs no lock.
+  /// A pause in a polling loop, longer in later rounds; ends early when a
+  /// message may have arrived. The only call that needs no lock.
   virtual void rest(int round) = 0;
   /// Ends the connections after all ranks have said goodbye. Throws
   /// KERF_RANK_FAILURE when that takes longer than `seconds`.

@@ -1,10 +1,9 @@
 //===- Device.h - where a rank computes -------------------------*- C++ -*-===//
 //
 // One rank's device: memory, launches, library calls. On the CPU a call returns
-// when its work is done; a GPU enqueues it, and what it adds to the calls
-// (steps as graphs, copies between host and device) is StepDevice. All of a
-// Device is used from its rank's thread, upload and download from any while no
-// step runs.
+// when its work is done; a GPU enqueues it, and StepDevice adds what only GPUs
+// have (steps as graphs, copies between host and device). A Device is used from
+// its rank's thread; upload and download from any thread while no step runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_DEVICE_DEVICE_H
@@ -78,8 +77,8 @@ public:
   virtual void storeNumber(int64_t value, void *dst) {
     std::memcpy(dst, &value, sizeof(value));
   }
-  /// Something else than this device may write its memory from now on: a
-  /// collective, the caller's inputs.
+  /// The device's memory may be written by something else from now on: a
+  /// collective, or the caller's inputs.
   virtual void memoryChanges() {}
   /// `parameter(i)` gives this rank's part of parameter i. Throws
   /// KERF_BAD_PACKAGE, KERF_UNSUPPORTED_HOST.
@@ -89,12 +88,12 @@ public:
 
   /// False: the memory of `allocate` cannot be touched by the host.
   virtual bool onHost() const { return true; }
-  /// Memory that is given back before the step: no part of the arena.
+  /// Memory for use before the first step only; not part of the arena.
   virtual std::unique_ptr<DeviceMemory> allocateTemporary(int64_t bytes,
                                                           const char *what) {
     return allocate(bytes, what);
   }
-  /// Between host and device, done on return.
+  /// Copies between host and device; done on return.
   virtual void upload(const void *src, void *dst, int64_t bytes) {
     std::memcpy(dst, src, static_cast<size_t>(bytes));
   }
@@ -106,19 +105,19 @@ public:
   }
   /// Whether other ranks use the same device, which is for testing only.
   virtual bool isShared() const { return false; }
-  /// What is not as the user may expect, one line each; and what was found.
+  /// Warnings and findings for the user, one line each.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual std::vector<std::string> facts() const { return {}; }
 };
 
-/// A device to which a whole step is given at once. The host enqueues, then
-/// waits for the end; from the second step on the device may replay what was
+/// A device that executes a whole step at once. The host enqueues, then waits
+/// for the end; from the second step on the device may replay what was
 /// enqueued.
 class StepDevice : public Device {
 public:
   bool onHost() const override { return false; }
-  /// One allocation for everything that `allocate` will be asked for. Throws
-  /// KERF_OUT_OF_MEMORY with what was asked, what is free and what was planned.
+  /// One allocation for everything that `allocate` will return. Throws
+  /// KERF_OUT_OF_MEMORY with the bytes that were asked for, free and planned.
   virtual void reserve(int64_t bytes, const std::string &detail) = 0;
   /// Host memory from and to which copies can be enqueued.
   virtual std::unique_ptr<DeviceMemory> allocatePinned(int64_t bytes) = 0;
@@ -128,29 +127,29 @@ public:
   /// The host is about to read or write memory of allocatePinned.
   virtual void hostAccess(const void *pinned, int64_t bytes, bool writes) = 0;
 
-  /// True: enqueue the step now; false: it is replayed as it was. Steps that do
-  /// not count are never replayed.
+  /// True: enqueue the step now; false: the last step is replayed. Steps that
+  /// do not count are never replayed.
   virtual bool beginStep(bool counted = true) = 0;
-  /// After everything was enqueued and every other stream has been joined.
-  /// False: it could not be kept for replay, so nothing runs; begin again.
+  /// Call after everything was enqueued and every other stream has been joined.
+  /// False: the step cannot be kept for replay and does not run; begin again.
   virtual bool endStep() = 0;
-  /// While a step is enqueued: behind its first inputs, and in front of its
-  /// last outputs, on the stream that computes.
+  /// Marks on the compute stream while a step is enqueued: behind its first
+  /// inputs, and in front of its last outputs.
   enum Mark { WorkBegins, WorkEnds };
   virtual void mark(Mark mark) = 0;
   /// Seconds between the marks, on the device, once the step has ended.
   virtual double workSeconds() = 0;
-  /// Device memory beside what `reserve` took: workspaces of libraries, tables.
+  /// Device memory besides that of `reserve`: workspaces of libraries, tables.
   virtual int64_t ownBytes() const = 0;
-  /// Before the first step: note what the device does, for `spans`.
+  /// Before the first step: record the device's work, for `spans`.
   virtual void enableTrace() {}
-  /// What it did in the last step; empty without a trace.
+  /// The device's work in the last step; empty without a trace.
   virtual std::vector<DeviceSpan> spans() const { return {}; }
-  /// Whether the step has ended. Throws what went wrong on the device.
+  /// Whether the step has ended. Throws failures of the device.
   virtual bool stepEnded() = 0;
   /// Nothing will be enqueued any more; memory may be freed after this.
   virtual void stop() = 0;
-  /// After the end: throws the failure that a kernel noted.
+  /// After the end of a step: throws the failure that a kernel recorded.
   virtual void checkKernels() = 0;
 };
 

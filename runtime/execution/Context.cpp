@@ -1,7 +1,7 @@
 //===- Context.cpp - the rank behind the program's function table ---------===//
 //
 // One function per entry of kerf_program_api. Indices come from native code and
-// are checked all the same: a wrong one is an error, not a crash.
+// are checked nevertheless: a wrong one is an error, not a crash.
 //
 //===----------------------------------------------------------------------===//
 #include "Context.h"
@@ -31,7 +31,7 @@ void kerf_program_context::run(kerf_program_function_t function,
 namespace {
 using Context = kerf_program_context;
 
-// Runs `body` unless an earlier entry failed; keeps what it throws.
+// Runs `body` unless an earlier entry failed; stores its exception.
 template <typename Body> int32_t entry(Context *ctx, Body &&body) noexcept {
   if (ctx->hasFailed())
     return 1;

@@ -1,9 +1,9 @@
 //===- Context.h - the rank behind the program's function table -*- C++ -*-===//
 //
-// kerf_program_context is what the entries of kerf_program_api get back: one
-// rank's device, communication, prepared library calls. Exceptions of the
-// runtime stop here, before they would pass through frames of generated code:
-// they are kept, the program sees a status, and run() throws them again.
+// kerf_program_context is what the entries of kerf_program_api get: one rank's
+// device, communication and prepared library calls. Exceptions of the runtime
+// must not pass through frames of generated code: they are stored here, the
+// program gets a status, and run() throws them again.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_EXECUTION_CONTEXT_H
@@ -29,8 +29,8 @@ struct kerf_program_context {
   /// Keeps the first failure; from any thread. Gives the status to return.
   int32_t keep(std::exception_ptr failure) noexcept;
   bool hasFailed() const { return failed.load(std::memory_order_acquire); }
-  /// Calls a function of the program; throws what was kept, or an error if the
-  /// function gives up without a reason.
+  /// Calls a function of the program; throws a stored failure, or an error if
+  /// the function gives up without a reason.
   void run(kerf_program_function_t function, const char *symbol,
            void *const *params, void *const *ios, void *scratch);
 

@@ -92,8 +92,9 @@ ParameterStore::Source ParameterStore::find(int64_t index, int64_t rank) const {
   return source;
 }
 
-// Values that are nowhere stored: `box` says which elements of the stored
-// tensor go where; the rest of `data` is zero.
+// Values that are generated instead of stored (a splat, or drawn from a seed):
+// `box` says which elements of the stored tensor go where; the rest of `data`
+// is zero.
 static void fill(const Parameter &p, const BoxCopy &box, void *data) {
   if (p.source == Parameter::Splat)
     return fillSplat(data, numElements(p.localShape), p.dtype, p.splat);

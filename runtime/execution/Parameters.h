@@ -1,10 +1,10 @@
 //===- Parameters.h - each rank's part of the weights -----------*- C++ -*-===//
 //
-// A part that lies contiguous and aligned in the mapped file is used there;
+// A part that is contiguous and aligned in the mapped file is used in place;
 // any other is copied once, zero-filled past the end of the tensor, and shared
-// by all ranks that need the same part as long as one of them holds it. The
-// file's pages behind a copy are let go at once, so that no weight is in memory
-// twice. Thread-safe; keeps the package alive.
+// by all ranks that need it, as long as one of them holds it. The file's pages
+// behind a copy are released at once, so that no weight is in memory twice.
+// Thread-safe; keeps the package alive.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_EXECUTION_PARAMETERS_H
@@ -32,14 +32,14 @@ public:
   /// Mutable parameters are copied for every rank.
   ParameterView get(int64_t index, int64_t rank, Device &device);
 
-  /// What `get` gave was packed: the file's pages behind it are let go.
+  /// A part from `get` was packed: releases the file's pages behind it.
   void forget(int64_t index);
 
   /// Memory of derived parameters, by index.
   using Derived = std::map<int64_t, std::shared_ptr<DeviceMemory>>;
   /// The derived parameters of ranks with this signature, computed by the first
-  /// that asks, and again when ranks have let go of some (packed them); the
-  /// others wait. A compute that throws leaves nothing behind.
+  /// rank that asks, and again after ranks have released some (packed them);
+  /// the others wait. If computing throws, nothing is kept.
   Derived derived(const std::string &signature,
                   const std::function<Derived()> &compute);
 

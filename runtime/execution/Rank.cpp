@@ -1,7 +1,7 @@
 //===- Rank.cpp - one rank: load, then run the instruction list -----------===//
 //
 // See Rank.h. The order of loading keeps peak memory low: parts that only
-// library calls need are loaded one by one, packed, and let go.
+// library calls need are loaded one by one, packed, and released.
 //
 //===----------------------------------------------------------------------===//
 #include "Rank.h"
@@ -90,7 +90,7 @@ bool Rank::isPacked(int64_t parameter) const {
 }
 
 // Ranks that hold the same parts at the same indices derive the same values:
-// one computes them for all.
+// one of them computes for all.
 void Rank::computeDerived(ParameterStore &store) {
   if (stageDesc.init.empty())
     return;
@@ -231,9 +231,10 @@ int64_t Rank::bytesUsed(int64_t slot) const {
   return bytes;
 }
 
-// A slot that is stored once, as one aligned run, can lie in the output itself:
-// what fills it writes there, and the store has nothing left to do. Nobody else
-// sees its bytes in the arena, since every access goes through its number.
+// An output slot that is stored once, as one aligned run, can be placed
+// directly in the output: instructions write there, and storing does nothing.
+// No other code sees the slot in the arena, since every access goes through its
+// number.
 std::vector<char *> Rank::placeSlots(const StepIo &io) {
   std::vector<char *> places;
   for (const Slot &slot : stageDesc.slots)

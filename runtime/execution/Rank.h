@@ -81,14 +81,15 @@ private:
 
   void load(ParameterStore &store, const StepIo &io, bool trace);
   void loadParameters(ParameterStore &store);
-  /// Loaded when a library call packs it, and let go behind the last that does.
+  /// Loaded when a library call packs it, and released after the last call that
+  /// does.
   bool isPacked(int64_t parameter) const;
   void computeDerived(ParameterStore &store);
   ParameterStore::Derived runInit();
   /// Prepares the library calls whose parameters are all there.
   void prepareLibrary(ParameterStore &store);
   void prepareInstructions(const StepIo &io);
-  /// Where each slot lies: in the arena, or in an output that it fills.
+  /// Places each slot: in the arena, or in an output that it fills.
   std::vector<char *> placeSlots(const StepIo &io);
   int64_t bytesUsed(int64_t slot) const;
   void prepareInput(Prepared &p, const GlobalTensor &tensor);
@@ -101,8 +102,8 @@ private:
   // RankSteps.cpp: a device that is given whole steps.
   void reserveMemory();
   void prepareStaging();
-  /// Makes the choices of this rank's libraries those of all ranks; all come
-  /// here, once for each name.
+  /// Makes all ranks use the same choices of their libraries; all ranks call
+  /// it, once for each name.
   void shareChoices(const char *name);
   void enqueue(Prepared &p);
   void enqueueStep();

@@ -1,4 +1,4 @@
-//===- RankReport.cpp - what a rank has done, for statistics --------------===//
+//===- RankReport.cpp - a rank's figures for statistics -------------------===//
 #include "RankReport.h"
 
 #include "../comm/processes/Reports.h"

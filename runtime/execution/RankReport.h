@@ -1,4 +1,4 @@
-//===- RankReport.h - what a rank has done, for statistics ------*- C++ -*-===//
+//===- RankReport.h - a rank's figures for statistics -----------*- C++ -*-===//
 //
 // A copy of a rank's figures; it travels as bytes from another process.
 //

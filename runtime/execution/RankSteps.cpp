@@ -1,11 +1,11 @@
 //===- RankSteps.cpp - a rank whose device is given whole steps -----------===//
 //
-// On a GPU a step is enqueued without looking back: inputs are packed into
-// pinned memory first, everything is put on streams, outputs and the failure
-// record come back into pinned memory, and only then the host waits, asking
-// the streams and the communicators in turn so that a peer that is gone is
-// noticed. From the second step on nothing is enqueued: the device replays what
-// it was given, and the host packs, launches, waits and unpacks.
+// On a GPU a step is enqueued without waiting: inputs are first packed into
+// pinned memory, everything is put on streams, outputs and the failure record
+// are copied back into pinned memory. Only then the host waits, polling the
+// streams and the communicators in turn, so that a lost peer is noticed. From
+// the second step on nothing is enqueued: the device replays the step, and the
+// host packs, launches, waits and unpacks.
 //
 //===----------------------------------------------------------------------===//
 #include "Rank.h"
@@ -51,9 +51,9 @@ void Rank::prepareStaging() {
     }
 }
 
-// Each rank measures for itself, then all tell what they chose, and where
-// several have the same to do the lowest rank's choice holds. Nobody waits
-// before it has its own, so stages may have other calls than others.
+// Each rank measures by itself, then all share their choices; where several
+// ranks have the same key, the lowest rank's choice holds. No rank waits before
+// it has measured, so stages may have different calls.
 void Rank::shareChoices(const char *name) {
   auto *gpu = dynamic_cast<CudaDeviceBase *>(device.get());
   auto *streams = dynamic_cast<StreamComm *>(comm.get());
@@ -144,8 +144,8 @@ void Rank::enqueueStep() {
   finishSends();
 }
 
-// Progress of the others is seen in what arrives here, so the wait needs no
-// deadline of its own: the communicators have one.
+// Progress of other ranks shows in the messages that arrive here, so the wait
+// needs no deadline of its own: the communicators have one.
 void Rank::awaitStep() {
   auto *streams = dynamic_cast<StreamComm *>(comm.get());
   for (int64_t spins = 0; !steps->stepEnded(); ++spins) {

@@ -1,9 +1,9 @@
 //===- Session.cpp - ranks of a package, run step by step -----------------===//
 //
-// Generation 0 is loading, every step is one more. The session's own wait needs
-// a deadline, too: once some rank has ended its list, the others must go on
-// from instruction to instruction within the deadline. After a failure ranks
-// get a moment to come back, then the failure is reported without them.
+// Generation 0 is loading, every step is one more. The session's own wait has a
+// deadline, too: once some rank has ended its list, the others must complete
+// each instruction within the deadline. After a failure ranks get a moment to
+// return, then the failure is reported without them.
 //
 //===----------------------------------------------------------------------===//
 #include "Session.h"
@@ -138,15 +138,15 @@ Session::~Session() {
             Error(KERF_MISMATCH, cat("rank ", link->rank(),
                                      " ended the session, rank 0 runs another "
                                      "step")));
-    } catch (...) { // the job has failed: nobody waits any more
+    } catch (...) { // the job has failed: no rank waits any more
     }
   }
   shutDown();
 }
 
 void Session::shutDown() {
-  // Messages that are under way when a job fails may still touch buffers: they
-  // stay until the process ends, which is soon.
+  // Messages under way when a job fails may still access buffers: these are
+  // kept until the process ends, which is soon.
   if (state->job && state->job->failed())
     new std::shared_ptr<State>(state);
   {
@@ -171,7 +171,7 @@ void Session::shutDown() {
 }
 
 void Session::rankThread(std::shared_ptr<State> state, int64_t rank) {
-  // An injected death leaves without a word: nobody counts it as done.
+  // A rank with an injected death ends without being counted as done.
   bool died = false;
   auto attempt = [&](auto &&body) {
     try {
@@ -262,7 +262,7 @@ void Session::runGeneration() {
     if (progress != last || state->done == 0)
       lastChange = SteadyClock::now();
     last = progress;
-    // The ranks' own deadlines, which know more, come first.
+    // The ranks' own deadlines come first, since their messages say more.
     if (secondsSince(lastChange) > state->spec.deadlineSeconds + 0.5)
       state->world->fail(stuck(progress));
   }
@@ -508,7 +508,7 @@ void Session::setParameter(int64_t index, const void *data, size_t bytes) {
       link->command({SessionLink::SetParameter, 0, index});
     asked = true;
     bool direct = own && own->onHost();
-    if (!direct) // what is past the tensor's end is zero
+    if (!direct) // elements past the tensor's end are zero
       staging.assign(static_cast<size_t>(numBytes(p.localShape, p.dtype)), 0);
     makeBoxCopy(p.globalShape, part.starts, p.localShape,
                 Shape(part.starts.size(), 0), part.sizes, dtypeSize(p.dtype))

@@ -1,14 +1,12 @@
 //===- Session.h - ranks of a package, run step by step ---------*- C++ -*-===//
 //
 // One thread per rank lives as long as the session: it loads its rank, then
-// waits for steps. Everything that the threads touch hangs on one shared state,
-// so that a rank that never comes back can be abandoned without pulling memory
-// from under it.
+// waits for steps. Everything that the threads use is in one shared state, so
+// that a rank that never returns can be abandoned without freeing its memory.
 //
-// In a job of processes each has the session with its own rank alone. Rank 0
-// leads (SessionLink.h): on the others run() waits for its word and meanwhile
-// serves what it asks for; outputs, parameters and statistics are there on rank
-// 0.
+// In a job of processes each has the session with its own rank only. Rank 0
+// leads (SessionLink.h): on the others run() waits for its requests and serves
+// them; outputs, parameters and statistics are available on rank 0.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_EXECUTION_SESSION_H
@@ -99,7 +97,8 @@ private:
   bool leads() const { return !link || link->leads(); }
   /// Rank 0 of a job, or the one process.
   void requireLead(const char *what) const;
-  /// Other ranks: does what rank 0 asks for, until it says something else.
+  /// Other ranks: serves the requests of rank 0, until it asks for something
+  /// else.
   SessionLink::Command serveUntil();
   /// False when rank 0 ends the session.
   bool serveUntilStep();

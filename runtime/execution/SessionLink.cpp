@@ -99,7 +99,7 @@ void SessionLink::transfer(Request &request, bool send, int64_t peer,
 }
 
 void SessionLink::command(const Command &command) {
-  // The one before has left: it was acted upon.
+  // `outgoing` is free: the others have acted upon the previous command.
   outgoing = command;
   {
     Guard guard(job->mutex());

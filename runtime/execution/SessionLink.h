@@ -1,9 +1,9 @@
 //===- SessionLink.h - one session over the processes of a job --*- C++ -*-===//
 //
-// Rank 0 leads: it alone is told what to do (run, gather a parameter, end), and
-// the others wait for its word between steps, however long it takes. After a
-// step they give it their parts of the outputs and their counts, and it gives
-// back what all need: outputs of a few bytes, such as a loss.
+// Rank 0 leads: only it is called by the user (run, gather a parameter, end),
+// and the others wait for its requests between steps, however long that takes.
+// After a step they send it their parts of the outputs and their counts, and it
+// sends back outputs that all need: those of a few bytes, such as a loss.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_EXECUTION_SESSIONLINK_H
@@ -35,7 +35,7 @@ public:
 
   /// All have loaded the same package, or this throws.
   void agree();
-  /// Rank 0: tells all others what comes next.
+  /// Rank 0: sends the next command to all others.
   void command(const Command &command);
   /// The others: waits for it.
   Command next();

@@ -1,8 +1,8 @@
 //===- AttentionOperands.h - the operands of attention ----------*- C++ -*-===//
 //
 // attention and attention_gradient have up to ten operands over four kinds of
-// shapes; whoever reads a descriptor (parser, CPU, cuDNN, recording) goes
-// through this list.
+// shapes; all readers of a descriptor (parser, CPU, cuDNN, recording) use this
+// list.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_PACKAGE_ATTENTIONOPERANDS_H

@@ -1,8 +1,8 @@
 //===- Manifest.cpp - manifest.json to structs ----------------------------===//
 //
-// One function per kind of entry, in the order of docs/Package.md. Everything
-// that an entry can be checked for alone is checked here; what needs several
-// entries is in ManifestCheck.cpp.
+// One function per kind of entry, in the order of docs/Package.md. Checks that
+// concern one entry are here; those that concern several are in
+// ManifestCheck.cpp.
 //
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"

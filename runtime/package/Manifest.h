@@ -1,7 +1,7 @@
 //===- Manifest.h - manifest.json in memory ---------------------*- C++ -*-===//
 //
-// The structs of docs/Package.md, after parsing and checking: whoever holds a
-// Manifest may trust every index, size and shape in it.
+// The structs of docs/Package.md, after parsing and checking: every index, size
+// and shape in a Manifest can be relied on.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_PACKAGE_MANIFEST_H
@@ -51,7 +51,7 @@ struct Parameter {
   Sharding sharding;
   std::vector<int64_t> stages; ///< empty: all
   bool libraryOnly = false;
-  bool initOnly = false; ///< let go when what is derived is computed
+  bool initOnly = false; ///< released once the derived ones are computed
   /// Steps write it: every rank has memory of its own, filled at load.
   bool isMutable = false;
 
@@ -114,8 +114,8 @@ struct AttentionDesc {
 
 struct LibraryDesc;
 
-/// What a matmul may write besides: the sums over k of an operand, which the
-/// program computes by a kernel; see docs/Package.md.
+/// Sums over k of an operand that a matmul may write besides its result, and
+/// that the program otherwise computes by a kernel; see docs/Package.md.
 struct BiasGradient {
   Operand sums; ///< none: not offered
   bool ofRhs = false;
@@ -125,8 +125,9 @@ struct BiasGradient {
   int64_t columns(const LibraryDesc &desc) const;
 };
 
-/// A matmul whose result a kernel keeps, in place, where that of an earlier one
-/// with ReLU is positive: the calls could do it; see docs/Package.md.
+/// For a matmul whose result a kernel masks, in place, where the result of an
+/// earlier matmul with ReLU is not positive: the two calls could do that
+/// instead; see docs/Package.md.
 struct ReluGradient {
   int64_t forward = -1; ///< the earlier call; -1: not offered
   int64_t kernel = -1, kernelBytes = 0;
@@ -273,8 +274,8 @@ struct Manifest {
 /// Parses and checks manifest.json. Throws KERF_BAD_PACKAGE naming the entry.
 Manifest parseManifest(const char *text, size_t bytes);
 
-/// What one entry alone cannot show: instruction lists against slots, functions
-/// and channels. Called by parseManifest.
+/// Checks that concern several entries: instruction lists against slots,
+/// functions and channels. Called by parseManifest.
 void checkStages(const Manifest &manifest);
 
 } // namespace kerf::rt

@@ -1,8 +1,9 @@
 //===- ManifestCheck.cpp - entries of a manifest against each other -------===//
 //
-// Instruction lists name slots, functions, channels and global tensors: here
-// every use is held against what is used, and the sends of each channel
-// against its receives. After this no instruction can leave the arena.
+// Instruction lists name slots, functions, channels and global tensors: every
+// use is checked against the entry that it names, and the sends of each channel
+// against its receives. A manifest that passes cannot access memory outside of
+// the arena.
 //
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"
@@ -172,7 +173,7 @@ void kerf::rt::checkStages(const Manifest &m) {
       checkInstruction(m, static_cast<int64_t>(s), m.stages[s].instructions[i],
                        cat(where, ".instructions[", i, "]"));
   }
-  // checkInstruction has seen that each stands in the channel's stage.
+  // checkInstruction has checked that each is in the channel's stage.
   auto sends = traffic(m, Instruction::Send),
        receives = traffic(m, Instruction::Recv);
   for (size_t c = 0; c < m.channels.size(); ++c)

@@ -159,8 +159,8 @@ void parseAttention(const JsonReader &in, const Parameters &parameters,
   }
 }
 
-// The kernel that a call could replace: it must write what the call would, and
-// nothing else. Returns the bytes that it moves.
+// The kernel that a call could replace: it must write exactly what the call
+// would. Returns the bytes that it moves.
 int64_t parseReplaced(const JsonReader &in,
                       const std::vector<KernelEntry> &kernels, int64_t written,
                       int64_t &number) {

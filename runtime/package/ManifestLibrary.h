@@ -13,8 +13,8 @@ using Parameters = std::vector<Parameter>;
 LibraryDesc parseLibrary(const JsonReader &in, const Parameters &parameters,
                          const std::vector<KernelEntry> &kernels);
 
-/// Whether kernels are named by one call each, and calls with ReLU by one that
-/// fits. `in` is the whole manifest.
+/// Checks that each kernel is named by at most one call, and each call with
+/// ReLU by one that fits. `in` is the whole manifest.
 void checkOffers(const JsonReader &in, const std::vector<LibraryDesc> &library);
 
 } // namespace kerf::rt

@@ -77,7 +77,7 @@ char *duplicate(const std::string &text) {
   std::memcpy(copy, text.c_str(), text.size() + 1);
   return copy;
 }
-// What ranks found and what is not as expected; the same line once.
+// Logs what ranks found, and warnings; each line once.
 void logDevices(const Session &session, kerf_log_sink_t log, void *user) {
   std::set<std::string> said;
   for (int64_t r = 0; r < session.spec().mesh.numRanks(); ++r) {

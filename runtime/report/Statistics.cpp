@@ -3,8 +3,8 @@
 // Bytes are per step. A rank's bytes are its share of each collective that it
 // takes part in plus what it sends; bytes_per_rank is the largest such sum, and
 // by_axis and by_purpose are the shares of that rank. Sums are exact and
-// rounded up once, so that they are those of plan.json however collectives were
-// put together.
+// rounded up once, so they equal those of plan.json however collectives were
+// combined.
 //
 //===----------------------------------------------------------------------===//
 #include "Statistics.h"

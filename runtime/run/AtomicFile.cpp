@@ -1,4 +1,4 @@
-//===- AtomicFile.cpp - a file, written aside and renamed -----------------===//
+//===- AtomicFile.cpp - a file that is replaced by renaming ---------------===//
 #include "AtomicFile.h"
 
 #include "../base/Error.h"

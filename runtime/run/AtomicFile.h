@@ -1,8 +1,9 @@
-//===- AtomicFile.h - a file, written aside and renamed ---*- C++ -*-===//
+//===- AtomicFile.h - a file that is replaced by renaming -------*- C++ -*-===//
 //
-// A reader sees the old file or the whole new one, and a failure leaves nothing
-// behind: until commit() the content lies beside the place, destruction removes
-// it. Streamed: weights need not be in memory at once.
+// A reader sees the old file or the complete new one, and a failure leaves
+// nothing behind: until commit() the content is in a temporary file beside the
+// path, which the destructor removes. Streamed: weights need not be in memory
+// at once.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_RUN_ATOMICFILE_H
@@ -36,8 +37,8 @@ private:
   bool synced = false;
 };
 
-/// Empty if a file can be made or replaced at `path`, as far as what is there
-/// tells; else why not, as "is no regular file".
+/// Empty if a file can be made or replaced at `path`, judging by what exists
+/// there; else why not, as in "is no regular file".
 std::string whyNoFile(const std::string &path);
 
 /// The folder of a path, "." for a plain name.

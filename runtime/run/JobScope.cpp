@@ -14,7 +14,7 @@
 
 using namespace kerf::rt;
 
-// A signal handler can only reach what is global.
+// Global, since a signal handler has no other access.
 static kerf_signals_t jobSignals;
 
 const kerf_signals_t *kerf::rt::handleJobSignals(bool terminate) {
@@ -32,7 +32,7 @@ bool kerf::rt::insideJob() {
   try {
     return jobEnvironment().size > 1;
   } catch (const Error &) {
-    return true; // joining says what is wrong
+    return true; // joining reports the error
   }
 }
 

@@ -1,5 +1,4 @@
-//===- Npy.h - NumPy arrays where they lie in memory -------------*- C++
-//-*-===//
+//===- Npy.h - NumPy arrays in mapped memory --------------------*- C++ -*-===//
 //
 // The header of a .npy file, parsed and checked against the number of bytes
 // behind it; the data stays where it is (a mapping, or a member of an archive).

@@ -31,7 +31,8 @@ static size_t decode(const std::string &text, size_t at, uint32_t &number) {
       return 0;
     number = number << 6 | (byte(at + i) & 0x3f);
   }
-  // Overlong forms, halves of pairs, and what lies past the last character.
+  // Overlong forms, halves of surrogate pairs, and codes past the last
+  // character.
   bool isLegal = number >= (length == 2   ? 0x80u
                             : length == 3 ? 0x800u
                                           : 0x10000u) &&

@@ -25,7 +25,7 @@
 using namespace kerf::rt;
 
 namespace {
-// A signal handler can only reach what is global.
+// Global, since a signal handler has no other access.
 volatile std::sig_atomic_t launcherSignal = 0;
 
 struct Child {

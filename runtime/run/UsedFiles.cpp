@@ -1,4 +1,4 @@
-//===- UsedFiles.cpp - what a command reads and writes --------------------===//
+//===- UsedFiles.cpp - files that a command reads and writes --------------===//
 #include "kerf/rt/files.h"
 
 #include "../base/Error.h"
@@ -166,7 +166,7 @@ static std::string whyNoFolder(const std::string &path, bool deep) {
   return why.empty() ? "" : "cannot create: " + why;
 }
 
-/// Makes a file beside the place, which is what writing will begin with.
+/// Makes a temporary file beside the path, as writing will do first.
 static std::string whyNotMade(const std::string &path) {
   try {
     AtomicFile trial(path);

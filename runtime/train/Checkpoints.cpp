@@ -106,7 +106,7 @@ void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
         requireFinite(tensors[i], data.data(), state.step);
       },
       facts, /*hashed=*/true);
-  // Those after this one are not of this run (or damaged): they stay.
+  // Later checkpoints belong to another run (or are damaged): they are kept.
   std::vector<std::string> names = list(folder);
   auto mine =
       std::find(names.begin(), names.end(), pathOf("", state.step).substr(1));
@@ -132,7 +132,7 @@ static int64_t number(const Metadata &facts, const char *key) {
   return value;
 }
 
-/// What the file says against what this run is.
+/// Compares what the file says with this run.
 static void checkFacts(const std::string &path, const Metadata &facts,
                        const RunState &state) {
   auto same = [&](const char *key, const std::string &mine) {

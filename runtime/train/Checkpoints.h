@@ -2,8 +2,8 @@
 //
 // A folder with the newest checkpoints, checkpoint-000000100.safetensors after
 // step 100: every parameter and every state of the optimizer as global tensors,
-// and where the run stood. Each is written aside, synced and renamed, and only
-// then is the oldest removed: whatever happens, the one before loads.
+// and the position of the run. Each is written to a temporary file, synced and
+// renamed, and only then the oldest is removed: at any time one loads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_CHECKPOINTS_H
@@ -22,7 +22,8 @@ void keepCheckpoints(UsedFiles &files, const std::string &folder);
 /// Whether a folder has any, whole or damaged.
 bool hasCheckpoints(const std::string &folder);
 
-/// Where a run stands between two steps, and what must be the same to go on.
+/// The position of a run between two steps, and the facts that must be equal to
+/// continue it.
 struct RunState {
   int64_t step = 0;             ///< steps done
   int64_t updates = 0;          ///< of them not skipped
@@ -41,13 +42,13 @@ constexpr size_t keptCheckpoints = 3;
 void writeCheckpoint(const std::string &folder, const RunState &state,
                      const Weights &weights, kerf_session_t *session);
 
-/// Opens one file: its hash and what it says of itself are right, and `state`
-/// receives where the run stood. Throws KERF_INVALID_ARGUMENT, KERF_BAD_PACKAGE
-/// or KERF_IO_ERROR; but for the last the reason does not name the file.
+/// Opens one file, checks its hash, format and position, and stores step,
+/// updates, epoch and batch index in `state`. Throws KERF_INVALID_ARGUMENT,
+/// KERF_BAD_PACKAGE or KERF_IO_ERROR; only the last names the file.
 Safetensors openCheckpoint(const std::string &path, RunState &state);
 
-/// Loads the newest checkpoint that is whole into the session; `state` gives
-/// what must be the same and receives where to go on. Damaged ones are added to
+/// Loads the newest undamaged checkpoint into the session; `state` gives what
+/// must be equal and receives the position. Damaged ones are added to
 /// `refused`, one line each. False if the folder has no checkpoints; throws
 /// KERF_INVALID_ARGUMENT if all are damaged or one does not belong to this run.
 bool loadNewestCheckpoint(const std::string &folder, const Weights &weights,

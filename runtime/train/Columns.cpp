@@ -72,7 +72,7 @@ template <typename From, typename To> ConvertFn conversion() {
     return nullptr;
 }
 
-/// Calls visit with a value of the C++ type that stands for `dtype`.
+/// Calls visit with a value of the C++ type of `dtype`.
 template <typename Visit> ConvertFn dispatch(kerf_dtype_t dtype, Visit visit) {
   switch (dtype) {
   case KERF_F32:

@@ -1,7 +1,6 @@
 //===- Data.cpp - opening files of samples --------------------------------===//
 //
-// See Data.h. What a file is follows from its name, never from guesses about
-// its content.
+// See Data.h. The kind of a file follows from its name, never from its content.
 //
 //===----------------------------------------------------------------------===//
 #include "Data.h"
@@ -41,7 +40,7 @@ static DataArray npyArray(const std::string &name, const char *data,
   return array;
 }
 
-/// What cannot be read stands in the set with the reason.
+/// An array that cannot be read is in the set with the reason.
 template <typename Make>
 static void addArray(DataSet &set, const std::string &file, Make make) {
   try {

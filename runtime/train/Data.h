@@ -1,4 +1,4 @@
-//===- Data.h - training data where it lies ---------------------*- C++ -*-===//
+//===- Data.h - training data in mapped files -------------------*- C++ -*-===//
 //
 // Problem: samples come as .npz, safetensors, a folder of .npy files or one
 // flat file of tokens, larger than memory, and must meet the inputs of a

@@ -143,8 +143,8 @@ Metrics Evaluator::evaluate(const Weights &weights, kerf_session_t *training) {
                              : weights.gather(training, tensor));
   kerf_session_options_t sessionOptions = {};
   sessionOptions.struct_size = sizeof(sessionOptions);
-  // The ranks of the training session rest meanwhile: theirs, but no more than
-  // there are cores.
+  // The training ranks are idle meanwhile: evaluation uses their threads, but
+  // no more than there are cores.
   auto cores =
       static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));
   sessionOptions.threads =
@@ -163,7 +163,8 @@ Metrics Evaluator::evaluate(const Weights &weights, kerf_session_t *training) {
     checkStatus(kerf_session_set_input(session, static_cast<int32_t>(c),
                                        buffers[c].data(), buffers[c].size()));
   Metrics metrics;
-  // A loss of the graph's own is a mean over its batch: whole ones alone.
+  // A loss that the graph computes is a mean over its batch: only full batches
+  // count.
   int64_t batches = options.loss.isScalar() ? samples.count / batch
                                             : ceilDiv(samples.count, batch);
   for (int64_t i = 0; i < batches; ++i)

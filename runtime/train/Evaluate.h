@@ -1,10 +1,10 @@
 //===- Evaluate.h - the model on data that it is not trained on -*- C++ -*-===//
 //
 // The model as inference (no Dropout, BatchNorm with its running statistics) is
-// a package of its own on one rank. Each evaluation takes the weights out of
-// the training session, starts a session with them in place of the file's, runs
-// all of the data once, in order, and ends it: weights are packed as inference
-// packs them, and nothing of it stays in memory between evaluations.
+// a package of its own on one rank. Each evaluation takes the weights from the
+// training session, starts a session with them instead of the file's, runs all
+// of the data once, in order, and ends it: weights are packed as inference
+// packs them, and nothing stays in memory between evaluations.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_EVALUATE_H

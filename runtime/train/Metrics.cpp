@@ -1,7 +1,7 @@
 //===- Metrics.cpp - loss and accuracy of outputs -------------------------===//
 //
-// Every loss once more, in double on the host: evaluation shares no code with
-// the step that was trained.
+// Every loss a second time, in double on the host: evaluation shares no code
+// with the trained step.
 //
 //===----------------------------------------------------------------------===//
 #include "Metrics.h"

@@ -1,7 +1,7 @@
 //===- Metrics.h - loss and accuracy of outputs -----------------*- C++ -*-===//
 //
-// Evaluation measures the model's own output against the labels on the host,
-// in double, sample by sample: so the last, partial batch counts as it is.
+// Evaluation compares the model's output with the labels on the host, in
+// double, sample by sample, so that the last, partial batch counts correctly.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_METRICS_H

@@ -1,4 +1,4 @@
-//===- Progress.cpp - what a run says while it runs -----------------------===//
+//===- Progress.cpp - the log of a training run ---------------------------===//
 #include "Progress.h"
 
 #include "../run/AtomicFile.h"
@@ -24,7 +24,7 @@ static double now() {
       .count();
 }
 
-/// Lines of an earlier part of the run that still hold.
+/// The lines of an earlier part of the run that are still valid.
 static std::string keptLines(const std::string &path, int64_t stepsDone) {
   std::string kept, line;
   std::ifstream in(path);
@@ -46,7 +46,7 @@ Progress::Progress(const std::string &log, int64_t stepsDone, int64_t steps,
   if (path.empty())
     return;
   std::string kept = keptLines(path, stepsDone);
-  if (!kept.empty()) { // aside: a crash must not cost what was there
+  if (!kept.empty()) { // by renaming: a crash must not lose the old log
     AtomicFile file(path);
     file.write(kept.data(), kept.size());
     file.commit();
@@ -75,7 +75,7 @@ void Progress::writeLog(const std::string &line) {
   if (!log)
     return;
   std::string whole = line + "\n";
-  // Unbuffered: what could not be written is not tried again by itself.
+  // Unbuffered: text that could not be written must not be written later.
   if (std::fwrite(whole.data(), 1, whole.size(), log) == whole.size()) {
     wholeBytes += static_cast<int64_t>(whole.size());
     return;

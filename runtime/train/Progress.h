@@ -1,8 +1,8 @@
-//===- Progress.h - what a run says while it runs ---------------*- C++ -*-===//
+//===- Progress.h - the log of a training run -------------------*- C++ -*-===//
 //
 // train.jsonl: one line per step, whole lines only, flushed, so that it can be
-// followed; a run that is resumed keeps the lines up to where it goes on. On a
-// terminal one line is kept up to date as well.
+// followed. A resumed run keeps the lines up to the step where it continues. On
+// a terminal one line is updated as well.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_PROGRESS_H

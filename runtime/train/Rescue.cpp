@@ -1,9 +1,9 @@
-//===- Rescue.cpp - what was trained is not lost --------------------------===//
+//===- Rescue.cpp - saves a run that cannot write its model ---------------===//
 //
-// Space is counted before the first step (Space.h), but disks fill up and
-// folders vanish while a run goes on. Then the state goes where there is room,
-// as a checkpoint that --resume takes: days of training against one command.
-// Where there is room nowhere the run waits for it, a while.
+// Space is checked before the first step (Space.h), but disks fill up and
+// folders vanish during a run. Then the state is written where there is room,
+// as a checkpoint that --resume accepts, so that days of training are not lost.
+// If there is no room anywhere, the run waits for some time.
 //
 //===----------------------------------------------------------------------===//
 #include "../run/AtomicFile.h"
@@ -29,7 +29,7 @@ void Trainer::writeOutputs() {
       write();
       return true;
     } catch (const Error &error) {
-      // What is not finite is written nowhere.
+      // A state that is not finite is not written.
       if (error.code != KERF_IO_ERROR)
         throw;
       if (!first)

@@ -1,4 +1,4 @@
-//===- Samples.cpp - what can be asked of samples -------------------------===//
+//===- Samples.cpp - fingerprint and label range of samples ---------------===//
 #include "Data.h"
 
 #define XXH_INLINE_ALL

@@ -1,4 +1,4 @@
-//===- Space.cpp - room on the disk for what a run writes -----------------===//
+//===- Space.cpp - disk space that a run needs ----------------------------===//
 #include "Space.h"
 
 #include "../run/AtomicFile.h"

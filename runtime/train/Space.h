@@ -1,9 +1,9 @@
-//===- Space.h - room on the disk for what a run writes ---------*- C++ -*-===//
+//===- Space.h - disk space that a run needs --------------------*- C++ -*-===//
 //
-// A run of days must not find at its end that its model does not fit. Sizes are
-// known before the first step: they are held against what is free, per file
-// system, and against the largest file that the process may write. What others
-// write meanwhile nobody knows: Trainer.cpp says what happens then.
+// A run of days must not find out at its end that its model does not fit. Sizes
+// are known before the first step: they are compared with the free space of
+// each file system, and with the largest file that the process may write. Other
+// programs may still fill the disk: Trainer.cpp handles that.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_SPACE_H

@@ -1,9 +1,9 @@
 //===- TensorFile.h - checkpoints and safetensors ---------------*- C++ -*-===//
 //
-// Both are safetensors files, written aside and renamed, one tensor in memory
-// at a time. A checkpoint is one whose metadata say where the run stood and
-// hold a hash (XXH3-64) of the whole file with the hash's own 16 digits as
-// zeros: any damage is noticed before a bit is used.
+// Both are safetensors files, written to a temporary file and renamed, with one
+// tensor in memory at a time. The metadata of a checkpoint hold the position of
+// the run and a hash (XXH3-64) of the whole file with the hash's own 16 digits
+// as zeros: any damage is noticed before data is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_TENSORFILE_H

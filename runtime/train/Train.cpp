@@ -160,7 +160,7 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
       std::vector<std::string> places = placesOf(options);
       for (size_t i = 1; i < places.size(); ++i)
         files.writes("the external data of -o", places[i]);
-      // Their folders may have to be made: that is for who writes them.
+      // Their folders may be missing: the writer makes them.
       require(files.checkDistinct());
     }
     if (options.resume && options.checkpointDir.empty())

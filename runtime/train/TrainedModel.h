@@ -2,8 +2,8 @@
 //
 // Weights are ranges of bytes of the model's files, and training changes
 // neither their type nor their size. So the trained model is a copy of each
-// file with those ranges written over: graph, names, metadata and order stay as
-// they are, bit for bit. External data keeps its names beside the new file.
+// file with those ranges overwritten: graph, names, metadata and order stay the
+// same, bit for bit. External data keeps its names beside the new file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_TRAINEDMODEL_H
@@ -14,19 +14,19 @@
 
 namespace kerf::rt {
 
-/// Where each of the model's files goes when the model goes to `output`. Throws
-/// KERF_INVALID_ARGUMENT if a copy would replace an original's external data,
-/// or a folder cannot be written to.
+/// The destination of each of the model's files when the model goes to
+/// `output`. Throws KERF_INVALID_ARGUMENT if a copy would replace an original's
+/// external data, or a folder cannot be written.
 std::vector<std::string> placesOf(const TrainOptions &options);
 
 /// Throws KERF_IO_ERROR if no file can be made at `path`: one is made beside
 /// it, and removed.
 void requireWritable(const std::string &path);
 
-/// Writes all of them (aside, then renamed, external data first). Throws
-/// KERF_PROGRAM_FAILURE, before anything changes, if a trained value is not
-/// finite; `step` is for the message. `options` has
-/// the files, their image and where the model goes.
+/// Writes all of them (to temporary files, then renamed, external data first).
+/// Throws KERF_PROGRAM_FAILURE, before anything changes, if a trained value is
+/// not finite; `step` is for the message. `options` has the files, their image
+/// and where the model goes.
 void writeTrainedModel(const TrainOptions &options, const Weights &weights,
                        kerf_session_t *session, int64_t step);
 

@@ -1,7 +1,7 @@
 //===- Trainer.cpp - the loop of training ---------------------------------===//
 //
-// See Trainer.h. Adam's count of updates moves only where a step's loss was
-// finite: what the program skips is not counted.
+// See Trainer.h. Adam's count of updates advances only if a step's loss was
+// finite: a step that the program skips does not count.
 //
 //===----------------------------------------------------------------------===//
 #include "Trainer.h"
@@ -177,7 +177,7 @@ void Trainer::resume() {
   bool found = job.leads() && loadCheckpoint();
   if (!job)
     return;
-  // The values are in place on all ranks; where the run stands is not.
+  // All ranks have the values; the position of the run is still to be restored.
   static_assert(std::is_trivially_copyable_v<RunState>);
   checkStatus(kerf_session_broadcast(session, &state, sizeof(state)));
   checkStatus(kerf_session_broadcast(session, &found, sizeof(found)));
@@ -217,7 +217,7 @@ void Trainer::setScalars() {
       static_cast<float>(biasCorrection(options.beta1, state.updates + 1));
   scalars.biasCorrection2 =
       static_cast<float>(biasCorrection(options.beta2, state.updates + 1));
-  // PyTorch's momentum starts as the first gradient, whole.
+  // PyTorch's momentum starts as the first gradient, without dampening.
   scalars.gradientWeight =
       static_cast<float>(state.updates == 0 ? 1 : 1 - options.dampening);
   scalars.seed = static_cast<int64_t>(options.seed);
@@ -383,7 +383,7 @@ void Trainer::checkpointOnTheWay() {
 void Trainer::finish() {
   if (!job.leads())
     return;
-  // What was trained first: an evaluation may fail.
+  // The trained model is written first: an evaluation may fail.
   writeOutputs();
   evaluate();
   printSummary();

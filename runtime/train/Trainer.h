@@ -1,10 +1,10 @@
 //===- Trainer.h - the loop of training -------------------------*- C++ -*-===//
 //
-// Opens package, data and checkpoint, runs the steps, writes what was asked
-// for. In a job all processes read the data and run the steps; rank 0 alone
-// evaluates, logs and writes, while the others serve it their parts. Everything
-// that can be known to be wrong is refused before the first step; outputs are
-// written after the last, before the last evaluation.
+// Opens package, data and checkpoint, runs the steps, writes the requested
+// outputs. In a job all processes read the data and run the steps; only rank 0
+// evaluates, logs and writes, while the others send it their parts. All errors
+// that can be known are refused before the first step; outputs are written
+// after the last step, before the last evaluation.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_TRAINER_H
@@ -52,14 +52,14 @@ private:
   /// Several steps were skipped in a row: throws if a parameter is not finite,
   /// since then all that follow would be.
   void requireFiniteParameters();
-  /// A checkpoint between others: where it cannot be written the run goes on.
+  /// A checkpoint during the run: if it cannot be written, the run continues.
   void checkpointOnTheWay();
-  /// Everything that was asked for, the model first; one that cannot be written
-  /// does not cost the others. Throws the first error.
+  /// Writes all requested outputs, the model first; one that cannot be written
+  /// does not prevent the others. Throws the first error.
   void writeOutputs();
   void writeMeasurements();
-  /// Where the model could not be written: the run's state goes elsewhere, now
-  /// or when there is room. Throws `error` with where that is.
+  /// If the model could not be written: saves the run's state elsewhere, now or
+  /// when there is room. Throws `error` with that place.
   [[noreturn]] void rescue(Error error);
   void printSummary();
   /// Chrome trace of the last step, reading its batch included.

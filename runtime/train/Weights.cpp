@@ -1,4 +1,4 @@
-//===- Weights.cpp - what training changes, by name -----------------------===//
+//===- Weights.cpp - trained parameters and tensors, by name --------------===//
 #include "Weights.h"
 
 #include "../base/Boxes.h"

@@ -1,13 +1,14 @@
-//===- Weights.h - what training changes, by name ---------------*- C++ -*-===//
+//===- Weights.h - trained parameters and tensors, by name ------*- C++ -*-===//
 //
 // Problem: a parameter of the package may be a view of a tensor of the model
-// (fused projections are taken apart), may stand in the manifest twice, and
-// optimizers add state that the model does not know.
+// (fused projections are taken apart), may occur twice in the manifest, and
+// optimizers add state that the model does not have.
 //
-// Idea: two lists. *Parameters* are all that steps write, each name once: what
-// a checkpoint holds. *Tensors* are those of the model with a file behind them,
-// with the parameters that are their parts: what a trained model holds.
-// Invariant: a tensor is the file's bytes with every trained part laid over.
+// Idea: two lists. *Parameters* are all that steps write, each name once: the
+// content of a checkpoint. *Tensors* are those of the model that are stored in
+// a file, with the parameters that are parts of them: the content of a trained
+// model. Invariant: a tensor is the file's bytes overwritten by every trained
+// part.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_WEIGHTS_H
@@ -53,7 +54,7 @@ public:
   /// The global value of a parameter. KERF_MISMATCH where ranks differ.
   void get(kerf_session_t *session, size_t parameter, char *data) const;
   void set(kerf_session_t *session, size_t parameter, const char *data) const;
-  /// The whole of a tensor as it is after training so far.
+  /// The whole tensor after the training so far.
   std::vector<char> gather(kerf_session_t *session, const Tensor &tensor) const;
 
 private:

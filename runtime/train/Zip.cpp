@@ -1,8 +1,8 @@
 //===- Zip.cpp - members of a mapped zip archive --------------------------===//
 //
-// The directory stands at the end: its end record is searched backwards over
-// the longest comment; archives past 4 GiB have a second record and an extra
-// field per entry with the 64-bit numbers.
+// The directory is at the end: its end record is searched backwards over the
+// longest comment; archives past 4 GiB have a second record and an extra field
+// per entry with the 64-bit numbers.
 //
 //===----------------------------------------------------------------------===//
 #include "Zip.h"
@@ -121,7 +121,8 @@ std::vector<ZipMember> kerf::rt::readZip(const MappedFile &file) {
     uint64_t data = header + 30 + in.at<uint16_t>(header + 26) +
                     in.at<uint16_t>(header + 28);
     member.packed = in.range(data, member.packedBytes);
-    // A piece of the file that many members share would be unpacked for each.
+    // A range of the file that many members share would be unpacked for each of
+    // them.
     packed += member.packedBytes;
     if (packed > file.size())
       bad("its members overlap");

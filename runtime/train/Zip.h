@@ -1,10 +1,10 @@
 //===- Zip.h - members of a mapped zip archive ------------------*- C++ -*-===//
 //
-// An .npz file is a zip archive of .npy files. Stored members are used where
-// they are mapped, deflated ones are inflated once and their checksum compared.
-// Every offset and length is checked against the file before it is used, and a
-// member that claims more than deflate can have packed is refused before
-// anything is allocated.
+// An .npz file is a zip archive of .npy files. Stored members are used in place
+// in the mapping, deflated ones are inflated once and their checksum is
+// compared. Every offset and length is checked against the file before it is
+// used, and a member that claims more than deflate can have packed is refused
+// before anything is allocated.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_TRAIN_ZIP_H

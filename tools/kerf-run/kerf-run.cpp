@@ -34,7 +34,8 @@
 }
 
 int main(int argc, char **argv) {
-  // A file past ulimit -f is an error of the write, not the end of the process.
+  // Exceeding ulimit -f is then an error of the write, not the end of the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   kerf::rt::RunOptions options;
   CLI::App app("Runs a package that kerf compile wrote.");
@@ -87,7 +88,8 @@ int main(int argc, char **argv) {
                            "that mpirun or the like has started\n");
       leave(2);
     }
-    // mpirun ends the others when one is gone: they say who it was.
+    // mpirun ends the other processes when one is gone: their signal handlers
+    // report which rank it was.
     options.signals = kerf::rt::handleJobSignals();
   }
   if (processes)

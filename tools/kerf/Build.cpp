@@ -10,7 +10,7 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-/// What needs shapes alone does without the files of external data.
+/// Commands that need only shapes work without the files of external data.
 static CompilationOptions shapesAlone(const Options &options) {
   CompilationOptions result = compilationOptions(options);
   result.import.allowAbsentData = true;
@@ -21,7 +21,7 @@ int kerf::tool::inspect(const Options &options) {
   Compilation compilation(shapesAlone(options));
   Outcome outcome = compilation.runImport();
   const ImportReport &report = compilation.getImportReport();
-  // Even a model that is refused has something to show.
+  // The report has facts even if the model is refused.
   bool readable = outcome == Outcome::Fine || !report.inputs.empty() ||
                   !report.operatorCounts.empty();
   if (readable) {
@@ -49,7 +49,7 @@ bool kerf::tool::stopAfter(Compilation &compilation, const Options &options) {
   return true;
 }
 
-/// What a training step changes; every name with -v.
+/// Prints the parameters that a training step changes; with -v every name.
 static void printTrained(llvm::raw_ostream &out,
                          const autodiff::AutodiffResult &training,
                          bool verbose) {
@@ -93,7 +93,7 @@ int kerf::tool::plan(const Options &options) {
   Compilation compilation(shapesAlone(options));
   if (stopAfter(compilation, options))
     return kFine;
-  // Partitioned as well, so that what is shown is what is executed.
+  // Partitioned as well, so that the output shows what is executed.
   require(compilation, compilation.runUntil("lower"));
   std::string json;
   llvm::raw_string_ostream(json) << llvm::formatv(

@@ -1,9 +1,9 @@
 //===- Calibrate.cpp - kerf calibrate: this machine as numbers ------------===//
 //
-// Each class of op is timed on one rank by three samples: a tiny one, which is
-// all latency; one whose data stay in the cache, which is all arithmetic; one
-// far larger than the caches, which is all memory. The link is an all-reduce of
-// all ranks over a range of sizes. What comes out is a machine file
+// Each class of op is timed on one rank by three samples: a tiny one, dominated
+// by latency; one whose data stay in the cache, dominated by arithmetic; one
+// far larger than the caches, dominated by memory. The link is measured by an
+// all-reduce of all ranks over a range of sizes. The result is a machine file
 // (docs/CostModel.md) for --machine.
 //
 //===----------------------------------------------------------------------===//
@@ -128,7 +128,7 @@ func.func @main(%x: {1} {{kerf.name = "x", dist.sharding = {2}}, %z: {1} {{kerf.
       .str();
 }
 
-/// Four digits: more would claim what no measurement has.
+/// Rounded to four digits: no measurement is more precise.
 double rounded(double value) {
   if (!(value > 0))
     return 0;
@@ -204,7 +204,7 @@ void Calibration::link() {
       break;
     double seconds =
         rounded(timed(allReduce(ranks, bytes / 4), ranks).collectiveSeconds);
-    // A curve does not fall, whatever the noise.
+    // Noise must not make the curve fall.
     if (!link.allReduceCurve.empty())
       seconds = std::max(seconds, link.allReduceCurve.back().seconds);
     link.allReduceCurve.push_back(

@@ -44,7 +44,7 @@ int kerf::tool::printFailure(const Failure &failure) {
   return failure.code;
 }
 
-/// Of Kerf, of what it is built on, and of the files that it reads and writes.
+/// Versions of Kerf, of its libraries, and of the file formats.
 static std::string versionText() {
   return "kerf " KERF_VERSION "\nLLVM " LLVM_VERSION_STRING "\n" +
          rt::cpuLibraryVersion() +
@@ -52,7 +52,7 @@ static std::string versionText() {
          "kerf.checkpoint/1";
 }
 
-/// A package is compiled already: what would steer that does nothing.
+/// Options of compilation have no effect on a package: they are refused.
 static void refuseForPackage(const CLI::App &command, const Options &options) {
   for (const CLI::Option *option : command.get_options()) {
     const std::string &group = option->get_group();
@@ -82,7 +82,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                       "Of a training step instead of the model alone")
             ->group(group);
     addTraining(*sub, options);
-    // What would change nothing is refused, not ignored.
+    // An option without effect is refused, not ignored.
     for (CLI::Option *option : sub->get_options([&](const CLI::Option *each) {
            return each->get_group() == group && each != train;
          }))
@@ -203,7 +203,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     app.parse(argc, argv);
     if (command == run && isPackage(options.model))
       refuseForPackage(*app.get_subcommands().front(), options);
-    // In a job that is for the process that writes: see withJob().
+    // In a job only the process that writes checks its files: see withJob().
     if (command != run && command != train) {
       takeResumption(options);
       takeDevices(options);

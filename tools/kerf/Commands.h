@@ -1,7 +1,7 @@
 //===- Commands.h - the subcommands of kerf ---------------------*- C++ -*-===//
 //
-// Each takes the parsed options and returns the exit code; Failure is thrown
-// for what goes wrong. Results go to stdout, everything else to stderr.
+// Each takes the parsed options and returns the exit code; errors are thrown as
+// Failure. Results go to stdout, everything else to stderr.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_TOOLS_COMMANDS_H
@@ -20,8 +20,8 @@ int train(const Options &options);
 int report(const Options &options);
 int calibrate(const Options &options);
 
-/// Runs `kerf ARGUMENTS...` (argv[0] is the program's name) and gives its exit
-/// code. Throws nothing; may be called again and again in one process, by one
+/// Runs `kerf ARGUMENTS...` (argv[0] is the program's name) and returns its
+/// exit code. Throws nothing; may be called repeatedly in one process, by one
 /// thread at a time.
 int runCommandLine(int argc, const char *const *argv);
 

@@ -1,8 +1,8 @@
 //===- Execute.cpp - run --------------------------------------------------===//
 //
 // A model is compiled into a temporary package whose weights stay in the model
-// file; a package is run as it is. In a job rank 0 compiles and hands the
-// package to the others: one compilation, and all run the same bytes.
+// file; a package is run as it is. In a job rank 0 compiles and sends the
+// package to the others, so that all run the same bytes.
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"

@@ -1,9 +1,9 @@
-//===- Files.cpp - what a command reads and writes ------------------------===//
+//===- Files.cpp - files that a command reads and writes ------------------===//
 //
-// Flags of other commands are empty, so one list serves all of them: a flag
-// that names a file stands here or is not checked. What training writes beside
-// its outputs is known once the model is imported, and checked then
-// (rt::checkTrainOptions).
+// The options of all commands are in one struct, and those of other commands
+// are empty, so one list covers all of them: a flag that names a file must be
+// in it to be checked. The files that training writes besides are known once
+// the model is imported, and checked then (rt::checkTrainOptions).
 //
 //===----------------------------------------------------------------------===//
 #include "Files.h"
@@ -30,7 +30,7 @@ static std::vector<std::string> readModel(const std::string &model,
                                           rt::UsedFiles &files) {
   files.reads("the model", model);
   ModelFacts facts;
-  std::string error; // the importer says it better
+  std::string error; // ignored: the importer has a better message
   if (isPackage(model) || !readModelFacts(model, facts, error))
     return {};
   llvm::StringRef folder = llvm::sys::path::parent_path(model);

@@ -1,4 +1,4 @@
-//===- Files.h - what a command reads and writes ----------------*- C++ -*-===//
+//===- Files.h - files that a command reads and writes ----------*- C++ -*-===//
 #ifndef KERF_TOOLS_FILES_H
 #define KERF_TOOLS_FILES_H
 
@@ -9,11 +9,10 @@ namespace kerf::tool {
 /// What becomes of -o.
 enum class OutputKind { File, Package };
 
-/// Throws a Failure if a file that the options name to be written is one that
-/// they name to be read, or another one that is written, or cannot be written;
-/// also if no temporary files can be made where the command makes any. Called
-/// by all commands before they do anything; in a job by the process that
-/// writes.
+/// Throws a Failure if an option names a file to be written that another option
+/// names as well, to be read or written, or that cannot be written; or if the
+/// command needs temporary files and cannot make any. All commands call it
+/// first; in a job only the process that writes.
 void checkFiles(const Options &options, OutputKind kind, bool makesTemporary);
 
 } // namespace kerf::tool

@@ -1,6 +1,6 @@
 //===- Measure.cpp - a function, compiled, run and timed ------------------===//
 //
-// The same path as a model's: what calibration sees is what plans are made for.
+// Uses the same path as a model, so that plans are made for the measured code.
 //
 //===----------------------------------------------------------------------===//
 #include "Measure.h"
@@ -52,7 +52,7 @@ static void addCosts(mlir::ModuleOp module, Measurement &result) {
   });
 }
 
-/// One file of ones, as long as the weights ask for.
+/// One file of ones, as long as the weights need.
 static void storeWeights(mlir::ModuleOp module, const std::string &path) {
   int64_t bytes = 0;
   module.walk([&](mlir::Operation *op) {

@@ -11,8 +11,8 @@ struct Measurement {
   /// Of one rank, by the ops' cost model.
   double flops = 0, bytes = 0;
   /// Medians over steps. `compute`: launches and library calls of the first
-  /// rank. `collective`: collectives of whichever rank came to them last, so
-  /// that nobody's lateness counts.
+  /// rank. `collective`: collectives of the rank that came last to each, so
+  /// that waiting for other ranks does not count.
   double computeSeconds = 0, collectiveSeconds = 0;
 };
 

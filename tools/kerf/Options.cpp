@@ -94,7 +94,7 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   app.add_option("--deadline", o.deadline, "Seconds that the search may take")
       ->check(positiveAndFinite())
       ->group(group);
-  // A plan is taken as it is: what steers or bounds the search is refused.
+  // A given plan is not searched: options of the search are refused.
   for (const char *name : {"--mesh", "--shard", "--solver", "--objective",
                            "--memory-limit", "--deadline"})
     app.get_option("--plan")->excludes(app.get_option(name));

@@ -50,7 +50,7 @@ struct Options {
   std::vector<std::string> dims, constants, batchDims;
   // Planning.
   std::string devices = "1";
-  bool devicesGiven = false; ///< else a plan that is given says how many
+  bool devicesGiven = false; ///< else a given plan has the number
   std::string machine, mesh, planFile;
   std::vector<std::string> shards;
   std::string solver = "auto", costModel = "ring", objective = "time";
@@ -99,15 +99,16 @@ struct Options {
 
 void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
-/// What shows the phases of a compilation that ends there.
+/// Options that show the phases of a compilation; for commands that end with
+/// one.
 void addPhases(CLI::App &app, Options &options);
-/// IR instead of a model; after addModel().
+/// IR instead of a model; call after addModel().
 void addResuming(CLI::App &app, Options &options);
 void addCompiling(CLI::App &app, Options &options);
 void addRunning(CLI::App &app, Options &options);
 /// Threads and deadlines of ranks; part of addRunning.
 void addRanks(CLI::App &app, Options &options);
-/// What a training step is: `plan|compile|verify --train` and `train`.
+/// Options of the training step: `plan|compile|verify --train` and `train`.
 void addTraining(CLI::App &app, Options &options);
 /// Data, steps, logs, checkpoints: `train` alone.
 void addLoop(CLI::App &app, Options &options);

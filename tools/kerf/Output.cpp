@@ -1,4 +1,4 @@
-//===- Output.cpp - what the driver prints --------------------------------===//
+//===- Output.cpp - text of the driver on stdout and stderr ---------------===//
 #include "Output.h"
 
 #include "kerf/rt/printable.h"

@@ -1,4 +1,4 @@
-//===- Output.h - what the driver prints ------------------------*- C++ -*-===//
+//===- Output.h - text of the driver on stdout and stderr -------*- C++ -*-===//
 #ifndef KERF_TOOLS_OUTPUT_H
 #define KERF_TOOLS_OUTPUT_H
 
@@ -8,9 +8,9 @@
 
 namespace kerf::tool {
 
-/// Text for people on its way to stdout or stderr: names of files and models
-/// pass it and become printable (kerf/rt/printable.h). Made where it is used;
-/// what it was given is on its way when it dies.
+/// A stream of text for people to stdout or stderr, which makes names of files
+/// and models printable (kerf/rt/printable.h). Used as a temporary; the
+/// destructor writes the rest.
 class PrintableStream : public llvm::raw_ostream {
 public:
   explicit PrintableStream(llvm::raw_ostream &out)

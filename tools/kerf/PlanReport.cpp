@@ -1,7 +1,6 @@
 //===- PlanReport.cpp - plan.json for people ------------------------------===//
 //
-// Reads the document and nothing else, so that what people see is what the
-// file says.
+// Reads only the document, so that the report says what the file says.
 //
 //===----------------------------------------------------------------------===//
 #include "PlanReport.h"
@@ -164,7 +163,7 @@ void Printer::printCuts(bool verbose) {
   const json::Array *values = plan.getArray("values");
   if (!values)
     return;
-  // Parameters and values by sharding: what is cut how.
+  // Parameters and values by sharding.
   Rows<std::pair<int64_t, std::string>> kinds;
   for (const json::Value &value : *values) {
     const json::Object *entry = value.getAsObject();

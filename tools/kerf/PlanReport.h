@@ -7,8 +7,8 @@
 
 namespace kerf::tool {
 
-/// Mesh, stages, what is cut how and why, collectives, memory, the three pure
-/// cuts, the runners-up. `verbose`: every value.
+/// Mesh, stages, how values are cut and why, collectives, memory, the three
+/// pure cuts, the runners-up. `verbose`: every value.
 void printPlan(llvm::raw_ostream &out, const llvm::json::Object &plan,
                bool verbose);
 

@@ -1,8 +1,8 @@
 //===- Report.h - plan.json and run.json for people -------------*- C++ -*-===//
 //
 // `kerf report` reads the two documents of docs/CommandLine.md and nothing
-// else. They share names, so a plan can be laid beside another plan, or beside
-// the run that came of it.
+// else. They share names, so a plan can be compared with another plan, or with
+// a run of it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_TOOLS_REPORT_H
@@ -25,7 +25,7 @@ struct Document {
   }
 };
 
-/// Collectives that are alike, which layers repeat: one row.
+/// Equal collectives, which repeated layers have: one row.
 struct CollectiveRow {
   std::string what; ///< operation, axes, buffer, purpose
   std::string example, formula;
@@ -34,8 +34,8 @@ struct CollectiveRow {
 };
 std::vector<CollectiveRow> collectiveRows(const llvm::json::Object &root);
 
-/// What a plan's objective comes to and what is proven of it: "1.2 ms, proven
-/// bound 1.1 ms, gap 8.3%"; nothing of a plan that was given.
+/// A plan's objective and its proven bound: "1.2 ms, proven bound 1.1 ms, gap
+/// 8.3%"; empty for a given plan.
 std::string verdictText(const llvm::json::Object *objective);
 /// "pp=2 x dp=4", stages first; "nothing cut" for one device.
 std::string meshText(const llvm::json::Object *mesh);
@@ -45,11 +45,11 @@ double numberAt(const llvm::json::Object *object,
                 llvm::ArrayRef<llvm::StringRef> path);
 std::string textAt(const llvm::json::Object *object, llvm::StringRef key);
 
-/// What a run measured, as `kerf run` would say it.
+/// The measurements of a run, as `kerf run` prints them.
 void printRun(llvm::raw_ostream &out, const llvm::json::Object &run);
-/// Both documents side by side, then what only one of them has.
+/// Both documents side by side, then the rows that only one of them has.
 void printDiff(llvm::raw_ostream &out, const Document &a, const Document &b);
-/// A page that needs nothing else: no scripts, no fonts, no network.
+/// A self-contained page: no scripts, no fonts, no network.
 void printHtml(llvm::raw_ostream &out, const Document &document);
 
 } // namespace kerf::tool

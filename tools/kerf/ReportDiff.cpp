@@ -1,8 +1,8 @@
 //===- ReportDiff.cpp - two documents side by side ------------------------===//
 //
-// A plan and a run have the same names for what is predicted and what is
-// measured, so one table serves two plans, two runs, or one of each. Rows that
-// neither has are left out.
+// A plan and a run use the same names for predicted and measured figures, so
+// one table compares two plans, two runs, or one of each. Rows that neither has
+// are left out.
 //
 //===----------------------------------------------------------------------===//
 #include "Report.h"
@@ -68,7 +68,7 @@ private:
   const json::Object &a, &b;
 };
 
-/// Byte counts as they are: what is exact stays exact.
+/// Byte counts are printed exactly.
 std::string exact(double bytes) {
   return std::to_string(static_cast<int64_t>(bytes));
 }
@@ -106,8 +106,8 @@ double maxOf(const Document &document, llvm::StringRef part) {
   return max;
 }
 
-/// Bytes of the busiest rank by what a collective does and where; `withPhase`:
-/// and when, which a run does not tell of a step that is one program.
+/// Bytes of the busiest rank by collective and axes, and with `withPhase` also
+/// by phase; a run does not know phases if its step is one program.
 std::map<std::string, double> collectivesOf(const Document &document,
                                             bool withPhase) {
   std::map<std::string, double> result;

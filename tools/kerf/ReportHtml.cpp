@@ -1,7 +1,7 @@
 //===- ReportHtml.cpp - a page for a plan or a run ------------------------===//
 //
-// Bars are plain boxes with a width, so the page needs no script and prints. It
-// shows what the document says; nothing is computed but sums and shares.
+// Bars are boxes with a width, so the page needs no script and can be printed.
+// It shows figures of the document; only sums and shares are computed.
 //
 //===----------------------------------------------------------------------===//
 #include "Report.h"

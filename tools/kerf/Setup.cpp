@@ -171,7 +171,7 @@ static llvm::json::Value readPlan(const Options &o) {
   return std::move(*json);
 }
 
-/// The plan of IR that is gone on from.
+/// The plan that belongs to the IR from which the compilation continues.
 static llvm::json::Value readPlanOfIR(const Options &o) {
   if (!llvm::sys::fs::exists(o.planFile))
     throw Failure{kUsage,
@@ -187,7 +187,7 @@ static llvm::json::Value readPlanOfIR(const Options &o) {
   return plan;
 }
 
-/// What decides a plan, or takes one, does nothing behind it.
+/// Options of planning have no effect behind it, and are refused.
 static const char *plannedBy(const Options &o) {
   return !o.mesh.empty()          ? "--mesh"
          : !o.shards.empty()      ? "--shard"
@@ -235,7 +235,7 @@ void kerf::tool::takeDevices(Options &o) {
   for (const auto &[name, value] : mesh ? *mesh : llvm::json::Object()) {
     int64_t size = value.getAsInteger().value_or(0);
     if (size < 1 || size > 65536 || devices * size > 65536)
-      return; // whoever reads the plan says what is wrong with it
+      return; // reported when the plan is read
     devices *= size;
   }
   if (!mesh)

@@ -13,15 +13,15 @@ namespace kerf::tool {
 /// The library's options from the command line's. Reads plan and machine files.
 CompilationOptions compilationOptions(const Options &options);
 
-/// --from: where its plan is; throws where flags do nothing behind it, or the
-/// model is IR without it.
+/// --from: the path of its plan; throws if options would have no effect behind
+/// that phase, or if the model is IR without --from.
 void takeResumption(Options &options);
 
-/// --devices of a plan that is given by --plan, where the flag itself is
-/// absent; throws where both are there and differ.
+/// --devices from the plan of --plan, if the option is absent; throws if both
+/// are there and differ.
 void takeDevices(Options &options);
 
-/// Patterns of --trainable without the `+` of those that add.
+/// Patterns of --trainable, without the leading `+`.
 std::vector<std::string> namesOf(const std::vector<std::string> &trainable);
 
 /// Prints the IR if --stop-after names a phase; true if it did.
@@ -30,7 +30,7 @@ bool stopAfter(Compilation &compilation, const Options &options);
 /// Throws a Failure with the compilation's messages unless `outcome` is Fine.
 void require(const Compilation &compilation, Outcome outcome);
 
-/// What the phases found worth saying, on stderr; nothing with -q.
+/// Prints the notes of the phases on stderr; nothing with -q.
 void printNotes(const Compilation &compilation, const Options &options);
 
 /// Whether the path names a package folder rather than a model.
@@ -50,16 +50,17 @@ private:
 };
 
 /// Runs `body` as this process's part of the job that mpirun, torchrun or srun
-/// has started; without one the scope is empty. --devices is made to fit. What
-/// fails on rank 0 ends all processes with its message and exit code.
+/// has started; without one the scope is empty. Sets --devices to the size of
+/// the job. A failure on rank 0 ends all processes with its message and exit
+/// code.
 int withJob(const Options &options, bool handlesTermination,
             const std::function<int(Options &, rt::JobScope &)> &body);
-/// Throws a Failure with what a status of the runtime says.
+/// Throws a Failure with the message of a runtime status.
 void requireStatus(kerf_status_t status);
 /// Whether this command starts processes of its own.
 bool startsProcesses(const Options &options, const rt::JobScope &job);
 
-/// Writes a text file aside and renames it. Throws.
+/// Writes a text file under a temporary name and renames it. Throws.
 void writeFile(const std::string &path, const std::string &content);
 
 } // namespace kerf::tool

@@ -1,9 +1,9 @@
 //===- Train.cpp - train --------------------------------------------------===//
 //
 // In a job rank 0 compiles. The model is compiled into a package of one
-// training step (and, to evaluate, one of the model alone for one rank), both
-// with their weights in the model's file; then the loop of kerf/rt/train.h
-// runs. What can be refused without compiling is refused first.
+// training step (and, for evaluation, one of the model alone for one rank),
+// both with their weights in the model's file; then the loop of kerf/rt/train.h
+// runs. All checks that need no compilation come first.
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
@@ -27,7 +27,7 @@ using namespace kerf;
 using namespace kerf::tool;
 
 namespace {
-// A signal handler can only reach what is global.
+// Global, since a signal handler has no other access.
 volatile std::sig_atomic_t stopSignal = 0;
 
 /// SIGINT and SIGTERM end the run after its step; a second one ends it at once.
@@ -101,7 +101,7 @@ Model::Model(Options &options) {
   if (options.dims.size() != bound)
     outcome = import();
   require(*compilation, outcome);
-  // A batch that --dim gave.
+  // The batch was given by --dim.
   auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
   if (options.batchSize > 0)
     for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
@@ -164,8 +164,9 @@ static Options forEvaluation(const Options &options) {
   return own;
 }
 
-/// Beside the model its external data keeps no name: model.onnx.data becomes
-/// trained.onnx.data, weights.bin trained.onnx.weights.bin.
+/// The name of a trained model's external data is derived from the model's:
+/// model.onnx.data becomes trained.onnx.data, weights.bin
+/// trained.onnx.weights.bin.
 static std::map<std::string, std::string>
 renamedData(const std::string &model, const rt::TrainOptions &loop) {
   namespace path = llvm::sys::path;
@@ -191,8 +192,8 @@ renamedData(const std::string &model, const rt::TrainOptions &loop) {
   return names;
 }
 
-/// The file in which a trained model stands: where tensors have come apart and
-/// are trained, each is an initializer of its own.
+/// The file of a trained model: tensors that were copied and trained separately
+/// (Untie.h) are initializers of their own.
 static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
   std::set<std::string> trained;
   for (const std::string &label : loop.trained)
@@ -221,12 +222,13 @@ static void describeImage(const ImportReport &report, rt::TrainOptions &loop) {
   loop.copies = std::move(image.copies);
 }
 
-/// Compiles into `path`; of a training step `loop` learns what it trains.
+/// Compiles into `path`; `loop` gets the parameters that a training step
+/// trains.
 static void package(const Options &options, const std::string &path,
                     rt::TrainOptions *loop) {
   CompilationOptions compile = compilationOptions(options);
   compile.weightsInPlace = true;
-  if (!options.train) { // what is trained is a weight here too
+  if (!options.train) { // for evaluation: weights as in training
     compile.import.trainingForms = ImportOptions::TrainingForms::AsInference;
     compile.import.smallWeights = true;
     compile.import.scalarWeights = namesOf(options.trainable);
@@ -257,7 +259,7 @@ static void package(const Options &options, const std::string &path,
     describeImage(compilation.getImportReport(), *loop);
 }
 
-/// What the loop must know of loss and optimizer.
+/// Gives the loop what it needs of loss and optimizer.
 static void describeStep(const Options &o, rt::TrainOptions &t) {
   if (o.optimizer.empty())
     throw Failure{
@@ -313,8 +315,8 @@ static rt::TrainOptions loopOptions(const Options &o) {
   return t;
 }
 
-/// Training that is not kept was for nothing: without a word about it the model
-/// goes beside where the command was given.
+/// Names the output if no option says where the trained model goes: a file in
+/// the current folder, with a note, so that training is never in vain.
 static void nameOutput(Options &options, bool leads) {
   if (!options.output.empty() || options.noOutput ||
       !options.safetensors.empty() || !options.checkpointDir.empty() ||

@@ -1,8 +1,9 @@
-//===- Trained.cpp - what a step trains, for people -----------------------===//
+//===- Trained.cpp - the list of trained parameters, for people -----------===//
 //
-// A model of 500 tensors has a dozen kinds of them: layers repeat. What is
-// printed before a run must be short enough to be read, since it is where a
-// mask that would be trained, or a weight that would not, is noticed.
+// A model of 500 tensors has a dozen kinds of them, since layers repeat. The
+// list that is printed before a run must be short enough to be read: it is
+// where a user notices a mask that would be trained, or a weight that would
+// not.
 //
 //===----------------------------------------------------------------------===//
 #include "Trained.h"
@@ -19,7 +20,7 @@ using namespace kerf;
 using namespace kerf::tool;
 
 namespace {
-/// Tensors that are alike but for numbers in their names.
+/// Tensors whose names differ in numbers only.
 struct Group {
   std::string first;
   std::vector<int64_t> shape;
@@ -71,7 +72,7 @@ static std::string text(const Key &key, const Group &group) {
          formatCount(static_cast<double>(group.elements)) + " elements)";
 }
 
-/// The groups after `title`: in one line if they are few, else below it.
+/// The groups after `title`: on one line if they are few, else below it.
 static void append(std::vector<std::string> &lines, const std::string &title,
                    const Groups &groups, bool verbose) {
   constexpr size_t kMaxInLine = 6, kMax = 24;

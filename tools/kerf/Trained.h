@@ -1,4 +1,4 @@
-//===- Trained.h - what a step trains, for people ---------------*- C++ -*-===//
+//===- Trained.h - the list of trained parameters, for people ---*- C++ -*-===//
 #ifndef KERF_TOOLS_TRAINED_H
 #define KERF_TOOLS_TRAINED_H
 
@@ -9,9 +9,9 @@
 
 namespace kerf::tool {
 
-/// Lines that say what is trained and what is left out, and why. Parameters
-/// whose names differ in numbers alone are one entry, as "layers.*.weight (24
-/// matrices, 8.4 M elements)"; `verbose`: every one by itself.
+/// Lines that say which parameters are trained and which are not, and why.
+/// Parameters whose names differ only in numbers are one entry, as
+/// "layers.*.weight (24 matrices, 8.4 M elements)"; `verbose`: one entry each.
 std::vector<std::string> describeTrained(const autodiff::AutodiffResult &result,
                                          bool verbose);
 

@@ -2,9 +2,9 @@
 //
 // Compiles the model as planned, runs it, and compares every element of every
 // output with a reference on the same inputs, given or drawn from the seed
-// (VerifyReference.h). With --train both take --steps steps of training on the
-// same data; compared are what the last one reports and every parameter that
-// steps write. Where something differs, the first value that does is looked for
+// (VerifyReference.h). With --train both do --steps training steps on the same
+// data; the outputs of the last step and every parameter that steps write are
+// compared. If something differs, the first wrong value is searched for
 // (VerifyLocate.h).
 //
 //===----------------------------------------------------------------------===//
@@ -32,10 +32,10 @@ static double largestMagnitude(const std::vector<Piece> &pieces) {
   return result;
 }
 
-/// Outputs that 16-bit values feed are right, element by element, with or
-/// without the rounding of those values: the model says that each is rounded,
-/// while a program keeps in wider types what it does not store (what a mask
-/// leaves of a row that sees nothing depends on it).
+/// An element of an output that depends on 16-bit values is right if it is
+/// right with or without the rounding of those values: the model rounds each
+/// value, while a program may keep values that it does not store in wider types
+/// (a fully masked row can depend on it).
 static std::vector<Difference> compareOutputs(const Program &judged,
                                               Reference &reference,
                                               const Options &options) {
@@ -71,8 +71,9 @@ static std::string kindOfState(const kerf_parameter_info_t &info) {
   return info.stored.name ? "" : name.substr(0, name.find('/'));
 }
 
-/// Every parameter that steps write. What an optimizer remembers can be tiny
-/// (squares of gradients): its absolute tolerance is at the scale of its kind.
+/// Compares every parameter that steps write. States of the optimizer can be
+/// tiny (squares of gradients): their absolute tolerance is relative to the
+/// largest element of their kind.
 static std::vector<Difference> compareParameters(const Program &judged,
                                                  Reference &reference,
                                                  const Options &options) {

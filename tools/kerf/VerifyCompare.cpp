@@ -92,7 +92,7 @@ Piece kerf::tool::wholePiece(const kerf_tensor_info_t &info,
   return {std::vector<int64_t>(shape.size(), 0), shape, std::move(numbers)};
 }
 
-/// How far apart x and y are; infinite where one alone is NaN.
+/// The difference of x and y; infinite if only one is NaN.
 static double distance(double x, double y) {
   if (x == y || (std::isnan(x) && std::isnan(y)))
     return 0;
@@ -100,7 +100,7 @@ static double distance(double x, double y) {
   return std::isnan(difference) ? INFINITY : difference;
 }
 
-/// An infinite tolerance of an infinite y would let anything pass.
+/// The tolerance for an infinite y would be infinite and accept anything.
 static bool isWithin(const Tolerance &tolerance, double difference, double y) {
   return difference == 0 ||
          (difference <= tolerance.atol + tolerance.rtol * std::fabs(y) &&

@@ -1,9 +1,9 @@
 //===- VerifyCompare.h - numbers against numbers ----------------*- C++ -*-===//
 //
-// |a - b| <= atol + rtol |b| with b from the reference. NaN equals NaN alone,
-// infinities themselves; integers and bools are equal or not, unless a
-// tolerance is given. In a narrow precision atol is at the scale of the largest
-// element, since sums of other parts are rounded elsewhere.
+// a - b| <= atol + rtol |b| with b from the reference. NaN equals only NaN, an
+// infinity only itself; integers and bools must be equal unless a tolerance is
+// given. In a narrow precision atol is relative to the largest element, since
+// sums are rounded in other places.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_TOOLS_VERIFYCOMPARE_H
@@ -24,13 +24,13 @@ double largestMagnitude(const std::vector<double> &numbers);
 struct Tolerance {
   double rtol = 0, atol = 0;
   Tolerance() = default;
-  /// As given by the user, else 1e-3 and 1e-5, or where values are narrow
-  /// `narrow` (four units of rounding) of `largest`, the largest magnitude.
+  /// The user's tolerances, else 1e-3 and 1e-5, or for narrow values `narrow`
+  /// (four units of rounding) times `largest`, the largest magnitude.
   Tolerance(const Options &options, kerf_dtype_t dtype, double narrow,
             double largest);
 };
 
-/// A box of a tensor that a reference has computed, row by row.
+/// A box of a tensor that a reference has computed, in row-major order.
 struct Piece {
   std::vector<int64_t> starts, shape;
   std::vector<double> numbers;
@@ -43,14 +43,14 @@ struct Difference {
   std::string name;
   std::vector<int64_t> shape, at;
   int64_t elements = 0, wrong = 0;
-  int64_t unrounded = 0; ///< equal to what the reference gives unrounded alone
+  int64_t unrounded = 0; ///< elements equal only to the unrounded reference
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
   Tolerance tolerance;
 };
 
-/// `data` of the program in the pieces that are known. An element may equal
-/// that of `wide`, the same pieces computed with 16-bit values held in f32,
-/// instead.
+/// Compares `data` of the program with the pieces that are known. An element
+/// may instead equal that of `wide`, the same pieces computed with 16-bit
+/// values held in f32.
 Difference compare(const kerf_tensor_info_t &info, const void *data,
                    const std::vector<Piece> &pieces, const Tolerance &tolerance,
                    const std::vector<Piece> &wide = {});

@@ -16,7 +16,7 @@ using mlir::RankedTensorType;
 
 /// Operations per second of the interpreter, and of blocked loops on a core.
 constexpr double kInterpretedRate = 1e8, kUnfusedRate = 1.2e10;
-/// Elements per second of what is no product.
+/// Elements per second of ops that are no products.
 constexpr double kInterpretedElementRate = 3e7, kElementRate = 2e8;
 
 static unsigned numCores() {

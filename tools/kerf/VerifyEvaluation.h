@@ -14,23 +14,24 @@ namespace kerf::tool {
 /// The model as imported, run op by op in doubles.
 class Evaluation {
 public:
-  /// With or without the rewrites that follow the importer; a training step
-  /// needs them.
+  /// With or without the rewrites behind the importer; a training step needs
+  /// them.
   Evaluation(const Options &options, bool simplified);
 
-  /// The same on one sample of the batch; null where samples are mixed.
+  /// The same for one sample of the batch; null if the model mixes samples.
   static std::unique_ptr<Evaluation> ofSample(const Evaluation &whole,
                                               int64_t sample);
 
   mlir::ModuleOp module() const { return cut ? *cut : compiled().getModule(); }
-  /// Where inputs and outputs of a sample lie in those of the batch.
+  /// The ranges of the batch's inputs and outputs that a sample has.
   const interpret::SampleDims &dims() const { return sampleDims; }
   /// Operations of a step.
   double operations() const;
-  /// Seconds that a step takes, as a rule.
+  /// Estimated seconds of a step.
   double seconds(bool unfused) const;
 
-  /// What a step gives on the inputs of `program`; empty if `seen` ended it.
+  /// The outputs of a step on the inputs of `program`; empty if `seen` ended
+  /// it.
   std::vector<interpret::Tensor>
   step(const Program &program, bool unfused,
        std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
@@ -38,8 +39,8 @@ public:
 
   interpret::Rounding rounding = interpret::Rounding::Stored;
   interpret::State state; ///< of training, after the last step
-  /// Whether some op asks for statistics of parts of the batch, and whether
-  /// forward and backward run on parts.
+  /// Whether some op has statistics of parts of the batch, and whether forward
+  /// and backward run on parts.
   bool needsParts() const;
   bool runsInParts() const { return inParts != nullptr; }
 
@@ -50,7 +51,7 @@ private:
 
   std::string model;
   std::shared_ptr<Compilation> compilation;
-  // Of the compilation's context: they go first.
+  // Objects of the compilation's context: destroyed before it.
   mlir::OwningOpRef<mlir::ModuleOp> cut;
   std::unique_ptr<interpret::StepInParts> inParts;
   interpret::SampleDims sampleDims;

@@ -1,14 +1,14 @@
-//===- VerifyLocate.cpp - where a program goes wrong ----------------------===//
+//===- VerifyLocate.cpp - finds the first wrong value ---------------------===//
 //
-// Problem: an output is wrong; which value is the first that is? A program
-// hands out what it was made to hand out, and what is handed out is not fused
-// away: to look at a value can mend it.
+// Problem: an output is wrong; which value is the first wrong one? Only outputs
+// of a program can be compared, and a value that is made an output is not fused
+// away: looking at a value can remove the fault.
 //
-// First every value is handed out. If some differ, the first in program order
-// is it: what it reads is right. If none does, the fault is in what is computed
-// together. Then values are handed out one at a time: from the wrong output
-// back to a value that is wrong while all that its op reads, each handed out
-// alone, is right.
+// First every value is made an output. If some differ, the first in program
+// order is the answer: the values that it reads are right. If none differs, the
+// fault is in what is computed together. Then values are made outputs one at a
+// time: from the wrong output back to a value that is wrong while each value
+// that its op reads, exposed alone, is right.
 //
 //===----------------------------------------------------------------------===//
 #include "VerifyLocate.h"
@@ -27,7 +27,7 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-/// Beyond these nothing is looked for, or no further.
+/// Limits beyond which the search is not begun, or ends.
 constexpr double kReferenceSeconds = 60, kSearchSeconds = 120;
 constexpr int64_t kKeptElements = int64_t(1) << 28;
 
@@ -56,13 +56,14 @@ private:
     result.exposed.wanted = std::move(wanted);
     result.program = std::make_unique<Program>(options, Program::Role::Probe,
                                                &result.exposed);
-    // The recognised attention of GPUs, for one, is not in the reference.
+    // Some values are not in the reference, such as the recognised attention of
+    // GPUs.
     if (result.exposed.values != describeValues(values))
       throw Failure{
           kInternal, "the program's values are not those of the reference", {}};
     return result;
   }
-  /// Value `number` as a probe hands it out, behind the model's own outputs.
+  /// Value `number` among the outputs of a probe, behind the model's own.
   Difference compareValue(const Probe &probe, size_t number,
                           const std::vector<double> &expected) const;
   using Each = std::function<bool(size_t, const std::vector<double> &)>;
@@ -92,7 +93,8 @@ private:
   Evaluation evaluation;
   std::vector<mlir::Value> values;
   llvm::DenseMap<mlir::Value, size_t> numbers;
-  /// The reference's, of the step that differs; empty where there are too many.
+  /// The reference's values of the step that differs; empty if there are too
+  /// many.
   std::vector<std::vector<double>> kept;
   std::map<size_t, std::optional<Difference>> tried; ///< none: cannot be had
   FirstDifference result;
@@ -110,15 +112,15 @@ Difference Search::compareValue(const Probe &probe, size_t number,
   kerf_tensor_info_t info = probe.program->outputs()[index];
   double largest = largestMagnitude(expected);
   Tolerance tolerance(options, info.dtype, judged.narrow, largest);
-  // Between a large value and what cancels it, rounding is at its scale.
+  // Between a large value and one that cancels it, errors are at its scale.
   if (!options.atol)
     tolerance.atol *= std::max(1.0, largest);
   return compare(info, probe.program->output(index),
                  {wholePiece(info, expected)}, tolerance);
 }
 
-/// Runs a step of the reference on the inputs of `program`; `each` sees every
-/// value, by number, until it says false.
+/// Runs a step of the reference on the inputs of `program`; calls `each` with
+/// the number of every value, until it returns false.
 std::vector<interpret::Tensor> Search::evaluate(const Program &program,
                                                 const Each &each) {
   return evaluation.step(
@@ -147,7 +149,7 @@ std::vector<interpret::Tensor> Search::keepValues(const Program &program) {
 }
 
 /// Whether the program's outputs differ from those of the model run op by op;
-/// else the fault is in front of what both read.
+/// if not, the fault is in a phase that both share.
 bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   bool differs = false;
   for (auto [index, info] : llvm::enumerate(judged.outputs())) {
@@ -166,7 +168,7 @@ bool Search::outputsDiffer(const std::vector<interpret::Tensor> &outputs) {
   return differs;
 }
 
-/// Whether some value differs when all are handed out.
+/// Whether some value differs when all are outputs.
 bool Search::handOutAll() {
   std::vector<size_t> all(values.size());
   std::iota(all.begin(), all.end(), 0);
@@ -196,7 +198,7 @@ bool Search::handOutAll() {
   return !result.value.empty();
 }
 
-/// Whether a value is wrong when it alone is handed out; none: it cannot be.
+/// Whether a value is wrong when it alone is an output; none: it cannot be one.
 std::optional<bool> Search::isWrong(size_t number) {
   auto known = tried.find(number);
   if (known == tried.end()) {
@@ -213,7 +215,8 @@ std::optional<bool> Search::isWrong(size_t number) {
   return known->second->wrong > 0;
 }
 
-/// The values that the op of a value reads, through sums over micro-batches.
+/// The values that the op of a value reads, also through sums over
+/// micro-batches.
 std::vector<size_t> Search::readBy(size_t number) const {
   std::vector<size_t> result;
   for (mlir::Value operand : values[number].getDefiningOp()->getOperands()) {
@@ -226,13 +229,13 @@ std::vector<size_t> Search::readBy(size_t number) const {
 }
 
 void Search::handOutSingly() {
-  // What a step writes is its output.
+  // A value that a step assigns counts as an output.
   for (auto assign : block().getOps<dist::AssignOp>())
     if (auto number = numbers.find(assign.getValue());
         number != numbers.end() && secondsLeft() > 0 &&
         isWrong(number->second).value_or(false))
       break;
-  // The first output that is wrong, and what lies in front of it.
+  // The first wrong output, and the values that it depends on.
   auto wrong = llvm::find_if(tried, [](const auto &entry) {
     return entry.second && entry.second->wrong > 0;
   });
@@ -249,7 +252,8 @@ void Search::handOutSingly() {
     else
       good = middle + 1;
   }
-  // Program order is no chain: on to what it reads, while that is wrong.
+  // Program order is no chain: continue with what the value reads, while that
+  // is wrong.
   bool moved = true;
   while (moved && secondsLeft() > 0) {
     moved = false;

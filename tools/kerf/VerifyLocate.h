@@ -1,4 +1,4 @@
-//===- VerifyLocate.h - where a program goes wrong --------------*- C++ -*-===//
+//===- VerifyLocate.h - finds the first wrong value -------------*- C++ -*-===//
 #ifndef KERF_TOOLS_VERIFYLOCATE_H
 #define KERF_TOOLS_VERIFYLOCATE_H
 
@@ -10,11 +10,11 @@ namespace kerf::tool {
 struct FirstDifference {
   std::string value;                ///< "Add_3 (nn.add)"; empty: none found
   Difference difference;            ///< there
-  std::vector<std::string> remarks; ///< what that means, or why there is none
+  std::vector<std::string> remarks; ///< explanations, or why there is no value
 };
 
-/// Looks for it in a program that differs from its reference: values are handed
-/// out and compared with those of the model run op by op
+/// Searches the first wrong value of a program that differs from its reference:
+/// values are made outputs and compared with those of the model run op by op
 /// (docs/Verification.md).
 FirstDifference locate(const Options &options, const Program &judged,
                        const Reference &reference);

@@ -73,7 +73,7 @@ void Program::setNarrow(mlir::ModuleOp module) {
     narrowOutputs.push_back(std::max(min, narrowest(output)));
 }
 
-/// The values of the module under way, and the faults that tests put in.
+/// The values of the current module, and the faults that tests put in.
 void Program::setHooks(CompilationOptions &compile, Role role,
                        Exposed *exposed) {
   auto values = std::make_shared<std::vector<mlir::Value>>();
@@ -90,7 +90,7 @@ void Program::setHooks(CompilationOptions &compile, Role role,
       exposed->values = describeValues(*values);
     if (node.empty())
       return;
-    // A fault of what is fused is gone where the value is handed out.
+    // A fault in fused code is gone if its value is made an output.
     auto amount = [&](mlir::Value value) {
       for (size_t number : exposed ? exposed->wanted : std::vector<size_t>())
         if (fused && number < values->size() && (*values)[number] == value)

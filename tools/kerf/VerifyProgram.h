@@ -19,9 +19,9 @@ public:
     OneDevice, ///< the same code on one device
     Probe      ///< as a judged one was planned, with values as outputs
   };
-  /// Of a probe: the plan that it follows, and by number among
-  /// computedValues() what it shall hand out; then what it does, in the order
-  /// of the outputs behind the model's own. `values` describes them all.
+  /// For a probe: the plan that it follows, and the values to expose, by their
+  /// numbers among computedValues(); afterwards those that are exposed, in the
+  /// order of the outputs behind the model's own. `values` describes them all.
   struct Exposed {
     llvm::json::Value plan = nullptr;
     std::vector<size_t> wanted, given;
@@ -35,7 +35,7 @@ public:
 
   /// Of inference 1, of training --steps.
   int64_t numSteps() const;
-  /// Runs a step on inputs that are given, or drawn for this step.
+  /// Runs a step on given inputs, or on inputs drawn for this step.
   void step();
   int64_t numRanks() const { return kerf_package_num_ranks(package); }
   /// The input of the last step; null if there is none of that name.
@@ -48,8 +48,8 @@ public:
   std::vector<char> parameterData(int32_t index) const;
 
   std::string description; ///< of its mesh
-  /// Four units of rounding of the narrowest type that the model computes with,
-  /// and that each output depends on; 0 where that is f32.
+  /// Four units of rounding of the narrowest type in which the model computes,
+  /// and of the narrowest on which each output depends; 0 for f32.
   double narrow = 0;
   std::vector<double> narrowOutputs;
   llvm::json::Object planJson;
@@ -72,8 +72,8 @@ private:
   std::vector<rt::HostTensor> inputs;
 };
 
-/// The options with which the same model is compiled for one device: the same
-/// micro-batches, nothing cut.
+/// The options for the same model on one device: the same micro-batches,
+/// nothing cut.
 Options forOneDevice(const Options &options);
 
 } // namespace kerf::tool

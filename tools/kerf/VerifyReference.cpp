@@ -1,11 +1,10 @@
-//===- VerifyReference.cpp - what a program is held against ---------------===//
+//===- VerifyReference.cpp - the references of kerf verify ----------------===//
 //
 // By default the model as imported is run op by op in doubles: by the
-// interpreter where that is quick, else by its loops in blocks ("unfused").
-// What would take longer than --reference-seconds is
-// not begun: then some samples of the batch are. Of inference the model is
-// imported a second time without the rewrites that follow the importer, so that
-// these are judged as well.
+// interpreter if that is fast, else by its loops in blocks ("unfused"). If that
+// would take longer than --reference-seconds, only some samples of the batch
+// are run. For inference the model is imported a second time without the
+// rewrites behind the importer, so that these are checked as well.
 //
 //===----------------------------------------------------------------------===//
 #include "VerifyReference.h"
@@ -23,13 +22,14 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-/// Below this the interpreter itself is used.
+/// Up to this many seconds the interpreter itself is used.
 constexpr double kQuickSeconds = 0.3;
 namespace {
 
 const char *const kImport = "the import of the model";
-/// What an op does to one element, or a norm to a row, stands once, beside the
-/// op (kerf/NN/IR/Elements.h); libm computes it here.
+/// The shared part: the definition of an op on one element, or of a norm on a
+/// row, exists once (kerf/NN/IR/Elements.h); the reference evaluates it with
+/// libm.
 const char *const kFormulas = "the formulas of single elements";
 
 /// By the interpreter or its blocked loops.
@@ -65,7 +65,7 @@ public:
   }
   std::optional<std::vector<double>>
   parameter(const kerf_parameter_info_t &info, const std::string &) override {
-    // As interpret::sourceKey names sources.
+    // By the name that interpret::sourceKey gives sources.
     std::string key = info.view_starts ? info.stored.name : info.tensor.name;
     for (int32_t dim = 0; info.view_starts && dim < info.tensor.rank; ++dim)
       key += "," + std::to_string(info.view_starts[dim]);
@@ -169,7 +169,7 @@ private:
   std::map<std::string, int32_t> known;
 };
 
-/// Files of others; every output must have one.
+/// Outputs in files from elsewhere; every output must have one.
 class Expected : public Reference {
 public:
   Expected(const Options &options, const Program &judged)
@@ -244,8 +244,8 @@ std::string secondsText(double seconds) {
 
 } // namespace
 
-/// Imported without simplification where that is possible: in f32 inference. A
-/// narrow precision rounds the operands of the products that the program has.
+/// Imported without simplification if possible: for inference in f32. With a
+/// narrow precision the roundings depend on the products that the program has.
 static std::unique_ptr<Evaluation> import(const Options &options,
                                           bool &simplified) {
   simplified = options.train || options.precision != "f32";
@@ -259,8 +259,8 @@ static std::unique_ptr<Evaluation> import(const Options &options,
   return std::make_unique<Evaluation>(options, true);
 }
 
-/// Whether BatchNorm takes statistics of each device's part of the batch, which
-/// one device does not have.
+/// Whether BatchNorm takes statistics of each device's part of the batch: one
+/// device has no such parts.
 static bool hasStatisticsOfDevices(const Evaluation &evaluation) {
   bool found = false;
   evaluation.module()->walk([&](mlir::Operation *op) {
@@ -269,8 +269,8 @@ static bool hasStatisticsOfDevices(const Evaluation &evaluation) {
   return found;
 }
 
-/// As many samples of the batch as there is time for; null where they are
-/// mixed, or one takes too long.
+/// As many samples of the batch as fit into the time; null if the model mixes
+/// samples, or one takes too long.
 static std::unique_ptr<Reference>
 samples(std::unique_ptr<Evaluation> &evaluation, const Options &options,
         bool simplified) {
@@ -279,7 +279,7 @@ samples(std::unique_ptr<Evaluation> &evaluation, const Options &options,
   std::unique_ptr<Evaluation> one =
       all > 1 ? Evaluation::ofSample(*evaluation, 0) : nullptr;
   if (!one && all > 1 && !simplified) {
-    // What gathers by computed rows may be simpler once it is simplified.
+    // Gathers by computed rows may need the simplified function.
     auto simple = std::make_unique<Evaluation>(options, true);
     one = Evaluation::ofSample(*simple, 0);
     if (one) {

@@ -1,6 +1,6 @@
-//===- VerifyReference.h - what a program is held against -------*- C++ -*-===//
+//===- VerifyReference.h - the references of kerf verify --------*- C++ -*-===//
 //
-// docs/Verification.md. Each says what it still shares with the program.
+// docs/Verification.md. Each reference says what it shares with the program.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_TOOLS_VERIFYREFERENCE_H
@@ -18,9 +18,9 @@ public:
   virtual ~Reference() = default;
   /// The step that `judged` has just run, on its inputs.
   virtual void step(const Program &judged) = 0;
-  /// Runs an inference again with 16-bit values held in f32, which output()
-  /// then gives: a program need not round what it does not store. False: this
-  /// reference cannot.
+  /// Runs an inference again with 16-bit values held in f32, whose outputs
+  /// output() then gives: a program need not round values that it does not
+  /// store. False: this reference cannot do that.
   virtual bool stepWide(const Program &) { return false; }
   /// What is known of an output, once for each step.
   virtual std::vector<Piece> output(const kerf_tensor_info_t &info,
@@ -36,7 +36,7 @@ public:
   std::vector<std::string> notes;
 };
 
-/// The one that the options ask for.
+/// The reference that the options select.
 std::unique_ptr<Reference> makeReference(const Options &options,
                                          const Program &judged);
 

@@ -10,7 +10,8 @@
 #include <cstdlib>
 
 int main(int argc, char **argv) {
-  // A file past ulimit -f is an error of the write, not the end of the process.
+  // Exceeding ulimit -f is then an error of the write, not the end of the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   int code = kerf::tool::runCommandLine(argc, argv);
   std::fflush(nullptr);

@@ -1,5 +1,4 @@
-//===- MathTest.cpp - errors of the polynomials, in units in the last place
-//-===//
+//===- MathTest.cpp - errors of the polynomials, in ulps ------------------===//
 //
 // Each function on many points of its range and on the special values, in f32
 // and f64, against libm (in long double where it matters).

@@ -1,8 +1,8 @@
 //===- Collectives.cpp - verifiers and bytes of collectives ---------------===//
 //
-// One verifier for all: what a collective is told and how operand and result
-// relate follows from the properties of its kind (Format/Collectives.def).
-// Bytes follow from types alone.
+// One verifier for all collectives: the properties of a kind
+// (Format/Collectives.def) determine which arguments it has and how operand and
+// result shapes are related. Bytes follow from types alone.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
@@ -24,8 +24,8 @@ struct DimRelation {
 };
 } // namespace
 
-/// `name` C1: the axes are in the mesh and, unless `time` is fine, in space.
-/// Gives the group size.
+/// `name` C1: the axes are in the mesh and, unless `time` is true, in space.
+/// Returns the group size.
 static FailureOr<int64_t> verifyAxes(Operation *op, AxesAttr axes, bool time) {
   MeshAttr attribute = getMesh(op);
   if (!attribute)
@@ -51,9 +51,9 @@ static LogicalResult verifyDim(Operation *op, uint64_t dim, StringRef name) {
   return success();
 }
 
-/// Same element type and shape, but for the related dimensions: a part is of a
-/// whole over N ranks what holds it in N blocks, ceil(whole / N) or more but
-/// not the whole.
+/// Same element type and shape, except for the related dimensions: over N ranks
+/// a part of a whole has ceil(whole / N) elements, or more but fewer than the
+/// whole.
 static LogicalResult verifyShapes(Operation *op, int64_t groupSize,
                                   ArrayRef<DimRelation> relations) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
@@ -229,7 +229,8 @@ LogicalResult UnpackOp::verify() {
 // Bytes
 //===----------------------------------------------------------------------===//
 
-/// The operand, cut as the result is: what one member has for another.
+/// The operand, cut as the result is: the elements that one member has for
+/// another.
 static int64_t partBytes(CollectiveOpInterface op) {
   RankedTensorType source = op.getSourceType();
   int64_t bytes = sizeBytes(source);

@@ -1,8 +1,8 @@
-//===- Decisions.cpp - dist.plan, dist.step and what functions say --------===//
+//===- Decisions.cpp - dist.plan, dist.step, attributes of functions ------===//
 //
 // The attributes' text, and the only code that reads and writes them by name.
-// An attribute that would say nothing is taken away, so that what is equal is
-// written in one way.
+// An attribute without content is removed, so that equal decisions have one
+// form.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
@@ -26,8 +26,8 @@ public:
   FieldsParser(AsmParser &parser, std::initializer_list<StringRef> keys)
       : parser(parser), keys(keys) {}
 
-  /// `field` parses what comes behind a key, with the equals sign if it has
-  /// one.
+  /// `field` parses the text behind a key, including the equals sign if there
+  /// is one.
   ParseResult run(function_ref<ParseResult(StringRef key)> field) {
     llvm::SmallDenseSet<StringRef, 4> seen;
     return parser.parseCommaSeparatedList(
@@ -78,7 +78,7 @@ ParseResult parseNumbers(AsmParser &parser, SmallVectorImpl<int64_t> &list) {
   });
 }
 
-/// Separates what is printed by commas, between angle brackets.
+/// Prints a list in angle brackets, with commas between its members.
 class FieldsPrinter {
 public:
   explicit FieldsPrinter(AsmPrinter &printer) : printer(printer) {
@@ -350,7 +350,7 @@ void dist::dropPlan(Operation *op) { op->removeDiscardableAttr(kPlan); }
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A step that is changed field by field and written when it goes.
+/// A dist.step that is changed field by field; the destructor writes it.
 struct StepFields {
   explicit StepFields(Operation *op) : op(op) {
     if (StepAttr step = getStep(op)) {

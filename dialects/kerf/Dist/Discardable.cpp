@@ -1,10 +1,10 @@
 //===- Discardable.cpp - dist.* on other dialects' ops --------------------===//
 //
-// Between planning and lowering the decisions stand in discardable attributes.
-// One table says which there are, where each may stand and of what kind it is;
-// anything else with the prefix `dist.` is an error, so that a misspelled one
-// cannot pass for a decision that was not made. Shardings are checked against
-// the mesh and the types, so that later passes can take them as they are.
+// Between planning and lowering, decisions are discardable attributes. One
+// table lists them, where each may be and its kind; any other attribute with
+// the prefix `dist.` is an error, so that a misspelled one is not taken for a
+// missing decision. Shardings are checked against the mesh and the types, so
+// that later passes can rely on them.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Dist.h"
@@ -49,8 +49,8 @@ constexpr KnownAttribute kKnown[] = {
 
 } // namespace
 
-/// `global`: the type of the whole tensor where `type` is a part of it; null
-/// where it is not known.
+/// `global`: the type of the whole tensor if `type` is a part of it; null if it
+/// is unknown.
 static LogicalResult checkSharding(Operation *op, Attribute attribute,
                                    Type type, Type global, const Twine &what) {
   auto sharding = dyn_cast<ShardingAttr>(attribute);
@@ -118,7 +118,7 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
   }
   if (name != kSharding)
     return success();
-  // On a source, after partitioning, beside the global type.
+  // For a source, after partitioning, next to the global type.
   if (op->getNumResults() != 1)
     return op->emitError("dist.sharding needs an op with one result");
   return checkSharding(op, attribute.getValue(), op->getResult(0).getType(),

@@ -52,7 +52,8 @@ inline constexpr llvm::StringLiteral kStageAxis = "pp";
 // What is decided about an op (dist.plan, dist.step)
 //===----------------------------------------------------------------------===//
 
-/// How op gives and takes its tensors; empty where it is not decided.
+/// The layouts in which op takes its operands and gives its results; empty
+/// where undecided.
 llvm::ArrayRef<ShardingAttr> getOperandShardings(mlir::Operation *op);
 llvm::ArrayRef<ShardingAttr> getResultShardings(mlir::Operation *op);
 void setOperandShardings(mlir::Operation *op,
@@ -62,45 +63,44 @@ void setResultShardings(mlir::Operation *op,
 
 /// The pipeline stage of an op or of a stage's function, if it has one.
 std::optional<int64_t> findStage(mlir::Operation *op);
-/// Of an op; none takes it away.
+/// Sets the stage of an op; none removes it.
 void setStage(mlir::Operation *op, std::optional<int64_t> stage);
 void dropPlan(mlir::Operation *op);
 
-/// The part of a step that an op or a stage's function belongs to; forward
-/// where it does not say.
+/// The phase of an op or of a stage's function; forward if it names none.
 Phase getPhase(mlir::Operation *op);
 void setPhase(mlir::Operation *op, Phase phase);
-/// Ops of one number belong to one stage.
+/// The colocation: ops with equal numbers must be in one stage.
 std::optional<int64_t> getColocation(mlir::Operation *op);
 void setColocation(mlir::Operation *op, std::optional<int64_t> colocation);
-/// What it is for that is moved around the op; null: it does not say.
+/// The purpose of data that is moved for the op; null: not stated.
 PurposeAttr getPurpose(mlir::Operation *op);
 void setPurpose(mlir::Operation *op, std::optional<Purpose> purpose);
 /// Whether an op of the forward phase comes after the model's own output.
 bool isOfLoss(mlir::Operation *op);
 void setOfLoss(mlir::Operation *op, bool isOfLoss);
-/// Null: forward, and nothing else is said.
+/// Null: the op is forward and has no other entry.
 StepAttr getStep(mlir::Operation *op);
-/// Null takes it away.
+/// Sets the step; null removes it.
 void setStep(mlir::Operation *op, StepAttr step);
-/// The step with its phase alone; null: forward.
+/// A step with the op's phase and nothing else; null: forward.
 StepAttr phaseOnly(StepAttr step);
 
-/// How far the sums of an op over the batch reach.
+/// Over which samples the op's sums over the batch are meant.
 ReductionReach getReductionReach(mlir::Operation *op);
 
 //===----------------------------------------------------------------------===//
 // Functions of stages (dist.part, dist.from, dist.to)
 //===----------------------------------------------------------------------===//
 
-/// Null: the function is not that of a stage.
+/// Null: not a function of a stage.
 PartAttr getPart(mlir::Operation *function);
 void setPart(mlir::Operation *function, int64_t stage, Phase phase);
 
-/// The number of what argument `index` is, if it is of that kind.
+/// The number in the `dist.from` of argument `index`, if that is of this kind.
 std::optional<int64_t> numberFrom(mlir::FunctionOpInterface function,
                                   unsigned index, From kind);
-/// Where a result goes; empty lists where the function does not say.
+/// Where a result goes; empty lists if the function does not say.
 llvm::ArrayRef<int64_t> outputsOf(mlir::FunctionOpInterface function,
                                   unsigned index);
 llvm::ArrayRef<int64_t> sendsOf(mlir::FunctionOpInterface function,
@@ -118,22 +118,22 @@ bool runsOncePerStep(Phase phase);
 /// The mesh of the module that holds `op`; null if it has none.
 MeshAttr getMesh(mlir::Operation *op);
 
-/// Axes by name and back; an error text where one is not in the mesh.
+/// Axes from names and back; an error text if one is not in the mesh.
 llvm::Expected<AxisList> toAxisList(AxesAttr axes, const Mesh &mesh);
 AxesAttr toAxesAttr(mlir::MLIRContext *context, llvm::ArrayRef<AxisRef> axes,
                     const Mesh &mesh);
 
-/// `type` as one device holds it.
+/// `type` on one device.
 mlir::RankedTensorType localType(mlir::RankedTensorType type,
                                  const Layout &layout);
 /// Bytes of a dense tensor; elements take whole bytes (i1 one).
 int64_t sizeBytes(mlir::RankedTensorType type);
 int64_t elementBytes(mlir::Type elementType);
-/// The tensor itself, or what a pending one will be.
+/// The type of a tensor, or of the tensor that a pending value becomes.
 mlir::RankedTensorType tensorOf(mlir::Type type);
 
-/// What a collective is told beside its axes, by the names of the attributes;
-/// its kind says which of them it has.
+/// The arguments of a collective besides its axes, named like its attributes;
+/// which of them it has depends on its kind.
 struct CollectiveArguments {
   ReductionAttr reduction;
   mlir::IntegerAttr dim, split, concat, root;
@@ -141,20 +141,20 @@ struct CollectiveArguments {
 
   /// Of a collective of this dialect or of `exec`.
   static CollectiveArguments of(mlir::Operation *op);
-  /// The dimension of which the result is a part, and that of which the operand
-  /// is one; -1: none.
+  /// The dimension of which the result is a part, and the dimension of which
+  /// the operand is a part; -1: none.
   int64_t cutDim(CollectiveKind kind) const;
   int64_t joinedDim(CollectiveKind kind) const;
 };
 
-/// The op of a kind.
+/// Creates the op of a kind.
 mlir::Value createCollective(mlir::OpBuilder &builder, mlir::Location loc,
                              CollectiveKind kind, mlir::RankedTensorType type,
                              mlir::Value x, AxesAttr axes,
                              const CollectiveArguments &arguments,
                              PurposeAttr purpose, PhaseAttr phase);
 
-/// Axes, arguments and types are what the kind says.
+/// Verifies axes, arguments and types against the properties of the kind.
 llvm::LogicalResult verifyCollective(mlir::Operation *op);
 /// Bytes of a collective from its operand and result types.
 int64_t collectiveGroupBytes(mlir::Operation *op, int64_t groupSize);

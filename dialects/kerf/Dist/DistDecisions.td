@@ -1,4 +1,4 @@
-//===- DistDecisions.td - what is decided about ops --------*- tablegen -*-===//
+//===- DistDecisions.td - decisions about ops --------------*- tablegen -*-===//
 //
 // Typed values of the discardable attributes dist.plan, dist.step, dist.part,
 // dist.from, dist.to and dist.local_reduction (see the dialect's description).
@@ -36,7 +36,7 @@ def Dist_StepAttr : Dist_Attr<"Step", "step"> {
   let summary = "to which part of a training step an op belongs";
   let description = [{
     The phase; a number that ops of one layer share (`colocation`: they belong to
-    one stage); what it is for that is moved around the op (`purpose`); whether
+    one stage); the purpose of data that is moved for the op (`purpose`); whether
     an op of the forward phase comes after the model's own output (`loss`).
 
     ```mlir

@@ -1,4 +1,4 @@
-//===- DistInterfaces.td - what collectives share ----------*- tablegen -*-===//
+//===- DistInterfaces.td - the interface of collectives ----*- tablegen -*-===//
 #ifndef KERF_DIST_INTERFACES_TD
 #define KERF_DIST_INTERFACES_TD
 

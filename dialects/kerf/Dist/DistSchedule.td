@@ -1,4 +1,4 @@
-//===- DistSchedule.td - what a stage does, step by step ---*- tablegen -*-===//
+//===- DistSchedule.td - instruction lists of stages -------*- tablegen -*-===//
 #ifndef KERF_DIST_SCHEDULE_TD
 #define KERF_DIST_SCHEDULE_TD
 
@@ -9,9 +9,8 @@ def Dist_ScheduleOp : Op<Dist_Dialect, "schedule", [NoTerminator, SingleBlock, N
   let summary = "the static instruction list of one stage";
   let description = [{
     Every rank of the stage runs the instructions in this order. Each tensor is a
-    slot from its definition to its last use; packaging gives slots offsets in
-    the stage's arena. Several micro-batches are under way at once where stages
-    run their lists against each other.
+    slot from its definition to its last use; lowering gives slots offsets in the
+    stage's arena. In a pipeline several micro-batches are under way at once.
 
     ```mlir
     dist.schedule 0 {
@@ -104,8 +103,8 @@ def Dist_SendOp : Dist_Transfer<"send"> {
     //  stage 0: h ---->  stage 1: h
     ```
 
-    In training the slot stays as it is until instruction `held_until` of the
-    schedule, by which the receiver has it for certain:
+    In training the slot is not overwritten before instruction `held_until` of
+    the schedule, when the sender knows that the receiver has the value:
 
     ```mlir
     dist.send %h channel 0 micro_batch 1 held_until 7 : tensor<2x4xf32>

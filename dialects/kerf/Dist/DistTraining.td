@@ -1,4 +1,4 @@
-//===- DistTraining.td - what a step keeps -----------------*- tablegen -*-===//
+//===- DistTraining.td - sums over micro-batches, state ----*- tablegen -*-===//
 #ifndef KERF_DIST_TRAINING_TD
 #define KERF_DIST_TRAINING_TD
 

@@ -1,7 +1,7 @@
 //===- Layout.cpp - meshes and shardings as plain data --------------------===//
 //
-// Arithmetic on Layout.h. All of it is linear in the number of axes but the
-// check for overlaps, which is quadratic; there are rarely more than four.
+// Arithmetic on Layout.h. Linear in the number of axes, except for the check
+// for overlaps, which is quadratic; there are rarely more than four axes.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Layout.h"

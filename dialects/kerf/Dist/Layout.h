@@ -1,6 +1,6 @@
 //===- Layout.h - meshes and shardings as plain data ------------*- C++ -*-===//
 //
-// Where a tensor lies, without IR: what a planner evaluates a million times.
+// The placement of a tensor, without IR: a planner evaluates millions of them.
 // A mesh is a list of named axes; ranks are its points in row-major order. A
 // layout lists for each dimension of a tensor the axes that cut it, major to
 // minor, and the axes over which it is an unreduced partial result.
@@ -10,13 +10,13 @@
 // axis is (1)n.
 //
 // A dimension of size D cut n ways lies in contiguous blocks of ceil(D / n):
-// the part of index i starts at i ceil(D / n), and what lies past D is padding.
-// A layout may ask for larger blocks of a dimension: 768 = 12 heads of 64
-// columns lie on 8 ranks in blocks of 128, two heads on each of six. They are
-// contiguous as well, and so the padding is at the end; the layout keeps 0 for
-// ceil(D / n), so that equal placements are equal.
+// part i starts at i ceil(D / n), and what lies past D is padding. A layout may
+// name larger blocks for a dimension: 768 = 12 heads of 64 columns on 8 ranks
+// in blocks of 128 are two heads on each of six ranks. These blocks are
+// contiguous as well, so all padding is at the end. Blocks of ceil(D / n) are
+// stored as 0, so that equal placements compare equal.
 //
-// Time axes (micro-batches) cut in time, not over devices: they stand in
+// Time axes (micro-batches) cut in time, not over devices: they occur in
 // layouts and local shapes, but no collective runs over them.
 //
 //===----------------------------------------------------------------------===//
@@ -56,8 +56,8 @@ struct Mesh {
                                             int64_t microBatch = 0) const;
 };
 
-/// What is wrong with a mesh: an axis without a name, two of one name, a size
-/// below 1, more ranks and micro-batches than int64 counts. Empty: nothing.
+/// Why a mesh is invalid: an axis without a name, two of one name, a size below
+/// 1, more ranks or micro-batches than int64 counts. Empty if it is valid.
 std::string checkMesh(const Mesh &mesh);
 
 /// (preSize)size of axis number `axis`; the whole axis is (1)size-of-axis.
@@ -104,12 +104,11 @@ struct Layout {
   AxisList partial;
   /// Meaningful only with partial axes.
   ReductionKind reduction = ReductionKind::Sum;
-  /// Per dimension the size of its blocks, 0 where that is ceil(D / n); empty
-  /// where it is everywhere.
+  /// Per dimension the size of its blocks, 0 for ceil(D / n); empty if all are.
   llvm::SmallVector<int64_t, 4> blocks;
 
   Layout() = default;
-  /// Nothing cut.
+  /// A layout that cuts nothing.
   explicit Layout(size_t rank) : dims(rank) {}
 
   bool isPartial() const { return !partial.empty(); }
@@ -129,8 +128,8 @@ struct Layout {
   /// Shape of one device's part, padding included.
   llvm::SmallVector<int64_t>
   localShape(llvm::ArrayRef<int64_t> globalShape) const;
-  /// Merges neighbours, sorts the partial axes. Equal layouts then are ==, if
-  /// setBlock() set the blocks.
+  /// Merges neighbouring sub-axes and sorts the partial axes. Equal layouts
+  /// then compare ==, provided that setBlock() set the blocks.
   void canonicalize();
 
   bool operator==(const Layout &other) const;
@@ -138,13 +137,13 @@ struct Layout {
 };
 llvm::hash_code hash_value(const Layout &layout);
 
-/// What is wrong with `layout` for tensors of `rank` dimensions on `mesh`: an
+/// Why `layout` is invalid for tensors of `rank` dimensions on `mesh`: an
 /// unknown axis, a sub-axis that does not divide, an axis used twice, blocks of
-/// what is not cut. Empty if all is well.
+/// a dimension that is not cut. Empty if it is valid.
 std::string checkLayout(const Layout &layout, const Mesh &mesh, size_t rank);
-/// What is wrong with the blocks for a tensor of `shape`: smaller ones would
-/// not hold the dimension, those of ceiling size are not named, and one that
-/// holds all of it cuts nothing.
+/// Why the blocks are invalid for a tensor of `shape`: too small to hold the
+/// dimension, of ceiling size (which is never named), or so large that one
+/// holds all of it. Empty if they are valid.
 std::string checkBlocks(const Layout &layout, llvm::ArrayRef<int64_t> shape);
 /// The same as checkLayout() for a list of axes.
 std::string checkAxes(llvm::ArrayRef<AxisRef> axes, const Mesh &mesh);

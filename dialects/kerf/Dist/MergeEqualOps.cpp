@@ -1,7 +1,8 @@
 //===- MergeEqualOps.cpp - one op for several equal ones ------------------===//
 //
-// One scan per block in program order with a table of the ops seen: the one
-// that stays comes before all users of the others. Linear.
+// One scan per block in program order with a table of the ops seen. The first
+// of several equal ops stays, since it comes before all users of the others.
+// Linear.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Dist/Passes.h"

@@ -255,7 +255,7 @@ LogicalResult ChannelOp::verify() {
   return success();
 }
 
-// Until shapes are local both are the operand itself.
+// On global shapes both ops return their operand.
 Interval ReshardOp::getInterval(unsigned, ArrayRef<Interval> x) { return x[0]; }
 Interval AccumulateOp::getInterval(unsigned, ArrayRef<Interval> x) {
   return getInto() ? Interval::all() : x[0];

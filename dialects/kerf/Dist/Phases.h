@@ -6,8 +6,8 @@
 
 namespace kerf::dist {
 
-/// Place of a phase in a step, from 0: values flow to equal or later ones. (The
-/// enum's own numbers are in order of their making.)
+/// The place of a phase in a step, from 0: values flow to equal or later
+/// phases. (The enum's values are in another order.)
 inline int orderOf(Phase phase) {
   switch (phase) {
   case Phase::Prologue:

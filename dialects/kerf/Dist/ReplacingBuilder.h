@@ -1,8 +1,8 @@
-//===- ReplacingBuilder.h - builds what stands for another op ---*- C++ -*-===//
+//===- ReplacingBuilder.h - builds replacements of an op --------*- C++ -*-===//
 //
-// A rewrite puts new ops in place of one: they belong to the part of the step
-// to which that one belonged. This builder says so on each op that it makes,
-// unless the op has a step already (a clone).
+// A rewrite replaces one op by new ones, which belong to the same part of the
+// step. This builder copies the part onto each op that it makes, unless the op
+// has one already (a clone).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_REPLACINGBUILDER_H
@@ -18,14 +18,14 @@ public:
   /// Inserts before `replaced`.
   explicit ReplacingBuilder(mlir::Operation *replaced)
       : OpBuilder(replaced, this), step(getStep(replaced)) {}
-  /// Of nothing yet: see standFor.
+  /// Replaces nothing yet: see standFor.
   explicit ReplacingBuilder(mlir::MLIRContext *context)
       : OpBuilder(context, this) {}
   ReplacingBuilder(const ReplacingBuilder &) = delete;
   ReplacingBuilder &operator=(const ReplacingBuilder &) = delete;
 
-  /// From now on for what stands for another op; of the producer of a value:
-  /// an argument is of no part.
+  /// From now on builds replacements of this op, or of the producer of a value;
+  /// an argument belongs to no part.
   void standFor(mlir::Operation *replaced) { standFor(getStep(replaced)); }
   void standFor(mlir::Value replaced) {
     mlir::Operation *producer = replaced.getDefiningOp();

@@ -1,8 +1,8 @@
 //===- Reshard.cpp - from one layout to another in few bytes --------------===//
 //
-// The way is found by ReshardSearch. Two layouts that cut an axis in
-// incompatible ways (12 as 3 x 4 and as 4 x 3) have no common atoms: such an
-// axis is first gathered, then cut again.
+// ReshardSearch finds the steps. Two layouts that cut an axis in incompatible
+// ways (12 as 3 x 4 and as 4 x 3) have no common atoms: such an axis is first
+// gathered, then cut again.
 //
 //===----------------------------------------------------------------------===//
 #include "ReshardSearch.h"
@@ -21,10 +21,10 @@ using namespace kerf::dist;
 
 namespace {
 
-/// A question to the search, with dimensions of one size in one order: no step
-/// depends on which of them comes first. Dimensions of one element that neither
-/// layout cuts take no part. A tensor of many dimensions has thousands of
-/// layouts and millions of pairs, but few questions.
+/// A query to the search. Dimensions of equal size are put in one order, since
+/// no step depends on which of them comes first; dimensions of one element that
+/// neither layout cuts are left out. A tensor of many dimensions has thousands
+/// of layouts and millions of pairs, but few different queries.
 struct Query {
   Layout from, to;
   SmallVector<int64_t, 4> shape;
@@ -85,7 +85,7 @@ static Layout inOrder(const Layout &layout, const DimOrder &order) {
   return result;
 }
 
-/// Turns the dimensions of an answer into those of a tensor of this rank.
+/// Maps the dimensions of an answer to those of a tensor of this rank.
 static void restoreOrder(Reshard &reshard, const DimOrder &order, size_t rank) {
   for (ReshardStep &step : reshard.steps) {
     for (int64_t *dim : {&step.dim, &step.concatDim})
@@ -131,7 +131,7 @@ static std::optional<Reshard> answer(const Query &query, const Mesh &mesh) {
       return std::nullopt;
     return result;
   }
-  // No common atoms on this axis: let go of it, then take it up again.
+  // No common atoms on this axis: gather it first, cut it again afterwards.
   Layout middle = from;
   auto drop = [&](AxisList &axes) {
     size_t before = axes.size();

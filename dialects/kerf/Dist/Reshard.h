@@ -16,16 +16,16 @@
 //
 // Blocks have ceiling size, so cutting a block again need not give the blocks
 // of the finer cut: with D = 5, 2 x 2 ways give [0,2) [2,4) [4,5) [5,5), but 2
-// ways [0,3) [3,5). A step on R inside X is therefore legal only where
-// |R| ceil(D/|XR|) = ceil(D/|X|), or X is empty: then the padding is at the
-// end, where the collectives cut it off themselves. Blocks of a size of their
-// own (Layout.h) count with that size: the larger ones must consist of the
-// smaller ones; only those of either end are made on the way.
+// ways [0,3) [3,5). A step on R inside X is therefore legal only where |R|
+// ceil(D/|XR|) = ceil(D/|X|), or X is empty: then the padding is at the end,
+// where the collectives remove it. Blocks with a size of their own (Layout.h)
+// count with that size: the larger ones must consist of the smaller ones, and
+// only those of `from` or `to` occur on the way.
 //
-// Found by a shortest-path search over the layouts that these steps reach;
-// order: fewest bytes, then fewest collectives, then fewest steps. The axes
-// that stay where they are take no part in it, so the usual search has a
-// handful of states. Dimensions of one size count as alike.
+// Found by a shortest-path search over the layouts that these steps reach, by
+// fewest bytes, then fewest collectives, then fewest steps. Axes that stay in
+// place are left out, so the usual search has a handful of states. Dimensions
+// of equal size are interchangeable.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_RESHARD_H
@@ -39,7 +39,7 @@
 
 namespace kerf::dist {
 
-/// Bytes of several ranks can pass 64 bits; then they count as the most.
+/// Saturated: bytes of several ranks can pass 64 bits.
 inline int64_t saturate(__int128 value) {
   constexpr int64_t max = std::numeric_limits<int64_t>::max();
   return value > max ? max : static_cast<int64_t>(value);
@@ -89,19 +89,19 @@ std::optional<Reshard> decomposeReshard(const Layout &from, const Layout &to,
                                         llvm::ArrayRef<int64_t> shape,
                                         int64_t elementBytes, const Mesh &mesh);
 
-/// decomposeReshard() with a memory, for one mesh. Not safe from two threads.
+/// decomposeReshard() with a cache, for one mesh. Not thread-safe.
 class ReshardCache {
 public:
   explicit ReshardCache(Mesh mesh);
   ~ReshardCache();
   const Mesh &getMesh() const { return mesh; }
-  /// What decomposeReshard() gives.
+  /// The result of decomposeReshard().
   std::optional<Reshard> get(const Layout &from, const Layout &to,
                              llvm::ArrayRef<int64_t> shape,
                              int64_t elementBytes);
-  /// The same up to the order of dimensions, which bytes, groups and the number
-  /// of elements do not depend on; without a copy. Lives as long as the cache;
-  /// null where there is no way.
+  /// The same up to the order of dimensions, on which bytes, groups and the
+  /// number of elements do not depend; not copied. Lives as long as the cache;
+  /// null if there is no way.
   const Reshard *find(const Layout &from, const Layout &to,
                       llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
 

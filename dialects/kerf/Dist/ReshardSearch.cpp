@@ -102,9 +102,9 @@ Layout ReshardSearch::toLayout(const ReshardState &state) const {
   return layout;
 }
 
-/// What start and target have in common at the front of a dimension stays,
-/// where the dimension divides or does not change at all; atoms in time always
-/// stay, and must be alike (false if they are not).
+/// The common prefix of start and target in a dimension stays in place, if it
+/// divides the dimension or the dimension does not change at all. Atoms in time
+/// always stay, and must be equal (false if they are not).
 bool ReshardSearch::fixPrefixes() {
   const ReshardState &start = nodes[0].state;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -120,14 +120,14 @@ bool ReshardSearch::fixPrefixes() {
       return false;
     bool divides = shape[dim] % parts(from) == 0 && shape[dim] % parts(to) == 0;
     bool hasBlocks = start.block(dim) || target.block(dim);
-    // Larger blocks may be so large that it pays to leave them on the way.
+    // Larger blocks may be so large that leaving them on the way is cheaper.
     fixed.push_back((divides || from == to) && !hasBlocks ? common : time);
   }
   return true;
 }
 
-// Blocks of a size of their own are only made where the target has them: the
-// search passes through no others.
+// Blocks with a size of their own are only made where the target has them; no
+// others occur on the way.
 
 ReshardSearch::Blocks ReshardSearch::blocksWhenCut(const ReshardState &state,
                                                    size_t dim,
@@ -165,8 +165,8 @@ ReshardSearch::blocksWhenGathered(const ReshardState &state, size_t dim,
 bool ReshardSearch::matchBlocks(const ReshardState &from,
                                 const ReshardState &to,
                                 ReshardMove &move) const {
-  // What a digit of an atom adds to the number of a block; dimensions far
-  // enough apart that sums do not meet.
+  // What a digit of an atom adds to the number of a block; dimensions are far
+  // enough apart that their sums do not collide.
   using Weights = SmallVector<int64_t, 8>;
   auto weights = [&](const ReshardState &state) {
     Weights result(atoms.size(), 0);
@@ -214,7 +214,7 @@ bool ReshardSearch::matchBlocks(const ReshardState &from,
   return heldBlocks == wantedBlocks;
 }
 
-/// Which position hands its block to which: what stays stays, the rest in
+/// Which position sends its block to which: blocks that stay first, the rest in
 /// order.
 static SmallVector<std::pair<int64_t, int64_t>, 0>
 pairUp(ArrayRef<int64_t> held, ArrayRef<int64_t> wanted) {
@@ -371,7 +371,7 @@ void ReshardSearch::expandReductions(int at) {
 }
 
 void ReshardSearch::relaxPermute(int at, ReshardState next) {
-  // Something must move: no better than a way to the target that is known.
+  // Every way from here must move data: it cannot be better than the known one.
   if (auto goal = index.find(goalKey);
       goal != index.end() &&
       nodes[goal->second].cost.bytes <=

@@ -1,11 +1,12 @@
 //===- ReshardSearch.h - shortest paths between layouts ---------*- C++ -*-===//
 //
-// Axes are split into atoms: the coarsest digits of which every axis reference
-// of both layouts is made. A state lists the atoms of each dimension and the
-// partial ones; the steps of Reshard.h are the edges, their bytes the lengths;
-// Dijkstra. Atoms in a common prefix of a dimension never move (where the
-// dimension divides), nor do atoms that neither layout names: with k moving
-// atoms and r dimensions there are at most (r+1)^k k! states, usually < 20.
+// Axes are split into atoms: the coarsest digits from which every axis
+// reference of both layouts can be composed. A state lists the atoms of each
+// dimension and the partial ones; the steps of Reshard.h are the edges, their
+// bytes the lengths; Dijkstra. Atoms in a common prefix of a dimension never
+// move (if it divides the dimension), nor do atoms that neither layout names:
+// with k moving atoms and r dimensions there are at most (r+1)^k k! states,
+// usually < 20.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_RESHARDSEARCH_H
@@ -28,7 +29,7 @@ using AtomList = llvm::SmallVector<uint8_t, 4>;
 struct ReshardState {
   llvm::SmallVector<AtomList, 4> dims;
   uint32_t partial = 0;
-  /// Atoms in use by a dimension.
+  /// Atoms that cut dimensions.
   uint32_t used = 0;
   /// As in a layout: empty where every dimension lies in blocks of ceiling
   /// size.
@@ -36,7 +37,7 @@ struct ReshardState {
 
   int64_t block(size_t dim) const { return blocks.empty() ? 0 : blocks[dim]; }
 
-  /// Equal for equal states; bytes, not text.
+  /// Equal for equal states; raw bytes, for hashing.
   llvm::SmallString<64> key() const {
     llvm::SmallString<64> result;
     auto append = [&](const void *bytes, size_t size) {
@@ -67,7 +68,8 @@ struct ReshardMove {
   AtomList atoms;
   int64_t dim = -1, concatDim = -1;
   int64_t movedPairs = 0;
-  /// permute: the blocks that positions of the group have and want.
+  /// permute: the block that each position of the group has, and the one it
+  /// needs.
   llvm::SmallVector<int64_t, 0> held{}, wanted{};
 };
 
@@ -118,9 +120,9 @@ private:
     return bytes;
   }
   bool isTime(uint8_t atom) const { return mesh.axes[atoms[atom].axis].isTime; }
-  /// The blocks in which `dim` can lie (0: of ceiling size) when `inner` more
-  /// parts cut it, and when its last `inner` parts of `outer` times `inner` are
-  /// gathered: the larger blocks are made of the smaller ones.
+  /// The block size of `dim` (0: ceiling size) when `inner` more parts cut it,
+  /// or when its last `inner` of `outer` times `inner` parts are gathered: the
+  /// larger blocks consist of the smaller ones.
   using Blocks = llvm::SmallVector<int64_t, 2>;
   Blocks blocksWhenCut(const ReshardState &state, size_t dim,
                        int64_t inner) const;

@@ -1,8 +1,8 @@
 //===- SameComputation.h - sets of ops that compute the same ----*- C++ -*-===//
 //
-// DenseSet<Operation *, SameComputation> holds one op of each kind: two are the
-// same when name, types, operands and attributes are but for dist.plan and
-// dist.step, which say where and when an op runs and not what it computes.
+// DenseSet<Operation *, SameComputation> holds one op of each kind: two ops are
+// the same if name, types, operands and attributes are, except dist.plan and
+// dist.step, which say where and when an op runs, not what it computes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_SAMECOMPUTATION_H
@@ -35,7 +35,7 @@ struct SameComputation : llvm::DenseMapInfo<mlir::Operation *> {
   }
 
 private:
-  /// Discardable attributes that say what is computed; sorted by name.
+  /// Discardable attributes that change what is computed; sorted by name.
   static llvm::SmallVector<mlir::NamedAttribute> computed(mlir::Operation *op) {
     llvm::SmallVector<mlir::NamedAttribute> attributes;
     for (mlir::NamedAttribute attribute : op->getDiscardableAttrs())

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::exec;
 
-/// The group's size; axes in time are of no collective.
+/// The group's size; axes in time belong to no collective.
 static FailureOr<int64_t> checkAxes(Operation *op, dist::AxesAttr axes,
                                     bool time) {
   dist::MeshAttr attribute = exec::getMesh(op);
@@ -33,8 +33,8 @@ int64_t kerf::exec::groupSize(Operation *op, dist::AxesAttr axes) {
       llvm::cantFail(dist::toAxisList(axes, exec::getMesh(op).toMesh())));
 }
 
-/// A part holds the whole in `ranks` blocks: ceil(whole / ranks), or more but
-/// not the whole.
+/// Whether `ranks` parts of this size hold the whole: ceil(whole / ranks), or
+/// more but less than the whole.
 static bool isPart(int64_t part, int64_t whole, int64_t ranks) {
   int64_t min = dist::localSize(whole, ranks);
   return part == min || (part > min && part < whole);

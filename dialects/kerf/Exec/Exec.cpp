@@ -17,7 +17,7 @@ using namespace kerf::exec;
 #include "kerf/Exec/ExecOps.cpp.inc"
 
 namespace {
-/// What makes a line long, and is the same for many calls, has a name.
+/// Long attributes that many calls share are printed by name.
 struct Aliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
@@ -132,7 +132,7 @@ LogicalResult ViewOp::verify() {
 // Calls
 //===----------------------------------------------------------------------===//
 
-/// Says where buffers and the tensors of a kernel disagree.
+/// Reports where buffers and the tensors of a kernel disagree.
 static LogicalResult checkBuffers(Operation *op, StringRef what,
                                   ValueRange buffers, ArrayRef<Type> tensors) {
   if (buffers.size() != tensors.size())

@@ -42,13 +42,14 @@ mlir::Type elementType(mlir::Value operand);
 dist::MeshAttr getMesh(mlir::Operation *op);
 inline constexpr llvm::StringLiteral kMesh = "exec.mesh";
 
-/// On ops that an optimizer's update was expanded to
+/// On the ops into which an optimizer's update was expanded
 /// (expand-optimizer-updates).
 inline constexpr llvm::StringLiteral kUpdateMark = "exec.update";
-/// On views and positions that depend on parameters alone: made once, at load.
+/// On views and positions that depend on parameters alone: computed once, at
+/// load.
 inline constexpr llvm::StringLiteral kAtLoad = "exec.at_load";
-/// On shape ops whose result is what lies in memory and not a view, and on
-/// products that are stored in their own type although a reader widens it.
+/// On shape ops whose result is stored instead of being a view, and on products
+/// that are stored in their own type although a reader widens it.
 inline constexpr llvm::StringLiteral kStoredMark = "exec.stored";
 
 } // namespace kerf::exec
@@ -85,7 +86,7 @@ struct Role {
 llvm::SmallVector<PostOpAttr> epilogueOf(mlir::ArrayAttr postOps);
 /// Pure ops of one other dialect, and exec.yield.
 mlir::LogicalResult verifyKernelBody(mlir::Operation *op, mlir::Block &body);
-/// What every library call must obey: operands lie within their buffers.
+/// The checks of every library call: operands lie within their buffers.
 mlir::LogicalResult verifyLibraryCall(mlir::Operation *call);
 
 } // namespace kerf::exec
@@ -97,16 +98,17 @@ mlir::LogicalResult verifyLibraryCall(mlir::Operation *call);
 
 namespace kerf::exec {
 
-/// The buffers of a call as the runtime gets them, each that is read once.
+/// The buffers of a call in the runtime's order; a buffer that is read twice
+/// occurs once.
 struct CallBuffers {
   explicit CallBuffers(LibraryCallInterface call);
   /// The number of a buffer that is read.
   int64_t numberOf(mlir::Value read) const;
-  /// The number of what the operand is: of its buffer, -1 for a weight.
+  /// The number of an operand's buffer; -1 for a weight.
   int64_t numberOf(mlir::OpOperand &operand) const;
 
   llvm::SmallVector<mlir::Value> values; ///< by number
-  int64_t numReads = 0;                  ///< so many of them are read
+  int64_t numReads = 0;                  ///< how many of them are read
 
 private:
   unsigned firstWritten; ///< number of the first operand that is written

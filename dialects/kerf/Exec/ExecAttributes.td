@@ -1,4 +1,4 @@
-//===- ExecAttributes.td - what calls carry ----------------*- tablegen -*-===//
+//===- ExecAttributes.td - attributes of calls -------------*- tablegen -*-===//
 #ifndef KERF_EXEC_ATTRIBUTES_TD
 #define KERF_EXEC_ATTRIBUTES_TD
 

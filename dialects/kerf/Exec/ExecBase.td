@@ -16,14 +16,14 @@ def Exec_Dialect : Dialect {
   let cppNamespace = "::kerf::exec";
   let summary = "when: what is computed together, buffers, launches, library and communication calls";
   let description = [{
-    First a function says on tensors what is computed together and where it is
-    written: `exec.group`, library calls, `exec.empty`. Then there are buffers.
+    First, on tensors: which ops are computed together and where their results
+    are written (`exec.group`, library calls, `exec.empty`).
 
-    What a compiled program does, one to one with the table of functions that the
-    runtime gives it (`runtime/include/kerf/rt/program.h`). Values are buffers:
-    memrefs of static shape and identity layout, each a pointer to dense
-    row-major elements (i1 in one byte) at a multiple of 64 bytes unless a view
-    says otherwise. Calls run in program order.
+    Then, on buffers: what a compiled program does, one to one with the table of
+    functions that the runtime gives it (`runtime/include/kerf/rt/program.h`).
+    Values are memrefs of static shape and identity layout, each a pointer to
+    dense row-major elements (i1 in one byte) at a multiple of 64 bytes unless a
+    view says otherwise. Calls run in program order.
 
     `exec.kernel` holds a group of pure tensor ops that becomes one generated
     kernel. `exec.func` is one function of program.so. Library calls and

@@ -28,8 +28,8 @@ def Exec_ParamOp : Exec_CallOp<"param", [Pure]> {
 def Exec_WeightOp : Exec_CallOp<"weight", [Pure]> {
   let summary = "this rank's part of a parameter, for library calls";
   let description = [{
-    Parameter number `index`, which library calls know by its number: they pack it
-    once at load where that is faster. Not for parameters that steps change.
+    Parameter number `index`, which library calls refer to by its number: they
+    pack it once at load if that is faster. Not for parameters that steps change.
 
     ```mlir
     %w = exec.weight 7 : !exec.weight<4x3xf32>

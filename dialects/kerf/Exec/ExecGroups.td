@@ -1,9 +1,9 @@
-//===- ExecGroups.td - what is computed together ----------*- tablegen -*-===//
+//===- ExecGroups.td - groups and calls on tensors ---------*- tablegen -*-===//
 //
-// Between tensors and buffers: a function whose ops stand in groups, library
-// calls and views, in the order in which they will run. What is written is an
-// operand as well (destination-passing style): memory of its own, `exec.empty`,
-// or a value over which the result is written.
+// The form between tensors and buffers: a function of groups, library calls and
+// views in the order in which they will run. The destination of each result is an
+// operand (destination-passing style): memory of its own, `exec.empty`, or a value
+// over which the result is written.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_EXEC_GROUPS_TD
@@ -17,10 +17,9 @@ class Exec_TensorOp<string mnemonic, list<Trait> traits = []>
 def Exec_EmptyOp : Exec_TensorOp<"empty"> {
   let summary = "memory for a result";
   let description = [{
-    A tensor of which nothing but the type matters: what a group or a library
-    call writes into it is that op's result. A product may name that of a kernel
-    as `sums`, which either of them writes. C1: it is the destination of one
-    result.
+    Memory without content: a group or a library call that has it as destination
+    writes its result there. A product may also name that of a kernel as `sums`,
+    which either of the two writes. C1: it is the destination of one result.
 
     ```mlir
     %e = exec.empty : tensor<2x3xf32>
@@ -35,10 +34,10 @@ def Exec_GroupOp : Exec_TensorOp<"group", [AttrSizedOperandSegments]> {
   let summary = "tensor ops that are computed together";
   let description = [{
     Becomes one generated kernel, number `index` of the program, which reads
-    `inputs` and writes each result where the operand behind `into` lies: in new
-    memory (`exec.empty`), or over a value that nobody reads any more. `node` is
-    what the trace shows; in a training step `phase` says which part of it, too.
-    A group `at_load` reads nothing but parameters and runs once.
+    `inputs` and writes each result into the operand behind `into`: new memory
+    (`exec.empty`), or a value that is not read any more. `node`, and in a
+    training step `phase`, are its names in traces. A group `at_load` reads only
+    parameters and runs once.
 
     ```mlir
     %e = exec.empty : tensor<2x3xf32>

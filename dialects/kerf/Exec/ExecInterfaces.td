@@ -1,4 +1,4 @@
-//===- ExecInterfaces.td - what library calls share --------*- tablegen -*-===//
+//===- ExecInterfaces.td - the interface of library calls --*- tablegen -*-===//
 #ifndef KERF_EXEC_INTERFACES_TD
 #define KERF_EXEC_INTERFACES_TD
 

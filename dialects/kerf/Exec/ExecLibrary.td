@@ -64,8 +64,8 @@ def Exec_MatmulOp : Exec_EpilogueOp<"matmul"> {
         bias(%b : !exec.weight<4xf32>) dst(%y : memref<2x4xf32>) then [add(%r : memref<2x4xf32>), relu]
     ```
 
-    On GPUs it says what else the call could do: `bias_gradient`, for which it
-    has the buffer `sums`, or `relu_gradient`.
+    On GPUs the attributes `bias_gradient` (with the buffer `sums`) and
+    `relu_gradient` are offers: what the call could compute besides.
 
     C1: operands lie within their buffers, at most four batch dimensions. C2: one
     element type of lhs and rhs, one of dst, bias and second tensors. C3: a bias

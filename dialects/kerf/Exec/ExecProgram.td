@@ -24,9 +24,9 @@ def Exec_KernelOp : Exec_FunctionOp<"kernel"> {
     where `buffers` are the arguments, then the results, and `[begin, end)` is a
     range of the kernel's outermost parallel loop. Code generation fills `count`,
     the iterations of that loop, and `grain`, the fewest that are worth a thread.
-    `index` is the entry of the manifest's `kernels`, `node` what the trace shows;
-    in a training step `phase` says which part of it, too. `cuda` is how its code
-    for GPUs is launched.
+    `index` is the entry of the manifest's `kernels`; `node`, and in a training
+    step `phase`, are its names in traces; `cuda` says how its GPU code is
+    launched.
 
     ```mlir
     exec.kernel @add_relu(%a: tensor<2x3xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32>

@@ -1,4 +1,4 @@
-//===- ExecStages.td - what the ranks of a stage do --------*- tablegen -*-===//
+//===- ExecStages.td - slots and instructions of stages ----*- tablegen -*-===//
 #ifndef KERF_EXEC_STAGES_TD
 #define KERF_EXEC_STAGES_TD
 
@@ -12,8 +12,8 @@ def Exec_StageOp : Exec_Op<"stage", [HasParent<"::mlir::ModuleOp">, IsolatedFrom
     What the ranks of stage `index` do in one step: slots, which are parts of one
     arena, then instructions, which run in order. Slots may overlap where their
     lives do not. Once it is planned, `arena` is the size in bytes, with the
-    functions' scratch memory first; `lower_bound` is what no plan could do with
-    less than.
+    functions' scratch memory first; `lower_bound` is the least size that any
+    placement could have.
 
     ```mlir
     exec.stage 0 {
@@ -121,8 +121,8 @@ def Exec_ZeroOp : Exec_StageMember<"zero"> {
 def Exec_SendOp : Exec_StageMember<"send"> {
   let summary = "hands a slot to the same coordinates of another stage";
   let description = [{
-    Returns at once. The slot stays as it is until instruction number
-    `held_until`, by which the receiver has it for certain.
+    Returns at once. The slot is not overwritten before instruction number
+    `held_until`, when the sender knows that the receiver has the value.
 
     ```mlir
     exec.send %h channel 0 micro_batch 1 held_until 7 : memref<2x3xf32>

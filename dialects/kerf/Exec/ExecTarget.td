@@ -1,4 +1,4 @@
-//===- ExecTarget.td - what a program is lowered for -------*- tablegen -*-===//
+//===- ExecTarget.td - properties of the target ------------*- tablegen -*-===//
 #ifndef KERF_EXEC_TARGET_TD
 #define KERF_EXEC_TARGET_TD
 

@@ -1,4 +1,4 @@
-//===- Groups.cpp - what is computed together -----------------------------===//
+//===- Groups.cpp - assembly and verifier of exec.group -------------------===//
 //
 // Assembly and verifier of exec.group. Labels C1... are those of its
 // description in ExecGroups.td.

@@ -1,9 +1,8 @@
 //===- Library.cpp - library calls: operands and verifiers ----------------===//
 //
-// Each op lists its operands with the sizes that it gives them; that they lie
-// within their buffers is checked for all in one place. Labels C1... are those
+// Each op lists its operands with the sizes that it gives them; one function
+// checks for all ops that they lie within their buffers. Labels C1... are those
 // of the descriptions in ExecLibrary.td.
-//
 //===----------------------------------------------------------------------===//
 #include "kerf/Exec/Exec.h"
 
@@ -77,7 +76,8 @@ LogicalResult kerf::exec::verifyLibraryCall(Operation *op) {
   auto call = cast<LibraryCallInterface>(op);
   if (static_cast<int64_t>(call.getIndex()) < 0)
     return op->emitOpError("index is negative");
-  // Tensors: a result for each that is written but for sums, which are offered.
+  // On tensors: a result for each operand that is written, except sums, which
+  // are only offered.
   auto written = llvm::to_vector(call.getWrites().getTypes());
   if (auto product = dyn_cast<MatmulOp>(op); product && product.getSums())
     written.pop_back();
@@ -112,7 +112,7 @@ LogicalResult kerf::exec::verifyLibraryCall(Operation *op) {
   return success();
 }
 
-/// All have the element type of the first.
+/// All operands have the element type of the first.
 static LogicalResult checkTypes(Operation *op, ArrayRef<Value> operands) {
   for (Value operand : operands)
     if (operand && elementType(operand) != elementType(operands[0]))

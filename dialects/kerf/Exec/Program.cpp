@@ -1,9 +1,8 @@
 //===- Program.cpp - exec functions, kernels, parameters, stages ----------===//
 //
-// Assembly and verifiers of what stands at the top of a module, and of what
-// stands in stages. Labels C1... are those of the descriptions in
-// ExecProgram.td and ExecStages.td.
-//
+// Assembly and verifiers of ops at the top of a module and of the instructions
+// of stages. Labels C1... are those of the descriptions in ExecProgram.td and
+// ExecStages.td.
 //===----------------------------------------------------------------------===//
 #include "kerf/Exec/Exec.h"
 

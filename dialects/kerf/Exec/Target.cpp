@@ -1,4 +1,4 @@
-//===- Target.cpp - what a program is lowered for -------------------------===//
+//===- Target.cpp - the properties of devices -----------------------------===//
 #include "kerf/Exec/Exec.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,7 +1,7 @@
 //===- Interval.cpp - interval arithmetic ---------------------------------===//
 //
-// Bounds are doubles; that they are rounded does not matter, for what is asked
-// is whether they are infinite or 0. float64 is given the range of [1e-150,
+// Bounds are doubles, and their rounding does not matter: the questions are
+// only whether a value may be infinite or 0. float64 gets the range [1e-150,
 // 1e150], so that products of two bounds can still be told from infinity.
 //
 //===----------------------------------------------------------------------===//
@@ -17,7 +17,7 @@ using namespace kerf;
 
 namespace {
 
-/// The magnitudes that a type's elements have but for 0 and infinity.
+/// The magnitudes of a type's finite elements other than 0.
 struct Magnitudes {
   double smallest, largest;
 };
@@ -47,10 +47,10 @@ Interval rangeOf(IntegerType type) {
   return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
 }
 
-/// Sums, products and powers overflow quickly in types of little range.
+/// Whether sums, products and powers overflow easily: types of small range.
 bool hasLittleRange(FloatType type) { return magnitudesOf(type).largest < 1e9; }
 
-/// A bound of 0 with one of infinity gives 0: NaN is not counted.
+/// The product of bounds 0 and infinity is 0: NaN does not count.
 double timesBound(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 Interval hull(std::initializer_list<double> bounds) {
@@ -175,7 +175,7 @@ Interval operator+(Interval a, Interval b) {
   if (a.isNone() || b.isNone())
     return Interval::none();
   Interval sum{a.low + b.low, a.high + b.high};
-  // Infinities of both signs: NaN beside what else there may be.
+  // Infinities of opposite signs meet: nothing is known of the sum.
   return std::isnan(sum.low) || std::isnan(sum.high) ? Interval::all() : sum;
 }
 
@@ -193,8 +193,8 @@ Interval square(Interval x) {
   return magnitude * magnitude;
 }
 
-/// A quotient is rounded once, a product with a reciprocal twice: the bounds go
-/// one number further, but not to 0 or beyond.
+/// A quotient is rounded once, a product with a reciprocal twice: bounds are
+/// moved outwards by one number, but not to 0 or beyond it.
 Interval reciprocal(Interval x) {
   if (x.isNone())
     return x;

@@ -1,21 +1,21 @@
-//===- Interval.h - what is known of the elements of a value ----*- C++ -*-===//
+//===- Interval.h - bounds of the elements of a value -----------*- C++ -*-===//
 //
-// Problem: a rank's part of a sum may be 0 where the sum is not. A product of
-// parts with infinity is then NaN where the product of the sum is infinite, and
-// so is a quotient of parts by 0. Partial sums may pass through an op only
-// where what multiplies them is never infinite, what divides them never 0.
+// Problem: a rank's part of a sum may be 0 where the sum is not. 0 times
+// infinity is NaN where the product of the whole sum is infinite, and so is 0
+// divided by 0. Partial sums may pass through an op only if their factor is
+// never infinite and their divisor never 0.
 //
-// Idea: interval arithmetic. Each op says which values its results may hold,
-// given those of its operands (IntervalInterface); an op that says nothing may
-// give anything. The function's inputs are whatever the user gives, parameters
-// are finite (docs/Verification.md).
+// Idea: interval arithmetic. Each op states which values its results may hold,
+// given those of its operands (IntervalInterface); an op without the interface
+// may give any value. Inputs of the function may hold any value, parameters are
+// finite (docs/Verification.md).
 //
 // Invariants: every element that is not NaN lies in the interval; NaN is never
-// excluded, for a NaN factor gives NaN however a sum is taken apart. A bound
-// at the end of the element type's range means "finite, no bound known". Sums
-// and products of finite numbers are taken to stay finite (to sum parts in
-// another order presumes it already), but for types of little range (float16),
-// and but for bounds that are known to be too large.
+// excluded, since a NaN factor gives NaN whether or not the sum is divided into
+// parts. A bound at the end of the element type's range means "finite, bound
+// unknown". Sums and products of finite numbers are assumed to be finite
+// (adding parts in another order assumes it too), except in types of small
+// range (float16) and for bounds that are known to be too large.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERFACES_INTERVAL_H
@@ -37,7 +37,7 @@ struct Interval {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double low = -kInfinity;
   double high = kInfinity;
-  /// None of them is 0, though some may be smaller and some larger.
+  /// No element is 0; the interval may still contain both signs.
   bool isNonZero = false;
 
   static Interval all() { return {}; }
@@ -57,7 +57,7 @@ struct Interval {
   /// The largest magnitude.
   double magnitude() const;
 
-  // What follows is of exact numbers, before they are rounded to a type.
+  // The following are exact, before rounding to a type.
   friend Interval join(Interval a, Interval b);
   friend Interval minimum(Interval a, Interval b);
   friend Interval maximum(Interval a, Interval b);
@@ -78,25 +78,25 @@ struct Interval {
   friend Interval productOf(Interval x, int64_t count);
 };
 
-/// What an element of this type is when it is finite, and nothing more is
+/// The interval of a finite element of this type about which nothing else is
 /// known.
 Interval finiteOf(mlir::Type element);
-/// `exact` in an element type: integers wrap around, what is too large for a
-/// float is infinite, or finite with no known bound if `isAssumedFinite`; what
-/// is too small may be 0.
+/// `exact` rounded to an element type: integers wrap around; a number too large
+/// for a float becomes infinite, or finite with an unknown bound if
+/// `isAssumedFinite`; one too small may become 0.
 Interval roundTo(Interval exact, mlir::Type element, bool isAssumedFinite);
 
-/// The intervals of all values of a block, worked out in program order: linear
-/// in the ops and the elements of constants. Values from elsewhere may be
+/// The intervals of all values of a block, computed in program order: linear in
+/// the ops and the elements of constants. Values from outside may hold
 /// anything.
 class Intervals {
 public:
   explicit Intervals(mlir::Block &block);
 
   Interval of(mlir::Value value) const;
-  /// Whether partial sums may pass through the linear group `group` of the
-  /// op's rule: of the other operands, what multiplies is finite, what divides
-  /// is not 0.
+  /// Whether partial sums may pass through the linear group `group` of the op's
+  /// rule: operands that multiply them are finite, operands that divide them
+  /// are not 0.
   bool letsPass(mlir::Operation *op, const ShardingRule &rule,
                 unsigned group) const;
 

@@ -1,11 +1,12 @@
-//===- OperandRole.h - what a constant is at an operand ---------*- C++ -*-===//
+//===- OperandRole.h - the meaning of a constant operand --------*- C++ -*-===//
 //
-// Problem: a file says of a tensor only that it is constant. Weights, causal
-// masks, tables of sines and numbers that an exporter wrote look alike, yet
-// training must change the first alone.
+// Problem: a file only says that a tensor is constant. Weights, causal masks,
+// tables of sines and numbers that an exporter wrote look alike, yet training
+// must change only weights.
 //
-// Idea: an op says for each of its operands what a constant would be there.
-// Where an op computes from constants alone, what follows it decides.
+// Idea: an op states for each of its operands what a constant is there. The
+// result of an op on constants is again a constant: the ops that read it
+// decide.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERFACES_OPERANDROLE_H

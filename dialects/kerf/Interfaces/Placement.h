@@ -1,10 +1,8 @@
-//===- Placement.h - what is decided about ops of other dialects -*- C++
-//-*-===//
+//===- Placement.h - decisions about ops of other dialects ------*- C++ -*-===//
 //
 // Decisions about an op (shardings, parts of a step) are discardable attributes
-// of another dialect than the op's. What the op's own dialect has to know of
-// them it asks that dialect through this interface, so that no dialect reads
-// another's attributes by name.
+// of another dialect. The op's own dialect reads and copies them through this
+// interface, so that no dialect uses another's attributes by name.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERFACES_PLACEMENT_H
@@ -21,25 +19,25 @@ class PlacementInterface
 public:
   PlacementInterface(mlir::Dialect *dialect) : Base(dialect) {}
 
-  /// Whether it is decided how operands and results of `op` lie: a rewrite
-  /// would have to decide it again.
+  /// Whether the layouts of operands and results of `op` are decided: a rewrite
+  /// would have to decide them again.
   virtual bool isPlanned(mlir::Operation *op) const = 0;
 
-  /// The type of the whole tensor of which the source `op` gives one rank's
-  /// part; null where it gives all.
+  /// The type of the whole tensor if the source `op` gives one rank's part of
+  /// it; else null.
   virtual mlir::RankedTensorType getGlobalType(mlir::Operation *op) const = 0;
 
-  /// Whether what `op` reduces over the batch stays within a micro-batch or
-  /// what one device has of it.
+  /// Whether the op's reductions over the batch stay within a micro-batch or a
+  /// device's part of it.
   virtual bool isReductionLocal(mlir::Operation *op) const = 0;
 
-  /// Lets the reductions of `to` reach as far as those of `from`.
+  /// Gives the reductions of `to` the reach of those of `from`.
   virtual void inheritReach(mlir::Operation *from,
                             mlir::Operation *to) const = 0;
 };
 
-/// The interface of the dialect whose attributes `op` carries; null where it
-/// has none.
+/// The interface of the dialect whose attributes `op` carries; null if it has
+/// no such attributes.
 inline const PlacementInterface *getPlacement(mlir::Operation *op) {
   for (mlir::NamedAttribute attribute : op->getDiscardableAttrs())
     if (mlir::Dialect *dialect = attribute.getNameDialect())

@@ -89,9 +89,9 @@ ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
   TensorFactors &in = rule.operands[0], &out = rule.results[0];
   if (llvm::is_contained(from, 0) || llvm::is_contained(to, 0))
     return rule;
-  // Walk from the minor end; `restFrom` and `restTo` are what is left of the
-  // current dimensions. A common divisor that is neither rest ends the walk:
-  // the dimensions straddle each other and stay whole.
+  // Walk from the minor end; `restFrom` and `restTo` are the unmatched rests of
+  // the current dimensions. A common divisor that is neither rest ends the
+  // walk: the dimensions straddle each other and stay whole.
   auto i = static_cast<int64_t>(from.size()) - 1;
   auto j = static_cast<int64_t>(to.size()) - 1;
   int64_t restFrom = i >= 0 ? from[i] : 1, restTo = j >= 0 ? to[j] : 1;
@@ -104,8 +104,8 @@ ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
   for (skipOnes(); i >= 0 && j >= 0; skipOnes()) {
     int64_t size = std::min(restFrom, restTo);
     if (std::max(restFrom, restTo) % size != 0) {
-      // Both stay whole, and with them what shares a factor with either. What
-      // lies outwards of a straddle cannot be matched from this end.
+      // Both dimensions stay whole, and all that share a factor with either.
+      // Factors outside of a straddle cannot be matched from this end.
       for (const DimFactors &factors : {in[i], out[j]})
         for (unsigned factor : factors)
           rule.factors[factor].kind = FactorKind::Replicated;
@@ -117,7 +117,8 @@ ShardingRule kerf::reshapeShardingRule(ArrayRef<int64_t> from,
     restFrom /= size;
     restTo /= size;
   }
-  // Dimensions that the walk left half split are whole, and so is their peer.
+  // Dimensions that the walk split only in part stay whole, and so do those
+  // that they share factors with.
   auto prune = [&](TensorFactors &side, ArrayRef<int64_t> shape) {
     bool changed = false;
     for (auto [dim, factors] : llvm::enumerate(side)) {

@@ -43,13 +43,13 @@ struct Factor {
   int64_t size = 1;
   FactorKind kind = FactorKind::Parallel;
   ReductionKind reduction = ReductionKind::Sum;
-  /// A sharded reduction over a range that the shards do not divide reads
-  /// padding. Most ops are masked by the partitioner with the identity of
-  /// `reduction` in every operand that has the factor; an op that does its own
-  /// masking in buildLocal (gather) says so.
+  /// A sharded reduction over a range that the shards do not divide would read
+  /// padding. The partitioner masks every operand with the factor by the
+  /// identity of `reduction`; an op that masks by itself in buildLocal (gather)
+  /// sets this.
   bool masksItself = false;
-  /// The factor may be sharded only where the shards divide it, and lies in
-  /// blocks of that size.
+  /// The factor may be sharded only if the shards divide it, and its blocks
+  /// have exactly that size.
   bool mustDivide = false;
 };
 
@@ -68,15 +68,16 @@ struct ShardingRule {
   /// not partial), the results are partial<sum> over the same axes. add has
   /// {0, 1}; mul {0} and {1}; exp has none.
   llvm::SmallVector<llvm::SmallVector<unsigned>> linearGroups;
-  /// Operands by which the others are multiplied, or divided. Parts of a sum
-  /// may be 0 where it is not: they pass through a group only where multipliers
-  /// outside of it are finite and divisors are not 0 (Intervals::letsPass).
+  /// Operands that multiply the others, or divide them. A part of a sum may be
+  /// 0 where the sum is not: partial sums pass through a group only if
+  /// multipliers outside of it are finite and divisors are not 0
+  /// (Intervals::letsPass).
   llvm::SmallVector<unsigned, 2> multipliers;
   llvm::SmallVector<unsigned, 2> divisors;
 
-  /// Integer operands of whose content the op can fail (an index, a divisor):
-  /// where a dimension is sharded unevenly, the partitioner fills their padding
-  /// with a value that is fine.
+  /// Integer operands whose values can make the op fail (an index, a divisor):
+  /// if a dimension is sharded unevenly, the partitioner fills their padding
+  /// with a value that cannot.
   struct PaddingFill {
     unsigned operand;
     int64_t value;
@@ -93,7 +94,7 @@ struct ShardingRule {
 /// Elementwise with right-aligned NumPy broadcasting: one parallel factor per
 /// dimension of the result; an operand dimension of size 1 has none.
 ShardingRule elementwiseShardingRule(mlir::Operation *op);
-/// Nothing may be sharded: all factors replicated.
+/// All factors replicated: nothing may be sharded.
 ShardingRule replicatedShardingRule(mlir::Operation *op);
 /// Factors of a reshape: the coarsest common split of both shapes.
 ShardingRule reshapeShardingRule(llvm::ArrayRef<int64_t> from,
@@ -102,7 +103,7 @@ ShardingRule reshapeShardingRule(llvm::ArrayRef<int64_t> from,
 mlir::LogicalResult verifyShardingRule(mlir::Operation *op,
                                        const ShardingRule &rule);
 
-/// What an op may ask while it is rebuilt on local shapes.
+/// What an op can ask while it is rebuilt on local shapes.
 class LocalContext {
 public:
   virtual ~LocalContext() = default;
@@ -116,8 +117,8 @@ public:
                                   unsigned factor) = 0;
 };
 
-/// What limits an op's speed, and so which entry of a machine's throughput
-/// table holds for it.
+/// The class of work of an op: selects the entry of a machine's throughput
+/// table.
 enum class CostClass { View, Elementwise, Row, Matmul, Convolution, Gather };
 
 /// Every operand and result once, in bytes; a gather touches only its result,

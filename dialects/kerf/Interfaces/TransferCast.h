@@ -1,13 +1,13 @@
-//===- TransferCast.h - casts to the type in which a value travels ----*- C++
-//-*-===//
+//===- TransferCast.h - casts to the type of a message ----------*- C++ -*-===//
 //
-// Problem: in which type a value is sent between devices (--gradient-dtype,
-// say) is not always the type in which it is made.
+// Problem: the type in which a value is sent between devices (as
+// --gradient-dtype sets it) may differ from the type in which it is made.
 //
-// Idea: a cast in front of the way, with this attribute. The planner takes the
-// operand as it is made, in parts of a sum too (each is rounded): what moves is
-// the cast's result. A narrower one is a rounding for the way alone: lowering
-// takes it away with the cast back where nothing moves between the two.
+// Idea: a cast with this attribute. The planner gives the cast the layout in
+// which its operand is made, even a partial sum (each part is then rounded), so
+// that the cast's result is what is sent. A narrowing transfer cast rounds for
+// the message only: lowering removes it together with the cast back if nothing
+// is sent between the two.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERFACES_TRANSFERCAST_H
@@ -17,7 +17,7 @@
 
 namespace kerf {
 
-/// On a cast between floats, without value.
+/// Unit attribute on a cast between float types.
 inline constexpr llvm::StringLiteral kTransferCast = "kerf.transfer_cast";
 
 inline bool isTransferCast(mlir::Operation *op) {

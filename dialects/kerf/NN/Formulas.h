@@ -1,8 +1,8 @@
 //===- Formulas.h - longer meanings of ops ----------------------*- C++ -*-===//
 //
-// What an op does to one element is an expression beside its definition (.td).
-// These are the longer ones, over the same `s` (Elements.h). Each step is a
-// statement of its own where the order of steps is seen in generated code.
+// An op's effect on one element is an expression beside its definition (.td).
+// These are the longer expressions, over the same `s` (Elements.h). Each step
+// is a statement of its own where generated code depends on the order of steps.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_FORMULAS_H
@@ -14,14 +14,14 @@
 
 namespace kerf::nn {
 
-/// NaN and both zeros stay.
+/// NaN and both zeros are returned unchanged.
 template <typename S> auto sign(S &s, typename S::V x) {
   auto positive = s.less(s.number(0), x);
   auto negative = s.less(x, s.number(0));
   return s.select(positive, s.number(1), s.select(negative, s.number(-1), x));
 }
 
-/// NaN stays.
+/// NaN is returned unchanged.
 template <typename S> auto relu(S &s, typename S::V x) {
   return s.selectNumber(s.less(x, s.number(0)), s.number(0), x);
 }
@@ -31,7 +31,7 @@ template <typename S> auto gelu(S &s, typename S::V x) {
   return s.mul(s.mul(x, s.number(0.5)), s.add(e, s.number(1)));
 }
 
-/// With 1/2 (1 + tanh u) = sigmoid(2u).
+/// Uses 1/2 (1 + tanh u) = sigmoid(2u).
 template <typename S> auto geluTanh(S &s, typename S::V x) {
   double scale = 2 * std::sqrt(2 / M_PI);
   auto inner =
@@ -40,9 +40,10 @@ template <typename S> auto geluTanh(S &s, typename S::V x) {
   return s.mul(x, half);
 }
 
-// The next ones lose nothing where they are small. An exponential is within a
-// few units in the last place of itself, but less 1 it has none left near 0.
-// What the sum with 1 was rounded by is made good by the quotient (Kahan).
+// The next functions keep their relative accuracy for small results. exp(x) is
+// accurate to a few units in the last place, but exp(x) - 1 near 0 would have
+// no correct digits left. The error that 1 + x makes by rounding is corrected
+// by a quotient (Kahan).
 
 /// log(1 + x).
 template <typename S> auto logOfOneAnd(S &s, typename S::V x) {
@@ -66,7 +67,7 @@ template <typename S> auto expLessOne(S &s, typename S::V x) {
                         s.mul(less, s.div(x, s.log(exp))));
 }
 
-/// exp(x) / 2 for x >= 0, which is finite where exp(x) is not yet.
+/// exp(x) / 2 for x >= 0; finite even where exp(x) overflows.
 template <typename S> auto halfExp(S &s, typename S::V x) {
   auto root = s.exp(s.mul(x, s.number(0.5)));
   return s.mul(s.mul(root, s.number(0.5)), root);
@@ -127,7 +128,7 @@ template <typename S> auto inverseRoot(S &s, typename S::V x, double epsilon) {
   return s.div(s.number(1), s.sqrt(shifted));
 }
 
-/// Of an optimizer's step: g + d w.
+/// The gradient with weight decay in an optimizer's step: g + d w.
 template <typename S>
 auto decayed(S &s, typename S::V g, typename S::V w, const llvm::APFloat &d) {
   return d.isZero() ? g : s.add(g, s.mul(w, s.number(d)));

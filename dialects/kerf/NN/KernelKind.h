@@ -1,7 +1,7 @@
 //===- KernelKind.h - how an op is computed in a kernel ---------*- C++ -*-===//
 //
-// Code generation knows a few kinds of ops, by where an element of the result
-// reads its operands. An op names its own beside its definition
+// Code generation distinguishes a few kinds of ops, by where an element of the
+// result reads its operands. An op states its kind in its definition
 // (KernelInterface).
 //
 //===----------------------------------------------------------------------===//

@@ -40,16 +40,17 @@ int64_t windowCount(int64_t size, int64_t kernel, int64_t stride, int64_t low,
 /// Whether the elements are floats.
 bool holdsFloats(mlir::Value value);
 
-/// Whether `select` is `x == 0 ? y : x`, as who guards a division writes it.
+/// Whether `select` is `x == 0 ? y : x`, a guard in front of a division.
 class SelectOp;
 bool isWhereNotZero(SelectOp select);
 
-/// In which operands a quotient carries partial sums through: the numerator of
-/// floats. Integers are rounded, which a sum of quotients is not.
+/// The linear groups of a quotient: the numerator, for floats. Quotients of
+/// integers are rounded, and a sum of rounded quotients is not the quotient of
+/// the sum.
 using LinearGroups = llvm::SmallVector<llvm::SmallVector<unsigned>>;
 LinearGroups quotientLinearGroups(mlir::Type element);
 
-/// The number that every element of a constant of floats is.
+/// The one number that all elements of a constant of floats have.
 std::optional<double> splatNumber(mlir::Value value);
 
 /// Whether the op divides integers, and so fails where the divisor is 0.
@@ -66,13 +67,14 @@ mlir::LogicalResult inferRow(std::optional<mlir::Location> location,
                              llvm::SmallVectorImpl<mlir::Type> &types);
 /// Dimensions below `dim` may be cut.
 ShardingRule normRule(mlir::Operation *op, uint64_t dim);
-/// Of scale * h + bias, where h is a row divided by its root mean square.
+/// The interval of scale * h + bias, where h is a row divided by its root mean
+/// square.
 Interval normalized(mlir::Value x, int64_t dim, double epsilon, Interval scale,
                     Interval bias);
 
 /// C1 and C2 of every update: tensors of one type, then scalars.
 mlir::LogicalResult verifyUpdate(mlir::Operation *op, unsigned numScalars);
-/// C3 of those that may have a velocity: both or none, and one if `nesterov`.
+/// C3 of updates that may have a velocity: both or none, and one if `nesterov`.
 mlir::LogicalResult verifyVelocity(mlir::Operation *op, mlir::Value velocity,
                                    mlir::Value next, bool nesterov = false);
 

@@ -1,8 +1,8 @@
 //===- NNAttention.td - attention as a whole --------------*- tablegen -*-===//
 //
-// What cuDNN computes in one kernel without the matrix of scores in memory.
-// Made by --recognise-attention for targets that have such a call; all others
-// keep matmul, softmax, matmul. All interfaces are in Attention.cpp.
+// Attention that cuDNN computes in one kernel, without storing the matrix of
+// scores. --recognise-attention makes these ops for targets with such a call; all
+// others keep matmul, softmax, matmul. All interfaces are in Attention.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_ATTENTION_TD

@@ -21,9 +21,9 @@ def NN_Dialect : Dialect {
     Each op carries its sharding rule, its cost and its result types beside its
     definition. Images are laid out NHWC, convolution weights OIHW.
 
-    Lines say what does not follow from the rest of them: one type where operands
-    and result have one, `3x3` for the sizes of a window, and no attribute that
-    has its usual value.
+    Printed lines omit what follows from the rest: one type if operands and
+    result have the same, `3x3` for the sizes of a window, and no attribute with
+    its default value.
   }];
   let dependentDialects = ["::kerf::KerfDialect"];
   let hasConstantMaterializer = 0;
@@ -39,10 +39,10 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, !listconcat(traits, [Pure,
         DeclareOpInterfaceMethods<Kerf_OpCostInterface>])>;
 
-// Floating-point operations (a multiply-add counts as two) as a C++ expression of
-// `operands` and `results`, the types of an op that need not be built: those of a
-// sharded op are local ones; and the kind of work, a CostClass. Part of an op's
-// `extraClassDefinition`.
+// Part of an op's `extraClassDefinition`. `flops`: floating-point operations (a
+// multiply-add counts as two), a C++ expression of the types `operands` and
+// `results`, which for a sharded op are local types, so that an op is priced
+// without being built; `work`: a CostClass.
 class NN_Cost<string work, string flops> {
   string definition = [{
     int64_t $cppClass::getFlops(
@@ -78,7 +78,7 @@ class NN_Role<string role> {
     # role # "; }\n";
 }
 
-// How code generation treats the op (KernelKind.h); kernels have no other ops.
+// How code generation treats the op (KernelKind.h); only such ops occur in kernels.
 class NN_KernelKind<string kind> : ParamNativeOpTrait<"OfKernelKind", "::kerf::nn::KernelKind::" # kind> {
   let cppNamespace = "::kerf::nn";
 }
@@ -108,17 +108,16 @@ class NN_Meaning<string elements, string expression> {
   }]);
 }
 
-// Elementwise with right-aligned broadcasting. `onFloats` and `onIntegers` are
-// what the op does to one element, each a C++ expression of `x`, the operands'
-// elements, and `s`, what can be done with them (Elements.h); `onElements` is
-// both. Folding, the interpreter and code generation know the op from there
-// alone. `linear` holds the operand groups in which the op is jointly linear, as
-// a C++ initializer; `cost` the floating-point operations per element of the
-// result; `fills` the operands of whose integers it can fail
-// (ShardingRule::paddingFills); `role` says what a constant is at `operand`, as a
-// C++ expression (OperandRole.h). `interval` is which values the result may have
-// (Interval.h), a C++ expression of x, the intervals of the operands;
-// `multipliers` and `divisors` are those of ShardingRule.
+// Elementwise with right-aligned broadcasting. `onFloats` and `onIntegers` define
+// the op on one element: C++ expressions of `x`, the operands' elements, and `s`,
+// the operations on elements (Elements.h); `onElements` sets both. Folding, the
+// interpreter and code generation have no other definition of the op. `linear`:
+// the operand groups in which the op is jointly linear, a C++ initializer; `cost`:
+// floating-point operations per element of the result; `fills`: integer operands
+// whose values can make it fail (ShardingRule::paddingFills); `role`: what a
+// constant is at `operand`, a C++ expression (OperandRole.h); `interval`: the
+// values that the result may have (Interval.h), a C++ expression of x, the
+// intervals of the operands; `multipliers` and `divisors`: those of ShardingRule.
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}",
                        string role = "::kerf::OperandRole::Number">

@@ -4,8 +4,8 @@
 
 include "kerf/NN/NNBase.td"
 
-// Cast and select, whose operands are of several types, are what they are
-// called: what computes elements knows them by name.
+// Cast and select have operands of several types, which expressions cannot
+// say: code that computes elements handles them by name.
 
 def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}"> {
   let onElements = "s.neg(x[0])";
@@ -130,8 +130,8 @@ def NN_IsNaNOp : NN_ElementwiseOp<"is_nan", "{}", 1, NN_Element> {
   let arguments = (ins NN_Float:$x);
 }
 
-// A wider float holds every value: a sum of parts may be taken after the cast.
-// So it is where that is asked for.
+// A widening cast is linear: partial sums may pass through it. A transfer cast
+// (Interfaces/TransferCast.h) is treated as linear too, although each part is rounded.
 def NN_CastOp : NN_ElementwiseOp<"cast",
     [{[&] {
       auto element = [](::mlir::Value value) {
@@ -159,7 +159,7 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
     C1: operand and result have one shape.
   }];
   let arguments = (ins NN_Tensor:$x);
-  // NaN may become any integer, what is small 0.
+  // NaN may become any integer, small numbers become 0.
   let interval = "holdsFloats(getX()) && !holdsFloats(getResult()) ? ::kerf::Interval::all() : ::kerf::Interval{x[0].low, x[0].high}";
   let hasVerifier = 1;
 }

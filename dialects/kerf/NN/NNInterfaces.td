@@ -1,4 +1,4 @@
-//===- NNInterfaces.td - what lowering asks of nn ops -----*- tablegen -*-===//
+//===- NNInterfaces.td - interfaces of nn ops for lowering -*- tablegen -*-===//
 #ifndef KERF_NN_INTERFACES_TD
 #define KERF_NN_INTERFACES_TD
 

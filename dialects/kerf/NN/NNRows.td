@@ -13,7 +13,7 @@ def NN_ReduceKind : I64EnumAttr<"ReduceKind", "kind of a reduction", [
 // Combines the elements along some dimensions of its first operand.
 def NN_Rows : TraitList<[NN_RowInterface, NN_Kernel<"Row">]>;
 
-// Its first operand's rows are normalized: statistics of a row, then each element.
+// Normalizes the rows of its first operand: statistics of a row, then each element.
 def NN_Norm : NativeOpTrait<"Norm"> {
   let cppNamespace = "::kerf::nn";
 }
@@ -77,10 +77,11 @@ class NN_SoftmaxLike<string mnemonic, string formula>
 def NN_SoftmaxOp : NN_SoftmaxLike<"softmax", "exp(x - max) / sum exp(x - max)">;
 def NN_LogSoftmaxOp : NN_SoftmaxLike<"log_softmax", "x - max - log sum exp(x - max)">;
 
-// A normalization over dimensions `dim` and up, by statistics over these. `statistics`
-// computes them once per row, as C++: `s` has, beside what is done with elements,
-// sum(f) and mean(f) over a row of a function of its elements. `onRow` is an element of the result: of x[0], the
-// operand's, then the statistics and the other operands' at its place in the row.
+// A normalization of rows over dimensions `dim` and up. `statistics`, C++ code, computes
+// numbers once per row: besides the operations on elements, `s` has sum(f) and mean(f) over a
+// row, with f a function of an element. `onRow` is an element of the result, an expression of
+// x: x[0] is the operand's element, behind it are the statistics, then the elements of the
+// other operands at this place in the row.
 class NN_NormOp<string mnemonic, int cost>
     : NN_RuleOp<mnemonic, [NN_Rows, NN_Norm, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
   string statistics = "";

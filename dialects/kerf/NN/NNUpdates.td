@@ -1,16 +1,16 @@
 //===- NNUpdates.td - steps of optimizers -----------------*- tablegen -*-===//
 //
-// One op per parameter and step: it takes the parameter, its gradient and what
-// the optimizer remembers of it, and gives the new parameter and memory.
-// Elementwise, so that a parameter is updated in whatever sharding it is stored.
+// One op per parameter and step: it takes the parameter, its gradient and the
+// optimizer's state of it, and gives the new parameter and state. Elementwise, so
+// that a parameter is updated in the sharding in which it is stored.
 // The formulas and their order are those of PyTorch's torch.optim (the
 // single-tensor functions of sgd.py, adam.py, adamw.py, adagrad.py and rmsprop.py).
 //
 // One type is written, that of all tensors; scalars are tensor<f32>.
 //
-// What a step does is said once, as C++ beside the op (`step`): `s` is what can be
-// done with elements (Elements.h), `x` the operands' elements; what comes back are
-// those of the results. The interpreter computes it, lowering makes ops of it.
+// A step is defined once, as C++ beside the op (`step`): `s` has the operations on
+// elements (Elements.h), `x` the operands' elements; it returns the results'
+// elements. The interpreter evaluates it, lowering expands it to ops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_UPDATES_TD

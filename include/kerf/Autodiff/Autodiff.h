@@ -1,15 +1,13 @@
-//===- Autodiff.h - an inference function becomes a training step -*- C++
-//-*-===//
+//===- Autodiff.h - from inference to a training step -----------*- C++ -*-===//
 //
-// Problem: a function that computes outputs from inputs, a loss on them and an
-// optimizer give one step of training: forward, loss, backward and update, with
-// what outlives the step as mutable sources. The result is what
-// docs/Training.md promises to the later phases; verify-after-autodiff checks
-// it.
+// Problem: a function that computes outputs from inputs, a loss on the outputs
+// and an optimizer make one step of training: forward, loss, backward and
+// update; state that outlives the step is in mutable sources. docs/Training.md
+// is the contract of the result; verify-after-autodiff checks it.
 //
 // Idea: reverse mode over the function, one vector-Jacobian product per op
-// through DifferentiableInterface; no op is known by name but those whose
-// training form differs (batch_norm, dropout). Linear in the number of ops.
+// through DifferentiableInterface. The only ops named here are those with
+// another form in training (batch_norm, dropout). Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_AUTODIFF_AUTODIFF_H
@@ -27,8 +25,8 @@
 
 namespace kerf::autodiff {
 
-/// What is minimised: one of the registered losses (Losses.cpp). `prediction`
-/// is a graph output; `target` an input of the model or a new one.
+/// The loss: one of the registered losses (LossRules.cpp). `prediction` is a
+/// graph output; `target` an input of the model or a new one.
 struct LossSpec {
   std::string name = "cross_entropy";
   std::string prediction, target;
@@ -79,35 +77,36 @@ enum class BatchNormMode {
 struct AutodiffOptions {
   LossSpec loss;
   OptimizerSpec optimizer;
-  /// Regular expressions that match whole names. `trainable`: these parameters
-  /// alone; after a `+`, these as well as what is trained by itself; none: all
-  /// parameters that the loss depends on, as use tells them from masks, tables
-  /// and numbers.
+  /// Regular expressions that match whole names. `trainable`: only these
+  /// parameters; with a leading `+`, these besides the default; empty: the
+  /// default, all parameters that the loss depends on and that are used like
+  /// parameters (not like masks, tables or numbers: lib/Autodiff/Sources.h).
   std::vector<std::string> trainable, frozen;
   std::optional<double> clipNorm;
   bool skipNonFinite = false; ///< keep the old values where loss or norm is not
   Precision precision = Precision::F32;   ///< of products
   std::optional<Precision> gradientDtype; ///< none: that of products
   BatchNormMode batchNorm = BatchNormMode::Sync;
-  /// What BatchNorm's statistics are taken over; nothing else asks.
+  /// The micro-batches and devices over which BatchNorm's statistics are taken;
+  /// only its training form uses them.
   int64_t microBatches = 1, dataParallel = 1;
 
-  /// In which gradients are sent.
+  /// The type in which gradients are sent.
   Precision gradientType() const { return gradientDtype.value_or(precision); }
 };
 
 /// The type of what gradients are sent as: "f32" or "bf16".
 llvm::StringRef gradientDtypeName(const AutodiffOptions &options);
 
-/// Whether a parameter is called as torch.onnx calls constants ("val_9"), not
-/// after a module.
+/// Whether the name is one that torch.onnx gives constants ("val_9"), not that
+/// of a module's parameter.
 bool isNamedAsConstant(llvm::StringRef name);
 
 struct TrainedParameter {
   std::string name; ///< a view of a larger one as "w@0,64": where it begins
   std::vector<int64_t> shape;
   bool decayed = false;
-  bool isClear = true; ///< use told that it is one; else its name did
+  bool isClear = true; ///< its use decided that it is one; else its name
 };
 
 /// Why a float tensor of the model is not trained.
@@ -143,8 +142,8 @@ struct AutodiffFailure {
   std::vector<std::string> lines;
 };
 
-/// Turns `@main` of an imported module into a step. Failure: `failure` says
-/// why; the module is then of no use.
+/// Turns `@main` of an imported module into a step. On failure `failure` says
+/// why, and the module must not be used any more.
 mlir::FailureOr<AutodiffResult> differentiate(mlir::ModuleOp module,
                                               const AutodiffOptions &options,
                                               AutodiffFailure &failure);

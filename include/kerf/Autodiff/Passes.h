@@ -14,7 +14,7 @@
 
 namespace kerf::autodiff {
 
-/// What a run of the pass finds beside what it makes of the module.
+/// The result of a run of the pass, besides what it writes into the module.
 struct AutodiffRun {
   std::optional<AutodiffResult> result; ///< none: the pass has failed
   AutodiffFailure failure;

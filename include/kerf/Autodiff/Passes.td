@@ -98,11 +98,11 @@ def LowerPrecision : Pass<"lower-precision", "::mlir::ModuleOp"> {
 def VerifyAfterAutodiff : Pass<"verify-after-autodiff", "::mlir::ModuleOp"> {
   let summary = "checks what autodiff promises to the next phase";
   let description = [{
-    The contract of docs/Training.md: every op but sources has a colocation;
-    values flow from prologue over forward and backward to update alone, and
-    through `dist.accumulate` where they leave what runs once per micro-batch;
-    each source stands once; sources that steps write are assigned; results are
-    named, the first is `loss`.
+    The contract of docs/Training.md: every op except sources has a colocation;
+    values flow only in the order prologue, forward, backward, update, and leave
+    the micro-batches only through `dist.accumulate`; each source occurs once;
+    sources that steps write are assigned; results are named, the first is
+    `loss`.
   }];
   let dependentDialects = ["::kerf::nn::NNDialect", "::kerf::dist::DistDialect"];
 }

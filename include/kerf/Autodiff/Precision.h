@@ -1,16 +1,16 @@
 //===- Precision.h - the type of the arithmetic -----------------*- C++ -*-===//
 //
 // Problem: --precision asks for products in a narrower type than the model's
-// float32, in training and in inference, and communication should carry no more
-// than what is computed with.
+// float32, in training and in inference, and values should be sent in the type
+// in which they are used.
 //
-// Idea: casts in the IR, before anything is differentiated or planned. Operands
-// of matrix products, convolutions and attention are rounded, once per value;
-// products are summed in float32 and go on in float32, as do all other ops.
-// Rows that are looked up in a float32 table travel in the narrow type: a cast
-// there and back
-// (`as_made`), which lowering takes away where nothing travels between the two.
-// Linear in the number of ops.
+// Idea: casts in the IR, before it is differentiated or planned. Operands of
+// matrix products, convolutions and attention are rounded, once per value; the
+// result has the narrow type and is cast back to float32, in which all other
+// ops compute. Rows that are looked up in a float32 table are sent in the
+// narrow type: they get two transfer casts, there and back (TransferCast.h),
+// which lowering removes if nothing is sent between them. Linear in the number
+// of ops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_AUTODIFF_PRECISION_H
@@ -25,7 +25,7 @@ namespace kerf::autodiff {
 
 enum class Precision {
   F32,
-  TF32, ///< float32 but for products of GPUs, which round to 10 bits
+  TF32, ///< float32, except that products on GPUs round operands to 10 bits
   BF16,
   F16,
 };
@@ -38,7 +38,7 @@ std::optional<Precision> parsePrecision(llvm::StringRef text);
 /// The type to which operands of products are rounded; null: to none.
 mlir::Type narrowType(mlir::MLIRContext *context, Precision precision);
 
-/// Ops are made with `builder`, whose listener sees them.
+/// Ops are built with `builder`, so that its listener sees them.
 void lowerPrecision(mlir::func::FuncOp function, Precision precision,
                     mlir::OpBuilder &builder);
 

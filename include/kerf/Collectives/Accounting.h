@@ -1,8 +1,9 @@
 //===- Accounting.h - the bytes of a partitioned program --------*- C++ -*-===//
 //
-// Every collective and transfer of the final IR with what it moves: the
-// `communication` section of plan.json. Derived from the ops that are executed,
-// never from what a planner hoped for; the runtime counts the same numbers.
+// Every collective and transfer of the final IR with the bytes that it moves:
+// the `communication` section of plan.json. Computed from the ops that are
+// executed, not from the planner's prediction; the runtime must count the same
+// numbers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_COLLECTIVES_ACCOUNTING_H
@@ -36,7 +37,7 @@ struct CollectiveRecord {
   int64_t count = 1; ///< executions per step: micro-batches
   std::string phase = "forward";
   std::string purpose = "activation";
-  double seconds = 0; ///< of one execution; filled by whoever has a machine
+  double seconds = 0; ///< of one execution; set by addSeconds()
 
   /// "all_reduce", ..., or "send".
   llvm::StringRef op() const { return kind ? collectiveName(*kind) : "send"; }
@@ -48,7 +49,8 @@ struct CommunicationReport {
   int64_t bytesPerRank = 0;
   /// Sum over all ranks.
   int64_t totalBytes = 0;
-  /// Shares of the rank of `bytesPerRank`; several axes are joined by "+".
+  /// How `bytesPerRank` divides by axis and purpose; several axes are joined by
+  /// "+".
   std::map<std::string, int64_t> byAxis, byPurpose;
 };
 

@@ -17,15 +17,15 @@ namespace kerf {
 #include "kerf/Collectives/Passes.h.inc"
 
 struct CollectivesOptions {
-  /// Independent all-reduces of at most this many bytes travel together; 0: no.
-  /// Inference hardly has any (gradients will), so it is off there.
+  /// Independent all-reduces of at most this many bytes are sent in one buffer;
+  /// 0: never. Off by default, since inference has few of them.
   int64_t bucketBytes = 0;
-  /// Gradients are reduced as soon as they are made, small ones in buckets of
-  /// this size (cost::worthwhileBytes), all of them while the backward pass
-  /// goes on; 0: no.
+  /// Each gradient is reduced as soon as it is made, while the backward pass
+  /// goes on; small ones in buckets of this size (cost::worthwhileBytes). 0:
+  /// off.
   int64_t gradientBytes = 0;
-  /// Largest gradient that is small (cost::worthPackingBytes); 0: all that do
-  /// not fill a bucket.
+  /// Gradients up to this size count as small (cost::worthPackingBytes); 0: all
+  /// that do not fill a bucket.
   int64_t packedBytes = 0;
   /// Split collectives into start and wait and move them apart.
   bool overlap = false;

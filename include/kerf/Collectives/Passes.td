@@ -45,12 +45,13 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
   let summary = "several small all-reduces at once";
   let description = [{
     All-reduces of the same kind over the same axes, none of which needs the
-    result of another, travel as one: the same bytes, one latency. Each waits at
-    most until the first of their results is used.
+    result of another, become one in one buffer: the same bytes, one latency. A
+    bucket is reduced before the first use of a result.
 
-    Gradients (`purpose gradient`) are reduced as soon as they are made, which is
-    in reverse order of the layers: those of at most `packed-bytes` are gathered until
-    a bucket has `gradient-bytes`, larger ones travel alone and are not copied.
+    Gradients (`purpose gradient`) are reduced as soon as they are made, in
+    reverse order of the layers: those of at most `packed-bytes` are collected
+    until a bucket has `gradient-bytes`, larger ones are sent alone and not
+    copied.
 
     ```mlir
     %0 = dist.all_reduce %a sum ["tp"] : tensor<2xf32> -> tensor<2xf32>
@@ -74,10 +75,10 @@ def OverlapCollectives : Pass<"overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "starts collectives early and waits for them late";
   let description = [{
     Each collective is split into a start, right after its source is made, and a
-    `dist.wait` right before its first use, wherever an op that needs neither
-    stands between them. At most `max-started` are under way at once. With
-    `only-gradients` nothing is moved, and what is split are the collectives of
-    purpose gradient: when too many are under way the oldest is waited for.
+    `dist.wait` right before its first use, if another op lies between them. At
+    most `max-started` are under way at once. With `only-gradients` no other
+    collective is touched and no start is moved: collectives of purpose gradient
+    are split, and when too many are under way the oldest is waited for.
 
     ```mlir
     %r = dist.all_reduce %x sum ["tp"] : tensor<4xf32> -> tensor<4xf32>

@@ -1,10 +1,10 @@
 //===- Machine.h - devices and links as numbers -----------------*- C++ -*-===//
 //
-// A machine is `nodes` boxes of `devicesPerNode` equal devices. Inside a node
-// devices meet over the `local` link, between nodes over the `network`. A link
-// is a latency and a bandwidth, or better a measured curve. Files are JSON,
-// schema "kerf.machine/1", with the unit in every name; docs/CostModel.md
-// lists the members.
+// A machine is `nodes` boxes of `devicesPerNode` equal devices. Devices of a
+// node are connected by the `local` link, nodes by the `network`. A link is a
+// latency and a bandwidth, or better a measured curve. Files are JSON, schema
+// "kerf.machine/1", with the unit in every name; docs/CostModel.md lists the
+// members.
 //
 // Rank r sits on node r / devicesPerNode: meshes are row-major with `pp`
 // outermost, so inner axes stay inside nodes.
@@ -37,7 +37,7 @@ struct Throughput {
 
 struct Link {
   double latencySeconds = 0;
-  /// What one device can send while it receives as much. For the network: what
+  /// What one device can send while it receives as much; for the network, what
   /// one NIC can.
   double bytesPerSecond = 0;
   /// Calibrated all-reduce curve over the whole link, buffer bytes ascending;
@@ -61,9 +61,9 @@ struct Machine {
 
   /// Throughput of one device *alone*, by class.
   std::array<Throughput, kNumComputeClasses> throughput;
-  /// CPU ranks share cores: with `cores` > 0 a node's ranks slow down by
-  /// max(1, devicesPerNode * threadsPerDevice / cores), and their memory
-  /// bandwidth by devicesPerNode / memoryChannelsWorth (see Time.cpp).
+  /// CPU ranks share cores: with `cores` > 0 a node's ranks slow down by max(1,
+  /// devicesPerNode * threadsPerDevice / cores), and their memory bandwidth by
+  /// max(1, devicesPerNode / ranksThatSaturateMemory) (Time.cpp).
   int64_t cores = 0;
   int64_t threadsPerDevice = 1;
   /// Ranks that together saturate the node's memory (CPU); 0: each device has
@@ -84,7 +84,7 @@ llvm::Expected<Machine> parseMachine(llvm::StringRef json,
 /// A file that parseMachine reads back to the same machine.
 std::string writeMachine(const Machine &machine);
 
-/// What a preset may need to know about the caller's host.
+/// The facts about the caller's host that presets depend on.
 struct HostInfo {
   int64_t cores = 1;
   int64_t memoryBytes = 0; ///< 0: unknown

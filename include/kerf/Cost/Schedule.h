@@ -1,14 +1,14 @@
 //===- Schedule.h - pipeline schedules and their makespan -------*- C++ -*-===//
 //
-// A schedule is, for each stage, the order in which it works: a static list of
-// (phase, micro-batch, chunk). simulate() plays the lists against each other
-// and gives the makespan, the idle time and the activations held; for equal
-// stages and free transfers these equal the closed forms of docs/CostModel.md.
+// A schedule is, for each stage, its order of work: a static list of (phase,
+// micro-batch, chunk). simulate() executes the lists together and gives the
+// makespan, the idle time and the activations held; for equal stages and free
+// transfers these equal the closed forms of docs/CostModel.md.
 //
-// Ticks are integers of any unit (the planner uses picoseconds), so equality
-// is exact. Kinds without a builder yet are not listed: interleaved (several
-// chunks per stage) and zero-bubble schedules (Phase::BackwardWeight apart)
-// fit the instruction format as it is.
+// Ticks are integers of any unit (the planner uses picoseconds), so comparisons
+// are exact. The instruction format also fits interleaved schedules (several
+// chunks per stage) and zero-bubble schedules (a separate
+// Phase::BackwardWeight), but there is no builder for these.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_COST_SCHEDULE_H
@@ -57,9 +57,9 @@ struct StageTimes {
   int64_t forward = 0;
   int64_t backward = 0;       ///< without the weight part if that is split off
   int64_t backwardWeight = 0; ///< only where BackwardWeight instructions are
-  /// To hand an activation to the next virtual stage, and a gradient back to
-  /// this one from it. Transfers overlap compute; each link carries one at a
-  /// time in each direction.
+  /// The time to send an activation to the next virtual stage, and a gradient
+  /// back to this one from it. Transfers overlap compute; a link carries one
+  /// message at a time in each direction.
   int64_t sendForward = 0, sendBackward = 0;
 };
 
@@ -75,8 +75,8 @@ struct ScheduleResult {
   double bubbleFraction = 0;
 };
 
-/// An error if the lists deadlock or an instruction is missing or doubled; the
-/// message names the first one that can never run. O(instructions).
+/// An error if the lists deadlock, or an instruction is missing or occurs
+/// twice; the message names the first that can never run. O(instructions).
 llvm::Expected<ScheduleResult> simulate(const Schedule &schedule,
                                         llvm::ArrayRef<StageTimes> times);
 

@@ -13,12 +13,12 @@
 
 namespace kerf::cost {
 
-/// How a communication group lies on the machine.
+/// How the ranks of a communication group are placed on the machine.
 struct GroupPlacement {
   int64_t size = 1;         ///< N
   int64_t ranksPerNode = 1; ///< g: the most members on one node
   int64_t numNodes = 1;     ///< k
-  /// Groups alike that are active at the same time on one node: they share its
+  /// Equal groups that are active at the same time on one node: they share its
   /// ports (and, on a CPU, its memory).
   int64_t groupsPerNode = 1;
 };
@@ -41,8 +41,8 @@ GroupPlacement placeStrided(const Machine &machine, int64_t numRanks,
 GroupPlacement placePair(const Machine &machine, int64_t numRanks,
                          int64_t stride);
 
-/// Seconds of one collective on a buffer of `bufferBytes` (S of Volume.h).
-/// 0 for a group of one. Always the algorithms that are really run (ring and
+/// Seconds of one collective on a buffer of `bufferBytes` (S of Volume.h); 0
+/// for a group of one. Models the algorithms that the runtime uses (ring and
 /// direct), whatever the volume model of the objective.
 double collectiveSeconds(const Machine &machine, CollectiveKind kind,
                          int64_t bufferBytes, const GroupPlacement &group);
@@ -51,15 +51,15 @@ double collectiveSeconds(const Machine &machine, CollectiveKind kind,
 double sendSeconds(const Machine &machine, int64_t bytes,
                    const GroupPlacement &pair);
 
-/// How large a collective must be for latency to take at most `latencyShare` of
-/// its time: the smallest power of two of bytes, at most 1 GiB. Smaller ones
+/// The size from which latency takes at most `latencyShare` of a collective's
+/// time: the smallest such power of two of bytes, at most 1 GiB. Smaller ones
 /// are better sent together. 0 for a group of one.
 int64_t worthwhileBytes(const Machine &machine, CollectiveKind kind,
                         const GroupPlacement &group, double latencyShare = 0.1);
 
-/// Up to which size a tensor is better copied into a common buffer than sent by
-/// itself: copying it takes no longer than the latency that it saves. The
-/// largest power of two of bytes, at most 1 GiB; 0 for a group of one.
+/// The size up to which a tensor is better copied into a common buffer than
+/// sent by itself: copying takes no longer than the latency saved. The largest
+/// such power of two of bytes, at most 1 GiB; 0 for a group of one.
 int64_t worthPackingBytes(const Machine &machine, CollectiveKind kind,
                           const GroupPlacement &group);
 

@@ -2,8 +2,8 @@
 //
 // Two models of one interface. `ring` counts what good algorithms (and our
 // runtime) send; `article` counts as the source article does: every device
-// sends what it contributes to every other one. Both count the *group total*,
-// an exact integer whatever the group size divides.
+// sends its contribution to every other one. Both count the *group total*, an
+// exact integer for any group size.
 //
 //   S = bytes of the full logical buffer (padding included), N = group size
 //
@@ -34,7 +34,7 @@ struct Volume {
   Int128 totalBytes = 0;
   /// The share of the busiest rank.
   int64_t bytesPerRank = 0;
-  /// Messages one after another, each paying the latency.
+  /// Messages that follow each other; each pays the latency.
   int64_t steps = 0;
 };
 
@@ -46,8 +46,8 @@ Volume collectiveVolume(VolumeModel model, CollectiveKind kind,
 /// A formula of the collective's total for people: "2(N-1)S".
 llvm::StringRef volumeFormula(VolumeModel model, CollectiveKind kind);
 
-/// The article's three pure cuts, in bytes over all devices (cost-model.md 1):
-/// Par * Byte * N * (N-1).
+/// The article's three pure cuts, in bytes over all devices
+/// (docs/CostModel.md): Par * Byte * N * (N-1).
 Int128 articleDataParallelBytes(int64_t parameters, int64_t bytesPerElement,
                                 int64_t numDevices);
 /// sum_i out_i * Byte * N * (N-1); out_i = output elements on each device of

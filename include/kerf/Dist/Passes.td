@@ -7,11 +7,11 @@ include "mlir/Pass/PassBase.td"
 def MergeEqualOps : Pass<"merge-equal-ops"> {
   let summary = "one op for several that compute the same";
   let description = [{
-    Two ops of a block without effects are equal when name, operands, types and
-    attributes are, `dist.step` and `dist.plan` left out: to which part of a step
-    an op belongs is no part of what it computes. The first one stays, and keeps
-    its step. (`cse` compares all attributes: equal ops of forward and backward
-    would stay two.) An op that nothing uses goes as well.
+    Two ops of a block without effects are equal if name, operands, types and
+    attributes are, except `dist.step` and `dist.plan`: the part of a step to
+    which an op belongs does not change what it computes. The first one stays,
+    and keeps its step. (`cse` compares all attributes, so equal ops of forward
+    and backward would not merge.) Ops without uses are removed as well.
 
     ```mlir
     %a = nn.relu %x : tensor<4xf32>

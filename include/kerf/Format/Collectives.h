@@ -1,8 +1,8 @@
 //===- Collectives.h - the collectives by name ------------------*- C++ -*-===//
 //
-// The one enum of collectives, and what is known of each without looking at an
-// op: Collectives.def holds the entries. Nothing but the C++ library is
-// included, so that the runtime can include this.
+// The one enum of collectives, and the properties of each that do not depend on
+// an op: Collectives.def has the entries. Includes only the C++ library, since
+// the runtime includes this file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_FORMAT_COLLECTIVES_H
@@ -20,7 +20,7 @@ enum class CollectiveKind {
 };
 
 namespace detail {
-/// A member contributes the operand and receives the result. Together they say
+/// A member contributes the operand and receives the result. The properties say
 /// which attributes the collective has (in brackets), which shapes fit, and
 /// what an element of the result is: that of the operand of member `m` at an
 /// index.
@@ -85,15 +85,15 @@ inline constexpr bool hasPairs(CollectiveKind kind) {
 inline constexpr bool mayBeInPlace(CollectiveKind kind) {
   return detail::has(kind, detail::InPlace);
 }
-/// What cuts one dimension and joins another names both, `split` and `concat`;
-/// what does one of it names `dim`.
+/// A collective that cuts one dimension and joins another names both, as
+/// `split` and `concat`; one that does only one of them names `dim`.
 inline constexpr bool hasTwoDims(CollectiveKind kind) {
   return cuts(kind) && joins(kind);
 }
 inline constexpr bool hasOneDim(CollectiveKind kind) {
   return cuts(kind) != joins(kind);
 }
-/// Whether members send different amounts: the busiest one all that it holds.
+/// Whether members send different amounts; the busiest sends all that it holds.
 inline constexpr bool isUneven(CollectiveKind kind) {
   return hasRoot(kind) || hasPairs(kind);
 }

@@ -41,7 +41,7 @@ struct ArenaPlan {
 std::optional<ArenaPlan> planArena(llvm::ArrayRef<ArenaBuffer> buffers,
                                    int64_t alignment);
 
-/// Empty if the plan is right, else what is wrong with it.
+/// Empty if the plan is correct, else the first error in it.
 std::string checkArena(llvm::ArrayRef<ArenaBuffer> buffers,
                        const ArenaPlan &plan, int64_t alignment);
 

@@ -1,19 +1,21 @@
-//===- Groups.h - what is computed together, and in which order -*- C++ -*-===//
+//===- Groups.h - groups of ops that are computed together ------*- C++ -*-===//
 //
 // Problem: lowering cuts a block into library calls and kernels and orders
-// them; planning must know what that leaves in memory before there is anything
-// to lower. Two cuts of the same ops would never agree.
+// them; planning must predict which values that leaves in memory, before there
+// is anything to lower. Two implementations of the same decision would drift
+// apart.
 //
-// Idea: the decision stands here, once. Whoever asks for it answers questions
-// about single ops and sets of ops (FusionQuestions): lowering exactly, by what
-// code generation takes, on local tensors; planning by cost classes and the
-// sizes of a solution.
+// Idea: the decision is made here, once. Its callers answer questions about
+// single ops and sets of ops (FusionQuestions): lowering exactly, by what code
+// generation accepts, on local tensors; planning by cost classes and the sizes
+// of a solution.
 //
-// Groups are formed greedily: in program order each op opens a group and draws
-// in the groups of its operands, the latest first, as long as one kernel can
-// compute the union and no path leads out of it and back. A library call takes
-// in what follows it as long as one op alone reads what it has so far. Groups
-// then run in the order of the program as far as they depend on each other.
+// Groups are formed greedily: in program order each op opens a group and merges
+// the groups of its operands into it, the latest first, as long as one kernel
+// can compute the union and no path leads out of the union and back into it. A
+// library call takes in the op behind it as long as that op is the only reader
+// of what the call computes so far. Groups then run in program order where
+// their dependences allow it.
 //
 // Invariant: groups are disjoint, and the graph of groups has no cycle.
 // O(ops x groups) at worst.
@@ -38,18 +40,18 @@ inline constexpr size_t kMaxKernelOps = 96;
 constexpr int64_t kMaxInlineConstantBytes = 4096;
 
 struct FusionGroup {
-  /// In block order; empty: merged into another. What is no kernel is one op (a
-  /// view, a library call of lowering, a collective), or a product with what a
-  /// library does behind it.
+  /// In block order; empty: merged into another group. A group that is no
+  /// kernel is one op (a view, a collective, a library call of lowering), or a
+  /// product with the epilogue that a library computes for it.
   llvm::SmallVector<mlir::Operation *> ops;
   bool isKernel = false, isAtLoad = false;
 };
 
-/// What groups and ops know of each other while groups are formed.
+/// The groups of a block while they are formed.
 struct FusionGroups {
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, int64_t> groupOf;
-  /// Of ops in the block; copies have the number of what they copy.
+  /// The place of each op in the block; a copy has the number of its original.
   llvm::DenseMap<mlir::Operation *, int64_t> position;
 
   /// The group of an op; -1: none (also of null).
@@ -59,7 +61,7 @@ struct FusionGroups {
   }
 };
 
-/// What is asked about the ops of one block.
+/// The questions about the ops of one block that its caller answers.
 class FusionQuestions {
 public:
   virtual ~FusionQuestions() = default;
@@ -71,10 +73,10 @@ public:
     Kernel, ///< in a kernel
   };
   virtual Role roleOf(mlir::Operation *op) const = 0;
-  /// Whether nobody wants what the op computes.
+  /// Whether no op reads the op's results.
   virtual bool isDead(mlir::Operation *) const { return false; }
-  /// Whether the op is computed wherever its one reader is (a shape op), if
-  /// that is in a kernel itself.
+  /// Whether the op is computed inside its only reader (a shape op), if that
+  /// reader is in a kernel.
   virtual bool follows(mlir::Operation *) const { return false; }
   /// Whether it is computed once, before the first step.
   virtual bool isAtLoad(mlir::Operation *) const { return false; }
@@ -83,26 +85,26 @@ public:
 
   /// Whether a kernel may compute the op with others at all.
   virtual bool mayJoin(mlir::Operation *) const { return true; }
-  /// Why the ops, in block order, cannot be one kernel; empty: they can. What
-  /// one op and what follows into it are refused for.
+  /// Why the ops, in block order, cannot be one kernel; empty: they can. Asked
+  /// for one op together with the shape ops that follow into it.
   virtual std::string whyNoKernel(llvm::ArrayRef<mlir::Operation *>) const {
     return {};
   }
-  /// Whether what follows its reader can be computed by itself.
+  /// Whether an op that `follows` its reader can be a group of its own instead.
   virtual bool canStay(mlir::Operation *) const { return true; }
   /// Whether several ops, in block order, can be one kernel.
   virtual bool canFuse(llvm::ArrayRef<mlir::Operation *> ops) const = 0;
-  /// Whether a call may do `next`, the only reader of what it has so far,
-  /// before it stores. Asked of calls alone.
+  /// Whether a call may compute `next`, the only reader of its result so far,
+  /// before it stores the result. Asked of calls only.
   virtual bool takesIn(mlir::Operation *, mlir::OpOperand &) const {
     return false;
   }
 
-  /// The op that computes what is read; null: nothing of this block.
+  /// The op that computes the value that is read; null: none of this block.
   virtual mlir::Operation *makerOf(mlir::OpOperand &read) const {
     return read.get().getDefiningOp();
   }
-  /// Where what the op computes is read.
+  /// The operands that read the op's results.
   virtual llvm::SmallVector<mlir::OpOperand *>
   readsOf(mlir::Operation *op) const {
     llvm::SmallVector<mlir::OpOperand *> reads;
@@ -110,10 +112,10 @@ public:
       reads.push_back(&use);
     return reads;
   }
-  /// Whether something that is no op of the block must happen in between (a
-  /// reshard that planning knows as an edge).
+  /// Whether something that is not an op of the block happens between the value
+  /// and this use (a reshard, which planning knows as an edge only).
   virtual bool isApart(mlir::OpOperand &) const { return false; }
-  /// The value whose memory holds what is read (behind views).
+  /// The value whose memory is read, behind views.
   virtual mlir::Value memoryOf(mlir::Value value) const = 0;
   virtual int64_t bytesOf(mlir::Value memory) const = 0;
 };
@@ -123,51 +125,53 @@ public:
 mlir::FailureOr<FusionGroups>
 formFusionGroups(mlir::Block &block, const FusionQuestions &questions);
 
-/// The groups, but for those that were merged, in an order in which they can
-/// run; fewer than there are if they form a cycle. Where a group reads another
-/// that ends behind it, it can wait until that has had its turn, or have it
-/// computed at once: of the two orders the one that needs less memory.
+/// The groups in an order in which they can run, without those that were merged
+/// into others; shorter than that if they form a cycle. Where a group reads one
+/// that ends behind it in the program, the reader is either delayed until that
+/// group ran in program order, or that group is moved up. Both orders are
+/// computed, and the one with the smaller peak of live bytes is returned.
 /// O(uses log ops).
 llvm::SmallVector<int64_t> orderOf(const FusionGroups &map,
                                    const FusionQuestions &questions);
 
-/// Numbers 0 to n-1 in an order that keeps `successors`: of those that are
-/// ready the one with the least priority, then the least number. Fewer than n
-/// if there is a cycle. O((n + edges) log n).
+/// Numbers 0 to n-1 in an order that respects `successors`: among those that
+/// are ready, first the one with the least priority, then with the least
+/// number. Shorter than n if there is a cycle. O((n + edges) log n).
 llvm::SmallVector<int64_t>
 orderByPriority(llvm::ArrayRef<llvm::SmallVector<int64_t>> successors,
                 llvm::function_ref<int64_t(int64_t)> priority);
 
-/// Follows a result from reader to reader, as long as there is one alone
-/// (`onlyReader`, else null) and the call that makes it takes that in: then
-/// `take` gives the result behind it, else null.
+/// Follows a result from reader to reader, as long as the value has one reader
+/// only (`onlyReader`, else null) and the call that makes it can compute that
+/// reader: then `take` returns the reader's result, else null.
 mlir::Value
 followEpilogue(mlir::Value result,
                llvm::function_ref<mlir::OpOperand *(mlir::Value)> onlyReader,
                llvm::function_ref<mlir::Value(mlir::OpOperand &)> take);
 
-/// What is asked about the inputs of a kernel that could write over one.
+/// Questions about the inputs of a kernel that could write over one of them.
 struct OverwriteQuestions {
-  /// The memory of an input, the same for all that see the same bytes.
+  /// The memory of an input: the same value for all inputs that share bytes.
   llvm::function_ref<mlir::Value(mlir::Value)> memoryOf;
-  /// Whether the input has the size of the output, is all of its memory and
-  /// nothing reads that any more.
+  /// Whether the input has the size of the output, covers all of its memory,
+  /// and nothing reads that memory later.
   llvm::function_ref<bool(mlir::Value)> diesHere;
-  /// Whether the kernel reads each element only where it writes it.
+  /// Whether the kernel reads each element only where it writes the same
+  /// element.
   llvm::function_ref<bool(unsigned)> mayShare;
 };
 
-/// The input over which a kernel writes an output: the first that dies with it,
-/// that no other input sees and that no other output has got (`given`, to which
-/// its memory is added); -1: none.
+/// The input over which a kernel writes an output: the first that dies here,
+/// whose memory no other input shares and which no other output was given
+/// (`given`, to which its memory is added); -1: none.
 int64_t chooseOverwritten(llvm::ArrayRef<mlir::Value> inputs,
                           const OverwriteQuestions &questions,
                           llvm::DenseSet<mlir::Value> &given);
 
-/// What depends on nothing but ops that are constant in themselves
-/// (`isConstant`: it is the same in every step), is computed once at load. A
-/// shape op that something else reads is left to its reader, which sees through
-/// it. Sources are among the result. O(ops).
+/// The ops that are computed once at load: those that depend only on ops that
+/// are constant in themselves (`isConstant`: the same in every step). A shape
+/// op that an op outside of the set reads is left to that reader, which
+/// computes it inside. The result includes sources. O(ops).
 llvm::DenseSet<mlir::Operation *>
 findAtLoad(mlir::Block &block,
            llvm::function_ref<bool(mlir::Operation *)> isConstant,

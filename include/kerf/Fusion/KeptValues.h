@@ -1,5 +1,4 @@
-//===- KeptValues.h - what one part of a step leaves for another -*- C++
-//-*-===//
+//===- KeptValues.h - values that a function leaves for others --*- C++ -*-===//
 #ifndef KERF_FUSION_KEPTVALUES_H
 #define KERF_FUSION_KEPTVALUES_H
 
@@ -9,21 +8,21 @@
 
 namespace kerf {
 
-/// What the choice of kept values is made from.
+/// The input of chooseKeptValues().
 struct KeptProblem {
-  /// Values that a function uses and others have made.
+  /// Values that a function uses and another function makes.
   llvm::SmallVector<mlir::Value> needed;
-  /// Costs nothing where it is used: a source, an input.
+  /// Whether the value is available without keeping it: a source, an input.
   llvm::function_ref<bool(mlir::Value)> isFree;
-  /// May be computed again from its op's operands.
+  /// Whether the value may be computed again from its op's operands.
   llvm::function_ref<bool(mlir::Value)> canRepeat;
-  /// Bytes that keeping it takes; 0 if it is kept already.
+  /// Bytes that keeping the value takes; 0 if it is kept anyway.
   llvm::function_ref<int64_t(mlir::Value)> bytes;
 };
 
-/// The values of fewest bytes from which all that is needed can be had by
-/// repeating ops; among equals the ones that repeat least. In the order in
-/// which a search from `needed` meets them.
+/// The values of the fewest bytes from which everything needed can be computed
+/// by repeating ops; among equals those that repeat the fewest ops. In the
+/// order in which a search from `needed` meets them.
 llvm::SmallVector<mlir::Value> chooseKeptValues(const KeptProblem &problem);
 
 /// Whether the op does no arithmetic: it moves elements of its operands, or

@@ -1,4 +1,4 @@
-//===- Import.h - ONNX models become nn functions ---------------*- C++ -*-===//
+//===- Import.h - from ONNX models to nn functions --------------*- C++ -*-===//
 //
 // Problem: an ONNX file, with symbolic dimensions, shape subgraphs, local
 // functions and many operator versions, becomes one function of nn ops with
@@ -19,7 +19,7 @@
 
 namespace kerf {
 
-/// What the user binds before shapes are known.
+/// The bindings that the user gives before shapes are known.
 struct ImportOptions {
   /// `--dim batch=8`: symbolic dimension to size. An anonymous dimension is
   /// called INPUT.INDEX.
@@ -29,22 +29,22 @@ struct ImportOptions {
   std::map<std::string, std::string> constants;
   /// `--batch-dim x=0`: the batch dimension of an input; -1 for none.
   std::map<std::string, int64_t> batchDims;
-  /// Files of external data may be missing: what a plan costs follows from
-  /// shapes. Content that shapes depend on must still be there.
+  /// Files of external data may be missing: the cost of a plan follows from
+  /// shapes. Constants that shapes depend on must still be there.
   bool allowAbsentData = false;
-  /// What becomes of Dropout and BatchNormalization in training mode: an error,
-  /// since that is not inference; nn.dropout and nn.batch_norm, which autodiff
-  /// expands; or what they are in inference.
+  /// How Dropout and BatchNormalization in training mode are imported: as an
+  /// error, since that is not inference; as nn.dropout and nn.batch_norm, which
+  /// autodiff expands; or in their inference form.
   enum class TrainingForms { Refuse, Keep, AsInference };
   TrainingForms trainingForms = TrainingForms::Refuse;
-  /// Float initializers of one element as weights, for training: those with
-  /// dimensions, and of scalars those with these names. Elsewhere they are
-  /// numbers that ops are simplified with.
+  /// For training: float initializers of one element become weights; those with
+  /// dimensions, and of scalars those with these names. Without training they
+  /// are constants, by which ops are simplified.
   bool smallWeights = false;
   std::vector<std::string> scalarWeights;
   /// For training: vectors, and tensors of equal elements, that several nodes
-  /// read come apart, each node's own; those whose names match one of `tied`
-  /// stay one.
+  /// read are copied, one copy per node (Untie.h); those whose names match one
+  /// of `tied` stay one.
   bool untie = false;
   std::vector<std::string> tied;
   /// Test only: a precondition that is not asked (Support/Preconditions.h).
@@ -60,7 +60,7 @@ struct ImportIssue {
   std::vector<std::string> notes;
 };
 
-/// An operator, type or attribute that Kerf does not have, with every node
+/// An operator, type or attribute that Kerf does not support, with every node
 /// that needs it.
 struct UnsupportedItem {
   std::string what;
@@ -78,7 +78,7 @@ struct ModelValue {
   std::vector<Dim> dims;
 };
 
-/// An initializer of its own for an input of a node that shared another.
+/// An initializer that was copied for one input of a node (Untie.h).
 struct UntiedCopy {
   std::string name, original;
   int node = 0, input = 0; ///< by their numbers in the main graph
@@ -95,13 +95,13 @@ struct ImportReport {
   int64_t numParameters = 0; ///< tensors, tied ones once
   int64_t parameterElements = 0;
   int64_t parameterBytes = 0;
-  /// Of those that are stored: their shapes in the file, which simplification
-  /// may change.
+  /// For stored tensors, their shapes in the file, which simplification may
+  /// change.
   std::map<std::string, std::vector<int64_t>> parameterShapes;
   std::vector<UntiedCopy> untied;
-  /// Float initializers without dimensions that are no weights here.
+  /// Float initializers without dimensions that were imported as constants.
   std::vector<std::string> numbers;
-  /// What is said of the file and no error.
+  /// Notes on the file that are no errors.
   std::vector<std::string> notes;
   std::vector<std::string> unboundDims;
   std::vector<UnsupportedItem> unsupported;

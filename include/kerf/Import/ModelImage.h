@@ -10,33 +10,33 @@
 
 namespace kerf {
 
-/// A file as ranges of another one with bytes between them.
+/// A new file as ranges of an original one, with new bytes between them.
 struct ModelImage {
   struct Piece {
     uint64_t begin = 0, length = 0; ///< of the original; length 0: `bytes`
     std::string bytes;
   };
   std::vector<Piece> pieces;
-  /// Where the content of each copy begins in the new file.
+  /// The offset of the content of each copy in the new file.
   std::map<std::string, uint64_t> copies;
 };
 
-/// What is to be other in a model's file.
+/// Edits of a model's file.
 struct ModelEdits {
   /// Each becomes an initializer, which the node that it names reads.
   std::vector<UntiedCopy> copies;
-  /// Other names for files of external data, by their names in the model.
+  /// New names for files of external data, by their names in the model.
   std::map<std::string, std::string> locations;
 
   bool empty() const { return copies.empty() && locations.empty(); }
 };
 
-/// The file `path` with the edits; empty pieces if there are none. On failure
-/// false and `error`: the file is none that was imported.
+/// The file `path` with the edits; no pieces if there are no edits. On failure
+/// false and `error`: the file is not the one that was imported.
 bool makeModelImage(llvm::StringRef path, const ModelEdits &edits,
                     ModelImage &image, std::string &error);
 
-/// What can be read off a model's file without importing it.
+/// Facts about a model's file that need no import.
 struct ModelFacts {
   std::vector<std::string> outputs; ///< in their order
   std::vector<std::string>

@@ -1,4 +1,4 @@
-//===- Passes.h - what follows the importer ---------------------*- C++ -*-===//
+//===- Passes.h - passes behind the importer --------------------*- C++ -*-===//
 #ifndef KERF_IMPORT_PASSES_H
 #define KERF_IMPORT_PASSES_H
 

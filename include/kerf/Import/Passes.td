@@ -1,4 +1,4 @@
-//===- Passes.td - what follows the importer ---------------*- tablegen -*-===//
+//===- Passes.td - passes behind the importer --------------*- tablegen -*-===//
 #ifndef KERF_IMPORT_PASSES_TD
 #define KERF_IMPORT_PASSES_TD
 
@@ -7,8 +7,8 @@ include "mlir/Pass/PassBase.td"
 def SimplifyImport : Pass<"simplify-import", "::mlir::ModuleOp"> {
   let summary = "brings imported functions to one form";
   let description = [{
-    Exporters spell one computation in many ways. After this pass
-    * what is known is computed, and constants are no larger than their content;
+    Exporters write one computation in many ways. After this pass
+    * ops on constants are computed, and constants are no larger than their content;
     * transposes around convolutions have cancelled, others sit in matmul's flags;
     * reshapes that flatten for a product and undo it are gone;
     * layer_norm, rms_norm, gelu and softmax are whole;
@@ -36,8 +36,8 @@ def RecogniseAttention : Pass<"recognise-attention", "::mlir::ModuleOp"> {
     softmax(scale q k^T + mask) v as exporters and the importer write it: masks that
     are added or selected (the lower triangle becomes `causal`), factors in front of
     q or behind the product, keys that are repeated for groups of heads, heads as
-    one, two or three dimensions. Not where somebody else reads the probabilities, nor where
-    dropout stands inside, nor for sizes of heads that cuDNN does not take.
+    one, two or three dimensions. Not if another op reads the probabilities, if there is
+    dropout inside, or for sizes of heads that cuDNN does not support.
 
     ```mlir
     %s = nn.matmul %q, %k {transpose_rhs} : (tensor<8x4x16x16xbf16>, tensor<8x4x16x16xbf16>) -> tensor<8x4x16x16xbf16>

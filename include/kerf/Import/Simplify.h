@@ -1,6 +1,6 @@
-//===- Simplify.h - what follows the importer -------------------*- C++ -*-===//
+//===- Simplify.h - rewrites behind the importer ----------------*- C++ -*-===//
 //
-// Exporters spell one computation in many ways. These rewrites bring a function
+// Exporters write one computation in many ways. These rewrites bring a function
 // of nn ops to the form that planning and code generation expect: whole
 // normalizations and activations, transposes cancelled around convolutions,
 // fused projections taken apart, no repeated or unused ops.
@@ -19,8 +19,9 @@ namespace kerf {
 /// same values up to rounding. Fails only if the rewrites do not converge.
 mlir::LogicalResult simplifyModule(mlir::ModuleOp module);
 
-/// nn.attention where the target has it as one call (nn::recogniseAttention),
-/// in every function; what it leaves double is merged. How many.
+/// Forms nn.attention in every function, for targets that have it as one call
+/// (nn::recogniseAttention), and merges ops that become equal. Returns how
+/// many.
 int64_t fuseAttention(mlir::ModuleOp module, const nn::AttentionForms &forms);
 
 } // namespace kerf

@@ -1,11 +1,11 @@
-//===- Interpret.h - what a module means, whole or partitioned --*- C++ -*-===//
+//===- Interpret.h - runs modules, whole or partitioned ---------*- C++ -*-===//
 //
-// The judge of partitioning: the same function evaluated as it stands, and as
-// the partitioned program on simulated ranks that run their instruction lists
-// against each other. Plain loops in double precision; for small tensors.
+// The reference for partitioning: evaluates a function as it is, and the
+// partitioned program on simulated ranks that run their instruction lists
+// together. Plain loops in double precision; for small tensors.
 //
-// Padding is poisoned with NaN (integers: a number that no index survives), so
-// a value that leaks out of it cannot go unnoticed.
+// Padding is filled with NaN (for integers: with a number that is out of range
+// for every index), so that a result which depends on padding is noticed.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERPRET_INTERPRET_H
@@ -32,20 +32,20 @@ evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
 
 /// Whole values of mutable sources, by sourceKey().
 using State = std::map<std::string, Tensor>;
-/// Name and view: what a source is, on whatever rank and in whatever stage.
+/// The identity of a source, on any rank and in any stage: its name and view.
 std::string sourceKey(mlir::Operation *source);
 /// The whole content of a source before the first step.
 mlir::FailureOr<Tensor> firstValue(mlir::Operation *source,
                                    const Weights &weights);
 
-/// An unpartitioned function. What it assigns is in `state` afterwards, and
-/// read from there where it is in it.
+/// Runs an unpartitioned function. Sources are read from `state` if they are in
+/// it; values that the function assigns are put there.
 mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
                                          llvm::ArrayRef<Tensor> inputs,
                                          const Weights &weights,
                                          State *state = nullptr);
 
-/// What becomes of an op's results, which are computed in doubles.
+/// How an op's results, which are computed in doubles, are rounded.
 enum class Rounding {
   None,
   Stored, ///< to their element types, as a program that stores them would
@@ -55,19 +55,19 @@ enum class Rounding {
 
 /// How a function is run to judge compiled programs.
 struct RunOptions {
-  /// Products, convolutions and what walks over many elements by plain loops
-  /// in blocks on `threads` (lib/Interpret/Unfused.h), where the loops of the
-  /// formulas would take minutes. One op at a time either way, in doubles.
+  /// Products, convolutions and ops over many elements use blocked loops on
+  /// `threads` (lib/Interpret/Unfused.h), since the loops of the formulas would
+  /// take minutes. Either way one op at a time, in doubles.
   bool unfused = false;
   unsigned threads = 1;
   Rounding rounding = Rounding::None;
   State *state = nullptr;
-  /// Sees the results of every op but sources; false ends the run.
+  /// Called with the results of every op except sources; false ends the run.
   std::function<bool(mlir::Operation *op, llvm::ArrayRef<Tensor> results)> seen;
 };
 
-/// The same; a value is freed behind its last use. Without outputs if `seen`
-/// has ended it.
+/// The same, but frees a value behind its last use. Returns no outputs if
+/// `seen` ended the run.
 mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
                                          std::vector<Tensor> inputs,
                                          const Weights &weights,
@@ -77,8 +77,8 @@ mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
 /// cannot be read is an error on the op, and `failed` is set.
 Weights weightsOfFiles(mlir::ModuleOp module, bool &failed);
 
-/// What the ranks of a partitioned program own: their parts of mutable sources
-/// that steps have assigned.
+/// The state of the ranks of a partitioned program: their parts of mutable
+/// sources that steps have assigned.
 struct RankStates {
   struct Placed {
     mlir::Attribute sharding;
@@ -88,18 +88,18 @@ struct RankStates {
   /// By rank and sourceKey().
   std::vector<std::map<std::string, Placed>> ranks;
 
-  /// The whole values. Fails with an error on `module` where ranks that hold
-  /// the same element hold other bits, or where padding is not zero.
+  /// The whole values. Fails with an error on `module` if ranks that hold the
+  /// same element have different bits, or if padding is not zero.
   mlir::FailureOr<State> join(mlir::ModuleOp module) const;
 };
 
-/// Sees, and may change, the result of every op of `dist` or source that has
-/// one, by rank of its stage, before anything reads it.
+/// Called with the result of every op of `dist` or source that has one, by rank
+/// of its stage, before anything reads it; may change it.
 using Observer = std::function<void(mlir::Operation *op,
                                     llvm::MutableArrayRef<Tensor> results)>;
 
-/// A partitioned module (docs/Partition.md): cuts the global inputs, lets every
-/// stage run its schedule, joins the outputs. Fails with an error if the
+/// Runs a partitioned module (docs/Partition.md): cuts the global inputs, lets
+/// every stage run its schedule, joins the outputs. Fails with an error if the
 /// schedules deadlock, or if ranks that hold the same part of an output differ.
 /// Training steps read and assign `states`.
 mlir::FailureOr<std::vector<Tensor>>

@@ -1,7 +1,7 @@
 //===- Tensor.h - a tensor of the interpreter -------------------*- C++ -*-===//
 //
-// Dense, row-major, every element a double: the interpreter judges meaning, not
-// rounding, and all integers of the tests are exact in it.
+// Dense, row-major, every element a double: the interpreter checks meaning, not
+// rounding, and all integers of the tests are exact in doubles.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_INTERPRET_TENSOR_H
@@ -44,8 +44,8 @@ Tensor fromElements(mlir::DenseElementsAttr elements);
 /// byte.
 Tensor fromBytes(mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
 
-/// What a tensor of this element type would hold: the nearest number, infinity
-/// past the largest one; integers of up to 32 bits wrap around.
+/// Rounds as a tensor of this element type would: to the nearest number, to
+/// infinity past the largest one; integers of up to 32 bits wrap around.
 void roundTo(Tensor &tensor, mlir::Type elementType);
 
 } // namespace kerf::interpret

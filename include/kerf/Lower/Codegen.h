@@ -1,22 +1,21 @@
 //===- Codegen.h - fused groups of nn ops to native code --------*- C++ -*-===//
 //
-// Problem: between library calls stand groups of nn ops; each becomes one
+// Problem: the nn ops between library calls form groups; each becomes one
 // native loop nest that reads its inputs and writes its outputs once.
 //
 // Idea: code is *pulled*. A kernel picks a loop domain for its outputs; the
 // value of an op at symbolic indices asks for its operands at indices that
 // follow from the op. Reshape, transpose, slice, broadcast, pad, concat and
-// iota are only arithmetic on indices, so they cost nothing. The innermost loop
-// runs in vectors whose width follows from the target; every function (exp,
-// tanh, erf, ...) is expanded to polynomials, so the code calls nothing.
+// iota only change indices, so they cost nothing. The innermost loop runs in
+// vectors whose width follows from the target; every function (exp, tanh, erf,
+// ...) is expanded to polynomials, so the code calls nothing.
 //
 // Which groups become one kernel (classifyKernel decides, this is the summary):
 //
 // - Elementwise: elementwise ops, casts, broadcasts, selects, and shape ops.
-// All
-//   outputs have the same number of elements. An op that is expensive must not
-//   be repeated: exp of a row that is then broadcast over 1000 rows is refused.
-//   Gathers may be anywhere; their data may be computed (cheaply), too.
+//   All outputs have the same number of elements. An expensive op must not be
+//   repeated: exp of a row that is then broadcast over 1000 rows is refused.
+//   Gathers may occur anywhere; their data may be computed (cheaply).
 // - Row: one or more of softmax, log_softmax, layer_norm, rms_norm, reduce,
 //   arg_reduce, with elementwise prologue and epilogue. All of them have the
 //   same number of rows (elements that are not normalised or reduced together),
@@ -24,10 +23,9 @@
 //   operand, or a reshape of it) or one element per row. Any reduced
 //   dimensions; trailing and leading ones are the fast cases.
 // - Window: max_pool, avg_pool, lrn with elementwise epilogue. Operands come
-// from
-//   outside the group or through shape ops and casts.
-// - Contraction: matmul, conv with elementwise epilogue; a plain loop nest for
-//   types that the library does not know. Right, not fast.
+//   from outside the group, or through shape ops and casts.
+// - Contraction: matmul, conv with elementwise epilogue; a plain, slow loop
+//   nest for types that the library does not support.
 //
 // nn.constant may be in a group if it is a splat or has at most
 // kMaxInlineConstantBytes; nn.weight may not. Element types: f32 f64 f16 bf16
@@ -50,11 +48,11 @@ namespace kerf {
 enum class KernelForm { Elementwise, Row, Window, Contraction };
 llvm::StringRef stringifyKernelForm(KernelForm form);
 
-/// What classifyKernel answers.
+/// The answer of classifyKernel.
 struct KernelVerdict {
   bool supported = false;
   KernelForm form = KernelForm::Elementwise;
-  /// Why not, in one line; empty if supported.
+  /// Why the ops cannot be one kernel, in one line; empty if they can.
   std::string reason;
   /// The values that the group computes for others, in order of definition.
   llvm::SmallVector<mlir::Value> outputs;
@@ -83,14 +81,14 @@ struct CodegenOptions {
   /// Threads that compile (>= 1); the result does not depend on it.
   unsigned threads = 2;
   /// Whether kernels are compiled; without them, functions launch NULL, for
-  /// devices that have kernels of their own.
+  /// devices with kernels of their own.
   bool kernels = true;
   /// Where to write the optimised LLVM IR and the assembly of every kernel, for
   /// people and tests; empty: nowhere.
   std::string dumpDir;
 };
 
-/// What the manifest says about the target.
+/// The target, as the manifest describes it.
 struct TargetInfo {
   std::string cpu;                   ///< the host's name instead of "host"
   std::vector<std::string> features; ///< enabled ones, as LLVM names them

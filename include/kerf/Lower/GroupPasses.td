@@ -1,4 +1,4 @@
-//===- GroupPasses.td - what is computed together ---------*- tablegen -*-===//
+//===- GroupPasses.td - passes that form groups ------------*- tablegen -*-===//
 //
 // Passes that say on tensors what is computed together, in which order, and
 // where it is written (lib/Lower/Library, lib/Lower/Fusion), in their order.
@@ -17,7 +17,7 @@ def MarkAtLoad : FusionPass<"mark-at-load"> {
   let summary = "Mark what depends on nothing but parameters";
   let description = [{
     Such ops get `exec.at_load`: they are computed once, before the first step.
-    A shape op that something else reads is left to its reader.
+    A shape op that another op reads is left to its reader, which computes it.
 
     ```mlir
     %b = nn.weight "b" file 0 at 0 : tensor<4xf32>
@@ -34,7 +34,7 @@ def MarkAtLoad : FusionPass<"mark-at-load"> {
 def MergeUpdateViews : FusionPass<"merge-update-views"> {
   let summary = "Make a view that updates read once";
   let description = [{
-    `sink-shape-ops` copied it for each of its users.
+    `sink-shape-ops` copied the view for each of its users.
 
     ```mlir
     %0 = nn.slice %x from [0] : (tensor<8xf32>) -> tensor<4xf32>
@@ -52,11 +52,11 @@ def MergeUpdateViews : FusionPass<"merge-update-views"> {
 def SelectLibraryCalls : FusionPass<"select-library-calls"> {
   let summary = "Let the device's library compute products, with what it can take in";
   let description = [{
-    Products, convolutions, attention and gradients that the library of the
-    target takes become its calls: with a bias, an activation, a residual and a
-    scale behind them, reshapes and transposes around them as strides. The result
-    gets memory of its own; a sum over micro-batches is written over what came
-    in. See Library/LibraryCall.h.
+    Products, convolutions, attention and gradients that the target's library
+    supports become calls of it, which take in a bias, an activation, a residual
+    and a scale behind them, and reshapes and transposes around them as strides.
+    The result gets memory of its own; a sum over micro-batches is written over
+    its argument. See Library/LibraryCall.h.
 
     ```mlir
     %w = nn.weight "w" file 0 at 0 : tensor<3x4xf32>
@@ -77,9 +77,9 @@ def SelectLibraryCalls : FusionPass<"select-library-calls"> {
 def FormKernels : FusionPass<"form-kernels"> {
   let summary = "Group what one generated kernel computes";
   let description = [{
-    Tensor ops become groups, as few as code generation allows; views stay by
-    themselves. What depends on parameters alone forms groups of its own. On
-    `memory_bound` targets a group may compute anew what another has computed.
+    Tensor ops become groups, as few as code generation allows; views stay
+    outside. Ops that depend on parameters alone form groups of their own. On
+    `memory_bound` targets a group may recompute values of another group.
     See Fusion/FusionGroup.h and Fusion/Recompute.cpp.
 
     ```mlir
@@ -105,8 +105,8 @@ def FormKernels : FusionPass<"form-kernels"> {
 def WriteInPlace : FusionPass<"write-in-place"> {
   let summary = "Write new values over the old ones";
   let description = [{
-    What a step assigns is written over the old value where it is computed, if
-    all that reads the old one can run before. See Fusion/WriteInPlace.cpp.
+    A value that a step assigns is computed directly over the old value, if all
+    readers of the old one can run before. See Fusion/WriteInPlace.cpp.
 
     ```mlir
     func.func @main() {
@@ -136,9 +136,9 @@ def WriteInPlace : FusionPass<"write-in-place"> {
 def OfferBiasGradients : FusionPass<"offer-bias-gradients"> {
   let summary = "Note sums of a kernel that a product could write besides";
   let description = [{
-    For GPUs. The product names the memory of the sums, and what reads them runs
-    behind both; which of the two computes them is decided at load. See
-    Fusion/OfferBiasGradients.cpp.
+    For GPUs. The product names the memory of the sums, and their readers run
+    behind both the product and the kernel; which of the two computes them is
+    decided at load. See Fusion/OfferBiasGradients.cpp.
 
     ```mlir
     func.func @main(%x: tensor<8x3xf32>, %dy: tensor<8x4xf32>) -> (tensor<3x4xf32>, tensor<4xf32>) {
@@ -171,9 +171,9 @@ def OfferBiasGradients : FusionPass<"offer-bias-gradients"> {
 def OrderGroups : Pass<"order-groups", "::mlir::ModuleOp"> {
   let summary = "Put groups, calls and collectives into the order in which they run";
   let description = [{
-    What comes first in the program first, but for updates, which run as soon as
-    they can, on GPUs many at a time. Kernels and library calls get the numbers
-    that they have in the package. See Fusion/OrderGroups.cpp.
+    Program order where dependences allow it, except for updates, which run as
+    soon as they can, on GPUs many at a time. Kernels and library calls get the
+    numbers that they have in the package. See Fusion/OrderGroups.cpp.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -213,8 +213,9 @@ def OrderGroups : Pass<"order-groups", "::mlir::ModuleOp"> {
 def OfferReluGradients : FusionPass<"offer-relu-gradients"> {
   let summary = "Note kernels for ReLU's gradient that a product could do";
   let description = [{
-    For GPUs, behind `order-groups`. The kernel works over the product's result,
-    which names the product whose ReLU it is. See Fusion/OfferReluGradients.cpp.
+    For GPUs, behind `order-groups`. The kernel works in place over the product's
+    result; the product names the earlier product whose ReLU it masks by. See
+    Fusion/OfferReluGradients.cpp.
 
     ```mlir
     func.func @main(%x: tensor<4x3xf32>, %w: tensor<3x4xf32>, %dz: tensor<4x4xf32>, %v: tensor<4x4xf32>)

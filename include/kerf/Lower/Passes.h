@@ -16,12 +16,13 @@ namespace kerf {
 #define GEN_PASS_REGISTRATION
 #include "kerf/Lower/Passes.h.inc"
 
-/// The passes over tensors that come before it is decided what is computed
-/// together (lib/Lower/Prepare), in their order.
+/// The passes over tensors that prepare the decision what is computed together
+/// (lib/Lower/Prepare), in their order.
 void buildPreparePipeline(mlir::OpPassManager &passes);
 
-/// Decides, over tensors, what is computed together, in which order, and what
-/// is written where (lib/Lower/Library, lib/Lower/Fusion).
+/// The passes over tensors that decide what is computed together, in which
+/// order, and where each result is written (lib/Lower/Library,
+/// lib/Lower/Fusion).
 void buildFormGroupsPipeline(mlir::OpPassManager &passes);
 
 /// For a device other than the CPU set-target, those two, then bufferize,

@@ -45,8 +45,8 @@ def Bufferize : Pass<"bufferize", "::mlir::ModuleOp"> {
   let summary = "Turn functions of groups into calls on buffers";
   let description = [{
     Groups become kernels and launches, library calls read and write buffers,
-    collectives of `dist` become calls, its schedules stages. What is computed at
-    load moves to an `init` function, parameters get numbers.
+    collectives of `dist` become calls, its schedules stages. Ops that are
+    computed at load move to an `init` function, parameters get numbers.
 
     ```mlir
     module {

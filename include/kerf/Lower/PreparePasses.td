@@ -17,8 +17,9 @@ def UnifyMutableSources : PreparePass<"unify-mutable-sources"> {
   let summary = "Make all uses of what steps change one op";
   let description = [{
     A parameter or a state that a training step assigns is one piece of memory,
-    however often the function names it. A source that another one gets as its
-    value, or that is returned, is copied: it is read before either is written.
+    however often the function names it. A source whose value is assigned to
+    another one, or that is returned, is copied: it is read before either is
+    written.
 
     ```mlir
     %0 = nn.state "m" {init = 0.0 : f32} : tensor<4xf32>
@@ -45,8 +46,8 @@ def ExpandAccumulate : PreparePass<"expand-accumulate"> {
 def DropPlanAttributes : PreparePass<"drop-plan-attributes"> {
   let summary = "Take what the planner decided from nn ops";
   let description = [{
-    Where and when an op runs is decided. Of its step the phase goes on, for
-    traces.
+    Place and time of an op are settled now. Of its `dist.step` only the phase
+    stays, for traces.
 
     ```mlir
     %0 = nn.relu %x {dist.step = #dist.step<backward_input, colocation 0>} : tensor<4xf32>
@@ -75,7 +76,7 @@ def CancelCasts : PreparePass<"cancel-casts"> {
   let summary = "Take away casts that undo each other";
   let description = [{
     A widening that is rounded back, also behind ops that move elements, and a
-    rounding for the way between devices (`kerf.transfer_cast`) where nothing travels.
+    transfer cast (`kerf.transfer_cast`) where nothing is sent.
 
     ```mlir
     %0 = nn.cast %x : (tensor<2x3xbf16>) -> tensor<2x3xf32>
@@ -124,7 +125,7 @@ def FoldBatchNorm : PreparePass<"fold-batch-norm"> {
   let description = [{
     With `s = scale / sqrt(variance + epsilon)` and `t = bias - mean s`: where
     these depend on parameters alone, the convolution in front gets the weights
-    `w s`, and `t` is added behind it. What was added in between is scaled, too.
+    `w s`, and `t` is added behind it. A bias added in between is scaled, too.
 
     ```mlir
     %w = nn.weight "w" file 0 at 0 : tensor<8x3x3x3xf32>
@@ -157,8 +158,8 @@ def FoldBatchNorm : PreparePass<"fold-batch-norm"> {
 def WidenProducts : PreparePass<"widen-products"> {
   let summary = "Products of float16 in float32, where the library has no others";
   let description = [{
-    Operands that are float16 stay rounded; what is wanted in float32 is not
-    rounded in between. Nothing where the target has `half_products`.
+    Operands stay rounded to float16; a result that is cast to float32 is not
+    rounded in between. No effect if the target has `half_products`.
 
     ```mlir
     %0 = nn.matmul %x, %w : (tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf16>
@@ -174,9 +175,9 @@ def WidenProducts : PreparePass<"widen-products"> {
 def MoveScale : PreparePass<"move-scale"> {
   let summary = "Move factors behind the products of two activations";
   let description = [{
-    A library call takes a factor on its result for nothing. Where an operand
-    is a parameter it stays: the bias comes next there. Squares and cubes become
-    products.
+    A library call applies a factor to its result at no cost. If an operand is a
+    parameter the factor stays in front, since the bias comes next. Squares and
+    cubes become products.
 
     ```mlir
     %root = nn.constant dense<2.0> : tensor<f32>
@@ -193,10 +194,10 @@ def MoveScale : PreparePass<"move-scale"> {
 def NarrowStorage : PreparePass<"narrow-storage"> {
   let summary = "Store in 16 bits what follows products of 16 bits";
   let description = [{
-    Where the target is `memory_bound`: what is computed from a product of 16
-    bits (with a bias; of a convolution also with an addend and relu) is stored
-    in 16 bits and widened where it is read. A sum with a wide tensor behind a
-    matmul, gradients of weights and what leaves the function stay wide.
+    If the target is `memory_bound`: the result of a 16-bit product (with a bias;
+    for a convolution also with an addend and relu) is stored in 16 bits and
+    widened by its readers. A sum with a wide tensor behind a matmul, gradients
+    of weights and the function's results stay wide.
 
     ```mlir
     %w = nn.weight "w" file 0 at 0 : tensor<3x4xbf16>
@@ -221,10 +222,10 @@ def NarrowStorage : PreparePass<"narrow-storage"> {
 def PadProducts : PreparePass<"pad-products"> {
   let summary = "Give 16-bit products rows that begin where the library is fast";
   let description = [{
-    Where the target's `row_bytes` is more than an element: products whose rows
-    do not begin at multiples of it are computed with some columns more, of a
-    weight whose additional rows are zero, and what follows works on wide rows.
-    See PadProducts.cpp.
+    If the target's `row_bytes` is more than an element: products whose rows do
+    not begin at multiples of it are computed with additional columns, from a
+    weight with additional rows of zeros, and the ops behind them work on wide
+    rows. See PadProducts.cpp.
 
     ```mlir
     %v = nn.weight "v" file 0 at 0 : tensor<37x16xf32>
@@ -245,8 +246,8 @@ def PadProducts : PreparePass<"pad-products"> {
 def DropTransferCasts : PreparePass<"drop-transfer-casts"> {
   let summary = "Take away kerf.transfer_cast";
   let description = [{
-    Which casts round only for the way between devices is not asked any more:
-    without the attribute equal casts merge.
+    No later pass needs to know which casts are transfer casts, and without the
+    attribute equal casts merge.
 
     ```mlir
     %0 = nn.cast %g {kerf.transfer_cast} : (tensor<4xf32>) -> tensor<4xbf16>
@@ -259,7 +260,7 @@ def DropTransferCasts : PreparePass<"drop-transfer-casts"> {
 def EraseDeadOps : PreparePass<"erase-dead-ops"> {
   let summary = "Remove ops that nothing uses";
   let description = [{
-    Rewrites leave behind what they no longer read.
+    Rewrites leave ops behind that they no longer read.
 
     ```mlir
     func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -279,8 +280,8 @@ def EraseDeadOps : PreparePass<"erase-dead-ops"> {
 def StoreAttentionTransposed : PreparePass<"store-attention-transposed"> {
   let summary = "Store what attention gives as a transpose of it that is read";
   let description = [{
-    Other readers take the result from there, by strides. The transpose gets the
-    attribute `exec.stored`.
+    Other readers read the stored transpose with strides. It gets the attribute
+    `exec.stored`.
 
     ```mlir
     %0, %stats = nn.attention %q, %k, %v scale 0.25
@@ -300,8 +301,8 @@ def StoreAttentionTransposed : PreparePass<"store-attention-transposed"> {
 def SplitReductions : PreparePass<"split-reductions"> {
   let summary = "Cut long reductions to few elements in two";
   let description = [{
-    Of parts, which threads share, and of their results. How many parts depends
-    on the shape and the kind of device alone.
+    One over parts, which several threads compute, and one over their results.
+    The number of parts depends only on the shape and the kind of device.
 
     ```mlir
     %y = nn.reduce sum %x dims [0] : (tensor<65536x4xf32>) -> tensor<4xf32>
@@ -316,8 +317,9 @@ def SplitReductions : PreparePass<"split-reductions"> {
 def SinkShapeOps : PreparePass<"sink-shape-ops"> {
   let summary = "Give every reader of a shape op or small constant its own";
   let description = [{
-    A reshape, transpose, slice or broadcast belongs to its reader from then on,
-    which reads through it. On `memory_bound` targets so does a widening.
+    From then on a reshape, transpose, slice or broadcast belongs to its reader,
+    which computes it while reading. On `memory_bound` targets so does a widening
+    cast.
 
     ```mlir
     %0 = nn.transpose %x perm [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>

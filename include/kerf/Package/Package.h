@@ -1,9 +1,9 @@
 //===- Package.h - write a lowered module as a package ----------*- C++ -*-===//
 //
 // The last phase: a module of exec ops and the machine code made from it become
-// the folder that docs/Package.md describes. The folder is written beside its
-// place and renamed, so there is never half a package. The same input gives the
-// same bytes.
+// the folder that docs/Package.md describes. The folder is written under a
+// temporary name beside its place and renamed, so there is never half a
+// package. The same input gives the same bytes.
 //
 // Weights are copied from the mapped files of `kerf.files`, or, in place, only
 // referred to; either way they never pass through IR.
@@ -21,7 +21,7 @@
 
 namespace kerf {
 
-/// What a package for GPUs has beside program.so (docs/Cuda.md).
+/// The contents of a package for GPUs besides program.so (docs/Cuda.md).
 struct CudaContents {
   std::string ptx, ptxVersion, ptxArch;
   std::vector<std::pair<std::string, std::string>> cubins; ///< arch, bytes

@@ -1,8 +1,8 @@
 //===- OpSharding.h - the shardings of one op, checked ----------*- C++ -*-===//
 //
-// Joins what the plan says about an op (dist.plan) with the
-// op's sharding rule: which mesh axes lie on which factor. The same answer
-// serves the check of a plan and the rebuilding of ops on local shapes.
+// Combines the plan of an op (dist.plan) with its sharding rule: which mesh
+// axes cut which factor. Used both to check a plan and to rebuild ops on local
+// shapes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_PARTITION_OPSHARDING_H
@@ -16,13 +16,14 @@ namespace kerf {
 struct OpSharding {
   ShardingRule rule;
   llvm::SmallVector<dist::Layout, 2> operands, results;
-  /// Per factor of the rule: what cuts it, and the iterations on one device.
+  /// Per factor of the rule: the axes that cut it, and its iterations on one
+  /// device.
   llvm::SmallVector<dist::AxisList, 4> factorAxes;
   llvm::SmallVector<int64_t, 4> factorBlocks;
 };
 
-/// The layouts that the plan of an op gives its operands and results; fails
-/// with an error on `op` where it has none.
+/// The layouts that the plan of an op gives its operands and results; an error
+/// on `op` if it has no plan.
 mlir::FailureOr<llvm::SmallVector<dist::Layout, 2>>
 operandLayouts(mlir::Operation *op, const dist::Mesh &mesh);
 mlir::FailureOr<llvm::SmallVector<dist::Layout, 2>>
@@ -49,20 +50,20 @@ mlir::FailureOr<OpSharding> analyzeOp(mlir::Operation *op,
 dist::Layout getLayout(mlir::Value value, const dist::Mesh &mesh);
 dist::ShardingAttr getSharding(mlir::Value value);
 
-/// The last checks above, which hold for every tensor of a plan: error text,
-/// or empty.
+/// The checks of analyzeOp() that concern a single tensor (axes in time, the
+/// stage axis): error text, or empty.
 std::string checkPlanned(const dist::Layout &layout, const dist::Mesh &mesh,
                          llvm::ArrayRef<int64_t> shape);
 
-/// The same without the axes in time: how a value lies that is not computed per
-/// micro-batch.
+/// The layout without its axes in time: that of a value which is not computed
+/// per micro-batch.
 dist::Layout withoutTime(dist::Layout layout, const dist::Mesh &mesh);
-/// Whether axes in time cut it or leave it partial.
+/// Whether axes in time cut the layout or leave it partial.
 bool variesOverTime(const dist::Layout &layout, const dist::Mesh &mesh);
 
 /// Whether an op runs once per step, not once per micro-batch.
 bool runsOncePerStep(mlir::Operation *op);
-/// Whether the function has what only a training step has.
+/// Whether the function has ops that only a training step has.
 bool isTrainingStep(mlir::Block &main);
 
 /// The stage of an op; 0 where none is decided.

@@ -18,9 +18,9 @@ def VerifyPlan : Pass<"verify-plan", "::mlir::ModuleOp"> {
 def SumBeforeCrossing : Pass<"sum-before-crossing", "::mlir::ModuleOp"> {
   let summary = "sums over micro-batches before they leave their stage";
   let description = [{
-    The sum over micro-batches of a sum of which a part comes from another stage
-    (the gradient of a parameter that two stages use) is the sum of such sums:
-    the part crosses once per step.
+    The sum over micro-batches of a + b is the sum of the two sums. If b comes
+    from another stage (the gradient of a parameter that two stages use), it is
+    summed there and sent once per step instead of once per micro-batch.
 
     ```mlir
     #cut = #dist.sharding<{"mb"}>
@@ -85,8 +85,8 @@ def InsertReshards : Pass<"insert-reshards", "::mlir::ModuleOp"> {
     }
     ```
 
-    Where producer and use are in different stages, the value crosses as it was
-    made and is brought where it is wanted in the stage of its use.
+    If producer and use are in different stages, the value is sent in the
+    producer's sharding and resharded in the stage of its use.
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }
@@ -373,7 +373,7 @@ def VerifyPartition : Pass<"verify-after-partition", "::mlir::ModuleOp"> {
     No shardings or stages on compute ops, no reshards; arguments, results and
     sources have the local types of their shardings; each stage has a schedule
     in which every channel, input and output is served once per micro-batch (or
-    step); the schedules, played against each other, do not deadlock.
+    step); the schedules, executed together, do not deadlock.
   }];
   let dependentDialects = ["::kerf::dist::DistDialect"];
 }

@@ -39,11 +39,11 @@ enum class Outcome {
 
 /// The phases up to "lower", in order.
 std::vector<std::string> phaseNames(bool training);
-/// The file under CompilationOptions::dumpDir with the IR after the `number`th
-/// phase, from 1 on.
+/// The file in CompilationOptions::dumpDir with the IR after phase `number`,
+/// from 1 on.
 std::string dumpName(size_t number, llvm::StringRef phase);
 
-/// IR that a compilation goes on from instead of a model.
+/// IR from which a compilation continues, instead of a model.
 struct Resumption {
   std::string phase; ///< that it was printed after
   /// The plan.json (an object) that it was made by; needed from "plan" on.
@@ -54,7 +54,7 @@ struct CompilationOptions {
   std::string model; ///< path of the ONNX file, or of the IR to go on from
   std::optional<Resumption> resume;
   ImportOptions import;
-  /// Of products; a training step says it again.
+  /// The type of products; a training step repeats it in its own options.
   autodiff::Precision precision = autodiff::Precision::F32;
   /// What makes the model a training step; none: inference.
   std::optional<autodiff::AutodiffOptions> training;
@@ -75,15 +75,15 @@ struct CompilationOptions {
   bool simplify = true;
   /// Attention as one call, where products are rounded to bf16 or f16.
   bool fusedAttention = false;
-  /// Where code generation writes its IR for people; empty: nowhere.
+  /// Folder for the IR of code generation, for people; empty: not written.
   std::string kernelDumpDir;
   /// Packages refer to the model's weights where they are instead of copying
   /// them (for packages that live no longer than a run).
   bool weightsInPlace = false;
-  /// Test only: make this phase fail as a bug of ours would.
+  /// Test only: this phase fails as if it had a bug.
   std::string failPhase;
-  /// Called on the module that is about to be planned, and when it is planned
-  /// (docs/Verification.md); again where a plan is made again.
+  /// Called on the module before it is planned, and when it is planned
+  /// (docs/Verification.md); called again if it is planned again.
   std::function<void(mlir::ModuleOp)> beforePlan, afterPlan;
   /// Write 01-import.mlir, 02-plan.mlir, ... and plan.json here; empty:
   /// nowhere.
@@ -104,11 +104,11 @@ public:
   Outcome runCollectives();
   Outcome runLower();
   void refineMemory();
-  /// Writes the package folder `path` (aside, then renamed).
+  /// Writes the package folder `path`, under a temporary name first.
   Outcome runPackage(llvm::StringRef path);
-  /// Everything from import, or from the phase behind that of the IR that is
-  /// gone on from, up to and with `phase` ("import" ... "lower"); "autodiff" is
-  /// one of them in training.
+  /// Runs everything up to and including `phase` ("import" ... "lower";
+  /// "autodiff" only in training): from import, or from the phase behind that
+  /// of the IR from which the compilation continues.
   Outcome runUntil(llvm::StringRef phase);
 
   /// "error: FILE[:NODE]: reason" and its notes, one per line.
@@ -122,10 +122,10 @@ public:
   /// plan.json (schema kerf.plan/1). After runCollectives its `communication`
   /// is that of the program; before, it is missing.
   const llvm::json::Object &getPlanJson() const { return planJson; }
-  /// What the phases so far found worth saying, a line each.
+  /// Notes of the phases so far for the user, one line each.
   std::vector<std::string> getNotes() const;
-  /// What the phases so far ran, as --pass-pipeline of kerf-opt takes it; of
-  /// import what follows the reading of the model.
+  /// The pipelines of the phases that ran, as --pass-pipeline of kerf-opt takes
+  /// them; of import only the passes behind the reading of the model.
   const std::vector<std::pair<std::string, std::string>> &getPipelines() const {
     return pipelines;
   }
@@ -137,10 +137,10 @@ public:
 private:
   class Timer;
   Outcome fail(Outcome outcome, const llvm::Twine &reason);
-  /// Reads the IR that is gone on from.
+  /// Reads the IR from which the compilation continues.
   Outcome runResume();
-  /// `refuse` is asked when the passes have failed: whether that is the
-  /// request's fault, with a message, or nothing, and then it is a bug.
+  /// `refuse` is called when the passes have failed: it returns a message if
+  /// the request is at fault; nothing means a bug.
   Outcome
   runPasses(llvm::StringRef phase,
             llvm::function_ref<void(mlir::OpPassManager &)> build,
@@ -154,10 +154,10 @@ private:
   void noteUntied();
   void noteNumbers();
   std::optional<int64_t> memoryLimit() const;
-  /// The fullest device of what is laid out.
+  /// Bytes of the device that holds most, as laid out.
   int64_t laidOutPeak() const;
-  /// What was planned for a limit may need a little more once it is laid out:
-  /// then it is planned again, for less, from `unplanned` on.
+  /// The layout of a plan may need more than planning predicted. If it passes
+  /// the limit, plans again for less, from the module `unplanned` on.
   Outcome obeyLimit(mlir::ModuleOp unplanned, size_t timesBefore,
                     size_t dumpsBefore);
 

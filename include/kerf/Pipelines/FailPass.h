@@ -1,7 +1,7 @@
 //===- FailPass.h - a pass that fails, for tests ----------------*- C++ -*-===//
 //
-// What the driver does when a pass of ours has a bug (exit code 70, a
-// reproducer that replays) can only be tested with a pass that has one.
+// The driver's behaviour when a pass has a bug (exit code 70, a reproducer that
+// replays) can only be tested with a pass that always fails.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_PIPELINES_FAILPASS_H

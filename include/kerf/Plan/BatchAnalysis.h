@@ -1,5 +1,4 @@
-//===- BatchAnalysis.h - which dimension of each value is the batch -*- C++
-//-*-===//
+//===- BatchAnalysis.h - the batch dimension of each value ------*- C++ -*-===//
 //
 // `dp` may shard only batch dimensions, micro-batches split nothing else, so
 // both need to know where the samples of a mini-batch went. The batch dimension

@@ -8,16 +8,16 @@
 
 namespace kerf::plan {
 
-/// What a run of the pass finds beside what it leaves in the module.
+/// The result of a run of the pass, besides what it writes into the module.
 struct PlanRun {
   std::optional<PlanResult> result; ///< none: the pass has failed
   PlanError error = PlanError::None;
   std::string message; ///< why there is none, and notes, a line each
 };
 
-/// The pass for these options, all of which it prints but for the limits of a
-/// search that starts again. `machine` is what names options.machine, or the
-/// file that it was read from.
+/// The pass for these options. It prints all of them, except the limits that
+/// the driver sets when it plans again for less memory. `machine`: the name of
+/// options.machine, or the file that it was read from.
 std::unique_ptr<mlir::Pass> createPlanPass(const PlanOptions &options,
                                            llvm::StringRef machine,
                                            PlanRun &run);

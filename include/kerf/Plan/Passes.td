@@ -8,10 +8,10 @@ def PlanPass : Pass<"kerf-plan", "::mlir::ModuleOp"> {
   let summary = "Decide mesh, shardings and stages of @main";
   let description = [{
     Searches for the cheapest way to cut `@main` over `devices` devices and
-    writes it down: a `dist.mesh`, `dist.plan` on every op (with a stage where
-    there is a pipeline), `dist.sharding` on arguments and results,
-    `dist.reshard` where several uses share a value in another layout than the
-    one in which it is made. Ops are seen only through ShardingRuleInterface,
+    writes it into the module: a `dist.mesh`, `dist.plan` on every op (with a
+    stage if there is a pipeline), `dist.sharding` on arguments and results,
+    `dist.reshard` if several uses share a value in another layout than the one
+    in which it is made. Ops are seen only through ShardingRuleInterface,
     OpCostInterface and SourceOpInterface.
 
     ```mlir

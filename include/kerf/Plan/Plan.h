@@ -52,14 +52,14 @@ struct PlanOptions {
   std::optional<int64_t> microBatches;
   /// Schedule of a pipeline that trains; nothing: 1F1B unless GPipe is faster.
   std::optional<cost::ScheduleKind> schedule;
-  /// A device may compute any share of the operations, also where the objective
+  /// A device may compute any share of the operations, even where the objective
   /// is volume and the mesh is searched.
   bool anyShareOfWork = false;
-  /// A dimension is cut into parts that are together at most so many times as
-  /// long: 1.25 allows a quarter of padding.
+  /// Parts of a dimension may together be at most this many times as long as
+  /// the dimension: 1.25 allows a quarter of padding.
   double maxPadding = 1.25;
-  /// Where there is no plan, find out why: takes as many searches as there are
-  /// reasons to tell apart.
+  /// Where there is no plan, search for the reason: one search for each reason
+  /// that is to be told apart.
   bool findReasons = true;
 };
 
@@ -83,8 +83,8 @@ struct StageSummary {
   double seconds = 0;
 };
 
-/// The article's question: what each pure cut would send, as a training step
-/// over all devices, in both volume models.
+/// The three pure cuts of the article: what each would send in one training
+/// step over all devices, in both volume models.
 struct PureCuts {
   cost::Int128 article[3], ring[3]; ///< data, tensor, pipeline
 };
@@ -110,8 +110,8 @@ struct PlanResult {
   int64_t parameters = 0, flops = 0, parameterBytes = 0;
   double planningSeconds = 0;
   std::string solver;
-  /// Whether it is known what the plan costs; of one that was given it may not
-  /// be. Else there are neither seconds nor stages nor memory.
+  /// Whether the cost of the plan is known; that of a given plan may not be. If
+  /// false, seconds, stages and memory are missing.
   bool isPriced = true;
 };
 

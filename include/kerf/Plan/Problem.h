@@ -1,4 +1,4 @@
-//===- Problem.h - what a planner decides, as plain data --------*- C++ -*-===//
+//===- Problem.h - a planner's decisions as plain data ----------*- C++ -*-===//
 //
 // A Problem is a set of decisions ("nodes"). Each node takes one of its
 // choices; a choice costs something by itself, edges (over two or more nodes)

@@ -26,35 +26,38 @@ struct SolveOptions {
   /// Problems too wide for elimination take 20 s where none is given.
   double deadlineSeconds = 0;
   uint64_t seed = 0;
-  /// Good enough: the search for something better ends once nothing can be
-  /// cheaper by more than this share of the cost (level 0). 0: proven optimal.
+  /// Ends the search for better solutions once no solution can be cheaper by
+  /// more than this share of the cost (level 0). 0: search until optimality is
+  /// proven.
   double relativeGap = 0;
-  /// Elimination gives up exactness where a table would pass this size.
+  /// Elimination stops being exact where a table would pass this size.
   int64_t maxTableEntries = int64_t(1) << 22;
-  /// Under limits: problems whose messages have more entries than this in all
-  /// are solved for level 0 alone, and what the lower levels can gain beside it
-  /// is looked for region by region.
+  /// With limits: problems whose messages have more entries than this in all
+  /// are solved for level 0 alone; the lower levels are then improved region by
+  /// region (SolveLevels.cpp).
   double splitLevelsAbove = 3e5;
   /// Only solutions that cost less than this in level 0 are looked for: the
-  /// search ends once there can be none. The best one that was found on the
-  /// way is given all the same; the bound then is at least this.
+  /// search ends once there can be none. The best solution found on the way is
+  /// returned even if it costs more; the bound then is at least the cutoff.
   std::optional<Sum> cutoff;
-  /// A legal or illegal first guess, or empty.
+  /// A first guess, legal or not; may be empty.
   Solution hint;
 };
 
 struct Statistics {
   size_t nodes = 0, choices = 0, edges = 0;
   size_t nodesAfterPruning = 0, choicesAfterPruning = 0, edgesAfterPruning = 0;
-  /// Of the elimination order: the largest table, in entries (as a double, it
-  /// may be astronomical), and the number of nodes in its scope less one.
+  /// Of the elimination order: entries of its largest table (a double, since
+  /// the number may be astronomical), and the nodes in that table's scope less
+  /// one.
   double largestTable = 0;
   size_t inducedWidth = 0;
-  /// Eliminations computed, and taken from an equal one (repeated layers).
+  /// Eliminations that were computed, and those that reused the result of an
+  /// equal one (repeated layers).
   size_t eliminations = 0, eliminationsReused = 0;
   size_t lagrangianRounds = 0, branches = 0, localSearchMoves = 0;
   double seconds = 0;
-  /// What ended the search: "elimination", "bound met", "search exhausted",
+  /// Why the search ended: "elimination", "bound met", "search exhausted",
   /// "deadline", ...
   std::string stoppedBy;
 };
@@ -82,9 +85,10 @@ struct SolveResult {
   double gap() const;
 };
 
-/// The judge: tries every combination in lexicographic order with no bound but
-/// the plain partial sums. Optimal or Infeasible, or Unknown when there are
-/// more than `maxCombinations`.
+/// The reference for the other solvers: tries every combination in
+/// lexicographic order, pruned only by the cost of what is already chosen.
+/// Optimal or Infeasible, or Unknown when there are more than
+/// `maxCombinations`.
 SolveResult bruteForce(const Problem &problem,
                        double maxCombinations = 20'000'000);
 
@@ -105,9 +109,10 @@ SolveResult eliminate(const Problem &problem, const SolveOptions &options = {},
                       Solution *relaxed = nullptr);
 
 /// The solver to use. Dominance pruning; elimination; Lagrangian bounds on the
-/// limits; choices whose reduced cost passes the gap are dropped; exact search
-/// over what is left; and for what is too large for that, message passing for
-/// the bound and local search for the solution, until proven or the deadline.
+/// limits; choices whose reduced cost passes the gap are dropped; exact label
+/// search over the remaining choices. Problems too large for that: message
+/// passing for the bound and local search for the solution, until the bound is
+/// met or the deadline strikes.
 SolveResult solve(const Problem &problem, const SolveOptions &options = {});
 
 } // namespace kerf::plan

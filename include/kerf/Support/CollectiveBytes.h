@@ -1,8 +1,9 @@
 //===- CollectiveBytes.h - bytes of collectives from shapes -----*- C++ -*-===//
 //
-// The formulas of Format/Collectives.def for whoever knows local shapes. They
-// count S, the bytes of the full logical buffer, which follows from the
-// properties of a collective and a part: the operand, cut as the result is.
+// The formulas of Format/Collectives.def, for callers that know local shapes.
+// They count S, the bytes of the full logical buffer, which follows from the
+// properties of a collective and a part: the operand, or of a collective that
+// cuts, its part in the result.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_SUPPORT_COLLECTIVEBYTES_H

@@ -1,8 +1,8 @@
 //===- Json.h - JSON from files of others -----------------------*- C++ -*-===//
 //
-// llvm::json::parse calls itself for every nested value, and so does what
-// destroys them: a file of a million brackets ends the process. Here the depth
-// is counted first.
+// llvm::json::parse recurses into every nested value, and so does its
+// destructor: a file of a million brackets overflows the stack. This parser
+// first checks the depth.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_SUPPORT_JSON_H
@@ -12,10 +12,10 @@
 
 namespace kerf {
 
-/// Deeper than anything that Kerf writes or reads.
+/// No file that Kerf writes or reads is nested more deeply.
 constexpr unsigned kMaxJsonDepth = 100;
 
-/// llvm::json::parse of at most kMaxJsonDepth arrays and objects in each other.
+/// llvm::json::parse of text with at most kMaxJsonDepth levels of nesting.
 llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text);
 
 } // namespace kerf

@@ -1,8 +1,8 @@
 //===- MappedFile.h - a file mapped read-only -------------------*- C++ -*-===//
 //
-// Models are larger than memory should hold twice: files are mapped, and what
-// stands in them is referred to by offset and length. Only regular files are
-// opened, so that a FIFO or a directory is an error and never a hang.
+// Models may be too large to be in memory twice: files are mapped, and tensors
+// in them are referred to by offset and length. Only regular files are opened,
+// so that a FIFO or a directory gives an error and never blocks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_SUPPORT_MAPPEDFILE_H

@@ -1,10 +1,10 @@
 //===- Preconditions.h - when a rewrite is right ----------------*- C++ -*-===//
 //
-// Problem: a pattern is as right as its conditions, and nothing shows that a
-// test would notice if one were missing.
+// Problem: a pattern is only right under its conditions, and nothing shows
+// whether a test would fail if one were missing.
 //
-// Idea: conditions have names (Preconditions.def) and are asked through
-// `holds`. A test has one of them taken for true, by the attribute
+// Idea: conditions have names (Preconditions.def) and are checked through
+// `holds`. A test makes one of them always true, by the attribute
 // `kerf.without` on the module, and expects wrong results.
 //
 //===----------------------------------------------------------------------===//
@@ -22,7 +22,7 @@ enum class Precondition {
 #undef KERF_PRECONDITION
 };
 
-/// Test only: on a module, the name of the precondition that is not asked.
+/// Test only: on a module, the name of the precondition that is not checked.
 inline constexpr llvm::StringLiteral kWithoutAttr = "kerf.without";
 
 inline constexpr llvm::StringLiteral kPreconditionNames[] = {

@@ -1,7 +1,7 @@
 //===- SameOp.h - sets of ops that compute the same -------------*- C++ -*-===//
 //
-// DenseSet<Operation *, SameOp> holds one op of each kind: two are the same
-// when name, attributes, types and operands are, wherever they come from.
+// DenseSet<Operation *, SameOp> holds one op of each kind: two ops are the same
+// if name, attributes, types and operands are equal; locations do not matter.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_SUPPORT_SAMEOP_H

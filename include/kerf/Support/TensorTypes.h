@@ -1,7 +1,7 @@
 //===- TensorTypes.h - the type of a tensor value ---------------*- C++ -*-===//
 //
-// Short for what every file about tensors asks of a value. All of them need a
-// value of ranked tensor type.
+// Short functions on the type of a tensor value. All need a value of ranked
+// tensor type.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_SUPPORT_TENSORTYPES_H

@@ -1,8 +1,8 @@
 //===- WriteFile.h - a file that is whole or not there ----------*- C++ -*-===//
 //
-// llvm::raw_fd_ostream ends the process when it dies with an error that nobody
-// has asked for, which a full disk is. Files are written by this function
-// alone, which asks.
+// An llvm::raw_fd_ostream that is destroyed with an unchecked error ends the
+// process, and a full disk is such an error. All files are written by this
+// function, which checks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_SUPPORT_WRITEFILE_H
@@ -15,14 +15,14 @@
 
 namespace kerf {
 
-/// Writes what `body` prints beside `path` and renames it. An error is "PATH:
-/// cannot write: REASON"; nothing new is there then.
+/// Writes what `body` prints to a file beside `path` and renames it. An error
+/// is "PATH: cannot write: REASON"; `path` is then unchanged.
 llvm::Error writeFile(llvm::StringRef path,
                       llvm::function_ref<void(llvm::raw_ostream &)> body);
 
-/// Emits an error of code generation or packaging. One that comes of the
-/// operating system, as a full disk, is told from a wish that cannot be granted
-/// by isFileError().
+/// Emits an error of code generation or packaging. isFileError() tells errors
+/// of the operating system, such as a full disk, from requests that cannot be
+/// fulfilled.
 mlir::LogicalResult emitProblem(mlir::Location location, llvm::Error error);
 bool isFileError(mlir::Diagnostic &diagnostic);
 

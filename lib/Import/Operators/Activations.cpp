@@ -1,9 +1,8 @@
 //===- Activations.cpp - activation functions -----------------------------===//
 //
 // Gelu is an op of its own; the others are small formulas of elementwise ops,
-// which code generation fuses again. Exponentials are bounded before they are
-// taken, so that the branch not chosen never overflows.
-//
+// which code generation fuses again. Arguments of exponentials are clamped
+// first, so that a branch which is not chosen never overflows.
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
 
@@ -84,7 +83,7 @@ static LogicalResult prelu(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
   Value x = node.in(0), slope = node.in(1);
-  // Below 7 a vector belongs to the channels.
+  // Before operator set 7 a vector is one number per channel.
   if (node.opset < 7 && rankOf(slope) == 1 && shapeOf(slope)[0] != 1 &&
       rankOf(x) > 2) {
     SmallVector<int64_t> shape(rankOf(x) - 1, 1);
@@ -161,7 +160,7 @@ static LogicalResult gelu(Node &node) {
   return node.set(node.make<GeluOp>({node.in(0)}, flags));
 }
 
-/// Integers are compared and moved as floats, then cut off towards zero.
+/// Integers are compared and moved as floats, then truncated towards zero.
 static LogicalResult shrink(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();

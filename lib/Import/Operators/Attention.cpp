@@ -1,8 +1,8 @@
 //===- Attention.cpp - attention and rotary embedding as operators --------===//
 //
 // softmax(scale q k^T + mask) v, with grouped heads, caches and causal masks,
-// as matmuls and softmax: what exporters write out in full comes to the same
-// ops. Operator sets 23 and 24.
+// as matmuls and softmax: the same ops as from exporters that write attention
+// out. Operator sets 23 and 24.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
@@ -135,8 +135,9 @@ static LogicalResult attention(Node &node) {
   if (!masked)
     return node.fail();
   Value weights = node.make<SoftmaxOp>({scores}, {node.i64("dim", 3)});
-  // Rows that see nothing give zero: as the masks say, for NaN in q and k stays
-  // NaN. Causal alone, each query sees a key.
+  // Rows whose positions are all masked give zero. That follows from the masks
+  // and not from NaN in the scores, since NaN in q and k must stay NaN. With a
+  // causal mask alone each query sees a key.
   if (mask && rankOf(mask) > 0) {
     Value hidden = causalPart ? node.add(causalPart, mask) : mask;
     Value seen = node.reduce(hidden, ReduceKind::Max, {rankOf(hidden) - 1},

@@ -125,8 +125,9 @@ static bool parseEinsum(Node &node, std::string equation,
   return true;
 }
 
-/// Sums a term over the labels that nobody else needs and takes diagonals of
-/// repeated ones (by a mask); then products pairwise as batched matmul.
+/// Sums a term over labels that no other term and no output has; then
+/// multiplies pairwise, as batched matmul. A label repeated within a term (a
+/// diagonal) is refused.
 static LogicalResult einsum(Node &node) {
   if (failed(node.arity(1, 1 << 8)))
     return failure();

@@ -33,8 +33,8 @@ template <typename Op> static LogicalResult unaryFloat(Node &node) {
   return node.set(node.make<Op>({node.in(0)}));
 }
 
-/// Of integers the result is one, too (below 13): as ONNX's reference has it,
-/// rounded to float32 and cut off towards zero.
+/// For integers the result is an integer, too (before operator set 13): as in
+/// ONNX's reference, rounded to float32 and truncated towards zero.
 static LogicalResult errorFunction(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
@@ -121,7 +121,7 @@ static LogicalResult power(Node &node) {
   (void)node.integer("axis", 0);
   Value base = node.in(0), exponent = node.in(1);
   Type element = elementOf(base);
-  // Powers that need no pow.
+  // Powers that are products or roots.
   if (auto number = node.scalarElement(exponent);
       number && isFloat(base) && rankOf(exponent) <= rankOf(base)) {
     if (*number == 1)
@@ -149,7 +149,7 @@ static LogicalResult mod(Node &node) {
   if (!fmod && isFloat(node.in(0)) && node.opset < 28)
     return node.error("fmod is 0 for floats, expected 1");
   if (!fmod && isFloat(node.in(0))) {
-    // The sign of the divisor, also where that is infinite.
+    // The result has the sign of the divisor, also if that is infinite.
     Value a = node.in(0), b = node.in(1), zero = node.scalar(0, elementOf(b));
     Value rest = node.make<RemOp>({a, b});
     Value differs =
@@ -161,7 +161,7 @@ static LogicalResult mod(Node &node) {
   return node.set(node.make<ModOp>({node.in(0), node.in(1)}));
 }
 
-/// The bounds as attributes (below 11) or inputs.
+/// The bounds as attributes (before operator set 11) or inputs.
 static LogicalResult clip(Node &node) {
   if (failed(node.arity(1, node.opset < 11 ? 1 : 3)))
     return failure();

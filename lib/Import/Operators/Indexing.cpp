@@ -156,8 +156,8 @@ static LogicalResult oneHot(Node &node) {
   return node.set(node.select(hot, on, off));
 }
 
-/// Sums of what a triangular mask leaves. (A product with ones and zeros would
-/// spread NaN and infinities to sums that they are not part of.)
+/// Sums of the elements that a triangular mask selects. (A product with ones
+/// and zeros would spread NaN and infinities to sums without them.)
 static LogicalResult cumSum(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
@@ -177,7 +177,7 @@ static LogicalResult cumSum(Node &node) {
   Value row = node.reshape(node.iota(size, i64), {size, 1});
   Value column = node.iota(size, i64);
   Value first = reverse ? column : row, second = reverse ? row : column;
-  // ones[i][j] where element i counts for sum j
+  // ones[i][j]: whether element i belongs to sum j.
   Value counts = exclusive ? node.make<LessOp>({first, second})
                            : node.make<LessEqualOp>({first, second});
   Integers shape(rankOf(x), 1);

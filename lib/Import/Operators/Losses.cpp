@@ -1,9 +1,9 @@
 //===- Losses.cpp - cross entropy and negative log likelihood -------------===//
 //
-// loss = -w[label] * log p[label] over the classes (dimension 1), made as the
-// losses of training are (kerf/NN/Gradients/ClassLosses.h): classes can be cut,
-// a label out of range is an error of the run. The mean divides by the weights
-// of the labels that count.
+// loss = -w[label] * log p[label] over the classes (dimension 1), built like
+// the losses of training (kerf/NN/Gradients/ClassLosses.h): the classes can be
+// cut, and a label out of range is an error at run time. The mean divides by
+// the weights of the labels that are not ignored.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
@@ -28,7 +28,7 @@ struct Attributes {
 
 } // namespace
 
-/// The attributes, if they and the shapes of the inputs are as they must be.
+/// Reads the attributes; fails if they or the shapes of the inputs are invalid.
 static std::optional<Attributes> check(Node &node) {
   Value x = node.in(0), labels = node.in(1), weights = node.in(2);
   Attributes result{node.text("reduction", "mean"), std::nullopt};
@@ -62,7 +62,8 @@ static std::optional<Attributes> check(Node &node) {
   return result;
 }
 
-/// What random labels are drawn from, and what data are checked against.
+/// Records the range of labels: random ones are drawn from it, data are checked
+/// against it.
 static void describeLabels(Node &node, Value labels, int64_t classes,
                            std::optional<int64_t> ignoreIndex) {
   auto argument = dyn_cast<BlockArgument>(labels);
@@ -108,8 +109,8 @@ static LogicalResult lossOf(Node &node, bool softmax) {
   auto weights = [&] { return b.castLike(parts.weights(table), x); };
   Value result;
   if (attributes->reduction == "mean") {
-    // Without weights of classes the labels that count are read once, for the
-    // denominator: it depends on data alone.
+    // Without weights of classes the denominator is the number of labels that
+    // are not ignored; it depends on data alone.
     Value count = weights();
     result = parts.mean(parts.sumAll(table ? b.mul(perLabel, count) : perLabel),
                         parts.sumAll(count));

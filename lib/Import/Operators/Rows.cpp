@@ -91,7 +91,7 @@ static LogicalResult reduceL2(Node &node) {
   Value sum = node.cast(sumSquares(node, *r), node.ops.getF64Type());
   return node.set(node.cast(node.make<SqrtOp>({sum}), elementOf(r->x)));
 }
-/// Of integers logarithms are cut off towards zero.
+/// For integers, logarithms are truncated towards zero.
 static Value asFloats(Node &node, Value x) {
   return isa<FloatType>(elementOf(x)) ? x : node.cast(x, node.ops.getF64Type());
 }
@@ -116,7 +116,7 @@ static LogicalResult reduceLogSumExp(Node &node) {
                                       r->dims, r->keepDims)}),
         element));
   Value max = node.reduce(r->x, ReduceKind::Max, r->dims, true);
-  // What is not finite is no shift: inf - inf is NaN.
+  // A maximum that is not finite is not subtracted: inf - inf is NaN.
   Value zero = node.scalar(0, elementOf(r->x));
   max = node.select(node.make<EqualOp>({node.sub(max, max), zero}), max, zero);
   Value sum = node.reduce(node.make<ExpOp>({node.sub(r->x, max)}),
@@ -153,7 +153,8 @@ template <bool min> static LogicalResult argReduce(Node &node) {
   return node.set(node.reshape(result, shape));
 }
 
-/// Below 13 the tensor is a matrix cut at `axis`, and rows are normalised.
+/// Before operator set 13 the tensor is a matrix, split at `axis`, whose rows
+/// are normalised.
 template <typename Op> static LogicalResult softmaxLike(Node &node) {
   if (failed(node.arity(1, 1)))
     return failure();
@@ -165,7 +166,7 @@ template <typename Op> static LogicalResult softmaxLike(Node &node) {
   Integers shape(shapeOf(x));
   if (node.opset >= 13 || *axis == rankOf(x) - 1)
     return node.set(node.make<Op>({x}, {node.i64("dim", *axis)}));
-  // If all but one of the dimensions cut off have size 1, that one is meant.
+  // If only one of the split dimensions is not of size 1, it is the row.
   int64_t wide = -1, several = 0;
   for (int64_t dim = *axis; dim < rankOf(x); ++dim)
     if (shape[dim] != 1) {

@@ -1,7 +1,7 @@
 //===- ShapeOps.cpp - operators that move elements ------------------------===//
 //
-// What used to be an attribute became an input in later operator sets; both
-// read as constant integers here.
+// Attributes of older operator sets became inputs in later ones; both are read
+// as constant integers here.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
@@ -182,7 +182,7 @@ static LogicalResult split(Node &node) {
   if (!sizes) {
     if (parts < 1 || parts > (1 << 20))
       return node.error("node has " + Twine(parts) + " outputs");
-    // The last one takes what is left.
+    // The last part gets the rest.
     int64_t each = (size + parts - 1) / parts;
     sizes.emplace();
     for (int64_t part = 0; part < parts; ++part)
@@ -313,8 +313,8 @@ static LogicalResult tile(Node &node) {
   if (!tensorBytes(result, elementOf(x)))
     return node.error("result is larger than 2^47 bytes");
   // One dimension after the other: [a, b] -> [1, a, b] -> [r, a, b] -> [r a,
-  // b]. All at once would double the rank, and with it the ways to cut the
-  // tensor grow as its power.
+  // b]. All at once would double the rank, and the number of ways to cut the
+  // tensor grows exponentially with the rank.
   for (int64_t dim = rankOf(x) - 1; dim >= 0; --dim) {
     Integers shape(shapeOf(x));
     if (result[dim] == shape[dim])

@@ -159,7 +159,7 @@ static LogicalResult identity(Node &node) {
   return node.set(node.in(0));
 }
 
-/// Only on a condition that is known; the other branch is never looked at.
+/// Only for a constant condition; the other branch is not imported.
 static LogicalResult branch(Node &node) {
   if (failed(node.arity(1, 1, 1 << 16)))
     return failure();

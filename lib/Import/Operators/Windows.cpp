@@ -1,7 +1,7 @@
 //===- Windows.cpp - convolutions, pools, channel normalization -----------===//
 //
-// ONNX images are channels first; nn's are channels last. Each operator here
-// stands between two transposes, which the simplification cancels.
+// ONNX images are channels first; nn's are channels last. Each operator here is
+// put between two transposes, which the simplification cancels.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
@@ -138,7 +138,7 @@ static bool isImage(Node &node, Value x) {
   return false;
 }
 
-/// What an exporter writes for "no bias"; a parameter has a name.
+/// An exporter's constant for "no bias"; a parameter would have a name.
 static bool isZeroLiteral(Value x) {
   auto constant = x ? x.getDefiningOp<ConstantOp>() : ConstantOp();
   if (!constant || constant.getName() || !constant.getElements().isSplat() ||
@@ -247,8 +247,8 @@ template <bool max> static LogicalResult globalPool(Node &node) {
   return node.set(node.mean(x, dims, true));
 }
 
-/// The running statistics; in training autodiff puts those of the batch in
-/// their place (`momentum` is how much of the old ones stays).
+/// The running statistics; in training autodiff replaces them by those of the
+/// batch (`momentum` is the weight of the old ones).
 static LogicalResult batchNorm(Node &node) {
   if (failed(node.arity(5, 5, 5)))
     return failure();

@@ -21,7 +21,7 @@ static MemRefType bufferType(Type type) {
   return MemRefType::get(tensor.getShape(), tensor.getElementType());
 }
 
-/// "add_gelu_12": the ops that compute, at most four.
+/// A kernel's name, such as "add_gelu_12": its first compute ops, at most four.
 static std::string kernelName(exec::GroupOp group) {
   auto ops = group.getBody().front().without_terminator();
   bool single = llvm::hasSingleElement(ops);
@@ -38,7 +38,7 @@ static bool isAtLoad(Operation *op) {
   return group ? group.getAtLoad() : op->hasAttr(exec::kAtLoad);
 }
 
-/// The op of the model that computes `value`: a group has several.
+/// The op of the model after which `value` is named: a group has several.
 static Location sourceLoc(Value value) {
   if (auto group = value.getDefiningOp<exec::GroupOp>())
     return group.getBody()
@@ -49,7 +49,7 @@ static Location sourceLoc(Value value) {
   return value.getLoc();
 }
 
-/// What has the memory of `value`, behind reshapes and waits.
+/// The value whose memory holds `value`, behind reshapes and waits.
 static Value storedValue(Value value) {
   while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
     value = reshape.getX();
@@ -77,7 +77,7 @@ public:
   }
 
 private:
-  /// Where the function that is being emitted has its values.
+  /// Where the values of the function that is being emitted are.
   struct Frame {
     exec::FuncOp op;
     DenseMap<Value, Value> buffers;
@@ -87,7 +87,7 @@ private:
     DenseMap<Value, Value> offered; ///< where calls may write it, too
   };
 
-  /// What a group or call writes, and the operand that says where.
+  /// A result of a group or call, and the operand that names its destination.
   template <typename Visit>
   static void forEachResult(Operation *op, Visit visit) {
     if (auto group = dyn_cast<exec::GroupOp>(op)) {
@@ -169,7 +169,7 @@ private:
     for (Operation *op : ops)
       if (isAtLoad(op))
         emitOp(op);
-    // An alias of something else is copied to where it is wanted.
+    // A view of another value is copied to the place where it must be.
     for (auto [i, entry] : llvm::enumerate(derived)) {
       Value value = entry.first, argument = op.getBody().getArgument(i);
       if (frame.buffers.lookup(value) != argument)
@@ -191,7 +191,7 @@ private:
     Block &block = op.getBody().front();
     for (BlockArgument argument : function.getArguments()) {
       unsigned number = argument.getArgNumber();
-      // A sum over micro-batches comes in where it goes out.
+      // The argument and the result of a sum over micro-batches are one buffer.
       if (auto result =
               dist::numberFrom(function, number, dist::From::Accumulator))
         number = numInputs + *result;
@@ -221,9 +221,10 @@ private:
     exec::ReturnOp::create(builder, function.getLoc());
   }
 
-  /// A returned value is computed where the caller wants it, seen through
-  /// reshapes; what is returned twice, or not computed here, is copied. A sum
-  /// over micro-batches that is written over what came in is there already.
+  /// A returned value is computed directly in the caller's buffer, also through
+  /// reshapes. It is copied if it is returned twice, or not computed in this
+  /// function. A sum over micro-batches that is written over its argument is
+  /// already in the caller's buffer.
   void placeResults(Block &block, int64_t numInputs) {
     SmallVector<int64_t> sums = accumulators(function);
     for (OpOperand &use : terminator()->getOpOperands()) {
@@ -245,7 +246,7 @@ private:
     }
   }
 
-  /// Where a value lies; parameters are fetched when first asked for.
+  /// The buffer of a value; parameters are fetched at their first use.
   Value buffer(Value value) {
     if (Value known = frame.buffers.lookup(value))
       return known;
@@ -291,8 +292,8 @@ private:
     return frame.buffers[value] = result;
   }
 
-  /// What a call could write: the memory of a kernel's result, which may be
-  /// computed behind it.
+  /// A buffer that a call may write besides its results (an offer): the memory
+  /// of a kernel's result, even if that kernel is emitted later.
   Value offeredTarget(Value place) {
     Value result = ownerOf.lookup(place);
     if (!frame.buffers.lookup(result))
@@ -353,11 +354,11 @@ private:
                            inputs, outputs);
   }
 
-  /// What a call reads: a buffer, or the weight that a parameter is to it.
+  /// An operand of a call: a buffer, or a parameter in the form of a weight.
   Value operandOf(exec::LibraryCallInterface call, OpOperand &operand) {
     Value value = operand.get();
     Operation *def = value.getDefiningOp();
-    // What a step writes is a buffer.
+    // A parameter that a step writes is always a buffer.
     if (!call.takesWeights() || isMutableSource(def))
       return buffer(value);
     int64_t index;
@@ -384,7 +385,7 @@ private:
     return weight;
   }
 
-  /// The same call, on buffers.
+  /// Emits the same call, on buffers.
   void emitLibrary(exec::LibraryCallInterface call) {
     OperationState bufferized(call->getLoc(), call->getName());
     bufferized.addAttributes(call->getAttrs());
@@ -402,7 +403,7 @@ private:
     builder.create(bufferized);
   }
 
-  /// Whether the value is written over the old one where it is computed.
+  /// Whether the value is computed directly over the old one.
   bool isDone(dist::AssignOp assign) const {
     Value old = overwritten.lookup(storedValue(assign.getValue()));
     return old && storedValue(old) == assign.getSource();
@@ -456,15 +457,16 @@ private:
   ProgramState &state;
   OpBuilder builder;
   SmallVector<Operation *> ops; ///< of the function
-  /// For exec.empty the result that is written there, for results that are
-  /// written over an old value that value.
+  /// `ownerOf`: the result that is written into an exec.empty. `overwritten`:
+  /// the old value over which a result is written.
   DenseMap<Value, Value> ownerOf, overwritten;
   llvm::MapVector<Value, int64_t> derived;
   DenseMap<unsigned, Value> returned;
   Frame frame;
   bool inInit = false, failedOnce = false;
-  /// Collectives under way in one group: what the runtime has room for
-  /// (KERF_MAX_STARTED) but one, which is waited for at once.
+  /// Limit on the collectives under way in one group: one fewer than the
+  /// runtime allows (KERF_MAX_STARTED), since a collective that is waited for
+  /// at once needs room as well.
   static constexpr int64_t maxStarted = 15;
   int64_t numStarted = 0;
 };

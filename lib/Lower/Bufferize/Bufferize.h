@@ -1,11 +1,11 @@
 //===- Bufferize.h - a function of groups as calls on buffers ---*- C++ -*-===//
 //
-// Problem: what is computed together (exec.group) becomes calls on buffers,
-// and what is computed from parameters alone a function that runs at load.
+// Problem: groups (exec.group) become calls on buffers, and computations on
+// parameters alone become a function that runs at load.
 //
-// Idea: each op in turn gets buffers for its results: where a result is
-// returned, the caller's; where it is constant, a parameter; where it is
-// written over an old value, that one's; else a buffer of the arena. Reshapes
+// Idea: each op in turn gets buffers for its results: for a returned result the
+// caller's buffer; for a constant one a parameter; for one that is written over
+// an old value the buffer of that value; else a buffer of the arena. Reshapes
 // and slices are views.
 //
 //===----------------------------------------------------------------------===//
@@ -20,7 +20,7 @@
 
 namespace kerf {
 
-/// What all functions of a program share: numbers of entries.
+/// Shared by all functions of a program: the numbers of entries.
 struct ProgramState {
   explicit ProgramState(mlir::ModuleOp module) : parameters(module) {}
   ParameterTable parameters;

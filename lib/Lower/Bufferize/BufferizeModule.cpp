@@ -27,7 +27,7 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// The bounds of what an input selects by, [0, n), if a gather reads it.
+/// The range of valid indices [0, n) if a gather reads the input.
 static DenseI64ArrayAttr indexRange(Value value) {
   for (Operation *user : value.getUsers()) {
     if (auto gather = dyn_cast<nn::GatherOp>(user);
@@ -42,7 +42,7 @@ static DenseI64ArrayAttr indexRange(Value value) {
   return {};
 }
 
-/// What random integers of an input are drawn from; null where it is not known.
+/// The range from which random integers of an input are drawn; null if unknown.
 static DenseI64ArrayAttr rangeOf(func::FuncOp main, unsigned i) {
   Type element =
       cast<RankedTensorType>(main.getArgumentTypes()[i]).getElementType();
@@ -100,7 +100,7 @@ public:
     instructions.setInsertionPointToEnd(body);
   }
 
-  /// Slots stand in front of all instructions.
+  /// Slots come before all instructions.
   Value addSlot(StringRef name, Type type) {
     if (last)
       slots.setInsertionPointAfter(last);
@@ -215,7 +215,7 @@ static LogicalResult bufferize(ModuleOp module) {
   if (!main)
     return module.emitError("has no function @main");
   MLIRContext *context = module.getContext();
-  // What goes in and out stands in front of the functions.
+  // Inputs and outputs come before the functions.
   OpBuilder builder(context);
   builder.setInsertionPointToStart(module.getBody());
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
@@ -243,7 +243,7 @@ static LogicalResult bufferize(ModuleOp module) {
     exec::Phase phase = toPhase(dist::getPhase(function));
     std::string name = function.getName() == "main" ? "stage0_forward"
                                                     : function.getName().str();
-    // The symbol is free for the exec function only once it is gone.
+    // The exec function needs the symbol: erase the old function first.
     if (name == function.getName())
       function.setName(name + ".tensors");
     if (failed(bufferizeFunction(function, stage, phase, name, state)))

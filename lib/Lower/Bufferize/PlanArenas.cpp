@@ -27,7 +27,7 @@ static LogicalResult planFunction(exec::FuncOp function) {
   SmallVector<ArenaBuffer> buffers;
   SmallVector<exec::ArenaOp> ops;
   for (auto &[value, buffer] : lives.buffers) {
-    if (buffer.begin < 0) { // nobody uses it
+    if (buffer.begin < 0) { // no op uses it
       value.getDefiningOp()->erase();
       continue;
     }
@@ -58,7 +58,7 @@ static LogicalResult planStage(exec::StageOp stage, SymbolTable &symbols) {
         buffer.begin = step;
       buffer.end = std::max(buffer.end, step);
     }
-    // What is sent stays until its receiver has it for certain.
+    // A sent slot lives until the sender knows that its receiver has it.
     if (auto send = dyn_cast<exec::SendOp>(instruction))
       if (auto until = send.getHeldUntil())
         slots[send.getSlot()].end =

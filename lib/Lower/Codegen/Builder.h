@@ -1,12 +1,12 @@
-//===- Builder.h - what shared code generation asks of a builder *- C++ -*-===//
+//===- Builder.h - the builder of shared code generation --------*- C++ -*-===//
 //
 // Problem: the values of nn ops are computed alike on CPU and GPU, but one
 // becomes LLVM IR and the other MLIR.
 //
 // Idea: shared code (VectorMath, PullEmitter) is written once over a builder
 // with the names of llvm::IRBuilder, and instantiated twice. LlvmBuilder is
-// IRBuilder with what it lacks; GpuBuilder (lib/Lower/Gpu) makes arith and
-// llvm ops. Every function here says what both promise.
+// IRBuilder with the functions that it lacks; GpuBuilder (lib/Lower/Gpu) makes
+// arith and llvm ops. The comments here hold for both.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_BUILDER_H

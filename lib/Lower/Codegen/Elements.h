@@ -1,8 +1,8 @@
-//===- Elements.h - what generated code does with elements ------*- C++ -*-===//
+//===- Elements.h - operations on elements in generated code ----*- C++ -*-===//
 //
-// The `s` of the ops' meanings (kerf/NN/IR/Elements.h) over any builder.
-// Operands are all scalars or all vectors of one width; a scalar that meets a
-// vector is widened.
+// The `s` of the ops' definitions (kerf/NN/IR/Elements.h) over any builder.
+// Operands are all scalars or all vectors of one width; a scalar combined with
+// a vector is widened.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_ELEMENTS_H
@@ -16,8 +16,8 @@
 
 namespace kerf::codegen {
 
-/// Floats in the type of `like`. Arithmetic is contracted where the builder is
-/// set to; functions are not.
+/// Floats in the type of `like`. Arithmetic is contracted to multiply-adds if
+/// the builder is set to; the polynomials of functions are not.
 template <typename B> class FloatElements {
 public:
   using V = typename B::V;
@@ -86,9 +86,9 @@ public:
   C equal(V x, V y) { return meet(x, y), b.CreateFCmpOEQ(x, y); }
   C isNaN(V x) { return b.CreateFCmpUNO(x, x); }
   V select(C c, V x, V y) { return meet(x, y), b.CreateSelect(c, x, y); }
-  /// LLVM (22.1) takes `x > 0 ? x : 0` for x where x is itself `y < 0 ? 0 : y`,
-  /// as if no y were NaN; it does so for other bounds as well. A fence, which
-  /// is no instruction, keeps it from seeing one in the other.
+  /// LLVM (22.1) simplifies `x > 0 ? x : 0` to x if x is itself `y < 0 ? 0 :
+  /// y`, as if y were never NaN; it does so for other bounds as well. A fence,
+  /// which is no instruction, hides one from the other.
   V selectNumber(C c, V x, V y) {
     meet(x, y);
     return b.CreateUnaryIntrinsic(llvm::Intrinsic::arithmetic_fence,
@@ -143,8 +143,8 @@ public:
   using V = typename B::V;
   using C = V;
 
-  /// `nonZero` gives a divisor by which may be divided, after what is to be
-  /// said where it is 0.
+  /// `nonZero` returns a divisor that is not 0, after it has emitted the report
+  /// of a division by zero.
   IntegerElements(B &b, V like, bool isUnsigned,
                   llvm::function_ref<V(V)> nonZero)
       : b(b), like(like), isUnsigned(isUnsigned), nonZero(nonZero) {}
@@ -184,7 +184,7 @@ public:
     V q = b.CreateSDiv(x, y);
     return b.CreateSelect(minusOne, b.CreateNeg(x), q);
   }
-  /// The remainder by -1 is that by 1.
+  /// The remainder by -1 is 0, like that by 1.
   V rem(V x, V y) {
     y = nonZero(y);
     if (isUnsigned)
@@ -218,8 +218,8 @@ public:
   C equal(V x, V y) { return b.CreateICmpEQ(x, y); }
 
 private:
-  /// The one quotient that overflows is that by -1: `y` becomes 1 there, which
-  /// is said.
+  /// A quotient overflows only for the divisor -1: `y` is replaced by 1 there;
+  /// returns where.
   C safe(V &y) {
     C minusOne = b.CreateICmpEQ(y, number(-1));
     y = b.CreateSelect(minusOne, number(1), y);

@@ -1,9 +1,9 @@
 //===- FunctionEmitter.cpp - exec.func as LLVM IR -------------------------===//
 //
-// A function is one call after the other, thousands of them in a deep model.
-// An address is computed again at each use, and a status goes through memory
-// to one common end: nothing but the arguments lives longer than from one call
-// to the next, so that compiling takes time linear in the calls.
+// A function is a sequence of calls, thousands of them in a deep model. An
+// address is computed again at each use, and a status goes through memory to
+// one common exit: only the arguments live longer than from one call to the
+// next, so that compile time is linear in the calls.
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
@@ -42,7 +42,7 @@ private:
     return b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, array, index));
   }
   V argument(unsigned at) { return function->getArg(at); }
-  /// Where a buffer lies, computed here and now.
+  /// The address of a buffer, computed at this place.
   V address(mlir::Value buffer);
   /// The buffers' addresses in an array, which lives until the next call.
   V fill(ArrayRef<V> buffers);

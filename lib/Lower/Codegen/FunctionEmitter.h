@@ -14,7 +14,7 @@
 
 namespace kerf::codegen {
 
-/// What a launch of an exec.kernel calls; no symbol: NULL.
+/// The function that a launch of an exec.kernel calls; without a symbol: NULL.
 struct CompiledKernel {
   std::string symbol;
   KernelLaunch launch;

@@ -155,7 +155,7 @@ std::pair<Index, Index> IndexSpace::divide(const Index &a, int64_t divisor) {
     rest.constant -= first * divisor;
     return {quotient, rest};
   }
-  // The common divisor of all coefficients and the divisor leaves the problem.
+  // Divide all coefficients and the divisor by their common divisor.
   int64_t common = divisor;
   for (auto [atom, k] : rest.terms)
     common = std::gcd(common, k);
@@ -213,7 +213,7 @@ IndexVec IndexSpace::delinearize(Index flat, ArrayRef<int64_t> shape) {
   IndexVec index(shape.size());
   if (is_contained(shape, 0))
     return index;
-  // The leading dimension takes what is left: no modulo.
+  // The leading dimension gets the rest: no modulo.
   size_t leading = 0;
   while (leading < shape.size() && shape[leading] == 1)
     ++leading;

@@ -1,10 +1,9 @@
 //===- IndexMaps.h - where an op reads its operands -------------*- C++ -*-===//
 //
-// What planning and emission both ask about an nn op: which of a few kinds it
-// is, and, for those that compute an element from elements at indices known in
-// advance, which. Guards say under which condition an operand is read at all
-// (inside the border of a pad, within the part of a concat).
-//
+// Questions about an nn op that planning and emission share: its kind; for
+// kinds whose result elements read elements at indices known in advance, these
+// indices; and guards, the conditions under which an operand is read (inside
+// the border of a pad, within the part of a concat).
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_INDEXMAPS_H
 #define KERF_LOWER_CODEGEN_INDEXMAPS_H
@@ -21,7 +20,7 @@ namespace kerf::codegen {
 
 using nn::KernelKind;
 
-/// Unsupported but for ops of one result that have KernelInterface.
+/// The kind of an op; Unsupported unless it has one result and KernelInterface.
 KernelKind kindOf(mlir::Operation *op);
 
 /// `index` lies in [low, high).

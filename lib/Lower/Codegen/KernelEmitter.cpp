@@ -88,7 +88,8 @@ void KernelEmitter::storeOutputs(bool full) {
   for (size_t at = 0; at < plan.outputs.size(); ++at)
     if (plan.rowOps.empty() || plan.outputIsFull[at] == full)
       values.push_back({at, pull(plan.outputs[at], plan.outputIndex[at])});
-  // All are read before the first is written: an output may be an input.
+  // All elements are computed before the first is stored: an output may be an
+  // input.
   for (auto [at, value] : values) {
     mlir::Value output = plan.outputs[at];
     store(value, outputPointers[at], elementOf(output),
@@ -109,7 +110,7 @@ void KernelEmitter::emitRow() {
   storeOutputs(false);
 }
 
-/// The sequential loops between the parallel ones and the vectors.
+/// The sequential loops between the parallel loops and the vectorised one.
 void KernelEmitter::emitNest(int64_t next, int64_t end, Body innermost) {
   if (next == end)
     return innermost();
@@ -204,7 +205,8 @@ void KernelEmitter::emitParallelLoop(V begin, V end) {
 
 static void setAttributes(Function *function, VectorTarget target) {
   function->addFnAttr(Attribute::NoUnwind);
-  // No loop may become a call of memcpy or memset: there is none.
+  // Keeps LLVM from turning a loop into a call of memcpy or memset, which
+  // program.so does not have.
   function->addFnAttr("no-builtins");
   function->addFnAttr("prefer-vector-width", std::to_string(target.vectorBits));
   function->addFnAttr("min-legal-vector-width",
@@ -224,7 +226,7 @@ KernelLaunch KernelEmitter::emit(StringRef name) {
       Function::Create(FunctionType::get(b.getVoidTy(), types, false),
                        GlobalValue::InternalLinkage, name + ".body", module);
   setAttributes(function, target);
-  // Pointers in parameters, so that the optimiser may be told that they differ.
+  // Pointers become parameters, so that they can be marked as not aliasing.
   function->addFnAttr(Attribute::NoInline);
   SmallVector<bool> shared(numBuffers, false);
   for (int64_t input = 0; input < numInputs; ++input)

@@ -1,11 +1,12 @@
 //===- KernelEmitter.h - a planned kernel as LLVM IR ------------*- C++ -*-===//
 //
-// Problem: turn a KernelPlan into a loop nest in LLVM IR that is already in
-// vectors, so that nothing depends on what an optimiser recognises.
+// Problem: turn a KernelPlan into a loop nest in LLVM IR that is already
+// vectorised, so that performance does not depend on the optimiser.
 //
-// Idea: PullEmitter computes elements; here are the loops around them. The body
-// of a loop is emitted once per width: the full vectors, and a last one of
-// exactly the rest, which is known, as every shape is.
+// Idea: PullEmitter computes elements; this file has the loops around them. The
+// body of a loop is emitted once per width: for full vectors, and for a last
+// one with exactly the remaining elements, whose number is a constant since
+// shapes are.
 //
 // Invariant: nothing outside of the buffers is read or written.
 //
@@ -19,7 +20,7 @@
 
 namespace kerf::codegen {
 
-/// What the emitter must know of a CPU.
+/// The properties of a CPU that the emitter uses.
 struct VectorTarget {
   unsigned vectorBits = 128;
   bool hasF16C = false;
@@ -40,9 +41,9 @@ enum ApiOffset : int64_t {
 /// How to launch an emitted kernel.
 struct KernelLaunch {
   int64_t count = 0; ///< iterations of the parallel loop
-  int64_t grain = 1; ///< fewest that are worth a thread
-  /// Behind inputs and outputs it takes the table, the context and the node's
-  /// name as further buffers.
+  int64_t grain = 1; ///< fewest iterations that are worth a thread
+  /// Whether it takes the table, the context and the node's name as further
+  /// buffers behind inputs and outputs.
   bool canFail = false;
 };
 
@@ -116,8 +117,9 @@ private:
   llvm::Function *function = nullptr;
   KernelLaunch launch;
   int64_t outerLoops = 0; ///< loops of `outer` that are parallel
-  /// An input that is contiguous along another loop than the vectors': read in
-  /// squares, which are transposed in registers into a buffer on the stack.
+  /// A transposed read: an input that is contiguous along another loop than the
+  /// vectorised one. It is read in squares, which are transposed in registers
+  /// into a buffer on the stack.
   struct Tile {
     mlir::Value value;
     Index flat;

@@ -1,9 +1,8 @@
 //===- KernelPlan.cpp - choosing the loops of a kernel --------------------===//
 //
-// See KernelPlan.h. A kernel is refused when an expensive op would be computed
-// several times per element, when rows do not correspond, or when the walk
-// visits far more elements than there are ops (each value at several indices).
-//
+// See KernelPlan.h. A kernel is refused if an expensive op would be computed
+// several times per element, if rows do not correspond, or if the walk visits
+// far more elements than there are ops (each value at several indices).
 //===----------------------------------------------------------------------===//
 #include "KernelPlan.h"
 
@@ -89,7 +88,8 @@ Flat Walk::makeFlat(int64_t size, int64_t key) {
   return flat;
 }
 
-/// A function by polynomial: many operations per element.
+/// Whether the op is a function by polynomial, with many operations per
+/// element.
 bool Walk::isExpensive(Operation *op) {
   constexpr int64_t kFewOperations = 9;
   return kindOf(op) == KernelKind::Elementwise &&
@@ -130,7 +130,7 @@ bool Walk::visitUses(Operation *op, ArrayRef<Index> index) {
     }
     if (never)
       continue;
-    // Each branch computes anew what stands behind it.
+    // Each branch recomputes the ops that it reads.
     if (!always && undecided >= kMaxGuards)
       return refuse("pads and concats are nested too deeply");
     undecided += !always;
@@ -142,8 +142,8 @@ bool Walk::visitUses(Operation *op, ArrayRef<Index> index) {
   return true;
 }
 
-/// Whether a row op of this kernel is behind the value: it is known only once
-/// the row has been gone through.
+/// Whether the value depends on a row op of this kernel: it is then known only
+/// after a pass over the row.
 bool Walk::readsRow(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !plan.ops.contains(op))
@@ -296,7 +296,7 @@ bool Walk::makeRows() {
       return refuse(first->getName().getStringRef() + " and " +
                     op->getName().getStringRef() +
                     " have different numbers of rows");
-    // What was pulled in the loop of one length is no value in another's.
+    // A value pulled in the loop over one row length is not valid in another's.
     int64_t count = llvm::product_of(innerShape(op));
     if (count != llvm::product_of(innerShape(first)))
       return refuse(first->getName().getStringRef() + " and " +
@@ -411,8 +411,8 @@ bool KernelPlan::mayShare(unsigned input, unsigned output) {
   if (form == KernelForm::Window || form == KernelForm::Contraction ||
       elementOf(in) != elementOf(out) || numElements(in) != numElements(out))
     return false;
-  // One element per row is stored when the row has been read, but other outputs
-  // are stored before.
+  // A value of one element per row is stored after the row was read, other
+  // outputs before.
   if (!rowOps.empty() && !outputIsFull[output] &&
       llvm::is_contained(outputIsFull, true))
     return false;
@@ -514,7 +514,8 @@ KernelPlan planKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs) {
     KernelPlan plan = base;
     Walk walk(plan, splits);
     bool walked = walk.run();
-    // What was refused may be fine once dimensions are apart.
+    // A plan that was refused may be possible once dimensions are separate
+    // loops.
     if (walk.suggestSplits())
       continue;
     plan.supported = walked;

@@ -1,14 +1,14 @@
 //===- KernelPlan.h - loops of a fused kernel -------------------*- C++ -*-===//
 //
-// Problem: choose the loops of a kernel so that every element that it reads is
-// at an index which is linear in the loop variables, and see whether the group
-// of ops can be one kernel at all.
+// Problem: choose the loops of a kernel so that every element is read at an
+// index that is linear in the loop variables, and find out whether the group of
+// ops can be one kernel at all.
 //
-// Idea: start from one flat loop over the output (or over rows, and one over
+// Idea: start with one flat loop over the output (or over rows, and one over
 // the elements of a row), walk the ops backwards with symbolic indices, and
-// split a loop wherever the walk has to divide its variable. Repeat until
-// nothing is left to split. The loops that remain are the fewest that the
-// accesses allow, so contiguous dimensions stay one long loop.
+// split a loop wherever the walk has to divide its variable. Repeat until no
+// loop needs splitting. These are the fewest loops that the accesses allow, so
+// contiguous dimensions stay one long loop.
 //
 // Invariant: `space` knows the range of every atom; for every output,
 // `outputIndex` covers its elements once when all loops run. A few walks over
@@ -61,7 +61,7 @@ struct KernelPlan {
   IndexSpace space;
   /// Elements of the outputs, or rows.
   Flat outer;
-  /// Row kernels: the loops over a row of so many elements.
+  /// Row kernels: the loops over a row, by its number of elements.
   llvm::MapVector<int64_t, Flat> inner;
   llvm::SmallVector<mlir::Operation *> rowOps;
   /// Vectors run over the innermost loop of `outer` (always, unless rows are
@@ -71,13 +71,13 @@ struct KernelPlan {
   /// Row kernels: one element per element of the row, not one per row.
   llvm::SmallVector<bool> outputIsFull;
 
-  /// Where the range of a vectorised loop must be cut so that within each part
-  /// every guard is decided.
+  /// Where the range of a vectorised loop must be cut so that every guard is
+  /// constant within each part.
   std::map<AtomId, std::set<int64_t>> cuts;
   std::vector<Hoist> hoists;
   /// Flat indices at which each input is read.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Index, 2>> accesses;
-  /// Those that no guard can forbid: they may be read before they are needed.
+  /// Reads that no guard can forbid: they may be done ahead of their use.
   std::vector<std::pair<mlir::Value, Index>> freeAccesses;
   bool canFail = false;
   /// Floating-point operations and bytes of the whole kernel.
@@ -99,7 +99,7 @@ KernelPlan planKernel(llvm::ArrayRef<mlir::Operation *> ops,
 /// The index of a Row op's operand 0 at the current row and element.
 IndexVec rowOperandIndex(mlir::Operation *op, KernelPlan &plan);
 
-/// Whether an integer division by this value cannot be by zero.
+/// Whether the value is known not to be 0, as a divisor of integers.
 bool isNonZeroConstant(mlir::Value value);
 
 } // namespace kerf::codegen

@@ -1,9 +1,9 @@
 //===- Memory.cpp - indices, loads, stores, element types -----------------===//
 //
-// How an element lies in memory and how it is computed with: f16 and bf16 in
+// How an element is stored and in which type it is computed: f16 and bf16 in
 // f32, i1 in one byte. A load at a symbolic index becomes a scalar load, a
-// contiguous vector, a reversed one, or a gather, by how the index changes over
-// the lanes.
+// contiguous vector, a reversed one, or a gather, depending on how the index
+// varies over the lanes.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelEmitter.h"
@@ -35,8 +35,8 @@ static Type *sameWidth(Type *like, Type *element) {
   return element;
 }
 
-/// binary16 without instructions for it: a multiplication by 2^112 moves the
-/// exponent, for subnormals, too.
+/// Widens binary16 without instructions for it: multiplying by 2^112 adjusts
+/// the exponent, also of subnormals.
 KernelEmitter::V KernelEmitter::halfToFloat(V bits) {
   Type *i32 = sameWidth(bits->getType(), b.getInt32Ty());
   Type *f32 = sameWidth(bits->getType(), b.getFloatTy());
@@ -226,7 +226,7 @@ KernelEmitter::V KernelEmitter::entryAlloca(Type *type) {
   return memory;
 }
 
-/// Bounded, so that any thread's stack holds it; null if it would be too much.
+/// Memory on the stack; null if it would be too much for any thread's stack.
 KernelEmitter::V KernelEmitter::rowBuffer(int64_t count, Type *type) {
   constexpr int64_t kStackBytes = 256 << 10;
   int64_t bytes = count * lanes * (type->getScalarSizeInBits() / 8);

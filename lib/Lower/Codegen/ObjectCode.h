@@ -1,7 +1,7 @@
 //===- ObjectCode.h - LLVM modules to shared objects ------------*- C++ -*-===//
 //
-// The part of code generation that knows LLVM's back end and the linker, and
-// nothing of tensors: a target, a module to an object file, objects to
+// The part of code generation that uses LLVM's back end and the linker and does
+// not deal with tensors: a target, a module to an object file, objects to
 // program.so. The bytes depend on the inputs and the target alone.
 //
 //===----------------------------------------------------------------------===//
@@ -28,9 +28,9 @@ struct Target {
 
 llvm::Expected<Target> resolve(llvm::StringRef cpu);
 
-/// Optimises the module (`optimise`: else as it stands, in linear time) and
-/// compiles it. With `dumpDir`, writes NAME.ll and NAME.s there. Safe in
-/// parallel for modules of different contexts.
+/// Compiles the module, with optimisation if `optimise`, else in linear time.
+/// With `dumpDir`, writes NAME.ll and NAME.s there. Safe in parallel for
+/// modules of different contexts.
 llvm::Expected<llvm::SmallString<0>> compileModule(llvm::Module &module,
                                                    const Target &target,
                                                    llvm::StringRef dumpDir,

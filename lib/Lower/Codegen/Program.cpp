@@ -1,9 +1,9 @@
 //===- Program.cpp - a module of exec ops to program.so -------------------===//
 //
-// Kernels of one structure are compiled once: layers repeat, and so do their
-// kernels. Each kernel and each function is a module of its own, emitted here
-// in order and compiled on several threads; the linker gets the objects in
-// order, so the bytes do not depend on the threads.
+// Kernels of equal structure are compiled once, since layers repeat. Each
+// kernel and each function is a module of its own, emitted here in order and
+// compiled on several threads; the linker gets the objects in order, so the
+// bytes do not depend on the threads.
 //
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"

@@ -1,6 +1,6 @@
 //===- PullElementwise.h - elementwise ops ----------------------*- C++ -*-===//
 //
-// What an op does to elements stands beside its definition. Operands arrive in
+// Each op's definition says what it does to elements. Operands arrive in
 // compute types, all scalars or all vectors of one width. Arithmetic may be
 // contracted into fused multiply-adds; nothing else is relaxed.
 //
@@ -124,7 +124,7 @@ auto PullEmitter<B>::convert(V value, mlir::Type from, mlir::Type to) -> V {
                      : b.CreateICmpNE(value, zero);
   if (fromFloat && toFloat) {
     V result = b.CreateFPCast(value, type);
-    // What is stored as f16 is rounded to it here, though computed in f32.
+    // A result that is stored as f16 is rounded here, though computed in f32.
     if (to.getIntOrFloatBitWidth() < 32 && from != to)
       result = fromStorage(toStorage(result, to), to);
     return result;

@@ -1,18 +1,17 @@
 //===- PullEmitter.h - values of nn ops at symbolic indices -----*- C++ -*-===//
 //
-// Problem: a kernel for a CPU and one for a GPU differ in how loops run and
-// where partial results are kept, not in what an element is.
+// Problem: kernels for CPUs and for GPUs run loops and keep partial results in
+// different ways, but compute elements in the same way.
 //
 // Idea: `pull` computes a value at symbolic indices, over any builder
-// (Builder.h). A result that does not change over the lanes of the innermost
-// loop is a scalar, any other a vector of `lanes` elements; operators widen
-// where both meet. A subclass supplies loads, loops and memory: KernelEmitter
-// for LLVM IR, GpuEmitter for gpu.func.
+// (Builder.h). A result that is constant over the lanes of the innermost loop
+// is a scalar, any other a vector of `lanes` elements; operations on both widen
+// the scalar. A subclass supplies loads, loops and memory: KernelEmitter for
+// LLVM IR, GpuEmitter for gpu.func.
 //
-// Invariant: what `pull` returns dominates the current insertion point; entries
-// of the innermost scope of the memo are dropped when the loop or branch that
-// they were computed in ends. Nothing outside of the buffers is read or
-// written.
+// Invariant: a value that `pull` returns dominates the current insertion point;
+// memo entries are dropped at the end of the loop or branch in which they were
+// computed. Nothing outside of the buffers is read or written.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_PULLEMITTER_H
@@ -37,7 +36,8 @@ public:
 protected:
   using V = typename B::V;
   using T = typename B::T;
-  /// Values that are reduced together: one, or element and position.
+  /// Values that are reduced together: one; or, for arg_reduce, element and
+  /// position.
   using State = llvm::SmallVector<V, 2>;
   using Combine = std::function<State(const State &, const State &)>;
   using Body = llvm::function_ref<void()>;
@@ -51,7 +51,7 @@ protected:
   // What the subclass supplies.
   //===--------------------------------------------------------------------===//
 
-  /// The loop variable takes base, base + step, ...; `count` values.
+  /// A loop whose variable takes base, base + step, ...; `count` values.
   virtual void forStatic(int64_t count, int64_t step, V base,
                          llvm::function_ref<void(V)> body) = 0;
   virtual void ifThen(V condition, Body then) = 0;
@@ -69,11 +69,11 @@ protected:
   virtual T storageType(mlir::Type element) = 0;
   virtual V fromStorage(V raw, mlir::Type element) = 0;
   virtual V toStorage(V value, mlir::Type element) = 0;
-  /// Reports `code` with the detail of a bad lane, if any, and goes on.
+  /// Reports `code` with the detail of a bad lane, if any, and continues.
   virtual void failIf(V bad, V detail, int code) = 0;
   /// The type of indices.
   virtual T indexType() = 0;
-  /// Whether all lanes lie on one side of the guard although they vary.
+  /// Whether the guard varies, but has one value for all lanes.
   virtual bool lanesAgree(const Guard &guard) { return false; }
 
   /// All elements of a row, in vectors of up to `wide` lanes.
@@ -81,9 +81,9 @@ protected:
   virtual State reduceRow(Flat &flat, int64_t wide, const State &identity,
                           llvm::function_ref<State()> element,
                           const Combine &combine) = 0;
-  /// Memory for a row of so many elements; null: compute them again.
+  /// Memory for a row of this many elements; null: elements are recomputed.
   virtual V rowBuffer(int64_t count, T type) = 0;
-  /// Where the current vector of a row lies in such memory.
+  /// The address of the current vector of a row in such memory.
   virtual V rowPlace(V buffer, T type, const Index &position) = 0;
   virtual V loadRow(V place, T type) = 0;
   virtual void storeRow(V value, V place) = 0;
@@ -173,7 +173,8 @@ protected:
 
   std::vector<std::map<std::pair<void *, IndexVec>, V>> scopes;
 
-  /// Of the current row: statistics of a Row op, and rows that are kept.
+  /// Of the current row: statistics of each Row op, and the rows that are
+  /// buffered.
   llvm::DenseMap<mlir::Operation *, State> rowState;
   struct Kept {
     V buffer;

@@ -1,8 +1,8 @@
 //===- PullIndices.h - symbolic indices as values ---------------*- C++ -*-===//
 //
-// An index is a scalar of the index type, or, where it changes over the lanes,
-// a vector, in 32 bits where its range fits. Elements are computed with in f32
-// if they are f16 or bf16, else in their own type.
+// An index is a scalar of the index type or, if it varies over the lanes, a
+// vector, of 32-bit elements if its range fits. f16 and bf16 are computed in
+// f32, other types in their own type.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_PULLINDICES_H

@@ -1,10 +1,10 @@
 //===- PullRows.h - reductions, softmax, normalizations ---------*- C++ -*-===//
 //
-// Every Row op is a few passes over the row, which lies in the first-level
-// cache: statistics first (rowState), the elements when they are pulled. What
-// is computed on the way is kept in a row buffer on the stack if it is small
-// enough, else computed again: the operand (a prologue is evaluated once), and
-// softmax's exponentials.
+// Every Row op is a few passes over the row, which is in the first-level cache
+// by then: first statistics (rowState), then the elements when they are pulled.
+// Two things are kept in a row buffer on the stack if it is small enough, else
+// recomputed: the operand (so that a prologue is evaluated once) and softmax's
+// exponentials.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_PULLROWS_H
@@ -136,7 +136,8 @@ auto PullEmitter<B>::argReduceFor(mlir::Operation *op, Flat &flat) -> State {
         return State{rowElement(op), position};
       },
       combine);
-  // Nothing but the extreme that the state begins with.
+  // No element replaced the initial extreme: the result is the first (last)
+  // position.
   V isNone = b.CreateICmpEQ(state[1], b.integer(b.typeOf(state[1]), none));
   V fallback = b.integer(b.typeOf(state[1]), last ? flat.size - 1 : 0);
   V position = b.CreateSelect(isNone, fallback, state[1]);
@@ -145,7 +146,7 @@ auto PullEmitter<B>::argReduceFor(mlir::Operation *op, Flat &flat) -> State {
       b.CreateSExtOrTrunc(position, b.withElement(b.typeOf(position), result))};
 }
 
-/// What the statistics of a normalization are made of.
+/// The `s` of the statistics of a normalization.
 template <typename B> struct PullEmitter<B>::RowElements : FloatElements<B> {
   PullEmitter &emitter;
   mlir::Operation *op;
@@ -175,9 +176,9 @@ auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
   mlir::Operation *producer = source.getDefiningOp();
   bool computed = producer && plan.ops.contains(producer) &&
                   kindOf(producer) != KernelKind::Constant;
-  // An index that names every loop over the row is asked for in these loops
-  // alone. One that does not (a reshape of one element, repeated) would be
-  // found outside of them, where the place in the buffer is not known.
+  // An index that depends on every loop over the row is only asked for inside
+  // these loops. One that does not (a reshape of one element, repeated) could
+  // be asked for outside of them, where the place in the buffer is unknown.
   bool inLoops = llvm::all_of(flat.vars, [&](const LoopVar &var) {
     return var.size == 1 || llvm::any_of(index, [&](const Index &i) {
              return space.dependsOn(i, var.atom);
@@ -190,7 +191,7 @@ auto PullEmitter<B>::computeRow(mlir::Operation *op) -> void {
   auto keep = [&](V value, V memory, T element) {
     storeRow(widen(value), rowPlace(memory, element, flat.index));
   };
-  // Whoever runs first fills the buffer.
+  // The first pass that reads the operand fills the buffer.
   if (buffer) {
     forRow(flat, computed ? native : 4 * native, [&] {
       keep(pull(source, index), buffer, computeType(elementOf(source)));

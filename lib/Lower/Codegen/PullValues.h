@@ -1,10 +1,10 @@
 //===- PullValues.h - pulling values, ops that move elements ----*- C++ -*-===//
 //
-// `pull` is the heart: the value of an op at symbolic indices, remembered for
-// the current scope. Ops that move elements only change the indices; where an
+// `pull` returns the value of an op at symbolic indices and remembers it for
+// the current scope. Ops that move elements only change the indices. If an
 // element may lie outside of an operand (pad, concat), a guard decides: by
 // ranges, by a branch if all lanes agree, or else by a select over clamped
-// loads, so that memory outside of the operand is never touched.
+// loads, so that memory outside of the operand is never read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_PULLVALUES_H
@@ -128,7 +128,7 @@ auto PullEmitter<B>::pullGuarded(mlir::Value operand, const OperandUse &use,
   if (!b.isVector(condition))
     return ifElse(
         condition, [&] { return pull(operand, use.index); }, otherwise);
-  // Lanes disagree: every index is moved into the operand.
+  // Lanes differ: every index is clamped into the operand.
   IndexVec clamped(use.index);
   for (auto [i, size] : llvm::zip_equal(clamped, shapeOf(operand))) {
     auto [low, high] = space.range(i);
@@ -166,7 +166,8 @@ auto PullEmitter<B>::pullUses(mlir::Operation *op, llvm::ArrayRef<Index> index)
                  : constantOf(element, 0.0);
     }
     mlir::Value operand = op->getOperand(uses[at].operand);
-    // The last part of a concat takes what the others left.
+    // The last part of a concat is read without a guard if its guards always
+    // hold.
     if (!pad && at + 1 == uses.size()) {
       OperandUse use = uses[at];
       bool inside = llvm::all_of(use.guards, [&](const Guard &guard) {

@@ -38,7 +38,8 @@ auto PullEmitter<B>::forWindow(llvm::ArrayRef<int64_t> sizes, IndexVec &window,
   });
 }
 
-/// Whether a window lies beside the image: dilated ones step over small images.
+/// Whether a window lies wholly in the padding: a dilated one may step over a
+/// small image.
 inline bool hasEmptyWindow(nn::AvgPoolOp op) {
   if (op.getCountIncludePad())
     return false;

@@ -8,9 +8,9 @@
 // Coefficients were fitted at Chebyshev nodes in 60 digits.
 //
 // Invariant: errors are at most 6 units in the last place in f32 and 4 in f64
-// (unittests/Codegen/MathTest.cpp), NaN gives NaN, infinities and zeros give
-// what libm gives. Results below the smallest normal number are flushed to zero
-// by exp. sin and cos are good for |x| < 2^30.
+// (unittests/Codegen/MathTest.cpp); NaN gives NaN, infinities and zeros give
+// the results of libm. exp flushes results below the smallest normal number to
+// zero. sin and cos are accurate for |x| < 2^30.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_CODEGEN_VECTORMATH_H

@@ -416,7 +416,7 @@ auto VectorMathOf<B>::remainder(Value x, Value y, bool floor) -> Value {
     // A quotient that was rounded up.
     rest =
         select(b.CreateFCmpOLT(rest, zero), b.CreateFAdd(rest, scaled), rest);
-    // An infinite divisor leaves the dividend, but an infinite one.
+    // An infinite divisor returns the dividend, unless that is infinite.
     Value keeps = b.CreateAnd(b.CreateFCmpOEQ(scaled, infinity),
                               b.CreateFCmpOLT(r, infinity));
     r = select(keeps, r, rest);

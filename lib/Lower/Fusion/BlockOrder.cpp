@@ -1,4 +1,4 @@
-//===- BlockOrder.cpp - what must run before what; see BlockOrder.h -------===//
+//===- BlockOrder.cpp - dependences between groups; see BlockOrder.h ------===//
 #include "BlockOrder.h"
 
 #include "../OpKinds.h"
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Views stand by themselves where they were not drawn into a kernel.
+/// Views that are not part of a kernel are nodes of the graph.
 static bool isView(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) && isAlias(op);
 }
@@ -93,7 +93,7 @@ BlockOrder::BlockOrder(Block &block) {
   addReadersBeforeWriters();
 }
 
-/// What a destination is made of comes before who writes there.
+/// Orders the op that makes a destination before the op that writes there.
 void BlockOrder::addEdgeFromPlace(Value place, Operation *writer) {
   while (Operation *def = place.getDefiningOp()) {
     if (number.contains(def))
@@ -154,7 +154,7 @@ void BlockOrder::addReadersBeforeWriters() {
 }
 
 void BlockOrder::addPlannedOrder() {
-  // Except where what was fused stands between them.
+  // Except where fusion reversed a pair.
   Operation *last = nullptr;
   for (Operation *op : ops) {
     if (!isa<dist::CollectiveOpInterface, dist::WaitOp>(op))

@@ -1,16 +1,17 @@
-//===- BlockOrder.h - what must run before what -----------------*- C++ -*-===//
+//===- BlockOrder.h - dependences between groups and calls ------*- C++ -*-===//
 //
 // Problem: groups, library calls and collectives may run in any order that
-// keeps what the values say, and three things that they do not say.
+// respects the operands and three dependences that operands do not express.
 //
-// Idea: a graph over the ops of a block. Its edges are operands; whoever reads
-// an old value before whoever writes over it; communication in the order that
-// was planned, so that not more is under way; readers of sums that a product
-// may write (BiasGradientAttr) behind that product. All of it is read from the
-// ops, so that each pass builds the graph anew.
+// Idea: a graph over the ops of a block. Its edges are operands; and (1) a
+// reader of an old value runs before the op that writes over it; (2)
+// communication keeps the planned order, so that no more is under way than
+// planned; (3) readers of sums that a product may write (BiasGradientAttr) run
+// behind that product. All edges follow from the ops, so each pass builds the
+// graph anew.
 //
-// Invariant: the graph has no cycle as long as what is added with addEdge made
-// none. Sources, and what only names a destination, are not in it.
+// Invariant: the graph has no cycle unless addEdge() adds one. Sources, and ops
+// that only name a destination, are not in it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_FUSION_BLOCKORDER_H
@@ -25,33 +26,31 @@ namespace kerf {
 /// The value whose memory holds `value`: behind views and waits.
 mlir::Value memoryOf(mlir::Value value);
 
-/// What computes `value`, behind reshapes that are views and waits: a result of
-/// a group or call, say.
+/// The op that computes `value`, behind reshapes that are views and waits: for
+/// example a group or call.
 mlir::Value computedValue(mlir::Value value);
 
-/// The operands of a group or library call into which it writes its results, in
-/// their order; none for other ops.
+/// The operands of a group or library call that are the destinations of its
+/// results, in their order; none for other ops.
 mlir::MutableArrayRef<mlir::OpOperand> destinationsOf(mlir::Operation *op);
 
 /// The value over whose memory a result is written; null: memory of its own.
 mlir::Value overwrittenBy(mlir::OpResult result);
 
-/// Whether the value to assign is written over the old one where it is
-/// computed.
+/// Whether the value of the assignment is computed directly over the old one.
 bool isWrittenOver(mlir::Operation *assign);
 
-/// Whether nothing but the result's use as a destination matters: exec.empty, a
-/// view of an old value. Such an op stands in front of the first user.
+/// Whether the op only names a destination: exec.empty, or a view of an old
+/// value. Such an op is placed before its first user.
 bool namesDestination(mlir::Operation *op);
 
 class BlockOrder {
 public:
-  /// With the edges of operands, and from readers of an old value to who writes
-  /// over it. O(ops + uses).
+  /// Builds the edges of operands, and from readers of an old value to the op
+  /// that writes over it. O(ops + uses).
   explicit BlockOrder(mlir::Block &block);
 
-  /// Adds the order of communication, and that what reads sums comes behind a
-  /// product that may write them. One walk of the graph for each collective.
+  /// Adds edges (2) and (3). One walk of the graph for each collective.
   void addPlannedOrder();
 
   /// The ops of the graph in the order of the block.
@@ -68,8 +67,8 @@ public:
                    const llvm::DenseSet<mlir::Operation *> &to) const;
   void addEdge(mlir::Operation *from, mlir::Operation *to);
 
-  /// What reads the memory of `place`, except to name where it writes; of a
-  /// collective that is started also what waits for it.
+  /// The ops that read the memory of `place`, except to name a destination; for
+  /// a started collective also its wait.
   llvm::SmallVector<mlir::Operation *> readersOf(mlir::Value place) const;
 
 private:

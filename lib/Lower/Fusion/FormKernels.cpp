@@ -48,7 +48,7 @@ public:
         move(map.groups[group].ops.front());
     for (OpOperand &use : block.getTerminator()->getOpOperands())
       use.set(values.lookupOrDefault(use.get()));
-    // What is left is in groups now, but for the sources.
+    // All remaining ops but sources are in groups now.
     for (Operation *op : llvm::reverse(before))
       if (!moved.contains(op) && op->use_empty())
         op->erase();
@@ -99,7 +99,7 @@ private:
     for (Value value : kernel.inputs)
       inside.map(value, body->addArgument(value.getType(), value.getLoc()));
     for (Operation *op : group.ops) {
-      // Where the value lies does not matter inside a group.
+      // Attributes about the place of a value do not apply inside a group.
       Operation *clone = builder.clone(*op, inside);
       for (NamedAttribute attribute :
            llvm::to_vector(clone->getDiscardableAttrs()))
@@ -112,7 +112,7 @@ private:
     values.map(kernel.outputs, outlined.getResults());
   }
 
-  /// Nothing is computed at load that nothing reads.
+  /// Removes ops at load whose results are not read.
   void eraseUnread() {
     SmallVector<Operation *> atLoad, empties;
     for (Operation &op : block.without_terminator()) {
@@ -133,7 +133,7 @@ private:
   Block &block;
   FusionGroups &map;
   OpBuilder builder;
-  IRMapping values; ///< results of groups instead of what is in them
+  IRMapping values; ///< from values inside groups to results of the groups
   DenseSet<Operation *> moved;
   int64_t numGroups = 0;
 };

@@ -21,7 +21,7 @@ namespace {
 /// Exact answers, on local tensors.
 class LocalAnswers : public FusionQuestions {
 public:
-  /// `map`: of groups that are formed, whose kernels have taken views in.
+  /// `map`: groups that are already formed, with shape ops inside kernels.
   explicit LocalAnswers(const FusionGroups *map = nullptr) : map(map) {}
 
   Role roleOf(Operation *op) const override {
@@ -35,7 +35,7 @@ public:
     return isTensorOp(op) && op->use_empty();
   }
 
-  /// It moves elements or is a small constant, and its one user stands in a
+  /// The op moves elements or is a small constant, and its only user is in a
   /// kernel.
   bool follows(Operation *op) const override {
     if (!(isShapeOp(op) || isInline(op)) || !op->getResult(0).hasOneUse())
@@ -43,8 +43,8 @@ public:
     Operation *user = *op->user_begin();
     if (!isTensorOp(user) || (isAtLoad(user) != isAtLoad(op) && !isInline(op)))
       return false;
-    // A parameter's part of a bucket of gradients is a view: with the offset in
-    // their code no two updates would be the same kernel.
+    // A parameter's part of a bucket of gradients is a view: with its offset in
+    // the code, no two updates would be equal kernels.
     return !isa<nn::SliceOp>(op) || !isAlias(op) || isAtLoad(op) ||
            !isReadByUpdate(op);
   }

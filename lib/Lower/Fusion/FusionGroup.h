@@ -1,12 +1,12 @@
 //===- FusionGroup.h - which ops become one kernel --------------*- C++ -*-===//
 //
-// What no library call took is cut into as few passes over memory as code
-// generation can do. How groups are formed and ordered stands in
-// kerf/Fusion/Groups.h; here are lowering's answers: code generation says what
-// one kernel takes (canFuse). Ops that only move elements were sunk to their
-// users and belong to them; they become a group of their own only where
-// somebody needs them in memory, and stay views where they are that (isAlias).
-// What is computed at load (exec.at_load) forms groups among itself.
+// Lowering's answers to the questions of kerf/Fusion/Groups.h, which forms and
+// orders the groups of ops that no library call computes. Code generation
+// decides what one kernel can compute (canFuse). Shape ops were sunk to their
+// users (sink-shape-ops) and belong to them; one becomes a group of its own
+// only if its result must be in memory, and is then a view if possible
+// (isAlias). Ops that are computed at load (exec.at_load) form groups of their
+// own.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_FUSION_FUSIONGROUP_H
@@ -21,11 +21,12 @@ namespace kerf {
 /// single op.
 mlir::FailureOr<FusionGroups> formLocalGroups(mlir::Block &block);
 
-/// The order in which they run, but for what is known later (BlockOrder.h).
+/// The order in which they run, before the dependences of BlockOrder.h are
+/// known.
 llvm::SmallVector<int64_t> localOrderOf(const FusionGroups &map);
 
-/// Lets kernels compute anew what they would read from a kernel before them,
-/// where that moves less memory; see Recompute.cpp.
+/// Lets a kernel recompute values that it would read from an earlier kernel, if
+/// that moves fewer bytes; see Recompute.cpp.
 void recomputeValues(FusionGroups &map);
 
 } // namespace kerf

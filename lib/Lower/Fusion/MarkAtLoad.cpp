@@ -1,8 +1,8 @@
-//===- MarkAtLoad.cpp - what depends on nothing but parameters ------------===//
+//===- MarkAtLoad.cpp - marks ops that depend on parameters alone ---------===//
 //
-// Such ops get the attribute exec.at_load: they are computed once, before the
-// first step. A shape op that something else reads is left to its reader, which
-// sees through it. O(ops).
+// Ops that depend on parameters alone get the attribute exec.at_load: they are
+// computed once, before the first step. A shape op that another op reads is
+// left to its reader, which computes it inside. O(ops).
 //
 //===----------------------------------------------------------------------===//
 #include "../Library/Strides.h"

@@ -1,8 +1,7 @@
 //===- MergeUpdateViews.cpp - views that updates read, once ---------------===//
 //
-// Shape ops were copied for each of their users (SinkShapeOps.cpp). A
-// parameter's part of a bucket of gradients is a view, which is made once.
-// O(ops).
+// SinkShapeOps.cpp copied shape ops for each of their users. A parameter's part
+// of a bucket of gradients is a view, of which this pass keeps one. O(ops).
 //
 //===----------------------------------------------------------------------===//
 #include "../OpKinds.h"

@@ -1,22 +1,22 @@
 //===- OfferBiasGradients.cpp - sums that a product could write besides ---===//
 //
 // Problem: the gradient of a bias is the sum over rows of dy, which the product
-// that computes the weights' gradient, x^T dy, reads anyway. cuBLASLt can write
-// both, but not for all types and shapes, and not always faster: only the
-// machine that runs the program can say.
+// for the weights' gradient, x^T dy, reads anyway. cuBLASLt can write both, but
+// not for all types and shapes, and not always faster: that is only known on
+// the machine that runs the program.
 //
-// Idea: the program keeps its kernel. Where one computes nothing but the sums
-// over all rows of what a product reduces over, the product gets an offer: the
-// kernel's buffer is among what it may write, and at load the runtime decides
-// which of the two does. Sums that are cut into parts (split-reductions) count
-// as well: what reads them adds the parts up, so that the first may have it
-// all. Casts in between do not matter: what is summed then is rounded as the
-// product reads it.
+// Idea: the program keeps its kernel. If a kernel computes nothing but the sums
+// of an operand of a product over the dimension that the product contracts, the
+// product gets an offer: it may write the kernel's buffer, and at load the
+// runtime chooses one of the two. Sums in parts (split-reductions) qualify as
+// well: since their readers add the parts, the first part may hold the whole
+// sum. Casts between the two are allowed: the sum is then taken over rounded
+// elements, as the product reads them.
 //
 // Invariant: a program whose offers are all ignored is the program without
-// offers, but for readers of sums that come behind the product, too; where that
-// would make a cycle, or put off communication, there is no offer. Linear in
-// the groups, but for one walk of the graph per offer.
+// offers, except that readers of the sums also run behind the product. There is
+// no offer if that would make a cycle or delay communication. Linear in the
+// groups, except for one walk of the graph per offer.
 //
 //===----------------------------------------------------------------------===//
 #include "../Library/Strides.h"
@@ -38,7 +38,8 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// Of what a group gives or is given, what stands for it inside or outside.
+/// For a result or argument of a group, the value that it stands for inside or
+/// outside.
 static Value throughGroups(Value value) {
   while (true) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
@@ -55,7 +56,7 @@ static Value throughGroups(Value value) {
   }
 }
 
-/// What `value` has the elements of, in the same order.
+/// The value behind ops that keep the elements and their order.
 static Value stripOrdered(Value value) {
   while (true) {
     value = throughGroups(value);
@@ -66,7 +67,7 @@ static Value stripOrdered(Value value) {
   }
 }
 
-/// Whether both have the same elements, but for rounding, in the same order.
+/// Whether both have the same elements, except for rounding, in the same order.
 static bool sameElements(Value a, Value b) {
   while ((a = stripOrdered(a)) != (b = stripOrdered(b))) {
     auto x = a.getDefiningOp<nn::TransposeOp>(),
@@ -80,7 +81,8 @@ static bool sameElements(Value a, Value b) {
   return true;
 }
 
-/// What sameElements could find two values to have in common.
+/// The value behind transposes and ops that keep the order: values that
+/// sameElements finds equal have the same root.
 static Value rootOf(Value value) {
   while (auto transpose =
              (value = stripOrdered(value)).getDefiningOp<nn::TransposeOp>())
@@ -88,14 +90,14 @@ static Value rootOf(Value value) {
   return value;
 }
 
-/// A reader of partial sums that adds them up.
+/// Whether the op reads partial sums and adds them.
 static bool addsParts(Operation *user) {
   auto reduce = dyn_cast<nn::ReduceOp>(user);
   return reduce && reduce.getKind() == nn::ReduceKind::Sum &&
          reduce.getDims() == ArrayRef<int64_t>{0};
 }
 
-/// The same of all that reads the result of a group.
+/// Whether all readers of a group's result do so.
 static bool isAddedUp(Value result) {
   return llvm::all_of(result.getUses(), [](OpOperand &use) {
     auto group = dyn_cast<exec::GroupOp>(use.getOwner());
@@ -107,7 +109,7 @@ static bool isAddedUp(Value result) {
 }
 
 namespace {
-/// A kernel that is nothing but sums over rows.
+/// A kernel that computes only sums over rows.
 struct Sums {
   exec::GroupOp kernel;
   Value source;
@@ -241,8 +243,8 @@ private:
     return true;
   }
 
-  /// Whether the readers can come behind the product: that comes behind none of
-  /// them, and no communication that was planned before it does.
+  /// Whether the readers can run behind the product: it depends on none of
+  /// them, and no communication that was planned earlier does.
   bool mayWait(ArrayRef<Operation *> readers, Operation *product) const {
     DenseSet<Operation *> late = {product};
     for (Operation *op : order.getOps())

@@ -1,16 +1,16 @@
 //===- OfferReluGradients.cpp - gradients of ReLU, offered to products ----===//
 //
-// Problem: behind the product that gives the gradient g of y = relu(a b) stands
-// a kernel that keeps g where y > 0. cuBLASLt can do that in the product, from
-// bits that it wrote beside y; not always, and not always faster.
+// Problem: behind the product that gives the gradient g of y = relu(a b), a
+// kernel keeps g where y > 0. cuBLASLt can do that in the product, from bits
+// that it wrote together with y; not always, and not always faster.
 //
 // Idea: as in OfferBiasGradients.cpp the program keeps its kernel, which works
 // in place over g, and the product gets an offer that names the product of y.
-// Bits are the runtime's business: they live from one product to the other, in
+// The runtime allocates the bits, which live from one product to the other, in
 // one function.
 //
-// Invariant: with the offer ignored nothing differs but where the kernel's
-// result lies. Only kernels that do nothing else. Linear in the groups.
+// Invariant: if the offer is ignored, only the place of the kernel's result
+// differs. Only kernels that do nothing else qualify. Linear in the groups.
 //
 //===----------------------------------------------------------------------===//
 #include "BlockOrder.h"
@@ -68,7 +68,7 @@ private:
     return argument ? group.getInputs()[argument.getArgNumber()] : Value();
   }
 
-  /// The product that stores `value` dense, if that is one.
+  /// The product that stores `value` as a dense tensor, or null.
   static exec::MatmulOp productOf(Value value) {
     auto product = value.getDefiningOp<exec::MatmulOp>();
     return product && product.getBatch().empty() && !product.getDstView()
@@ -76,7 +76,8 @@ private:
                : exec::MatmulOp();
   }
 
-  /// Whether the value has memory of its own that nobody else asks for.
+  /// Whether the value has memory of its own that no other op uses as
+  /// destination.
   bool isFree(Value value) const {
     return !returned.contains(value) && !overwrittenBy(cast<OpResult>(value));
   }

@@ -1,13 +1,13 @@
 //===- OrderGroups.cpp - the order in which a function runs ---------------===//
 //
-// Problem: any order that keeps what comes before what is right, but memory and
-// the number of launches follow from it.
+// Problem: any topological order is correct, but it determines the memory and
+// the number of launches.
 //
-// Idea: Kahn's algorithm, what came first in the program first. An update ends
-// the life of a gradient, and what adds to a sum over micro-batches that of its
-// operands: they run as soon as they can. On a GPU updates wait until gradients
-// of some size have come together, so that one launch has many of them, and
-// roundings of parameters come first (docs/Cuda.md, Batches).
+// Idea: Kahn's algorithm, ties in program order. Updates and additions to sums
+// over micro-batches run as soon as they can, since they end the lives of a
+// gradient and of operands. On a GPU updates wait until gradients of some size
+// are ready, so that one launch computes many updates, and roundings of
+// parameters come first (docs/Cuda.md, Batches).
 //
 // Kernels and library calls get their numbers in this order, what is computed
 // at load first. O((ops + edges) log ops).
@@ -44,7 +44,7 @@ public:
     order.addPlannedOrder();
   }
 
-  /// Moves the ops of the block.
+  /// Brings the ops of the block into this order.
   LogicalResult run() {
     findUrgent();
     ArrayRef<Operation *> ops = order.getOps();
@@ -69,7 +69,7 @@ public:
         if (--waiting[next] == 0)
           enqueue(next);
     }
-    // What is written in place is a new value all the same.
+    // A result that is written in place is still a new value.
     for (Operation *op : done)
       op->moveBefore(block.getTerminator());
     if (numPlaced != ops.size())
@@ -87,8 +87,8 @@ private:
     ++numPlaced;
   }
 
-  /// Those that write over old values, and groups that compute single numbers
-  /// for them (a learning rate, Adam's corrections).
+  /// Groups that write over old values, and groups that compute single numbers
+  /// for these (a learning rate, Adam's corrections).
   void findUrgent() {
     SmallVector<Operation *> work;
     for (Operation *op : order.getOps())
@@ -130,7 +130,7 @@ private:
     for (int64_t number : std::exchange(held, {})) {
       auto group = cast<exec::GroupOp>(order.getOps()[number]);
       bool reduces = !group.getBody().getOps<nn::ReduceOp>().empty();
-      // With its gradient: before all batches.
+      // Runs with its gradient, before all batches.
       ready.push({reduces ? -3 : -2, number});
     }
     heldBytes = 0;
@@ -144,7 +144,7 @@ private:
            llvm::all_of(op->getResultTypes(), isTensor);
   }
 
-  /// What an update reads and does not write: it lives until then.
+  /// Bytes that an update reads and does not write: these live until it runs.
   static int64_t gradientBytes(Operation *op) {
     int64_t bytes = 0;
     for (Value input : cast<exec::GroupOp>(op).getInputs())
@@ -153,8 +153,8 @@ private:
     return bytes;
   }
 
-  /// A parameter in 16 bits that lives long anyway, or is small: all of them
-  /// come first, in a few launches.
+  /// A parameter rounded to 16 bits that lives long anyway, or is small: all of
+  /// these come first, in a few launches.
   static bool isParameterRounding(Operation *op) {
     constexpr int64_t small = 64 << 10;
     auto group = dyn_cast<exec::GroupOp>(op);
@@ -179,8 +179,10 @@ private:
   size_t numPlaced = 0;
 };
 
-/// Numbers the kernels and library calls of one function, from those of the
-/// functions before it on. Offers name who is meant by what they write.
+/// Numbers the kernels and library calls of one function, starting behind those
+/// of the functions before it. An offer stores the number of the kernel whose
+/// buffer the product may write (bias gradient), or of that kernel and the
+/// forward product (ReLU gradient); both are found through the values.
 class Numbers {
 public:
   LogicalResult assign(Block &block) {

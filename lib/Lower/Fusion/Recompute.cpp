@@ -1,19 +1,21 @@
 //===- Recompute.cpp - values that are cheaper to compute twice -----------===//
 //
-// Problem: a loss over 50,000 classes computes exp(x - max) to add it up, and
-// its gradient needs it again: it would be written and read, beside x, which is
-// there. The same holds for where a label is, and for the normalised rows that
-// the gradient of a norm's scale adds up.
+// Problem: a loss over 50,000 classes computes exp(x - max) for a sum, and its
+// gradient needs it again. Stored, it would be written and read although x,
+// from which it follows, is in memory anyway. The same holds for the position
+// of a label, and for the normalised rows in the gradient of a norm's scale.
 //
-// Idea: once kernels are formed, look at what one of them stores for others and
-// computes by elementwise ops. If all its readers are kernels and reading what
-// it is computed from moves less than storing and reading it, the readers get
-// copies of these ops, as long as code generation takes them.
+// Idea: once kernels are formed, look at the values that a kernel stores for
+// others and computes by elementwise ops. If all readers are kernels, and
+// reading the leaves of the computation moves fewer bytes than storing and
+// reading the value, the readers get copies of these ops, as long as code
+// generation accepts them.
 //
-// Invariant: groups stay disjoint, and the graph of groups gets no cycle: a
-// reader came behind the kernel, and so behind all that the kernel reads. What
-// lives longer is at most twice as large as what is no longer stored. Linear in
-// the ops of kernels, but for the questions to code generation.
+// Invariant: groups stay disjoint, and the graph of groups has no cycle: a
+// reader already ran behind the kernel, so behind all that the kernel reads.
+// Values that live longer are at most twice as large as the one that is not
+// stored. Linear in the ops of kernels, except for the questions to code
+// generation.
 //
 //===----------------------------------------------------------------------===//
 #include "FusionGroup.h"
@@ -33,14 +35,15 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Longer chains are no longer free beside memory.
+/// Longer chains cost more than the memory traffic that they save.
 static constexpr size_t maxOps = 24;
 
 static int64_t bytesOf(Value value) {
   return exec::sizeBytes(cast<RankedTensorType>(value.getType()));
 }
 
-/// Whether a step writes over the value, so that readers are in a hurry.
+/// Whether a step writes over the value: its readers must run before the
+/// overwrite.
 static bool isOverwritten(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
@@ -61,7 +64,8 @@ public:
       FusionGroup &group = map.groups[id];
       if (!group.isKernel || group.isAtLoad)
         continue;
-      // The last first: what it is computed from may go with it.
+      // The last op first: ops that it is computed from may become dead with
+      // it.
       for (size_t at = group.ops.size(); at-- > 0;) {
         Operation *op = group.ops[at];
         if (isElementwise(op) && !op->use_empty())
@@ -77,7 +81,8 @@ private:
     return it == map.groupOf.end() ? -1 : it->second;
   }
 
-  /// The kernels that read `value`; none if something else does.
+  /// The kernels that read `value`; none if an op outside of kernels reads it
+  /// too.
   llvm::SetVector<int64_t> readersOf(Value value, int64_t home) const {
     llvm::SetVector<int64_t> readers;
     for (Operation *user : value.getUsers()) {
@@ -171,7 +176,7 @@ private:
       for (OpOperand *use : copy.uses)
         use->set(values.lookup(value));
       group.ops.append(copy.clones);
-      // Two copies of one op have one number and nothing to do with each other.
+      // Copies of one op share its number, but are independent.
       llvm::sort(group.ops, [&](Operation *a, Operation *b) {
         int64_t first = map.position.lookup(a), second = map.position.lookup(b);
         return first != second ? first < second : a->isBeforeInBlock(b);
@@ -180,7 +185,7 @@ private:
       if (!good)
         break;
     }
-    // What was computed on the way is an output now.
+    // Values inside the chain may have become outputs.
     if (good && (isUnused(home) || canFuse(map.groups[home].ops))) {
       dropUnused(home);
       return;

@@ -1,10 +1,10 @@
 //===- WriteInPlace.cpp - results that are written over old values --------===//
 //
-// What outlives a step has one memory: the op that computes the value of a
-// dist.assign, or of a sum over micro-batches, writes it over the old one, if
-// everything else that reads the old one can run before; else it is computed
-// aside and copied, last. One walk of the graph for each such value.
-//
+// State that outlives a step has one memory: the op that computes the value of
+// a dist.assign, or of a sum over micro-batches, writes it over the old value
+// if all other readers of the old value can run before; else it writes
+// elsewhere, and the value is copied last. One walk of the graph for each such
+// value.
 //===----------------------------------------------------------------------===//
 #include "../OpKinds.h"
 #include "BlockOrder.h"
@@ -24,8 +24,8 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// A value that ends in memory which had another before: that of a mutable
-/// source, or of the argument of a sum over micro-batches.
+/// A value whose memory has an old value: that of a mutable source, or of the
+/// argument of a sum over micro-batches.
 struct Destination {
   Value value, place;
 };

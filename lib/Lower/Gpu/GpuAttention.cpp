@@ -1,13 +1,13 @@
 //===- GpuAttention.cpp - attention where the library has none ------------===//
 //
-// Problem: cuDNN's fused attention may be missing or refuse a shape that a
-// later or earlier version takes, and a package must run all the same.
+// Problem: cuDNN's fused attention may be missing, or refuse a shape that
+// another version takes, and a package must still run.
 //
-// Idea: each element of a result belongs to one thread, which goes through its
-// keys (or queries) once, with a running maximum. Scores are computed anew for
-// every element of a head, so this is slow; it is right for every view, shape
-// and type, and no sum depends on how threads are scheduled. Threads of the
-// three gradients are consecutive ranges of one launch.
+// Idea: each element of a result belongs to one thread, which visits its keys
+// (or queries) once, with a running maximum. Scores are recomputed for every
+// element of a head, so this is slow; it is right for every view, shape and
+// type, and no sum depends on how threads are scheduled. Threads of the three
+// gradients are consecutive ranges of one launch.
 //
 //===----------------------------------------------------------------------===//
 #include "CallKernel.h"
@@ -115,7 +115,7 @@ private:
     p[0] = b.CreateUDiv(at, constant(headCount));
     return p;
   }
-  /// What a loop makes of `start`.
+  /// The final value of a loop over `start`.
   SmallVector<V> fold(V from, V to, ArrayRef<V> start,
                       llvm::function_ref<SmallVector<V>(V, ValueRange)> body) {
     auto loop = scf::ForOp::create(b.ops, b.loc, from, to, constant(1), start);

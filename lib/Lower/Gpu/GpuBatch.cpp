@@ -1,12 +1,11 @@
 //===- GpuBatch.cpp - one launch for many updates -------------------------===//
 //
-// The table of M tensors, in words of 64 bits: the number of the first block of
-// each, and of all blocks; then for each the addresses of its buffers in the
-// order of the kernel, and its number of elements. A block looks for the last
-// tensor that does not begin behind it by bisection: at most 12 reads, which
-// are the same for all its threads. A buffer that is a sum's parts has one
-// address; a part begins as many elements behind the one before as the tensor
-// has.
+// The table of M tensors, in 64-bit words: the number of the first block of
+// each tensor, then the number of all blocks; then for each tensor the
+// addresses of its buffers in the kernel's order, and its number of elements. A
+// block finds its tensor by bisection over the first blocks: at most 12 reads,
+// equal for all its threads. A buffer with the parts of a sum has one address;
+// each part begins as many elements behind the one before as the tensor has.
 //
 //===----------------------------------------------------------------------===//
 #include "GpuBatch.h"
@@ -41,8 +40,8 @@ static RankedTensorType formOf(Type type, bool scalar) {
                 : RankedTensorType::get({kBatchChunk}, element);
 }
 
-/// The parts of an argument that is summed over its leading dimension and read
-/// by nothing else; 1 for any other.
+/// The number of parts of an argument that is only read by a sum over its
+/// leading dimension; 1 for any other argument.
 static int64_t partsOf(Value argument, int64_t count) {
   auto type = cast<RankedTensorType>(argument.getType());
   auto sum = argument.hasOneUse()
@@ -175,7 +174,7 @@ GpuLaunch GpuEmitter::emitBatch(StringRef functionName,
   b.ops.setInsertionPointToEnd(&function.getBody().front());
   pushScope();
 
-  // Whose chunk is it, and which?
+  // Find the tensor of this block, and the chunk within it.
   V table = function.getArgument(0), members = function.getArgument(1);
   auto word = [&](V at) {
     return b.CreateLoad(i64, b.gep(i64, table, at), 8, true);
@@ -230,7 +229,7 @@ GpuLaunch GpuEmitter::emitBatch(StringRef functionName,
     outputPointers.push_back(
         pointerTo(value, static_cast<int64_t>(parts.size() + output), begin));
 
-  // Vectors while they are whole, then elements.
+  // Vectors as long as they are full, then single elements.
   AtomId atom = plan.outer.last();
   int64_t width = elementwiseLanes();
   int64_t unroll = plan.ops.size() <= kLargeGroup ? 2 : 1;

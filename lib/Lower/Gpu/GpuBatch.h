@@ -4,17 +4,16 @@
 // of each one's update costs more than the update.
 //
 // Idea: kernels that compute the same elementwise body on tensors of different
-// extents have one form in which all extents are that of a chunk. Its code
-// finds in a table in device memory whose chunk a block is: which tensors, and
-// how many elements they have (docs/Cuda.md, Batches). Extents are 64 bits wide
-// in the table, indices within a chunk 32.
+// extents have a common form, whose extents are those of a chunk. A table in
+// device memory tells each block which tensors its chunk belongs to and how
+// many elements they have (docs/Cuda.md, Batches). Extents in the table are 64
+// bits wide, indices within a chunk 32.
 //
 // An input may be parts of a sum, one behind the other (gradients of biases,
 // whose rows are added up in parts): an element then adds its parts in order.
 //
-// Invariant: an element is computed as in the kernel that it stands for, but
-// for the order of such sums, by one thread, which reads it before it writes
-// it.
+// Invariant: an element is computed as in the original kernel, except for the
+// order of such sums, by one thread, which reads it before it writes it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_GPU_GPUBATCH_H
@@ -39,7 +38,7 @@ constexpr int64_t kBatchParts = 32;
 /// Equal structures (Codegen/Structure.h) mean that one launch can do both.
 exec::KernelOp makeBatchForm(exec::KernelOp kernel, mlir::ModuleOp holder);
 
-/// How many arguments of the form stand for each of the kernel's.
+/// How many arguments of the form each argument of the kernel has become.
 llvm::SmallVector<int64_t> batchParts(exec::KernelOp kernel);
 
 /// Elements of the kernel's tensors.

@@ -138,8 +138,8 @@ V GpuBuilder::CreateSelect(V condition, V x, V y) {
   return make<arith::SelectOp>(condition, x, y);
 }
 
-/// By name: the pass for GPU ops would make math ops calls of libdevice, and
-/// takes the LLVM dialect's own ops for errors.
+/// Called by name: the pass for GPU ops would turn math ops into calls of
+/// libdevice, and rejects the LLVM dialect's own ops.
 V GpuBuilder::callIntrinsic(llvm::Intrinsic::ID id, ArrayRef<V> operands) {
   return LLVM::CallIntrinsicOp::create(
              ops, loc, operands[0].getType(),

@@ -1,10 +1,9 @@
-//===- GpuBuilder.h - arith, vector and llvm ops by IRBuilder's names *- C++
-//-*-//
+//===- GpuBuilder.h - an IRBuilder that builds MLIR ops ---------*- C++ -*-===//
 //
-// The builder (Codegen/Builder.h) with which shared code generation makes the
-// body of a gpu.func: scalars and vectors of arith, math and vector ops, memory
-// through llvm pointers. What folds is folded at once, so `known` sees
-// constants.
+// The builder (Codegen/Builder.h) with which shared code generation builds the
+// body of a gpu.func: arith, math and vector ops on scalars and vectors, memory
+// through llvm pointers. Ops on constants are folded at once, so that `known`
+// sees constants.
 //
 // Invariant: integers are signless; i1 lies in memory as i8.
 //

@@ -95,7 +95,7 @@ private:
   }
 
   void scatter(exec::ScatterAddOp op);
-  /// Of the maximum over windows of the image at `x`; null: of their mean.
+  /// For the gradient of a maximum over windows the image `x`; null: of a mean.
   void pool(V x, V diff, V dst);
   /// Through all windows in which a position lies, in row-major order; `body`
   /// gets the window and, per dimension, the place in it.

@@ -1,8 +1,8 @@
 //===- GpuCalls.h - library calls that are kernels on GPUs ------*- C++ -*-===//
 //
-// Sums of rows by index and the gradients of pools: what the GPU's libraries
-// do not do, or not in a fixed order. Each element of the result belongs to one
-// thread, which adds its contributions in the order that the op promises.
+// Sums of rows by index and the gradients of pools: the GPU's libraries do not
+// compute these, or not in a fixed order. Each element of the result belongs to
+// one thread, which adds its contributions in the order that the op guarantees.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_GPU_GPUCALLS_H

@@ -16,8 +16,8 @@ using V = Value;
 using codegen::numElements;
 
 static constexpr int64_t kBlock = 256;
-/// Blocks that fill a large GPU a few times over: only then does a thread
-/// compute more than one vector.
+/// Enough blocks to fill a large GPU several times: only beyond that does a
+/// thread compute more than one vector.
 static constexpr int64_t kManyBlocks = 1056;
 /// Groups of more ops use smaller vectors: registers are scarce.
 static constexpr size_t kLargeGroup = 48;
@@ -119,8 +119,8 @@ void GpuEmitter::storeOutputs(ArrayRef<V> values, bool full) {
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// As many as 16 bytes hold of the smallest type that is read or written along
-/// the innermost loop, in powers of two that divide it.
+/// The number of elements in 16 bytes of the smallest type that is read or
+/// written along the innermost loop; a power of two that divides the loop.
 int64_t GpuEmitter::elementwiseLanes() {
   AtomId last = plan.outer.last();
   int64_t bytes = 8;
@@ -194,7 +194,7 @@ void GpuEmitter::emitVectors(int64_t vectors, int64_t width, int64_t unroll) {
   });
 }
 
-/// What does not fill a vector at the end of a single loop, one thread each.
+/// The rest at the end of a single loop that fills no vector, one thread each.
 void GpuEmitter::emitTail(int64_t from) {
   const LoopVar &var = plan.outer.vars.back();
   lanes = 1;

@@ -3,7 +3,7 @@
 // Problem: map the loops of a KernelPlan to blocks and threads so that memory
 // is read in whole lines, in 16 bytes per thread where that can be.
 //
-// Idea: PullEmitter computes elements; here are the mappings around them.
+// Idea: PullEmitter computes elements; this file maps loops to threads.
 //
 // - Elementwise (also windows and contractions): a thread computes `lanes`
 //   neighbours in the innermost loop, several times over where there is enough

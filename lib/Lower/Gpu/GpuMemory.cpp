@@ -2,7 +2,7 @@
 //
 // A load at a symbolic index becomes one scalar, vectors of up to 16 bytes
 // where the index is known to be a multiple of so many elements, or one scalar
-// per lane. What nobody writes is read through the read-only path
+// per lane. Memory that is never written is read through the read-only path
 // (ld.global.nc).
 //
 //===----------------------------------------------------------------------===//
@@ -236,8 +236,8 @@ void GpuEmitter::store(V value, V pointer, Type element, const Index &flat) {
   }
 }
 
-/// The base of a vector is a multiple of its width: it lies on one side of a
-/// border that is one, too.
+/// The base of a vector is a multiple of its width; if a border is one too, the
+/// vector lies on one side of it.
 bool GpuEmitter::lanesAgree(const Guard &guard) {
   if (guard.index.terms.size() != 1 ||
       guard.index.terms[0] != std::make_pair(laneAtom, int64_t(1)))

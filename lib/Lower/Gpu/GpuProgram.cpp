@@ -1,9 +1,9 @@
 //===- GpuProgram.cpp - the kernels of a module for GPUs ------------------===//
 //
-// Kernels of one structure are one entry, unless they can fail and so record
-// their number. All gpu.modules take the passes together; LLVM IR is compiled
-// on several threads, each kernel in a context of its own; the PTX is joined in
-// order.
+// Kernels of equal structure share one entry, unless they can fail and so must
+// record their own number. All gpu.modules take the passes together; LLVM IR is
+// compiled on several threads, each kernel in a context of its own; the PTX is
+// joined in order.
 //
 //===----------------------------------------------------------------------===//
 #include "GpuBatch.h"
@@ -29,7 +29,7 @@ using namespace kerf::cuda;
 
 namespace {
 
-/// One entry: what is launched, and its code on the way to PTX.
+/// One entry: its launch, and its code on the way to PTX.
 struct Entry {
   std::string name;
   GpuLaunch launch;
@@ -115,8 +115,8 @@ exec::GpuKernelAttr launchOf(exec::LibraryCallInterface call,
       bytes, reads, arguments, entry.launch.canFail, exec::GpuBatchAttr());
 }
 
-/// What the code of a call depends on: its attributes, but for its number and
-/// names of nodes, and which operands are the same buffer or which parameter.
+/// What the code of a call depends on: its attributes, except its number and
+/// node names, and which operands share a buffer or a parameter.
 const void *structureOf(exec::LibraryCallInterface call) {
   Builder builder(call.getContext());
   exec::CallBuffers buffers(call);
@@ -149,15 +149,15 @@ std::optional<codegen::KernelPlan> planBatch(exec::KernelOp form) {
 /// What the manifest says about the batches of a kernel.
 using BatchUses = llvm::MapVector<Operation *, exec::GpuBatchAttr>;
 
-/// A copy of a parameter in 16 bits, as products read it.
+/// Whether the kernel copies a parameter to 16 bits, as products read it.
 bool isRounding(exec::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   return llvm::hasSingleElement(body.without_terminator()) &&
          isa<nn::CastOp>(body.front());
 }
 
-/// One entry for the updates, and for the roundings, that differ in extents
-/// alone, where there are several.
+/// Makes one entry for several updates (or roundings) that differ only in
+/// extents.
 BatchUses addBatches(ModuleOp module, ModuleOp holder,
                      std::vector<std::unique_ptr<Entry>> &entries) {
   OwningOpRef<ModuleOp> forms = ModuleOp::create(module.getLoc());

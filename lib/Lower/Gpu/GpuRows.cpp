@@ -6,10 +6,10 @@
 // Idea: a team of threads shares a row. In case (a) the team is part of a warp,
 // a warp or a whole block; neighbours read neighbouring vectors, and sums go
 // over lanes, then by shuffles, then over warps through shared memory. In case
-// (b) 32 threads stand side by side over rows, each for `lanes` of them; a team
-// is a column of threads, and sums go through shared memory. A row that gives a
-// thread few vectors stays in registers between its passes; the loops over it
-// are unrolled.
+// (b) the 32 threads of a warp take neighbouring rows, each `lanes` of them; a
+// team is a column of threads, and sums go through shared memory. A row that
+// gives a thread few vectors stays in registers between its passes; the loops
+// over it are unrolled.
 //
 // Invariant: teams beyond the last row compute the last one again, so that all
 // threads meet at shuffles and barriers, and store nothing.
@@ -31,7 +31,7 @@ static constexpr int64_t kUnrolled = 8, kKeptRegisters = 64;
 static constexpr int64_t kMaxTeam = 512, kMaxColumnTeam = 16, kWarp = 32;
 /// Bytes of a row of which a multiprocessor should hold two, and the team.
 static constexpr int64_t kLongRow = 64 << 10, kLongTeam = 1024;
-/// Ops of a group that needs many registers.
+/// Groups of at least so many ops need many registers.
 static constexpr size_t kLargeGroup = 24;
 /// Threads that keep a large GPU busy.
 static constexpr int64_t kManyThreads = 132 * 1024;
@@ -61,8 +61,8 @@ void GpuEmitter::chooseTeam() {
   // A thread of a large block has few registers.
   bool large = plan.ops.size() > kLargeGroup;
   int64_t maxTeam = large ? kMaxTeam / 2 : kMaxTeam;
-  // Long rows are read again: few of them at a time, so that all of them stay
-  // in the second-level cache.
+  // Long rows are read again: only few are in work at a time, so that all of
+  // them stay in the second-level cache.
   for (auto &[size, flat] : plan.inner)
     if (size * bytes >= kLongRow)
       maxTeam = kLongTeam;
@@ -104,7 +104,7 @@ void GpuEmitter::chooseTeam() {
   teamSize = 1;
   while (teamSize < maxColumnTeam && teamSize * 4 < count)
     teamSize *= 2;
-  // Wide vectors only where there are columns enough for them.
+  // Wide vectors only if there are enough columns for them.
   int64_t width = std::min<int64_t>(maxLanes, 4);
   while (width > 1 &&
          (last.size % width || outer.size / width * teamSize < kManyThreads))
@@ -186,7 +186,7 @@ void GpuEmitter::forRow(Flat &flat, int64_t wide, Body body) {
 }
 
 V GpuEmitter::rowBuffer(int64_t count, T type) {
-  // The only element of a row is asked for outside of loops, too.
+  // The only element of a row may also be asked for outside of loops.
   if (count < 2)
     return nullptr;
   Flat &flat = plan.inner[count];
@@ -281,8 +281,8 @@ GpuEmitter::State GpuEmitter::foldTeam(State state, const Combine &combine) {
     tree(warps);
     return state;
   }
-  // [part][thread of the team][lane][column], added up in this order. The
-  // memory is that of the reduction before, which all have to have read.
+  // [part][thread of the team][lane][column], added in this order. The memory
+  // is shared with the reduction before, which all threads must have read.
   int64_t width = b.widthOf(state[0]), bytes = 0;
   V column = b.CreateURem(thread, indexConstant(teams));
   SmallVector<int64_t> offsets;

@@ -54,7 +54,8 @@ void registerDialects(DialectRegistry &registry) {
 }
 
 void loadDialects(MLIRContext &context) {
-  // Once: passes may run on several threads, which must not load.
+  // Loaded once here: passes run on several threads, which must not load
+  // dialects.
   if (context.getLoadedDialect<NVVM::NVVMDialect>())
     return;
   DialectRegistry registry;
@@ -160,7 +161,7 @@ llvm::Expected<std::string> compileToPtx(llvm::Module &module,
                                    llvm::CodeGenFileType::AssemblyFile))
     return failure("LLVM cannot write PTX");
   manager.run(module);
-  // The header is that of the whole file.
+  // The header is written once, for the whole file.
   StringRef body = text.str();
   size_t address = body.find(".address_size");
   if (address != StringRef::npos)

@@ -1,7 +1,7 @@
 //===- GpuTarget.h - from gpu.module to PTX and cubins ----------*- C++ -*-===//
 //
-// The part of code generation for GPUs that knows passes, LLVM's NVPTX back end
-// and ptxas, and nothing of tensors.
+// The part of GPU code generation that uses passes, LLVM's NVPTX back end and
+// ptxas, and does not deal with tensors.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LOWER_GPU_GPUTARGET_H
@@ -34,7 +34,7 @@ llvm::Expected<std::string> compileToPtx(llvm::Module &module,
 llvm::Error dumpText(llvm::StringRef dumpDir, const llvm::Twine &name,
                      llvm::StringRef text);
 
-/// What stands at the head of a file of PTX.
+/// The header of a PTX file.
 std::string ptxHeader();
 
 /// Assembles; `usage` gets what ptxas says of registers and spills. An empty

@@ -7,8 +7,8 @@
 // columns lie in different banks, and computes along j from there. The other
 // inputs and the outputs are read and written along j as always.
 //
-// Invariant: only reads that no guard can forbid; what lies outside of the
-// loops is neither read nor written. One barrier.
+// Invariant: only reads that no guard can forbid; elements outside of the loops
+// are neither read nor written. One barrier.
 //
 //===----------------------------------------------------------------------===//
 #include "GpuEmitter.h"
@@ -63,7 +63,7 @@ void GpuEmitter::emitTiles() {
   const LoopVar &i = vars[tileLoop], &j = vars.back();
   lanes = 1;
   laneAtom = ~0u;
-  // A number of a square: all loops but j's, with squares in place of i, then
+  // The number of a square: all loops but j's, with squares instead of i, then
   // squares of j.
   SmallVector<LoopVar> squares(vars);
   squares[tileLoop].size = llvm::divideCeil(i.size, kSquare);

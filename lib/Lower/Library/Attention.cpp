@@ -1,9 +1,9 @@
 //===- Attention.cpp - attention as a library call ------------------------===//
 //
-// Queries, keys and values are read, and results written, where they lie: heads
-// are moved by strides, as long as elements of a head are neighbours and rows
-// begin at multiples of 16 bytes of bf16, which is what kernels load at once.
-// What is no such view is brought into rows first.
+// Queries, keys and values are read, and results written, in place: strides
+// express how heads are moved, provided that elements of a head are neighbours
+// and rows begin at multiples of 16 bytes of bf16, which is what kernels load
+// at once. Other operands are first copied into rows.
 //
 //===----------------------------------------------------------------------===//
 #include "LibraryCall.h"
@@ -49,7 +49,7 @@ static StridedView plainOperand(LibraryCall &call, Value value) {
   return view;
 }
 
-/// Over the scores' shape, with strides of 0 where it repeats.
+/// The mask over the scores' shape, with strides of 0 where it broadcasts.
 static StridedView biasOperand(LibraryCall &call, Value value,
                                ArrayRef<int64_t> scores) {
   StridedView view = composeView(value);
@@ -62,7 +62,7 @@ static StridedView biasOperand(LibraryCall &call, Value value,
   return broadcastView(std::move(view), scores);
 }
 
-/// Follows a result through reshapes and transposes that strides can say.
+/// Follows a result through reshapes and transposes that strides can express.
 static StridedView resultView(LibraryCall &call, Value result, Value &stored) {
   ArrayRef<int64_t> shape = shapeOf(result);
   StridedView view = denseView(result);
@@ -76,7 +76,7 @@ static StridedView resultView(LibraryCall &call, Value result, Value &stored) {
     chain.push_back(user);
     end = user->getResult(0);
     auto strides = pullBack(chain, denseStrides(shapeOf(end)));
-    // A last reshape is a view of whoever reads it.
+    // A last reshape is left to its reader, which sees a view.
     if (!strides || !hasRows(shape, *strides, 0) || !isa<nn::TransposeOp>(user))
       continue;
     used = chain.size();

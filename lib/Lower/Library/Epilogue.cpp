@@ -1,8 +1,7 @@
-//===- Epilogue.cpp - what follows a product, in the same call ------------===//
+//===- Epilogue.cpp - epilogues of library calls --------------------------===//
 //
-// See Epilogue.h and LibraryCall.h: what a library can add, apply and round
-// before it stores a result.
-//
+// See Epilogue.h and LibraryCall.h: the additions, activations and roundings
+// that a library can do before it stores a result.
 //===----------------------------------------------------------------------===//
 #include "Epilogue.h"
 
@@ -69,9 +68,10 @@ private:
     finishPending();
   }
 
-  /// Whether `user` is part of the call, or may turn out to be.
+  /// Whether `user` is part of the call, or may become so.
   bool takeIn(Operation *user) {
-    // An update reads and writes several tensors in one pass of its own.
+    // An update is a kernel of its own: it reads and writes several tensors in
+    // one pass.
     if (isComplete || user->hasAttr(exec::kUpdateMark))
       return false;
     // In a fixed epilogue an addend lies as the result does.
@@ -91,7 +91,7 @@ private:
       return isComplete = true;
     if (!storable() || !(widens(user) || fuseElementwise(user)))
       return false;
-    // What the op was reached through is now part of the call.
+    // Shape ops in front of the op are now part of the call.
     commitPending();
     call.ops.push_back(user);
     call.result = user->getResult(0);
@@ -156,7 +156,8 @@ private:
     return true;
   }
 
-  /// A result of 16 bits that is wanted in f32 is not rounded in between.
+  /// A 16-bit result that is cast to f32 is stored in f32, without the
+  /// rounding.
   bool widens(Operation *user) const {
     return isa<nn::CastOp>(user) && !call.anchor->hasAttr(exec::kStoredMark) &&
            call.postOps.empty() && !call.bias &&
@@ -170,8 +171,9 @@ private:
     pending.clear();
   }
 
-  /// Whether a library stores the present result fast: rows stay contiguous,
-  /// and a convolution's whole image does. oneDNN would store others, too.
+  /// Whether the library stores the present result fast: rows, and a
+  /// convolution's whole image, must be contiguous. oneDNN stores other layouts
+  /// too, but slowly.
   bool storable() {
     if (pending.empty())
       return true;
@@ -185,8 +187,8 @@ private:
     return logical.back() > 1 && strides->back() == 1;
   }
 
-  /// Trailing shape ops: kept out, since users read them as views, unless the
-  /// user is a contraction that could not, or nobody reads views.
+  /// Trailing shape ops stay out of the call, since users read them as views;
+  /// unless the user is a contraction that cannot, or no user reads views.
   void finishPending() {
     while (!pending.empty()) {
       Operation *last = pending.back();
@@ -233,7 +235,9 @@ private:
                         [&](const PostOp &op) { return op.kind == kind; });
   }
 
-  /// Whether the device's library can do this next. cuBLASLt has a factor, then
+  /// Whether the device's library can do this op next. cuBLASLt has a factor,
+  /// then a bias, one addend and one activation; cuDNN the same without the
+  /// factor.
   /// a bias, one addend and one activation; cuDNN the same without the factor.
   bool takes(Kind kind) const {
     if (!isFixed)
@@ -254,8 +258,9 @@ private:
     call.postOps.push_back({kind, alpha, beta, std::nullopt});
   }
 
-  /// alpha x + beta, joined with one before it. False where a number would not
-  /// be one that float holds as well as any: 0 * inf is NaN, x / inf is not.
+  /// Adds alpha x + beta, joined with a linear step before it. False if a
+  /// joined number would not be an ordinary float: 0 * inf is NaN, x / inf is
+  /// not.
   bool addLinear(double alpha, double beta) {
     auto isPlain = [](double number) {
       auto size = std::fabs(static_cast<float>(number));
@@ -269,8 +274,8 @@ private:
       joinedBeta = *call.postOps.back().beta * alpha + beta;
       joinedAlpha = *call.postOps.back().alpha * alpha;
     }
-    // Each step alone must hold, too: 1e30 x 1e30 is infinite, and times 1e-30
-    // it still is.
+    // Each step must be an ordinary float by itself, too: 1e30 x 1e30 is
+    // infinite, and stays so times 1e-30.
     for (double number : {alpha, beta, joinedAlpha, joinedBeta})
       if (!asks(Precondition::NumbersArePlain, isPlain(number)))
         return false;
@@ -294,7 +299,7 @@ private:
     Value self = call.result;
     Value other = op->getOperand(op->getOperand(0) == self ? 1 : 0);
     bool selfLeft = op->getOperand(0) == self;
-    // The result must have the shape of what was computed so far.
+    // The result must have the shape of the value computed so far.
     if (!asks(Precondition::ResultKeepsItsShape,
               op->getResult(0).getType() == self.getType()))
       return false;
@@ -316,12 +321,13 @@ private:
     }
     if (!asks(Precondition::OperandsCommute, selfLeft || commutes))
       return false;
-    // Rows are added to the product in place, long after it was computed.
+    // scatter_add adds rows to the product in place, long after it was
+    // computed.
     if (isa_and_nonnull<nn::ScatterAddOp, exec::ScatterAddOp>(
             other.getDefiningOp()) &&
         other.hasOneUse() && kind == Kind::Add)
       return false;
-    // dist.zero has a slot of zeros become the sum, in place.
+    // A slot that dist.zero zeroed becomes the sum, in place.
     if (isAccumulator(other)) {
       if (kind != Kind::Add || call.bias || !call.postOps.empty() ||
           !takes(Kind::Sum) || !isa<nn::MatmulOp>(call.anchor))

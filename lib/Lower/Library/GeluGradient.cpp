@@ -1,8 +1,8 @@
 //===- GeluGradient.cpp - the gradient of GELU, found again ---------------===//
 //
-// What x is must be tried: everything within reach of `result` that has dy's
-// type. The formula has some 20 ops, so a try takes as many comparisons, and a
-// product that is none fails at the first.
+// Candidates for x are tried: all values from which `result` is computed that
+// have dy's type. The formula has some 20 ops, so a try costs as many
+// comparisons, and a product that is no GELU gradient fails at the first.
 //
 //===----------------------------------------------------------------------===//
 #include "GeluGradient.h"
@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Larger than any formula.
+/// More ops than any such formula has.
 static constexpr size_t maxOps = 48;
 
 namespace {
@@ -60,7 +60,7 @@ Value kerf::matchGeluGradient(Value result, Value dy,
   Operation *last = result.getDefiningOp();
   if (!isa_and_nonnull<nn::MulOp, nn::CastOp>(last))
     return {};
-  // What the result is computed from, as far as a formula may reach.
+  // Values from which the result is computed, within the size of a formula.
   llvm::SetVector<Value> reached;
   reached.insert(result);
   bool hasTanh = false;
@@ -91,7 +91,7 @@ Value kerf::matchGeluGradient(Value result, Value dy,
     if (failed(built) || !built->front() ||
         !comparison.same(built->front(), result))
       continue;
-    // Ops that something else reads stay there for it.
+    // Ops with other readers are kept for these.
     DenseSet<Operation *> own;
     for (Operation *op : llvm::reverse(comparison.matched))
       if (op == last || llvm::all_of(op->getUsers(), [&](Operation *user) {

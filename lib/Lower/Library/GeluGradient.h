@@ -1,8 +1,8 @@
 //===- GeluGradient.h - the gradient of GELU, found again -------*- C++ -*-===//
 //
-// Autodiff writes the gradient of an activation as elementwise ops. Where a
-// library can do it after a product it has to be recognised: the same ops are
-// built once more, by the same interface, and compared.
+// Autodiff writes the gradient of an activation as elementwise ops. To let a
+// library compute it behind a product, it must be recognised: the same ops are
+// built again, by the same interface, and compared.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_LIBRARY_GELUGRADIENT_H
@@ -21,7 +21,7 @@ mlir::Value matchGeluGradient(mlir::Value result, mlir::Value dy,
                               llvm::SmallVectorImpl<mlir::Operation *> &ops);
 
 /// The same for a result that is at most three ops behind `dy`, each the only
-/// user of the one before (both may be widened, what comes out narrowed).
+/// user of the one before (both may be widened, the result narrowed).
 struct GeluGradient {
   mlir::Value result, x;
   llvm::SmallVector<mlir::Operation *> ops;

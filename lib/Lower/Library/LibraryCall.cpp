@@ -1,4 +1,4 @@
-//===- LibraryCall.cpp - what a library call can take in ------------------===//
+//===- LibraryCall.cpp - library calls and what they take in --------------===//
 //
 // See LibraryCall.h.
 //
@@ -54,7 +54,7 @@ void kerf::takeOperandChain(LibraryCall &call, Value operand, Value base) {
   }
 }
 
-/// Strides of 1 along a row or a column, which is what the library packs.
+/// Whether rows or columns have stride 1, which is what the library can pack.
 static bool isMatrix(const StridedView &view) {
   size_t rank = view.sizes.size();
   auto ok = [&](size_t unit, size_t other) {
@@ -64,8 +64,8 @@ static bool isMatrix(const StridedView &view) {
   return ok(rank - 1, rank - 2) || ok(rank - 2, rank - 1);
 }
 
-/// An operand as [batch.., rows, columns]; materialised where it is no matrix,
-/// or if no view of it is wanted.
+/// An operand as [batch.., rows, columns]; stored densely first if it is no
+/// matrix of strides, or if no view of it is wanted.
 static StridedView matrixOperand(nn::MatmulOp op, Value value, bool transposed,
                                  ArrayRef<int64_t> batch,
                                  bool materialised = false) {
@@ -92,9 +92,8 @@ static StridedView matrixOperand(nn::MatmulOp op, Value value, bool transposed,
   return broadcastView(std::move(view), shape);
 }
 
-/// Dimensions of size 1 get the strides that a dense row would have: the
-/// library takes a stride that is smaller than a row for an error even where it
-/// is multiplied by nothing.
+/// Dimensions of size 1 get the strides of a dense row: the library rejects a
+/// stride smaller than a row, even where the stride does not matter.
 static void tidyUnitDims(StridedView &view) {
   for (int64_t d = static_cast<int64_t>(view.sizes.size()) - 1; d >= 0; --d)
     if (view.sizes[d] == 1)
@@ -111,7 +110,7 @@ static std::optional<LibraryCall> selectMatmul(nn::MatmulOp op) {
   call.batch.assign(shape.begin(), shape.end() - 2);
   call.lhs = matrixOperand(op, op.getLhs(), op.getTransposeLhs(), call.batch);
   call.rhs = matrixOperand(op, op.getRhs(), op.getTransposeRhs(), call.batch);
-  // The libraries take a batch that one side at least goes along.
+  // The libraries need each batch dimension to vary in at least one operand.
   for (size_t d = 0; d < call.batch.size(); ++d)
     if (!holds(op, Precondition::BatchMoves,
                call.batch[d] == 1 || call.lhs.strides[d] != 0 ||
@@ -144,7 +143,7 @@ static std::optional<LibraryCall> selectMatmul(nn::MatmulOp op) {
   return call;
 }
 
-/// An operand as dense elements; materialised where it is none.
+/// An operand as dense elements; stored densely first if it is a view.
 static StridedView denseOperand(LibraryCall &call, Value value) {
   StridedView view = composeView(value);
   if (!holds(call.anchor, Precondition::OperandIsDense,
@@ -157,7 +156,7 @@ static StridedView denseOperand(LibraryCall &call, Value value) {
   return view;
 }
 
-/// Calls that take dense operands and nothing else.
+/// Calls whose operands are all dense and that take in no other op.
 static std::optional<LibraryCall> selectPlain(Operation *op) {
   bool scatters = isa<nn::ScatterAddOp>(op);
   LibraryCall call;
@@ -173,7 +172,7 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
   if (op->getNumOperands() > 1)
     call.rhs = denseOperand(call, op->getOperand(1));
   call.ops.push_back(op);
-  // A result of 16 bits that is wanted in f32 is not rounded in between.
+  // A 16-bit result that is cast to f32 is stored in f32, without the rounding.
   if (call.result.hasOneUse() && isHalf(elementOf(call.result)) &&
       !op->hasAttr(exec::kStoredMark))
     if (auto cast = dyn_cast<nn::CastOp>(*call.result.user_begin());
@@ -181,7 +180,7 @@ static std::optional<LibraryCall> selectPlain(Operation *op) {
       call.ops.push_back(cast);
       call.result = cast.getResult();
     }
-  // Rows are added to what another gradient of the same table is.
+  // Rows are added to another gradient of the same table.
   if (scatters && call.result.hasOneUse())
     if (auto add = dyn_cast<nn::AddOp>(*call.result.user_begin())) {
       Value other = add->getOperand(add->getOperand(0) == call.result ? 1 : 0);

@@ -1,17 +1,18 @@
-//===- LibraryCall.h - what a library call can take in ----------*- C++ -*-===//
+//===- LibraryCall.h - library calls and what they take in ------*- C++ -*-===//
 //
-// Problem: matmul and convolution come from a library that adds a bias, applies
-// activations and adds a residual while the result is still in registers, and
-// reads and writes strided. What is not handed to it costs a pass over memory.
+// Problem: the library that computes matmul and convolution can add a bias,
+// apply activations and add a residual while the result is still in registers,
+// and can read and write strided. Every op that is not given to it costs a pass
+// over memory.
 //
 // Idea: from the contraction (the anchor) follow its result as long as it has
-// one use, taking in elementwise ops that exist as post-ops and shape ops that
-// can be expressed as strides of what is written; and follow each operand
-// backwards through shape ops that can be expressed as strides of what is read.
+// one use, and take in elementwise ops that exist as post-ops and shape ops
+// that strides of the destination can express. Follow each operand backwards
+// through shape ops that strides of the operand can express.
 //
 // Invariant: the call computes `result` from the bases of its operands and
-// nothing else; `ops` are what it replaces, in block order, all of whose other
-// results are not used elsewhere. Linear in the length of the chains.
+// nothing else; it replaces `ops`, in block order, whose other results are not
+// used elsewhere. Linear in the length of the chains.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_LIBRARY_LIBRARYCALL_H
@@ -31,10 +32,10 @@ struct PostOp {
 };
 
 struct LibraryCall {
-  /// The op of nn; which call it becomes follows from it.
+  /// The op of nn, which determines the kind of call.
   mlir::Operation *anchor = nullptr;
   llvm::SmallVector<mlir::Operation *> ops;
-  /// What the call stores, dense.
+  /// The value that the call stores, dense.
   mlir::Value result;
   /// Matmul: strides over [batch.., m, k], [batch.., k, n], [batch.., m, n].
   Dims batch;
@@ -42,13 +43,14 @@ struct LibraryCall {
   /// Conv: lhs are the activations, rhs the weights, both dense. All other
   /// kinds: the op's operands in order (one: `lhs`), dense.
   StridedView lhs, rhs, dst;
-  /// ScatterAdd: what is added to, dense; without a base, zeros.
+  /// ScatterAdd: the dense tensor to which rows are added; without one, zeros.
   std::optional<StridedView> base;
   mlir::Type inputType, resultType; ///< element types
   std::optional<StridedView> bias;  ///< one element per n or output channel
   llvm::SmallVector<PostOp> postOps;
-  /// Attention: operands beside lhs and rhs (queries and keys), in the order of
-  /// the op of exec, a bias last; strides over [batch, heads, rows, columns].
+  /// Attention: operands besides lhs and rhs (queries and keys), in the order
+  /// of the op of exec, a bias last; strides over [batch, heads, rows,
+  /// columns].
   llvm::SmallVector<StridedView, 0> moreOperands;
   /// And results beside `result`: the statistics, or the gradients of keys and
   /// values. `value` is what is stored, dense.
@@ -78,9 +80,9 @@ inline bool isHalf(mlir::Type element) {
 /// Shape ops between a base and the op that reads it belong to the call.
 void takeOperandChain(LibraryCall &call, mlir::Value operand, mlir::Value base);
 
-/// Removes batch dimensions of size 1, merges neighbours where one stride
-/// describes both for every tensor, and moves batch dimensions that rhs repeats
-/// into m.
+/// Removes batch dimensions of size 1, merges neighbouring ones if one stride
+/// describes both for every tensor, and moves batch dimensions that rhs
+/// broadcasts into m.
 void mergeDims(LibraryCall &call);
 
 /// The value of a splat constant, looked for through shape ops and float casts.

@@ -1,10 +1,10 @@
-//===- SelectLibraryCalls.cpp - what the device's library computes --------===//
+//===- SelectLibraryCalls.cpp - library calls instead of ops --------------===//
 //
-// Each product, convolution, ... that the library takes (LibraryCall.h) becomes
-// the op of exec that says what the call takes in and where it stores what,
-// behind the last op that it replaces (of several results, in its place).
-// Results get memory of their own, but for sums over micro-batches. O(ops + the
-// chains that calls take in).
+// Each product, convolution, ... that the library supports (LibraryCall.h)
+// becomes an op of exec with the ops that the call takes in and the destination
+// of its result, placed behind the last op that it replaces (with several
+// results: in the place of the op). Results get memory of their own, except
+// sums over micro-batches. O(ops + the chains that calls take in).
 //
 //===----------------------------------------------------------------------===//
 #include "LibraryCall.h"
@@ -48,8 +48,8 @@ private:
       return position.lookup(a) < position.lookup(b);
     });
     ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
-    // Of several results one may be read before the last is stored; what such
-    // calls read stands in front of the anchor.
+    // With several results, one may be read before the last is stored, so the
+    // call stays in the anchor's place; its operands are computed before that.
     builder.setInsertionPointAfter(call.moreResults.empty() ? ops.back()
                                                             : call.anchor);
     exec::LibraryCallInterface emitted =

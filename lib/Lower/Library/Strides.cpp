@@ -39,8 +39,8 @@ static StrideFactors toFactors(ArrayRef<int64_t> sizes,
   return factors;
 }
 
-/// The same elements as dimensions of sizes `to`; false if a factor would have
-/// to be cut where it does not divide.
+/// Splits the same elements into dimensions of sizes `to`; false if a factor
+/// would have to be cut into parts of unequal size.
 static bool reshapeFactors(StrideFactors &factors, ArrayRef<int64_t> to) {
   if (llvm::is_contained(to, 0))
     return false;
@@ -90,7 +90,7 @@ static std::optional<Dims> toStrides(const StrideFactors &factors,
     if (!dim.empty())
       strides[d] = dim.back().stride;
   }
-  // Dimensions of size 1 get a stride as if they were dense.
+  // Dimensions of size 1 get the strides of a dense tensor.
   for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d)
     if (sizes[d] == 1)
       strides[d] = d + 1 < static_cast<int64_t>(sizes.size())

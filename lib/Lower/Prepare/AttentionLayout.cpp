@@ -1,8 +1,8 @@
 //===- AttentionLayout.cpp - how attention stores its results -------------===//
 //
-// Exporters transpose what attention gives before they merge the heads. A
-// library call can store the transpose; other readers take the result from
-// there, by strides. Linear in the number of ops and uses.
+// Exporters transpose the result of attention before they merge the heads. A
+// library call can store the transposed result; other readers read it with
+// strides. Linear in the number of ops and uses.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"

@@ -1,8 +1,8 @@
 //===- Casts.cpp - roundings that need not be -----------------------------===//
 //
-// Casts that undo each other go, also behind ops that move elements; products
-// that the target's library does not have in float16 become those of rounded
-// float32. Linear in the number of ops.
+// Casts that undo each other are removed, also behind ops that move elements.
+// Products in float16 that the target's library lacks become products of
+// rounded float32. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -33,8 +33,8 @@ static unsigned width(Value value) {
   return typeOf(value).getElementTypeBitWidth();
 }
 
-/// What a cast of a cast gives if the two undo each other; between them may
-/// stand ops that move elements, which then move narrow ones.
+/// The replacement of a cast of a cast if the two undo each other. Ops between
+/// them that move elements then move narrow ones.
 static Value undone(nn::CastOp cast) {
   SmallVector<Operation *> moves;
   Value x = cast.getX();
@@ -63,7 +63,7 @@ static Value undone(nn::CastOp cast) {
   return value;
 }
 
-/// A product of float16 on a CPU: of operands that are rounded and wide again.
+/// A float16 product on a CPU: operands are rounded and widened again.
 static void widenProduct(Operation *op) {
   dist::ReplacingBuilder builder(op);
   Location loc = op->getLoc();
@@ -75,7 +75,7 @@ static void widenProduct(Operation *op) {
   RankedTensorType narrow = typeOf(result);
   result.setType(narrow.clone(wide));
   builder.setInsertionPointAfter(op);
-  // What is wanted in float32 is not rounded in between, as on GPUs.
+  // A result that is cast to float32 is not rounded in between, as on GPUs.
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses())
     uses.push_back(&use);

@@ -1,7 +1,7 @@
 //===- EraseDeadOps.cpp - ops that nothing uses ---------------------------===//
 //
-// Users come behind what they use, so one walk from the end finds all of them:
-// O(ops).
+// Users come behind their operands, so one walk from the end finds all dead
+// ops: O(ops).
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"

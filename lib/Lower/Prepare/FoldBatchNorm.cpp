@@ -1,9 +1,9 @@
 //===- FoldBatchNorm.cpp - statistics that are constant -------------------===//
 //
-// A batch norm whose statistics depend on parameters alone goes into the
-// convolution in front of it: w' = w s, b' = b s + t with
-// s = scale / sqrt(variance + epsilon), t = bias - mean s. Every other one
-// becomes x s + t. Linear in the number of ops.
+// A batch norm whose statistics depend on parameters alone is folded into the
+// convolution in front of it: w' = w s, b' = b s + t with s = scale /
+// sqrt(variance + epsilon), t = bias - mean s. Every other one becomes x s + t.
+// Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -47,7 +47,7 @@ static void fold(nn::BatchNormOp norm) {
       nn::SubOp::create(builder, loc, norm.getBias(),
                         nn::MulOp::create(builder, loc, norm.getMean(), scale));
   Value x = norm.getX();
-  // What was added to the convolution is scaled, too.
+  // A bias that was added to the convolution is scaled, too.
   Value added;
   if (auto add = x.getDefiningOp<nn::AddOp>(); add && x.hasOneUse())
     for (int i : {0, 1}) {

@@ -1,10 +1,10 @@
 //===- MoveScale.cpp - factors and small powers ---------------------------===//
 //
 // A factor on an operand of a matmul of two activations (the 1/sqrt(d) of
-// attention) moves to its result, where a library call takes it for nothing; of
-// a product with weights the bias comes next, and the factor costs nothing in
-// the kernel in front of it. Squares and cubes become products. Linear in the
-// number of ops.
+// attention) moves to its result, where the library call applies it at no cost.
+// It does not move behind a product with weights: there the bias comes next,
+// and the factor costs nothing in the kernel in front of the product. Squares
+// and cubes become products. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -37,7 +37,7 @@ static nn::MatmulOp reachedMatmul(Value value) {
   return {};
 }
 
-/// x^2 and x^3 as products.
+/// Turns x^2 and x^3 into products.
 static void expandPower(nn::PowOp pow) {
   auto exponent = splatValue(pow.getRhs());
   if (!exponent || (*exponent != 2 && *exponent != 3) ||

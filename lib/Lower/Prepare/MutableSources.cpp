@@ -1,7 +1,7 @@
-//===- MutableSources.cpp - what steps of training change -----------------===//
+//===- MutableSources.cpp - one op per mutable source ---------------------===//
 //
 // All uses of a mutable source (a parameter or a state of the optimizer) in a
-// function mean the same memory: they become one op. A source that gets the
+// function use the same memory: they become one op. A source that gets the
 // value of another, or is returned, is copied, since each is read before either
 // is written. Sums over micro-batches become additions to the argument that
 // holds the sum so far. Linear in the number of ops.
@@ -25,14 +25,14 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// All uses of a mutable source mean the same memory.
+/// Replaces all uses of a mutable source by one op.
 static void mergeUses(func::FuncOp function) {
   llvm::StringMap<Operation *> known;
   forEachOp(function, [&](Operation *op) {
     if (!isMutableSource(op))
       return;
     auto [it, added] = known.try_emplace(mutableIdentity(op), op);
-    // Where types differ the table of parameters says so.
+    // Uses of different types are an error of the table of parameters.
     if (added || it->second->getResultTypes() != op->getResultTypes())
       return;
     op->replaceAllUsesWith(it->second);
@@ -40,8 +40,9 @@ static void mergeUses(func::FuncOp function) {
   });
 }
 
-/// A source that gets the value of another is told from it: each is read before
-/// either is written. One that is returned is copied before it is written.
+/// Copies a source whose value is assigned to another source, since each is
+/// read before either is written; and one that is returned, before it is
+/// written.
 static void copyMovedSources(func::FuncOp function) {
   auto separate = [](OpOperand &use) {
     Value value = use.get();

@@ -1,4 +1,4 @@
-//===- NarrowStorage.cpp - what products store ----------------------------===//
+//===- NarrowStorage.cpp - products stored in 16 bits ---------------------===//
 //
 // Where memory is slow beside computing, what is computed from a product of 16
 // bits (with a bias; of a convolution also with an addend and relu) is stored
@@ -30,7 +30,7 @@ static unsigned width(Value value) {
   return typeOf(value).getElementTypeBitWidth();
 }
 
-/// One element per column of `type`, as a bias has.
+/// Whether there is one element per column of `type`, as in a bias.
 static bool isPerColumn(Value value, RankedTensorType type) {
   RankedTensorType own = typeOf(value);
   return own.getRank() > 0 && type.getRank() > 0 &&
@@ -38,9 +38,9 @@ static bool isPerColumn(Value value, RankedTensorType type) {
          own.getShape().back() == type.getShape().back();
 }
 
-/// Whether a product has a parameter for a factor, so that what is added to its
-/// columns is a bias. A mask on the scores of attention may be as small as f32
-/// knows, and must not become infinite.
+/// Whether an operand of the product is a parameter: an addend per column is
+/// then a bias. A mask on the scores of attention may be as low as f32's lowest
+/// number, and must not become infinite.
 static bool hasWeight(Operation *product) {
   return llvm::any_of(product->getOperands(), [](Value value) {
     Operation *op = value.getDefiningOp();
@@ -52,7 +52,7 @@ static bool hasWeight(Operation *product) {
   });
 }
 
-/// `operand` rounded to `narrow`, and wide again.
+/// `operand` rounded to `narrow` and widened again.
 static void roundOperand(OpOperand &operand, Type narrow) {
   dist::ReplacingBuilder builder(operand.getOwner());
   Location loc = operand.getOwner()->getLoc();
@@ -62,8 +62,8 @@ static void roundOperand(OpOperand &operand, Type narrow) {
   operand.set(nn::CastOp::create(builder, loc, type, there));
 }
 
-/// Where what a call of the library computes from a product ends, if that may
-/// be stored in 16 bits; null: in 32. Addends are collected.
+/// The last value that the library's call computes from a product, if it may be
+/// stored in 16 bits; else null. Collects the addends.
 static Value endOfCall(Operation *product,
                        SmallVectorImpl<OpOperand *> &addends) {
   Value result = product->getResult(0);

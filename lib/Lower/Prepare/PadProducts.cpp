@@ -1,15 +1,15 @@
 //===- PadProducts.cpp - rows that begin where 16 bytes do ----------------===//
 //
-// Problem: a vocabulary of 50,257 tokens makes rows of scores that begin at any
-// multiple of 2 bytes. The fast products of GPUs read 16 bytes at a time, and
-// so do kernels; libraries have slow ones for the rest, for a third of GPT-2's
+// Problem: with a vocabulary of 50,257 tokens, rows of scores begin at any
+// multiple of 2 bytes. The fast products of GPUs, and kernels, read 16 bytes at
+// a time; libraries use slow products for other rows, for a third of GPT-2's
 // arithmetic.
 //
-// Idea: such a product is computed with up to seven columns more, of a weight
-// whose additional rows are zero, and what follows it works on wide rows as
-// well: elementwise ops and reductions take the additional elements along, a
-// reduction with its identity in their place, and where a product sums over
-// them they are made zero. What nobody can take along is read through a slice.
+// Idea: such a product is computed with up to seven additional columns, from a
+// weight with additional rows of zeros, and the ops behind it work on wide rows
+// as well. Elementwise ops and reductions include the additional elements; for
+// a reduction they are set to its identity, for a product that sums over them
+// to zero. Any other op reads a slice.
 //
 // Invariant: the function computes the same. Additional elements reach no
 // reduction and no product unmasked: a gradient may be infinite there.
@@ -61,8 +61,7 @@ public:
   }
 
 private:
-  /// Where what is built next comes from: it belongs to the same part of the
-  /// step.
+  /// The op that new ops replace: they belong to the same part of the step.
   template <typename Origin> Location from(Origin origin) {
     builder.standFor(origin);
     return getLoc(origin);
@@ -78,8 +77,8 @@ private:
         cast<ElementsAttr>(DenseElementsAttr::get(type, element)));
   }
 
-  /// `value` with rows of padded(size) elements; the additional ones are
-  /// anything. Null if some op cannot be asked for them.
+  /// `value` with rows of padded(size) elements, the additional ones undefined.
+  /// Null if some op cannot be widened.
   Value widen(Value value, int64_t size) {
     if (auto it = known.find(value); it != known.end())
       return it->second;
@@ -173,7 +172,7 @@ private:
           wide, size, sum ? 0 : -std::numeric_limits<double>::infinity()));
   }
 
-  /// Wide rows with zeros; made once, however they are seen.
+  /// Wide rows whose additional elements are zero; made once per value.
   Value zeroBehind(Value value, int64_t size) {
     if (Value found = zeroed.lookup(value))
       return found;
@@ -198,7 +197,7 @@ private:
     if (elements && !rows && isWide(value, size))
       if (Value wide = zeroBehind(value, size))
         return wide;
-    // What a kernel computes is stored so; anything else would be copied.
+    // A kernel's result is stored that way; another value would be copied.
     if (!isElementwise(value.getDefiningOp()))
       return {};
     RankedTensorType type = typeOf(value);
@@ -232,7 +231,7 @@ private:
     if (!op->hasAttr(exec::kStoredMark) && op->hasOneUse())
       widened = dyn_cast<nn::CastOp>(*op->user_begin());
     bool stored = op->hasAttr(exec::kStoredMark);
-    // Few columns are no rows.
+    // Few columns: rows are too short to matter.
     auto odd = [this](int64_t size) {
       return size > 2 * unit && size % unit != 0;
     };

@@ -1,4 +1,4 @@
-//===- Prepare.cpp - what the passes of this folder share -----------------===//
+//===- Prepare.cpp - shared by the passes of this folder ------------------===//
 #include "Prepare.h"
 
 #include "../Parameters.h"

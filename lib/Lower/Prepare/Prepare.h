@@ -1,8 +1,8 @@
-//===- Prepare.h - what the passes of this folder share ---------*- C++ -*-===//
+//===- Prepare.h - shared by the passes of this folder ----------*- C++ -*-===//
 //
-// Each file here is one or two passes over a function of tensor ops, before it
-// is decided what is computed together (docs/Exec.md has their order). Each
-// takes a function of one block and leaves one that computes the same.
+// Each file here is one or two passes over a function of tensor ops, before
+// lowering decides what is computed together (docs/Exec.md has their order).
+// Each takes a function of one block and leaves an equivalent one.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_LOWER_PREPARE_PREPARE_H

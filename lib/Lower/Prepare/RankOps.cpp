@@ -2,8 +2,8 @@
 //
 // After partitioning some ops depend on the rank (dist.mask, dist.all_slice),
 // and others pack tensors into the buffer of a collective: they become nn ops
-// over dist.shard_index, so that they fuse with what surrounds them. Then the
-// planner's attributes go from nn ops. Linear in the number of ops.
+// over dist.shard_index, so that they fuse with the ops around them. Then the
+// planner's attributes are removed from nn ops. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -94,7 +94,7 @@ static void expand(func::FuncOp function) {
     } else if (auto slice = dyn_cast<dist::AllSliceOp>(op)) {
       RankedTensorType type = slice.getResult().getType();
       int64_t dim = slice.getDim(), size = type.getDimSize(dim);
-      // What lies past the end is zero: a partial gather.
+      // Elements past the end are zero: a partial gather.
       Value index = nn::IotaOp::create(builder, loc,
                                        RankedTensorType::get({size}, i64), 0);
       index = nn::AddOp::create(builder, loc, index,
@@ -113,7 +113,8 @@ static void expand(func::FuncOp function) {
   }
 }
 
-/// Where and when an nn op runs is decided; its phase goes on, for traces.
+/// Removes decisions about place and time from an nn op; the phase stays, for
+/// traces.
 static void dropAttributes(func::FuncOp function) {
   for (Operation &op : function.getBody().front()) {
     if (!isa<nn::NNDialect>(op.getDialect()))

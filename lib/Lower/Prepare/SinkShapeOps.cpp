@@ -1,9 +1,9 @@
 //===- SinkShapeOps.cpp - ops that belong to their readers ----------------===//
 //
 // Every use of a shape op (reshape, transpose, slice, broadcast) and of a small
-// constant gets an op of its own in front of the user: from then on it belongs
-// to that user, which reads through it. Where memory is slow, so does a
-// widening, which costs less than what it saves in memory. O(uses log uses).
+// constant gets a copy of the op in front of the user, which then computes it
+// while reading. If memory is slow, so does a widening cast, which costs less
+// than the bytes that it saves. O(uses log uses).
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
@@ -36,7 +36,7 @@ static bool isWidening(Operation *op) {
          typeOf(cast.getResult()).getElementType().isF32();
 }
 
-/// As far as can be known before groups are formed.
+/// As far as this is known before groups are formed.
 static bool becomesKernel(Operation *op) {
   return isa<nn::NNDialect>(op->getDialect()) &&
          !isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp,
@@ -47,8 +47,9 @@ static bool becomesKernel(Operation *op) {
 static void sink(func::FuncOp function) {
   bool sinksWidenings = exec::TargetAttr::of(function).getMemoryBound();
   SmallVector<Operation *> ops;
-  // The block numbers its ops anew after insertions: linear for each of them.
-  // What stands in front of an op that it was copied for has that op's number.
+  // Insertions make the block renumber its ops, in linear time for each, so
+  // numbers are taken before; a copy in front of an op has the number of that
+  // op.
   DenseMap<Operation *, std::pair<int64_t, int64_t>> place;
   int64_t last = 0, copies = 0;
   for (Operation &op : function.getBody().front()) {
@@ -62,13 +63,13 @@ static void sink(func::FuncOp function) {
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : op->getResult(0).getUses())
       uses.push_back(&use);
-    // Uses are listed in an order that depends on history.
+    // Sorted, since the order of the list of uses depends on how it was built.
     llvm::sort(uses, [&](OpOperand *a, OpOperand *b) {
       if (a->getOwner() != b->getOwner())
         return place.lookup(a->getOwner()) < place.lookup(b->getOwner());
       return a->getOperandNumber() < b->getOperandNumber();
     });
-    // Only kernels can take a widening in.
+    // Only kernels can compute a widening while reading.
     bool stays = isa<nn::CastOp>(op) && llvm::any_of(uses, [](OpOperand *use) {
                    return !becomesKernel(use->getOwner());
                  });

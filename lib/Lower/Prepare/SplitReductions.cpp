@@ -1,10 +1,10 @@
 //===- SplitReductions.cpp - long sums for many threads -------------------===//
 //
 // A long reduction over leading dimensions to few elements (the statistics of
-// BatchNorm, norms of gradients) becomes two: of parts, which threads share,
-// and of their results. The parts depend on the shape and the kind of device
-// alone, so the result does not depend on the number of threads. Linear in the
-// number of ops.
+// BatchNorm, norms of gradients) becomes two: one over parts, which several
+// threads compute, and one over their results. The parts depend only on the
+// shape and the kind of device, so the result does not depend on the number of
+// threads. Linear in the number of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"

@@ -1,4 +1,4 @@
-//===- FusionAnswers.cpp - what planning knows of kernels -----------------===//
+//===- FusionAnswers.cpp - planning's answers about kernels ---------------===//
 #include "FusionAnswers.h"
 
 #include "kerf/Fusion/KeptValues.h"
@@ -61,9 +61,10 @@ public:
     return !isa<dist::AssignOp>(op) && !isUpdate(op);
   }
 
-  /// A library has a bias, an addend, a function of one number; what depends on
-  /// parameters alone (a folded normalization) goes into these. It may store
-  /// more than 16 bits of a product, but rounds nothing that it has computed.
+  /// A library call can take in a bias, an addend and functions of one number;
+  /// computations on parameters alone (a folded normalization) go into its
+  /// operands. It may store more than 16 bits of a product, but it does not
+  /// round a value that it has computed.
   bool takesIn(Operation *anchor, OpOperand &read) const override {
     Operation *next = read.getOwner();
     auto bitsOf = [](Value value) {
@@ -135,8 +136,8 @@ private:
 };
 } // namespace
 
-/// Whether the op reads elements several times, in windows (a pool): then they
-/// must lie in memory.
+/// Whether the op reads elements several times, in windows (a pool): its
+/// operand must then lie in memory.
 static bool readsWindows(Operation *op) {
   if (costClassOf(op) != CostClass::Row || op->getNumResults() != 1)
     return false;
@@ -145,8 +146,8 @@ static bool readsWindows(Operation *op) {
   return from.getRank() == to.getRank() && from.getShape() != to.getShape();
 }
 
-/// Whether one loop nest can write all that others read of these ops: as many
-/// elements as rows have together, or one for each row.
+/// Whether one loop nest can write all results of these ops that others read:
+/// the results have as many elements as the rows together, or one per row.
 bool Answers::canFuse(ArrayRef<Operation *> ops) const {
   DenseSet<Operation *> inside(ops.begin(), ops.end());
   int64_t whole = 0, rows = 0;
@@ -201,8 +202,8 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
     int64_t group = map.find(op);
     return group < 0 ? -1 : placeOf.lookup(group);
   };
-  // As lowering orders groups: updates as soon as they can, behind all others
-  // that read the old value.
+  // The order of lowering: updates run as soon as they can, behind all other
+  // readers of the old value.
   std::vector<SmallVector<int64_t>> successors(first.size());
   llvm::BitVector urgent(first.size());
   auto addEdge = [&](int64_t from, int64_t to) {
@@ -214,7 +215,7 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
       if (isUpdate(op))
         urgent.set(place);
       for (OpOperand &operand : op->getOpOperands()) {
-        // What waits for other devices stands where it does in the program.
+        // A group that waits for other devices keeps its place in the program.
         if (answers.isApart(operand))
           urgent.reset(place);
         if (!isAssignTarget(operand))
@@ -230,7 +231,8 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   SmallVector<int64_t> ordered = orderByPriority(
       successors, [&](int64_t place) { return urgent[place] ? -1 : place; });
   times.assign(map.groups.size(), 0);
-  // A cycle is broken by a copy: such groups keep their places.
+  // A cycle is broken by a copy in lowering: groups on it keep their places
+  // here.
   for (auto [place, group] : llvm::enumerate(first))
     times[group] = static_cast<int64_t>(place) + 1;
   if (ordered.size() == first.size())

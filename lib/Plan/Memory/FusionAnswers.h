@@ -1,12 +1,13 @@
-//===- FusionAnswers.h - what planning knows of kernels ---------*- C++ -*-===//
+//===- FusionAnswers.h - planning's answers about kernels -------*- C++ -*-===//
 //
-// Problem: which values exist in memory, and from when to when, follows from
-// what lowering computes together and in which order.
+// Problem: which values exist in memory, and from when to when, depends on
+// which ops lowering computes together and in which order.
 //
-// Idea: planning asks what lowering asks (kerf/Fusion/Groups.h), with answers
-// from cost classes and the sizes of a solution: a contraction takes in
-// elementwise ops of its size; kernels write what one loop nest can write; what
-// views and ops that only move elements give is read where it is used.
+// Idea: planning uses the same functions as lowering (kerf/Fusion/Groups.h),
+// and answers their questions from cost classes and the sizes of a solution: a
+// contraction takes in elementwise ops of its size; a kernel writes what one
+// loop nest can write; results of views and shape ops are read where they are
+// used, not stored.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H
@@ -20,26 +21,26 @@ namespace kerf::plan {
 
 CostClass costClassOf(mlir::Operation *op);
 
-/// An op whose every result is assigned, or that adds to a sum over
-/// micro-batches: it runs as soon as it can.
+/// Whether the op updates memory: all of its results are assigned to sources,
+/// or it adds to a sum over micro-batches. Such an op runs as soon as it can.
 bool isUpdate(mlir::Operation *op);
 
-/// What is computed at load under a solution, sources that no step writes among
-/// it: what is the same in every step, and moves nothing between devices to be
-/// so.
+/// The ops that are computed at load under a solution, including sources that
+/// no step writes: what is the same in every step, unless computing it would
+/// move data between devices.
 llvm::DenseSet<mlir::Operation *> findConstants(const Graph &graph,
                                                 const Solution &solution,
                                                 mlir::func::FuncOp function);
 
-/// What is asked of the ops of one function of a stage.
+/// The questions about the ops of one function of a stage.
 struct FunctionQuestions {
   /// Whether the op is computed in the function.
   llvm::function_ref<bool(mlir::Operation *)> isHere;
-  /// Whether readers see through the op to its first operand.
+  /// Whether readers of the op read its first operand instead.
   llvm::function_ref<bool(mlir::Operation *)> isView;
   /// Whether it is computed at load, or is a source that no step writes.
   llvm::function_ref<bool(mlir::Operation *)> isConstant;
-  /// Whether a collective or a slice stands between a value and its use.
+  /// Whether there is a collective or a slice between a value and its use.
   llvm::function_ref<bool(mlir::OpOperand &)> moves;
   /// Elements, and bytes, of a value on one device.
   llvm::function_ref<int64_t(mlir::Value)> elements, bytes;
@@ -50,7 +51,7 @@ class FunctionOrder {
 public:
   void form(mlir::Block &block, const FunctionQuestions &questions);
 
-  /// When an op runs; of one in no group its place in the block.
+  /// The time at which an op runs; its place in the block if it is in no group.
   int64_t timeOf(mlir::Operation *op) const;
   bool isTogether(mlir::Operation *a, mlir::Operation *b) const {
     return map.find(a) >= 0 && map.find(a) == map.find(b);

@@ -1,17 +1,16 @@
-//===- Memory.cpp - what each device of a plan holds ----------------------===//
+//===- Memory.cpp - predicted memory of each device -----------------------===//
 //
 // Problem: predict parameters, slots and scratch memory of every stage as
 // lowering will lay them out, without lowering.
 //
-// Idea: what is decided by rules is asked of them: what is computed together
-// and when (FusionAnswers.h), what is computed at load, over which input a
-// kernel writes (kerf/Fusion/Groups.h), what a later function of a stage gets
-// in a slot and what it computes again (kerf/Fusion/KeptValues.h). What one
-// kernel or library call alone reads never exists. What is assigned is made
-// where the source lies. Slots live from the run of a function that makes them
-// to the last that reads them, along the stage's list of runs; what is sent is
-// held until the receiver has it for certain. What lowering really lays out is
-// known when it has run (Compilation::refineMemory).
+// Idea: the rules of lowering and partition are asked, not repeated: what is
+// computed together and when (FusionAnswers.h), what is computed at load, over
+// which input a kernel writes (kerf/Fusion/Groups.h), which values a later
+// function of a stage gets in a slot and which it recomputes (KeptValues.h). A
+// value that only its own kernel or library call reads is never stored. A value
+// that is assigned is written over its source. Slots live from the run that
+// makes them to the last run that reads them; a sent value until its receiver
+// surely has it. Lowering gives exact figures (Compilation::refineMemory).
 //
 //===----------------------------------------------------------------------===//
 #include "../Stages/StageBytes.h"
@@ -68,7 +67,7 @@ private:
   const FunctionOrder &orderOf(Operation *op) const {
     return orders[partOf(op)];
   }
-  /// Even; what is gathered for an op is so in the instant before.
+  /// Even: a value that is gathered for an op exists from the odd time before.
   int64_t timeOf(Operation *op) const { return 2 * orderOf(op).timeOf(op); }
   int64_t gatheredBytes(LayoutId from, LayoutId to, Value value) const;
   int64_t gatheredFor(OpOperand &use) const;
@@ -97,15 +96,15 @@ private:
   int64_t stage;
   const DenseSet<Operation *> &constants;      ///< known at load, with sources
   const DenseMap<Value, int64_t> &partsOfSums; ///< StageBytes.h
-  bool isWhole;                                ///< all is one function
+  bool isWhole;                                ///< the stage has one function
   llvm::DenseMap<Value, SmallVector<Value>> aliases; ///< root -> views of it
   FunctionOrder orders[kParts];
   StageRuns runs;
-  /// Roots of values in slots, and the last part of the stage that reads them.
+  /// Roots of values in slots, and the last function that reads each.
   llvm::DenseMap<Value, Part> kept;
-  mutable llvm::DenseSet<Value> given; ///< written over
+  mutable llvm::DenseSet<Value> given; ///< roots that a kernel writes over
   std::vector<Buffer> buffers[kParts];
-  std::vector<ArenaBuffer> slots; ///< live in runs
+  std::vector<ArenaBuffer> slots; ///< lives are numbers of runs
   PlanResult::Memory memory;
 };
 
@@ -149,7 +148,7 @@ Value StageMemory::rootOf(Value value) const {
   return value;
 }
 
-/// Whether a collective or a slice stands between a value and its use.
+/// Whether there is a collective or a slice between a value and its use.
 bool StageMemory::moves(OpOperand &use) const {
   LayoutId made = graph.resultLayout(solution, use.get());
   return graph.sharedLayout(solution, use.get()).value_or(made) != made ||
@@ -204,7 +203,7 @@ void StageMemory::formGroups() {
   }
 }
 
-/// As partition chooses what a function leaves for the next ones.
+/// As partition chooses the values that a function leaves for later ones.
 void StageMemory::chooseKept() {
   if (isWhole)
     return;
@@ -257,15 +256,15 @@ void StageMemory::chooseKept() {
   }
 }
 
-/// Whether what makes the value adds it to the sum over micro-batches itself.
-/// Convolutions cannot.
+/// Whether the op that makes the value adds it to the sum over micro-batches
+/// itself. Convolutions cannot.
 bool StageMemory::isAddedInPlace(Value value, Operation *user) const {
   Operation *def = value.getDefiningOp();
   return isa<dist::AccumulateOp>(user) && !isView(user) && def && isHere(def) &&
          partOf(def) == partOf(user) && classOf(def) != CostClass::Convolution;
 }
 
-/// An input of what `def` is computed with that has the size and dies with it.
+/// An input of the kernel of `def`, of its size, that is not read afterwards.
 Value StageMemory::overwritten(Operation *def, int64_t time,
                                int64_t bytes) const {
   if (orderOf(def).isCall(def))
@@ -307,10 +306,10 @@ void StageMemory::addSource(Operation *op) {
   auto source = cast<SourceOpInterface>(op);
   for (Value result : op->getResults()) {
     bool isUsed = false, isState = source.isMutable();
-    llvm::SmallSet<LayoutId, 4> cuts; // made at load
+    llvm::SmallSet<LayoutId, 4> cuts; // slices that are made at load
     for (OpOperand &use : result.getUses()) {
       isState &= batch.runsOnce(use.getOwner());
-      // What is computed at load leaves nothing of what it was made of.
+      // An operand of an op that is computed at load is freed after load.
       if (!isHere(use.getOwner()) || isConstant(use.getOwner()))
         continue;
       if (!source.isMutable() && moves(use) && gatheredFor(use) == 0)
@@ -335,7 +334,7 @@ void StageMemory::addSource(Operation *op) {
   }
 }
 
-/// What steps read of what is computed at load is a parameter.
+/// A result that is computed at load and read by steps is a parameter.
 void StageMemory::addConstant(Operation *op) {
   for (Value result : op->getResults()) {
     bool isRead = llvm::any_of(result.getUsers(), [&](Operation *user) {
@@ -391,14 +390,14 @@ void StageMemory::addValue(Value value) {
     }
   bool isReceived = def && !isSource && !madeHere;
   if (madeHere ? !isRead && receivers.empty() && !isOutput : !isUsedHere)
-    return; // nobody else reads it
+    return; // never stored
   int64_t lastRun = runs.last();
   if (isSum && madeHere) {
     if (map.microBatches > 1 || isWhole)
       memory.gradients += aligned(bytes); // a view where it is none
     return;
   }
-  // Parts of a sum over micro-batches are added up before they cross.
+  // Parts of a sum over micro-batches are summed before they are sent.
   if (map.microBatches > 1 && partsOfSums.contains(value) &&
       (isReceived || !receivers.empty())) {
     if (isReceived)
@@ -412,8 +411,8 @@ void StageMemory::addValue(Value value) {
     for (int64_t each = 0; each < count; ++each)
       visit(each);
   };
-  // Where the functions that read it run, of one micro-batch; the update reads
-  // of what micro-batches made the last.
+  // The first and last run that reads micro-batch `each`; of a value that each
+  // micro-batch makes the update reads only the last.
   auto readRuns = [&](int64_t each) {
     std::pair<int64_t, int64_t> found = {lastRun, 0};
     for (int part = 0; part < kParts; ++part) {
@@ -429,7 +428,7 @@ void StageMemory::addValue(Value value) {
     }
     return found;
   };
-  if (!def) { // an input: read anew for each run, but what all share
+  if (!def) { // an input: loaded for each run, or once for the whole step
     if (batch.isOfStep(value)) {
       auto [begin, end] = readRuns(0);
       addSlot(bytes, begin, end);
@@ -463,7 +462,7 @@ void StageMemory::addValue(Value value) {
     bool isMaker = madeHere && partOf(def) == part;
     int64_t begin = first[part], end = last[part] + 1;
     if (!isMaker && madeHere) {
-      // Computed again, in the kernels that read it.
+      // Recomputed inside the kernels that read it.
       if (!isCalled[part])
         continue;
       --begin;
@@ -475,7 +474,7 @@ void StageMemory::addValue(Value value) {
   }
 }
 
-/// Bytes of the buffer that a collective gives where it does not work in place.
+/// Bytes of a collective's result buffer; 0 where it works in place.
 int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
                                    Value value) const {
   if (graph.layouts[from].dims == graph.layouts[to].dims &&
@@ -496,7 +495,7 @@ int64_t StageMemory::gatheredFor(OpOperand &use) const {
                        graph.operandLayout(solution, use), use.get());
 }
 
-/// When the ops of the same function read what an op makes, views seen through.
+/// When ops of the same function read the result, directly or through views.
 std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
   if (!isView(op))
     return {timeOf(op), timeOf(op)};
@@ -518,7 +517,7 @@ void StageMemory::addMoves(Operation *op) {
       if (last >= 0)
         scratch(partOf(op), first - 1, last + 1, bytes);
     }
-  // What is shared in another layout is made in its own first.
+  // A result that is shared in another layout is first made in its own.
   for (Value result : op->getResults())
     if (auto shared = graph.sharedLayout(solution, result);
         shared && !isView(op) &&
@@ -564,7 +563,7 @@ PlanResult::Memory StageMemory::run() {
   return memory;
 }
 
-/// What of the largest live sum is gradients.
+/// Bytes of gradients among the buffers that are live at the peak.
 int64_t StageMemory::gradientsAtPeak(ArrayRef<Buffer> list) const {
   std::vector<std::tuple<int64_t, int64_t, int64_t>> events;
   for (const Buffer &buffer : list) {

@@ -1,7 +1,8 @@
 //===- StageRuns.h - in which order a stage runs its functions --*- C++ -*-===//
 //
-// A stage runs its prologue, then forward and backward functions as its
-// schedule says, then its update. By the numbers of these runs slots live.
+// A stage runs its prologue, then forward and backward functions in the order
+// of its schedule, then its update. The lives of slots are intervals of the
+// numbers of these runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MEMORY_STAGERUNS_H
@@ -29,8 +30,9 @@ public:
 
   llvm::ArrayRef<Run> all() const { return runs; }
   int64_t last() const { return static_cast<int64_t>(runs.size()) - 1; }
-  /// Of a micro-batch; prologue and update have but one run. Of a function that
-  /// the stage has not: the first run for a prologue, else the last.
+  /// The run of `part` on a micro-batch; prologue and update run once, for any
+  /// micro-batch. If the stage lacks the function: run 0 for a prologue, else
+  /// the last run.
   int64_t runOf(Part part, int64_t microBatch) const;
   /// The last run that what a run sends must outlive: in training a message
   /// comes back that the receiver sent behind taking it (lib/Partition/

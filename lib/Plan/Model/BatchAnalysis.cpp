@@ -79,8 +79,9 @@ std::optional<unsigned> BatchAnalysis::sumGroup(Operation *op) const {
   return found == groups.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// What is made from no input but only used along the batch (a class token that
-/// is broadcast over the samples) is made for the samples at hand as well.
+/// A value that depends on no input but is only used along the batch (a class
+/// token that is broadcast over the samples) gets a batch dimension from its
+/// uses: each device or micro-batch makes it for its own samples.
 void BatchAnalysis::visitBackward(Operation *op) {
   auto sharded = dyn_cast<ShardingRuleInterface>(op);
   if (!sharded || isa<SourceOpInterface>(op) || op->getNumResults() != 1 ||
@@ -107,7 +108,7 @@ void BatchAnalysis::visitBackward(Operation *op) {
   const DimFactors &list = rule.results[0][*dim];
   if (list.empty() || rule.factors[list.front()].kind != FactorKind::Parallel)
     return;
-  // Inside of another factor it cannot be cut in contiguous parts.
+  // A batch inside of another factor cannot be cut into contiguous parts.
   for (const TensorFactors &tensor : rule.operands)
     for (const DimFactors &inside : tensor)
       if (llvm::is_contained(inside, list.front()) &&
@@ -117,8 +118,8 @@ void BatchAnalysis::visitBackward(Operation *op) {
   dims[op->getResult(0)] = *dim;
 }
 
-/// An op that takes sums over the batch makes a sum over the batch where it is
-/// linear in them.
+/// An op that reads sums over the batch gives a sum over the batch if it is
+/// linear in those operands.
 void BatchAnalysis::visitSum(Operation *op, ArrayRef<unsigned> summed) {
   ShardingRule rule = cast<ShardingRuleInterface>(op).getShardingRule();
   for (auto [index, group] : llvm::enumerate(rule.linearGroups))
@@ -160,7 +161,8 @@ void BatchAnalysis::visit(Operation *op) {
     if (llvm::none_of(op->getOperands(),
                       [&](Value operand) { return dims.contains(operand); }))
       return visitSum(op, summed);
-    // No micro-batches, but devices may still have samples of their own.
+    // This rules out micro-batches; devices may still have samples of their
+    // own.
     noteBreak(op, "joins single samples with a sum over the batch");
   }
   ShardingRule rule = sharded.getShardingRule();
@@ -179,7 +181,7 @@ void BatchAnalysis::visit(Operation *op) {
   }
   if (!marked)
     return;
-  // What runs once may do with the batch what it likes.
+  // Ops that run once per step see the whole batch, so they never break it.
   auto fail = [&](StringRef reason) {
     if (!once)
       noteBreak(op, reason);

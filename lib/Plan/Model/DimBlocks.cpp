@@ -1,5 +1,4 @@
-//===- DimBlocks.cpp - in which blocks dimensions may lie
-//---------------------===//
+//===- DimBlocks.cpp - block sizes of dimensions --------------------------===//
 #include "DimBlocks.h"
 
 #include "kerf/Dist/Dist.h"
@@ -9,10 +8,11 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Nested reshapes give few units; more would only cost time.
+/// A limit on compile time; nested reshapes give few units.
 static constexpr size_t kMaxBlockSizes = 6;
 
-/// What takes or gives its operand as it is: dimensions are factors.
+/// The rule of ops whose results have the layout of their operands: one factor
+/// per dimension.
 static ShardingRule sameShape(Operation *op) {
   ShardingRule rule;
   TensorFactors dims;
@@ -23,7 +23,8 @@ static ShardingRule sameShape(Operation *op) {
   return rule;
 }
 
-/// The factor that cuts a dimension, and the product of those inside of it.
+/// The factor that cuts a dimension, and the product of the minor factors
+/// behind it.
 static std::pair<std::optional<unsigned>, int64_t>
 majorOf(const ShardingRule &rule, ArrayRef<unsigned> list) {
   std::optional<unsigned> major;
@@ -40,7 +41,8 @@ majorOf(const ShardingRule &rule, ArrayRef<unsigned> list) {
   return {major, minor};
 }
 
-/// Calls `visit(value, dim, factor, minor)` for what a factor cuts.
+/// Calls `visit(value, dim, factor, minor)` for each dimension that a factor
+/// cuts.
 static void
 forEachCut(Operation *op, const ShardingRule &rule,
            llvm::function_ref<void(Value, size_t, unsigned, int64_t)> visit) {
@@ -115,7 +117,7 @@ std::vector<BlockSizes> DimBlocks::ofFactors(Operation *op,
                    continue;
                  blockSize.size /= minor;
                  if (blockSize.shards == 0 && blockSize.size == 1)
-                   continue; // blocks of ceiling size are there anyway
+                   continue; // blocks of ceiling size are always offered
                  if (found.empty())
                    found.resize(rule.factors.size());
                  insert(found[factor], blockSize);

@@ -1,18 +1,17 @@
-//===- DimBlocks.h - in which blocks dimensions may lie -------------*- C++
-//-*-===//
+//===- DimBlocks.h - block sizes of dimensions ------------------*- C++ -*-===//
 //
-// 12 heads of 64 columns on 8 devices: the heads' dimension lies in blocks of
-// two, so the 768 columns of which a reshape makes them must lie in blocks of
-// 128, not of 96, or every attention is entered and left by an exchange. A
-// reshape gives such a dimension its *unit*, 64, and the unit holds for all
-// dimensions that are cut with it: of the projections, their weights, gradients
-// and the optimizer's state. A hint gives blocks themselves.
+// Example: 12 heads of 64 columns on 8 devices. The dimension of the heads lies
+// in blocks of two, so the 768 columns that are reshaped to heads must lie in
+// blocks of 128, not of 96; otherwise each attention starts and ends with an
+// exchange. A reshape gives such a dimension its *unit*, 64, and the unit holds
+// for all dimensions that are cut together with it: of the projections, their
+// weights, gradients and the optimizer's state. A hint gives blocks directly.
 //
 // Block sizes (a unit, or a block for a number of shards) start at reshapes and
-// hints and spread along the factors of sharding rules, from dimension to
-// dimension, until nothing changes: linear in the ops for each round, of which
-// there are few. A block size grows by the minor factors where it enters a
-// dimension that has some, and shrinks by them where it leaves.
+// hints and are propagated along the factors of sharding rules, from dimension
+// to dimension, until nothing changes. Each round is linear in the ops; there
+// are few rounds. A block size is multiplied by the minor factors of a
+// dimension where it enters it, and divided by them where it leaves.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MODEL_DIMBLOCKS_H
@@ -28,8 +27,8 @@
 namespace kerf::plan {
 
 struct BlockSize {
-  /// 0: `size` is a unit; else: cut so many ways, a dimension may lie in blocks
-  /// of `size`, however much padding that is.
+  /// 0: `size` is a unit. Else: cut into `shards` parts, a dimension may lie in
+  /// blocks of `size`, whatever the padding.
   int64_t shards = 0;
   int64_t size = 1;
 
@@ -40,15 +39,15 @@ struct BlockSize {
     return std::tie(shards, size) < std::tie(other.shards, other.size);
   }
 };
-/// Sorted. Of a dimension, or of a factor.
+/// Of a dimension or of a factor; sorted.
 using BlockSizes = llvm::SmallVector<BlockSize, 1>;
 
 class DimBlocks {
 public:
-  /// Those of the function's reshapes.
+  /// The block sizes that follow from the function's reshapes.
   explicit DimBlocks(mlir::func::FuncOp function);
 
-  /// Adds a block size to a dimension of a value; spread() takes it further.
+  /// Adds a block size to a dimension of a value; spread() propagates it.
   void add(mlir::Value value, size_t dim, BlockSize blockSize);
   void spread();
 
@@ -65,7 +64,8 @@ private:
     mlir::Operation *op;
     ShardingRule rule;
   };
-  /// Block sizes of the op's tensors, then what its factors make of them.
+  /// Updates block sizes of the op's factors from its tensors, then of its
+  /// tensors from its factors.
   bool visit(const Node &node);
 
   std::shared_ptr<const std::vector<Node>> nodes;

@@ -66,7 +66,7 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
   double all = 1 - std::pow(ratio, stages);
   weights.perMicroBatch = 1 / all;
   weights.perStep = (1 - ratio) / all * std::pow(ratio, stages - 1);
-  if (candidate.microBatches == 1) // half of that, half of the plain mean
+  if (candidate.microBatches == 1) // the mean of that and of equal weights
     weights = {0.5 + 0.5 / stages, 0.5 / stages};
   return weights;
 }
@@ -147,7 +147,7 @@ dist::Phase kerf::plan::sharedPhase(const BatchAnalysis &batch, Value value) {
   Operation *def = value.getDefiningOp();
   if (def && batch.runsOnce(def))
     return dist::getPhase(def);
-  // Before the first micro-batch where one of them needs it.
+  // In the prologue if a micro-batch needs it.
   bool isEarly = llvm::any_of(value.getUsers(), [&](Operation *user) {
     return !user->hasTrait<OpTrait::IsTerminator>() &&
            (!batch.runsOnce(user) ||
@@ -167,7 +167,7 @@ Levels Graph::levelsOf(double seconds, int64_t shares, int64_t total,
   auto often = [&](int64_t amount) {
     return cost::saturate(cost::Int128(amount) * times);
   };
-  // Rounded down where weights are no integers: the bound must hold.
+  // Rounded down where weights are not integers, so that the bound stays valid.
   double weight =
       times == candidate.microBatches ? weights.perMicroBatch : weights.perStep;
   int64_t picoseconds =
@@ -320,7 +320,7 @@ void Graph::addOp(Operation *op) {
   }
 }
 
-/// What is assigned must come to lie as the source does.
+/// The assigned value must be brought to the layout of the source.
 void Graph::addAssign(dist::AssignOp op) {
   Provider from = providerOf(op.getValue(), true);
   Provider to = providerOf(op.getSource(), false);
@@ -393,7 +393,7 @@ Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
     part.addTable(CostTable(table.levels[0]));
   for (auto [edge, payer] : llvm::zip(problem.edges, payers)) {
     auto isInside = [&](Operation *op) { return inside.contains(op); };
-    // What every stage has is brought to its shared layout in each that uses
+    // A source or input is brought to its shared layout in each stage that uses
     // it.
     if (payer.second ? isInside(payer.second)
                      : llvm::any_of(payer.first.getUses(), [&](OpOperand &use) {
@@ -420,7 +420,8 @@ Problem Graph::problemOf(const llvm::DenseSet<Operation *> &inside) const {
 
 void Graph::addHub(Value value) {
   Provider from = providerOf(value, false);
-  // What is made can be shared as it is, or in any layout that is not partial.
+  // A value can be shared in any layout in which it is made, or in any layout
+  // that is not partial.
   ValueNode shared;
   llvm::DenseSet<LayoutId> seen;
   for (LayoutId layout : from.layouts)
@@ -464,7 +465,7 @@ bool kerf::plan::isWrittenInPlace(OpResult result) {
 
 void Graph::addMemory() {
   std::optional<int64_t> limit = memoryLimitOf(options);
-  // Stages share the whole; what each holds is checked after the cut.
+  // The limit of all stages together; each stage is checked after the cut.
   if (limit && candidate.stages > 1)
     limit = static_cast<int64_t>(
         std::min(double(*limit) * double(candidate.stages) * memoryShare,
@@ -536,7 +537,7 @@ void Graph::addFlops() {
           cost::saturate(cost::Int128(totals.flops) * timesOf(op)));
     usages.push_back({&node, std::move(amounts)});
   }
-  // A tenth may be done twice; less where stages could not be cut.
+  // A tenth of the work may be done twice; less if stages could not be cut.
   auto twice = static_cast<int64_t>(100 * memoryShare);
   cost::Int128 limit =
       whole * (1000 + twice) / 1000 / candidate.devicesPerStage();

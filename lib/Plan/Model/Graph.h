@@ -1,14 +1,14 @@
 //===- Graph.h - a function as a planning Problem ---------------*- C++ -*-===//
 //
-// Nodes of the Problem: every op (choices: strategies), every input and weight
-// (choices: storage layouts), every value with several uses (choices: the
-// layout that is shared; a gather that several uses need is paid for once), and
-// every output (choices: how it is left). Edges: what moving the value between
-// the two layouts costs. Resources: memory, and for the volume objective the
-// floating-point operations of a device.
+// Nodes of the Problem: every op (choices: strategies); every input and weight
+// (choices: storage layouts); every value with several uses (choices: the
+// layout in which it is shared; a gather that several uses need is paid for
+// once); every output (choices: the layout in which it is left). Edges: the
+// cost of moving the value between the two layouts. Resources: memory, and for
+// the volume objective the floating-point operations of a device.
 //
-// Costs are those of a whole step: what runs for each micro-batch counts that
-// often. A source and what is assigned to it are one node.
+// Costs are those of a whole step: an op that runs for each micro-batch counts
+// that many times. A source and the value assigned to it are one node.
 //
 // Ops that are alike (name, attributes, types, batch factor) share strategies
 // and cost tables, so repeated layers are enumerated once and the solver
@@ -33,25 +33,25 @@ namespace kerf::plan {
 
 struct GivenLayouts;
 
-/// What one op costs under one strategy, on one device, each time it runs.
+/// The cost of one op under one strategy, on one device, for one run.
 struct OpTotals {
   double seconds = 0;
   int64_t flops = 0;
 };
 
-/// Strategies and costs that ops alike share.
+/// Strategies and costs, shared by ops that are alike.
 struct OpChoices {
   std::vector<Strategy> strategies;
   std::vector<OpTotals> totals;
 };
 
-/// The use of a source that says what is assigned: it moves nothing.
+/// Whether the use names the source of an assignment: such a use moves nothing.
 inline bool isAssignTarget(mlir::OpOperand &use) {
   return mlir::isa<dist::AssignOp>(use.getOwner()) &&
          use.getOperandNumber() == 0;
 }
 
-/// Whether a value is made where the source lies to which it is assigned.
+/// Whether a value is written over the source to which it is assigned.
 bool isWrittenInPlace(mlir::OpResult result);
 
 /// The phase in which a value of a training step is brought to its shared
@@ -73,13 +73,13 @@ private:
   llvm::StringMap<mlir::Value> values;
 };
 
-/// Why a hint is none: its pattern is no regular expression, or no value has
-/// such a name. Empty if all are fine.
+/// Why a hint is invalid: its pattern is not a regular expression, or matches
+/// no name. Empty if all hints are valid.
 std::string checkHints(mlir::func::FuncOp function, const ValueNames &names,
                        llvm::ArrayRef<ShardHint> hints);
 
-/// How much of what runs once for each micro-batch, and of what runs once per
-/// step, a step takes at least.
+/// Lower bound on a step, as weights: how often a step at least takes the time
+/// of what runs once per micro-batch, and of what runs once per step.
 ///
 /// One stage, and forward only: M and 1. Training over p stages: stage i starts
 /// after the stages in front of it have worked on the first micro-batch and
@@ -96,14 +96,14 @@ PartWeights partWeights(const MeshCandidate &candidate,
 
 class Graph {
 public:
-  /// `memoryShare`: how much of what all stages together may hold is used (and
-  /// of the tenth of the work that may be done twice).
+  /// `memoryShare`: the fraction of the memory of all stages together that may
+  /// be used (and of the tenth of the work that may be done twice).
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
         const DimBlocks &dimBlocks, const ValueNames &names,
         double memoryShare = 1);
 
-  /// Why there can be no plan (a hint that cannot be kept), or empty.
+  /// Why there can be no plan (a hint that cannot be satisfied), or empty.
   const std::string &getError() const { return error; }
 
   const MeshCandidate &candidate;
@@ -119,8 +119,8 @@ public:
   std::optional<LayoutId> sharedLayout(const Solution &solution,
                                        mlir::Value value) const;
 
-  /// Seconds and operations of an op under a solution in a step, with the moves
-  /// of its operands; bytes of those moves.
+  /// Seconds and operations of an op in a step under a solution, including the
+  /// moves of its operands; the bytes of those moves.
   struct OpCost {
     double computeSeconds = 0, moveSeconds = 0;
     int64_t flops = 0;
@@ -128,18 +128,18 @@ public:
     int64_t totalBytes = 0;
   };
   OpCost costOf(const Solution &solution, mlir::Operation *op);
-  /// What it costs to bring a value to one use, as often as the Problem counts.
+  /// The cost of bringing a value to one use, times moveTimes().
   OpCost moveCostOf(const Solution &solution, mlir::OpOperand &operand);
-  /// How often the Problem counts that.
+  /// How often the Problem counts the move to this use.
   int64_t moveTimes(mlir::OpOperand &operand) const;
-  /// What it costs to bring a value to its shared layout, if it has one.
+  /// The cost of bringing a value to its shared layout, if it has one.
   OpCost sharedCostOf(const Solution &solution, mlir::Value value);
   /// Local bytes of a value under a solution, as made and as shared.
   int64_t localBytes(const Solution &solution, mlir::Value value) const;
   int64_t sharedBytes(const Solution &solution, mlir::Value value) const;
 
-  /// The solution in which everything lies as a given plan says (PriceGiven.h);
-  /// none if something has no such choice.
+  /// The solution with the layouts of a given plan (PriceGiven.h); none if a
+  /// node has no such choice.
   std::optional<Solution> find(const GivenLayouts &given);
 
   /// How often an op runs in a step.
@@ -152,9 +152,9 @@ public:
   const BatchAnalysis &getBatch() const { return batch; }
   /// Level 0 of `volume` is in 1/byteScale of a byte.
   int64_t getByteScale() const { return byteScale; }
-  /// What of the Problem's level 0 the ops `inside` pay for, with a stage's
-  /// share of the work: every plan whose stage holds them costs at least that
-  /// there.
+  /// The part of the Problem's level 0 that belongs to the ops `inside`, with
+  /// one stage's limit on operations: a lower bound on what a stage that holds
+  /// these ops costs.
   Problem problemOf(const llvm::DenseSet<mlir::Operation *> &inside) const;
 
 private:
@@ -174,7 +174,7 @@ private:
   void addMemory();
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
-  /// For what takes its operand as it is made.
+  /// For an op that uses its operand in the producer's layout.
   const OpChoices *choicesKeepingLayout(mlir::Operation *op);
   OpTotals totalsOf(mlir::Operation *op, const Strategy &strategy) const;
   /// Forbids the choices that a hint on `value` rules out.
@@ -182,28 +182,29 @@ private:
                   llvm::function_ref<LayoutId(size_t)> layoutOf);
   Levels levelsOf(double seconds, int64_t shares, int64_t total,
                   int64_t times) const;
-  /// Moves before the sums over micro-batches are a trifle dearer than those
-  /// behind: of plans that cost the same, gradients are added where they are
-  /// accumulated.
+  /// Whether moves to `user` happen before the sum over micro-batches. These
+  /// cost slightly more than moves behind it: among plans of equal cost the one
+  /// wins that sums gradients over devices where they are accumulated.
   bool isEarly(mlir::Operation *user) const {
     return batch.isTraining() && !batch.runsOnce(user);
   }
-  /// Adds the edge that moves `value` from node to node, in the stage of
-  /// `payer`; none: in each stage that uses the value. With `stays` it is not
-  /// moved.
+  /// Adds the edge that moves `value` from node to node. The cost counts in the
+  /// stage of `payer`, or, if it is null, in each stage that uses the value.
+  /// With `stays` the value is not moved.
   void connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                const void *fromKey, uint32_t to,
                const std::vector<LayoutId> &toLayouts, const void *toKey,
                mlir::Value value, mlir::Operation *payer, int64_t times,
                bool early = false, bool stays = false);
-  /// Node, layouts per choice and identity of what provides `value` to a use.
+  /// The node that provides `value` to a use, its layout for each choice, and a
+  /// key that is equal for equal layouts.
   struct Provider {
     uint32_t node;
     std::vector<LayoutId> layouts;
     const void *key;
   };
   Provider providerOf(mlir::Value value, bool throughShared) const;
-  /// The units with the blocks that hints name.
+  /// The block sizes of the function together with those that hints name.
   static DimBlocks withHints(DimBlocks dimBlocks, mlir::func::FuncOp function,
                              const dist::Mesh &mesh, const PlanOptions &options,
                              const ValueNames &names);
@@ -228,7 +229,8 @@ private:
   llvm::MapVector<mlir::Operation *, OpNode> ops;
   llvm::DenseMap<mlir::Value, ValueNode> arguments, sharedNodes;
   llvm::MapVector<mlir::OpOperand *, ValueNode> outputs;
-  /// Of each edge: the value that it moves and the op in whose stage.
+  /// For each edge the value that it moves, and the op in whose stage the move
+  /// is.
   std::vector<std::pair<mlir::Value, mlir::Operation *>> payers;
   std::vector<std::unique_ptr<OpChoices>> ownedChoices;
   llvm::DenseMap<

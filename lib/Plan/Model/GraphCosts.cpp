@@ -1,7 +1,7 @@
-//===- GraphCosts.cpp - what a solution means and costs, op by op ---------===//
+//===- GraphCosts.cpp - costs of a solution, op by op ---------------------===//
 //
 // The layouts that a solution chose, and what each op computes and moves under
-// them: what stages are cut by and plan.json reports.
+// them. Stages are cut by these costs, and plan.json reports them.
 //
 //===----------------------------------------------------------------------===//
 #include "Graph.h"

@@ -1,8 +1,8 @@
 //===- Hints.cpp - shardings that the user asks for -----------------------===//
 //
-// A hint rules out what does not read like it. Before choices are enumerated it
-// is read for the blocks that it names, so that they are offered to the values
-// that it matches and to what is cut with them.
+// A hint forbids all choices with another sharding than it names. Before
+// choices are enumerated, its blocks are read, so that they are offered to the
+// values that it matches and to all dimensions that are cut with them.
 //
 //===----------------------------------------------------------------------===//
 #include "Graph.h"
@@ -13,9 +13,9 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// Per dimension the number of parts into which a hint `[{}, {tp}:128]` cuts it
-/// and the size of its blocks, 0 where it names none. Empty if it is not a
-/// sharding.
+/// For each dimension of a hint such as `[{}, {tp}:128]` the number of parts
+/// into which it is cut and the size of a block; 0 where the hint names no
+/// block. Empty if the text is not a sharding.
 static SmallVector<std::pair<int64_t, int64_t>>
 readCuts(StringRef sharding, const dist::Mesh &mesh) {
   SmallVector<std::pair<int64_t, int64_t>> cuts;

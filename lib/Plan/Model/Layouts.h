@@ -1,7 +1,7 @@
 //===- Layouts.h - interned layouts and candidate meshes --------*- C++ -*-===//
 //
-// A search looks at very many layouts of few kinds, so they are interned: a
-// Layout is stored once, and from then on is a number.
+// A search looks at the same few layouts very often, so they are interned: a
+// Layout is stored once and then named by a number.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MODEL_LAYOUTS_H

@@ -58,13 +58,15 @@ static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
   return choices;
 }
 
-/// All ways to put `count` devices on free axes. In training, two axes are the
-/// batch and the rest: a step has three times the ops, and hubs between them.
+/// All ways to put `count` devices on free axes. A training step gets at most
+/// one free axis; two axes are the batch and the rest (dp x tp), since a step
+/// has three times the ops of a forward pass and many shared values between
+/// them.
 static std::vector<std::vector<NamedAxis>>
 freeAxes(int64_t count, bool orderMatters, bool isTraining, bool onlyOne,
          bool twoFirst) {
   std::vector<std::vector<NamedAxis>> shapes;
-  // First what is likely to be cheap: it cuts the others short.
+  // Cheap meshes first: their cost is the cutoff for the others.
   std::vector<NamedAxis> one = {{"x", count, AxisRole::Free}};
   if (!isTraining || !twoFirst)
     shapes.push_back(one);
@@ -150,7 +152,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     };
     for (int64_t micro : counts)
       addAll(micro, set.candidates);
-    // Some op may cut its batch less often than the whole batch can be.
+    // An op may be able to cut its batch into fewer parts than the whole batch.
     if (!options.microBatches && counts.back() != 1)
       addAll(1, set.lastResorts);
   }

@@ -18,10 +18,11 @@ namespace kerf::plan {
 
 struct MeshSet {
   std::vector<MeshCandidate> candidates;
-  /// Each of one micro-batch, for when no candidate of its stages can be.
+  /// One candidate of one micro-batch per number of stages, tried if no other
+  /// candidate with these stages is possible.
   std::vector<MeshCandidate> lastResorts;
   std::string description; ///< for plan.json
-  std::string error;       ///< why the wish is impossible, or empty
+  std::string error;       ///< why the request is impossible, or empty
 };
 
 /// `canMicroBatch`: the batch can be followed through the whole function;

@@ -1,4 +1,4 @@
-//===- ReshardCosts.cpp - what moving a value costs -----------------------===//
+//===- ReshardCosts.cpp - costs of moving values --------------------------===//
 #include "ReshardCosts.h"
 
 using namespace mlir;
@@ -62,7 +62,8 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
       group =
           cost::collectiveVolume(model, kind, step.bufferBytes, step.groupSize)
               .totalBytes;
-    // Of uneven ones each rank passes on what it holds, or nothing.
+    // Members of an uneven collective (with a root, or pairs) send different
+    // amounts: the busiest one sends all that it holds.
     perRank += isUneven(kind)
                    ? cost::Int128(group > 0 ? localBytes : 0) * byteScale
                    : cost::ceilDivide(group * byteScale, step.groupSize);

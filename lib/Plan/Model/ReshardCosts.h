@@ -1,4 +1,4 @@
-//===- ReshardCosts.h - what moving a value costs ---------------*- C++ -*-===//
+//===- ReshardCosts.h - costs of moving values ------------------*- C++ -*-===//
 //
 // The price of bringing a value from the layout in which it is made to the one
 // in which it is used: the collectives of dist::decomposeReshard, the same that
@@ -20,15 +20,16 @@ namespace kerf::plan {
 struct MoveCost {
   bool possible = false;
   double seconds = 0;
-  /// Of the volume model of the objective: busiest rank, in 1/byteScale of a
-  /// byte, and all ranks of one stage, in bytes. Saturated.
+  /// By the volume model of the objective: `shares` of the busiest rank, in
+  /// 1/byteScale of a byte; `totalBytes` of all ranks of one stage. Saturated.
   int64_t shares = 0, totalBytes = 0;
 };
 
 /// The least number such that a rank's share of any collective on a value of
-/// the function is an integer in 1/byteScale of a byte: costs add up exactly,
-/// whatever is executed in one buffer. 2(N-1)S/N is one for N that divides the
-/// devices of a stage once these divide 2 S byteScale.
+/// the function is an integer in 1/byteScale of a byte. Costs then add up
+/// exactly, even if several values are sent in one buffer. Example: 2(N-1)S/N
+/// is an integer for every N that divides the devices of a stage if these
+/// divide 2 S byteScale.
 int64_t byteScaleOf(mlir::func::FuncOp function,
                     const MeshCandidate &candidate);
 

@@ -1,8 +1,8 @@
-//===- StageUnits.cpp - what stages are cut from, and what crosses --------===//
+//===- StageUnits.cpp - units of stages, and values that cross ------------===//
 //
-// `sentFrom` goes backwards through the units before `end`. A value is sent as
-// long as a user lies outside: for good if one is at `end` or behind, else
-// until the stage begins at its first user.
+// `sentFrom` goes backwards through the units before `end`. A value is sent
+// while a user lies outside of the stage: for all begins if a user is at `end`
+// or behind, else only for begins behind the value's first user.
 //
 //===----------------------------------------------------------------------===//
 #include "StageUnits.h"

@@ -1,12 +1,11 @@
-//===- StageUnits.h - what stages are cut from, and what crosses -*- C++
-//-*-===//
+//===- StageUnits.h - units of stages, and values that cross ----*- C++ -*-===//
 //
-// What must stay together (the ops of one colocation; an op where there
-// is none) is a unit; stages are contiguous runs of units. A value that a unit
-// outside of its maker's stage uses is sent by that stage, once to each other
-// stage that uses it. `sentFrom` counts it once, which is exact where all of
-// those lie in one stage and never too much: what dynamic programming over the
-// cuts and the bounds on all cuts are made of.
+// A unit is a set of ops that must stay in one stage (the ops of one
+// colocation; a single op where there is none); stages are contiguous runs of
+// units. A value that is used outside of its maker's stage is sent by that
+// stage, once to each other stage that uses it. `sentFrom` counts it once:
+// exact if all users outside lie in one stage, and never too much, as the
+// dynamic program over cuts and the bounds on all cuts require.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MODEL_STAGEUNITS_H
@@ -20,10 +19,11 @@ namespace kerf::plan {
 std::vector<llvm::SmallVector<mlir::Operation *>>
 unitsOf(mlir::func::FuncOp function);
 
-/// Whether plans need not divide the work: a mesh that was asked for.
+/// Whether plans need not divide the work evenly: the user fixed the whole mesh
+/// or set anyShareOfWork.
 bool isWorkWaived(const PlanOptions &options);
 
-/// What one device would do alone in a step, in operations: of one op.
+/// Operations of one op in a step if one device computed all of it.
 int64_t wholeFlops(mlir::Operation *op);
 
 /// A value that units `first` to `last` use or make.
@@ -39,7 +39,8 @@ public:
     if (crossing.first < crossing.last)
       byMaker[crossing.maker].push_back(crossing);
   }
-  /// For each begin < end what the stage [begin, end) sends. O(crossings).
+  /// For each begin < end the bytes that stage [begin, end) sends.
+  /// O(crossings).
   std::vector<double> sentFrom(size_t end) const;
 
 private:

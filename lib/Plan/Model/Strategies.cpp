@@ -9,8 +9,8 @@ using namespace kerf::plan;
 
 namespace {
 
-/// Where one digit of an axis goes: a factor, or a linear group to pass a
-/// partial sum through (kNowhere: neither).
+/// Where one digit of an axis goes: onto a factor, or to a linear group through
+/// which a partial sum passes. Both -1: the op is repeated over the digit.
 struct Digit {
   dist::AxisRef slice;
   int factor = -1;
@@ -50,8 +50,8 @@ public:
   }
 
 private:
-  /// A factor can be sharded where no larger factor stands outwards of it in a
-  /// dimension, and where it is not replicated.
+  /// A factor can be sharded if it is the outermost factor (of size above 1) of
+  /// each dimension that it stands in, and is not replicated.
   bool isMajorEverywhere(unsigned factor) const {
     if (rule.factors[factor].kind == FactorKind::Replicated ||
         rule.factors[factor].size == 1)
@@ -75,7 +75,8 @@ private:
       return false;
     int64_t total = shards[factor] * extra;
     const Factor &info = rule.factors[factor];
-    // Samples inside of a dimension stay together.
+    // A batch that shares its dimension with other factors is cut between
+    // samples only, without padding.
     bool mustDivide = info.mustDivide || (isBatch && hasMinors[factor]);
     if (isBatch && options.batchSize % total != 0 &&
         (mustDivide || mesh.microBatches > 1))
@@ -96,14 +97,14 @@ private:
     return options.blockSizes[factor];
   }
 
-  /// Whether there is little padding in this many blocks.
+  /// Whether `total` blocks of this size have little enough padding.
   bool isThin(unsigned factor, int64_t total, int64_t block) const {
     int64_t size = rule.factors[factor].size;
     return size >= total && static_cast<double>(block * total) <=
                                 options.maxPadding * static_cast<double>(size);
   }
 
-  /// In which blocks a factor may lie under its shards.
+  /// The block sizes that are offered for a factor and its shards.
   SmallVector<int64_t, 2> blocksOf(unsigned factor) const {
     int64_t size = rule.factors[factor].size, total = shards[factor];
     int64_t min = dist::localSize(size, total);
@@ -164,7 +165,7 @@ private:
         if (rule.factors[factor].size % (shards[factor] * size) == 0)
           continue;
       }
-      // The largest major part that divides what is left of the factor.
+      // The largest major part that divides the rest of the factor.
       int64_t rest = rule.factors[factor].size / shards[factor];
       for (int64_t major = size / 2; major > 1; --major) {
         if (size % major != 0 || rest % major != 0 ||
@@ -233,7 +234,8 @@ private:
     return layout;
   }
 
-  /// Whether what the op reduces over this digit is not to be summed up.
+  /// Whether the op's reduction over this digit is meant to stay local,
+  /// unsummed.
   bool staysLocal(const Digit &digit) const {
     return digit.group < 0 &&
            (options.reach == dist::ReductionReach::Device ||
@@ -247,7 +249,8 @@ private:
     dist::AxisList partial;
     std::optional<int> group;
     for (const Digit &digit : digits) {
-      // Operands are partial over the same axes: no product of two sums.
+      // Only one group of operands may be partial over an axis: in two groups
+      // the op would multiply two sums.
       if (digit.group >= 0 && group.value_or(digit.group) != digit.group)
         return;
       if (digit.group >= 0)
@@ -295,7 +298,7 @@ private:
   const StrategyOptions &options;
   LayoutTable &layouts;
   std::vector<unsigned> candidates;
-  std::vector<bool> hasMinors; ///< stands in a dimension with other factors
+  std::vector<bool> hasMinors; ///< shares a dimension with other factors
   std::vector<int64_t> shards; ///< per factor, of the digits so far
   std::vector<int64_t> chosen; ///< per factor, its blocks
   std::vector<Digit> digits;

@@ -34,22 +34,22 @@ struct StrategyOptions {
   /// The factor that runs over the batch; takes the time axis, and is the only
   /// one for Batch axes.
   std::optional<unsigned> batchFactor;
-  /// Samples in the batch: what may be cut of the batch factor.
+  /// Samples in the batch: the batch factor is cut between samples.
   int64_t batchSize = 1;
-  /// Of the whole step: no time axis anywhere.
+  /// Whether the op belongs to the whole step: it then has no time axis.
   bool isOfStep = false;
   /// The linear group through which sums over micro-batches pass.
   std::optional<unsigned> sumGroup;
   /// Linear groups through which no partial sum may pass.
   llvm::ArrayRef<unsigned> closedGroups{};
-  /// How far sums over the batch reach.
+  /// Over which samples the op's sums over the batch are meant.
   dist::ReductionReach reach = dist::ReductionReach::Batch;
-  /// An op that has the batch cuts it over every Batch axis that fits: who asks
-  /// for `dp` means it.
+  /// An op with a batch must cut it over every Batch axis that fits: a user who
+  /// asks for `dp` means data parallelism.
   bool mustCutBatch = false;
-  /// For enumerateLayouts: a sum of which each micro-batch makes its part.
+  /// For enumerateLayouts: each micro-batch makes its part of the value, a sum.
   bool isSum = false;
-  /// Per factor (enumerateLayouts: per dimension); empty where there are none.
+  /// Per factor (enumerateLayouts: per dimension); empty: no block sizes.
   std::vector<BlockSizes> blockSizes{};
 };
 
@@ -69,15 +69,15 @@ std::vector<LayoutId> enumerateLayouts(mlir::RankedTensorType type,
                                        const StrategyOptions &options,
                                        LayoutTable &layouts);
 
-/// The strategies of an op that takes a value as it is made, in one of these
-/// layouts: dist.accumulate (`sums`: over micro-batches), so that what remains
-/// to be added over devices is added once per step; casts to the type in which
-/// a value travels.
+/// The strategies of an op that takes its operand in the layout in which it is
+/// made, one of these: dist.accumulate (`sums`: over micro-batches), so that
+/// parts are added over devices once per step and not once per micro-batch;
+/// casts to the type in which a value is sent.
 std::vector<Strategy> asMadeStrategies(llvm::ArrayRef<LayoutId> made, bool sums,
                                        const MeshCandidate &mesh,
                                        LayoutTable &layouts);
 
-/// The layout of what is a sum over micro-batches and otherwise lies like `id`.
+/// Layout `id` as that of a sum over micro-batches.
 LayoutId sumOverTime(LayoutId id, const MeshCandidate &mesh,
                      LayoutTable &layouts);
 

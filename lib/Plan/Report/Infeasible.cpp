@@ -1,8 +1,9 @@
 //===- Infeasible.cpp - why there is no plan ------------------------------===//
 //
-// What binds is left out piece by piece: first limits, then hints, then each
-// limit alone. A limit that "would make it fit" has been planned for. Trials
-// have a few seconds each; what they do not find out is not said.
+// Constraints are dropped one after another: first all limits, then hints, then
+// each limit alone. A limit is suggested only after a search has found a plan
+// under it. Each search has a few seconds; what it does not prove is not
+// reported.
 //
 //===----------------------------------------------------------------------===//
 #include "Infeasible.h"
@@ -33,8 +34,7 @@ static PlanOptions withAnyShare(PlanOptions options) {
   return options;
 }
 
-/// The hints of a set none of which can be left out for the rest to conflict.
-/// One trial per hint.
+/// A minimal set of hints that conflict. One search per hint.
 static std::vector<ShardHint> conflictingHints(PlanOptions options,
                                                TryPlan tryPlan) {
   for (size_t i = options.hints.size(); i-- > 0;) {
@@ -46,8 +46,8 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
   return options.hints;
 }
 
-/// A limit for which there is a plan, not far above `min` if that is known,
-/// else at most twice what is needed; 0: none was found.
+/// A memory limit under which a plan was found: close to `min` if that is
+/// known, else at most twice the bytes needed; 0: none was found.
 static int64_t limitThatFits(PlanOptions options, int64_t min, bool isKnown,
                              TryPlan tryPlan) {
   SmallVector<double> factors = {1.0, 1.02, 1.1, 1.3, 1.7, 2.5};
@@ -75,7 +75,7 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
       options.deadlineSeconds > 0
           ? std::min(options.deadlineSeconds, trialSeconds)
           : trialSeconds;
-  // A random draw proves nothing of others.
+  // A failed random draw proves nothing about other draws.
   bool isRandom = options.solver == SolverKind::Random;
   options.solver = SolverKind::Auto;
   if (isRandom && tryPlan(options) == Trial::Found) {
@@ -96,7 +96,8 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     PlanOptions unhinted = unlimited;
     unhinted.hints.clear();
     if (options.hints.empty() || tryPlan(unhinted) == Trial::None) {
-      // A number that divides the batch, but not what an op makes of it.
+      // The number of micro-batches may divide the batch, but not the batch
+      // dimension of some op (a Reshape).
       PlanOptions anyNumber = unhinted;
       anyNumber.microBatches.reset();
       if (options.microBatches.value_or(1) > 1 &&

@@ -1,8 +1,8 @@
 //===- Infeasible.h - why there is no plan ----------------------*- C++ -*-===//
 //
-// A search that ends without a plan knows that, not why: memory, the share of
-// operations, hints and the mesh bind together. Each reason is tried alone, by
-// searches without the others, before it is given.
+// A search that ends without a plan does not say which constraint is at fault:
+// memory, the share of operations, hints and the mesh act together. A reason is
+// given only after a search without the other constraints has confirmed it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_REPORT_INFEASIBLE_H
@@ -12,11 +12,11 @@
 
 namespace kerf::plan {
 
-/// How a search ended that is made to find out, not to plan.
+/// The result of a search that writes no plan.
 enum class Trial { Found, None, Unknown };
 
-/// Searches under `options` and writes nothing. None is proven; Unknown where
-/// the search did not come to its end.
+/// Searches under `options` and writes nothing. None: proven; Unknown: the
+/// search was cut short.
 using TryPlan = llvm::function_ref<Trial(const PlanOptions &options)>;
 
 struct Infeasibility {

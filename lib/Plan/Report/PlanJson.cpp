@@ -250,8 +250,9 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   return success();
 }
 
-/// A plan of others, or edited, may not send parts of a sum where a search does
-/// not: the program would give NaN where the model gives infinity.
+/// A plan that was edited or made elsewhere may not let parts of a sum pass
+/// where a search does not: the program would give NaN where the model gives
+/// infinity.
 LogicalResult Reader::checkParts(Operation *op) {
   auto sharded = dyn_cast<ShardingRuleInterface>(op);
   if (!sharded || batch.closedGroups(op).empty())
@@ -283,7 +284,7 @@ void Reader::write() {
     if (plan.stage && mesh.find("pp"))
       dist::setStage(op, *plan.stage);
   }
-  // What assigns stands with what makes the value.
+  // An assignment is in the stage of the op that makes the value.
   for (auto assign : function.getBody().front().getOps<dist::AssignOp>()) {
     Operation *source = assign.getSource().getDefiningOp();
     dist::ShardingAttr stored = ops[source].results[0];
@@ -325,7 +326,7 @@ PlanResult Reader::price(const PlanOptions &options) {
       return layoutOf(outputs[index]);
     return layoutOf(ops[use.getOwner()].operands[index]);
   };
-  // What assigns stands with what makes the value.
+  // An assignment is in the stage of the op that makes the value.
   auto stage = [&](Operation *op) -> int64_t {
     if (auto assign = dyn_cast<dist::AssignOp>(op))
       op = assign.getValue().getDefiningOp();

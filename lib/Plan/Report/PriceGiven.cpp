@@ -1,4 +1,4 @@
-//===- PriceGiven.cpp - what a plan that was given costs ------------------===//
+//===- PriceGiven.cpp - the cost of a given plan --------------------------===//
 #include "PriceGiven.h"
 
 #include "PureCuts.h"
@@ -35,8 +35,8 @@ PlanResult kerf::plan::describeCut(const Graph &graph, const StagePlan &stages,
   return result;
 }
 
-/// The mesh as a search would have it: what an axis may cut follows from its
-/// name, or with `free` anything.
+/// The mesh as a search would see it: an axis may cut what its name says, or
+/// with `free` anything.
 static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
   MeshCandidate candidate;
   candidate.mesh = mesh;
@@ -61,8 +61,7 @@ static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
   return candidate;
 }
 
-/// The blocks of a size of their own in which the plan puts values, as hints
-/// give them.
+/// Adds the block sizes of the plan's values, as hints do.
 static void addBlocks(DimBlocks &dimBlocks, func::FuncOp function,
                       const GivenLayouts &given) {
   auto add = [&](Value value, const dist::Layout &layout) {
@@ -86,7 +85,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
                                   const GivenLayouts &given,
                                   const PlanOptions &options) {
   PlanOptions own = options;
-  // Nothing is asked for: no hints, no limits, and no op must be cut.
+  // No hints, no limits, and no op must be cut: only the given plan counts.
   own.hints.clear();
   own.mesh.clear();
   own.objective = Objective::Time;
@@ -98,7 +97,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   addBlocks(dimBlocks, function, given);
   ValueNames names(function);
   PlanResult result;
-  // First what a search looks at, which are the fewest choices.
+  // The choices of a search first, since they are the fewest.
   struct Scope {
     bool free;
     double maxPadding;
@@ -108,7 +107,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
        {Scope{false, own.maxPadding}, {false, kAny}, {true, kAny}}) {
     MeshCandidate candidate = candidateOf(given.mesh, scope.free);
     own.maxPadding = scope.maxPadding;
-    // A search does not look at three free axes either: too many choices.
+    // As in a search, three free axes would be too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
     Graph graph(function, candidate, own, batch, dimBlocks, names);

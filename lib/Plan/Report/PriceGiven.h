@@ -1,10 +1,9 @@
-//===- PriceGiven.h - what a plan that was given costs ----------*- C++ -*-===//
+//===- PriceGiven.h - the cost of a given plan ------------------*- C++ -*-===//
 //
-// A plan that is taken back was made for other sizes, another machine or by
-// hand, so what its file says of its cost means nothing. It is looked up among
-// the choices that a search for its mesh would have, and then priced as what a
-// search finds is: the same numbers for the same cut. Nothing is searched, so
-// there is no bound.
+// A plan that is read back was made for other sizes, for another machine or by
+// hand, so the cost in its file means nothing. The plan is looked up among the
+// choices that a search on its mesh has, and priced like a plan that was found:
+// equal cuts get equal numbers. Nothing is searched, so there is no bound.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_REPORT_PRICEGIVEN_H
@@ -17,11 +16,11 @@ namespace kerf::plan {
 /// Where a plan puts each value, as ids of a table of layouts.
 struct GivenLayouts {
   dist::Mesh mesh;
-  /// Of a result or an argument as it is made, and as its uses share it.
+  /// Layout of a result or an argument as it is made, and as its uses share it.
   llvm::function_ref<dist::Layout(mlir::Value)> made, shared;
-  /// Of an operand, those of the terminator included.
+  /// Layout of an operand, also of the terminator.
   llvm::function_ref<dist::Layout(mlir::OpOperand &)> operand;
-  /// Of an op; negative where the plan has no stages.
+  /// Stage of an op; negative where the plan has no stages.
   llvm::function_ref<int64_t(mlir::Operation *)> stage;
 };
 
@@ -30,8 +29,8 @@ struct GivenLayouts {
 PlanResult priceGiven(mlir::func::FuncOp function, const GivenLayouts &given,
                       const PlanOptions &options);
 
-/// What is known of a cut, searched or given: all of a PlanResult but what says
-/// how it was found.
+/// Fills in a PlanResult for a cut, searched or given, except for how it was
+/// found.
 PlanResult describeCut(const Graph &graph, const StagePlan &stages,
                        mlir::func::FuncOp function, const PlanOptions &options);
 

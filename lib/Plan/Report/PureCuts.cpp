@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// What only the update reads (momenta) is no parameter of the model.
+/// Whether only updates read the source (momenta): it is then no parameter.
 static bool isKeptByUpdates(Operation &op) {
   return !op.use_empty() && llvm::all_of(op.getUsers(), [](Operation *user) {
     return isa<dist::AssignOp>(user) ||
@@ -20,8 +20,8 @@ static bool isKeptByUpdates(Operation &op) {
   });
 }
 
-/// What a step changes by its gradient. Without a step everything that is
-/// stored might be.
+/// Elements that a step changes by a gradient; without a step, all that is
+/// stored.
 static int64_t countTrained(func::FuncOp function) {
   auto isAssigned = [](Operation &op) {
     return llvm::any_of(op.getUses(), isAssignTarget);
@@ -78,8 +78,8 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   std::vector<Operation *> ops;
   cost::Int128 total = 0;
   for (Operation &op : function.getBody().front()) {
-    // The formulas know what backward and update send. The loss is no layer:
-    // the last stage hands nothing on.
+    // The formulas already include backward and update. The loss is no layer:
+    // the last stage sends nothing on.
     if (op.hasTrait<OpTrait::IsTerminator>() || isa<dist::AccumulateOp>(op) ||
         dist::getPhase(&op) != dist::Phase::Forward || dist::isOfLoss(&op))
       continue;
@@ -102,8 +102,8 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
     ops.push_back(&op);
     total += flopsOf(op);
   }
-  // Stages of even work in program order, each boundary where the fewest bytes
-  // cross within half a stage of its place.
+  // Stages of equal work in program order; each boundary is placed where the
+  // fewest bytes cross, within half a stage of its even position.
   llvm::DenseMap<Operation *, size_t> index;
   for (auto [i, op] : llvm::enumerate(ops))
     index[op] = i;
@@ -123,8 +123,8 @@ PureCuts kerf::plan::pureCuts(func::FuncOp function, int64_t numDevices) {
   SmallVector<int64_t> handedOn;
   size_t previous = 0;
   for (int64_t boundary = 1; boundary < numDevices; ++boundary) {
-    // In its window the fewest bytes; where one op fills the window, the
-    // nearest place.
+    // The place in the window where the fewest bytes cross; if one op fills the
+    // window, the nearest place.
     auto distance = [&](size_t cut) {
       cost::Int128 off = done[cut] * numDevices - total * boundary;
       return off < 0 ? -off : off;

@@ -1,7 +1,7 @@
 //===- BruteForce.cpp - the judge of the other solvers --------------------===//
 //
-// Every combination, counted like an odometer; nothing clever that could be
-// wrong. O(product of choices * size of the problem).
+// Counts through every combination like an odometer; too simple to share a
+// mistake with the other solvers. O(product of choices * size of the problem).
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Plan/Solvers.h"

@@ -1,9 +1,9 @@
 //===- Elimination.cpp - messages, backtracking and min-marginals ---------===//
 //
-// The inner loop adds rows: every input is laid out with the eliminated node as
-// its last axis, the scope is walked in row-major order, and the sum of the
-// inputs that do not depend on the innermost axes is kept per depth. No argmin
-// is stored; backtracking recomputes one row per node.
+// The inner loop adds rows: every input is stored with the eliminated node as
+// its last axis, the scope is walked in row-major order, and partial sums of
+// the inputs that do not depend on the innermost axes are kept per depth. The
+// minimal choices are not stored; backtracking recomputes one row per node.
 //
 //===----------------------------------------------------------------------===//
 #include "Elimination.h"
@@ -31,7 +31,7 @@ template <typename V> struct Elimination<V>::Joint {
   /// atDepth[d]: inputs whose last scope position is d - 1.
   std::vector<std::vector<uint32_t>> atDepth;
 
-  /// `own`: the node's costs that this step accounts for.
+  /// `own`: the node's unary costs, as far as this step counts them.
   Joint(const Elimination &elimination, const EliminationStep &step,
         const std::vector<V> &own);
 
@@ -158,7 +158,7 @@ void Elimination<V>::runStep(size_t index, const Table<V> &own) {
     message.values[row] = clampBlocked(best);
     min = std::min(min, best);
   });
-  // Relative messages recur more often than absolute ones.
+  // Stored relative to its minimum: such messages are equal more often.
   offsets[index] = clampBlocked(min);
   if (min != 0 && !blocked(min))
     for (V &value : message.values)
@@ -167,8 +167,8 @@ void Elimination<V>::runStep(size_t index, const Table<V> &own) {
   messages[index] = model.store.intern(std::move(message));
 }
 
-/// The copies of a split node get shares of its costs such that all see the
-/// same min-marginals. The shares never sum to more than the costs.
+/// Distributes the costs of a split node over its copies so that all see the
+/// same min-marginals. The shares never add up to more than the costs.
 template <typename V> void Elimination<V>::runGroup(size_t first) {
   const EliminationStep &head = order.steps[first];
   size_t count = head.groupSize;
@@ -283,9 +283,9 @@ typename Elimination<V>::Marginals Elimination<V>::marginals() const {
   Marginals result;
   result.ofNode.resize(model.numNodes());
   result.completions.resize(order.steps.size());
-  // A completion is all that a message leaves out: message + completion is the
-  // cost of a whole solution. Joint rows contain their step's offset, which
-  // the message does not.
+  // The completion of a message is the cost of everything outside of it:
+  // message + completion is the cost of a whole solution. Joint rows include
+  // the offset of their step, messages do not.
   for (size_t index = order.steps.size(); index-- > 0;) {
     const EliminationStep &step = order.steps[index];
     Joint joint(*this, step, model.store[unary[step.node]].values);

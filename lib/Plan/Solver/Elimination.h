@@ -1,12 +1,13 @@
 //===- Elimination.h - exact variable elimination ---------------*- C++ -*-===//
 //
 // Nodes are eliminated one after another: all tables that mention the node are
-// added up and minimised over its choices, which leaves a message over its
-// neighbours. The order is found greedily by the smallest table; among equals
-// the node least touched so far goes first, so repeated structure is eliminated
-// in the same way everywhere and chains of equal pieces halve instead of
-// growing from one end. A step whose input tables (by id) and their relative
-// positions have occurred before takes the earlier message.
+// added and minimised over its choices, which gives a message over its
+// neighbours. The order is greedy by the smallest joint table. Among equals the
+// node that was touched least so far goes first: repeated structure is then
+// eliminated in the same way everywhere, and a chain of equal pieces is halved
+// again and again instead of growing from one end. A step whose input tables
+// (by id) and their relative positions have occurred before reuses the earlier
+// message.
 //
 // With a graph of induced width w and d choices: O(nodes * d^(w+1)) time.
 //
@@ -32,13 +33,14 @@ struct EliminationStep {
   uint32_t node;
   llvm::SmallVector<uint32_t, 4> scope; ///< ascending
   llvm::SmallVector<Input, 4> inputs;
-  /// A split node has several steps in a row, the first of which says how many
-  /// (the others 0). Each has part of the inputs; the node's own costs are
-  /// shared out so that the parts agree as far as they can.
+  /// A split node has several steps in a row; the first has their number here,
+  /// the others 0. Each has some of the inputs, and a share of the node's own
+  /// costs chosen so that the copies agree as far as possible.
   uint32_t groupSize = 1;
 };
 
-/// An order and what it costs. Only the structure of the model is used.
+/// An elimination order and its cost. Depends on the structure of the model
+/// only.
 struct EliminationOrder {
   std::vector<EliminationStep> steps;
   bool fits = true; ///< no joint table passes the limit; else steps is partial
@@ -49,8 +51,8 @@ struct EliminationOrder {
   template <typename V>
   static EliminationOrder find(const Model<V> &model, double maxTableEntries);
   /// Never stops: a node whose joint table would pass the limit is split into
-  /// copies that are free to differ ("mini-buckets"), which makes the result
-  /// of a run a lower bound. `splits` counts them.
+  /// copies that may take different choices ("mini-buckets"), so the result of
+  /// a run is a lower bound. `splits` counts the copies.
   template <typename V>
   static EliminationOrder findSplitting(const Model<V> &model,
                                         double maxTableEntries);
@@ -67,11 +69,12 @@ public:
   /// given unary tables; with split nodes a lower bound of it. Messages stay
   /// valid until the store is truncated.
   V run(llvm::ArrayRef<TableId> unary);
-  /// With split nodes: each node looks at all its steps, so the assignment is
-  /// consistent, but need not be the cheapest nor even allowed.
+  /// With split nodes: a node's choice minimises the sum over all of its steps,
+  /// so the assignment is consistent, but it may be neither the cheapest nor
+  /// allowed.
   std::vector<uint32_t> backtrack() const;
-  /// The same with `pick` choosing from each node's row of cheapest costs,
-  /// given what was chosen before.
+  /// The same, but `pick` chooses from each node's row of cheapest costs, given
+  /// the choices made before.
   std::vector<uint32_t>
   backtrack(llvm::function_ref<uint32_t(const std::vector<V> &)> pick) const;
 

@@ -1,8 +1,8 @@
-//===- EliminationOrder.cpp - which node goes next ------------------------===//
+//===- EliminationOrder.cpp - the order of elimination --------------------===//
 //
-// Greedy by the size of the joint table, kept in an ordered set that is updated
-// for the neighbours of what was eliminated. O(nodes * (degree^2 + log nodes))
-// for graphs of bounded width.
+// Greedy by the size of the joint table. Candidates are kept in an ordered set,
+// in which the neighbours of an eliminated node are updated. O(nodes *
+// (degree^2 + log nodes)) for graphs of bounded width.
 //
 //===----------------------------------------------------------------------===//
 #include "Elimination.h"
@@ -17,7 +17,7 @@ using namespace kerf::plan;
 
 namespace {
 
-/// A table that is not yet consumed.
+/// A table that no step has used yet.
 struct Piece {
   llvm::SmallVector<uint32_t, 4> scope;
   bool isMessage;
@@ -37,7 +37,7 @@ struct Greedy {
       weight *= sizes[other];
     return weight;
   }
-  /// Consumes the pieces; the message becomes a piece.
+  /// Uses up the pieces; the message becomes a new piece.
   EliminationStep makeStep(uint32_t node, llvm::ArrayRef<uint32_t> ids,
                            uint32_t stepIndex);
   void connect(uint32_t node, llvm::ArrayRef<uint32_t> scope);

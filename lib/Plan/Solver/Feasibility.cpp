@@ -1,8 +1,9 @@
 //===- Feasibility.cpp - is there any legal solution ----------------------===//
 //
-// The same problem with every allowed cost zero. Dominance then leaves only
-// trade-offs between usages; a positive Lagrangian bound proves that no legal
-// solution exists; the least load of single rows says how much is needed.
+// Solves the problem with every allowed cost set to zero. Dominance then
+// depends on usages alone; a positive Lagrangian bound proves that no legal
+// solution exists; the least possible load of single rows shows how much is
+// needed.
 //
 //===----------------------------------------------------------------------===//
 #include "Feasibility.h"
@@ -37,8 +38,8 @@ void noteNeed(SolveResult &result, const Row &row, Sum load) {
 
 } // namespace
 
-/// Least loads of single rows, the most promising first: each assignment shows
-/// which row is still the fullest.
+/// Computes the least possible load of single rows. The next row is always the
+/// one that the last assignment overloads most.
 static void boundPeaks(const Problem &free, Dual<int64_t> &dual,
                        SolveResult &result, int budget, const Clock &clock) {
   Model<int64_t> &model = dual.model;
@@ -113,7 +114,7 @@ SolveResult kerf::plan::findLegal(const Problem &problem,
     result.status = Status::Infeasible;
     return result;
   }
-  // Rows join as they are broken.
+  // A row is added once a solution breaks its limit.
   std::vector<uint32_t> rows;
   for (int tries = 0; tries < 8 && !clock.expired(); ++tries) {
     LabelResult<int64_t> search = searchLabels<int64_t>(

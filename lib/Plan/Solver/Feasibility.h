@@ -1,7 +1,7 @@
 //===- Feasibility.h - is there any legal solution --------------*- C++ -*-===//
 //
-// Asked when costs got in the way of finding one: proves that there is none and
-// says what it would need, or finds one.
+// Used when the search with costs found no legal solution: finds one, or proves
+// that there is none and how much of each resource is needed.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_SOLVER_FEASIBILITY_H
@@ -14,8 +14,8 @@ namespace kerf::plan {
 /// The problem with all allowed costs zero.
 Problem withoutCosts(const Problem &problem);
 
-/// Feasible with a solution (its cost in the result is of the problem without
-/// costs), Infeasible, or Unknown; leastNeeded and leastFound are filled in.
+/// Feasible with a solution (whose cost in the result is that of the problem
+/// without costs), Infeasible, or Unknown; fills in minNeeded and minFound.
 SolveResult findLegal(const Problem &problem, const SolveOptions &options,
                       const Clock &clock);
 

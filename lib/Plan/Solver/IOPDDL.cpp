@@ -311,7 +311,7 @@ llvm::Expected<std::string> kerf::plan::writeIOPDDL(const Problem &problem) {
     return failure("problem has " + llvm::Twine(problem.resources.size()) +
                    " resources, the format has one");
 
-  // A node without a usage lives nowhere and uses nothing.
+  // A node without a usage gets an empty interval and no usage.
   std::vector<const Problem::Usage *> usageOf(problem.nodes.size());
   if (!problem.resources.empty())
     for (const Problem::Usage &usage : problem.resources[0].usages) {

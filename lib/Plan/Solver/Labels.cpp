@@ -19,7 +19,8 @@ static constexpr size_t kMaxRows = 6;
 
 namespace {
 
-/// R: how many loads are kept; sorting moves labels, so it matters.
+/// R: number of loads in a label. A template parameter, since sorting moves
+/// labels.
 template <typename V, size_t R> struct Label {
   V cost, priced;
   std::array<int64_t, R> load;
@@ -107,7 +108,8 @@ void LabelSearch<V, R>::prune(LabelList<V, R> &list) {
   });
   size_t kept = 0;
   if (rows.size() == 2) {
-    // What was kept, as a staircase: load 0 -> the least load 1 up to there.
+    // The kept labels as a staircase: for each load 0 the least load 1 up to
+    // there.
     std::map<int64_t, int64_t> stairs;
     for (size_t i = 0; i < list.size(); ++i) {
       const Label<V, R> &label = list[i];
@@ -137,9 +139,10 @@ void LabelSearch<V, R>::prune(LabelList<V, R> &list) {
     narrow(list);
 }
 
-/// Keeps `beam` labels of a pruned list: half of them the cheapest at the
-/// prices, the others spread evenly over the front, dear with little load to
-/// cheap with much, so that what is still to come can be balanced.
+/// Reduces a pruned list to `beam` labels: one half are the cheapest at the
+/// prices, the other half is spread evenly over the Pareto front, from
+/// expensive with little load to cheap with much, so that later steps can
+/// balance the load.
 template <typename V, size_t R>
 void LabelSearch<V, R>::narrow(LabelList<V, R> &list) {
   dropped = true;
@@ -166,7 +169,7 @@ LabelList<V, R> LabelSearch<V, R>::join(const LabelList<V, R> &left,
                                         const LabelList<V, R> &right,
                                         V cutoff) {
   LabelList<V, R> out;
-  // Only labels that survive get an origin for good.
+  // Only labels that survive get a permanent origin.
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   for (const Label<V, R> &a : left)
     for (const Label<V, R> &b : right) {

@@ -1,11 +1,12 @@
 //===- Labels.h - exact search under limits ---------------------*- C++ -*-===//
 //
 // Elimination whose messages hold, for each assignment of their scope, all
-// pairs of (cost, loads of a few rows) that no other one beats: a resource
-// constrained shortest path generalised from paths to graphs of small width.
-// A label is dropped when its priced cost plus the priced completion (from
-// min-marginals) reaches the cost of the best known solution. Rows outside
-// the few are ignored; when the answer breaks one, it joins them.
+// pairs (cost, loads of a few rows) that no other pair dominates: the resource
+// constrained shortest path problem, generalised from paths to graphs of small
+// width. A label is dropped when its priced cost plus the priced completion
+// (from min-marginals) reaches the cost of the best known solution. Only a few
+// rows are in the labels; if the answer breaks another row, the search is
+// repeated with that row.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_SOLVER_LABELS_H
@@ -16,7 +17,7 @@
 namespace kerf::plan {
 
 template <typename V> struct LabelResult {
-  /// False: a label budget or the deadline struck, nothing is proven.
+  /// False: the limit on labels or the deadline was reached; nothing is proven.
   bool complete = false;
   /// The cheapest assignment below the upper bound that keeps the given rows,
   /// if there is one.

@@ -1,9 +1,9 @@
-//===- Lagrange.cpp - prices on what is limited ---------------------------===//
+//===- Lagrange.cpp - prices on limits ------------------------------------===//
 //
 // L is concave and piecewise linear in each price: the assignment found at one
-// price is a line. Between a line that rises (its load is over the limit) and
-// one that falls, the next price to try is where they cross; when neither line
-// is beaten there, the maximum along that price is found.
+// price is a line. The next price to try is where a rising line (whose load is
+// over the limit) and a falling line cross; if no assignment lies below the
+// crossing, it is the maximum along that price.
 //
 //===----------------------------------------------------------------------===//
 #include "Lagrange.h"
@@ -26,8 +26,8 @@ static std::vector<Sum> prefixSums(const std::vector<Sum> &prices) {
   return prefix;
 }
 
-/// Penalties of one solution must stay far from infinity: scales prices down
-/// where they would not.
+/// Scales prices down so that the penalties of one solution stay far below
+/// infinity.
 template <typename V> void Dual<V>::limitPrices(Prices &prices) const {
   std::vector<Sum> prefix = prefixSums<V>(prices);
   double worst = 0;
@@ -125,8 +125,8 @@ typename Dual<V>::Point
 Dual<V>::lineSearch(Prices &prices, size_t row, const Point &start, int &budget,
                     const Clock &clock,
                     llvm::function_ref<void(const Point &)> seen) {
-  // Lines through price 0 of this row: value(p) = base + p * slope, as doubles
-  // only to choose the next price.
+  // value(p) = base + p * slope, the lines through the values at price 0 of
+  // this row. Doubles suffice, since lines only choose the next price.
   struct Line {
     double price, base, slope;
   };
@@ -207,7 +207,7 @@ Dual<V>::ascend(int budget, const Clock &clock,
         worst = row;
     return worst;
   };
-  // Rows one by one, as long as that gains.
+  // Line searches row by row, as long as they raise the bound.
   Prices prices = ascent.prices;
   for (int pass = 0; pass < 12 && budget > 0 && !clock.expired(); ++pass) {
     std::optional<size_t> row = maxViolated(point);

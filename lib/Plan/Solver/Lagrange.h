@@ -1,4 +1,4 @@
-//===- Lagrange.h - prices on what is limited -------------------*- C++ -*-===//
+//===- Lagrange.h - prices on limits ----------------------------*- C++ -*-===//
 //
 // A price lambda >= 0 per row and unit turns limits into costs:
 //
@@ -44,8 +44,8 @@ public:
   void limitPrices(Prices &prices) const;
   /// One elimination, for prices within the limit.
   Point evaluate(const Prices &prices);
-  /// For a model in which nothing costs: the assignment that uses least of the
-  /// row; `bound` is how much.
+  /// For a model without costs: the assignment with the least load of the row;
+  /// `bound` is that load.
   Point minLoad(size_t row);
 
   /// What evaluate(prices) would add to each choice.

@@ -1,8 +1,8 @@
 //===- LargeSearch.cpp - problems too wide for elimination ----------------===//
 //
-// See LargeSearch.h. A region costs O(its tables + segments of the resources)
-// to cut out, and whatever solve() needs; nothing else depends on the size of
-// the whole problem.
+// See LargeSearch.h. Extracting a region costs O(its tables + segments of the
+// resources), solving it what solve() costs; nothing else depends on the size
+// of the whole problem.
 //
 //===----------------------------------------------------------------------===//
 #include "LargeSearch.h"
@@ -50,8 +50,8 @@ Landscape::Landscape(const Problem &problem, Solution start)
   }
   for (uint32_t node = 0; node < numNodes; ++node)
     addLoad(node, 1);
-  // A conflict costs more than any two entries differ, but sums stay far from
-  // the ends of the range.
+  // A conflict costs more than any two entries of a table differ, and still
+  // fits an entry.
   penalty = 1;
   auto widen = [&](const CostTable &table) {
     for (size_t i = 0; i < table.size(); ++i)
@@ -142,9 +142,9 @@ static std::vector<char> dropWide(std::vector<std::set<uint32_t>> graph,
   while (!queue.empty()) {
     auto [weight, node] = *queue.begin();
     if (weight > limit) {
-      // Drop one of those involved, the busier the likelier; that it is drawn
-      // makes what stays fixed differ from region to region. The first node,
-      // around which the region lies, stays.
+      // Drop one of the nodes involved, drawn in proportion to choices times
+      // degree. The draw is random so that different regions fix different
+      // nodes. The first node, the seed of the region, is never dropped.
       double best = -1;
       uint32_t drawn = node;
       auto consider = [&](uint32_t other) {
@@ -255,7 +255,8 @@ Problem Landscape::extract(const std::vector<uint32_t> &region,
   for (uint32_t index : edges) {
     const Problem::Edge &edge = problem.edges[index];
     const CostTable &table = problem.tables[edge.table];
-    // Walk the free axes in order; the others stand at the current choice.
+    // Walk the axes of the region's nodes in order; the other nodes keep their
+    // current choice.
     llvm::SmallVector<uint32_t, 3> free;
     llvm::SmallVector<size_t, 3> strides;
     size_t base = 0, stride = 1;
@@ -331,7 +332,7 @@ void Landscape::addFixedLoad(Problem &sub,
     if (!resource.limit)
       continue;
     uint32_t id = sub.addResource(resource.name, resource.limit);
-    // What the region itself holds now, as differences along the segments.
+    // The current load of the region itself, as differences along the segments.
     std::vector<size_t> marks;
     std::vector<std::pair<size_t, Sum>> changes;
     for (auto [local, node] : llvm::enumerate(region))
@@ -341,7 +342,7 @@ void Landscape::addFixedLoad(Problem &sub,
         const Problem::Usage &usage = resource.usages[use.usage];
         if (llvm::all_of(usage.amounts,
                          [&](int64_t a) { return a == usage.amounts[0]; }))
-          continue; // as fixed as what is outside
+          continue; // fixed in this region
         sub.addUsage(id, local, {int64_t(use.begin), int64_t(use.end)},
                      usage.amounts);
         marks.push_back(use.begin);
@@ -362,7 +363,7 @@ void Landscape::addFixedLoad(Problem &sub,
       Sum max = 0;
       for (size_t s = marks[i]; s < marks[i + 1]; ++s)
         max = std::max(max, loads[r][s]);
-      // Where it is too full already, the region may not add to it.
+      // In a segment over its limit the region may not add load.
       Sum fixed = std::min<Sum>(max - held, *resource.limit - held);
       if (fixed > 0)
         sub.addUsage(id, outside, {int64_t(marks[i]), int64_t(marks[i + 1])},
@@ -407,8 +408,8 @@ uint64_t Landscape::apply(const std::vector<uint32_t> &region,
 void Landscape::shake(const std::vector<uint32_t> &region, Random &random,
                       double seconds) {
   Problem sub = extract(region, /*soft=*/false);
-  // What the region costs now, spread over its nodes, is the size of the noise;
-  // the present choices get the most of it.
+  // The noise is as large as the region's mean cost per node; the current
+  // choices get that much on top, so that the search moves away from them.
   Solution hint;
   for (uint32_t node : region)
     hint.push_back(current[node]);
@@ -440,8 +441,8 @@ void Landscape::moveTo(const Solution &solution) {
 }
 
 Solution kerf::plan::minUsage(const Problem &problem) {
-  // By the sum over limited resources, relative to the limit; the cheaper one
-  // among equals.
+  // By the sum of usages relative to the limits; among equals the cheaper
+  // choice.
   std::vector<std::vector<double>> usage(problem.nodes.size());
   for (const Problem::Resource &resource : problem.resources) {
     if (!resource.limit)

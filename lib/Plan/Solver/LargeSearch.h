@@ -2,10 +2,11 @@
 //
 // Large neighbourhood search: take a connected region of the problem, small
 // enough in width that solve() proves its optimum while everything outside
-// stays as it is, put the answer back if it is better, and go on elsewhere.
-// What the outside uses of a resource is a fixed load on the region's problem.
-// Forbidden combinations and loads over the limit are first priced, not
-// forbidden, so that the search can start anywhere.
+// keeps its choices; keep the answer if it is better; go on with another
+// region. What the outside uses of a resource is a fixed load on the region's
+// problem. Forbidden combinations and loads over the limit are first charged a
+// price instead of being forbidden, so that the search can start from any
+// solution.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_SOLVER_LARGESEARCH_H
@@ -15,20 +16,20 @@
 
 namespace kerf::plan {
 
-/// The solver for regions: never large itself.
+/// Solves a region by elimination and label search; never by regions again.
 SolveResult solveNarrow(const Problem &problem, const SolveOptions &options);
 
-/// A state that can be improved region by region.
+/// The current solution, which is improved region by region.
 class Landscape {
 public:
   /// `start` may hold forbidden entries and pass limits.
   Landscape(const Problem &problem, Solution start);
 
   const Solution &solution() const { return current; }
-  /// Nodes of forbidden entries, and nodes that use more than they must of an
-  /// instant over its limit; ascending.
+  /// Nodes of forbidden entries, and nodes that use more than their minimum at
+  /// an instant over its limit; ascending.
   std::vector<uint32_t> nodesInConflict() const;
-  /// Cost per unit of load over a limit, while `soft`.
+  /// Price per unit of load over a limit, when `soft`.
   double overloadPrice = 0;
 
   /// A connected region around `seed` of at most `size` nodes whose elimination
@@ -36,17 +37,18 @@ public:
   std::vector<uint32_t> region(uint32_t seed, size_t size,
                                double maxTableEntries, Random &random) const;
 
-  /// Solves the region with the rest fixed. With `soft`, forbidden entries
-  /// have a penalty and loads over the limit a price. Gives what is gained in
-  /// level 0 (at least a little for a gain elsewhere), 0 if nothing changed.
+  /// Solves the region while the rest stays fixed. With `soft`, forbidden
+  /// entries have a penalty and loads over the limit a price. Returns the gain
+  /// in level 0 (a small positive number for a gain in lower levels only), 0 if
+  /// nothing changed.
   double improve(const std::vector<uint32_t> &region, bool soft, double seconds,
                  uint64_t &moves);
 
-  /// Solves the region with random extra costs: legal if the state is, near the
-  /// optimum of the region, but elsewhere.
+  /// Solves the region with random extra costs. The result is legal if the
+  /// current solution is, close to the region's optimum, but different.
   void shake(const std::vector<uint32_t> &region, Random &random,
              double seconds);
-  /// Takes another solution.
+  /// Replaces the current solution.
   void moveTo(const Solution &solution);
 
 private:
@@ -71,8 +73,8 @@ private:
   mutable std::vector<uint32_t> localOf; ///< scratch: node -> place in region
 };
 
-/// Each node takes what uses least of the limited resources: a start that keeps
-/// limits if any does, allowed entries or not.
+/// Each node takes the allowed choice that uses least of the limited resources,
+/// by the sum over resources relative to their limits. Edges are ignored.
 Solution minUsage(const Problem &problem);
 
 } // namespace kerf::plan

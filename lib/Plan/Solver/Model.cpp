@@ -58,8 +58,9 @@ LevelWeights LevelWeights::of(const Problem &problem) {
     if (uses[table] > 0)
       account(problem.tables[table], uses[table]);
 
-  // 116 bits for all: level 0 as it is, the others share the rest. A shifted
-  // entry is rounded down, one unit per table, hence the added count.
+  // 116 bits for all levels: level 0 in full, the others share the rest. A
+  // shifted entry is rounded down, by at most one unit per table, hence the
+  // added count.
   LevelWeights weights;
   auto tables = static_cast<Sum>(problem.nodes.size() + problem.edges.size());
   constexpr unsigned kBits = 116;
@@ -104,7 +105,7 @@ Sum LevelWeights::combine(const CostTable &table, size_t entry) const {
 }
 
 Sum LevelWeights::primaryBound(Sum combined) const {
-  // combined <= c0*w0 + mostBelow, so c0 >= (combined - mostBelow) / w0.
+  // combined <= c0*w0 + maxBelow, so c0 >= (combined - maxBelow) / w0.
   Sum rest = combined - maxBelow;
   Sum quotient = rest / weight[0];
   if (rest % weight[0] != 0 && rest > 0)
@@ -304,7 +305,8 @@ template <typename V> void Model<V>::foldSingles() {
     V min = *llvm::min_element(costs(node));
     if (min == 0)
       continue;
-    // The cheapest choice is always paid for; what is left is relative to it.
+    // Every solution pays for the cheapest choice: that cost moves to the
+    // constant.
     constant = addCosts(constant, min);
     if (blocked(min)) {
       infeasible = true;
@@ -363,7 +365,7 @@ template <typename V> void Model<V>::mergeFactors() {
     }
     left = it->second;
   }
-  // Edges that only add up what each end costs are not edges.
+  // An edge whose table is a sum of unary costs is replaced by these.
   std::vector<char> splitKnown, splits;
   std::vector<Factor> kept;
   std::vector<V> f, g;
@@ -394,7 +396,8 @@ template <typename V> void Model<V>::mergeFactors() {
 }
 
 template <typename V> void Model<V>::tightenRows() {
-  // Least usages move into the base, as differences along the rows.
+  // The least usage of each node moves into the base, as differences along the
+  // rows.
   std::vector<Sum> base(rows.size() + 1, 0), max(rows.size() + 1, 0);
   for (std::vector<RowUsage> &list : usages)
     for (RowUsage &usage : list) {

@@ -1,11 +1,11 @@
 //===- Model.h - a Problem made ready for solving ---------------*- C++ -*-===//
 //
 // The lexicographic levels become one number, v = c0*w0 + c1*w1 + c2, with
-// weights so large that a lower level never outweighs a higher one; int64 where
-// the largest sum fits, else 128 bits. Limited resources become rows: one per
-// instant at which the load can be maximal, each with what is left of the limit
-// after every node's least usage has been taken off. Choices that cannot be
-// part of an optimal solution are gone (Prune.cpp); choiceOf maps back.
+// weights so large that a lower level never outweighs a higher one; in int64 if
+// the largest sum fits, else in 128 bits. Limited resources become rows: one
+// per instant at which the load can be maximal; the limit of a row is what
+// remains after every node's least usage. Choices that no optimal solution
+// needs are removed (Prune.cpp); choiceOf maps back to the Problem.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_SOLVER_MODEL_H
@@ -20,11 +20,11 @@ namespace kerf::plan {
 /// How levels become one number.
 struct LevelWeights {
   Sum weight[kNumLevels] = {1, 0, 0};
-  /// Right shift of each level where even 128 bits are too few (ties below
-  /// that are not broken; level 0 is never shifted).
+  /// Right shift of each level if even 128 bits are too few (differences below
+  /// the shift are ignored; level 0 is never shifted).
   unsigned shift[kNumLevels] = {0, 0, 0};
-  /// No solution's combined cost is larger in magnitude, and what its lower
-  /// levels contribute no more than this.
+  /// Bounds over all solutions: on the magnitude of the combined cost, and on
+  /// the part of it that comes from lower levels.
   Sum magnitude = 0, maxBelow = 0;
 
   static LevelWeights of(const Problem &problem);
@@ -34,16 +34,16 @@ struct LevelWeights {
   Sum primaryBound(Sum combined) const;
 };
 
-/// The maximal instants of a resource.
+/// An instant at which the load of a resource can be maximal.
 struct Row {
   uint32_t resource;
   uint32_t id; ///< its place among all rows
   int64_t time;
-  Sum limit; ///< left for what nodes use above their least; may be negative
-  Sum base;  ///< what all nodes use at least
+  Sum limit; ///< for usages above the least of each node; may be negative
+  Sum base;  ///< sum of the nodes' least usages
 };
 
-/// What a node's choices use above the least, on rows [begin, end).
+/// Usages of a node's choices above its least usage, on rows [begin, end).
 struct RowUsage {
   uint32_t begin, end;
   std::vector<int64_t> amounts;
@@ -64,10 +64,10 @@ template <typename V> struct Model {
   /// At least two nodes of more than one choice each; at most one per scope.
   std::vector<Factor> factors;
   std::vector<Row> rows;
-  /// All rows with what is known to be used, also those that cannot be
+  /// All rows with their known base load, also those whose limit cannot be
   /// exceeded any more; for messages.
   std::vector<Row> everyRow;
-  V constant = 0; ///< costs that no decision is left about
+  V constant = 0; ///< cost that is the same for all remaining choices
   bool infeasible = false;
 
   explicit Model(const Problem &problem, const LevelWeights &weights);
@@ -77,14 +77,15 @@ template <typename V> struct Model {
   const std::vector<V> &costs(uint32_t node) const {
     return store[unary[node]].values;
   }
-  /// factorsOf[node]: indices into factors.
+  /// adjacency()[node]: indices into factors.
   std::vector<std::vector<uint32_t>> adjacency() const;
 
-  /// Keeps the choices whose flag is set, in the node's tables, factors and
-  /// usages. Call tidy() after a batch.
+  /// Removes all other choices from the node's tables, factors and usages. Call
+  /// tidy() after a batch.
   void keepChoices(llvm::ArrayRef<std::vector<char>> keep);
-  /// Merges factors of one scope, folds nodes of one choice into their
-  /// neighbours, takes least usages off, drops rows that cannot be exceeded.
+  /// Merges factors of equal scope, folds nodes with one choice into their
+  /// neighbours, moves least usages into the base, drops rows that cannot be
+  /// exceeded.
   void tidy();
 
   /// Forgets all limits.
@@ -92,7 +93,7 @@ template <typename V> struct Model {
 
   Solution toOriginal(const std::vector<uint32_t> &choices) const;
   V costOf(const std::vector<uint32_t> &choices) const;
-  /// Load above the base of each row.
+  /// Load above the base, per row.
   std::vector<Sum> loadOf(const std::vector<uint32_t> &choices) const;
 
 private:
@@ -102,10 +103,11 @@ private:
   void tightenRows();
 };
 
-/// Removes choices that another one dominates: never dearer, whatever the
-/// neighbours take, and never using more of a row. Also choices that are not
-/// allowed with any choice of some neighbour. To a fixed point, at most
-/// `rounds` sweeps. Lexicographic optimality is kept (one of equals stays).
+/// Removes each choice that another choice of the node dominates: one that is
+/// never more expensive, whatever the neighbours take, and uses no more of any
+/// row. Also removes choices that are forbidden with every choice of some
+/// neighbour. Repeats until nothing changes, at most `rounds` times. At least
+/// one lexicographically optimal solution remains.
 template <typename V> void pruneDominated(Model<V> &model, int rounds);
 
 extern template struct Model<int64_t>;

@@ -1,8 +1,8 @@
 //===- Problem.cpp - building, checking and evaluating a Problem ----------===//
 //
-// Everything that judges: well-formedness, exact cost in 128 bits, the peak of
-// each resource by a sweep over interval ends. No solver code is used here, so
-// a solver's mistake cannot hide itself.
+// All that judges a solution: well-formedness, exact cost in 128 bits, the peak
+// of each resource by a sweep over interval ends. Shares no code with the
+// solvers, so their mistakes are found here.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Plan/Problem.h"
@@ -52,7 +52,7 @@ void CostTable::add(size_t i, const Levels &value) {
     // Sums beyond the range end up outside it, for check() to refuse.
     if (__builtin_add_overflow(at(level, i), value[level], &sum[level]))
       sum[level] = value[level] > 0 ? INT64_MAX : INT64_MIN;
-  // Only what was forbidden before is forbidden after.
+  // The sum is forbidden only if the entry already was.
   if (sum[0] >= kForbidden)
     sum[0] = kMaxEntry;
   set(i, sum);

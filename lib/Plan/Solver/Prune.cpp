@@ -1,13 +1,12 @@
 //===- Prune.cpp - choices that no optimal solution needs -----------------===//
 //
-// Choice a dominates b when
+// Choice a dominates b if
 //
 //     cost(a) - cost(b) + sum_e max_rest (e(a, rest) - e(b, rest)) <= 0
 //
-// and a uses no more of any row. Then any solution with b is no worse with a.
-// Nodes that look alike (repeated layers) are judged once. A node costs
-// O(choices^2 * entries of its factors); nodes beyond a budget are left alone.
-//
+// and a uses no more of any row: a solution with b gets no worse by taking a.
+// Nodes with equal tables (repeated layers) are judged once. A node costs
+// O(choices^2 * entries of its factors); nodes beyond a work limit are skipped.
 //===----------------------------------------------------------------------===//
 #include "Model.h"
 
@@ -53,7 +52,7 @@ static size_t axisOf(const typename Model<V>::Factor &factor, uint32_t node) {
   return llvm::find(factor.scope, node) - factor.scope.begin();
 }
 
-/// All that the judgement depends on.
+/// Everything that determines which choices of a node are dominated.
 template <typename V>
 std::vector<int64_t> Pruner<V>::keyOf(uint32_t node) const {
   std::vector<int64_t> key = {model.unary[node]};
@@ -90,7 +89,7 @@ bool Pruner<V>::dominates(uint32_t node, const std::vector<View<V>> &views,
     }
     worst += max;
   }
-  // Of equals the first stays.
+  // Of equal choices the first one dominates.
   return worst < 0 || (worst == 0 && a < b);
 }
 

@@ -1,10 +1,10 @@
 //===- RandomSolution.cpp - any legal solution ----------------------------===//
 //
-// Elimination over a problem in which nothing costs tells, backwards along the
-// order, which choices of a node some completion allows: drawing among those
-// never meets a dead end. Where limits are broken, random costs plus a price on
-// usage, raised until the limits are kept, pull the draw back; each draw is
-// still random where the price does not bind.
+// Elimination of the problem without costs tells, backwards along the order,
+// which choices of a node some completion allows: drawing among those never
+// reaches a dead end. If a draw breaks a limit, nodes get random costs plus a
+// price on usage, which is raised until the limits are kept. The draw stays
+// random where the price does not bind.
 //
 //===----------------------------------------------------------------------===//
 #include "Feasibility.h"

@@ -1,4 +1,4 @@
-//===- Search.cpp - what the parts of solve() share -----------------------===//
+//===- Search.cpp - shared by the parts of solve() ------------------------===//
 //
 // Every solution that leaves a solver goes through offer(), which evaluates it
 // on the original Problem.

@@ -1,7 +1,7 @@
-//===- Search.h - what the parts of solve() share ---------------*- C++ -*-===//
+//===- Search.h - shared by the parts of solve() ----------------*- C++ -*-===//
 //
-// A clock, a random generator that is the same everywhere, and the functions
-// that turn what was found on a Model into a SolveResult.
+// A clock, a random generator with the same numbers on every platform, and the
+// functions that turn a solution of a Model into a SolveResult.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_SOLVER_SEARCH_H
@@ -54,9 +54,9 @@ private:
   uint64_t state;
 };
 
-/// Sizes of the problem, before anything is done.
+/// A SolveResult with the sizes of the problem and nothing else.
 SolveResult emptyResult(const Problem &problem);
-/// Takes the solution if it is legal and cheaper than the one there is.
+/// Keeps the solution if it is legal and cheaper than the best so far.
 bool offer(const Problem &problem, SolveResult &result,
            const Solution &solution);
 template <typename V>

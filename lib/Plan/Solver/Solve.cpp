@@ -1,8 +1,8 @@
 //===- Solve.cpp - the order in which the parts are tried -----------------===//
 //
 // Small width: elimination; then prices, reduced-cost fixing and labels until
-// bound and solution meet. Large width: LargeSearch.cpp. Whatever is returned
-// has been evaluated on the original problem.
+// bound and solution meet. Large width: LargeSearch.cpp. Every returned
+// solution has been evaluated on the original problem.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ static SolveResult eliminateOn(const Problem &problem,
     return result;
   };
   Model<V> model(problem, weights);
-  // Limits are ignored, so using more is no reason to keep a choice.
+  // Without limits, a larger usage is no reason to keep a choice.
   model.dropRows();
   pruneDominated(model, 4);
   noteModel(model, statistics);
@@ -71,16 +71,16 @@ SolveResult kerf::plan::eliminate(const Problem &problem,
 // solve
 //===----------------------------------------------------------------------===//
 
-/// About four seconds of label search.
+/// Limit on labels: about four seconds of search.
 static constexpr size_t kMaxLabels = size_t(1) << 26;
-/// Labels are not tried where messages have more entries in all.
+/// Label search is skipped if messages have more entries than this in all.
 static constexpr double kMaxLabelEntries = 2e5;
 
-/// Entries of messages that one search for prices may compute (a few seconds),
-/// and all branches together.
+/// Limits on entries of messages: of one search for prices (a few seconds), and
+/// of all branches together.
 static constexpr double kPriceWork = 3e8, kBranchWork = 1e9;
 
-/// How many rounds of prices are affordable.
+/// How many rounds of prices fit into kPriceWork.
 static int affordableRounds(const EliminationOrder &order, int max) {
   double rounds = kPriceWork / std::max(order.totalEntries, 1.0);
   return static_cast<int>(
@@ -145,7 +145,7 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
         if (point.blocked)
           return;
         lower = std::max(lower, std::min(point.bound, goal()));
-        if (!anyFixed) // what is proven beyond what is looked for
+        if (!anyFixed) // no choice was fixed: valid beyond the goal, too
           result.lowerBound =
               std::max(result.lowerBound, weights.primaryBound(point.bound));
         if (!narrowOnly)
@@ -159,10 +159,10 @@ Solver<V>::price(const EliminationOrder &order, int rounds) {
   result.statistics.eliminationsReused += dual.elimination.reused;
   prices = ascent.prices;
   if (ascent.best.blocked)
-    lower = goal(); // nothing that is looked for is left
+    lower = goal(); // no solution below the goal is left
   if (met() || blocked(upper))
     return std::nullopt;
-  // Choices whose every solution costs at least `upper` can go.
+  // Choices can go if every solution with them costs at least `upper`.
   dual.evaluate(prices);
   typename Elimination<V>::Marginals marginals = dual.marginals();
   std::vector<std::vector<char>> keep(model.numNodes());
@@ -260,14 +260,14 @@ template <typename V> bool Solver<V>::examine(Open &part, int rounds) {
     if (!llvm::is_contained(keep[node], 1))
       return false;
   }
-  // The prices stay with the model they were found for: fixing waits until the
+  // The prices belong to the unpruned model: choices are removed only when the
   // part is split.
   part.keep = std::move(keep);
   return true;
 }
 
-/// The node at which the two halves of its choices, light and heavy, differ
-/// most in what they pay; the light half.
+/// Branching: the node whose cheap and expensive choices differ most in
+/// resource cost (usage times price); returns the cheap half of its choices.
 template <typename V>
 std::optional<std::pair<uint32_t, std::vector<char>>>
 Solver<V>::decision(const Open &part) {
@@ -308,7 +308,7 @@ template <typename V> void Solver<V>::branch() {
   open.push_back({model, lower, {}, {}, {}});
   if (!examine(open[0], 40))
     open.clear();
-  V closed = goal(); // least bound of what was left unsplit
+  V closed = goal(); // least bound of the parts that were not split
   for (size_t parts = 0; !open.empty() && parts < kMaxParts; ++parts) {
     auto min = llvm::min_element(
         open, [](const Open &a, const Open &b) { return a.bound < b.bound; });
@@ -355,7 +355,7 @@ template <typename V> void Solver<V>::branch() {
 template <typename V>
 bool Solver<V>::searchLimits(const EliminationOrder &order, size_t beam) {
   Dual<V> dual(model, order);
-  // The rows with the largest prices, as many as a label holds.
+  // The rows with the largest prices, as many as fit into a label.
   std::vector<uint32_t> rows;
   for (uint32_t row = 0; row < prices.size(); ++row)
     if (prices[row] > 0)
@@ -383,7 +383,8 @@ bool Solver<V>::searchLimits(const EliminationOrder &order, size_t beam) {
                          load[*worst] - model.rows[*worst].limit))
         worst = row;
     if (!worst) {
-      // Legal, and what is not in the model any more is dearer.
+      // The answer is legal, and choices that were removed from the model cost
+      // more.
       if (search.complete)
         lower = std::max(lower, upper);
       return search.complete;
@@ -441,7 +442,7 @@ template <typename V> SolveResult Solver<V>::run() {
     if (met())
       return finishMet("bound met");
   }
-  // Wide problems by branching, until what is left fits labels.
+  // Wide problems: branch until the parts are small enough for labels.
   if (!narrowOnly && findOrder().totalEntries > kMaxLabelEntries) {
     branch();
     if (met())
@@ -454,8 +455,8 @@ template <typename V> SolveResult Solver<V>::run() {
       return finish("close enough");
     shrunk = false;
   }
-  // A better solution lets more choices be dropped, which makes the next
-  // search smaller: beams that widen, then everything.
+  // A better solution lets more choices be dropped, which makes the next search
+  // smaller: so the beam grows from search to search, and the last has none.
   for (size_t beam : {size_t(8), size_t(32), size_t(128), size_t(0)}) {
     if (narrowOnly && beam != 8)
       break;

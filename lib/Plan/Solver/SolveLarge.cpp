@@ -1,7 +1,7 @@
 //===- SolveLarge.cpp - problems of large width ---------------------------===//
 //
 // Bounds from an order with split nodes, then local search (LargeSearch.cpp)
-// from what prices, repairs and descents leave.
+// from solutions that prices, repairs and descents give.
 //
 //===----------------------------------------------------------------------===//
 #include "SolverState.h"
@@ -12,8 +12,9 @@ using namespace kerf::plan;
 // Large width
 //===----------------------------------------------------------------------===//
 
-/// Prices over an order with split nodes: cheap, and any price gives a bound.
-/// What larger tables make of the best prices are starts for the local search.
+/// Maximises the bound over prices on an order with split nodes: cheap, and any
+/// price gives a valid bound. The best prices on orders with larger tables then
+/// give starts for the local search.
 template <typename V> void Solver<V>::boundBySplitting(double seconds) {
   Clock own(seconds);
   auto seen = [&](const typename Dual<V>::Point &point) {
@@ -23,7 +24,7 @@ template <typename V> void Solver<V>::boundBySplitting(double seconds) {
     if (!blocked(point.cost) && point.legal)
       takeChoices(point.choices);
   };
-  // About 60 million entries a second, and sixty rounds.
+  // Entries per round, for sixty rounds at 30 million entries a second.
   double affordable = seconds * 5e5;
   double limit = 1e3;
   EliminationOrder order = EliminationOrder::findSplitting(model, limit);
@@ -62,7 +63,8 @@ template <typename V> void Solver<V>::boundBySplitting(double seconds) {
   }
 }
 
-/// Regions around what is forbidden or over a limit, growing, at rising prices.
+/// Solves growing regions around conflicts (forbidden entries, loads over a
+/// limit), at rising prices.
 template <typename V>
 void Solver<V>::makeLegal(Landscape &landscape, const Clock &until) {
   Sum limit = 1;
@@ -77,7 +79,7 @@ void Solver<V>::makeLegal(Landscape &landscape, const Clock &until) {
        size = size * 3 / 2) {
     for (size_t i = seeds.size(); i > 1; --i)
       std::swap(seeds[i - 1], seeds[random.below(i)]);
-    // Neighbours share a region; a part of the seeds reaches them all.
+    // Neighbours share a region, so some of the seeds are enough to reach all.
     size_t count = std::min(seeds.size(), 20 * seeds.size() / size + 20);
     for (size_t i = 0; i < count && !until.expired(); ++i)
       landscape.improve(landscape.region(seeds[i], size, 5e4, random),
@@ -87,9 +89,10 @@ void Solver<V>::makeLegal(Landscape &landscape, const Clock &until) {
   }
 }
 
-/// Region after region until the clock strikes or `patience` regions in a row
-/// gained nothing. Small regions with large tables move a dense core as a
-/// whole, large ones with small tables long chains; what gains is drawn more.
+/// Improves region after region until the deadline, or until `patience` regions
+/// in a row gained nothing. Small regions with large tables move a dense core
+/// as a whole, large regions with small tables move long chains; shapes that
+/// gain more are drawn more often.
 template <typename V>
 void Solver<V>::descend(Landscape &landscape,
                         const std::vector<uint32_t> &seeds, int64_t patience,
@@ -121,7 +124,7 @@ void Solver<V>::descend(Landscape &landscape,
 
 template <typename V> SolveResult Solver<V>::runLarge() {
   if (options.deadlineSeconds <= 0)
-    clock.limit(options.cutoff ? 8 : 20); // it would go on for ever
+    clock.limit(options.cutoff ? 8 : 20); // local search has no end of its own
   double seconds = clock.left();
   boundBySplitting(std::min(20.0, seconds / 5));
   if (met())
@@ -135,7 +138,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     return met() ? finishMet("bound met")
                  : finish(closeEnough() ? "close enough" : "deadline");
   };
-  // Make the starts legal, then descend from the best three for a while.
+  // Repair the starts, then descend from the best three for a while.
   if (result.hasSolution())
     guesses.push_back(result.solution);
   std::vector<std::pair<Sum, Solution>> starts;
@@ -165,7 +168,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
   }
   if (!result.hasSolution() || closeEnough())
     return finishLarge();
-  // Shake a region, mend around it, keep what is better.
+  // Perturb a region, descend around it, keep the better solution.
   Landscape landscape(problem, result.solution);
   while (!clock.expired() && !met() && !closeEnough()) {
     descend(landscape, nodes, 20, clock);

@@ -1,11 +1,11 @@
 //===- SolveLevels.cpp - the first level first ----------------------------===//
 //
-// Three levels in one number cost 128 bits, keep choices that differ only in
-// what hardly matters, and leave prices on limits to weigh ties. Where limits
-// may bind and messages are large, level 0 is therefore solved alone; its
-// answer and bound hold for the whole problem. Then the lower levels are
-// improved region by region, which never makes a higher one worse. What is
-// optimal in level 0 only is Feasible with a gap of zero.
+// Three levels in one number need 128 bits, keep choices that differ only in
+// lower levels, and make prices on limits weigh those too. So where limits may
+// bind and messages are large, level 0 is solved alone; its answer and bound
+// hold for the whole problem. Then the lower levels are improved region by
+// region, which never makes a higher level worse. A solution that is optimal in
+// level 0 only is Feasible with a gap of zero.
 //
 //===----------------------------------------------------------------------===//
 #include "SolverState.h"
@@ -62,15 +62,15 @@ template <typename V> SolveResult Solver<V>::runByLevels() {
     take(primary.solution);
   else
     result.status = primary.status;
-  // Dearer than what is looked for: how ties fall does not matter.
+  // No solution below the cutoff: lower levels do not matter.
   if (!result.hasSolution() || primary.statistics.stoppedBy == "cutoff")
     return end();
   polish();
   return end();
 }
 
-/// Small regions around every node in order, then larger ones, until nothing
-/// gains.
+/// Improves small regions around every node in order, then larger ones, until
+/// none gains.
 template <typename V> void Solver<V>::polish() {
   struct Shape {
     size_t size;

@@ -1,8 +1,8 @@
-//===- SolverState.h - what the parts of the solver share -------*- C++ -*-===//
+//===- SolverState.h - shared by the parts of the solver --------*- C++ -*-===//
 //
 // The problem, the best solution and the bound so far. Solve.cpp has the order
-// in which the parts are tried and what is done at small width, SolveLarge.cpp
-// large width. V is the integer in which combined costs are counted.
+// in which the parts are tried, and small width; SolveLarge.cpp has large
+// width. V is the integer type of combined costs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_SOLVER_SOLVERSTATE_H
@@ -16,7 +16,7 @@
 
 namespace kerf::plan {
 
-/// Long searches end when the best solution is this close to the bound.
+/// Long searches end when the best solution is within this share of the bound.
 inline constexpr double kCloseEnough = 1e-4;
 
 template <typename V> struct Solver {
@@ -43,7 +43,7 @@ template <typename V> struct Solver {
 
 private:
   SolveResult runLarge();
-  /// Level 0 alone, then what the others can gain beside it.
+  /// Solves level 0 alone, then improves the lower levels (SolveLevels.cpp).
   SolveResult runByLevels();
   bool shouldSplitLevels(double entries) const;
   void polish();
@@ -52,8 +52,8 @@ private:
   void descend(Landscape &landscape, const std::vector<uint32_t> &seeds,
                int64_t patience, const Clock &until);
 
-  /// What prices made of the problem, the latest last: on both sides of a
-  /// limit.
+  /// Solutions that evaluations at prices gave, latest last: some keep the
+  /// limit, some do not.
   std::vector<Solution> seen;
   void remember(const Solution &solution) {
     if (llvm::is_contained(seen, solution))
@@ -62,8 +62,8 @@ private:
       seen.erase(seen.begin());
     seen.push_back(solution);
   }
-  /// The best of all mixtures of what was seen. Where layers are alike, prices
-  /// switch them all at once, and the best plan switches some.
+  /// The best mixture of these solutions, node by node. Where layers are alike,
+  /// a price changes all of them at once, while the best plan changes some.
   void mix();
 
   /// Starts for the local search.
@@ -91,10 +91,10 @@ private:
       return finish("cutoff");
     return result.hasSolution() ? finish(why) : finishInfeasible(why);
   }
-  /// Only what is cheaper than this is still looked for.
+  /// Only solutions of a lower combined cost than this are still looked for.
   V goal() const {
     V max = upper;
-    // What costs less than the cutoff is below this, whatever its lower levels.
+    // Every solution below the cutoff is below this, whatever its lower levels.
     if (options.cutoff &&
         *options.cutoff < weights.magnitude / weights.weight[0])
       max =
@@ -107,7 +107,8 @@ private:
     return std::min(max, static_cast<V>(upper - slack * weights.weight[0]));
   }
   bool met() const { return lower >= goal(); }
-  /// Not worth a long search: what is proven is all but the best solution.
+  /// Whether the proven bound is so close to the best solution that a long
+  /// search is not worth it.
   bool closeEnough() const {
     if (blocked(upper))
       return false;
@@ -116,30 +117,31 @@ private:
            kCloseEnough * cost * static_cast<double>(weights.weight[0]);
   }
 
-  /// One round of prices and fixing. True while choices get fewer.
+  /// One round of prices and reduced-cost fixing; true if it removed choices.
   bool tighten(const EliminationOrder &order, int rounds);
-  /// The part of it that works on the model as it is: which choices stay.
+  /// The part of it that does not change the model: which choices to keep.
   std::optional<std::vector<std::vector<char>>>
   price(const EliminationOrder &order, int rounds);
-  /// Labels (see Labels.h). True when the search was exhausted, so `upper` is
-  /// the optimum; never with a beam.
+  /// Label search (Labels.h). True if the search was exhausted, so that `upper`
+  /// is the optimum; never with a beam.
   bool searchLimits(const EliminationOrder &order, size_t beam);
 
   std::vector<Sum> prices; ///< of the last tighten()
   double branchWork = 0;   ///< entries of messages
   bool anyFixed = false;   ///< choices were dropped for costing too much
 
-  /// Part of the solutions: those that a model still has.
+  /// A branch: the solutions within a restricted model.
   struct Open {
     Model<V> model;
     V bound;
     std::vector<Sum> prices;
     std::vector<uint32_t> choices;       ///< at these prices
-    std::vector<std::vector<char>> keep; ///< what may still be better
+    std::vector<std::vector<char>> keep; ///< by reduced cost
   };
-  /// Splits along the decision whose usage matters most, best bound first.
+  /// Branches along decision(), the part with the lowest bound first.
   void branch();
-  /// Prices and fixing for one part; false when nothing in it is looked for.
+  /// Prices and fixing for one part; false if it has no solution below the
+  /// goal.
   bool examine(Open &part, int rounds);
   static std::optional<std::pair<uint32_t, std::vector<char>>>
   decision(const Open &part);

@@ -26,8 +26,8 @@ namespace kerf::plan {
 template <typename V> constexpr V infinity() {
   return static_cast<V>(1) << (sizeof(V) * 8 - 8);
 }
-/// Allowed costs, negative ones too, stay below half of it whatever they are
-/// added to, and blocked ones above.
+/// Sums with an allowed cost, also a negative one, stay below half of
+/// infinity(); sums with a blocked one stay above.
 template <typename V> bool blocked(V value) {
   return value >= infinity<V>() / 2;
 }

@@ -1,4 +1,4 @@
-//===- StageBounds.cpp - what any cut into stages must send ---------------===//
+//===- StageBounds.cpp - bounds over all cuts into stages -----------------===//
 #include "StageBounds.h"
 
 #include "StageBytes.h"
@@ -34,7 +34,8 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
       flops[i + 1] += static_cast<double>(wholeFlops(op));
       for (Value result : op->getResults())
         crossings.add(crossingOf(result, i, part(result), unitOf));
-      // A source that other stages use as well gets its new value there.
+      // A source that other stages also use is sent to them when it is
+      // assigned.
       if (auto assign = dyn_cast<dist::AssignOp>(op))
         crossings.add(crossingOf(assign.getSource(), i,
                                  part(assign.getSource()), unitOf));
@@ -85,7 +86,7 @@ void StageBounds::findSure() {
   size_t n = units.size();
   auto p = static_cast<size_t>(stages);
   using Table = std::vector<std::vector<char>>;
-  // Whether the units before i, or from i on, can be k stages.
+  // Whether the units before i, or from i on, can form k stages.
   Table front(p + 1, std::vector<char>(n + 1, false)), behind = front;
   auto fits = [&](size_t begin, size_t end) {
     return flops[end] - flops[begin] <= stageFlops;

@@ -1,23 +1,24 @@
-//===- StageBounds.h - what any cut into stages must send -------*- C++ -*-===//
+//===- StageBounds.h - bounds over all cuts into stages ---------*- C++ -*-===//
 //
 // Problem: prove for the volume objective that no plan of a candidate with p
 // stages sends less than so many bytes from its busiest rank, over all cuts
 // that divide the work and all shardings.
 //
-// Idea: a value that leaves a stage is sent once at least, at best a D-th of it
-// by each of the stage's D devices; where cuts can be, so that every stage does
-// its share of the operations and no more, tells which units lie in a stage
-// wherever the cuts are. So for stage k, of units [b, e):
+// Idea: a value that leaves a stage is sent at least once, at best a D-th of it
+// by each of the stage's D devices. Every stage must do its share of the
+// operations and no more, which limits where cuts can be; some units therefore
+// lie in stage k wherever the cuts are. So for stage k of units [b, e):
 //
 //   bytes_k >= R_k + sent(b, e)
 //
-// R_k: the solver's bound on what the ops that are surely in stage k move among
-// its devices. Dynamic programming over the cuts gives the least possible
-// max_k; another the least possible sum, and the busiest rank sends at least
-// the mean of what the whole Problem moves and all boundaries hand over.
+// R_k is the solver's bound on what the ops that are surely in stage k move
+// among its devices. A dynamic program over the cuts gives the least possible
+// max_k; another gives the least possible sum. The busiest rank sends at least
+// the mean, over all ranks, of what the whole Problem moves and all boundaries
+// send.
 //
-// O(p units^2 + units crossings), and for R_k p Problems that are smaller
-// together than the whole.
+// O(p units^2 + units crossings), and for R_k p Problems that together are
+// smaller than the whole.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_STAGES_STAGEBOUNDS_H
@@ -36,16 +37,16 @@ public:
   bool isImpossible() const { return impossible; }
   /// Bytes of the busiest rank, given that the Problem costs `problemCost`.
   double minBytes(double problemCost) const;
-  /// What a Problem may cost where a plan is to send at most `bytes`.
+  /// The most that a Problem may cost if the plan is to send at most `bytes`.
   double maxWithin(double bytes) const {
     return bytes * static_cast<double>(stages) - all;
   }
-  /// Looks at what moves within the stages too: R_k, each in at most
+  /// Computes R_k, the moves within the stages, each in at most
   /// `deadlineSeconds`.
   void sharpen(const Graph &graph, double deadlineSeconds);
 
 private:
-  /// Sets `max` and `all`; infinity where nothing can be.
+  /// Sets `max` and `all`; infinity if there is no cut.
   void placeCuts();
   /// Sets `sure`.
   void findSure();
@@ -60,7 +61,7 @@ private:
   std::vector<std::pair<size_t, size_t>> sure;
   bool impossible = false;
   double max = 0; ///< of the busiest rank, over all cuts
-  double all = 0; ///< of one rank of each stage together, handed over alone
+  double all = 0; ///< one rank of each stage, sent between stages only
 };
 
 } // namespace kerf::plan

@@ -1,4 +1,4 @@
-//===- StageBytes.cpp - what each stage of a plan sends -------------------===//
+//===- StageBytes.cpp - bytes that each stage sends -----------------------===//
 #include "StageBytes.h"
 
 #include "kerf/Interfaces/ShardingRule.h"
@@ -14,7 +14,8 @@ static bool isSource(Operation *op) {
   return isa_and_nonnull<SourceOpInterface>(op);
 }
 
-/// Linear in all operands together, each made for every micro-batch.
+/// Whether an op is linear in all operands together and each operand is made
+/// for every micro-batch.
 static bool isSumOfSums(Operation *sum, const BatchAnalysis &batch) {
   auto sharded = dyn_cast_or_null<ShardingRuleInterface>(sum);
   if (!sharded || sum->getNumResults() != 1 || sum->getNumOperands() < 2)
@@ -33,8 +34,9 @@ static int64_t bytesOfElement(Value value) {
   return elementBytes(cast<RankedTensorType>(value.getType()));
 }
 
-/// Bytes of an element of what `accumulate` sums when it is sent: in the type
-/// of the cast behind it, if another cast leads back (sum-before-crossing).
+/// Bytes of one element of the sum of `accumulate` when it is sent: of the type
+/// of the cast behind it if another cast restores its type
+/// (sum-before-crossing).
 static int64_t sentBytesOf(dist::AccumulateOp accumulate) {
   auto onlyUser = [](Value value) -> Operation * {
     return value.hasOneUse() ? *value.user_begin() : nullptr;
@@ -49,9 +51,9 @@ static int64_t sentBytesOf(dist::AccumulateOp accumulate) {
   return bytesOfElement(there->getResult(0));
 }
 
-/// Sums that micro-batches are summed in, from each dist.accumulate up through
-/// sums of sums that are wanted. `take` is told each part and the bytes of an
-/// element of the sum on its way, and gives those of the part.
+/// Walks up from each dist.accumulate through sums of sums (isSumOfSums) that
+/// `isWanted` accepts. `take` gets each operand and the bytes in which an
+/// element of the sum is sent, and returns those for the operand.
 static void walkSums(func::FuncOp function, const BatchAnalysis &batch,
                      llvm::function_ref<bool(Operation *)> isWanted,
                      llvm::function_ref<int64_t(OpOperand &, int64_t)> take) {
@@ -192,8 +194,9 @@ private:
       for (int64_t stage : stages)
         add(stage, cost, 1, 1);
     }
-    // What is everywhere is handed out by the last stage that has brought it to
-    // its shared layout, a source as it is by the first, an input by stage 0.
+    // The stage that gives out a source or input: with a shared layout the last
+    // stage that brings it there, else the first stage that uses a source, and
+    // stage 0 for an input.
     int64_t out = made;
     if (isEverywhere && !stages.empty())
       out = isMoved(value) ? *stages.rbegin() : def ? *stages.begin() : 0;
@@ -284,7 +287,7 @@ private:
   const dist::Mesh &mesh;
   int64_t micro;
   llvm::DenseMap<Operation *, int64_t> positions;
-  /// Uses in sums of sums: bytes of an element on the way.
+  /// Uses in sums of sums, with the bytes in which one element is sent.
   llvm::DenseMap<OpOperand *, int64_t> summed;
   StageTraffic traffic;
 };

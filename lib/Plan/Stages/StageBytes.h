@@ -1,15 +1,16 @@
-//===- StageBytes.h - what each stage of a plan sends -----------*- C++ -*-===//
+//===- StageBytes.h - bytes that each stage sends ---------------*- C++ -*-===//
 //
-// The bytes that partition makes of a solution and its cut into stages, to the
-// byte: the Problem counts every use of a value by itself and knows no stages.
+// The bytes that a solution and its cut into stages send, exactly as partition
+// sends them. The Problem counts every use of a value separately and knows no
+// stages.
 //
 // * Uses that want the same layout, in the same stage and part of the step,
 //   share one reshard (partition's insert-reshards).
 // * A source or input is brought to its shared layout in each stage that uses
-//   it; every other value where it is made, and crosses as that.
-// * A value crosses once to each stage that uses it; for each micro-batch, but
-//   what is made once per step, and what is summed over micro-batches before it
-//   crosses (sum-before-crossing: tied weights).
+//   it; any other value is brought there by its maker and sent in that layout.
+// * A value is sent once to each stage that uses it, in each micro-batch; but
+//   once per step if it is made once per step or summed over micro-batches
+//   before it is sent (sum-before-crossing: tied weights).
 // * A source that several stages use is sent to the others when it changes.
 //
 // Linear in the uses.
@@ -28,8 +29,8 @@ struct StageTraffic {
     int64_t from, to, bytes, times;
   };
   std::vector<Send> sends;
-  /// Per stage: of the busiest rank, in 1/Graph::getByteScale() of a byte, and
-  /// of all of its devices, in bytes.
+  /// Per stage: `shares` of the busiest rank, in 1/Graph::getByteScale() of a
+  /// byte; `total` of all of its devices, in bytes.
   std::vector<cost::Int128> shares, total;
 };
 
@@ -38,9 +39,9 @@ StageTraffic trafficOf(Graph &graph, const Solution &solution,
                        mlir::func::FuncOp function,
                        llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
 
-/// Values that are summed over micro-batches before they leave a stage, if
-/// they leave it: parts of a sum of sums; with the bytes of an element when
-/// they are sent so, which may be in a narrower type.
+/// Parts of sums of sums, which are summed over micro-batches before they leave
+/// a stage, if they leave it; each with the bytes in which an element is sent,
+/// which may be those of a narrower type.
 llvm::DenseMap<mlir::Value, int64_t> partsOfSums(mlir::func::FuncOp function,
                                                  const BatchAnalysis &batch);
 

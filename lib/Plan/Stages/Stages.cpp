@@ -13,7 +13,7 @@ using namespace kerf::plan;
 
 namespace {
 
-/// A pair that is compared in order: what must be small first.
+/// A score compared lexicographically; smaller is better.
 using Score = std::pair<double, double>;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -34,7 +34,7 @@ Part partOf(dist::Phase phase) {
   return Once;
 }
 
-/// What a unit or a stage costs in a step, on one device.
+/// The cost of a unit or a stage in a step, on one device.
 struct Load {
   double compute[kParts] = {}, move[kParts] = {};
   cost::Int128 shares = 0; ///< bytes of a rank, times Graph::getByteScale()
@@ -63,7 +63,7 @@ struct Load {
 struct Unit {
   SmallVector<Operation *> ops;
   Load load;
-  int64_t sources = 0; ///< bytes of what is stored for it
+  int64_t sources = 0; ///< bytes of its sources
   int64_t kept = 0;    ///< bytes that its backward part takes from the forward
   int64_t live = 0;    ///< bytes of values that it makes
 };
@@ -84,7 +84,7 @@ private:
   void collect();
   void collectCrossing();
   std::vector<size_t> placeCuts();
-  /// Where a plan that is given cuts; empty if not between units.
+  /// The cuts of a given plan; empty if they are not between units.
   std::vector<size_t> givenCuts();
   void fillIn(const std::vector<size_t> &cuts);
   void chooseSchedule(const std::vector<Load> &loads,
@@ -162,7 +162,7 @@ void Cutter::makeUnits() {
 
 void Cutter::collect() {
   makeUnits();
-  // In program order, since sums of seconds depend on theirs.
+  // Added up in program order, since sums of doubles depend on the order.
   for (Unit &unit : units)
     for (Operation *op : unit.ops) {
       unit.load.add(partOf(dist::getPhase(op)), graph.costOf(solution, op));
@@ -170,8 +170,8 @@ void Cutter::collect() {
         unit.load.add(partOf(graph.sharedPhase(result)),
                       graph.sharedCostOf(solution, result));
     }
-  // Arguments and sources have no op here: what brings them to a layout that
-  // several uses share counts at the first use.
+  // Arguments and sources belong to no unit: bringing them to a shared layout
+  // counts at the first use.
   auto addShared = [&](Value value) {
     if (size_t first = firstUnit(value); first < units.size())
       units[first].load.add(partOf(graph.sharedPhase(value)),
@@ -186,7 +186,7 @@ void Cutter::collect() {
         if (size_t first = firstUnit(result); first < units.size())
           units[first].sources += graph.localBytes(solution, result);
       }
-  // What is left to move for the outputs counts where the output is made.
+  // Moves for an output count in the unit that makes the output.
   Operation *end = function.getBody().front().getTerminator();
   for (OpOperand &output : end->getOpOperands()) {
     auto maker = unitOf.find(output.get().getDefiningOp());
@@ -253,8 +253,8 @@ std::vector<size_t> Cutter::placeCuts() {
   auto limit = static_cast<double>(
       memoryLimitOf(options).value_or(std::numeric_limits<int64_t>::max()));
   bool isVolume = options.objective == Objective::Volume;
-  // Every device at most 1.1/N of the work, waived for a mesh that was asked
-  // for.
+  // Every device does at most 1.1/N of the work, unless the user fixed the
+  // mesh.
   double devices = double(p) * double(candidate.devicesPerStage());
   double flopsLimit = isVolume && !isWorkWaived(options)
                           ? 1.1 * model / devices * (1 + 1e-12)
@@ -265,7 +265,7 @@ std::vector<size_t> Cutter::placeCuts() {
       return kNever;
     if (isVolume)
       return bytes[end] - bytes[begin] + sent[begin];
-    // A training step hands back over a cut about what it hands on.
+    // In a training step about as much is sent back over a cut as forward.
     double part = batch.isTraining() ? 0.5 : 1;
     double both = batch.isTraining() ? 0.5 : 0;
     return seconds[end] - seconds[begin] + part * crossingSeconds[end] +
@@ -280,7 +280,7 @@ std::vector<size_t> Cutter::placeCuts() {
     if (isVolume)
       sent = crossings->sentFrom(i);
     for (size_t k = 1; k <= std::min(p, i); ++k) {
-      // The fewest micro-batches that any schedule holds here.
+      // The fewest micro-batches that a stage holds at once under any schedule.
       double held = batch.isTraining()
                         ? std::min<double>(double(micro), double(p - k + 1))
                         : 0;
@@ -290,12 +290,12 @@ std::vector<size_t> Cutter::placeCuts() {
         double needed = double(stored[i] - stored[j]) + double(peak) / 2 +
                         held * double(kept[i] - kept[j]);
         if (needed > limit)
-          break; // a longer stage needs more
+          break; // a longer stage needs even more
         if (best[k - 1][j].first == kNever)
           continue;
         double stage = stageScore(j, i);
         if (stage == kNever)
-          break; // a longer stage does more
+          break; // a longer stage does even more
         Score score{std::max(best[k - 1][j].first, stage),
                     best[k - 1][j].second + (isVolume ? stage : crossing[i])};
         if (score < best[k][i]) {
@@ -343,7 +343,7 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     auto found = plan.stageOf.find(op);
     return found == plan.stageOf.end() ? int64_t(-1) : found->second;
   };
-  // A source or argument is brought to its shared layout in each stage anew.
+  // Each stage brings a source or argument to its shared layout by itself.
   auto repeat = [&](Value value) {
     size_t first = firstUnit(value);
     if (first == units.size())

@@ -43,8 +43,8 @@ struct StagePlan {
 double stepBound(const MeshCandidate &candidate, const BatchAnalysis &batch,
                  double seconds);
 
-/// The stage of each part of a function, and the order in which each stage goes
-/// through the micro-batches.
+/// The stage of each op and of each function of a step, and the order in which
+/// each stage runs micro-batches.
 struct StageMap {
   int64_t stages = 1, microBatches = 1;
   cost::Schedule schedule;
@@ -62,14 +62,12 @@ llvm::SmallVector<int64_t>
 otherStages(mlir::Value value, int64_t from,
             llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
 
-/// Why `ops` groups of ops (unitsOf()) cannot make so many stages; empty if
-/// they can. One stage may compute nothing: outputs that are inputs or
-/// constants.
+/// Why `ops` units (unitsOf()) cannot form so many stages; empty if they can.
+/// One stage may compute nothing and only give out inputs or constants.
 std::string tooFewOps(size_t ops, int64_t stages);
 
-/// `solution` must be legal for `graph`. Handles one stage as well. `stageOf`:
-/// where the stages are not to be chosen; then what they need in memory does
-/// not matter.
+/// `solution` must be legal for `graph`. Also handles one stage. `stageOf`:
+/// fixed stages, whose memory is then not limited.
 StagePlan
 cutStages(Graph &graph, const Solution &solution, mlir::func::FuncOp function,
           const PlanOptions &options,

@@ -1,4 +1,4 @@
-//===- mpi/MpiAbi.h - what is used of Open MPI's ABI ------------*- C++ -*-===//
+//===- MpiAbi.h - the used part of Open MPI's ABI ---------------*- C++ -*-===//
 //
 // Open MPI 3 to 5 (libmpi.so.40): handles are pointers to objects of the
 // library, predefined handles are addresses of exported objects. Declared here

@@ -21,7 +21,8 @@ using namespace kerf::rt::mpi;
 namespace {
 constexpr size_t maxBytes = size_t(1) << 30; ///< of one MPI message
 
-/// Runs MPI_Init_thread and MPI_Finalize. Lives on if MPI never comes back.
+/// Runs MPI_Init_thread and MPI_Finalize. Outlives its user if MPI never
+/// returns.
 struct Starter {
   Table mpi;
   std::mutex mutex;
@@ -138,7 +139,7 @@ MpiTransport::MpiTransport(const JobEnvironment &env, double seconds)
   postControl();
 }
 
-MpiTransport::~MpiTransport() = default; // what is under way stays MPI's
+MpiTransport::~MpiTransport() = default; // MPI keeps open requests
 
 void MpiTransport::check(int code, const char *what) {
   if (code == success)

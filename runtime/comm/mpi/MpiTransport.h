@@ -1,10 +1,10 @@
 //===- mpi/MpiTransport.h - messages over Open MPI --------------*- C++ -*-===//
 //
-// Point-to-point alone: MPI's own collectives would sum in another order, and
-// wait for ever for a rank that is gone. Groups of ranks are numbered streams
-// of tags in one copy of MPI_COMM_WORLD: making communicators blocks, and no
-// deadline ends that. Starting and ending MPI block, too: they run on a thread
-// of their own, for which the others wait with a deadline.
+// Uses point-to-point messages only: MPI's own collectives would sum in another
+// order, and wait for ever for a rank that is gone. Groups of ranks are
+// numbered streams of tags in one copy of MPI_COMM_WORLD, since creating
+// communicators blocks without a deadline. Starting and ending MPI block, too:
+// they run on a thread of their own, for which callers wait with a deadline.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_MPI_MPITRANSPORT_H

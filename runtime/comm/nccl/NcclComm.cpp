@@ -1,14 +1,14 @@
 //===- NcclComm.cpp - one GPU rank's endpoint -----------------------------===//
 //
-// start: the lane's stream waits for an event on the compute stream, the calls
-// follow; wait: the compute stream waits for the event behind them. Collectives
-// of a lane that are started without other work between them travel in one NCCL
-// group. Packing of strided collectives runs on the lane's stream.
+// start: the lane's stream waits for an event on the compute stream, then runs
+// the calls; wait: the compute stream waits for the event behind them.
+// Collectives of a lane that are started without other work between them form
+// one NCCL group. Strided collectives are packed on the lane's stream.
 //
 // Around every group of calls the lane's stream copies a number into a word of
-// pinned memory: odd while inside, even when done. The host looks at it while
-// it waits for the step, so it knows which call hangs without having asked the
-// streams inside the step, in graphs, too.
+// pinned memory: odd while inside, even when done. The host reads it while it
+// waits for the step, so it knows which call hangs without querying streams
+// during the step; this also works in graphs.
 //
 //===----------------------------------------------------------------------===//
 #include "NcclCommImpl.h"
@@ -76,7 +76,7 @@ NcclComm::NcclComm(NcclWorld &w, int64_t r, CudaDeviceBase &d)
 NcclComm::~NcclComm() {
   if (!nccl)
     return;
-  // Communicators of a failed run hang in what will never come.
+  // Communicators of a failed run would wait for ever.
   if (world.failed())
     abortAll();
   if (aborted)
@@ -126,7 +126,7 @@ void NcclComm::start(int64_t index, const void *src, void *dst) {
   p.lane->pending.push_back({index, src, dst});
 }
 
-// A group of one: everything is a copy, but a permute that nobody sends to.
+// A group of one: only copies, or zeros for a permute without a source.
 void NcclComm::copyAlone(const CollectiveDesc &desc, const Request &request) {
   int64_t bytes = numBytes(desc.dstShape, desc.dtype);
   if (hasPairs(desc.kind) && desc.pairs.empty())
@@ -213,7 +213,7 @@ void NcclComm::flushAll() {
     flush(lane);
 }
 
-// InProgress is fine: what is enqueued later waits for it inside of NCCL.
+// InProgress is fine: NCCL orders later work behind it.
 void NcclComm::check(nccl::Result result, nccl::Comm comm,
                      const std::string &what, const std::string &node) {
   Time begin = Clock::now();
@@ -387,7 +387,7 @@ void NcclComm::beginStep(bool enqueued) {
     lane.hash = CallHash();
   }
   std::vector<CommCounters::Entry *> all = entries();
-  if (!enqueued) { // what is replayed counts as it did
+  if (!enqueued) { // a replayed step counts as before
     for (size_t i = 0; i < all.size(); ++i) {
       all[i]->calls += stepCalls[3 * i];
       all[i]->groupBytes += stepCalls[3 * i + 1];

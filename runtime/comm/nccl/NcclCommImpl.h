@@ -1,8 +1,7 @@
 //===- NcclCommImpl.h - one GPU rank's endpoint, inside ---------*- C++ -*-===//
 //
 // The class behind makeNcclComm: NcclComm.cpp has the calls of a step,
-// NcclConnect.cpp how ranks find each other, NcclWatch.cpp how a hang or a
-// failure is noticed.
+// NcclConnect.cpp connects the ranks, NcclWatch.cpp notices hangs and failures.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_NCCL_NCCLCOMMIMPL_H
@@ -87,7 +86,8 @@ private:
   void exchangeFirst();
   nccl::Result firstCalls(const Lane &lane, size_t number, char *memory);
   void initialize();
-  /// Into `comm`, from the call on: whatever fails later finds it there.
+  /// Sets `comm` as soon as the call has started, so that later failures can
+  /// abort it.
   void split(nccl::Comm &comm, int64_t color, int64_t key,
              const std::string &what);
   /// Polls a non-blocking call until it has succeeded.

@@ -1,8 +1,8 @@
 //===- NcclConnect.cpp - how GPU ranks find each other --------------------===//
 //
-// Ranks compare what they are through the store, make one communicator of all
-// and split it by lane. Every call of NCCL returns at once and is asked until
-// it has succeeded, failed, or taken longer than the deadline.
+// Ranks compare their identities through the store, make one communicator of
+// all ranks and split it by lane. Every call of NCCL returns at once and is
+// polled until it has succeeded, failed, or passed the deadline.
 //
 //===----------------------------------------------------------------------===//
 #include "NcclCommImpl.h"
@@ -15,7 +15,7 @@
 
 using namespace kerf::rt;
 
-// Host name, GPU, package: what makes ranks fit together, or not.
+// Host name, GPU, package: by these ranks check that they fit together.
 void NcclComm::compareRanks() {
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);
@@ -91,10 +91,10 @@ nccl::Result NcclComm::outcome(nccl::Comm comm, nccl::Result result,
   return result;
 }
 
-// A symmetric window where all members of the lane have as much memory, laid
-// out alike; else each registers its own for itself. Both only make NCCL
-// faster: where it refuses it works without. A window is the work of all
-// members, so they agree on whether it is there.
+// Registers memory with NCCL: as a symmetric window if all members of the lane
+// have as much memory with the same layout; else each member for itself. Both
+// only make NCCL faster: if it refuses, the lane works without. Making a window
+// is a collective call, so members agree on whether it exists.
 void NcclComm::registerMemory(Lane &lane, size_t number) {
   auto [memory, bytes] = device.reserved();
   if (bytes == 0)
@@ -192,7 +192,7 @@ void NcclComm::connect() {
   }
 }
 
-// A few bytes of each kind of call that the lane will have.
+// A few bytes of each kind of call that the lane will make.
 nccl::Result NcclComm::firstCalls(const Lane &lane, size_t number,
                                   char *memory) {
   nccl::Result first = nccl::Success;
@@ -235,8 +235,8 @@ nccl::Result NcclComm::firstCalls(const Lane &lane, size_t number,
   return first;
 }
 
-// NCCL connects members when they first need it, and the host waits for the
-// others in that call. In a step, where stages come to their lanes in different
+// NCCL connects members at their first call, and the host waits for the others
+// in that call. During a step, where stages reach their lanes in different
 // orders, they could wait for each other for ever: so all connect here, in the
 // order of lanes.
 void NcclComm::exchangeFirst() {
@@ -244,11 +244,12 @@ void NcclComm::exchangeFirst() {
   for (const Lane &lane : lanes)
     if (lane.comm)
       max = std::max(max, static_cast<int64_t>(lane.desc->ranks.size()));
-  constexpr int64_t places = 6; // what is sent, and five kinds
+  constexpr int64_t places = 6; // source, and five results
   exchanged = device.allocateTemporary(4 * places * max, "the first exchange");
   cuda.check(cuda.streamSynchronize(device.computeStream()),
              "the first exchange"); // it is zero now
-  // Allocating may wait for kernels of peers: all have what they need.
+  // Allocating may wait for kernels of peers: synchronise, so that all have
+  // theirs.
   gather("connected", "", spec.deadlineSeconds);
   for (size_t i = 0; i < lanes.size(); ++i) {
     Lane &lane = lanes[i];

@@ -1,9 +1,9 @@
 //===- NcclWatch.cpp - hangs and failures of GPU ranks --------------------===//
 //
-// What the host does while a step is under way: the order of calls is compared
-// once, then the words that the GPU writes as it passes a call, and NCCL's
-// asynchronous errors, are looked at. Any failure aborts every communicator of
-// the rank, so that no kernel waits for ever.
+// The host's work while a step is under way: it compares the order of calls
+// once, then polls the words that the GPU writes as it passes a call, and
+// NCCL's asynchronous errors. Any failure aborts every communicator of the
+// rank, so that no kernel waits for ever.
 //
 //===----------------------------------------------------------------------===//
 #include "NcclCommImpl.h"
@@ -19,11 +19,11 @@ void NcclComm::fail(Error error) {
   throw world.failure();
 }
 
-// An abort comes back when no graph holds the communicator, and a graph that
-// runs lets go only when the kernels of all its communicators have been told to
-// stop. So the graph goes first, and all are aborted at once: in one group, or,
-// before NCCL 2.22, on a thread each. The parent leads: splits that are under
-// way wait for it.
+// An abort returns only when no graph holds the communicator, and a running
+// graph ends only when the kernels of all its communicators have been told to
+// stop. So the graph is released first, and all communicators are aborted at
+// the same time: in one group, or, before NCCL 2.22, on a thread each. The
+// parent comes first, since splits that are under way wait for it.
 void NcclComm::abortAll() {
   if (aborted || !nccl)
     return;
@@ -49,7 +49,7 @@ void NcclComm::abortAll() {
     thread.join();
 }
 
-// As Store::gather, but other ranks may fail meanwhile.
+// Like Store::gather, but notices failures of other ranks meanwhile.
 std::vector<std::string> NcclComm::gather(const std::string &name,
                                           const std::string &mine,
                                           double seconds) {
@@ -101,9 +101,9 @@ bool NcclComm::allCanCapture(bool mine) {
   return all;
 }
 
-// The order of calls is fixed by the package; that the ranks of a lane have the
-// same is looked at once, while nothing has been waited for yet. A rank that
-// does not come is named with what it was doing.
+// The package fixes the order of calls; that all ranks of a lane have the same
+// order is checked once, before any wait. A rank that does not come is named
+// together with what it was doing.
 void NcclComm::compareOrder() {
   if (!nccl || orderChecks >= 1)
     return;
@@ -168,7 +168,8 @@ void NcclComm::poll() {
   }
 }
 
-// Whoever has not enqueued its step, or is behind in this lane, is to blame.
+// The rank at fault: one that has not enqueued its step, or is behind in the
+// lane.
 void NcclComm::overdue(const Lane &lane) {
   int64_t word = lane.lastMark;
   std::string what, node;

@@ -101,9 +101,9 @@ NcclWorld::NcclWorld(const WorldSpec &worldSpec, NcclWorldOptions given)
   if (local)
     options.store = makeMemoryStore([this] { return failed(); });
   int64_t ranks = spec.mesh.numRanks();
-  // A module that is loaded at its first launch may wait for kernels of NCCL
-  // that wait for this rank. The driver reads it once, when it starts; a world
-  // is made before there are threads of ranks that may look at variables.
+  // Loads modules eagerly: loading one at its first launch may wait for kernels
+  // of NCCL that wait for this rank. The driver reads the variable once, when
+  // it starts; a world is made before threads exist that may read variables.
   if (ranks > 1)
     ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   std::map<std::vector<std::vector<int64_t>>, int64_t> known;

@@ -1,7 +1,7 @@
 //===- NcclWorld.h - ranks on GPUs ------------------------------*- C++ -*-===//
 //
-// Ranks meet through a store (threads of one process: in memory), compare what
-// they are, and make one communicator of all, split by set of axes. All calls
+// Ranks meet through a store (threads of one process: in memory), compare their
+// identities, and make one communicator of all, split by set of axes. All calls
 // of NCCL are non-blocking and have a deadline; the first failure of any rank
 // makes every rank of this process abort its communicators.
 //

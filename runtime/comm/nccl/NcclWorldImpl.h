@@ -1,8 +1,8 @@
-//===- NcclWorldImpl.h - what ranks on GPUs share ---------------*- C++ -*-===//
+//===- NcclWorldImpl.h - shared by ranks on GPUs ----------------*- C++ -*-===//
 //
-// The board of NcclWorld: what every rank of this process is doing, read by
-// whoever reports an error. Words that the GPU writes as it passes a
-// collective (odd: inside, even: done) tell how far each stream has come.
+// The board of NcclWorld: the current activity of every rank of this process,
+// read when an error is reported. The words that the GPU writes as it passes a
+// collective (odd: inside, even: done) show the progress of each stream.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_NCCL_NCCLWORLDIMPL_H

@@ -1,7 +1,8 @@
 //===- Packing.cpp - strided collectives as contiguous ones ---------------===//
 //
-// A part along dimension d is a box of the whole tensor; in the buffer of parts
-// it lies dense, in the shape of a full part, so what is clipped is padding.
+// A part along dimension d is a box of the whole tensor. In the buffer of parts
+// it is dense, with the shape of a full part; elements past the tensor's end
+// are padding.
 //
 //===----------------------------------------------------------------------===//
 #include "Packing.h"

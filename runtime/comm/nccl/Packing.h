@@ -2,8 +2,8 @@
 //
 // NCCL moves contiguous parts, one per member, of equal size. A collective
 // along a dimension that is not the outermost, or that the group does not
-// divide, is packed into parts before and unpacked after; which copies that
-// takes is pure arithmetic and worked out at load.
+// divide, is packed into parts before and unpacked after; the necessary copies
+// follow from the shapes and are computed at load.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_NCCL_PACKING_H

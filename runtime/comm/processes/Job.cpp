@@ -166,8 +166,8 @@ bool Job::terminating() {
   return secondsSince(*terminated) > 0.15;
 }
 
-/// After a SIGCONT: whoever does not answer soon has died. Its last words may
-/// still come in, so only an answer counts.
+/// After a SIGCONT: a rank that does not answer soon has died. Old messages of
+/// it may still arrive, so only an answer counts.
 void Job::askAround() {
   if (!asked && signals && resumed != signals->resumed) {
     resumed = signals->resumed;
@@ -201,7 +201,8 @@ void Job::watch() {
         else
           tell(0, 'H', note);
       }
-      // Whoever waits knows more; but if nobody does, it must end all the same.
+      // A waiting rank has a better message; but if no rank waits, this one
+      // ends the job.
       if (first || closed())
         continue;
       if (waiting != 0)
@@ -315,7 +316,7 @@ Job::lastKnown(int64_t rank) const {
   return std::make_pair(*known[rank], secondsSince(heard[rank]));
 }
 
-/// Why the wait for a peer that may be busy does not go on.
+/// Why the wait for a peer that may be busy ends without success.
 std::optional<Error> Job::silence(Reason reason, int64_t peer,
                                   const std::string &what, int64_t &progress) {
   std::unique_lock<std::recursive_mutex> guard(lock);
@@ -323,10 +324,10 @@ std::optional<Error> Job::silence(Reason reason, int64_t peer,
       cat("rank ", peer, " did not ", what, " ", describe(reason));
   int64_t missing = peer;
   if (reason == Reason::PeerLost) {
-    // Those that wait for the lost rank in a collective know more.
+    // Ranks that wait for the lost rank in a collective have a better message.
     double since = 0;
     missing = lostRank(&since);
-    // A launcher that ends the job leaves no time for that.
+    // A launcher that ends the job leaves no time for these.
     if (since < 1 && !terminateSignal())
       return std::nullopt;
     message = cat("rank ", missing, " has ended",
@@ -372,7 +373,7 @@ void Job::awaitAlive(Request &request, int64_t peer, const std::string &what) {
 }
 
 namespace {
-/// Requests that are forgotten when a wait throws.
+/// Requests that are cancelled when a wait throws.
 class Requests {
 public:
   Requests(Job &job, size_t count) : list(count), job(job) {}
@@ -454,7 +455,7 @@ void Job::leave() {
     std::lock_guard<std::recursive_mutex> guard(lock);
     tellAll('B');
   }
-  // Goodbyes come after everything else that a rank sent.
+  // A goodbye is the last message of a rank.
   auto begin = SteadyClock::now();
   for (int round = 0;; link->rest(round++)) {
     std::lock_guard<std::recursive_mutex> guard(lock);
@@ -485,10 +486,10 @@ void Job::leave() {
 
 int Job::awaitTurnToReport() {
   int64_t reporter = failed() && failure().blamed == 0 ? 1 : 0;
-  // mpirun takes its time to end the others.
+  // mpirun takes a while to end the others.
   double patience = env.launcher == JobEnvironment::OpenMpi ? 2.5 : 1;
   auto begin = SteadyClock::now();
-  // The news must leave, too.
+  // The message about the failure must be sent first.
   while (secondsSince(begin) < (env.rank == reporter ? 0.05 : patience)) {
     try {
       poll();
@@ -496,8 +497,8 @@ int Job::awaitTurnToReport() {
     }
     if (closed() && !leads())
       return closedCode();
-    // The launcher knows of it; but mpirun kills the reporter, too, as soon as
-    // another rank ends.
+    // The launcher knows of it; but mpirun also kills the reporting rank as
+    // soon as another one ends.
     if (env.rank != reporter && terminateSignal() && secondsSince(begin) > 0.4)
       return exitCode(KERF_RANK_FAILURE);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -1,14 +1,15 @@
 //===- processes/Job.h - the processes that run a package -------*- C++ -*-===//
 //
-// One process per rank, rank 0 leads: it has inputs and outputs, the others
-// follow what it does. A Job holds the transport, a watcher thread that keeps
-// control messages moving while the rank computes, the first failure, and what
-// the ranks note about themselves.
+// One process per rank; rank 0 leads: it has inputs and outputs, the others
+// follow. A Job holds the transport, a watcher thread that keeps control
+// messages moving while the rank computes, the first failure, and the notes
+// that ranks write about their activity.
 //
-// Deadlines. Whoever waits too long asks all ranks what they are doing. A rank
-// that answers and rests between steps (rank 0 writes a checkpoint) or loads is
-// waited for again; otherwise the end of the chain of waiters is to blame. So a
-// job ends within the deadline and the two seconds that answers may take.
+// Deadlines. A rank that waits too long asks all ranks what they are doing. If
+// the one it waits for answers that it rests between steps (rank 0 writes a
+// checkpoint) or loads, it waits again; otherwise the end of the chain of
+// waiting ranks is at fault. So a job ends within the deadline plus two seconds
+// for answers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_PROCESSES_JOB_H
@@ -24,9 +25,9 @@
 
 namespace kerf::rt {
 
-/// What a rank is doing; it travels as bytes. `wait` is the collective or
-/// channel that it waits in, `number` the call in the group or channel,
-/// `missing` the rank that it waits for.
+/// A rank's activity; sent as bytes. `wait` is the collective or channel that
+/// it waits in, `number` the call in the group or channel, `missing` the rank
+/// that it waits for.
 struct ProcessNote {
   enum State : int32_t {
     Working,
@@ -43,7 +44,7 @@ struct ProcessNote {
   int64_t progress = 0; ///< the instruction of the step, now and then
 };
 
-/// The answers to "what are you doing": none from a rank that is gone.
+/// The answers to "what are you doing"; a rank that is gone gives none.
 using Notes = std::vector<std::optional<ProcessNote>>;
 
 class Job {
@@ -53,7 +54,7 @@ public:
   ~Job();
   Job(const Job &) = delete;
 
-  /// Why a wait does not go on.
+  /// Why a wait ends without success.
   enum class Reason { Deadline, PeerLost, Signal };
 
   int64_t rank() const { return env.rank; }
@@ -74,56 +75,55 @@ public:
   void fail(const Error &error);
   bool failed() const { return aborted.load(std::memory_order_acquire); }
   Error failure() const;
-  /// Moves messages and handles control. Any thread.
+  /// Moves messages and handles control messages. Any thread.
   void poll();
 
   /// This rank's note; change it under the mutex.
   ProcessNote &note() { return mine; }
   /// Asks all ranks and waits up to `seconds` for answers.
   Notes inquire(double seconds);
-  /// What a rank noted when it was last heard, and how long ago that is; the
-  /// others know it of rank 0 alone.
+  /// The last note of a rank and its age in seconds; ranks other than 0 know
+  /// only that of rank 0.
   std::optional<std::pair<ProcessNote, double>> lastKnown(int64_t rank) const;
   /// The rank whose connection has ended, -1 if none has; and for how long.
   int64_t lostRank(double *seconds = nullptr);
   /// "within 30 s", "before it ended", "before signal 15 ended the job".
   std::string describe(Reason reason) const;
 
-  /// Polls until `done` (called under the mutex) says so. After the deadline
-  /// `expired` gives the failure, or nothing to go on for another deadline. The
-  /// failure ends the job and is thrown; so is any other rank's.
+  /// Polls until `done` (called under the mutex) returns true. After the
+  /// deadline `expired` returns the failure, or nothing to wait for another
+  /// deadline. The failure ends the job and is thrown; so is any other rank's.
   using Expired = std::function<std::optional<Error>(Reason)>;
   void await(const std::function<bool()> &done, const Expired &expired);
   /// Waits for a request of a peer that may be busy for long: as long as
-  /// anything is heard of it, and, where rank 0 waits for the end of a step, it
-  /// gets on.
+  /// messages arrive from it and, if rank 0 waits for the end of a step, as
+  /// long as it progresses.
   void awaitAlive(Request &request, int64_t peer, const std::string &what);
 
-  /// `bytes` bytes of rank 0 for all.
+  /// Broadcasts `bytes` bytes of rank 0.
   void broadcast(void *data, size_t bytes);
-  /// What every rank gives, by rank; empty but on rank 0. `what` as in "rank 2
-  /// did not WHAT".
+  /// Gathers the bytes of every rank, by rank; empty except on rank 0. `what`
+  /// as in "rank 2 did not WHAT".
   std::vector<std::string> gather(const std::string &mine,
                                   const std::string &what);
   /// Rank 0 ends the job with an exit code: the others' waits throw
-  /// KERF_CLOSED, and closedCode() says it.
+  /// KERF_CLOSED, and closedCode() returns the code.
   void close(int code);
   /// On other ranks: waits for rank 0 to do so.
   int awaitClose();
   int closedCode() const { return closeCode; }
   bool closed() const { return closeCode >= 0; }
-  /// Says goodbye to all and waits for theirs; then ends the transport. Not
+  /// Sends goodbye to all and waits for theirs; then ends the transport. Not
   /// after a failure.
   void leave();
 
-  /// Whether this rank is the one that prints the job's failure: the lowest
-  /// that is not to blame. The others wait a second for it to do so (and for
-  /// the launcher to end them) before they say it themselves.
-  /// Gives -1 when it is this rank's turn; the exit code of rank 0 if that has
-  /// ended the job.
+  /// Decides which rank prints the job's failure: the lowest that is not at
+  /// fault. The others wait a second for it (and for the launcher to end them)
+  /// before they print it themselves. Returns -1 when it is this rank's turn;
+  /// the exit code of rank 0 if that has ended the job.
   int awaitTurnToReport();
   void setSignals(const kerf_signals_t *given) { signals = given; }
-  /// Makes lines of notes, for failures that are noticed between steps.
+  /// Formats notes as lines, for failures between steps.
   using Table = std::function<std::vector<std::string>(const Notes &)>;
   void setTable(Table lines) { table = std::move(lines); }
   /// The key/value store, where there is one (not under mpirun): rank 0 serves
@@ -169,8 +169,8 @@ private:
   std::thread watcher;
 };
 
-/// Joins the job that the environment describes: over MPI under mpirun, over
-/// TCP else. Throws what Rendezvous.h and the transports throw.
+/// Joins the job that the environment describes: over MPI under mpirun, else
+/// over TCP. Throws what Rendezvous.h and the transports throw.
 std::shared_ptr<Job> joinJob(const JobEnvironment &environment,
                              double deadlineSeconds);
 

@@ -1,7 +1,7 @@
 //===- processes/MessageExchange.cpp - a collective in messages -----------===//
 //
-// Everything that depends on shapes alone is prepared in the constructor; a
-// call posts and tests messages.
+// The constructor prepares everything that depends on shapes; a call only posts
+// and tests messages.
 //
 //===----------------------------------------------------------------------===//
 #include "MessageExchange.h"
@@ -113,7 +113,7 @@ MessageExchange::MessageExchange(const CollectiveDesc &d,
       if (p != position && !theirBoxes.list.empty())
         sendBox(p, theirBoxes.list[0]);
     }
-    // One slot per member, the own one included, and one for the sum.
+    // One slot per member, this one included, and one for the sum.
     if (!boxes.list.empty()) {
       const Piece &piece = boxes.list[0];
       for (int64_t p = 0; p <= size; ++p) {
@@ -256,7 +256,8 @@ bool MessageExchange::testAll(std::vector<Message> &messages) {
 }
 
 void MessageExchange::moveBoxes() {
-  // In place, what is sent must not be what is received: it leaves from a copy.
+  // In place, a message must not overwrite data that is still to be sent: the
+  // data is sent from a copy.
   char *from = const_cast<char *>(src);
   bool inPlace = src == dst;
   if (inPlace && !sends.empty()) {
@@ -334,7 +335,7 @@ void MessageExchange::moveReduce() {
 
 bool MessageExchange::advanceReduce() {
   bool all = testAll(sends) && testAll(receives);
-  // Results may be written where what was there has been sent.
+  // A result may overwrite data that has been sent.
   for (int64_t p = 0; p < size; ++p) {
     if (p == position || resultsPosted[p])
       continue;

@@ -1,13 +1,14 @@
 //===- processes/MessageExchange.h - a collective in messages ---*- C++ -*-===//
 //
-// Members tell each other what they are about to run; when all have, and it is
-// the same, the data moves straight to where it belongs. So nothing is written
+// Members first exchange the signatures of their calls; when all have arrived
+// and agree, data is sent directly to its destination. So nothing is written
 // before it is known to fit, and no sender runs ahead of its receivers.
 //
-// all_reduce: position i owns the i-th range. It gets that range of every other
-// member, sums in the order of positions (the same loops as thread ranks: the
-// same bits), and sends the sum to all, in segments, so that sums and messages
-// overlap. In place: a range is received once it has been sent.
+// all_reduce: position i owns the i-th range. It receives that range from every
+// other member, sums in the order of positions (with the same loops as thread
+// ranks, hence the same bits), and sends the sum to all, in segments, so that
+// sums and messages overlap. In place, a range is received once it has been
+// sent.
 // reduce_scatter: each position gets its box of all others and sums.
 // Everything else: one message per pair of positions that have one.
 //
@@ -24,7 +25,7 @@
 
 namespace kerf::rt {
 
-/// What a member says about its call; all of a group must say the same.
+/// The signature of a call; all members of a group must send the same.
 struct Signature {
   int64_t index = -1;    ///< entry of the manifest
   uint64_t sequence = 0; ///< number of the call in this group
@@ -33,7 +34,8 @@ struct Signature {
   int64_t count = 0; ///< elements of src
 };
 
-/// Memory for what cannot be received in place; kept from step to step.
+/// Memory for messages that cannot be received in place; kept from step to
+/// step.
 class StagingPool {
 public:
   std::vector<char> take(size_t bytes);
@@ -55,17 +57,18 @@ public:
   void start(const Signature &mine, uint32_t tag, uint32_t tagStep,
              const void *src, void *dst);
   enum State { Idle, Arriving, Agreed, Moving, Done };
-  /// Goes on as far as possible without waiting. Stops at Agreed, where the
-  /// caller compares signatures and calls move().
+  /// Advances without waiting. Stops at Agreed, where the caller compares
+  /// signatures and calls move().
   State advance();
   void move();
   State state() const { return current; }
   void finish() { current = Idle; }
-  /// Forgets what is under way.
+  /// Cancels all messages under way.
   void cancel();
 
   const std::vector<Signature> &signatures() const { return theirs; }
-  /// The lowest position that has not arrived, or whose data has not; -1: none.
+  /// The lowest position that has not arrived or whose data is missing; -1:
+  /// none.
   int64_t missing() const;
   /// Bytes that came from other members, and planned padding, of one call.
   int64_t movedBytes() const { return moved; }

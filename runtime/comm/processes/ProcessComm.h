@@ -1,8 +1,8 @@
 //===- processes/ProcessComm.h - one process's endpoint ---------*- C++ -*-===//
 //
-// Implements Comm in messages. progress() advances everything that was started;
-// waiting is progress with pauses, so no cycle of ranks that wait for different
-// collectives can arise.
+// Implements Comm by messages. progress() advances every started collective;
+// waiting is a loop of progress and pauses, so ranks that wait for different
+// collectives cannot form a cycle.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_PROCESSES_PROCESSCOMM_H
@@ -57,7 +57,8 @@ private:
 
   void advance();
   void compare(int64_t index, const MessageExchange &exchange);
-  /// Waits until `done` says so; `state` and `missing` are noted for others.
+  /// Waits until `done` returns true; `state` and `missing` go into this rank's
+  /// note.
   void await(int32_t state, int64_t wait, int64_t number,
              const std::function<bool()> &done,
              const std::function<int64_t()> &missing);

@@ -1,8 +1,8 @@
 //===- processes/ProcessWorld.h - ranks as processes ------------*- C++ -*-===//
 //
-// A World over the messages of a Job: this process has one of its ranks. What
-// thread ranks read in each other's notes is asked for here, when a deadline
-// has passed.
+// A World over the messages of a Job: this process has one of its ranks. Where
+// thread ranks read each other's notes, processes are asked when a deadline has
+// passed.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_PROCESSES_PROCESSWORLD_H
@@ -47,7 +47,7 @@ public:
   }
 
   /// Why this rank's wait does not end, after asking all others; nothing if it
-  /// should go on waiting: for a rank that rests between steps or loads.
+  /// should keep waiting, for a rank that rests between steps or loads.
   std::optional<Error> explain(Job::Reason reason) const;
 
 private:

@@ -1,4 +1,4 @@
-//===- processes/Reports.cpp - what ranks tell rank 0 ---------------------===//
+//===- Reports.cpp - data as bytes for rank 0 -----------------------------===//
 #include "Reports.h"
 
 using namespace kerf::rt;

@@ -1,4 +1,4 @@
-//===- processes/Reports.h - what ranks tell rank 0 -------------*- C++ -*-===//
+//===- Reports.h - data as bytes for rank 0 ---------------------*- C++ -*-===//
 //
 // Counters and the like as bytes. All processes of a job run the same build:
 // the layout is this machine's, the lengths are checked.

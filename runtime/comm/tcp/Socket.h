@@ -1,7 +1,7 @@
 //===- tcp/Socket.h - sockets that never block ------------------*- C++ -*-===//
 //
-// Every descriptor is non-blocking and closed by its owner; whoever waits does
-// so in poll() with a deadline. Small messages leave at once (TCP_NODELAY).
+// Every descriptor is non-blocking and closed by its owner; waits use poll()
+// with a deadline. Small messages are sent at once (TCP_NODELAY).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_TCP_SOCKET_H

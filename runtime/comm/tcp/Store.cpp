@@ -1,9 +1,9 @@
 //===- tcp/Store.cpp - the key/value store of a job -----------------------===//
 //
 // Requests are (operation, lengths, key, value), answers (found, length,
-// value). One thread serves all connections; a connection that sends anything
-// else than the greeting first, or breaks the limits, is closed. Clients ask
-// again while they wait for a key, ever more slowly up to 20 ms.
+// value). One thread serves all connections; a connection that does not start
+// with the greeting, or exceeds the limits, is closed. Clients that wait for a
+// key repeat the request, at intervals that grow to 20 ms.
 //
 //===----------------------------------------------------------------------===//
 #include "../Rendezvous.h"

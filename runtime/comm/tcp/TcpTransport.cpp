@@ -38,8 +38,8 @@ void TcpTransport::connectAll(const JobEnvironment &env, Store &store,
                               double seconds) {
   Deadline deadline = deadlineAfter(seconds);
   Socket listener = listenOn("", 0);
-  // The address that others reach this host by is the one that reaches the
-  // master; KERF_ADDRESS says it where that is wrong.
+  // Other hosts reach this one at the address from which it reaches the master;
+  // KERF_ADDRESS overrides that.
   std::string address = env.masterAddress;
   if (const char *given = std::getenv("KERF_ADDRESS"); given && *given)
     address = given;
@@ -68,7 +68,7 @@ void TcpTransport::connectAll(const JobEnvironment &env, Store &store,
                       " within ", seconds, " s"));
     Socket socket = acceptFrom(listener);
     Hello hello;
-    // A stranger gets a second to say who it is.
+    // An unknown connection has a second to identify itself.
     try {
       if (!socket || !socket.readAll(&hello, sizeof(hello),
                                      std::min(deadline, deadlineAfter(1))))
@@ -203,7 +203,7 @@ void TcpTransport::cancel(Request &request) {
   }
   for (Outgoing &o : peer.out)
     if (o.request == &request) {
-      // The rest of the frame must still go out for the stream to stay whole.
+      // The rest of the frame must still be sent to keep the stream in step.
       o.own.assign(request.data, request.bytes);
       o.ownDone = request.done;
       o.request = nullptr;
@@ -211,7 +211,7 @@ void TcpTransport::cancel(Request &request) {
   request.pending = false;
 }
 
-/// The header is here: where do the bytes go?
+/// The header has arrived: find the destination of the bytes.
 void TcpTransport::begin(Peer &peer) {
   Incoming &in = peer.in;
   if (in.header.tag != 0) {
@@ -241,7 +241,7 @@ void TcpTransport::complete(int64_t rank) {
   else if (in.header.tag == 0)
     control.emplace_back(rank, std::move(in.kept));
   else if (!in.drop) {
-    // A receive may have been posted while the bytes came.
+    // A receive may have been posted while the bytes arrived.
     auto it = peer.wanted.find(in.header.tag);
     if (it != peer.wanted.end() && !it->second.empty()) {
       Request &request = *it->second.front();

@@ -1,9 +1,9 @@
 //===- tcp/TcpTransport.h - messages over one socket per pair ---*- C++ -*-===//
 //
-// A message is a header (tag, size) and its bytes. What arrives goes straight
-// into the memory of the receive that waits for it; what nobody waits for yet
-// is kept. Senders never run far ahead: collectives send after all members have
-// arrived, channels have a limit of open sends.
+// A message is a header (tag, size) and its bytes. Bytes are read directly into
+// the memory of the receive that waits for them, or kept until one does.
+// Senders never run far ahead: collectives send after all members have arrived,
+// channels limit open sends.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_TCP_TCPTRANSPORT_H
@@ -21,7 +21,7 @@ namespace kerf::rt {
 
 class TcpTransport : public Transport {
 public:
-  /// Connects all pairs; addresses travel through the store. Throws
+  /// Connects all pairs; addresses are exchanged through the store. Throws
   /// KERF_RANK_FAILURE naming the ranks that did not come.
   TcpTransport(const JobEnvironment &environment, Store &store, double seconds);
 

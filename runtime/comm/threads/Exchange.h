@@ -6,7 +6,7 @@
 // all_reduce: position i owns the i-th range of elements; it reads that range
 // of every member and writes the result to every member while it is in the
 // cache: one pass, 2(N-1)/N of the buffer moved per rank, in place if src ==
-// dst. Everything else reads only: each position gathers its own dst.
+// dst. All other collectives only read: each position gathers its own dst.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_THREADS_EXCHANGE_H

@@ -2,10 +2,10 @@
 //
 // A group runs a numbered sequence of collectives. Number s uses slot s mod
 // KERF_MAX_STARTED: each member posts its pointers and signature and is counted
-// as arrived; when all have, everyone compares all posts, does its share of the
-// work on the peers' memory directly, and is counted as finished; when all have
-// finished, buffers are free again. A slot is used again only after its member
-// has seen all finish, so posts are stable while anyone reads them.
+// as arrived; when all have, each member compares all posts, does its share of
+// the work directly on the peers' memory, and is counted as finished; when all
+// have finished, buffers are free again. A member reuses a slot only after it
+// has seen all finish, so posts are stable while they are read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_THREADS_GROUP_H
@@ -20,7 +20,7 @@
 
 namespace kerf::rt {
 
-/// What a member says about its call; ranks must agree on all but the pointers.
+/// The post of a call; members must agree on everything except the pointers.
 struct alignas(64) Post {
   const void *src = nullptr;
   void *dst = nullptr;

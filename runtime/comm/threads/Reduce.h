@@ -1,10 +1,10 @@
 //===- Reduce.h - sums of several ranks' runs of elements -------*- C++ -*-===//
 //
 // dst[j][i] = src[0][i] op src[1][i] op ... in exactly this order, in f32 for
-// f16 and bf16, in the type itself otherwise: the bits do not depend on who
-// computes or when. Works in blocks that stay in the first-level cache; all
-// sources of a block are read before any destination is written, so a
-// destination may be one of the sources. Compiled for three instruction sets,
+// f16 and bf16, in the type itself otherwise: the bits do not depend on the
+// rank that computes, nor on time. Works in blocks that stay in the first-level
+// cache; all sources of a block are read before any destination is written, so
+// a destination may be one of the sources. Compiled for three instruction sets,
 // which add in the same order and give the same bits.
 //
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,3 @@
-//===- ReduceAvx512.cpp - reduction loops, Avx512 instruction set
-//--------------===//
+//===- ReduceAvx512.cpp - reduction loops for AVX-512 ---------------------===//
 #define KERF_REDUCE_TABLE reduceTableAvx512
 #include "ReduceKernels.inc"

@@ -1,4 +1,3 @@
-//===- ReduceBase.cpp - reduction loops, Base instruction set
-//--------------===//
+//===- ReduceBase.cpp - reduction loops, baseline instructions ------------===//
 #define KERF_REDUCE_TABLE reduceTableBase
 #include "ReduceKernels.inc"

@@ -1,6 +1,6 @@
 //===- Signal.cpp - a counter that threads wait for -----------------------===//
 //
-// The futex is entered in slices, so that even a lost abort is seen soon.
+// The futex wait has a time limit, so that even a lost abort is noticed soon.
 //
 //===----------------------------------------------------------------------===//
 #include "Signal.h"

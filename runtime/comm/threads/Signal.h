@@ -2,9 +2,9 @@
 //
 // Waiters spin for a moment, then sleep in a futex: with more ranks than cores
 // a spinning wait costs milliseconds, a futex some microseconds. A bump wakes
-// only if somebody sleeps. Lost wake-ups cannot happen: the waiter announces
-// itself before it looks again, the waker looks for sleepers after it changed
-// the value, and both are sequentially consistent.
+// only if a thread sleeps. Wake-ups cannot be lost: the waiter announces itself
+// before it looks again, the waker looks for sleepers after it changed the
+// value, and both are sequentially consistent.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_THREADS_SIGNAL_H

@@ -1,8 +1,8 @@
 //===- ThreadComm.cpp - one thread rank's endpoint ------------------------===//
 //
-// The order of events in a collective is in Group.h. Before a rank waits for
-// one collective it does its share of all that it started earlier: others may
-// be waiting for exactly that, and a cycle cannot arise.
+// Group.h has the order of events in a collective. Before a rank waits for one
+// collective, it does its share of all that it started earlier: other ranks may
+// be waiting for that, and no cycle of waits can arise.
 //
 //===----------------------------------------------------------------------===//
 #include "ThreadComm.h"

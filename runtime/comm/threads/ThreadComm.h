@@ -44,7 +44,7 @@ private:
   GroupSlot &slotOf(const Prepared &p) const;
   void work(int64_t index);
   void comparePosts(int64_t index, const GroupSlot &slot);
-  /// Waits for another rank, saying in this rank's note what for.
+  /// Waits for another rank; this rank's note says what for.
   void await(Signal &signal, uint32_t target, int state, int64_t wait,
              int64_t number);
   [[noreturn]] void fail(Error error);

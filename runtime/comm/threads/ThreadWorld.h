@@ -1,9 +1,8 @@
 //===- ThreadWorld.h - ranks as threads of one process ----------*- C++ -*-===//
 //
-// What all ranks share: the groups in which collectives meet, the pipes of
-// channels, the first failure, and a board on which each rank notes what it is
-// doing, for the table that a deadline prints.
-//
+// Shared by all ranks: the groups in which collectives meet, the pipes of
+// channels, the first failure, and a board on which each rank notes its
+// activity, for the table that a deadline prints.
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_COMM_THREADS_THREADWORLD_H
 #define KERF_RT_COMM_THREADS_THREADWORLD_H
@@ -28,7 +27,7 @@ struct Pipe {
   int64_t from = 0, to = 0;
 };
 
-/// What a rank is doing; written by it, read by whoever reports an error.
+/// A rank's activity; written by the rank, read when an error is reported.
 /// `wait` is the collective or channel, `number` the call in the group or
 /// channel.
 struct alignas(64) RankNote {
@@ -61,8 +60,8 @@ public:
   Group &groupOf(int64_t rank, const AxisList &axes);
   Pipe *pipe(int64_t channel, int64_t fromRank);
   RankNote &note(int64_t rank) { return notes[rank]; }
-  /// What to say when `rank` has waited too long. Whom it waits for may itself
-  /// be waiting for another: the end of that chain is to blame.
+  /// The error when `rank` has waited too long. The rank that it waits for may
+  /// itself be waiting: the end of that chain is at fault.
   Error deadlineError(int64_t rank);
   const std::atomic<bool> &abortFlag() const { return aborted; }
   bool isReleased() const { return released.load(); }

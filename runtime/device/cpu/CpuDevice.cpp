@@ -2,7 +2,7 @@
 //
 // Kernels run on the rank's OpenMP team in equal contiguous ranges, one per
 // thread; the split depends on count, grain and threads alone, so results do
-// not change from run to run. A launch that is worth one thread only is a plain
+// not change from run to run. A launch with work for one thread only is a plain
 // call.
 //
 //===----------------------------------------------------------------------===//
@@ -56,7 +56,8 @@ private:
   size_t length, reserved;
 };
 
-// The barriers of libgomp, told to the thread sanitizer, which cannot see them.
+// Tells the thread sanitizer about the barriers of libgomp, which it cannot
+// see.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define KERF_TSAN 1

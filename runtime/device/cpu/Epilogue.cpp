@@ -1,4 +1,4 @@
-//===- Epilogue.cpp - what follows a product on a GPU, on the CPU ---------===//
+//===- Epilogue.cpp - epilogues of GPUs, on the CPU -----------------------===//
 #include "Epilogue.h"
 
 #include "Bf16.h"

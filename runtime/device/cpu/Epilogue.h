@@ -1,8 +1,8 @@
-//===- Epilogue.h - what follows a product on a GPU, on the CPU -*- C++ -*-===//
+//===- Epilogue.h - epilogues of GPUs, on the CPU ---------------*- C++ -*-===//
 //
 // cuBLASLt multiplies a product by the slope of an activation before it stores
-// it. Packages for CPUs have a kernel there; this answers for a recording
-// driver, and in the place of a kernel of the package that it cannot run.
+// it. Packages for CPUs have a kernel for that; this code answers for a
+// recording driver, and replaces a kernel of the package that it cannot run.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_DEVICE_CPU_EPILOGUE_H

@@ -12,9 +12,8 @@ using namespace kerf::rt;
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-// These libraries are not instrumented: the sanitizer sees their memory, but
-// not what orders the accesses. Our own team barrier is told to it in
-// CpuDevice.cpp.
+// These libraries are not instrumented: the sanitizer sees their accesses, but
+// not their synchronisation. CpuDevice.cpp reports our own team barrier to it.
 extern "C" const char *__tsan_default_suppressions() {
   return "called_from_lib:libdnnl.so\nrace:libdnnl.so\n"
          "called_from_lib:libgomp.so\nrace:libgomp.so\n";

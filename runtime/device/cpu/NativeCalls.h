@@ -1,7 +1,7 @@
 //===- NativeCalls.h - library calls of our own -----------------*- C++ -*-===//
 //
-// What oneDNN does not have, or not with the meaning that we need: gradients of
-// pools (ties go to the first maximum, NaN counts as the largest number) and of
+// Calls that oneDNN lacks, or has with another meaning: gradients of pools
+// (ties go to the first maximum, NaN counts as the largest number) and of
 // gathers.
 //
 //===----------------------------------------------------------------------===//

@@ -57,7 +57,7 @@ std::unique_ptr<LaunchBatches> LaunchBatches::make(CudaDevice &device,
   for (const KernelEntry &kernel : manifest.kernels)
     if (!kernel.cuda.batch.entry.empty())
       bytes += (kernel.cuda.buffers + 3) * 8;
-  // Other micro-batches may come with other addresses, and so other tables.
+  // Other micro-batches may have other addresses, and so other tables.
   return std::unique_ptr<LaunchBatches>(
       bytes ? new LaunchBatches(device, manifest, 4 * bytes) : nullptr);
 }
@@ -106,7 +106,7 @@ void LaunchBatches::abandon() {
 void LaunchBatches::flush() {
   if (waiting.empty())
     return;
-  auto lists = std::move(waiting); // what is launched must not come back here
+  auto lists = std::move(waiting); // first: the launches must not be queued
   abandon();
   for (auto &[entry, launches] : lists)
     launch(launches);

@@ -3,15 +3,15 @@
 // Problem: a step that updates hundreds of parameters by a kernel each spends
 // more time on launches than on small parameters.
 //
-// Idea: a launch whose kernel has a batch (docs/Cuda.md) waits until something
-// else is put on the stream; then those of one entry become one launch with a
-// table of addresses and extents. A table is written when it is first needed,
-// into memory that was allocated at load, and used again by every later step,
-// captured or not: addresses never change.
+// Idea: a launch whose kernel has a batch (docs/Cuda.md) waits until other work
+// is put on the stream; then those of one entry become one launch with a table
+// of addresses and extents. A table is written when it is first needed, into
+// memory allocated at load, and reused by every later step, captured or not,
+// since addresses never change.
 //
-// Invariant: launches that wait touch no bytes that another of them writes, so
-// their order does not matter; whatever comes after them on the stream comes
-// after their launch. O(log n) per launch and buffer.
+// Invariant: a waiting launch touches no bytes that another one writes, so
+// their order does not matter; later work on the stream runs after their
+// launch. O(log n) per launch and buffer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_DEVICE_CUDA_BATCHES_H
@@ -54,11 +54,11 @@ public:
   /// None: the package has no batches, or KERF_CUDA_BATCH=0.
   static std::unique_ptr<LaunchBatches> make(CudaDevice &device,
                                              const Manifest &manifest);
-  /// Keeps the launch for later; false: it is none of a batch.
+  /// Queues the launch; false: it belongs to no batch.
   bool add(const KernelLaunch &launch);
-  /// Launches what waits.
+  /// Launches the queue.
   void flush();
-  /// Forgets what waits: the step will not run.
+  /// Drops the queue: the step will not run.
   void abandon();
 
 private:

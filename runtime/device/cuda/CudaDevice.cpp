@@ -20,8 +20,8 @@
 
 using namespace kerf::rt;
 
-// Only what NCCL itself has allocated can become a symmetric window. Where it
-// does not want to, the driver says why.
+// Only memory that NCCL allocated can become a symmetric window. If NCCL
+// refuses, the driver allocates, and reports what is wrong.
 bool CudaDevice::reserveFromNccl() {
   if (package.manifest.mesh.numRanks() == 1)
     return false;
@@ -33,7 +33,7 @@ bool CudaDevice::reserveFromNccl() {
         nccl.wantsWindows() &&
         nccl.memAlloc(&place, static_cast<size_t>(poolBytes)) == nccl::Success;
   } catch (const Error &) {
-    return false; // is said when ranks connect
+    return false; // reported when ranks connect
   }
   if (poolOfNccl)
     pool = static_cast<char *>(place);
@@ -63,7 +63,7 @@ void *CudaDevice::deviceAllocate(int64_t bytes, const std::string &what) {
   return reinterpret_cast<void *>(place);
 }
 
-// Polling, not blocking: a recording driver works when it is asked.
+// Polls instead of blocking: a recording driver works only when it is called.
 void CudaDevice::await(cu::Event event) const {
   for (int64_t spins = 0;; ++spins) {
     cu::Result result = cuda.eventQuery(event);
@@ -171,9 +171,9 @@ bool CudaDevice::beginStep(bool counted) {
   return true;
 }
 
-// A rank that runs its graph while another still makes one has kernels that
-// wait for that rank, whose driver may wait for kernels: so all capture, or
-// none, and nobody launches before all are ready.
+// A rank that runs its graph while another still captures has kernels that wait
+// for the other rank, whose driver may wait for kernels. So all ranks capture,
+// or none, and no rank launches before all are ready.
 bool CudaDevice::allCan(bool mine) {
   if (!agree || agree(mine))
     return mine;
@@ -266,7 +266,7 @@ bool CudaDevice::stepEnded() {
   return true;
 }
 
-// In a graph a record of an event that others may ask for is a node of it.
+// An event that others wait for must be recorded as a node of the graph.
 void CudaDevice::mark(Mark mark) {
   cuda.check(cuda.eventRecordWithFlags(marks[mark], computeStream(),
                                        capturing ? cu::EventRecordExternal : 0),
@@ -291,8 +291,8 @@ void CudaDevice::enableTrace() {
   }
 }
 
-// A stream does things in the order in which they were put there: the n-th run
-// of a function belongs to its n-th launch.
+// A stream works in order: the n-th run of a function belongs to its n-th
+// launch.
 std::vector<DeviceSpan> CudaDevice::spans() const {
   if (!tracing)
     return {};

@@ -17,8 +17,8 @@ namespace kerf::rt {
 
 struct Driver;
 
-/// What was measured to be the fastest, by what it is for. Ranks that compute
-/// the same must do it in the same way, or their bits differ.
+/// Results of measurements, by what was measured. Ranks that compute the same
+/// must use the same algorithm, or their bits differ.
 class MeasuredChoices {
 public:
   virtual ~MeasuredChoices() = default;
@@ -26,7 +26,7 @@ public:
   virtual void adopt(const std::map<std::string, std::string> &common) = 0;
 };
 
-/// What others may ask of a CUDA device.
+/// The CUDA-specific interface of a device, for communication.
 class CudaStreams {
 public:
   virtual ~CudaStreams() = default;
@@ -37,7 +37,7 @@ public:
   /// A stream and events that live as long as the device.
   virtual cu::Stream newStream(const std::string &name) = 0;
   virtual cu::Event newEvent() = 0;
-  /// `to` waits for what is on `from` now; `event` carries it.
+  /// `to` waits for the work that is on `from` now, through `event`.
   virtual void order(cu::Stream from, cu::Event event, cu::Stream to) const = 0;
   /// A strided copy on a stream, and zeros.
   virtual void copyBox(const BoxCopy &box, const void *src, void *dst,
@@ -46,7 +46,7 @@ public:
   virtual int64_t gpuOrdinal() const = 0;
   /// "NVIDIA H200 (sm_90)"
   virtual std::string gpuName() const = 0;
-  /// What its memory moves at best; 0: not known.
+  /// Peak bandwidth of its memory; 0: unknown.
   virtual double memoryBytesPerSecond() const = 0;
   /// The one allocation of `reserve`.
   virtual std::pair<void *, int64_t> reserved() const = 0;
@@ -54,20 +54,20 @@ public:
   virtual bool reservedByNccl() const = 0;
   /// Of its libraries, while they live.
   virtual std::vector<MeasuredChoices *> &choosers() = 0;
-  /// Lets go of the captured step, and of a capture that is open: NCCL ends a
-  /// communicator only when no graph holds its calls. The step may be running.
+  /// Releases the captured step and an open capture: NCCL ends a communicator
+  /// only when no graph holds its calls. The step may be running.
   virtual void dropGraph() = 0;
   /// `all` is called on every rank at the same two places of the second step,
-  /// with whether this rank could capture it, and keep what it captured; the
-  /// answer, whether all could, comes when all have asked. No rank launches
-  /// its graph before the others have theirs in the device's memory.
+  /// with whether this rank can capture the step, and then whether it can keep
+  /// the captured graph. It returns, when all ranks have called it, whether all
+  /// can. No rank launches its graph before all others have loaded theirs.
   virtual void agreeOnGraphs(std::function<bool(bool mine)> all) = 0;
 };
 
 class CudaDeviceBase : public StepDevice, public CudaStreams {
 public:
-  /// Whether a library call does what a kernel of the manifest would: then it
-  /// is not launched.
+  /// Whether a library call does the work of a kernel of the manifest, which is
+  /// then not launched.
   virtual void replaceKernel(int64_t index, bool replaced) = 0;
 };
 

@@ -1,7 +1,7 @@
 //===- CudaDeviceImpl.h - a rank on a GPU, inside ---------------*- C++ -*-===//
 //
 // The class behind makeCudaDevice: CudaDevice.cpp has its memory and steps,
-// CudaLaunch.cpp what is launched.
+// CudaLaunch.cpp its launches and calls.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_DEVICE_CUDA_CUDADEVICEIMPL_H
@@ -236,7 +236,8 @@ public:
   // Streams.
 
   const Driver &driver() const override { return cuda; }
-  /// What waits to be launched comes before whatever the caller will put there.
+  /// Launches the queue of the batches, so that it precedes the caller's next
+  /// work.
   cu::Stream computeStream() const override {
     flushFor(compute);
     return compute;

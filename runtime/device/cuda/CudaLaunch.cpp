@@ -95,7 +95,7 @@ void CudaDevice::launchFunction(cu::Function function, const CudaKernel &k,
                 node);
 }
 
-// What follows a product where cuBLASLt does not do it at once.
+// The steps behind a product that cuBLASLt does not fuse.
 class CudaDevice::EpilogueKernel : public LibraryCall {
 public:
   EpilogueKernel(CudaDevice &device, const LibraryDesc &desc,
@@ -122,7 +122,7 @@ private:
   cu::Function function;
 };
 
-// A call that knows the stream comes after what waits to be put there.
+// A call that uses the stream must come after the queued launches.
 class CudaDevice::FlushingCall : public LibraryCall {
 public:
   FlushingCall(CudaDevice &device, std::unique_ptr<LibraryCall> call)
@@ -153,7 +153,7 @@ CudaDevice::prepare(const LibraryDesc &desc, int64_t index,
         });
   };
   if (cpu && !(product && std::getenv("KERF_CUBLASLT"))) {
-    // It answers more than the GPU's libraries would.
+    // A recording driver answers more calls than the GPU's libraries would.
     try {
       if (product)
         planMatmul(desc);
@@ -166,7 +166,7 @@ CudaDevice::prepare(const LibraryDesc &desc, int64_t index,
       error.node = desc.node;
       throw;
     }
-    // The CPU's library may pack parameters now: they must have arrived.
+    // The CPU's library may pack parameters now: they must have been copied.
     cu::Event arrived = newEvent();
     cuda.check(cuda.eventRecord(arrived, compute), "cuEventRecord");
     await(arrived);

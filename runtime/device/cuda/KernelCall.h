@@ -1,6 +1,6 @@
 //===- KernelCall.h - library calls that are generated kernels --*- C++ -*-===//
 //
-// What the GPU's libraries do not do is a kernel of the package, whose
+// A call that the GPU's libraries lack is a kernel of the package, whose
 // arguments are the call's buffers.
 //
 //===----------------------------------------------------------------------===//

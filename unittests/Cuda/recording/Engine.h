@@ -1,5 +1,4 @@
-//===- Engine.h - streams and events, executed lazily on the host -*- C++
-//-*-===//
+//===- Engine.h - streams and events, executed on the host ------*- C++ -*-===//
 //
 // The heart of the recording driver. What is put on a stream becomes an
 // operation that depends on the one before it and on the events that the stream

@@ -1,7 +1,7 @@
 //===- ClassLosses.cpp - losses over classes that may be cut --------------===//
 //
-// See ClassLosses.h. A negative label is sent past the end of the table:
-// nn.gather would count it from the back.
+// See ClassLosses.h. A negative label is replaced by one past the end of the
+// table, since nn.gather would count it from the back.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/Gradients/ClassLosses.h"

@@ -1,14 +1,14 @@
 //===- ClassLosses.h - losses over classes that may be cut ------*- C++ -*-===//
 //
-// Problem: the loss of a label is one number among those of all classes. A
-// gather by labels, or a softmax, would keep the class dimension whole.
+// Problem: the loss of a label reads one number of all classes. A gather by
+// labels, or a softmax, could not be cut along the classes.
 //
-// Idea: pick by comparing labels with an iota of the classes and sum; of a cut
-// class dimension come three reductions of one number per label (the largest
-// score, which only shifts and has no gradient; the sum of exponentials; what
-// is picked). What a label counts is read from a table of the classes, which
-// fails at run time on labels out of range. Both --loss and ONNX's losses are
-// made of this.
+// Idea: compare labels with an iota of the classes, select and sum. A cut class
+// dimension then costs three reductions of one number per label: the largest
+// score (which only shifts and has no gradient), the sum of exponentials, and
+// the selected score. The weight of a label is gathered from a table of the
+// classes, which fails at run time for labels out of range. Used for --loss and
+// for ONNX's losses.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_GRADIENTS_CLASSLOSSES_H
@@ -24,7 +24,7 @@ namespace kerf::nn {
 class ClassLosses {
 public:
   using Value = mlir::Value;
-  /// How reductions over classes and labels are made; the default is
+  /// Builds reductions over classes and labels; the default is
   /// GradientBuilder::reduce.
   using Reduce =
       std::function<Value(Value, ReduceKind, llvm::ArrayRef<int64_t>)>;
@@ -36,24 +36,25 @@ public:
               Reduce reduce = {});
 
   int64_t numClasses() const { return classes; }
-  /// x minus its largest over the classes.
+  /// x minus its maximum over the classes.
   Value shifted(Value x);
-  /// log sum exp over the classes of what shifted() gave, per label.
+  /// log sum exp over the classes of a result of shifted(), per label.
   Value logSum(Value shifted);
   Value sumOverClasses(Value x);
-  /// One number per label with the class dimension back, of size 1.
+  /// Adds the class dimension, of size 1, to one number per label.
   Value column(Value perLabel);
   /// x at the label, per label.
   Value picked(Value x);
-  /// Zero where a label is ignored. A select: what is ignored may be infinite.
+  /// Zero where a label is ignored. A select, since an ignored value may be
+  /// infinite.
   Value zeroIgnored(Value perLabel);
-  /// What each label counts: `table` (of the classes; null: ones) at the label,
-  /// 0 where it is ignored. No gradient goes to it. Another label is an error
-  /// of the run that names the op.
+  /// The weight of each label: `table` (per class; null: ones) at the label, 0
+  /// where it is ignored. It has no gradient. A label out of range is an error
+  /// at run time that names the op.
   Value weights(Value table);
   Value sumAll(Value x);
-  /// sum / count, NaN where nothing counts. The divisor is then NaN and never
-  /// 0, so that each micro-batch may divide its part of the sum.
+  /// sum / count, NaN if the count is 0: the divisor is then NaN and never 0,
+  /// so that each micro-batch may divide its part of the sum.
   Value mean(Value sum, Value count);
 
 private:

@@ -1,8 +1,7 @@
-//===- GradientBuilder.h - what vector-Jacobian products are made of -*- C++
-//-*-===//
+//===- GradientBuilder.h - builds vector-Jacobian products ------*- C++ -*-===//
 //
-// Short names for the nn ops of which the Gradients*.cpp files compose. Scalars
-// broadcast, so a formula is written as in a book.
+// Short names for the nn ops that the Gradients*.cpp files use. Scalars
+// broadcast, so code reads like the formula.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_GRADIENTS_GRADIENTBUILDER_H
@@ -14,8 +13,8 @@ namespace kerf::nn {
 
 using Gradients = mlir::FailureOr<llvm::SmallVector<mlir::Value>>;
 
-/// Whether a gradient to this value is of any use: it is a float, has elements
-/// and is no literal.
+/// Whether a gradient to this value is of use: the value is a float, has
+/// elements and is not a literal.
 bool isDifferentiable(mlir::Value value);
 
 class GradientBuilder {
@@ -44,7 +43,7 @@ public:
   Value less(Value a, Value b) { return make<LessOp>(a, b); }
   Value equal(Value a, Value b) { return make<EqualOp>(a, b); }
   Value select(Value c, Value a, Value b) { return make<SelectOp>(c, a, b); }
-  /// a where the condition holds, else zero; and the other way round.
+  /// a where the condition holds, else zero; and the reverse.
   Value keepWhere(Value c, Value a) { return select(c, a, number(0, a)); }
   Value zeroWhere(Value c, Value a) { return select(c, number(0, a), a); }
 
@@ -55,17 +54,17 @@ public:
   Value transpose(Value x, Dims perm);
   Value broadcast(Value x, Dims shape);
   Value slice(Value x, Dims starts, Dims sizes, Dims strides);
-  /// Zeros around.
+  /// Pads with zeros.
   Value pad(Value x, Dims low, Dims high);
   Value reduce(Value x, ReduceKind kind, Dims dims);
   /// Reduced dimensions stay with size 1.
   Value sumKeep(Value x, Dims dims);
-  /// `y` without the dimensions `dims` of `x` gets them back with size 1.
+  /// Adds the dimensions `dims` of `x` to `y`, which lacks them, with size 1.
   Value restore(Value y, Value x, Dims dims);
   /// The gradient of a value that was broadcast: summed to the shape of `like`.
   Value unbroadcast(Value gradient, Value like);
 
-  /// Narrow floats as f32, for formulas of several roundings.
+  /// Narrow floats cast to f32, for formulas with several roundings.
   Value widen(Value x);
   /// The element type of `like`.
   Value castLike(Value x, Value like);

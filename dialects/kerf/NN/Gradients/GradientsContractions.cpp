@@ -35,13 +35,13 @@ static Value swapLast(GradientBuilder &b, Value x) {
   return b.transpose(x, perm);
 }
 
-/// [b..., m, n] as [b... m, n].
+/// Reshapes [b..., m, n] to [b... m, n].
 static Value joinRows(GradientBuilder &b, Value x) {
   int64_t columns = shapeOf(x).back();
   return b.reshape(x, {typeOf(x).getNumElements() / columns, columns});
 }
 
-/// [b..., m, n] as [m, b... n].
+/// Reshapes [b..., m, n] to [m, b... n].
 static Value joinColumns(GradientBuilder &b, Value x) {
   int64_t rank = rankOf(x), rows = shapeOf(x)[rank - 2];
   Dims perm{rank - 2};
@@ -59,8 +59,8 @@ static int64_t batchOf(Value x) {
   return size;
 }
 
-/// Whether one product over rows and batch gives the gradient of `operand`,
-/// where `other` has all of the batch.
+/// Whether one product over rows and batch gives the gradient of `operand`: it
+/// has no batch, and `other` has all of it.
 static bool isShared(Value operand, Value other, Value result) {
   return batchOf(operand) == 1 && batchOf(other) > 1 &&
          batchOf(other) == batchOf(result);

@@ -1,8 +1,9 @@
 //===- GradientsElementwise.cpp - gradients of elementwise ops ------------===//
 //
-// Where a derivative does not exist the value is PyTorch's: 0 for relu and abs
-// at 0, a half to each side of a tie of max or min. What can be said of the
-// result is (tanh, sigmoid, exp, sqrt), so that only one of both must be kept.
+// Where a derivative does not exist, the value is PyTorch's: 0 for relu and abs
+// at 0, a half to each side of a tie of max or min. Formulas use the result
+// instead of the operand where possible (tanh, sigmoid, exp, sqrt), so that
+// only one of the two must be kept.
 //
 //===----------------------------------------------------------------------===//
 #include "GradientBuilder.h"
@@ -21,7 +22,8 @@ using namespace kerf::nn;
 
 using Vjp = llvm::function_ref<Value(GradientBuilder &, Value dy)>;
 
-/// One function per operand gives its gradient in the shape of the result.
+/// Functions that give the gradient of each operand, in the shape of the
+/// result.
 static Gradients elementwise(Operation *op, OpBuilder &builder, Value dy,
                              ArrayRef<Vjp> functions) {
   GradientBuilder b(builder, op->getLoc());
@@ -72,7 +74,7 @@ KERF_CONSTANT(LessOp)
 KERF_CONSTANT(LessEqualOp)
 KERF_CONSTANT(PhiloxOp)
 
-// Autodiff replaces it before it goes backwards.
+// Autodiff replaces the op before differentiation.
 KERF_VJP(DropoutOp) { return emitError("dropout has no mask"); }
 
 KERF_UNARY(NegOp, b.neg(dy))
@@ -86,7 +88,7 @@ KERF_UNARY(ReciprocalOp, b.neg(b.mul(dy, b.square(getResult()))))
 KERF_UNARY(SinOp, b.mul(dy, b.make<CosOp>(getX())))
 KERF_UNARY(CosOp, b.neg(b.mul(dy, b.make<SinOp>(getX()))))
 
-// The other way round a NaN would stop the gradient.
+// With the opposite condition a NaN would stop the gradient.
 KERF_UNARY(ReluOp,
            b.zeroWhere(b.make<LessEqualOp>(getResult(), b.number(0, dy)), dy))
 
@@ -153,13 +155,14 @@ KERF_UNARY(GeluOp, wide(b, dy, getX(), [&](Value g, Value x) {
            }))
 
 KERF_VJP(CastOp) {
-  // Through integers nothing comes back.
+  // A cast to integers has no gradient.
   Value dy = resultGradients[0];
   if (!dy || !isDifferentiable(getX()))
     return SmallVector<Value>(1);
   GradientBuilder b(builder, getLoc());
   Value dx = b.castLike(dy, getX());
-  // What travelled narrow comes back narrow.
+  // If the operand is a transfer cast, its gradient is sent in the narrow type
+  // too.
   if (auto from = getX().getDefiningOp<CastOp>(); from && isTransferCast(from))
     if (auto cast = dx.getDefiningOp<CastOp>(); cast && dx != dy)
       cast->setAttr(kTransferCast, UnitAttr::get(getContext()));
@@ -192,7 +195,7 @@ static Value powRight(GradientBuilder &b, Value dy, Value l, Value r, Value y) {
 }
 KERF_BINARY(PowOp, powLeft(b, dy, l, r), powRight(b, dy, l, r, y))
 
-/// All of dy where `x` wins, half of it in a tie.
+/// dy where `x` wins, half of it in a tie.
 static Value winner(GradientBuilder &b, Value dy, Value loses, Value l,
                     Value r) {
   return b.zeroWhere(loses, b.select(b.equal(l, r), b.mul(dy, 0.5), dy));

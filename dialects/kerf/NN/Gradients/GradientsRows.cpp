@@ -1,8 +1,8 @@
 //===- GradientsRows.cpp - gradients of reductions and normalizations -----===//
 //
-// Composed of row reductions and elementwise ops, which lower fuses. Norms make
-// their statistics again from x rather than keep them; softmax needs only its
-// result. Narrow floats are computed in f32.
+// Composed of row reductions and elementwise ops, which lowering fuses. Norms
+// recompute their statistics from x instead of keeping them; softmax needs only
+// its result. Narrow floats are computed in f32.
 //
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
@@ -27,8 +27,8 @@ static Dims range(int64_t from, int64_t to) {
   return dims;
 }
 
-/// A product of all others: y / x without zeros; with one zero in the range the
-/// product of the rest there, and 0 elsewhere.
+/// The product of all other elements: y / x without zeros; with one zero in the
+/// range, the product of the rest at the zero and 0 elsewhere.
 static Value productSlope(GradientBuilder &b, Value x, Value y,
                           ArrayRef<int64_t> dims) {
   Value isZero = b.equal(x, b.number(0, x)), one = b.number(1, x);
@@ -52,7 +52,7 @@ KERF_VJP(ReduceOp) {
     break;
   case ReduceKind::Max:
   case ReduceKind::Min: {
-    // Ties share evenly.
+    // Ties share the gradient evenly.
     Value extreme = b.equal(x, y);
     Value ties =
         b.sumKeep(b.select(extreme, b.number(1, x), b.number(0, x)), getDims());
@@ -94,7 +94,8 @@ KERF_VJP(LogSoftmaxOp) {
 
 namespace {
 
-/// Rows of dimensions `dims` and what the gradients of both norms share.
+/// Rows of dimensions `dims` and the values that the gradients of both norms
+/// share.
 struct NormRows {
   GradientBuilder &b;
   Dims dims;
@@ -201,7 +202,7 @@ KERF_VJP(BatchNormOp) {
   auto wanted = [&](unsigned operand) {
     return isDifferentiable(getOperand(operand));
   };
-  // The gradients of statistics reach as far as the statistics did.
+  // Sums in the gradients of statistics have the reach of the statistics.
   const PlacementInterface *placement = getPlacement(*this);
   bool isLocal = placement && placement->isReductionLocal(*this);
   auto localSum = [&](Value x, Value like) {

@@ -1,7 +1,7 @@
 //===- GradientsShape.cpp - gradients of ops that move elements -----------===//
 //
-// Each is the transpose of a 0/1 matrix: elements go back where they came from,
-// those that were read several times are summed.
+// Each is the transpose of a 0/1 matrix: elements go back to where they came
+// from, and those that were read several times are summed.
 //
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
@@ -81,7 +81,7 @@ KERF_VJP(SliceOp) {
     ArrayRef<int64_t> shape = shapeOf(getX());
     size_t rank = shape.size();
     Dims first(getStarts()), last(rank, 0);
-    // Backwards dimensions are turned round first.
+    // Dimensions with negative steps are reversed first.
     Dims starts(rank, 0), turn(rank, 1);
     for (size_t d = 0; d < rank; ++d)
       if (getStrides()[d] < 0) {

@@ -14,7 +14,7 @@ using namespace kerf::nn;
 // Types
 //===----------------------------------------------------------------------===//
 
-/// Parses `(T, U) -> V`, or one type, which then stands in `single`.
+/// Parses `(T, U) -> V`, or a single type, which is stored in `single`.
 static ParseResult parseTypeOrFunction(OpAsmParser &parser,
                                        ArrayRef<Type *> operands, Type &result,
                                        Type &single) {
@@ -306,9 +306,9 @@ static RankedTensorType weightsType(Type image, Type made, int64_t groups,
   return from.clone(shape);
 }
 
-/// Of the three types of a convolution two are written, and the weights'
-/// follows: `image -> made` of conv, `made -> image` of conv_input_gradient,
-/// `image, made` of conv_weight_gradient.
+/// Of the three types of a convolution two are printed; the third follows:
+/// `image -> made` of conv, `made -> image` of conv_input_gradient, `image,
+/// made` of conv_weight_gradient.
 enum class Convolution { Forward, InputGradient, WeightGradient };
 
 static constexpr StringLiteral kConvAttributes[] = {"strides", "low", "high",

@@ -1,9 +1,9 @@
 //===- Assembly.h - how nn ops are written ----------------------*- C++ -*-===//
 //
-// The custom directives of the ops' assembly formats. All leave out what the
-// rest of the line says: attributes that have their usual value, types that
-// follow from others. What they print they read back as the same op; where a
-// short form would lose something, the long one is printed.
+// The custom directives of the ops' assembly formats. They omit what follows
+// from the rest of the line: attributes with their default value, types that
+// follow from others. Printed text parses back to the same op; where a short
+// form would lose something, the long one is printed.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_IR_ASSEMBLY_H

@@ -1,13 +1,13 @@
-//===- Elements.h - what ops do to one element ------------------*- C++ -*-===//
+//===- Elements.h - the meaning of ops on one element -----------*- C++ -*-===//
 //
 // Problem: folding, the interpreter and generated code for CPUs and GPUs must
-// mean the same by an op, each in its own values: numbers of this process,
+// give an op the same meaning, each on its own values: numbers of this process,
 // LLVM IR, arith ops, other nn ops.
 //
-// Idea: an op's definition (.td) has its meaning once, as a method over `s`,
-// which says what can be done with elements of type S::V (and S::C, a
-// condition). visitOps finds the method of an op that is known only as an
-// Operation: no phase has a list of ops.
+// Idea: an op's definition (.td) states its meaning once, as a method over `s`,
+// which has the operations on elements of type S::V (and S::C, a condition).
+// visitOps finds the method of an op that is known only as an Operation, so no
+// phase has a list of ops.
 //
 // What `s` has, for floats:
 //
@@ -54,8 +54,8 @@ using AllOps = OpList<
     >;
 } // namespace detail
 
-/// visit(op as its own class), a generic function of which every op of nn has
-/// an instance; false if it is none.
+/// Calls `visit`, a generic function, with the op as its own class; false if it
+/// is not an op of nn.
 template <typename Visit> bool visitOps(mlir::Operation *op, Visit visit) {
   return detail::AllOps::visit(op, visit);
 }
@@ -121,8 +121,8 @@ struct HostFloats {
   template <typename F> auto exactly(F f) const { return f(); }
 };
 
-/// Integers of this process, of 64 bits; narrower ones are cut off by who
-/// stores them.
+/// Integers of this process, of 64 bits; narrower ones are truncated when they
+/// are stored.
 struct HostIntegers {
   using V = int64_t;
   using C = bool;
@@ -163,7 +163,7 @@ struct HostIntegers {
   C equal(V x, V y) const { return x == y; }
 };
 
-/// A negative power is 1 / x^n: 0 but for 1 and -1.
+/// A negative power is 1 / x^n: 0 except for 1 and -1.
 inline int64_t HostIntegers::pow(V base, V exponent) const {
   V result = 1;
   if (less(exponent, 0))

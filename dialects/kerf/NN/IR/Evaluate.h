@@ -1,9 +1,9 @@
 //===- Evaluate.h - nn ops on constants -------------------------*- C++ -*-===//
 //
-// Shape computations, masks and other things that are known at import are
+// Shape computations, masks and other values that are known at import are
 // computed there. Elements are widened to double or int64, computed, and
-// rounded back to the element type (for f32 that equals computing in f32 for
-// + - * / and sqrt). Splats stay one element however large the tensor is.
+// rounded back to the element type (for f32 that equals computing in f32 for +
+// - * / and sqrt). A splat stays one element, whatever the size of the tensor.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_IR_EVALUATE_H
@@ -13,7 +13,7 @@
 
 namespace kerf::nn {
 
-/// Results that are not splats have at most this many elements.
+/// Limit on the elements of results that are not splats.
 constexpr int64_t kMaxEvaluatedElements = int64_t(1) << 24;
 
 /// The result of `op` if its operands are all unnamed nn.constant ops, it has

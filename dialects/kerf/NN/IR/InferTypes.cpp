@@ -408,7 +408,7 @@ KERF_INFER(LRNOp) {
 
 //===----------------------------------------------------------------------===//
 // Gradients: their results have the shape of an operand of the op that they
-// belong to, so what is inferred is the type of `dy`.
+// belong to, so the inferred type is that of `dy`.
 //===----------------------------------------------------------------------===//
 
 static LogicalResult checkGradient(std::optional<Location> location,

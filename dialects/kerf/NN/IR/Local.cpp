@@ -1,8 +1,7 @@
 //===- Local.cpp - nn ops on local shapes ---------------------------------===//
 //
-// Ops whose attributes or meaning name global sizes or indices, rebuilt for one
-// device's share. Everything else is cloned with local types.
-//
+// Rebuilds ops for one device's share if their attributes or meaning depend on
+// global sizes or indices. All others are cloned with local types.
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
 #include "kerf/NN/Rules/Rows.h"
@@ -70,13 +69,13 @@ LocalValues SliceOp::buildLocal(OpBuilder &builder, ValueRange operands,
                                             getStrides())};
 }
 
-/// Indices into the rows that this device holds of a dimension with `factor`.
-/// `checked`: one that no device holds stays an error, as kNoRow says.
+/// Indices relative to the rows that this device holds of a dimension with
+/// `factor`. `checked`: an index that no device holds stays an error (kNoRow).
 static Value localIndices(OpBuilder &builder, Location loc, Value indices,
                           int64_t size, unsigned factor, bool checked,
                           LocalContext &context) {
-  // Bring negative indices into range first, since the rows that are left know
-  // only themselves; then shift by what the devices before this one hold.
+  // Bring negative indices into range first, since local rows cannot tell the
+  // global size; then subtract the rows of the devices before this one.
   if (checked)
     if (auto given = cast<RankedTensorType>(indices.getType());
         !given.getElementType().isSignlessInteger(64))

@@ -1,7 +1,7 @@
 //===- NN.cpp - dialect, verifiers, folders -------------------------------===//
 //
-// What is checked here is what type inference (InferTypes.cpp) does not see:
-// ops whose result type is given rather than inferred.
+// Checks that type inference (InferTypes.cpp) does not make: of ops whose
+// result type is given instead of inferred.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"

@@ -1,4 +1,4 @@
-//===- PatternUtils.cpp - what rewrites ask of values ---------------------===//
+//===- PatternUtils.cpp - questions that rewrites share -------------------===//
 //
 // See the header. Grouping walks both shapes at once and closes a group when
 // the products agree: linear in the ranks.
@@ -94,7 +94,7 @@ kerf::nn::reshapeGroups(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
     }
     group.fromEnd = i;
     group.toEnd = j;
-    // A side that has run out takes the other's trailing ones.
+    // A side without dimensions left takes the other's trailing ones.
     if ((group.from == i || group.to == j) && !groups.empty()) {
       groups.back().fromEnd = i;
       groups.back().toEnd = j;

@@ -1,8 +1,8 @@
-//===- PatternUtils.h - what rewrites ask of values -------------*- C++ -*-===//
+//===- PatternUtils.h - questions that rewrites share -----------*- C++ -*-===//
 //
-// Small questions shared by the Canonicalize*.cpp files: types, constants that
-// are one number, reshapes that only add or drop dimensions of size 1, and the
-// groups of dimensions that a reshape keeps together.
+// Small questions shared by the Canonicalize*.cpp files: types, constants whose
+// elements are one number, reshapes that only add or drop dimensions of size 1,
+// and the groups of dimensions that a reshape keeps together.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_IR_PATTERNUTILS_H
@@ -15,7 +15,8 @@
 
 namespace kerf::nn {
 
-/// Ops that compute each element from the operands' elements at its place.
+/// Whether each element of the result depends only on the operands' elements at
+/// the same index.
 bool isElementwise(mlir::Operation *op);
 
 /// Planned functions are not rewritten: annotations name operands.
@@ -31,8 +32,8 @@ bool isSource(mlir::Value value);
 /// The value behind reshapes that only add or drop dimensions of size 1.
 mlir::Value behindUnitReshapes(mlir::Value value);
 
-/// Dimensions [from, fromEnd) of one shape hold the elements of [to, toEnd) of
-/// another with the same elements.
+/// Dimensions [from, fromEnd) of one shape hold the same elements as [to,
+/// toEnd) of another.
 struct ReshapeGroup {
   int64_t from, fromEnd, to, toEnd;
 };
@@ -47,8 +48,8 @@ mlir::Value makeTranspose(mlir::OpBuilder &builder, mlir::Location loc,
                           mlir::Value x, llvm::ArrayRef<int64_t> perm);
 llvm::SmallVector<int64_t> inversePermutation(llvm::ArrayRef<int64_t> perm);
 
-/// A copy of an op with other operands and the result type inferred anew for
-/// `shape` (the element type stays).
+/// A copy of an op with other operands and a result of `shape`; the element
+/// type of the result stays.
 mlir::Value cloneWith(mlir::OpBuilder &builder, mlir::Operation *op,
                       mlir::ValueRange operands, llvm::ArrayRef<int64_t> shape);
 

@@ -1,9 +1,8 @@
-//===- Attention.cpp - what phases ask of attention and its gradient ------===//
+//===- Attention.cpp - interfaces of attention and its gradient -----------===//
 //
 // Types, factors, cost and vector-Jacobian product of the two ops of
-// NNAttention.td. Heads are two factors, key heads and what shares one: only
-// the major one can be cut, which keeps a group with its keys.
-//
+// NNAttention.td. Heads have two factors: key heads, and the heads that share
+// one. Only the major factor can be cut, so heads stay with their keys.
 //===----------------------------------------------------------------------===//
 #include "../Gradients/GradientBuilder.h"
 #include "../IR/PatternUtils.h"
@@ -100,7 +99,8 @@ LogicalResult AttentionGradientOp::inferReturnTypes(
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The factors of the scores' dimensions but the last, which stays whole.
+/// The factors of all dimensions of the scores but the last, which is never
+/// cut.
 struct Factors {
   ShardingRule rule;
   DimFactors batch, keyHeads, heads, queries;
@@ -178,7 +178,7 @@ ShardingRule AttentionGradientOp::getShardingRule() {
 // Cost
 //===----------------------------------------------------------------------===//
 
-/// Pairs of a query and a key that it sees.
+/// Pairs of a query and a key that the mask lets it see.
 static int64_t pairs(TensorTypes operands, bool causal) {
   ArrayRef<int64_t> q = operands[0].getShape(), k = operands[1].getShape();
   int64_t seen = q[2] * k[2];

@@ -1,8 +1,8 @@
 //===- Intervals.cpp - which values the results of nn ops may hold --------===//
 //
-// Of every op that is not elementwise (those have theirs in their definitions);
-// see Interfaces/Interval.h. Sums are over as many elements as there can be,
-// and padding counts as 0.
+// For every op that is not elementwise (those have theirs in their
+// definitions); see Interfaces/Interval.h. A sum counts the largest possible
+// number of elements, and padding as 0.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
@@ -38,7 +38,7 @@ bool kerf::nn::isWhereNotZero(SelectOp select) {
          (equal.getRhs() == x && isZero(equal.getLhs()));
 }
 
-/// With zeros among the elements.
+/// The interval extended by 0.
 static Interval orZero(Interval x) { return join(x, Interval::of(0)); }
 
 static int64_t product(ArrayRef<int64_t> sizes) {
@@ -52,8 +52,8 @@ static int64_t product(ArrayRef<int64_t> sizes) {
 // Sources
 //===----------------------------------------------------------------------===//
 
-// What files hold, and training makes of it, is taken to be finite, but for
-// weights in which import has found an infinity.
+// Values in files, and their values after training steps, are assumed to be
+// finite, except for weights in which import found an infinity.
 KERF_INTERVAL(WeightOp) {
   return getInfinite() ? Interval::all() : finiteOf(elementOf(getResult()));
 }
@@ -110,7 +110,7 @@ KERF_INTERVAL(ConvWeightGradientOp) {
   return sumOf(orZero(x[0] * x[1]), typeOf(getDy()).getNumElements());
 }
 
-/// Of a window that lies in the padding alone the maximum is -infinity.
+/// The maximum over a window that lies wholly in the padding is -infinity.
 KERF_INTERVAL(MaxPoolOp) {
   auto isZero = [](int64_t size) { return size == 0; };
   bool isPadded =
@@ -157,7 +157,7 @@ KERF_INTERVAL(LogSoftmaxOp) {
 }
 
 /// scale * h + bias, where a row of n numbers divided by its root mean square
-/// (or by more) has no element beyond sqrt(n). Infinities give NaN.
+/// (or a larger number) has no element beyond sqrt(n). Infinities give NaN.
 Interval nn::normalized(Value x, int64_t dim, double epsilon, Interval scale,
                         Interval bias) {
   if (epsilon < 0)

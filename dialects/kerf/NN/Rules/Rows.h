@@ -1,10 +1,9 @@
 //===- Rows.h - indices of rows that no device holds ------------*- C++ -*-===//
 //
 // A gather whose rows are cut gives zero for rows of other devices, but an
-// index that no device holds must stay an error of the run.
+// index that no device holds must stay an error at run time.
 // GatherOp::buildLocal turns such an index i into kNoRow + i (i clamped to
-// +-2^40); what evaluates a `partial` gather fails on anything below kNoRow
-// / 2.
+// +-2^40); evaluating a `partial` gather fails on any index below kNoRow / 2.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_RULES_ROWS_H

@@ -1,8 +1,9 @@
 //===- ShardingRules.cpp - how each nn op may be cut ----------------------===//
 //
 // The factor mapping of every op that is not elementwise (those have theirs in
-// NNBase.td). A dimension without factors stays whole: windows of a convolution
-// (they would need halos), the normalized dimensions of softmax and norms.
+// NNBase.td). A dimension without factors is never cut: windows of a
+// convolution (they would need halos), the normalized dimensions of softmax and
+// norms.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"
@@ -27,8 +28,8 @@ LinearGroups kerf::nn::quotientLinearGroups(Type element) {
   return {};
 }
 
-/// One parallel factor for each dimension of the result that `sharded` allows,
-/// the same on operand 0, which has the result's shape.
+/// One parallel factor for each dimension of the result that `sharded` allows;
+/// the same for operand 0, which has the result's shape.
 static ShardingRule pointwiseRule(Operation *op,
                                   llvm::function_ref<bool(int64_t)> sharded) {
   ShardingRule rule = replicatedShardingRule(op);

@@ -1,4 +1,4 @@
-//===- Updates.cpp - what the ops of training ask of their operands -------===//
+//===- Updates.cpp - interfaces of optimizer updates ----------------------===//
 #include "kerf/NN/NN.h"
 
 using namespace mlir;

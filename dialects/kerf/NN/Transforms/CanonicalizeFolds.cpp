@@ -1,7 +1,7 @@
 //===- CanonicalizeFolds.cpp - constants and identities -------------------===//
 //
-// What is known is computed; what does nothing vanishes; constants take no more
-// room than they have content.
+// Ops on constants are computed, ops without effect are removed, and constants
+// shrink to their distinct content.
 //
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
@@ -34,7 +34,7 @@ struct EvaluateConstants : RewritePattern {
   }
 };
 
-/// What has no elements is known, whatever it is computed from.
+/// A tensor without elements is a constant, whatever computes it.
 struct EmptyIsConstant : RewritePattern {
   EmptyIsConstant(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 11, context) {}
@@ -76,7 +76,7 @@ struct DropIdentity : RewritePattern {
   }
 };
 
-/// Elementwise ops broadcast by themselves.
+/// Elementwise ops broadcast by themselves: a broadcast in front is removed.
 struct DropBroadcast : RewritePattern {
   DropBroadcast(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 5, context) {}
@@ -108,7 +108,7 @@ struct DropBroadcast : RewritePattern {
   }
 };
 
-/// and with true, or with false, also where the constant only broadcasts.
+/// `and` with true or with false, also if the constant broadcasts.
 struct DropLogicalIdentity : RewritePattern {
   DropLogicalIdentity(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 5, context) {}
@@ -128,8 +128,8 @@ struct DropLogicalIdentity : RewritePattern {
   }
 };
 
-/// f(broadcast(x), numbers) is broadcast(f(x, numbers)): less work, and the
-/// broadcast may vanish below.
+/// f(broadcast(x), numbers) becomes broadcast(f(x, numbers)): less work, and
+/// the broadcast may be removed further down.
 struct SinkBroadcast : RewritePattern {
   SinkBroadcast(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 2, context) {}
@@ -251,7 +251,7 @@ struct ShrinkConstant : RewritePattern {
   }
 };
 
-/// 1 / sqrt(x) in its spellings.
+/// The forms in which exporters write 1 / sqrt(x).
 struct ReciprocalOfSqrt : OpRewritePattern<ReciprocalOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReciprocalOp op,
@@ -276,7 +276,7 @@ struct OneOver : OpRewritePattern<DivOp> {
   }
 };
 
-/// x / c is x * (1 / c) for a number whose inverse is exact.
+/// x / c becomes x * (1 / c) for a number whose reciprocal is exact.
 struct DivideByPowerOfTwo : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op,
@@ -298,7 +298,8 @@ struct DivideByPowerOfTwo : OpRewritePattern<DivOp> {
   }
 };
 
-/// Attention scales q and k by the same number: once is enough.
+/// Exporters scale q and k of attention by one number each: scale only one of
+/// them, by the product.
 struct ScaleOnce : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MatmulOp op,
@@ -319,7 +320,7 @@ struct ScaleOnce : OpRewritePattern<MatmulOp> {
     return success();
   }
 
-  /// x * number, which nothing but this operand reads.
+  /// x * number with this operand as its only use.
   static MulOp scaleBehindViews(Value value) {
     while (value.hasOneUse()) {
       Operation *op = value.getDefiningOp();
@@ -336,7 +337,7 @@ struct ScaleOnce : OpRewritePattern<MatmulOp> {
   }
 };
 
-/// Numbers stand on the right.
+/// Moves a number to the right-hand side.
 struct NumberRight : RewritePattern {
   NumberRight(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 3, context) {}
@@ -354,10 +355,10 @@ struct NumberRight : RewritePattern {
   }
 };
 
-/// PyTorch's attention replaces the NaN of a row that is masked whole by 0. A
-/// constant mask which leaves something in every row makes no such NaN, nor
-/// does one of finite numbers. (Scores that are not finite themselves then stay
-/// NaN.)
+/// PyTorch's attention replaces the NaN of a fully masked row by 0. The
+/// replacement is removed behind a constant mask that leaves an element in
+/// every row, or one of finite numbers: these make no such NaN. (NaN from
+/// scores that are themselves not finite is then kept.)
 struct DropMaskGuard : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SelectOp op,

@@ -1,9 +1,9 @@
 //===- CanonicalizeGathers.cpp - gathers that are slices ------------------===//
 //
-// Exporters index with constants where a slice is meant: x[:, 0] becomes a
+// Exporters write slices as gathers with constant indices: x[:, 0] becomes a
 // gather of index 0, masks are read through gathers of 0, 1, 2, ... A gather
-// whose indices are a run of consecutive numbers is a slice and a reshape,
-// which shard and fuse where a gather would not.
+// whose indices are consecutive numbers is a slice and a reshape, which can be
+// sharded and fused where a gather cannot.
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/NN/NN.h"

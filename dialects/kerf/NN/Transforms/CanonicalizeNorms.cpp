@@ -1,8 +1,9 @@
 //===- CanonicalizeNorms.cpp - normalizations and softmax recognised ------===//
 //
 // Older exporters write (x - mean) / sqrt(mean((x - mean)^2) + eps) * w + b as
-// nine ops, RMSNorm as six, softmax as five. The root is found first with unit
-// scale and zero bias; weights that follow are taken in one by one.
+// nine ops, RMSNorm as six, softmax as five. The pattern first finds the
+// normalization itself, with unit scale and zero bias; a weight and a bias
+// behind it are then merged one by one.
 //
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
@@ -169,7 +170,7 @@ struct RecogniseNorm : RewritePattern {
   }
 };
 
-/// `vector`, if it is one of the trailing shape.
+/// `vector` if it has the trailing shape, else null.
 Value asTrailing(PatternRewriter &rewriter, Location loc, Value vector,
                  ArrayRef<int64_t> trailing) {
   int64_t count = 1;
@@ -227,8 +228,8 @@ struct FuseBias : OpRewritePattern<AddOp> {
       auto norm =
           (swap ? add.getRhs() : add.getLhs()).getDefiningOp<LayerNormOp>();
       Value vector = swap ? add.getLhs() : add.getRhs();
-      // Only what is a parameter: anything else would not have the shape by
-      // meaning but by accident.
+      // Only a parameter is taken as bias: any other value may have this shape
+      // by accident.
       if (!norm || !norm->hasOneUse() ||
           !holds(add, Precondition::BiasWasZero,
                  isSplatOf(norm.getBias(), 0)) ||

@@ -1,10 +1,10 @@
 //===- CanonicalizeReshapes.cpp - reshapes sink and cancel ----------------===//
 //
 // Exporters flatten [batch, sequence, hidden] to a matrix for a product and
-// shape it back. nn.matmul takes any leading dimensions, and the planner wants
-// batch and sequence apart: a reshape that keeps the last dimension sinks below
-// the product, its bias and what follows, until it meets the one that undoes
-// it.
+// reshape the result back. nn.matmul takes any leading dimensions, and the
+// planner can cut batch and sequence only if they are apart: a reshape that
+// keeps the last dimension sinks below the product, its bias and the ops behind
+// it, until it meets the one that undoes it.
 //
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
@@ -102,7 +102,7 @@ template <typename Op> struct SinkBelowNorm : OpRewritePattern<Op> {
   }
 };
 
-/// A weight of another shape is the same bytes.
+/// A reshaped weight is a weight of the other shape, with the same bytes.
 struct ReshapeWeight : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReshapeOp op,

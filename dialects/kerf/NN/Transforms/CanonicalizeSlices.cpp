@@ -1,9 +1,9 @@
-//===- CanonicalizeSlices.cpp - fused projections come apart --------------===//
+//===- CanonicalizeSlices.cpp - fused projections taken apart -------------===//
 //
 // PyTorch's GPT-2 multiplies by one 768x2304 matrix and splits the result into
-// q, k and v; contiguous shards of it straddle all three. A slice that leads
-// back to such a product through bias, reshapes and transposes rises to the
-// weight and becomes a view of it: q = x * W[:, 0:768] + b[0:768].
+// q, k and v; contiguous shards of the product would straddle all three. A
+// slice of such a product, behind bias, reshapes and transposes, moves up to
+// the weight and becomes a view of it: q = x * W[:, 0:768] + b[0:768].
 //
 //===----------------------------------------------------------------------===//
 #include "../IR/PatternUtils.h"
@@ -92,7 +92,7 @@ struct SliceOfSlice : OpRewritePattern<SliceOp> {
   }
 };
 
-/// A box of a weight is a view.
+/// A slice of a weight is a view of it.
 struct SliceOfWeight : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SliceOp op,
@@ -176,7 +176,8 @@ struct RiseAboveReshape : OpRewritePattern<SliceOp> {
     for (const ReshapeGroup &group : *groups) {
       if (*cut < group.to || *cut >= group.toEnd)
         continue;
-      // Ones around do not matter; the dimension before must all be ones.
+      // Other dimensions of size 1 do not matter; all dimensions before must be
+      // 1.
       for (int64_t dim = group.to; dim < *cut; ++dim)
         if (to[dim] != 1)
           return failure();

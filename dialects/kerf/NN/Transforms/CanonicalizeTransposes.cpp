@@ -154,8 +154,9 @@ struct SinkBelowReshape : OpRewritePattern<ReshapeOp> {
   }
 };
 
-/// Between two transposes stands a reshape that only merges: the second one
-/// moves up through it and meets the first. (ShuffleNet's channel shuffle.)
+/// A reshape between two transposes only merges dimensions: the second
+/// transpose moves up through it and meets the first. (ShuffleNet's channel
+/// shuffle.)
 struct MeetAcrossReshape : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(TransposeOp op,
@@ -250,7 +251,7 @@ struct SinkBelowReduce : OpRewritePattern<ReduceOp> {
   }
 };
 
-/// softmax, log_softmax: the dimension moves along.
+/// softmax, log_softmax: their dimension is renumbered.
 template <typename Op> struct SinkBelowSoftmax : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op,

@@ -1,12 +1,12 @@
 //===- RecogniseAttention.cpp - attention found in its parts --------------===//
 //
-// From a product with a softmax along the keys upwards: masks that are added or
-// selected, one factor, the product of queries and keys. Queries, keys and
-// values become [batch, heads, length, size], whatever groups and reshapes
-// stand between; keys that were repeated for their group of heads are taken as
-// they were before. Nothing matches where somebody else reads what would no
-// longer be computed (probabilities), or where dropout stands inside. Each op
-// is looked at once per product that reads it.
+// Starts at a product with a softmax along the keys and goes upwards: masks
+// that are added or selected, one factor, the product of queries and keys.
+// Queries, keys and values become [batch, heads, length, size], through any
+// grouping and reshapes; keys that were repeated for their group of heads are
+// taken unrepeated. Nothing matches if another op reads a value that would no
+// longer be computed (probabilities), or if there is dropout. Each op is
+// visited once per product that reads it.
 //
 // Masks: a hidden position is one whose score is at most kHidden. Such masks
 // are as good as -inf beside scores that softmax can tell apart, and where they
@@ -74,7 +74,7 @@ private:
   SmallVector<Mask> masks;
   bool causal = false, guarded = false, scaled = false;
   double scale = 1;
-  /// [batch, heads] where a reshape said so.
+  /// [batch, heads] as found in a reshape.
   std::optional<Integers> split;
   int64_t batch = 0, heads = 0, keyHeads = 0;
   Value query, key, value;
@@ -95,7 +95,7 @@ bool keepsRows(Operation *op) {
              shapeOf(reshape.getResult()).take_back(2);
 }
 
-/// Whether scores come from here: through a few ops to a product.
+/// Whether the value is scores: a few ops behind a product.
 bool isScores(Value value, int depth = 0) {
   Operation *op = value.getDefiningOp();
   if (!op || !value.hasOneUse() || depth > 8)
@@ -112,7 +112,7 @@ bool isScores(Value value, int depth = 0) {
   return false;
 }
 
-/// Whether a trained parameter could be behind a float.
+/// Whether a float may depend on a trained parameter.
 bool isLearned(Value value, int depth = 0) {
   Operation *op = value.getDefiningOp();
   if (!isa<FloatType>(typeOf(value).getElementType()) || !op)
@@ -129,7 +129,7 @@ bool Matcher::matchProbabilities() {
   while (p.hasOneUse() &&
          (keepsRows(p.getDefiningOp()) || isFloatCast(p.getDefiningOp())))
     p = p.getDefiningOp()->getOperand(0);
-  // ONNX: rows that see nothing give zero.
+  // ONNX: rows whose positions are all masked give zero.
   if (auto select = p.getDefiningOp<SelectOp>()) {
     auto isNaN = select.getOperand(0).getDefiningOp<IsNaNOp>();
     Value inner = select.getOperand(2);
@@ -155,7 +155,8 @@ bool Matcher::matchScores() {
     if (rankOf(x) == 4)
       split = Integers(shapeOf(x).take_front(2));
     if ((first = dyn_cast<MatmulOp>(op)))
-      // Scores of zero where the guard would see NaN are another function.
+      // A fully masked row gives NaN, which the guard turns into 0. The call's
+      // finite bias makes no NaN, so guard and mask together do not match.
       return !first.getTransposeLhs() &&
              holds(softmax, Precondition::GuardSeesNaN,
                    !guarded || masks.empty());
@@ -175,7 +176,7 @@ bool Matcher::matchScores() {
       x = other;
       continue;
     }
-    // A mask inside of the factor would have to be scaled too.
+    // A mask added before the factor would have to be scaled as well.
     if (!holds(softmax, Precondition::MaskBehindFactor, !scaled) ||
         !matchMask(op, x))
       return false;
@@ -332,7 +333,7 @@ Value behindRepeat(Value x) {
   return broadcast.getX();
 }
 
-/// The factor in front of reshapes and transposes of queries, taken away.
+/// The factor in front of reshapes and transposes of queries, which is removed.
 Value withoutFactor(OpBuilder &builder, Value x, double &scale) {
   SmallVector<Operation *> chain;
   Value base = x;

@@ -1,10 +1,9 @@
 //===- Simplify.h - rewrites among nn ops -----------------------*- C++ -*-===//
 //
-// Exporters spell one computation in many ways; these patterns bring it to one
-// form. All of them keep values up to rounding and run to a fixed point; each
-// moves in one direction only (views and transposes down, slices up, small ops
-// into large ones), so that they terminate together.
-//
+// Exporters write one computation in many ways; these patterns bring it to one
+// form. All of them keep values up to rounding and are applied until nothing
+// changes. Each moves ops in one direction only (views and transposes down,
+// slices up, small ops into large ones), so that they terminate together.
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_TRANSFORMS_SIMPLIFY_H
 #define KERF_NN_TRANSFORMS_SIMPLIFY_H
@@ -28,18 +27,19 @@ void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
 
 /// Which attentions a target has as one call (nn.attention).
 struct AttentionForms {
-  /// f32 too, because it will be rounded (--precision=bf16); else bf16 alone.
+  /// Also match f32, which will be rounded (--precision=bf16); else only bf16.
   bool wide = false;
-  /// Gradients are wanted: a bias that could be trained does not match.
+  /// Gradients are needed: a bias that could be trained does not match.
   bool training = false;
-  /// Sizes of heads: multiples of, and at most. cuDNN's, on every GPU.
+  /// Sizes of heads: a multiple of the first, at most the second. cuDNN's
+  /// limits, on every GPU.
   int64_t headMultiple = 8, maxHead = 128;
-  /// What hides a position in a bias: drowns every score, is finite in the type
-  /// of the call and stays so in kernels that compute powers of two.
+  /// The bias of a hidden position: far below every score, finite in the type
+  /// of the call, also in kernels that compute with powers of two.
   double lowest = -1e30;
 };
-/// nn.attention from its parts, in one block; how many. Not among the patterns:
-/// only some targets want it.
+/// Replaces the parts of attention in one block by nn.attention; returns how
+/// many. Not among the patterns: only some targets have the call.
 int64_t recogniseAttention(mlir::Block &block, const AttentionForms &forms);
 
 } // namespace kerf::nn

@@ -38,9 +38,9 @@ std::vector<PostOp>
 DnnlCall::fusedOps(const View &dst,
                    const std::function<View(const Operand &)> &viewOfPostOp) {
   std::vector<SimplePostOp> steps;
-  // Convolutions and pools read wrong elements of tensors that repeat along
-  // some dimensions otherwise; matmuls do where rows of dst lie between those
-  // of another one's, or crash.
+  // Convolutions and pools read wrong elements of second tensors, unless these
+  // repeat along all dimensions but the channel, or along none; matmuls do, or
+  // crash, if rows of dst lie between the rows of another tensor.
   auto isRead = [&](const View &operand) {
     return liesAs(dst, operand) &&
            (desc.kind == LibraryDesc::Matmul
@@ -202,9 +202,9 @@ void DnnlCall::reorder(const dnnl_memory_desc_t &plain, void *from,
               "packing of weights");
 }
 
-// Slabs lie along the dimension with the largest stride: contiguous in the
-// file. Where a slab does not end with a block of the packed layout, all is
-// packed at once.
+// Slabs are cut along the dimension with the largest stride, so that each is
+// contiguous in the file. If a slab would not end with a block of the packed
+// layout, everything is packed at once.
 void DnnlCall::pack(const dnnl_memory_desc_t &plain, void *from, bool isMapped,
                     const dnnl_memory_desc_t &wanted, void *to) {
   constexpr int64_t slabBytes = int64_t(8) << 20;
@@ -357,8 +357,8 @@ bool DnnlCall::buildMatmul() {
   const Dnnl &dnnl = Dnnl::get();
   dnnl_memory_desc_t lhsDesc = descOf(lhs, desc.dtype),
                      dstDesc = descOf(dst, desc.dstDtype);
-  // Rows of a multiple of a page's size fall on the same lines of the cache:
-  // packing the matrix first is two to three times faster than reading it so.
+  // Rows whose size is a multiple of a page map to the same cache sets: packing
+  // the matrix first is two to three times faster than reading it in place.
   bool conflicts = rhs.dims.size() == 2 && rhs.strides[1] == 1 &&
                    rhs.strides[0] * dtypeSize(desc.dtype) % 4096 == 0 &&
                    rhs.dims[0] >= 64 && m >= 64;

@@ -1,19 +1,18 @@
 //===- DnnlNaN.cpp - NaN that oneDNN's post-ops would lose ----------------===//
 //
 // Problem: oneDNN's ReLU, clip, exp, maximum and minimum turn NaN into a number
-// (PostOpLoops.h). A model that has gone wrong would look well, and a loss that
-// is NaN would look fine.
+// (PostOpLoops.h). A model that diverged would look healthy.
 //
-// Idea: a sum of products is NaN or infinite only where an operand is, or where
-// operands are huge. So a call with such a post-op must know how large its
-// operands are. Parameters are looked at once; of buffers it is often known
-// from the call that wrote them (KnownBounds): a result is at most the number
-// of terms times the largest factors. Else the call looks at the numbers, at
-// the speed of memory. Where everything stays below 2^126 up to the last such
-// post-op, nothing can be lost. Otherwise the same primitive runs without what
-// loses NaN, and loops of our own do the rest.
+// Idea: a sum of products is NaN or infinite only if an operand is, or if
+// operands are huge. So a call with such a post-op needs a bound on its
+// operands. Parameters are scanned once; the bound of a buffer often follows
+// from the call that wrote it (KnownBounds): a result is at most the number of
+// terms times the largest factors. Else the call scans the buffer, at the speed
+// of memory. If everything up to the last such post-op stays below 2^126, no
+// NaN can be lost. Otherwise the same primitive runs without the post-ops that
+// lose NaN, and loops of our own compute these.
 //
-// Invariant: bits do not change where nothing is NaN, infinite or huge.
+// Invariant: results change only if something is NaN, infinite or huge.
 //
 //===----------------------------------------------------------------------===//
 #include "DnnlPrimitive.h"
@@ -35,7 +34,7 @@ size_t DnnlCall::firstThatLosesNaN() const {
   return i;
 }
 
-/// What lies in a mapped file is let go slab by slab.
+/// The pages of a mapped file are released slab by slab.
 double DnnlCall::boundOf(const ParameterView &part, int64_t elements,
                          kerf_dtype_t dtype) const {
   constexpr int64_t slab = int64_t(2) << 20;
@@ -100,7 +99,7 @@ double DnnlCall::boundOf(const Watched &operand, void *const *buffers,
       static_cast<const char *>(buffers[operand.buffer]) + operand.offsetBytes;
   if (!look)
     return known.of(data, operand.elements * dtypeSize(operand.dtype));
-  // Looking is a launch, after which the device would know nothing.
+  // The scan is a launch, after which the device would forget all bounds.
   KnownBounds kept = known;
   double bound =
       largestMagnitude(device, data, operand.elements, operand.dtype);
@@ -108,7 +107,7 @@ double DnnlCall::boundOf(const Watched &operand, void *const *buffers,
   return bound;
 }
 
-/// Of |f(x)| where |x| is at most `x` and the second tensor's `y`.
+/// A bound of |f(x)| if |x| is at most `x` and the second tensor at most `y`.
 static double boundAfter(const SimplePostOp &op, double x, double y) {
   switch (op.algorithm) {
   case dnnl_eltwise_linear:
@@ -167,7 +166,7 @@ DnnlCall::Bounds DnnlCall::boundsOf(void *const *buffers, bool look) const {
 void DnnlCall::noteResult(void *const *buffers, const Bounds &bounds) {
   if (watchedDst.buffer < 0) // a gradient
     return known.forget();
-  // What lies between the rows of a slice is not ours.
+  // Elements between the rows of a slice do not belong to the result.
   bool isDense = watchedDst.elements == numElements(dstView.dims);
   known.written(static_cast<const char *>(buffers[watchedDst.buffer]) +
                     watchedDst.offsetBytes,

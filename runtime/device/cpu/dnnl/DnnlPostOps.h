@@ -9,7 +9,7 @@
 
 namespace kerf::rt {
 
-/// What a post-op is to oneDNN: one or two of these.
+/// A post-op in oneDNN's terms: one or two of these.
 struct SimplePostOp {
   enum Kind { Sum, Eltwise, Binary };
   Kind kind = Eltwise;
@@ -20,9 +20,9 @@ struct SimplePostOp {
 /// Throws KERF_BAD_PACKAGE for an unknown kind or a missing operand.
 std::vector<SimplePostOp> simplify(const PostOp &op);
 
-/// Whether oneDNN, given both in one primitive, computes one with the constants
-/// of the other: its generated code (2.6.3) keeps one alpha and beta for all
-/// steps of an algorithm.
+/// Whether oneDNN would compute one of two post-ops of a primitive with the
+/// constants of the other: its generated code (2.6.3) keeps one alpha and beta
+/// for all steps of an algorithm.
 bool sharesConstants(const SimplePostOp &a, const SimplePostOp &b);
 
 /// A post-op with a second tensor: its place in oneDNN's list.

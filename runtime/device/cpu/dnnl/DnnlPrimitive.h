@@ -1,8 +1,8 @@
 //===- DnnlPrimitive.h - one library call as oneDNN primitives --*- C++ -*-===//
 //
 // Every operand is a strided view: logical dimensions, strides and an offset.
-// DnnlCall.cpp has what all calls share and matmul, DnnlWindows.cpp convolution
-// and pooling, DnnlNaN.cpp what is done where oneDNN would lose NaN.
+// DnnlCall.cpp has the shared code and matmul, DnnlWindows.cpp convolution and
+// pooling, DnnlNaN.cpp the calls in which oneDNN would lose NaN.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CPU_DNNL_DNNLPRIMITIVE_H
@@ -39,10 +39,10 @@ inline dnnl_data_type_t dataType(kerf_dtype_t dtype) {
   }
 }
 
-// `dims` in the manifest's order. A dimension that repeats has size 1. Whatever
-// the manifest says of a dimension of size 1, its stride is that of a dense
-// tensor: oneDNN tells layouts apart by all strides, and with one that does not
-// fit it takes slow code, which reads second tensors of post-ops wrongly.
+// `dims` in the manifest's order. A dimension that repeats has size 1. The
+// stride of a dimension of size 1 is always that of a dense tensor: oneDNN
+// distinguishes layouts by all strides, and for an unexpected one takes slow
+// code, which reads second tensors of post-ops wrongly.
 inline View viewOf(const Operand &operand, const Shape &dims) {
   View view{dims, operand.strides, operand.offset};
   if (view.strides.empty()) {
@@ -65,9 +65,9 @@ inline View viewOf(const Operand &operand, const Shape &dims) {
   return view;
 }
 
-/// Whether the second tensor of a post-op lies as oneDNN takes it to lie: as
-/// dst does, or, where it repeats, dense in dst's order of dimensions. Its fast
-/// code looks at the sizes alone.
+/// Whether the second tensor of a post-op has the layout that oneDNN assumes:
+/// that of dst, or, if it repeats, dense in dst's order of dimensions. Its fast
+/// code uses the sizes alone.
 inline bool liesAs(const View &dst, const View &operand) {
   bool isFull = operand.dims == dst.dims;
   for (size_t d = 0; d < dst.dims.size(); ++d) {
@@ -155,10 +155,10 @@ public:
       : desc(desc), context(context), device(device), cache(cache),
         known(known), parameter(parameter), primitiveDesc(nullptr, nullptr) {
     // oneDNN has fast code for most chains of post-ops, not for all: a matmul
-    // of one row with a second tensor would take its reference loops, 100 times
-    // slower. Then the longest chain that is fast is fused, and the rest runs
-    // after it, in place. A sum reads what dst held before: the main primitive
-    // must do it.
+    // of one row with a second tensor would run its reference loops, 100 times
+    // slower. Then the longest fast chain is fused, and the rest runs after it,
+    // in place. A sum reads the old content of dst, so the main primitive must
+    // compute it.
     losing = firstThatLosesNaN();
     size_t min = !desc.postOps.empty() && desc.postOps[0].kind == "sum";
     for (bool slowToo : {false, true}) {
@@ -231,8 +231,8 @@ private:
   bool buildConv();
   bool buildPool();
   /// The post-ops of the main primitive: the first `fused`, up to one whose
-  /// second tensor lies otherwise than oneDNN takes it to lie, or that would
-  /// read another one's constants. The rest is done by addTail().
+  /// second tensor has another layout than oneDNN assumes, or that would use
+  /// another one's constants. addTail() does the rest.
   std::vector<PostOp>
   fusedOps(const View &dst,
            const std::function<View(const Operand &)> &viewOfPostOp);
@@ -243,18 +243,18 @@ private:
     addStep(primitiveDesc.get());
     mainStep = steps.size() - 1;
   }
-  /// Runs what was not fused on `dst`, in place.
+  /// Runs the post-ops that were not fused on `dst`, in place.
   void addTail(const Operand &dst, const View &view,
                const std::function<View(const Operand &)> &viewOfPostOp);
   void addStep(dnnl_primitive_desc_t primitiveDesc);
   /// Binds an operand under `arg`: a buffer at each call, or a parameter now.
   void bind(int arg, const Operand &operand, const View &view,
             kerf_dtype_t dtype);
-  /// Makes the main primitive the next step and binds its weights, reordered as
-  /// it wants them: a parameter now, a buffer by a step of its own in front.
+  /// Makes the main primitive the next step and binds its weights, reordered to
+  /// its layout: a parameter now, a buffer by a step of its own in front.
   void addMainWithWeights(const Operand &operand, const View &view);
-  /// Copies weights into the layout that a call wants. What lies in a mapped
-  /// file is let go slab by slab, so that it is not in memory twice.
+  /// Copies weights into the layout that a call needs. Pages of a mapped file
+  /// are released slab by slab, so that weights are not in memory twice.
   void pack(const dnnl_memory_desc_t &plain, void *from, bool isMapped,
             const dnnl_memory_desc_t &wanted, void *to);
   void reorder(const dnnl_memory_desc_t &plain, void *from,
@@ -273,15 +273,15 @@ private:
   // What is done where oneDNN would lose NaN (DnnlNaN.cpp).
   size_t firstThatLosesNaN() const;
   bool losesNaN() const { return losing < desc.postOps.size(); }
-  /// An operand of which is asked how large its numbers are: of a parameter it
-  /// is known, of a buffer it depends on the run. 0 where there is none.
+  /// The bound of an operand: known for a parameter, different in each run for
+  /// a buffer. 0 if there is no operand.
   struct Watched {
     double bound = 0;
     int64_t buffer = -1, offsetBytes = 0, elements = 0;
     kerf_dtype_t dtype = KERF_F32;
   };
-  /// The largest |x| that can be met: before the last post-op that loses NaN,
-  /// anywhere, and in the result.
+  /// The largest |x| that can occur: before the last post-op that loses NaN, at
+  /// any place, and in the result.
   struct Bounds {
     double beforeLoss = 0, largest = 0, result = 0;
   };
@@ -292,7 +292,7 @@ private:
   double boundOf(const ParameterView &part, int64_t elements,
                  kerf_dtype_t dtype) const;
   double boundOf(const Watched &operand, void *const *buffers, bool look) const;
-  /// `look`: at the numbers, instead of at what is known of them.
+  /// `look`: scan the numbers, instead of using known bounds.
   Bounds boundsOf(void *const *buffers, bool look) const;
   void noteResult(void *const *buffers, const Bounds &bounds);
   void runKeepingNaN(void *const *buffers);

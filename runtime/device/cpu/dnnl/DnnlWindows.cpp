@@ -21,8 +21,8 @@ static Shape minusOne(Shape values) {
 }
 
 // The image, the weights and the result of a convolution; gradients have the
-// same three tensors in other roles. Weights take the layout that oneDNN likes
-// best, and are reordered from (gradients: to) the plain one.
+// same three tensors in other roles. Weights have the layout that oneDNN
+// prefers, and are reordered from (gradients: to) the plain one.
 bool DnnlCall::buildConv() {
   bool forInput = desc.kind == LibraryDesc::ConvInputGradient,
        forWeights = desc.kind == LibraryDesc::ConvWeightGradient;
@@ -99,7 +99,7 @@ bool DnnlCall::buildConv() {
     finish(binaries, y, viewOfPostOp);
     return true;
   }
-  // oneDNN wants to see the forward first.
+  // oneDNN needs the descriptor of the forward convolution first.
   dnnl_memory_desc_t forwardX = descOf(x, desc.dtype),
                      forwardW = anyDesc(weights.dims, desc.dtype);
   dnnl_convolution_desc_t forwardOp;

@@ -7,15 +7,15 @@
 
 namespace kerf::rt {
 
-/// Of memory that library calls have written: every number in it is finite, and
-/// none is larger than the bound. Of one rank; what anything else may have
-/// written is forgotten as a whole. A handful of entries.
+/// Bounds on memory that library calls of one rank have written: every number
+/// in it is finite and at most the bound. If anything else may have written,
+/// all bounds are dropped. A handful of entries.
 class KnownBounds {
 public:
-  /// Nothing is known of numbers that something else wrote.
+  /// Drops all bounds: something else may have written.
   void forget() { entries.clear(); }
 
-  /// A call has written [data, data + bytes); a bound that is not finite says
+  /// A call has written [data, data + bytes); a bound that is not finite means
   /// that nothing is known.
   void written(const void *data, int64_t bytes, double bound) {
     auto begin = reinterpret_cast<uintptr_t>(data);
@@ -37,7 +37,7 @@ public:
     return __builtin_inf();
   }
 
-  /// Bounds above are not kept: a look at the numbers will find less.
+  /// Larger bounds are not kept: scanning the numbers gives a smaller one.
   static constexpr double limit = 1e30;
 
 private:

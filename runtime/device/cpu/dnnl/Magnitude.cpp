@@ -1,8 +1,8 @@
 //===- Magnitude.cpp - the largest number in a tensor ---------------------===//
 //
-// Without its sign a float is ordered as its bits are: one maximum of integers
-// over all elements says it, NaN and infinities included, since they are above
-// every number.
+// Without its sign a float is ordered like its bits: one maximum of integers
+// over all elements gives the result, also for NaN and infinities, since their
+// bits are above those of every number.
 //
 //===----------------------------------------------------------------------===//
 #include "Magnitude.h"

@@ -6,9 +6,9 @@
 
 namespace kerf::rt {
 
-/// The largest |x|; infinity if one is NaN. `data` holds f32 or bf16; of other
-/// types infinity is said. Read by all threads of the device, at the speed of
-/// memory.
+/// The largest |x|; infinity if one is NaN. `data` holds f32 or bf16; the
+/// result for other types is infinity. Read by all threads of the device, at
+/// the speed of memory.
 double largestMagnitude(Device &device, const void *data, int64_t elements,
                         kerf_dtype_t dtype);
 

@@ -1,7 +1,7 @@
 //===- PostOpLoops.cpp - post-ops as loops of our own ---------------------===//
 //
-// What oneDNN computes for a post-op, but NaN stays NaN. For the rare call that
-// has NaN or infinities among its operands: plain, not fast.
+// Computes post-ops as oneDNN does, except that NaN stays NaN. For the rare
+// call with NaN or infinities among its operands: plain, not fast.
 //
 //===----------------------------------------------------------------------===//
 #include "PostOpLoops.h"

@@ -12,9 +12,9 @@ struct LoopOperand {
   Shape strides;
 };
 
-/// Whether oneDNN's code for a step turns NaN into a number: it takes maxima
-/// and minima with the constant behind, and such an instruction gives the
-/// second operand where one is NaN.
+/// Whether oneDNN's code for a step turns NaN into a number: it passes the
+/// constant as second operand of maxima and minima, and these instructions
+/// return the second operand if one is NaN.
 bool losesNaN(const SimplePostOp &op);
 
 /// Applies `op` to a strided tensor of f32 or bf16 in place; NaN stays NaN.

@@ -4,12 +4,13 @@
 // and gradients are products of transposed tensors; libraries reach two thirds
 // of the peak there.
 //
-// Idea: both operands are packed into panels, block of k by block of k, and
-// panels of one side pass by a few of the other that stay in a thread's
-// second-level cache. Packing reads any strides, so a transposed operand costs
-// what a plain one does. A tile of the result lives in registers for one block.
-// What a panel holds is up to the instructions: numbers as they are, or parts
-// of them for units that multiply shorter numbers (GemmAmx.cpp).
+// Idea: both operands are packed into panels, one block of k after the other,
+// and all panels of one side are multiplied by a few panels of the other side
+// that stay in a thread's second-level cache. Packing reads any strides, so a
+// transposed operand costs no more. A tile of the result stays in registers for
+// one block. The content of a panel depends on the instructions: the numbers
+// themselves, or parts of them for units that multiply shorter numbers
+// (GemmAmx.cpp).
 //
 // Invariant: an element of the result is summed in an order that depends on
 // the shape alone: not on threads, addresses or the neighbours.
@@ -22,9 +23,8 @@
 
 namespace kerf::rt {
 
-/// What follows the sum, in order. `data` is an operand over the result:
-/// element (i, j) at data[i * rowStride + j * columnStride], columnStride 0
-/// or 1.
+/// A step behind the sum. `data` is an operand over the result: element (i, j)
+/// at data[i * rowStride + j * columnStride], columnStride 0 or 1.
 struct GemmFinish {
   enum Kind { Linear, Relu, Add, Sub, Mul };
   Kind kind;
@@ -39,8 +39,8 @@ struct GemmKernels {
   int64_t rows, columns; ///< of a tile: the lanes of a panel
   int64_t depth;         ///< longest block of k, a multiple of
   int64_t depthUnit;     ///< which a shorter block is rounded up to
-  // Working sets below the second-level cache of such CPUs: what passes by,
-  // what is read from and written to must fit beside them.
+  // Working sets. All of them, with the data that is read and written
+  // meanwhile, must fit the second-level cache of such CPUs.
   int64_t slabBytes;  ///< packed panels that all threads read, unless one block
                       ///< of k takes more
   int64_t ownBytes;   ///< what a thread packs for itself
@@ -67,8 +67,8 @@ struct GemmKernels {
 /// Avx512: 14 x 32 sums in vector registers. Amx: 32 x 32 sums in tile
 /// registers, of products of bfloat16 parts.
 enum class GemmLevel { Avx512, Amx };
-/// Null where this CPU or system does not run them. Asks the system for the
-/// tile registers at first.
+/// Null if this CPU or system cannot run them. The first call requests the tile
+/// registers from the system.
 const GemmKernels *gemmKernels(GemmLevel level);
 
 /// Only to be called if the CPU has AVX-512 F and VL.

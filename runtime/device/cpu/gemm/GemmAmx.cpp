@@ -10,17 +10,17 @@
 // than a chain of multiply-adds has. (Henry, Tang, Heinecke: Leveraging the
 // bfloat16 Artificial Intelligence Datatype, 2019.)
 //
-// The units take subnormal numbers for 0. A lane (a row of lhs, a column of
-// rhs) whose largest size is not in [2^-44, 2^50) is therefore multiplied by
-// the power of two that brings it to [1, 2), which is undone in the sum. What
-// is lost of a product is then below 2^-38 of that of the two lanes' largest
-// elements: of a sum, as much as rounding costs one with such an element.
+// The units read subnormal numbers as 0. So a lane (a row of lhs, a column of
+// rhs) whose largest magnitude is not in [2^-44, 2^50) is multiplied by the
+// power of two that brings it to [1, 2), which is undone in the sum. The loss
+// in a product is then below 2^-38 of the product of the two lanes' largest
+// elements: about what rounding costs a sum with such an element.
 //
-// Infinities and NaN: a lane with a NaN has NaN for exponent. In a lane with
-// infinities these become 1 or -1, all else 0 and the exponent infinity, so one
-// infinity makes an infinity of the right sign of each element, or NaN where
-// the other factor is 0 (or is lost, as above). Several may make an infinity
-// where IEEE has NaN, or the other way round.
+// Infinities and NaN: the exponent of a lane with a NaN is NaN. In a lane with
+// infinities these become 1 or -1, all other elements 0, and the exponent is
+// infinity. So one infinity gives an infinity of the right sign in each
+// element, or NaN where the other factor is 0 (or was lost, as above). Several
+// infinities may give an infinity where IEEE has NaN, or the reverse.
 //
 // A panel: 32 exponents, then per 32 of k three parts of two tiles of 1 KiB.
 // A tile has 16 x 16 pairs of k and k + 16: lhs lane by lane, rhs pair by pair.
@@ -50,7 +50,8 @@ inline __m512i absolute(__m512 x) {
                           _mm512_set1_epi32(0x7fffffff));
 }
 
-/// What lanes with these largest sizes are divided by, as exponents of two.
+/// Exponents of the powers of two by which lanes with these magnitudes are
+/// divided.
 inline __m512 exponentsOf(__m512i largest) {
   // Never below the least number's, even where subnormal numbers are read as 0.
   // NaN is the second operand's.
@@ -64,7 +65,7 @@ inline __m512 exponentsOf(__m512i largest) {
   return _mm512_maskz_mov_ps(scaled, exponents);
 }
 
-/// Which sizes are infinite or NaN.
+/// Which magnitudes are infinite or NaN.
 inline __mmask16 specialOf(__m512i largest) {
   return _mm512_cmpge_epu32_mask(largest, _mm512_set1_epi32(0x7f800000));
 }
@@ -97,7 +98,7 @@ inline __attribute__((always_inline)) void split(__m512 x0, __m512 x1,
   }
 }
 
-/// 16 lanes of one panel, and what has been found of them.
+/// 16 lanes of one panel and the magnitudes found in them.
 struct Lanes {
   const float *src = nullptr;
   int64_t stride = 0; ///< of lanes if k is contiguous, else of k
@@ -161,8 +162,8 @@ inline void splitPair(Lanes &lanes, __m512 negated, int i,
   split(_mm512_scalef_ps(x0, negated), _mm512_scalef_ps(x1, negated), to);
 }
 
-/// The next step of k: a tile of each part, `partBytes` apart. A tile whose
-/// rows are what is contiguous in memory is written as it comes, else
+/// Packs the next step of k: a tile of each part, `partBytes` apart. If the
+/// rows of a tile are contiguous in memory, they are written directly, else
 /// transposed.
 template <bool ByLane> void packTiles(Lanes &lanes, bool rhs, char *to) {
   __m512 negated = _mm512_maskz_sub_ps(static_cast<__mmask16>(~lanes.special),
@@ -221,9 +222,9 @@ void packByLane(const float *src, int64_t stride, int64_t lanes, bool rhs,
   }
 }
 
-/// Panels of contiguous lanes, some together, so that memory is read in longer
-/// runs, and once: sizes are found on the way, and lanes that turn out to need
-/// a scale are packed again.
+/// Packs panels of contiguous lanes, several at a time, so that memory is read
+/// in longer runs and only once: magnitudes are found meanwhile, and lanes that
+/// turn out to need a scale are packed again.
 void packByDepth(const float *src, int64_t stride, int64_t lanes, bool rhs,
                  int64_t depth, char *dst) {
   constexpr int64_t together = 4, halves = 2 * together;
@@ -291,7 +292,8 @@ void pack(const float *src, int64_t laneStride, int64_t depthStride,
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Brings rows [first, last) of c and of what it is finished with nearer.
+/// Prefetches rows [first, last) of c and of the operands of the steps behind
+/// it.
 inline void prefetchRows(const float *c, int64_t rowStride,
                          const GemmFinish *steps, int64_t count, int64_t row,
                          int64_t column, int64_t first, int64_t last) {
@@ -327,7 +329,8 @@ inline void prefetchRows(const float *c, int64_t rowStride,
   if (Low && Right)                                                            \
   _tile_dpbf16ps(3, 5, 7)
 
-/// sums = a b, of which the lower and the right half count if `Low`, `Right`.
+/// sums = a b; the lower and the right half of the tiles are used only if `Low`
+/// and `Right`.
 template <bool Low, bool Right, typename Between>
 void multiply(int64_t depth, const char *a, const char *b, float *sums,
               Between &&between) {
@@ -373,7 +376,7 @@ void tile(int64_t depth, const void *packedA, const void *packedB, float *c,
   auto *a = static_cast<const char *>(packedA);
   auto *b = static_cast<const char *>(packedB);
   alignas(64) float sums[width * width];
-  // Rows of c come into the cache meanwhile, some at each step.
+  // Meanwhile rows of c are prefetched, some at each step.
   auto between = [&](int64_t k) {
     int64_t end = k + stepOfK < depth ? k + stepOfK : depth;
     prefetchRows(c, rowStride, steps, count, row, column, k * rows / depth,
@@ -405,7 +408,7 @@ void tile(int64_t depth, const void *packedA, const void *packedB, float *c,
     finish(c, rowStride, rows, columns, steps, count, row, column);
 }
 
-/// What the tile registers are: 16 rows of 64 bytes.
+/// The configuration of the tile registers: 16 rows of 64 bytes.
 void enter() {
   alignas(64) struct {
     uint8_t palette = 1, startRow = 0, reserved[14] = {};

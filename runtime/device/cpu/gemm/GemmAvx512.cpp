@@ -138,8 +138,8 @@ void tileOf(int64_t depth, const float *a, const float *b, float *c,
 #pragma clang loop unroll(full)
   for (int i = 0; i < Rows; ++i)
     sum[i][0] = sum[i][1] = _mm512_setzero_ps();
-  // Rows of c and of what it is finished with come into the cache meanwhile,
-  // one at a time: a burst would hold up what the sums need.
+  // Rows of c and of the operands of the steps behind it are prefetched one at
+  // a time: a burst would delay the loads of the sums.
   int64_t k = 0;
   for (int64_t s = -1; s < count; ++s) {
     const float *from = s < 0 ? c : steps[s].data;

@@ -4,8 +4,8 @@
 // rhs) is shared: a launch packs a slab of its k, all panels, into scratch
 // memory. A second launch gives each thread a range of the other side's panels:
 // it packs as many of them, for one block of k, as stay in its second-level
-// cache, and has all shared panels of the block pass by. The next slab adds to
-// dst.
+// cache, and multiplies them by all shared panels of the block. The next slab
+// adds to dst.
 //
 //===----------------------------------------------------------------------===//
 #include "GemmCall.h"
@@ -59,7 +59,8 @@ public:
            const GemmKernels &kernels)
       : desc(given), device(device), threads(threads), kernels(kernels) {}
 
-  /// Whether all operands and post-ops can be taken; fills the fields.
+  /// Whether the kernels can compute all operands and post-ops; sets the
+  /// fields.
   bool prepare() {
     Shape batch = desc.batch;
     int64_t folded = numElements(batch);
@@ -203,7 +204,7 @@ private:
     return ceilDiv(bytes, int64_t(4096)) * 4096;
   }
 
-  /// Blocks of equal length, and as many of them in a slab as fit.
+  /// Blocks of equal length; a slab has as many of them as fit.
   void planBlocks() {
     shared = n < m;
     int64_t blocks = ceilDiv(k, kernels.depth);
@@ -259,8 +260,8 @@ private:
       for (int64_t from = job.begin; from < job.end; from += block) {
         int64_t depth = std::min(block, job.end - from);
         pack(job, own(), first, last, from, depth, packed);
-        // Panels of lhs pass by those of rhs, as many of which are taken
-        // together as stay near: an own chunk as it is, shared ones in groups.
+        // Loop order: for each group of rhs panels that fits the cache, all lhs
+        // panels at hand. A private chunk of rhs is one group.
         int64_t group = shared ? groupOf(depth) : panels(shared);
         for (int64_t at = 0; at < panels(shared); at += group) {
           int64_t until = std::min(at + group, panels(shared));
@@ -321,7 +322,7 @@ private:
   std::vector<Matrix> operands; ///< of the steps; buffer -1: none
 };
 
-/// Multiplications with what panels are filled up with.
+/// The number of multiplications, including those with padding of panels.
 double paddedVolume(const LibraryDesc &desc, const GemmKernels &kernels) {
   auto whole = [](int64_t size, int64_t unit) {
     return static_cast<double>(ceilDiv(size, unit) * unit);
@@ -330,7 +331,7 @@ double paddedVolume(const LibraryDesc &desc, const GemmKernels &kernels) {
          whole(desc.n, kernels.columns) * whole(desc.k, kernels.depthUnit);
 }
 
-/// Tiles of bfloat16 parts pay where they are not mostly empty.
+/// Tiles of bfloat16 parts are worth it unless they are mostly empty.
 const GemmKernels *kernelsFor(const LibraryDesc &desc) {
   const GemmKernels *vectors = gemmKernels(GemmLevel::Avx512);
   const GemmKernels *tiles = gemmKernels(GemmLevel::Amx);

@@ -8,9 +8,9 @@ namespace kerf::rt {
 
 struct GemmKernels;
 
-/// A matmul in f32 of two buffers, if our kernels take it and are worth it;
-/// null otherwise. The choice depends on the shape, the strides and the CPU.
-/// `kernels`: these, whatever the shape.
+/// A matmul in f32 of two buffers, if our kernels support it and are faster;
+/// else null. The choice depends on the shape, the strides and the CPU.
+/// `kernels`: use these, whatever the shape.
 std::unique_ptr<LibraryCall> makeGemmCall(const LibraryDesc &desc,
                                           Device &device, int32_t threads,
                                           const GemmKernels *kernels = nullptr);

@@ -1,4 +1,4 @@
-//===- GemmVectors.h - what kernels of matmuls share ------------*- C++ -*-===//
+//===- GemmVectors.h - shared by kernels of matmuls -------------*- C++ -*-===//
 //
 // Included by files that are compiled for AVX-512, and by no other: all of it
 // has internal linkage, so that none of its code ends up in other files.
@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) void transpose16(__m512 *r) {
   }
 }
 
-/// Applies what follows the sum to `rows` x `columns` of c, which begin at
+/// Applies the steps behind the sum to `rows` x `columns` of c, which begin at
 /// (row, column) of the result.
 [[maybe_unused]] void finish(float *c, int64_t rowStride, int64_t rows,
                              int64_t columns, const GemmFinish *steps,

@@ -104,7 +104,7 @@ private:
     return tensor;
   }
 
-  /// As cuDNN wants it: four dimensions, size 1 where an operand repeats.
+  /// In cuDNN's form: four dimensions, size 1 where an operand repeats.
   DnnTensor layoutOf(const std::string &name) const {
     const AttentionOperand &operand = find(name);
     DnnTensor layout{operand.dims, operand.strides()};
@@ -163,7 +163,8 @@ private:
                ? s
                : point(AttentionNode::Add, s, stored("bias"));
   }
-  /// What query i must not see is the smallest number.
+  /// Replaces the scores of keys that query i must not see by the lowest
+  /// number.
   int masked(int s) {
     if (!a.causal)
       return s;

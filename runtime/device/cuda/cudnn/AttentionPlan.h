@@ -1,10 +1,10 @@
 //===- AttentionPlan.h - attention as cuDNN's operation graph ---*- C++ -*-===//
 //
-// cuDNN computes attention in one kernel where it recognises the graph of it:
-// product, factor, mask, softmax from its parts, product, with everything
-// between in virtual tensors that are never stored. The plan is that graph as
-// data: which tensors, which operations in which order. CudnnAttention.cpp
-// makes descriptors of it, unittests/Cuda evaluates it on the CPU.
+// cuDNN computes attention in one kernel if it recognises the graph: product,
+// factor, mask, softmax from its parts, product, with all intermediate tensors
+// virtual, that is never stored. The plan is that graph as data: its tensors,
+// and its operations in order. CudnnAttention.cpp makes descriptors of it,
+// unittests/Cuda evaluates it on the CPU.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CUDA_CUDNN_ATTENTIONPLAN_H

@@ -2,8 +2,8 @@
 //
 // cuDNN's tensors are (batch, channels, spatial..) with strides, at least two
 // spatial dimensions; ours are channels last, weights OIHW. The weights are
-// brought to the order of the images (O, spatial.., I), which its fast engines
-// want. Pure arithmetic, tested by evaluating it on the CPU.
+// reordered like the images (O, spatial.., I), as cuDNN's fast engines require.
+// Pure arithmetic, tested by evaluating it on the CPU.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CUDA_CUDNN_CONVPLAN_H

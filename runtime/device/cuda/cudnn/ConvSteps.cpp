@@ -188,7 +188,7 @@ public:
     ConvPlace x = wideImage(in);
     ConvPlace w =
         desc.kind == LibraryDesc::Pool ? ConvPlace::Weights : readyWeights();
-    // A wide convolution gives f32; what follows converts it.
+    // A wide convolution gives f32; the steps behind it convert.
     bool narrows = form.wide && desc.dstDtype != KERF_F32;
     ConvPlace y = narrows ? wideOf(out) : out;
     ConvPlace image = inputGradient ? y : x, result = inputGradient ? x : y;
@@ -309,8 +309,8 @@ private:
     return wideOf(in);
   }
 
-  /// cuDNN reorders f32, f64 and f16. bf16 goes through f32: as f16, which is
-  /// as wide, numbers above 2^121 would be NaNs, and not stay what they are.
+  /// cuDNN reorders f32, f64 and f16. bf16 is reordered as f32: read as f16,
+  /// which is as wide, numbers above 2^121 would be NaNs and lose their bits.
   bool reordersInF32() const {
     return conv.reorders && typeOf(ConvPlace::Weights) == KERF_BF16;
   }
@@ -443,8 +443,8 @@ private:
     DnnTensor layout = conv.result;
     if (desc.kind == LibraryDesc::ConvInputGradient)
       layout = conv.image;
-    // cuDNN wants more than one channel. Where there is only one all pixels
-    // may be channels.
+    // cuDNN needs more than one channel. If there is only one, the pixels
+    // become the channels.
     if (layout.dims[1] == 1 && isDense(layout) &&
         (!conv.added || conv.addedTensor.strides == layout.strides)) {
       int64_t all = numElements(layout.dims);
@@ -517,7 +517,7 @@ kerf::rt::describeCast(const DnnTarget &target, int64_t elements,
                        kerf_dtype_t from, kerf_dtype_t to, int64_t alignment) {
   LibraryDesc none;
   GraphBuilder b(target, none);
-  // As one pixel: tensors of one channel have no engine.
+  // As one pixel: there are no engines for tensors of one channel.
   DnnTensor row{{1, elements, 1, 1}, {elements, 1, elements, elements}};
   size_t x = b.tensor(1, row, dnnType(from), alignment);
   size_t y = b.tensor(2, row, dnnType(to), alignment);

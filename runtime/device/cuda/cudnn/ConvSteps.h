@@ -9,10 +9,10 @@
 //   wide    16-bit operands are converted to f32 first, and a convolution of
 //           f32 follows
 //
-// The first form for all of whose graphs there is an engine is taken. Where
-// 16-bit operands give f32 the convolution has a virtual f32 result and an
-// identity stores it: cuDNN's engines fuse what follows such a product, but
-// most do not write another type than they read.
+// The first form is taken for which every graph has an engine. If 16-bit
+// operands give f32, the convolution has a virtual f32 result and an identity
+// stores it: cuDNN's engines fuse steps behind such a product, but most do not
+// write another type than they read.
 //
 // Wide convolutions may use TF32: it holds every bf16 and every f16 exactly.
 //
@@ -27,8 +27,8 @@
 
 namespace kerf::rt {
 
-/// Where tensors lie. Image and Result are those of the forward convolution,
-/// whichever of the three a call computes.
+/// The places of tensors. Image and Result are those of the forward
+/// convolution, for the gradients too.
 enum class ConvPlace : int64_t {
   Image = 1,
   Result,
@@ -57,7 +57,7 @@ struct ConvStep {
   std::string name; ///< of a graph, for a cache
   DnnNotes refused = 0;
   std::vector<DnnDescriptor> parts; ///< the graph is the last
-  /// Which tensor of the graph lies where.
+  /// The place of each tensor of the graph.
   std::vector<std::pair<int64_t, ConvPlace>> bound;
 };
 
@@ -71,7 +71,7 @@ struct ConvForm {
   bool fallback; ///< engines that cuDNN's heuristics do not advise, too
 };
 
-/// Those that make sense for the call, best first.
+/// The forms that apply to the call, best first.
 std::vector<ConvForm> convForms(const LibraryDesc &desc, const ConvPlan &conv);
 
 /// Nothing where cuDNN refuses a graph. `tf32`: f32 may be rounded to it.

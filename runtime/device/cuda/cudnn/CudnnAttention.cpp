@@ -1,8 +1,8 @@
 //===- CudnnAttention.cpp - attention by cuDNN ----------------------------===//
 //
-// AttentionPlan's graph as descriptors, and the first plan that the heuristics
-// give for it. What a graph keeps between its kernels (sums of rows, sums of
-// dq in f32) lies at the beginning of the workspace.
+// Descriptors of AttentionPlan's graph, and the first plan that the heuristics
+// give. Intermediate results between the graph's kernels (sums of rows, sums of
+// dq in f32) are at the beginning of the workspace.
 //
 //===----------------------------------------------------------------------===//
 #include "CudnnAttention.h"

@@ -1,8 +1,9 @@
 //===- CudnnCall.cpp - convolutions and pools by cuDNN --------------------===//
 //
-// The first form of ConvSteps.h that cuDNN has engines for. For each of its
-// graphs the first configurations that make a plan are timed at first load, and
-// the fastest one's name is kept in the cache; later loads make that plan only.
+// Takes the first form of ConvSteps.h that cuDNN has engines for. For each of
+// its graphs the first configurations that make a plan are timed at first load,
+// and the name of the fastest is kept in the cache; later loads make only that
+// plan.
 //
 //===----------------------------------------------------------------------===//
 #include "CudnnCall.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr int64_t maxWorkspace = int64_t(512) << 20;
 /// How many plans of a graph are timed.
 constexpr size_t maxTimed = 4;
-/// Engines that generate code take a second for each; the best guess is first.
+/// Engines that generate code take a second each; the best guess comes first.
 constexpr std::chrono::seconds enoughTime(2);
 
 int64_t aligned(int64_t bytes) { return ceilDiv(bytes, 256) * 256; }
@@ -120,7 +121,7 @@ private:
       return false;
     all = std::move(*steps);
     plans.assign(all.steps.size(), nullptr);
-    // What may have no engine comes first.
+    // Graphs that may have no engine come first.
     for (ConvStep::Kind kind : {ConvStep::Graph, ConvStep::Cast})
       for (size_t i = 0; i < plans.size(); ++i) {
         ConvStep &step = all.steps[i];
@@ -136,8 +137,8 @@ private:
     return true;
   }
 
-  /// Everything that the best engine depends on. The number changes when what
-  /// is kept, or the list that it chooses from, means something else.
+  /// Everything that the best engine depends on. The version number changes
+  /// when the meaning of the entry, or of the list of candidates, changes.
   std::string key(const ConvStep &step) const {
     std::string text = cat(
         "2 ", desc.kindName(), " ", step.name, " ", kerf_dtype_name(desc.dtype),

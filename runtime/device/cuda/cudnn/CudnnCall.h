@@ -10,15 +10,15 @@
 
 namespace kerf::rt {
 
-/// What the calls of a device share.
+/// Shared by the calls of a device.
 struct DnnContext {
   CudaDeviceBase &device;
   bool tf32 = false; ///< f32 may be rounded to it
   const Cudnn &library = Cudnn::get();
   dnn::Handle handle = nullptr;
   std::unique_ptr<AlgorithmCache> cache;
-  /// What plans need and what lies between the steps of a call, used by one
-  /// call at a time; grows while loading.
+  /// Memory for workspaces and for tensors between the steps of a call, used by
+  /// one call at a time; grows while loading.
   std::unique_ptr<DeviceMemory> workspace;
 
   DnnContext(CudaDeviceBase &device, bool tf32);
@@ -29,13 +29,12 @@ struct DnnContext {
   const DnnPlan *cast(int64_t elements, kerf_dtype_t from, kerf_dtype_t to,
                       int64_t alignment);
 
-  /// A plan and what must outlive it.
+  /// A plan and the objects that must outlive it.
   struct ReadyPlan {
     std::vector<DnnDescriptor> parts;
     DnnPlan plan;
   };
-  /// By what they compute: calls that are alike share them. Null: cuDNN has
-  /// none.
+  /// Plans by what they compute: equal calls share them. Null: cuDNN has none.
   std::map<std::string, std::unique_ptr<ReadyPlan>> plans;
 };
 

@@ -56,7 +56,7 @@ std::vector<DnnConfig> kerf::rt::findDnnConfigs(const DnnTarget &target,
                    &target.device);
   if (heuristics.tryFinalize() != dnn::Success)
     return {};
-  // Engines without tensor cores come last: all are asked for.
+  // All engines are listed, those without tensor cores last.
   constexpr int64_t maxConfigs = 96;
   std::vector<DnnDescriptor> configs;
   std::vector<dnn::Descriptor> raw;

@@ -1,9 +1,9 @@
 //===- CudnnPlans.h - the engines that take a graph of cuDNN ----*- C++ -*-===//
 //
 // cuDNN's heuristics list configurations of engines for a graph, best first.
-// An engine says by its notes how it computes; those whose notes the caller
-// refuses are left out. A plan is a configuration made ready for a GPU, which
-// may take a second where code is generated.
+// Notes of an engine describe how it computes; engines with notes that the
+// caller refuses are left out. A plan is a configuration prepared for a GPU,
+// which may take a second if code is generated.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CUDA_CUDNN_CUDNNPLANS_H
@@ -28,7 +28,7 @@ struct DnnTarget {
 using DnnNotes = uint32_t;
 constexpr DnnNotes noteBit(int note) { return DnnNotes(1) << note; }
 
-/// Sums in f32 of the operands as they are, the same bits every time.
+/// Deterministic sums in f32 of unchanged operands.
 constexpr DnnNotes inexactNotes = noteBit(dnn::NoteDownConvertInputs) |
                                   noteBit(dnn::NoteReducedPrecisionReduction) |
                                   noteBit(dnn::NoteNondeterministic);
@@ -66,8 +66,8 @@ std::vector<DnnConfig> findDnnConfigs(const DnnTarget &target,
 std::optional<DnnPlan> makeDnnPlan(const DnnTarget &target, DnnConfig &config,
                                    int64_t maxWorkspace);
 
-/// The first configuration that makes a plan; of the fallback only where there
-/// are no others.
+/// The first configuration that makes a plan; fallback configurations only if
+/// there are no others.
 std::optional<DnnPlan> makeBestDnnPlan(const DnnTarget &target,
                                        const DnnDescriptor &graph,
                                        int64_t maxWorkspace, DnnNotes refused);

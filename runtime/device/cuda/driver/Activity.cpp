@@ -1,4 +1,4 @@
-//===- Activity.cpp - what GPUs did, from CUPTI ---------------------------===//
+//===- Activity.cpp - records of GPU work, by CUPTI -----------------------===//
 #include "Activity.h"
 
 #include "Driver.h"
@@ -51,7 +51,7 @@ void GpuActivity::requested(uint8_t **buffer, size_t *size,
     *size = 0;
 }
 
-// On a thread of CUPTI's, also long before anybody asks.
+// Called on a thread of CUPTI's, possibly long before records are read.
 void GpuActivity::completed(void *, uint32_t, uint8_t *buffer, size_t,
                             size_t valid) {
   GpuActivity &self = get();

@@ -1,4 +1,4 @@
-//===- Activity.h - what GPUs did, from CUPTI -------------------*- C++ -*-===//
+//===- Activity.h - records of GPU work, by CUPTI ---------------*- C++ -*-===//
 //
 // The kernels, copies and fills of a step with their times, in graphs too, as
 // CUPTI records them. It is opened at run time like the other libraries, and
@@ -74,9 +74,10 @@ public:
   /// CUPTI is missing or refuses.
   static GpuActivity &get();
 
-  /// Work of a GPU that began before now is of no interest.
+  /// Drops the records of a GPU's work that began before now.
   void forget(int device);
-  /// The rest, by begin, in the clock of Trace::now(); call when it has ended.
+  /// The remaining records, sorted by begin, in the clock of Trace::now(); call
+  /// when the work has ended.
   std::vector<DeviceSpan> spans(int device);
 
 private:

@@ -1,5 +1,4 @@
-//===- DriverApi.h - the part of CUDA's driver API that is used --*- C++
-//-*-===//
+//===- DriverApi.h - the used part of CUDA's driver API ---------*- C++ -*-===//
 //
 // A user has no CUDA headers, so the few types, constants and signatures that
 // the runtime needs are declared here, under names of our own. Handles use the

@@ -1,8 +1,8 @@
-//===- Find.cpp - where NVIDIA's libraries lie ----------------------------===//
+//===- Find.cpp - finds NVIDIA's libraries --------------------------------===//
 //
 // A candidate that is a plain name is left to the dynamic linker; one with a
-// slash is tried only if the file is there, so that the error lists what was
-// really looked at.
+// slash is tried only if the file exists, so that the error lists what was
+// really tried.
 //
 //===----------------------------------------------------------------------===//
 #include "Find.h"

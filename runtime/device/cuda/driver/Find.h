@@ -1,4 +1,4 @@
-//===- Find.h - where NVIDIA's libraries lie --------------------*- C++ -*-===//
+//===- Find.h - finds NVIDIA's libraries ------------------------*- C++ -*-===//
 //
 // The driver comes with the machine; cuBLASLt, cuDNN and NCCL may come from a
 // toolkit, from a distribution or from Python wheels (those of PyTorch). The

@@ -1,10 +1,9 @@
 //===- Nccl.h - NCCL, opened at run time ------------------------*- C++ -*-===//
 //
 // The functions of NCCL that the runtime uses, in one table. As with CUDA
-// (device/cuda/DriverApi.h) types and constants are declared here, because a
-// user has no headers; unittests/Cuda/HeadersTest.cpp holds them against the
-// real ones. The file is that of KERF_NCCL, or found as device/cuda/Find.h
-// says.
+// (DriverApi.h), types and constants are declared here, because a user has no
+// headers; unittests/Cuda/HeadersTest.cpp compares them with the real ones. The
+// file is that of KERF_NCCL, or found as Find.h says.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CUDA_DRIVER_NCCL_H

@@ -1,10 +1,9 @@
-//===- Recording.h - hooks of a driver that records and executes -*- C++
-//-*-===//
+//===- Recording.h - a driver that records and executes ---------*- C++ -*-===//
 //
-// A test may put a library of its own in the place of libcuda: it keeps what is
+// A test may replace libcuda by a library of its own, which keeps what is
 // enqueued, runs it on host memory in any order that streams and events allow,
-// and reports accesses that nothing orders. What CUDA calls alone cannot tell
-// it comes through these hooks: the host form of a kernel, a library call
+// and reports conflicting accesses without an order. These hooks give it what
+// CUDA calls alone do not tell: the host form of a kernel, a library call
 // answered by the CPU, and the bytes that each touches. A real driver has none
 // of them.
 //
@@ -32,7 +31,7 @@ struct RecordedWork {
 };
 
 struct RecordingHooks {
-  /// Puts work on a stream, as a library does.
+  /// Puts work on a stream, as a library would.
   void (*enqueue)(cu::Stream stream, const char *what, RecordedWork work,
                   const RecordedRange *ranges, int numRanges) = nullptr;
   /// The host form of the kernel that this thread launches next. The first
@@ -41,9 +40,9 @@ struct RecordingHooks {
                int numRanges, int numArguments) = nullptr;
   /// A name for dumps.
   void (*nameStream)(cu::Stream stream, const char *name) = nullptr;
-  /// The host touches bytes that work on streams may touch, too.
+  /// The host accesses bytes that work on streams may access, too.
   void (*hostAccess)(const void *begin, int64_t bytes, int writes) = nullptr;
-  /// What was wrong so far, one line each; null or empty: nothing.
+  /// The errors found so far, one line each; null or empty: none.
   const char *(*report)() = nullptr;
 };
 

@@ -1,4 +1,4 @@
-//===- AlgorithmCache.cpp - what was measured before ----------------------===//
+//===- AlgorithmCache.cpp - results of measurements, on disk --------------===//
 #include "AlgorithmCache.h"
 
 #include <cstdint>
@@ -76,7 +76,7 @@ void AlgorithmCache::save() {
   std::error_code error;
   fs::create_directories(fs::path(file).parent_path(), error);
   std::map<std::string, std::string> all;
-  read(all); // what others found meanwhile
+  read(all); // with entries of other processes
   for (auto &[key, bytes] : entries)
     all[key] = bytes;
   // Ranks may be threads.

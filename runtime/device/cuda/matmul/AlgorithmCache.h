@@ -1,11 +1,11 @@
-//===- AlgorithmCache.h - what was measured before --------------*- C++ -*-===//
+//===- AlgorithmCache.h - results of measurements, on disk ------*- C++ -*-===//
 //
 // Which of several algorithms is fastest depends on the GPU and the library's
-// version; measuring takes a moment at the first load, so what was found is
-// kept in one small text file per GPU and library below $KERF_CUDA_CACHE,
+// version. Measuring takes a moment at the first load, so results are kept in
+// one small text file per GPU and library below $KERF_CUDA_CACHE,
 // $XDG_CACHE_HOME/kerf or ~/.cache/kerf. Lines are "KEY = BYTES in hex". A file
-// that cannot be read or written is no error. Written aside and renamed, so
-// several processes may do it at once.
+// that cannot be read or written is no error. Files are replaced by renaming,
+// so several processes may write at once.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CUDA_MATMUL_ALGORITHMCACHE_H

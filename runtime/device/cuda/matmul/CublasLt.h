@@ -1,7 +1,7 @@
 //===- CublasLt.h - cuBLASLt, opened at run time ----------------*- C++ -*-===//
 //
-// The part of cuBLASLt that matmuls need; declared here as DriverApi.h does for
-// the driver, and held against the real headers by unittests/Cuda.
+// The part of cuBLASLt that matmuls need, declared here as DriverApi.h does for
+// the driver; unittests/Cuda compares it with the real headers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CUDA_MATMUL_CUBLASLT_H

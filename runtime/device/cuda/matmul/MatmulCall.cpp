@@ -2,10 +2,10 @@
 //
 // MatmulPlan says what to multiply, MatmulProduct how. A product may do more
 // than it must: multiply by a slope, for which the package has a kernel, or
-// write sums that a kernel of the program computes. The first is done where the
-// library can, the second where it is not slower, either: what both forms of
-// the product take is measured, what the kernel takes is estimated from the
-// bytes that it moves.
+// write sums that a kernel of the program computes. The slope is fused whenever
+// the library can; the sums only if that is not slower: both forms of the
+// product are timed, and the kernel's time is estimated from the bytes that it
+// moves.
 //
 //===----------------------------------------------------------------------===//
 #include "MatmulCall.h"
@@ -60,8 +60,8 @@ LtContext::~LtContext() {
 }
 
 namespace {
-/// Products that do a kernel's work as well, instead of others, and whether
-/// they are taken. The choice is "-", or "+" and their algorithms.
+/// Products that also do a kernel's work, and whether that form is chosen. The
+/// choice is "-", or "+" and their algorithms.
 class Offered : public TunedMatmul {
 public:
   struct Form {
@@ -146,7 +146,8 @@ private:
   std::string key;
 };
 
-/// Bits that one product writes and another reads, with memory of their own.
+/// Bits that one product writes and another reads; they have memory of their
+/// own.
 class OfferedBits : public Offered {
 public:
   OfferedBits(LtContext &context, int64_t kernel, int64_t bytes)
@@ -230,7 +231,7 @@ public:
   }
 
 private:
-  /// The form that runs, which gets what else it writes or reads.
+  /// The form that runs, with its additional operand bound.
   MatmulProduct &formFor(MatmulProduct::Pointers &p, void *const *buffers) {
     if (sums && sums->used) {
       p.bias = place(desc.biasGradient.sums, desc.dstDtype, buffers);
@@ -274,8 +275,8 @@ private:
                   cat("cuBLASLt has no algorithm for ", product->choiceKey()));
   }
 
-  /// Zeros are left out where time is measured: to launch them takes what it
-  /// takes to launch the kernel, which is not in its estimate.
+  /// Launching the zeros is not timed: it takes as long as launching the
+  /// kernel, which its estimate leaves out as well.
   void considerSums() {
     const BiasGradient &gradient = desc.biasGradient;
     sums = std::make_unique<Offered>(context, gradient.kernel);

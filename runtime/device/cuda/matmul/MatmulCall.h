@@ -9,7 +9,7 @@
 
 namespace kerf::rt {
 
-/// Something about a matmul that was chosen: what, and for what.
+/// A choice about a matmul: its key and its value.
 class TunedMatmul {
 public:
   virtual ~TunedMatmul() = default;
@@ -21,7 +21,7 @@ public:
 
 class MatmulCall;
 
-/// What the matmuls of a device share.
+/// Shared by the matmuls of a device.
 struct LtContext : MeasuredChoices {
   CudaDeviceBase &device;
   const CublasLt &library = CublasLt::get();

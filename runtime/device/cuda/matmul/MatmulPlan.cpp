@@ -1,8 +1,8 @@
 //===- MatmulPlan.cpp - a row-major matmul as column-major ones -----------===//
 //
-// A view with strides (sr, sc) of an R x C matrix is column-major when sr = 1,
-// and the transposed of a column-major one when sc = 1. Batch dimensions are
-// merged as far as the strides of all operands allow; the largest that is left
+// A view with strides (sr, sc) of an R x C matrix is column-major if sr = 1,
+// and the transpose of a column-major one if sc = 1. Batch dimensions are
+// merged as far as the strides of all operands allow; the largest remaining one
 // becomes cuBLASLt's batch, the others are loops.
 //
 //===----------------------------------------------------------------------===//

@@ -39,8 +39,8 @@ struct MatmulPlan {
   bool bias = false;              ///< along the rows of D
   const Operand *added = nullptr; ///< C with beta = 1, before the activation
   bool addsDst = false;           ///< C is D
-  /// What a gradient of an activation reads: it lies as `c` says, which is then
-  /// no C of the product.
+  /// The tensor that a gradient of an activation reads; its layout is in `c`,
+  /// and the product then has no C.
   const Operand *aux = nullptr;
   Activation activation = None;
 

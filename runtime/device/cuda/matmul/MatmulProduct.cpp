@@ -128,8 +128,8 @@ void MatmulProduct::describe() {
   setLayout(d, plan.d, desc.dstDtype);
 }
 
-/// The alignment of the bias counts, so that it must not be null: it is looked
-/// at where a place in memory is aligned as the bias is, and no more.
+/// The library checks the alignment of the bias pointer, so it must not be
+/// null: it is set to an address that has just the alignment of the bias.
 uint32_t MatmulProduct::biasAlignment() const {
   const Operand &bias = beside == Sums ? desc.biasGradient.sums : desc.bias;
   auto offset =

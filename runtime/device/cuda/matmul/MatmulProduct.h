@@ -1,8 +1,8 @@
 //===- MatmulProduct.h - a product with an epilogue, chosen -----*- C++ -*-===//
 //
-// cuBLASLt's descriptors for a plan (MatmulPlan.h) with one epilogue, and which
-// of its algorithms is taken: at first load the library's best guesses are
-// timed on memory of the right size, and the fastest is kept in the cache by
+// cuBLASLt's descriptors for a plan (MatmulPlan.h) with one epilogue, and the
+// choice of an algorithm: at first load the library's best guesses are timed on
+// memory of the right size, and the fastest is kept in the cache under
 // everything that the choice depends on.
 //
 //===----------------------------------------------------------------------===//
@@ -28,7 +28,7 @@ template <typename T, lt::Status (*CublasLt::*destroy)(T)> struct LtOwned {
 
 class MatmulProduct : public TunedMatmul {
 public:
-  /// What follows the product beside what the plan always asks for.
+  /// An epilogue besides the one that the plan always has.
   enum Beside {
     Nothing,
     Slope, ///< times the slope of GELU at plan.aux
@@ -40,7 +40,7 @@ public:
   MatmulProduct(LtContext &context, const LibraryDesc &desc,
                 const MatmulPlan &plan, Beside beside);
 
-  /// What the library's documents ask of operands; the library says the rest.
+  /// The documented requirements on operands; the library checks the others.
   static bool mayHave(const LibraryDesc &desc, const MatmulPlan &plan,
                       Beside beside);
   /// False: the library has no algorithm.

@@ -1,7 +1,7 @@
 //===- Answers.cpp - how a recording driver's work is done ----------------===//
 //
 // The bytes that a library call touches follow from its descriptor: an operand
-// reaches from its offset to its last element. Work may run long after it was
+// extends from its offset to its last element. Work may run long after it was
 // enqueued, so everything it needs is copied or shared.
 //
 //===----------------------------------------------------------------------===//
@@ -23,7 +23,7 @@ struct HostKernel {
   std::vector<void *> buffers;
   std::vector<int64_t> scalars;
   int64_t count;
-  // What generated code sees as its table and context when it fails.
+  // The table and context that generated code gets, to report failures.
   kerf_program_api table{};
   FailureRecord *record;
   uint32_t index;
@@ -258,7 +258,8 @@ struct HostBatch {
       std::vector<void *> buffers;
       for (int64_t i = 0; i < member.buffers; ++i)
         buffers.push_back(reinterpret_cast<void *>(*row++));
-      // What is not the number of elements leaves the rest as it was.
+      // A wrong number of elements in the table leaves the tensor unchanged,
+      // which a test notices.
       if (*row++ == static_cast<uint64_t>(member.elements) && member.kernel)
         member.kernel(buffers.data(), nullptr, 0, member.count);
     }

@@ -1,8 +1,8 @@
 //===- Answers.h - how a recording driver's work is done --------*- C++ -*-===//
 //
-// With a recording driver in the place of CUDA's (Recording.h), device memory
-// is host memory: kernels run in the form that was compiled for the CPU, and
-// library calls are those of the CPU device.
+// With a recording driver (Recording.h), device memory is host memory: kernels
+// run in the form compiled for the CPU, and library calls are those of the CPU
+// device.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RUNTIME_DEVICE_CUDA_RECORDING_ANSWERS_H

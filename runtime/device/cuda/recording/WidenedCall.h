@@ -13,10 +13,9 @@ struct CallBuffer {
   bool reads = false, writes = false;
 };
 
-/// For a recording driver: a call of float16 (the sums are float32, as on a
-/// GPU) answered by a CPU whose library has no float16: copies of what is read
-/// are widened, what is written is rounded. `buffers` are the call's, by
-/// number.
+/// For a recording driver: answers a float16 call (the sums are float32, as on
+/// a GPU) by a CPU whose library has no float16: copies of the operands are
+/// widened, the results are rounded. `buffers` are the call's, by number.
 std::unique_ptr<LibraryCall>
 makeWidenedCall(Device &cpu, const LibraryDesc &desc, int64_t index,
                 const std::function<ParameterView(int64_t)> &parameter,

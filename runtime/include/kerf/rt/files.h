@@ -1,11 +1,11 @@
-//===- files.h - what a command reads and writes ----------------*- C++ -*-===//
+//===- files.h - files that a command reads and writes ----------*- C++ -*-===//
 //
-// A model must not be replaced by its plan, nor a measurement by another one.
-// A command therefore says, before it does anything, which files it is going to
-// read and to write; two that are one file are refused, as is what cannot be
-// written. Files are compared by identity: links of both kinds and other
-// spellings of a path are seen through, and what does not exist yet is known by
-// its folder and its name.
+// A model must not be replaced by its plan, nor one measurement by another. So
+// before it does anything, a command lists the files that it will read and
+// write; if two are the same file, or one cannot be written, the command is
+// refused. Files are compared by identity, through links of both kinds and
+// different spellings of a path; a file that does not exist yet is identified
+// by its folder and name.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_FILES_H
@@ -19,9 +19,9 @@ namespace kerf::rt {
 
 class UsedFiles {
 public:
-  /// A file that is read, or a folder of which every file is. `flag` is what
-  /// messages call it. Empty paths are ignored, here and below; what does not
-  /// exist is the business of who reads it.
+  /// A file that is read, or a folder of which every file is read. `flag` is
+  /// its name in messages. Empty paths are ignored, here and below; a missing
+  /// file is reported by its reader.
   void reads(const std::string &flag, const std::string &path);
   /// A file that is made or replaced.
   void writes(const std::string &flag, const std::string &path);
@@ -36,10 +36,10 @@ public:
   void keeps(const std::string &flag, const std::string &folder,
              const std::string &prefix, const std::string &ending);
 
-  /// Empty, or one line that begins with the path at fault and, where two are
-  /// one file, names both flags. Leaves nothing behind.
+  /// Empty, or one line that begins with the path at fault and names both flags
+  /// if two paths are one file. Leaves nothing behind.
   std::string check() const;
-  /// The same without trying whether anything can be written.
+  /// The same, without trying whether files can be written.
   std::string checkDistinct() const;
 
 private:
@@ -55,7 +55,8 @@ private:
   std::vector<Use> uses;
 };
 
-/// Empty if files can be made in a folder: one is, and removed. Else why not.
+/// Why no files can be made in a folder; empty if they can: one is made and
+/// removed.
 std::string whyNotWritable(const std::string &folder);
 
 } // namespace kerf::rt

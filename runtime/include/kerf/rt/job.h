@@ -1,9 +1,9 @@
 //===- job.h - processes as ranks, above the C ABI --------------*- C++ -*-===//
 //
-// What kerf-run, `kerf run` and `kerf train` share: joining the job that
-// mpirun, torchrun or srun has started, handing things from rank 0 to all, one
-// message and one exit code for all processes, and starting the processes of
-// one host without any of these.
+// Shared by kerf-run, `kerf run` and `kerf train`: joining the job that mpirun,
+// torchrun or srun has started, sending data from rank 0 to all, one message
+// and one exit code for all processes, and starting the processes of one host
+// without any of these.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_JOB_H
@@ -35,18 +35,18 @@ public:
 
   /// Rank 0's text on all.
   kerf_status_t share(std::string &text);
-  /// The plain files of rank 0's folder on all, in `folder` of each, which
-  /// exists. `program.so` and the like: no subfolders.
+  /// Copies the plain files of rank 0's folder to `folder` of each rank, which
+  /// must exist. No subfolders.
   kerf_status_t shareFolder(const std::string &folder);
 
   /// For a status that ends this process: tells the others, waits for its turn,
-  /// prints, frees; gives the exit code. KERF_CLOSED is printed nowhere: rank 0
-  /// has said why.
+  /// prints, frees; returns the exit code. KERF_CLOSED is not printed: rank 0
+  /// has printed the reason.
   int report(kerf_status_t status, const std::string &file, std::FILE *err);
-  /// The same for what has no status.
+  /// The same for an error without a status.
   int fail(const std::string &message, std::FILE *err);
-  /// The end of every process: all end with rank 0's code. `failed`: after
-  /// report(), when nobody says goodbye any more.
+  /// Ends every process with rank 0's code. `failed`: after report(), when no
+  /// rank says goodbye.
   int leave(int code, std::FILE *err);
 
 private:
@@ -54,18 +54,18 @@ private:
   bool failed = false;
 };
 
-/// Makes SIGTERM and SIGCONT write to what it gives, for JobScope::join; for
-/// programs that do not handle SIGTERM themselves.
+/// Installs handlers of SIGTERM and SIGCONT that write to the returned object,
+/// for JobScope::join; for programs that do not handle SIGTERM themselves.
 const kerf_signals_t *handleJobSignals(bool terminate = true);
 
 /// Whether the environment says that this process is one of several.
 bool insideJob();
 
 /// Forks `count` processes of this host, ranks 0 to count - 1, that each join
-/// the job and run `body`. What rank 0 prints is printed, of the others errors
-/// alone. When one fails the others are given a moment to say why, then ended.
-/// Gives the exit code of the first that failed; 5 for one that was killed.
-/// The caller has no threads of its own that `body` needs.
+/// the job and run `body`. Output of rank 0 is printed, of the others only
+/// errors. When one fails, the others get a moment to report, then are ended.
+/// Returns the exit code of the first that failed; 5 for one that was killed.
+/// The caller must have no threads that `body` needs.
 int runProcesses(int32_t count, const std::function<int()> &body,
                  std::FILE *err);
 

@@ -1,8 +1,8 @@
 //===- printable.h - text of others on a terminal ---------------*- C++ -*-===//
 //
-// Names of a damaged file can hold escape sequences, which a terminal obeys,
-// and bytes that are no UTF-8, which programs that read messages refuse. So
-// whatever is printed goes through here.
+// Names in a damaged file can hold escape sequences, which a terminal obeys,
+// and bytes that are not UTF-8, which programs that read messages reject. So
+// all output goes through these functions.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_RT_PRINTABLE_H
@@ -13,14 +13,14 @@
 
 namespace kerf::rt {
 
-/// `text` with the bytes of what is not printable as \xNN: bytes that are no
-/// UTF-8, control characters (of 7 and of 8 bits), and those that change the
-/// direction of text or end a line elsewhere. All other characters stay.
-/// `lines`: so do line feeds and tabulators.
+/// `text` with the bytes of characters that are not printable as \xNN: bytes
+/// that are not UTF-8, control characters (of 7 and 8 bits), and characters
+/// that change the direction of text or end a line. All others stay; with
+/// `lines`, so do line feeds and tabulators.
 std::string printable(const std::string &text, bool lines = false);
 
-/// How many bytes at the end of `text` begin a character that is not whole: for
-/// text that comes in pieces.
+/// The number of bytes at the end of `text` that begin an incomplete character:
+/// for text that arrives in pieces.
 size_t unfinishedBytes(const std::string &text);
 
 /// Writes lines of text, printable.

@@ -1,16 +1,15 @@
 /*===- program.h - what a compiled program asks of the runtime ----*- C -*-===*\
 |*
 |* program.so is native code for every (virtual stage, phase) function of a
-|* package. It imports no symbol: all that it needs comes in one table of
-|* function pointers, so that the same file loads into any host program, and a
-|* test can answer the calls itself. Descriptors of library calls, collectives
-|* and shard indices stand in manifest.json (docs/Package.md); the code names
-|* them by index.
+|* package. It imports no symbol: it gets one table of function pointers, so
+|* that the same file loads into any host program, and a test can implement the
+|* calls itself. Descriptors of library calls, collectives and shard indices are
+|* in manifest.json (docs/Package.md); the code refers to them by index.
 |*
-|* Invariants: every entry returns 0 when all is well, anything else is a
-|* status which the program returns to its caller at once, touching no further
-|* data. The table is immutable and outlives every call. A context belongs to
-|* one rank; unless said otherwise an entry is called from that rank's thread.
+|* Invariants: every entry returns 0 on success; any other value is a status
+|* that the program returns to its caller at once, without touching more data.
+|* The table is immutable and outlives every call. A context belongs to one
+|* rank; entries are called from that rank's thread, except where noted.
 |* New entries are appended and raise the version; old programs keep working.
 |*
 \*===----------------------------------------------------------------------===*/
@@ -98,9 +97,9 @@ typedef struct kerf_program_api {
   int32_t (*fail)(kerf_program_context *ctx, int32_t code, const char *node,
                   int64_t detail);
 
-  /* Since version 2. Writes what shard_index gives to dst, 8 bytes on the
-     rank's device, in the order of launches: code of the host must not touch
-     that memory. */
+  /* Since version 2. Writes the result of shard_index to dst, 8 bytes on the
+     rank's device, in the order of launches: host code must not access that
+     memory. */
   int32_t (*store_shard_index)(kerf_program_context *ctx, int32_t index,
                                void *dst);
 } kerf_program_api;

@@ -47,7 +47,7 @@ public:
   FileSet();
   FileSet(const FileSet &) = delete;
   FileSet &operator=(const FileSet &) = delete;
-  ~FileSet(); ///< removes what was added and not committed
+  ~FileSet(); ///< removes files that were not committed
   bool add(const std::string &path, const std::string &content,
            std::string &error);
   bool commit(std::string &error);

@@ -1,17 +1,15 @@
 /*===- runtime.h - the runtime's C ABI ----------------------------*- C -*-===*\
 |*
 |* Opens a package, makes a session of ranks (threads of this process, or the
-|* processes of a job), hands it global tensors, runs steps, gives global
-tensors
-|* back. The same calls serve kerf-run, the kerf driver and programs that embed
-|* Kerf.
+|* processes of a job), takes global tensors, runs steps, and returns global
+|* tensors. kerf-run, the kerf driver and programs that embed Kerf use the same
+|* calls.
 |*
 |* Rules: a function that can fail returns a status, NULL when all is well, to
 |* be freed with kerf_status_free; outputs come last and are untouched on
 |* failure. Nothing here exits, prints or throws. Handles of different packages
 |* and sessions may be used on different threads at once; one session is used by
-|* one thread at a time. Structs given in carry their size, so that they can
-grow.
+|* one thread at a time. Option structs carry their size, so that they can grow.
 |*
 \*===----------------------------------------------------------------------===*/
 #ifndef KERF_RT_RUNTIME_H
@@ -106,7 +104,7 @@ typedef struct kerf_package_options {
 kerf_status_t kerf_package_open(const char *path,
                                 const kerf_package_options_t *options,
                                 kerf_package_t **package);
-/* 11: Sessions keep what they need of it; closing it first is allowed. */
+/* 11: May be closed before its sessions, which keep what they need. */
 void kerf_package_close(kerf_package_t *package);
 /* 12-14 */
 int32_t kerf_package_num_ranks(const kerf_package_t *package);
@@ -142,8 +140,8 @@ typedef struct kerf_session_options {
 kerf_status_t kerf_session_create(kerf_package_t *package,
                                   const kerf_session_options_t *options,
                                   kerf_session_t **session);
-/* 18: Ends the ranks. A rank that hangs is abandoned after one second, and what
-   it uses is leaked. */
+/* 18: Ends the ranks. A rank that hangs is abandoned after one second, and its
+   memory is leaked. */
 void kerf_session_destroy(kerf_session_t *session);
 /* 19: Global input `index`, dense, `bytes` as in kerf_tensor_info_t. Borrowed:
    it must stay until the next kerf_session_run returns, or another is set. */
@@ -222,13 +220,13 @@ kerf_status_t kerf_job_join(const kerf_job_options_t *options,
 /* 31, 32: 0 and 1 for NULL. */
 int32_t kerf_job_rank(const kerf_job_t *job);
 int32_t kerf_job_size(const kerf_job_t *job);
-/* 33: `bytes` bytes of rank 0 for all. */
+/* 33: Broadcasts `bytes` bytes of rank 0. */
 kerf_status_t kerf_job_broadcast(kerf_job_t *job, void *data, size_t bytes);
 /* 34: Ends the job on all ranks with `status`, which stays the caller's; the
    first one wins. */
 void kerf_job_fail(kerf_job_t *job, kerf_status_t status);
-/* 35: After a failure: waits for one's turn to print it. -1: print it now; else
-   rank 0 has ended the job with this exit code and said why. */
+/* 35: After a failure: waits until this process may print it. -1: print it now;
+   else rank 0 has ended the job with this exit code and printed the reason. */
 int32_t kerf_job_await_report(kerf_job_t *job);
 /* 36: Rank 0 ends the job with an exit code, the others wait for that and get
    it; then all say goodbye. KERF_RANK_FAILURE if one does not. */
@@ -236,7 +234,7 @@ kerf_status_t kerf_job_leave(kerf_job_t *job, int32_t *exit_code);
 /* 37 */ void kerf_job_free(kerf_job_t *job);
 
 /* 38: As 33, for a session of a job between two steps: meanwhile the others
-   serve what rank 0 asks for (parameters that it sets, for one). */
+   serve requests of rank 0, such as setting parameters. */
 kerf_status_t kerf_session_broadcast(kerf_session_t *session, void *data,
                                      size_t bytes);
 

@@ -74,7 +74,8 @@ struct TrainOptions {
   /// What the files of external data are called beside the trained model, by
   /// their absolute paths; others keep their names.
   std::map<std::string, std::string> dataNames;
-  /// Names of what steps change of the model: weights and running statistics.
+  /// Names of the model's tensors that steps change: weights, running
+  /// statistics.
   std::vector<std::string> trained;
   /// Shapes that the model's file gives weights, where the package may have
   /// others.
@@ -100,13 +101,13 @@ struct TrainOptions {
   double timeoutSeconds = 30;
   std::string inject;
   bool json = false, quiet = false, verbose = false;
-  /// Set by a signal handler to the signal's number: the step is finished, a
-  /// checkpoint written, and the exit code is 128 + the number.
+  /// Set by a signal handler to the signal's number: the current step is
+  /// finished, a checkpoint written, and the exit code is 128 + the number.
   const volatile std::sig_atomic_t *stop = nullptr;
 };
 
-/// What can be known to be wrong before anything is compiled: data that cannot
-/// be read, outputs that cannot be written (by rank 0). Empty if nothing is.
+/// Errors that can be found before anything is compiled: data that cannot be
+/// read, outputs that cannot be written (by rank 0). Empty if there are none.
 std::string checkTrainOptions(const TrainOptions &options, bool writes = true);
 
 /// Runs the loop; prints results on `out`, errors and progress on `err`;

@@ -1,4 +1,4 @@
-//===- versions.h - of what the runtime is built on -------------*- C++ -*-===//
+//===- versions.h - versions of the libraries used --------------*- C++ -*-===//
 #ifndef KERF_RT_VERSIONS_H
 #define KERF_RT_VERSIONS_H
 
