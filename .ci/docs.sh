@@ -63,6 +63,7 @@ for page in docs/*.md; do
     grep -qE "/$pattern\$" <<<"$tracked" || { echo "$page: no tracked file or folder $word" >&2; bad=1; }
   done < <(named_paths "$page")
 done
+[ ! -e docs/Performance.md ] || python3 bench/figures.py --check || bad=1
 for page in docs/*.md docs/generated/*.md; do
   [ "$page" = docs/README.md ] || grep -qF "(${page#docs/})" docs/README.md || { echo "docs/README.md does not name $page" >&2; bad=1; }
 done

@@ -102,20 +102,20 @@ def main():
     for number, (name, (few, many)) in enumerate(small.items()):
         model = INPUTS / "training" / name / "model.onnx"
         for options in (ADAMW, []):
-            # The subset: each mesh with another model.
-            for mesh in MESHES if EVERYTHING else MESHES[number + 1:number + 2] if options else MESHES[:1]:
+            # The subset: each mesh with another model in training, one model in inference.
+            for mesh in MESHES if EVERYTHING else MESHES[number + 1:number + 2] if options else MESHES[:number == 0]:
                 # Inference holds much less, stages even less, and pages have 2 MiB.
                 factor = 1 if options else 16 if mesh == "pp=2" else 4
                 grows(name, (model, factor * few), (model, factor * many), options, mesh)
     for options in (ADAMW, []):
-        for mesh in MESHES if EVERYTHING else ["", "dp=2"] if options else ["tp=2"]:
+        for mesh in MESHES if EVERYTHING else ["dp=2"] if options else ["tp=2"]:
             grows("hidden size twice as large", (wide(2048), 8), (wide(4096), 8), options, mesh)
     empty = measure(INPUTS / "training/mlp/model.onnx", 16, [], "", 2000)[0]
     graphs = {"alexnet": (8, MOMENTUM), "resnet50": (16, MOMENTUM), "gpt2-124m": (1, ADAMW)}
     for name, (batch, training) in graphs.items():
         model = with_weights(INPUTS / "graphs" / name / "model.onnx", OUT / name)
         for options in (training, []):
-            subset = [""] if name == "alexnet" or name == "resnet50" and not options else []
+            subset = [""] if name == "alexnet" and options or name == "resnet50" and not options else []
             for mesh in MESHES if EVERYTHING else subset:
                 # Small stages of inference: a library's primitives and code are 7 MB beside the plan.
                 factor = 4 if name == "resnet50" and mesh == "pp=2" and not options else 1

@@ -171,10 +171,11 @@ ROWS = {
     "ResNet-50, any stages": stages("resnet50", 256, FROZEN),
     "GPT-2 124M, any stages": tied(),
 }
-# Rows of a second or two are run for every N, the last ones only with --all.
-QUICK = ("VGG-16, conv", "AlexNet", "VGG-16, data", "ResNet-50, data")
+# Rows of a second are run for every N, the last ones only with --all.
+QUICK = ("AlexNet", "ResNet-50, data")
 FREE = (", free", ", any stages")
-LONG = ("ResNet-50, free", "ResNet-50, any stages", "GPT-2 124M, any stages")
+LONG = ("ResNet-50, free", "ResNet-50, any stages", "GPT-2 124M, any stages", "GPT-2 124M, free, T = 8192, bfloat16",
+        "GPT-2 124M, data, bfloat16 with gradients of float32", "VGG-16, any stages")
 
 
 def plan(graphs, model, batch, devices, options):

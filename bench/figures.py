@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""bench/figures.py [NAME ...] [--check]
+
+docs/Performance.md: what the programs of bench/ print, each with its command, the
+commit and the machine on which it ran. NAME runs one of them (none: all that this
+machine can run) and keeps its output in bench/figures/; the page is written from what
+is kept there, so that figures of different days stand side by side, each with its
+own. --check only says whether the page is what would be written.
+"""
+import argparse
+import datetime
+import pathlib
+import platform
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KEPT, PAGE = ROOT / "bench/figures", ROOT / "docs/Performance.md"
+# name -> (title, what the figures say, command)
+FIGURES = {
+    "inference": ("Inference beside ONNX Runtime", """\
+Both run in turn on the same cores; the ratio is Kerf's time over ONNX Runtime's, the median over the rounds (below 1
+is faster). Two ranks of one thread each are cut as planned, against two threads. Then what import, plan and compile
+take.""", ["bench/inference", "--rounds", "7"]),
+    "training": ("A training step beside PyTorch", """\
+Eager PyTorch on the same cores, in turn; two data-parallel ranks beside DistributedDataParallel over gloo.""",
+                 ["build/venv/bin/python", "bench/training.py"]),
+    "overlap": ("Communication that a step hides", """\
+Kerf alone, two data-parallel ranks of one thread: 1 means that the shorter of compute and communication is hidden.
+Thread ranks add up gradients on the cores that compute, so there is little to hide.""",
+                ["build/venv/bin/python", "bench/training.py", "--overlap"]),
+    "collectives": ("All-reduce between ranks of one host", """\
+Thread ranks beside one memcpy of the same bytes, and beside Open MPI.""", ["bench/collectives/run.sh"]),
+    "memory": ("Memory: what planning predicts, by what is laid out", """\
+Least, median and most over the devices of each kind of mesh, and every device out of its bars.""",
+               ["build/venv/bin/python", "bench/memory_prediction.py"]),
+    "growth": ("Planning and compiling as models grow deeper", """\
+A training step of GPT-2, 256 wide: seconds of the search and of each process, its memory, and the exponent of growth
+(1: linear).""", ["build/venv/bin/python", "bench/compile-growth.py"]),
+    "speed": ("This build beside an earlier one", """\
+The same packages' programs by two builds in alternating runs: median ratio of the newer to the older one, with a 95%
+interval.""", None),
+}
+HEAD = """\
+# Performance
+
+Written by `bench/figures.py` from what the programs of `bench/` printed; each table has its command, the commit and the
+machine. Ratios are between two sides that ran in turn on the same machine, so they carry over better than seconds do.
+What has run on which hardware is in [Hardware.md](Hardware.md); GPUs are measured by `bench/gpu/run.sh`.
+"""
+
+
+def machine():
+    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+                 platform.processor())
+    flags = next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "")
+    units = [name for name, flag in (("AVX2", " avx2 "), ("AVX-512", " avx512f "), ("AMX", " amx_tile")) if flag in flags]
+    memory = next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemTotal"))
+    cores = len(__import__("os").sched_getaffinity(0))
+    return f"{cores} cores of {model} ({', '.join(units)}), {memory / 2**20:.0f} GiB"
+
+
+def run(name, command):
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if not process.stdout.strip():
+        sys.exit(f"{' '.join(command)}: printed nothing (exit {process.returncode})")
+    stamp = f"{datetime.date.today()}, commit {commit}, {machine()}"
+    (KEPT / f"{name}.txt").write_text(f"{' '.join(command)}\n{stamp}\n{process.stdout}")
+    print(process.stdout, end="", flush=True)
+
+
+def page():
+    text = HEAD
+    for name, (title, meaning, _) in FIGURES.items():
+        path = KEPT / f"{name}.txt"
+        if not path.exists():
+            continue
+        command, stamp, output = path.read_text().split("\n", 2)
+        text += f"\n## {title}\n\n{meaning}\n\n`{command.removeprefix('build/venv/bin/')}` ({stamp}):\n\n```\n{output.rstrip()}\n```\n"
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIGURES)}")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--old", help="for speed: the build folder of the earlier build")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(FIGURES):
+        parser.error(f"unknown figures {sorted(unknown)}, expected some of {', '.join(FIGURES)}")
+    if arguments.check:
+        if PAGE.read_text() != page():
+            sys.exit("docs/Performance.md is not what bench/figures.py writes")
+        return
+    if "speed" in arguments.names and not arguments.old:
+        parser.error("speed needs --old=BUILD")
+    for name in arguments.names or [name for name in FIGURES if name != "speed"]:
+        command = FIGURES[name][2] or ["build/venv/bin/python", "bench/compare_builds.py", arguments.old, "build", "--speed", "20"]
+        run(name, command)
+    PAGE.write_text(page())
+
+
+main()
