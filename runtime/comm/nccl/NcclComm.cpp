@@ -296,23 +296,32 @@ void NcclComm::wait(int64_t index) {
   p.state = Prepared::Idle;
 }
 
-int64_t NcclComm::send(int64_t channel, const void *data, int64_t) {
+template <typename Call>
+void NcclComm::pointToPoint(int64_t channel, const char *which, Lane &lane,
+                            const Call &call) {
   const ChannelDesc &desc = spec.channels[channel];
-  Lane &lane = channelLane(channel);
-  if (injected())
-    return -1;
   flushAll();
   RankRow &row = world.row(rank);
   row.lastChannel.store(channel);
   row.last.store(-1);
   row.calls.fetch_add(1);
   enterLane(lane);
-  std::string what = cat("send on channel ", channel);
+  std::string what = cat(which, " on channel ", channel);
   mark(lane, what, desc.node);
-  check(nccl->send(data, static_cast<size_t>(desc.bytes()), nccl::Uint8,
-                   static_cast<int>(1 - lane.position), lane.comm, lane.stream),
+  check(call(static_cast<size_t>(desc.bytes()),
+             static_cast<int>(1 - lane.position)),
         lane.comm, what, desc.node);
   mark(lane, what, desc.node);
+  lane.hash.add(static_cast<uint64_t>(channel) * 2654435761u + 17);
+}
+
+int64_t NcclComm::send(int64_t channel, const void *data, int64_t) {
+  Lane &lane = channelLane(channel);
+  if (injected())
+    return -1;
+  pointToPoint(channel, "send", lane, [&](size_t bytes, int peer) {
+    return nccl->send(data, bytes, nccl::Uint8, peer, lane.comm, lane.stream);
+  });
   auto number = sent[channel]++;
   auto &events = sendEvents[channel];
   if (static_cast<size_t>(number) >= events.size())
@@ -320,8 +329,7 @@ int64_t NcclComm::send(int64_t channel, const void *data, int64_t) {
   cuda.check(cuda.eventRecord(events[number], lane.stream), "cuEventRecord");
   CommCounters::Entry &entry = counts.sends[channel];
   ++entry.calls;
-  entry.groupBytes += desc.bytes();
-  lane.hash.add(static_cast<uint64_t>(channel) * 2654435761u + 17);
+  entry.groupBytes += spec.channels[channel].bytes();
   return number;
 }
 
@@ -334,28 +342,17 @@ void NcclComm::finishSend(int64_t channel, int64_t number) {
 }
 
 void NcclComm::receive(int64_t channel, void *data, int64_t) {
-  const ChannelDesc &desc = spec.channels[channel];
   Lane &lane = channelLane(channel);
   if (injected())
     return;
-  flushAll();
-  RankRow &row = world.row(rank);
-  row.lastChannel.store(channel);
-  row.last.store(-1);
-  row.calls.fetch_add(1);
-  enterLane(lane);
-  std::string what = cat("receive on channel ", channel);
-  mark(lane, what, desc.node);
-  check(nccl->recv(data, static_cast<size_t>(desc.bytes()), nccl::Uint8,
-                   static_cast<int>(1 - lane.position), lane.comm, lane.stream),
-        lane.comm, what, desc.node);
-  mark(lane, what, desc.node);
+  pointToPoint(channel, "receive", lane, [&](size_t bytes, int peer) {
+    return nccl->recv(data, bytes, nccl::Uint8, peer, lane.comm, lane.stream);
+  });
   device.order(lane.stream, received, device.computeStream());
   CommCounters::Entry &entry = counts.receives[channel];
   ++entry.calls;
-  entry.groupBytes += desc.bytes();
-  entry.movedBytes += desc.bytes();
-  lane.hash.add(static_cast<uint64_t>(channel) * 2654435761u + 17);
+  entry.groupBytes += spec.channels[channel].bytes();
+  entry.movedBytes += spec.channels[channel].bytes();
 }
 
 std::vector<CommCounters::Entry *> NcclComm::entries() {

@@ -111,6 +111,11 @@ private:
   void compareOrder();
   bool allCanCapture(bool mine);
   [[noreturn]] void overdue(const Lane &lane);
+  /// A send or a receive on the lane of `channel`: `call` of the bytes and the
+  /// other rank's place in the lane's communicator.
+  template <typename Call>
+  void pointToPoint(int64_t channel, const char *which, Lane &lane,
+                    const Call &call);
   Lane &channelLane(int64_t channel) {
     return lanes[world.laneOfChannel(channel)];
   }

@@ -8,19 +8,12 @@ using namespace kerf::rt;
 
 static Cudnn load() {
   Cudnn table;
-  OpenedLibrary library = openLibrary(
-      {"cuDNN", "KERF_CUDNN", {"libcudnn.so.9"}, {"cudnn", "cu13", "cu12"}});
-  if (!library.handle)
-    throw Error(KERF_UNSUPPORTED_HOST,
-                "convolutions on a GPU need cuDNN 9, which is not on this "
-                "machine: " +
-                    library.error);
+  OpenedLibrary library = requireLibrary(
+      {"cuDNN", "KERF_CUDNN", {"libcudnn.so.9"}, {"cudnn", "cu13", "cu12"}},
+      "convolutions on a GPU need cuDNN 9");
   table.path = library.path;
 #define KERF_CUDNN_LOAD(member, name, arguments)                               \
-  table.member = reinterpret_cast<dnn::member##Fn>(library.symbol(#name));     \
-  if (!table.member)                                                           \
-    throw Error(KERF_UNSUPPORTED_HOST,                                         \
-                cat("cuDNN at ", table.path, " has no ", #name));
+  table.member = reinterpret_cast<dnn::member##Fn>(library.require(#name));
   KERF_CUDNN_FUNCTIONS(KERF_CUDNN_LOAD)
 #undef KERF_CUDNN_LOAD
   table.getVersion =

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Find.h"
 
+#include "../../../base/Error.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -129,6 +131,7 @@ void kerf::rt::nameForDriver(LibrarySearch &search, const std::string &stem,
 
 OpenedLibrary kerf::rt::openLibrary(const LibrarySearch &search) {
   OpenedLibrary result;
+  result.what = search.what;
   bool given = !environment(search.variable).empty();
   size_t missing = 0;
   for (const std::string &candidate : candidates(search)) {
@@ -159,6 +162,23 @@ OpenedLibrary kerf::rt::openLibrary(const LibrarySearch &search) {
   return result;
 }
 
+OpenedLibrary kerf::rt::requireLibrary(const LibrarySearch &search,
+                                       const char *use) {
+  OpenedLibrary library = openLibrary(search);
+  if (!library.handle)
+    throw Error(KERF_UNSUPPORTED_HOST,
+                cat(use, ", which is not on this machine: ", library.error));
+  return library;
+}
+
 void *OpenedLibrary::symbol(const char *name) const {
   return handle ? ::dlsym(handle, name) : nullptr;
+}
+
+void *OpenedLibrary::require(const char *name, const char *needs) const {
+  void *found = symbol(name);
+  if (!found)
+    throw Error(KERF_UNSUPPORTED_HOST,
+                cat(what, " at ", path, " has no ", name, needs));
+  return found;
 }

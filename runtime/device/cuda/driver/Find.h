@@ -32,15 +32,22 @@ void nameForDriver(LibrarySearch &search, const std::string &stem,
 
 /// A library that stays open: its threads and code outlive their users.
 struct OpenedLibrary {
-  void *handle = nullptr; ///< null: not there
-  std::string path;       ///< the file that was opened
-  std::string error;      ///< what was tried, one line
-  void *symbol(const char *name) const;
+  void *handle = nullptr;               ///< null: not there
+  std::string path;                     ///< the file that was opened
+  std::string error;                    ///< what was tried, one line
+  const char *what = "";                ///< of the search
+  void *symbol(const char *name) const; ///< null: it has none
+  /// Throws KERF_UNSUPPORTED_HOST if the library has no such function; `needs`
+  /// is added to the message.
+  void *require(const char *name, const char *needs = "") const;
 };
 
 /// All files and names that would be tried, in order.
 std::vector<std::string> candidates(const LibrarySearch &search);
 OpenedLibrary openLibrary(const LibrarySearch &search);
+/// The same; throws KERF_UNSUPPORTED_HOST where it is not there. `use`: what
+/// needs it, "several GPUs need NCCL".
+OpenedLibrary requireLibrary(const LibrarySearch &search, const char *use);
 
 /// The site-packages folders that are looked at, in order.
 std::vector<std::string> sitePackages();

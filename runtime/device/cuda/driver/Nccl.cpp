@@ -16,20 +16,15 @@ nccl::Config kerf::rt::nccl::nonBlocking() {
 
 static Nccl load() {
   Nccl table;
-  OpenedLibrary library = openLibrary(
-      {"NCCL", "KERF_NCCL", {"libnccl.so.2"}, {"nccl", "cu13", "cu12"}});
-  if (!library.handle)
-    throw Error(KERF_UNSUPPORTED_HOST,
-                "several GPUs need NCCL, which is not on this machine: " +
-                    library.error);
+  OpenedLibrary library = requireLibrary(
+      {"NCCL", "KERF_NCCL", {"libnccl.so.2"}, {"nccl", "cu13", "cu12"}},
+      "several GPUs need NCCL");
   table.path = library.path;
-  std::string missing;
 #define KERF_NCCL_LOAD(member, name, arguments)                                \
   table.member = reinterpret_cast<nccl::member##Fn>(library.symbol(#name));
 #define KERF_NCCL_REQUIRE(member, name, arguments)                             \
-  KERF_NCCL_LOAD(member, name, arguments)                                      \
-  if (!table.member && missing.empty())                                        \
-    missing = #name;
+  table.member = reinterpret_cast<nccl::member##Fn>(                           \
+      library.require(#name, ": 2.18 or newer is needed"));
   KERF_NCCL_FUNCTIONS(KERF_NCCL_REQUIRE)
   KERF_NCCL_OPTIONAL(KERF_NCCL_LOAD)
 #undef KERF_NCCL_LOAD
@@ -38,10 +33,6 @@ static Nccl load() {
       library.symbol("ncclGetErrorString"));
   table.getLastError = reinterpret_cast<const char *(*)(nccl::Comm)>(
       library.symbol("ncclGetLastError"));
-  if (!missing.empty())
-    throw Error(KERF_UNSUPPORTED_HOST,
-                cat("NCCL at ", table.path, " has no ", missing,
-                    ": 2.18 or newer is needed"));
   table.getVersion(&table.version);
   if (table.version < 21800)
     throw Error(KERF_UNSUPPORTED_HOST,

@@ -11,18 +11,11 @@ static CublasLt load() {
   LibrarySearch search{
       "cuBLASLt", "KERF_CUBLASLT", {}, {"cublas", "cu13", "cu12"}};
   nameForDriver(search, "libcublasLt.so", Driver::get().version);
-  OpenedLibrary library = openLibrary(search);
-  if (!library.handle)
-    throw Error(KERF_UNSUPPORTED_HOST,
-                "matrix products on a GPU need cuBLASLt, which is not on this "
-                "machine: " +
-                    library.error);
+  OpenedLibrary library =
+      requireLibrary(search, "matrix products on a GPU need cuBLASLt");
   table.path = library.path;
 #define KERF_CUBLASLT_LOAD(member, name, arguments)                            \
-  table.member = reinterpret_cast<lt::member##Fn>(library.symbol(#name));      \
-  if (!table.member)                                                           \
-    throw Error(KERF_UNSUPPORTED_HOST,                                         \
-                cat("cuBLASLt at ", table.path, " has no ", #name));
+  table.member = reinterpret_cast<lt::member##Fn>(library.require(#name));
   KERF_CUBLASLT_FUNCTIONS(KERF_CUBLASLT_LOAD)
 #undef KERF_CUBLASLT_LOAD
   table.getVersion =
