@@ -48,7 +48,7 @@ private:
   struct sigaction oldInt, oldTerm;
 };
 
-/// The model as it is imported for inference, with its batch bound.
+/// The model imported for inference, with its batch size bound.
 struct Model {
   explicit Model(Options &options);
   std::unique_ptr<Compilation> compilation;

@@ -48,8 +48,8 @@ mlir::Value makeTranspose(mlir::OpBuilder &builder, mlir::Location loc,
                           mlir::Value x, llvm::ArrayRef<int64_t> perm);
 llvm::SmallVector<int64_t> inversePermutation(llvm::ArrayRef<int64_t> perm);
 
-/// A copy of an op with other operands and a result of `shape`; the element type
-/// of the result stays.
+/// A copy of an op with other operands and a result of `shape`; the element
+/// type of the result stays.
 mlir::Value cloneWith(mlir::OpBuilder &builder, mlir::Operation *op,
                       mlir::ValueRange operands, llvm::ArrayRef<int64_t> shape);
 
