@@ -124,7 +124,7 @@ static exec::ArenaOp freshAt(Value output, Operation *op) {
   return arena;
 }
 
-/// Some collectives, waited for at once or later, may be in place.
+/// Collectives of some kinds, blocking or started, may work in place.
 template <typename Op> static void moveInPlace(Op collective) {
   if (!mayBeInPlace(collective.getKind().getValue()) ||
       collective.getSrc() == collective.getDst() ||

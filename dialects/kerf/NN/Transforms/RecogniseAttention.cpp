@@ -34,9 +34,9 @@ namespace {
 
 /// A mask and the shape of the scores that it is added to.
 struct Mask {
-  Value value;             ///< added; or, with a condition,
-  Value condition;         ///< hides where it does not hold
-  bool whereHolds = false; ///< hides where it holds
+  Value value;             ///< added to the scores; null with a condition
+  Value condition;         ///< hides scores where it is false
+  bool whereHolds = false; ///< hides scores where it is true instead
   Integers scores;
 };
 

@@ -69,7 +69,7 @@ public:
       return o.strides.empty() && !o.transpose;
     };
     if (folded != 1) {
-      // A batch with one rhs is more rows, where nothing lies between them.
+      // A batch with one rhs is a product of more rows, if all else is dense.
       bool sameRhs =
           desc.rhs.strides.size() == batch.size() + 2 &&
           std::all_of(desc.rhs.strides.begin(), desc.rhs.strides.end() - 2,
