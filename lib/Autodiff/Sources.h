@@ -27,8 +27,8 @@ namespace kerf::autodiff {
 /// The classification of a source by its use and values.
 struct SourceVerdict {
   bool isParameter = true;
-  KeptWhy why = KeptWhy::Frozen; ///< of one that is none
-  bool isClear = true;           ///< else a name broke the tie
+  KeptWhy why = KeptWhy::Frozen; ///< why it is no parameter, if it is none
+  bool isClear = true;           ///< false: its name decided
 };
 
 class SourceAnalysis {

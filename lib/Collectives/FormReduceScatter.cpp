@@ -54,7 +54,7 @@ private:
       if (!isCut && llvm::any_of(cut, [&](const AxisRef &other) {
             return overlap(ref, other);
           }))
-        return; // a sub-axis: rare, and the reduction is right as it is
+        return; // a sub-axis: rare, and the all-reduce is correct too
       if (!isCut)
         rest.push_back(ref);
     }

@@ -139,7 +139,8 @@ SmallVector<Value> kerf::chooseKeptValues(const KeptProblem &problem) {
     if (!added)
       return it->second;
     int in = it->second = flow.addNode(), out = flow.addNode();
-    // Bytes above, so that of cuts of no bytes the one near the uses is found.
+    // A value of 0 bytes (kept anyway) cuts its paths; `reaching` finds the one
+    // nearest to the uses.
     flow.addEdge(in, out, problem.bytes(value));
     if (!problem.canRepeat(value))
       flow.addEdge(source, in, kNoLimit);

@@ -32,8 +32,8 @@ Stage stageOf(Operation *op) {
                                         : Stage::Body;
 }
 
-/// Values of `main` that ops of `from` make and later functions read; those of
-/// the body are the sums.
+/// Results of ops of stage `from` that later stages read. Those of the body are
+/// summed over the parts.
 std::vector<Value> handedOn(func::FuncOp main, Stage from) {
   std::vector<Value> result;
   for (Operation &op : main.getBody().front().without_terminator()) {

@@ -136,7 +136,7 @@ private:
   static ArrayRef<int64_t> spatialOf(Value image) {
     return shapeOf(image).drop_front().drop_back();
   }
-  /// The size of a dimension, counted from the end where it is negative.
+  /// The size of a dimension; a negative one means the last.
   static int64_t sizeOf(Value value, int64_t dim) {
     ArrayRef<int64_t> shape = shapeOf(value);
     return dim < 0 ? shape.back() : shape[dim];

@@ -49,8 +49,8 @@ private:
     mlir::Location loc;
     mlir::MemRefType type;
     mlir::Attribute source;
-    mlir::StringAttr tensor; ///< what is stored, where it has another name
-    mlir::TypeAttr global;   ///< where that is not the local type
+    mlir::StringAttr tensor; ///< the stored tensor, if its name differs
+    mlir::TypeAttr global;   ///< type of the whole tensor, if it differs
     mlir::DenseI64ArrayAttr starts;
     dist::ShardingAttr sharding;
     bool isMutable = false;

@@ -1,7 +1,8 @@
 //===- CallEntries.cpp - calls as entries of manifest.json ----------------===//
 //
-// See CallEntries.h. Operands and attributes of library calls are written alike
-// for all kinds, through the interface; setMatmul and setMore write the rest.
+// See CallEntries.h. Operands and attributes of library calls are written in
+// the same way for all kinds, through the interface; setMatmul and setMore
+// write the rest.
 //
 //===----------------------------------------------------------------------===//
 #include "CallEntries.h"

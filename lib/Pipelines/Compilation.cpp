@@ -116,7 +116,7 @@ Outcome Compilation::dump(StringRef phase) {
   return dumpPlan();
 }
 
-/// The plan beside the IR, as far as it is known.
+/// Writes plan.json into the folder of the IR dumps, if there is a plan.
 Outcome Compilation::dumpPlan() {
   if (options.dumpDir.empty() || planJson.empty())
     return Outcome::Fine;

@@ -17,7 +17,7 @@ llvm::json::Object givenDocument(const CompilationOptions &options,
                                  const plan::PlanResult &plan,
                                  mlir::ModuleOp module);
 
-/// plan.json as it is written.
+/// The text of plan.json.
 std::string planText(const llvm::json::Object &plan);
 
 } // namespace kerf

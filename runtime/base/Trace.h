@@ -32,15 +32,15 @@ struct TraceEvent {
   int64_t beginNs, endNs;
 };
 
-/// Work of a device of its own: a kernel, a copy or a fill. `kernel` is an
-/// index of the manifest's kernels, -1 if it is none of them.
+/// Work of a device that executes asynchronously: a kernel, a copy or a fill.
+/// `kernel` is an index of the manifest's kernels, -1 for any other kernel.
 struct DeviceSpan {
   enum Kind : uint8_t { Kernel, Copy, Fill };
   Kind kind = Kernel;
   int32_t kernel = -1;
   uint32_t stream = 0;
   int64_t beginNs = 0, endNs = 0;
-  char name[120] = {}; ///< cut off where it is longer
+  char name[120] = {}; ///< truncated to fit
   void setName(const char *text) {
     std::strncpy(name, text, sizeof(name) - 1);
     name[sizeof(name) - 1] = 0;

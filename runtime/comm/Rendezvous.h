@@ -52,8 +52,9 @@ public:
   virtual ~Store() = default;
   virtual void set(const std::string &key, const std::string &value) = 0;
   virtual std::optional<std::string> get(const std::string &key) = 0;
-  /// The value of a key once there is one. Throws KERF_RANK_FAILURE "WHAT was
-  /// not there within S s" at the deadline; `what` is empty: the key.
+  /// Waits for the key and returns its value. At the deadline throws
+  /// KERF_RANK_FAILURE "WHAT was not there within S s"; an empty `what` means
+  /// the key.
   virtual std::string wait(const std::string &key, double seconds,
                            const std::string &what = "");
 

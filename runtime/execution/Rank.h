@@ -44,11 +44,12 @@ public:
 
   const CommCounters &counters() const { return comm->counters(); }
   const Trace &trace() const { return context.trace; }
-  /// What the device did in the last step, if it is one of its own and a trace
-  /// was asked for; and seconds between its inputs and outputs, of each step.
+  /// The work of the last step on an asynchronous device, if a trace was
+  /// requested.
   std::vector<DeviceSpan> deviceSpans() const {
     return steps ? steps->spans() : std::vector<DeviceSpan>();
   }
+  /// Seconds between the inputs and the outputs of each step on the device.
   const std::vector<double> &deviceSeconds() const { return workSeconds; }
   int64_t stage() const { return stageIndex; }
   /// Seconds per instruction, summed over steps.

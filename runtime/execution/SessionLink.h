@@ -37,7 +37,7 @@ public:
   void agree();
   /// Rank 0: sends the next command to all others.
   void command(const Command &command);
-  /// The others: waits for it.
+  /// Other ranks: wait for the next command.
   Command next();
 
   /// All: puts together the global outputs on rank 0, from the parts that each

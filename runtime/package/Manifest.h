@@ -120,7 +120,7 @@ struct BiasGradient {
   Operand sums; ///< none: not offered
   bool ofRhs = false;
   int64_t rows = 1; ///< of the buffer; the first has the sums, others zeros
-  int64_t kernel = -1, kernelBytes = 0; ///< instead, and what it moves
+  int64_t kernel = -1, kernelBytes = 0; ///< the alternative, its traffic
   bool offered() const { return sums.kind != Operand::None; }
   int64_t columns(const LibraryDesc &desc) const;
 };

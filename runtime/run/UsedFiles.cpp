@@ -251,7 +251,7 @@ std::string UsedFiles::check() const {
     case Kind::Input:
       break;
     case Kind::File:
-      // Where its folder is yet to be made, nothing is there.
+      // If the command makes the folder, nothing in it can be in the way.
       if (!isToBeMade(folderOf(use.path)))
         why = whyNotMade(use.path);
       break;

@@ -13,9 +13,9 @@ static uint64_t splitmix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The high half of draw * bound is even over [0, bound) but for the draws below
-// 2^64 mod bound, which are drawn again (Lemire, "Fast Random Integer
-// Generation in an Interval", 2019).
+// The high half of draw * bound is uniform over [0, bound) if draws whose low
+// half is below 2^64 mod bound are rejected and drawn again (Lemire, "Fast
+// Random Integer Generation in an Interval", 2019).
 static uint64_t drawBelow(uint64_t key, uint64_t position, uint64_t bound) {
   for (uint64_t attempt = 0;; ++attempt) {
     uint64_t draw = splitmix(splitmix(key ^ position) + attempt);

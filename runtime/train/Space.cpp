@@ -52,7 +52,7 @@ static std::vector<Planned> plannedFiles(const TrainOptions &options,
     uint64_t bytes = kHeader;
     for (const Weights::Parameter &parameter : weights.parameters())
       bytes += static_cast<uint64_t>(parameter.bytes());
-    // Before the oldest one goes there is one more than is kept.
+    // One more than is kept: the oldest is removed after the newest is written.
     files.push_back({"--checkpoint-dir", options.checkpointDir + "/any", bytes,
                      options.checkpointEvery > 0 ? keptCheckpoints + 1 : 1});
   }

@@ -127,8 +127,8 @@ static void require(const std::string &wrong) {
     throw Error(KERF_INVALID_ARGUMENT, wrong);
 }
 
-/// Nothing that is written may be read as well, or be written twice; all of it
-/// can be written.
+/// The files of the run, for the check that no file is both read and written or
+/// written twice, and that all can be written.
 static UsedFiles filesOf(const TrainOptions &options) {
   UsedFiles files;
   files.reads("--data", options.data);

@@ -67,7 +67,7 @@ static void makeFolders(const std::string &base, const std::string &path) {
                                      std::strerror(errno));
 }
 
-/// Writes the model's file as its image says, or as it is.
+/// Writes the pieces of `image`, or if it is empty a copy of the model's file.
 static void writeImage(AtomicFile &file, const MappedFile &original,
                        const std::vector<TrainOptions::Piece> &image) {
   if (image.empty())

@@ -2,8 +2,8 @@
 //
 // The options of all commands are in one struct, and those of other commands
 // are empty, so one list covers all of them: a flag that names a file must be
-// in it to be checked. The files that training writes besides are known once
-// the model is imported, and checked then (rt::checkTrainOptions).
+// in it to be checked. Further files that training writes are known once the
+// model is imported, and checked then (rt::checkTrainOptions).
 //
 //===----------------------------------------------------------------------===//
 #include "Files.h"

@@ -23,7 +23,7 @@ void PrintableStream::write_impl(const char *data, size_t size) {
 bool kerf::tool::finishOutput() {
   llvm::outs().flush();
   std::error_code code = llvm::outs().error();
-  llvm::outs().clear_error(); // it ends the process where it is not asked for
+  llvm::outs().clear_error(); // an uncleared error ends the process
   if (!code && (std::fflush(stdout) != 0 || std::ferror(stdout)))
     code = std::error_code(errno, std::generic_category());
   std::clearerr(stdout);

@@ -49,7 +49,7 @@ private:
   struct sigaction oldInt, oldTerm;
 };
 
-/// The model as it is imported for inference, with its batch bound.
+/// The model imported for inference, with its batch size bound.
 struct Model {
   explicit Model(Options &options);
   std::unique_ptr<Compilation> compilation;
@@ -316,7 +316,7 @@ static rt::TrainOptions loopOptions(const Options &o) {
 }
 
 /// Names the output if no option says where the trained model goes: a file in
-/// the current folder, with a note, so that training is never in vain.
+/// the current folder, with a note, so that no trained model is lost.
 static void nameOutput(Options &options, bool leads) {
   if (!options.output.empty() || options.noOutput ||
       !options.safetensors.empty() || !options.checkpointDir.empty() ||

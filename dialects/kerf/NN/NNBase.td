@@ -91,7 +91,8 @@ def NN_ByElement : NativeOpTrait<"ByElement"> {
 
 defvar NN_Element = [NN_Infer, NN_ByElement, NN_Kernel<"Elementwise">];
 
-// Its second operand divides the first; of integers it fails where that is 0.
+// Divides its first operand by its second. For integers a divisor of 0 is a
+// failure at run time.
 def NN_Division : NativeOpTrait<"Division"> {
   let cppNamespace = "::kerf::nn";
 }

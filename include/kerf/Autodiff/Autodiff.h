@@ -64,7 +64,7 @@ llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
 /// other optimizer. REGEX is the rest of the text.
 llvm::Expected<OptimizerSpec> parseOptimizer(llvm::StringRef text);
 
-/// "a, b or c": what there is.
+/// The names that exist, as text: "a, b or c".
 std::string lossNames();
 std::string optimizerNames();
 
@@ -85,7 +85,7 @@ struct AutodiffOptions {
   std::optional<double> clipNorm;
   bool skipNonFinite = false; ///< keep the old values where loss or norm is not
   Precision precision = Precision::F32;   ///< of products
-  std::optional<Precision> gradientDtype; ///< none: that of products
+  std::optional<Precision> gradientDtype; ///< none: as `precision`
   BatchNormMode batchNorm = BatchNormMode::Sync;
   /// The micro-batches and devices over which BatchNorm's statistics are taken;
   /// only its training form uses them.
@@ -95,7 +95,7 @@ struct AutodiffOptions {
   Precision gradientType() const { return gradientDtype.value_or(precision); }
 };
 
-/// The type of what gradients are sent as: "f32" or "bf16".
+/// The type in which gradients are sent: "f32" or "bf16".
 llvm::StringRef gradientDtypeName(const AutodiffOptions &options);
 
 /// Whether the name is one that torch.onnx gives constants ("val_9"), not that
@@ -103,10 +103,10 @@ llvm::StringRef gradientDtypeName(const AutodiffOptions &options);
 bool isNamedAsConstant(llvm::StringRef name);
 
 struct TrainedParameter {
-  std::string name; ///< a view of a larger one as "w@0,64": where it begins
+  std::string name; ///< "w@0,64" for a view of w that begins at [0, 64]
   std::vector<int64_t> shape;
   bool decayed = false;
-  bool isClear = true; ///< its use decided that it is one; else its name
+  bool isClear = true; ///< decided by its use; false: by its name
 };
 
 /// Why a float tensor of the model is not trained.

@@ -69,7 +69,7 @@ public:
   enum class Role {
     None,   ///< in no group: a source, another function's op
     Alone,  ///< a group of its own: a view, a collective
-    Call,   ///< a library call, which takes in what it can
+    Call,   ///< a library call, which may absorb its epilogue
     Kernel, ///< in a kernel
   };
   virtual Role roleOf(mlir::Operation *op) const = 0;

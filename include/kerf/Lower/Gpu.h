@@ -80,7 +80,7 @@ mlir::FailureOr<GpuEntry> emitGpuEntry(mlir::Operation *kernelOrCall,
                                        llvm::LLVMContext &context);
 
 /// The code of the batches (docs/Cuda.md) to which an exec.kernel belongs; none
-/// if it is of a kind that has none. For tests.
+/// if kernels of its kind are not batched. For tests.
 std::optional<GpuEntry> emitGpuBatch(exec::KernelOp kernel,
                                      llvm::StringRef name,
                                      llvm::LLVMContext &context);
@@ -91,8 +91,9 @@ bool isGpuKernelCall(exec::LibraryCallInterface call);
 /// The pass gpu-kernels of kerf-opt, which prints PTX.
 void registerGpuPasses();
 
-/// Finds ptxas (docs/Cuda.md): `wanted` is a path, "none" or empty. An error in
-/// `message` if a path is given that is not there; empty if there is none.
+/// The path of ptxas (docs/Cuda.md), empty if it is not found. `wanted` is a
+/// path, "none" or empty; a given path that does not exist is an error in
+/// `message`.
 std::string findPtxas(llvm::StringRef wanted, std::string &message);
 
 } // namespace kerf

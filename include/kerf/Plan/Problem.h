@@ -17,7 +17,7 @@
 // writing the answer back are three separate things.
 //
 // Costs are lexicographic: level 0 first, then level 1, then level 2. Entries
-// are non-negative or negative int64 of whatever unit suits (bytes,
+// are non-negative or negative int64 in any unit (bytes,
 // picoseconds); sums are exact in 128 bits. An entry >= kForbidden in level 0
 // forbids the choice or combination.
 //

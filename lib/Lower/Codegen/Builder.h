@@ -1,7 +1,7 @@
 //===- Builder.h - the builder of shared code generation --------*- C++ -*-===//
 //
-// Problem: the values of nn ops are computed alike on CPU and GPU, but one
-// becomes LLVM IR and the other MLIR.
+// Problem: CPU and GPU code compute the values of nn ops in the same way, but
+// one becomes LLVM IR and the other MLIR.
 //
 // Idea: shared code (VectorMath, PullEmitter) is written once over a builder
 // with the names of llvm::IRBuilder, and instantiated twice. LlvmBuilder is

@@ -401,10 +401,10 @@ auto VectorMathOf<B>::remainder(Value x, Value y, bool floor) -> Value {
   Value zero = constant(dx, 0), infinity = constant(dx, kInfinity);
   Value divisor = unary(llvm::Intrinsic::fabs, dy);
   Value r = unary(llvm::Intrinsic::fabs, dx);
-  // By long division, 52 bits of the quotient at a time: what is left is a
-  // multiple of the divisor's last bit and less than the divisor so scaled, so
-  // that every step is exact. Quotients of floats are below 2^278, of doubles
-  // below 2^2099.
+  // Long division, 52 bits of the quotient per step. The remainder is a
+  // multiple of the divisor's last bit and less than the scaled divisor, so
+  // every step is exact. Quotients of floats are below 2^278, of doubles below
+  // 2^2099.
   constexpr int kBits = 52;
   for (int step = wide ? 40 : 5; step >= 0; --step) {
     Value scaled = divisor;

@@ -7,8 +7,8 @@
 // reader of an old value runs before the op that writes over it; (2)
 // communication keeps the planned order, so that no more is under way than
 // planned; (3) readers of sums that a product may write (BiasGradientAttr) run
-// behind that product. All edges follow from the ops, so each pass builds the
-// graph anew.
+// behind that product. All edges follow from the ops, so each pass builds its
+// own graph.
 //
 // Invariant: the graph has no cycle unless addEdge() adds one. Sources, and ops
 // that only name a destination, are not in it.

@@ -226,7 +226,7 @@ private:
     if (type.getElementTypeBitWidth() != 16 || rhs.size() != 2 ||
         (lhsTransposed && lhs.size() != 2))
       return;
-    // A result is stored in 16 bits, or one op makes it wide.
+    // The result is stored in 16 bits, or its only reader widens it.
     Operation *widened = nullptr;
     if (!op->hasAttr(exec::kStoredMark) && op->hasOneUse())
       widened = dyn_cast<nn::CastOp>(*op->user_begin());
@@ -237,7 +237,7 @@ private:
     };
     int64_t m = type.getShape()[type.getRank() - 2], n = type.getShape().back();
     int64_t k = rhs[rhsTransposed ? 1 : 0];
-    // With a bias behind it, a product is stored as it is.
+    // A product that is widened for a bias addition keeps its n, unless marked.
     bool biased = widened && widened->hasOneUse() &&
                   isa<nn::AddOp>(*widened->user_begin());
     bool padN = odd(n) && (stored || (!rhsTransposed && !biased));

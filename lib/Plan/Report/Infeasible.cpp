@@ -2,8 +2,8 @@
 //
 // Constraints are dropped one after another: first all limits, then hints, then
 // each limit alone. A limit is suggested only after a search has found a plan
-// under it. Each search has a few seconds; what it does not prove is not
-// reported.
+// under it. Each search has a limit of a few seconds; nothing is reported
+// that it has not proven.
 //
 //===----------------------------------------------------------------------===//
 #include "Infeasible.h"

@@ -35,8 +35,8 @@ PlanResult kerf::plan::describeCut(const Graph &graph, const StagePlan &stages,
   return result;
 }
 
-/// The mesh as a search would see it: an axis may cut what its name says, or
-/// with `free` anything.
+/// The mesh as a candidate of a search: an axis may cut the dimensions that its
+/// name allows, or with `free` any.
 static MeshCandidate candidateOf(const dist::Mesh &mesh, bool free) {
   MeshCandidate candidate;
   candidate.mesh = mesh;

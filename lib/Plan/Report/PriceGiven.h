@@ -16,7 +16,8 @@ namespace kerf::plan {
 /// Where a plan puts each value, as ids of a table of layouts.
 struct GivenLayouts {
   dist::Mesh mesh;
-  /// Layout of a result or an argument as it is made, and as its uses share it.
+  /// Layout in which a result or an argument is produced, and the one in which
+  /// its uses share it.
   llvm::function_ref<dist::Layout(mlir::Value)> made, shared;
   /// Layout of an operand, also of the terminator.
   llvm::function_ref<dist::Layout(mlir::OpOperand &)> operand;

@@ -91,10 +91,10 @@ private:
       return finish("cutoff");
     return result.hasSolution() ? finish(why) : finishInfeasible(why);
   }
-  /// Only solutions of a lower combined cost than this are still looked for.
+  /// The search only looks for solutions of a lower combined cost than this.
   V goal() const {
     V max = upper;
-    // Every solution below the cutoff is below this, whatever its lower levels.
+    // Bounds every solution below the cutoff, for any costs of lower levels.
     if (options.cutoff &&
         *options.cutoff < weights.magnitude / weights.weight[0])
       max =

@@ -259,7 +259,7 @@ std::vector<size_t> Cutter::placeCuts() {
   double flopsLimit = isVolume && !isWorkWaived(options)
                           ? 1.1 * model / devices * (1 + 1e-12)
                           : kNever;
-  std::vector<double> sent; // for each begin, up to the end at hand
+  std::vector<double> sent; // per begin, up to the current end
   auto stageScore = [&](size_t begin, size_t end) {
     if (flops[end] - flops[begin] > flopsLimit)
       return kNever;

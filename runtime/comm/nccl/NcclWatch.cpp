@@ -102,8 +102,8 @@ bool NcclComm::allCanCapture(bool mine) {
 }
 
 // The package fixes the order of calls; that all ranks of a lane have the same
-// order is checked once, before any wait. A rank that does not come is named
-// together with what it was doing.
+// order is checked once, before any wait. If a rank does not arrive, the error
+// names it and its last activity.
 void NcclComm::compareOrder() {
   if (!nccl || orderChecks >= 1)
     return;

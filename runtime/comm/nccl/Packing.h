@@ -34,8 +34,8 @@ struct Packing {
   std::vector<Message> messages;
   /// Bytes of one member's part, on either side.
   int64_t sendPart = 0, receivePart = 0;
-  /// Copies from src into parts, and from parts into dst; by member. Empty:
-  /// src or dst itself lies in parts.
+  /// Copies from src into parts, and from parts into dst, by member. Empty if
+  /// src or dst is already contiguous per part.
   std::vector<BoxCopy> pack, unpack;
   bool zeroParts = false; ///< parts have padding: zeros before packing
   bool zeroDst = false;   ///< dst has bytes that no part fills

@@ -82,8 +82,8 @@ public:
   ProcessNote &note() { return mine; }
   /// Asks all ranks and waits up to `seconds` for answers.
   Notes inquire(double seconds);
-  /// The last note of a rank and its age in seconds; ranks other than 0 know
-  /// only that of rank 0.
+  /// The last note received from a rank and its age in seconds. Ranks other
+  /// than 0 know only the note of rank 0.
   std::optional<std::pair<ProcessNote, double>> lastKnown(int64_t rank) const;
   /// The rank whose connection has ended, -1 if none has; and for how long.
   int64_t lostRank(double *seconds = nullptr);

@@ -104,7 +104,7 @@ std::optional<Error> ProcessWorld::explain(Job::Reason reason) const {
     int64_t missing = waits ? notes[rank]->missing : -1;
     return missing < ranks ? missing : -1;
   };
-  if (waitsFor(waiter) < 0) { // what it waited for came at the last moment
+  if (waitsFor(waiter) < 0) { // it no longer waits
     if (reason != Job::Reason::Signal)
       return std::nullopt;
     return Error(KERF_RANK_FAILURE,

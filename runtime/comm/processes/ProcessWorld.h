@@ -41,7 +41,7 @@ public:
     uint32_t tag = 0;
   };
   const Group &groupOf(int64_t rank, const AxisList &axes) const;
-  /// Of a channel: the tag of its headers; that of its data is one more.
+  /// The tag of a channel's headers; the tag of its data is one more.
   uint32_t channelTag(int64_t channel) const {
     return channelTags + 2 * static_cast<uint32_t>(channel);
   }

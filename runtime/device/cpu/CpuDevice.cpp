@@ -27,8 +27,8 @@ using namespace kerf::rt;
 
 namespace {
 
-/// Large memory begins at a huge page's boundary, so that all of it but its end
-/// can be such pages.
+/// Large memory begins at the boundary of a huge page, so that huge pages can
+/// back all of it except its end.
 class MappedMemory : public DeviceMemory {
 public:
   explicit MappedMemory(int64_t size) {

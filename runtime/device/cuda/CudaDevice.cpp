@@ -2,7 +2,7 @@
 //
 // Everything of a step goes onto one compute stream (communication has its own,
 // see comm/nccl). The first step is enqueued call by call, so that libraries
-// can set themselves up; the second is captured into a CUDA graph as it is
+// can set themselves up; the second is captured into a CUDA graph while it is
 // enqueued; later ones launch that graph. Addresses never change, so a graph
 // stays valid. Invariant: from beginStep to stepEnded no call waits for the
 // GPU.
@@ -209,8 +209,8 @@ bool CudaDevice::endStep() {
   return true;
 }
 
-// Ends the capture, and waits until the device has the graph. Streams keep
-// their priorities only if that is asked for.
+// Ends the capture, and waits until the device has the graph. The flag
+// UseNodePriority is needed for the graph to keep the priorities of streams.
 bool CudaDevice::keepGraph() {
   capturing = false;
   cu::Graph captured = nullptr;

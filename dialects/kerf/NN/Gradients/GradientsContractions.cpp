@@ -59,8 +59,8 @@ static int64_t batchOf(Value x) {
   return size;
 }
 
-/// Whether one product over rows and batch gives the gradient of `operand`: it
-/// has no batch, and `other` has all of it.
+/// Whether one product that contracts rows and batch gives the gradient of
+/// `operand`: it has no batch, and `other` has the batch of the result.
 static bool isShared(Value operand, Value other, Value result) {
   return batchOf(operand) == 1 && batchOf(other) > 1 &&
          batchOf(other) == batchOf(result);

@@ -181,7 +181,7 @@ static Value truncate(GradientBuilder &b, Value x) {
 }
 KERF_BINARY(RemOp, dy, b.neg(b.mul(dy, truncate(b, b.div(l, r)))))
 
-/// d/dl l^r = r l^(r-1), 0 for r = 0 whatever l is; d/dr = l^r log l, 0 where
+/// d/dl l^r = r l^(r-1), 0 for r = 0 and any l; d/dr = l^r log l, 0 where
 /// l = 0 and r >= 0.
 static Value powLeft(GradientBuilder &b, Value dy, Value l, Value r) {
   Value zero = b.equal(r, b.number(0, r));

@@ -293,7 +293,8 @@ void nn::printWindow(OpAsmPrinter &printer, Operation *,
 // Convolutions and their gradients
 //===----------------------------------------------------------------------===//
 
-/// OIHW, from a convolution's image, what it makes, groups and kernel.
+/// The type of the weights, OIHW, that a convolution of `image` to `made` has;
+/// null if the types or `groups` do not fit.
 static RankedTensorType weightsType(Type image, Type made, int64_t groups,
                                     ArrayRef<int64_t> kernel) {
   auto from = dyn_cast<RankedTensorType>(image);

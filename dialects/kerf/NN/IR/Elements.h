@@ -17,8 +17,8 @@
 //   divisor) exp, log, erf, tanh, sigmoid, sin, cos, pow(x, y, constant), where
 //   constant() may give y as a number
 //   less, lessEqual, equal, isNaN: conditions
-//   select(c, x, y), and selectNumber, which optimizers leave as it is where x
-//   or y may be NaN; exactly(f): f() with no multiply-add formed
+//   select(c, x, y), and selectNumber, which optimizers do not transform where
+//   x or y may be NaN; exactly(f): f() with no multiply-add formed
 //
 // and for integers of 64 bits at most, which wrap: number, add, sub, mul, neg,
 // abs, sign, max, min, div (towards zero), mod, rem, pow, bitAnd, bitOr,

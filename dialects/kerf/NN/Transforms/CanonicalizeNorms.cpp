@@ -69,8 +69,8 @@ std::optional<Mean> matchMean(Value value) {
   return Mean{sum.getX(), Integers(dims)};
 }
 
-/// x, v and the root as it is broadcast of x / sqrt(v) or x * rsqrt(v), v
-/// behind unit reshapes.
+/// The parts of x / sqrt(v) or x * rsqrt(v): x, v (behind unit reshapes), and
+/// `root`, the operand that is broadcast.
 struct OverRoot {
   Value x, v, root;
 };

@@ -66,8 +66,8 @@ inline View viewOf(const Operand &operand, const Shape &dims) {
 }
 
 /// Whether the second tensor of a post-op has the layout that oneDNN assumes:
-/// that of dst, or, if it repeats, dense in dst's order of dimensions. Its fast
-/// code uses the sizes alone.
+/// that of dst, or, if it is broadcast, dense in dst's order of dimensions.
+/// Its fast code only looks at sizes.
 inline bool liesAs(const View &dst, const View &operand) {
   bool isFull = operand.dims == dst.dims;
   for (size_t d = 0; d < dst.dims.size(); ++d) {

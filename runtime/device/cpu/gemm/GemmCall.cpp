@@ -69,7 +69,7 @@ public:
       return o.strides.empty() && !o.transpose;
     };
     if (folded != 1) {
-      // A batch with one rhs is more rows, where nothing lies between them.
+      // A batch with one rhs is a product of more rows, if all else is dense.
       bool sameRhs =
           desc.rhs.strides.size() == batch.size() + 2 &&
           std::all_of(desc.rhs.strides.begin(), desc.rhs.strides.end() - 2,
@@ -261,7 +261,7 @@ private:
         int64_t depth = std::min(block, job.end - from);
         pack(job, own(), first, last, from, depth, packed);
         // Loop order: for each group of rhs panels that fits the cache, all lhs
-        // panels at hand. A private chunk of rhs is one group.
+        // panels of this chunk. A private chunk of rhs is one group.
         int64_t group = shared ? groupOf(depth) : panels(shared);
         for (int64_t at = 0; at < panels(shared); at += group) {
           int64_t until = std::min(at + group, panels(shared));

@@ -25,7 +25,7 @@ struct DnnContext {
   ~DnnContext();
   DnnTarget target() const { return {library, handle, nullptr}; }
   void *room(int64_t bytes);
-  /// A plan that converts tensor 1 to tensor 2, null where cuDNN has none.
+  /// A plan that converts tensor 1 to tensor 2; null if cuDNN has no engine.
   const DnnPlan *cast(int64_t elements, kerf_dtype_t from, kerf_dtype_t to,
                       int64_t alignment);
 
@@ -34,7 +34,8 @@ struct DnnContext {
     std::vector<DnnDescriptor> parts;
     DnnPlan plan;
   };
-  /// Plans by what they compute: equal calls share them. Null: cuDNN has none.
+  /// Plans by a key of the computation: equal calls share one. Null: cuDNN has
+  /// no engine for it.
   std::map<std::string, std::unique_ptr<ReadyPlan>> plans;
 };
 

@@ -28,11 +28,13 @@ struct DnnTarget {
 using DnnNotes = uint32_t;
 constexpr DnnNotes noteBit(int note) { return DnnNotes(1) << note; }
 
-/// Deterministic sums in f32 of unchanged operands.
+/// Notes of engines to exclude always: sums must be deterministic, in f32, and
+/// of operands that are not converted.
 constexpr DnnNotes inexactNotes = noteBit(dnn::NoteDownConvertInputs) |
                                   noteBit(dnn::NoteReducedPrecisionReduction) |
                                   noteBit(dnn::NoteNondeterministic);
-/// And f32 operands are not rounded to TF32, nor transformed.
+/// Notes of engines to exclude where f32 operands must neither be rounded to
+/// TF32 nor transformed (FFT, Winograd).
 constexpr DnnNotes tf32Notes =
     noteBit(dnn::NoteTensorCore) | noteBit(dnn::NoteFft) |
     noteBit(dnn::NoteWinograd) | noteBit(dnn::NoteWinograd4x4) |
@@ -40,7 +42,7 @@ constexpr DnnNotes tf32Notes =
 
 struct DnnConfig {
   DnnDescriptor config;
-  int64_t engine;   ///< cuDNN's number of it
+  int64_t engine;   ///< cuDNN's index of the engine
   std::string name; ///< place in the list and engine, for a cache
 };
 

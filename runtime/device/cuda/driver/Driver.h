@@ -50,7 +50,8 @@ struct Driver {
   /// Opened on first use. Throws KERF_UNSUPPORTED_HOST when there is no driver
   /// or no GPU, saying which.
   static const Driver &get();
-  /// Throws KERF_PROGRAM_FAILURE with the driver's words for it.
+  /// Throws KERF_PROGRAM_FAILURE with the driver's message unless `result` is
+  /// Success.
   void check(cu::Result result, const std::string &what) const;
   std::string describe(cu::Result result) const;
 };

@@ -52,8 +52,8 @@ enum : int {
 };
 using Window = void *; // ncclWindow_t
 
-/// The beginning of ncclConfig_t as of 2.18, which every later version takes:
-/// `size` and `version` say how much of it there is.
+/// The first fields of ncclConfig_t, as of 2.18. Later versions accept it:
+/// `size` and `version` tell them which fields exist.
 struct Config {
   size_t size;
   unsigned magic, version;
@@ -63,7 +63,7 @@ struct Config {
   int trafficClass; ///< of later versions, in what was padding
 };
 static_assert(sizeof(Config) == 48);
-/// Everything undefined but that calls return at once.
+/// A configuration with all fields undefined except `blocking`, which is off.
 Config nonBlocking();
 
 // X(member, symbol, arguments)

@@ -15,7 +15,8 @@ public:
   virtual ~TunedMatmul() = default;
   virtual const std::string &choiceKey() const = 0;
   virtual std::string choice() const = 0;
-  /// False: the library refuses it, or it is none.
+  /// Uses the algorithm that `choice` encodes; false if it encodes none or the
+  /// library refuses it.
   virtual bool take(const std::string &choice) = 0;
 };
 

@@ -29,7 +29,8 @@ Shape stridesOf(const Operand &operand, const Shape &dims) {
   return strides;
 }
 
-// op(X) is rows x cols with strides sr and sc; false: there is no form for it.
+// Describes op(X), rows x cols with strides sr and sc, as a matrix with a
+// leading dimension, transposed or not; false if the strides allow neither.
 bool makeMatrix(int64_t rows, int64_t cols, int64_t sr, int64_t sc,
                 LtMatrix &x) {
   if (rows == 1)

@@ -43,9 +43,10 @@ public:
   /// The documented requirements on operands; the library checks the others.
   static bool mayHave(const LibraryDesc &desc, const MatmulPlan &plan,
                       Beside beside);
-  /// False: the library has no algorithm.
+  /// Chooses an algorithm; false if the library has none.
   bool choose();
-  /// The chosen algorithm on memory of its own; negative: there is none.
+  /// The time of the chosen algorithm, measured on temporary memory; negative
+  /// if that cannot be allocated or a launch fails.
   double milliseconds();
 
   struct Pointers {

@@ -25,7 +25,7 @@ struct LearningRate {
   Kind kind = Constant;
   double base = 1e-3, min = 0;
   int64_t warmup = 0;
-  int64_t steps = 0; ///< 0: those of the run
+  int64_t steps = 0; ///< 0: the steps of the run
 
   /// Of step t >= 0. `steps` must be set unless the kind is Constant.
   double at(int64_t t) const;
@@ -61,8 +61,8 @@ struct TrainOptions {
   std::string evalPackage; ///< the model alone on one rank; empty: none
   /// The model's file and those it refers to, absolute: copied for `output`.
   std::vector<std::string> modelFiles;
-  /// The file of the trained model, as ranges of the model's and bytes between
-  /// them; empty: that of the model.
+  /// The file of the trained model, as ranges of the model's file and bytes
+  /// between them; empty: a copy of the model's file.
   struct Piece {
     uint64_t begin = 0, length = 0; ///< length 0: `bytes`
     std::string bytes;
