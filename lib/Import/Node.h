@@ -154,7 +154,8 @@ public:
   /// Fails; what inference said about the node is its error.
   mlir::LogicalResult fail();
   /// Reports something that Kerf does not have (mode, attribute value).
-  mlir::LogicalResult unsupported(const llvm::Twine &what);
+  mlir::LogicalResult unsupported(const llvm::Twine &what,
+                                  llvm::StringRef form = "");
   /// Sets output 0; failure if the value is null.
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
   mlir::LogicalResult set(size_t index, mlir::Value value);

@@ -60,6 +60,8 @@ struct ImportIssue {
   std::string node;
   std::string message;
   std::vector<std::string> notes;
+  /// What several issues have in common, which is then said once; empty: none.
+  std::string cause;
 };
 
 /// An operator, type or attribute that Kerf does not have, with every node
@@ -67,6 +69,7 @@ struct ImportIssue {
 struct UnsupportedItem {
   std::string what;
   std::vector<std::string> nodes;
+  std::string form; ///< what would be taken instead; may be empty
 };
 
 /// A graph input or output as the file declares it.
@@ -78,6 +81,7 @@ struct ModelValue {
   std::string name;
   std::string elementType;
   std::vector<Dim> dims;
+  bool hasShape = false; ///< else `dims` says nothing
 };
 
 /// An initializer of its own for an input of a node that shared another.
