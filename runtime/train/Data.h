@@ -13,24 +13,13 @@
 #ifndef KERF_RT_TRAIN_DATA_H
 #define KERF_RT_TRAIN_DATA_H
 
-#include "../base/Types.h"
+#include "../run/Arrays.h"
+#include "../run/Convert.h"
 
-#include <memory>
 #include <optional>
 #include <string>
 
 namespace kerf::rt {
-
-/// A dense array; `data` may be unaligned and lives as long as `owner`.
-struct DataArray {
-  std::string name;
-  kerf_dtype_t dtype = KERF_F32;
-  Shape shape;
-  const char *data = nullptr;
-  std::shared_ptr<const void> owner;
-  /// Why it cannot be read; only an error where an input asks for it.
-  std::string error = {};
-};
 
 struct DataSet {
   std::string path;
@@ -52,12 +41,6 @@ struct DataInput {
   Shape shape; ///< with the batch
   bool isLabels = false;
 };
-
-/// Copies `count` elements from unaligned `from`, of another type, to `to`.
-using ConvertFn = void (*)(const char *from, char *to, int64_t count);
-/// Null unless every value of `from` is a value of `to`.
-ConvertFn exactConversion(kerf_dtype_t from, kerf_dtype_t to);
-bool isInteger(kerf_dtype_t dtype);
 
 /// Samples of one input.
 struct Column {

@@ -79,7 +79,7 @@ def unseen(case, mesh, label):
                   "--optimizer=sgd", *MESHES[mesh], "-o", package,
                   *(f"--frozen={name}" for name in case["options"].get("frozen", [])))
     checks.expect(f"{name} compiles", result.returncode == 0, result.stderr)
-    expect_error(checks, name, ["run", package, "--input", f"labels=@{OUT / name}.npy", "--input",
+    expect_error(checks, name, ["run", package, "--random-inputs", "--input", f"labels=@{OUT / name}.npy", "--input",
                                 f"train.learning_rate=@{OUT / 'rate.npy'}"], 5, ["index (5|6) is out of range"])
 
 

@@ -25,12 +25,13 @@ static void compileInto(const std::string &package, const Options &options) {
   printNotes(compilation, options);
 }
 
-static int runInJob(const Options &options, rt::JobScope &job) {
+static int runInJob(Options &options, rt::JobScope &job) {
+  if (job.leads())
+    takeInputs(options, /*all=*/true);
   rt::RunOptions run;
   std::optional<TemporaryFolder> folder;
   if (isPackage(options.model)) {
     run.package = options.model;
-    // A package says itself which inputs it needs; the seed fills the rest.
   } else {
     folder.emplace();
     run.package = folder->file("run.kerf");
@@ -42,8 +43,9 @@ static int runInJob(const Options &options, rt::JobScope &job) {
     requireStatus(job.shareFolder(run.package));
   }
   run.inputs = options.inputs;
-  run.hasSeed = true;
+  run.drawsInputs = options.seedGiven || options.randomInputs;
   run.seed = options.seed;
+  run.widenOutputs = options.outputType == "f32";
   run.outputDir = options.outputDir;
   run.statsFile = options.stats;
   run.traceFile = options.trace;
