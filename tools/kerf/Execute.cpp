@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
+#include "Progress.h"
 #include "Setup.h"
 
 #include "kerf/rt/run.h"
@@ -19,9 +20,11 @@ using namespace kerf::tool;
 static void compileInto(const std::string &package, const Options &options) {
   CompilationOptions compile = compilationOptions(options);
   compile.weightsInPlace = true;
+  Progress progress(options, compile);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(package));
+  progress.finish();
   printNotes(compilation, options);
 }
 

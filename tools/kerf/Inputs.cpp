@@ -55,7 +55,7 @@ specsOf(const ModelFacts &facts, const Options &options,
     spec.dtype = *type;
     for (const ModelValue::Dim &dim : value.dims) {
       auto found = bound.find(dim.symbol);
-      spec.shape.push_back(dim.size >= 0           ? dim.size
+      spec.shape.push_back(dim.size >= 0          ? dim.size
                            : found != bound.end() ? found->second.size
                                                   : -1);
       spec.symbols.push_back(dim.symbol);

@@ -35,6 +35,7 @@ enum class Outcome {
   NoPlan = 4,
   RunTimeFailure = 5,
   Internal = 70,
+  Interrupted = 130,
 };
 
 /// The phases up to "lower", in order.
@@ -82,6 +83,8 @@ struct CompilationOptions {
   /// Called on the module that is about to be planned, and when it is planned
   /// (docs/Verification.md); again where a plan is made again.
   std::function<void(mlir::ModuleOp)> beforePlan, afterPlan;
+  /// Called with its name as each phase begins, with none as it ends.
+  std::function<void(llvm::StringRef)> onPhase;
   /// Write 01-import.mlir, 02-plan.mlir, ... and plan.json here; empty:
   /// nowhere.
   std::string dumpDir;

@@ -15,7 +15,7 @@ using namespace kerf::plan;
 /// Prices over an order with split nodes: cheap, and any price gives a bound.
 /// What larger tables make of the best prices are starts for the local search.
 template <typename V> void Solver<V>::boundBySplitting(double seconds) {
-  Clock own(seconds);
+  Clock own = clock.slice(seconds);
   auto seen = [&](const typename Dual<V>::Point &point) {
     if (point.blocked)
       return;
@@ -143,7 +143,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     bool last = index == guesses.size();
     if (last && !starts.empty())
       break;
-    Clock slice(clock.left() / (last ? 2 : 10));
+    Clock slice = clock.slice(clock.left() / (last ? 2 : 10));
     Landscape landscape(problem, last ? minUsage(problem) : guesses[index]);
     makeLegal(landscape, slice);
     take(landscape.solution());
@@ -158,7 +158,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
   for (auto &[cost, solution] : starts) {
     if (clock.expired() || closeEnough())
       break;
-    Clock slice(std::min(part, clock.left()));
+    Clock slice = clock.slice(std::min(part, clock.left()));
     Landscape landscape(problem, solution);
     descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
     take(landscape.solution());
