@@ -27,8 +27,8 @@ inline std::string wordsOf(const CLI::Option &option) {
 
 /// "case" arms: `COMMAND:--flag` gives words, `COMMAND` its flags.
 inline void completeCommand(const CLI::App &app, const std::string &command,
-                            const std::string &hiddenGroup,
-                            std::string &values, std::string &flags) {
+                            const std::string &hiddenGroup, std::string &values,
+                            std::string &flags) {
   std::string list;
   for (const CLI::Option *option : app.get_options()) {
     if (!hiddenGroup.empty() && option->get_group() == hiddenGroup)
@@ -37,8 +37,8 @@ inline void completeCommand(const CLI::App &app, const std::string &command,
     for (const std::string &name : option->get_lnames()) {
       list += " --" + name + (takesValue ? "=" : "");
       if (std::string words = wordsOf(*option); !words.empty())
-        values += "    " + command + ":--" + name + ") words=\"" + words +
-                  "\" ;;\n";
+        values +=
+            "    " + command + ":--" + name + ") words=\"" + words + "\" ;;\n";
     }
     for (const std::string &name : option->get_snames())
       list += " -" + name;
@@ -65,7 +65,8 @@ inline std::string bashCompletion(const CLI::App &app,
   # what is being typed.
   current=${line##*[[:space:]]}
   local typed=($line)
-  local commands=")" + commands + R"("
+  local commands=")" +
+         commands + R"("
   for i in "${typed[@]:1}"; do
     case " $commands " in *" $i "*) [ "$i" != "$current" ] && { command=$i; break; } ;; esac
   done
@@ -76,7 +77,8 @@ inline std::string bashCompletion(const CLI::App &app,
   if [[ $current == --*=* ]]; then
     flag=${current%%=*}
     case $command:$flag in
-)" + values + R"(    esac
+)" + values +
+         R"(    esac
     current=${current#*=}
     if [ -n "$words" ]; then
       COMPREPLY=($(compgen -W "$words" -- "$current"))
@@ -92,12 +94,14 @@ inline std::string bashCompletion(const CLI::App &app,
     return
   fi
   case $command in
-)" + flags + R"(  esac
+)" + flags +
+         R"(  esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
   return 0
 }
-complete -F )" + function + " " + name + "\n";
+complete -F )" +
+         function + " " + name + "\n";
 }
 
 /// Prints it as --version prints a version.

@@ -340,6 +340,12 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
     return failure();
   }
   markCopies();
+  if (numAsInference > 0)
+    report.notes.push_back(
+        "taken as in inference: " + std::to_string(numAsInference) +
+        (numAsInference == 1 ? " node" : " nodes") +
+        " in training mode (Dropout passes on what it gets, "
+        "BatchNormalization uses its running statistics)");
   return std::move(module);
 }
 

@@ -42,6 +42,8 @@ public:
   /// `form`: what would be taken instead.
   void unsupported(const std::string &what, llvm::StringRef node,
                    llvm::StringRef form = "");
+  /// A node in training mode is taken as what it is in inference.
+  void noteAsInference() { ++numAsInference; }
   /// Whether the last error was at this node.
   bool hasIssueAt(llvm::StringRef node) const {
     return !report.issues.empty() && report.issues.back().node == node;
@@ -104,6 +106,7 @@ private:
   llvm::StringSet<> used;
   llvm::SmallVector<const onnx::FunctionProto *> callStack;
   std::map<std::string, unsigned> unsupportedIndex;
+  int64_t numAsInference = 0;
   mlir::Operation *lastWeight = nullptr;
   /// What is declared behind a pool with ceil_mode is not believed any more.
   bool isAnnotationWrong = false;

@@ -123,8 +123,9 @@ GivenInput fitting(const DataArray &array, const std::string &file,
     wrong(is);
   if (!exactConversion(array.dtype, input.dtype)) {
     std::string name = numpyName(input.dtype);
-    wrong(cat(is, ", which does not hold every ", kerf_dtype_name(array.dtype),
-              name.empty() ? "" : "; NumPy's .astype(\"" + name + "\") rounds"));
+    wrong(
+        cat(is, ", which does not hold every ", kerf_dtype_name(array.dtype),
+            name.empty() ? "" : "; NumPy's .astype(\"" + name + "\") rounds"));
   }
   return {file, 0, array.dtype, array.shape, array.data, array.owner};
 }
@@ -157,9 +158,10 @@ public:
 
 private:
   size_t indexOf(const std::string &name) const {
-    auto it = std::find_if(
-        inputs.begin(), inputs.end(),
-        [&](const InputSpec &input) { return input.name == name; });
+    auto it =
+        std::find_if(inputs.begin(), inputs.end(), [&](const InputSpec &input) {
+          return input.name == name;
+        });
     return static_cast<size_t>(it - inputs.begin());
   }
   void give(size_t index, GivenInput value) {
@@ -189,8 +191,8 @@ void Matcher::takeAll(const std::string &file) {
   if (!endsWith(file, ".npz")) {
     if (inputs.size() != 1)
       wrong(cat(program, ": has ", inputs.size(),
-                " inputs, expected --input NAME=@", file, " with one of: ",
-                joined(namesOf(inputs))));
+                " inputs, expected --input NAME=@", file,
+                " with one of: ", joined(namesOf(inputs))));
     return give(0, fitting(arrays.front(), file, inputs.front()));
   }
   bool any = false;
@@ -217,9 +219,10 @@ void Matcher::take(const std::string &text) {
   std::vector<DataArray> arrays = openArrays(flag.file);
   auto array = arrays.begin();
   if (endsWith(flag.file, ".npz")) {
-    array = std::find_if(
-        arrays.begin(), arrays.end(),
-        [&](const DataArray &each) { return each.name == input.name; });
+    array =
+        std::find_if(arrays.begin(), arrays.end(), [&](const DataArray &each) {
+          return each.name == input.name;
+        });
     if (array == arrays.end())
       wrong(cat(flag.file, ": has no array \"", input.name,
                 "\", there are: ", quotedList(arrays)));
@@ -318,10 +321,10 @@ HostTensor kerf::rt::inputTensor(const GivenInput &given,
   return tensor;
 }
 
-std::string kerf::rt::missingInputs(
-    const std::vector<InputSpec> &inputs,
-    const std::vector<std::optional<GivenInput>> &given,
-    const std::string &program) {
+std::string
+kerf::rt::missingInputs(const std::vector<InputSpec> &inputs,
+                        const std::vector<std::optional<GivenInput>> &given,
+                        const std::string &program) {
   std::string list, name;
   size_t count = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -15,8 +15,8 @@
 
 #include "../run/Arrays.h"
 #include "../run/Convert.h"
+#include "kerf/rt/train.h"
 
-#include <optional>
 #include <string>
 
 namespace kerf::rt {
@@ -74,10 +74,11 @@ Samples bindColumns(const DataSet &data, const std::vector<DataInput> &inputs);
 /// up to 256 samples, evenly spread.
 uint64_t fingerprint(const Samples &samples);
 
-/// The first label of a sample that is neither in [0, classes) nor `ignored`.
-/// Labels that are no integers have no range.
-std::optional<int64_t> labelOutOfRange(const Column &column, int64_t sample,
-                                       int64_t classes, int64_t ignored);
+/// Looks at every label of every sample of the file `path`: one that is neither
+/// in [0, classes) nor one that the loss ignores throws KERF_INVALID_ARGUMENT,
+/// which names file and sample. Labels that are no integers have no range.
+void requireLabels(const Samples &samples, const TrainLoss &loss,
+                   const std::string &path);
 
 } // namespace kerf::rt
 

@@ -64,8 +64,8 @@ def refuse(case, mesh, label):
     labels = save(name, case)["labels"].copy()
     labels[1 if labels.ndim == 1 else (1, 2)] = label
     save(name, case, labels=labels)
-    expect_error(checks, name, command(name, case, MESHES[mesh], 2), 5, [
-        "step 1", "sample 1", rf"is {label}\b", "expected 0 to 4 or (2|-1) \\(ignored\\)"])
+    expect_error(checks, name, command(name, case, MESHES[mesh], 2), 2, [
+        "a label of sample 1", rf"is {label}\b", "expected 0 to 4 or (2|-1) \\(ignored\\)"])
 
 
 # The program itself notices too, where no loop has looked at the labels: also when the rows of the table are cut.

@@ -90,6 +90,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                       "Of a training step instead of the model alone")
             ->group(group);
     addTraining(*sub, options);
+    train->excludes(sub->get_option("--as-inference"));
     // What would change nothing is refused, not ignored.
     for (CLI::Option *option : sub->get_options([&](const CLI::Option *each) {
            return each->get_group() == group && each != train;
@@ -107,10 +108,12 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   CLI::App *sub = add("inspect", "What a model holds and what it needs",
                       inspect, Prints::Json);
   addModel(*sub, options);
+  addForms(*sub, options);
 
   sub = add("plan", "Decide how to cut a model, and say why", plan,
             Prints::VerboseAndJson);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addTrain(sub);
@@ -119,6 +122,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub = add("compile", "Write a package that kerf-run runs", compile,
             Prints::Text);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addResuming(*sub, options);
@@ -129,6 +133,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
 
   sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addInputs(*sub, options);
@@ -151,6 +156,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub = add("verify", "Hold the program against an independent reference",
             verify, Prints::Json);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
   addInputs(*sub, options);
@@ -207,6 +213,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     app.parse(argc, argv);
     if (command == run && isPackage(options.model))
       refuseForPackage(*app.get_subcommands().front(), options);
+    refuseIdle(options, options.train || command == train);
     // In a job that is for the process that writes: see withJob().
     if (command != run && command != train) {
       takeResumption(options);

@@ -45,6 +45,13 @@ void kerf::tool::addModel(CLI::App &app, Options &o) {
       ->group("Model");
 }
 
+void kerf::tool::addForms(CLI::App &app, Options &o) {
+  app.add_flag("--as-inference", o.asInference,
+               "Take Dropout and BatchNormalization in training mode as what "
+               "they are in inference")
+      ->group("Model");
+}
+
 void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   const char *group = "Planning";
   app.add_option("--devices", o.devices,
@@ -293,7 +300,8 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
       ->excludes(steps)
       ->group(loop);
   app.add_option("--learning-rate", o.learningRate,
-                 "constant, linear or cosine, then ,warmup=100,min=1e-5")
+                 "constant, linear or cosine, then ,warmup=100,min=1e-5; step "
+                 "or exponential, then ,every=1000,factor=0.1")
       ->group(loop);
   app.add_option("--checkpoint-dir", o.checkpointDir, "Keep checkpoints here")
       ->group(loop);

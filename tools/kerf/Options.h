@@ -74,7 +74,7 @@ struct Options {
   double timeout = 30;
   std::string inject, ranks = "auto"; ///< or threads, processes
   // A training step.
-  bool train = false;
+  bool train = false, asInference = false;
   std::string loss, optimizer, learningRate, batchNorm = "sync", onNan = "stop";
   std::string gradientDtype; ///< empty: the precision
   bool noOutput = false;
@@ -101,6 +101,8 @@ struct Options {
 
 void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
+/// A model in training form, where it is not trained.
+void addForms(CLI::App &app, Options &options);
 /// What shows the phases of a compilation that ends there.
 void addPhases(CLI::App &app, Options &options);
 /// IR instead of a model; after addModel().

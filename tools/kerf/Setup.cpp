@@ -278,8 +278,7 @@ void kerf::tool::takeDevices(Options &o) {
                   {}};
 }
 
-/// What is for GPUs, or for training, does nothing elsewhere.
-static void refuseIdle(const Options &o) {
+void kerf::tool::refuseIdle(const Options &o, bool trains) {
   bool cuda = parseDevices(o.devices).kind == "cuda";
   const char *forGpus = cuda                       ? nullptr
                         : !o.ptxas.empty()         ? "--ptxas"
@@ -292,7 +291,7 @@ static void refuseIdle(const Options &o) {
                   std::string(forGpus) +
                       " is for GPUs, expected --devices=cuda:...",
                   {}};
-  if (o.schedule != "auto" && !o.train)
+  if (o.schedule != "auto" && !trains)
     throw Failure{kUsage,
                   "--schedule is of a pipeline that trains; inference has but "
                   "one order",
@@ -300,7 +299,6 @@ static void refuseIdle(const Options &o) {
 }
 
 CompilationOptions kerf::tool::compilationOptions(const Options &o) {
-  refuseIdle(o);
   CompilationOptions result;
   result.model = o.model;
   for (const std::string &text : o.dims) {
@@ -384,6 +382,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   }
   result.dumpDir = o.dumpDir;
   result.import.without = o.without;
+  if (o.asInference)
+    result.import.trainingForms = ImportOptions::TrainingForms::AsInference;
   result.failPhase = o.failPhase;
   return result;
 }

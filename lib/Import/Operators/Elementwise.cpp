@@ -261,12 +261,14 @@ static LogicalResult dropout(Node &node) {
     auto ratio = node.has(1) ? node.scalarElement(node.in(1)) : 0.5;
     using Forms = ImportOptions::TrainingForms;
     Forms forms = node.importer.trainingForms();
+    if (*training != 0 && ratio != 0.0 && forms == Forms::AsInference)
+      node.importer.noteAsInference();
     if (*training != 0 && ratio != 0.0 && forms != Forms::AsInference) {
       if (forms == Forms::Refuse)
         return node.unsupported("operator Dropout in training mode",
                                 "the model is taken as exported for inference "
-                                "(model.eval() in PyTorch); kerf train takes "
-                                "both");
+                                "(model.eval() in PyTorch), and as that with "
+                                "--as-inference; kerf train takes both");
       if (!ratio || !(*ratio >= 0 && *ratio < 1))
         return node.error("ratio must be a constant in [0, 1)");
       if (node.wants(1))

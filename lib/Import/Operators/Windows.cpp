@@ -269,7 +269,11 @@ static LogicalResult batchNorm(Node &node) {
       node.importer.trainingForms() == ImportOptions::TrainingForms::Refuse)
     return node.unsupported("operator BatchNormalization in training mode",
                             "the model is taken as exported for inference "
-                            "(model.eval() in PyTorch); kerf train takes both");
+                            "(model.eval() in PyTorch), and as that with "
+                            "--as-inference; kerf train takes both");
+  if (training && node.importer.trainingForms() ==
+                      ImportOptions::TrainingForms::AsInference)
+    node.importer.noteAsInference();
   if (rankOf(x) < 2)
     return node.error("input has rank " + Twine(rankOf(x)) +
                       ", expected at least 2");
