@@ -123,3 +123,15 @@ macro(kerf_add_subdirectories)
     endif()
   endforeach()
 endmacro()
+
+# kerf_install_completion(TOOL): what bash completes its command lines with,
+# printed by the tool itself.
+function(kerf_install_completion tool)
+  set(file ${PROJECT_BINARY_DIR}/share/bash-completion/completions/${tool})
+  add_custom_command(OUTPUT ${file}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/share/bash-completion/completions
+    COMMAND ${tool} --bash-completion > ${file}
+    DEPENDS ${tool} VERBATIM)
+  add_custom_target(${tool}-completion ALL DEPENDS ${file})
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endfunction()

@@ -1,4 +1,4 @@
-# The lit suite of Kerf. Features: gpu, nccl, mpi, asserts, one for each tool that
+# The lit suite of Kerf. Features: gpu, nccl, mpi, asserts, torch, onnxscript, one for each tool that
 # is built (`REQUIRES: kerf-opt`), sanitizer, and `full` (lit -Dfull=1, what
 # ./check --full sets). Substitutions: %python, %build, %inputs (test/Inputs), %models
 # (its models), %light (ONNX's models with outputs), %cache (large generated files, kept).
@@ -55,8 +55,9 @@ for tool in config.kerf_tools:
         config.available_features.add(tool)
 if onnx_dir:
     config.available_features.add("onnx")
-if python_package("onnxruntime"):
-    config.available_features.add("onnxruntime")
+for package in ("onnxruntime", "onnxscript", "torch"):
+    if python_package(package):
+        config.available_features.add(package)
 if config.kerf_sanitize:
     config.available_features.add("sanitizer")
 if config.kerf_build_type == "Debug":

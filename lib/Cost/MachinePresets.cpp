@@ -44,42 +44,69 @@ static void setGPU(Machine &machine, double matrixFlops, double vectorFlops,
   rateOf(machine, ComputeClass::Gather) = {vectorFlops, 0.5 * memory, launch};
 }
 
-static Link nvlink4(bool measuredCurve) {
-  Link link;
-  link.latencySeconds = 2 * kMicro; // 14 ring steps: 28 us
-  link.bytesPerSecond = 365 * kGiga;
-  if (measuredCurve) {
-    // Share of the peak algorithm bandwidth reached on eight H200s.
-    double peak = link.bytesPerSecond / 1.75;
-    link.curveGroupSize = 8;
-    link.allReduceCurve.push_back({0, 28 * kMicro});
-    for (auto [mebibytes, share] : {std::pair<int64_t, double>{16, 0.46},
-                                    {32, 0.57},
-                                    {64, 0.72},
-                                    {128, 0.83},
-                                    {1024, 1.0}})
-      link.allReduceCurve.push_back(
-          {mebibytes * kMiB,
-           static_cast<double>(mebibytes * kMiB) / (share * peak)});
-  }
-  return link;
+namespace {
+/// GPUs that come as nodes of 1, 4 or 8, joined by NVLink or PCIe. Sources of
+/// the figures: docs/CostModel.md.
+struct GpuKind {
+  llvm::StringLiteral name, text;
+  double matrixFlops, vectorFlops, memoryBytesPerSecond;
+  int64_t memoryBytes;
+  double linkBytesPerSecond; ///< inside a node
+  double linkLatencySeconds;
+  double networkBytesPerSecond; ///< per GPU; 0: one 100GbE port for all
+};
+} // namespace
+
+static constexpr GpuKind kGpuKinds[] = {
+    {"h100", "H100 SXM, NVLink 4, NDR400 per GPU", 989 * kTera, 60 * kTera,
+     3.35 * kTera, 80 * kGiB, 365 * kGiga, 2 * kMicro, 50 * kGiga},
+    {"h200", "H200 SXM, NVLink 4, NDR400 per GPU", 989 * kTera, 60 * kTera,
+     4.8 * kTera, 141 * int64_t(1'000'000'000), 365 * kGiga, 2 * kMicro,
+     50 * kGiga},
+    {"a100-40gb", "A100 SXM of 40 GB, NVLink 3, HDR200 per GPU", 312 * kTera,
+     17.5 * kTera, 1.555 * kTera, 40 * kGiB, 243 * kGiga, 2 * kMicro,
+     25 * kGiga},
+    {"a100-80gb", "A100 SXM of 80 GB, NVLink 3, HDR200 per GPU", 312 * kTera,
+     17.5 * kTera, 2.039 * kTera, 80 * kGiB, 243 * kGiga, 2 * kMicro,
+     25 * kGiga},
+    {"l40s", "L40S cards on PCIe 4 x16, one 100GbE port", 362 * kTera,
+     82 * kTera, 0.864 * kTera, 48 * int64_t(1'000'000'000), 27.5 * kGiga,
+     4 * kMicro, 0}};
+
+/// What NVLink 4 reached on eight H200s.
+static void setMeasuredCurve(Link &link) {
+  // Share of the peak algorithm bandwidth.
+  double peak = link.bytesPerSecond / 1.75;
+  link.curveGroupSize = 8;
+  link.allReduceCurve.push_back({0, 28 * kMicro}); // 14 ring steps
+  for (auto [mebibytes, share] : {std::pair<int64_t, double>{16, 0.46},
+                                  {32, 0.57},
+                                  {64, 0.72},
+                                  {128, 0.83},
+                                  {1024, 1.0}})
+    link.allReduceCurve.push_back(
+        {mebibytes * kMiB,
+         static_cast<double>(mebibytes * kMiB) / (share * peak)});
 }
 
-static Machine gpuNodes(llvm::StringRef gpu, int64_t nodes) {
+static Machine gpuNodes(const GpuKind &gpu, int64_t perNode, int64_t nodes) {
   Machine machine;
   machine.nodes = nodes;
-  machine.devicesPerNode = 8;
-  bool h200 = gpu == "h200";
-  setGPU(machine, 989 * kTera, 60 * kTera, (h200 ? 4.8 : 3.35) * kTera,
-         h200 ? 141 * int64_t(1'000'000'000) : 80 * kGiB);
-  machine.local = nvlink4(h200);
-  machine.network.latencySeconds = 5 * kMicro;
-  machine.network.bytesPerSecond = 50 * kGiga; // NDR400, one port per GPU
-  machine.portsPerNode = 8;
-  machine.description =
-      (llvm::Twine(nodes) + " node" + (nodes > 1 ? "s" : "") + " of 8 " +
-       (h200 ? "H200" : "H100") + " SXM, NVLink 4, NDR400 per GPU")
-          .str();
+  machine.devicesPerNode = perNode;
+  setGPU(machine, gpu.matrixFlops, gpu.vectorFlops, gpu.memoryBytesPerSecond,
+         gpu.memoryBytes);
+  machine.local.latencySeconds = gpu.linkLatencySeconds;
+  machine.local.bytesPerSecond = gpu.linkBytesPerSecond;
+  if (gpu.name == "h200")
+    setMeasuredCurve(machine.local);
+  bool hasOwnPorts = gpu.networkBytesPerSecond > 0;
+  machine.network.latencySeconds = (hasOwnPorts ? 5 : 14) * kMicro;
+  machine.network.bytesPerSecond =
+      hasOwnPorts ? gpu.networkBytesPerSecond : 12 * kGiga;
+  machine.portsPerNode = hasOwnPorts ? perNode : 1;
+  machine.description = (llvm::Twine(nodes) + " node" + (nodes > 1 ? "s" : "") +
+                         " of " + llvm::Twine(perNode) + " " + gpu.text)
+                            .str();
   return machine;
 }
 
@@ -151,13 +178,15 @@ static Machine cpuRanks(int64_t ranks, const HostInfo &host) {
 
 std::vector<std::pair<std::string, std::string>>
 kerf::cost::machinePresetNames() {
-  return {{"cpu", "thread ranks of this host"},
-          {"h100-8", "one node of 8 H100 SXM on NVLink"},
-          {"h200-8", "one node of 8 H200 SXM on NVLink"},
-          {"h100-8xN", "N such nodes, one NDR400 port per GPU"},
-          {"h200-8xN", "N such nodes, one NDR400 port per GPU"},
-          {"pcie-8", "one box of 8 H100 PCIe cards"},
-          {"ethernet-N", "N hosts of one H100 PCIe card on 100GbE"}};
+  std::vector<std::pair<std::string, std::string>> names = {
+      {"cpu", "thread ranks of this host"}};
+  for (const GpuKind &gpu : kGpuKinds)
+    names.push_back({(gpu.name + "-D").str(),
+                     ("one node of D = 1, 4 or 8 " + gpu.text).str()});
+  names.push_back({"GPU-DxN", "N such nodes, as h100-8x4"});
+  names.push_back({"pcie-8", "one box of 8 H100 PCIe cards"});
+  names.push_back({"ethernet-N", "N hosts of one H100 PCIe card on 100GbE"});
+  return names;
 }
 
 /// The N of "prefixN"; nullopt if the rest is no number in 1..kMaxDevices.
@@ -175,11 +204,14 @@ makePreset(llvm::StringRef name, int64_t numDevices, const HostInfo &host) {
   if (name == "cpu")
     return cpuRanks(
         numDevices > 0 ? numDevices : std::max<int64_t>(host.cores, 1), host);
-  if (name == "h100-8" || name == "h200-8")
-    return gpuNodes(name.take_front(4), 1);
-  for (llvm::StringRef gpu : {"h100", "h200"})
-    if (std::optional<int64_t> nodes = suffixNumber(name, (gpu + "-8x").str()))
-      return gpuNodes(gpu, *nodes);
+  for (const GpuKind &gpu : kGpuKinds)
+    for (int64_t perNode : {1, 4, 8}) {
+      std::string node = (gpu.name + "-" + llvm::Twine(perNode)).str();
+      if (name == node)
+        return gpuNodes(gpu, perNode, 1);
+      if (std::optional<int64_t> nodes = suffixNumber(name, node + "x"))
+        return gpuNodes(gpu, perNode, *nodes);
+    }
   if (name == "pcie-8")
     return pcieBox();
   if (std::optional<int64_t> nodes = suffixNumber(name, "ethernet-"))

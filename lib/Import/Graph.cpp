@@ -7,6 +7,7 @@
 // grow exponentially.
 //
 //===----------------------------------------------------------------------===//
+#include "Forms.h"
 #include "Handlers.h"
 
 #include "Importer.h"
@@ -87,14 +88,16 @@ Importer::bindShape(const onnx::ValueInfoProto &info, bool input) {
   return shape;
 }
 
-static ModelValue describe(const onnx::ValueInfoProto &info,
-                           const ImportOptions &options) {
+ModelValue
+kerf::onnx_import::describe(const onnx::ValueInfoProto &info,
+                            const std::map<std::string, int64_t> &dims) {
   ModelValue value;
   value.name = info.name();
   const auto &tensor = info.type().tensor_type();
   value.elementType = info.type().has_tensor_type()
                           ? dataTypeName(tensor.elem_type())
                           : "not a tensor";
+  value.hasShape = tensor.has_shape();
   for (const auto &dim : tensor.shape().dim()) {
     ModelValue::Dim described;
     described.symbol = dim.dim_param();
@@ -104,8 +107,7 @@ static ModelValue describe(const onnx::ValueInfoProto &info,
       if (described.symbol.empty())
         described.symbol =
             info.name() + "." + std::to_string(value.dims.size());
-      if (auto bound = options.dims.find(described.symbol);
-          bound != options.dims.end())
+      if (auto bound = dims.find(described.symbol); bound != dims.end())
         described.size = bound->second;
     }
     value.dims.push_back(described);
@@ -117,11 +119,11 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
   size_t issuesBefore = report.issues.size();
   Block &block = function.getBody().front();
   for (const auto &output : graph.output())
-    report.outputs.push_back(describe(output, options));
+    report.outputs.push_back(describe(output, options.dims));
   std::string symbols;
   llvm::StringSet<> known;
   for (const auto &input : graph.input())
-    for (const ModelValue::Dim &dim : describe(input, options).dims)
+    for (const ModelValue::Dim &dim : describe(input, options.dims).dims)
       if (!dim.symbol.empty() && known.insert(dim.symbol).second)
         symbols += (symbols.empty() ? "" : ", ") + dim.symbol;
   for (const auto &[name, size] : options.dims) {
@@ -139,7 +141,7 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
       declared[input.name()] = &input;
       continue;
     }
-    report.inputs.push_back(describe(input, options));
+    report.inputs.push_back(describe(input, options.dims));
     Location loc = NameLoc::get(ops.getStringAttr(input.name()));
     if (scope.values.count(input.name())) {
       refuse(input.name(), "name is defined twice");
@@ -153,14 +155,15 @@ bool Importer::importInputs(const onnx::GraphProto &graph, Scope &scope) {
     }
     scope.values[input.name()] = Value();
     if (!input.type().has_tensor_type()) {
-      unsupported("input that is not a tensor", input.name());
+      unsupported("input that is not a tensor", input.name(),
+                  "tensors are taken, each an input of its own");
       continue;
     }
     int32_t dataType = input.type().tensor_type().elem_type();
     Type element = elementType(&context, dataType);
     auto shape = bindShape(input, /*input=*/true);
     if (!element) {
-      unsupported("type " + dataTypeName(dataType), input.name());
+      unsupported("type " + dataTypeName(dataType), input.name(), kTypesTaken);
       continue;
     }
     if (!shape)
@@ -396,7 +399,9 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
             "operator set " + std::to_string(opset) +
             (first > opset ? ", known from " + std::to_string(first) : "") +
             ")";
-    unsupported(what, name);
+    unsupported(what, name,
+                domain.empty() && !first ? formInstead(proto.op_type())
+                                         : StringRef());
     return defineOutputs(proto, {}, scope);
   }
   Node node(*this, proto, scope, name.str(), opset);
@@ -557,6 +562,8 @@ void Importer::surveyOperators(const Nodes &nodes, const Scope &scope,
       unsupported("operator " + proto.op_type() + " (" +
                       (domain.empty() ? "" : "domain " + domain.str() + ", ") +
                       "operator set " + std::to_string(opset) + ")",
-                  name);
+                  name,
+                  domain.empty() && !first ? formInstead(proto.op_type())
+                                           : StringRef());
   }
 }

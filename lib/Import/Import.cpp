@@ -5,6 +5,7 @@
 // where it can.
 //
 //===----------------------------------------------------------------------===//
+#include "Forms.h"
 #include "Handlers.h"
 #include "Importer.h"
 #include "Names.h"
@@ -30,20 +31,31 @@ Importer::Importer(MLIRContext &context, const ImportOptions &options,
                    ImportReport &report)
     : ops(&context), context(context), options(options), report(report) {}
 
-void Importer::refuse(StringRef node, const Twine &message) {
+void Importer::refuse(StringRef node, const Twine &message, StringRef cause) {
   report.issues.push_back(
-      {ImportIssue::Kind::Refused, node.str(), message.str(), {}});
+      {ImportIssue::Kind::Refused, node.str(), message.str(), {}, cause.str()});
 }
 void Importer::usage(StringRef node, const Twine &message) {
   report.issues.push_back(
-      {ImportIssue::Kind::Usage, node.str(), message.str(), {}});
+      {ImportIssue::Kind::Usage, node.str(), message.str(), {}, ""});
 }
-void Importer::unsupported(const std::string &what, StringRef node) {
+void Importer::unsupported(const std::string &what, StringRef node,
+                           StringRef form) {
   auto [entry, isNew] =
       unsupportedIndex.try_emplace(what, report.unsupported.size());
   if (isNew)
-    report.unsupported.push_back({what, {}});
+    report.unsupported.push_back({what, {}, form.str()});
   report.unsupported[entry->second].nodes.push_back(node.str());
+}
+
+/// External data that cannot be had is one mistake, whatever the number of
+/// tensors and files.
+static StringRef causeOf(const onnx::TensorProto &tensor, StringRef error) {
+  size_t reason = error.rfind("\": ");
+  if (tensor.data_location() != onnx::TensorProto::EXTERNAL ||
+      !error.starts_with("external data \"") || reason == StringRef::npos)
+    return "";
+  return error.substr(reason + 3);
 }
 
 Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
@@ -53,9 +65,10 @@ Value Importer::literal(const onnx::TensorProto &tensor, StringRef name,
   auto data = files().read(&context, tensor, error, unsupportedType);
   if (!data) {
     if (unsupportedType)
-      unsupported("type " + dataTypeName(tensor.data_type()), node);
+      unsupported("type " + dataTypeName(tensor.data_type()), node,
+                  kTypesTaken);
     else
-      refuse(node, error);
+      refuse(node, error, causeOf(tensor, error));
     return {};
   }
   Location loc = NameLoc::get(StringAttr::get(&context, name));
@@ -174,7 +187,8 @@ void Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope) {
   }
   for (const auto &sparse : graph.sparse_initializer())
     if (used.contains(sparse.values().name())) {
-      unsupported("sparse initializer", sparse.values().name());
+      unsupported("sparse initializer", sparse.values().name(),
+                  "dense ones are taken");
       scope.values[sparse.values().name()] = Value();
     }
 }
@@ -201,7 +215,8 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
     report.issues.push_back({ImportIssue::Kind::Internal,
                              "",
                              "an output was lost without an error",
-                             {}});
+                             {},
+                             ""});
     return false;
   }
   ops.setInsertionPointToEnd(&function.getBody().front());
@@ -318,6 +333,12 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   if (failed(verify(*module)))
     return failure();
   markCopies();
+  if (numAsInference > 0)
+    report.notes.push_back(
+        "taken as in inference: " + std::to_string(numAsInference) +
+        (numAsInference == 1 ? " node" : " nodes") +
+        " in training mode (Dropout passes on what it gets, "
+        "BatchNormalization uses its running statistics)");
   return std::move(module);
 }
 

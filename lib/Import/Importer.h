@@ -17,6 +17,10 @@
 
 namespace kerf::onnx_import {
 
+/// An input or output as the file declares it, with the sizes that are bound.
+ModelValue describe(const onnx::ValueInfoProto &info,
+                    const std::map<std::string, int64_t> &dims);
+
 class Importer {
 public:
   Importer(mlir::MLIRContext &context, const ImportOptions &options,
@@ -31,9 +35,15 @@ public:
   }
 
   /// Errors: at a node or value (may be empty).
-  void refuse(llvm::StringRef node, const llvm::Twine &message);
+  /// Of several errors with one cause only the first is said in full.
+  void refuse(llvm::StringRef node, const llvm::Twine &message,
+              llvm::StringRef cause = "");
   void usage(llvm::StringRef node, const llvm::Twine &message);
-  void unsupported(const std::string &what, llvm::StringRef node);
+  /// `form`: what would be taken instead.
+  void unsupported(const std::string &what, llvm::StringRef node,
+                   llvm::StringRef form = "");
+  /// A node in training mode is taken as what it is in inference.
+  void noteAsInference() { ++numAsInference; }
   /// Whether the last error was at this node.
   bool hasIssueAt(llvm::StringRef node) const {
     return !report.issues.empty() && report.issues.back().node == node;
@@ -96,6 +106,7 @@ private:
   llvm::StringSet<> used;
   llvm::SmallVector<const onnx::FunctionProto *> callStack;
   std::map<std::string, unsigned> unsupportedIndex;
+  int64_t numAsInference = 0;
   mlir::Operation *lastWeight = nullptr;
   /// What is declared behind a pool with ceil_mode is not believed any more.
   bool isAnnotationWrong = false;

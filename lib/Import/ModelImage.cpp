@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "kerf/Import/ModelImage.h"
 
+#include "Importer.h"
 #include "Names.h"
 #include "Tensors.h"
 #include "Wire.h"
@@ -334,6 +335,12 @@ bool kerf::readModelFacts(llvm::StringRef path, ModelFacts &facts,
   if (!skeleton || !model.ParseFromString(*skeleton))
     return false;
   makeNamesPrintable(model);
+  std::set<std::string> initializers;
+  for (const onnx::TensorProto &tensor : model.graph().initializer())
+    initializers.insert(tensor.name());
+  for (const onnx::ValueInfoProto &input : model.graph().input())
+    if (!initializers.count(input.name()))
+      facts.inputs.push_back(onnx_import::describe(input, {}));
   for (const onnx::ValueInfoProto &output : model.graph().output())
     facts.outputs.push_back(output.name());
   std::set<std::string> locations;

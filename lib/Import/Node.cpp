@@ -167,8 +167,10 @@ std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {
                   input + "=@FILE.npy");
     else
       (void)unsupported("operator " + proto.op_type() +
-                        " with a computed input " + Twine(index) +
-                        " that steers a shape");
+                            " with a computed input " + Twine(index) +
+                            " that steers a shape",
+                        "it is taken where it is a constant, or follows from "
+                        "constants and shapes");
   }
   return values;
 }
@@ -179,7 +181,8 @@ std::optional<double> Node::constantReal(size_t index) {
   auto value = scalarElement(in(index));
   if (!value)
     (void)unsupported("operator " + proto.op_type() +
-                      " with a computed input " + Twine(index));
+                          " with a computed input " + Twine(index),
+                      "it is taken where it is a constant");
   return value;
 }
 
@@ -239,9 +242,9 @@ LogicalResult Node::fail() {
   return failure();
 }
 
-LogicalResult Node::unsupported(const Twine &what) {
+LogicalResult Node::unsupported(const Twine &what, StringRef form) {
   if (!failed)
-    importer.unsupported(what.str(), name);
+    importer.unsupported(what.str(), name, form);
   failed = true;
   return failure();
 }

@@ -153,8 +153,9 @@ public:
   mlir::LogicalResult error(const llvm::Twine &message);
   /// Fails; a diagnostic of type inference becomes the node's error.
   mlir::LogicalResult fail();
-  /// Reports something that Kerf does not support (mode, attribute value).
-  mlir::LogicalResult unsupported(const llvm::Twine &what);
+  /// Reports something that Kerf does not have (mode, attribute value).
+  mlir::LogicalResult unsupported(const llvm::Twine &what,
+                                  llvm::StringRef form = "");
   /// Sets output 0; failure if the value is null.
   mlir::LogicalResult set(mlir::Value value) { return set(0, value); }
   mlir::LogicalResult set(size_t index, mlir::Value value);

@@ -8,7 +8,10 @@
 
 #include "Names.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
@@ -23,14 +26,36 @@ int ImportReport::exitCode() const {
   return code;
 }
 
+/// Of several issues with one cause: how many, and a few of their names.
+static void printOthers(llvm::raw_ostream &stream,
+                        llvm::ArrayRef<llvm::StringRef> nodes) {
+  constexpr size_t kMax = 4;
+  if (nodes.size() < 2)
+    return;
+  llvm::ArrayRef<llvm::StringRef> rest = nodes.drop_front();
+  stream << "note: the same of " << rest.size() << " more: ";
+  llvm::interleaveComma(
+      rest.take_front(kMax), stream,
+      [&](llvm::StringRef node) { stream << printable(node.str()); });
+  stream << (rest.size() > kMax ? ", ...\n" : "\n");
+}
+
 void ImportReport::print(llvm::raw_ostream &stream) const {
+  llvm::MapVector<llvm::StringRef, llvm::SmallVector<llvm::StringRef>> others;
+  for (const ImportIssue &issue : issues)
+    if (!issue.cause.empty())
+      others[issue.cause].push_back(issue.node);
+  llvm::StringSet<> said;
   for (const ImportIssue &issue : issues) {
+    if (!issue.cause.empty() && !said.insert(issue.cause).second)
+      continue;
     stream << "error: " << printable(file);
     if (!issue.node.empty())
       stream << ":" << printable(issue.node);
     stream << ": " << printable(issue.message) << "\n";
     for (const std::string &note : issue.notes)
       stream << "note: " << printable(note) << "\n";
+    printOthers(stream, others.lookup(issue.cause));
   }
   for (const UnsupportedItem &item : unsupported) {
     stream << "error: " << printable(file) << ":"
@@ -43,5 +68,7 @@ void ImportReport::print(llvm::raw_ostream &stream) const {
       });
       stream << "\n";
     }
+    if (!item.form.empty())
+      stream << "note: " << item.form << "\n";
   }
 }

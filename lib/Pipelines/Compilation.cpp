@@ -43,11 +43,16 @@ class Compilation::Timer {
 public:
   Timer(Compilation &compilation, StringRef phase)
       : compilation(compilation), phase(phase.str()),
-        start(std::chrono::steady_clock::now()) {}
+        start(std::chrono::steady_clock::now()) {
+    if (compilation.options.onPhase)
+      compilation.options.onPhase(this->phase);
+  }
   ~Timer() {
     std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
     compilation.times.push_back({phase, seconds.count()});
+    if (compilation.options.onPhase)
+      compilation.options.onPhase("");
   }
 
 private:
@@ -369,6 +374,7 @@ Outcome Compilation::makePlan() {
         if (run.error == plan::PlanError::None)
           return std::nullopt;
         bool isRequest = run.error == plan::PlanError::BadRequest;
+        bool isStopped = run.error == plan::PlanError::Stopped;
         llvm::SmallVector<StringRef> split;
         StringRef(run.message).split(split, '\n', -1, /*KeepEmpty=*/false);
         lines.push_back(
@@ -376,7 +382,9 @@ Outcome Compilation::makePlan() {
                 .str());
         for (StringRef line : llvm::drop_begin(split))
           lines.push_back(line.str());
-        return isRequest ? Outcome::WrongUsage : Outcome::NoPlan;
+        return isRequest   ? Outcome::WrongUsage
+               : isStopped ? Outcome::Interrupted
+                           : Outcome::NoPlan;
       });
   if (outcome != Outcome::Fine)
     return outcome;

@@ -36,6 +36,14 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
   constexpr int kTries = 8;
   constexpr double kMaxSeconds = 60;
   const std::optional<int64_t> asked = options.plan.memoryLimitBytes;
+  // What --deadline gave to the first search is gone for the others.
+  const double deadline = options.plan.deadlineSeconds;
+  double spent = 0;
+  auto addPlanning = [&] {
+    for (const auto &[phase, seconds] : ArrayRef(times).drop_front(timesBefore))
+      spent += phase == "plan" ? seconds : 0;
+  };
+  addPlanning();
   const int64_t limit = *memoryLimit(), first = laidOutPeak();
   auto begin = std::chrono::steady_clock::now();
   auto isLate = [&] {
@@ -52,6 +60,7 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
   for (; outcome != Outcome::Fine || peak > limit; ++tries) {
     if (tries == kTries || max - min < 2 || (tries > 1 && isLate())) {
       options.plan.memoryLimitBytes = asked;
+      options.plan.deadlineSeconds = deadline;
       return fail(Outcome::NoPlan,
                   options.model +
                       ": no plan fits in memory: what was planned "
@@ -65,6 +74,8 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
                                    static_cast<double>(limit) /
                                    static_cast<double>(peak));
     options.plan.memoryLimitBytes = tried;
+    if (deadline > 0)
+      options.plan.deadlineSeconds = std::max(deadline - spent, 0.01);
     module = unplanned.clone();
     times.resize(timesBefore);
     dumps = dumpsBefore;
@@ -73,6 +84,7 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
                       &Compilation::runCollectives, &Compilation::runLower})
       if (outcome == Outcome::Fine)
         outcome = (this->*step)();
+    addPlanning();
     if (outcome == Outcome::NoPlan) {
       lines.clear();
       min = tried;
@@ -84,6 +96,7 @@ Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
     max = tried;
   }
   options.plan.memoryLimitBytes = asked;
+  options.plan.deadlineSeconds = deadline;
   if (llvm::json::Object *memory = planJson.getObject("memory")) {
     (*memory)["limit"] = limit;
     if (tries > 0)

@@ -80,13 +80,14 @@ private:
   void solveAgain();
   /// Raises bounds that are below the best plan's cost by a closer look (R_k).
   void sharpenBounds();
-  /// The time at which these second looks must end.
+  /// What of the deadline is for searching: the rest is for the candidate that
+  /// is being set up when it comes, and for the result.
+  double budget() const { return 0.95 * options.deadlineSeconds; }
+  /// Until when a look back may take.
   double timeToLookBack() const {
-    return options.deadlineSeconds > 0 ? options.deadlineSeconds
+    return options.deadlineSeconds > 0 ? budget()
                                        : std::max(30.0, elapsed() + 10);
   }
-  /// The message for a candidate that was not searched to its end.
-  std::string atLeast(double bound) const;
   /// The cheapest plan so far; infinity without one.
   double incumbent() const {
     double best = std::numeric_limits<double>::infinity();
@@ -95,9 +96,10 @@ private:
         best = std::min(best, attempt.summary.cost);
     return best;
   }
+  bool isStopped() const { return options.stop && *options.stop; }
+  void report(size_t searched) const;
   PlanResult describe(const Attempt &best, StringRef candidateSet);
   int64_t minMemory() const;
-  std::string candidateNotes() const;
   const Attempt *search(PlanError &error, std::string &message);
 
   ModuleOp module;
@@ -190,6 +192,7 @@ void Planner::solveAndCut(Attempt &attempt, double deadline) {
   SolveOptions solveOptions;
   solveOptions.seed = options.seed;
   solveOptions.deadlineSeconds = deadline;
+  solveOptions.stop = options.stop;
   solveOptions.maxTableEntries = int64_t(1) << 23;
   switch (options.solver) {
   case SolverKind::Auto:
@@ -268,13 +271,14 @@ void Planner::solveAgain() {
   double until = timeToLookBack();
   for (auto [number, attempt] : llvm::enumerate(open)) {
     double left = until - elapsed();
-    if (left <= 0)
+    if (left <= 0 || isStopped())
       return;
     const MeshCandidate &candidate = attempt->graph->candidate;
     SolveOptions solveOptions;
     solveOptions.seed = options.seed;
     solveOptions.deadlineSeconds =
         left / static_cast<double>(open.size() - number);
+    solveOptions.stop = options.stop;
     solveOptions.maxTableEntries = int64_t(1) << 23;
     solveOptions.cutoff = cutoffFor(candidate);
     SolveResult again = solve(attempt->graph->problem, solveOptions);
@@ -296,7 +300,7 @@ void Planner::solveAgain() {
     }
     attempt->summary.lowerBound = bound;
     if (!attempt->summary.reason.empty() && bound >= incumbent())
-      attempt->summary.reason = atLeast(bound);
+      attempt->summary.reason = atLeast(options.objective, bound);
   }
 }
 
@@ -314,7 +318,7 @@ void Planner::sharpenBounds() {
         candidate.devicesPerStage() == 1 ||
         attempt.solved.status == Status::Infeasible ||
         !attempt.graph->getError().empty() ||
-        attempt.summary.lowerBound >= best || left() <= 0)
+        attempt.summary.lowerBound >= best || left() <= 0 || isStopped())
       continue;
     StageBounds closer(function, candidate, options, batch);
     closer.sharpen(*attempt.graph,
@@ -324,15 +328,21 @@ void Planner::sharpenBounds() {
   }
 }
 
-std::string Planner::atLeast(double bound) const {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  if (options.objective == Objective::Time)
-    stream << llvm::format("costs at least %.3g ms", bound * 1e3);
-  else
-    stream << llvm::format("costs at least %.0f bytes", bound);
-  stream << ", more than another";
-  return text;
+void Planner::report(size_t searched) const {
+  if (!options.progress)
+    return;
+  PlanProgress progress;
+  progress.searched = searched;
+  progress.candidates = candidates.size();
+  double best = incumbent();
+  if (!std::isinf(best)) {
+    progress.best = progress.lowerBound = best;
+    for (const Attempt &attempt : attempts)
+      if (!attempt.cannotBe())
+        progress.lowerBound =
+            std::min(progress.lowerBound, attempt.summary.lowerBound);
+  }
+  options.progress(progress);
 }
 
 void Planner::summarize(Attempt &attempt) {
@@ -348,7 +358,7 @@ void Planner::summarize(Attempt &attempt) {
     summary.reason = attempt.solved.status == Status::Infeasible
                          ? "nothing fits"
                      : attempt.solved.statistics.stoppedBy == "cutoff"
-                         ? atLeast(summary.lowerBound)
+                         ? atLeast(options.objective, summary.lowerBound)
                          : "none found";
     return;
   }
@@ -391,31 +401,6 @@ int64_t Planner::minMemory() const {
       min = needed;
   }
   return min ? cost::saturate(*min) : 0;
-}
-
-/// How each candidate ended, once per reason.
-std::string Planner::candidateNotes() const {
-  std::vector<std::pair<std::string, std::string>> meshesOf; ///< of reasons
-  for (const Attempt &attempt : attempts) {
-    const std::string &reason = attempt.summary.reason;
-    if (reason.empty())
-      continue;
-    std::string mesh;
-    for (const auto &[name, size] : attempt.summary.mesh)
-      mesh += (mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
-    auto known = llvm::find_if(
-        meshesOf, [&](const auto &entry) { return entry.first == reason; });
-    if (known == meshesOf.end())
-      known = meshesOf.insert(known, {reason, ""});
-    if (mesh.empty())
-      mesh = "one device";
-    if (!StringRef(known->second).ends_with(mesh)) // other micro-batches
-      known->second += (known->second.empty() ? "" : "; ") + mesh;
-  }
-  std::string notes;
-  for (const auto &[reason, meshes] : meshesOf)
-    notes += "\nnote: " + meshes + ": " + reason;
-  return notes;
 }
 
 PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
@@ -501,17 +486,19 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
   for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
     if (number >= numFirst && !noneCanBe(candidate.stages))
       continue;
+    report(number);
     double left = 0;
-    if (options.deadlineSeconds > 0) {
-      left = options.deadlineSeconds - elapsed();
-      if (left <= 0 && !attempts.empty()) {
+    if (options.deadlineSeconds > 0 || isStopped()) {
+      left = isStopped() ? 0 : budget() - elapsed();
+      if (left <= 0 && (!attempts.empty() || isStopped())) {
         CandidateSummary summary;
         for (const dist::MeshAxis &axis : candidate.mesh.axes)
           if (!axis.isTime)
             summary.mesh.push_back({axis.name, axis.size});
         summary.microBatches = candidate.microBatches;
         summary.lowerBound = boundOf(candidate, 0);
-        summary.reason = "not searched: the deadline came first";
+        summary.reason = isStopped() ? "not searched: planning was ended"
+                                     : "not searched: the deadline came first";
         unsearched.push_back(std::move(summary));
         continue;
       }
@@ -530,6 +517,9 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
   }
   solveAgain();
   sharpenBounds();
+  report(candidates.size());
+  if (attempts.empty())
+    return nullptr;
   return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
     return isBetter(a.summary, b.summary);
   });
@@ -540,18 +530,23 @@ Trial Planner::tryOut() {
   std::string message;
   const Attempt *best = search(error, message);
   if (!best)
-    return Trial::None;
+    return isStopped() ? Trial::Unknown : Trial::None;
   if (best->summary.reason.empty())
     return Trial::Found;
-  bool isProven =
-      unsearched.empty() && llvm::all_of(attempts, [](const Attempt &attempt) {
-        return attempt.cannotBe();
-      });
+  bool isProven = !isStopped() && unsearched.empty() &&
+                  llvm::all_of(attempts, [](const Attempt &attempt) {
+                    return attempt.cannotBe();
+                  });
   return isProven ? Trial::None : Trial::Unknown;
 }
 
 FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
   const Attempt *best = search(error, message);
+  if (isStopped() && (!best || !best->summary.reason.empty())) {
+    error = PlanError::Stopped;
+    message = "planning was ended before there was a plan";
+    return failure();
+  }
   if (!best)
     return failure();
   if (!best->summary.reason.empty()) {
@@ -562,10 +557,23 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
       message = attempts[0].graph->getError();
       return failure();
     }
-    Infeasibility why = explainInfeasible(
-        options, minMemory(), candidateNotes(), [&](const PlanOptions &trial) {
-          return Planner(module, function, trial).tryOut();
-        });
+    std::vector<CandidateSummary> ended;
+    for (const Attempt &attempt : attempts)
+      ended.push_back(attempt.summary);
+    Infeasibility why =
+        explainInfeasible(options, minMemory(), candidateNotes(ended),
+                          [&](const PlanOptions &trial) {
+                            // Reasons are found in what is left of the time.
+                            PlanOptions own = trial;
+                            if (options.deadlineSeconds > 0) {
+                              double left = options.deadlineSeconds - elapsed();
+                              if (left <= 0)
+                                return Trial::Unknown;
+                              own.deadlineSeconds =
+                                  std::min(own.deadlineSeconds, left);
+                            }
+                            return Planner(module, function, own).tryOut();
+                          });
     error = why.error;
     message = std::move(why.message);
     return failure();

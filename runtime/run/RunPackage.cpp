@@ -5,11 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/rt/files.h"
+#include "kerf/rt/inputs.h"
 #include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/run.h"
 
+#include "../base/Seconds.h"
 #include "../base/Types.h"
+#include "Convert.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -58,8 +61,6 @@ private:
   }
   void checkFiles();
   void readInputs();
-  HostTensor parseInput(const kerf_tensor_info_t &info,
-                        const std::string &value);
   void writeFiles();
   void printSummary();
   std::string take(char *json) {
@@ -74,6 +75,9 @@ private:
   }
 
   void shareInputs();
+  void countSamples(int64_t &samples, int64_t &tokens);
+  /// Of --repeat: the steps' times, and what that makes per second.
+  std::string timesLine();
   /// Names in the folder of outputs.
   std::vector<std::string> outputFiles();
 
@@ -81,6 +85,7 @@ private:
   JobScope &job;
   std::FILE *out, *err;
   std::unique_ptr<kerf_package_t, PackageCloser> package;
+  std::vector<double> stepSeconds;
   std::vector<HostTensor> inputs; // outlives the session, which borrows
   std::unique_ptr<kerf_session_t, SessionCloser> session;
 };
@@ -89,121 +94,53 @@ std::vector<int64_t> shapeOf(const kerf_tensor_info_t &info) {
   return {info.shape, info.shape + info.rank};
 }
 
-void fillNumber(const kerf_tensor_info_t &info, double value,
-                HostTensor &tensor) {
-  size_t count = info.bytes / kerf_dtype_size(info.dtype);
-  auto fill = [&](auto number) {
-    for (size_t i = 0; i < count; ++i)
-      std::memcpy(tensor.data.data() + i * sizeof(number), &number,
-                  sizeof(number));
-  };
-  auto integer = static_cast<int64_t>(value);
-  switch (info.dtype) {
-  case KERF_F32:
-    return fill(static_cast<float>(value));
-  case KERF_F64:
-    return fill(value);
-  case KERF_F16:
-    return fill(static_cast<_Float16>(value));
-  case KERF_BF16: {
-    float f = static_cast<float>(value);
-    uint32_t bits;
-    std::memcpy(&bits, &f, 4);
-    return fill(
-        static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16));
-  }
-  case KERF_BOOL:
-    return fill(static_cast<uint8_t>(value != 0));
-  case KERF_I8:
-  case KERF_U8:
-    return fill(static_cast<uint8_t>(integer));
-  case KERF_I16:
-  case KERF_U16:
-    return fill(static_cast<uint16_t>(integer));
-  case KERF_I32:
-  case KERF_U32:
-    return fill(static_cast<uint32_t>(integer));
-  case KERF_I64:
-  case KERF_U64:
-    return fill(static_cast<uint64_t>(integer));
-  }
+bool isNarrow(kerf_dtype_t dtype) {
+  return dtype == KERF_F16 || dtype == KERF_BF16;
 }
 
-HostTensor Runner::parseInput(const kerf_tensor_info_t &info,
-                              const std::string &value) {
-  HostTensor tensor;
-  std::vector<int64_t> shape = shapeOf(info);
-  if (!value.empty() && value[0] == '@') {
-    std::string error;
-    if (!readNpy(value.substr(1), tensor, error))
-      usage(error);
-    if (tensor.dtype != info.dtype || tensor.shape != shape)
-      usage(cat(value.substr(1), ": is ", kerf_dtype_name(tensor.dtype), " ",
-                shapeString(tensor.shape), ", input \"", info.name,
-                "\" expects ", kerf_dtype_name(info.dtype), " ",
-                shapeString(shape)));
-    return tensor;
-  }
-  char *end = nullptr;
-  double number = std::strtod(value.c_str(), &end);
-  if (value.empty() || *end)
-    usage(cat("input \"", info.name, "\": '", value,
-              "' is neither @FILE.npy nor a number"));
-  bool isFloat = info.dtype == KERF_F32 || info.dtype == KERF_F64 ||
-                 info.dtype == KERF_F16 || info.dtype == KERF_BF16;
-  if (!isFloat && !(std::abs(number) < 9e18))
-    usage(cat("input \"", info.name, "\": '", value,
-              "' is not a number of type ", kerf_dtype_name(info.dtype)));
-  tensor.dtype = info.dtype;
-  tensor.shape = shape;
-  tensor.data.resize(info.bytes);
-  fillNumber(info, number, tensor);
-  return tensor;
+/// Floats of at most 32 bits.
+std::vector<float> widened(const kerf_tensor_info_t &info, const void *data) {
+  std::vector<float> values(info.bytes / kerf_dtype_size(info.dtype));
+  exactConversion(info.dtype, KERF_F32)(static_cast<const char *>(data),
+                                        reinterpret_cast<char *>(values.data()),
+                                        static_cast<int64_t>(values.size()));
+  return values;
+}
+
+InputSpec specOf(const kerf_tensor_info_t &info) {
+  return {info.name, info.dtype, shapeOf(info), {}};
 }
 
 void Runner::readInputs() {
-  int32_t count = kerf_package_num_inputs(package.get());
-  std::vector<bool> given(count);
-  inputs.resize(count);
-  std::vector<kerf_tensor_info_t> infos(count);
-  std::string names;
-  for (int32_t i = 0; i < count; ++i) {
-    check(kerf_package_input(package.get(), i, &infos[i]));
-    names += cat(i ? ", " : "", infos[i].name);
+  std::vector<kerf_tensor_info_t> infos(
+      static_cast<size_t>(kerf_package_num_inputs(package.get())));
+  std::vector<InputSpec> specs;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    check(
+        kerf_package_input(package.get(), static_cast<int32_t>(i), &infos[i]));
+    specs.push_back(specOf(infos[i]));
   }
-  for (const std::string &text : options.inputs) {
-    size_t eq = text.find('=');
-    std::string name = text.substr(0, eq);
-    auto it = std::find_if(
-        infos.begin(), infos.end(),
-        [&](const kerf_tensor_info_t &info) { return name == info.name; });
-    if (eq == std::string::npos)
-      usage(cat("--input '", text, "': expected NAME=@FILE.npy"));
-    if (it == infos.end())
-      usage(cat(options.package, ": no input \"", name,
-                "\", there are: ", names));
-    size_t index = static_cast<size_t>(it - infos.begin());
-    if (given[index])
-      usage(cat("input \"", name, "\" is given twice"));
-    given[index] = true;
-    inputs[index] = parseInput(*it, text.substr(eq + 1));
-  }
-  for (int32_t i = 0; i < count; ++i)
-    if (!given[i]) {
-      if (!options.hasSeed)
-        usage(cat(options.package, ": input \"", infos[i].name, "\" (",
-                  kerf_dtype_name(infos[i].dtype), " ",
-                  shapeString(shapeOf(infos[i])), ") is missing: give --input ",
-                  infos[i].name, "=@FILE.npy, or --seed=S for random inputs"));
-      inputs[i].dtype = infos[i].dtype;
-      inputs[i].shape = shapeOf(infos[i]);
-      inputs[i].data.resize(infos[i].bytes);
-      fillRandom(infos[i].name, options.seed, infos[i].dtype,
-                 static_cast<int64_t>(infos[i].bytes /
-                                      kerf_dtype_size(infos[i].dtype)),
-                 infos[i].range_low, infos[i].range_high,
-                 inputs[i].data.data());
+  std::vector<std::optional<GivenInput>> given;
+  std::string error;
+  if (!matchInputs(options.inputs, specs, options.package, given, error))
+    usage(error);
+  if (!options.drawsInputs)
+    if (error = missingInputs(specs, given, options.package); !error.empty())
+      usage(error);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (given[i]) {
+      inputs.push_back(inputTensor(*given[i], specs[i]));
+      continue;
     }
+    HostTensor &tensor = inputs.emplace_back();
+    tensor.dtype = infos[i].dtype;
+    tensor.shape = specs[i].shape;
+    tensor.data.resize(infos[i].bytes);
+    fillRandom(
+        infos[i].name, options.seed, infos[i].dtype,
+        static_cast<int64_t>(infos[i].bytes / kerf_dtype_size(infos[i].dtype)),
+        infos[i].range_low, infos[i].range_high, tensor.data.data());
+  }
 }
 
 /// Rank 0's inputs for all: files and numbers are read there alone.
@@ -230,8 +167,7 @@ void Runner::checkFiles() {
   UsedFiles files;
   files.reads("the package", options.package);
   for (const std::string &text : options.inputs)
-    if (size_t at = text.find("=@"); at != std::string::npos)
-      files.reads("--input", text.substr(at + 2));
+    files.reads("--input", inputFile(text));
   files.writes("--stats", options.statsFile);
   files.writes("--trace", options.traceFile);
   files.fills("--output-dir", options.outputDir, outputFiles());
@@ -256,7 +192,13 @@ void Runner::writeFiles() {
       size_t bytes;
       check(kerf_session_get_output(session.get(), i, &data, &bytes));
       std::string content;
-      formatNpy(info.dtype, shapeOf(info), data, bytes, content);
+      if (options.widenOutputs && isNarrow(info.dtype)) {
+        std::vector<float> wide = widened(info, data);
+        formatNpy(KERF_F32, shapeOf(info), wide.data(),
+                  wide.size() * sizeof(float), content);
+      } else {
+        formatNpy(info.dtype, shapeOf(info), data, bytes, content);
+      }
       add(options.outputDir + "/" + names[i], content);
     }
   }
@@ -289,20 +231,73 @@ void Runner::printSummary() {
     check(kerf_session_get_output(session.get(), i, &data, &bytes));
     std::string line = cat(info.name, ": ", kerf_dtype_name(info.dtype), " ",
                            shapeString(shapeOf(info)));
-    if (info.dtype == KERF_F32 && bytes != 0) {
-      const float *values = static_cast<const float *>(data);
+    if ((info.dtype == KERF_F32 || isNarrow(info.dtype)) && bytes != 0) {
+      std::vector<float> values = widened(info, data);
       double low = values[0], high = values[0], sum = 0;
-      size_t count = bytes / sizeof(float);
-      for (size_t j = 0; j < count; ++j) {
-        low = std::min<double>(low, values[j]);
-        high = std::max<double>(high, values[j]);
-        sum += values[j];
+      for (float value : values) {
+        low = std::min<double>(low, value);
+        high = std::max<double>(high, value);
+        sum += value;
       }
       line += cat(", min ", low, ", max ", high, ", mean ",
-                  sum / static_cast<double>(count));
+                  sum / static_cast<double>(values.size()));
     }
     say(out, printable(line) + "\n");
   }
+  if (options.repeat > 1)
+    say(out, timesLine() + "\n");
+}
+
+/// The samples of a step: the size that all inputs begin with; 0 if they do
+/// not. Tokens: those of an input of ids, a row per sample.
+void Runner::countSamples(int64_t &samples, int64_t &tokens) {
+  samples = tokens = 0;
+  for (int32_t i = 0, n = kerf_package_num_inputs(package.get()); i < n; ++i) {
+    kerf_tensor_info_t info;
+    check(kerf_package_input(package.get(), i, &info));
+    if (info.rank == 0)
+      continue;
+    if (samples != 0 && info.shape[0] != samples) {
+      samples = tokens = 0;
+      return;
+    }
+    samples = info.shape[0];
+    if (info.rank == 2 && isInteger(info.dtype))
+      tokens = std::max(tokens, info.shape[0] * info.shape[1]);
+  }
+}
+
+std::string Runner::timesLine() {
+  std::vector<double> sorted = stepSeconds;
+  std::sort(sorted.begin(), sorted.end());
+  size_t middle = sorted.size() / 2;
+  double median = sorted.size() % 2 ? sorted[middle]
+                                    : (sorted[middle - 1] + sorted[middle]) / 2;
+  auto shown = [](double seconds) {
+    char text[64];
+    std::snprintf(text, sizeof(text),
+                  seconds < 1e-3 ? "%.0f us"
+                  : seconds < 1  ? "%.2f ms"
+                                 : "%.2f s",
+                  seconds < 1e-3 ? seconds * 1e6
+                  : seconds < 1  ? seconds * 1e3
+                                 : seconds);
+    return std::string(text);
+  };
+  std::string line = cat(sorted.size(), " steps: median ", shown(median),
+                         ", least ", shown(sorted.front()));
+  int64_t samples, tokens;
+  countSamples(samples, tokens);
+  auto rate = [&](int64_t count, const char *what) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "; %.4g %s/s",
+                  static_cast<double>(count) / median, what);
+    if (count > 0)
+      line += text;
+  };
+  rate(samples, "samples");
+  rate(tokens, "tokens");
+  return line;
 }
 
 void logLine(void *user, kerf_log_level_t level, const char *line) {
@@ -347,8 +342,11 @@ void Runner::run() {
   for (size_t i = 0; i < inputs.size(); ++i)
     check(kerf_session_set_input(rawSession, static_cast<int32_t>(i),
                                  inputs[i].data.data(), inputs[i].data.size()));
-  for (int32_t i = 0; i < options.repeat; ++i)
+  for (int32_t i = 0; i < options.repeat; ++i) {
+    SteadyClock::time_point start = SteadyClock::now();
     check(kerf_session_run(rawSession));
+    stepSeconds.push_back(secondsSince(start));
+  }
   if (job.leads()) {
     writeFiles();
     printSummary();

@@ -6,69 +6,12 @@
 #include "Data.h"
 
 #include "../package/Safetensors.h"
-#include "../run/Npy.h"
-#include "Zip.h"
 
 #include <algorithm>
 #include <dirent.h>
 #include <sys/stat.h>
 
 using namespace kerf::rt;
-
-static bool endsWith(const std::string &text, const char *ending) {
-  std::string tail = ending;
-  return text.size() > tail.size() &&
-         text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
-}
-
-static std::string withoutEnding(const std::string &name) {
-  return name.substr(0, name.rfind('.'));
-}
-
-/// An array over .npy bytes that `owner` keeps.
-static DataArray npyArray(const std::string &name, const char *data,
-                          size_t size, std::shared_ptr<const void> owner) {
-  NpyView view = parseNpy(data, size);
-  DataArray array{name, view.dtype, view.shape, view.data, std::move(owner)};
-  if (view.fortran && view.shape.size() > 1) {
-    auto copy = std::make_shared<std::vector<char>>(
-        static_cast<size_t>(numBytes(view.shape, view.dtype)));
-    copyFortran(view, copy->data());
-    array.data = copy->data();
-    array.owner = copy;
-  }
-  return array;
-}
-
-/// An array that cannot be read is in the set with the reason.
-template <typename Make>
-static void addArray(DataSet &set, const std::string &file, Make make) {
-  try {
-    set.arrays.push_back(make());
-  } catch (const Error &error) {
-    DataArray array;
-    array.name = withoutEnding(file);
-    array.error = file + ": " + error.message;
-    set.arrays.push_back(std::move(array));
-  }
-}
-
-static void openNpz(const std::string &path, DataSet &set) {
-  auto file = std::make_shared<MappedFile>(path);
-  for (const ZipMember &member : readZip(*file)) {
-    if (!endsWith(member.name, ".npy"))
-      continue;
-    addArray(set, member.name, [&] {
-      std::string name = withoutEnding(member.name);
-      if (member.method == 0) {
-        checkStored(member);
-        return npyArray(name, member.packed, member.bytes, file);
-      }
-      auto data = std::make_shared<std::vector<char>>(inflateMember(member));
-      return npyArray(name, data->data(), data->size(), data);
-    });
-  }
-}
 
 static void openSafetensors(const std::string &path, DataSet &set) {
   auto file = std::make_shared<MappedFile>(path);
@@ -86,10 +29,10 @@ static void openFolder(const std::string &path, DataSet &set) {
     ::closedir(folder);
   }
   for (const std::string &name : names) {
-    addArray(set, name, [&] {
+    set.arrays.push_back(readableArray(name, [&] {
       auto file = std::make_shared<MappedFile>(path + "/" + name);
       return npyArray(withoutEnding(name), file->data(), file->size(), file);
-    });
+    }));
   }
 }
 
@@ -109,8 +52,10 @@ static void openTokens(const std::string &path, kerf_dtype_t dtype,
 static void open(const std::string &path, bool isFolder, DataSet &set) {
   if (isFolder)
     return openFolder(path, set);
-  if (endsWith(path, ".npz"))
-    return openNpz(path, set);
+  if (endsWith(path, ".npz")) {
+    set.arrays = openNpz(path);
+    return;
+  }
   if (endsWith(path, ".safetensors"))
     return openSafetensors(path, set);
   if (endsWith(path, ".bin"))

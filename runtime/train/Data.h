@@ -13,24 +13,13 @@
 #ifndef KERF_RT_TRAIN_DATA_H
 #define KERF_RT_TRAIN_DATA_H
 
-#include "../base/Types.h"
+#include "../run/Arrays.h"
+#include "../run/Convert.h"
+#include "kerf/rt/train.h"
 
-#include <memory>
-#include <optional>
 #include <string>
 
 namespace kerf::rt {
-
-/// A dense array; `data` may be unaligned and lives as long as `owner`.
-struct DataArray {
-  std::string name;
-  kerf_dtype_t dtype = KERF_F32;
-  Shape shape;
-  const char *data = nullptr;
-  std::shared_ptr<const void> owner;
-  /// Why it cannot be read; only an error where an input asks for it.
-  std::string error = {};
-};
 
 struct DataSet {
   std::string path;
@@ -52,12 +41,6 @@ struct DataInput {
   Shape shape; ///< with the batch
   bool isLabels = false;
 };
-
-/// Copies `count` elements from unaligned `from`, of another type, to `to`.
-using ConvertFn = void (*)(const char *from, char *to, int64_t count);
-/// Null unless every value of `from` is a value of `to`.
-ConvertFn exactConversion(kerf_dtype_t from, kerf_dtype_t to);
-bool isInteger(kerf_dtype_t dtype);
 
 /// Samples of one input.
 struct Column {
@@ -91,10 +74,11 @@ Samples bindColumns(const DataSet &data, const std::vector<DataInput> &inputs);
 /// up to 256 samples, evenly spread.
 uint64_t fingerprint(const Samples &samples);
 
-/// The first label of a sample that is neither in [0, classes) nor `ignored`.
-/// Labels that are no integers have no range.
-std::optional<int64_t> labelOutOfRange(const Column &column, int64_t sample,
-                                       int64_t classes, int64_t ignored);
+/// Looks at every label of every sample of the file `path`: one that is neither
+/// in [0, classes) nor one that the loss ignores throws KERF_INVALID_ARGUMENT,
+/// which names file and sample. Labels that are no integers have no range.
+void requireLabels(const Samples &samples, const TrainLoss &loss,
+                   const std::string &path);
 
 } // namespace kerf::rt
 

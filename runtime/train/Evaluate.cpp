@@ -60,21 +60,7 @@ Evaluator::Evaluator(const TrainOptions &options,
             "batch\n"));
   for (const Column &column : samples.columns)
     buffers.emplace_back(static_cast<size_t>(column.sampleBytes() * batch));
-  checkLabels();
-}
-
-void Evaluator::checkLabels() const {
-  const TrainLoss &loss = options.loss;
-  if (!loss.hasClasses() || loss.classes <= 0)
-    return;
-  for (const Column &column : samples.columns)
-    for (int64_t i = 0; column.isLabels && i < samples.count; ++i)
-      if (std::optional<int64_t> label =
-              labelOutOfRange(column, i, loss.classes, loss.ignoreIndex))
-        throw Error(KERF_INVALID_ARGUMENT,
-                    cat(options.evalData, ": a label of sample ", i, " is ",
-                        *label, ", expected 0 to ", loss.classes - 1, " or ",
-                        loss.ignoreIndex, " (ignored)"));
+  requireLabels(samples, options.loss, options.evalData);
 }
 
 Evaluator::~Evaluator() { kerf_package_close(package); }

@@ -30,8 +30,6 @@ public:
   Metrics evaluate(const Weights &weights, kerf_session_t *training);
 
 private:
-  /// All of them, before anything is trained.
-  void checkLabels() const;
   void addBatch(kerf_session_t *session, int64_t index, Metrics &metrics);
 
   const TrainOptions &options;

@@ -7,9 +7,13 @@
 //   constant:  base
 //   linear:    base + (min - base) u,                u = (t - w) / (T - w)
 //   cosine:    min + (base - min) (1 + cos(pi u)) / 2
+//   step:      max(min, base f^floor((t - w) / k)),  f = factor, k = every
+//   exponential: max(min, base f^((t - w) / k))
 //
-// and min from step T on: PyTorch's LambdaLR for the warm-up followed by
-// LinearLR (end_factor = min / base) and CosineAnnealingLR (eta_min = min).
+// and of linear and cosine min from step T on: PyTorch's LambdaLR for the
+// warm-up followed by LinearLR (end_factor = min / base), CosineAnnealingLR
+// (eta_min = min), StepLR (step_size = k, gamma = f) and ExponentialLR
+// (gamma = f^(1/k)).
 // Adam's bias corrections 1 - beta^n count the updates that took place.
 //
 //===----------------------------------------------------------------------===//
@@ -29,6 +33,11 @@ double LearningRate::at(int64_t t) const {
     return base * static_cast<double>(t + 1) / static_cast<double>(warmup);
   if (kind == Constant)
     return base;
+  if (kind == Step || kind == Exponential) {
+    double times = static_cast<double>(t - warmup) / static_cast<double>(every);
+    return std::max(
+        min, base * std::pow(factor, kind == Step ? std::floor(times) : times));
+  }
   if (t >= steps)
     return min;
   double u =
@@ -46,7 +55,7 @@ static bool parseNumber(const std::string &text, double &value) {
 
 std::string kerf::rt::parseLearningRate(const std::string &text,
                                         LearningRate &rate) {
-  bool hasEnd = false;
+  bool hasEnd = false, hasFactor = false;
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
     std::string item = text.substr(begin, end - begin);
@@ -61,10 +70,16 @@ std::string kerf::rt::parseLearningRate(const std::string &text,
         rate.kind = LearningRate::Linear;
       else if (item == "cosine")
         rate.kind = LearningRate::Cosine;
+      else if (item == "step")
+        rate.kind = LearningRate::Step;
+      else if (item == "exponential")
+        rate.kind = LearningRate::Exponential;
       else if (parseNumber(item, value))
         rate.base = value;
       else
-        return "'" + item + "', expected constant, linear, cosine or a number";
+        return "'" + item +
+               "', expected constant, linear, cosine, step, exponential or a "
+               "number";
     } else {
       std::string key = item.substr(0, equals);
       if (!parseNumber(item.substr(equals + 1), value))
@@ -78,15 +93,31 @@ std::string kerf::rt::parseLearningRate(const std::string &text,
         rate.warmup = static_cast<int64_t>(value);
       else if (key == "steps" && whole)
         rate.steps = static_cast<int64_t>(value);
-      else if (key == "warmup" || key == "steps")
+      else if (key == "every" && whole && value > 0)
+        rate.every = static_cast<int64_t>(value);
+      else if (key == "factor" && value > 0 && value <= 1)
+        rate.factor = value, hasFactor = true;
+      else if (key == "factor")
+        return "'" + item + "', expected more than 0 and at most 1";
+      else if (key == "warmup" || key == "steps" || key == "every")
         return "'" + item + "', expected a number of steps";
       else
-        return "unknown key '" + key + "', expected lr, warmup, min or steps";
+        return "unknown key '" + key +
+               "', expected lr, warmup, min, steps, every or factor";
     }
     begin = end + 1;
   }
+  bool decays =
+      rate.kind == LearningRate::Step || rate.kind == LearningRate::Exponential;
   if (hasEnd && rate.kind == LearningRate::Constant)
-    return "min is where linear and cosine end, not constant";
+    return "min is where the others end, not constant";
+  if (decays && rate.every == 0)
+    return "every=STEPS is missing: after how many the rate is multiplied by "
+           "factor";
+  if (decays && rate.steps > 0)
+    return "steps is where linear and cosine end";
+  if (!decays && (rate.every > 0 || hasFactor))
+    return "every and factor are for step and exponential";
   if (hasEnd && rate.min > rate.base)
     return cat("min is ", rate.min, ", expected at most the rate, ", rate.base);
   return "";

@@ -27,20 +27,29 @@ uint64_t kerf::rt::fingerprint(const Samples &samples) {
   return hash;
 }
 
-std::optional<int64_t> kerf::rt::labelOutOfRange(const Column &column,
-                                                 int64_t sample,
-                                                 int64_t classes,
-                                                 int64_t ignored) {
-  ConvertFn widen = exactConversion(column.dtype, KERF_I64);
-  if (!widen || !isInteger(column.dtype))
-    return {};
-  std::vector<char> stored(static_cast<size_t>(column.sampleBytes()));
-  column.read(sample, stored.data());
-  std::vector<int64_t> labels(static_cast<size_t>(column.elements));
-  widen(stored.data(), reinterpret_cast<char *>(labels.data()),
-        column.elements);
-  for (int64_t label : labels)
-    if (label != ignored && (label < 0 || label >= classes))
-      return label;
-  return {};
+void kerf::rt::requireLabels(const Samples &samples, const TrainLoss &loss,
+                             const std::string &path) {
+  if (loss.classes <= 0)
+    return;
+  for (const Column &column : samples.columns) {
+    ConvertFn widen = exactConversion(column.dtype, KERF_I64);
+    if (!column.isLabels || !widen || !isInteger(column.dtype))
+      continue;
+    std::vector<char> stored(static_cast<size_t>(column.sampleBytes()));
+    std::vector<int64_t> labels(static_cast<size_t>(column.elements));
+    for (int64_t i = 0; i < samples.count; ++i) {
+      column.read(i, stored.data());
+      widen(stored.data(), reinterpret_cast<char *>(labels.data()),
+            column.elements);
+      for (int64_t label : labels)
+        if ((label < 0 || label >= loss.classes) &&
+            !(loss.ignores && label == loss.ignoreIndex))
+          throw Error(KERF_INVALID_ARGUMENT,
+                      cat(path, ": a label of sample ", i, " is ", label,
+                          ", expected 0 to ", loss.classes - 1,
+                          loss.ignores
+                              ? cat(" or ", loss.ignoreIndex, " (ignored)")
+                              : std::string()));
+    }
+  }
 }

@@ -125,6 +125,8 @@ void Trainer::openData() {
   if (samples.count < state.batch)
     throw usage(cat(options.data, ": has ", samples.count,
                     " samples, a batch needs ", state.batch));
+  if (job.leads())
+    requireLabels(samples, options.loss, options.data);
   batches.batch = state.batch;
   batches.shuffle = options.shuffle;
   batches.seed = options.seed;
@@ -146,7 +148,7 @@ void Trainer::openData() {
   rate = options.rate;
   if (rate.steps == 0)
     rate.steps = steps;
-  if (rate.kind != LearningRate::Constant && rate.warmup >= rate.steps)
+  if (rate.hasEnd() && rate.warmup >= rate.steps)
     throw usage(cat("--learning-rate: warmup is ", rate.warmup,
                     ", expected less than the ", rate.steps, " steps"));
   if (!options.evalData.empty() && job.leads()) {

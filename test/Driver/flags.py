@@ -2,6 +2,7 @@
 #
 # REQUIRES: kerf, kerf-solve
 # RUN: %python %s %t %inputs
+import json
 import pathlib
 import re
 import subprocess
@@ -39,6 +40,39 @@ for flag in ("--devices=cpu:4", "--mesh=tp=2", "--dim=batch=4", "--machine=h100-
     expect_error(checks, f"package and {flag}", ["run", package, flag], 2, [f"{flag.split('=')[0]}: {package} is a package, which is compiled already"])
 checks.expect("package and seed", kerf("run", package, "--seed=3", "--repeat=2", "-q").returncode == 0)
 expect_error(checks, "run and a phase", ["run", mlp, "--dim=batch=8", "--stop-after=plan"], 2, ["--stop-after"])
+
+# What is misspelt is named before what is missing, and what was meant.
+expect_error(checks, "compile --mash", ["compile", mlp, "--mash=tp=2"], 2, ["unknown argument --mash=tp=2, did you mean --mesh"])
+expect_error(checks, "plan --weather", ["plan", mlp, "--weather"], 2, ["unknown argument --weather\n"])
+expect_error(checks, "kerf-run --seeds", ["--seeds=1"], 2, ["unknown argument --seeds=1, did you mean --seed"], tool="kerf-run")
+expect_error(checks, "compile without -o", ["compile", mlp], 2, ["--output is required"])
+# Flags that --help does not list have names all the same.
+for flag in ("--without=nonsense", "--seed=-1"):
+    expect_error(checks, flag, ["run", mlp, flag], 2, [f"error: {flag.split('=')[0]}: .*{flag.split('=')[1]}"])
+shown = kerf("verify", "--help").stdout
+checks.expect("--help", "--reference" in shown and "--without" not in shown and "--damage" not in shown and "Test only" not in shown, shown)
+
+# What is for GPUs, or for training, or decided by a plan already, does nothing elsewhere.
+for flag in ("--ptxas=none", "--fused-attention", "--host-kernels", "--kernel-dump-dir=k"):
+    expect_error(checks, f"CPU and {flag}", ["run", mlp, "--dim=batch=8", "--seed=1", flag], 2, [f"{flag.split('=')[0]} is for GPUs"])
+expect_error(checks, "inference and --schedule", ["plan", mlp, "--dim=batch=8", "--schedule=gpipe"], 2, ["--schedule is of a pipeline that trains"])
+expect_error(checks, "compile --json", ["compile", mlp, "-o", out / "x.kerf", "--json"], 2, ["unknown argument --json"])
+staged = ["--dim=batch=8", "--devices=2", "--mesh=pp=2", "--micro-batches=2"]
+checks.expect("a plan", kerf("plan", mlp, *staged, "-q", "-o", out / "plan.json").returncode == 0)
+for flags, said in ((["--micro-batches=4"], "--micro-batches is 4, .*plan.json has 2"), (["--micro-batches=1"], "--micro-batches is 1"),
+                    (["--mesh=tp=2"], "--mesh"), (["--deadline=3"], "--deadline"), (["--memory-limit=1GiB"], "--memory-limit")):
+    expect_error(checks, f"plan and {flags}", ["run", mlp, "--dim=batch=8", "--seed=1", f"--plan={out / 'plan.json'}", *flags], 2, [said])
+checks.expect("plan and the same", kerf("run", mlp, "--dim=batch=8", "--seed=1", f"--plan={out / 'plan.json'}", "--micro-batches=2").returncode == 0)
+
+# A machine has devices: all of them, unless --devices says otherwise.
+def planned(*flags):
+    result = kerf("plan", mlp, "--dim=batch=8", "--json", *flags)
+    return json.loads(result.stdout)["devices"] if result.returncode == 0 else result.stderr
+(out / "machine.json").write_text(json.dumps(dict(json.loads(kerf("plan", mlp, "--dim=batch=8", "--machine=h100-4", "--json").stdout)["machine"], devices_per_node=3)))
+for flags, count in ((["--machine=h100-4"], 4), (["--machine=a100-80gb-4x2"], 8), (["--machine=l40s-1"], 1), (["--machine=cpu"], 1),
+                     (["--machine=h100-4", "--devices=2"], 2), ([f"--machine={out / 'machine.json'}"], 3), (["--devices=2"], 2), ([], 1)):
+    checks.expect(f"devices of {flags}", planned(*flags) == count, planned(*flags))
+expect_error(checks, "unknown machine", ["plan", mlp, "--machine=h100-3"], 2, ["--machine: unknown machine \"h100-3\", .*l40s-D"])
 
 # kerf-solve has its own options alone.
 shown = subprocess.run(["kerf-solve", "--help"], capture_output=True, text=True)

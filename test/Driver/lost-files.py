@@ -28,7 +28,7 @@ np.save(OUT / "logits.npy", np.zeros((8, 32), np.float32))
 np.savez(OUT / "d.npz", x=np.zeros((8, 32), np.float32), labels=np.zeros(8, np.int64))
 BIND = ["--dim", "batch=8"]
 for arguments in (["plan", MODEL, *BIND, "-q", "-o", OUT / "p.json"], ["compile", MODEL, *BIND, "-q", "-o", OUT / "m.kerf"],
-                  ["run", MODEL, *BIND, "-q", "--stats", OUT / "r.json"]):
+                  ["run", MODEL, *BIND, "--seed=0", "-q", "--stats", OUT / "r.json"]):
     made = kerf(*arguments)
     checks.expect(f"{arguments[0]} without a fault", made.returncode == 0, made.stderr)
 machine = json.loads((OUT / "p.json").read_text())["machine"]
@@ -46,7 +46,7 @@ def files():
 
 
 BEFORE = files()
-RUN = ["run", MODEL, *BIND]
+RUN = ["run", MODEL, *BIND, "--seed=1"]
 TRAIN = ["train", MODEL, "--batch-size=8", "--loss=cross_entropy(logits,labels)", "--optimizer=sgd,lr=0.1",
          f"--data={OUT / 'd.npz'}", "--steps=1"]
 PACKAGE = [OUT / "m.kerf", "--seed=1"]

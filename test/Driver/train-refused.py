@@ -125,8 +125,13 @@ CASES = [  # name, flags that replace or follow, exit code, patterns
     ("weights-are-folder", [f"--save-safetensors={OUT}"], 2, ["is a folder"]),
     # What only a step can show.
     ("rate-overflows", ["--learning-rate=1e40", "--steps=1"], 5, ["after step 1", "layers.0.weight", "finite"]),
-    ("label-out-of-range", [saved("range.npz", labels=out_of_range), "--shuffle=off"], 5,
-     ["step 2", "sample 21", r"\b8\b", "0 to 7"]),
+    # Every label of the file is looked at, also where no step would have come to it.
+    ("label-out-of-range", [saved("range.npz", labels=out_of_range), "--shuffle=off", "--steps=1"], 2,
+     ["range.npz: a label of sample 21 is 8, expected 0 to 7 or -100"]),
+    # Learning rates.
+    ("rate-step", {"--learning-rate": "step,factor=0.5"}, 2, ["--learning-rate: every=STEPS is missing"]),
+    ("rate-both", {"--learning-rate": "cosine,every=3"}, 2, ["every and factor are for step and exponential"]),
+    ("rate-end", {"--learning-rate": "exponential,every=3,steps=9"}, 2, ["steps is where linear and cosine end"]),
     ("loss-is-nan", ["--learning-rate=constant,lr=1e30", "--steps=30"], 5, ["step [0-9]+: the loss is (nan|inf)"]),
 ]
 

@@ -77,7 +77,7 @@ for name, text in (("identity", "graph (float[2,3] x) => (float[2,3] y) { y = Id
     path = model(name, text, 13)
     for options in (["--devices=cpu:1"], ["--devices=cpu:2"], ["--devices=cpu:3", "--solver=random", "--seed=2"],
                     ["--devices=cpu:2", "--objective=volume"]):
-        result = kerf("run", path, *options)
+        result = kerf("run", path, "--random-inputs", *options)
         checks.expect(f"{name} {' '.join(options)}", result.returncode == 0, result.stderr)
 # What cannot be cut says what of.
 expect_error(checks, "stages", ["plan", out / "identity.onnx", "--devices=cpu:2", "--mesh=pp=2"], 2,

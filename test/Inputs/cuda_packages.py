@@ -89,7 +89,7 @@ def compile_model(checks, arguments, name, folder, flags, ptxas):
     checks.expect(f"{name}: no spills", not spills, "  " + "\n  ".join(spills))
     summary = check_package(checks, name, package, bool(ptxas))
     print(f"{name}: {summary}, {'cubins' if ptxas else 'PTX alone'}; {result.stdout.strip()}", flush=True)
-    run = kerf("run", package, timeout=60)
+    run = kerf("run", package, "--random-inputs", timeout=60)
     checks.expect(f"{name}: no GPU here", run.returncode == 0 or "CUDA" in run.stderr,
                   f"  {run.returncode}: {run.stderr}")
     shutil.rmtree(package)

@@ -91,7 +91,9 @@ for name, launch in {**LAUNCHERS, "slurm": by_slurm}.items():
     out = OUT / name.replace(" ", "-")
     result, codes = launch(RANKS, *COMMAND, f"--output-dir={out}", f"--stats={out}.json", f"--trace={out}.trace",
                            "--repeat=3").wait()
-    fine = not any(codes) and result.stdout == "y: f32 8, min 8, max 52, mean 30\n" and result.stderr == ""
+    shown = result.stdout.splitlines()
+    fine = (not any(codes) and len(shown) == 2 and shown[0] == "y: f32 8, min 8, max 52, mean 30"
+            and shown[1].startswith("3 steps: median ") and result.stderr == "")
     checks.expect(f"runs: {name}", fine, result.stdout + result.stderr)
     if fine:
         checks.expect(f"output: {name}", np.load(out / "y.npy").tolist() == expected.tolist())

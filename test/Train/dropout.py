@@ -87,4 +87,22 @@ for ratio in (0.1, 0.25, 0.6):
         step, all_ = deviation / math.sqrt(16 * WIDTH), deviation / math.sqrt(16 * WIDTH * STEPS)
         checks.expect(f"Dropout({ratio}) on {mesh}", len(found) == STEPS and abs(np.mean(found) - mean) < 4 * all_
                       and 0.3 * step < np.std(found) < 3 * step, f"{found}: {np.mean(found)}, expected {mean} +- {all_}")
+# In inference Dropout passes on what it gets: by request, since the model says otherwise.
+inputs = f"--input=x=@{OUT / 'x.npy'}"
+np.save(OUT / "x.npy", np.load(INPUTS / "training/mlp/data.npz")["x"][:16])
+for name, path, flags in (("own", INPUTS / "training/mlp/model.onnx", []), ("dropped", OUT / "dropped.onnx", ["--as-inference"])):
+    result = kerf("run", path, inputs, f"--output-dir={OUT / f'run-{name}'}", *flags)
+    checks.expect(f"{name} is run", result.returncode == 0 and ("2 nodes in training mode" in result.stderr) == bool(flags), result.stderr)
+checks.expect("as inference", np.allclose(*(np.load(OUT / f"run-{name}/logits.npy") for name in ("own", "dropped"))))
+result = kerf("run", OUT / "dropped.onnx", inputs)
+checks.expect("not unasked", result.returncode == 3 and "Dropout in training mode" in result.stderr and "--as-inference" in result.stderr, result.stderr)
+
+# Learning rates that fall step by step, and bit by bit.
+for kind, expected in (("step,every=2,factor=0.5", [0.05, 0.05, 0.025, 0.025, 0.0125]),
+                       ("exponential,every=2,factor=0.25", [0.05, 0.025, 0.0125, 0.00625, 0.003125])):
+    name = kind.split(",")[0]
+    train(name, INPUTS / "training/mlp/model.onnx", "cross_entropy(logits,labels)", INPUTS / "training/mlp/data.npz",
+          [f"--learning-rate={kind}"], steps=5)
+    rates = [json.loads(line)["learning_rate"] for line in (OUT / f"{name}.jsonl").read_text().splitlines()]
+    checks.expect(name, np.allclose(rates, expected), rates)
 checks.finish()

@@ -8,6 +8,8 @@
 // _Exit: a rank that hangs must not keep it.
 //
 //===----------------------------------------------------------------------===//
+#include "../Completion.h"
+#include "../ParseErrors.h"
 #include "../Validators.h"
 
 #include "kerf/rt/job.h"
@@ -39,15 +41,26 @@ int main(int argc, char **argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   kerf::rt::RunOptions options;
   CLI::App app("Runs a package that kerf compile wrote.");
+  app.name("kerf-run");
   app.set_version_flag("--version", kerf_runtime_version());
+  kerf::tool::addCompletion(app);
   app.add_option("package", options.package, "folder NAME.kerf")->required();
-  app.add_option("--input,-i", options.inputs, "NAME=@FILE.npy or NAME=NUMBER")
+  app.add_option("--input,-i", options.inputs,
+                 "NAME=@FILE.npy, NAME=NUMBER, FILE.npy (the only input) or "
+                 "@FILE.npz (all that it has)")
       ->allow_extra_args(false);
-  auto *seed =
-      app.add_option("--seed", options.seed, "draw inputs that are not given")
-          ->check(kerf::tool::atLeast(0));
+  auto *seed = app.add_option("--seed", options.seed,
+                              "draw inputs that are not given, from this seed")
+                   ->check(kerf::tool::atLeast(0));
+  app.add_flag("--random-inputs", options.drawsInputs,
+               "draw inputs that are not given");
   app.add_option("--output-dir", options.outputDir,
                  "write each output as NAME.npy");
+  std::string outputType = "model";
+  app.add_option("--output-dtype", outputType,
+                 "of these files: model (as computed), or f32 for outputs of "
+                 "16 bits")
+      ->check(CLI::IsMember({"model", "f32"}));
   app.add_option("--stats", options.statsFile, "write run.json (kerf.run/1)");
   app.add_option("--trace", options.traceFile,
                  "write a Chrome trace of the last step");
@@ -74,14 +87,14 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       leave(app.exit(error)); // --help, --version
-    std::string message = error.what();
-    for (char &c : message)
-      if (c == '\n')
-        c = ' ';
-    kerf::rt::say(stderr, "error: " + message + "\n");
+    kerf::rt::say(stderr, "error: " +
+                              kerf::rt::printable(
+                                  kerf::tool::describeParseError(app, error)) +
+                              "\n");
     leave(2);
   }
-  options.hasSeed = seed->count() != 0;
+  options.drawsInputs |= seed->count() != 0;
+  options.widenOutputs = outputType == "f32";
   if (kerf::rt::insideJob()) {
     if (processes) {
       std::fprintf(stderr, "error: --processes: this process is one of a job "

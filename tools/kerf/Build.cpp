@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "Output.h"
 #include "PlanReport.h"
+#include "Progress.h"
 #include "Setup.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -90,7 +91,9 @@ static void printPipelines(llvm::raw_ostream &out,
 }
 
 int kerf::tool::plan(const Options &options) {
-  Compilation compilation(shapesAlone(options));
+  CompilationOptions compile = shapesAlone(options);
+  Progress progress(options, compile);
+  Compilation compilation(std::move(compile));
   if (stopAfter(compilation, options))
     return kFine;
   // Partitioned as well, so that the output shows what is executed.
@@ -102,6 +105,7 @@ int kerf::tool::plan(const Options &options) {
   json += "\n";
   if (!options.output.empty())
     writeFile(options.output, json);
+  progress.finish();
   printNotes(compilation, options);
   PrintableStream out(llvm::outs());
   if (!options.json)
@@ -117,11 +121,14 @@ int kerf::tool::plan(const Options &options) {
 }
 
 int kerf::tool::compile(const Options &options) {
-  Compilation compilation(compilationOptions(options));
+  CompilationOptions compile = compilationOptions(options);
+  Progress progress(options, compile);
+  Compilation compilation(std::move(compile));
   if (stopAfter(compilation, options))
     return kFine;
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(options.output));
+  progress.finish();
   PrintableStream out(llvm::outs());
   printPipelines(out, compilation, options);
   if (options.quiet)

@@ -9,6 +9,8 @@
 // one, the tests' kerf-commands makes many in one process.
 //
 //===----------------------------------------------------------------------===//
+#include "../Completion.h"
+#include "../ParseErrors.h"
 #include "../Validators.h"
 #include "Commands.h"
 #include "Files.h"
@@ -66,6 +68,19 @@ static void refuseForPackage(const CLI::App &command, const Options &options) {
   }
 }
 
+namespace {
+/// --help without what is for tests alone.
+class HelpFormatter : public CLI::Formatter {
+  std::string
+  make_group(std::string group, bool isPositional,
+             std::vector<const CLI::Option *> options) const override {
+    return group == kTestOnly
+               ? ""
+               : CLI::Formatter::make_group(group, isPositional, options);
+  }
+};
+} // namespace
+
 int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   Options options;
   int (*command)(const Options &) = nullptr;
@@ -74,7 +89,9 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       "communication, and runs it.");
   app.name("kerf");
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>()); // of all commands
   app.set_version_flag("--version", versionText);
+  addCompletion(app, kTestOnly);
   auto addTrain = [&](CLI::App *sub) {
     const char *group = "Training";
     CLI::Option *train =
@@ -82,7 +99,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                       "Of a training step instead of the model alone")
             ->group(group);
     addTraining(*sub, options);
-    // An option without effect is refused, not ignored.
+    train->excludes(sub->get_option("--as-inference"));
+    // What would change nothing is refused, not ignored.
     for (CLI::Option *option : sub->get_options([&](const CLI::Option *each) {
            return each->get_group() == group && each != train;
          }))
@@ -90,25 +108,30 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     return train;
   };
   auto add = [&](const char *name, const char *text,
-                 int (*run)(const Options &)) {
+                 int (*run)(const Options &), Prints prints) {
     CLI::App *sub = app.add_subcommand(name, text);
     sub->callback([&command, run] { command = run; });
-    addPrinting(*sub, options);
+    addPrinting(*sub, options, prints);
     return sub;
   };
-  CLI::App *sub =
-      add("inspect", "What a model holds and what it needs", inspect);
+  CLI::App *sub = add("inspect", "What a model holds and what it needs",
+                      inspect, Prints::Json);
   addModel(*sub, options);
+  addForms(*sub, options);
 
-  sub = add("plan", "Decide how to cut a model, and say why", plan);
+  sub = add("plan", "Decide how to cut a model, and say why", plan,
+            Prints::VerboseAndJson);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addTrain(sub);
   sub->add_option("-o,--output", options.output, "Write plan.json here");
 
-  sub = add("compile", "Write a package that kerf-run runs", compile);
+  sub = add("compile", "Write a package that kerf-run runs", compile,
+            Prints::Text);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addResuming(*sub, options);
@@ -117,23 +140,17 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   sub->add_option("-o,--output", options.output, "The package, NAME.kerf")
       ->required();
 
-  sub = add("run", "Run a model or a package", run);
+  sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
+  addInputs(*sub, options);
   addRunning(*sub, options);
-  sub->add_option("--output-dir", options.outputDir,
-                  "Write each output as NAME.npy")
-      ->group("Running");
-  sub->add_option("--stats", options.stats, "Write run.json")->group("Running");
-  sub->add_option("--trace", options.trace,
-                  "Write a Chrome trace of the last step")
-      ->group("Running");
-  sub->add_option("--repeat", options.repeat, "Number of steps")
-      ->check(atLeast(1))
-      ->group("Running");
+  addRanks(*sub, options);
 
-  sub = add("train", "Train a model over ranks of this machine", train);
+  sub = add("train", "Train a model over ranks of this machine", train,
+            Prints::Verbose);
   addModel(*sub, options);
   addTraining(*sub, options);
   addLoop(*sub, options);
@@ -146,11 +163,13 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       ->group("Files");
 
   sub = add("verify", "Hold the program against an independent reference",
-            verify);
+            verify, Prints::Json);
   addModel(*sub, options);
+  addForms(*sub, options);
   addPlanning(*sub, options);
   addCompiling(*sub, options);
-  addRunning(*sub, options);
+  addInputs(*sub, options);
+  addRanks(*sub, options);
   CLI::Option *trained = addTrain(sub);
   sub->add_option("--steps", options.steps, "Steps of training to compare")
       ->check(atLeast(1))
@@ -172,8 +191,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       ->excludes(reference)
       ->group("Comparison");
   sub->add_option("--damage", options.damage,
-                  "Test only: make the value of this node wrong")
-      ->group("");
+                  "Make the value of this node wrong")
+      ->group(kTestOnly);
   sub->add_option("--rtol", options.rtol, "Relative tolerance")
       ->check(CLI::NonNegativeNumber)
       ->group("Comparison");
@@ -182,7 +201,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
       ->group("Comparison");
 
   sub = add("calibrate", "Measure the ranks of this host; write a machine file",
-            calibrate);
+            calibrate, Prints::Text);
   sub->add_option("--devices", options.devices, "Ranks: cpu:4");
   sub->add_option("--threads", options.threads, "Threads of each rank")
       ->check(atLeast(1));
@@ -190,7 +209,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
                   "Write machine.json here instead of stdout");
 
   sub = add("report", "Show plan.json or run.json, or lay two side by side",
-            report);
+            report, Prints::Verbose);
   sub->add_option("document", options.document, "plan.json or run.json")
       ->required();
   CLI::Option *html =
@@ -203,28 +222,27 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     app.parse(argc, argv);
     if (command == run && isPackage(options.model))
       refuseForPackage(*app.get_subcommands().front(), options);
-    // In a job only the process that writes checks its files: see withJob().
+    refuseIdle(options, options.train || command == train);
+    // In a job that is for the process that writes: see withJob().
     if (command != run && command != train) {
       takeResumption(options);
       takeDevices(options);
       checkFiles(
           options, command == compile ? OutputKind::Package : OutputKind::File,
           command == compile || command == verify || command == calibrate);
+      takeInputs(options, /*all=*/false);
     }
     int code = command(options);
     return finishOutput() ? code : std::max<int>(code, kRunTime);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error); // --help, --version
-    std::string message = error.what();
+    std::string message = describeParseError(app, error);
     auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
     bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
     if (argc > 1 && argv[1][0] != '-' && !hasCommand)
       message = std::string("unknown command '") + argv[1] + "'";
-    for (char &c : message)
-      if (c == '\n')
-        c = ' ';
-    rt::say(stderr, "error: " + message + "\nnote: see kerf" +
+    rt::say(stderr, "error: " + rt::printable(message) + "\nnote: see kerf" +
                         (hasCommand ? " " : "") + (hasCommand ? argv[1] : "") +
                         " --help\n");
     return kUsage;

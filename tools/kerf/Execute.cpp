@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
+#include "Progress.h"
 #include "Setup.h"
 
 #include "kerf/rt/run.h"
@@ -19,18 +20,21 @@ using namespace kerf::tool;
 static void compileInto(const std::string &package, const Options &options) {
   CompilationOptions compile = compilationOptions(options);
   compile.weightsInPlace = true;
+  Progress progress(options, compile);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(package));
+  progress.finish();
   printNotes(compilation, options);
 }
 
-static int runInJob(const Options &options, rt::JobScope &job) {
+static int runInJob(Options &options, rt::JobScope &job) {
+  if (job.leads())
+    takeInputs(options, /*all=*/true);
   rt::RunOptions run;
   std::optional<TemporaryFolder> folder;
   if (isPackage(options.model)) {
     run.package = options.model;
-    // A package says itself which inputs it needs; the seed fills the rest.
   } else {
     folder.emplace();
     run.package = folder->file("run.kerf");
@@ -42,8 +46,9 @@ static int runInJob(const Options &options, rt::JobScope &job) {
     requireStatus(job.shareFolder(run.package));
   }
   run.inputs = options.inputs;
-  run.hasSeed = true;
+  run.drawsInputs = options.seedGiven || options.randomInputs;
   run.seed = options.seed;
+  run.widenOutputs = options.outputType == "f32";
   run.outputDir = options.outputDir;
   run.statsFile = options.stats;
   run.traceFile = options.trace;

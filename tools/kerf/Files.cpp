@@ -12,6 +12,7 @@
 
 #include "kerf/Import/ModelImage.h"
 #include "kerf/rt/files.h"
+#include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
 
 #include "llvm/Support/Path.h"
@@ -74,7 +75,7 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
   for (const std::string &text : o.constants)
     files.reads("--constant", fileOf(text));
   for (const std::string &text : o.inputs)
-    files.reads("--input", fileOf(text));
+    files.reads("--input", rt::inputFile(text));
   files.reads("--plan", o.planFile);
   if (llvm::StringRef(o.machine).ends_with(".json"))
     files.reads("--machine", o.machine);

@@ -45,14 +45,24 @@ void kerf::tool::addModel(CLI::App &app, Options &o) {
       ->group("Model");
 }
 
+void kerf::tool::addForms(CLI::App &app, Options &o) {
+  app.add_flag("--as-inference", o.asInference,
+               "Take Dropout and BatchNormalization in training mode as what "
+               "they are in inference")
+      ->group("Model");
+}
+
 void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   const char *group = "Planning";
-  app.add_option("--devices", o.devices, "Devices: 8, cpu:4 or cuda:0-3")
+  app.add_option("--devices", o.devices,
+                 "Devices: 8, cpu:4 or cuda:0-3 (default: those of --plan or "
+                 "--machine, else 1)")
       ->each([&o](const std::string &) { o.devicesGiven = true; })
       ->group(group);
   app.add_option("--machine", o.machine,
-                 "Machine preset (cpu, h100-8, h200-8, h100-8xN, pcie-8, "
-                 "ethernet-N) or FILE.json")
+                 "What devices cost: cpu, GPU-D or GPU-DxN (N nodes of D = 1, "
+                 "4, 8; GPU: h100, h200, a100-40gb, a100-80gb, l40s), pcie-8, "
+                 "ethernet-N, or FILE.json")
       ->group(group);
   app.add_option(
          "--mesh", o.mesh,
@@ -72,6 +82,7 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
       ->group(group);
   app.add_option("--seed", o.seed, "Seed of inputs and of the solver")
       ->check(atLeast(0))
+      ->each([&o](const std::string &) { o.seedGiven = true; })
       ->group(group);
   app.add_option("--cost-model", o.costModel, "Volume model: ring or article")
       ->check(CLI::IsMember({"ring", "article"}))
@@ -98,13 +109,13 @@ void kerf::tool::addPlanning(CLI::App &app, Options &o) {
   for (const char *name : {"--mesh", "--shard", "--solver", "--objective",
                            "--memory-limit", "--deadline"})
     app.get_option("--plan")->excludes(app.get_option(name));
-  app.add_option("--fail-phase", o.failPhase, "Test only: let a phase fail")
-      ->group("");
+  app.add_option("--fail-phase", o.failPhase, "Let a phase fail")
+      ->group(kTestOnly);
   app.add_option("--without", o.without,
-                 "Test only: a precondition of a rewrite that is not asked")
+                 "A precondition of a rewrite that is not asked")
       ->check(CLI::IsMember(std::vector<std::string>(
           std::begin(kPreconditionNames), std::end(kPreconditionNames))))
-      ->group("");
+      ->group(kTestOnly);
   app.add_option("--dump-dir", o.dumpDir, "Write the IR after each phase here")
       ->group("Inspection");
 }
@@ -157,12 +168,33 @@ void kerf::tool::addCompiling(CLI::App &app, Options &o) {
       ->group("Inspection");
 }
 
+void kerf::tool::addInputs(CLI::App &app, Options &o) {
+  app.add_option("--input", o.inputs,
+                 "Input: NAME=@FILE.npy, NAME=NUMBER, FILE.npy (the only "
+                 "input) or @FILE.npz (all that it has); sizes of symbolic "
+                 "dimensions follow")
+      ->group("Running");
+}
+
 void kerf::tool::addRunning(CLI::App &app, Options &o) {
   const char *group = "Running";
-  app.add_option("--input", o.inputs,
-                 "Input: NAME=@FILE.npy (default: drawn from --seed)")
+  app.add_flag("--random-inputs", o.randomInputs,
+               "Draw inputs that are not given, as --seed=S does")
       ->group(group);
-  addRanks(app, o);
+  app.add_option("--output-dir", o.outputDir, "Write each output as NAME.npy")
+      ->group(group);
+  app.add_option("--output-dtype", o.outputType,
+                 "Of these files: model (default, as computed), or f32 for "
+                 "outputs of 16 bits")
+      ->check(CLI::IsMember({"model", "f32"}))
+      ->group(group);
+  app.add_option("--stats", o.stats, "Write run.json")->group(group);
+  app.add_option("--trace", o.trace, "Write a Chrome trace of the last step")
+      ->group(group);
+  app.add_option("--repeat", o.repeat,
+                 "Number of steps; more than one shows their times")
+      ->check(atLeast(1))
+      ->group(group);
 }
 
 void kerf::tool::addRanks(CLI::App &app, Options &o) {
@@ -269,7 +301,8 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
       ->excludes(steps)
       ->group(loop);
   app.add_option("--learning-rate", o.learningRate,
-                 "constant, linear or cosine, then ,warmup=100,min=1e-5")
+                 "constant, linear or cosine, then ,warmup=100,min=1e-5; step "
+                 "or exponential, then ,every=1000,factor=0.1")
       ->group(loop);
   app.add_option("--checkpoint-dir", o.checkpointDir, "Keep checkpoints here")
       ->group(loop);
@@ -293,10 +326,15 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
   app.add_option("--log", o.log, "One line of JSON per step")->group(files);
 }
 
-void kerf::tool::addPrinting(CLI::App &app, Options &o) {
-  app.add_flag("--json", o.json, "Print JSON on stdout")->group("Output");
-  app.add_flag("-q,--quiet", o.quiet, "Print results alone")->group("Output");
-  app.add_flag("-v,--verbose", o.verbose, "Print more")->group("Output");
+const char *const kerf::tool::kTestOnly = "Test only";
+
+void kerf::tool::addPrinting(CLI::App &app, Options &o, Prints prints) {
+  const char *group = "Output";
+  if (prints == Prints::Json || prints == Prints::VerboseAndJson)
+    app.add_flag("--json", o.json, "Print JSON on stdout")->group(group);
+  app.add_flag("-q,--quiet", o.quiet, "Print results alone")->group(group);
+  if (prints == Prints::Verbose || prints == Prints::VerboseAndJson)
+    app.add_flag("-v,--verbose", o.verbose, "Print more")->group(group);
 }
 
 static int64_t parseInteger(const std::string &text, const std::string &what) {

@@ -67,12 +67,14 @@ struct Options {
   bool hostKernels = false, fusedAttention = false;
   // Running.
   std::vector<std::string> inputs;
+  bool seedGiven = false, randomInputs = false;
+  std::string outputType = "model"; ///< of files of outputs; or f32
   std::string outputDir, stats, trace;
   int64_t threads = 0, repeat = 1;
   double timeout = 30;
   std::string inject, ranks = "auto"; ///< or threads, processes
   // A training step.
-  bool train = false;
+  bool train = false, asInference = false;
   std::string loss, optimizer, learningRate, batchNorm = "sync", onNan = "stop";
   std::string gradientDtype; ///< empty: the precision
   bool noOutput = false;
@@ -99,20 +101,28 @@ struct Options {
 
 void addModel(CLI::App &app, Options &options);
 void addPlanning(CLI::App &app, Options &options);
-/// Options that show the phases of a compilation; for commands that end with
-/// one.
+/// A model in training form, where it is not trained.
+void addForms(CLI::App &app, Options &options);
+/// What shows the phases of a compilation that ends there.
 void addPhases(CLI::App &app, Options &options);
 /// IR instead of a model; call after addModel().
 void addResuming(CLI::App &app, Options &options);
 void addCompiling(CLI::App &app, Options &options);
+/// Inputs from files.
+void addInputs(CLI::App &app, Options &options);
+/// What `run` alone makes of outputs and of inputs that are missing.
 void addRunning(CLI::App &app, Options &options);
-/// Threads and deadlines of ranks; part of addRunning.
+/// Threads and deadlines of ranks.
 void addRanks(CLI::App &app, Options &options);
 /// Options of the training step: `plan|compile|verify --train` and `train`.
 void addTraining(CLI::App &app, Options &options);
 /// Data, steps, logs, checkpoints: `train` alone.
 void addLoop(CLI::App &app, Options &options);
-void addPrinting(CLI::App &app, Options &options);
+/// What a command can print; --quiet is for all.
+enum class Prints { Text, Verbose, Json, VerboseAndJson };
+void addPrinting(CLI::App &app, Options &options, Prints prints);
+/// The group of flags that --help does not list.
+extern const char *const kTestOnly;
 
 Devices parseDevices(const std::string &text);
 /// "dp=2,tp=4": names and positive sizes.

@@ -5,9 +5,11 @@
 //===----------------------------------------------------------------------===//
 #include "PlanReport.h"
 
+#include "Layers.h"
 #include "Options.h"
 #include "Report.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace kerf::tool;
@@ -35,10 +37,10 @@ private:
 
 class Printer {
 public:
-  Printer(llvm::raw_ostream &out, const json::Object &plan)
-      : out(out), plan(plan) {}
+  Printer(llvm::raw_ostream &out, const json::Object &plan, bool verbose)
+      : out(out), plan(plan), verbose(verbose) {}
 
-  void print(bool verbose);
+  void print();
 
 private:
   void printHead();
@@ -47,7 +49,11 @@ private:
   void printMemory();
   void printPureCuts();
   void printRunnersUp();
-  void printCuts(bool verbose);
+  void printCuts();
+  /// That rows were left out.
+  void printMore(size_t all, size_t shown, const std::string &what);
+  /// Of a table, so that all of them fit a screen.
+  static constexpr size_t kRows = 6;
 
   static double number(const json::Object *object, llvm::StringRef key) {
     return numberAt(object, {key});
@@ -62,6 +68,7 @@ private:
   }
   llvm::raw_ostream &out;
   const json::Object &plan;
+  bool verbose;
 };
 
 } // namespace
@@ -69,7 +76,6 @@ private:
 void Printer::printHead() {
   const json::Object *model = plan.getObject("model");
   const json::Object *objective = plan.getObject("objective");
-  const json::Object *time = plan.getObject("time");
   const json::Object *schedule = plan.getObject("schedule");
   out << "model     " << text(model, "name") << ": "
       << formatCount(number(model, "parameters")) << " parameters, "
@@ -84,13 +90,7 @@ void Printer::printHead() {
   out << "objective " << text(objective, "kind") << " ("
       << text(objective, "cost_model") << "): " << verdictText(objective)
       << "\n";
-  if (!time) // of a plan that was given
-    return;
-  out << "step      " << formatSeconds(number(time, "step_seconds"))
-      << " predicted: compute "
-      << formatSeconds(number(time, "compute_seconds"))
-      << ", communication that nothing hides "
-      << formatSeconds(number(time, "exposed_communication_seconds")) << "\n";
+  printDecision(out, plan);
 }
 
 void Printer::printStages() {
@@ -119,7 +119,16 @@ void Printer::printCollectives() {
       << " sent by the busiest rank, "
       << formatBytes(number(communication, "total_bytes")) << " by all\n";
   std::vector<CollectiveRow> rows = collectiveRows(plan);
-  for (const CollectiveRow &row : rows) {
+  double others = 0;
+  size_t max = verbose ? rows.size() : kRows;
+  if (rows.size() > max)
+    llvm::stable_sort(rows, [](const CollectiveRow &a, const CollectiveRow &b) {
+      return a.bytes > b.bytes;
+    });
+  for (const CollectiveRow &row :
+       llvm::ArrayRef(rows).drop_front(std::min(max, rows.size())))
+    others += row.bytes;
+  for (const CollectiveRow &row : llvm::ArrayRef(rows).take_front(max)) {
     out << "  " << row.count << " x " << row.what << ": "
         << formatBytes(row.bytes) << " per rank";
     if (!row.formula.empty())
@@ -132,6 +141,7 @@ void Printer::printCollectives() {
   }
   if (rows.empty())
     out << "  none\n";
+  printMore(rows.size(), max, "kinds, " + formatBytes(others) + " per rank");
 }
 
 void Printer::printMemory() {
@@ -159,35 +169,78 @@ void Printer::printMemory() {
   }
 }
 
-void Printer::printCuts(bool verbose) {
+/// Some of a list, with what it begins with.
+static std::string someOf(const std::vector<std::string> &items) {
+  constexpr size_t kMaxLetters = 140;
+  std::string text;
+  for (const std::string &item : items) {
+    if (!text.empty() && text.size() + item.size() > kMaxLetters)
+      return text + "; ...";
+    text += (text.empty() ? "" : "; ") + item;
+  }
+  return text.size() > kMaxLetters ? text.substr(0, kMaxLetters) + "..." : text;
+}
+
+void Printer::printCuts() {
   const json::Array *values = plan.getArray("values");
   if (!values)
     return;
-  // Parameters and values by sharding.
+  if (verbose) {
+    out << "\nvalues\n";
+    for (const json::Value &value : *values)
+      out << "  " << text(value.getAsObject(), "name") << "  "
+          << text(value.getAsObject(), "sharding") << "\n";
+    return;
+  }
+  // Parameters by name, those of layers together; what is computed by number.
+  std::vector<std::pair<std::string, std::string>> parameters;
   Rows<std::pair<int64_t, std::string>> kinds;
   for (const json::Value &value : *values) {
     const json::Object *entry = value.getAsObject();
-    std::string sharding = text(entry, "sharding");
-    if (verbose)
-      out << "  " << text(entry, "name") << "  " << sharding << "\n";
+    std::string name = text(entry, "name"), sharding = text(entry, "sharding");
+    if (sharding.empty())
+      sharding = "scalars";
+    if (entry && isParameter(plan, *entry)) {
+      parameters.push_back({name, sharding});
+      continue;
+    }
     auto &kind = kinds[sharding];
     if (kind.first++ == 0)
-      kind.second = text(entry, "name");
+      kind.second = name;
   }
-  if (verbose)
-    return;
-  out << "\nshardings\n";
-  for (const auto &[sharding, kind] : kinds)
-    out << "  " << (sharding.empty() ? "scalars" : sharding) << "  "
-        << kind.first << (kind.first == 1 ? " value (" : " values (")
-        << kind.second << (kind.first == 1 ? ")\n" : ", ...)\n");
+  auto lines = listLayers(groupLayers(parameters));
+  // What is cut comes first.
+  std::stable_partition(lines.begin(), lines.end(), [](const auto &line) {
+    return line.first.find('"') != std::string::npos;
+  });
+  if (!lines.empty())
+    out << "\nparameters, by how their dimensions are cut\n";
+  for (const auto &[sharding, items] : llvm::ArrayRef(lines).take_front(kRows))
+    out << "  " << llvm::left_justify(sharding, 18) << " " << someOf(items)
+        << "\n";
+  printMore(lines.size(), kRows, "kinds");
+  std::vector<std::pair<std::string, std::pair<int64_t, std::string>>> sorted(
+      kinds.begin(), kinds.end());
+  llvm::stable_sort(sorted, [](const auto &a, const auto &b) {
+    return a.second.first > b.second.first;
+  });
+  out << "\ninputs and what is computed\n";
+  constexpr size_t kFew = 4;
+  for (const auto &[sharding, kind] : llvm::ArrayRef(sorted).take_front(kFew))
+    out << "  " << llvm::left_justify(sharding, 18) << " " << kind.first
+        << (kind.first == 1 ? " value (" : " values (") << kind.second
+        << (kind.first == 1 ? ")\n" : ", ...)\n");
+  printMore(sorted.size(), kFew, "kinds");
 }
 
 void Printer::printPureCuts() {
   const json::Object *cuts = plan.getObject("pure_cuts");
   if (!cuts)
     return;
-  out << "\npure cuts, one training step, all devices   article        ring\n";
+  out << "\nwhat a training step would send if it were cut one way alone, over "
+         "all devices\n  (ring: as good algorithms send; article: each device "
+         "to every other one; *: the least)\n"
+      << llvm::left_justify("", 44) << "article        ring\n";
   const char *names[] = {"data", "tensor", "pipeline"};
   auto bytesOf = [&](const char *name, const char *model) {
     return numberAt(cuts->getObject(name), {model});
@@ -216,44 +269,54 @@ void Printer::printRunnersUp() {
   if (!list || list->size() < 2)
     return;
   out << "\ncandidates (best first)\n";
-  size_t shown = 0;
+  size_t shown = 0, planned = 0, max = verbose ? list->size() : kRows;
+  Rows<std::vector<std::string>> reasons;
   for (const json::Value &value : *list) {
     const json::Object *c = value.getAsObject();
-    std::string name = meshText(c->getObject("mesh"));
-    if (number(c, "micro_batches") > 1)
-      name += ", " + std::to_string(int64_t(number(c, "micro_batches"))) +
-              " micro-batches";
-    out << "  " << llvm::left_justify(name, 34);
-    if (std::optional<llvm::StringRef> reason = c->getString("reason"))
-      out << *reason << "\n";
-    else
-      out << llvm::left_justify(cost(number(c, "cost")), 11) << "step "
-          << llvm::left_justify(formatSeconds(number(c, "step_seconds")), 10)
-          << "busiest rank "
-          << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
-          << "memory " << formatBytes(number(c, "peak_memory_bytes")) << "\n";
-    if (++shown == 8 && list->size() > 8) {
-      out << "  ... and " << list->size() - shown << " more in plan.json\n";
-      break;
+    std::string name = candidateText(*c);
+    if (std::optional<llvm::StringRef> reason = c->getString("reason")) {
+      reasons[reason->str()].push_back(name);
+      continue;
     }
+    if (++planned > max)
+      continue;
+    ++shown;
+    out << "  " << llvm::left_justify(name, 34)
+        << llvm::left_justify(cost(number(c, "cost")), 11) << "step "
+        << llvm::left_justify(formatSeconds(number(c, "step_seconds")), 10)
+        << "busiest rank "
+        << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
+        << "memory " << formatBytes(number(c, "peak_memory_bytes")) << "\n";
   }
+  printMore(planned, shown, "meshes");
+  // What kept a mesh from having a plan is said once.
+  for (const auto &[reason, names] : reasons)
+    out << "  " << (verbose ? llvm::join(names, "; ") : someOf(names)) << ": "
+        << reason << "\n";
 }
 
-void Printer::print(bool verbose) {
+void Printer::printMore(size_t all, size_t shown, const std::string &what) {
+  if (all > shown)
+    out << "  ... and " << all - shown << " more " << what << " (-v)\n";
+}
+
+void Printer::print() {
   printHead();
   printStages();
   printCollectives();
-  printCuts(verbose);
+  printCuts();
   printMemory();
-  printPureCuts();
+  if (verbose)
+    printPureCuts();
   printRunnersUp();
   out << "\n";
+  std::string set = text(plan.getObject("objective"), "candidates");
   if (std::optional<double> seconds = plan.getNumber("planning_seconds"))
     out << "planned in " << formatSeconds(*seconds) << "; ";
-  out << text(plan.getObject("objective"), "candidates") << "\n";
+  out << (verbose ? set : set.substr(0, set.find(" ("))) << "\n";
 }
 
 void kerf::tool::printPlan(llvm::raw_ostream &out, const json::Object &plan,
                            bool verbose) {
-  Printer(out, plan).print(verbose);
+  Printer(out, plan, verbose).print();
 }

@@ -7,10 +7,19 @@
 
 namespace kerf::tool {
 
-/// Mesh, stages, how values are cut and why, collectives, memory, the three
-/// pure cuts, the runners-up. `verbose`: every value.
+/// Mesh, the decision in sentences, stages, collectives, what is cut how,
+/// memory, the runners-up; as much as a screen holds. `verbose`: all of it,
+/// every value, and the three pure cuts.
 void printPlan(llvm::raw_ostream &out, const llvm::json::Object &plan,
                bool verbose);
+
+/// Which cut, why, and what the next best would cost.
+void printDecision(llvm::raw_ostream &out, const llvm::json::Object &plan);
+/// "pp=2 x dp=4, 8 micro-batches" of one of the runners-up.
+std::string candidateText(const llvm::json::Object &candidate);
+/// Whether an entry of "values" is a weight or a constant of the model.
+bool isParameter(const llvm::json::Object &plan,
+                 const llvm::json::Object &value);
 
 } // namespace kerf::tool
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Report.h"
 
+#include "Layers.h"
 #include "Options.h"
 
 #include "llvm/Support/Format.h"
@@ -177,34 +178,33 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
 
   bool alike = a.isPlan() == b.isPlan();
   auto first = collectivesOf(a, alike), second = collectivesOf(b, alike);
-  std::vector<std::string> lines;
+  std::vector<std::pair<std::string, std::string>> lines;
   for (const auto &[key, bytes] : first)
     if (!second.count(key))
-      lines.push_back("only first   " + key + ", " + exact(bytes) + " bytes");
+      lines.push_back({"only first   " + key, exact(bytes) + " bytes"});
     else if (second[key] != bytes)
-      lines.push_back("other bytes  " + key + ", " + exact(bytes) +
-                      " against " + exact(second[key]));
+      lines.push_back({"other bytes  " + key,
+                       exact(bytes) + " against " + exact(second[key])});
   for (const auto &[key, bytes] : second)
     if (!first.count(key))
-      lines.push_back("only second  " + key + ", " + exact(bytes) + " bytes");
+      lines.push_back({"only second  " + key, exact(bytes) + " bytes"});
   out << "\ncollectives: " << first.size() << " against " << second.size()
       << (lines.empty() ? ", all alike\n" : "\n");
-  for (const std::string &line : lines)
-    out << "  " << line << "\n";
+  // What layers repeat stands in one line, with what each of them sends.
+  for (const AlikeNames &group : groupLayers(lines))
+    out << "  " << group.name << ", " << group.what
+        << (group.members.size() > 1 ? " each\n" : "\n");
 
   if (!a.isPlan() || !b.isPlan())
     return;
   auto before = shardingsOf(a), after = shardingsOf(b);
-  size_t differing = 0;
-  std::string text;
+  std::vector<std::pair<std::string, std::string>> differing;
   for (const auto &[name, sharding] : before)
     if (auto other = after.find(name);
-        other != after.end() && other->second != sharding) {
-      ++differing;
-      text +=
-          "  " + name + "  " + sharding + " against " + other->second + "\n";
-    }
+        other != after.end() && other->second != sharding)
+      differing.push_back({name, sharding + " against " + other->second});
   out << "\nvalues: " << before.size() << " against " << after.size() << ", "
-      << differing << " of both are cut otherwise\n"
-      << text;
+      << differing.size() << " of both are cut otherwise\n";
+  for (const AlikeNames &group : groupLayers(differing))
+    out << "  " << group.name << "  " << group.what << "\n";
 }

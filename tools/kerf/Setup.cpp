@@ -54,8 +54,8 @@ template <typename T> static T parsed(llvm::Expected<T> result) {
 /// The training step; --accumulate is another word for --micro-batches.
 /// Statistics of BatchNorm are taken per micro-batch and data-parallel rank, so
 /// a given plan says how the step is made, too.
-static void takeFromPlan(const llvm::json::Value &plan, const std::string &path,
-                         const Options &o, autodiff::AutodiffOptions &t) {
+static void takeFromPlan(const llvm::json::Value &plan,
+                         autodiff::AutodiffOptions &t) {
   const llvm::json::Object *root = plan.getAsObject();
   const llvm::json::Object *schedule =
       root ? root->getObject("schedule") : nullptr;
@@ -64,14 +64,31 @@ static void takeFromPlan(const llvm::json::Value &plan, const std::string &path,
     t.microBatches = schedule->getInteger("micro_batches").value_or(1);
   if (mesh)
     t.dataParallel = mesh->getInteger("dp").value_or(1);
-  for (auto [flag, wish] : {std::pair("--micro-batches", o.microBatches),
-                            {"--accumulate", o.accumulate}})
-    if (wish > 1 && wish != t.microBatches)
+}
+
+/// A plan that is given has its schedule; a wish for another would do nothing.
+static void requireSchedule(const llvm::json::Value &plan, const Options &o) {
+  const llvm::json::Object *root = plan.getAsObject();
+  const llvm::json::Object *schedule =
+      root ? root->getObject("schedule") : nullptr;
+  if (!schedule)
+    return; // whoever reads the plan says so
+  int64_t planned = schedule->getInteger("micro_batches").value_or(1);
+  for (auto [flag, wish] :
+       {std::pair("--micro-batches", o.microBatches),
+        {"--accumulate", o.accumulate > 1 ? o.accumulate : 0}})
+    if (wish > 0 && wish != planned)
       throw Failure{kUsage,
                     std::string(flag) + " is " + std::to_string(wish) + ", " +
-                        path + " has " + std::to_string(t.microBatches) +
+                        o.planFile + " has " + std::to_string(planned) +
                         " micro-batches",
                     {}};
+  llvm::StringRef kind = schedule->getString("kind").value_or("none");
+  if (o.schedule != "auto" && kind != o.schedule)
+    throw Failure{kUsage,
+                  "--schedule is " + o.schedule + ", that of " + o.planFile +
+                      " is " + kind.str(),
+                  {}};
 }
 
 /// What a plan.json was made for.
@@ -150,7 +167,7 @@ static void setTraining(const Options &o, CompilationOptions &result) {
     if (name == "dp")
       t.dataParallel = size;
   if (result.givenPlan)
-    takeFromPlan(*result.givenPlan, result.givenPlanPath, o, t);
+    takeFromPlan(*result.givenPlan, t);
   if (result.givenPlan)
     requireSame(result, "--gradient-dtype", "gradient_dtype",
                 autodiff::gradientDtypeName(t));
@@ -225,9 +242,18 @@ void kerf::tool::takeResumption(Options &o) {
   o.planFile = beside.str().str();
 }
 
+/// --machine without --devices: all that it has. `cpu` has as many as asked
+/// for.
+static void takeMachine(Options &o) {
+  if (o.devicesGiven || o.machine.empty() || o.machine == "cpu")
+    return;
+  o.devices = std::to_string(readMachine(o.machine, 0).numDevices());
+  o.devicesGiven = true;
+}
+
 void kerf::tool::takeDevices(Options &o) {
   if (o.planFile.empty())
-    return;
+    return takeMachine(o);
   const llvm::json::Value plan = o.from.empty() ? readPlan(o) : readPlanOfIR(o);
   const llvm::json::Object *root = plan.getAsObject();
   const llvm::json::Object *mesh = root ? root->getObject("mesh") : nullptr;
@@ -249,6 +275,26 @@ void kerf::tool::takeDevices(Options &o) {
                       (devices == 1 ? " device" : " devices") +
                       ", --devices=" + o.devices + " are " +
                       std::to_string(parseDevices(o.devices).count),
+                  {}};
+}
+
+void kerf::tool::refuseIdle(const Options &o, bool trains) {
+  bool cuda = parseDevices(o.devices).kind == "cuda";
+  const char *forGpus = cuda                       ? nullptr
+                        : !o.ptxas.empty()         ? "--ptxas"
+                        : o.fusedAttention         ? "--fused-attention"
+                        : o.hostKernels            ? "--host-kernels"
+                        : !o.kernelDumpDir.empty() ? "--kernel-dump-dir"
+                                                   : nullptr;
+  if (forGpus)
+    throw Failure{kUsage,
+                  std::string(forGpus) +
+                      " is for GPUs, expected --devices=cuda:...",
+                  {}};
+  if (o.schedule != "auto" && !trains)
+    throw Failure{kUsage,
+                  "--schedule is of a pipeline that trains; inference has but "
+                  "one order",
                   {}};
 }
 
@@ -316,6 +362,7 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   } else if (!o.planFile.empty()) {
     result.givenPlan = readPlan(o);
     result.givenPlanPath = o.planFile;
+    requireSchedule(*result.givenPlan, o);
   }
   result.cuda = parseDevices(o.devices).kind == "cuda";
   setPrecision(o, result);
@@ -339,6 +386,8 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
   }
   result.dumpDir = o.dumpDir;
   result.import.without = o.without;
+  if (o.asInference)
+    result.import.trainingForms = ImportOptions::TrainingForms::AsInference;
   result.failPhase = o.failPhase;
   return result;
 }
@@ -383,7 +432,7 @@ void kerf::tool::writeFile(const std::string &path,
 
 /// In a job every device is a process.
 static void fitDevices(Options &options, int32_t size) {
-  if (options.devices == "1")
+  if (!options.devicesGiven)
     options.devices = std::to_string(size);
   int64_t count = parseDevices(options.devices).count;
   if (count != size)

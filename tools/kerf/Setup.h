@@ -21,7 +21,17 @@ void takeResumption(Options &options);
 /// are there and differ.
 void takeDevices(Options &options);
 
-/// Patterns of --trainable, without the leading `+`.
+/// Throws where a flag is for GPUs, or for training, and would do nothing.
+void refuseIdle(const Options &options, bool trains);
+
+/// --input of a model, before it is imported: names, types and sizes must fit,
+/// and sizes that are open in the model are bound as by --dim. `all`: those
+/// that are not given must be drawn by request. Does nothing for packages,
+/// which say themselves what they take, and for training steps, whose inputs
+/// are not the model's alone.
+void takeInputs(Options &options, bool all);
+
+/// Patterns of --trainable without the `+` of those that add.
 std::vector<std::string> namesOf(const std::vector<std::string> &trainable);
 
 /// Prints the IR if --stop-after names a phase; true if it did.

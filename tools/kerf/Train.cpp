@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Commands.h"
+#include "Progress.h"
 #include "Setup.h"
 #include "Trained.h"
 
@@ -235,9 +236,11 @@ static void package(const Options &options, const std::string &path,
     compile.import.untie = true;
     compile.import.tied = options.tied;
   }
+  Progress progress(options, compile);
   Compilation compilation(std::move(compile));
   require(compilation, compilation.runUntil("lower"));
   require(compilation, compilation.runPackage(path));
+  progress.finish();
   auto list =
       compilation.getModule()->getAttrOfType<mlir::ArrayAttr>(kFilesAttr);
   if (!loop)

@@ -2,6 +2,7 @@
 #include "VerifyProgram.h"
 
 #include "kerf/Pipelines/Exposure.h"
+#include "kerf/rt/inputs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
@@ -180,43 +181,24 @@ bool Program::setStepScalar(const kerf_tensor_info_t &info,
 /// Those that are given in files; the same for all steps.
 void Program::readInputs() {
   int32_t count = kerf_package_num_inputs(package);
-  inputs.resize(count);
-  isGiven.assign(count, false);
-  std::vector<bool> used(options.inputs.size(), false);
+  std::vector<rt::InputSpec> specs;
   for (int32_t i = 0; i < count; ++i) {
     kerf_tensor_info_t info;
     check(kerf_package_input(package, i, &info), options.model);
     names.push_back(info.name);
-    inputs[i].dtype = info.dtype;
-    for (size_t k = 0; k < options.inputs.size(); ++k) {
-      const std::string &text = options.inputs[k];
-      size_t equals = text.find("=@");
-      if (equals == std::string::npos)
-        throw Failure{
-            kUsage, "--input: '" + text + "', expected NAME=@FILE.npy", {}};
-      if (text.substr(0, equals) != info.name)
-        continue;
-      std::string error;
-      if (!rt::readNpy(text.substr(equals + 2), inputs[i], error))
-        throw Failure{kUsage, error, {}};
-      if (inputs[i].dtype != info.dtype || inputs[i].data.size() != info.bytes)
-        throw Failure{kUsage,
-                      "--input: " + std::string(info.name) + " has " +
-                          std::to_string(inputs[i].data.size()) + " bytes of " +
-                          kerf_dtype_name(inputs[i].dtype) + ", expected " +
-                          std::to_string(info.bytes) + " of " +
-                          kerf_dtype_name(info.dtype),
-                      {}};
-      used[k] = isGiven[i] = true;
-    }
-    inputs[i].data.resize(info.bytes);
+    specs.push_back(
+        {info.name, info.dtype, {info.shape, info.shape + info.rank}, {}});
   }
-  for (size_t k = 0; k < used.size(); ++k)
-    if (!used[k])
-      throw Failure{kUsage,
-                    "--input: the model has no input for '" +
-                        options.inputs[k] + "'",
-                    {}};
+  std::vector<std::optional<rt::GivenInput>> given;
+  std::string error;
+  if (!rt::matchInputs(options.inputs, specs, options.model, given, error))
+    throw Failure{kUsage, error, {}};
+  for (int32_t i = 0; i < count; ++i) {
+    isGiven.push_back(given[i].has_value());
+    // A number for where nothing is: each step fills it with its own.
+    inputs.push_back(
+        rt::inputTensor(given[i].value_or(rt::GivenInput()), specs[i]));
+  }
 }
 
 void Program::step() {

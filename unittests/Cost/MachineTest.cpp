@@ -31,8 +31,10 @@ std::string edited(llvm::StringRef from, llvm::StringRef to) {
 
 // Every preset survives a file.
 TEST(Machine, RoundTrip) {
-  for (llvm::StringRef name : {"cpu", "h100-8", "h200-8", "h100-8x4",
-                               "h200-8x2", "pcie-8", "ethernet-3"}) {
+  for (llvm::StringRef name :
+       {"cpu", "h100-8", "h200-8", "h100-8x4", "h200-8x2", "pcie-8",
+        "ethernet-3", "h100-1", "h200-4", "a100-40gb-8", "a100-80gb-4x2",
+        "l40s-1x4"}) {
     std::string text = writeMachine(preset(name));
     llvm::Expected<Machine> again = parseMachine(text, "m.json");
     ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError());
@@ -51,6 +53,12 @@ TEST(Machine, PresetSizes) {
   EXPECT_EQ(preset("h100-8x4", 16).nodes, 2);
   EXPECT_EQ(preset("h100-8x4", 4).nodes, 1);
   EXPECT_EQ(preset("ethernet-16").nodes, 16);
+  EXPECT_EQ(preset("h100-1").numDevices(), 1);
+  EXPECT_EQ(preset("h100-4").devicesPerNode, 4);
+  EXPECT_EQ(preset("h100-4x3").numDevices(), 12);
+  EXPECT_EQ(preset("a100-40gb-8").memoryBytesPerDevice, int64_t(40) << 30);
+  EXPECT_EQ(preset("a100-80gb-8x2", 8).nodes, 1);
+  EXPECT_EQ(preset("l40s-4").portsPerNode, 1);
 }
 
 TEST(Machine, PresetErrors) {
@@ -59,9 +67,13 @@ TEST(Machine, PresetErrors) {
   EXPECT_EQ(presetError("h100-8x4", 12),
             "12 devices of machine \"h100-8x4\", expected at most 8 or a "
             "multiple of it");
-  EXPECT_EQ(presetError("h100", 0),
-            "unknown machine \"h100\", expected a JSON file or one of cpu, "
-            "h100-8, h200-8, h100-8xN, h200-8xN, pcie-8, ethernet-N");
+  EXPECT_EQ(
+      presetError("h100", 0),
+      "unknown machine \"h100\", expected a JSON file or one of cpu, "
+      "h100-D, h200-D, a100-40gb-D, a100-80gb-D, l40s-D, GPU-DxN, pcie-8, "
+      "ethernet-N");
+  EXPECT_NE(presetError("h100-3", 0), "");
+  EXPECT_NE(presetError("a100-8", 0), "");
   EXPECT_NE(presetError("ethernet-0", 0), "");
   EXPECT_NE(presetError("ethernet-99999999999999999999", 0), "");
   EXPECT_NE(presetError("cpu", 1 << 20), "");

@@ -85,7 +85,8 @@ TEST(Time, TwoLevelAllReduce) {
 // More bytes and more ranks never take less time, on every preset.
 TEST(Time, Monotone) {
   for (llvm::StringRef name :
-       {"cpu", "h100-8", "h200-8", "pcie-8", "ethernet-8", "h100-8x2"}) {
+       {"cpu", "h100-8", "h200-8", "pcie-8", "ethernet-8", "h100-8x2", "h100-4",
+        "a100-40gb-8", "a100-80gb-4x2", "l40s-8", "l40s-4x2"}) {
     Machine machine = preset(name, name == "cpu" ? 8 : 0);
     int64_t n = machine.numDevices();
     GroupPlacement group = placeGroup(machine, {n}, {0});

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "TestPackage.h"
+#include "run/Zip.h"
 #include "train/Batches.h"
-#include "train/Zip.h"
 
 #include <gmock/gmock.h>
 #ifdef KERF_TEST_ZLIB

@@ -90,8 +90,9 @@ struct HostInfo {
   int64_t memoryBytes = 0; ///< 0: unknown
 };
 
-/// "cpu", "h100-8", "h200-8", "h100-8xN", "h200-8xN" (N nodes), "pcie-8",
-/// "ethernet-N" (N hosts of one device). With `numDevices` > 0 the machine is
+/// "cpu"; "GPU-D" and "GPU-DxN", one node or N of D (1, 4, 8) GPUs, with GPU
+/// one of h100, h200, a100-40gb, a100-80gb and l40s; "pcie-8"; "ethernet-N" (N
+/// hosts of one device). With `numDevices` > 0 the machine is
 /// cut (or for cpu and ethernet: made) to that many devices. An error lists the
 /// names, or says how many devices the preset has.
 llvm::Expected<Machine> machinePreset(llvm::StringRef name, int64_t numDevices,

@@ -58,6 +58,8 @@ struct ImportIssue {
   std::string node;
   std::string message;
   std::vector<std::string> notes;
+  /// What several issues have in common, which is then said once; empty: none.
+  std::string cause;
 };
 
 /// An operator, type or attribute that Kerf does not support, with every node
@@ -65,6 +67,7 @@ struct ImportIssue {
 struct UnsupportedItem {
   std::string what;
   std::vector<std::string> nodes;
+  std::string form; ///< what would be taken instead; may be empty
 };
 
 /// A graph input or output as the file declares it.
@@ -76,6 +79,7 @@ struct ModelValue {
   std::string name;
   std::string elementType;
   std::vector<Dim> dims;
+  bool hasShape = false; ///< else `dims` says nothing
 };
 
 /// An initializer that was copied for one input of a node (Untie.h).

@@ -38,6 +38,7 @@ bool makeModelImage(llvm::StringRef path, const ModelEdits &edits,
 
 /// Facts about a model's file that need no import.
 struct ModelFacts {
+  std::vector<ModelValue> inputs;   ///< without those that have initializers
   std::vector<std::string> outputs; ///< in their order
   std::vector<std::string>
       locations; ///< of external data, as the file has them

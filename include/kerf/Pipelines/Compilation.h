@@ -35,6 +35,7 @@ enum class Outcome {
   NoPlan = 4,
   RunTimeFailure = 5,
   Internal = 70,
+  Interrupted = 130,
 };
 
 /// The phases up to "lower", in order.
@@ -85,6 +86,8 @@ struct CompilationOptions {
   /// Called on the module before it is planned, and when it is planned
   /// (docs/Verification.md); called again if it is planned again.
   std::function<void(mlir::ModuleOp)> beforePlan, afterPlan;
+  /// Called with its name as each phase begins, with none as it ends.
+  std::function<void(llvm::StringRef)> onPhase;
   /// Write 01-import.mlir, 02-plan.mlir, ... and plan.json here; empty:
   /// nowhere.
   std::string dumpDir;

@@ -19,6 +19,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 
+#include <functional>
+
 namespace kerf::plan {
 
 enum class Objective { Time, Volume };
@@ -30,6 +32,15 @@ enum class SolverKind { Auto, BruteForce, Random };
 /// regular expression) get this sharding, in the syntax `[{tp},{}]`.
 struct ShardHint {
   std::string pattern, sharding;
+};
+
+/// How far a search is.
+struct PlanProgress {
+  size_t searched = 0, candidates = 0;
+  /// The cheapest plan so far, in the objective's unit, and what any must cost
+  /// as far as is known; nothing: no plan yet.
+  std::optional<double> best;
+  double lowerBound = 0;
 };
 
 struct PlanOptions {
@@ -47,6 +58,10 @@ struct PlanOptions {
   uint64_t seed = 0;
   /// For the whole search; 0: none.
   double deadlineSeconds = 0;
+  /// Once it is true the search ends with the best plan so far.
+  const std::atomic<bool> *stop = nullptr;
+  /// Told before each candidate and at the end. No thread of its own.
+  std::function<void(const PlanProgress &)> progress;
   llvm::StringMap<int64_t> batchDims;
   /// Micro-batches per step; nothing: search where there are stages.
   std::optional<int64_t> microBatches;
@@ -116,7 +131,8 @@ struct PlanResult {
 };
 
 /// What can go wrong, by exit code of the driver.
-enum class PlanError { None, BadRequest, Infeasible };
+/// Stopped: by PlanOptions::stop, before there was any plan.
+enum class PlanError { None, BadRequest, Infeasible, Stopped };
 
 /// Plans `main` of the module and writes the plan back onto it. On failure the
 /// module is unchanged and `message` says why (one line, then notes).

@@ -11,6 +11,8 @@
 
 #include "kerf/Plan/Problem.h"
 
+#include <atomic>
+
 namespace kerf::plan {
 
 enum class Status {
@@ -25,6 +27,8 @@ struct SolveOptions {
   /// Wall-clock limit; 0 or less: none. solve() returns within it plus 10%.
   /// Problems too wide for elimination take 20 s where none is given.
   double deadlineSeconds = 0;
+  /// Once it is true, what has been found is given, as at the deadline.
+  const std::atomic<bool> *stop = nullptr;
   uint64_t seed = 0;
   /// Ends the search for better solutions once no solution can be cheaper by
   /// more than this share of the cost (level 0). 0: search until optimality is

@@ -56,7 +56,8 @@ static LogicalResult attention(Node &node) {
   if (node.failed)
     return failure();
   if (node.has(6))
-    return node.unsupported("input nonpad_kv_seqlen of operator Attention");
+    return node.unsupported("input nonpad_kv_seqlen of operator Attention",
+                            "attn_mask is taken");
   if (flat) {
     q = splitHeads(node, q, queryHeads);
     k = splitHeads(node, k, keyHeads);

@@ -138,7 +138,8 @@ static LogicalResult einsum(Node &node) {
   for (const std::string &term : terms)
     for (char c : term)
       if (llvm::count(term, c) > 1)
-        return node.unsupported("diagonal in operator Einsum");
+        return node.unsupported("diagonal in operator Einsum",
+                                "a product with EyeLike and a sum are taken");
   SmallVector<Value> values(node.inputs);
   auto sizeOf = [&](const std::string &term, Value value, char label) {
     return shapeOf(value)[term.find(label)];

@@ -3,6 +3,7 @@
 // One nn op each where there is one; old operator sets broadcast by attribute.
 //
 //===----------------------------------------------------------------------===//
+#include "../Forms.h"
 #include "../Handlers.h"
 #include "../Importer.h"
 
@@ -214,7 +215,7 @@ static LogicalResult castTo(Node &node) {
   Type element =
       to >= 0 && to < 1000 ? elementType(node.context, int32_t(to)) : Type();
   if (!element)
-    return node.unsupported("type " + dataTypeName(int32_t(to)));
+    return node.unsupported("type " + dataTypeName(int32_t(to)), kTypesTaken);
   return node.set(node.cast(node.in(0), element));
 }
 
@@ -260,13 +261,19 @@ static LogicalResult dropout(Node &node) {
     auto ratio = node.has(1) ? node.scalarElement(node.in(1)) : 0.5;
     using Forms = ImportOptions::TrainingForms;
     Forms forms = node.importer.trainingForms();
+    if (*training != 0 && ratio != 0.0 && forms == Forms::AsInference)
+      node.importer.noteAsInference();
     if (*training != 0 && ratio != 0.0 && forms != Forms::AsInference) {
       if (forms == Forms::Refuse)
-        return node.unsupported("operator Dropout in training mode");
+        return node.unsupported("operator Dropout in training mode",
+                                "the model is taken as exported for inference "
+                                "(model.eval() in PyTorch), and as that with "
+                                "--as-inference; kerf train takes both");
       if (!ratio || !(*ratio >= 0 && *ratio < 1))
         return node.error("ratio must be a constant in [0, 1)");
       if (node.wants(1))
-        return node.unsupported("the mask of operator Dropout in training");
+        return node.unsupported("the mask of operator Dropout in training",
+                                "its first output is taken");
       return node.set(node.makeTyped("nn.dropout", typeOf(node.in(0)),
                                      {node.in(0)},
                                      {node.f64("ratio", *ratio)}));

@@ -291,7 +291,8 @@ static LogicalResult expand(Node &node) {
 
 static LogicalResult tile(Node &node) {
   if (node.opset < 6)
-    return node.unsupported("operator Tile before operator set 6");
+    return node.unsupported("operator Tile before operator set 6",
+                            "onnx.version_converter gives the newer form");
   if (failed(node.arity(2, 2)))
     return failure();
   auto repeats = node.constantIntegers(1);
@@ -420,7 +421,8 @@ static LogicalResult pad(Node &node) {
         node.make<PadOp>({x}, {node.i64s("low", low), node.i64s("high", high),
                                node.ops.getNamedAttr("value", fill)}));
   if (mode != "edge" && mode != "reflect" && mode != "wrap")
-    return node.unsupported("mode \"" + mode + "\" of operator Pad");
+    return node.unsupported("mode \"" + mode + "\" of operator Pad",
+                            "constant, edge, reflect and wrap are taken");
   // The other modes select existing elements.
   for (int64_t dim = 0; dim < rankOf(x); ++dim) {
     int64_t size = shapeOf(x)[dim];

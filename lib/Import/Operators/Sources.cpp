@@ -171,7 +171,9 @@ static LogicalResult branch(Node &node) {
     return failure();
   auto condition = node.scalarElement(node.in(0));
   if (!condition)
-    return node.unsupported("operator If on a computed condition");
+    return node.unsupported("operator If on a computed condition",
+                            "a condition that follows from constants and "
+                            "shapes is taken (--dim, --constant)");
   const onnx::GraphProto &taken = *condition != 0 ? *thenGraph : *elseGraph;
   if (taken.output_size() < int(node.outputs.size()))
     return node.error("branch has " + Twine(taken.output_size()) +

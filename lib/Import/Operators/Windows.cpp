@@ -94,7 +94,8 @@ static std::optional<Window> window(Node &node, ArrayRef<int64_t> image,
       return std::nullopt;
     }
     if (low < 0 || high < 0) {
-      (void)node.unsupported("negative pads");
+      (void)node.unsupported("negative pads",
+                             "Slice in front of it and no pads are taken");
       return std::nullopt;
     }
     w.low.push_back(low);
@@ -205,7 +206,8 @@ static LogicalResult maxPool(Node &node) {
   if (!w)
     return failure();
   if (node.wants(1))
-    return node.unsupported("output Indices of operator MaxPool");
+    return node.unsupported("output Indices of operator MaxPool",
+                            "the maxima alone are taken");
   SmallVector<NamedAttribute> attributes = windowAttributes(node, *w);
   attributes.push_back(node.i64s("kernel", w->kernel));
   return node.set(toChannelsFirst(
@@ -265,7 +267,13 @@ static LogicalResult batchNorm(Node &node) {
     training |= node.wants(index);
   if (training &&
       node.importer.trainingForms() == ImportOptions::TrainingForms::Refuse)
-    return node.unsupported("operator BatchNormalization in training mode");
+    return node.unsupported("operator BatchNormalization in training mode",
+                            "the model is taken as exported for inference "
+                            "(model.eval() in PyTorch), and as that with "
+                            "--as-inference; kerf train takes both");
+  if (training && node.importer.trainingForms() ==
+                      ImportOptions::TrainingForms::AsInference)
+    node.importer.noteAsInference();
   if (rankOf(x) < 2)
     return node.error("input has rank " + Twine(rankOf(x)) +
                       ", expected at least 2");

@@ -9,6 +9,7 @@
 #include "Infeasible.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 
 #include <cmath>
 
@@ -21,6 +22,42 @@ std::optional<int64_t> kerf::plan::memoryLimitOf(const PlanOptions &options) {
     return options.memoryLimitBytes;
   int64_t bytes = options.machine.memoryBytesPerDevice;
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+std::string kerf::plan::atLeast(Objective objective, double bound) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (objective == Objective::Time)
+    stream << llvm::format("costs at least %.3g ms", bound * 1e3);
+  else
+    stream << llvm::format("costs at least %.0f bytes", bound);
+  stream << ", more than another";
+  return text;
+}
+
+std::string
+kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
+  std::vector<std::pair<std::string, std::string>> meshesOf; ///< of reasons
+  for (const CandidateSummary &candidate : candidates) {
+    const std::string &reason = candidate.reason;
+    if (reason.empty())
+      continue;
+    std::string mesh;
+    for (const auto &[name, size] : candidate.mesh)
+      mesh += (mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
+    auto known = llvm::find_if(
+        meshesOf, [&](const auto &entry) { return entry.first == reason; });
+    if (known == meshesOf.end())
+      known = meshesOf.insert(known, {reason, ""});
+    if (mesh.empty())
+      mesh = "one device";
+    if (!llvm::StringRef(known->second).ends_with(mesh)) // other micro-batches
+      known->second += (known->second.empty() ? "" : "; ") + mesh;
+  }
+  std::string notes;
+  for (const auto &[reason, meshes] : meshesOf)
+    notes += "\nnote: " + meshes + ": " + reason;
+  return notes;
 }
 
 static PlanOptions withoutMemoryLimit(PlanOptions options) {

@@ -33,6 +33,12 @@ Infeasibility explainInfeasible(const PlanOptions &options, int64_t minBytes,
 /// The bytes that a device may hold; none: no limit.
 std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
 
+/// How each candidate ended, once per reason: notes behind a message.
+std::string candidateNotes(llvm::ArrayRef<CandidateSummary> candidates);
+
+/// Why a candidate was not searched to its end.
+std::string atLeast(Objective objective, double bound);
+
 } // namespace kerf::plan
 
 #endif // KERF_LIB_PLAN_REPORT_INFEASIBLE_H

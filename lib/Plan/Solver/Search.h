@@ -9,14 +9,19 @@
 
 #include "Model.h"
 
+#include <atomic>
 #include <chrono>
 
 namespace kerf::plan {
 
 class Clock {
 public:
-  explicit Clock(double deadlineSeconds)
-      : begin(std::chrono::steady_clock::now()), deadline(deadlineSeconds) {}
+  explicit Clock(double deadlineSeconds,
+                 const std::atomic<bool> *stop = nullptr)
+      : begin(std::chrono::steady_clock::now()), deadline(deadlineSeconds),
+        stop(stop) {}
+  /// A part of this one's time: ends where this one is stopped.
+  Clock slice(double forSeconds) const { return Clock(forSeconds, stop); }
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() -
                                          begin)
@@ -24,13 +29,16 @@ public:
   }
   /// Sets a deadline, `seconds` from now.
   void limit(double fromNow) { deadline = seconds() + fromNow; }
-  bool expired() const { return deadline > 0 && seconds() >= deadline; }
+  bool expired() const {
+    return (deadline > 0 && seconds() >= deadline) || (stop && *stop);
+  }
   /// Seconds left; a large number without a deadline.
   double left() const { return deadline > 0 ? deadline - seconds() : 1e9; }
 
 private:
   std::chrono::steady_clock::time_point begin;
   double deadline;
+  const std::atomic<bool> *stop;
 };
 
 /// SplitMix64: standard distributions differ between libraries, this does not.

@@ -16,7 +16,7 @@ using namespace kerf::plan;
 /// price gives a valid bound. The best prices on orders with larger tables then
 /// give starts for the local search.
 template <typename V> void Solver<V>::boundBySplitting(double seconds) {
-  Clock own(seconds);
+  Clock own = clock.slice(seconds);
   auto seen = [&](const typename Dual<V>::Point &point) {
     if (point.blocked)
       return;
@@ -146,7 +146,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
     bool last = index == guesses.size();
     if (last && !starts.empty())
       break;
-    Clock slice(clock.left() / (last ? 2 : 10));
+    Clock slice = clock.slice(clock.left() / (last ? 2 : 10));
     Landscape landscape(problem, last ? minUsage(problem) : guesses[index]);
     makeLegal(landscape, slice);
     take(landscape.solution());
@@ -161,7 +161,7 @@ template <typename V> SolveResult Solver<V>::runLarge() {
   for (auto &[cost, solution] : starts) {
     if (clock.expired() || closeEnough())
       break;
-    Clock slice(std::min(part, clock.left()));
+    Clock slice = clock.slice(std::min(part, clock.left()));
     Landscape landscape(problem, solution);
     descend(landscape, nodes, int64_t(nodes.size() / 10 + 20), slice);
     take(landscape.solution());

@@ -34,8 +34,9 @@ template <typename V> struct Solver {
   Solver(const Problem &problem, const LevelWeights &weights,
          const SolveOptions &options)
       : problem(problem), weights(weights), options(options),
-        clock(options.deadlineSeconds), result(emptyResult(problem)),
-        model(problem, weights), lower(-infinity<V>()), random(options.seed) {}
+        clock(options.deadlineSeconds, options.stop),
+        result(emptyResult(problem)), model(problem, weights),
+        lower(-infinity<V>()), random(options.seed) {}
 
   SolveResult run();
   /// Gives up instead of searching where elimination does not fit.

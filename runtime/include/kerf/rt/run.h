@@ -63,9 +63,10 @@ void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype,
 
 struct RunOptions {
   std::string package;
-  std::vector<std::string> inputs; ///< "NAME=@FILE.npy" or "NAME=NUMBER"
-  bool hasSeed = false; ///< inputs that are not given are drawn from `seed`
+  std::vector<std::string> inputs; ///< flags, see kerf/rt/inputs.h
+  bool drawsInputs = false;        ///< what is not given is drawn from `seed`
   uint64_t seed = 0;
+  bool widenOutputs = false; ///< files of f16 and bf16 outputs are f32
   std::string outputDir, statsFile, traceFile, inject; ///< empty: none
   int32_t repeat = 1, threads = 0;
   double timeoutSeconds = 30;

@@ -21,19 +21,26 @@ namespace kerf::rt {
 
 /// The scalars of a step; see docs/Train.md for the formulas.
 struct LearningRate {
-  enum Kind { Constant, Linear, Cosine };
+  enum Kind { Constant, Linear, Cosine, Step, Exponential };
   Kind kind = Constant;
   double base = 1e-3, min = 0;
+  /// Of Step and Exponential: what the rate is multiplied by every so many
+  /// steps, at once or bit by bit.
+  double factor = 0.1;
+  int64_t every = 0;
   int64_t warmup = 0;
   int64_t steps = 0; ///< 0: the steps of the run
 
-  /// Of step t >= 0. `steps` must be set unless the kind is Constant.
+  /// Whether it ends at `steps`.
+  bool hasEnd() const { return kind == Linear || kind == Cosine; }
+  /// Of step t >= 0. `steps` must be set where it has an end.
   double at(int64_t t) const;
 };
 
-/// "constant", "linear,warmup=10,min=1e-5", "cosine,steps=1000,lr=3e-4"; or a
-/// plain number. Keys: lr (base), warmup, min, steps. Empty on success, else
-/// what is wrong.
+/// "constant", "linear,warmup=10,min=1e-5", "cosine,steps=1000,lr=3e-4",
+/// "step,every=30,factor=0.1", "exponential,every=100,factor=0.5"; or a plain
+/// number. Keys: lr (base), warmup, min, steps, every, factor. Empty on
+/// success, else what is wrong.
 std::string parseLearningRate(const std::string &text, LearningRate &rate);
 
 /// 1 - beta^updates in double.

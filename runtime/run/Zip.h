@@ -7,8 +7,8 @@
 // before anything is allocated.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KERF_RT_TRAIN_ZIP_H
-#define KERF_RT_TRAIN_ZIP_H
+#ifndef KERF_RT_RUN_ZIP_H
+#define KERF_RT_RUN_ZIP_H
 
 #include "../base/MappedFile.h"
 
@@ -38,4 +38,4 @@ std::vector<char> inflateMember(const ZipMember &member);
 
 } // namespace kerf::rt
 
-#endif // KERF_RT_TRAIN_ZIP_H
+#endif // KERF_RT_RUN_ZIP_H

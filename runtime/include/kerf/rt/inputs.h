@@ -1,0 +1,66 @@
+//===- inputs.h - what --input gives to which input -------------*- C++ -*-===//
+//
+// A flag is NAME=@FILE.npy, NAME=@FILE.npz (its array of that name),
+// NAME=NUMBER, FILE.npy for the only input there is, or @FILE.npz for all whose
+// names it has. Whoever knows the inputs, a package or a model that is not
+// compiled yet, asks here which of them are given and whether they fit; sizes
+// that are open take any. Messages are one line and say inputs, files and sizes
+// as the user does.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_RT_INPUTS_H
+#define KERF_RT_INPUTS_H
+
+#include "kerf/rt/run.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kerf::rt {
+
+struct InputSpec {
+  std::string name;
+  kerf_dtype_t dtype = KERF_F32;
+  std::vector<int64_t> shape;       ///< -1: open
+  std::vector<std::string> symbols; ///< of open sizes; may be shorter
+};
+
+/// An array where it lies in its file, or a number for every element.
+struct GivenInput {
+  std::string file; ///< empty: `number`
+  double number = 0;
+  kerf_dtype_t dtype = KERF_F32; ///< as stored
+  std::vector<int64_t> shape;
+  const char *data = nullptr; ///< unaligned, lives as long as `owner`
+  std::shared_ptr<const void> owner;
+};
+
+/// What `flags` give to each of `inputs`. `program` stands in front of messages
+/// about names. False and `error` where a flag, a name, a type, a rank or a
+/// size is wrong; types must hold every value of the file's.
+bool matchInputs(const std::vector<std::string> &flags,
+                 const std::vector<InputSpec> &inputs,
+                 const std::string &program,
+                 std::vector<std::optional<GivenInput>> &given,
+                 std::string &error);
+
+/// The elements in the input's type, whose shape has no open size.
+HostTensor inputTensor(const GivenInput &given, const InputSpec &input);
+
+/// Empty, or what is said where some are not given and none are to be drawn.
+std::string missingInputs(const std::vector<InputSpec> &inputs,
+                          const std::vector<std::optional<GivenInput>> &given,
+                          const std::string &program);
+
+/// The file of a flag; empty if it has none.
+std::string inputFile(const std::string &flag);
+
+/// That of `names` which is spelled nearly as `wanted`; empty if none is.
+std::string closestName(const std::string &wanted,
+                        const std::vector<std::string> &names);
+
+} // namespace kerf::rt
+
+#endif // KERF_RT_INPUTS_H

@@ -1,0 +1,371 @@
+//===- Inputs.cpp - what --input gives to which input ---------------------===//
+#include "kerf/rt/inputs.h"
+
+#include "../base/MappedFile.h"
+#include "Arrays.h"
+#include "Convert.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+using namespace kerf::rt;
+
+namespace {
+struct Flag {
+  std::string name, file, number; ///< name empty: a file for who fits
+};
+
+[[noreturn]] void wrong(const std::string &message) {
+  throw Error(KERF_INVALID_ARGUMENT, message);
+}
+
+Flag parseFlag(const std::string &text) {
+  if (text.size() > 1 && text[0] == '@')
+    return {"", text.substr(1), ""};
+  if (size_t at = text.find("=@"); at != std::string::npos)
+    return {text.substr(0, at), text.substr(at + 2), ""};
+  if (endsWith(text, ".npy") || endsWith(text, ".npz"))
+    return {"", text, ""};
+  size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    wrong(cat("--input '", text,
+              "': expected NAME=@FILE.npy, NAME=NUMBER, FILE.npy or "
+              "@FILE.npz"));
+  return {text.substr(0, equals), "", text.substr(equals + 1)};
+}
+
+std::string quotedList(const std::vector<DataArray> &arrays) {
+  std::string text;
+  for (const DataArray &array : arrays)
+    text += cat(text.empty() ? "\"" : ", \"", array.name, "\"");
+  return text.empty() ? "none" : text;
+}
+
+std::vector<std::string> namesOf(const std::vector<InputSpec> &inputs) {
+  std::vector<std::string> names;
+  for (const InputSpec &input : inputs)
+    names.push_back(input.name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
+/// "f32 8x32", or "f32 [batch, 32]" where sizes are open.
+std::string typed(const InputSpec &input) {
+  std::string text = kerf_dtype_name(input.dtype);
+  bool isOpen = std::any_of(input.shape.begin(), input.shape.end(),
+                            [](int64_t size) { return size < 0; });
+  if (!isOpen)
+    return text + " " + shapeString(input.shape);
+  text += " [";
+  for (size_t i = 0; i < input.shape.size(); ++i) {
+    bool isNamed = input.shape[i] < 0 && i < input.symbols.size();
+    text += cat(i ? ", " : "",
+                isNamed ? input.symbols[i] : std::to_string(input.shape[i]));
+  }
+  return text + "]";
+}
+
+/// What NumPy calls a type.
+std::string numpyName(kerf_dtype_t dtype) {
+  switch (dtype) {
+  case KERF_F32:
+    return "float32";
+  case KERF_F64:
+    return "float64";
+  case KERF_F16:
+    return "float16";
+  case KERF_BF16:
+    return "";
+  case KERF_BOOL:
+    return "bool";
+  default:
+    break;
+  }
+  std::string name = kerf_dtype_name(dtype); // i64, u8
+  return (name[0] == 'i' ? "int" : "uint") + name.substr(1);
+}
+
+std::vector<DataArray> openArrays(const std::string &path) {
+  try {
+    if (endsWith(path, ".npz"))
+      return openNpz(path);
+    auto file = std::make_shared<MappedFile>(path);
+    return {npyArray("", file->data(), file->size(), file)};
+  } catch (const Error &error) {
+    if (error.code == KERF_IO_ERROR) // names the file already
+      throw;
+    wrong(path + ": " + error.message);
+  }
+}
+
+/// Checks that an array of `file` can be the input's value.
+GivenInput fitting(const DataArray &array, const std::string &file,
+                   const InputSpec &input) {
+  if (!array.error.empty())
+    wrong(file + ": " + array.error);
+  std::string is =
+      cat(file, array.name.empty() ? "" : ":" + array.name, ": is ",
+          kerf_dtype_name(array.dtype), " ", shapeString(array.shape),
+          ", input \"", input.name, "\" expects ", typed(input));
+  bool fits = array.shape.size() == input.shape.size();
+  for (size_t i = 0; fits && i < array.shape.size(); ++i)
+    fits = input.shape[i] < 0 || array.shape[i] == input.shape[i];
+  if (!fits)
+    wrong(is);
+  if (!exactConversion(array.dtype, input.dtype)) {
+    std::string name = numpyName(input.dtype);
+    wrong(
+        cat(is, ", which does not hold every ", kerf_dtype_name(array.dtype),
+            name.empty() ? "" : "; NumPy's .astype(\"" + name + "\") rounds"));
+  }
+  return {file, 0, array.dtype, array.shape, array.data, array.owner};
+}
+
+GivenInput numberOf(const std::string &text, const InputSpec &input) {
+  char *end = nullptr;
+  double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end)
+    wrong(cat("input \"", input.name, "\": '", text,
+              "' is neither @FILE.npy nor a number"));
+  bool isFloat = input.dtype == KERF_F32 || input.dtype == KERF_F64 ||
+                 input.dtype == KERF_F16 || input.dtype == KERF_BF16;
+  if (!isFloat && !(std::abs(number) < 9e18))
+    wrong(cat("input \"", input.name, "\": '", text,
+              "' is not a number of type ", kerf_dtype_name(input.dtype)));
+  GivenInput given;
+  given.number = number;
+  given.dtype = input.dtype;
+  return given;
+}
+
+class Matcher {
+public:
+  Matcher(const std::vector<InputSpec> &inputs, const std::string &program,
+          std::vector<std::optional<GivenInput>> &given)
+      : inputs(inputs), program(program), given(given) {
+    given.assign(inputs.size(), std::nullopt);
+  }
+  void take(const std::string &text);
+
+private:
+  size_t indexOf(const std::string &name) const {
+    auto it =
+        std::find_if(inputs.begin(), inputs.end(), [&](const InputSpec &input) {
+          return input.name == name;
+        });
+    return static_cast<size_t>(it - inputs.begin());
+  }
+  void give(size_t index, GivenInput value) {
+    if (given[index])
+      wrong(cat("input \"", inputs[index].name, "\" is given twice"));
+    given[index] = std::move(value);
+  }
+  [[noreturn]] void unknown(const std::string &name) const;
+  void takeAll(const std::string &file);
+
+  const std::vector<InputSpec> &inputs;
+  const std::string &program;
+  std::vector<std::optional<GivenInput>> &given;
+};
+
+void Matcher::unknown(const std::string &name) const {
+  std::vector<std::string> names = namesOf(inputs);
+  std::string close = closestName(name, names);
+  wrong(cat(program, ": no input \"", name, "\", ",
+            close.empty() ? "there are: " + joined(names)
+                          : "did you mean \"" + close + "\"?"));
+}
+
+/// A file without a name in front.
+void Matcher::takeAll(const std::string &file) {
+  std::vector<DataArray> arrays = openArrays(file);
+  if (!endsWith(file, ".npz")) {
+    if (inputs.size() != 1)
+      wrong(cat(program, ": has ", inputs.size(),
+                " inputs, expected --input NAME=@", file,
+                " with one of: ", joined(namesOf(inputs))));
+    return give(0, fitting(arrays.front(), file, inputs.front()));
+  }
+  bool any = false;
+  for (const DataArray &array : arrays)
+    if (size_t index = indexOf(array.name); index < inputs.size()) {
+      give(index, fitting(array, file, inputs[index]));
+      any = true;
+    }
+  if (!any)
+    wrong(cat(file, ": none of its arrays (", quotedList(arrays),
+              ") is an input, expected some of: ", joined(namesOf(inputs))));
+}
+
+void Matcher::take(const std::string &text) {
+  Flag flag = parseFlag(text);
+  if (flag.name.empty() && !flag.file.empty())
+    return takeAll(flag.file);
+  size_t index = indexOf(flag.name);
+  if (index == inputs.size())
+    unknown(flag.name);
+  const InputSpec &input = inputs[index];
+  if (flag.file.empty())
+    return give(index, numberOf(flag.number, input));
+  std::vector<DataArray> arrays = openArrays(flag.file);
+  auto array = arrays.begin();
+  if (endsWith(flag.file, ".npz")) {
+    array =
+        std::find_if(arrays.begin(), arrays.end(), [&](const DataArray &each) {
+          return each.name == input.name;
+        });
+    if (array == arrays.end())
+      wrong(cat(flag.file, ": has no array \"", input.name,
+                "\", there are: ", quotedList(arrays)));
+  }
+  give(index, fitting(*array, flag.file, input));
+}
+
+void fillNumber(double value, HostTensor &tensor) {
+  size_t count = tensor.data.size() / kerf_dtype_size(tensor.dtype);
+  auto fill = [&](auto number) {
+    for (size_t i = 0; i < count; ++i)
+      std::memcpy(tensor.data.data() + i * sizeof(number), &number,
+                  sizeof(number));
+  };
+  auto integer = static_cast<int64_t>(value);
+  switch (tensor.dtype) {
+  case KERF_F32:
+    return fill(static_cast<float>(value));
+  case KERF_F64:
+    return fill(value);
+  case KERF_F16:
+    return fill(static_cast<_Float16>(value));
+  case KERF_BF16: {
+    float f = static_cast<float>(value);
+    uint32_t bits;
+    std::memcpy(&bits, &f, 4);
+    return fill(
+        static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16));
+  }
+  case KERF_BOOL:
+    return fill(static_cast<uint8_t>(value != 0));
+  case KERF_I8:
+  case KERF_U8:
+    return fill(static_cast<uint8_t>(integer));
+  case KERF_I16:
+  case KERF_U16:
+    return fill(static_cast<uint16_t>(integer));
+  case KERF_I32:
+  case KERF_U32:
+    return fill(static_cast<uint32_t>(integer));
+  case KERF_I64:
+  case KERF_U64:
+    return fill(static_cast<uint64_t>(integer));
+  }
+}
+
+char lower(char c) {
+  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+
+/// Letters to insert, to remove or to change, case aside.
+size_t editDistance(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t changed = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+} // namespace
+
+bool kerf::rt::matchInputs(const std::vector<std::string> &flags,
+                           const std::vector<InputSpec> &inputs,
+                           const std::string &program,
+                           std::vector<std::optional<GivenInput>> &given,
+                           std::string &error) {
+  try {
+    Matcher matcher(inputs, program, given);
+    for (const std::string &flag : flags)
+      matcher.take(flag);
+    return true;
+  } catch (...) {
+    error = currentError().message;
+    return false;
+  }
+}
+
+HostTensor kerf::rt::inputTensor(const GivenInput &given,
+                                 const InputSpec &input) {
+  HostTensor tensor;
+  tensor.dtype = input.dtype;
+  tensor.shape = input.shape;
+  tensor.data.resize(static_cast<size_t>(numBytes(input.shape, input.dtype)));
+  if (given.file.empty())
+    fillNumber(given.number, tensor);
+  else if (!tensor.data.empty())
+    exactConversion(given.dtype, input.dtype)(given.data, tensor.data.data(),
+                                              numElements(input.shape));
+  return tensor;
+}
+
+std::string
+kerf::rt::missingInputs(const std::vector<InputSpec> &inputs,
+                        const std::vector<std::optional<GivenInput>> &given,
+                        const std::string &program) {
+  std::string list, name;
+  size_t count = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (given[i])
+      continue;
+    list += cat(count ? ", \"" : "\"", inputs[i].name, "\" (", typed(inputs[i]),
+                ")");
+    name = inputs[i].name;
+    ++count;
+  }
+  if (count == 0)
+    return "";
+  return cat(program, count == 1 ? ": input " : ": inputs ", list,
+             count == 1 ? " is missing: give --input "
+                        : " are missing: give --input ",
+             count == 1 ? name : "NAME", "=@FILE.npy",
+             count == 1 ? "" : " for each, or --input @FILE.npz",
+             ", or --random-inputs or --seed=S for random ones");
+}
+
+std::string kerf::rt::inputFile(const std::string &flag) {
+  try {
+    return parseFlag(flag).file;
+  } catch (const Error &) {
+    return ""; // said where it is matched
+  }
+}
+
+std::string kerf::rt::closestName(const std::string &wanted,
+                                  const std::vector<std::string> &names) {
+  std::string closest;
+  // A third of the letters may be wrong, or two that are swapped; names of a
+  // few letters are others.
+  size_t least =
+      wanted.size() < 4 ? 2 : std::max<size_t>(wanted.size() / 3, 2) + 1;
+  for (const std::string &name : names) {
+    size_t distance = editDistance(wanted, name);
+    if (distance < least && distance < std::max(wanted.size(), name.size())) {
+      least = distance;
+      closest = name;
+    }
+  }
+  return closest;
+}

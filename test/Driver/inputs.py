@@ -1,0 +1,132 @@
+# Inputs from files: sizes follow from them, archives and ids of 32 bits are taken, and what is wrong is said before
+# anything is planned, in the user's names.
+#
+# REQUIRES: kerf, kerf-run, onnx
+# RUN: %python %s %t %inputs
+import pathlib
+import sys
+
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+OUT, MODELS = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]) / "models"
+checks = Checks()
+MLP = MODELS / "mlp/model.onnx"
+X, LOGITS = MODELS / "mlp/inputs/x.npy", np.load(MODELS / "mlp/outputs/logits.npy")
+
+
+def graph(name, nodes, inputs, outputs):
+    """A model of typed values with symbolic sizes; its path."""
+    values = [[helper.make_tensor_value_info(*value) for value in side] for side in (inputs, outputs)]
+    model = helper.make_model(helper.make_graph(nodes, name, *values), opset_imports=[helper.make_opsetid("", 17)])
+    onnx.checker.check_model(model)
+    onnx.save(model, OUT / f"{name}.onnx")
+    return OUT / f"{name}.onnx"
+
+
+def npy(name, array):
+    np.save(OUT / name, array)
+    return OUT / name
+
+
+def runs(name, arguments, output=None, expected=None, tool="kerf"):
+    out = OUT / f"{name}.out"
+    command = ["run", *arguments] if tool == "kerf" else arguments
+    result = kerf(*command, f"--output-dir={out}", "-q", tool=tool)
+    checks.expect(name, result.returncode == 0, result.stderr)
+    if result.returncode or output is None:
+        return None
+    found = np.load(out / f"{output}.npy")
+    if expected is not None:
+        checks.expect(f"{name}: values", found.shape == expected.shape and np.allclose(found, expected, 1e-4, 1e-5), found)
+    return found
+
+
+# The sizes are those of the files, for run and verify, whatever the flag's form.
+np.savez(OUT / "mlp.npz", x=np.load(X), labels=np.zeros(8))
+np.savez_compressed(OUT / "packed.npz", x=np.load(X))
+for name, flag in {"named": f"--input=x=@{X}", "alone": f"--input={X}", "at": f"--input=@{X}",
+                   "archive": f"--input=@{OUT / 'mlp.npz'}", "packed": f"--input={OUT / 'packed.npz'}",
+                   "member": f"--input=x=@{OUT / 'mlp.npz'}"}.items():
+    runs(name, [MLP, flag, "--devices=cpu:2"], "logits", LOGITS)
+result = kerf("verify", MLP, f"--input={X}", "--devices=2")
+checks.expect("verify", result.returncode == 0 and "equal" in result.stdout, result.stdout + result.stderr)
+
+# Two inputs that share a size; ids of 32 bits where 64 are asked for.
+TWO = graph("two", [helper.make_node("Gather", ["table", "ids"], ["rows"], axis=0),
+                    helper.make_node("Add", ["rows", "bias"], ["y"])],
+            [("table", TensorProto.FLOAT, ["words", 3]), ("ids", TensorProto.INT64, ["batch"]),
+             ("bias", TensorProto.FLOAT, ["batch", 3])], [("y", TensorProto.FLOAT, ["batch", 3])])
+table, ids, bias = np.arange(15, dtype=np.float32).reshape(5, 3), np.array([4, 0], np.int32), np.ones((2, 3), np.float32)
+np.savez(OUT / "two.npz", table=table, ids=ids, bias=bias)
+runs("ids of 32 bits", [TWO, f"--input=@{OUT / 'two.npz'}"], "y", table[ids] + bias)
+runs("half random", [TWO, f"--input=table=@{npy('table.npy', table)}", f"--input=ids=@{npy('ids.npy', ids)}",
+                     "--random-inputs"])
+result = kerf("run", TWO, f"--input=@{OUT / 'two.npz'}", "--repeat=4")
+checks.expect("times", result.returncode == 0 and "4 steps: median " in result.stdout and ", least " in result.stdout
+              and " samples/s" not in result.stdout, result.stdout)  # words and batch differ
+result = kerf("run", MLP, f"--input={X}", "--repeat=3")
+checks.expect("samples per second", "3 steps: median " in result.stdout and " samples/s" in result.stdout, result.stdout)
+result = kerf("run", MODELS / "bert-small/model.onnx", "--dim=batch=2", "--seed=1", "--repeat=2")
+checks.expect("tokens per second", " samples/s; " in result.stdout and " tokens/s" in result.stdout,
+              result.stdout + result.stderr)
+
+# The same package, for both drivers.
+package = OUT / "two.kerf"
+compiled = kerf("compile", TWO, "--dim=words=5,batch=2", "-o", package)
+checks.expect("compiles", compiled.returncode == 0, compiled.stderr)
+for tool in ("kerf", "kerf-run"):
+    runs(f"package by {tool}", [package, f"--input=@{OUT / 'two.npz'}"], "y", table[ids] + bias, tool=tool)
+
+# 16-bit outputs: NumPy reads them as float32 where that is asked for.
+for kind, name in ((TensorProto.FLOAT16, "half"), (TensorProto.BFLOAT16, "brain")):
+    cast = graph(name, [helper.make_node("Cast", ["x"], ["y"], to=kind)], [("x", TensorProto.FLOAT, ["n"])],
+                 [("y", kind, ["n"])])
+    values = np.array([0.5, -1.25, 3], np.float32)
+    found = runs(name, [cast, f"--input={npy('v.npy', values)}", "--output-dtype=f32"], "y", values)
+    checks.expect(f"{name}: float32", found is not None and found.dtype == np.float32, found)
+    found = runs(f"{name} as computed", [cast, f"--input={OUT / 'v.npy'}"], "y")
+    checks.expect(f"{name}: 16 bits", found is not None and found.dtype.itemsize == 2, found)
+    shown = kerf("run", cast, f"--input={OUT / 'v.npy'}").stdout
+    checks.expect(f"{name}: shown", "min -1.25, max 3, mean 0.75" in shown, shown)
+
+
+def refused(name, arguments, *patterns):
+    out = OUT / f"{name}.out"
+    expect_error(checks, name, ["run", *arguments, f"--output-dir={out}"], 2, patterns, absent=[out])
+
+
+# Refused by both drivers alike.
+for tool, model in (("kerf run", ["run", package]), ("kerf-run", [package]), ("kerf run model", ["run", TWO])):
+    binary = "kerf-run" if tool == "kerf-run" else "kerf"
+    def wrong(name, flags, *patterns):
+        expect_error(checks, f"{tool}: {name}", [*model, *flags], 2, patterns, tool=binary)
+    wrong("nothing", [], r'inputs "table" \(f32 .*"ids" \(i64 .*"bias" .* are missing: .*@FILE.npz.*--random-inputs or --seed')
+    wrong("one missing", [f"--input=table=@{OUT / 'table.npy'}", f"--input=ids=@{OUT / 'ids.npy'}"],
+          r'input "bias" \(f32 .*\) is missing: give --input bias=@FILE.npy')
+    wrong("misspelt", [f"--input=tabel=@{OUT / 'table.npy'}"], r'no input "tabel", did you mean "table"\?')
+    wrong("other", ["--input=weather=1"], r'no input "weather", there are: table, ids, bias')
+    wrong("no name", [f"--input={OUT / 'table.npy'}"], r"has 3 inputs, expected --input NAME=@.*table.npy with one of: table")
+    wrong("rounds", [f"--input=bias=@{npy('doubles.npy', bias.astype(np.float64))}"],
+          r'doubles.npy: is f64 2x3, input "bias" expects f32 .*, which does not hold every f64; NumPy\'s .astype\("float32"\)')
+    wrong("rank", [f"--input=ids=@{OUT / 'table.npy'}"], r'table.npy: is f32 5x3, input "ids" expects i64')
+    wrong("no array", [f"--input=ids=@{OUT / 'mlp.npz'}"], r'mlp.npz: has no array "ids", there are: .*"labels"')
+    wrong("no array fits", [f"--input=@{OUT / 'mlp.npz'}"], r"mlp.npz: none of its arrays \(.*\) is an input")
+    wrong("twice", [f"--input=@{OUT / 'two.npz'}", "--input=bias=1"], r'input "bias" is given twice')
+    wrong("neither", ["--input=table"], r"--input 'table': expected NAME=@FILE.npy")
+    wrong("no file", ["--input=ids=@absent.npy"], "absent.npy: cannot open")
+
+# Sizes that contradict each other, or --dim.
+npy("three.npy", np.ones((3, 3), np.float32))
+refused("two sizes", [TWO, f"--input=ids=@{OUT / 'ids.npy'}", f"--input=bias=@{OUT / 'three.npy'}", "--seed=1"],
+        r'three.npy: dimension "batch" of input "bias" is 3, by input "ids" it is 2')
+refused("not the dim", [TWO, "--dim=batch=4", f"--input=ids=@{OUT / 'ids.npy'}", "--seed=1"],
+        r'ids.npy: is i32 2, input "ids" expects i64 4')
+# Nothing is planned for it, or a wish that cannot be would be an error.
+refused("planning", [TWO, "--shard=nobody=[{tp}]", "--seed=1", "--dim=words=5,batch=2"], "--shard: no value is named 'nobody'")
+refused("before planning", [TWO, "--shard=nobody=[{tp}]", "--input=weather=1"], 'no input "weather"')
+checks.finish()

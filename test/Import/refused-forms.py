@@ -1,0 +1,53 @@
+# What is refused says which form would be taken, where there is one, and a mistake that many tensors share is one error
+# with a count.
+#
+# REQUIRES: kerf, onnx
+# RUN: %python %s %t %inputs
+import sys
+
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from kerf_tests import Checks, expect_error, fresh_folder, kerf
+
+OUT = fresh_folder(sys.argv[1])
+checks = Checks()
+
+
+def model(name, nodes, inputs=(("x", TensorProto.FLOAT, [2, 3]),), initializers=()):
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info(*value) for value in inputs],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], list(initializers))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), OUT / f"{name}.onnx")
+    return OUT / f"{name}.onnx"
+
+
+node = helper.make_node
+for name, nodes, said, form in (
+        ("loop", [node("LSTM", ["x", "x", "x"], ["y"], name="cell", hidden_size=3)], "operator LSTM", "a sequence is taken unrolled"),
+        ("values", [node("NonZero", ["x"], ["y"], name="where")], "operator NonZero", "shapes must not depend on values"),
+        ("quantised", [node("QuantizeLinear", ["x", "x"], ["y"], name="q")], "operator QuantizeLinear", "before it was quantised"),
+        ("random", [node("RandomNormal", [], ["y"], name="r", shape=[2])], "operator RandomNormal", "as an input of the model"),
+        ("training", [node("Dropout", ["x", "", "t"], ["y"], name="d")], "Dropout in training mode", "exported for inference"),
+        ("type", [node("Cast", ["x"], ["y"], name="c", to=TensorProto.STRING)], "type string", "float, double, .* are taken")):
+    extra = [numpy_helper.from_array(np.array(True), "t")] if name == "training" else []
+    expect_error(checks, name, ["plan", model(name, nodes, initializers=extra)], 3,
+                 [f"{said}.* is not supported", f"note: .*{form}"])
+# Where there is none, none is made up.
+result = kerf("plan", model("none", [node("Det", ["x"], ["y"], name="d")]))
+checks.expect("no form", result.returncode == 3 and "note: " not in result.stderr, result.stderr)
+
+# A folder of weights, a file each: one error, which says how many there are.
+names = [f"w{i}" for i in range(7)]
+nodes = [node("Add", ["x" if i == 0 else f"s{i - 1}", name], ["y" if i == 6 else f"s{i}"]) for i, name in enumerate(names)]
+path = model("external", nodes, initializers=[numpy_helper.from_array(np.ones((2, 3), np.float32) * i, name) for i, name in enumerate(names)])
+onnx.save_model(onnx.load(path), path, save_as_external_data=True, all_tensors_to_one_file=False, size_threshold=0)
+checks.expect("complete", kerf("run", path, "--random-inputs").returncode == 0)
+for name in names:
+    (OUT / name).unlink()
+result = kerf("run", path, "--random-inputs")
+checks.expect("absent", result.returncode == 3 and result.stderr.count("error: ") == 1
+              and 'w0: external data "w0": No such file or directory' in result.stderr
+              and "note: the same of 6 more: w1, w2, w3, w4, ..." in result.stderr, result.stderr)
+checks.finish()

@@ -1,0 +1,60 @@
+//===- ParseErrors.h - what is wrong with a command line --------*- C++ -*-===//
+//
+// CLI11 looks at what is missing before it looks at what it does not know: a
+// misspelt flag is then reported as the absence of another. Here the unknown
+// one comes first, with the flag that was probably meant.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_PARSEERRORS_H
+#define KERF_TOOLS_PARSEERRORS_H
+
+#include "kerf/rt/inputs.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kerf::tool {
+
+/// The first argument that neither `app` nor its command takes; empty: none.
+inline std::string unknownArgument(const CLI::App &app) {
+  std::vector<std::string> names, rest = app.remaining(/*recurse=*/false);
+  auto addNames = [&](const CLI::App &each) {
+    for (const CLI::Option *option : each.get_options())
+      for (const std::string &name : option->get_lnames())
+        names.push_back("--" + name);
+  };
+  addNames(app);
+  for (const CLI::App *sub : app.get_subcommands()) {
+    addNames(*sub);
+    for (const std::string &text : sub->remaining(/*recurse=*/false))
+      rest.push_back(text);
+  }
+  if (rest.empty())
+    return "";
+  std::string flag = rest.front().substr(0, rest.front().find('='));
+  std::string close = flag.compare(0, 2, "--") == 0
+                          ? kerf::rt::closestName(flag, names)
+                          : std::string();
+  return "unknown argument " + rest.front() +
+         (close.empty() ? "" : ", did you mean " + close + "?");
+}
+
+/// One line.
+inline std::string describeParseError(const CLI::App &app,
+                                      const CLI::ParseError &error) {
+  std::string message = unknownArgument(app);
+  bool isAboutFlags = dynamic_cast<const CLI::RequiredError *>(&error) ||
+                      dynamic_cast<const CLI::ExtrasError *>(&error);
+  if (message.empty() || !isAboutFlags)
+    message = error.what();
+  for (char &c : message)
+    if (c == '\n')
+      c = ' ';
+  return message;
+}
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_PARSEERRORS_H

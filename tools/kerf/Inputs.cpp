@@ -1,0 +1,111 @@
+//===- Inputs.cpp - what --input says of a model --------------------------===//
+//
+// The file of a model says what it takes, so a wrong name or size is an error
+// before anything is planned, and a size that the file leaves open is that of
+// the array which is given.
+//
+//===----------------------------------------------------------------------===//
+#include "Setup.h"
+
+#include "kerf/Import/ModelImage.h"
+#include "kerf/rt/inputs.h"
+
+#include <map>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+/// By ONNX's names; none for types that no file of NumPy holds.
+static std::optional<kerf_dtype_t> typeOf(const std::string &name) {
+  static const std::map<std::string, kerf_dtype_t> types = {
+      {"float", KERF_F32},  {"double", KERF_F64},    {"float16", KERF_F16},
+      {"int8", KERF_I8},    {"bfloat16", KERF_BF16}, {"int16", KERF_I16},
+      {"int32", KERF_I32},  {"int64", KERF_I64},     {"uint8", KERF_U8},
+      {"uint16", KERF_U16}, {"uint32", KERF_U32},    {"uint64", KERF_U64},
+      {"bool", KERF_BOOL}};
+  auto found = types.find(name);
+  return found == types.end() ? std::nullopt : std::optional(found->second);
+}
+
+namespace {
+/// A size that is known, and who said so.
+struct Binding {
+  int64_t size;
+  std::string source;
+};
+} // namespace
+
+/// The model's inputs but for those that --constant binds; none where one is no
+/// plain tensor, of which import says more.
+static std::optional<std::vector<rt::InputSpec>>
+specsOf(const ModelFacts &facts, const Options &options,
+        const std::map<std::string, Binding> &bound) {
+  std::vector<rt::InputSpec> specs;
+  for (const ModelValue &value : facts.inputs) {
+    bool isConstant = false;
+    for (const std::string &text : options.constants)
+      isConstant |= text.substr(0, text.find('=')) == value.name;
+    if (isConstant)
+      continue;
+    std::optional<kerf_dtype_t> type = typeOf(value.elementType);
+    if (!type || !value.hasShape)
+      return std::nullopt;
+    rt::InputSpec &spec = specs.emplace_back();
+    spec.name = value.name;
+    spec.dtype = *type;
+    for (const ModelValue::Dim &dim : value.dims) {
+      auto found = bound.find(dim.symbol);
+      spec.shape.push_back(dim.size >= 0          ? dim.size
+                           : found != bound.end() ? found->second.size
+                                                  : -1);
+      spec.symbols.push_back(dim.symbol);
+    }
+  }
+  return specs;
+}
+
+void kerf::tool::takeInputs(Options &options, bool all) {
+  ModelFacts facts;
+  std::string error;
+  if (options.model.empty() || isPackage(options.model) || options.train ||
+      (options.inputs.empty() && !all) ||
+      !readModelFacts(options.model, facts, error))
+    return;
+  std::map<std::string, Binding> bound;
+  for (const std::string &text : options.dims) {
+    auto [name, size] = parseBinding(text, "--dim");
+    bound.try_emplace(name, Binding{size, "--dim"});
+  }
+  auto specs = specsOf(facts, options, bound);
+  if (!specs)
+    return;
+  std::vector<std::optional<rt::GivenInput>> given;
+  if (!rt::matchInputs(options.inputs, *specs, options.model, given, error))
+    throw Failure{kUsage, error, {}};
+  if (all && !options.seedGiven && !options.randomInputs)
+    if (error = rt::missingInputs(*specs, given, options.model); !error.empty())
+      throw Failure{kUsage, error, {}};
+  for (size_t i = 0; i < specs->size(); ++i) {
+    if (!given[i] || given[i]->file.empty())
+      continue;
+    const rt::InputSpec &spec = (*specs)[i];
+    for (size_t d = 0; d < spec.shape.size(); ++d) {
+      if (spec.shape[d] >= 0)
+        continue;
+      int64_t size = given[i]->shape[d];
+      const std::string &symbol = spec.symbols[d];
+      auto [known, isNew] = bound.try_emplace(
+          symbol, Binding{size, "input \"" + spec.name + "\""});
+      if (known->second.size != size)
+        throw Failure{kUsage,
+                      given[i]->file + ": dimension \"" + symbol +
+                          "\" of input \"" + spec.name + "\" is " +
+                          std::to_string(size) + ", by " +
+                          known->second.source + " it is " +
+                          std::to_string(known->second.size),
+                      {}};
+      if (isNew)
+        options.dims.push_back(symbol + "=" + std::to_string(size));
+    }
+  }
+}

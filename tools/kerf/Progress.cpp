@@ -1,0 +1,126 @@
+//===- Progress.cpp - a line while a command works ------------------------===//
+#include "Progress.h"
+
+#include "kerf/rt/printable.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <unistd.h>
+
+using namespace kerf;
+using namespace kerf::tool;
+
+// A signal handler can only reach what is global.
+static std::atomic<bool> searchStopped{false};
+
+/// Takes Ctrl-C for itself; the second one has the effect that it had before.
+class Progress::Interrupt {
+public:
+  Interrupt() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { searchStopped = true; };
+    action.sa_flags = SA_RESETHAND | SA_RESTART;
+    ::sigaction(SIGINT, &action, &before);
+  }
+  ~Interrupt() { ::sigaction(SIGINT, &before, nullptr); }
+
+private:
+  struct sigaction before = {};
+};
+
+static const char *wordsFor(llvm::StringRef phase) {
+  return phase == "import"    ? "importing"
+         : phase == "plan"    ? "planning"
+         : phase == "package" ? "compiling"
+                              : nullptr;
+}
+
+Progress::Progress(const Options &options, CompilationOptions &compile)
+    : isVolume(options.objective == "volume") {
+  if (!::isatty(2) || options.quiet)
+    return;
+  compile.plan.stop = &searchStopped;
+  compile.onPhase = [this](llvm::StringRef name) { begin(name.str()); };
+  compile.plan.progress = [this](const plan::PlanProgress &now) {
+    std::lock_guard<std::mutex> lock(mutex);
+    search = now;
+  };
+  thread = std::thread([this] { show(); });
+}
+
+Progress::~Progress() {
+  if (!thread.joinable())
+    return;
+  begin("");
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    isOver = true;
+  }
+  wake.notify_all();
+  thread.join();
+}
+
+void Progress::finish() const {
+  if (stopped)
+    rt::say(stderr, "note: the search was ended by Ctrl-C: this is the best "
+                    "plan so far, and the bound is of what was looked at and "
+                    "what was not\n");
+}
+
+void Progress::begin(const std::string &name) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (isShown)
+    std::fputs("\r\033[K", stderr);
+  isShown = false;
+  stopped |= interrupt && searchStopped;
+  interrupt.reset();
+  // A plan that did not fit once it was laid out is searched again.
+  if (name == "plan") {
+    searchStopped = false;
+    interrupt = std::make_unique<Interrupt>();
+  }
+  phase = name;
+  started = std::chrono::steady_clock::now();
+  search.reset();
+}
+
+std::string Progress::line(double seconds) const {
+  const char *word = wordsFor(phase);
+  std::string text = word ? word : phase;
+  if (search && phase == "plan") {
+    auto cost = [&](double value) {
+      return isVolume ? formatBytes(value) : formatSeconds(value);
+    };
+    text += llvm::formatv(", {0} of {1} meshes", search->searched,
+                          search->candidates)
+                .str();
+    if (search->best) {
+      double gap =
+          *search->best > 0 ? 1 - search->lowerBound / *search->best : 0;
+      text += llvm::formatv(", best so far {0}, gap {1:F1}%",
+                            cost(*search->best), 100 * gap)
+                  .str();
+    }
+  }
+  text += llvm::formatv(", {0:F0} s", seconds).str();
+  if (phase == "plan")
+    text += searchStopped ? "; ending" : "; Ctrl-C takes the best so far";
+  return text;
+}
+
+void Progress::show() {
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!isOver) {
+    wake.wait_for(lock, std::chrono::milliseconds(200));
+    double seconds = std::chrono::duration<double>(
+                         std::chrono::steady_clock::now() - started)
+                         .count();
+    if (isOver || phase.empty() || seconds < 1)
+      continue;
+    std::fputs(("\r\033[K" + line(seconds)).c_str(), stderr);
+    isShown = true;
+  }
+}

@@ -1,0 +1,57 @@
+//===- Progress.h - a line while a command works ----------------*- C++ -*-===//
+//
+// Who waits wants to know for what. A phase that takes longer than a second
+// shows a line on a terminal: the phase, of planning how many meshes were
+// looked at, the best plan so far and the gap to what is proven. It is wiped
+// when the phase ends, so nothing of it stays among the results. While a plan
+// is searched, Ctrl-C ends the search with the best one so far; a second one,
+// and one in any other phase, ends the command.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_TOOLS_PROGRESS_H
+#define KERF_TOOLS_PROGRESS_H
+
+#include "Options.h"
+
+#include "kerf/Pipelines/Compilation.h"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace kerf::tool {
+
+/// Lives as long as the compilation whose options it was attached to. Shows
+/// nothing, and leaves Ctrl-C alone, unless stderr is a terminal.
+class Progress {
+public:
+  Progress(const Options &options, CompilationOptions &compile);
+  ~Progress();
+  Progress(const Progress &) = delete;
+  Progress &operator=(const Progress &) = delete;
+
+  /// Says that Ctrl-C has ended the search, if it has.
+  void finish() const;
+
+private:
+  class Interrupt;
+  void begin(const std::string &name);
+  void show();
+  std::string line(double seconds) const;
+
+  bool isVolume;
+  std::unique_ptr<Interrupt> interrupt; ///< while a plan is searched
+  bool stopped = false;
+  mutable std::mutex mutex;
+  std::condition_variable wake;
+  std::string phase;
+  std::chrono::steady_clock::time_point started;
+  std::optional<plan::PlanProgress> search;
+  bool isShown = false, isOver = false;
+  std::thread thread;
+};
+
+} // namespace kerf::tool
+
+#endif // KERF_TOOLS_PROGRESS_H
