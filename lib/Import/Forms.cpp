@@ -14,7 +14,7 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
       "do this with its outputs";
   llvm::StringRef unquantised =
       "the model is taken as it was before it was quantised, with "
-      "--precision=bf16 or f16 for products in 16 bits";
+      "option precision=bf16 or f16 for products in 16 bits";
   llvm::StringRef random =
       "random numbers are taken as an input of the model; Dropout is taken by "
       "training";

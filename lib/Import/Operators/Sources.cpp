@@ -173,7 +173,7 @@ static LogicalResult branch(Node &node) {
   if (!condition)
     return node.unsupported("operator If on a computed condition",
                             "a condition that follows from constants and "
-                            "shapes is taken (--dim, --constant)");
+                            "shapes is taken (option dim, option constant)");
   const onnx::GraphProto &taken = *condition != 0 ? *thenGraph : *elseGraph;
   if (taken.output_size() < int(node.outputs.size()))
     return node.error("branch has " + Twine(taken.output_size()) +
