@@ -139,8 +139,8 @@ kerf::tool::listLayers(const std::vector<AlikeNames> &groups) {
     }
     head += ":";
     rest = rest.find_first_of("./_") == 0 ? rest.substr(1) : rest;
-    auto known = std::find_if(
-        items.begin(), items.end(), [&](const std::string &item) {
+    auto known =
+        std::find_if(items.begin(), items.end(), [&](const std::string &item) {
           return item.compare(0, head.size() + 1, head + " ") == 0;
         });
     if (known == items.end())

@@ -83,10 +83,10 @@ static std::string whyText(const json::Object &plan) {
   double exposed = numberAt(time, {"exposed_communication_seconds"});
   if (!time)
     return "the plan was given, and no other was looked at";
-  std::string text =
-      "of " + formatSeconds(step) + " predicted for a step, " +
-      formatSeconds(numberAt(time, {"compute_seconds"})) + " compute and " +
-      formatSeconds(exposed) + " wait for communication";
+  std::string text = "of " + formatSeconds(step) + " predicted for a step, " +
+                     formatSeconds(numberAt(time, {"compute_seconds"})) +
+                     " compute and " + formatSeconds(exposed) +
+                     " wait for communication";
   if (communication)
     text += "; the busiest rank sends " +
             formatBytes(numberAt(communication, {"bytes_per_rank"}));
@@ -107,8 +107,8 @@ static std::string elseText(const json::Object &plan) {
     std::string text = "the runner-up, " + candidateText(*c) + ", would ";
     if (cost <= best * (1 + 1e-9))
       return text + (isVolume ? "send as much" : "take as long");
-    text += isVolume ? "send " + formatBytes(cost)
-                     : "take " + formatSeconds(cost);
+    text +=
+        isVolume ? "send " + formatBytes(cost) : "take " + formatSeconds(cost);
     if (best > 0)
       text += llvm::formatv(", {0:F2} times as {1}", cost / best,
                             isVolume ? "much" : "long")

@@ -98,9 +98,8 @@ std::string Progress::line(double seconds) const {
                           search->candidates)
                 .str();
     if (search->best) {
-      double gap = *search->best > 0
-                       ? 1 - search->lowerBound / *search->best
-                       : 0;
+      double gap =
+          *search->best > 0 ? 1 - search->lowerBound / *search->best : 0;
       text += llvm::formatv(", best so far {0}, gap {1:F1}%",
                             cost(*search->best), 100 * gap)
                   .str();
