@@ -40,9 +40,9 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 
 // Floating-point operations (a multiply-add counts as two) as a C++ expression of
 // `operands` and `results`, the types of an op that need not be built: those of a
-// sharded op are local ones; and the kind of work, a CostClass. Part of an op's
-// `extraClassDefinition`.
-class NN_Cost<string work, string flops> {
+// sharded op are local ones; the kind of work, a CostClass; and what a library
+// does of it, a LibraryWork. Part of an op's `extraClassDefinition`.
+class NN_Cost<string work, string flops, string library = "::kerf::LibraryWork::None"> {
   string definition = [{
     int64_t $cppClass::getFlops(
         [[maybe_unused]] ::llvm::ArrayRef<::mlir::RankedTensorType> operands,
@@ -50,6 +50,7 @@ class NN_Cost<string work, string flops> {
       return }] # flops # [{;
     }
     ::kerf::CostClass $cppClass::getCostClass() { return ::kerf::CostClass::}] # work # [{; }
+    ::kerf::LibraryWork $cppClass::getLibraryWork() { return }] # library # [{; }
   }];
 }
 
@@ -117,7 +118,8 @@ class NN_Meaning<string elements, string expression> {
 // (ShardingRule::paddingFills); `role` says what a constant is at `operand`, as a
 // C++ expression (OperandRole.h). `interval` is which values the result may have
 // (Interval.h), a C++ expression of x, the intervals of the operands;
-// `multipliers` and `divisors` are those of ShardingRule.
+// `multipliers` and `divisors` are those of ShardingRule; `library` is what a
+// library does of the op (LibraryWork).
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}",
                        string role = "::kerf::OperandRole::Number">
@@ -134,6 +136,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
   string interval = "::kerf::Interval::all()";
   string multipliers = "{}";
   string divisors = "{}";
+  string library = "None";
   string elementwiseDefinition = [{
     ::kerf::ShardingRule $cppClass::getShardingRule() {
       ::kerf::ShardingRule rule = ::kerf::elementwiseShardingRule(getOperation());
@@ -150,7 +153,8 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
     ::kerf::OperandRole $cppClass::getOperandRole([[maybe_unused]] unsigned operand) {
       return }] # role # [{;
     }
-  }] # NN_Cost<"Elementwise", "results[0].getNumElements() * " # cost>.definition;
+  }] # NN_Cost<"Elementwise", "results[0].getNumElements() * " # cost,
+               "::kerf::LibraryWork::" # library>.definition;
   let extraClassDefinition = elementwiseDefinition;
 }
 
