@@ -4,21 +4,24 @@
 // what lowering computes together and in which order.
 //
 // Idea: planning asks what lowering asks (kerf/Fusion/Groups.h), with answers
-// from cost classes and the sizes of a solution: a contraction takes in
-// elementwise ops of its size; kernels write what one loop nest can write; what
-// views and ops that only move elements give is read where it is used.
+// from cost classes, from what libraries have (LibraryWork) and the sizes of a
+// solution: a product takes in elementwise ops of its size; kernels write what
+// one loop nest can write; what views and ops that only move elements give is
+// read where it is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H
 #define KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H
 
 #include "../Stages/Stages.h"
+#include "Views.h"
 
 #include "kerf/Fusion/Groups.h"
 
 namespace kerf::plan {
 
 CostClass costClassOf(mlir::Operation *op);
+LibraryWork libraryWorkOf(mlir::Operation *op);
 
 /// An op whose every result is assigned, or that adds to a sum over
 /// micro-batches: it runs as soon as it can.
@@ -35,10 +38,11 @@ llvm::DenseSet<mlir::Operation *> findConstants(const Graph &graph,
 struct FunctionQuestions {
   /// Whether the op is computed in the function.
   llvm::function_ref<bool(mlir::Operation *)> isHere;
-  /// Whether readers see through the op to its first operand.
-  llvm::function_ref<bool(mlir::Operation *)> isView;
+  const Views &views;
   /// Whether it is computed at load, or is a source that no step writes.
   llvm::function_ref<bool(mlir::Operation *)> isConstant;
+  /// Whether a value is left for another function as it is.
+  llvm::function_ref<bool(mlir::Value)> isKept;
   /// Whether a collective or a slice stands between a value and its use.
   llvm::function_ref<bool(mlir::OpOperand &)> moves;
   /// Elements, and bytes, of a value on one device.
