@@ -4,6 +4,7 @@
 #include "CollectiveSeconds.h"
 #include "PlanDocument.h"
 #include "PlanNotes.h"
+#include "Timer.h"
 
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
@@ -33,29 +34,10 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <chrono>
 #include <set>
 
 using namespace mlir;
 using namespace kerf;
-
-/// Adds the seconds of a phase to the list when it ends.
-class Compilation::Timer {
-public:
-  Timer(Compilation &compilation, StringRef phase)
-      : compilation(compilation), phase(phase.str()),
-        start(std::chrono::steady_clock::now()) {}
-  ~Timer() {
-    std::chrono::duration<double> seconds =
-        std::chrono::steady_clock::now() - start;
-    compilation.times.push_back({phase, seconds.count()});
-  }
-
-private:
-  Compilation &compilation;
-  std::string phase;
-  std::chrono::steady_clock::time_point start;
-};
 
 Compilation::Compilation(CompilationOptions options)
     : options(std::move(options)) {
@@ -350,6 +332,7 @@ Outcome Compilation::takePlan() {
 
 Outcome Compilation::makePlan() {
   plan::PlanRun run;
+  run.mayGoOn = mayGoOn;
   Outcome outcome = runPasses(
       "plan",
       [&](OpPassManager &passes) {
@@ -359,22 +342,31 @@ Outcome Compilation::makePlan() {
       [&]() -> std::optional<Outcome> {
         if (run.error == plan::PlanError::None)
           return std::nullopt;
-        bool isRequest = run.error == plan::PlanError::BadRequest;
-        llvm::SmallVector<StringRef> split;
-        StringRef(run.message).split(split, '\n', -1, /*KeepEmpty=*/false);
-        lines.push_back(
-            ("error: " + (isRequest ? "" : options.model + ": ") + split[0])
-                .str());
-        for (StringRef line : llvm::drop_begin(split))
-          lines.push_back(line.str());
-        return isRequest ? Outcome::WrongUsage : Outcome::NoPlan;
+        if (run.error != plan::PlanError::BadRequest)
+          return failWith(Outcome::NoPlan, options.model + ": " + run.message);
+        return failWith(Outcome::WrongUsage, run.message);
       });
   if (outcome != Outcome::Fine)
     return outcome;
-  planned = std::move(*run.result);
+  planning = std::move(run.planning);
+  takePlanned(std::move(*run.result));
+  return Outcome::Fine;
+}
+
+void Compilation::takePlanned(plan::PlanResult result) {
+  planned = std::move(result);
   planningNotes = planNotes(module.get());
   planJson = planDocument(options, planned, module.get());
-  return Outcome::Fine;
+}
+
+Outcome Compilation::failWith(Outcome outcome, const Twine &message) {
+  std::string text = message.str();
+  llvm::SmallVector<StringRef> split;
+  StringRef(text).split(split, '\n', -1, /*KeepEmpty=*/false);
+  lines.push_back(("error: " + split[0]).str());
+  for (StringRef line : llvm::drop_begin(split))
+    lines.push_back(line.str());
+  return outcome;
 }
 
 Outcome
@@ -489,12 +481,11 @@ Outcome Compilation::runUntil(StringRef phase) {
     names += (names.empty() ? "" : ", ") + name.str();
     if (name != phase)
       continue;
-    OwningOpRef<ModuleOp> unplanned;
+    mayGoOn = phase == "lower" && memoryLimit();
     size_t timesBefore = 0;
     size_t dumpsBefore = 0;
     for (const auto &[each, step] : phases) {
-      if (each == "plan" && phase == "lower" && memoryLimit()) {
-        unplanned = module->clone();
+      if (each == "plan") {
         timesBefore = times.size();
         dumpsBefore = dumps;
       }
@@ -503,8 +494,7 @@ Outcome Compilation::runUntil(StringRef phase) {
       if (each == phase)
         break;
     }
-    return unplanned ? obeyLimit(*unplanned, timesBefore, dumpsBefore)
-                     : Outcome::Fine;
+    return planning ? obeyLimit(timesBefore, dumpsBefore) : Outcome::Fine;
   }
   return fail(Outcome::WrongUsage, "--stop-after: no phase '" + phase +
                                        "', expected one of " + names);

@@ -1,16 +1,11 @@
 //===- PlanModule.cpp - candidates, solutions, the cheapest ---------------===//
-#include "kerf/Plan/Plan.h"
+#include "Planner.h"
 
-#include "Model/Meshes.h"
-#include "Report/Infeasible.h"
 #include "Report/PriceGiven.h"
-#include "Stages/StageBounds.h"
 #include "WriteBack.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Regex.h"
-
-#include <chrono>
 
 using namespace mlir;
 using namespace kerf;
@@ -23,100 +18,6 @@ static_assert(static_cast<int>(CostClass::Gather) ==
 StringRef kerf::plan::toString(Objective objective) {
   return objective == Objective::Time ? "time" : "volume";
 }
-
-namespace {
-
-/// A candidate mesh with what became of it.
-struct Attempt {
-  std::unique_ptr<Graph> graph;
-  SolveResult solved;
-  StagePlan stages;
-  CandidateSummary summary;
-  bool isImpossible = false; ///< too few ops, or no cut divides the work
-  bool isTightened = false;  ///< what was solved is less than the candidate
-
-  /// The stages cannot be, whatever the memory.
-  bool cannotBeCut() const {
-    return isImpossible ||
-           (solved.hasSolution() && !stages.feasible && stages.memory.empty());
-  }
-  /// There is no plan, which is proven.
-  bool cannotBe() const {
-    return !graph->getError().empty() || cannotBeCut() ||
-           solved.status == Status::Infeasible;
-  }
-};
-
-class Planner {
-public:
-  Planner(ModuleOp module, func::FuncOp function, const PlanOptions &options)
-      : module(module), function(function), options(options),
-        batch(function, options.batchDims), dimBlocks(function),
-        names(function), numOps(unitsOf(function).size()),
-        start(std::chrono::steady_clock::now()) {}
-
-  FailureOr<PlanResult> run(PlanError &error, std::string &message);
-  /// The same, and nothing is written.
-  Trial tryOut();
-
-private:
-  double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         start)
-        .count();
-  }
-  void attempt(const MeshCandidate &candidate, double deadline);
-  void solveAndCut(Attempt &attempt, double deadline);
-  void summarize(Attempt &attempt);
-  /// The bound on a candidate that follows from what its Problem costs.
-  double boundOf(const MeshCandidate &candidate, double problemCost);
-  /// What a Problem must cost less than to be of interest.
-  std::optional<Sum> cutoffFor(const MeshCandidate &candidate);
-  /// What any cut into stages must send; the same for like meshes.
-  StageBounds &stageBounds(const MeshCandidate &candidate);
-  /// Candidates whose time was over are solved again: now that another plan is
-  /// known, much less has to be searched.
-  void solveAgain();
-  /// Bounds below the best plan's cost are looked at once more, closer.
-  void sharpenBounds();
-  /// Until when a look back may take.
-  double timeToLookBack() const {
-    return options.deadlineSeconds > 0 ? options.deadlineSeconds
-                                       : std::max(30.0, elapsed() + 10);
-  }
-  /// Why a candidate was not searched to its end.
-  std::string atLeast(double bound) const;
-  /// The cheapest plan so far; infinity without one.
-  double incumbent() const {
-    double best = std::numeric_limits<double>::infinity();
-    for (const Attempt &attempt : attempts)
-      if (attempt.summary.reason.empty())
-        best = std::min(best, attempt.summary.cost);
-    return best;
-  }
-  PlanResult describe(const Attempt &best, StringRef candidateSet);
-  int64_t minMemory() const;
-  std::string candidateNotes() const;
-  const Attempt *search(PlanError &error, std::string &message);
-
-  ModuleOp module;
-  func::FuncOp function;
-  const PlanOptions &options;
-  BatchAnalysis batch;
-  DimBlocks dimBlocks;
-  ValueNames names;
-  size_t numOps; ///< groups of ops that one stage computes
-  std::chrono::steady_clock::time_point start;
-  std::vector<MeshCandidate> candidates; ///< graphs refer to them
-  std::string candidateSet;              ///< in words
-  /// The deadline came before these.
-  std::vector<CandidateSummary> unsearched;
-  /// By stages and devices of a stage.
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
-  std::vector<Attempt> attempts;
-};
-
-} // namespace
 
 /// Cheaper first; ties by bytes, then time, then order.
 static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
@@ -158,15 +59,12 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   // tighten what all stages together may hold until a cut fits. The bound of
   // the first solution stays valid.
   double bound = attempt.summary.lowerBound;
-  for (double share : {0.75, 0.6, 0.5, 0.4})
+  for (double share : kStageShares)
     if (candidate.stages > 1 && attempt.solved.hasSolution() &&
         !attempt.stages.feasible && options.solver == SolverKind::Auto &&
         bound <= incumbent()) {
-      attempt.graph = std::make_unique<Graph>(function, candidate, options,
-                                              batch, dimBlocks, names, share);
-      solveAndCut(attempt, deadline);
+      solveWithShare(attempt, share, deadline);
       attempt.summary.lowerBound = bound;
-      attempt.isTightened = true;
     }
   attempts.push_back(std::move(attempt));
 }
@@ -351,8 +249,8 @@ void Planner::summarize(Attempt &attempt) {
                          : "none found";
     return;
   }
-  attempt.stages =
-      cutStages(*attempt.graph, attempt.solved.solution, function, options);
+  attempt.stages = cutStages(*attempt.graph, attempt.solved.solution, function,
+                             optionsOf(attempt));
   if (!attempt.stages.feasible) {
     summary.status = Status::Unknown;
     summary.reason = attempt.stages.reason;
@@ -446,9 +344,15 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   return result;
 }
 
+Attempt *Planner::best() {
+  return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
+    return isBetter(a.summary, b.summary);
+  });
+}
+
 /// The best plan of all candidates, whose reason says why it is none; null with
 /// an error where the request is at fault.
-const Attempt *Planner::search(PlanError &error, std::string &message) {
+Attempt *Planner::search(PlanError &error, std::string &message) {
   if (message = checkHints(function, names, options.hints); !message.empty()) {
     error = PlanError::BadRequest;
     return nullptr;
@@ -527,9 +431,7 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
   }
   solveAgain();
   sharpenBounds();
-  return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
-    return isBetter(a.summary, b.summary);
-  });
+  return best();
 }
 
 Trial Planner::tryOut() {
@@ -547,8 +449,9 @@ Trial Planner::tryOut() {
   return isProven ? Trial::None : Trial::Unknown;
 }
 
-FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
-  const Attempt *best = search(error, message);
+FailureOr<PlanResult> Planner::run(ModuleOp target, PlanError &error,
+                                   std::string &message) {
+  Attempt *best = search(error, message);
   if (!best)
     return failure();
   if (!best->summary.reason.empty()) {
@@ -567,23 +470,54 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
     message = std::move(why.message);
     return failure();
   }
-  PlanResult result = describe(*best, candidateSet);
-  writeBack(module, function, *best->graph, best->solved.solution,
-            best->stages);
+  return write(*best, target);
+}
+
+FailureOr<PlanResult> Planner::write(Attempt &best, ModuleOp target) {
+  PlanResult result = describe(best, candidateSet);
+  writeBack(target, function, *best.graph, best.solved.solution, best.stages);
+  written = &best;
   result.planningSeconds = elapsed();
   return result;
+}
+
+static func::FuncOp functionOf(ModuleOp module, PlanError &error,
+                               std::string &message) {
+  error = PlanError::None;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (function && llvm::hasSingleElement(function.getBody()))
+    return function;
+  error = PlanError::BadRequest;
+  message = "the module has no function @main of one block";
+  return {};
 }
 
 FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
                                              const PlanOptions &options,
                                              PlanError &error,
                                              std::string &message) {
-  error = PlanError::None;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (!function || !llvm::hasSingleElement(function.getBody())) {
-    error = PlanError::BadRequest;
-    message = "the module has no function @main of one block";
+  func::FuncOp function = functionOf(module, error, message);
+  if (!function)
     return failure();
-  }
-  return Planner(module, function, options).run(error, message);
+  return Planner(module, function, options).run(module, error, message);
+}
+
+Planning::Planning(OwningOpRef<ModuleOp> module, const PlanOptions &options)
+    : module(std::move(module)), options(options) {}
+Planning::~Planning() = default;
+
+FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
+                                    std::string &message) {
+  func::FuncOp function = functionOf(*module, error, message);
+  if (!function)
+    return failure();
+  planner = std::make_unique<Planner>(*module, function, options);
+  return planner->run(target, error, message);
+}
+
+FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
+                                           ModuleOp target,
+                                           std::string &message) {
+  planner->reject(laidOutBytes);
+  return planner->next(target, message);
 }

@@ -155,9 +155,12 @@ private:
   /// The fullest device of what is laid out.
   int64_t laidOutPeak() const;
   /// What was planned for a limit may need a little more once it is laid out:
-  /// then it is planned again, for less, from `unplanned` on.
-  Outcome obeyLimit(mlir::ModuleOp unplanned, size_t timesBefore,
-                    size_t dumpsBefore);
+  /// then the search goes on, until what is laid out keeps the limit.
+  Outcome obeyLimit(size_t timesBefore, size_t dumpsBefore);
+  Outcome planWithout(int64_t laidOutBytes);
+  void takePlanned(plan::PlanResult result);
+  /// The lines of a message, the first an error about the model.
+  Outcome failWith(Outcome outcome, const llvm::Twine &message);
 
   CompilationOptions options;
   std::unique_ptr<mlir::MLIRContext> context;
@@ -165,6 +168,9 @@ private:
   ImportReport report;
   autodiff::AutodiffResult trained;
   plan::PlanResult planned;
+  /// The search for a plan, where it may have to go on.
+  std::unique_ptr<plan::Planning> planning;
+  bool mayGoOn = false;
   llvm::json::Object planJson;
   std::vector<std::string> lines;
   std::vector<std::string> trainingNotes, planningNotes, packagingNotes;
