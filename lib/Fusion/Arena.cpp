@@ -6,11 +6,13 @@
 #include "kerf/Fusion/Arena.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
+#include <tuple>
 
 using namespace kerf;
 using llvm::ArrayRef;
@@ -37,26 +39,14 @@ static std::optional<int64_t> lowerBound(ArrayRef<ArenaBuffer> buffers,
   return max;
 }
 
-std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
-                                         int64_t alignment) {
-  ArenaPlan plan;
+/// How often an order is changed where it needs more than the bound.
+static constexpr int kRounds = 12;
+
+/// First fit in the given order.
+static void place(ArrayRef<ArenaBuffer> buffers, ArrayRef<int64_t> sizes,
+                  ArrayRef<int64_t> order, ArenaPlan &plan) {
   plan.offsets.assign(buffers.size(), 0);
-  SmallVector<int64_t> sizes, order;
-  int64_t sum = 0;
-  for (auto [i, buffer] : llvm::enumerate(buffers)) {
-    auto padded = llvm::checkedAdd(buffer.sizeBytes, alignment - 1);
-    if (!padded)
-      return std::nullopt;
-    sizes.push_back(*padded / alignment * alignment);
-    auto total = llvm::checkedAdd(sum, sizes.back());
-    if (!total)
-      return std::nullopt;
-    sum = *total;
-    order.push_back(i);
-  }
-  llvm::sort(order, [&](int64_t a, int64_t b) {
-    return std::pair(-sizes[a], a) < std::pair(-sizes[b], b);
-  });
+  plan.totalBytes = 0;
   // Placed buffers by offset.
   SmallVector<int64_t> placed;
   for (int64_t i : order) {
@@ -78,8 +68,62 @@ std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
         });
     placed.insert(position, i);
   }
-  plan.lowerBoundBytes = *lowerBound(buffers, sizes);
-  return plan;
+}
+
+std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
+                                         int64_t alignment) {
+  SmallVector<int64_t> sizes;
+  int64_t sum = 0;
+  for (const ArenaBuffer &buffer : buffers) {
+    auto padded = llvm::checkedAdd(buffer.sizeBytes, alignment - 1);
+    if (!padded)
+      return std::nullopt;
+    sizes.push_back(*padded / alignment * alignment);
+    auto total = llvm::checkedAdd(sum, sizes.back());
+    if (!total)
+      return std::nullopt;
+    sum = *total;
+  }
+  auto bySize = [&](int64_t i) { return -static_cast<double>(sizes[i]); };
+  auto byArea = [&](int64_t i) {
+    return bySize(i) *
+           static_cast<double>(buffers[i].end - buffers[i].begin + 1);
+  };
+  auto byBegin = [&](int64_t i) {
+    return static_cast<double>(buffers[i].begin);
+  };
+  ArenaPlan best;
+  best.lowerBoundBytes = *lowerBound(buffers, sizes);
+  best.totalBytes = std::numeric_limits<int64_t>::max();
+  auto attempt = [&](llvm::function_ref<double(int64_t)> key) {
+    SmallVector<std::tuple<double, int64_t, int64_t>> keys;
+    for (size_t i = 0; i < buffers.size(); ++i)
+      keys.push_back({key(i), -sizes[i], i});
+    llvm::sort(keys);
+    SmallVector<int64_t> order;
+    for (auto [first, second, i] : keys)
+      order.push_back(i);
+    ArenaPlan plan;
+    plan.lowerBoundBytes = best.lowerBoundBytes;
+    for (int round = 0; round < kRounds; ++round) {
+      place(buffers, sizes, order, plan);
+      if (plan.totalBytes < best.totalBytes)
+        best = plan;
+      if (best.totalBytes == best.lowerBoundBytes)
+        return true;
+      // What ended at the top is placed first.
+      SmallVector<int64_t> top, others;
+      for (int64_t i : order)
+        (plan.offsets[i] + sizes[i] == plan.totalBytes ? top : others)
+            .push_back(i);
+      order = std::move(top);
+      llvm::append_range(order, others);
+    }
+    return false;
+  };
+  if (!attempt(bySize) && !attempt(byArea))
+    attempt(byBegin);
+  return best;
 }
 
 std::string kerf::checkArena(ArrayRef<ArenaBuffer> buffers,

@@ -4,6 +4,7 @@
 #include "CollectiveSeconds.h"
 #include "PlanDocument.h"
 #include "PlanNotes.h"
+#include "Timer.h"
 
 #include "kerf/Autodiff/Passes.h"
 #include "kerf/Collectives/Passes.h"
@@ -32,34 +33,10 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <chrono>
 #include <set>
 
 using namespace mlir;
 using namespace kerf;
-
-/// Adds the seconds of a phase to the list when it ends.
-class Compilation::Timer {
-public:
-  Timer(Compilation &compilation, StringRef phase)
-      : compilation(compilation), phase(phase.str()),
-        start(std::chrono::steady_clock::now()) {
-    if (compilation.options.onPhase)
-      compilation.options.onPhase(this->phase);
-  }
-  ~Timer() {
-    std::chrono::duration<double> seconds =
-        std::chrono::steady_clock::now() - start;
-    compilation.times.push_back({phase, seconds.count()});
-    if (compilation.options.onPhase)
-      compilation.options.onPhase("");
-  }
-
-private:
-  Compilation &compilation;
-  std::string phase;
-  std::chrono::steady_clock::time_point start;
-};
 
 Compilation::Compilation(CompilationOptions options)
     : options(std::move(options)) {
@@ -364,6 +341,7 @@ Outcome Compilation::takePlan() {
 
 Outcome Compilation::makePlan() {
   plan::PlanRun run;
+  run.mayGoOn = mayGoOn;
   Outcome outcome = runPasses(
       "plan",
       [&](OpPassManager &passes) {
@@ -373,25 +351,34 @@ Outcome Compilation::makePlan() {
       [&]() -> std::optional<Outcome> {
         if (run.error == plan::PlanError::None)
           return std::nullopt;
-        bool isRequest = run.error == plan::PlanError::BadRequest;
-        bool isStopped = run.error == plan::PlanError::Stopped;
-        llvm::SmallVector<StringRef> split;
-        StringRef(run.message).split(split, '\n', -1, /*KeepEmpty=*/false);
-        lines.push_back(
-            ("error: " + (isRequest ? "" : options.model + ": ") + split[0])
-                .str());
-        for (StringRef line : llvm::drop_begin(split))
-          lines.push_back(line.str());
-        return isRequest   ? Outcome::WrongUsage
-               : isStopped ? Outcome::Interrupted
-                           : Outcome::NoPlan;
+        if (run.error == plan::PlanError::BadRequest)
+          return failWith(Outcome::WrongUsage, run.message);
+        return failWith(run.error == plan::PlanError::Stopped
+                            ? Outcome::Interrupted
+                            : Outcome::NoPlan,
+                        options.model + ": " + run.message);
       });
   if (outcome != Outcome::Fine)
     return outcome;
-  planned = std::move(*run.result);
+  planning = std::move(run.planning);
+  takePlanned(std::move(*run.result));
+  return Outcome::Fine;
+}
+
+void Compilation::takePlanned(plan::PlanResult result) {
+  planned = std::move(result);
   planningNotes = planNotes(module.get());
   planJson = planDocument(options, planned, module.get());
-  return Outcome::Fine;
+}
+
+Outcome Compilation::failWith(Outcome outcome, const Twine &message) {
+  std::string text = message.str();
+  llvm::SmallVector<StringRef> split;
+  StringRef(text).split(split, '\n', -1, /*KeepEmpty=*/false);
+  lines.push_back(("error: " + split[0]).str());
+  for (StringRef line : llvm::drop_begin(split))
+    lines.push_back(line.str());
+  return outcome;
 }
 
 Outcome
@@ -506,12 +493,11 @@ Outcome Compilation::runUntil(StringRef phase) {
     names += (names.empty() ? "" : ", ") + name.str();
     if (name != phase)
       continue;
-    OwningOpRef<ModuleOp> unplanned;
+    mayGoOn = phase == "lower" && memoryLimit();
     size_t timesBefore = 0;
     size_t dumpsBefore = 0;
     for (const auto &[each, step] : phases) {
-      if (each == "plan" && phase == "lower" && memoryLimit()) {
-        unplanned = module->clone();
+      if (each == "plan") {
         timesBefore = times.size();
         dumpsBefore = dumps;
       }
@@ -520,8 +506,7 @@ Outcome Compilation::runUntil(StringRef phase) {
       if (each == phase)
         break;
     }
-    return unplanned ? obeyLimit(*unplanned, timesBefore, dumpsBefore)
-                     : Outcome::Fine;
+    return planning ? obeyLimit(timesBefore, dumpsBefore) : Outcome::Fine;
   }
   return fail(Outcome::WrongUsage, "option stop-after: no phase '" + phase +
                                        "', expected one of " + names);

@@ -1,14 +1,14 @@
 //===- CompilationMemory.cpp - laid-out memory and the limit --------------===//
 //
-// Planning predicts the bytes of a device; lowering determines them. plan.json
-// reports the bytes laid out, and a plan that needs more than the limit is made
-// again for less.
+// Planning predicts what a device holds; lowering knows. plan.json says what
+// was laid out, and instead of a plan that turns out to need more than the
+// limit the next best is lowered.
 //
 //===----------------------------------------------------------------------===//
+#include "Timer.h"
+
 #include "kerf/Exec/Exec.h"
 #include "kerf/Pipelines/Compilation.h"
-
-#include <chrono>
 
 using namespace mlir;
 using namespace kerf;
@@ -31,78 +31,41 @@ int64_t Compilation::laidOutPeak() const {
   return max;
 }
 
-Outcome Compilation::obeyLimit(ModuleOp unplanned, size_t timesBefore,
-                               size_t dumpsBefore) {
-  constexpr int kTries = 8;
-  constexpr double kMaxSeconds = 60;
-  const std::optional<int64_t> asked = options.plan.memoryLimitBytes;
-  // What --deadline gave to the first search is gone for the others.
-  const double deadline = options.plan.deadlineSeconds;
-  double spent = 0;
-  auto addPlanning = [&] {
-    for (const auto &[phase, seconds] : ArrayRef(times).drop_front(timesBefore))
-      spent += phase == "plan" ? seconds : 0;
-  };
-  addPlanning();
-  const int64_t limit = *memoryLimit(), first = laidOutPeak();
-  auto begin = std::chrono::steady_clock::now();
-  auto isLate = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         begin)
-               .count() > kMaxSeconds;
-  };
-  // Bisection: planned for `max`, the layout exceeds the limit; for `min` there
-  // is no plan.
-  int64_t max = limit, min = 0, peak = first;
-  Outcome outcome = Outcome::Fine;
-  options.plan.findReasons = false;
-  int tries = 0;
-  for (; outcome != Outcome::Fine || peak > limit; ++tries) {
-    if (tries == kTries || max - min < 2 || (tries > 1 && isLate())) {
-      options.plan.memoryLimitBytes = asked;
-      options.plan.deadlineSeconds = deadline;
-      return fail(Outcome::NoPlan,
-                  options.model +
-                      ": no plan fits in memory: what was planned "
-                      "for " +
-                      Twine(limit) + " bytes per device needs " + Twine(first) +
-                      " when it is laid out, and nothing smaller was found");
-    }
-    int64_t tried = min + (max - min) / 2;
-    if (min == 0)
-      tried = static_cast<int64_t>(0.99 * static_cast<double>(max) *
-                                   static_cast<double>(limit) /
-                                   static_cast<double>(peak));
-    options.plan.memoryLimitBytes = tried;
-    if (deadline > 0)
-      options.plan.deadlineSeconds = std::max(deadline - spent, 0.01);
-    module = unplanned.clone();
+Outcome Compilation::planWithout(int64_t laidOutBytes) {
+  Timer timer(*this, "plan");
+  module = planning->getModule().clone();
+  if (options.beforePlan)
+    options.beforePlan(module.get());
+  std::string message;
+  auto next = planning->runWithout(laidOutBytes, module.get(), message);
+  if (failed(next))
+    return failWith(Outcome::NoPlan, options.model + ": " + message);
+  takePlanned(std::move(*next));
+  if (options.afterPlan)
+    options.afterPlan(module.get());
+  return dump("plan");
+}
+
+Outcome Compilation::obeyLimit(size_t timesBefore, size_t dumpsBefore) {
+  const int64_t limit = *memoryLimit();
+  int64_t rejected = 0;
+  for (; laidOutPeak() > limit; ++rejected) {
     times.resize(timesBefore);
     dumps = dumpsBefore;
-    outcome = Outcome::Fine;
-    for (auto step : {&Compilation::runPlan, &Compilation::runPartition,
-                      &Compilation::runCollectives, &Compilation::runLower})
+    while (pipelines.back().first != "plan")
+      pipelines.pop_back();
+    Outcome outcome = planWithout(laidOutPeak());
+    for (auto step : {&Compilation::runPartition, &Compilation::runCollectives,
+                      &Compilation::runLower})
       if (outcome == Outcome::Fine)
         outcome = (this->*step)();
-    addPlanning();
-    if (outcome == Outcome::NoPlan) {
-      lines.clear();
-      min = tried;
-      continue;
-    }
     if (outcome != Outcome::Fine)
-      break;
-    peak = laidOutPeak();
-    max = tried;
+      return outcome;
   }
-  options.plan.memoryLimitBytes = asked;
-  options.plan.deadlineSeconds = deadline;
-  if (llvm::json::Object *memory = planJson.getObject("memory")) {
-    (*memory)["limit"] = limit;
-    if (tries > 0)
-      (*memory)["replanned"] = tries;
-  }
-  return outcome;
+  llvm::json::Object *memory = planJson.getObject("memory");
+  if (memory && rejected > 0)
+    (*memory)["rejected"] = rejected;
+  return Outcome::Fine;
 }
 
 /// Parameters that steps read or write. Others are freed at load, once the

@@ -1,16 +1,11 @@
 //===- PlanModule.cpp - candidates, solutions, the cheapest ---------------===//
-#include "kerf/Plan/Plan.h"
+#include "Planner.h"
 
-#include "Model/Meshes.h"
-#include "Report/Infeasible.h"
 #include "Report/PriceGiven.h"
-#include "Stages/StageBounds.h"
 #include "WriteBack.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Regex.h"
-
-#include <chrono>
 
 using namespace mlir;
 using namespace kerf;
@@ -23,103 +18,6 @@ static_assert(static_cast<int>(CostClass::Gather) ==
 StringRef kerf::plan::toString(Objective objective) {
   return objective == Objective::Time ? "time" : "volume";
 }
-
-namespace {
-
-/// A candidate mesh and the result of solving it.
-struct Attempt {
-  std::unique_ptr<Graph> graph;
-  SolveResult solved;
-  StagePlan stages;
-  CandidateSummary summary;
-  bool isImpossible = false; ///< too few ops, or no cut divides the work
-  bool isTightened = false;  ///< solved with tighter limits than the candidate
-
-  /// No cut into stages is possible, whatever the memory.
-  bool cannotBeCut() const {
-    return isImpossible ||
-           (solved.hasSolution() && !stages.feasible && stages.memory.empty());
-  }
-  /// It is proven that there is no plan.
-  bool cannotBe() const {
-    return !graph->getError().empty() || cannotBeCut() ||
-           solved.status == Status::Infeasible;
-  }
-};
-
-class Planner {
-public:
-  Planner(ModuleOp module, func::FuncOp function, const PlanOptions &options)
-      : module(module), function(function), options(options),
-        batch(function, options.batchDims), dimBlocks(function),
-        names(function), numOps(unitsOf(function).size()),
-        start(std::chrono::steady_clock::now()) {}
-
-  FailureOr<PlanResult> run(PlanError &error, std::string &message);
-  /// Searches like run() and writes nothing.
-  Trial tryOut();
-
-private:
-  double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         start)
-        .count();
-  }
-  void attempt(const MeshCandidate &candidate, double deadline);
-  void solveAndCut(Attempt &attempt, double deadline);
-  void summarize(Attempt &attempt);
-  /// The lower bound on a candidate that follows from its Problem's cost.
-  double boundOf(const MeshCandidate &candidate, double problemCost);
-  /// Only solutions that cost less than this can beat the best plan so far.
-  std::optional<Sum> cutoffFor(const MeshCandidate &candidate);
-  /// Bounds on what any cut into stages sends; shared by meshes with equal
-  /// stages.
-  StageBounds &stageBounds(const MeshCandidate &candidate);
-  /// Solves candidates again that ran out of time: the cost of another plan is
-  /// a cutoff that makes the search much smaller.
-  void solveAgain();
-  /// Raises bounds that are below the best plan's cost by a closer look (R_k).
-  void sharpenBounds();
-  /// What of the deadline is for searching: the rest is for the candidate that
-  /// is being set up when it comes, and for the result.
-  double budget() const { return 0.95 * options.deadlineSeconds; }
-  /// Until when a look back may take.
-  double timeToLookBack() const {
-    return options.deadlineSeconds > 0 ? budget()
-                                       : std::max(30.0, elapsed() + 10);
-  }
-  /// The cheapest plan so far; infinity without one.
-  double incumbent() const {
-    double best = std::numeric_limits<double>::infinity();
-    for (const Attempt &attempt : attempts)
-      if (attempt.summary.reason.empty())
-        best = std::min(best, attempt.summary.cost);
-    return best;
-  }
-  bool isStopped() const { return options.stop && *options.stop; }
-  void report(size_t searched) const;
-  PlanResult describe(const Attempt &best, StringRef candidateSet);
-  int64_t minMemory() const;
-  const Attempt *search(PlanError &error, std::string &message);
-
-  ModuleOp module;
-  func::FuncOp function;
-  const PlanOptions &options;
-  BatchAnalysis batch;
-  DimBlocks dimBlocks;
-  ValueNames names;
-  size_t numOps; ///< groups of ops that one stage computes
-  std::chrono::steady_clock::time_point start;
-  std::vector<MeshCandidate> candidates; ///< graphs refer to them
-  std::string candidateSet;              ///< in words
-  /// Candidates that the deadline left out.
-  std::vector<CandidateSummary> unsearched;
-  /// By stages and devices of a stage.
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
-  std::vector<Attempt> attempts;
-};
-
-} // namespace
 
 /// Cheaper first; ties by bytes, then time, then order.
 static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
@@ -161,15 +59,12 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   // lower the memory of all stages together until a cut fits. The bound of the
   // first solution stays valid.
   double bound = attempt.summary.lowerBound;
-  for (double share : {0.75, 0.6, 0.5, 0.4})
+  for (double share : kStageShares)
     if (candidate.stages > 1 && attempt.solved.hasSolution() &&
         !attempt.stages.feasible && options.solver == SolverKind::Auto &&
         bound <= incumbent()) {
-      attempt.graph = std::make_unique<Graph>(function, candidate, options,
-                                              batch, dimBlocks, names, share);
-      solveAndCut(attempt, deadline);
+      solveWithShare(attempt, share, deadline);
       attempt.summary.lowerBound = bound;
-      attempt.isTightened = true;
     }
   attempts.push_back(std::move(attempt));
 }
@@ -362,8 +257,8 @@ void Planner::summarize(Attempt &attempt) {
                          : "none found";
     return;
   }
-  attempt.stages =
-      cutStages(*attempt.graph, attempt.solved.solution, function, options);
+  attempt.stages = cutStages(*attempt.graph, attempt.solved.solution, function,
+                             optionsOf(attempt));
   if (!attempt.stages.feasible) {
     summary.status = Status::Unknown;
     summary.reason = attempt.stages.reason;
@@ -433,9 +328,15 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
   return result;
 }
 
-/// The best plan of all candidates; if none has a plan, one whose reason says
-/// why. Null, with an error, if the request is at fault.
-const Attempt *Planner::search(PlanError &error, std::string &message) {
+Attempt *Planner::best() {
+  return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
+    return isBetter(a.summary, b.summary);
+  });
+}
+
+/// The best plan of all candidates, whose reason says why it is none; null with
+/// an error where the request is at fault.
+Attempt *Planner::search(PlanError &error, std::string &message) {
   if (message = checkHints(function, names, options.hints); !message.empty()) {
     error = PlanError::BadRequest;
     return nullptr;
@@ -518,11 +419,7 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
   solveAgain();
   sharpenBounds();
   report(candidates.size());
-  if (attempts.empty())
-    return nullptr;
-  return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
-    return isBetter(a.summary, b.summary);
-  });
+  return attempts.empty() ? nullptr : best();
 }
 
 Trial Planner::tryOut() {
@@ -540,8 +437,9 @@ Trial Planner::tryOut() {
   return isProven ? Trial::None : Trial::Unknown;
 }
 
-FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
-  const Attempt *best = search(error, message);
+FailureOr<PlanResult> Planner::run(ModuleOp target, PlanError &error,
+                                   std::string &message) {
+  Attempt *best = search(error, message);
   if (isStopped() && (!best || !best->summary.reason.empty())) {
     error = PlanError::Stopped;
     message = "planning was ended before there was a plan";
@@ -557,11 +455,8 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
       message = attempts[0].graph->getError();
       return failure();
     }
-    std::vector<CandidateSummary> ended;
-    for (const Attempt &attempt : attempts)
-      ended.push_back(attempt.summary);
     Infeasibility why =
-        explainInfeasible(options, minMemory(), candidateNotes(ended),
+        explainInfeasible(options, minMemory(), candidateNotes(summaries()),
                           [&](const PlanOptions &trial) {
                             // Reasons are found in what is left of the time.
                             PlanOptions own = trial;
@@ -578,23 +473,61 @@ FailureOr<PlanResult> Planner::run(PlanError &error, std::string &message) {
     message = std::move(why.message);
     return failure();
   }
-  PlanResult result = describe(*best, candidateSet);
-  writeBack(module, function, *best->graph, best->solved.solution,
-            best->stages);
+  return write(*best, target);
+}
+
+std::vector<CandidateSummary> Planner::summaries() const {
+  std::vector<CandidateSummary> found;
+  for (const Attempt &attempt : attempts)
+    found.push_back(attempt.summary);
+  return found;
+}
+
+FailureOr<PlanResult> Planner::write(Attempt &best, ModuleOp target) {
+  PlanResult result = describe(best, candidateSet);
+  writeBack(target, function, *best.graph, best.solved.solution, best.stages);
+  written = &best;
   result.planningSeconds = elapsed();
   return result;
+}
+
+static func::FuncOp functionOf(ModuleOp module, PlanError &error,
+                               std::string &message) {
+  error = PlanError::None;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (function && llvm::hasSingleElement(function.getBody()))
+    return function;
+  error = PlanError::BadRequest;
+  message = "the module has no function @main of one block";
+  return {};
 }
 
 FailureOr<PlanResult> kerf::plan::planModule(ModuleOp module,
                                              const PlanOptions &options,
                                              PlanError &error,
                                              std::string &message) {
-  error = PlanError::None;
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (!function || !llvm::hasSingleElement(function.getBody())) {
-    error = PlanError::BadRequest;
-    message = "the module has no function @main of one block";
+  func::FuncOp function = functionOf(module, error, message);
+  if (!function)
     return failure();
-  }
-  return Planner(module, function, options).run(error, message);
+  return Planner(module, function, options).run(module, error, message);
+}
+
+Planning::Planning(OwningOpRef<ModuleOp> module, const PlanOptions &options)
+    : module(std::move(module)), options(options) {}
+Planning::~Planning() = default;
+
+FailureOr<PlanResult> Planning::run(ModuleOp target, PlanError &error,
+                                    std::string &message) {
+  func::FuncOp function = functionOf(*module, error, message);
+  if (!function)
+    return failure();
+  planner = std::make_unique<Planner>(*module, function, options);
+  return planner->run(target, error, message);
+}
+
+FailureOr<PlanResult> Planning::runWithout(int64_t laidOutBytes,
+                                           ModuleOp target,
+                                           std::string &message) {
+  planner->reject(laidOutBytes);
+  return planner->next(target, message);
 }

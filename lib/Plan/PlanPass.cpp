@@ -117,8 +117,7 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       options = *given;
     else if (failed(readOptions(options)))
       return signalPassFailure();
-    FailureOr<PlanResult> found =
-        planModule(getOperation(), options, result.error, result.message);
+    FailureOr<PlanResult> found = plan(options, result);
     if (succeeded(found)) {
       result.result = std::move(*found);
       return;
@@ -131,6 +130,14 @@ struct PlanPass : plan::impl::PlanPassBase<PlanPass> {
       diagnostic.attachNote() << line;
     }
     signalPassFailure();
+  }
+
+  FailureOr<PlanResult> plan(const PlanOptions &options, PlanRun &result) {
+    if (!result.mayGoOn)
+      return planModule(getOperation(), options, result.error, result.message);
+    result.planning = std::make_unique<Planning>(
+        OwningOpRef<ModuleOp>(getOperation().clone()), options);
+    return result.planning->run(getOperation(), result.error, result.message);
   }
 
   std::optional<PlanOptions> given;

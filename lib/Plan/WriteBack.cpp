@@ -10,6 +10,7 @@ using namespace kerf::plan;
 void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
                            const Graph &graph, const Solution &solution,
                            const StagePlan &stages) {
+  auto target = module.lookupSymbol<func::FuncOp>("main");
   MLIRContext *context = module.getContext();
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   auto mesh = dist::MeshAttr::get(context, graph.candidate.mesh);
@@ -21,19 +22,21 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
   // Read everything first: the reshards that are inserted below are not part
   // of the graph.
   struct Shared {
-    Value value;
-    LayoutId layout;
+    Value value, copy;
+    LayoutId made, shared;
   };
   std::vector<Shared> shared;
-  auto note = [&](Value value) {
+  auto note = [&](Value value, Value copy) {
     std::optional<LayoutId> layout = graph.sharedLayout(solution, value);
-    if (layout && *layout != graph.resultLayout(solution, value))
-      shared.push_back({value, *layout});
+    LayoutId made = graph.resultLayout(solution, value);
+    if (layout && *layout != made)
+      shared.push_back({value, copy, made, *layout});
   };
   for (BlockArgument argument : function.getArguments()) {
-    function.setArgAttr(argument.getArgNumber(), dist::kSharding,
-                        attrOf(graph.resultLayout(solution, argument)));
-    note(argument);
+    unsigned number = argument.getArgNumber();
+    target.setArgAttr(number, dist::kSharding,
+                      attrOf(graph.resultLayout(solution, argument)));
+    note(argument, target.getArgument(number));
   }
   bool staged = graph.candidate.stages > 1;
   auto setStage = [&](Operation *op, int64_t stage) {
@@ -44,21 +47,22 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     auto found = stages.stageOf.find(op);
     return found == stages.stageOf.end() ? int64_t(-1) : found->second;
   };
-  for (Operation &op : function.getBody().front()) {
+  for (auto [op, copy] :
+       llvm::zip_equal(function.getBody().front(), target.getBody().front())) {
     SmallVector<dist::ShardingAttr> operands, results;
     for (OpOperand &operand : op.getOpOperands())
       operands.push_back(attrOf(graph.operandLayout(solution, operand)));
-    for (Value result : op.getResults()) {
+    for (auto [result, same] : llvm::zip(op.getResults(), copy.getResults())) {
       results.push_back(attrOf(graph.resultLayout(solution, result)));
-      note(result);
+      note(result, same);
     }
     if (op.hasTrait<OpTrait::IsTerminator>()) {
       for (auto [index, attr] : llvm::enumerate(operands))
-        function.setResultAttr(index, dist::kSharding, attr);
+        target.setResultAttr(index, dist::kSharding, attr);
       continue;
     }
-    dist::setOperandShardings(&op, operands);
-    dist::setResultShardings(&op, results);
+    dist::setOperandShardings(&copy, operands);
+    dist::setResultShardings(&copy, results);
     int64_t stage = stageOf(&op);
     if (stage < 0) {
       // A source belongs to the first stage that uses it.
@@ -67,11 +71,11 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
         if (int64_t other = stageOf(user); other >= 0)
           stage = std::min(stage, other);
     }
-    setStage(&op, stage);
+    setStage(&copy, stage);
   }
   for (Shared &move : shared) {
-    dist::ShardingAttr from = attrOf(graph.resultLayout(solution, move.value));
-    SharedReshard reshard{move.value, from, attrOf(move.layout), std::nullopt};
+    SharedReshard reshard{move.copy, attrOf(move.made), attrOf(move.shared),
+                          std::nullopt};
     reshard.phase = graph.getBatch().isTraining()
                         ? std::optional(graph.sharedPhase(move.value))
                         : std::nullopt;

@@ -7,7 +7,8 @@
 namespace kerf::plan {
 
 /// Puts mesh, shardings, shared reshards and stages onto the module
-/// (docs/Partition.md has the contract).
+/// (docs/Partition.md has the contract), whose @main is the function that was
+/// planned or a copy of it.
 void writeBack(mlir::ModuleOp module, mlir::func::FuncOp function,
                const Graph &graph, const Solution &solution,
                const StagePlan &stages);

@@ -28,6 +28,18 @@ TEST(ArenaTest, EndsAreIncluded) {
   EXPECT_EQ(planArena(buffers, 64)->totalBytes, 128);
 }
 
+// Neither the largest first, nor by size times life, nor in the order of time
+// reaches the bound here: what ended at the top must be placed first.
+TEST(ArenaTest, PlacesWhatEndedAtTheTopFirst) {
+  ArenaBuffer buffers[] = {
+      {0, 1, 256}, {5, 5, 256}, {0, 3, 320}, {5, 8, 192}, {2, 5, 256}};
+  auto plan = planArena(buffers, 64);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->totalBytes, 704);
+  EXPECT_EQ(plan->lowerBoundBytes, 704);
+  EXPECT_EQ(checkArena(buffers, *plan, 64), "");
+}
+
 TEST(ArenaTest, NothingTakesNoRoom) {
   EXPECT_EQ(planArena({}, 64)->totalBytes, 0);
   ArenaBuffer empty[] = {{0, 5, 0}, {0, 5, 64}};

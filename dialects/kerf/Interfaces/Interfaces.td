@@ -52,7 +52,9 @@ def Kerf_OpCostInterface : OpInterface<"OpCostInterface"> {
            "::llvm::ArrayRef<::mlir::RankedTensorType>":$results),
       [{}], [{ return ::kerf::defaultBytesTouched($_op.getCostClass(), operands, results); }]>,
     InterfaceMethod<"Which resource limits the op.",
-      "::kerf::CostClass", "getCostClass", (ins)>
+      "::kerf::CostClass", "getCostClass", (ins)>,
+    InterfaceMethod<"What the device's library does of the op.",
+      "::kerf::LibraryWork", "getLibraryWork", (ins)>
   ];
 }
 

@@ -52,6 +52,13 @@ int64_t kerf::defaultBytesTouched(CostClass costClass,
   return bytes;
 }
 
+LibraryWork kerf::libraryWorkOn(Type type, LibraryWork work) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isF32() || element.isF16() || element.isBF16()
+             ? work
+             : LibraryWork::None;
+}
+
 ShardingRule kerf::elementwiseShardingRule(Operation *op) {
   ShardingRule rule;
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));

@@ -121,6 +121,17 @@ public:
 /// table.
 enum class CostClass { View, Elementwise, Row, Matmul, Convolution, Gather };
 
+/// What libraries have, so that the op is not computed by a kernel.
+enum class LibraryWork {
+  None,
+  Epilogue, ///< nothing by itself; behind a product, before that is stored
+  Product,  ///< a call that does elementwise ops behind it
+  Call,     ///< a call that at most widens what it stores
+};
+
+/// `work` where libraries have the type: f32 and floats of 16 bits.
+LibraryWork libraryWorkOn(mlir::Type type, LibraryWork work);
+
 /// Every operand and result once, in bytes; a gather touches only its result,
 /// twice. Views touch nothing.
 int64_t defaultBytesTouched(CostClass costClass,

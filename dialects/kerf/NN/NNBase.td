@@ -39,11 +39,11 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, !listconcat(traits, [Pure,
         DeclareOpInterfaceMethods<Kerf_OpCostInterface>])>;
 
-// Part of an op's `extraClassDefinition`. `flops`: floating-point operations (a
-// multiply-add counts as two), a C++ expression of the types `operands` and
-// `results`, which for a sharded op are local types, so that an op is priced
-// without being built; `work`: a CostClass.
-class NN_Cost<string work, string flops> {
+// Floating-point operations (a multiply-add counts as two) as a C++ expression of
+// `operands` and `results`, the types of an op that need not be built: those of a
+// sharded op are local ones; the kind of work, a CostClass; and what a library
+// does of it, a LibraryWork. Part of an op's `extraClassDefinition`.
+class NN_Cost<string work, string flops, string library = "::kerf::LibraryWork::None"> {
   string definition = [{
     int64_t $cppClass::getFlops(
         [[maybe_unused]] ::llvm::ArrayRef<::mlir::RankedTensorType> operands,
@@ -51,6 +51,7 @@ class NN_Cost<string work, string flops> {
       return }] # flops # [{;
     }
     ::kerf::CostClass $cppClass::getCostClass() { return ::kerf::CostClass::}] # work # [{; }
+    ::kerf::LibraryWork $cppClass::getLibraryWork() { return }] # library # [{; }
   }];
 }
 
@@ -109,16 +110,18 @@ class NN_Meaning<string elements, string expression> {
   }]);
 }
 
-// Elementwise with right-aligned broadcasting. `onFloats` and `onIntegers` define
-// the op on one element: C++ expressions of `x`, the operands' elements, and `s`,
-// the operations on elements (Elements.h); `onElements` sets both. Folding, the
-// interpreter and code generation have no other definition of the op. `linear`:
-// the operand groups in which the op is jointly linear, a C++ initializer; `cost`:
-// floating-point operations per element of the result; `fills`: integer operands
-// whose values can make it fail (ShardingRule::paddingFills); `role`: what a
-// constant is at `operand`, a C++ expression (OperandRole.h); `interval`: the
-// values that the result may have (Interval.h), a C++ expression of x, the
-// intervals of the operands; `multipliers` and `divisors`: those of ShardingRule.
+// Elementwise with right-aligned broadcasting. `onFloats` and `onIntegers` are
+// what the op does to one element, each a C++ expression of `x`, the operands'
+// elements, and `s`, what can be done with them (Elements.h); `onElements` is
+// both. Folding, the interpreter and code generation know the op from there
+// alone. `linear` holds the operand groups in which the op is jointly linear, as
+// a C++ initializer; `cost` the floating-point operations per element of the
+// result; `fills` the operands of whose integers it can fail
+// (ShardingRule::paddingFills); `role` says what a constant is at `operand`, as a
+// C++ expression (OperandRole.h). `interval` is which values the result may have
+// (Interval.h), a C++ expression of x, the intervals of the operands;
+// `multipliers` and `divisors` are those of ShardingRule; `library` is what a
+// library does of the op (LibraryWork).
 class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
                        list<Trait> traits = [NN_Infer], string fills = "{}",
                        string role = "::kerf::OperandRole::Number">
@@ -135,6 +138,7 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
   string interval = "::kerf::Interval::all()";
   string multipliers = "{}";
   string divisors = "{}";
+  string library = "None";
   string elementwiseDefinition = [{
     ::kerf::ShardingRule $cppClass::getShardingRule() {
       ::kerf::ShardingRule rule = ::kerf::elementwiseShardingRule(getOperation());
@@ -151,7 +155,8 @@ class NN_ElementwiseOp<string mnemonic, string linear = "{}", int cost = 1,
     ::kerf::OperandRole $cppClass::getOperandRole([[maybe_unused]] unsigned operand) {
       return }] # role # [{;
     }
-  }] # NN_Cost<"Elementwise", "results[0].getNumElements() * " # cost>.definition;
+  }] # NN_Cost<"Elementwise", "results[0].getNumElements() * " # cost,
+               "::kerf::LibraryWork::" # library>.definition;
   let extraClassDefinition = elementwiseDefinition;
 }
 

@@ -29,7 +29,8 @@ def NN_MatmulOp : NN_RuleOp<"matmul", [NN_Kernel<"Contraction">, NN_Infer, NN_Gr
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
   let extraClassDefinition = NN_Cost<"Matmul", [{
           2 * results[0].getNumElements()
-          * operands[0].getDimSize(operands[0].getRank() - (getTransposeLhs() ? 2 : 1))}]>.definition;
+          * operands[0].getDimSize(operands[0].getRank() - (getTransposeLhs() ? 2 : 1))}],
+          "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Product)">.definition;
 }
 
 def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradient, Kerf_OperandRoleInterface]> {
@@ -63,7 +64,8 @@ def NN_ConvOp : NN_RuleOp<"conv", [NN_Kernel<"Contraction">, NN_Infer, NN_Gradie
   let results = (outs NN_Float:$result);
   let hasCustomAssemblyFormat = 1;
   let extraClassDefinition = NN_Cost<"Convolution", [{
-          2 * results[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}]>.definition;
+          2 * results[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}],
+          "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Product)">.definition;
 }
 
 class NN_PoolOp<string mnemonic> : NN_RuleOp<mnemonic, [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {

@@ -8,10 +8,12 @@ include "kerf/NN/NNBase.td"
 // say: code that computes elements handles them by name.
 
 def NN_NegOp : NN_UnaryOp<"neg", "-x", "{{0}}"> {
+  let library = "Epilogue";
   let onElements = "s.neg(x[0])";
   let interval = "-x[0]";
 }
 def NN_AbsOp : NN_UnaryOp<"abs", "|x|"> {
+  let library = "Epilogue";
   let onElements = "s.abs(x[0])";
   let interval = "absolute(x[0])";
 }
@@ -49,10 +51,12 @@ def NN_ErfOp : NN_UnaryOp<"erf", "erf(x)", "{}", 15, NN_Float> {
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_TanhOp : NN_UnaryOp<"tanh", "tanh(x)", "{}", 15, NN_Float> {
+  let library = "Epilogue";
   let onFloats = "s.tanh(x[0])";
   let interval = "::kerf::Interval::within(1)";
 }
 def NN_SigmoidOp : NN_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", "{}", 12, NN_Float> {
+  let library = "Epilogue";
   let onFloats = "s.sigmoid(x[0])";
   let interval = "{0, 1}";
 }
@@ -95,6 +99,7 @@ def NN_RoundOp : NN_UnaryOp<"round", "round half to even (x)", "{}", 1, NN_Float
   let interval = "x[0] + ::kerf::Interval::within(0.5)";
 }
 def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)"> {
+  let library = "Epilogue";
   let onFloats = "relu(s, x[0])";
   let onIntegers = "s.max(x[0], s.number(0))";
   let interval = "maximum(x[0], ::kerf::Interval::of(0))";
@@ -104,6 +109,7 @@ def NN_NotOp : NN_UnaryOp<"not", "not x, bit by bit", "{}", 1, NN_Integer> {
 }
 
 def NN_GeluOp : NN_UnaryOp<"gelu", "x/2 (1 + erf(x / sqrt 2)), or the tanh form", "{}", 20, NN_Float> {
+  let library = "Epilogue";
   let onFloats = "getTanh() ? geluTanh(s, x[0]) : gelu(s, x[0])";
   let arguments = (ins NN_Float:$x, UnitAttr:$tanh);
   let interval = "{-0.2, maximum(x[0], ::kerf::Interval::of(0)).high}";
@@ -166,16 +172,19 @@ def NN_CastOp : NN_ElementwiseOp<"cast",
 
 def NN_AddOp : NN_BinaryOp<"add", "lhs + rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Addend"> {
+  let library = "Epilogue";
   let onElements = "s.add(x[0], x[1])";
   let interval = "x[0] + x[1]";
 }
 def NN_SubOp : NN_BinaryOp<"sub", "lhs - rhs", "{{0, 1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Addend"> {
+  let library = "Epilogue";
   let onElements = "s.sub(x[0], x[1])";
   let interval = "x[0] - x[1]";
 }
 def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{}",
                            "::kerf::OperandRole::Factor"> {
+  let library = "Epilogue";
   let onElements = "s.mul(x[0], x[1])";
   let interval = "getLhs() == getRhs() ? square(x[0]) : x[0] * x[1]";
   let multipliers = "{0, 1}";
@@ -183,6 +192,7 @@ def NN_MulOp : NN_BinaryOp<"mul", "lhs * rhs", "{{0}, {1}}", 1, 0, NN_Tensor, "{
 def NN_DivOp : NN_BinaryOp<"div", "lhs / rhs (integers truncate towards zero)",
     "quotientLinearGroups(::mlir::getElementTypeOrSelf(getLhs()))", 4, 0, NN_Tensor, "{{1, 1}}",
                            "::kerf::OperandRole::Factor", [NN_Division]> {
+  let library = "Epilogue";
   let onElements = "s.div(x[0], x[1])";
   let interval = "x[0] * reciprocal(x[1])";
   let divisors = "{1}";

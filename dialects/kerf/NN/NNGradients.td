@@ -40,7 +40,8 @@ def NN_ConvInputGradientOp : NN_ConvGradientOp<"conv_input_gradient"> {
   }];
   let arguments = !con((ins NN_Float:$dy, NN_Float:$weights), window);
   let extraClassDefinition = NN_Cost<"Convolution", [{
-          2 * operands[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}]>.definition;
+          2 * operands[0].getNumElements() * ::llvm::product_of(operands[1].getShape().drop_front())}],
+          "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call)">.definition;
 }
 
 def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
@@ -65,7 +66,8 @@ def NN_ConvWeightGradientOp : NN_ConvGradientOp<"conv_weight_gradient"> {
   }];
   let arguments = !con((ins NN_Float:$x, NN_Float:$dy), window);
   let extraClassDefinition = NN_Cost<"Convolution", [{
-          2 * operands[1].getNumElements() * ::llvm::product_of(results[0].getShape().drop_front())}]>.definition;
+          2 * operands[1].getNumElements() * ::llvm::product_of(results[0].getShape().drop_front())}],
+          "::kerf::libraryWorkOn(getType(), ::kerf::LibraryWork::Call)">.definition;
 }
 
 class NN_PoolGradientOp<string mnemonic, list<Trait> traits = []>
@@ -97,7 +99,8 @@ def NN_MaxPoolGradientOp : NN_PoolGradientOp<"max_pool_gradient", [NN_Infer]> {
     `:` functional-type(operands, results)
   }];
   let extraClassDefinition = NN_Cost<"Row", [{
-          ::llvm::product_of(getKernel()) * operands[1].getNumElements()}]>.definition;
+          ::llvm::product_of(getKernel()) * operands[1].getNumElements()}],
+          "getType().getElementType().isF32() ? ::kerf::LibraryWork::Call : ::kerf::LibraryWork::None">.definition;
 }
 
 def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
@@ -122,7 +125,8 @@ def NN_AvgPoolGradientOp : NN_PoolGradientOp<"avg_pool_gradient"> {
   }];
   let hasVerifier = 1;
   let extraClassDefinition = NN_Cost<"Row", [{
-          ::llvm::product_of(getKernel()) * operands[0].getNumElements()}]>.definition;
+          ::llvm::product_of(getKernel()) * operands[0].getNumElements()}],
+          "getType().getElementType().isF32() ? ::kerf::LibraryWork::Call : ::kerf::LibraryWork::None">.definition;
 }
 
 def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
@@ -151,7 +155,8 @@ def NN_ScatterAddOp : NN_LocalOp<"scatter_add"> {
   let results = (outs NN_Float:$result);
   let assemblyFormat = "$indices `,` $updates `dim` $dim attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
-  let extraClassDefinition = NN_Cost<"Row", "operands[1].getNumElements()">.definition;
+  let extraClassDefinition = NN_Cost<"Row", "operands[1].getNumElements()",
+          "getType().getElementTypeBitWidth() >= 32 ? ::kerf::LibraryWork::Call : ::kerf::LibraryWork::None">.definition;
 }
 
 def NN_PhiloxOp : NN_ElementwiseOp<"philox", "{}", 80, [NN_Infer, NN_Kernel<"Elementwise">]> {

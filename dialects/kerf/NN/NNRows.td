@@ -217,7 +217,8 @@ def NN_BatchNormOp : NN_RuleOp<"batch_norm", [NN_Kernel<"Elementwise">, NN_Infer
     (`momentum` custom<Single>($momentum)^)? attr-dict
     `:` custom<RowTypes>(type($x), type($scale), type($bias), type($mean), type($variance), type($result))
   }];
-  let extraClassDefinition = NN_Cost<"Elementwise", "2 * results[0].getNumElements()">.definition;
+  let extraClassDefinition = NN_Cost<"Elementwise", "2 * results[0].getNumElements()",
+          "::kerf::LibraryWork::Epilogue">.definition;
 }
 
 def NN_LRNOp : NN_RuleOp<"lrn", [NN_Kernel<"Window">, NN_Infer, NN_Gradient]> {

@@ -159,10 +159,13 @@ private:
   std::optional<int64_t> memoryLimit() const;
   /// Bytes of the device that holds most, as laid out.
   int64_t laidOutPeak() const;
-  /// The layout of a plan may need more than planning predicted. If it passes
-  /// the limit, plans again for less, from the module `unplanned` on.
-  Outcome obeyLimit(mlir::ModuleOp unplanned, size_t timesBefore,
-                    size_t dumpsBefore);
+  /// What was planned for a limit may need a little more once it is laid out:
+  /// then the search goes on, until what is laid out keeps the limit.
+  Outcome obeyLimit(size_t timesBefore, size_t dumpsBefore);
+  Outcome planWithout(int64_t laidOutBytes);
+  void takePlanned(plan::PlanResult result);
+  /// The lines of a message, the first an error about the model.
+  Outcome failWith(Outcome outcome, const llvm::Twine &message);
 
   CompilationOptions options;
   std::unique_ptr<mlir::MLIRContext> context;
@@ -170,6 +173,9 @@ private:
   ImportReport report;
   autodiff::AutodiffResult trained;
   plan::PlanResult planned;
+  /// The search for a plan, where it may have to go on.
+  std::unique_ptr<plan::Planning> planning;
+  bool mayGoOn = false;
   llvm::json::Object planJson;
   std::vector<std::string> lines;
   std::vector<std::string> trainingNotes, planningNotes, packagingNotes;

@@ -13,6 +13,9 @@ struct PlanRun {
   std::optional<PlanResult> result; ///< none: the pass has failed
   PlanError error = PlanError::None;
   std::string message; ///< why there is none, and notes, a line each
+  /// Whether the search may have to go on, which it then can.
+  bool mayGoOn = false;
+  std::unique_ptr<Planning> planning;
 };
 
 /// The pass for these options. It prints all of them, except the limits that

@@ -16,6 +16,7 @@
 #include "kerf/Plan/Solvers.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 
@@ -139,6 +140,35 @@ enum class PlanError { None, BadRequest, Infeasible, Stopped };
 mlir::FailureOr<PlanResult> planModule(mlir::ModuleOp module,
                                        const PlanOptions &options,
                                        PlanError &error, std::string &message);
+
+class Planner;
+
+/// A search that can go on: what is laid out for a plan is known once it is
+/// lowered, and where that is more than the limit, the next best plan is asked
+/// for.
+class Planning {
+public:
+  Planning(mlir::OwningOpRef<mlir::ModuleOp> module,
+           const PlanOptions &options);
+  ~Planning();
+
+  /// The module that is planned; nothing is written onto it.
+  mlir::ModuleOp getModule() const { return module.get(); }
+  /// As planModule(); the plan is written onto `target`, a copy of the module.
+  mlir::FailureOr<PlanResult> run(mlir::ModuleOp target, PlanError &error,
+                                  std::string &message);
+  /// The best plan but for the last one that was given, whose fullest device
+  /// needs so many bytes, and those before it: of another candidate, or of the
+  /// same one for less memory. Failure: none was found, and `message` says
+  /// what was.
+  mlir::FailureOr<PlanResult>
+  runWithout(int64_t laidOutBytes, mlir::ModuleOp target, std::string &message);
+
+private:
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  PlanOptions options;
+  std::unique_ptr<Planner> planner;
+};
 
 /// Sets the shardings, stages and mesh that a plan.json names. Values that the
 /// file does not name are an error, as are names that the module lacks.

@@ -371,6 +371,9 @@ private:
   }
 
   bool fuseElementwise(Operation *op) {
+    auto costed = dyn_cast<OpCostInterface>(op);
+    if (!costed || costed.getLibraryWork() != LibraryWork::Epilogue)
+      return false;
     auto unary = [&](Kind kind) {
       if (!takes(kind))
         return false;

@@ -216,6 +216,10 @@ static std::optional<LibraryCall> selectConv(nn::ConvOp op) {
 }
 
 std::optional<LibraryCall> kerf::selectLibraryCall(Operation *op) {
+  auto costed = dyn_cast<OpCostInterface>(op);
+  LibraryWork work = costed ? costed.getLibraryWork() : LibraryWork::None;
+  if (work != LibraryWork::Call && work != LibraryWork::Product)
+    return std::nullopt;
   if (isa<nn::AttentionOp, nn::AttentionGradientOp>(op))
     return selectAttention(op);
   auto type = op->getNumResults() == 1
@@ -226,17 +230,11 @@ std::optional<LibraryCall> kerf::selectLibraryCall(Operation *op) {
   Type element = type.getElementType();
   std::optional<LibraryCall> call;
   // The library of GPUs knows f16; what this CPU's is asked is widened before.
-  if (element.isF32() || isHalf(element)) {
-    if (auto matmul = dyn_cast<nn::MatmulOp>(op))
-      call = selectMatmul(matmul);
-    else if (auto conv = dyn_cast<nn::ConvOp>(op))
-      call = selectConv(conv);
-    else if (isa<nn::ConvInputGradientOp, nn::ConvWeightGradientOp>(op))
-      call = selectPlain(op);
-  }
-  if (element.isF32() && isa<nn::MaxPoolGradientOp, nn::AvgPoolGradientOp>(op))
-    call = selectPlain(op);
-  if ((element.isF32() || element.isF64()) && isa<nn::ScatterAddOp>(op))
+  if (auto matmul = dyn_cast<nn::MatmulOp>(op))
+    call = selectMatmul(matmul);
+  else if (auto conv = dyn_cast<nn::ConvOp>(op))
+    call = selectConv(conv);
+  else
     call = selectPlain(op);
   if (call) {
     call->inputType = element;

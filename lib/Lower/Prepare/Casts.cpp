@@ -11,6 +11,7 @@
 
 #include "../Library/Strides.h"
 
+#include "kerf/Fusion/Casts.h"
 #include "kerf/Interfaces/TransferCast.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -25,34 +26,19 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-static bool isFloat(Value value) {
-  return isa<FloatType>(typeOf(value).getElementType());
-}
-
-static unsigned width(Value value) {
-  return typeOf(value).getElementTypeBitWidth();
-}
-
-/// The replacement of a cast of a cast if the two undo each other. Ops between
-/// them that move elements then move narrow ones.
+/// What a cast of a cast gives if the two undo each other
+/// (kerf/Fusion/Casts.h); between them may stand ops that move elements, which
+/// then move narrow ones.
 static Value undone(nn::CastOp cast) {
-  SmallVector<Operation *> moves;
-  Value x = cast.getX();
-  while (isShapeOp(x.getDefiningOp())) {
-    moves.push_back(x.getDefiningOp());
-    x = moves.back()->getOperand(0);
-  }
-  auto first = x.getDefiningOp<nn::CastOp>();
-  if (!first || !isFloat(cast.getResult()) || !isFloat(first.getResult()) ||
-      typeOf(first.getX()).getElementType() !=
-          typeOf(cast.getResult()).getElementType())
-    return {};
-  bool widened = width(first.getResult()) > width(first.getX());
-  if (!widened && !(isTransferCast(first) && moves.empty()))
+  auto found = findUndoneCast(cast, [](OpOperand *operand) {
+    return isShapeOp(operand->get().getDefiningOp()) ? Between::Move
+                                                     : Between::Maker;
+  });
+  if (!found)
     return {};
   OpBuilder builder(cast);
-  Value value = first.getX();
-  for (Operation *move : llvm::reverse(moves)) {
+  Value value = found->first->getOperand(0);
+  for (Operation *move : llvm::reverse(found->moves)) {
     IRMapping operand;
     operand.map(move->getOperand(0), value);
     Operation *narrow = builder.clone(*move, operand);

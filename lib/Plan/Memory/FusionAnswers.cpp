@@ -1,6 +1,7 @@
 //===- FusionAnswers.cpp - planning's answers about kernels ---------------===//
 #include "FusionAnswers.h"
 
+#include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -13,6 +14,11 @@ using namespace kerf::plan;
 CostClass kerf::plan::costClassOf(Operation *op) {
   auto costed = dyn_cast<OpCostInterface>(op);
   return costed ? costed.getCostClass() : CostClass::Elementwise;
+}
+
+LibraryWork kerf::plan::libraryWorkOf(Operation *op) {
+  auto costed = dyn_cast<OpCostInterface>(op);
+  return costed ? costed.getLibraryWork() : LibraryWork::None;
 }
 
 bool kerf::plan::isUpdate(Operation *op) {
@@ -49,10 +55,11 @@ public:
 
   Role roleOf(Operation *op) const override {
     if (isa<SourceOpInterface>(op) || op->hasTrait<OpTrait::IsTerminator>() ||
-        !function.isHere(op) || function.isView(op) || function.isConstant(op))
+        !function.isHere(op) || function.views.contains(op) ||
+        function.isConstant(op))
       return Role::None;
-    CostClass kind = costClassOf(op);
-    return kind == CostClass::Matmul || kind == CostClass::Convolution
+    LibraryWork work = libraryWorkOf(op);
+    return work == LibraryWork::Product || work == LibraryWork::Call
                ? Role::Call
                : Role::Kernel;
   }
@@ -70,18 +77,37 @@ public:
     auto bitsOf = [](Value value) {
       return getElementTypeOrSelf(value).getIntOrFloatBitWidth();
     };
-    unsigned before = bitsOf(read.get()), after = bitsOf(next->getResult(0));
-    if (after < before || (after > before && makerOf(read) != anchor))
+    unsigned before = bitsOf(memoryOf(read.get()));
+    unsigned after = bitsOf(next->getResult(0));
+    if (after < before || (after > before && makerOf(read) != anchor) ||
+        roleOf(next) != Role::Kernel || !mayJoin(next) ||
+        function.isKept(read.get()))
       return false;
-    auto isVariable = [&](OpOperand &operand) {
-      Operation *maker = makerOf(operand);
-      return !maker || !function.isConstant(maker);
-    };
-    return roleOf(next) == Role::Kernel &&
-           costClassOf(next) == CostClass::Elementwise && mayJoin(next) &&
-           llvm::count_if(next->getOpOperands(), isVariable) <= 2 &&
-           function.elements(next->getResult(0)) ==
-               function.elements(read.get());
+    if (isFloatCast(next))
+      return true;
+    if (libraryWorkOf(anchor) != LibraryWork::Product ||
+        function.elements(next->getResult(0)) != function.elements(read.get()))
+      return false;
+    if (next->getNumOperands() == 1 && movesOrCasts(next))
+      return true;
+    return libraryWorkOf(next) == LibraryWork::Epilogue &&
+           llvm::all_of(next->getOpOperands(), [&](OpOperand &operand) {
+             return &operand == &read || isAddend(operand);
+           });
+  }
+
+  /// Whether a library reads it element by element, or one for each column.
+  bool isAddend(OpOperand &operand) const {
+    Operation *maker = makerOf(operand);
+    if (maker && function.isConstant(maker))
+      return true;
+    auto own = cast<RankedTensorType>(operand.get().getType());
+    auto whole =
+        cast<RankedTensorType>(operand.getOwner()->getResult(0).getType());
+    return own.getNumElements() == whole.getNumElements() ||
+           own.getNumElements() == 1 ||
+           (whole.getRank() > 0 &&
+            own.getNumElements() == whole.getShape().back());
   }
 
   bool canFuse(ArrayRef<Operation *> ops) const override;
@@ -100,23 +126,17 @@ public:
   bool isApart(OpOperand &read) const override {
     if (isAssignTarget(read))
       return false;
-    for (OpOperand *operand = &read;;) {
+    for (OpOperand *operand = &read; operand;) {
       if (function.moves(*operand))
         return true;
       Operation *def = operand->get().getDefiningOp();
-      if (!def || !function.isView(def))
-        return false;
-      operand = &def->getOpOperand(0);
+      operand = def ? function.views.seenBy(def) : nullptr;
     }
+    return false;
   }
 
   Value memoryOf(Value value) const override {
-    while (Operation *def = value.getDefiningOp()) {
-      if (!function.isView(def))
-        break;
-      value = def->getOperand(0);
-    }
-    return value;
+    return function.views.rootOf(value);
   }
 
   int64_t bytesOf(Value memory) const override {
@@ -124,12 +144,19 @@ public:
   }
 
 private:
+  /// Of the memory that the op makes, or sees.
   void collectReads(Operation *op, SmallVectorImpl<OpOperand *> &reads) const {
-    for (OpOperand &use : op->getUses())
-      if (use.getOperandNumber() == 0 && function.isView(use.getOwner()))
-        collectReads(use.getOwner(), reads);
-      else
+    for (OpOperand &use : op->getUses()) {
+      Operation *user = use.getOwner();
+      if (!function.views.contains(user)) {
         reads.push_back(&use);
+        for (Operation *undoing : function.views.undoing(user))
+          collectReads(undoing, reads);
+      } else if (use.getOperandNumber() == 0 &&
+                 memoryOf(user->getResult(0)) == memoryOf(use.get())) {
+        collectReads(user, reads);
+      }
+    }
   }
 
   const FunctionQuestions &function;
@@ -210,6 +237,7 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
     if (from >= 0 && to >= 0 && from != to)
       successors[from].push_back(to);
   };
+  std::vector<std::pair<int64_t, int64_t>> overwrites; ///< reader, writer
   for (auto [place, group] : llvm::enumerate(first))
     for (Operation *op : map.groups[group].ops) {
       if (isUpdate(op))
@@ -226,18 +254,42 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
           for (OpOperand *read :
                answers.readsOf(assign.getSource().getDefiningOp()))
             if (!isAssignTarget(*read) && questions.isHere(read->getOwner()))
-              addEdge(findPlace(read->getOwner()), place);
+              overwrites.push_back({findPlace(read->getOwner()), place});
     }
-  SmallVector<int64_t> ordered = orderByPriority(
-      successors, [&](int64_t place) { return urgent[place] ? -1 : place; });
+  auto order = [&] {
+    return orderByPriority(
+        successors, [&](int64_t place) { return urgent[place] ? -1 : place; });
+  };
+  // A reader that waits for the writer would be a cycle: it gets a copy. Most
+  // functions have none, so that is looked for where there is one.
+  auto reaches = [&](int64_t from, int64_t to) {
+    llvm::BitVector seen(first.size());
+    SmallVector<int64_t> stack = {from};
+    while (!stack.empty())
+      for (int64_t next : successors[stack.pop_back_val()])
+        if (next == to)
+          return true;
+        else if (!seen.test(next)) {
+          seen.set(next);
+          stack.push_back(next);
+        }
+    return false;
+  };
+  std::vector<SmallVector<int64_t>> alone = successors;
+  for (auto [reader, writer] : overwrites)
+    addEdge(reader, writer);
+  SmallVector<int64_t> ordered = order();
+  if (ordered.size() != first.size()) {
+    successors = std::move(alone);
+    for (auto [reader, writer] : overwrites)
+      if (reader >= 0 && reader != writer && !reaches(writer, reader))
+        addEdge(reader, writer);
+    ordered = order();
+  }
   times.assign(map.groups.size(), 0);
-  // A cycle is broken by a copy in lowering: groups on it keep their places
-  // here.
-  for (auto [place, group] : llvm::enumerate(first))
-    times[group] = static_cast<int64_t>(place) + 1;
-  if (ordered.size() == first.size())
-    for (auto [time, place] : llvm::enumerate(ordered))
-      times[first[place]] = static_cast<int64_t>(time) + 1;
+  assert(ordered.size() == first.size() && "groups form no cycle");
+  for (auto [time, place] : llvm::enumerate(ordered))
+    times[first[place]] = static_cast<int64_t>(time) + 1;
 }
 
 int64_t FunctionOrder::timeOf(Operation *op) const {

@@ -3,23 +3,25 @@
 // Problem: which values exist in memory, and from when to when, depends on
 // which ops lowering computes together and in which order.
 //
-// Idea: planning uses the same functions as lowering (kerf/Fusion/Groups.h),
-// and answers their questions from cost classes and the sizes of a solution: a
-// contraction takes in elementwise ops of its size; a kernel writes what one
-// loop nest can write; results of views and shape ops are read where they are
-// used, not stored.
+// Idea: planning asks what lowering asks (kerf/Fusion/Groups.h), with answers
+// from cost classes, from what libraries have (LibraryWork) and the sizes of a
+// solution: a product takes in elementwise ops of its size; kernels write what
+// one loop nest can write; what views and ops that only move elements give is
+// read where it is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H
 #define KERF_LIB_PLAN_MEMORY_FUSIONANSWERS_H
 
 #include "../Stages/Stages.h"
+#include "Views.h"
 
 #include "kerf/Fusion/Groups.h"
 
 namespace kerf::plan {
 
 CostClass costClassOf(mlir::Operation *op);
+LibraryWork libraryWorkOf(mlir::Operation *op);
 
 /// Whether the op updates memory: all of its results are assigned to sources,
 /// or it adds to a sum over micro-batches. Such an op runs as soon as it can.
@@ -36,11 +38,12 @@ llvm::DenseSet<mlir::Operation *> findConstants(const Graph &graph,
 struct FunctionQuestions {
   /// Whether the op is computed in the function.
   llvm::function_ref<bool(mlir::Operation *)> isHere;
-  /// Whether readers of the op read its first operand instead.
-  llvm::function_ref<bool(mlir::Operation *)> isView;
+  const Views &views;
   /// Whether it is computed at load, or is a source that no step writes.
   llvm::function_ref<bool(mlir::Operation *)> isConstant;
-  /// Whether there is a collective or a slice between a value and its use.
+  /// Whether a value is left for another function as it is.
+  llvm::function_ref<bool(mlir::Value)> isKept;
+  /// Whether a collective or a slice stands between a value and its use.
   llvm::function_ref<bool(mlir::OpOperand &)> moves;
   /// Elements, and bytes, of a value on one device.
   llvm::function_ref<int64_t(mlir::Value)> elements, bytes;

@@ -14,10 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Stages/StageBytes.h"
-#include "FusionAnswers.h"
-#include "StageRuns.h"
+#include "StageMemory.h"
 
-#include "kerf/Fusion/Arena.h"
 #include "kerf/Fusion/KeptValues.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -27,88 +25,6 @@
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
-
-namespace {
-
-/// Every buffer starts where a cache line does.
-constexpr int64_t kAlignment = 64;
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-struct Buffer {
-  int64_t begin, end, bytes; ///< [begin, end)
-  bool isGradient;
-};
-
-/// The memory of one stage.
-class StageMemory {
-public:
-  StageMemory(const Graph &graph, const Solution &solution,
-              func::FuncOp function, const StageMap &map, int64_t stage,
-              const DenseSet<Operation *> &constants,
-              const DenseMap<Value, int64_t> &partsOfSums)
-      : graph(graph), batch(graph.getBatch()), solution(solution),
-        function(function), map(map), stage(stage), constants(constants),
-        partsOfSums(partsOfSums),
-        isWhole(map.stages == 1 && map.microBatches == 1) {}
-
-  PlanResult::Memory run();
-
-private:
-  Part partOf(Operation *op) const;
-  bool isHere(Operation *op) const { return map.stageOf(op) == stage; }
-  CostClass classOf(Operation *op) const;
-  bool isView(Operation *op) const;
-  bool isConstant(Operation *op) const { return constants.contains(op); }
-  Value rootOf(Value value) const;
-  bool moves(OpOperand &use) const;
-  const FunctionOrder &orderOf(Operation *op) const {
-    return orders[partOf(op)];
-  }
-  /// Even: a value that is gathered for an op exists from the odd time before.
-  int64_t timeOf(Operation *op) const { return 2 * orderOf(op).timeOf(op); }
-  int64_t gatheredBytes(LayoutId from, LayoutId to, Value value) const;
-  int64_t gatheredFor(OpOperand &use) const;
-  std::pair<int64_t, int64_t> readTimes(Operation *op) const;
-  bool isAddedInPlace(Value value, Operation *user) const;
-  Value overwritten(Operation *def, int64_t time, int64_t bytes) const;
-  void listRuns();
-  void formGroups();
-  void chooseKept();
-  void addSource(Operation *op);
-  void addConstant(Operation *op);
-  void addValue(Value value);
-  void addMoves(Operation *op);
-  void addSlot(int64_t bytes, int64_t first, int64_t last);
-  int64_t gradientsAtPeak(ArrayRef<Buffer> list) const;
-  void scratch(Part part, int64_t begin, int64_t end, int64_t bytes,
-               bool isGradient = false) {
-    buffers[part].push_back({begin, end, aligned(bytes), isGradient});
-  }
-
-  const Graph &graph;
-  const BatchAnalysis &batch;
-  const Solution &solution;
-  func::FuncOp function;
-  const StageMap &map;
-  int64_t stage;
-  const DenseSet<Operation *> &constants;      ///< known at load, with sources
-  const DenseMap<Value, int64_t> &partsOfSums; ///< StageBytes.h
-  bool isWhole;                                ///< the stage has one function
-  llvm::DenseMap<Value, SmallVector<Value>> aliases; ///< root -> views of it
-  FunctionOrder orders[kParts];
-  StageRuns runs;
-  /// Roots of values in slots, and the last function that reads each.
-  llvm::DenseMap<Value, Part> kept;
-  mutable llvm::DenseSet<Value> given; ///< roots that a kernel writes over
-  std::vector<Buffer> buffers[kParts];
-  std::vector<ArenaBuffer> slots; ///< lives are numbers of runs
-  PlanResult::Memory memory;
-};
-
-} // namespace
 
 Part StageMemory::partOf(Operation *op) const {
   if (isWhole)
@@ -133,28 +49,6 @@ CostClass StageMemory::classOf(Operation *op) const {
   return costClassOf(op);
 }
 
-bool StageMemory::isView(Operation *op) const {
-  return !isa<SourceOpInterface>(op) && op->getNumOperands() > 0 &&
-         classOf(op) == CostClass::View &&
-         (isWhole || !isa<dist::AccumulateOp>(op));
-}
-
-Value StageMemory::rootOf(Value value) const {
-  while (Operation *def = value.getDefiningOp()) {
-    if (!isView(def))
-      break;
-    value = def->getOperand(0);
-  }
-  return value;
-}
-
-/// Whether there is a collective or a slice between a value and its use.
-bool StageMemory::moves(OpOperand &use) const {
-  LayoutId made = graph.resultLayout(solution, use.get());
-  return graph.sharedLayout(solution, use.get()).value_or(made) != made ||
-         graph.operandLayout(solution, use) != made;
-}
-
 void StageMemory::listRuns() {
   bool has[kParts] = {};
   for (Operation &op : function.getBody().front())
@@ -174,11 +68,25 @@ static int64_t packedBytes(ArrayRef<ArenaBuffer> buffers) {
   return plan ? plan->totalBytes : std::numeric_limits<int64_t>::max() / 4;
 }
 
-void StageMemory::formGroups() {
-  for (Operation &op : function.getBody().front())
+void StageMemory::findViews() {
+  auto isViewOp = [&](Operation *op) {
+    return !isa<SourceOpInterface>(op) && op->getNumOperands() > 0 &&
+           classOf(op) == CostClass::View &&
+           (isWhole || !isa<dist::AccumulateOp>(op));
+  };
+  auto areTogether = [&](Operation *a, Operation *b) {
+    return isHere(a) && isHere(b) && partOf(a) == partOf(b);
+  };
+  auto isMoved = [&](OpOperand &use) { return moves(use); };
+  Block &block = function.getBody().front();
+  views = Views(block, {isViewOp, isMoved, areTogether});
+  for (Operation &op : block)
     for (Value result : op.getResults())
       if (Value root = rootOf(result); root != result)
         aliases[root].push_back(result);
+}
+
+void StageMemory::formGroups() {
   llvm::SmallSet<Part, kParts> used;
   for (const StageRuns::Run &run : runs.all())
     used.insert(run.part);
@@ -186,7 +94,6 @@ void StageMemory::formGroups() {
     auto isInPart = [&](Operation *op) {
       return isHere(op) && partOf(op) == part;
     };
-    auto isViewOp = [&](Operation *op) { return isView(op); };
     auto isKnown = [&](Operation *op) { return isConstant(op); };
     auto isMoved = [&](OpOperand &use) {
       return !isAssignTarget(use) && moves(use);
@@ -198,8 +105,10 @@ void StageMemory::formGroups() {
       auto type = cast<RankedTensorType>(value.getType());
       return bytes(value) / elementBytes(type);
     };
-    orders[part].form(function.getBody().front(),
-                      {isInPart, isViewOp, isKnown, isMoved, elements, bytes});
+    auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
+    orders[part].form(
+        function.getBody().front(),
+        {isInPart, views, isKnown, isInSlot, isMoved, elements, bytes});
   }
 }
 
@@ -219,10 +128,11 @@ void StageMemory::chooseKept() {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         op.hasTrait<OpTrait::IsTerminator>())
       continue;
-    for (Value operand : op.getOperands())
-      if (Operation *def = makerHere(operand);
-          def && !isConstant(def) && !isSum(def) && partOf(def) != partOf(&op))
-        needed[partOf(&op)].insert(operand);
+    for (OpOperand &use : op.getOpOperands())
+      if (Operation *def = makerHere(use.get());
+          def && !isConstant(def) && !isSum(def) &&
+          partOf(def) != partOf(&op) && !isMadeBefore(use))
+        needed[partOf(&op)].insert(use.get());
   }
   llvm::DenseSet<Value> known;
   for (int part = 0; part < kParts; ++part) {
@@ -363,7 +273,7 @@ void StageMemory::addValue(Value value) {
   };
   bool isSum = def && isa<dist::AccumulateOp>(def);
   if (madeHere && !isSum)
-    note(partOf(def), timeOf(def));
+    note(partOf(def), makeTime(def));
   SmallVector<Value> all = {value};
   llvm::append_range(all, aliases.lookup(value));
   bool isUsedHere = false, isOutput = false, isRead = false;
@@ -382,15 +292,22 @@ void StageMemory::addValue(Value value) {
         continue;
       }
       isUsedHere = true;
-      if (isView(user) || isAddedInPlace(value, user))
+      // Behind a collective its result is read, not the value.
+      if (isBehindMove(alias) || isMadeBefore(use)) {
+        isRead = true;
         continue;
-      note(partOf(user), timeOf(user) - (gatheredFor(use) > 0));
+      }
+      if ((isView(user) && !moveOf.contains(&use)) ||
+          isAddedInPlace(value, user))
+        continue;
+      note(partOf(user), readTime(use));
       isCalled[partOf(user)] |= orderOf(user).isCall(user);
       isRead |= !madeHere || !orderOf(def).isTogether(def, user);
     }
   bool isReceived = def && !isSource && !madeHere;
-  if (madeHere ? !isRead && receivers.empty() && !isOutput : !isUsedHere)
-    return; // never stored
+  if (madeHere ? !isRead && receivers.empty() && !isOutput && !kept.count(value)
+               : !isUsedHere)
+    return; // nobody else reads it
   int64_t lastRun = runs.last();
   if (isSum && madeHere) {
     if (map.microBatches > 1 || isWhole)
@@ -474,62 +391,13 @@ void StageMemory::addValue(Value value) {
   }
 }
 
-/// Bytes of a collective's result buffer; 0 where it works in place.
-int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
-                                   Value value) const {
-  if (graph.layouts[from].dims == graph.layouts[to].dims &&
-      graph.layouts[from].blocks == graph.layouts[to].blocks)
-    return 0; // nothing, or an all-reduce
-  auto type = cast<RankedTensorType>(value.getType());
-  int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));
-  int64_t after = sizeBytes(plan::localType(type, graph.layouts[to]));
-  bool isSlice = !graph.layouts[from].isPartial() && after < before;
-  return isSlice ? 0 : after; // a slice is read in place
-}
-
-int64_t StageMemory::gatheredFor(OpOperand &use) const {
-  if (isAssignTarget(use) || use.getOwner()->hasTrait<OpTrait::IsTerminator>())
-    return 0;
-  return gatheredBytes(graph.sharedLayout(solution, use.get())
-                           .value_or(graph.resultLayout(solution, use.get())),
-                       graph.operandLayout(solution, use), use.get());
-}
-
-/// When ops of the same function read the result, directly or through views.
-std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
-  if (!isView(op))
-    return {timeOf(op), timeOf(op)};
-  std::pair<int64_t, int64_t> times = {INT64_MAX, -1};
-  for (Operation *user : op->getUsers()) {
-    if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
-        partOf(user) != partOf(op))
-      continue;
-    auto [first, last] = readTimes(user);
-    times = {std::min(times.first, first), std::max(times.second, last)};
-  }
-  return times;
-}
-
-void StageMemory::addMoves(Operation *op) {
-  for (OpOperand &operand : op->getOpOperands())
-    if (int64_t bytes = gatheredFor(operand)) {
-      auto [first, last] = readTimes(op);
-      if (last >= 0)
-        scratch(partOf(op), first - 1, last + 1, bytes);
-    }
-  // A result that is shared in another layout is first made in its own.
-  for (Value result : op->getResults())
-    if (auto shared = graph.sharedLayout(solution, result);
-        shared && !isView(op) &&
-        gatheredBytes(graph.resultLayout(solution, result), *shared, result))
-      scratch(partOf(op), timeOf(op), timeOf(op) + 1,
-              graph.localBytes(solution, result));
-}
-
 PlanResult::Memory StageMemory::run() {
   listRuns();
-  formGroups();
+  findViews();
+  listMoves();
   chooseKept();
+  formGroups();
+  timeMoves();
   for (BlockArgument argument : function.getArguments())
     addValue(argument);
   for (Operation &op : function.getBody().front()) {
@@ -540,10 +408,9 @@ PlanResult::Memory StageMemory::run() {
     } else {
       for (Value result : op.getResults())
         addValue(result);
-      if (isHere(&op))
-        addMoves(&op);
     }
   }
+  addMoves();
   int64_t max = 0, gradients = 0;
   for (std::vector<Buffer> &list : buffers) {
     llvm::erase_if(list, [](const Buffer &b) { return b.begin >= b.end; });

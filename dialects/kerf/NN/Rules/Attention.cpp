@@ -194,12 +194,14 @@ int64_t AttentionOp::getFlops(TensorTypes operands, TensorTypes) {
   return pairs(operands, getCausal()) * (2 * (d + e) + 14);
 }
 CostClass AttentionOp::getCostClass() { return CostClass::Matmul; }
+LibraryWork AttentionOp::getLibraryWork() { return LibraryWork::Call; }
 
 int64_t AttentionGradientOp::getFlops(TensorTypes operands, TensorTypes) {
   int64_t d = operands[0].getDimSize(3), e = operands[2].getDimSize(3);
   return pairs(operands, getCausal()) * (6 * d + 4 * e + 14);
 }
 CostClass AttentionGradientOp::getCostClass() { return CostClass::Matmul; }
+LibraryWork AttentionGradientOp::getLibraryWork() { return LibraryWork::Call; }
 
 //===----------------------------------------------------------------------===//
 // Gradient

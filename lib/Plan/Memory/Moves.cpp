@@ -1,0 +1,175 @@
+//===- Moves.cpp - what collectives read and write ------------------------===//
+//
+// A value that is used in another layout than the one that it is held in is
+// there twice while it is brought there, and in the other layout until the last
+// use that wants that.
+//
+//===----------------------------------------------------------------------===//
+#include "StageMemory.h"
+
+#include "kerf/Fusion/Casts.h"
+#include "kerf/Fusion/KeptValues.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+/// Whether a collective or a slice stands between a value and its use.
+bool StageMemory::moves(OpOperand &use) const {
+  LayoutId made = graph.resultLayout(solution, use.get());
+  return graph.sharedLayout(solution, use.get()).value_or(made) != made ||
+         graph.operandLayout(solution, use) != made;
+}
+
+/// Bytes of the buffer that a collective gives where it does not work in place.
+int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
+                                   Value value) const {
+  if (graph.layouts[from].dims == graph.layouts[to].dims &&
+      graph.layouts[from].blocks == graph.layouts[to].blocks)
+    return 0; // nothing, or an all-reduce
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));
+  int64_t after = sizeBytes(plan::localType(type, graph.layouts[to]));
+  bool isSlice = !graph.layouts[from].isPartial() && after < before;
+  return isSlice ? 0 : after; // a slice is read in place
+}
+
+int64_t StageMemory::gatheredFor(OpOperand &use) const {
+  if (isAssignTarget(use) || use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+    return 0;
+  return gatheredBytes(graph.sharedLayout(solution, use.get())
+                           .value_or(graph.resultLayout(solution, use.get())),
+                       graph.operandLayout(solution, use), use.get());
+}
+
+/// When the ops of the same function read what an op makes, views seen through.
+std::pair<int64_t, int64_t> StageMemory::readTimes(Operation *op) const {
+  if (!isView(op))
+    return {timeOf(op), timeOf(op)};
+  std::pair<int64_t, int64_t> times = {INT64_MAX, -1};
+  for (Operation *user : op->getUsers()) {
+    if (user->hasTrait<OpTrait::IsTerminator>() || !isHere(user) ||
+        partOf(user) != partOf(op))
+      continue;
+    auto [first, last] = readTimes(user);
+    times = {std::min(times.first, first), std::max(times.second, last)};
+  }
+  return times;
+}
+
+/// As partition's insert-reshards: what a parameter becomes is the same for all
+/// micro-batches, so it is made in front of them.
+Part StageMemory::partOfMove(OpOperand &use) const {
+  Operation *op = use.getOwner();
+  bool isSource = isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp());
+  if (isSource && batch.isTraining() && map.microBatches > 1 &&
+      !dist::runsOncePerStep(dist::getPhase(op)))
+    return Prologue;
+  return partOf(op);
+}
+
+void StageMemory::listMoves() {
+  // Forward and backward share what they want alike, as do prologue and update
+  // (partition's insert-reshards).
+  std::map<std::tuple<void *, LayoutId, bool>, size_t> known;
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
+        op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    for (OpOperand &use : op.getOpOperands()) {
+      int64_t bytes = gatheredFor(use);
+      if (bytes == 0)
+        continue;
+      Part part = partOfMove(use);
+      bool isOnce = part == Prologue || part == Update ||
+                    dist::runsOncePerStep(dist::getPhase(&op));
+      auto [entry, isNew] =
+          known.try_emplace({use.get().getAsOpaquePointer(),
+                             graph.operandLayout(solution, use), isOnce},
+                            moved.size());
+      if (isNew)
+        moved.push_back({bytes, part, part, batch.isOfStep(use.get())});
+      Move &move = moved[entry->second];
+      move.readIn = std::max(move.readIn, partOf(&op));
+      moveOf[&use] = entry->second;
+    }
+  }
+}
+
+void StageMemory::timeMoves() {
+  for (Operation &op : function.getBody().front())
+    for (OpOperand &use : op.getOpOperands()) {
+      auto found = moveOf.find(&use);
+      if (found == moveOf.end() || moved[found->second].part != partOf(&op))
+        continue;
+      auto [first, last] = readTimes(&op);
+      Move &move = moved[found->second];
+      move.first = std::min(move.first, first);
+      move.last = std::max(move.last, last);
+    }
+  // Of several for one op the last is made right before it.
+  std::map<std::pair<int, int64_t>, int64_t> behind;
+  for (Move &move : llvm::reverse(moved)) {
+    int64_t &count = behind[{move.part, move.first}];
+    move.made = move.first - 1 - count;
+    count = std::min(count + 2, kTicks - 4);
+  }
+}
+
+int64_t StageMemory::readTime(OpOperand &use) const {
+  auto move = moveOf.find(&use);
+  return move == moveOf.end() ? timeOf(use.getOwner())
+                              : moved[move->second].made;
+}
+
+int64_t StageMemory::makeTime(Operation *def) const {
+  // What moves elements for a collective does so right before it, as for any
+  // other reader (lowering's sink-shape-ops).
+  if (def->getNumResults() == 1 && def->hasOneUse() && movesOrCasts(def) &&
+      !isFloatCast(def))
+    if (auto move = moveOf.find(&*def->use_begin()); move != moveOf.end())
+      return moved[move->second].made - 1;
+  return timeOf(def);
+}
+
+bool StageMemory::isBehindMove(Value view) const {
+  while (Operation *def = view.getDefiningOp()) {
+    OpOperand *behind = views.seenBy(def);
+    if (!behind)
+      return false;
+    if (moveOf.contains(behind))
+      return true;
+    view = behind->get();
+  }
+  return false;
+}
+
+void StageMemory::addMoves() {
+  for (const Move &move : moved) {
+    if (move.part == move.readIn) {
+      if (move.last >= 0)
+        scratch(move.part, move.made, move.last + 1, move.bytes);
+      continue;
+    }
+    int64_t count = move.isOfStep ? 1 : map.microBatches;
+    for (int64_t each = 0; each < count; ++each) {
+      bool isToEnd = move.isOfStep && move.readIn != Update;
+      addSlot(move.bytes, runs.runOf(move.part, each),
+              runs.runOf(move.readIn, isToEnd ? map.microBatches - 1 : each));
+    }
+  }
+  // What is shared in another layout is made in its own first.
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
+        isView(&op))
+      continue;
+    for (Value result : op.getResults())
+      if (auto shared = graph.sharedLayout(solution, result);
+          shared &&
+          gatheredBytes(graph.resultLayout(solution, result), *shared, result))
+        scratch(partOf(&op), timeOf(&op), timeOf(&op) + 1,
+                graph.localBytes(solution, result));
+  }
+}

@@ -1,0 +1,136 @@
+//===- StageMemory.h - the memory of one stage ------------------*- C++ -*-===//
+//
+// See Memory.cpp (values, sources and slots) and Moves.cpp (what collectives
+// read and write).
+//
+//===----------------------------------------------------------------------===//
+#ifndef KERF_LIB_PLAN_MEMORY_STAGEMEMORY_H
+#define KERF_LIB_PLAN_MEMORY_STAGEMEMORY_H
+
+#include "FusionAnswers.h"
+#include "StageRuns.h"
+
+#include "kerf/Fusion/Arena.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace kerf::plan {
+
+/// Every buffer starts where a cache line does.
+inline constexpr int64_t kAlignment = 64;
+
+inline int64_t aligned(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Instants between two groups.
+inline constexpr int64_t kTicks = 16;
+
+struct Buffer {
+  int64_t begin, end, bytes; ///< [begin, end)
+  bool isGradient;
+};
+
+class StageMemory {
+public:
+  StageMemory(const Graph &graph, const Solution &solution,
+              mlir::func::FuncOp function, const StageMap &map, int64_t stage,
+              const llvm::DenseSet<mlir::Operation *> &constants,
+              const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums)
+      : graph(graph), batch(graph.getBatch()), solution(solution),
+        function(function), map(map), stage(stage), constants(constants),
+        partsOfSums(partsOfSums),
+        isWhole(map.stages == 1 && map.microBatches == 1) {}
+
+  PlanResult::Memory run();
+
+private:
+  /// A value in another layout than the one that it is held in: made in a
+  /// function for the first use that wants it, held until the last.
+  struct Move {
+    int64_t bytes;
+    Part part;
+    /// The last function that reads it; behind its own it is in a slot.
+    Part readIn;
+    /// Made once, before the first micro-batch, and the same for all.
+    bool isOfStep;
+    /// When the first and the last use read it, and when it is made.
+    int64_t first = std::numeric_limits<int64_t>::max(), last = -1, made = 0;
+  };
+
+  Part partOf(mlir::Operation *op) const;
+  bool isHere(mlir::Operation *op) const { return map.stageOf(op) == stage; }
+  CostClass classOf(mlir::Operation *op) const;
+  bool isView(mlir::Operation *op) const { return views.contains(op); }
+  bool isConstant(mlir::Operation *op) const { return constants.contains(op); }
+  mlir::Value rootOf(mlir::Value value) const { return views.rootOf(value); }
+  bool moves(mlir::OpOperand &use) const;
+  const FunctionOrder &orderOf(mlir::Operation *op) const {
+    return orders[partOf(op)];
+  }
+  /// What is gathered for an op is so in the instants before.
+  int64_t timeOf(mlir::Operation *op) const {
+    return kTicks * orderOf(op).timeOf(op);
+  }
+  int64_t gatheredBytes(LayoutId from, LayoutId to, mlir::Value value) const;
+  int64_t gatheredFor(mlir::OpOperand &use) const;
+  std::pair<int64_t, int64_t> readTimes(mlir::Operation *op) const;
+  /// When the value itself is read for a use, and when it is made.
+  int64_t readTime(mlir::OpOperand &use) const;
+  /// Whether a use reads what another function has brought to its layout.
+  bool isMadeBefore(mlir::OpOperand &use) const {
+    auto move = moveOf.find(&use);
+    return move != moveOf.end() &&
+           moved[move->second].part != partOf(use.getOwner());
+  }
+  int64_t makeTime(mlir::Operation *def) const;
+  /// Whether a view shows what a collective gives.
+  bool isBehindMove(mlir::Value view) const;
+  bool isAddedInPlace(mlir::Value value, mlir::Operation *user) const;
+  mlir::Value overwritten(mlir::Operation *def, int64_t time,
+                          int64_t bytes) const;
+  void listRuns();
+  void findViews();
+  void formGroups();
+  void listMoves();
+  void timeMoves();
+  Part partOfMove(mlir::OpOperand &use) const;
+  void chooseKept();
+  void addSource(mlir::Operation *op);
+  void addConstant(mlir::Operation *op);
+  void addValue(mlir::Value value);
+  void addMoves();
+  void addSlot(int64_t bytes, int64_t first, int64_t last);
+  int64_t gradientsAtPeak(llvm::ArrayRef<Buffer> list) const;
+  void scratch(Part part, int64_t begin, int64_t end, int64_t bytes,
+               bool isGradient = false) {
+    buffers[part].push_back({begin, end, aligned(bytes), isGradient});
+  }
+
+  const Graph &graph;
+  const BatchAnalysis &batch;
+  const Solution &solution;
+  mlir::func::FuncOp function;
+  const StageMap &map;
+  int64_t stage;
+  const llvm::DenseSet<mlir::Operation *> &constants;      ///< and sources
+  const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums; ///< StageBytes.h
+  bool isWhole; ///< all is one function
+  Views views;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>>
+      aliases; ///< of roots
+  FunctionOrder orders[kParts];
+  StageRuns runs;
+  std::vector<Move> moved;
+  llvm::DenseMap<mlir::OpOperand *, size_t> moveOf;
+  /// Roots of values in slots, and the last part of the stage that reads them.
+  llvm::DenseMap<mlir::Value, Part> kept;
+  mutable llvm::DenseSet<mlir::Value> given; ///< written over
+  std::vector<Buffer> buffers[kParts];
+  std::vector<ArenaBuffer> slots; ///< live in runs
+  PlanResult::Memory memory;
+};
+
+} // namespace kerf::plan
+
+#endif // KERF_LIB_PLAN_MEMORY_STAGEMEMORY_H
