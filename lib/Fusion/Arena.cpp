@@ -39,8 +39,12 @@ static std::optional<int64_t> lowerBound(ArrayRef<ArenaBuffer> buffers,
   return max;
 }
 
-/// How often an order is changed where it needs more than the bound.
-static constexpr int kRounds = 12;
+/// How often an order is tried, changed each time, where it needs more than the
+/// bound: seldom for many buffers, whose packing is close to it anyway.
+static int64_t numRounds(int64_t buffers) {
+  constexpr int64_t max = 12, pairs = int64_t(1) << 20;
+  return std::clamp<int64_t>(pairs / (buffers * buffers + 1), 1, max);
+}
 
 /// First fit in the given order.
 static void place(ArrayRef<ArenaBuffer> buffers, ArrayRef<int64_t> sizes,
@@ -105,7 +109,8 @@ std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
       order.push_back(i);
     ArenaPlan plan;
     plan.lowerBoundBytes = best.lowerBoundBytes;
-    for (int round = 0; round < kRounds; ++round) {
+    int64_t rounds = numRounds(order.size());
+    for (int64_t round = 0; round < rounds; ++round) {
       place(buffers, sizes, order, plan);
       if (plan.totalBytes < best.totalBytes)
         best = plan;
