@@ -79,9 +79,8 @@ private:
   void solveAgain();
   /// Bounds below the best plan's cost are looked at once more, closer.
   void sharpenBounds();
-  /// What of the deadline is for searching: the rest is for the candidate that
-  /// is being set up when it comes, and for the result.
-  double budget() const { return 0.95 * options.deadlineSeconds; }
+  /// Seconds for searching: being set up, and the result, are not cut short.
+  double budget() const { return 0.95 * options.deadlineSeconds - overrun; }
   /// Until when a look back may take.
   double timeToLookBack() const {
     return options.deadlineSeconds > 0 ? budget()
@@ -116,6 +115,7 @@ private:
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
+  double overrun = 0; ///< the most that a candidate took beyond its time
 };
 
 } // namespace
@@ -507,7 +507,10 @@ const Attempt *Planner::search(PlanError &error, std::string &message) {
       // Three times the ops, and limits: nobody waits for minutes unasked.
       left = std::clamp(30 - elapsed(), 2.0, 10.0);
     }
+    double begin = elapsed();
     attempt(candidate, left);
+    if (options.deadlineSeconds > 0)
+      overrun = std::max(overrun, elapsed() - begin - left);
     if (options.solver == SolverKind::Random &&
         attempts.back().summary.reason.empty())
       break;
