@@ -411,7 +411,10 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
       // its search must still end within seconds.
       left = std::clamp(30 - elapsed(), 2.0, 10.0);
     }
+    double begin = elapsed();
     attempt(candidate, left);
+    if (options.deadlineSeconds > 0)
+      overrun = std::max(overrun, elapsed() - begin - left);
     if (options.solver == SolverKind::Random &&
         attempts.back().summary.reason.empty())
       break;

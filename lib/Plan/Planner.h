@@ -100,9 +100,9 @@ private:
   void solveAgain();
   /// Bounds below the best plan's cost are looked at once more, closer.
   void sharpenBounds();
-  /// The part of the deadline that is for searching: the rest is for the
-  /// candidate that is being set up when it comes, and for the result.
-  double budget() const { return 0.95 * options.deadlineSeconds; }
+  /// Seconds of the deadline that are for searching: setting up a candidate and
+  /// writing the result are not cut short.
+  double budget() const { return 0.95 * options.deadlineSeconds - overrun; }
   /// The time at which second looks at candidates must end.
   double timeToLookBack() const {
     return options.deadlineSeconds > 0 ? budget()
@@ -139,6 +139,7 @@ private:
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
+  double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   int64_t leastLaidOut = std::numeric_limits<int64_t>::max();
   std::chrono::steady_clock::time_point firstRejection;

@@ -174,11 +174,14 @@ static std::string someOf(const std::vector<std::string> &items) {
   constexpr size_t kMaxLetters = 140;
   std::string text;
   for (const std::string &item : items) {
-    if (!text.empty() && text.size() + item.size() > kMaxLetters)
+    bool isFirst = &item == &items.front();
+    if (!isFirst && text.size() + item.size() > kMaxLetters)
       return text + "; ...";
-    text += (text.empty() ? "" : "; ") + item;
+    text += isFirst ? item : "; " + item;
+    if (text.size() > kMaxLetters)
+      return text.substr(0, text.rfind(", ", kMaxLetters)) + ", ...";
   }
-  return text.size() > kMaxLetters ? text.substr(0, kMaxLetters) + "..." : text;
+  return text;
 }
 
 void Printer::printCuts() {
