@@ -49,3 +49,40 @@ module attributes {exec.mesh = #dist<mesh_shape["tp"=2]>} {
     exec.return
   }
 }
+
+// -----
+
+// A kernel writes over what it alone still reads, but not over what a later one
+// reads, nor where it reads other elements than it writes.
+exec.kernel @exp(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {index = 0 : i64, node = ""} {
+  %0 = nn.exp %x : tensor<4x4xf32>
+  exec.yield %0 : tensor<4x4xf32>
+}
+exec.kernel @transpose(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {index = 1 : i64, node = ""} {
+  %0 = nn.transpose %x perm [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  exec.yield %0 : tensor<4x4xf32>
+}
+// CHECK-LABEL: exec.func @in_place(
+// CHECK-NEXT: %[[A:.*]] = exec.arena
+// CHECK-NEXT: %[[B:.*]] = exec.arena
+// CHECK-NEXT: %[[C:.*]] = exec.arena
+// CHECK-NEXT: exec.launch @exp(%arg0) -> (%[[A]]) :
+// CHECK-NEXT: exec.launch @exp(%[[A]]) -> (%[[A]]) :
+// CHECK-NEXT: exec.launch @transpose(%[[A]]) -> (%[[B]]) :
+// CHECK-NEXT: exec.launch @exp(%[[B]]) -> (%[[C]]) :
+// CHECK: exec.copy %[[B]] -> %arg1
+// CHECK: exec.copy %[[C]] -> %arg2
+exec.func @in_place(%x: memref<4x4xf32>, %y: memref<4x4xf32>, %z: memref<4x4xf32>)
+    attributes {num_inputs = 1 : i64, stage = 0 : i64, phase = #exec<phase forward>} {
+  %a = exec.arena : memref<4x4xf32>
+  %b = exec.arena : memref<4x4xf32>
+  %c = exec.arena : memref<4x4xf32>
+  %d = exec.arena : memref<4x4xf32>
+  exec.launch @exp(%x) -> (%a) : (memref<4x4xf32>) -> memref<4x4xf32>
+  exec.launch @exp(%a) -> (%b) : (memref<4x4xf32>) -> memref<4x4xf32>
+  exec.launch @transpose(%b) -> (%c) : (memref<4x4xf32>) -> memref<4x4xf32>
+  exec.launch @exp(%c) -> (%d) : (memref<4x4xf32>) -> memref<4x4xf32>
+  exec.copy %c -> %y : memref<4x4xf32> -> memref<4x4xf32>
+  exec.copy %d -> %z : memref<4x4xf32> -> memref<4x4xf32>
+  exec.return
+}

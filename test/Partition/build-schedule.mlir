@@ -82,48 +82,6 @@ func.func @stage0_update0(%g: tensor<2xf32> {dist.from = #dist.from<kept 1>, dis
 
 // -----
 
-// Where the update sums gradients over devices, the last backward pass and the
-// update become one function, in which a sum can start behind its gradient.
-// CHECK-NOT: @stage0_update0(
-// CHECK-LABEL: func.func @stage0_backward_update0(
-// CHECK-SAME: dist.from = #dist.from<kept 0>
-// CHECK-SAME: dist.from = #dist.from<accumulator
-// CHECK: %[[G:.*]] = dist.accumulate
-// CHECK: %[[R:.*]] = dist.all_reduce %[[G]]
-// CHECK: %[[NEW:.*]] = nn.sub %{{.*}}, %[[R]]
-// CHECK: dist.assign %{{.*}}, %[[NEW]]
-// CHECK-LABEL: dist.schedule 0 {
-// CHECK: dist.run @stage0_backward({{.*}}) micro_batch 0 :
-// CHECK: dist.run @stage0_backward_update0({{.*}}) micro_batch 1 :
-// CHECK-NEXT: }
-#cut = #dist.sharding<{"mb", "dp"}>
-#part = #dist.sharding<{}, partial sum {"dp"}>
-dist.mesh @mesh ["dp"=2] time ["mb"=2]
-func.func private @main(tensor<4xf32> {dist.sharding = #cut})
-func.func @stage0_forward(%x: tensor<1xf32> {dist.from = #dist.from<input 0>, dist.sharding = #cut})
-    -> (tensor<1xf32> {dist.to = #dist.to<keep [0]>, dist.sharding = #cut})
-    attributes {dist.part = #dist.part<stage = 0, phase = forward>} {
-  %0 = nn.exp %x : tensor<1xf32>
-  return %0 : tensor<1xf32>
-}
-func.func @stage0_backward(%h: tensor<1xf32> {dist.from = #dist.from<kept 0>, dist.sharding = #cut},
-                           %a: tensor<1xf32> {dist.from = #dist.from<accumulator 0>, dist.sharding = #part})
-    -> (tensor<1xf32> {dist.to = #dist.to<keep [1]>, dist.sharding = #part})
-    attributes {dist.part = #dist.part<stage = 0, phase = backward_weight>} {
-  %0 = dist.accumulate %h into %a : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
-  return %0 : tensor<1xf32>
-}
-func.func @stage0_update0(%g: tensor<1xf32> {dist.from = #dist.from<kept 1>, dist.sharding = #part})
-    attributes {dist.part = #dist.part<stage = 0, phase = update>} {
-  %w = nn.weight "w" file 0 at 0 {variable} : tensor<1xf32>
-  %0 = dist.all_reduce %g sum ["dp"] purpose gradient phase update : tensor<1xf32> -> tensor<1xf32>
-  %1 = nn.sub %w, %0 : tensor<1xf32>
-  dist.assign %w, %1 : tensor<1xf32>
-  return
-}
-
-// -----
-
 // "gpipe": all forward passes first. (hold-sends.mlir has "1f1b", which is taken
 // where nothing is said.)
 // CHECK-LABEL: dist.schedule 0 {

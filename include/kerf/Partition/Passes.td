@@ -354,13 +354,13 @@ def HoldSends : Pass<"hold-sends", "::mlir::ModuleOp"> {
     }
     dist.schedule 0 {
       %0 = dist.input 0 micro_batch 0 : tensor<2xf32>
-      dist.send %0 channel 0 micro_batch 0 held_until 3 : tensor<2xf32>
+      dist.send %0 channel 0 micro_batch 0 held_until 2 : tensor<2xf32>
       %1 = dist.recv channel 1 micro_batch 0 : tensor<2xf32>
     }
     dist.schedule 1 {
       %0 = dist.recv channel 0 micro_batch 0 : tensor<2xf32>
       %1 = dist.run @stage1_backward(%0) micro_batch 0 : (tensor<2xf32>) -> tensor<2xf32>
-      dist.send %1 channel 1 micro_batch 0 held_until 3 : tensor<2xf32>
+      dist.send %1 channel 1 micro_batch 0 held_until 2 : tensor<2xf32>
     }
     ```
   }];

@@ -1,0 +1,39 @@
+// A plan that a file has is written onto the module as kerf-plan would; one that does not fit it says what is missing.
+// RUN: split-file %s %t
+// RUN: kerf-opt %t/model.mlir --pass-pipeline="builtin.module(apply-plan{plan=%t/plan.json devices=2})" | FileCheck %s
+// RUN: not kerf-opt %t/other.mlir --pass-pipeline="builtin.module(apply-plan{plan=%t/plan.json devices=2})" 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: not kerf-opt %t/model.mlir --pass-pipeline="builtin.module(apply-plan{plan=%t/none.json})" 2>&1 | FileCheck %s --check-prefix=NONE
+// REQUIRES: kerf-opt
+
+// CHECK: dist.mesh @mesh ["tp"=2]
+// CHECK: func.func @main(%{{.*}}: tensor<4x8xf32> {dist.sharding = #s_x2, kerf.name = "x"})
+// CHECK-SAME: -> (tensor<4x6xf32> {dist.sharding = #s_x_tp, kerf.name = "y"})
+// CHECK: nn.constant {dist.plan = #p{{0?}}_to_x_tp, name = "w"}
+// CHECK: nn.matmul {{.*}}dist.plan = #p{{0?}}_x2--x_tp_to_x_tp
+// OTHER: error: plan: {{.*}}plan.json: {{.*}}'v'
+// NONE: error: plan: {{.*}}none.json: No such file or directory
+
+//--- plan.json
+{
+  "schema": "kerf.plan/1",
+  "devices": 2,
+  "mesh": {"pp": 1, "tp": 2},
+  "mesh_axes": [{"name": "tp", "size": 2}],
+  "values": [
+    {"name": "x", "shape": [4, 8], "sharding": "{}, {}"},
+    {"name": "w", "shape": [8, 6], "sharding": "{}, {\"tp\"}"},
+    {"name": "y", "shape": [4, 6], "sharding": "{}, {\"tp\"}", "operands": ["{}, {}", "{}, {\"tp\"}"]}
+  ]
+}
+//--- model.mlir
+func.func @main(%x: tensor<4x8xf32> {kerf.name = "x"}) -> (tensor<4x6xf32> {kerf.name = "y"}) {
+  %w = nn.constant {name = "w"} dense<1.0> : tensor<8x6xf32>
+  %y = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32> loc("y")
+  return %y : tensor<4x6xf32>
+}
+//--- other.mlir
+func.func @main(%x: tensor<4x8xf32> {kerf.name = "x"}) -> (tensor<4x6xf32> {kerf.name = "y"}) {
+  %w = nn.constant {name = "v"} dense<1.0> : tensor<8x6xf32>
+  %y = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32> loc("y")
+  return %y : tensor<4x6xf32>
+}
