@@ -10,19 +10,20 @@
 // CHECK-SAME: -> (tensor<4x6xf32> {dist.sharding = #s_x_tp, kerf.name = "y"})
 // CHECK: nn.constant {dist.plan = #p{{0?}}_to_x_tp, name = "w"}
 // CHECK: nn.matmul {{.*}}dist.plan = #p{{0?}}_x2--x_tp_to_x_tp
-// OTHER: error: plan: {{.*}}plan.json: {{.*}}'v'
+// OTHER: error: plan: {{.*}}plan.json: values: the model has no value 'w'
 // NONE: error: plan: {{.*}}none.json: No such file or directory
 
 //--- plan.json
 {
   "schema": "kerf.plan/1",
   "devices": 2,
-  "mesh": {"pp": 1, "tp": 2},
-  "mesh_axes": [{"name": "tp", "size": 2}],
+  "mesh": {"tp": 2},
+  "mesh_axes": ["tp"],
   "values": [
     {"name": "x", "shape": [4, 8], "sharding": "{}, {}"},
     {"name": "w", "shape": [8, 6], "sharding": "{}, {\"tp\"}"},
-    {"name": "y", "shape": [4, 6], "sharding": "{}, {\"tp\"}", "operands": ["{}, {}", "{}, {\"tp\"}"]}
+    {"name": "y", "shape": [4, 6], "sharding": "{}, {\"tp\"}", "operands": {"0": "{}, {}", "1": "{}, {\"tp\"}"}},
+    {"name": "output:0", "sharding": "{}, {\"tp\"}"}
   ]
 }
 //--- model.mlir
