@@ -21,13 +21,6 @@ static LogicalResult checkInterface(func::FuncOp main) {
   for (unsigned index = 0; index < type.getNumInputs(); ++index) {
     if (!main.getArgAttrOfType<StringAttr>(index, kNameAttr))
       return main.emitError("argument ") << index << " has no kerf.name";
-    auto batch = main.getArgAttrOfType<IntegerAttr>(index, kBatchDimAttr);
-    auto tensor = dyn_cast<RankedTensorType>(type.getInput(index));
-    if (batch && tensor &&
-        (batch.getInt() < 0 || batch.getInt() >= tensor.getRank()))
-      return main.emitError("argument ")
-             << index << " has kerf.batch_dim " << batch.getInt()
-             << ", expected less than rank " << tensor.getRank();
   }
   for (unsigned index = 0; index < type.getNumResults(); ++index)
     if (!main.getResultAttrOfType<StringAttr>(index, kNameAttr))

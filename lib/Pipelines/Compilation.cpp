@@ -203,8 +203,6 @@ Outcome Compilation::runImport() {
       RecogniseAttentionOptions attention;
       attention.wide = true; // it is rounded below, or in autodiff
       attention.training = options.training.has_value();
-      if (options.precision == autodiff::Precision::F16)
-        attention.lowest = -6e4; // finite in f16
       passes.addPass(createRecogniseAttention(attention));
     }
     // The guarantees of import are checked before another pass relies on them.

@@ -45,13 +45,6 @@ func.func @main(%x: tensor<2xf32> {kerf.name = "x"}) -> tensor<2xf32> {
 
 // -----
 
-// expected-error @below {{argument 0 has kerf.batch_dim 1, expected less than rank 1}}
-func.func @main(%x: tensor<2xf32> {kerf.name = "x", kerf.batch_dim = 1 : i64}) {
-  return
-}
-
-// -----
-
 func.func @main(%x: tensor<2xf32> {kerf.name = "x"}) -> (tensor<2xf32> {kerf.name = "y"}) {
   // expected-error @below {{stands in an imported function, expected nn ops}}
   %0 = exec.empty : tensor<2xf32>

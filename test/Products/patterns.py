@@ -314,6 +314,9 @@ MASKS = {
 for (name, mask), flat, scale in itertools.product(MASKS.items(), (False, True), ("div", "query")):
     attention_case(f"attention mask {name}{' flat' if flat else ''} scale {scale}",
                lambda g, m=mask, f=flat, s=scale: attention(g, mask=m, flat=f, scale=s))
+for name in ("strict", "hidden row", "hidden row, lowest", "causal lowest"):
+    suite.case(f"fused in float16, attention mask {name}", lambda g, m=MASKS[name]: attention(g, mask=m),
+               (suite.under_test(("--devices=cpu:1", "--precision=f16", "--fused-attention")),))
 for name in ("causal -inf", "padding of a batch", "padding", "weak triangle", "two"):
     attention_case(f"attention mask {name}, scaled behind it", lambda g, m=MASKS[name]: attention(g, mask=m, second_scale=0.5))
     attention_case(f"attention mask {name}, one key head of 3", lambda g, m=MASKS[name]: attention(g, mask=m, key_heads=1))

@@ -282,7 +282,6 @@ void kerf::tool::refuseIdle(const Options &o, bool trains) {
   bool cuda = parseDevices(o.devices).kind == "cuda";
   const char *forGpus = cuda                       ? nullptr
                         : !o.ptxas.empty()         ? "--ptxas"
-                        : o.fusedAttention         ? "--fused-attention"
                         : o.hostKernels            ? "--host-kernels"
                         : !o.kernelDumpDir.empty() ? "--kernel-dump-dir"
                                                    : nullptr;
@@ -376,6 +375,10 @@ CompilationOptions kerf::tool::compilationOptions(const Options &o) {
     throw Failure{kUsage,
                   "--fused-attention needs --precision=bf16 or f16",
                   {"no library has attention of f32 as one call"}};
+  if (o.fusedAttention && !o.from.empty())
+    throw Failure{kUsage,
+                  "--fused-attention: what is attention was decided in import",
+                  {}};
   result.fusedAttention = o.fusedAttention;
   result.kernelDumpDir = o.kernelDumpDir;
   if (result.cuda) {

@@ -302,13 +302,13 @@ case("softmax_bf16", "softmax", [(2, 3)], lambda x: x.softmax(1), "dim 1",
 for dim in [1, 2]:
     inner = (2, 3, 4)[dim:]
     case(f"layer_norm_{dim}", "layer_norm", [(2, 3, 4), inner, inner],
-         lambda x, s, b: F.layer_norm(x, inner, s, b, 1e-3), f"dim {dim} epsilon 0.001")
+         lambda x, s, b: F.layer_norm(x, inner, s, b, 1e-3), f"dim {dim} epsilon 0.001 f64")
     case(f"rms_norm_{dim}", "rms_norm", [(2, 3, 4), inner],
-         lambda x, s: F.rms_norm(x, inner, s, 1e-3), f"dim {dim} epsilon 0.001")
+         lambda x, s: F.rms_norm(x, inner, s, 1e-3), f"dim {dim} epsilon 0.001 f64")
 case("layer_norm_bf16", "layer_norm", [(2, 5), (5,), (5,)], lambda x, s, b: F.layer_norm(x, (5,), s, b, 0.5),
      "dim 1 epsilon 0.5", types=["tensor<2x5xbf16>", "tensor<5xbf16>", "tensor<5xbf16>"], like="bf16")
 case("batch_norm", "batch_norm", [(2, 3, 2, 4), (4,), (4,), (4,), positive(4)],
-     lambda x, s, b, m, v: (x - m) / torch.sqrt(v + 1e-3) * s + b, "epsilon 0.001")
+     lambda x, s, b, m, v: (x - m) / torch.sqrt(v + 1e-3) * s + b, "epsilon 0.001 f64")
 for size in [1, 3, 4, 5]:
     case(f"lrn_{size}", "lrn", [(2, 3, 6)],
          lambda x: x / (2 + 0.5 / size * F.pad(x * x, ((size - 1) // 2, size // 2)).unfold(-1, size, 1).sum(-1)) ** 0.75,

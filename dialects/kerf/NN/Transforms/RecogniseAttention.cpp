@@ -11,9 +11,9 @@
 // Masks: a hidden position is one whose score is at most kHidden. Such masks
 // are as good as -inf beside scores that softmax can tell apart, and where they
 // are the lower triangle the op is `causal` and reads none. All others become
-// the bias, not below AttentionForms::lowest: a constant that hides a whole row
-// by more is none of ours. (A mask that is a value may: such rows, of padding,
-// then give the mean of the values where the model has NaN.)
+// the bias, bounded from below, and NaN in rows that -inf hides altogether, as
+// their softmax is. Where scores are f16, whose lowest number does not drown
+// every score, constants that hide a whole row by more do not match.
 //
 //===----------------------------------------------------------------------===//
 #include "../Gradients/GradientBuilder.h"
@@ -63,6 +63,11 @@ private:
   bool fits();
   bool isTriangle(Value mask, bool condition, bool whereHolds);
   bool losesRow(const Mask &mask);
+  /// What hides a position, finite in the type of the scores.
+  double lowest() {
+    bool isHalf = typeOf(softmax.getX()).getElementType().isF16();
+    return isHalf ? std::max(forms.lowest, -6e4) : forms.lowest;
+  }
   Value makeBias(GradientBuilder &b, const Mask &mask);
   std::optional<Integers> biasShape(ArrayRef<int64_t> mask,
                                     ArrayRef<int64_t> scores) const;
@@ -221,17 +226,17 @@ static Value behindBroadcasts(Value mask) {
   return mask;
 }
 
-/// Whether a constant mask hides a whole row in a way that a bias cannot say:
-/// what is below `lowest` is raised to it, and the softmax of such a row is NaN
-/// (-inf) or the same everywhere instead of one of the scores.
+/// Whether a constant mask hides a whole row by more than a bias of the call's
+/// type can say: the softmax of the row is the same everywhere, but with what
+/// is below `lowest` raised to it, it would be that of the scores.
 bool Matcher::losesRow(const Mask &mask) {
   bool condition = mask.condition != nullptr;
   Value from = behindBroadcasts(condition ? mask.condition : mask.value);
   auto constant = from.getDefiningOp<ConstantOp>();
   if (!constant || typeOf(from).getNumElements() == 0)
     return false;
-  // One score in place of all others is drowned by a `lowest` that drowns it.
-  if (condition && std::isfinite(mask.hidden) && forms.lowest <= -1e9)
+  // A number that drowns every score leaves such a row the same everywhere.
+  if (lowest() <= -1e9)
     return false;
   DenseElementsAttr elements = constant.getElements();
   int64_t columns = rankOf(from) ? shapeOf(from).back() : 1, at = 0;
@@ -251,7 +256,7 @@ bool Matcher::losesRow(const Mask &mask) {
       bool lost;
       number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
                      &lost);
-      look(number.convertToDouble() < forms.lowest);
+      look(number.convertToDouble() < lowest());
     }
   return found;
 }
@@ -308,8 +313,7 @@ bool Matcher::addMask(Mask mask) {
     return true;
   }
   if (rankOf(from) > static_cast<int64_t>(mask.scores.size()) ||
-      (forms.training && !condition && isLearned(from)) ||
-      !holds(softmax, Precondition::RowStaysVisible, !losesRow(mask)))
+      (forms.training && !condition && isLearned(from)) || losesRow(mask))
     return false;
   masks.push_back(std::move(mask));
   return true;
@@ -447,6 +451,33 @@ bool Matcher::fits() {
          shapeOf(softmax.getX()).back() > 0;
 }
 
+/// Whether a mask may hold -inf.
+static bool mayBeInfinite(Value mask) {
+  mask = behindBroadcasts(mask);
+  if (auto weight = mask.getDefiningOp<WeightOp>())
+    return weight.getInfinite();
+  auto constant = mask.getDefiningOp<ConstantOp>();
+  return !constant || llvm::any_of(constant.getElements().getValues<APFloat>(),
+                                   [](const APFloat &number) {
+                                     return number.isInfinity();
+                                   });
+}
+
+/// `bias`, and NaN in rows of which all of `scores` is `bottom`: a softmax of
+/// -inf alone has no value.
+static Value markHiddenRows(GradientBuilder &b, Value bias, Value scores,
+                            double bottom) {
+  if (rankOf(scores) == 0)
+    return bias;
+  Integers shape(shapeOf(scores));
+  shape.back() = 1;
+  Value row =
+      b.reshape(b.reduce(scores, ReduceKind::Max, {rankOf(scores) - 1}), shape);
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  return b.select(b.equal(row, b.number(bottom, row)), b.number(nan, bias),
+                  bias);
+}
+
 Value Matcher::makeBias(GradientBuilder &b, const Mask &mask) {
   Value bias = mask.value;
   Type element = typeOf(query).getElementType();
@@ -456,11 +487,16 @@ Value Matcher::makeBias(GradientBuilder &b, const Mask &mask) {
       return b.make<ConstantOp>(DenseElementsAttr::get(
           scalar, OpBuilder(softmax).getFloatAttr(element, x)));
     };
-    Value hidden = number(forms.lowest), seen = number(0);
+    Value hidden = number(lowest()), seen = number(0);
     bias = mask.whereHolds ? b.select(mask.condition, hidden, seen)
                            : b.select(mask.condition, seen, hidden);
+    if (std::isinf(mask.hidden))
+      bias = markHiddenRows(b, bias, bias, lowest());
   } else {
-    bias = b.make<MaxOp>(bias, b.number(forms.lowest, bias));
+    bias = b.make<MaxOp>(bias, b.number(lowest(), bias));
+    if (mayBeInfinite(mask.value))
+      bias = markHiddenRows(b, bias, mask.value,
+                            -std::numeric_limits<double>::infinity());
   }
   bias = b.reshape(bias, *biasShape(shapeOf(bias), mask.scores));
   if (typeOf(bias).getElementType() != element)

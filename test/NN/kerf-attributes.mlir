@@ -1,0 +1,49 @@
+// What phases tell each other about values is verified: names, places and kinds.
+// RUN: kerf-opt %s --split-input-file --verify-diagnostics
+// REQUIRES: kerf-opt
+
+func.func @main(%x: tensor<2x3xf32> {kerf.batch_dim = 1 : i64, kerf.name = "x", kerf.range = [0, 5]}) -> (tensor<2x3xf32> {kerf.name = "y"}) {
+  %y = nn.relu %x {kerf.no_gradient} : tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+
+// -----
+
+// expected-error @below {{unknown attribute kerf.bath_dim on an argument, expected one of kerf.name, kerf.batch_dim}}
+func.func @main(%x: tensor<2x3xf32> {kerf.bath_dim = 1 : i64}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{kerf.batch_dim of argument 0 is 1, but the argument is 'tensor<2xf32>'}}
+func.func @main(%x: tensor<2xf32> {kerf.batch_dim = 1 : i64}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{kerf.name must be a string}}
+func.func @main(%x: tensor<2xf32> {kerf.name = 3 : i64}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{kerf.range has no meaning on a result of a function}}
+func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32> {kerf.range = [0, 5]}) {
+  return %x : tensor<2xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error @below {{unknown attribute kerf.transfercast on an op}}
+  %y = nn.cast %x {kerf.transfercast} : (tensor<2xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+// expected-error @below {{kerf.files must be a list of strings}}
+module attributes {kerf.files = 7 : i64} {}
