@@ -26,7 +26,10 @@ def norm(g, shape, axes, centre=True, eps=1e-5, keep=1, root="div sqrt", eps_at=
          scale=None, bias=None, scale_first=False, count=None):
     """(x - mean) / sqrt(mean((x - mean)^2) + eps) * scale + bias, and what is nearly that."""
     x = g.x(*shape)
-    d = g.Sub(x, mean(g, x, axes, keep)) if centre else x
+    centres = {False: None, True: lambda: mean(g, x, axes, keep),
+               # Not its own mean, not along its rows.
+               "another": lambda: mean(g, g.x(*shape, tag=3), axes), "across": lambda: mean(g, x, axes, 0)}
+    d = g.Sub(x, centres[centre]()) if centre else x
     base = d if same else x  # not the same: squares of what is not centred
     if power == "mul":
         squares = g.Mul(base, base)
@@ -72,6 +75,8 @@ for (kind, shape), (name, axes), centre, keep in itertools.product(SHAPES.items(
         continue  # does not broadcast
     suite.case(f"norm {kind} {name} centred={centre} keepdims={keep}", lambda g, s=shape, a=axes, c=centre, k=keep: norm(
         g, s, a, c, keep=k))
+for shape, centre in itertools.product(((4, 4), (4, 4, 4)), ("another", "across")):
+    suite.case(f"norm {shape} centred by {centre}", lambda g, s=shape, c=centre: norm(g, s, (-1,), c))
 VARIANTS = [dict(root=root) for root in ("mul reciprocal", "reciprocal mul", "pow", "div by variance", "other way")]
 VARIANTS += [dict(eps_at=at) for at in ("left", "outside", "none")] + [dict(eps=eps) for eps in (1e-12, 0.1, 1.0, -1e-6)]
 VARIANTS += [dict(power=power) for power in (2, 3, "abs")] + [dict(same=False), dict(count=4), dict(count=3), dict(count=16)]
