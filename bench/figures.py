@@ -78,7 +78,8 @@ def page():
             continue
         command, stamp, output = path.read_text().split("\n", 2)
         text += f"\n## {title}\n\n{meaning}\n\n`{command.removeprefix('build/venv/bin/')}` ({stamp}):\n\n```\n{output.rstrip()}\n```\n"
-    return text
+    earlier = KEPT / "earlier.txt"
+    return text + (f"\n## Earlier figures\n\n{earlier.read_text()}" if earlier.exists() else "")
 
 
 def main():
