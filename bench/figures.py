@@ -13,6 +13,7 @@ import pathlib
 import platform
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KEPT, PAGE = ROOT / "bench/figures", ROOT / "docs/Performance.md"
@@ -70,6 +71,11 @@ def run(name, command):
     print(process.stdout, end="", flush=True)
 
 
+def wrapped(text):
+    """As .mdformat.toml has it."""
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
+
+
 def page():
     text = HEAD
     for name, (title, meaning, _) in FIGURES.items():
@@ -77,7 +83,8 @@ def page():
         if not path.exists():
             continue
         command, stamp, output = path.read_text().split("\n", 2)
-        text += f"\n## {title}\n\n{meaning}\n\n`{command.removeprefix('build/venv/bin/')}` ({stamp}):\n\n```\n{output.rstrip()}\n```\n"
+        source = f"`{command.removeprefix('build/venv/bin/')}` ({stamp}):"
+        text += f"\n## {title}\n\n{wrapped(meaning)}\n\n{wrapped(source)}\n\n```\n{output.rstrip()}\n```\n"
     earlier = KEPT / "earlier.txt"
     return text + (f"\n## Earlier figures\n\n{earlier.read_text()}" if earlier.exists() else "")
 
