@@ -28,6 +28,8 @@ checks.expect("which cut, and why", re.search(r"^cut       x cuts the data, and 
                                               r"why       of [0-9.]+ ms predicted for a step, [0-9.]+ ms compute and 0 ns wait .*sends 0 B$", searched, re.M), searched)
 checks.expect("the runner-up", re.search(r"^else      the runner-up, .*, would take (as long|[0-9.]+ .s, [0-9.]+ times as long)$", searched, re.M), searched)
 checks.expect("an axis that cuts parameters", re.search(r"^cut       dp cuts the data.*; tp cuts \d+ of \d+ parameters \(", given, re.M), given)
+idle = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--devices=3", "--mesh=dp=3").stdout
+checks.expect("an axis that cuts nothing", "\ncut       dp cuts nothing: all its devices compute the same\n" in idle, idle)
 checks.expect("layers together", re.search(r"model\.transformer\.h\.0-11: \S+, \S+", given) and "h.7." not in given, given)
 checks.expect("rows are left out", "kinds (-v)" in given or "more meshes (-v)" in searched, given)
 full = plan("given", "--mesh=dp=2,tp=4", "-v")

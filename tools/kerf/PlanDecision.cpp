@@ -25,11 +25,13 @@ bool kerf::tool::isParameter(const json::Object &plan,
   });
 }
 
-/// How many parameters an axis cuts, of how many, and the first.
 namespace {
+/// What an axis cuts: how many parameters, of how many, and the first; and
+/// whether it cuts anything else.
 struct Use {
   int64_t parameters = 0, all = 0;
   std::string example;
+  bool cutsData = false;
 };
 } // namespace
 
@@ -38,13 +40,16 @@ static Use useOf(const json::Object &plan, const std::string &axis) {
   const json::Array *values = plan.getArray("values");
   for (const json::Value &each : values ? *values : json::Array()) {
     const json::Object *value = each.getAsObject();
-    if (!value || !isParameter(plan, *value))
+    if (!value)
       continue;
+    bool isCut =
+        textAt(value, "sharding").find("\"" + axis + "\"") != std::string::npos;
+    if (!isParameter(plan, *value)) {
+      use.cutsData |= isCut;
+      continue;
+    }
     ++use.all;
-    std::string sharding = textAt(value, "sharding");
-    if (sharding.find("\"" + axis + "\"") == std::string::npos)
-      continue;
-    if (use.parameters++ == 0)
+    if (isCut && use.parameters++ == 0)
       use.example = textAt(value, "name");
   }
   return use;
@@ -66,7 +71,9 @@ static std::string cutText(const json::Object &plan) {
       continue;
     }
     Use use = useOf(plan, axis);
-    if (use.parameters == 0)
+    if (use.parameters == 0 && !use.cutsData)
+      text += " cuts nothing: all its devices compute the same";
+    else if (use.parameters == 0)
       text += " cuts the data, and every device of it has all parameters";
     else
       text += " cuts " + std::to_string(use.parameters) + " of " +
