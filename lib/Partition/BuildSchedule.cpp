@@ -172,16 +172,11 @@ struct BuildSchedule : kerf::impl::BuildScheduleBase<BuildSchedule> {
       }
     auto kind = cost::ScheduleKind::Forward;
     if (backward) {
-      kind = cost::ScheduleKind::OneFOneB;
-      if (auto name = module->getAttrOfType<StringAttr>(dist::kScheduleKind)) {
-        auto parsed = cost::parseScheduleKind(name.getValue());
-        if (!parsed || *parsed == cost::ScheduleKind::Forward) {
-          module.emitError("plan: dist.schedule_kind is ")
-              << name << ", expected \"gpipe\" or \"1f1b\"";
-          return signalPassFailure();
-        }
-        kind = *parsed;
-      }
+      auto planned =
+          module->getAttrOfType<dist::ScheduleKindAttr>(dist::kScheduleKind);
+      kind = planned && planned.getValue() == dist::ScheduleKind::GPipe
+                 ? cost::ScheduleKind::GPipe
+                 : cost::ScheduleKind::OneFOneB;
     }
     cost::Schedule order = cost::buildSchedule(
         kind, stages.empty() ? 1 : stages.rbegin()->first + 1,

@@ -21,6 +21,7 @@
 #include "kerf/Plan/Passes.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Support/WrapLines.h"
 #include "kerf/Support/WriteFile.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -68,6 +69,9 @@ std::vector<std::string> kerf::phaseNames(bool training) {
   return names;
 }
 
+/// Dumps are read side by side with source code.
+static constexpr size_t kDumpColumns = 120;
+
 std::string kerf::dumpName(size_t number, StringRef phase) {
   return ("0" + Twine(number) + "-" + phase + ".mlir").str();
 }
@@ -88,9 +92,12 @@ Outcome Compilation::dump(StringRef phase) {
   // Written with everything that another phase reads, locations too, so that a
   // compilation can continue from the file.
   llvm::Error error = writeFile(path, [&](llvm::raw_ostream &stream) {
+    std::string text;
+    llvm::raw_string_ostream printed(text);
     OpPrintingFlags flags;
     flags.enableDebugInfo();
-    module->print(stream, flags);
+    module->print(printed, flags);
+    writeWrapped(stream, text, kDumpColumns);
     stream << "\n";
   });
   if (error)

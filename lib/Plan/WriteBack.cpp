@@ -82,8 +82,16 @@ void kerf::plan::writeBack(ModuleOp module, func::FuncOp function,
     insertSharedReshards(reshard);
   }
   if (graph.getBatch().isTraining())
-    module->setAttr(dist::kScheduleKind,
-                    builder.getStringAttr(cost::toString(stages.schedule)));
+    setScheduleKind(module, stages.schedule);
+}
+
+void kerf::plan::setScheduleKind(ModuleOp module, cost::ScheduleKind kind) {
+  assert(kind != cost::ScheduleKind::Forward && "of a step of training");
+  auto attribute = dist::ScheduleKindAttr::get(
+      module.getContext(), kind == cost::ScheduleKind::GPipe
+                               ? dist::ScheduleKind::GPipe
+                               : dist::ScheduleKind::OneFOneB);
+  module->setAttr(dist::kScheduleKind, attribute);
 }
 
 void kerf::plan::insertSharedReshards(const SharedReshard &move) {

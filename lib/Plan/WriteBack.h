@@ -25,6 +25,9 @@ struct SharedReshard {
 /// Inserts the reshard, which all uses then read. Stages must already be set.
 void insertSharedReshards(const SharedReshard &move);
 
+/// The schedule of a training step, as the module says it.
+void setScheduleKind(mlir::ModuleOp module, cost::ScheduleKind kind);
+
 } // namespace kerf::plan
 
 #endif // KERF_LIB_PLAN_WRITEBACK_H

@@ -17,26 +17,26 @@ func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64})
   // CHECK: %[[B:.*]] = nn.weight "b" {{.*}}variable}
   // CHECK: %[[MB:.*]] = nn.state "momentum/b"
   %b = nn.weight "b" file 0 at 120 : tensor<5xf32>
-  // CHECK: nn.matmul %[[X]], %[[W]] {dist.step = #dist.step<forward, colocation 0>}
+  // CHECK: nn.matmul %[[X]], %[[W]] {dist.step = #forward_0}
   %h = nn.matmul %x, %w : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
-  // CHECK: nn.add {{.*}} {dist.step = #dist.step<forward, colocation 1>}
+  // CHECK: nn.add {{.*}} {dist.step = #forward_1}
   %y = nn.add %h, %b : (tensor<4x5xf32>, tensor<5xf32>) -> tensor<4x5xf32>
-  // CHECK: nn.reduce max {{.*}}dist.step = #dist.step<{{.*}}, statistics{{.*}}>, kerf.no_gradient}
-  // CHECK: nn.gather {{.*}}dist.step = #dist.step<prologue,
-  // CHECK: %[[COUNT:.*]] = nn.reduce {{.*}}dist.step = #dist.step<prologue,
+  // CHECK: nn.reduce max {{.*}}dist.step = #{{.*}}statistics{{.*}}, kerf.no_gradient}
+  // CHECK: nn.gather {{.*}}dist.step = #prologue_
+  // CHECK: %[[COUNT:.*]] = nn.reduce {{.*}}dist.step = #prologue_
   // NaN where nothing counts: the divisor of each part of the sum is never 0.
-  // CHECK: %[[NONE:.*]] = nn.equal %[[COUNT]], {{.*}}dist.step = #dist.step<prologue,
-  // CHECK: %[[DIVISOR:.*]] = nn.select %[[NONE]], %{{.*}}, %[[COUNT]] {{.*}}dist.step = #dist.step<prologue,
-  // CHECK: %[[LOSS:.*]] = nn.div %{{.*}}, %[[DIVISOR]] {dist.step = #dist.step<forward, colocation {{[0-9]+}}, loss>}
-  // CHECK: %[[DB:.*]] = nn.reduce sum %[[DY:.*]] dims [0] {dist.step = #dist.step<backward_weight, colocation 1
-  // CHECK: %[[DW:.*]] = nn.matmul {{.*}}dist.step = #dist.step<backward_weight, colocation 0
+  // CHECK: %[[NONE:.*]] = nn.equal %[[COUNT]], {{.*}}dist.step = #prologue_
+  // CHECK: %[[DIVISOR:.*]] = nn.select %[[NONE]], %{{.*}}, %[[COUNT]] {{.*}}dist.step = #prologue_
+  // CHECK: %[[LOSS:.*]] = nn.div %{{.*}}, %[[DIVISOR]] {dist.step = #forward_{{[0-9]+}}_loss}
+  // CHECK: %[[DB:.*]] = nn.reduce sum %[[DY:.*]] dims [0] {dist.step = #backward_weight_1
+  // CHECK: %[[DW:.*]] = nn.matmul {{.*}}dist.step = #backward_weight_0
   // CHECK: %[[L:.*]] = dist.accumulate %[[LOSS]]
-  // CHECK: %[[GW:.*]] = dist.accumulate %[[DW]] {dist.step = #dist.step<backward_weight, colocation 0, gradient>}
-  // CHECK: %[[GB:.*]] = dist.accumulate %[[DB]] {dist.step = #dist.step<{{[a-z_]*}}, colocation 1
+  // CHECK: %[[GW:.*]] = dist.accumulate %[[DW]] {dist.step = #backward_weight_0_gradient}
+  // CHECK: %[[GB:.*]] = dist.accumulate %[[DB]] {dist.step = #{{[a-z_]*}}_1
   // CHECK: %[[W1:[a-z_0-9]+]], %[[MW1:[a-z_0-9]+]] = nn.sgd_update %[[W]], %[[GW]], %[[MW]], %[[LR]] momentum 0.9 weight_decay
-  // CHECK-SAME: {dist.step = #dist.step<update, colocation 0>}
-  // CHECK: nn.sgd_update %[[B]], %[[GB]], %[[MB]], %[[LR]] {{.*}} {dist.step = #dist.step<{{[a-z_]*}}, colocation 1
-  // CHECK: dist.assign %[[W]], %[[W1]] {dist.step = #dist.step<update, colocation 0>}
+  // CHECK-SAME: {dist.step = #update_0}
+  // CHECK: nn.sgd_update %[[B]], %[[GB]], %[[MB]], %[[LR]] {{.*}} {dist.step = #{{[a-z_]*}}_1
+  // CHECK: dist.assign %[[W]], %[[W1]] {dist.step = #update_0}
   // CHECK: dist.assign %[[MW]], %[[MW1]]
   // CHECK: dist.assign %[[B]]
   // CHECK: return %[[L]] : tensor<f32>

@@ -13,10 +13,10 @@ func.func @main(%x: tensor<4x6xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64})
   %h = nn.relu %a : tensor<4x6xf32>
   %y = nn.matmul %h, %v : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
   // The gradient of the relu goes on to the first product alone, but it is that of an activation.
-  // CHECK: nn.select {{.*}}dist.step = #dist.step<backward_input, colocation 1
-  // CHECK: %[[SUM:.*]] = nn.add {{.*}}dist.step = #dist.step<backward_weight, colocation 0
-  // CHECK: %[[G:.*]] = dist.accumulate %[[SUM]] {dist.step = #dist.step<{{[a-z_]*}}, colocation 0
+  // CHECK: nn.select {{.*}}dist.step = #backward_input_1
+  // CHECK: %[[SUM:.*]] = nn.add {{.*}}dist.step = #backward_weight_0
+  // CHECK: %[[G:.*]] = dist.accumulate %[[SUM]] {dist.step = #{{[a-z_]*}}_0
   // CHECK: %[[NEW:.*]] = nn.sgd_update %[[W]], %[[G]]
-  // CHECK: dist.assign %[[W]], %[[NEW]] {dist.step = #dist.step<{{[a-z_]*}}, colocation 0
+  // CHECK: dist.assign %[[W]], %[[NEW]] {dist.step = #{{[a-z_]*}}_0
   return %y : tensor<4x6xf32>
 }

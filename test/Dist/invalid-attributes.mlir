@@ -214,6 +214,6 @@ func.func private @to_c1() -> (tensor<4xf32> {dist.to = #dist.to<>})
 
 // -----
 
-// expected-error@+1 {{dist.schedule_kind must be "gpipe" or "1f1b"}}
-module attributes {dist.schedule_kind = "zero_bubble"} {
+// expected-error@+1 {{dist.schedule_kind must be a #dist<schedule_kind ...>}}
+module attributes {dist.schedule_kind = "gpipe"} {
 }

@@ -3,7 +3,7 @@
 
 // Where and when an op runs does not matter; the first stays, with its step.
 // CHECK-LABEL: @steps
-// CHECK-NEXT: %[[Y:.*]] = nn.relu %{{.*}} {dist.step = #dist.step<backward_input, colocation 1>} : tensor<2xf32>
+// CHECK-NEXT: %[[Y:.*]] = nn.relu %{{.*}} {dist.step = #backward_input_1} : tensor<2xf32>
 // CHECK-NEXT: return %[[Y]], %[[Y]]
 func.func @steps(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %0 = nn.relu %x {dist.step = #dist.step<backward_input, colocation 1>} : tensor<2xf32>

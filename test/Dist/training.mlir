@@ -12,7 +12,7 @@ func.func @step(%x: tensor<4x6xf32>) {
   %w = nn.weight "w" file 0 at 0 {variable} : tensor<6x4xf32>
   // CHECK: nn.state "momentum/w" {init = 0.000000e+00 : f32} : tensor<6x4xf32>
   %m = nn.state "momentum/w" {init = 0.0 : f32} : tensor<6x4xf32>
-  // CHECK: nn.matmul {{.*}}dist.step = #dist.step<backward_weight, colocation 3, gradient
+  // CHECK: nn.matmul {{.*}}dist.step = #backward_weight_3_gradient
   %dw = nn.matmul %x, %x {transpose_lhs, dist.step = #dist.step<backward_weight, colocation 3, gradient>}
      : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
   %part = nn.slice %dw from [0, 0] : (tensor<6x6xf32>) -> tensor<6x4xf32>

@@ -1,5 +1,6 @@
 # The excerpts of docs/Architecture.md are what the compiler writes: every line of a
-# block stands in the dump that the block names, in that order.
+# block stands in the dump that the block names, in that order, whichever way lines
+# are broken.
 #
 # REQUIRES: kerf
 # RUN: rm -rf %t && mkdir -p %t
@@ -13,8 +14,10 @@ dump, document = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text(
 blocks = re.findall(r"```mlir (\S+)\n(.*?)```", document, re.S)
 assert len(blocks) == 4, f"{len(blocks)} excerpts, expected four"
 for phase, excerpt in blocks:
-    lines = iter(re.sub(r" loc\([^()]*\)", "", line) for line in (dump / f"{phase}.mlir").read_text().splitlines())
+    text = re.sub(r"\s+", " ", re.sub(r"\s+loc\([^()]*\)", "", (dump / f"{phase}.mlir").read_text()))
+    behind = 0
     for wanted in excerpt.splitlines():
-        pattern = re.compile(".*".join(re.escape(part.strip()) for part in wanted.strip().split("...")))
-        assert any(pattern.match(line.strip()) for line in lines), f"{phase}.mlir lacks, in this order: {wanted}"
+        found = re.compile(".*?".join(re.escape(part.strip()) for part in wanted.split("..."))).search(text, behind)
+        assert found, f"{phase}.mlir lacks, in this order: {wanted}"
+        behind = found.end()
 print(len(blocks), "excerpts agree")

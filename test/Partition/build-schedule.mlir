@@ -93,7 +93,7 @@ func.func @stage0_update0(%g: tensor<2xf32> {dist.from = #dist.from<kept 1>, dis
 // CHECK-NEXT: }
 #cut = #dist.sharding<{"mb"}>
 #whole = #dist.sharding<{}>
-module attributes {dist.schedule_kind = "gpipe"} {
+module attributes {dist.schedule_kind = #dist<schedule_kind gpipe>} {
 dist.mesh @mesh [] time ["mb"=2]
 func.func private @main(tensor<4xf32> {dist.sharding = #cut})
 func.func @stage0_forward(%x: tensor<2xf32> {dist.from = #dist.from<input 0>, dist.sharding = #cut})

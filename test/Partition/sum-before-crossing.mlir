@@ -7,9 +7,9 @@
 // CHECK: func.func @main(
 // CHECK: %[[A:.*]] = nn.reduce sum %arg0
 // CHECK: %[[B:.*]] = nn.reduce sum %arg1
-// CHECK-NEXT: %[[GA:.*]] = dist.accumulate %[[A]] {dist.plan = #p0{{.*}}dist.step = #dist.step<backward_weight, colocation 0, gradient>}
-// CHECK-NEXT: %[[GB:.*]] = dist.accumulate %[[B]] {dist.plan = #p1{{.*}}dist.step = #dist.step<backward_weight, colocation 1, gradient>}
-// CHECK-NEXT: %[[G:.*]] = nn.add %[[GA]], %[[GB]] {dist.plan = #p0{{.*}}dist.step = #dist.step<update, colocation 0, gradient>}
+// CHECK-NEXT: %[[GA:.*]] = dist.accumulate %[[A]] {dist.plan = #p0{{.*}}dist.step = #backward_weight_0_gradient}
+// CHECK-NEXT: %[[GB:.*]] = dist.accumulate %[[B]] {dist.plan = #p1{{.*}}dist.step = #backward_weight_1_gradient}
+// CHECK-NEXT: %[[G:.*]] = nn.add %[[GA]], %[[GB]] {dist.plan = #p0{{.*}}dist.step = #update_0_gradient}
 // CHECK-NEXT: return %[[G]]
 #cut = #dist.sharding<{"mb"}>
 #part = #dist.sharding<partial sum {"mb"}>

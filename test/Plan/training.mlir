@@ -22,16 +22,16 @@
 
 // A pipeline: stages by colocation; the prologue reads all labels, the forward
 // its micro-batch.
-// PIPE: dist.schedule_kind = "gpipe"
+// PIPE: dist.schedule_kind = #dist<schedule_kind gpipe>
 // PIPE: dist.mesh @mesh ["pp"=2] time ["mb"=2]
 // PIPE: kerf.name = "x"
 // PIPE-SAME: tensor<8x4xf32> {dist.sharding = #s_x2, kerf.batch_dim = 0 : i64, kerf.name = "labels"}
-// PIPE: nn.reduce {{.*}}dist.plan = #p1_x2_to_s, dist.step = #dist.step<prologue, colocation 3, statistics
+// PIPE: nn.reduce {{.*}}dist.plan = #p1_x2_to_s, dist.step = #prologue_3_statistics
 // PIPE: nn.matmul {{.*}}dist.plan = #p0_
 // PIPE: nn.sub {{.*}}dist.plan = #p{{[0-9]*}}_mb_x--mb_x_to
 // PIPE: nn.reduce {{.*}}dist.plan = #p1_{{[^ ]*}}to_sum-mb
 // PIPE: dist.accumulate {{.*}}dist.plan = #p1_x2_sum-mb_to_x2
-// PIPE: nn.reduce {{.*}}dist.plan = #p0_{{[^ ]*}}to_x_sum-mb, dist.step = #dist.step<backward_weight, colocation 0
+// PIPE: nn.reduce {{.*}}dist.plan = #p0_{{[^ ]*}}to_x_sum-mb, dist.step = #backward_weight_0
 // PIPE: dist.assign {{.*}}dist.plan = #p0_
 
 // ACCUMULATE: dist.mesh @mesh [] time ["mb"=4]

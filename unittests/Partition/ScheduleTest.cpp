@@ -219,7 +219,9 @@ TEST(ScheduleTest, NoneCanDeadlock) {
     auto module = Program(&context, random, stages, microBatches).take();
     (*module)->setAttr(
         dist::kScheduleKind,
-        StringAttr::get(&context, chance(random, 50) ? "gpipe" : "1f1b"));
+        ScheduleKindAttr::get(&context, chance(random, 50)
+                                            ? dist::ScheduleKind::GPipe
+                                            : dist::ScheduleKind::OneFOneB));
     PassManager passes(&context);
     passes.addPass(createBuildSchedule());
     passes.addPass(createVerifyPartition());

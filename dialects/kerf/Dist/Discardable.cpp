@@ -29,10 +29,6 @@ bool isTensorType(Attribute attribute) {
 template <typename Attr> bool is(Attribute attribute) {
   return isa<Attr>(attribute);
 }
-bool isSchedule(Attribute attribute) {
-  auto text = dyn_cast<StringAttr>(attribute);
-  return text && (text.getValue() == "gpipe" || text.getValue() == "1f1b");
-}
 
 // As the dialect's description has them.
 constexpr KnownAttribute kKnown[] = {
@@ -44,7 +40,8 @@ constexpr KnownAttribute kKnown[] = {
     {kPart, OnFunction, is<PartAttr>, "a #dist.part"},
     {kFrom, OnArgument, is<FromAttr>, "a #dist.from"},
     {kTo, OnResult, is<ToAttr>, "a #dist.to"},
-    {kScheduleKind, OnModule, isSchedule, "\"gpipe\" or \"1f1b\""},
+    {kScheduleKind, OnModule, is<ScheduleKindAttr>,
+     "a #dist<schedule_kind ...>"},
 };
 
 } // namespace

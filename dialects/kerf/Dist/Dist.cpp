@@ -25,8 +25,8 @@ namespace {
 /// dimension 0 is cut by mb and dimension 1 by nothing, `#s_mb_x3` one whose
 /// last three are not cut, `#s_x_sum-tp` one of a vector that is a partial sum
 /// over tp (docs/Dist.md). A plan is named after its shardings and stage,
-/// `#p1_mb_x--tp_x_to_mb_tp`; of a step a phase
-/// alone has a name, `#update`: there are too many numbers.
+/// `#p1_mb_x--tp_x_to_mb_tp`, a step after all that it says,
+/// `#backward_weight_3_gradient`.
 struct AttributeNames : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
@@ -35,9 +35,8 @@ struct AttributeNames : OpAsmDialectInterface {
       name(sharding, os);
     else if (auto plan = dyn_cast<PlanAttr>(attribute))
       name(plan, os);
-    else if (auto step = dyn_cast<StepAttr>(attribute);
-             step && step == phaseOnly(step))
-      os << stringifyPhase(step.getPhase());
+    else if (auto step = dyn_cast<StepAttr>(attribute))
+      name(step, os);
     else if (auto reach = dyn_cast<ReductionReachAttr>(attribute))
       os << stringifyReductionReach(reach.getValue());
     else
@@ -49,6 +48,16 @@ private:
   static void name(ShardingAttr sharding, raw_ostream &os) {
     std::string rest = name(sharding);
     os << 's' << (rest.empty() ? "" : "_") << rest;
+  }
+
+  static void name(StepAttr step, raw_ostream &os) {
+    os << stringifyPhase(step.getPhase());
+    if (step.getColocation())
+      os << '_' << *step.getColocation();
+    if (step.getPurpose())
+      os << '_' << stringifyPurpose(*step.getPurpose());
+    if (step.getLoss())
+      os << "_loss";
   }
 
   static void name(PlanAttr plan, raw_ostream &os) {

@@ -20,7 +20,7 @@ def Dist_Dialect : Dialect {
     | `dist.plan` | every op | `#dist.plan<...>`: a sharding per operand and result, the pipeline stage |
     | `dist.step` | ops of a training step | `#dist.step<...>`: phase, colocation, purpose, loss |
     | `dist.local_reduction` | ops of a training step | `#dist<reach micro_batch>`: what the op reduces over axes in time is not summed up, the result is of the micro-batch at hand; `#dist<reach device>`: neither is what it reduces over any axis (BatchNorm's statistics) |
-    | `dist.schedule_kind` | the module of a training step | `"gpipe"` or `"1f1b"` |
+    | `dist.schedule_kind` | the module of a training step | `#dist<schedule_kind gpipe>` (all forward, then all backward) or `one_f_one_b` (one forward, one backward, in turn) |
 
     After partitioning, types are local and values move through collectives.
     What is left on ops is `dist.sharding` and `dist.global_type` on sources

@@ -1,7 +1,8 @@
 //===- DistDecisions.td - decisions about ops --------------*- tablegen -*-===//
 //
 // Typed values of the discardable attributes dist.plan, dist.step, dist.part,
-// dist.from, dist.to and dist.local_reduction (see the dialect's description).
+// dist.from, dist.to, dist.local_reduction and dist.schedule_kind (see the
+// dialect's description).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_DIST_DECISIONS_TD
@@ -44,8 +45,8 @@ def Dist_StepAttr : Dist_Attr<"Step", "step"> {
     #dist.step<forward, colocation 9, statistics, loss>
     ```
 
-    Dumps write a phase alone by name: `#update`. An op without it is of the
-    forward phase.
+    Dumps write it by name: `#backward_weight_3_gradient`. An op without it is of
+    the forward phase.
 
     C1: it says something: a forward phase alone is left out. C2: the number is
     not negative. C3: only what is forward is of the loss.
@@ -124,6 +125,16 @@ def Dist_ReductionReach : I32EnumAttr<"ReductionReach", "how far sums over the b
   let genSpecializedAttr = 0;
 }
 def Dist_ReductionReachAttr : EnumAttr<Dist_Dialect, Dist_ReductionReach, "reach"> {
+  let assemblyFormat = "$value";
+}
+
+def Dist_ScheduleKind : I32EnumAttr<"ScheduleKind", "in which order a stage runs its micro-batches", [
+    I32EnumAttrCase<"GPipe", 0, "gpipe">,
+    I32EnumAttrCase<"OneFOneB", 1, "one_f_one_b">]> {
+  let cppNamespace = "::kerf::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_ScheduleKindAttr : EnumAttr<Dist_Dialect, Dist_ScheduleKind, "schedule_kind"> {
   let assemblyFormat = "$value";
 }
 

@@ -219,7 +219,7 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
   let description = [{
     For inference each stage takes the micro-batches in order: receive, run,
     send. For training: the prologue, forward and backward in the order of
-    `dist.schedule_kind` ("gpipe", "1f1b"), the update.
+    `dist.schedule_kind` (without it `one_f_one_b`), the update.
 
     ```mlir
     #whole = #dist.sharding<{}>

@@ -113,7 +113,7 @@ private:
   BatchAnalysis batch;
   dist::Mesh mesh;
   dist::MeshAttr meshAttr;
-  std::string schedule = "1f1b";
+  cost::ScheduleKind schedule = cost::ScheduleKind::OneFOneB;
   struct OpPlan {
     SmallVector<dist::ShardingAttr> operands, results;
     std::optional<int64_t> stage;
@@ -155,8 +155,9 @@ LogicalResult Reader::readMesh() {
   if (const json::Object *given = root->getObject("schedule")) {
     micro = given->getInteger("micro_batches").value_or(1);
     StringRef kind = given->getString("kind").value_or("");
-    if (kind == "gpipe" || kind == "1f1b")
-      schedule = kind.str();
+    std::optional<cost::ScheduleKind> known = cost::parseScheduleKind(kind);
+    if (known && *known != cost::ScheduleKind::Forward)
+      schedule = *known;
     else if (batch.isTraining() && !kind.empty() && kind != "none")
       return fail("schedule: kind is \"" + kind + "\", expected gpipe or 1f1b");
   }
@@ -303,7 +304,7 @@ void Reader::write() {
     insertSharedReshards(move);
   }
   if (batch.isTraining())
-    module->setAttr(dist::kScheduleKind, builder.getStringAttr(schedule));
+    setScheduleKind(module, schedule);
 }
 
 PlanResult Reader::price(const PlanOptions &options) {
@@ -336,7 +337,7 @@ PlanResult Reader::price(const PlanOptions &options) {
   own.devices = mesh.numRanks();
   own.schedule.reset();
   if (batch.isTraining())
-    own.schedule = cost::parseScheduleKind(schedule);
+    own.schedule = schedule;
   return priceGiven(function, {mesh, made, sharedLayout, operand, stage}, own);
 }
 
