@@ -1,14 +1,17 @@
-//===- KeepLimit.cpp - plans that do not keep the memory limit ------------===//
+//===- KeepLimit.cpp - the cheapest plan that keeps the memory limit ------===//
 //
-// Problem: a candidate's Problem counts lives in program order, for it is
-// linear in the choices; what is computed together and over what, and how
-// buffers are packed, is known of a solution alone. So a solution that keeps
-// the limit in the Problem may not keep it when it is laid out.
+// Problem: what a plan takes is known for sure when it is laid out. A
+// candidate's Problem, linear in the choices, counts only what every plan needs
+// (Graph::Memory): its bound is a proof, but its solution may not fit.
 //
-// Idea: what is laid out for the best plan decides (Planning::runWithout). If
-// it is too much, its candidate alone is solved for less, by bisection; others
-// that were only not searched because it was cheaper are searched; and the best
-// of all is laid out next. Bounds stay those of the whole limit.
+// Idea: the Problem has a second resource, the estimate, which is close to what
+// is laid out without being a bound. Its limit is bisected: the lower it is,
+// the less the solution takes and the more it costs. Whether a solution fits is
+// judged by the prediction for it (StagePlan::memory), and at the end by what
+// is laid out for the best plan of all (Planning::runWithout): if that is too
+// much, predictions for this candidate are trusted less and it is looked at
+// again. Candidates that were only not searched because it was cheaper are
+// searched then. Bounds stay those of the first solution.
 //
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
@@ -17,61 +20,120 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-/// How often the limit of one candidate is moved.
-static constexpr int kTries = 8;
+/// Solutions of one candidate that are looked at, in bisecting the estimate and
+/// in laying out.
+static constexpr int kSolutions = 8, kLaidOut = 6;
 /// Nobody waits for longer unasked.
 static constexpr double kMaxSeconds = 60;
+/// Stages that cannot be cut are tried with less work that is done twice.
+static constexpr double kTwiceDone[] = {0.75, 0.6, 0.5, 0.4};
 
-void Planner::solveWithShare(Attempt &attempt, double share, double deadline) {
-  const MeshCandidate &candidate = attempt.graph->candidate;
-  attempt.graph = std::make_unique<Graph>(
-      function, candidate, optionsOf(attempt), batch, dimBlocks, names, share);
-  attempt.isTightened = true;
-  solveAndCut(attempt, deadline);
+int64_t kerf::plan::peakOf(const StagePlan &stages) {
+  int64_t peak = 0;
+  for (const PlanResult::Memory &memory : stages.memory)
+    peak = std::max(peak, memory.peak);
+  return peak;
 }
 
-void Planner::solveFor(Attempt &attempt, int64_t limit, double deadline) {
-  // The graph refers to the options that it was built with.
-  auto limited = std::make_unique<PlanOptions>(options);
-  limited->memoryLimitBytes = limit;
-  std::swap(attempt.limited, limited);
-  solveWithShare(attempt, 1, deadline);
-  if (attempt.graph->candidate.stages > 1)
-    for (double share : kStageShares)
-      if (attempt.solved.hasSolution() && !attempt.stages.feasible)
-        solveWithShare(attempt, share, deadline);
+bool Planner::fits(const Attempt &attempt) const {
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  return attempt.solved.hasSolution() && attempt.stages.feasible &&
+         (!limit || static_cast<double>(peakOf(attempt.stages)) <=
+                        attempt.allowance * static_cast<double>(*limit));
 }
 
-void Planner::tighten(Attempt &attempt, int64_t laidOutBytes) {
-  auto limit = static_cast<double>(*memoryLimitOf(options));
-  double bound = attempt.summary.lowerBound;
-  attempt.tooMuch = *memoryLimitOf(optionsOf(attempt));
-  // The Problem of one stage uses no more than that, so its solution is the
-  // same for any limit in between.
-  if (attempt.graph->candidate.stages == 1)
-    attempt.tooMuch =
-        std::min(attempt.tooMuch,
-                 cost::saturate(attempt.solved.evaluation.peaks[0].amount));
-  while (!isStopped() && attempt.tries++ < kTries &&
-         attempt.tooMuch - attempt.tooLittle > 1) {
-    int64_t tried =
-        attempt.tooLittle + (attempt.tooMuch - attempt.tooLittle) / 2;
-    if (attempt.tooLittle == 0)
-      tried = static_cast<int64_t>(0.99 * static_cast<double>(attempt.tooMuch) *
-                                   limit / static_cast<double>(laidOutBytes));
-    double left = options.deadlineSeconds > 0
-                      ? std::max(options.deadlineSeconds - elapsed(), 0.01)
-                  : batch.isTraining() ? 2
-                                       : 0;
-    solveFor(attempt, tried, left);
+void Planner::makeFit(Attempt &attempt, double deadline) {
+  if (options.solver == SolverKind::Random || !attempt.solved.hasSolution() ||
+      fits(attempt))
+    return;
+  Graph &graph = *attempt.graph;
+  double begin = elapsed(), bound = attempt.summary.lowerBound;
+  auto isOver = [&] {
+    return isStopped() || bound > incumbent() ||
+           (deadline > 0 && elapsed() - begin >= deadline);
+  };
+  auto again = [&] {
+    attempt.isTightened = true;
+    solveAndCut(attempt, deadline > 0
+                             ? std::max(deadline - (elapsed() - begin), 0.01)
+                             : 0);
+    // Proven for what was solved, which is less than the candidate.
+    if (attempt.solved.status == Status::Infeasible)
+      attempt.solved.status = attempt.summary.status = Status::Unknown;
+    attempt.solved.minNeeded.clear();
     attempt.summary.lowerBound = bound;
-    if (attempt.summary.reason.empty() ||
-        attempt.solved.statistics.stoppedBy == "cutoff")
-      return;
-    attempt.tooLittle = tried;
+  };
+  if (attempt.cheapest.empty())
+    attempt.cheapest = attempt.solved.solution;
+  if (graph.candidate.stages > 1)
+    for (double share : kTwiceDone) {
+      if (isOver() || !attempt.solved.hasSolution() || attempt.stages.feasible)
+        break;
+      graph.limitTwiceDone(share);
+      again();
+    }
+  auto limit = memoryLimitOf(options);
+  if (!limit || fits(attempt) || isOver())
+    return;
+
+  // Estimates of what took too much, and of what there was no solution for.
+  Solution &first =
+      attempt.solved.hasSolution() ? attempt.solved.solution : attempt.cheapest;
+  auto estimate = [&](const Solution &solution) {
+    return cost::saturate(
+        evaluate(graph.problem, solution).peaks[Graph::Estimate].amount);
+  };
+  int64_t tooMuch = estimate(first), tooLittle = 0;
+  // By how much the prediction is over the limit; unknown without a cut.
+  double excess = 1.5;
+  auto lookAt = [&] {
+    if (attempt.stages.feasible)
+      excess = static_cast<double>(peakOf(attempt.stages)) /
+               (attempt.allowance * static_cast<double>(*limit));
+  };
+  lookAt();
+  std::string reason = attempt.summary.reason;
+  Attempt best;
+  bool found = false;
+  for (int tries = 0;
+       tries < kSolutions && tooMuch - tooLittle > tooMuch / 100 && !isOver();
+       ++tries) {
+    int64_t tried = tooLittle + (tooMuch - tooLittle) / 2;
+    if (tooLittle == 0)
+      tried = static_cast<int64_t>(0.99 * static_cast<double>(tooMuch) /
+                                   std::min(excess, 4.0));
+    graph.limitEstimate(tried);
+    again();
+    if (!attempt.solved.hasSolution()) {
+      if (attempt.solved.statistics.stoppedBy == "cutoff")
+        break; // the more so with less memory
+      tooLittle = tried;
+      continue;
+    }
+    if (!fits(attempt)) {
+      tooMuch = std::min(tried, estimate(attempt.solved.solution));
+      lookAt();
+      continue;
+    }
+    tooLittle = tried;
+    if (!found || attempt.summary.cost < best.summary.cost) {
+      best.solved = attempt.solved;
+      best.stages = attempt.stages;
+      best.summary = attempt.summary;
+      found = true;
+    }
+    if (attempt.summary.cost <= bound)
+      break;
   }
-  attempt.summary.reason =
-      "needs " + std::to_string(laidOutBytes) + " bytes when it is laid out";
+  graph.limitEstimate(std::nullopt);
+  if (found) {
+    attempt.solved = std::move(best.solved);
+    attempt.stages = std::move(best.stages);
+    attempt.summary = best.summary;
+  } else if (!attempt.solved.hasSolution() &&
+             attempt.solved.statistics.stoppedBy != "cutoff") {
+    attempt.summary.reason = reason + ", and nothing smaller was found";
+  }
 }
 
 void Planner::reopen() {
@@ -80,7 +142,9 @@ void Planner::reopen() {
         attempt.summary.lowerBound >= incumbent())
       continue;
     double bound = attempt.summary.lowerBound;
-    solveAndCut(attempt, batch.isTraining() ? 2 : 0);
+    double deadline = batch.isTraining() ? 2 : 0;
+    solveAndCut(attempt, deadline);
+    makeFit(attempt, deadline);
     attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
   }
 }
@@ -91,8 +155,22 @@ void Planner::reject(int64_t laidOutBytes) {
   leastLaidOut = std::min(leastLaidOut, laidOutBytes);
   Attempt &attempt = *written;
   // No longer what others are compared with.
-  attempt.summary.reason = "does not keep the limit";
-  tighten(attempt, laidOutBytes);
+  attempt.summary.reason =
+      "needs " + std::to_string(laidOutBytes) + " bytes when it is laid out";
+  auto predicted = static_cast<double>(peakOf(attempt.stages));
+  auto limit = static_cast<double>(*memoryLimitOf(options));
+  // What is predicted to take less than this by the share that was missed.
+  attempt.allowance =
+      0.995 * std::min({attempt.allowance, predicted / limit,
+                        predicted / static_cast<double>(laidOutBytes)});
+  if (++attempt.tries < kLaidOut) {
+    double bound = attempt.summary.lowerBound;
+    makeFit(attempt, options.deadlineSeconds > 0
+                         ? std::max(options.deadlineSeconds - elapsed(), 0.01)
+                     : batch.isTraining() ? 4
+                                          : 0);
+    attempt.summary.lowerBound = bound;
+  }
   reopen();
 }
 

@@ -30,8 +30,9 @@ static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
 
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
+  attempt.allowance = allowance;
   attempt.graph = std::make_unique<Graph>(function, candidate, options, batch,
-                                          dimBlocks, names);
+                                          dimBlocks, names, floor);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)
     if (!axis.isTime)
       attempt.summary.mesh.push_back({axis.name, axis.size});
@@ -54,18 +55,15 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
     attempts.push_back(std::move(attempt));
     return;
   }
+  // A random plan is not looked at twice: what it may take is estimated.
+  if (auto limit = memoryLimitOf(options);
+      limit && options.solver == SolverKind::Random)
+    attempt.graph->limitEstimate(
+        attempt.graph->problem.resources[Graph::Memory].limit);
+  double begin = elapsed();
   solveAndCut(attempt, deadline);
-  // Stages of unequal weight may need finer shardings than the whole does:
-  // lower the memory of all stages together until a cut fits. The bound of the
-  // first solution stays valid.
-  double bound = attempt.summary.lowerBound;
-  for (double share : kStageShares)
-    if (candidate.stages > 1 && attempt.solved.hasSolution() &&
-        !attempt.stages.feasible && options.solver == SolverKind::Auto &&
-        bound <= incumbent()) {
-      solveWithShare(attempt, share, deadline);
-      attempt.summary.lowerBound = bound;
-    }
+  makeFit(attempt,
+          deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01) : 0);
   attempts.push_back(std::move(attempt));
 }
 
@@ -257,8 +255,8 @@ void Planner::summarize(Attempt &attempt) {
                          : "none found";
     return;
   }
-  attempt.stages = cutStages(*attempt.graph, attempt.solved.solution, function,
-                             optionsOf(attempt));
+  attempt.stages =
+      cutStages(*attempt.graph, attempt.solved.solution, function, options);
   if (!attempt.stages.feasible) {
     summary.status = Status::Unknown;
     summary.reason = attempt.stages.reason;
@@ -267,8 +265,15 @@ void Planner::summarize(Attempt &attempt) {
   summary.seconds = attempt.stages.stepSeconds;
   summary.bytesPerRank = attempt.stages.bytesPerRank;
   summary.totalBytes = attempt.stages.totalBytes;
-  for (const PlanResult::Memory &memory : attempt.stages.memory)
-    summary.peakMemoryBytes = std::max(summary.peakMemoryBytes, memory.peak);
+  summary.peakMemoryBytes = peakOf(attempt.stages);
+  leastPredicted = std::min(leastPredicted, summary.peakMemoryBytes);
+  if (!fits(attempt)) {
+    summary.status = Status::Unknown;
+    summary.reason = "is predicted to need " +
+                     std::to_string(summary.peakMemoryBytes) +
+                     " bytes per device, the limit is " +
+                     std::to_string(*memoryLimitOf(options));
+  }
   // For bytes the cost is what the plan sends. For seconds it is the minimised
   // cost with one stage, and the cost of the cut with several.
   if (!isTime)
@@ -279,17 +284,18 @@ void Planner::summarize(Attempt &attempt) {
     summary.cost = summary.seconds;
 }
 
-/// Bytes that any device needs at least, as far as the search found out; 0:
-/// unknown.
+/// Bytes that the fullest device of any plan needs at least, as far as the
+/// search found out; 0: unknown.
 int64_t Planner::minMemory() const {
   std::optional<Sum> min;
   for (const Attempt &attempt : attempts) {
-    if (!attempt.graph || attempt.solved.minNeeded.empty() ||
-        attempt.cannotBeCut())
+    if (!attempt.graph || attempt.isImpossible ||
+        !attempt.graph->getError().empty())
       continue;
-    Sum needed = attempt.solved.minFound.empty() || !attempt.solved.minFound[0]
-                     ? attempt.solved.minNeeded[0]
-                     : *attempt.solved.minFound[0];
+    // What is known of one candidate alone holds for none of the others.
+    if (attempt.solved.minNeeded.empty())
+      return 0;
+    Sum needed = attempt.solved.minNeeded[Graph::Memory];
     needed = (needed + attempt.graph->candidate.stages - 1) /
              attempt.graph->candidate.stages;
     if (!min || needed < *min)
@@ -331,6 +337,28 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
 Attempt *Planner::best() {
   return &*llvm::min_element(attempts, [](const Attempt &a, const Attempt &b) {
     return isBetter(a.summary, b.summary);
+  });
+}
+
+/// Whether the mesh with one micro-batch was searched and has no plan that
+/// fits.
+bool Planner::isShortOfMemory(const MeshCandidate &candidate) const {
+  auto inSpace = [](const MeshCandidate &candidate) {
+    auto axes = candidate.mesh.axes;
+    llvm::erase_if(axes,
+                   [](const dist::MeshAxis &axis) { return axis.isTime; });
+    return axes;
+  };
+  auto isAlike = [](const dist::MeshAxis &a, const dist::MeshAxis &b) {
+    return a.name == b.name && a.size == b.size;
+  };
+  return llvm::any_of(attempts, [&](const Attempt &attempt) {
+    const MeshCandidate &other = attempt.graph->candidate;
+    return other.microBatches == 1 &&
+           llvm::equal(inSpace(other), inSpace(candidate), isAlike) &&
+           !attempt.summary.reason.empty() &&
+           attempt.graph->getError().empty() &&
+           attempt.solved.statistics.stoppedBy != "cutoff";
   });
 }
 
@@ -379,13 +407,24 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
                           });
   size_t numFirst = candidates.size();
   llvm::append_range(candidates, set.lastResorts);
+  size_t numWithResorts = candidates.size();
+  // Nothing fits anyway where a search has no limit.
+  if (memoryLimitOf(options))
+    llvm::append_range(candidates, set.accumulations);
   auto noneCanBe = [&](int64_t stages) {
     return llvm::all_of(attempts, [&](const Attempt &attempt) {
       return attempt.graph->candidate.stages != stages || attempt.cannotBe();
     });
   };
+  auto isWanted = [&](size_t number) {
+    const MeshCandidate &candidate = candidates[number];
+    if (number < numFirst)
+      return true;
+    return number < numWithResorts ? noneCanBe(candidate.stages)
+                                   : isShortOfMemory(candidate);
+  };
   for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
-    if (number >= numFirst && !noneCanBe(candidate.stages))
+    if (!isWanted(number))
       continue;
     report(number);
     double left = 0;
@@ -426,6 +465,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
 }
 
 Trial Planner::tryOut() {
+  allowance = kSafeAllowance; // nothing is laid out
   PlanError error = PlanError::None;
   std::string message;
   const Attempt *best = search(error, message);
@@ -458,20 +498,19 @@ FailureOr<PlanResult> Planner::run(ModuleOp target, PlanError &error,
       message = attempts[0].graph->getError();
       return failure();
     }
-    Infeasibility why =
-        explainInfeasible(options, minMemory(), candidateNotes(summaries()),
-                          [&](const PlanOptions &trial) {
-                            // Reasons are found in what is left of the time.
-                            PlanOptions own = trial;
-                            if (options.deadlineSeconds > 0) {
-                              double left = options.deadlineSeconds - elapsed();
-                              if (left <= 0)
-                                return Trial::Unknown;
-                              own.deadlineSeconds =
-                                  std::min(own.deadlineSeconds, left);
-                            }
-                            return Planner(module, function, own).tryOut();
-                          });
+    Infeasibility why = explainInfeasible(
+        options, {minMemory(), leastPredicted}, candidateNotes(summaries()),
+        [&](const PlanOptions &trial) {
+          // Reasons are found in what is left of the time.
+          PlanOptions own = trial;
+          if (options.deadlineSeconds > 0) {
+            double left = options.deadlineSeconds - elapsed();
+            if (left <= 0)
+              return Trial::Unknown;
+            own.deadlineSeconds = std::min(own.deadlineSeconds, left);
+          }
+          return Planner(module, function, own).tryOut();
+        });
     error = why.error;
     message = std::move(why.message);
     return failure();

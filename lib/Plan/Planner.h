@@ -1,12 +1,13 @@
 //===- Planner.h - candidates, solutions, the cheapest ----------*- C++ -*-===//
 //
-// The search is in PlanModule.cpp, what becomes of plans that do not keep the
-// memory limit in KeepLimit.cpp.
+// The search is in PlanModule.cpp; how a candidate's cheapest plan that keeps
+// the memory limit is found in KeepLimit.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_PLANNER_H
 #define KERF_LIB_PLAN_PLANNER_H
 
+#include "Model/MemoryFloor.h"
 #include "Model/Meshes.h"
 #include "Report/Infeasible.h"
 #include "Stages/StageBounds.h"
@@ -16,10 +17,6 @@
 
 namespace kerf::plan {
 
-/// What of the memory of all stages together is tried where stages of unequal
-/// weight do not fit.
-inline constexpr double kStageShares[] = {0.75, 0.6, 0.5, 0.4};
-
 /// A candidate mesh with what became of it.
 struct Attempt {
   std::unique_ptr<Graph> graph;
@@ -28,24 +25,26 @@ struct Attempt {
   CandidateSummary summary;
   bool isImpossible = false; ///< too few ops, or no cut divides the work
   bool isTightened = false;  ///< what was solved is less than the candidate
-  /// With the memory limit for which it was solved last, if that is lower.
-  std::unique_ptr<PlanOptions> limited;
-  /// Limits for which its plan needed more when it was laid out, and for which
-  /// there was none; 0: not tried.
-  int64_t tooMuch = 0, tooLittle = 0;
-  int tries = 0; ///< of lower limits
+  /// A plan whose fullest device is predicted to hold at most this part of the
+  /// limit is laid out. Above 1 at first, for predictions may be too high.
+  double allowance = 1;
+  /// The cheapest solution that keeps what is known for sure, before others
+  /// were looked for that take less; empty: none was.
+  Solution cheapest;
+  int tries = 0; ///< solutions that were laid out and took too much
 
-  /// The stages cannot be, whatever the memory.
-  bool cannotBeCut() const {
-    return isImpossible ||
-           (solved.hasSolution() && !stages.feasible && stages.memory.empty());
-  }
   /// There is no plan, which is proven.
   bool cannotBe() const {
-    return !graph->getError().empty() || cannotBeCut() ||
+    return !graph->getError().empty() || isImpossible ||
            solved.status == Status::Infeasible;
   }
 };
+
+/// What is predicted to take at most this part of a limit keeps it.
+inline constexpr double kSafeAllowance = 0.8;
+
+/// Bytes that the fullest device is predicted to hold; 0: no cut was found.
+int64_t peakOf(const StagePlan &stages);
 
 class Planner {
 public:
@@ -53,7 +52,8 @@ public:
           const PlanOptions &options)
       : module(module), function(function), options(options),
         batch(function, options.batchDims), dimBlocks(function),
-        names(function), numOps(unitsOf(function).size()),
+        names(function), floor(function, batch.isTraining()),
+        numOps(unitsOf(function).size()),
         start(std::chrono::steady_clock::now()) {}
 
   /// The best plan, written onto `target`, whose function is a copy of the one
@@ -73,17 +73,12 @@ private:
         .count();
   }
   void attempt(const MeshCandidate &candidate, double deadline);
-  /// Solves a candidate anew, with so much of its memory limit for its Problem
-  /// (Graph).
-  void solveWithShare(Attempt &attempt, double share, double deadline);
-  /// Solves a candidate for a lower limit; stages also for shares of it.
-  void solveFor(Attempt &attempt, int64_t limit, double deadline);
-  const PlanOptions &optionsOf(const Attempt &attempt) const {
-    return attempt.limited ? *attempt.limited : options;
-  }
-  /// Looks for a plan that needs less than the last, for which so much was laid
-  /// out.
-  void tighten(Attempt &attempt, int64_t laidOutBytes);
+  /// Whether a plan was found that is predicted to keep the limit.
+  bool fits(const Attempt &attempt) const;
+  /// If what was found does not fit: looks for the cheapest that does. The
+  /// bound stays.
+  void makeFit(Attempt &attempt, double deadline);
+  bool isShortOfMemory(const MeshCandidate &candidate) const;
   /// Candidates that were not searched since another was cheaper.
   void reopen();
   mlir::FailureOr<PlanResult> write(Attempt &best, mlir::ModuleOp target);
@@ -130,6 +125,7 @@ private:
   BatchAnalysis batch;
   DimBlocks dimBlocks;
   ValueNames names;
+  MemoryFloor floor;
   size_t numOps; ///< groups of ops that one stage computes
   std::chrono::steady_clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
@@ -139,6 +135,10 @@ private:
   /// By stages and devices of a stage.
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<StageBounds>> bounds;
   std::vector<Attempt> attempts;
+  /// The least that a plan is predicted to take.
+  int64_t leastPredicted = std::numeric_limits<int64_t>::max();
+  /// Of the limit: what a plan that is not laid out may be predicted to take.
+  double allowance = 1.05;
   double overrun = 0; ///< the most that a candidate took beyond its time
   Attempt *written = nullptr; ///< the one of which a plan was given last
   int64_t leastLaidOut = std::numeric_limits<int64_t>::max();

@@ -47,9 +47,8 @@ static llvm::SmallVector<Space> findSpaces(StringRef line) {
     else if (StringRef(")]}").contains(c) || (c == '>' && line[i - 1] != '-'))
       --depth;
     else if (c == ' ')
-      spaces.push_back({i, depth,
-                        line[i - 1] == ',' ||
-                            beginsPart(line.substr(i + 1))});
+      spaces.push_back(
+          {i, depth, line[i - 1] == ',' || beginsPart(line.substr(i + 1))});
   }
   return spaces;
 }

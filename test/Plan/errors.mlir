@@ -7,7 +7,7 @@
 // HINT: error: option shard: '[{},{dp}]' is not a legal sharding of 'w'
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 memory-limit=100" 2>&1 | FileCheck %s --check-prefix=MEMORY
-// MEMORY: error: no plan fits in memory: the least that is needed is {{[0-9]+}} bytes per device, the limit is 100
+// MEMORY: error: no plan fits in memory: every plan needs at least {{[0-9]+}} bytes per device, the limit is 100
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=3" 2>&1 | FileCheck %s --check-prefix=MICRO
 // MICRO: error: option micro-batches: 3 does not divide the batch of 8

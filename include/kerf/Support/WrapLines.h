@@ -1,4 +1,5 @@
-//===- WrapLines.h - printed IR in lines that fit -----------------*- C++ -*-===//
+//===- WrapLines.h - printed IR in lines that fit -----------------*- C++
+//-*-===//
 #ifndef KERF_SUPPORT_WRAPLINES_H
 #define KERF_SUPPORT_WRAPLINES_H
 

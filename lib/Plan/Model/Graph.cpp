@@ -74,12 +74,12 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
              const DimBlocks &dimBlocks, const ValueNames &names,
-             double memoryShare)
-    : candidate(candidate), memoryShare(memoryShare),
+             const MemoryFloor &floor)
+    : candidate(candidate),
       weights(partWeights(candidate, batch, options.objective)),
       function(function), options(options), batch(batch),
       dimBlocks(withHints(dimBlocks, function, candidate.mesh, options, names)),
-      names(names), byteScale(byteScaleOf(function, candidate)),
+      names(names), floor(floor), byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
             byteScale) {
   addArguments();
@@ -97,6 +97,7 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
       return;
   }
   addMemory();
+  addEstimate();
   if (options.objective == Objective::Volume)
     addFlops();
 }
@@ -463,63 +464,6 @@ bool kerf::plan::isWrittenInPlace(OpResult result) {
          });
 }
 
-void Graph::addMemory() {
-  std::optional<int64_t> limit = memoryLimitOf(options);
-  // The limit of all stages together; each stage is checked after the cut.
-  if (limit && candidate.stages > 1)
-    limit = static_cast<int64_t>(
-        std::min(double(*limit) * double(candidate.stages) * memoryShare,
-                 double(kMaxEntry / 2)));
-  uint32_t memory = problem.addResource("memory", limit);
-  llvm::DenseMap<Operation *, int64_t> position;
-  int64_t end = 0;
-  for (Operation &op : function.getBody().front())
-    position[&op] = end++;
-  auto amounts = [&](RankedTensorType type, llvm::ArrayRef<LayoutId> ids) {
-    std::vector<int64_t> bytes;
-    for (LayoutId id : ids)
-      bytes.push_back(sizeBytes(plan::localType(type, layouts[id])));
-    return bytes;
-  };
-  auto lastUse = [&](Value value) {
-    int64_t last = 0;
-    for (Operation *user : value.getUsers())
-      last = std::max(last, position[user]);
-    return last;
-  };
-  for (auto &[op, node] : ops)
-    for (OpResult result : op->getResults()) {
-      Interval live{position[op], lastUse(result) + 1};
-      // Inputs and outputs have slots, which nothing else uses.
-      if (llvm::any_of(result.getUsers(), [](Operation *user) {
-            return user->hasTrait<OpTrait::IsTerminator>();
-          }))
-        live.begin = 0;
-      if (isa<SourceOpInterface>(op)) {
-        live = {0, end};
-      } else if (isWrittenInPlace(result)) {
-        continue;
-      } else if (isa<dist::AccumulateOp>(op)) {
-        if (candidate.microBatches == 1)
-          continue; // the operand itself
-        live.begin = 0;
-      } else if (auto costed = dyn_cast<OpCostInterface>(op);
-                 costed && costed.getCostClass() == CostClass::View) {
-        continue; // an alias
-      }
-      std::vector<LayoutId> ids;
-      for (const Strategy &strategy : node.choices->strategies)
-        ids.push_back(strategy.results[result.getResultNumber()]);
-      problem.addUsage(memory, node.node, live,
-                       amounts(tensorType(result), ids));
-    }
-  for (BlockArgument argument : function.getArguments()) {
-    const ValueNode &node = arguments[argument];
-    problem.addUsage(memory, node.node, {0, end},
-                     amounts(tensorType(argument), node.layouts));
-  }
-}
-
 void Graph::addFlops() {
   // A mesh that the user chose need not divide the work.
   if (isWorkWaived(options))
@@ -537,11 +481,17 @@ void Graph::addFlops() {
           cost::saturate(cost::Int128(totals.flops) * timesOf(op)));
     usages.push_back({&node, std::move(amounts)});
   }
-  // A tenth of the work may be done twice; less if stages could not be cut.
-  auto twice = static_cast<int64_t>(100 * memoryShare);
-  cost::Int128 limit =
-      whole * (1000 + twice) / 1000 / candidate.devicesPerStage();
-  uint32_t resource = problem.addResource("flops", cost::saturate(limit));
+  flopsOfModel = whole;
+  problem.addResource("flops", std::nullopt);
+  limitTwiceDone(1);
   for (auto &[node, amounts] : usages)
-    problem.addUsage(resource, node->node, {0, 1}, amounts);
+    problem.addUsage(Flops, node->node, {0, 1}, amounts);
+}
+
+void Graph::limitTwiceDone(double share) {
+  if (problem.resources.size() <= Flops)
+    return;
+  auto twice = static_cast<int64_t>(100 * share);
+  problem.resources[Flops].limit = cost::saturate(
+      flopsOfModel * (1000 + twice) / 1000 / candidate.devicesPerStage());
 }

@@ -4,8 +4,7 @@
 // (choices: storage layouts); every value with several uses (choices: the
 // layout in which it is shared; a gather that several uses need is paid for
 // once); every output (choices: the layout in which it is left). Edges: the
-// cost of moving the value between the two layouts. Resources: memory, and for
-// the volume objective the floating-point operations of a device.
+// cost of moving the value between the two layouts. Resources: see Graph.
 //
 // Costs are those of a whole step: an op that runs for each micro-batch counts
 // that many times. A source and the value assigned to it are one node.
@@ -32,6 +31,7 @@
 namespace kerf::plan {
 
 struct GivenLayouts;
+class MemoryFloor;
 
 /// The cost of one op under one strategy, on one device, for one run.
 struct OpTotals {
@@ -96,12 +96,26 @@ PartWeights partWeights(const MeshCandidate &candidate,
 
 class Graph {
 public:
-  /// `memoryShare`: the fraction of the memory of all stages together that may
-  /// be used (and of the tenth of the work that may be done twice).
+  /// The Problem's resources. Memory, of all stages together: what any lowering
+  /// holds at one instant (MemoryFloor.h), so that a verdict or a bound under
+  /// the limit is a proof. Estimate: every value from where it is made to its
+  /// last use, in program order: closer to what is laid out, but neither least
+  /// nor most; it has no limit but what limitEstimate() sets, to look for plans
+  /// that take less. Flops, for the volume objective.
+  enum Resource : uint32_t { Memory, Estimate, Flops };
+
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
         const DimBlocks &dimBlocks, const ValueNames &names,
-        double memoryShare = 1);
+        const MemoryFloor &floor);
+
+  /// Sets the limit of `Estimate` in bytes; none: removes it.
+  void limitEstimate(std::optional<int64_t> bytes) {
+    problem.resources[Estimate].limit = bytes;
+  }
+  /// A device may do the work of one device and this part of the tenth that may
+  /// be done twice. For stages that could not be cut otherwise.
+  void limitTwiceDone(double share);
 
   /// Why there can be no plan (a hint that cannot be satisfied), or empty.
   const std::string &getError() const { return error; }
@@ -172,6 +186,13 @@ private:
   void addReturn(mlir::Operation *op);
   void addHub(mlir::Value value);
   void addMemory();
+  void addEstimate();
+  /// Bytes of a value on one device in each of some layouts.
+  std::vector<int64_t> bytesOf(mlir::Value value,
+                               llvm::ArrayRef<LayoutId> layouts) const;
+  /// The layout of a result under each choice of its op.
+  std::vector<LayoutId> resultLayouts(mlir::OpResult result,
+                                      const OpNode &node) const;
   void addFlops();
   const OpChoices *choicesFor(mlir::Operation *op);
   /// For an op that uses its operand in the producer's layout.
@@ -215,14 +236,15 @@ private:
   std::vector<LayoutId> layoutsOf(mlir::Value value);
   void addAssign(dist::AssignOp op);
 
-  double memoryShare;
   PartWeights weights;
   mlir::func::FuncOp function;
   const PlanOptions &options;
   const BatchAnalysis &batch;
   DimBlocks dimBlocks;
   const ValueNames &names;
+  const MemoryFloor &floor;
   int64_t byteScale;
+  cost::Int128 flopsOfModel = 0; ///< once, all devices together
   ReshardCosts costs;
   std::string error;
 

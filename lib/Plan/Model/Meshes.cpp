@@ -34,6 +34,9 @@ static MeshCandidate makeCandidate(int64_t stages, int64_t microBatches,
   return candidate;
 }
 
+/// With one stage. More are for the user to ask for.
+static constexpr int64_t kMaxAccumulations = 32;
+
 /// Micro-batches to try for a pipeline: multiples of the stages that divide the
 /// batch, up to four rounds; what the user says; 1 where nothing can be cut.
 static std::vector<int64_t> microBatchChoices(const PlanOptions &options,
@@ -152,6 +155,11 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     };
     for (int64_t micro : counts)
       addAll(micro, set.candidates);
+    if (stages == 1 && canMicroBatch && !options.microBatches)
+      for (int64_t micro = 2; micro <= std::min(batchSize, kMaxAccumulations);
+           ++micro)
+        if (batchSize % micro == 0)
+          addAll(micro, set.accumulations);
     // An op may be able to cut its batch into fewer parts than the whole batch.
     if (!options.microBatches && counts.back() != 1)
       addAll(1, set.lastResorts);
@@ -164,7 +172,10 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       std::to_string(set.candidates.size()) + " meshes" +
       (fixedText.empty() ? "" : " with " + fixedText) +
       " (stages that divide the devices; p/2, p, 2p or 4p micro-batches "
-      "that divide the batch, 1 where none of them can be; the rest of the "
+      "that divide the batch, 1 where none of them can be; with one stage 1, "
+      "where that does not fit also each number up to " +
+      std::to_string(kMaxAccumulations) +
+      " that divides the batch; the rest of the "
       "devices on one free axis" +
       std::string(!isTraining     ? " or on two"
                   : fixed.empty() ? ", on dp or on dp x tp"

@@ -21,6 +21,11 @@ struct MeshSet {
   /// One candidate of one micro-batch per number of stages, tried if no other
   /// candidate with these stages is possible.
   std::vector<MeshCandidate> lastResorts;
+  /// One stage, several micro-batches: less of the batch is in memory at a
+  /// time, for the same work and at least the same traffic. Tried where the
+  /// mesh with one micro-batch has no plan that fits. Fewer micro-batches
+  /// first.
+  std::vector<MeshCandidate> accumulations;
   std::string description; ///< for plan.json
   std::string error;       ///< why the request is impossible, or empty
 };

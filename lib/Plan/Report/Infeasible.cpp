@@ -83,12 +83,16 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
   return options.hints;
 }
 
-/// A memory limit under which a plan was found: close to `min` if that is
-/// known, else at most twice the bytes needed; 0: none was found.
-static int64_t limitThatFits(PlanOptions options, int64_t min, bool isKnown,
+/// A memory limit under which a plan was found; 0: none was. Little above what
+/// the smallest plan takes, if one is known, else above what every plan needs.
+static int64_t limitThatFits(PlanOptions options, LeastMemory least,
                              TryPlan tryPlan) {
-  SmallVector<double> factors = {1.0, 1.02, 1.1, 1.3, 1.7, 2.5};
-  for (double factor = 4; !isKnown && factor < 5000; factor *= 2)
+  bool isKnown = least.predicted < std::numeric_limits<int64_t>::max();
+  int64_t min = isKnown ? least.predicted : least.proven;
+  if (min == 0)
+    min = *memoryLimitOf(options);
+  SmallVector<double> factors = {1.02, 1.15, 1.3, 1.7, 2.5};
+  for (double factor = 4; factor < 5000; factor *= 2)
     factors.push_back(factor);
   for (double factor : factors) {
     double bytes = std::ceil(static_cast<double>(min) * factor);
@@ -102,7 +106,7 @@ static int64_t limitThatFits(PlanOptions options, int64_t min, bool isKnown,
 }
 
 Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
-                                            int64_t minBytes,
+                                            LeastMemory least,
                                             const std::string &notes,
                                             TryPlan tryPlan) {
   Infeasibility result;
@@ -162,13 +166,13 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   }
   std::optional<int64_t> limit = memoryLimitOf(options);
   bool fitsWork = tryPlan(withoutMemoryLimit(options)) == Trial::Found;
-  bool fitsMemory = !limit || tryPlan(withAnyShare(options)) == Trial::Found;
+  Trial inMemory = limit ? tryPlan(withAnyShare(options)) : Trial::Found;
   std::string share = "in each one device would compute more than 1.1/" +
                       std::to_string(options.devices) + " of the operations";
   std::string waive =
       "\nnote: option objective=time has no such limit, nor has a "
       "mesh that option mesh fixes";
-  if (fitsMemory) {
+  if (inMemory == Trial::Found) {
     result.message =
         (fitsWork ? "no plan both fits in memory and divides the "
                     "work: where it fits, one device would "
@@ -178,18 +182,25 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
         notes + waive;
     return result;
   }
-  bool isKnown = minBytes > *limit;
-  std::string needs =
-      isKnown ? "the least that is needed is " + std::to_string(minBytes) +
-                    " bytes per device, the limit is " + std::to_string(*limit)
-              : "none was found within the limit of " + std::to_string(*limit) +
-                    " bytes per device";
-  result.message = "no plan fits in memory: " + needs + notes;
-  result.message +=
-      "\nnote: more devices, or option mesh with more tp or pp, need "
-      "less of each";
-  int64_t enough =
-      limitThatFits(options, isKnown ? minBytes : *limit, isKnown, tryPlan);
+  bool isProven = inMemory == Trial::None || least.proven > *limit;
+  auto bytes = [](int64_t count) {
+    return std::to_string(count) + " bytes per device";
+  };
+  if (isProven)
+    result.message = "no plan fits in memory: " +
+                     (least.proven > *limit
+                          ? "every plan needs at least " + bytes(least.proven)
+                          : std::string("that is proven for each mesh"));
+  else
+    result.message = "no plan was found that fits in memory: " +
+                     (least.predicted < std::numeric_limits<int64_t>::max()
+                          ? "the smallest that was found needs about " +
+                                bytes(least.predicted)
+                          : std::string("none is proven not to"));
+  result.message += ", the limit is " + bytes(*limit) + notes +
+                    "\nnote: more devices, or option mesh with more tp or pp, "
+                    "need less of each";
+  int64_t enough = limitThatFits(options, least, tryPlan);
   if (enough)
     result.message += "\nnote: a limit of " + std::to_string(enough) +
                       " bytes would make it fit";

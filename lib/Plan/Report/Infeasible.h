@@ -24,10 +24,16 @@ struct Infeasibility {
   std::string message; ///< one line, then notes
 };
 
-/// Why there is no plan under `options`. `minBytes`: what the search found
-/// that a device needs at least, 0 if nothing; `notes`: how each candidate
-/// ended, one per line.
-Infeasibility explainInfeasible(const PlanOptions &options, int64_t minBytes,
+/// Bytes of the fullest device, as far as a search found out: what every plan
+/// needs (0: unknown), and what the smallest plan is predicted to take (the
+/// largest number: there was none).
+struct LeastMemory {
+  int64_t proven, predicted;
+};
+
+/// Why there is no plan under `options`. `least`: of the search that found
+/// none; `notes`: how each candidate ended, one per line.
+Infeasibility explainInfeasible(const PlanOptions &options, LeastMemory least,
                                 const std::string &notes, TryPlan tryPlan);
 
 /// The bytes that a device may hold; none: no limit.

@@ -1,6 +1,7 @@
 //===- PriceGiven.cpp - the cost of a given plan --------------------------===//
 #include "PriceGiven.h"
 
+#include "../Model/MemoryFloor.h"
 #include "PureCuts.h"
 
 using namespace mlir;
@@ -96,6 +97,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
   DimBlocks dimBlocks(function);
   addBlocks(dimBlocks, function, given);
   ValueNames names(function);
+  MemoryFloor floor(function, batch.isTraining());
   PlanResult result;
   // The choices of a search first, since they are the fewest.
   struct Scope {
@@ -110,7 +112,7 @@ PlanResult kerf::plan::priceGiven(func::FuncOp function,
     // As in a search, three free axes would be too many choices.
     if (scope.free && llvm::count(candidate.roles, AxisRole::Free) > 2)
       break;
-    Graph graph(function, candidate, own, batch, dimBlocks, names);
+    Graph graph(function, candidate, own, batch, dimBlocks, names, floor);
     result = describeCut(graph, StagePlan(), function, own);
     result.isPriced = false;
     result.solver = "given";

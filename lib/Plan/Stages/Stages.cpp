@@ -461,14 +461,6 @@ StagePlan Cutter::run() {
     return std::move(plan);
   }
   fillIn(cuts);
-  std::optional<int64_t> limit = memoryLimitOf(options);
-  for (const PlanResult::Memory &memory : plan.memory)
-    if (plan.feasible && limit && candidate.stages > 1 && !givenStage &&
-        memory.peak > *limit) {
-      plan.feasible = false;
-      plan.reason = "a stage needs " + std::to_string(memory.peak) +
-                    " bytes, the limit is " + std::to_string(*limit);
-    }
   return std::move(plan);
 }
 

@@ -1,0 +1,219 @@
+//===- MemoryFloor.cpp ----------------------------------------------------===//
+#include "MemoryFloor.h"
+
+#include "Layouts.h"
+
+#include "kerf/Dist/Dist.h"
+#include "kerf/Fusion/Casts.h"
+#include "kerf/Fusion/KeptValues.h"
+#include "kerf/Interfaces/ShardingRule.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+static int64_t numElements(Value value) {
+  return tensorType(value).getNumElements();
+}
+static bool isAssigned(OpOperand &use) {
+  return isa<dist::AssignOp>(use.getOwner()) && use.getOperandNumber() == 0;
+}
+static bool isMutable(Operation *op) {
+  auto source = dyn_cast<SourceOpInterface>(op);
+  return source && source.isMutable();
+}
+
+MemoryFloor::MemoryFloor(func::FuncOp function, bool isTraining)
+    : body(function.getBody().front()), isTraining(isTraining) {
+  for (Operation &op : body) {
+    for (Value result : op.getResults()) {
+      Type element = getElementTypeOrSelf(result);
+      hasHalves |= element.isBF16() || element.isF16();
+    }
+    if (isa<OpCostInterface>(op) && op.getNumOperands() > 0 &&
+        op.getNumResults() == 1 &&
+        llvm::all_of(op.getOperands(), [&](Value operand) {
+          Operation *def = operand.getDefiningOp();
+          return def && (isa<SourceOpInterface>(def) ? !isMutable(def)
+                                                     : atLoad.contains(def));
+        }))
+      atLoad.insert(&op);
+  }
+  findInstants();
+}
+
+/// Bytes of each element of what is held of a value that is a source or follows
+/// from sources alone: of the value itself, or of what is computed from it at
+/// load in its place.
+int64_t MemoryFloor::bytesPerElement(Value value, bool &hasSeveralUses) const {
+  int64_t own = elementBytes(tensorType(value)), least = 0, uses = 0;
+  for (OpOperand &use : value.getUses()) {
+    if (isAssigned(use))
+      continue;
+    ++uses;
+    Operation *user = use.getOwner();
+    if (!mayBeAtLoad(user)) {
+      least = own;
+      continue;
+    }
+    // Two operands of one size may become one value at load.
+    bool isOnlyOne = llvm::all_of(user->getOpOperands(), [&](OpOperand &other) {
+      return &other == &use || numElements(other.get()) < numElements(value);
+    });
+    Value result = user->getResult(0);
+    if (isOnlyOne && numElements(result) == numElements(value))
+      least = std::max(least, std::min(own, bytesPerElement(result,
+                                                            hasSeveralUses)));
+  }
+  hasSeveralUses |= uses > 1;
+  return least;
+}
+
+HeldSource MemoryFloor::heldOf(Value source) const {
+  auto op = source.getDefiningOp<SourceOpInterface>();
+  if (op.isMutable())
+    return {elementBytes(tensorType(source)), true};
+  if (!op.isParameter())
+    return {}; // constants may become a part of the code
+  bool hasSeveralUses = false;
+  int64_t bytes = bytesPerElement(source, hasSeveralUses);
+  return {bytes, !hasSeveralUses};
+}
+
+int64_t MemoryFloor::narrowest(Value value) const {
+  int64_t bytes = elementBytes(tensorType(value));
+  return hasHalves && isa<FloatType>(getElementTypeOrSelf(value))
+             ? std::min<int64_t>(bytes, 2)
+             : bytes;
+}
+
+int64_t MemoryFloor::leastInputBytes() const {
+  int64_t bytes = 0;
+  for (BlockArgument argument : body.getArguments())
+    if (!argument.use_empty())
+      bytes += numElements(argument) * narrowest(argument);
+  return bytes;
+}
+
+int64_t MemoryFloor::leastOutputBytes() const {
+  llvm::SetVector<Value> outputs;
+  for (Value output : body.getTerminator()->getOperands()) {
+    auto op = output.getDefiningOp<OpCostInterface>();
+    if (op && op.getCostClass() != CostClass::View &&
+        !mayBeAtLoad(op.getOperation()))
+      outputs.insert(output);
+  }
+  int64_t bytes = 0;
+  for (Value output : outputs)
+    bytes += numElements(output) * narrowest(output);
+  return bytes;
+}
+
+static CostClass classOf(Operation *op) {
+  auto costed = dyn_cast<OpCostInterface>(op);
+  return costed ? costed.getCostClass() : CostClass::Gather;
+}
+bool MemoryFloor::isProduct(Operation *op) const {
+  CostClass kind = classOf(op);
+  return !mayBeAtLoad(op) &&
+         (kind == CostClass::Matmul || kind == CostClass::Convolution);
+}
+
+/// A product of values alone may be a part of one call that does not store what
+/// it makes (attention); in training that is kept.
+bool MemoryFloor::storesResult(Operation *op) const {
+  return isTraining || llvm::any_of(op->getOperands(), [&](Value operand) {
+           Operation *def = operand.getDefiningOp();
+           return def && (isa<SourceOpInterface>(def) || mayBeAtLoad(def));
+         });
+}
+
+/// Up along ops of one element each, by the last of their operands of this size
+/// (what a block adds rather than what it is added to), to what a product
+/// makes; null: there is none.
+Value MemoryFloor::rootOf(Value value) const {
+  while (Operation *def = value.getDefiningOp()) {
+    if (isProduct(def))
+      return storesResult(def) ? value : Value();
+    CostClass kind = classOf(def);
+    if (def->getNumResults() != 1 ||
+        (kind != CostClass::View && kind != CostClass::Elementwise &&
+         kind != CostClass::Row && !movesOrCasts(def)))
+      return {};
+    Value next;
+    for (Value operand : def->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (!maker || numElements(operand) != numElements(value))
+        continue;
+      if (!next || next.getDefiningOp()->isBeforeInBlock(maker))
+        next = operand;
+    }
+    if (!next)
+      return {};
+    value = next;
+  }
+  return {};
+}
+
+void MemoryFloor::findInstants() {
+  // More would say little more, and cost time on long functions.
+  constexpr size_t kInstants = 256;
+  SmallVector<Operation *> ops;
+  DenseMap<Operation *, size_t> position;
+  SmallVector<size_t> products;
+  // Which roots a product reads, by its position.
+  std::vector<std::pair<size_t, Value>> reads;
+  for (Operation &op : body) {
+    position[&op] = ops.size();
+    if (isProduct(&op)) {
+      products.push_back(ops.size());
+      for (Value operand : op.getOperands())
+        if (Value root = rootOf(operand))
+          reads.push_back({ops.size(), root});
+    }
+    ops.push_back(&op);
+  }
+  DenseSet<Value> stored;
+  for (auto [reader, root] : reads)
+    stored.insert(root);
+  for (Value output : body.getTerminator()->getOperands())
+    if (Value root = rootOf(output))
+      stored.insert(root);
+  size_t step = (products.size() + kInstants - 1) / kInstants;
+  std::vector<char> before, behind;
+  for (size_t number = 0; number < products.size(); number += step) {
+    size_t at = products[number];
+    before.assign(ops.size(), false);
+    behind.assign(ops.size(), false);
+    before[at] = behind[at] = true;
+    for (size_t i = at + 1; i-- > 0;)
+      if (before[i])
+        for (Value operand : ops[i]->getOperands())
+          if (Operation *def = operand.getDefiningOp())
+            before[position[def]] = true;
+    for (size_t i = at; i < ops.size(); ++i)
+      if (behind[i])
+        for (Operation *user : ops[i]->getUsers())
+          behind[position[user]] = true;
+    Instant instant{ops[at], {}, stored.contains(ops[at]->getResult(0)), 0};
+    llvm::SetVector<Value> own, others;
+    for (OpOperand &operand : ops[at]->getOpOperands())
+      if (Value root = rootOf(operand.get()); root && own.insert(root))
+        instant.reads.push_back(&operand);
+    for (auto [reader, root] : reads) {
+      size_t maker = position[root.getDefiningOp()];
+      if (reader != at && behind[reader] && maker != at && before[maker] &&
+          !own.contains(root))
+        others.insert(root);
+    }
+    for (Value root : others)
+      instant.othersBytes += numElements(root) * narrowest(root);
+    instants.push_back(std::move(instant));
+  }
+}

@@ -1,0 +1,143 @@
+//===- MemoryRow.cpp - the Problem's resource for memory ------------------===//
+#include "Graph.h"
+
+#include "../Report/Infeasible.h"
+
+#include "MemoryFloor.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::plan;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+std::vector<int64_t> Graph::bytesOf(Value value,
+                                    llvm::ArrayRef<LayoutId> ids) const {
+  std::vector<int64_t> bytes;
+  for (LayoutId id : ids)
+    bytes.push_back(
+        sizeBytes(plan::localType(tensorType(value), layouts[id])));
+  return bytes;
+}
+
+std::vector<LayoutId> Graph::resultLayouts(OpResult result,
+                                           const OpNode &node) const {
+  std::vector<LayoutId> ids;
+  for (const Strategy &strategy : node.choices->strategies)
+    ids.push_back(strategy.results[result.getResultNumber()]);
+  return ids;
+}
+
+void Graph::addMemory() {
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  // The limit of all stages together; each stage is checked after the cut.
+  if (limit)
+    limit = static_cast<int64_t>(
+        std::min(cost::Int128(*limit) * candidate.stages,
+                 cost::Int128(kMaxEntry / 2)));
+  problem.addResource("memory", limit);
+  if (ops.empty())
+    return;
+  int64_t devices = candidate.devicesPerStage(), micro = candidate.microBatches;
+  llvm::ArrayRef<Instant> instants = floor.getInstants();
+  int64_t end = std::max<int64_t>(static_cast<int64_t>(instants.size()), 1);
+  int64_t always = 0; // whatever is chosen
+  for (auto &[op, node] : ops)
+    for (OpResult result : op->getResults()) {
+      int64_t bytes = 0;
+      bool isInLayout = true;
+      if (isa<SourceOpInterface>(op)) {
+        HeldSource held = floor.heldOf(result);
+        bytes = held.bytesPerElement;
+        isInLayout = held.isInLayout;
+      } else if (isa<dist::AccumulateOp>(op) && micro > 1) {
+        bytes = elementBytes(tensorType(result));
+        isInLayout = result.hasOneUse();
+      }
+      if (bytes == 0)
+        continue;
+      if (!isInLayout) {
+        always += tensorType(result).getNumElements() * bytes / devices;
+        continue;
+      }
+      std::vector<int64_t> amounts =
+          bytesOf(result, resultLayouts(result, node));
+      for (int64_t &amount : amounts)
+        amount = amount / elementBytes(tensorType(result)) * bytes;
+      problem.addUsage(Memory, node.node, {0, end}, amounts);
+    }
+  // With micro-batches a part of these is there at a time.
+  bool isWhole = candidate.stages == 1 && micro == 1;
+  if (isWhole)
+    always += floor.leastInputBytes() / devices;
+  if (isWhole && !batch.isTraining())
+    always += floor.leastOutputBytes() / devices;
+  const OpNode &any = ops.front().second;
+  problem.addUsage(
+      Memory, any.node, {0, end},
+      std::vector<int64_t>(any.choices->strategies.size(), always));
+  // At an instant one stage works; the others hold at least nothing.
+  for (auto [time, instant] : llvm::enumerate(instants)) {
+    const OpNode &node = ops.find(instant.product)->second;
+    std::vector<int64_t> amounts;
+    for (const Strategy &strategy : node.choices->strategies) {
+      int64_t bytes = instant.othersBytes / (devices * micro);
+      auto add = [&](Value value, LayoutId layout) {
+        RankedTensorType type = tensorType(value);
+        bytes += sizeBytes(plan::localType(type, layouts[layout])) /
+                 elementBytes(type) * floor.narrowest(value);
+      };
+      for (OpOperand *read : instant.reads)
+        add(read->get(), strategy.operands[read->getOperandNumber()]);
+      if (instant.isStored)
+        add(instant.product->getResult(0), strategy.results[0]);
+      amounts.push_back(bytes);
+    }
+    auto at = static_cast<int64_t>(time);
+    problem.addUsage(Memory, node.node, {at, at + 1}, amounts);
+  }
+}
+
+void Graph::addEstimate() {
+  problem.addResource("estimate", std::nullopt);
+  llvm::DenseMap<Operation *, int64_t> position;
+  int64_t end = 0;
+  for (Operation &op : function.getBody().front())
+    position[&op] = end++;
+  auto lastUse = [&](Value value) {
+    int64_t last = 0;
+    for (Operation *user : value.getUsers())
+      last = std::max(last, position[user]);
+    return last;
+  };
+  for (auto &[op, node] : ops)
+    for (OpResult result : op->getResults()) {
+      Interval live{position[op], lastUse(result) + 1};
+      // Inputs and outputs have slots, which nothing else uses.
+      if (llvm::any_of(result.getUsers(), [](Operation *user) {
+            return user->hasTrait<OpTrait::IsTerminator>();
+          }))
+        live.begin = 0;
+      if (isa<SourceOpInterface>(op)) {
+        live = {0, end};
+      } else if (isWrittenInPlace(result)) {
+        continue;
+      } else if (isa<dist::AccumulateOp>(op)) {
+        if (candidate.microBatches == 1)
+          continue; // the operand itself
+        live.begin = 0;
+      } else if (auto costed = dyn_cast<OpCostInterface>(op);
+                 costed && costed.getCostClass() == CostClass::View) {
+        continue; // an alias
+      }
+      problem.addUsage(Estimate, node.node, live,
+                       bytesOf(result, resultLayouts(result, node)));
+    }
+  for (BlockArgument argument : function.getArguments()) {
+    const ValueNode &node = arguments[argument];
+    problem.addUsage(Estimate, node.node, {0, end},
+                     bytesOf(argument, node.layouts));
+  }
+}

@@ -1,0 +1,87 @@
+# Verdicts and bounds under a memory limit, against plans that were lowered. Challengers are random plans and the best
+# plans of other limits and meshes; of each the bytes that its fullest device lays out and the bytes that its busiest rank
+# sends, or its seconds, are known. None may keep a limit under which "no plan fits", none may keep a limit and cost less
+# than the bound that is proven under it, and what is planned under a limit keeps it.
+#
+#     refute.py OUT INPUTS [--all]
+#
+# REQUIRES: kerf
+# RUN: %python %s %t %inputs
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, sys.argv[2])
+from kerf_tests import Checks, fresh_folder, kerf
+
+OUT, INPUTS, EVERYTHING = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), "--all" in sys.argv
+SEEDS, LIMITS = (200, 40) if EVERYTHING else (8, 6)
+TRAIN = ["--train", "--loss=cross_entropy(logits,labels)"]
+CASES = [
+    ("models/mlp", ["--dim=batch=8", "--devices=cpu:4"]),
+    ("models/gpt2-small", ["--dim=batch=4", "--devices=cpu:2", "--objective=volume"]),
+    ("training/mlp", ["--dim=batch=16", "--devices=cpu:4", *TRAIN, "--optimizer=adamw,lr=0.001", "--objective=volume"]),
+    ("training/conv-batch-norm", ["--dim=batch=8", "--devices=cpu:2", *TRAIN, "--optimizer=sgd,lr=0.1", "--precision=bf16"]),
+]
+if EVERYTHING:
+    CASES += [
+        ("models/mlp", ["--dim=batch=8", "--devices=cpu:3", "--precision=bf16", "--objective=volume"]),
+        ("models/convnet", ["--dim=batch=4", "--devices=cpu:4", "--objective=volume"]),
+        ("models/resnet-small", ["--dim=batch=4", "--devices=cpu:2"]),
+        ("models/bert-small", ["--dim=batch=4", "--devices=cpu:4", "--precision=bf16"]),
+        ("models/vit-small", ["--dim=batch=4", "--devices=cpu:2", "--machine=h100-8"]),
+        ("training/mlp", ["--dim=batch=16", "--devices=cpu:2", *TRAIN, "--optimizer=adamw,lr=0.001", "--precision=bf16"]),
+        ("training/gpt2", ["--dim=batch=8", "--devices=cpu:4", *TRAIN, "--optimizer=adamw,lr=0.001", "--machine=h100-8"]),
+        ("training/gpt2", ["--dim=batch=8", "--devices=cpu:2", *TRAIN, "--optimizer=adamw,lr=0.001", "--objective=volume"]),
+        ("training/conv-max-pool", ["--dim=batch=8", "--devices=cpu:4", *TRAIN, "--optimizer=sgd,lr=0.1", "--objective=volume"]),
+    ]
+checks = Checks()
+
+
+def plan(model, options):
+    """(peak, cost, bound) of what is planned, or the error's line."""
+    path = OUT / "plan.json"
+    path.unlink(missing_ok=True)
+    result = kerf("plan", INPUTS / model / "model.onnx", *options, "-o", path)
+    if result.returncode:
+        return result.stderr
+    document = json.loads(path.read_text())
+    return (max(device["peak"] for device in document["memory"]["per_device"]), document["objective"]["cost"],
+            document["objective"]["lower_bound"])
+
+
+for model, options in CASES:
+    case = f"{model} {' '.join(options)}"
+    free = plan(model, options)
+    checks.expect(f"{case}: without a limit", not isinstance(free, str), str(free))
+    if isinstance(free, str):
+        continue
+    challengers = [free]
+    for seed in range(SEEDS):
+        drawn = plan(model, [*options, "--solver=random", f"--seed={seed}"])
+        if not isinstance(drawn, str):
+            challengers.append(drawn)
+    checks.expect(f"{case}: random plans", len(challengers) > SEEDS // 2, f"{len(challengers)} of {SEEDS}")
+    verdicts, least = [], min(peak for peak, _, _ in challengers)
+    # From what leaves room to what nothing fits in.
+    for step in range(LIMITS):
+        limit = int(free[0] * 0.97 * (0.35 * least / free[0]) ** (step / (LIMITS - 1)))
+        found = plan(model, [*options, f"--memory-limit={limit}B"])
+        if isinstance(found, str):
+            checks.expect(f"{case}: {limit} bytes", "no plan" in found, found)
+            verdicts.append((limit, float("inf") if "no plan fits in memory" in found else None, found))
+            continue
+        checks.expect(f"{case}: {limit} bytes are kept", found[0] <= limit, f"{found[0]} bytes are laid out")
+        challengers.append(found)
+        verdicts.append((limit, found[2], f"bound {found[2]}, plan {found[1]}"))
+    for limit, bound, text in verdicts:
+        for peak, cost, _ in challengers if bound is not None else ():
+            if peak <= limit and cost < bound * (1 - 1e-9):
+                checks.expect(f"{case}: {limit} bytes", False, f"a plan of {peak} bytes costs {cost}; {text}")
+    found = sum(bound is not None and bound < float("inf") for _, bound, _ in verdicts)
+    refused = sum(bound == float("inf") for _, bound, _ in verdicts)
+    tight = sum("plan" in text and text.startswith("bound") and float(text.split()[1].rstrip(",")) > 0.99 * float(text.split()[-1])
+                for _, _, text in verdicts)
+    print(f"{case}: {len(challengers)} challengers, {len(verdicts)} limits: {found} with a plan ({tight} within 1% of the bound), "
+          f"{refused} proven to have none", flush=True)
+checks.finish()
