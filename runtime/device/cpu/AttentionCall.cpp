@@ -136,7 +136,7 @@ public:
     room = gradient ? a.keys * (2 * rows + 1) + 2 * a.headSize + 2 * a.valueSize
                     : a.keys + 2 * rows;
     int64_t work = a.keys * rows * a.queries * (gradient ? 3 * group : 1);
-    grain = std::max<int64_t>(1, (1 << 13) / std::max<int64_t>(work, 1));
+    grain = std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(work, 1));
   }
   int64_t scratchBytes() const override {
     return mulChecked(mulChecked(iterations, room), 4);

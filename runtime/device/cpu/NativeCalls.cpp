@@ -64,7 +64,7 @@ public:
     iterations = desc.inner && desc.outer ? desc.rows : 0;
     // Each range looks at all indices.
     int64_t work = std::max<int64_t>(desc.outer * desc.inner, 1);
-    grain = std::max<int64_t>((1 << 13) / work, desc.count / 4 + 1);
+    grain = std::max<int64_t>((1 << 14) / work, desc.count / 4 + 1);
   }
 
 private:
@@ -166,7 +166,7 @@ public:
     blocks = ceilDiv(desc.inChannels, blockSize);
     iterations = desc.batch[0] * blocks;
     int64_t work = numElements(desc.out) * numElements(desc.kernel) * blockSize;
-    grain = std::max<int64_t>((1 << 13) / std::max<int64_t>(work, 1), 1);
+    grain = std::max<int64_t>((1 << 14) / std::max<int64_t>(work, 1), 1);
   }
 
 private:

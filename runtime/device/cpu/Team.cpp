@@ -1,25 +1,27 @@
 //===- Team.cpp - how many threads a call gets ----------------------------===//
 //
 // kerf-bench-library prints where two threads begin to pay, on the host at
-// hand. A team whose threads still spin is entered and left within a
-// microsecond, and its threads find each other's results in another core's
-// cache; so a part is some two or three microseconds of a core.
+// hand. A team whose threads still spin is entered and left within one or two
+// microseconds, and its threads find each other's results in another core's
+// cache; so a part is some three or four microseconds of a core.
 //
 //===----------------------------------------------------------------------===//
 #include "Team.h"
 
+#include "../Device.h"
 #include "OpenMP.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <sched.h>
 
 using namespace kerf::rt;
 
 /// Of one core in a few microseconds: products at some 100 GFLOP/s, and bytes
 /// from its second-level cache.
-static constexpr double kPartFlops = 1 << 18, kPartBytes = 1 << 18;
+static constexpr double kPartFlops = 3 << 17, kPartBytes = 3 << 17;
 /// Besides its operations a product of two small matrices takes what so many
 /// would, and columns are multiplied in vectors.
 static constexpr double kProductFlops = 1 << 14, kLanes = 16;
@@ -78,5 +80,44 @@ Team::Team(int32_t threads)
 }
 
 int32_t Team::threadsFor(double parts) const {
-  return parts >= 2 || always ? all : 1;
+  return parts > 1 || always ? all : 1;
+}
+
+// A team of two never changes its size, so its first thread can be bound, too.
+// Of a larger one oneDNN may use a part, and the threads that libgomp makes
+// anew take over where their maker may run: all of the rank's cores.
+void kerf::rt::bindCpuTeam(int64_t first, int32_t threads) {
+  const OpenMP &omp = OpenMP::get();
+  cpu_set_t allowed;
+  if (threads < 2 || !omp.available() ||
+      ::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return;
+  for (const char *name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
+    if (std::getenv(name))
+      return;
+  struct Cores {
+    std::vector<int> mine;
+    void take(size_t from, size_t to) const {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      for (size_t i = from; i < to; ++i)
+        CPU_SET(mine[i], &set);
+      ::sched_setaffinity(0, sizeof set, &set);
+    }
+  } cores;
+  int64_t seen = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed) && seen++ >= first &&
+        static_cast<int32_t>(cores.mine.size()) < threads)
+      cores.mine.push_back(cpu);
+  if (static_cast<int32_t>(cores.mine.size()) < threads)
+    return;
+  omp.parallel(
+      [](void *data) {
+        const auto &cores = *static_cast<const Cores *>(data);
+        auto at = static_cast<size_t>(OpenMP::get().threadNumber());
+        bool all = at == 0 && cores.mine.size() > 2;
+        cores.take(all ? 0 : at, all ? cores.mine.size() : at + 1);
+      },
+      &cores, static_cast<unsigned>(threads), 0);
 }

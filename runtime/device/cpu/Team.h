@@ -33,7 +33,7 @@ class Team {
 public:
   explicit Team(int32_t threads);
   int32_t threads() const { return all; }
-  /// Threads for a call: all if each of two had a part, else one.
+  /// Threads for a call: all if it is more than one part, else one.
   int32_t threadsFor(double parts) const;
 
 private:
