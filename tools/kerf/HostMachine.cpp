@@ -9,6 +9,8 @@
 #include "Calibrate.h"
 #include "Setup.h"
 
+#include "kerf/rt/printable.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -114,8 +116,8 @@ void kerf::tool::takeHostMachine(Options &options, const std::string &folder) {
   if (!cache.empty() && holds(path, ranks, threads)) {
     options.machine = path;
     if (options.verbose)
-      llvm::errs() << "note: planned for this host as measured: " << path
-                   << "\n";
+      llvm::errs() << "note: planned for this host as measured: "
+                   << rt::printable(path) << "\n";
     return;
   }
   auto start = std::chrono::steady_clock::now();
@@ -135,5 +137,6 @@ void kerf::tool::takeHostMachine(Options &options, const std::string &folder) {
         "note: measured the {0} ranks of this host in {1:f1} s to plan for "
         "them, {2}; --machine=cpu plans for the preset\n",
         ranks, seconds,
-        why.empty() ? "kept in " + path : "not kept (" + why + ")");
+        rt::printable(why.empty() ? "kept in " + path
+                                  : "not kept (" + why + ")"));
 }
