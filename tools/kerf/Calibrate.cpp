@@ -174,7 +174,8 @@ void Calibration::compute(ComputeClass kind, const char *name,
   rate.latencySeconds = rounded(timed(tiny).computeSeconds);
   auto perSecond = [&](double amount, double seconds) {
     return rounded(amount /
-                   std::max(seconds - rate.latencySeconds, 0.01 * seconds));
+                   std::max({seconds - rate.latencySeconds, 0.01 * seconds,
+                             1e-9})); // finite, whatever the clock says
   };
   rate.flopsPerSecond = plain.flopsPerSecond;
   if (!arithmetic.empty()) {
@@ -224,9 +225,11 @@ void Calibration::link() {
   double steps = 2 * (ranks - 1);
   link.latencySeconds = rounded(link.allReduceCurve.front().seconds / steps);
   const auto &last = link.allReduceCurve.back();
-  link.bytesPerSecond = rounded(
-      2.0 * (ranks - 1) / ranks * static_cast<double>(last.bufferBytes) /
-      (last.seconds - link.allReduceCurve.front().seconds));
+  // On a busy host the smallest may take as long as the largest.
+  double moving = std::max({last.seconds - link.allReduceCurve.front().seconds,
+                            0.01 * last.seconds, 1e-9});
+  link.bytesPerSecond = rounded(2.0 * (ranks - 1) / ranks *
+                                static_cast<double>(last.bufferBytes) / moving);
 
   const int64_t elements = int64_t(quick ? 2 : 4) << 20;
   double alone = timed(addition(elements)).computeSeconds;
