@@ -23,6 +23,10 @@ FIGURES = {
 Both run in turn on the same cores; the ratio is Kerf's time over ONNX Runtime's, the median over the rounds (below 1
 is faster). Two ranks of one thread each are cut as planned, against two threads. Then what import, plan and compile
 take.""", ["bench/inference", "--rounds", "7"]),
+    "threads": ("Threads by work", """\
+One rank: the least time of a step on one thread, with every call on all threads, and as it is by default, each call on
+one or all by its work; the ratio is the default's to the better of the two.""",
+                ["build/venv/bin/python", "bench/threads.py"]),
     "training": ("A training step beside PyTorch", """\
 Eager PyTorch on the same cores, in turn; two data-parallel ranks beside DistributedDataParallel over gloo.""",
                  ["build/venv/bin/python", "bench/training.py"]),

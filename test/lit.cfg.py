@@ -22,6 +22,8 @@ config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixe
 # Ranks are threads of one process; a library's own threads come from --threads.
 config.environment["OMP_WAIT_POLICY"] = "passive"
 config.environment["NO_COLOR"] = "1"
+# Plans of `kerf run` are those of the preset, not of what the host at hand measures.
+config.environment["KERF_HOST_MACHINE"] = "cpu"
 for name in ("HOME", "UBSAN_OPTIONS", "ASAN_OPTIONS", "TSAN_OPTIONS", "KERF_CACHE_DIR"):
     if name in os.environ:
         config.environment[name] = os.environ[name]

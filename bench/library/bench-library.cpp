@@ -1,19 +1,23 @@
 //===- bench-library.cpp - library calls and launches, alone --------------===//
 //
 //   kerf-bench-library [THREADS]
+//   kerf-bench-library teams [THREADS]
 //
 // The matmuls of GPT-2 124M at 128 tokens and typical convolutions of
 // ResNet-50, through the same path as a package (packed weights, post-ops):
 // milliseconds and GFLOP/s, medians of 20. Then what a launch of an empty
-// kernel costs.
+// kernel costs. `teams` shows where a team begins to pay (Team.h): matmuls of
+// growing size on one thread and on all, in turn, each the least of many.
 //
 //===----------------------------------------------------------------------===//
 #include "device/Device.h"
+#include "device/cpu/Team.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 using namespace kerf::rt;
@@ -117,9 +121,62 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<DeviceMemory> buffers[4];
 };
+
+/// One call on a device of its own.
+struct OnThreads {
+  OnThreads(const LibraryDesc &desc, int32_t threads, float *weights)
+      : device(makeCpuDevice(0, threads, makeCpuPackCache())) {
+    for (auto &buffer : buffers)
+      buffer = device->allocate(int64_t(8) << 20, "a buffer");
+    ParameterView view{weights, int64_t(8) << 20, "w", nullptr};
+    call = device->prepare(desc, 0, [&](int64_t) { return view; });
+    scratch = device->allocate(call->scratchBytes(), "scratch");
+  }
+  void least(double &best, int rounds) {
+    void *pointers[] = {buffers[0]->data, buffers[1]->data};
+    for (int i = 0; i < rounds; ++i) {
+      double begin = now();
+      call->run(pointers, scratch->data);
+      best = std::min(best, now() - begin);
+    }
+  }
+  std::unique_ptr<Device> device;
+  std::unique_ptr<DeviceMemory> buffers[2];
+  std::unique_ptr<LibraryCall> call;
+  std::unique_ptr<DeviceMemory> scratch;
+};
+
+int compareTeams(int32_t threads) {
+  ::setenv("KERF_TEAMS", "always", 1);
+  std::vector<float> weights(8 << 20);
+  std::printf("%-20s%10s%12s%12s%8s\n", "matmul", "parts", "1 thread", "all",
+              "ratio");
+  for (int64_t rows : {1, 16, 64})
+    for (int64_t size = 16; size <= 1024; size *= 2)
+      for (int64_t columns : {size, 3 * size / 2}) {
+        LibraryDesc desc;
+        desc.m = rows, desc.n = columns, desc.k = size;
+        desc.lhs = operand(Operand::Buffer, 0);
+        desc.rhs = operand(Operand::Param, 0);
+        desc.dst = operand(Operand::Buffer, 1);
+        OnThreads one(desc, 1, weights.data());
+        OnThreads all(desc, threads, weights.data());
+        double alone = 1e9, together = 1e9, seconds = now() + 150;
+        while (now() < seconds)
+          one.least(alone, 20), all.least(together, 20);
+        std::string name = std::to_string(rows) + "x" +
+                           std::to_string(columns) + "x" + std::to_string(size);
+        std::printf("%-20s%10.2f%9.2f us%9.2f us%8.2f\n", name.c_str(),
+                    partsOf(workOf(desc)), alone * 1e3, together * 1e3,
+                    together / alone);
+      }
+  return 0;
+}
 } // namespace
 
 int main(int argc, char **argv) {
+  if (argc > 1 && std::strcmp(argv[1], "teams") == 0)
+    return compareTeams(argc > 2 ? std::atoi(argv[2]) : 2);
   Bench bench(argc > 1 ? std::atoi(argv[1]) : 2);
   PostOp gelu{"gelu_tanh", 0, 0, {}}, relu{"relu", 0, 0, {}};
   PostOp residual{"add", 0, 0, operand(Operand::Buffer, 2)};

@@ -158,6 +158,14 @@ Error programFailure(int32_t code, int64_t detail, int64_t rank,
                      const std::string &node);
 
 std::shared_ptr<PackCache> makeCpuPackCache();
+/// Binds the `threads` threads of the caller's team to one core each, those
+/// from the `first` that the process may use; call it on the rank's thread,
+/// before its device is made. For ranks that together use every core: then no
+/// other place is better, and on a busy host two threads of a team would
+/// otherwise be put on one core and wait for each other's time slices. Does
+/// nothing where the user says where OpenMP's threads go (OMP_PROC_BIND,
+/// OMP_PLACES, GOMP_CPU_AFFINITY).
+void bindCpuTeam(int64_t first, int32_t threads);
 /// The CPU with `threads` threads for this rank; call it on the rank's thread.
 std::unique_ptr<Device> makeCpuDevice(int64_t rank, int32_t threads,
                                       std::shared_ptr<PackCache> cache);

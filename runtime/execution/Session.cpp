@@ -71,6 +71,8 @@ Session::Session(std::shared_ptr<const Package> package,
       options.threads > 0
           ? options.threads
           : static_cast<int32_t>(std::max<int64_t>(1, cores / onHost));
+  state->fillsHost = !options.job && !m.cuda.used &&
+                     ranks * state->threads == static_cast<int64_t>(cores);
   state->trace = options.trace;
   state->ranks.resize(ranks);
   state->doneRanks.resize(ranks);
@@ -194,6 +196,8 @@ void Session::rankThread(std::shared_ptr<State> state, int64_t rank) {
     state->changed.notify_all();
   };
   attempt([&] {
+    if (state->fillsHost)
+      bindCpuTeam(rank * state->threads, state->threads);
     state->ranks[rank] = std::make_unique<Rank>(
         state->package, rank, state->threads, *state->world, state->store,
         state->packs, state->io, state->trace);

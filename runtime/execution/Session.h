@@ -72,6 +72,7 @@ private:
     ParameterStore store;
     std::shared_ptr<PackCache> packs = makeCpuPackCache();
     int32_t threads = 1;
+    bool fillsHost = false; ///< ranks are threads that use every core
     bool trace = false;
     std::vector<int64_t> local;               ///< ranks of this process
     std::vector<std::unique_ptr<Rank>> ranks; ///< null: in another process

@@ -4,9 +4,11 @@
 // by latency; one whose data stay in the cache, dominated by arithmetic; one
 // far larger than the caches, dominated by memory. The link is measured by an
 // all-reduce of all ranks over a range of sizes. The result is a machine file
-// (docs/CostModel.md) for --machine.
+// (docs/CostModel.md) for --machine. A quick calibration takes the same figures
+// from fewer and smaller samples.
 //
 //===----------------------------------------------------------------------===//
+#include "Calibrate.h"
 #include "Commands.h"
 #include "Measure.h"
 #include "Setup.h"
@@ -138,8 +140,8 @@ double rounded(double value) {
 
 class Calibration {
 public:
-  Calibration(cost::Machine machine, const Options &options)
-      : machine(std::move(machine)), options(options) {}
+  Calibration(cost::Machine machine, bool quick, bool silent)
+      : machine(std::move(machine)), quick(quick), silent(silent) {}
   cost::Machine run();
 
 private:
@@ -148,15 +150,16 @@ private:
                const std::string &arithmetic, const std::string &memory);
   void link();
   void say(const std::string &line) {
-    if (!options.quiet)
+    if (!silent)
       llvm::errs() << line << "\n";
   }
   Measurement timed(const std::string &text, int64_t ranks = 1) {
-    return measure(text, ranks, machine.threadsPerDevice, 0.3);
+    return quick ? measure(text, ranks, machine.threadsPerDevice, 0.02, 5)
+                 : measure(text, ranks, machine.threadsPerDevice, 0.3, 10);
   }
 
   cost::Machine machine;
-  const Options &options;
+  bool quick, silent;
 };
 
 } // namespace
@@ -171,7 +174,8 @@ void Calibration::compute(ComputeClass kind, const char *name,
   rate.latencySeconds = rounded(timed(tiny).computeSeconds);
   auto perSecond = [&](double amount, double seconds) {
     return rounded(amount /
-                   std::max(seconds - rate.latencySeconds, 0.01 * seconds));
+                   std::max({seconds - rate.latencySeconds, 0.01 * seconds,
+                             1e-9})); // finite, whatever the clock says
   };
   rate.flopsPerSecond = plain.flopsPerSecond;
   if (!arithmetic.empty()) {
@@ -196,11 +200,16 @@ void Calibration::link() {
   cost::Link &link = machine.local;
   link.allReduceCurve.clear();
   link.curveGroupSize = ranks;
-  // Memory for a row of each rank, twice, stays below 2 GiB.
-  for (int64_t bytes :
-       {int64_t(64), int64_t(64) << 10, int64_t(256) << 10, int64_t(1) << 20,
-        int64_t(4) << 20, int64_t(16) << 20, int64_t(64) << 20}) {
-    if (bytes * ranks > int64_t(1) << 29)
+  std::vector<int64_t> sizes = {int64_t(64), int64_t(64) << 10,
+                                int64_t(1) << 20};
+  if (!quick)
+    sizes = {int64_t(64),      int64_t(64) << 10, int64_t(256) << 10,
+             int64_t(1) << 20, int64_t(4) << 20,  int64_t(16) << 20,
+             int64_t(64) << 20};
+  // Memory for a row of each rank, twice, stays below 2 GiB. Two points at
+  // least make a rate.
+  for (int64_t bytes : sizes) {
+    if (bytes * ranks > int64_t(1) << 29 && link.allReduceCurve.size() > 1)
       break;
     double seconds =
         rounded(timed(allReduce(ranks, bytes / 4), ranks).collectiveSeconds);
@@ -216,11 +225,13 @@ void Calibration::link() {
   double steps = 2 * (ranks - 1);
   link.latencySeconds = rounded(link.allReduceCurve.front().seconds / steps);
   const auto &last = link.allReduceCurve.back();
-  link.bytesPerSecond = rounded(
-      2.0 * (ranks - 1) / ranks * static_cast<double>(last.bufferBytes) /
-      (last.seconds - link.allReduceCurve.front().seconds));
+  // On a busy host the smallest may take as long as the largest.
+  double moving = std::max({last.seconds - link.allReduceCurve.front().seconds,
+                            0.01 * last.seconds, 1e-9});
+  link.bytesPerSecond = rounded(2.0 * (ranks - 1) / ranks *
+                                static_cast<double>(last.bufferBytes) / moving);
 
-  const int64_t elements = int64_t(4) << 20;
+  const int64_t elements = int64_t(quick ? 2 : 4) << 20;
   double alone = timed(addition(elements)).computeSeconds;
   double together =
       timed(parallelAddition(ranks, elements), ranks).computeSeconds;
@@ -233,6 +244,18 @@ void Calibration::link() {
 }
 
 cost::Machine Calibration::run() {
+  if (quick) {
+    compute(ComputeClass::Elementwise, "elementwise", addition(16),
+            tanhChain(1 << 13, 8), addition(int64_t(2) << 20));
+    compute(ComputeClass::Row, "row", softmax(1, 16), softmax(32, 512), "");
+    compute(ComputeClass::Matmul, "matmul", matmul(1, 8, 8),
+            matmul(128, 512, 512), matmul(1, 1024, 4096));
+    compute(ComputeClass::Convolution, "convolution", convolution(4, 8),
+            convolution(28, 32), "");
+    compute(ComputeClass::Gather, "gather", gather(16, 16, 1), "", "");
+    link();
+    return machine;
+  }
   compute(ComputeClass::Elementwise, "elementwise", addition(16),
           tanhChain(1 << 15, 16), addition(int64_t(8) << 20));
   compute(ComputeClass::Row, "row", softmax(1, 16), softmax(64, 1024),
@@ -247,6 +270,24 @@ cost::Machine Calibration::run() {
   return machine;
 }
 
+cost::Machine kerf::tool::calibrateRanks(int64_t ranks, int64_t threads,
+                                         bool quick, bool silent) {
+  cost::HostInfo host = cost::thisHost();
+  auto machine = cost::machinePreset("cpu", ranks, host);
+  if (!machine)
+    throw Failure{kUsage, llvm::toString(machine.takeError()), {}};
+  if (threads > 0)
+    machine->threadsPerDevice = threads;
+  machine->name = "calibrated";
+  machine->description =
+      llvm::formatv("{0} thread ranks of {1} threads on {2} cores, measured{3}",
+                    ranks, machine->threadsPerDevice, host.cores,
+                    quick ? " quickly" : "")
+          .str();
+  rt::preferShortSpins();
+  return Calibration(std::move(*machine), quick, silent).run();
+}
+
 int kerf::tool::calibrate(const Options &options) {
   Devices devices = parseDevices(options.devices);
   if (devices.kind != "cpu")
@@ -254,20 +295,8 @@ int kerf::tool::calibrate(const Options &options) {
                   "--devices: calibration measures the ranks of this host, "
                   "expected cpu:N",
                   {}};
-  cost::HostInfo host = cost::thisHost();
-  auto machine = cost::machinePreset("cpu", devices.count, host);
-  if (!machine)
-    throw Failure{kUsage, llvm::toString(machine.takeError()), {}};
-  if (options.threads > 0)
-    machine->threadsPerDevice = options.threads;
-  machine->name = "calibrated";
-  machine->description =
-      llvm::formatv("{0} thread ranks of {1} threads on {2} cores, measured",
-                    devices.count, machine->threadsPerDevice, host.cores)
-          .str();
-  rt::preferShortSpins();
-  std::string text =
-      cost::writeMachine(Calibration(std::move(*machine), options).run());
+  std::string text = cost::writeMachine(calibrateRanks(
+      devices.count, options.threads, /*quick=*/false, options.quiet));
   if (options.output.empty())
     llvm::outs() << text;
   else

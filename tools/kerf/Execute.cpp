@@ -5,6 +5,7 @@
 // package to the others, so that all run the same bytes.
 //
 //===----------------------------------------------------------------------===//
+#include "Calibrate.h"
 #include "Commands.h"
 #include "Progress.h"
 #include "Setup.h"
@@ -17,8 +18,15 @@
 using namespace kerf;
 using namespace kerf::tool;
 
-static void compileInto(const std::string &package, const Options &options) {
+/// `folder`: for files that are needed until the program has run. `alone`: in
+/// no job, whose ranks may be elsewhere.
+static void compileInto(const std::string &package, const std::string &folder,
+                        Options &options, bool alone) {
   CompilationOptions compile = compilationOptions(options);
+  if (alone && wantsHostMachine(options)) { // the flags were fine
+    takeHostMachine(options, folder);
+    compile = compilationOptions(options);
+  }
   compile.weightsInPlace = true;
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));
@@ -40,7 +48,7 @@ static int runInJob(Options &options, rt::JobScope &job) {
     run.package = folder->file("run.kerf");
     run.skipHashes = true; // written a moment ago
     if (job.leads())
-      compileInto(run.package, options);
+      compileInto(run.package, folder->file(""), options, !job);
     else
       llvm::sys::fs::create_directory(run.package);
     requireStatus(job.shareFolder(run.package));

@@ -165,7 +165,7 @@ double median(std::vector<double> values) {
 } // namespace
 
 Measurement kerf::tool::measure(const std::string &text, int64_t ranks,
-                                int64_t threads, double seconds) {
+                                int64_t threads, double seconds, int steps) {
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry);
@@ -183,9 +183,9 @@ Measurement kerf::tool::measure(const std::string &text, int64_t ranks,
   Session session(folder.file("sample.kerf"), threads);
   std::vector<double> compute, collective;
   auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 13 || std::chrono::duration<double>(
-                                std::chrono::steady_clock::now() - start)
-                                    .count() < seconds;
+  for (int i = 0; i < steps + 3 || std::chrono::duration<double>(
+                                       std::chrono::steady_clock::now() - start)
+                                           .count() < seconds;
        ++i) {
     auto [first, second] = session.step();
     if (i < 3) // caches and page tables

@@ -17,10 +17,11 @@ struct Measurement {
 };
 
 /// Compiles a module as text (nn ops, with shardings if `ranks` > 1), runs it
-/// on seeded inputs for about `seconds`, at least ten steps, and reads the
-/// trace. Weights are ones in a file of its own. Throws.
+/// on seeded inputs for about `seconds`, at least `steps` times besides three
+/// that do not count, and reads the trace. Weights are ones in a file of its
+/// own. Throws.
 Measurement measure(const std::string &text, int64_t ranks, int64_t threads,
-                    double seconds);
+                    double seconds, int steps);
 
 } // namespace kerf::tool
 

@@ -200,7 +200,8 @@ void kerf::tool::addRunning(CLI::App &app, Options &o) {
 void kerf::tool::addRanks(CLI::App &app, Options &o) {
   const char *group = "Running";
   app.add_option("--threads", o.threads,
-                 "Threads per rank (default: the cores divided by the ranks)")
+                 "Threads per rank, for what is worth them (default: the cores "
+                 "divided by the ranks)")
       ->check(CLI::Range(0, 4096))
       ->group(group);
   app.add_option("--timeout", o.timeout, "Deadline of every wait, in seconds")

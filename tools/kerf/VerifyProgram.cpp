@@ -3,6 +3,7 @@
 
 #include "kerf/Pipelines/Exposure.h"
 #include "kerf/rt/inputs.h"
+#include "kerf/rt/run.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
@@ -203,6 +204,7 @@ void Program::readInputs() {
 
 void Program::step() {
   if (!session) {
+    rt::preferShortSpins();
     kerf_session_options_t sessionOptions{};
     sessionOptions.struct_size = sizeof(sessionOptions);
     sessionOptions.threads = static_cast<int32_t>(options.threads);

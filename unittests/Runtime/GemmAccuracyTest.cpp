@@ -143,9 +143,9 @@ public:
     DnnlContext context;
     KnownBounds known;
     if (!kernels)
-      call = makeDnnlCall(desc, context, *device,
-                          static_cast<CpuPackCache &>(*cache), known,
-                          [](int64_t) -> ParameterView { return {}; });
+      call = makeDnnlCall(
+          desc, context, *device, static_cast<CpuPackCache &>(*cache), known,
+          [](int64_t) -> ParameterView { return {}; }, threads);
 #endif
     if (kernels)
       call = makeGemmCall(desc, *device, threads, kernels);

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 using namespace kerf::rt;
@@ -82,6 +83,7 @@ float activate(const std::string &kind, float x, double alpha, double beta) {
 
 void runCall(const LibraryDesc &desc, std::vector<void *> buffers,
              const std::vector<Data *> &parameters, int32_t threads = 2) {
+  ::setenv("KERF_TEAMS", "always", 1); // small shapes on several threads, too
   auto device = makeCpuDevice(0, threads, makeCpuPackCache());
   auto call = device->prepare(desc, 0, [&](int64_t i) {
     Data &data = *parameters.at(i);
@@ -474,7 +476,12 @@ TEST(Library, WhatTheLibraryCannotDoIsAnError) {
 
 // Kernels see every iteration exactly once, on as many threads as asked for.
 TEST(Device, LaunchCoversTheRange) {
-  for (int32_t threads : {1, 2, 3, 5}) {
+  for (auto [threads, teams] : {std::pair<int32_t, const char *>{1, "by work"},
+                                {2, "by work"},
+                                {3, "always"},
+                                {5, "by work"},
+                                {5, "always"}}) {
+    ::setenv("KERF_TEAMS", teams, 1);
     auto device = makeCpuDevice(0, threads, makeCpuPackCache());
     for (int64_t count : {0, 1, 2, 7, 100})
       for (int64_t grain : {1, 3, 1000}) {

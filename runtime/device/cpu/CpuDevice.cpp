@@ -2,8 +2,8 @@
 //
 // Kernels run on the rank's OpenMP team in equal contiguous ranges, one per
 // thread; the split depends on count, grain and threads alone, so results do
-// not change from run to run. A launch with work for one thread only is a plain
-// call.
+// not change from run to run. A launch that is not worth the team (Team.h) is a
+// plain call.
 //
 //===----------------------------------------------------------------------===//
 #include "../Device.h"
@@ -11,6 +11,7 @@
 #include "Epilogue.h"
 #include "NativeCalls.h"
 #include "OpenMP.h"
+#include "Team.h"
 #include "dnnl/KnownBounds.h"
 #include "gemm/GemmCall.h"
 #include "gemm/PackCache.h"
@@ -81,7 +82,7 @@ struct TeamJob {
   kerf_kernel_t kernel;
   void *const *buffers;
   const int64_t *scalars;
-  int64_t count, threads;
+  int64_t count, ranges;
 };
 
 void runShare(void *data) {
@@ -89,9 +90,9 @@ void runShare(void *data) {
   const TeamJob &job = *static_cast<const TeamJob *>(data);
   const OpenMP &omp = OpenMP::get();
   // The team may be smaller than asked for: then threads take several ranges.
-  for (int64_t i = omp.threadNumber(), n = omp.numThreads(); i < job.threads;
+  for (int64_t i = omp.threadNumber(), n = omp.numThreads(); i < job.ranges;
        i += n) {
-    int64_t share = job.count / job.threads, rest = job.count % job.threads;
+    int64_t share = job.count / job.ranges, rest = job.count % job.ranges;
     int64_t begin = i * share + std::min(i, rest);
     int64_t end = begin + share + (i < rest);
     if (begin < end)
@@ -121,15 +122,7 @@ class CpuDevice : public Device {
 public:
   CpuDevice(int64_t rank, int32_t threadCount,
             std::shared_ptr<PackCache> packCache)
-      : rank(rank), threads(std::max(1, threadCount)),
-        cache(std::move(packCache)) {
-    const OpenMP &omp = OpenMP::get();
-    if (omp.available())
-      omp.setNumThreads(
-          threads); // of this thread's team, which oneDNN uses, too
-    else
-      threads = 1;
-  }
+      : rank(rank), team(threadCount), cache(std::move(packCache)) {}
 
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes,
                                          const char *what) override {
@@ -147,13 +140,15 @@ public:
     known.forget();
     if (count <= 0)
       return;
-    int64_t parts =
-        std::min<int64_t>(threads, ceilDiv(count, std::max<int64_t>(1, grain)));
-    if (parts <= 1)
+    grain = std::max<int64_t>(1, grain);
+    int32_t threads = team.threadsFor(static_cast<double>(count) /
+                                      static_cast<double>(grain));
+    int64_t ranges = std::min<int64_t>(threads, ceilDiv(count, grain));
+    if (ranges <= 1)
       return kernel(buffers, scalars, 0, count);
-    TeamJob job{kernel, buffers, scalars, count, parts};
+    TeamJob job{kernel, buffers, scalars, count, ranges};
     leaveTeam(&job);
-    OpenMP::get().parallel(runShare, &job, static_cast<unsigned>(parts), 0);
+    OpenMP::get().parallel(runShare, &job, static_cast<unsigned>(threads), 0);
     enterTeam(&job);
   }
 
@@ -161,13 +156,15 @@ public:
     constexpr int64_t block = 4096;
     void *buffers[] = {const_cast<void *>(src), dst};
     int64_t scalars[] = {block, bytes};
-    launch(copyRange, buffers, scalars, ceilDiv(bytes, block), 64);
+    launch(copyRange, buffers, scalars, ceilDiv(bytes, block),
+           grainOf({0, 2 * block}));
   }
 
   void zero(void *data, int64_t bytes) override {
     constexpr int64_t block = 4096;
     int64_t scalars[] = {block, bytes};
-    launch(zeroRange, &data, scalars, ceilDiv(bytes, block), 64);
+    launch(zeroRange, &data, scalars, ceilDiv(bytes, block),
+           grainOf({0, block}));
   }
 
   void memoryChanges() override { known.forget(); }
@@ -187,14 +184,15 @@ public:
         return makeAttentionCall(desc, *this);
       if (auto native = makeNativeCall(desc, *this))
         return native;
+      int32_t threads = team.threadsFor(partsOf(workOf(desc)));
       if (auto gemm = makeGemmCall(desc, *this, threads))
         return gemm;
 #ifdef KERF_HAVE_ONEDNN
       if (!dnnl)
         dnnl = std::make_unique<DnnlContext>();
       return makeDnnlCall(desc, *dnnl, *this,
-                          static_cast<CpuPackCache &>(*cache), known,
-                          parameter);
+                          static_cast<CpuPackCache &>(*cache), known, parameter,
+                          threads);
 #else
       throw Error(KERF_UNSUPPORTED_HOST,
                   "this runtime was built without oneDNN");
@@ -208,7 +206,7 @@ public:
 
 private:
   int64_t rank;
-  int32_t threads;
+  Team team;
   std::shared_ptr<PackCache> cache;
   KnownBounds known;
 #ifdef KERF_HAVE_ONEDNN

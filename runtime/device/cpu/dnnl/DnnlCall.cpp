@@ -414,7 +414,8 @@ DnnlContext::DnnlContext()
 std::unique_ptr<LibraryCall>
 kerf::rt::makeDnnlCall(const LibraryDesc &desc, DnnlContext &context,
                        Device &device, CpuPackCache &cache, KnownBounds &known,
-                       const std::function<ParameterView(int64_t)> &parameter) {
+                       const std::function<ParameterView(int64_t)> &parameter,
+                       int32_t threads) {
   return std::make_unique<DnnlCall>(desc, context, device, cache, known,
-                                    parameter);
+                                    parameter, threads);
 }

@@ -25,7 +25,8 @@ struct DnnlContext {
 std::unique_ptr<LibraryCall>
 makeDnnlCall(const LibraryDesc &desc, DnnlContext &context, Device &device,
              CpuPackCache &cache, KnownBounds &known,
-             const std::function<ParameterView(int64_t)> &parameter);
+             const std::function<ParameterView(int64_t)> &parameter,
+             int32_t threads);
 
 } // namespace kerf::rt
 

@@ -8,6 +8,7 @@
 #ifndef KERF_RUNTIME_DEVICE_CPU_DNNL_DNNLPRIMITIVE_H
 #define KERF_RUNTIME_DEVICE_CPU_DNNL_DNNLPRIMITIVE_H
 
+#include "../OpenMP.h"
 #include "DnnlCall.h"
 #include "DnnlPostOps.h"
 #include "KnownBounds.h"
@@ -151,9 +152,12 @@ class DnnlCall : public LibraryCall {
 public:
   DnnlCall(const LibraryDesc &desc, DnnlContext &context, Device &device,
            CpuPackCache &cache, KnownBounds &known,
-           const std::function<ParameterView(int64_t)> &parameter)
+           const std::function<ParameterView(int64_t)> &parameter,
+           int32_t threads)
       : desc(desc), context(context), device(device), cache(cache),
-        known(known), parameter(parameter), primitiveDesc(nullptr, nullptr) {
+        known(known), parameter(parameter), threads(threads),
+        primitiveDesc(nullptr, nullptr) {
+    takeThreads();
     // oneDNN has fast code for most chains of post-ops, not for all: a matmul
     // of one row with a second tensor would run its reference loops, 100 times
     // slower. Then the longest fast chain is fused, and the rest runs after it,
@@ -178,6 +182,7 @@ public:
   int64_t scratchBytes() const override { return scratchSize; }
 
   void run(void *const *buffers, void *scratch) override {
+    takeThreads();
     const Dnnl &dnnl = Dnnl::get();
     for (const Binding &b : bindings)
       dnnl.dnnl_memory_set_data_handle(
@@ -209,6 +214,14 @@ private:
     DnnlHandle<dnnl_primitive_t> primitive{nullptr, nullptr};
     std::vector<dnnl_exec_arg_t> args;
   };
+
+  /// oneDNN asks OpenMP how many threads the caller's team has, when it chooses
+  /// blocks and memory and when it runs: the answers must be the same.
+  void takeThreads() const {
+    const OpenMP &omp = OpenMP::get();
+    if (omp.available())
+      omp.setNumThreads(threads);
+  }
 
   void execute(const Step &step) {
     dnnl_status_t status = Dnnl::get().dnnl_primitive_execute(
@@ -308,6 +321,7 @@ private:
   CpuPackCache &cache;
   KnownBounds &known;
   const std::function<ParameterView(int64_t)> &parameter; ///< while building
+  int32_t threads;
   size_t fused = 0; ///< post-ops in the main primitive
   bool allowReference = false;
   DnnlHandle<dnnl_primitive_desc_t> primitiveDesc; ///< of the main primitive

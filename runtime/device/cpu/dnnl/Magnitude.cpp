@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "Magnitude.h"
 
+#include "../Team.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -61,7 +63,8 @@ static Bits largestBits(Device &device, const void *data, int64_t elements) {
         while (seen < mine && !job.max.compare_exchange_weak(seen, mine))
           ;
       },
-      &pointer, nullptr, ceilDiv(elements, block), 16);
+      &pointer, nullptr, ceilDiv(elements, block),
+      grainOf({0, static_cast<double>(block * sizeof(Bits))}));
   return job.max;
 }
 

@@ -158,13 +158,13 @@ public:
             const Job &job = *static_cast<const Job *>(jobs[0]);
             job.call->packShared(job, begin, end);
           },
-          &data, nullptr, panels(shared), 8);
+          &data, nullptr, panels(shared), grain(panels(shared), 8));
       device.launch(
           [](void *const *jobs, const int64_t *, int64_t begin, int64_t end) {
             const Job &job = *static_cast<const Job *>(jobs[0]);
             job.call->multiply(job, begin, end);
           },
-          &data, nullptr, panels(own()), 1);
+          &data, nullptr, panels(own()), grain(panels(own()), 1));
     }
   }
 
@@ -193,6 +193,10 @@ private:
     return true;
   }
 
+  /// Iterations of a launch that are worth a thread.
+  int64_t grain(int64_t count, int64_t least) const {
+    return threads > 1 ? least : count;
+  }
   bool own() const { return !shared; }
   int64_t width(bool side) const {
     return side ? kernels.columns : kernels.rows;

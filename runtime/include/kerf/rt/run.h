@@ -79,9 +79,9 @@ struct RunOptions {
 };
 
 /// libgomp's threads spin for milliseconds before they sleep unless told
-/// otherwise, which costs a busy machine a factor of five; about 20 us covers
-/// the gaps between kernels. Sets the environment unless the user did; must
-/// come before the first session.
+/// otherwise, which costs a busy machine a factor of five; some 20 to 50 us
+/// cover the gaps between kernels. Sets the environment unless the user did;
+/// must come before the first session.
 void preferShortSpins();
 
 /// Runs a package, in a job if the environment says so (kerf/rt/job.h); prints

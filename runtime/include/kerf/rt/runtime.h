@@ -118,7 +118,7 @@ kerf_status_t kerf_package_output(const kerf_package_t *package, int32_t index,
 
 typedef struct kerf_session_options {
   size_t struct_size;
-  int32_t threads;         /* per rank; 0: cores / ranks, at least 1 */
+  int32_t threads;         /* per rank, at most; 0: cores / ranks, at least 1 */
   double deadline_seconds; /* of every wait on another rank; 0: 30 */
   kerf_log_sink_t log;     /* may be NULL */
   void *log_user;
