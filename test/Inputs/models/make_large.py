@@ -31,7 +31,8 @@ GPT2 = dict(template="gpt2-odd", scope="model.transformer.h.", layers=12, hidden
             vocabulary=50257, positions=1024, tokens=128)
 BERT = dict(template="bert-small", scope="model.encoder.layer.", layers=12, hidden=768, heads=12, inner=3072,
             vocabulary=30522, positions=512, tokens=128)
-MODELS = {"gpt2-124m": GPT2, "bert-base": BERT, "resnet50": dict(hidden=64)}
+GPT3 = GPT2 | dict(layers=96, hidden=12288, heads=96, inner=49152, positions=2048, tokens=2048)
+MODELS = {"gpt2-124m": GPT2, "gpt3-175b": GPT3, "bert-base": BERT, "resnet50": dict(hidden=64)}
 TEMPLATE_SIZES = {"gpt2-odd": dict(hidden=54, heads=6, inner=200, vocabulary=211, positions=24, tokens=13),
                   "bert-small": dict(hidden=48, heads=4, inner=96, vocabulary=150, positions=24, tokens=16)}
 
