@@ -81,12 +81,14 @@ std::optional<unsigned> BatchAnalysis::sumGroup(Operation *op) const {
 
 /// A value that depends on no input but is only used along the batch (a class
 /// token that is broadcast over the samples) gets a batch dimension from its
-/// uses: each device or micro-batch makes it for its own samples.
+/// uses: each device or micro-batch makes it for its own samples. So does a sum
+/// over the batch that is broadcast over the samples again (in the gradient of
+/// BatchNorm): devices add up the sum and not what is broadcast. Its uses rule
+/// out micro-batches (visit).
 void BatchAnalysis::visitBackward(Operation *op) {
   auto sharded = dyn_cast<ShardingRuleInterface>(op);
   if (!sharded || isa<SourceOpInterface>(op) || op->getNumResults() != 1 ||
-      factors.contains(op) || op->use_empty() || groups.contains(op) ||
-      runsOnce(op))
+      factors.contains(op) || op->use_empty() || runsOnce(op))
     return;
   std::optional<int64_t> dim;
   for (OpOperand &use : op->getUses()) {
@@ -116,6 +118,8 @@ void BatchAnalysis::visitBackward(Operation *op) {
         return;
   factors[op] = list.front();
   dims[op->getResult(0)] = *dim;
+  groups.erase(op);
+  sums.erase(op->getResult(0));
 }
 
 /// An op that reads sums over the batch gives a sum over the batch if it is
