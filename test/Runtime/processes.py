@@ -103,7 +103,7 @@ for name, launch in {**LAUNCHERS, "slurm": by_slurm}.items():
         checks.expect(f"trace: {name}", {event["tid"] for event in trace if event["name"] == "step"} == {0, 1, 2, 3})
 
 T = 2
-STARTED = 0.3 # seconds of a processor: a rank that has used more is in the midst of its steps, starting takes 0.05
+STARTED = 0.3  # seconds of a processor: a rank that has used more is in the midst of its steps, starting takes 0.05
 OPERATION = r"(all_reduce<sum> f32 4 at /fc1/Gemm|broadcast f32 4 at /fc2/Gemm)"
 
 
@@ -146,12 +146,6 @@ def strike(name, launch, number, patterns):
     return problems, result.stderr
 
 
-def struck(name, launch, number, patterns):
-    """A rank that is killed, or stopped: over within T + 5 s, rank and operation named."""
-    problems, stderr = strike(name, launch, number, patterns)
-    checks.expect(f"{name}: {signal.Signals(number).name}", not problems, "\n".join([*problems, stderr]))
-
-
 def injected(name, launch, fault, at, pattern):
     """A rank that hangs inside, or one that leaves out a collective: ranks disagree."""
     begin = time.monotonic()
@@ -172,16 +166,23 @@ def absent(missing):
                   time.monotonic() - begin < T + 5, f"exit {codes}\n{result.stderr}")
 
 
-# These mostly wait until T is over.
-in_parallel([(absent, missing) for missing in (3, 0)] + [
+def strikes():
+    """One after the other: the ranks compute until they are struck, and the end is timed."""
+    for name, launch in LAUNCHERS.items():
+        for number, patterns in (
+                (signal.SIGKILL, [rf"(rank 2 ended before it (arrived at|finished) {OPERATION}|rank 2 has ended)"]),
+                (signal.SIGSTOP, [rf"(rank 2 did not (arrive at|finish) {OPERATION}.* within {T} s|"
+                                  rf"rank 2 did not (end its step|take rank 0's word) within {T} s)"])):
+            problems, stderr = strike(name, launch, number, patterns)
+            checks.expect(f"{name}: {signal.Signals(number).name}", not problems, "\n".join([*problems, stderr]))
+
+
+# Beside the strikes what waits until T is over.
+in_parallel([(strikes,), *((absent, missing) for missing in (3, 0)), *(
     (injected, name, launch, *fault) for name, launch in LAUNCHERS.items() for fault in (
         ("hang", 1, rf"rank 1 did not arrive at {OPERATION} \(#1\) within {T} s"),
         ("skip", 0, r"ranks disagree on collective 0 of their group: rank 0 runs all_reduce<sum> .*, "
-                    r"rank 1 runs broadcast"))], workers=4)
-in_parallel([(struck, name, launch, number, patterns) for name, launch in LAUNCHERS.items() for number, patterns in (
-    (signal.SIGKILL, [rf"(rank 2 ended before it (arrived at|finished) {OPERATION}|rank 2 has ended)"]),
-    (signal.SIGSTOP, [rf"(rank 2 did not (arrive at|finish) {OPERATION}.* within {T} s|"
-                      rf"rank 2 did not (end its step|take rank 0's word) within {T} s)"]))])
+                    r"rank 1 runs broadcast")))])
 
 # Two ranks for a package of four; another package on one rank.
 for name, launch in (("by hand", by_hand), *([("mpirun", mpirun)] if HAS_MPIRUN else [])):
