@@ -32,13 +32,15 @@ idle = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--device
 checks.expect("an axis that cuts nothing", "\ncut       dp cuts nothing: all its devices compute the same\n" in idle, idle)
 checks.expect("layers together", re.search(r"model\.transformer\.h\.0-11: \S+, \S+", given) and "h.7." not in given, given)
 checks.expect("rows are left out", "kinds (-v)" in given or "more meshes (-v)" in searched, given)
-full = plan("given", "--mesh=dp=2,tp=4", "-v")
-checks.expect("-v has every value", "model.transformer.h.7.mlp.c_fc.weight  " in full, full[:2000])
+small = ["plan", INPUTS / "models/gpt2-small/model.onnx", "--dim=batch=8", "--machine=h100-8"]
+short, full = kerf(*small).stdout, kerf(*small, "-v").stdout
+value = "model.transformer.h.1.mlp.c_fc.weight  "
+checks.expect("-v has every value", value in full and value not in short, full[:2000])
 checks.expect("-v says what the pure cuts are", "if it were cut one way alone" in full and "article: each device to every other one" in full
               and "cut one way alone" not in given, full[-3000:])
 
 # What keeps meshes from having a plan is said once per reason.
-tight = kerf(*GPT2, "--memory-limit=300MiB").stdout
+tight = kerf(*GPT2[:-1], "--machine=h100-4", "--memory-limit=320MiB").stdout
 reasons = [line for line in tight.splitlines() if line.endswith(": nothing fits")]
 checks.expect("nothing fits, once", len(reasons) == 1 and "; " in reasons[0], tight)
 

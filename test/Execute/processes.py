@@ -1,6 +1,8 @@
 # The models of the suite on 2 and 4 processes, under mpirun and by the driver's
 # own --processes: every output, every line of a training log, checkpoint and
 # trained model has the bits of thread ranks, and counted bytes are the planned.
+# With --all every model on every mesh; without it each mesh and each model once,
+# and a few trainings.
 #
 # REQUIRES: kerf, kerf-run
 # RUN: %python %s %t %inputs
@@ -14,6 +16,7 @@ from kerf_processes import LAUNCHERS, mpirun, own_launcher
 from kerf_tests import Checks, fresh_folder, kerf
 
 OUT = fresh_folder(sys.argv[1])
+EVERYTHING = "--all" in sys.argv
 checks = Checks()
 launchers = {"processes": own_launcher, **({"mpirun": mpirun} if "mpirun" in LAUNCHERS else {})}
 
@@ -51,9 +54,10 @@ def compare(name, ranks, package, seed="--seed=3"):
                       communication["planned_bytes_per_rank"], json.dumps(communication)[:500])
 
 
-for model in ("mlp", "convnet", "gpt2-small", "bert-small"):
-    for ranks, flags in ((2, ["--mesh=tp=2", "--objective=volume"]), (4, ["--mesh=pp=2,tp=2", "--micro-batches=2"]),
-                         (4, ["--mesh=dp=2,tp=2"])):
+LAYOUTS = [(2, ["--mesh=tp=2", "--objective=volume"]), (4, ["--mesh=pp=2,tp=2", "--micro-batches=2"]),
+           (4, ["--mesh=dp=2,tp=2"])]
+for turn, model in enumerate(("mlp", "convnet", "gpt2-small", "bert-small")):
+    for ranks, flags in LAYOUTS if EVERYTHING else [LAYOUTS[turn % 3]]:
         name = f"{model}-{ranks}{flags[0][7:9]}"
         package = OUT / f"{name}.kerf"
         result = kerf("compile", INPUTS / "models" / model / "model.onnx", "--dim=batch=8", f"--devices=cpu:{ranks}",
@@ -104,8 +108,10 @@ def train(name, way, folder, ranks, mesh, flags=(), batch=8, steps=4):
 
 
 TRAINING = INPUTS / "training"
-for name, ranks, mesh, flags in (("mlp", 2, "dp=2", []), ("mlp", 4, "dp=2,tp=2", []), ("gpt2", 4, "dp=2,tp=2", []),
-                                 ("gpt2", 2, "pp=2", ["--micro-batches=2"]), ("conv-batch-norm", 2, "dp=2", [])):
+TRAININGS = [("mlp", 2, "dp=2", []), ("gpt2", 4, "dp=2,tp=2", []), ("gpt2", 2, "pp=2", ["--micro-batches=2"])]
+if EVERYTHING:
+    TRAININGS += [("mlp", 4, "dp=2,tp=2", []), ("conv-batch-norm", 2, "dp=2", [])]
+for name, ranks, mesh, flags in TRAININGS:
     case = f"{name}-{mesh.replace('=', '').replace(',', '-')}"
     expected = train(case, "threads", TRAINING / name, ranks, mesh, flags)
     for way in launchers if expected else ():

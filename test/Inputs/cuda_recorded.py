@@ -22,7 +22,7 @@ import pathlib
 
 import numpy as np
 
-from kerf_tests import Checks, kerf
+from kerf_tests import Checks, fresh_folder, kerf
 
 STEPS = 3  # enqueued, captured, replayed
 UNITS = {"f32": 1e-5, "bf16": 2**-8, "f16": 2**-11}
@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--needed", action="append", default=[], metavar="DEVICE:COUNT",
                         help="the first COUNT waits on DEVICE are needed: dropping one must be noticed")
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    fresh_folder(arguments.out)  # files of another case of the same number would be compared
     checks = Checks()
     for number, case in enumerate(arguments.cases):
         check_case(checks, arguments, number, case)

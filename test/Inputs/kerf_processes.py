@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 CLEAN = {key: value for key, value in os.environ.items()
          if not key.startswith(("OMPI_", "PMIX_", "SLURM_")) and key not in ("RANK", "WORLD_SIZE")}
@@ -64,6 +65,20 @@ class Job:
             except (OSError, IndexError):
                 pass
         return sorted(ids)[rank] if len(ids) > rank else None
+
+    def computing(self, rank, tool, seconds, timeout=60):
+        """Waits until a rank has used so many seconds of a processor; its process id, None if it does not get there."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and all(process.poll() is None for process in self.processes):
+            found = self.rank_id(rank, tool)
+            try:
+                fields = pathlib.Path(f"/proc/{found}/stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                fields = None
+            if fields and int(fields[11]) + int(fields[12]) >= seconds * os.sysconf("SC_CLK_TCK"):
+                return found
+            time.sleep(0.05)
+        return None
 
 
 def mpirun(ranks, *command, environment={}):

@@ -17,6 +17,7 @@ with. For the same reason a product of two inputs takes one of its own: g.x(shap
 """
 import argparse
 import pathlib
+import random
 import re
 import threading
 import zlib
@@ -105,6 +106,46 @@ class Graph:
              for name, value in self.inputs.values()],
             [onnx.ValueInfoProto(name=name) for name in outputs], self.constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+
+
+def covering(factors, fits=lambda row: True):
+    """Rows of one value of each factor, few, in which every pair of values of two factors occurs that any row may have.
+
+    `fits` says whether a row may be, also while some of its values are still None; factors in front decide first.
+    """
+    order, rows = random.Random(1), []
+    missing = {(i, a, j, b): None for j in range(len(factors)) for i in range(j)
+               for a in range(len(factors[i])) for b in range(len(factors[j]))}
+
+    def values(row):
+        return [None if at is None else values[at] for at, values in zip(row, factors)]
+
+    def fill(i, a, j, b):
+        row = [None] * len(factors)
+        row[i], row[j] = a, b
+        for k, choices in enumerate(factors):
+            if row[k] is not None:
+                continue
+            known = [(at, each) for at, each in enumerate(row) if each is not None]
+            found = list(range(len(choices)))
+            order.shuffle(found)
+            found.sort(key=lambda c: -sum((*sorted(((at, each), (k, c)))[0], *sorted(((at, each), (k, c)))[1]) in missing
+                                          for at, each in known))
+            row[k] = next((c for c in found if fits(values([*row[:k], c, *row[k + 1:]]))), None)
+            if row[k] is None:
+                return None
+        return row
+
+    while missing:
+        pair = next(iter(missing))
+        row = fill(*pair)
+        del missing[pair]
+        if row and fits(values(row)):
+            rows.append(values(row))
+            for j in range(len(row)):
+                for i in range(j):
+                    missing.pop((i, row[i], j, row[j]), None)
+    return rows
 
 
 def far_on_average(found, expected, bound):

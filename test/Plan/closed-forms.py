@@ -174,8 +174,8 @@ ROWS = {
 # Rows of a second are run for every N, the last ones only with --all.
 QUICK = ("AlexNet", "ResNet-50, data")
 FREE = (", free", ", any stages")
-LONG = ("ResNet-50, free", "ResNet-50, any stages", "GPT-2 124M, any stages", "GPT-2 124M, free, T = 8192, bfloat16",
-        "GPT-2 124M, data, bfloat16 with gradients of float32", "VGG-16, any stages")
+LONG = ("ResNet-50, free", "ResNet-50, any stages", "GPT-2 124M, any stages", "GPT-2 124M, free, T = 8192", "GPT-2 124M, free, T = 8192, bfloat16",
+        "GPT-2 124M, data, bfloat16 with gradients of float32", "GPT-2 124M, tensor, bfloat16", "VGG-16, any stages")
 
 
 def plan(graphs, model, batch, devices, options):

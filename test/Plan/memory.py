@@ -58,9 +58,9 @@ def main():
     compare(f"{GRAPHS}/gpt2-124m", 4, [], ["", "dp=2", "tp=2", "pp=2"] if EVERYTHING else ["tp=2"], 0.02)
     compare(f"{GRAPHS}/resnet50", 32, [*LOSS, "--batch-norm=local"], ["", "dp=2", "tp=2", "pp=2"] if EVERYTHING
             else ["dp=2"], 0.05)
-    compare(f"{GRAPHS}/resnet50", 4, [], ["", "dp=2", "tp=2"], 0.02)
-    compare(f"{GRAPHS}/vgg16", 32, LOSS, ["", "dp=2", "dp=4"], 0.05)
-    compare(f"{GRAPHS}/vgg16", 4, [], ["", "dp=2", "tp=2"], 0.02)
+    compare(f"{GRAPHS}/resnet50", 4, [], ["", "dp=2", "tp=2"] if EVERYTHING else [""], 0.02)
+    compare(f"{GRAPHS}/vgg16", 32, LOSS, ["", "dp=2", "dp=4"] if EVERYTHING else ["dp=4"], 0.05)
+    compare(f"{GRAPHS}/vgg16", 4, [], ["", "dp=2", "tp=2"] if EVERYTHING else ["dp=2"], 0.02)
     compare(f"{TRAINING}/gpt2", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2"], 0.10)
     compare(f"{TRAINING}/llama", 8, ADAMW, ["", "dp=2", "tp=2", "pp=2", "pp=2,dp=2"], 0.10)
     sys.exit(failed)

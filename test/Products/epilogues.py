@@ -1,6 +1,7 @@
 # What follows a product, in every order: bias and operands of every shape and position, activations, shape ops in
 # between, results that are used twice; against ONNX Runtime. `--full` is the whole product, otherwise a part of it in
-# which every pair of values of two of its factors occurs.
+# which every pair of values of two of its factors occurs: of all activations directly behind the product, of three with
+# shape ops in between, of which some transpositions stand for all.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -12,9 +13,9 @@ import zlib
 import numpy as np
 
 sys.path.insert(0, sys.argv.pop(2))
-from onnx_cases import Graph, Suite
+from onnx_cases import Graph, Suite, covering
 
-suite = Suite("epilogues", sys.argv, spread=4)
+suite = Suite("epilogues", sys.argv, spread=8)
 
 # Products: name -> (rank of the result, function of the graph and the batch). Sizes differ in every dimension.
 PRODUCTS = {
@@ -173,20 +174,25 @@ if suite.full:
             turn += 1
             add(*each, FACTORS[7][turn % len(UNARY)], FACTORS[8][turn // 3 % len(USES)], turn // 7 % 2 == 0)
 else:
-    # Pairs that are known to matter, entirely; then a sample of the rest.
-    for product in PRODUCTS:
-        for operand in OPERANDS:
-            for constant in (True, False):
-                add(product, 1, "none", "Add", operand, "left", constant, "Relu", "once", False)
-    for product, between in itertools.product(PRODUCTS, BETWEEN):
-        kind = BINARY[zlib.crc32((product + between).encode()) % 3]
-        for operand in ("last two", "without lead", "last"):
-            add(product, 1, between, kind, operand, "left", True, "none", "once", False)
-    every = [each for each in itertools.product(PRODUCTS, (1, 2), ("none",), BINARY, ("last", "full"), ("left", "right"))]
-    for turn, each in enumerate(every):
-        add(*each, turn % 2 == 0, list(UNARY)[turn % len(UNARY)], list(USES)[turn // 5 % 3], turn // 3 % 2 == 0)
-    for product, activation in itertools.product(PRODUCTS, UNARY):
-        suite.case(f"{product} | {activation}", lambda g, p=product, a=activation: UNARY[a](g, PRODUCTS[p](g, 2)[0]))
+    FORMS = {product: shapes_between(make(Graph(), 1)[1]) for product, make in PRODUCTS.items()}
+
+    def meet(row):
+        product, _, between, _, operand, *_ = row
+        if product is None or between is None:
+            return True
+        return between in FORMS[product] and operand in (None, "self", *operands(FORMS[product][between][1]))
+
+    TRANSPOSED = [name for name in BETWEEN if name.startswith("transpose") and len(name) == len("transpose 0123")]
+    few = [name for name in BETWEEN if name not in TRANSPOSED or name[10:] in ("0132", "0231", "0312", "1023", "3210")]
+    products, batches, _, *others, activations, uses, before = FACTORS
+    for each in covering((products, batches, ("none",), *others, activations, uses, before), meet):
+        add(*each)
+    for each in covering((products, batches, few, *others, ("none", "Relu", "Tanh"), uses, before), meet):
+        add(*each)
+    # What looks like a bias, and comes too late.
+    for product, activation in itertools.product(PRODUCTS, ("Relu", "Tanh", "linear")):
+        add(product, 1, "none", "Add", "per channel" if product.startswith(("conv", "depthwise")) else "last", "left", True,
+            activation, "once", True)
 # NaN and infinities in what is multiplied and in what follows: they come out where they do in ONNX Runtime.
 SPECIAL = {
     "matmul": lambda g: g.MatMul(g.x(7, 5, kind="special"), g.c(5, 8)),
@@ -200,21 +206,23 @@ SPECIAL = {
 }
 for product, activation in itertools.product(SPECIAL, UNARY):
     suite.case(f"special {product} | {activation}", lambda g, p=product, a=activation: UNARY[a](g, SPECIAL[p](g)))
-for product, kind, side in itertools.product(SPECIAL, BINARY, ("left", "right")):
-    def two(g, kind=kind, product=product, side=side, constant=True):
+TWO = (list(SPECIAL), BINARY, ("left", "right"), ("constant", "value"))
+for product, kind, side, other in itertools.product(*TWO) if suite.full else covering(TWO):
+    def two(g, kind=kind, product=product, side=side, other=other):
         y = SPECIAL[product](g)
-        z = g.const(0.5) if constant else g.Tanh(SPECIAL[product](g))
+        z = g.const(0.5) if other == "constant" else g.Tanh(SPECIAL[product](g))
         return g.op(kind, *((y, z) if side == "left" else (z, y)))
-    suite.case(f"special {product} | {kind} constant {side}", two)
-    suite.case(f"special {product} | {kind} value {side}", lambda g, two=two: two(g, constant=False))
-for kind, number in itertools.product(BINARY, (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-42, 3e38)):
-    for product in ("matmul", "conv2"):
+    suite.case(f"special {product} | {kind} {other} {side}", two)
+NUMBERS = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-42, 3e38)
+for turn, (kind, number) in enumerate(itertools.product(BINARY, NUMBERS)):
+    for product in ("matmul", "conv2") if suite.full else (("matmul", "conv2")[turn % 2],):
         for first in ("none", "Neg", "linear"):
             suite.case(f"{product} | {first} | {kind} {number}",
                        lambda g, p=product, k=kind, n=number, f=first: g.op(
                            k, UNARY[f](g, PRODUCTS[p](g, 1)[0]), g.const(n)))
 # An operand of more elements than the product: the result is larger than what the product stores.
-for product, kind, other in itertools.product(PRODUCTS, ("Add", "Mul"), ("value", "constant", "equal elements")):
+WIDER = (list(PRODUCTS), ("Add", "Mul"), ("value", "constant", "equal elements"))
+for product, kind, other in itertools.product(*WIDER) if suite.full else covering(WIDER):
     def wider(g, product=product, kind=kind, other=other):
         y, shape = PRODUCTS[product](g, 1)
         shape = (2,) + shape

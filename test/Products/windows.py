@@ -11,7 +11,7 @@ import zlib
 sys.path.insert(0, sys.argv.pop(2))
 from onnx_cases import Suite
 
-suite = Suite("windows", sys.argv, spread=2)
+suite = Suite("windows", sys.argv, spread=8)
 SIZES = {1: (11,), 2: (9, 7), 3: (5, 6, 4)}
 KERNELS = {1: ((1,), (2,), (3,), (5,)), 2: ((1, 1), (3, 3), (2, 3), (1, 4)), 3: ((1, 1, 1), (2, 3, 1), (3, 3, 3))}
 GROUPS = {"plain": (3, 8, 1), "one channel": (1, 5, 1), "to one": (4, 1, 1), "two groups": (4, 6, 2), "depthwise": (8, 8, 8),

@@ -21,7 +21,7 @@ import numpy as np
 
 from c_package import CPackages
 from kerf_processes import HAS_MPIRUN, LAUNCHERS, by_hand, by_slurm, mpirun, own_launcher
-from kerf_tests import Checks, fresh_folder, kerf
+from kerf_tests import Checks, fresh_folder, in_parallel, kerf
 
 OUT = fresh_folder(sys.argv[1])
 BUILD = pathlib.Path(sys.argv[3])
@@ -103,6 +103,7 @@ for name, launch in {**LAUNCHERS, "slurm": by_slurm}.items():
         checks.expect(f"trace: {name}", {event["tid"] for event in trace if event["name"] == "step"} == {0, 1, 2, 3})
 
 T = 2
+STARTED = 0.3  # seconds of a processor: a rank that has used more is in the midst of its steps, starting takes 0.05
 OPERATION = r"(all_reduce<sum> f32 4 at /fc1/Gemm|broadcast f32 4 at /fc2/Gemm)"
 
 
@@ -114,8 +115,7 @@ def error_of(result):
 def strike(name, launch, number, patterns):
     """Kills or stops rank 2 in the midst of many steps: what is wrong with how the job ends, and its stderr."""
     job = launch(RANKS, *COMMAND, f"--timeout={T}", "--repeat=100000000", f"--output-dir={OUT / 'never'}")
-    time.sleep(3)
-    victim = job.rank_id(2, "kerf-run")
+    victim = job.computing(2, "kerf-run", STARTED)
     if victim is None:
         return ["the rank was not found: " + str(job.wait(1))], ""
     os.kill(victim, number)
@@ -146,36 +146,43 @@ def strike(name, launch, number, patterns):
     return problems, result.stderr
 
 
-# A rank that is killed, or stopped: over within T + 5 s, rank and operation named.
-for name, launch in LAUNCHERS.items():
-    for number, patterns in (
-            (signal.SIGKILL, [rf"(rank 2 ended before it (arrived at|finished) {OPERATION}|rank 2 has ended)"]),
-            (signal.SIGSTOP, [rf"(rank 2 did not (arrive at|finish) {OPERATION}.* within {T} s|"
-                              rf"rank 2 did not (end its step|take rank 0's word) within {T} s)"])):
-        problems, stderr = strike(name, launch, number, patterns)
-        checks.expect(f"{name}: {signal.Signals(number).name}", not problems, "\n".join([*problems, stderr]))
+def injected(name, launch, fault, at, pattern):
+    """A rank that hangs inside, or one that leaves out a collective: ranks disagree."""
+    begin = time.monotonic()
+    result, codes = launch(RANKS, *COMMAND, f"--timeout={T}", "--repeat=2",
+                           f"--inject=rank=1,collective={at},fault={fault}").wait()
+    took = time.monotonic() - begin
+    checks.expect(f"{name}: {fault}", re.search(pattern, error_of(result)) and result.returncode == 5 and
+                  took < T + 8, f"exit {codes} after {took:.1f} s\n{result.stderr}")
 
-# A rank that hangs inside, and one that leaves out a collective: ranks disagree.
-for name, launch in LAUNCHERS.items():
-    for fault, at, pattern in (
-            ("hang", 1, rf"rank 1 did not arrive at {OPERATION} \(#1\) within {T} s"),
-            ("skip", 0, r"ranks disagree on collective 0 of their group: rank 0 runs all_reduce<sum> .*, "
-                        r"rank 1 runs broadcast")):
-        begin = time.monotonic()
-        result, codes = launch(RANKS, *COMMAND, f"--timeout={T}", "--repeat=2",
-                               f"--inject=rank=1,collective={at},fault={fault}").wait()
-        took = time.monotonic() - begin
-        checks.expect(f"{name}: {fault}", re.search(pattern, error_of(result)) and result.returncode == 5 and
-                      took < T + 8, f"exit {codes} after {took:.1f} s\n{result.stderr}")
 
-# Ranks that never come are named, by those that did.
-for missing in (3, 0):
+def absent(missing):
+    """Ranks that never come are named, by those that did."""
     begin = time.monotonic()
     result, codes = by_hand(RANKS, *COMMAND, f"--timeout={T}", only=[r for r in range(RANKS) if r != missing]).wait()
     pattern = "rank 3 did not join the 4 ranks of the job within 2 s" if missing else \
         "rank 0 did not open the rendezvous within 2 s"
     checks.expect(f"rank {missing} never comes", set(codes) == {5} and re.search(pattern, result.stderr) and
                   time.monotonic() - begin < T + 5, f"exit {codes}\n{result.stderr}")
+
+
+def strikes():
+    """One after the other: the ranks compute until they are struck, and the end is timed."""
+    for name, launch in LAUNCHERS.items():
+        for number, patterns in (
+                (signal.SIGKILL, [rf"(rank 2 ended before it (arrived at|finished) {OPERATION}|rank 2 has ended)"]),
+                (signal.SIGSTOP, [rf"(rank 2 did not (arrive at|finish) {OPERATION}.* within {T} s|"
+                                  rf"rank 2 did not (end its step|take rank 0's word) within {T} s)"])):
+            problems, stderr = strike(name, launch, number, patterns)
+            checks.expect(f"{name}: {signal.Signals(number).name}", not problems, "\n".join([*problems, stderr]))
+
+
+# Beside the strikes what waits until T is over.
+in_parallel([(strikes,), *((absent, missing) for missing in (3, 0)), *(
+    (injected, name, launch, *fault) for name, launch in LAUNCHERS.items() for fault in (
+        ("hang", 1, rf"rank 1 did not arrive at {OPERATION} \(#1\) within {T} s"),
+        ("skip", 0, r"ranks disagree on collective 0 of their group: rank 0 runs all_reduce<sum> .*, "
+                    r"rank 1 runs broadcast")))])
 
 # Two ranks for a package of four; another package on one rank.
 for name, launch in (("by hand", by_hand), *([("mpirun", mpirun)] if HAS_MPIRUN else [])):
@@ -247,7 +254,7 @@ try:
                       without_times(OUT / "hosts.json") == without_times(OUT / "threads.json"), result.stderr)
         # The cable is pulled: no connection closes, and still it ends in time.
         job = two_hosts(*COMMAND, f"--timeout={T}", "--repeat=100000000")
-        time.sleep(3)
+        job.computing(3, "kerf-run", STARTED)
         subprocess.run(["ip", "-n", names[1], "link", "set", "kb", "down"], check=True)
         begin = time.monotonic()
         result, codes = job.wait(T + 20)

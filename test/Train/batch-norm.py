@@ -1,5 +1,6 @@
 # --batch-norm=local is PyTorch's DistributedDataParallel without SyncBatchNorm, losses over 100 steps
 # and running statistics (the mean of the processes'); frozen is PyTorch with BatchNorm in eval mode.
+# With --all every mesh with both optimizers, otherwise with one of them in turn.
 #
 # REQUIRES: kerf
 # RUN: %python %s %t %inputs
@@ -52,16 +53,24 @@ def parameters(path):
             yield name, struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
 
 
-for optimizer in ("sgd", "adamw"):
-    for mesh in ([], ["--devices=cpu:2", "--mesh=dp=2"], ["--devices=cpu:2", "--mesh=tp=2"]):
+for number, optimizer in enumerate(("sgd", "adamw")):
+    def is_taken(turn):
+        return "--all" in sys.argv or turn % 2 == number
+
+    for turn, mesh in enumerate(([], ["--devices=cpu:2", "--mesh=dp=2"], ["--devices=cpu:2", "--mesh=tp=2"])):
+        if not is_taken(turn):
+            continue
         compare(f"frozen-{optimizer}-{'-'.join(mesh[1:])[7:] or 'one'}", optimizer, curves["frozen"][optimizer],
                 ["--batch-norm=frozen", *mesh])
-    for ranks in ("2", "4"):
+    for turn, ranks in enumerate(("2", "4")):
+        if not is_taken(turn):
+            continue
         local = ["--batch-norm=local", f"--devices=cpu:{ranks}", f"--mesh=dp={ranks}"]
         compare(f"local-{optimizer}-{ranks}", optimizer, curves["local"][ranks][optimizer], local)
     # What tensor parallelism cuts is one device's part still.
-    compare(f"local-{optimizer}-dp2-tp2", optimizer, curves["local"]["2"][optimizer],
-            ["--batch-norm=local", "--devices=cpu:4", "--mesh=dp=2,tp=2"])
+    if is_taken(1):
+        compare(f"local-{optimizer}-dp2-tp2", optimizer, curves["local"]["2"][optimizer],
+                ["--batch-norm=local", "--devices=cpu:4", "--mesh=dp=2,tp=2"])
 
 for ranks in ("2", "4"):
     weights = OUT / f"local-{ranks}.safetensors"

@@ -1,11 +1,12 @@
 """What thread ranks really send in a step, by the formulas of the full-size models.
 
-    counted.py TRAINING FOLDER
+    counted.py TRAINING FOLDER [--all]
 
 test/Plan/closed-forms.py plans GPT-2 124M, VGG-16, AlexNet and ResNet-50 without
 running them; here small models run with the same layouts, and the bytes that the
 busiest rank counted are those of the same formulas (f = (N - 1) / N), in float32
-and, where the case says so, with two bytes for four.
+and, where the case says so, with two bytes for four. With --all every layout on 2,
+4 and 8 ranks, without it each on one or two of these numbers in turn.
 
 REQUIRES: kerf
 RUN: rm -rf %t && mkdir %t && %python %s %inputs/training %t
@@ -16,6 +17,7 @@ import subprocess
 import sys
 
 TRAINING, FOLDER = sys.argv[1:3]
+EVERYTHING = "--all" in sys.argv
 # GPT-2: 2 layers, h = 32, 64 words, 16 positions; convolutions of 8 and 12 channels, 108 -> 24 -> 5.
 H, LAYERS, WORDS, LENGTH, BATCH = 32, 2, 64, 16, 8
 GPT2 = WORDS * H + LENGTH * H + LAYERS * (12 * H * H + 13 * H) + 2 * H
@@ -49,29 +51,27 @@ def share(n, elements, width=4):
     return -(-(n - 1) * elements * width // n)
 
 
+DATA = [("GPT-2, data", "gpt2", [], {"gradient": 2 * GPT2}, 4)]
+for flags, bytes_each in ((["--precision=bf16"], 2), (["--precision=bf16", "--gradient-dtype=f32"], 4),
+                          (["--gradient-dtype=bf16"], 2)):
+    DATA.append((f"GPT-2, data {' '.join(flags)}", "gpt2", flags, {"gradient": 2 * GPT2}, bytes_each))
+LOCAL = ["--batch-norm=local", "--frozen=norm.*"]
+DATA += [("convolutions, data", "conv-batch-norm", LOCAL, {"gradient": 2 * (CONVOLUTIONS + FULLY_CONNECTED)}, 4),
+         ("convolutions, data, bfloat16", "conv-batch-norm", [*LOCAL, "--precision=bf16"],
+          {"gradient": 2 * (CONVOLUTIONS + FULLY_CONNECTED)}, 2),
+         ("convolutions, data, BatchNorm synchronised", "conv-batch-norm", ["--batch-norm=sync"],
+          {"gradient+activation": 2 * (CONVOLUTIONS + FULLY_CONNECTED + 2 * CHANNELS), "statistics": 4 * CHANNELS}, 4)]
 CASES = []
-for n in (2, 4, 8):
-    CASES.append(("GPT-2, data", "gpt2", n, [f"--mesh=dp={n}"], {"gradient": share(n, 2 * GPT2)}))
-    for options, width in ((["--precision=bf16"], 2), (["--precision=bf16", "--gradient-dtype=f32"], 4),
-                           (["--gradient-dtype=bf16"], 2)):
-        CASES.append((f"GPT-2, data {' '.join(options)}", "gpt2", n, [f"--mesh=dp={n}", *options],
-                      {"gradient": share(n, 2 * GPT2, width)}))
-    CASES.append(("convolutions, data, bfloat16", "conv-batch-norm", n,
-                  [f"--mesh=dp={n}", "--batch-norm=local", "--frozen=norm.*", "--precision=bf16"],
-                  {"gradient": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED), 2)}))
-    CASES.append(("convolutions, data", "conv-batch-norm", n,
-                  [f"--mesh=dp={n}", "--batch-norm=local", "--frozen=norm.*"],
-                  {"gradient": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED))}))
-    CASES.append(("convolutions, data, BatchNorm synchronised", "conv-batch-norm", n,
-                  [f"--mesh=dp={n}", "--batch-norm=sync"],
-                  {"gradient+activation": share(n, 2 * (CONVOLUTIONS + FULLY_CONNECTED + 2 * CHANNELS)),
-                   "statistics": share(n, 4 * CHANNELS)}))
-for n in (2, 3, 4, 8):  # 3 and 8 do not divide 4 heads: some ranks have one less, or none
+for turn, (case, model, flags, sent, bytes_each) in enumerate(DATA):
+    for n in (2, 4, 8) if EVERYTHING else ((2, 4, 8)[turn % 3],):
+        CASES.append((case, model, n, [f"--mesh=dp={n}", *flags],
+                      {purposes: share(n, elements, bytes_each) for purposes, elements in sent.items()}))
+# 3 and 8 do not divide 4 heads: some ranks have one less, or none.
+for n in (2, 3, 4, 8) if EVERYTHING else (3, 4):
     CASES.append(("GPT-2, tensor", "gpt2", n, megatron(n), {"activation": (4 * LAYERS + 2) * share(n, 2 * T * H)}))
+for n in (2, 3, 4, 8) if EVERYTHING else (2, 8):
     CASES.append(("GPT-2, tensor, bfloat16", "gpt2", n, [*megatron(n, True), "--precision=bf16"],
                   {"activation": (4 * LAYERS + 2) * share(n, 2 * T * H, 2)}))
-
-
 # Uneven groups, stages (not of all devices, so that they divide the work), tied weights over stages: the objective is what
 # is counted.
 for model in ("gpt2", "conv-batch-norm"):
