@@ -6,6 +6,7 @@
 #include "Checkpoints.h"
 #include "TrainedModel.h"
 #include "Trainer.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/run.h"
 
@@ -83,7 +84,7 @@ void Trainer::printSummary() {
   double seconds = progress->secondsPerStep();
   if (options.json) {
     ordered_json json = {
-        {"schema", "kerf.train/1"},
+        {"schema", kerf::trainSchema.text()},
         {"steps", state.step},
         {"first_step", firstStep + 1},
         {"skipped", skipped},

@@ -17,6 +17,7 @@
 #include "Output.h"
 #include "Setup.h"
 
+#include "kerf/Format/Schemas.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/versions.h"
 
@@ -49,9 +50,9 @@ int kerf::tool::printFailure(const Failure &failure) {
 /// Versions of Kerf, of its libraries, and of the file formats.
 static std::string versionText() {
   return "kerf " KERF_VERSION "\nLLVM " LLVM_VERSION_STRING "\n" +
-         rt::cpuLibraryVersion() +
-         "\nkerf.package/1 kerf.plan/1 kerf.machine/1 kerf.run/1 "
-         "kerf.checkpoint/1";
+         rt::cpuLibraryVersion() + "\n" + packageSchema.text() + " " +
+         planSchema.text() + " " + machineSchema.text() + " " +
+         runSchema.text() + " " + checkpointSchema.text();
 }
 
 /// Options of compilation have no effect on a package: they are refused.
