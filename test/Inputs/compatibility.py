@@ -44,7 +44,7 @@ rates = {"flops_per_second": 1e11, "bytes_per_second": 1e10, "latency_seconds": 
     "compute": {name: rates for name in ("elementwise", "row", "matmul", "convolution", "gather")},
     "local": {"latency_seconds": 1e-6, "bandwidth_bytes_per_second": 1e10}}, indent=1) + "\n")
 
-PLAN = ["model.onnx", "--dim=batch=4", "--mesh=tp=2", "--machine=machine.json", "--objective=volume", "-q"]
+PLAN = ["model.onnx", "--dim=batch=4", "--mesh=tp=2", "--machine=machine.json", "--shard=w1=[{},{tp}]", "--shard=w2=[{tp},{}]", "-q"]
 run("kerf", "plan", *PLAN, "-o", "plan.json")
 run("kerf", "compile", *PLAN, "--devices=cpu:2", "--target-cpu=x86-64-v2", "-o", "package")
 run("kerf-run", "package", "--input=x=@x.npy", "--stats=run.json", "--output-dir=expected")
