@@ -61,7 +61,7 @@ static std::vector<std::string> list(const std::string &folder) {
 }
 
 void kerf::rt::keepCheckpoints(UsedFiles &files, const std::string &folder) {
-  files.keeps("--checkpoint-dir", folder, prefix, ending);
+  files.keeps("option checkpoint-dir", folder, prefix, ending);
 }
 
 bool kerf::rt::hasCheckpoints(const std::string &folder) {

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Completion.h"
 #include "../ParseErrors.h"
+#include "../SpellFlags.h"
 #include "../Validators.h"
 #include "Commands.h"
 #include "Files.h"
@@ -25,17 +26,9 @@
 
 #include <algorithm>
 #include <exception>
-#include <regex>
 
 using namespace kerf;
 using namespace kerf::tool;
-
-/// Libraries say `option mesh=NAME`, which is what kerf-opt and whoever embeds
-/// them has; here it is a flag.
-std::string kerf::tool::spellFlags(const std::string &text) {
-  static const std::regex option("\\boption ([a-z][a-z-]*)");
-  return std::regex_replace(text, option, "--$1");
-}
 
 int kerf::tool::printFailure(const Failure &failure) {
   if (!failure.message.empty())

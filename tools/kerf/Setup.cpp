@@ -1,6 +1,7 @@
 //===- Setup.cpp - from options to a compilation --------------------------===//
 #include "Setup.h"
 
+#include "../SpellFlags.h"
 #include "Commands.h"
 #include "Files.h"
 #include "Report.h"
@@ -460,7 +461,7 @@ int kerf::tool::withJob(
   const kerf_signals_t *signals =
       rt::insideJob() ? rt::handleJobSignals(!handlesTermination) : nullptr;
   if (kerf_status_t status = job.join(options.timeout, signals))
-    return rt::reportStatus(status, options.model, stderr);
+    return rt::reportStatus(status, options.model, onStderr());
   try {
     if (!job || job.leads()) {
       takeDevices(options);
@@ -473,7 +474,7 @@ int kerf::tool::withJob(
     if (!job)
       throw;
     if (!job.leads())
-      return job.fail(spellFlags(failure.message), stderr);
+      return job.fail(failure.message, onStderr());
     return job.leave(printFailure(failure), stderr);
   }
 }
