@@ -31,7 +31,10 @@ static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
   attempt.graph = std::make_unique<Graph>(function, candidate, options, batch,
-                                          dimBlocks, names);
+                                          dimBlocks, names, /*memoryShare=*/1,
+                                          [&] { return isOver(); });
+  if (attempt.graph->isUnfinished())
+    return passOver(candidate);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)
     if (!axis.isTime)
       attempt.summary.mesh.push_back({axis.name, axis.size});
@@ -60,13 +63,24 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   // first solution stays valid.
   double bound = attempt.summary.lowerBound;
   for (double share : kStageShares)
-    if (candidate.stages > 1 && attempt.solved.hasSolution() &&
+    if (!isOver() && candidate.stages > 1 && attempt.solved.hasSolution() &&
         !attempt.stages.feasible && options.solver == SolverKind::Auto &&
         bound <= incumbent()) {
       solveWithShare(attempt, share, deadline);
       attempt.summary.lowerBound = bound;
     }
   attempts.push_back(std::move(attempt));
+}
+
+void Planner::passOver(const MeshCandidate &candidate) {
+  CandidateSummary &summary = unsearched.emplace_back();
+  for (const dist::MeshAxis &axis : candidate.mesh.axes)
+    if (!axis.isTime)
+      summary.mesh.push_back({axis.name, axis.size});
+  summary.microBatches = candidate.microBatches;
+  summary.lowerBound = boundOf(candidate, 0);
+  summary.reason = isStopped() ? "not searched: planning was ended"
+                               : "not searched: the deadline came first";
 }
 
 /// Problems up to this size are solved even if another plan is known to be
@@ -392,15 +406,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     if (options.deadlineSeconds > 0 || isStopped()) {
       left = isStopped() ? 0 : budget() - elapsed();
       if (left <= 0 && (!attempts.empty() || isStopped())) {
-        CandidateSummary summary;
-        for (const dist::MeshAxis &axis : candidate.mesh.axes)
-          if (!axis.isTime)
-            summary.mesh.push_back({axis.name, axis.size});
-        summary.microBatches = candidate.microBatches;
-        summary.lowerBound = boundOf(candidate, 0);
-        summary.reason = isStopped() ? "not searched: planning was ended"
-                                     : "not searched: the deadline came first";
-        unsearched.push_back(std::move(summary));
+        passOver(candidate);
         continue;
       }
       // No candidate may use up the time of those behind it.
@@ -415,7 +421,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     attempt(candidate, left);
     if (options.deadlineSeconds > 0)
       overrun = std::max(overrun, elapsed() - begin - left);
-    if (options.solver == SolverKind::Random &&
+    if (options.solver == SolverKind::Random && !attempts.empty() &&
         attempts.back().summary.reason.empty())
       break;
   }

@@ -97,12 +97,15 @@ PartWeights partWeights(const MeshCandidate &candidate,
 class Graph {
 public:
   /// `memoryShare`: the fraction of the memory of all stages together that may
-  /// be used (and of the tenth of the work that may be done twice).
+  /// be used (and of the tenth of the work that may be done twice). `isOver`:
+  /// once it says so, the graph stays unfinished.
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
         const DimBlocks &dimBlocks, const ValueNames &names,
-        double memoryShare = 1);
+        double memoryShare = 1, llvm::function_ref<bool()> isOver = {});
 
+  /// Of no use for anything, since there was no time for the rest of it.
+  bool isUnfinished() const { return unfinished; }
   /// Why there can be no plan (a hint that cannot be satisfied), or empty.
   const std::string &getError() const { return error; }
 
@@ -224,6 +227,7 @@ private:
   const ValueNames &names;
   int64_t byteScale;
   ReshardCosts costs;
+  bool unfinished = false;
   std::string error;
 
   llvm::MapVector<mlir::Operation *, OpNode> ops;
