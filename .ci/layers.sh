@@ -71,8 +71,9 @@ if found=$(grep -rnE "\"$names\"" --include='*.cpp' --include='*.h' lib dialects
   printf 'an attribute of kerf as a string, expected its name in Interfaces/KerfDialect.h:\n%s\n' "$found" >&2
   bad=1
 fi
-# Libraries name options, `option mesh`; flags are the tools' (spellFlags). What ld.lld and ptxas take is theirs.
-if found=$(grep -rnE '"([^"]*[^a-z-])?--[a-z]' --include='*.cpp' --include='*.h' lib include dialects |
+# Libraries and the runtime name options, `option mesh`; flags are the tools' (spellFlags). What ld.lld and ptxas take is
+# theirs.
+if found=$(grep -rnE '"([^"]*[^a-z-])?--[a-z]' --include='*.cpp' --include='*.h' lib include dialects runtime |
   grep -vE '^[^:]*:[0-9]+: *//|Codegen/ObjectCode.cpp|Gpu/GpuTarget.cpp|run-reproducer'); then
   printf 'a library speaks of flags, expected "option NAME":\n%s\n' "$found" >&2
   bad=1

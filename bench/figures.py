@@ -42,6 +42,10 @@ Least, median and most over the devices of each kind of mesh, and every device o
     "growth": ("Planning and compiling as models grow deeper", """\
 A training step of GPT-2, 256 wide: seconds of the search and of each process, its memory, and the exponent of growth
 (1: linear).""", ["build/venv/bin/python", "bench/compile-growth.py"]),
+    "deadline": ("How a deadline of planning is kept", """\
+Requests that take longer than that: seconds of the search (median and worst of the rounds, and the worst as a share of
+the deadline), of the whole command with the model's import, and the gap that is left.""",
+                 ["build/venv/bin/python", "bench/deadline.py"]),
     "speed": ("This build beside an earlier one", """\
 The same packages' programs by two builds in alternating runs: median ratio of the newer to the older one, with a 95%
 interval.""", None),

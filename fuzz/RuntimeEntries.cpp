@@ -26,8 +26,8 @@ template <typename Read> std::string refusesOr(Read &&read) {
   try {
     return read();
   } catch (const Error &error) {
-    if (error.code != KERF_BAD_PACKAGE && error.code != KERF_INVALID_ARGUMENT &&
-        error.code != KERF_IO_ERROR)
+    if (error.code != KERF_BAD_PACKAGE && error.code != KERF_OTHER_VERSION &&
+        error.code != KERF_INVALID_ARGUMENT && error.code != KERF_IO_ERROR)
       return "refused with code " + std::to_string(error.code) + ": " +
              error.message;
     if (error.message.empty())

@@ -1,7 +1,7 @@
-# The lit suite of Kerf. Features: gpu, nccl, mpi, asserts, torch, onnxscript, one for each tool that
+# The lit suite of Kerf. Features: gpu, nccl, mpi, asserts, torch, onnxscript, chromium, one for each tool that
 # is built (`REQUIRES: kerf-opt`), sanitizer, and `full` (lit -Dfull=1, what
 # ./check --full sets). Substitutions: %python, %build, %inputs (test/Inputs), %models
-# (its models), %light (ONNX's models with outputs), %cache (large generated files, kept).
+# (its models), %light (ONNX's models with outputs), %cache (large generated files, kept), %chromium.
 import os
 import re
 import shutil
@@ -66,6 +66,10 @@ if config.kerf_build_type == "Debug":
     config.available_features.add("asserts")
 if shutil.which("mpirun"):
     config.available_features.add("mpi")
+browsers = [found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found]
+if browsers:
+    config.available_features.add("chromium")
+    config.substitutions.append(("%chromium", browsers[0]))
 if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
     found = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Cost/Machine.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/Support/Json.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -19,8 +20,6 @@
 
 using namespace kerf::cost;
 namespace json = llvm::json;
-
-static constexpr llvm::StringLiteral kSchema = "kerf.machine/1";
 
 llvm::StringRef kerf::cost::toString(ComputeClass kind) {
   switch (kind) {
@@ -202,9 +201,9 @@ llvm::Expected<Machine> kerf::cost::parseMachine(llvm::StringRef text,
   Reader reader(root, "", error);
   std::string schema;
   reader.string("schema", schema, /*required=*/true);
-  if (error.empty() && schema != kSchema)
-    return failure("schema is \"" + schema + "\", expected \"" + kSchema +
-                   "\"");
+  if (std::string wrong = schemaMismatch(machineSchema, schema);
+      error.empty() && !wrong.empty())
+    return failure("schema " + wrong);
   reader.string("name", machine.name, /*required=*/true);
   reader.string("description", machine.description);
   reader.integer("nodes", machine.nodes, 1, /*required=*/true);
@@ -274,7 +273,7 @@ std::string kerf::cost::writeMachine(const Machine &machine) {
   llvm::raw_string_ostream stream(text);
   json::OStream out(stream, /*IndentSize=*/2);
   out.object([&] {
-    out.attribute("schema", kSchema);
+    out.attribute("schema", machineSchema.text());
     out.attribute("name", machine.name);
     if (!machine.description.empty())
       out.attribute("description", machine.description);

@@ -4,6 +4,7 @@
 // FLOPs from the OpCost interface of the imported module.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Format/Schemas.h"
 #include "kerf/Import/Import.h"
 #include "kerf/NN/NN.h"
 
@@ -151,7 +152,7 @@ void kerf::printInspectionJson(raw_ostream &stream, const ImportReport &report,
     unsupported.push_back(llvm::json::Object{
         {"what", item.what}, {"nodes", llvm::json::Array(item.nodes)}});
   llvm::json::Object object{
-      {"schema", "kerf.inspect/1"},
+      {"schema", inspectSchema.text()},
       {"file", report.file},
       {"graph", report.graphName},
       {"producer", report.producer},

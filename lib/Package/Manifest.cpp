@@ -9,6 +9,7 @@
 #include "CallEntries.h"
 
 #include "kerf/Exec/Exec.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/rt/program.h"
 
@@ -356,7 +357,7 @@ json::Object kerf::buildManifest(ModuleOp module,
   llvm::StringMap<int64_t> numbers;
   json::Array functionList = functions(module, numbers);
   json::Object manifest{
-      {"schema", "kerf.package/1"},
+      {"schema", packageSchema.text()},
       {"name", contents.name},
       {"abi", KERF_PROGRAM_ABI_VERSION},
       {"target", target(contents)},

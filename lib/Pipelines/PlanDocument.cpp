@@ -1,6 +1,7 @@
 //===- PlanDocument.cpp - plan.json ---------------------------------------===//
 #include "PlanDocument.h"
 
+#include "kerf/Format/Schemas.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -102,7 +103,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
   if (!machine)
     llvm::consumeError(machine.takeError());
   return json::Object{
-      {"schema", "kerf.plan/1"},
+      {"schema", planSchema.text()},
       {"model", json::Object{{"name", module.getSymName().value_or("")},
                              {"inputs", std::move(inputs)},
                              {"parameters", plan.parameters},

@@ -48,8 +48,8 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     return;
   Graph &graph = *attempt.graph;
   double begin = elapsed(), bound = attempt.summary.lowerBound;
-  auto isOver = [&] {
-    return isStopped() || bound > incumbent() ||
+  auto isEnough = [&] {
+    return isOver() || bound > incumbent() ||
            (deadline > 0 && elapsed() - begin >= deadline);
   };
   auto again = [&] {
@@ -67,13 +67,14 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     attempt.cheapest = attempt.solved.solution;
   if (graph.candidate.stages > 1)
     for (double share : kTwiceDone) {
-      if (isOver() || !attempt.solved.hasSolution() || attempt.stages.feasible)
+      if (isEnough() || !attempt.solved.hasSolution() ||
+          attempt.stages.feasible)
         break;
       graph.limitTwiceDone(share);
       again();
     }
   auto limit = memoryLimitOf(options);
-  if (!limit || fits(attempt) || isOver())
+  if (!limit || fits(attempt) || isEnough())
     return;
 
   // Estimates of what took too much, and of what there was no solution for.
@@ -96,7 +97,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   Attempt best;
   bool found = false;
   for (int tries = 0;
-       tries < kSolutions && tooMuch - tooLittle > tooMuch / 100 && !isOver();
+       tries < kSolutions && tooMuch - tooLittle > tooMuch / 100 && !isEnough();
        ++tries) {
     int64_t tried = tooLittle + (tooMuch - tooLittle) / 2;
     if (tooLittle == 0)

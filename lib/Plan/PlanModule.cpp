@@ -31,8 +31,11 @@ static bool isBetter(const CandidateSummary &a, const CandidateSummary &b) {
 void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   Attempt attempt;
   attempt.allowance = allowance;
-  attempt.graph = std::make_unique<Graph>(function, candidate, options, batch,
-                                          dimBlocks, names, floor);
+  attempt.graph =
+      std::make_unique<Graph>(function, candidate, options, batch, dimBlocks,
+                              names, floor, [&] { return isOver(); });
+  if (attempt.graph->isUnfinished())
+    return passOver(candidate);
   for (const dist::MeshAxis &axis : candidate.mesh.axes)
     if (!axis.isTime)
       attempt.summary.mesh.push_back({axis.name, axis.size});
@@ -65,6 +68,17 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
   makeFit(attempt,
           deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01) : 0);
   attempts.push_back(std::move(attempt));
+}
+
+void Planner::passOver(const MeshCandidate &candidate) {
+  CandidateSummary &summary = unsearched.emplace_back();
+  for (const dist::MeshAxis &axis : candidate.mesh.axes)
+    if (!axis.isTime)
+      summary.mesh.push_back({axis.name, axis.size});
+  summary.microBatches = candidate.microBatches;
+  summary.lowerBound = boundOf(candidate, 0);
+  summary.reason = isStopped() ? "not searched: planning was ended"
+                               : "not searched: the deadline came first";
 }
 
 /// Problems up to this size are solved even if another plan is known to be
@@ -431,15 +445,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     if (options.deadlineSeconds > 0 || isStopped()) {
       left = isStopped() ? 0 : budget() - elapsed();
       if (left <= 0 && (!attempts.empty() || isStopped())) {
-        CandidateSummary summary;
-        for (const dist::MeshAxis &axis : candidate.mesh.axes)
-          if (!axis.isTime)
-            summary.mesh.push_back({axis.name, axis.size});
-        summary.microBatches = candidate.microBatches;
-        summary.lowerBound = boundOf(candidate, 0);
-        summary.reason = isStopped() ? "not searched: planning was ended"
-                                     : "not searched: the deadline came first";
-        unsearched.push_back(std::move(summary));
+        passOver(candidate);
         continue;
       }
       // No candidate may use up the time of those behind it.
@@ -454,7 +460,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     attempt(candidate, left);
     if (options.deadlineSeconds > 0)
       overrun = std::max(overrun, elapsed() - begin - left);
-    if (options.solver == SolverKind::Random &&
+    if (options.solver == SolverKind::Random && !attempts.empty() &&
         attempts.back().summary.reason.empty())
       break;
   }

@@ -73,6 +73,14 @@ private:
         .count();
   }
   void attempt(const MeshCandidate &candidate, double deadline);
+  /// Notes a candidate that is not searched, and why.
+  void passOver(const MeshCandidate &candidate);
+  /// Whether the time is over, and there is a plan to show.
+  bool isOver() const {
+    return isStopped() || (options.deadlineSeconds > 0 &&
+                           elapsed() > 0.95 * options.deadlineSeconds &&
+                           !std::isinf(incumbent()));
+  }
   /// Whether a plan was found that is predicted to keep the limit.
   bool fits(const Attempt &attempt) const;
   /// If what was found does not fit: looks for the cheapest that does. The
@@ -95,8 +103,8 @@ private:
   void solveAgain();
   /// Bounds below the best plan's cost are looked at once more, closer.
   void sharpenBounds();
-  /// Seconds of the deadline that are for searching: setting up a candidate and
-  /// writing the result are not cut short.
+  /// Seconds of the deadline that are for searching: writing the result is not
+  /// cut short, nor is setting up a candidate while there is no plan.
   double budget() const { return 0.95 * options.deadlineSeconds - overrun; }
   /// The time at which second looks at candidates must end.
   double timeToLookBack() const {

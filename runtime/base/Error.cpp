@@ -14,6 +14,7 @@ int kerf::rt::exitCode(kerf_code_t code) {
   case KERF_OK:
     return 0;
   case KERF_INVALID_ARGUMENT:
+  case KERF_OTHER_VERSION:
     return 2;
   case KERF_BAD_PACKAGE:
   case KERF_UNSUPPORTED_HOST:

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <unordered_set>
 
 namespace kerf::rt {
 
@@ -20,27 +21,37 @@ public:
   using json = nlohmann::json;
   static constexpr int64_t maxInteger = int64_t(1) << 53;
 
-  JsonReader(const json &value, std::string path)
-      : value(value), path(std::move(path)) {}
+  /// Members that a parser has asked for; the others it does not know.
+  using Members = std::unordered_set<const json *>;
+
+  JsonReader(const json &value, std::string path, Members *asked = nullptr)
+      : value(value), path(std::move(path)), asked(asked) {}
 
   const std::string &where() const { return path; }
   const json &raw() const { return value; }
   [[noreturn]] void fail(const std::string &reason) const {
-    throw Error(KERF_BAD_PACKAGE, path + ": " + reason);
+    throw Error(KERF_BAD_PACKAGE,
+                path + (path.back() == ' ' ? "" : ": ") + reason);
   }
 
+  /// A member that is null counts as missing.
   bool has(const char *key) const {
-    return value.is_object() && value.contains(key) && !value[key].is_null();
+    if (!value.is_object() || !value.contains(key))
+      return false;
+    if (asked)
+      asked->insert(&value[key]);
+    return !value[key].is_null();
   }
   JsonReader operator[](const char *key) const {
     if (!value.is_object())
       fail("expected an object");
     if (!has(key))
       fail(std::string("missing \"") + key + "\"");
-    return JsonReader(value[key], path + (path.back() == ' ' ? "" : ".") + key);
+    return JsonReader(value[key], pathOf(key), asked);
   }
   JsonReader operator[](size_t index) const {
-    return JsonReader(value[index], path + "[" + std::to_string(index) + "]");
+    return JsonReader(value[index], path + "[" + std::to_string(index) + "]",
+                      asked);
   }
   size_t size() const {
     if (!value.is_array())
@@ -67,6 +78,15 @@ public:
     if (!value.is_string())
       fail("expected a string, got " + shown());
     return value.get<std::string>();
+  }
+  /// A name without a path.
+  std::string fileName() const {
+    std::string name = string();
+    if (name.empty() || name == "." || name == ".." ||
+        name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos)
+      fail("expected a plain file name");
+    return name;
   }
   bool boolean() const {
     if (!value.is_boolean())
@@ -117,7 +137,29 @@ public:
     return result;
   }
 
+  /// Fails at the first member, here or below, that nobody has asked for.
+  /// `levels`: more than any format has, less than a stack holds.
+  void refuseUnknown(int levels = 32) const {
+    if (levels == 0)
+      fail("is nested too deep");
+    if (value.is_array())
+      for (size_t i = 0; i < value.size(); ++i)
+        if (value[i].is_structured())
+          (*this)[i].refuseUnknown(levels - 1);
+    if (!value.is_object())
+      return;
+    for (const auto &[key, member] : value.items()) {
+      if (!asked->count(&member))
+        fail("unknown key \"" + key + "\"");
+      if (member.is_structured())
+        JsonReader(member, pathOf(key), asked).refuseUnknown(levels - 1);
+    }
+  }
+
 private:
+  std::string pathOf(const std::string &key) const {
+    return path + (path.back() == ' ' ? "" : ".") + key;
+  }
   std::string shown() const {
     if (value.is_structured())
       return value.is_array() ? "an array" : "an object";
@@ -128,6 +170,7 @@ private:
 
   const json &value;
   std::string path;
+  Members *asked;
 };
 
 } // namespace kerf::rt

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 #include "Manifest.h"
 
+#include "ManifestCuda.h"
 #include "ManifestLibrary.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/rt/program.h"
 
 #include <cmath>
@@ -27,15 +29,6 @@ Shape parseShape(const JsonReader &in, kerf_dtype_t dtype) {
     in.fail(cat("has ", shape.size(), " dimensions, at most ", maxDims));
   in.located([&] { return numBytes(shape, dtype); });
   return shape;
-}
-
-std::string parseFileName(const JsonReader &in) {
-  std::string name = in.string();
-  if (name.empty() || name == "." || name == ".." ||
-      name.find('/') != std::string::npos ||
-      name.find('\0') != std::string::npos)
-    in.fail("expected a plain file name");
-  return name;
 }
 
 Mesh::Axis parseMeshAxis(const JsonReader &in) {
@@ -424,98 +417,30 @@ StageDesc parseStage(const JsonReader &in, const Manifest &m) {
   return s;
 }
 
-int parseArch(const JsonReader &in) {
-  std::string text = in.string();
-  int arch = 0;
-  if (text.rfind("sm_", 0) == 0)
-    for (size_t i = 3;
-         i < text.size() && i < 6 && text[i] >= '0' && text[i] <= '9'; ++i)
-      arch = arch * 10 + (text[i] - '0');
-  if (arch < 20 || arch > 999)
-    in.fail("expected an architecture such as sm_90");
-  return arch;
-}
-
-void parseCudaTarget(const JsonReader &target, Manifest &m) {
-  m.cuda.used = true;
-  if (!target.has("cuda")) // no kernels at all
-    return;
-  JsonReader in = target["cuda"];
-  if (in.has("ptx")) {
-    m.cuda.ptx = parseFileName(in["ptx"]);
-    m.cuda.ptxArch = parseArch(in["ptx_arch"]);
-  }
-  m.cuda.cubins = in.list<CudaTarget::Cubin>("cubins", [](const JsonReader &c) {
-    return CudaTarget::Cubin{parseArch(c["arch"]), parseFileName(c["file"])};
-  });
-}
-
-CudaKernel parseCudaKernel(const JsonReader &in) {
-  CudaKernel k;
-  k.entry = in["entry"].string();
-  auto dims = [&](const char *key, int64_t *out, const int64_t (&limits)[3]) {
-    if (in[key].size() != 3)
-      in[key].fail("expected three numbers");
-    for (size_t d = 0; d < 3; ++d)
-      out[d] = in[key][d].integer(out == k.grid ? 0 : 1, limits[d]);
-  };
-  dims("grid", k.grid, {2147483647, 65535, 65535});
-  dims("block", k.block, {1024, 1024, 64});
-  if (k.block[0] * k.block[1] * k.block[2] > 1024)
-    in["block"].fail("has more than 1024 threads");
-  k.sharedBytes = in.integerOr("shared_bytes", 0, 1 << 20, 0);
-  k.buffers = in["buffers"].integer(0, 4096);
-  k.scalars = in.integerOr("scalars", 0, 4096, 0);
-  k.fails = in.has("fails") && in["fails"].boolean();
-  if (in.has("access")) {
-    if (static_cast<int64_t>(in["access"].size()) != k.buffers)
-      in["access"].fail(
-          cat("has ", in["access"].size(), " entries, expected ", k.buffers));
-    for (int64_t i = 0; i < k.buffers; ++i) {
-      JsonReader entry = in["access"][static_cast<size_t>(i)];
-      std::string how = entry.string();
-      CudaKernel::Access access;
-      access.reads = how == "read" || how == "read_write";
-      access.writes = how == "write" || how == "read_write";
-      if (!access.reads && !access.writes)
-        entry.fail("expected read, write or read_write");
-      if (in.has("bytes") && static_cast<int64_t>(in["bytes"].size()) > i)
-        access.bytes = in["bytes"][static_cast<size_t>(i)].size64();
-      k.access.push_back(access);
-    }
-  }
-  if (in.has("arguments")) {
-    k.arguments = in["arguments"].shape();
-    if (static_cast<int64_t>(k.arguments.size()) != k.buffers)
-      in["arguments"].fail(
-          cat("has ", k.arguments.size(), " entries, expected ", k.buffers));
-    for (int64_t index : k.arguments)
-      if (index > 63)
-        in["arguments"].fail("expected numbers of the call's buffers");
-  }
-  if (in.has("batch")) {
-    JsonReader batch = in["batch"];
-    if (k.fails || k.scalars)
-      batch.fail("a kernel that fails or takes numbers has no batch");
-    k.batch = {batch["entry"].string(),
-               batch["elements"].integer(1, JsonReader::maxInteger),
-               batch["chunk"].integer(1, 1 << 30),
-               batch["threads"].integer(1, 1024)};
-  }
-  return k;
+void parseVersions(const JsonReader &in, Manifest &m) {
+  std::string schema = in["schema"].string();
+  std::string wrong = kerf::schemaMismatch(kerf::packageSchema, schema);
+  if (!wrong.empty() && kerf::matchSchema(kerf::packageSchema, schema) ==
+                            kerf::SchemaMatch::OtherVersion)
+    throw Error(KERF_OTHER_VERSION, in["schema"].where() + ": " + wrong);
+  if (!wrong.empty())
+    in["schema"].fail(wrong);
+  m.abi = in["abi"].integer(1, JsonReader::maxInteger);
+  if (m.abi > KERF_PROGRAM_ABI_VERSION)
+    throw Error(KERF_OTHER_VERSION,
+                cat(in["abi"].where(), ": is ", m.abi, ", newer than ",
+                    KERF_PROGRAM_ABI_VERSION, ", up to which this Kerf reads: ",
+                    kerf::packageSchema.remedy,
+                    ", or use the Kerf that wrote it"));
 }
 
 void parseTop(const JsonReader &in, Manifest &m) {
-  std::string schema = in["schema"].string();
-  if (schema != "kerf.package/1")
-    in["schema"].fail("is \"" + schema + "\", expected \"kerf.package/1\"");
+  parseVersions(in, m);
   m.name = in.stringOr("name", "");
-  m.abi = in["abi"].size64();
-  if (m.abi > KERF_PROGRAM_ABI_VERSION || m.abi < 1)
-    in["abi"].fail(cat("is ", m.abi, ", this runtime knows up to ",
-                       KERF_PROGRAM_ABI_VERSION));
   if (in.has("target")) {
     JsonReader target = in["target"];
+    if (target.has("host_kernels")) // program.so says it for each kernel
+      target["host_kernels"].boolean();
     std::string device = target.stringOr("device", "cpu");
     if (device == "cuda")
       parseCudaTarget(target, m);
@@ -530,7 +455,7 @@ void parseTop(const JsonReader &in, Manifest &m) {
   }
   m.mesh = parseMesh(in["mesh"]);
   m.files = in.list<FileEntry>("files", [](const JsonReader &f) {
-    return FileEntry{parseFileName(f["path"]), f["bytes"].size64(),
+    return FileEntry{f["path"].fileName(), f["bytes"].size64(),
                      f["xxh3"].string()};
   });
   m.externalFiles =
@@ -541,9 +466,9 @@ void parseTop(const JsonReader &in, Manifest &m) {
           f["path"].fail("expected an absolute path");
         return ExternalFile{path, f["bytes"].size64()};
       });
-  m.program = parseFileName(in["program"]);
+  m.program = in["program"].fileName();
   if (in.has("weights"))
-    m.weights = parseFileName(in["weights"]);
+    m.weights = in["weights"].fileName();
   m.parameters = in.list<Parameter>(
       "parameters", [&](const JsonReader &p) { return parseParameter(p, m); });
   auto global = [&](const JsonReader &t) { return parseGlobal(t, m.mesh); };
@@ -591,7 +516,10 @@ Manifest kerf::rt::parseManifest(const char *text, size_t bytes) {
     throw Error(KERF_BAD_PACKAGE, cat("manifest.json: ", error.what()));
   }
   Manifest manifest;
-  parseTop(JsonReader(root, "manifest.json: "), manifest);
+  JsonReader::Members asked;
+  JsonReader in(root, "manifest.json: ", &asked);
+  parseTop(in, manifest);
   checkStages(manifest);
+  in.refuseUnknown();
   return manifest;
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Statistics.h"
+#include "kerf/rt/program.h"
 #include "kerf/rt/runtime.h"
 
 #include <algorithm>
@@ -316,6 +317,10 @@ void kerf_job_free(kerf_job_t *job) { delete job; }
 
 void kerf_string_free(char *string) { std::free(string); }
 
-const char *kerf_runtime_version(void) { return "0.1.0 (program abi 2)"; }
+const char *kerf_runtime_version(void) {
+  static const std::string text =
+      cat(KERF_VERSION " (program abi ", KERF_PROGRAM_ABI_VERSION, ")");
+  return text.c_str();
+}
 
 } // extern "C"

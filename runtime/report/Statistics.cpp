@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "Statistics.h"
 
+#include "kerf/Format/Schemas.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -363,7 +365,7 @@ std::string kerf::rt::statisticsJson(const Session &session) {
   const Manifest &m = session.package().manifest;
   int64_t ranks = m.mesh.numRanks();
   int64_t runs = static_cast<int64_t>(session.stepSeconds().size());
-  ordered_json root = {{"schema", "kerf.run/1"},
+  ordered_json root = {{"schema", kerf::runSchema.text()},
                        {"model", {{"name", m.name}}},
                        {"devices", ranks}};
   root["mesh"] = ordered_json::object();

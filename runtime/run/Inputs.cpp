@@ -31,7 +31,7 @@ Flag parseFlag(const std::string &text) {
     return {"", text, ""};
   size_t equals = text.find('=');
   if (equals == std::string::npos)
-    wrong(cat("--input '", text,
+    wrong(cat("option input '", text,
               "': expected NAME=@FILE.npy, NAME=NUMBER, FILE.npy or "
               "@FILE.npz"));
   return {text.substr(0, equals), "", text.substr(equals + 1)};
@@ -116,6 +116,10 @@ GivenInput fitting(const DataArray &array, const std::string &file,
       cat(file, array.name.empty() ? "" : ":" + array.name, ": is ",
           kerf_dtype_name(array.dtype), " ", shapeString(array.shape),
           ", input \"", input.name, "\" expects ", typed(input));
+  GivenInput given = {file,        0,          array.dtype,
+                      array.shape, array.data, array.owner};
+  if (input.takesAny)
+    return given;
   bool fits = array.shape.size() == input.shape.size();
   for (size_t i = 0; fits && i < array.shape.size(); ++i)
     fits = input.shape[i] < 0 || array.shape[i] == input.shape[i];
@@ -127,7 +131,7 @@ GivenInput fitting(const DataArray &array, const std::string &file,
         cat(is, ", which does not hold every ", kerf_dtype_name(array.dtype),
             name.empty() ? "" : "; NumPy's .astype(\"" + name + "\") rounds"));
   }
-  return {file, 0, array.dtype, array.shape, array.data, array.owner};
+  return given;
 }
 
 GivenInput numberOf(const std::string &text, const InputSpec &input) {
@@ -191,7 +195,7 @@ void Matcher::takeAll(const std::string &file) {
   if (!endsWith(file, ".npz")) {
     if (inputs.size() != 1)
       wrong(cat(program, ": has ", inputs.size(),
-                " inputs, expected --input NAME=@", file,
+                " inputs, expected option input NAME=@", file,
                 " with one of: ", joined(namesOf(inputs))));
     return give(0, fitting(arrays.front(), file, inputs.front()));
   }
@@ -338,11 +342,11 @@ kerf::rt::missingInputs(const std::vector<InputSpec> &inputs,
   if (count == 0)
     return "";
   return cat(program, count == 1 ? ": input " : ": inputs ", list,
-             count == 1 ? " is missing: give --input "
-                        : " are missing: give --input ",
+             count == 1 ? " is missing: give option input "
+                        : " are missing: give option input ",
              count == 1 ? name : "NAME", "=@FILE.npy",
-             count == 1 ? "" : " for each, or --input @FILE.npz",
-             ", or --random-inputs or --seed=S for random ones");
+             count == 1 ? "" : " for each, or option input @FILE.npz",
+             ", or option random-inputs or option seed=S for random ones");
 }
 
 std::string kerf::rt::inputFile(const std::string &flag) {

@@ -115,7 +115,7 @@ kerf_status_t JobScope::shareFolder(const std::string &folder) {
 }
 
 int JobScope::report(kerf_status_t status, const std::string &file,
-                     std::FILE *err) {
+                     const Messages &err) {
   if (!status)
     return 0;
   if (!job)
@@ -134,11 +134,11 @@ int JobScope::report(kerf_status_t status, const std::string &file,
   return reportStatus(status, file, err);
 }
 
-int JobScope::fail(const std::string &message, std::FILE *err) {
+int JobScope::fail(const std::string &message, const Messages &err) {
   return report(toStatus(Error(KERF_IO_ERROR, message)), "", err);
 }
 
-int JobScope::leave(int code, std::FILE *err) {
+int JobScope::leave(int code, const Messages &err) {
   if (!job || failed)
     return code;
   int32_t all = code;

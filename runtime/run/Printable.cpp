@@ -77,6 +77,10 @@ size_t kerf::rt::unfinishedBytes(const std::string &text) {
   return 0;
 }
 
+void kerf::rt::say(const Messages &messages, const std::string &lines) {
+  say(messages.file, messages.spell ? messages.spell(lines) : lines);
+}
+
 void kerf::rt::say(std::FILE *file, const std::string &lines) {
   std::string text = printable(lines, /*lines=*/true);
   std::fwrite(text.data(), 1, text.size(), file);

@@ -61,7 +61,7 @@ struct Child {
 
 class Launcher {
 public:
-  Launcher(std::vector<Child> started, std::FILE *stream)
+  Launcher(std::vector<Child> started, const Messages &stream)
       : children(std::move(started)), err(stream) {}
   int watch();
 
@@ -75,7 +75,7 @@ private:
   }
 
   std::vector<Child> children;
-  std::FILE *err;
+  Messages err;
   size_t running = 0;
   int code = 0;       ///< of the first that failed by itself
   std::string killed; ///< says which was killed, and how
@@ -146,7 +146,7 @@ int Launcher::watch() {
 } // namespace
 
 int kerf::rt::runProcesses(int32_t count, const std::function<int()> &body,
-                           std::FILE *err) {
+                           const Messages &err) {
   kerf_status_t failure = nullptr;
   int code = 5;
   failure = guard([&] {

@@ -40,7 +40,7 @@ struct SessionCloser {
 class Runner {
 public:
   Runner(const RunOptions &options, JobScope &job, std::FILE *out,
-         std::FILE *err)
+         const Messages &err)
       : options(options), job(job), out(out), err(err) {}
 
   void run();
@@ -83,7 +83,8 @@ private:
 
   const RunOptions &options;
   JobScope &job;
-  std::FILE *out, *err;
+  std::FILE *out;
+  Messages err;
   std::unique_ptr<kerf_package_t, PackageCloser> package;
   std::vector<double> stepSeconds;
   std::vector<HostTensor> inputs; // outlives the session, which borrows
@@ -167,10 +168,10 @@ void Runner::checkFiles() {
   UsedFiles files;
   files.reads("the package", options.package);
   for (const std::string &text : options.inputs)
-    files.reads("--input", inputFile(text));
-  files.writes("--stats", options.statsFile);
-  files.writes("--trace", options.traceFile);
-  files.fills("--output-dir", options.outputDir, outputFiles());
+    files.reads("option input", inputFile(text));
+  files.writes("option stats", options.statsFile);
+  files.writes("option trace", options.traceFile);
+  files.fills("option output-dir", options.outputDir, outputFiles());
   if (std::string wrong = files.check(); !wrong.empty())
     usage(wrong);
 }
@@ -308,7 +309,7 @@ void logLine(void *user, kerf_log_level_t level, const char *line) {
 void Runner::run() {
   preferShortSpins();
   if (options.repeat < 1)
-    usage("--repeat must be at least 1");
+    usage("option repeat must be at least 1");
   kerf_package_options_t packageOptions = {};
   packageOptions.struct_size = sizeof(packageOptions);
   packageOptions.skip_hashes = options.skipHashes;
@@ -321,7 +322,7 @@ void Runner::run() {
       options.inject.empty() ? nullptr : options.inject.c_str();
   if (options.verbose) {
     packageOptions.log = sessionOptions.log = logLine;
-    packageOptions.log_user = sessionOptions.log_user = err;
+    packageOptions.log_user = sessionOptions.log_user = err.file;
   }
   kerf_package_t *rawPackage = nullptr;
   check(
@@ -360,7 +361,7 @@ void kerf::rt::preferShortSpins() {
 }
 
 int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
-                           std::FILE *err) {
+                           const Messages &err) {
   if (!status)
     return 0;
   std::string node = kerf_status_node(status);
@@ -377,7 +378,7 @@ int kerf::rt::reportStatus(kerf_status_t status, const std::string &file,
 }
 
 int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
-                         std::FILE *out, std::FILE *err) {
+                         std::FILE *out, const Messages &err) {
   int code = 0;
   try {
     Runner(options, job, out, err).run();
@@ -393,7 +394,7 @@ int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
 }
 
 int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
-                         std::FILE *err) {
+                         const Messages &err) {
   JobScope job;
   kerf_status_t status = job.join(options.timeoutSeconds, options.signals);
   if (status)
@@ -402,7 +403,7 @@ int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
 }
 
 int kerf::rt::runPackageInProcesses(const RunOptions &options, std::FILE *out,
-                                    std::FILE *err) {
+                                    const Messages &err) {
   kerf_package_options_t open = {};
   open.struct_size = sizeof(open);
   open.skip_hashes = 1; // each process compares them

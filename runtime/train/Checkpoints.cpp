@@ -1,6 +1,8 @@
 //===- Checkpoints.cpp - a run that can be taken up again -----------------===//
 #include "Checkpoints.h"
 
+#include "kerf/Format/Schemas.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -13,7 +15,13 @@
 
 using namespace kerf::rt;
 
-static constexpr const char *format = "kerf.checkpoint/1";
+/// What a checkpoint says of itself and of its run. openHashed has read the
+/// last.
+static constexpr const char *factNames[] = {
+    "format", "step",    "updates",    "epoch",
+    "index",  "seed",    "batch_size", "samples",
+    "data",   "shuffle", "last_batch", "batches_per_epoch",
+    "xxh3"};
 static const std::string prefix = "checkpoint-", ending = ".safetensors";
 
 static std::string pathOf(const std::string &folder, int64_t step) {
@@ -53,7 +61,7 @@ static std::vector<std::string> list(const std::string &folder) {
 }
 
 void kerf::rt::keepCheckpoints(UsedFiles &files, const std::string &folder) {
-  files.keeps("--checkpoint-dir", folder, prefix, ending);
+  files.keeps("option checkpoint-dir", folder, prefix, ending);
 }
 
 bool kerf::rt::hasCheckpoints(const std::string &folder) {
@@ -86,7 +94,7 @@ void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
   std::vector<NamedTensor> tensors;
   for (const Weights::Parameter &p : weights.parameters())
     tensors.push_back({p.name, p.dtype, p.shape});
-  Metadata facts = {{"format", format},
+  Metadata facts = {{"format", kerf::checkpointSchema.text()},
                     {"step", std::to_string(state.step)},
                     {"updates", std::to_string(state.updates)},
                     {"epoch", std::to_string(state.epoch)},
@@ -186,10 +194,19 @@ Safetensors kerf::rt::openCheckpoint(const std::string &path, RunState &state) {
   Safetensors file = openHashed(path);
   const Metadata &facts = file.metadata();
   auto it = facts.find("format");
-  if (it == facts.end() || it->second != format)
-    throw Error(KERF_INVALID_ARGUMENT,
-                cat("has format ", it == facts.end() ? "unknown" : it->second,
-                    ", expected ", format));
+  std::string found = it == facts.end() ? "" : it->second;
+  std::string wrong = kerf::schemaMismatch(kerf::checkpointSchema, found);
+  if (!wrong.empty())
+    throw Error(kerf::matchSchema(kerf::checkpointSchema, found) ==
+                        kerf::SchemaMatch::OtherVersion
+                    ? KERF_OTHER_VERSION
+                    : KERF_INVALID_ARGUMENT,
+                "format " + wrong);
+  for (const auto &fact : facts)
+    if (std::find(std::begin(factNames), std::end(factNames), fact.first) ==
+        std::end(factNames))
+      throw Error(KERF_INVALID_ARGUMENT,
+                  "has an unknown \"" + fact.first + "\" in its metadata");
   state.step = number(facts, "step");
   state.updates = number(facts, "updates");
   state.epoch = number(facts, "epoch");
@@ -210,6 +227,9 @@ bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
     try {
       file = openCheckpoint(path, found);
     } catch (const Error &error) {
+      // It is whole: the run does not go back to an earlier one unasked.
+      if (error.code == KERF_OTHER_VERSION)
+        throw Error(KERF_INVALID_ARGUMENT, path + ": " + error.message);
       refused.push_back(error.code == KERF_IO_ERROR
                             ? error.message
                             : path + ": is damaged: " + error.message);

@@ -44,13 +44,15 @@ void writeCheckpoint(const std::string &folder, const RunState &state,
 
 /// Opens one file, checks its hash, format and position, and stores step,
 /// updates, epoch and batch index in `state`. Throws KERF_INVALID_ARGUMENT,
-/// KERF_BAD_PACKAGE or KERF_IO_ERROR; only the last names the file.
+/// KERF_OTHER_VERSION, KERF_BAD_PACKAGE or KERF_IO_ERROR; only the last names
+/// the file.
 Safetensors openCheckpoint(const std::string &path, RunState &state);
 
 /// Loads the newest undamaged checkpoint into the session; `state` gives what
 /// must be equal and receives the position. Damaged ones are added to
 /// `refused`, one line each. False if the folder has no checkpoints; throws
-/// KERF_INVALID_ARGUMENT if all are damaged or one does not belong to this run.
+/// KERF_INVALID_ARGUMENT if all are damaged, or if the newest that is not
+/// belongs to another run or another version of Kerf.
 bool loadNewestCheckpoint(const std::string &folder, const Weights &weights,
                           kerf_session_t *session, RunState &state,
                           std::vector<std::string> &refused);

@@ -101,8 +101,8 @@ Samples bindTokens(const DataSet &data, const std::vector<DataInput> &inputs) {
     bad(data, "the model has no input for tokens");
   int64_t length = text->shape[1];
   if (data.sequenceLength > 0 && data.sequenceLength != length)
-    bad(data, cat("--sequence-length is ", data.sequenceLength, ", input \"",
-                  text->name, "\" has sequences of ", length));
+    bad(data, cat("option sequence-length is ", data.sequenceLength,
+                  ", input \"", text->name, "\" has sequences of ", length));
   Samples samples;
   samples.count = length > 0 ? (tokens.shape[0] - 1) / length : 0;
   if (samples.count < 1)

@@ -53,7 +53,7 @@ void Trainer::writeOutputs() {
   if (first && !wrote && saved)
     first->notes.push_back(
         "the run's state after step " + std::to_string(state.step) + " is in " +
-        options.checkpointDir + ": --resume writes the rest");
+        options.checkpointDir + ": option resume writes the rest");
   if (first)
     throw *first;
 }
@@ -77,8 +77,8 @@ void Trainer::rescue(Error error) {
       }
       error.notes.push_back(
           cat("the run's state after step ", state.step, " is saved in ", place,
-              ": the same command with --checkpoint-dir=", place,
-              " --resume writes what is missing"));
+              ": the same run with option checkpoint-dir=", place,
+              " and option resume writes what is missing"));
       return true;
     }
     return false;

@@ -39,21 +39,22 @@ static std::vector<Planned> plannedFiles(const TrainOptions &options,
       else
         for (const TrainOptions::Piece &piece : options.image)
           bytes += piece.length > 0 ? piece.length : piece.bytes.size();
-      files.push_back({"-o", places[i], bytes});
+      files.push_back({"option output", places[i], bytes});
     }
   }
   if (!options.safetensors.empty()) {
     uint64_t bytes = kHeader;
     for (const Weights::Tensor &tensor : weights.tensors())
       bytes += static_cast<uint64_t>(tensor.bytes());
-    files.push_back({"--save-safetensors", options.safetensors, bytes});
+    files.push_back({"option save-safetensors", options.safetensors, bytes});
   }
   if (!options.checkpointDir.empty()) {
     uint64_t bytes = kHeader;
     for (const Weights::Parameter &parameter : weights.parameters())
       bytes += static_cast<uint64_t>(parameter.bytes());
     // One more than is kept: the oldest is removed after the newest is written.
-    files.push_back({"--checkpoint-dir", options.checkpointDir + "/any", bytes,
+    files.push_back({"option checkpoint-dir", options.checkpointDir + "/any",
+                     bytes,
                      options.checkpointEvery > 0 ? keptCheckpoints + 1 : 1});
   }
   return files;
@@ -80,8 +81,8 @@ void kerf::rt::requireSpace(const TrainOptions &options,
     largest.rlim_cur = RLIM_INFINITY;
   for (const Planned &file : plannedFiles(options, weights)) {
     // A checkpoint that cannot be written leaves the one before it.
-    if (file.flag != "--checkpoint-dir" && largest.rlim_cur != RLIM_INFINITY &&
-        file.bytes > largest.rlim_cur)
+    if (file.flag != "option checkpoint-dir" &&
+        largest.rlim_cur != RLIM_INFINITY && file.bytes > largest.rlim_cur)
       throw Error(KERF_INVALID_ARGUMENT,
                   cat(file.path, ": ", file.flag, " needs a file of ",
                       file.bytes, " bytes, this process may write ",

@@ -6,6 +6,7 @@
 #include "Checkpoints.h"
 #include "TrainedModel.h"
 #include "Trainer.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/rt/files.h"
 #include "kerf/rt/run.h"
 
@@ -83,7 +84,7 @@ void Trainer::printSummary() {
   double seconds = progress->secondsPerStep();
   if (options.json) {
     ordered_json json = {
-        {"schema", "kerf.train/1"},
+        {"schema", kerf::trainSchema.text()},
         {"steps", state.step},
         {"first_step", firstStep + 1},
         {"skipped", skipped},
@@ -131,16 +132,16 @@ static void require(const std::string &wrong) {
 /// written twice, and that all can be written.
 static UsedFiles filesOf(const TrainOptions &options) {
   UsedFiles files;
-  files.reads("--data", options.data);
-  files.reads("--eval-data", options.evalData);
+  files.reads("option data", options.data);
+  files.reads("option eval-data", options.evalData);
   files.reads("the model", options.model);
   for (size_t i = 1; i < options.modelFiles.size(); ++i)
     files.reads("the model's external data", options.modelFiles[i]);
-  files.writes("-o", options.output);
-  files.writes("--save-safetensors", options.safetensors);
-  files.writes("--log", options.log);
-  files.writes("--trace", options.trace);
-  files.writes("--stats", options.stats);
+  files.writes("option output", options.output);
+  files.writes("option save-safetensors", options.safetensors);
+  files.writes("option log", options.log);
+  files.writes("option trace", options.trace);
+  files.writes("option stats", options.stats);
   keepCheckpoints(files, options.checkpointDir);
   return files;
 }
@@ -159,19 +160,19 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
     if (!options.output.empty() && !options.modelFiles.empty()) {
       std::vector<std::string> places = placesOf(options);
       for (size_t i = 1; i < places.size(); ++i)
-        files.writes("the external data of -o", places[i]);
+        files.writes("the external data of option output", places[i]);
       // Their folders may be missing: the writer makes them.
       require(files.checkDistinct());
     }
     if (options.resume && options.checkpointDir.empty())
-      return "--resume needs --checkpoint-dir";
+      return "option resume needs option checkpoint-dir";
     if (options.checkpointEvery > 0 && options.checkpointDir.empty())
-      return "--checkpoint-every needs --checkpoint-dir";
+      return "option checkpoint-every needs option checkpoint-dir";
     if (!options.checkpointDir.empty() && !options.resume &&
         hasCheckpoints(options.checkpointDir))
-      return options.checkpointDir +
-             ": holds checkpoints of a run: --resume goes on with it, another "
-             "folder starts a new one";
+      return options.checkpointDir + ": holds checkpoints of a run: option "
+                                     "resume goes on with it, another "
+                                     "folder starts a new one";
     openData(options.data, options.sequenceLength);
     if (!options.evalData.empty())
       openData(options.evalData, options.sequenceLength);
@@ -183,14 +184,14 @@ std::string kerf::rt::checkTrainOptions(const TrainOptions &given,
 
 /// One line with the file it is about in front, unless the message has one.
 static int report(const Error &error, const TrainOptions &options,
-                  JobScope &job, std::FILE *err) {
+                  JobScope &job, const Messages &err) {
   bool isLocated =
       error.code == KERF_INVALID_ARGUMENT || error.code == KERF_IO_ERROR;
   return job.report(toStatus(error), isLocated ? "" : options.model, err);
 }
 
 int kerf::rt::trainPackage(const TrainOptions &options, JobScope &job,
-                           std::FILE *out, std::FILE *err) {
+                           std::FILE *out, const Messages &err) {
   std::string wrong = checkTrainOptions(options, job.leads());
   int code = 0;
   preferShortSpins();
@@ -207,7 +208,7 @@ int kerf::rt::trainPackage(const TrainOptions &options, JobScope &job,
 }
 
 int kerf::rt::trainPackage(const TrainOptions &options, std::FILE *out,
-                           std::FILE *err) {
+                           const Messages &err) {
   JobScope job;
   if (kerf_status_t status = job.join(options.timeoutSeconds, nullptr))
     return reportStatus(status, options.model, err);

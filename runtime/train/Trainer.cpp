@@ -91,8 +91,9 @@ void Trainer::openPackage() {
             options.trained.end())
       throw usage(cat(options.model, ": weight \"", p.name,
                       "\" is made by nodes of the graph, a trained value has "
-                      "no place in the model: --frozen=",
-                      p.name, " keeps it, --batch-norm=frozen a statistic"));
+                      "no place in the model: option frozen=",
+                      p.name,
+                      " keeps it, option batch-norm=frozen a statistic"));
   for (const DataInput &input : inputs)
     requireLabelType(input);
 }
@@ -149,7 +150,7 @@ void Trainer::openData() {
   if (rate.steps == 0)
     rate.steps = steps;
   if (rate.hasEnd() && rate.warmup >= rate.steps)
-    throw usage(cat("--learning-rate: warmup is ", rate.warmup,
+    throw usage(cat("option learning-rate: warmup is ", rate.warmup,
                     ", expected less than the ", rate.steps, " steps"));
   if (!options.evalData.empty() && job.leads()) {
     std::vector<DataInput> labels;
@@ -204,7 +205,7 @@ bool Trainer::loadCheckpoint() {
   tell();
   if (found && state.step > steps)
     throw usage(cat(options.checkpointDir, ": the run has done ", state.step,
-                    " steps, --steps is ", steps));
+                    " steps, option steps is ", steps));
   if (found)
     checkpointed = state.step;
   note(found ? cat("goes on after step ", state.step)
@@ -303,7 +304,7 @@ void Trainer::step() {
             " is ",
             text(std::isfinite(report.loss) ? *report.gradientNorm
                                             : report.loss),
-            ", nothing is written (--on-nan=skip goes on without the "
+            ", nothing is written (option on-nan=skip goes on without the "
             "step)"));
   report.skipped = !finite;
   if (bytesPerRank < 0 && job.leads())
@@ -406,10 +407,10 @@ void Trainer::run() {
   for (const DataInput &input : inputs)
     if (input.isLabels && input.shape.size() > 1 && options.loss.hasClasses())
       tokens = numElements(input.shape);
-  bool terminal = !options.quiet && job.leads() && ::isatty(fileno(err));
-  progress = std::make_unique<Progress>(job.leads() ? options.log : "",
-                                        firstStep, steps, state.batch, tokens,
-                                        terminal ? err : nullptr, err);
+  bool terminal = !options.quiet && job.leads() && ::isatty(fileno(err.file));
+  progress = std::make_unique<Progress>(
+      job.leads() ? options.log : "", firstStep, steps, state.batch, tokens,
+      terminal ? err.file : nullptr, err.file);
   while (state.step < steps) {
     step();
     if (options.checkpointEvery > 0 &&
@@ -420,12 +421,12 @@ void Trainer::run() {
     if (stopRequested() && state.step < steps) {
       checkpoint();
       progress->clear();
-      std::fprintf(err, "note: stopped after step %lld%s\n",
-                   static_cast<long long>(state.step),
+      say(err, cat("note: stopped after step ", state.step,
                    options.checkpointDir.empty()
-                       ? ", nothing is written (--checkpoint-dir keeps a "
+                       ? ", nothing is written (option checkpoint-dir keeps a "
                          "checkpoint)"
-                       : ", a checkpoint is written (--resume goes on)");
+                       : ", a checkpoint is written (option resume goes on)",
+                   "\n"));
       throw TrainExit{128 + static_cast<int>(*options.stop)};
     }
   }

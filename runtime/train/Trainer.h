@@ -30,7 +30,7 @@ struct TrainExit {
 class Trainer {
 public:
   Trainer(const TrainOptions &options, JobScope &job, std::FILE *out,
-          std::FILE *err)
+          const Messages &err)
       : options(options), job(job), out(out), err(err) {}
   ~Trainer();
   void run();
@@ -81,7 +81,8 @@ private:
 
   const TrainOptions &options;
   JobScope &job;
-  std::FILE *out, *err;
+  std::FILE *out;
+  Messages err;
   kerf_package_t *package = nullptr;
   kerf_session_t *session = nullptr;
   std::vector<DataInput> inputs;     ///< that are fed from data

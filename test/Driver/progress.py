@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -59,9 +60,20 @@ if code == 0:
     checks.expect("what was not searched", "not searched: planning was ended" in reasons, reasons)
     checks.expect("the bound counts it", plan["objective"]["lower_bound"] <= plan["objective"]["cost"], plan["objective"])
 
-# Not on a terminal: no line.
-quick = kerf(*LONG, "--deadline=3", "-o", OUT / "quick.json")
-checks.expect("no line in a file", quick.returncode == 0 and "\r" not in quick.stderr and "meshes, best" not in quick.stderr, quick.stderr[-500:])
-seconds = json.loads((OUT / "quick.json").read_text())["planning_seconds"] if quick.returncode == 0 else None
-checks.expect("the deadline is kept", seconds is not None and seconds <= 3 * 1.1, seconds)
+# Not on a terminal: no line. Each of these takes 20 s and more without a deadline. That a search ends within a tenth of it
+# is for bench/deadline.py, on a machine that does nothing else. Here it is seconds of a processor, which other work does
+# not make more: those 2.2, and 2 for reading the model, making its training step and what is printed.
+TRAIN = ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
+for model, flags in (("gpt2-124m", [*TRAIN, "--objective=volume"]), ("gpt2-124m", ["--objective=volume"]), ("resnet50", TRAIN),
+                     ("vgg16", [*TRAIN, "--objective=volume"])):
+    name = f"{model} {'training' if flags[0] == '--train' else 'inference'}"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = kerf("plan", INPUTS / f"graphs/{model}/model.onnx", "--dim=batch=64", "--machine=h100-8x8", *flags, "--deadline=2", "--json")
+    checks.expect(f"{name}: no line in a file", run.returncode == 0 and "\r" not in run.stderr and "meshes, best" not in run.stderr, run.stderr[-500:])
+    plan = json.loads(run.stdout or "{}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    checks.expect(f"{name}: the deadline is kept", seconds <= 2 * 1.1 + 2, f"{seconds} s, planning took {plan.get('planning_seconds')} s")
+    left = [each["reason"] for each in plan.get("runners_up", []) if each.get("reason") == "not searched: the deadline came first"]
+    checks.expect(f"{name}: not all was searched, and it says so", plan and (left or plan["objective"]["gap"] > 0), plan.get("objective"))
 checks.finish()

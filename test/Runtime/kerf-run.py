@@ -36,14 +36,14 @@ int32_t step(const kerf_program_api *api, kerf_program_context *ctx, void *const
   return s;
 }
 """
-COLLECTIVE = {"kind": "all_reduce", "reduction": "sum", "dtype": "f32", "axes": [{"axis": "tp"}],
-              "src_shape": [4], "dst_shape": [4], "group_bytes": 32, "node": "/fc1/Gemm"}
+BUFFERS = {"dtype": "f32", "axes": [{"axis": "tp"}], "src_shape": [4], "dst_shape": [4]}
+COLLECTIVE = dict(BUFFERS, kind="all_reduce", reduction="sum", group_bytes=32, node="/fc1/Gemm")
 MANIFEST = {
     "mesh": {"axes": [{"name": "tp", "size": 2}]},
     "inputs": [{"name": "x", "dtype": "f32", "global_shape": [8], "sharding": [[{"axis": "tp"}]]}],
     "outputs": [{"name": "out/y", "dtype": "f32", "global_shape": [4], "sharding": [[]]}],
     "kernels": [{"name": "double", "node": "/embed/Gather"}],
-    "collectives": [COLLECTIVE, dict(COLLECTIVE, kind="broadcast", root=0, group_bytes=16, node="/fc2/Gemm")],
+    "collectives": [COLLECTIVE, dict(BUFFERS, kind="broadcast", root=0, group_bytes=16, node="/fc2/Gemm")],
     "functions": [{"symbol": "step", "scratch_bytes": 16, "num_arguments": 1,
                    "ios": [{"dtype": "f32", "shape": [4]}, {"dtype": "f32", "shape": [4]}]}],
 }
@@ -104,10 +104,15 @@ refused("type", [good, *RUN, npy("ints.npy", *range(8), dtype=np.int64)], 2, r"i
 refused("bad-number", [good, *RUN, "--input=x=abc"], 2, "neither")
 refused("bad-inject", [good, *RUN, x, "--inject=rank=1,fault=burn"], 2, "die|hang|skip")
 
+# Packages of another version: exit 2, and what one can do.
+refused("schema", [package("schema.kerf", schema="kerf.package/9"), x, *RUN], 2,
+        'manifest.json: schema: is "kerf.package/9", newer than "kerf.package/1".*: compile the model again')
+refused("abi", [package("abi.kerf", abi=99), x, *RUN], 2, "manifest.json: abi: is 99, newer than 2.*: compile the model again")
+
 # Damaged packages: exit 3.
 refused("missing", [OUT / "missing.kerf"], 3, "missing.kerf: no such package")
 refused("hash", [good, x], 3, "program.so: has hash .*, the manifest says 0000")
-refused("schema", [package("schema.kerf", schema="kerf.package/9"), x, *RUN], 3, "schema: is")
+refused("key", [package("key.kerf", weihgts="w"), x, *RUN], 3, 'unknown key "weihgts"')
 (package("cut.kerf") / "manifest.json").write_text('{"schema": "kerf.pack')
 refused("cut", [OUT / "cut.kerf", x, *RUN], 3, "manifest.json: .*parse error")
 refused("target", [package("target.kerf", target={"cpu": "bdver4", "features": ["xop", "tbm", "sse2"]}), x, *RUN],

@@ -56,14 +56,14 @@ int32_t step(const kerf_program_api *api, kerf_program_context *ctx, void *const
   return s;
 }
 """
-ALL_REDUCE = {"kind": "all_reduce", "reduction": "sum", "dtype": "f32", "axes": [{"axis": "tp"}],
-              "src_shape": [4], "dst_shape": [4], "group_bytes": 32, "node": "/fc1/Gemm"}
+BUFFERS = {"dtype": "f32", "axes": [{"axis": "tp"}], "src_shape": [4], "dst_shape": [4]}
+ALL_REDUCE = dict(BUFFERS, kind="all_reduce", reduction="sum", group_bytes=32, node="/fc1/Gemm")
 MANIFEST = {
     "mesh": {"axes": [{"name": "dp", "size": 2}, {"name": "tp", "size": 2}]},
     "inputs": [{"name": "x", "dtype": "f32", "global_shape": [16], "sharding": [[{"axis": "dp"}, {"axis": "tp"}]]}],
     "outputs": [{"name": "y", "dtype": "f32", "global_shape": [8], "sharding": [[{"axis": "dp"}]]}],
     "kernels": [],
-    "collectives": [ALL_REDUCE, dict(ALL_REDUCE, kind="broadcast", root=0, group_bytes=16, node="/fc2/Gemm")],
+    "collectives": [ALL_REDUCE, dict(BUFFERS, kind="broadcast", root=0, group_bytes=16, node="/fc2/Gemm")],
     "functions": [{"symbol": "step", "scratch_bytes": 16, "num_arguments": 1,
                    "ios": [{"dtype": "f32", "shape": [4]}, {"dtype": "f32", "shape": [4]}]}],
 }

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "../Completion.h"
 #include "../ParseErrors.h"
+#include "../SpellFlags.h"
 #include "../Validators.h"
 
 #include "kerf/rt/job.h"
@@ -106,6 +107,7 @@ int main(int argc, char **argv) {
     options.signals = kerf::rt::handleJobSignals();
   }
   if (processes)
-    leave(kerf::rt::runPackageInProcesses(options, stdout, stderr));
-  leave(kerf::rt::runPackage(options, stdout, stderr));
+    leave(kerf::rt::runPackageInProcesses(options, stdout,
+                                          kerf::tool::onStderr()));
+  leave(kerf::rt::runPackage(options, stdout, kerf::tool::onStderr()));
 }

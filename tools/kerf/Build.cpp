@@ -1,4 +1,5 @@
 //===- Build.cpp - inspect, plan, compile ---------------------------------===//
+#include "../SpellFlags.h"
 #include "Commands.h"
 #include "Output.h"
 #include "PlanReport.h"

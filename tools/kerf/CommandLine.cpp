@@ -11,12 +11,14 @@
 //===----------------------------------------------------------------------===//
 #include "../Completion.h"
 #include "../ParseErrors.h"
+#include "../SpellFlags.h"
 #include "../Validators.h"
 #include "Commands.h"
 #include "Files.h"
 #include "Output.h"
 #include "Setup.h"
 
+#include "kerf/Format/Schemas.h"
 #include "kerf/rt/printable.h"
 #include "kerf/rt/versions.h"
 
@@ -24,17 +26,9 @@
 
 #include <algorithm>
 #include <exception>
-#include <regex>
 
 using namespace kerf;
 using namespace kerf::tool;
-
-/// Libraries say `option mesh=NAME`, which is what kerf-opt and whoever embeds
-/// them has; here it is a flag.
-std::string kerf::tool::spellFlags(const std::string &text) {
-  static const std::regex option("\\boption ([a-z][a-z-]*)");
-  return std::regex_replace(text, option, "--$1");
-}
 
 int kerf::tool::printFailure(const Failure &failure) {
   if (!failure.message.empty())
@@ -49,9 +43,9 @@ int kerf::tool::printFailure(const Failure &failure) {
 /// Versions of Kerf, of its libraries, and of the file formats.
 static std::string versionText() {
   return "kerf " KERF_VERSION "\nLLVM " LLVM_VERSION_STRING "\n" +
-         rt::cpuLibraryVersion() +
-         "\nkerf.package/1 kerf.plan/1 kerf.machine/1 kerf.run/1 "
-         "kerf.checkpoint/1";
+         rt::cpuLibraryVersion() + "\n" + packageSchema.text() + " " +
+         planSchema.text() + " " + machineSchema.text() + " " +
+         runSchema.text() + " " + checkpointSchema.text();
 }
 
 /// Options of compilation have no effect on a package: they are refused.

@@ -28,9 +28,6 @@ int runCommandLine(int argc, const char *const *argv);
 /// Prints a failure, gives its exit code.
 int printFailure(const Failure &failure);
 
-/// What a library says, with flags where it names options.
-std::string spellFlags(const std::string &text);
-
 } // namespace kerf::tool
 
 #endif // KERF_TOOLS_COMMANDS_H

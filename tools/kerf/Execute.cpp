@@ -5,6 +5,7 @@
 // package to the others, so that all run the same bytes.
 //
 //===----------------------------------------------------------------------===//
+#include "../SpellFlags.h"
 #include "Calibrate.h"
 #include "Commands.h"
 #include "Progress.h"
@@ -68,8 +69,8 @@ static int runInJob(Options &options, rt::JobScope &job) {
   run.quiet = options.quiet;
   run.verbose = options.verbose;
   if (startsProcesses(options, job))
-    return rt::runPackageInProcesses(run, stdout, stderr);
-  return rt::runPackage(run, job, stdout, stderr);
+    return rt::runPackageInProcesses(run, stdout, onStderr());
+  return rt::runPackage(run, job, stdout, onStderr());
 }
 
 int kerf::tool::run(const Options &given) {

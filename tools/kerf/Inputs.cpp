@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Setup.h"
 
+#include "kerf/Autodiff/Autodiff.h"
 #include "kerf/Import/ModelImage.h"
 #include "kerf/rt/inputs.h"
 
@@ -64,10 +65,32 @@ specsOf(const ModelFacts &facts, const Options &options,
   return specs;
 }
 
+/// A training step takes the loss's labels besides, and numbers that may be
+/// given: of which kind they are, autodiff decides.
+static void addInputsOfStep(const Options &options,
+                            std::vector<rt::InputSpec> &specs) {
+  auto add = [&](const std::string &name) {
+    if (llvm::any_of(specs,
+                     [&](const auto &spec) { return spec.name == name; }))
+      return;
+    rt::InputSpec &spec = specs.emplace_back();
+    spec.name = name;
+    spec.takesAny = true;
+  };
+  llvm::Expected<autodiff::LossSpec> loss = autodiff::parseLoss(options.loss);
+  if (!loss)
+    llvm::consumeError(loss.takeError()); // reported where the step is made
+  else if (!loss->target.empty())
+    add(loss->target);
+  for (const std::string &text : options.inputs)
+    if (llvm::StringRef(text).starts_with("train."))
+      add(text.substr(0, text.find('=')));
+}
+
 void kerf::tool::takeInputs(Options &options, bool all) {
   ModelFacts facts;
   std::string error;
-  if (options.model.empty() || isPackage(options.model) || options.train ||
+  if (options.model.empty() || isPackage(options.model) ||
       (options.inputs.empty() && !all) ||
       !readModelFacts(options.model, facts, error))
     return;
@@ -79,6 +102,8 @@ void kerf::tool::takeInputs(Options &options, bool all) {
   auto specs = specsOf(facts, options, bound);
   if (!specs)
     return;
+  if (options.train)
+    addInputsOfStep(options, *specs);
   std::vector<std::optional<rt::GivenInput>> given;
   if (!rt::matchInputs(options.inputs, *specs, options.model, given, error))
     throw Failure{kUsage, error, {}};
@@ -86,7 +111,7 @@ void kerf::tool::takeInputs(Options &options, bool all) {
     if (error = rt::missingInputs(*specs, given, options.model); !error.empty())
       throw Failure{kUsage, error, {}};
   for (size_t i = 0; i < specs->size(); ++i) {
-    if (!given[i] || given[i]->file.empty())
+    if (!given[i] || given[i]->file.empty() || (*specs)[i].takesAny)
       continue;
     const rt::InputSpec &spec = (*specs)[i];
     for (size_t d = 0; d < spec.shape.size(); ++d) {

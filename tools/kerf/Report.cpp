@@ -26,12 +26,21 @@ static Document readDocument(const std::string &path) {
     throw Failure{kUsage, path + ": " + llvm::toString(value.takeError()), {}};
   json::Object *root = value->getAsObject();
   std::string schema = root ? textAt(root, "schema") : "";
-  if (schema != "kerf.plan/1" && schema != "kerf.run/1")
-    throw Failure{kUsage,
-                  path + ": schema is \"" + schema +
-                      "\", expected \"kerf.plan/1\" or \"kerf.run/1\"",
-                  {}};
-  return {path, std::move(*root)};
+  for (const kerf::Schema &known : {kerf::planSchema, kerf::runSchema})
+    switch (matchSchema(known, schema)) {
+    case kerf::SchemaMatch::Same:
+      return {path, std::move(*root)};
+    case kerf::SchemaMatch::OtherVersion:
+      throw Failure{
+          kUsage, path + ": schema " + schemaMismatch(known, schema), {}};
+    case kerf::SchemaMatch::OtherFormat:
+      break;
+    }
+  throw Failure{kUsage,
+                path + ": schema is \"" + schema + "\", expected \"" +
+                    kerf::planSchema.text() + "\" or \"" +
+                    kerf::runSchema.text() + "\"",
+                {}};
 }
 
 double kerf::tool::numberAt(const json::Object *object,

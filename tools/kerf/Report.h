@@ -8,6 +8,8 @@
 #ifndef KERF_TOOLS_REPORT_H
 #define KERF_TOOLS_REPORT_H
 
+#include "kerf/Format/Schemas.h"
+
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -21,7 +23,8 @@ struct Document {
   std::string path;
   llvm::json::Object root;
   bool isPlan() const {
-    return root.getString("schema").value_or("") == "kerf.plan/1";
+    return matchSchema(planSchema, root.getString("schema").value_or("")) ==
+           SchemaMatch::Same;
   }
 };
 

@@ -1,10 +1,12 @@
 //===- Setup.cpp - from options to a compilation --------------------------===//
 #include "Setup.h"
 
+#include "../SpellFlags.h"
 #include "Commands.h"
 #include "Files.h"
 #include "Report.h"
 
+#include "kerf/Format/Schemas.h"
 #include "kerf/Lower/Gpu.h"
 #include "kerf/Support/Json.h"
 #include "kerf/rt/printable.h"
@@ -179,12 +181,18 @@ static void setTraining(const Options &o, CompilationOptions &result) {
                   {}};
 }
 
+/// A plan of this version, before any of its members is asked for.
 static llvm::json::Value readPlan(const Options &o) {
   llvm::Expected<llvm::json::Value> json =
       kerf::parseJson(readFile(o.planFile, "--plan"));
   if (!json)
     throw Failure{
         kUsage, o.planFile + ": " + llvm::toString(json.takeError()), {}};
+  const llvm::json::Object *root = json->getAsObject();
+  std::string wrong =
+      schemaMismatch(planSchema, root ? textAt(root, "schema") : "");
+  if (!wrong.empty())
+    throw Failure{kUsage, o.planFile + ": schema " + wrong, {}};
   return std::move(*json);
 }
 
@@ -198,9 +206,8 @@ static llvm::json::Value readPlanOfIR(const Options &o) {
                    "--plan=FILE names another"}};
   llvm::json::Value plan = readPlan(o);
   const llvm::json::Object *root = plan.getAsObject();
-  if (!root || root->getString("schema") != "kerf.plan/1" ||
-      !root->getObject("mesh"))
-    throw Failure{kUsage, o.planFile + ": is no plan.json (kerf.plan/1)", {}};
+  if (!root->getObject("mesh"))
+    throw Failure{kUsage, o.planFile + ": mesh: missing", {}};
   return plan;
 }
 
@@ -454,7 +461,7 @@ int kerf::tool::withJob(
   const kerf_signals_t *signals =
       rt::insideJob() ? rt::handleJobSignals(!handlesTermination) : nullptr;
   if (kerf_status_t status = job.join(options.timeout, signals))
-    return rt::reportStatus(status, options.model, stderr);
+    return rt::reportStatus(status, options.model, onStderr());
   try {
     if (!job || job.leads()) {
       takeDevices(options);
@@ -467,7 +474,7 @@ int kerf::tool::withJob(
     if (!job)
       throw;
     if (!job.leads())
-      return job.fail(spellFlags(failure.message), stderr);
+      return job.fail(failure.message, onStderr());
     return job.leave(printFailure(failure), stderr);
   }
 }

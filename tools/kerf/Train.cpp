@@ -6,6 +6,7 @@
 // runs. All checks that need no compilation come first.
 //
 //===----------------------------------------------------------------------===//
+#include "../SpellFlags.h"
 #include "Commands.h"
 #include "Progress.h"
 #include "Setup.h"
@@ -372,8 +373,8 @@ static int trainInJob(Options &options, rt::JobScope &job) {
   if (startsProcesses(options, job))
     return rt::runProcesses(
         static_cast<int32_t>(parseDevices(options.devices).count),
-        [&] { return rt::trainPackage(loop, stdout, stderr); }, stderr);
-  return rt::trainPackage(loop, job, stdout, stderr);
+        [&] { return rt::trainPackage(loop, stdout, onStderr()); }, onStderr());
+  return rt::trainPackage(loop, job, stdout, onStderr());
 }
 
 int kerf::tool::train(const Options &given) {

@@ -14,6 +14,8 @@
 #include "VerifyProgram.h"
 #include "VerifyReference.h"
 
+#include "kerf/Format/Schemas.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -211,7 +213,7 @@ int kerf::tool::verify(const Options &options) {
     llvm::json::Array rows;
     for (const Difference &d : differences)
       rows.push_back(toJson(d));
-    llvm::json::Object root{{"schema", "kerf.verify/1"},
+    llvm::json::Object root{{"schema", verifySchema.text()},
                             {"equal", fine},
                             {"ranks", ranks},
                             {"reference", toJson(*reference)},

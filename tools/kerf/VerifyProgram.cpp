@@ -1,6 +1,8 @@
 //===- VerifyProgram.cpp - a package that is verified ---------------------===//
 #include "VerifyProgram.h"
 
+#include "../SpellFlags.h"
+
 #include "kerf/Pipelines/Exposure.h"
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
@@ -16,7 +18,7 @@ using namespace kerf::tool;
 
 void kerf::tool::check(kerf_status_t status, const std::string &file) {
   if (status)
-    throw Failure{rt::reportStatus(status, file, stderr), "", {}};
+    throw Failure{rt::reportStatus(status, file, onStderr()), "", {}};
 }
 
 Options kerf::tool::forOneDevice(const Options &options) {

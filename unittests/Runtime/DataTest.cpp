@@ -207,7 +207,8 @@ TEST(Data, Tokens) {
   }
   EXPECT_THAT(
       messageOf([&] { bindColumns(openData(dir.path("t.bin"), 4), inputs); }),
-      HasSubstr("--sequence-length is 4, input \"ids\" has sequences of 3"));
+      HasSubstr(
+          "option sequence-length is 4, input \"ids\" has sequences of 3"));
   dir.write("short.bin", bytesOf(std::vector<uint16_t>{1, 2, 3}));
   EXPECT_THAT(messageOf([&] {
                 bindColumns(openData(dir.path("short.bin"), 0), inputs);

@@ -2,6 +2,7 @@
 #include "kerf/rt/files.h"
 #include "TestPackage.h"
 #include "base/HostFeatures.h"
+#include "kerf/Format/Schemas.h"
 #include "kerf/rt/printable.h"
 #include "package/Safetensors.h"
 #include "train/Checkpoints.h"
@@ -136,15 +137,16 @@ std::string loadError(const std::string &content) {
 // end, or an epoch that overflows, would be taken up.
 TEST(Checkpoints, StandAtAPlaceOfARun) {
   TempDir dir;
-  auto error = [&](const char *step, const char *epoch, const char *index) {
+  auto error = [&](const char *step, const char *epoch, const char *index,
+                   Metadata facts = {}) {
+    facts.insert({{"format", "kerf.checkpoint/1"},
+                  {"step", step},
+                  {"updates", "0"},
+                  {"epoch", epoch},
+                  {"index", index},
+                  {"batches_per_epoch", "10"}});
     writeTensorFile(
-        dir.path("c"), {}, [](size_t, std::vector<char> &) {},
-        {{"format", "kerf.checkpoint/1"},
-         {"step", step},
-         {"updates", "0"},
-         {"epoch", epoch},
-         {"index", index},
-         {"batches_per_epoch", "10"}},
+        dir.path("c"), {}, [](size_t, std::vector<char> &) {}, facts,
         /*hashed=*/true);
     try {
       RunState state;
@@ -155,10 +157,34 @@ TEST(Checkpoints, StandAtAPlaceOfARun) {
     }
   };
   EXPECT_EQ(error("12", "1", "2"), "");
+  EXPECT_THAT(error("12", "1", "2", {{"colour", "red"}}),
+              HasSubstr("unknown \"colour\""));
   EXPECT_THAT(error("12", "1", "12"), HasSubstr("no place of a run"));
   EXPECT_THAT(error("12", "9223372036854775807", "2"),
               HasSubstr("no place of a run"));
   EXPECT_THAT(error("13", "1", "2"), HasSubstr("batch 2 of 10 in epoch 1"));
+}
+
+// Another version is told from another format, a newer from an older one;
+// numbers may be longer than any integer.
+TEST(Schemas, NameBothVersions) {
+  constexpr kerf::Schema schema{"kerf.sample", 9, "make it again"};
+  auto mismatch = [&](const char *found) {
+    return kerf::schemaMismatch(schema, found);
+  };
+  EXPECT_EQ(mismatch("kerf.sample/9"), "");
+  EXPECT_EQ(mismatch("kerf.sample/10"),
+            "is \"kerf.sample/10\", newer than \"kerf.sample/9\", which this "
+            "Kerf reads: make it again, or use the Kerf that wrote it");
+  EXPECT_THAT(mismatch("kerf.sample/8"), HasSubstr("older than"));
+  EXPECT_THAT(mismatch("kerf.sample/0"), HasSubstr("older than"));
+  EXPECT_THAT(mismatch("kerf.sample/99999999999999999999"),
+              HasSubstr("newer than"));
+  for (const char *other :
+       {"", "kerf.sample", "kerf.sample/", "kerf.sample/09", "kerf.sample/9 ",
+        "kerf.sampler/9", "kerf.sample9", "kerf.sample/-1"})
+    EXPECT_EQ(mismatch(other),
+              "is \"" + std::string(other) + "\", expected \"kerf.sample/9\"");
 }
 
 TEST(Safetensors, ReadsAndRefuses) {

@@ -488,7 +488,7 @@ TEST_F(Training, WrongWishesWriteNothing) {
   options.output = "";
   options.checkpointDir = "";
   options.resume = true;
-  refused("--resume needs --checkpoint-dir");
+  refused("option resume needs option checkpoint-dir");
   options.resume = false;
   options.rate.kind = LearningRate::Linear;
   options.rate.warmup = 10;

@@ -8,6 +8,8 @@
 #include "kerf/Interfaces/KerfDialect.h"
 #include "kerf/Interfaces/TransferCast.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
@@ -74,7 +76,7 @@ PartWeights kerf::plan::partWeights(const MeshCandidate &candidate,
 Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
              const PlanOptions &options, const BatchAnalysis &batch,
              const DimBlocks &dimBlocks, const ValueNames &names,
-             const MemoryFloor &floor)
+             const MemoryFloor &floor, llvm::function_ref<bool()> isOver)
     : candidate(candidate),
       weights(partWeights(candidate, batch, options.objective)),
       function(function), options(options), batch(batch),
@@ -82,6 +84,8 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
       names(names), floor(floor), byteScale(byteScaleOf(function, candidate)),
       costs(candidate, options.machine, options.volumeModel, layouts,
             byteScale) {
+  costs.endWhen(isOver);
+  auto built = llvm::make_scope_exit([&] { costs.endWhen({}); });
   addArguments();
   for (Operation &op : function.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>())
@@ -93,7 +97,10 @@ Graph::Graph(func::FuncOp function, const MeshCandidate &candidate,
     for (Value result : op.getResults())
       if (hasSeveralUses(result))
         addHub(result);
-    if (!error.empty())
+    unfinished = isOver && isOver();
+    if (unfinished)
+      error.clear(); // of costs that were not worked out
+    if (unfinished || !error.empty())
       return;
   }
   addMemory();

@@ -104,10 +104,11 @@ public:
   /// that take less. Flops, for the volume objective.
   enum Resource : uint32_t { Memory, Estimate, Flops };
 
+  /// `isOver`: once it says so, the graph stays unfinished.
   Graph(mlir::func::FuncOp function, const MeshCandidate &candidate,
         const PlanOptions &options, const BatchAnalysis &batch,
         const DimBlocks &dimBlocks, const ValueNames &names,
-        const MemoryFloor &floor);
+        const MemoryFloor &floor, llvm::function_ref<bool()> isOver = {});
 
   /// Sets the limit of `Estimate` in bytes; none: removes it.
   void limitEstimate(std::optional<int64_t> bytes) {
@@ -117,6 +118,8 @@ public:
   /// be done twice. For stages that could not be cut otherwise.
   void limitTwiceDone(double share);
 
+  /// Of no use for anything, since there was no time for the rest of it.
+  bool isUnfinished() const { return unfinished; }
   /// Why there can be no plan (a hint that cannot be satisfied), or empty.
   const std::string &getError() const { return error; }
 
@@ -246,6 +249,7 @@ private:
   int64_t byteScale;
   cost::Int128 flopsOfModel = 0; ///< once, all devices together
   ReshardCosts costs;
+  bool unfinished = false;
   std::string error;
 
   llvm::MapVector<mlir::Operation *, OpNode> ops;

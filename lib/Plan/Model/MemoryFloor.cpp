@@ -68,8 +68,8 @@ int64_t MemoryFloor::bytesPerElement(Value value, bool &hasSeveralUses) const {
     });
     Value result = user->getResult(0);
     if (isOnlyOne && numElements(result) == numElements(value))
-      least = std::max(least, std::min(own, bytesPerElement(result,
-                                                            hasSeveralUses)));
+      least = std::max(least,
+                       std::min(own, bytesPerElement(result, hasSeveralUses)));
   }
   hasSeveralUses |= uses > 1;
   return least;

@@ -34,8 +34,8 @@ struct HeldSource {
 ///
 /// What a product makes, r, is computed once. From there the values x that
 /// other products read come by ops of one element each (elementwise, over rows,
-/// casts, views), and lowering is free to store x, r or anything on the way, but
-/// one of them it must store from the time that r is made until x is read.
+/// casts, views), and lowering is free to store x, r or anything on the way,
+/// but one of them it must store from the time that r is made until x is read.
 /// Going up from each x along one fixed operand per op gives each stored value
 /// at most one r, so the sizes of different r add up, in any order of ops that
 /// keeps dependencies.

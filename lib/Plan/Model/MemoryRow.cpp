@@ -17,8 +17,7 @@ std::vector<int64_t> Graph::bytesOf(Value value,
                                     llvm::ArrayRef<LayoutId> ids) const {
   std::vector<int64_t> bytes;
   for (LayoutId id : ids)
-    bytes.push_back(
-        sizeBytes(plan::localType(tensorType(value), layouts[id])));
+    bytes.push_back(sizeBytes(plan::localType(tensorType(value), layouts[id])));
   return bytes;
 }
 
@@ -34,9 +33,8 @@ void Graph::addMemory() {
   std::optional<int64_t> limit = memoryLimitOf(options);
   // The limit of all stages together; each stage is checked after the cut.
   if (limit)
-    limit = static_cast<int64_t>(
-        std::min(cost::Int128(*limit) * candidate.stages,
-                 cost::Int128(kMaxEntry / 2)));
+    limit = static_cast<int64_t>(std::min(
+        cost::Int128(*limit) * candidate.stages, cost::Int128(kMaxEntry / 2)));
   problem.addResource("memory", limit);
   if (ops.empty())
     return;

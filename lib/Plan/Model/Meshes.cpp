@@ -169,7 +169,8 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     fixedText +=
         (fixedText.empty() ? "" : ",") + name + "=" + std::to_string(size);
   set.description =
-      std::to_string(set.candidates.size()) + " meshes" +
+      std::to_string(set.candidates.size()) +
+      (set.candidates.size() == 1 ? " mesh" : " meshes") +
       (fixedText.empty() ? "" : " with " + fixedText) +
       " (stages that divide the devices; p/2, p, 2p or 4p micro-batches "
       "that divide the batch, 1 where none of them can be; with one stage 1, "

@@ -44,6 +44,10 @@ public:
   /// Memoized. A value that stays partial must keep its partial axes.
   const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type);
 
+  /// Once it says so, costs that are not known are not worked out any more, and
+  /// say "impossible"; for whoever then throws them away.
+  void endWhen(llvm::function_ref<bool()> isOver) { ends = isOver; }
+
 private:
   using Key = std::tuple<LayoutId, LayoutId, const void *>;
   struct KeyHash {
@@ -60,6 +64,7 @@ private:
   int64_t byteScale;
   dist::ReshardCache cache;
   std::unordered_map<Key, MoveCost, KeyHash> costs;
+  llvm::function_ref<bool()> ends;
 };
 
 } // namespace kerf::plan

@@ -10,13 +10,24 @@
 #include "PriceGiven.h"
 
 #include "kerf/Dist/Dist.h"
+#include "kerf/Format/Schemas.h"
 
 #include "mlir/AsmParser/AsmParser.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 namespace json = llvm::json;
+
+/// Of a whole plan.json: what is read here, and what it tells its readers
+/// besides.
+static constexpr StringRef kPlanKeys[] = {
+    "schema",          "mesh",      "mesh_axes",      "devices",    "schedule",
+    "values",          "precision", "gradient_dtype", "goal",       "model",
+    "machine",         "stages",    "objective",      "runners_up", "pure_cuts",
+    "memory",          "time",      "communication",  "zero",       "recompute",
+    "planning_seconds"};
 
 /// [{"tp"}, {}], as in IR.
 static std::string textOf(Attribute attr) {
@@ -96,6 +107,8 @@ private:
     message = text.str();
     return failure();
   }
+  LogicalResult readKnown(const Twine &where, const json::Object &object,
+                          ArrayRef<StringRef> known);
   LogicalResult readMesh();
   FailureOr<dist::ShardingAttr> readSharding(StringRef name,
                                              std::optional<StringRef> text,
@@ -125,11 +138,27 @@ private:
 
 } // namespace
 
+/// A key that is not known may be one of these, misspelt: the plan would be
+/// another one than its author thinks.
+LogicalResult Reader::readKnown(const Twine &where, const json::Object &object,
+                                ArrayRef<StringRef> known) {
+  SmallVector<StringRef> unknown;
+  for (const auto &[key, value] : object)
+    if (!is_contained(known, StringRef(key)))
+      unknown.push_back(key);
+  if (unknown.empty())
+    return success();
+  return fail(where + "unknown key \"" + *llvm::min_element(unknown) +
+              "\", expected one of " + llvm::join(known, ", "));
+}
+
 LogicalResult Reader::readMesh() {
   const json::Object *root = plan.getAsObject();
   StringRef schema = root ? root->getString("schema").value_or("") : "";
-  if (schema != "kerf.plan/1")
-    return fail("schema is \"" + schema + "\", expected \"kerf.plan/1\"");
+  if (std::string wrong = schemaMismatch(planSchema, schema); !wrong.empty())
+    return fail("schema " + wrong);
+  if (failed(readKnown("", *root, kPlanKeys)))
+    return failure();
   const json::Object *axes = root->getObject("mesh");
   if (!axes)
     return fail("mesh: missing");
@@ -153,6 +182,9 @@ LogicalResult Reader::readMesh() {
                 ", expected " + Twine(*devices) + " devices");
   int64_t micro = 1;
   if (const json::Object *given = root->getObject("schedule")) {
+    if (failed(readKnown("schedule: ", *given,
+                         {"kind", "micro_batches", "bubble_fraction"})))
+      return failure();
     micro = given->getInteger("micro_batches").value_or(1);
     StringRef kind = given->getString("kind").value_or("");
     std::optional<cost::ScheduleKind> known = cost::parseScheduleKind(kind);
@@ -201,6 +233,10 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   std::optional<StringRef> name = entry.getString("name");
   if (!name)
     return fail("values: an entry has no name");
+  if (failed(readKnown(
+          "values: '" + *name + "': ", entry,
+          {"name", "shape", "sharding", "shared", "operands", "stage"})))
+    return failure();
   if (name->starts_with("output:")) {
     size_t index = outputs.size();
     if (index >= function.getNumResults() ||

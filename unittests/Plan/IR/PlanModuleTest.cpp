@@ -163,6 +163,14 @@ TEST_F(PlanModule, PlanJsonNamesWhatIsWrong) {
       R"({"schema":"kerf.plan/1","mesh":{"tp":2},"mesh_axes":["tp"],)";
   expect(head + R"("devices":4,"values":[]})",
          "degrees multiply to 2, expected 4 devices");
+  expect(R"({"schema":"kerf.plan/2"})", "newer than \"kerf.plan/1\"");
+  expect(R"({"schema":"kerf.plan/0"})", "older than \"kerf.plan/1\"");
+  expect(head + R"("vlaues":[],"values":[]})",
+         "unknown key \"vlaues\", expected one of");
+  expect(head + R"("schedule":{"micro_batch":2},"values":[]})",
+         "schedule: unknown key \"micro_batch\"");
+  expect(head + R"("values":[{"name":"arg","shardings":"[{}, {}]"}]})",
+         "values: 'arg': unknown key \"shardings\"");
   expect(head + R"("values":[{"name":"nobody","sharding":""}]})",
          "the model has no value 'nobody'");
   expect(head + R"("values":[{"name":"arg","sharding":"[{\"zz\"}, {}]"}]})",

@@ -25,6 +25,7 @@ struct InputSpec {
   kerf_dtype_t dtype = KERF_F32;
   std::vector<int64_t> shape;       ///< -1: open
   std::vector<std::string> symbols; ///< of open sizes; may be shorter
+  bool takesAny = false;            ///< its type and shape are not known yet
 };
 
 /// An array where it lies in its file, or a number for every element.

@@ -9,6 +9,7 @@
 #ifndef KERF_RT_JOB_H
 #define KERF_RT_JOB_H
 
+#include "kerf/rt/printable.h"
 #include "kerf/rt/runtime.h"
 
 #include <cstdio>
@@ -42,12 +43,13 @@ public:
   /// For a status that ends this process: tells the others, waits for its turn,
   /// prints, frees; returns the exit code. KERF_CLOSED is not printed: rank 0
   /// has printed the reason.
-  int report(kerf_status_t status, const std::string &file, std::FILE *err);
+  int report(kerf_status_t status, const std::string &file,
+             const Messages &err);
   /// The same for an error without a status.
-  int fail(const std::string &message, std::FILE *err);
+  int fail(const std::string &message, const Messages &err);
   /// Ends every process with rank 0's code. `failed`: after report(), when no
   /// rank says goodbye.
-  int leave(int code, std::FILE *err);
+  int leave(int code, const Messages &err);
 
 private:
   kerf_job_t *job = nullptr;
@@ -67,7 +69,7 @@ bool insideJob();
 /// Returns the exit code of the first that failed; 5 for one that was killed.
 /// The caller must have no threads that `body` needs.
 int runProcesses(int32_t count, const std::function<int()> &body,
-                 std::FILE *err);
+                 const Messages &err);
 
 } // namespace kerf::rt
 

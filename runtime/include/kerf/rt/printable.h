@@ -26,6 +26,18 @@ size_t unfinishedBytes(const std::string &text);
 /// Writes lines of text, printable.
 void say(std::FILE *file, const std::string &lines);
 
+/// Where errors, notes and progress of a run go. The runtime names an option of
+/// a run as `option repeat`; who has another word for it, a flag of a command,
+/// puts that in its place.
+struct Messages {
+  using Spelling = std::string (*)(const std::string &text);
+  Messages(std::FILE *file, Spelling spell = nullptr)
+      : file(file), spell(spell) {}
+  std::FILE *file;
+  Spelling spell;
+};
+void say(const Messages &messages, const std::string &lines);
+
 } // namespace kerf::rt
 
 #endif // KERF_RT_PRINTABLE_H

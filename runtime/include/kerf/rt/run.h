@@ -9,6 +9,7 @@
 #ifndef KERF_RT_RUN_H
 #define KERF_RT_RUN_H
 
+#include "kerf/rt/printable.h"
 #include "kerf/rt/runtime.h"
 
 #include <cstdint>
@@ -88,18 +89,19 @@ void preferShortSpins();
 /// results on `out`, `error: FILE[:NODE]: reason` and notes on `err`; returns
 /// the exit code. After exit code 5 a rank may still hang in the background:
 /// end the process with _Exit rather than by waiting for it.
-int runPackage(const RunOptions &options, std::FILE *out, std::FILE *err);
+int runPackage(const RunOptions &options, std::FILE *out, const Messages &err);
 /// The same for a process that has joined its job already.
 class JobScope;
 int runPackage(const RunOptions &options, JobScope &job, std::FILE *out,
-               std::FILE *err);
+               const Messages &err);
 /// In as many processes of this host as the package has ranks.
 int runPackageInProcesses(const RunOptions &options, std::FILE *out,
-                          std::FILE *err);
+                          const Messages &err);
 
 /// Prints a status as an error line with notes, frees it, gives its exit code
 /// (0 for none).
-int reportStatus(kerf_status_t status, const std::string &file, std::FILE *err);
+int reportStatus(kerf_status_t status, const std::string &file,
+                 const Messages &err);
 
 } // namespace kerf::rt
 

@@ -39,7 +39,8 @@ typedef enum kerf_code {
   KERF_MISMATCH = 8,        /* ranks disagree on what they communicate */
   KERF_BYTES_DIFFER = 9,    /* counted bytes are not the planned bytes */
   KERF_INTERNAL = 10,       /* a bug of ours */
-  KERF_CLOSED = 11          /* rank 0 has ended the job (kerf_job_exit_code) */
+  KERF_CLOSED = 11,         /* rank 0 has ended the job (kerf_job_exit_code) */
+  KERF_OTHER_VERSION = 12   /* a package of a newer or older Kerf */
 } kerf_code_t;
 
 /* 1 */ kerf_code_t kerf_status_code(kerf_status_t status); /* NULL: KERF_OK */
@@ -100,7 +101,8 @@ typedef struct kerf_package_options {
 } kerf_package_options_t;
 
 /* 10: Maps and checks the package in folder `path`. KERF_BAD_PACKAGE,
-   KERF_UNSUPPORTED_HOST, KERF_IO_ERROR. `options` may be NULL. */
+   KERF_OTHER_VERSION, KERF_UNSUPPORTED_HOST, KERF_IO_ERROR. `options` may be
+   NULL. */
 kerf_status_t kerf_package_open(const char *path,
                                 const kerf_package_options_t *options,
                                 kerf_package_t **package);
@@ -159,7 +161,7 @@ kerf_status_t kerf_session_statistics(kerf_session_t *session, char **json);
 /* 23: Events of the last run as Chrome trace JSON; needs options.trace. */
 kerf_status_t kerf_session_trace(kerf_session_t *session, char **json);
 /* 24 */ void kerf_string_free(char *string);
-/* 25: "0.1.0 (program abi 2)" */
+/* 25: The release and the programs it runs: "0.2.0 (program abi 2)". */
 const char *kerf_runtime_version(void);
 
 /* A parameter of the model, or state of training. */

@@ -10,6 +10,8 @@
 #ifndef KERF_RT_TRAIN_H
 #define KERF_RT_TRAIN_H
 
+#include "kerf/rt/printable.h"
+
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -119,11 +121,12 @@ std::string checkTrainOptions(const TrainOptions &options, bool writes = true);
 
 /// Runs the loop; prints results on `out`, errors and progress on `err`;
 /// returns the exit code. In a job every process reads the data, rank 0 writes.
-int trainPackage(const TrainOptions &options, std::FILE *out, std::FILE *err);
+int trainPackage(const TrainOptions &options, std::FILE *out,
+                 const Messages &err);
 /// The same for a process that has joined its job already.
 class JobScope;
 int trainPackage(const TrainOptions &options, JobScope &job, std::FILE *out,
-                 std::FILE *err);
+                 const Messages &err);
 
 } // namespace kerf::rt
 

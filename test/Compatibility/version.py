@@ -1,0 +1,34 @@
+# The release has one number, in CMakeLists.txt: every program, what is installed for others, and CHANGELOG.md have it;
+# and the formats that programs name are those of docs/Compatibility.md, each with files of this release.
+#
+# REQUIRES: kerf, kerf-run
+# RUN: %python %s %build %S
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(HERE.parent / "Inputs"))
+from kerf_tests import Checks, kerf
+
+BUILD, SOURCE = pathlib.Path(sys.argv[1]), HERE.parent.parent
+checks = Checks()
+release = re.search(r"project\(kerf VERSION ([0-9.]+) ", (SOURCE / "CMakeLists.txt").read_text())[1]
+
+shown = kerf("--version").stdout.splitlines()
+checks.expect("kerf", shown[0] == f"kerf {release}", shown)
+checks.expect("kerf-run", kerf("--version", tool="kerf-run").stdout.startswith(f"{release} (program abi "))
+checks.expect("pkg-config", f"\nVersion: {release}\n" in (BUILD / "runtime/kerf-runtime.pc").read_text())
+checks.expect("CMake package", f'set(PACKAGE_VERSION "{release}")' in (BUILD / "runtime/KerfRuntimeConfigVersion.cmake").read_text())
+changes = re.findall(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", (SOURCE / "CHANGELOG.md").read_text(), re.M)
+checks.expect("CHANGELOG.md begins with it", changes and changes[0][0] == release, changes)
+
+policy = (SOURCE / "docs/Compatibility.md").read_text()
+formats = shown[3].split()
+for name in formats:
+    checks.expect(f"{name} has a line in docs/Compatibility.md", f"| `{name}` |" in policy)
+files = HERE / ".".join(release.split(".")[:2])
+found = {name for path in files.rglob("*") if path.is_file() for name in re.findall(rb"kerf\.[a-z]+/[0-9]+", path.read_bytes())}
+for name in formats:
+    checks.expect(f"{name} has a file of this release", name.encode() in found, sorted(found))
+checks.finish()
