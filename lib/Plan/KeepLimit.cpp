@@ -148,6 +148,11 @@ void Planner::reopen() {
     makeFit(attempt, deadline);
     attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
   }
+  for (size_t number = 0; number < candidates.size(); ++number)
+    if (!tried[number] && !isOver() && isWanted(number)) {
+      tried[number] = true;
+      attempt(candidates[number], batch.isTraining() ? 2 : 0);
+    }
 }
 
 void Planner::reject(int64_t laidOutBytes) {

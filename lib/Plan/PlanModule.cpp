@@ -354,8 +354,8 @@ Attempt *Planner::best() {
   });
 }
 
-/// Whether the mesh with one micro-batch was searched and has no plan that
-/// fits.
+/// Whether the mesh with fewer micro-batches was searched, and what is cheapest
+/// there never fits. Where it does, more micro-batches cannot be cheaper.
 bool Planner::isShortOfMemory(const MeshCandidate &candidate) const {
   auto inSpace = [](const MeshCandidate &candidate) {
     auto axes = candidate.mesh.axes;
@@ -366,13 +366,33 @@ bool Planner::isShortOfMemory(const MeshCandidate &candidate) const {
   auto isAlike = [](const dist::MeshAxis &a, const dist::MeshAxis &b) {
     return a.name == b.name && a.size == b.size;
   };
-  return llvm::any_of(attempts, [&](const Attempt &attempt) {
+  bool found = false;
+  for (const Attempt &attempt : attempts) {
     const MeshCandidate &other = attempt.graph->candidate;
-    return other.microBatches == 1 &&
-           llvm::equal(inSpace(other), inSpace(candidate), isAlike) &&
-           !attempt.summary.reason.empty() &&
-           attempt.graph->getError().empty() &&
-           attempt.solved.statistics.stoppedBy != "cutoff";
+    if (other.microBatches >= candidate.microBatches ||
+        !llvm::equal(inSpace(other), inSpace(candidate), isAlike))
+      continue;
+    bool hasPlan = attempt.summary.reason.empty() ||
+                   attempt.solved.statistics.stoppedBy == "cutoff";
+    if (!attempt.graph->getError().empty() ||
+        (hasPlan && attempt.cheapest.empty()))
+      return false;
+    found = true;
+  }
+  return found;
+}
+
+/// Whether a candidate is to be searched now: last resorts and more
+/// micro-batches only where others have shown that it makes sense.
+bool Planner::isWanted(size_t number) const {
+  const MeshCandidate &candidate = candidates[number];
+  if (number < numFirst)
+    return true;
+  if (number >= numWithResorts)
+    return isShortOfMemory(candidate);
+  return llvm::all_of(attempts, [&](const Attempt &attempt) {
+    return attempt.graph->candidate.stages != candidate.stages ||
+           attempt.cannotBe();
   });
 }
 
@@ -419,27 +439,17 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
                             return candidate.stages > 1 &&
                                    candidate.devicesPerStage() == 1;
                           });
-  size_t numFirst = candidates.size();
+  numFirst = candidates.size();
   llvm::append_range(candidates, set.lastResorts);
-  size_t numWithResorts = candidates.size();
-  // Nothing fits anyway where a search has no limit.
+  numWithResorts = candidates.size();
+  // Without a limit one micro-batch fits.
   if (memoryLimitOf(options))
     llvm::append_range(candidates, set.accumulations);
-  auto noneCanBe = [&](int64_t stages) {
-    return llvm::all_of(attempts, [&](const Attempt &attempt) {
-      return attempt.graph->candidate.stages != stages || attempt.cannotBe();
-    });
-  };
-  auto isWanted = [&](size_t number) {
-    const MeshCandidate &candidate = candidates[number];
-    if (number < numFirst)
-      return true;
-    return number < numWithResorts ? noneCanBe(candidate.stages)
-                                   : isShortOfMemory(candidate);
-  };
+  tried.assign(candidates.size(), false);
   for (const auto &[number, candidate] : llvm::enumerate(candidates)) {
     if (!isWanted(number))
       continue;
+    tried[number] = true;
     report(number);
     double left = 0;
     if (options.deadlineSeconds > 0 || isStopped()) {

@@ -87,7 +87,8 @@ private:
   /// bound stays.
   void makeFit(Attempt &attempt, double deadline);
   bool isShortOfMemory(const MeshCandidate &candidate) const;
-  /// Candidates that were not searched since another was cheaper.
+  bool isWanted(size_t number) const;
+  /// Candidates that were not searched since another was cheaper, or fitted.
   void reopen();
   mlir::FailureOr<PlanResult> write(Attempt &best, mlir::ModuleOp target);
   void solveAndCut(Attempt &attempt, double deadline);
@@ -137,7 +138,10 @@ private:
   size_t numOps; ///< groups of ops that one stage computes
   std::chrono::steady_clock::time_point start;
   std::vector<MeshCandidate> candidates; ///< graphs refer to them
-  std::string candidateSet;              ///< in words
+  std::vector<bool> tried;               ///< per candidate
+  /// Behind these come last resorts, and behind those more micro-batches.
+  size_t numFirst = 0, numWithResorts = 0;
+  std::string candidateSet; ///< in words
   /// The deadline came before these.
   std::vector<CandidateSummary> unsearched;
   /// By stages and devices of a stage.

@@ -22,9 +22,8 @@ struct MeshSet {
   /// candidate with these stages is possible.
   std::vector<MeshCandidate> lastResorts;
   /// One stage, several micro-batches: less of the batch is in memory at a
-  /// time, for the same work and at least the same traffic. Tried where the
-  /// mesh with one micro-batch has no plan that fits. Fewer micro-batches
-  /// first.
+  /// time, for the same work and at least the same traffic. Tried while the
+  /// cheapest plan with fewer micro-batches does not fit. Fewer first.
   std::vector<MeshCandidate> accumulations;
   std::string description; ///< for plan.json
   std::string error;       ///< why the request is impossible, or empty
