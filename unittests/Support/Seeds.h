@@ -32,6 +32,11 @@ struct LoadedContext {
   mlir::MLIRContext context;
 };
 
+/// `all` with KERF_FULL, which ./check --full sets, otherwise `some`.
+inline unsigned seedsOf(unsigned all, unsigned some) {
+  return std::getenv("KERF_FULL") ? all : some;
+}
+
 /// Calls run(seed) for `count` seeds from `first`, or for KERF_SEED alone, up
 /// to the first fatal failure. True if all seeds ran: only then do counts of
 /// what was covered mean anything.
