@@ -144,6 +144,8 @@ void Planner::reopen() {
       continue;
     double bound = attempt.summary.lowerBound;
     double deadline = batch.isTraining() ? 2 : 0;
+    // The bound is to be the whole candidate's.
+    attempt.graph->limitTwiceDone(1);
     solveAndCut(attempt, deadline);
     makeFit(attempt, deadline);
     attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
