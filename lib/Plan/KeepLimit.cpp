@@ -16,6 +16,8 @@
 //===----------------------------------------------------------------------===//
 #include "Planner.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
@@ -63,6 +65,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
     attempt.solved.minNeeded.clear();
     attempt.summary.lowerBound = bound;
   };
+  attempt.isShort = true;
   if (attempt.cheapest.empty())
     attempt.cheapest = attempt.solved.solution;
   if (graph.candidate.stages > 1)
@@ -137,6 +140,40 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   }
 }
 
+/// Whether any choices use more of the resource than its limit.
+static bool canExceed(const Problem::Resource &resource) {
+  std::map<int64_t, Sum> changes; // of the most that is used, by instant
+  for (const Problem::Usage &usage : resource.usages)
+    if (!usage.live.empty()) {
+      int64_t most = *llvm::max_element(usage.amounts);
+      changes[usage.live.begin] += most;
+      changes[usage.live.end] -= most;
+    }
+  Sum used = 0;
+  for (auto [time, change] : changes)
+    if ((used += change) > *resource.limit)
+      return true;
+  return false;
+}
+
+bool Planner::isLimited(Attempt &attempt, double deadline) {
+  Problem &problem = attempt.graph->problem;
+  if (attempt.graph->candidate.stages > 1 || !memoryLimitOf(options) ||
+      !canExceed(problem.resources[Graph::Memory]))
+    return false;
+  if (options.solver == SolverKind::Random)
+    return !attempt.summary.reason.empty();
+  std::optional<int64_t> limit;
+  std::swap(limit, problem.resources[Graph::Memory].limit);
+  SolveResult free = solve(problem, solveOptionsFor(attempt, deadline));
+  std::swap(limit, problem.resources[Graph::Memory].limit);
+  if (free.status == Status::Infeasible ||
+      free.statistics.stoppedBy == "cutoff")
+    return false; // the limit is not to blame, or nobody would take it
+  return !attempt.solved.hasSolution() ||
+         free.lowerBound < attempt.solved.cost();
+}
+
 void Planner::reopen() {
   for (Attempt &attempt : attempts) {
     if (attempt.solved.statistics.stoppedBy != "cutoff" ||
@@ -148,6 +185,7 @@ void Planner::reopen() {
     attempt.graph->limitTwiceDone(1);
     solveAndCut(attempt, deadline);
     makeFit(attempt, deadline);
+    attempt.isShort |= isLimited(attempt, deadline);
     attempt.summary.lowerBound = std::max(bound, attempt.summary.lowerBound);
   }
   for (size_t number = 0; number < candidates.size(); ++number)

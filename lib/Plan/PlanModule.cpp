@@ -65,8 +65,11 @@ void Planner::attempt(const MeshCandidate &candidate, double deadline) {
         attempt.graph->problem.resources[Graph::Memory].limit);
   double begin = elapsed();
   solveAndCut(attempt, deadline);
-  makeFit(attempt,
-          deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01) : 0);
+  auto left = [&] {
+    return deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01) : 0;
+  };
+  makeFit(attempt, left());
+  attempt.isShort |= isLimited(attempt, left());
   attempts.push_back(std::move(attempt));
 }
 
@@ -94,16 +97,21 @@ static Sum minOfNodes(const Problem &problem) {
   return sum;
 }
 
+SolveOptions Planner::solveOptionsFor(const Attempt &attempt, double deadline) {
+  SolveOptions result;
+  result.seed = options.seed;
+  result.deadlineSeconds = deadline;
+  result.stop = options.stop;
+  result.maxTableEntries = int64_t(1) << 23;
+  result.cutoff = cutoffFor(attempt.graph->candidate);
+  return result;
+}
+
 void Planner::solveAndCut(Attempt &attempt, double deadline) {
   const Problem &problem = attempt.graph->problem;
-  SolveOptions solveOptions;
-  solveOptions.seed = options.seed;
-  solveOptions.deadlineSeconds = deadline;
-  solveOptions.stop = options.stop;
-  solveOptions.maxTableEntries = int64_t(1) << 23;
+  SolveOptions solveOptions = solveOptionsFor(attempt, deadline);
   switch (options.solver) {
   case SolverKind::Auto:
-    solveOptions.cutoff = cutoffFor(attempt.graph->candidate);
     if (Sum min = minOfNodes(problem); solveOptions.cutoff &&
                                        min >= *solveOptions.cutoff &&
                                        problem.nodes.size() > kQuickNodes) {
@@ -181,14 +189,10 @@ void Planner::solveAgain() {
     if (left <= 0 || isStopped())
       return;
     const MeshCandidate &candidate = attempt->graph->candidate;
-    SolveOptions solveOptions;
-    solveOptions.seed = options.seed;
-    solveOptions.deadlineSeconds =
-        left / static_cast<double>(open.size() - number);
-    solveOptions.stop = options.stop;
-    solveOptions.maxTableEntries = int64_t(1) << 23;
-    solveOptions.cutoff = cutoffFor(candidate);
-    SolveResult again = solve(attempt->graph->problem, solveOptions);
+    SolveResult again =
+        solve(attempt->graph->problem,
+              solveOptionsFor(
+                  *attempt, left / static_cast<double>(open.size() - number)));
     double bound =
         std::max(attempt->summary.lowerBound,
                  boundOf(candidate, static_cast<double>(again.lowerBound)));
@@ -354,8 +358,9 @@ Attempt *Planner::best() {
   });
 }
 
-/// Whether the mesh with fewer micro-batches was searched, and what is cheapest
-/// there never fits. Where it does, more micro-batches cannot be cheaper.
+/// Whether every mesh with the same axes in space and fewer micro-batches, of
+/// which there is one at least, is short of memory: where one is not, more
+/// micro-batches cannot be cheaper.
 bool Planner::isShortOfMemory(const MeshCandidate &candidate) const {
   auto inSpace = [](const MeshCandidate &candidate) {
     auto axes = candidate.mesh.axes;
@@ -372,10 +377,7 @@ bool Planner::isShortOfMemory(const MeshCandidate &candidate) const {
     if (other.microBatches >= candidate.microBatches ||
         !llvm::equal(inSpace(other), inSpace(candidate), isAlike))
       continue;
-    bool hasPlan = attempt.summary.reason.empty() ||
-                   attempt.solved.statistics.stoppedBy == "cutoff";
-    if (!attempt.graph->getError().empty() ||
-        (hasPlan && attempt.cheapest.empty()))
+    if (!attempt.isShort)
       return false;
     found = true;
   }

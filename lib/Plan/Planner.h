@@ -31,6 +31,8 @@ struct Attempt {
   /// The cheapest solution that keeps what is known for sure, before others
   /// were looked for that take less; empty: none was.
   Solution cheapest;
+  /// The memory limit makes it cost more, or leaves it no plan.
+  bool isShort = false;
   int tries = 0; ///< solutions that were laid out and took too much
 
   /// There is no plan, which is proven.
@@ -86,6 +88,8 @@ private:
   /// If what was found does not fit: looks for the cheapest that does. The
   /// bound stays.
   void makeFit(Attempt &attempt, double deadline);
+  /// Whether the limit rules out what is cheapest without it.
+  bool isLimited(Attempt &attempt, double deadline);
   bool isShortOfMemory(const MeshCandidate &candidate) const;
   bool isWanted(size_t number) const;
   /// Candidates that were not searched since another was cheaper, or fitted.
@@ -95,6 +99,8 @@ private:
   void summarize(Attempt &attempt);
   /// The bound on a candidate that follows from what its Problem costs.
   double boundOf(const MeshCandidate &candidate, double problemCost);
+  /// With the cutoff of the candidate.
+  SolveOptions solveOptionsFor(const Attempt &attempt, double deadline);
   /// What a Problem must cost less than to be of interest.
   std::optional<Sum> cutoffFor(const MeshCandidate &candidate);
   /// What any cut into stages must send; the same for like meshes.

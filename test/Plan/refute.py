@@ -1,7 +1,7 @@
 # Verdicts and bounds under a memory limit, against plans that were lowered. Challengers are random plans and the best
-# plans of other limits and meshes; of each the bytes that its fullest device lays out and the bytes that its busiest rank
-# sends, or its seconds, are known. None may keep a limit under which "no plan fits", none may keep a limit and cost less
-# than the bound that is proven under it, and what is planned under a limit keeps it.
+# plans of other limits and of given micro-batches on one stage; of each the bytes that its fullest device lays out and
+# the bytes that its busiest rank sends, or its seconds, are known. None may keep a limit under which "no plan fits", none
+# may keep a limit and cost less than the bound that is proven under it, and what is planned under a limit keeps it.
 #
 #     refute.py OUT INPUTS [--all]
 #
@@ -18,13 +18,14 @@ OUT, INPUTS, EVERYTHING = fresh_folder(sys.argv[1]), pathlib.Path(sys.argv[2]), 
 SEEDS, LIMITS = (200, 40) if EVERYTHING else (8, 6)
 TRAIN = ["--train", "--loss=cross_entropy(logits,labels)"]
 CASES = [
+    ("models/mlp", ["--dim=batch=8", "--devices=cpu:2", "--objective=volume"]),
     ("models/mlp", ["--dim=batch=8", "--devices=cpu:4"]),
     ("models/gpt2-small", ["--dim=batch=4", "--devices=cpu:2", "--objective=volume"]),
     ("training/mlp", ["--dim=batch=16", "--devices=cpu:4", *TRAIN, "--optimizer=adamw,lr=0.001", "--objective=volume"]),
-    ("training/conv-batch-norm", ["--dim=batch=8", "--devices=cpu:2", *TRAIN, "--optimizer=sgd,lr=0.1", "--precision=bf16"]),
 ]
 if EVERYTHING:
     CASES += [
+        ("training/conv-batch-norm", ["--dim=batch=8", "--devices=cpu:2", *TRAIN, "--optimizer=sgd,lr=0.1", "--precision=bf16"]),
         ("models/mlp", ["--dim=batch=8", "--devices=cpu:3", "--precision=bf16", "--objective=volume"]),
         ("models/convnet", ["--dim=batch=4", "--devices=cpu:4", "--objective=volume"]),
         ("models/resnet-small", ["--dim=batch=4", "--devices=cpu:2"]),
@@ -73,6 +74,10 @@ for model, options in CASES:
             continue
         checks.expect(f"{case}: {limit} bytes are kept", found[0] <= limit, f"{found[0]} bytes are laid out")
         challengers.append(found)
+        for micro in (2, 4):
+            given = plan(model, [*options, f"--memory-limit={limit}B", "--mesh=pp=1", f"--micro-batches={micro}"])
+            if not isinstance(given, str):
+                challengers.append(given)
         verdicts.append((limit, found[2], f"bound {found[2]}, plan {found[1]}"))
     for limit, bound, text in verdicts:
         for peak, cost, _ in challengers if bound is not None else ():

@@ -174,7 +174,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       (fixedText.empty() ? "" : " with " + fixedText) +
       " (stages that divide the devices; p/2, p, 2p or 4p micro-batches "
       "that divide the batch, 1 where none of them can be; with one stage 1, "
-      "where the cheapest plan with that does not fit also each number up to " +
+      "where the memory limit makes that cost more also each number up to " +
       std::to_string(kMaxAccumulations) +
       " that divides the batch; the rest of the "
       "devices on one free axis" +

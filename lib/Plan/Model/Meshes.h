@@ -23,7 +23,7 @@ struct MeshSet {
   std::vector<MeshCandidate> lastResorts;
   /// One stage, several micro-batches: less of the batch is in memory at a
   /// time, for the same work and at least the same traffic. Tried while the
-  /// cheapest plan with fewer micro-batches does not fit. Fewer first.
+  /// memory limit makes fewer micro-batches cost more. Fewer first.
   std::vector<MeshCandidate> accumulations;
   std::string description; ///< for plan.json
   std::string error;       ///< why the request is impossible, or empty
