@@ -25,6 +25,9 @@ using namespace kerf::plan;
 /// Solutions of one candidate that are looked at, in bisecting the estimate and
 /// in laying out.
 static constexpr int kSolutions = 8, kLaidOut = 6;
+/// A share of the cost: their bounds prove nothing about the candidate, so none
+/// is searched for long.
+static constexpr double kGap = 0.01;
 /// Nobody waits for longer unasked.
 static constexpr double kMaxSeconds = 60;
 /// Stages that cannot be cut are tried with less work that is done twice.
@@ -56,9 +59,10 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   };
   auto again = [&] {
     attempt.isTightened = true;
-    solveAndCut(attempt, deadline > 0
-                             ? std::max(deadline - (elapsed() - begin), 0.01)
-                             : 0);
+    solveAndCut(attempt,
+                deadline > 0 ? std::max(deadline - (elapsed() - begin), 0.01)
+                             : 0,
+                kGap);
     // Proven for what was solved, which is less than the candidate.
     if (attempt.solved.status == Status::Infeasible)
       attempt.solved.status = attempt.summary.status = Status::Unknown;

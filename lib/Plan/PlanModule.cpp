@@ -107,9 +107,12 @@ SolveOptions Planner::solveOptionsFor(const Attempt &attempt, double deadline) {
   return result;
 }
 
-void Planner::solveAndCut(Attempt &attempt, double deadline) {
+void Planner::solveAndCut(Attempt &attempt, double deadline, double gap) {
   const Problem &problem = attempt.graph->problem;
   SolveOptions solveOptions = solveOptionsFor(attempt, deadline);
+  solveOptions.relativeGap = gap;
+  if (gap > 0)
+    solveOptions.maxLabels = size_t(1) << 20;
   switch (options.solver) {
   case SolverKind::Auto:
     if (Sum min = minOfNodes(problem); solveOptions.cutoff &&

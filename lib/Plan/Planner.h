@@ -95,7 +95,8 @@ private:
   /// Candidates that were not searched since another was cheaper, or fitted.
   void reopen();
   mlir::FailureOr<PlanResult> write(Attempt &best, mlir::ModuleOp target);
-  void solveAndCut(Attempt &attempt, double deadline);
+  /// `gap`: a share of the cost at which a solution is good enough.
+  void solveAndCut(Attempt &attempt, double deadline, double gap = 0);
   void summarize(Attempt &attempt);
   /// The bound on a candidate that follows from what its Problem costs.
   double boundOf(const MeshCandidate &candidate, double problemCost);

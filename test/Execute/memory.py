@@ -115,10 +115,11 @@ def main():
     empty = measure(INPUTS / "training/mlp/model.onnx", 16, [], "", 2000)[0]
     graphs = {"alexnet": (8, MOMENTUM), "resnet50": (16, MOMENTUM), "gpt2-124m": (1, ADAMW)}
     for name, (batch, training) in graphs.items():
+        if not EVERYTHING and name != "alexnet":
+            continue
         model = with_weights(INPUTS / "graphs" / name / "model.onnx", OUT / name)
         for options in (training, []):
-            subset = [""] if name == "alexnet" and options or name == "resnet50" and not options else []
-            for mesh in MESHES if EVERYTHING else subset:
+            for mesh in MESHES if EVERYTHING else [""] if name == "alexnet" and options else []:
                 # Small stages of inference: a library's primitives and code are 7 MB beside the plan.
                 factor = 4 if name == "resnet50" and mesh == "pp=2" and not options else 1
                 whole(name, model, factor * batch, options, mesh, empty)

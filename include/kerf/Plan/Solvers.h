@@ -36,6 +36,9 @@ struct SolveOptions {
   double relativeGap = 0;
   /// Elimination stops being exact where a table would pass this size.
   int64_t maxTableEntries = int64_t(1) << 22;
+  /// With limits: partial solutions that are kept in looking for the best one;
+  /// as many as given take about four seconds.
+  size_t maxLabels = size_t(1) << 26;
   /// With limits: problems whose messages have more entries than this in all
   /// are solved for level 0 alone; the lower levels are then improved region by
   /// region (SolveLevels.cpp).

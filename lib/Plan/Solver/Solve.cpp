@@ -71,8 +71,6 @@ SolveResult kerf::plan::eliminate(const Problem &problem,
 // solve
 //===----------------------------------------------------------------------===//
 
-/// Limit on labels: about four seconds of search.
-static constexpr size_t kMaxLabels = size_t(1) << 26;
 /// Label search is skipped if messages have more entries than this in all.
 static constexpr double kMaxLabelEntries = 2e5;
 
@@ -370,7 +368,7 @@ bool Solver<V>::searchLimits(const EliminationOrder &order, size_t beam) {
     for (uint32_t row : rows)
       chosen[row] = prices[row];
     LabelResult<V> search = searchLabels<V>(dual, order, rows, chosen, goal(),
-                                            kMaxLabels, beam, clock);
+                                            options.maxLabels, beam, clock);
     result.statistics.branches += search.labels;
     if (!search.choices)
       return search.complete;

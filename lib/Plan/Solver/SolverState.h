@@ -88,19 +88,22 @@ private:
   /// `lower` has reached `upper`: the best solution is optimal, or there is
   /// none.
   SolveResult finishMet(llvm::StringRef why) {
-    if (options.cutoff && goal() < upper) // nothing that is looked for
+    if (cutoff() < upper) // nothing that is looked for
       return finish("cutoff");
     return result.hasSolution() ? finish(why) : finishInfeasible(why);
   }
+  /// Every solution below the cutoff has a lower combined cost than this, for
+  /// any costs of lower levels.
+  V cutoff() const {
+    if (!options.cutoff ||
+        *options.cutoff >= weights.magnitude / weights.weight[0])
+      return infinity<V>();
+    return static_cast<V>(*options.cutoff * weights.weight[0] +
+                          weights.maxBelow);
+  }
   /// The search only looks for solutions of a lower combined cost than this.
   V goal() const {
-    V max = upper;
-    // Bounds every solution below the cutoff, for any costs of lower levels.
-    if (options.cutoff &&
-        *options.cutoff < weights.magnitude / weights.weight[0])
-      max =
-          std::min<V>(max, static_cast<V>(*options.cutoff * weights.weight[0] +
-                                          weights.maxBelow));
+    V max = std::min(upper, cutoff());
     if (options.relativeGap <= 0 || blocked(upper))
       return max;
     auto cost = std::abs(static_cast<double>(result.evaluation.cost[0]));
