@@ -101,9 +101,8 @@ public:
     Operation *maker = makerOf(operand);
     if (maker && function.isConstant(maker))
       return true;
-    auto own = cast<RankedTensorType>(operand.get().getType());
-    auto whole =
-        cast<RankedTensorType>(operand.getOwner()->getResult(0).getType());
+    auto own = tensorType(operand.get());
+    auto whole = tensorType(operand.getOwner()->getResult(0));
     return own.getNumElements() == whole.getNumElements() ||
            own.getNumElements() == 1 ||
            (whole.getRank() > 0 &&
@@ -168,8 +167,8 @@ private:
 static bool readsWindows(Operation *op) {
   if (costClassOf(op) != CostClass::Row || op->getNumResults() != 1)
     return false;
-  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto to = cast<RankedTensorType>(op->getResult(0).getType());
+  auto from = tensorType(op->getOperand(0));
+  auto to = tensorType(op->getResult(0));
   return from.getRank() == to.getRank() && from.getShape() != to.getShape();
 }
 

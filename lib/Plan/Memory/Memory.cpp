@@ -102,7 +102,7 @@ void StageMemory::formGroups() {
       return graph.sharedBytes(solution, value);
     };
     auto elements = [&](Value value) {
-      auto type = cast<RankedTensorType>(value.getType());
+      auto type = tensorType(value);
       return bytes(value) / elementBytes(type);
     };
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
@@ -227,7 +227,7 @@ void StageMemory::addSource(Operation *op) {
       else
         isUsed = true;
     }
-    auto type = cast<RankedTensorType>(result.getType());
+    auto type = tensorType(result);
     for (LayoutId layout : cuts)
       memory.parameters +=
           sizeBytes(plan::localType(type, graph.layouts[layout]));

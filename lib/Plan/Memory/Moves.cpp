@@ -29,7 +29,7 @@ int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
   if (graph.layouts[from].dims == graph.layouts[to].dims &&
       graph.layouts[from].blocks == graph.layouts[to].blocks)
     return 0; // nothing, or an all-reduce
-  auto type = cast<RankedTensorType>(value.getType());
+  auto type = tensorType(value);
   int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));
   int64_t after = sizeBytes(plan::localType(type, graph.layouts[to]));
   bool isSlice = !graph.layouts[from].isPartial() && after < before;
