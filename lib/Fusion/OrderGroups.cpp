@@ -115,8 +115,9 @@ private:
     return map.position.lookup(ops.back());
   }
 
-  /// Places products that only the update reads in front of that: a gradient
-  /// may be larger than all that it is made of. Whether there are any.
+  /// Places products that only the update reads, and no other device, in front
+  /// of that: a gradient may be larger than all that it is made of. Whether
+  /// there are any.
   bool placeGradients() {
     for (auto [id, group] : llvm::enumerate(map.groups)) {
       if (group.isKernel || group.ops.empty() ||
@@ -125,7 +126,8 @@ private:
         continue;
       SmallVector<OpOperand *> reads = questions.readsOf(group.ops.back());
       if (reads.empty() || !llvm::all_of(reads, [&](OpOperand *read) {
-            return questions.isOfUpdate(read->getOwner());
+            return questions.isOfUpdate(read->getOwner()) &&
+                   !questions.isApart(*read);
           }))
         continue;
       int64_t first = std::numeric_limits<int64_t>::max();
