@@ -13,6 +13,7 @@
 
 #include <map>
 #include <tuple>
+#include <vector>
 
 using namespace kerf;
 using llvm::ArrayRef;
@@ -74,6 +75,73 @@ static void place(ArrayRef<ArenaBuffer> buffers, ArrayRef<int64_t> sizes,
   }
 }
 
+namespace {
+/// What is taken during [begin, end], from the bottom.
+struct Ground {
+  int64_t begin, end, height;
+};
+} // namespace
+
+/// Neighbours of one height become one.
+static void level(std::vector<Ground> &grounds) {
+  std::vector<Ground> merged;
+  for (const Ground &ground : grounds)
+    if (!merged.empty() && merged.back().height == ground.height)
+      merged.back().end = ground.end;
+    else
+      merged.push_back(ground);
+  grounds = std::move(merged);
+}
+
+/// Best fit: of the buffers that fit in time onto the lowest ground, the first
+/// in the given order lies there; if there is none, the ground is filled up to
+/// its lower neighbour.
+static void pileUp(ArrayRef<ArenaBuffer> buffers, ArrayRef<int64_t> sizes,
+                   ArrayRef<int64_t> order, ArenaPlan &plan) {
+  plan.offsets.assign(buffers.size(), 0);
+  plan.totalBytes = 0;
+  SmallVector<int64_t> left;
+  Ground all = {std::numeric_limits<int64_t>::max(), 0, 0};
+  for (int64_t i : order)
+    if (sizes[i] > 0) {
+      left.push_back(i);
+      all.begin = std::min(all.begin, buffers[i].begin);
+      all.end = std::max(all.end, buffers[i].end);
+    }
+  std::vector<Ground> grounds = {all};
+  while (!left.empty()) {
+    auto lowest = std::min_element(
+        grounds.begin(), grounds.end(),
+        [](const Ground &a, const Ground &b) { return a.height < b.height; });
+    Ground ground = *lowest;
+    auto *fitting = llvm::find_if(left, [&](int64_t i) {
+      return ground.begin <= buffers[i].begin && buffers[i].end <= ground.end;
+    });
+    if (fitting == left.end()) {
+      int64_t next = std::numeric_limits<int64_t>::max();
+      if (lowest != grounds.begin())
+        next = std::prev(lowest)->height;
+      if (std::next(lowest) != grounds.end())
+        next = std::min(next, std::next(lowest)->height);
+      lowest->height = next;
+    } else {
+      const ArenaBuffer &buffer = buffers[*fitting];
+      int64_t top = ground.height + sizes[*fitting];
+      plan.offsets[*fitting] = ground.height;
+      plan.totalBytes = std::max(plan.totalBytes, top);
+      left.erase(fitting);
+      SmallVector<Ground, 3> pieces;
+      if (ground.begin < buffer.begin)
+        pieces.push_back({ground.begin, buffer.begin - 1, ground.height});
+      pieces.push_back({buffer.begin, buffer.end, top});
+      if (buffer.end < ground.end)
+        pieces.push_back({buffer.end + 1, ground.end, ground.height});
+      grounds.insert(grounds.erase(lowest), pieces.begin(), pieces.end());
+    }
+    level(grounds);
+  }
+}
+
 std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
                                          int64_t alignment) {
   SmallVector<int64_t> sizes;
@@ -89,17 +157,18 @@ std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
     sum = *total;
   }
   auto bySize = [&](int64_t i) { return -static_cast<double>(sizes[i]); };
-  auto byArea = [&](int64_t i) {
-    return bySize(i) *
-           static_cast<double>(buffers[i].end - buffers[i].begin + 1);
+  auto byLife = [&](int64_t i) {
+    return static_cast<double>(buffers[i].begin - buffers[i].end - 1);
   };
+  auto byArea = [&](int64_t i) { return bySize(i) * -byLife(i); };
   auto byBegin = [&](int64_t i) {
     return static_cast<double>(buffers[i].begin);
   };
+  auto byEnd = [&](int64_t i) { return -static_cast<double>(buffers[i].end); };
   ArenaPlan best;
   best.lowerBoundBytes = *lowerBound(buffers, sizes);
   best.totalBytes = std::numeric_limits<int64_t>::max();
-  auto attempt = [&](llvm::function_ref<double(int64_t)> key) {
+  auto orderBy = [&](llvm::function_ref<double(int64_t)> key) {
     SmallVector<std::tuple<double, int64_t, int64_t>> keys;
     for (size_t i = 0; i < buffers.size(); ++i)
       keys.push_back({key(i), -sizes[i], i});
@@ -107,14 +176,21 @@ std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
     SmallVector<int64_t> order;
     for (auto [first, second, i] : keys)
       order.push_back(i);
-    ArenaPlan plan;
-    plan.lowerBoundBytes = best.lowerBoundBytes;
+    return order;
+  };
+  ArenaPlan plan;
+  plan.lowerBoundBytes = best.lowerBoundBytes;
+  auto isBest = [&] {
+    if (plan.totalBytes < best.totalBytes)
+      best = plan;
+    return best.totalBytes == best.lowerBoundBytes;
+  };
+  auto tryFirstFit = [&](llvm::function_ref<double(int64_t)> key) {
+    SmallVector<int64_t> order = orderBy(key);
     int64_t rounds = numRounds(order.size());
     for (int64_t round = 0; round < rounds; ++round) {
       place(buffers, sizes, order, plan);
-      if (plan.totalBytes < best.totalBytes)
-        best = plan;
-      if (best.totalBytes == best.lowerBoundBytes)
+      if (isBest())
         return true;
       // What ended at the top is placed first.
       SmallVector<int64_t> top, others;
@@ -126,8 +202,14 @@ std::optional<ArenaPlan> kerf::planArena(ArrayRef<ArenaBuffer> buffers,
     }
     return false;
   };
-  if (!attempt(bySize) && !attempt(byArea))
-    attempt(byBegin);
+  auto tryBestFit = [&](llvm::function_ref<double(int64_t)> key) {
+    pileUp(buffers, sizes, orderBy(key), plan);
+    return isBest();
+  };
+  if (!tryFirstFit(bySize) && !tryBestFit(byLife) && !tryBestFit(byArea) &&
+      !tryBestFit(byBegin) && !tryBestFit(byEnd) && !tryBestFit(bySize) &&
+      !tryFirstFit(byArea))
+    tryFirstFit(byBegin);
   return best;
 }
 

@@ -11,6 +11,7 @@
 
 #include "llvm/ADT/SmallVectorExtras.h"
 
+#include <limits>
 #include <queue>
 
 using namespace mlir;
@@ -52,13 +53,25 @@ public:
     chainCommunication();
   }
 
-  /// The order with the smaller peak of live bytes.
-  SmallVector<int64_t> order() const {
-    SmallVector<int64_t> early = orderByDemand(), late = orderByPosition();
-    // By demand groups of a cycle have their turn, too: it must be noticed.
-    if (late.size() < early.size())
-      return late;
-    return peakBytes(early) < peakBytes(late) ? early : late;
+  /// The order with the smallest peak of live bytes.
+  SmallVector<int64_t> order() {
+    SmallVector<int64_t> best;
+    auto consider = [&](SmallVector<int64_t> next) {
+      if (best.empty() || peakBytes(next) < peakBytes(best))
+        best = std::move(next);
+    };
+    for (bool late : {false, true}) {
+      if (late && !placeGradients())
+        break;
+      SmallVector<int64_t> inTurn = orderByPosition();
+      SmallVector<int64_t> early = orderByDemand();
+      // By demand groups of a cycle have their turn, too: it must be noticed.
+      if (inTurn.size() < early.size())
+        return inTurn;
+      consider(std::move(inTurn));
+      consider(std::move(early));
+    }
+    return best;
   }
 
 private:
@@ -90,8 +103,39 @@ private:
     return false;
   }
 
+  /// Of the last op. A gradient's product does not wait for a cast that belongs
+  /// to the update, unless it is placed there.
   int64_t positionOf(int64_t group) const {
-    return map.position.lookup(map.groups[group].ops.back());
+    if (auto placed = placeOf.find(group); placed != placeOf.end())
+      return placed->second;
+    ArrayRef<Operation *> ops = map.groups[group].ops;
+    if (!map.groups[group].isKernel && !questions.isOfUpdate(ops.front()))
+      while (questions.isOfUpdate(ops.back()))
+        ops = ops.drop_back();
+    return map.position.lookup(ops.back());
+  }
+
+  /// Places products that only the update reads, and no other device, in front
+  /// of that: a gradient may be larger than all that it is made of. Whether
+  /// there are any.
+  bool placeGradients() {
+    for (auto [id, group] : llvm::enumerate(map.groups)) {
+      if (group.isKernel || group.ops.empty() ||
+          questions.isOfUpdate(group.ops.front()) ||
+          questions.roleOf(group.ops.front()) == FusionQuestions::Role::None)
+        continue;
+      SmallVector<OpOperand *> reads = questions.readsOf(group.ops.back());
+      if (reads.empty() || !llvm::all_of(reads, [&](OpOperand *read) {
+            return questions.isOfUpdate(read->getOwner()) &&
+                   !questions.isApart(*read);
+          }))
+        continue;
+      int64_t first = std::numeric_limits<int64_t>::max();
+      for (OpOperand *read : reads)
+        first = std::min(first, map.position.lookup(read->getOwner()));
+      placeOf[static_cast<int64_t>(id)] = first;
+    }
+    return !placeOf.empty();
   }
 
   /// Groups by the place of their last op in the program; a group that is read
@@ -194,6 +238,7 @@ private:
   const FusionGroups &map;
   const FusionQuestions &questions;
   std::vector<SmallVector<int64_t>> producersOf;
+  DenseMap<int64_t, int64_t> placeOf; ///< of gradients in front of the update
 };
 } // namespace
 

@@ -105,6 +105,10 @@ int64_t ParameterTable::get(Operation *op, int64_t stage, bool libraryOnly,
   known.stages.insert(stage);
   known.libraryOnly &= libraryOnly;
   known.initOnly &= inInit && !isMutableSource(op);
+  if (!inInit) {
+    known.stepsOf.insert(stage);
+    known.isPackedBySteps &= libraryOnly;
+  }
   return it->second;
 }
 
@@ -121,6 +125,34 @@ int64_t ParameterTable::addDerived(StringRef name, RankedTensorType type,
 
 void ParameterTable::use(int64_t index, bool libraryOnly) {
   parameters[index].libraryOnly &= libraryOnly;
+}
+
+void ParameterTable::separateInits() {
+  llvm::DenseMap<std::pair<int64_t, int64_t>, int64_t> numberAtLoad;
+  for (int64_t index = 0, end = parameters.size(); index < end; ++index) {
+    Parameter &parameter = parameters[index];
+    if (parameter.isMutable || parameter.stepsOf.empty() ||
+        parameter.stepsOf.size() == parameter.stages.size())
+      continue;
+    Parameter atLoad = parameter;
+    for (int64_t stage : parameter.stepsOf)
+      atLoad.stages.erase(stage);
+    atLoad.initOnly = true;
+    atLoad.libraryOnly = false;
+    for (int64_t stage : atLoad.stages)
+      numberAtLoad[{index, stage}] = static_cast<int64_t>(parameters.size());
+    parameter.stages = parameter.stepsOf;
+    parameter.libraryOnly = parameter.isPackedBySteps;
+    parameters.push_back(std::move(atLoad));
+  }
+  for (auto function : module.getOps<exec::FuncOp>())
+    function.walk([&](exec::ParamOp use) {
+      auto number =
+          numberAtLoad.find({static_cast<int64_t>(use.getIndex()),
+                             static_cast<int64_t>(function.getStage())});
+      if (number != numberAtLoad.end())
+        use.setIndex(number->second);
+    });
 }
 
 void ParameterTable::emit(OpBuilder &builder, int64_t numStages) {

@@ -38,6 +38,9 @@ public:
   /// Another use of a derived parameter.
   void use(int64_t index, bool libraryOnly);
 
+  /// Makes a parameter that steps of some stages read, and other stages at load
+  /// alone, two: the other stages keep nothing of theirs.
+  void separateInits();
   /// Adds an exec.parameter for each to the end of the module.
   void emit(mlir::OpBuilder &builder, int64_t numStages);
 
@@ -54,8 +57,9 @@ private:
     mlir::DenseI64ArrayAttr starts;
     dist::ShardingAttr sharding;
     bool isMutable = false;
-    std::set<int64_t> stages;
+    std::set<int64_t> stages, stepsOf; ///< that use it; whose steps do
     bool libraryOnly = true, initOnly = true;
+    bool isPackedBySteps = true; ///< by all that use it
   };
 
   mlir::ModuleOp module;

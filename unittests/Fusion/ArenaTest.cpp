@@ -40,6 +40,21 @@ TEST(ArenaTest, PlacesWhatEndedAtTheTopFirst) {
   EXPECT_EQ(checkArena(buffers, *plan, 64), "");
 }
 
+// First fit places the small buffer, which lives longest, after the large ones,
+// and above them; best fit puts it at the bottom.
+TEST(ArenaTest, PlacesWhatLivesLongestAtTheBottom) {
+  ArenaBuffer buffers[] = {{0, 3, 160 * 64},
+                           {2, 9, 16 * 64},
+                           {3, 5, 160 * 64},
+                           {5, 8, 80 * 64},
+                           {6, 7, 192 * 64}};
+  auto plan = planArena(buffers, 64);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->lowerBoundBytes, 336 * 64);
+  EXPECT_EQ(plan->totalBytes, plan->lowerBoundBytes);
+  EXPECT_EQ(checkArena(buffers, *plan, 64), "");
+}
+
 TEST(ArenaTest, NothingTakesNoRoom) {
   EXPECT_EQ(planArena({}, 64)->totalBytes, 0);
   ArenaBuffer empty[] = {{0, 5, 0}, {0, 5, 64}};

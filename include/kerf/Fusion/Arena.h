@@ -4,13 +4,16 @@
 // that meet in time do not overlap in space, using little space. (Dynamic
 // storage allocation; NP-hard.)
 //
-// Solver: first fit: each buffer in turn takes the lowest gap that is free over
-// its whole life; the largest first. Where that needs more than the bound, what
-// ended at the top is placed first in the next round, and other orders (by size
-// times life, by time) are tried: whichever needs least. Bound: the largest sum
-// of sizes that are live at one time; nearly all functions of networks reach
-// it. O(n^2) at worst for each of a few dozen rounds. planArena never exceeds
-// the sum of all sizes.
+// Solvers: first fit: each buffer in turn takes the lowest gap that is free
+// over its whole life; the largest first. Where that needs more than the bound,
+// what ended at the top is placed first in the next round. Then best fit
+// (Sekiyama et al., Profile-guided memory optimization for deep neural
+// networks, 2018): the lowest place is filled first, with what lives longest of
+// all that fits there, or by other orders (size times life, time, size), which
+// also first fit tries: whichever needs least. Bound: the largest sum of sizes
+// that are live at one time; nearly all functions of networks reach it. O(n^2)
+// at worst for each of a few dozen rounds. planArena never exceeds the sum of
+// all sizes.
 //
 // Everything is rounded up to multiples of the alignment.
 //

@@ -82,6 +82,9 @@ public:
   virtual bool isAtLoad(mlir::Operation *) const { return false; }
   /// Whether calls and waits stay in the order of the program (collectives).
   virtual bool isCommunication(mlir::Operation *) const { return false; }
+  /// Whether a call that takes in the op behind a gradient runs where the
+  /// gradient's product stands.
+  virtual bool isOfUpdate(mlir::Operation *) const { return false; }
 
   /// Whether a kernel may compute the op with others at all.
   virtual bool mayJoin(mlir::Operation *) const { return true; }

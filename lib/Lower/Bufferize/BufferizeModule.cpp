@@ -258,6 +258,7 @@ static LogicalResult bufferize(ModuleOp module) {
     buildStage(builder, schedule, accumulatorsOf);
   int64_t numStages = std::max<size_t>(schedules.size(), 1);
   builder.setInsertionPointToStart(module.getBody());
+  state.parameters.separateInits();
   state.parameters.emit(builder, numStages);
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (isa<func::FuncOp>(op) || isa<dist::DistDialect>(op.getDialect()))

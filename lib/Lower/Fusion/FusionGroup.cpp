@@ -58,6 +58,10 @@ public:
     return isa<dist::CollectiveOpInterface, dist::WaitOp>(op);
   }
 
+  bool isOfUpdate(Operation *op) const override {
+    return dist::getPhase(op) == dist::Phase::Update;
+  }
+
   std::string whyNoKernel(ArrayRef<Operation *> ops) const override {
     KernelVerdict verdict = classifyKernel(ops);
     return verdict.supported ? std::string() : verdict.reason;

@@ -2,9 +2,10 @@
 //
 // Each product, convolution, ... that the library supports (LibraryCall.h)
 // becomes an op of exec with the ops that the call takes in and the destination
-// of its result, placed behind the last op that it replaces (with several
-// results: in the place of the op). Results get memory of their own, except
-// sums over micro-batches. O(ops + the chains that calls take in).
+// of its result, placed behind the last op that it replaces, of the update or
+// not as the product is (with several results: in the place of the op). Results
+// get memory of their own, except sums over micro-batches. O(ops + the chains
+// that calls take in).
 //
 //===----------------------------------------------------------------------===//
 #include "LibraryCall.h"
@@ -12,6 +13,7 @@
 #include "../Calls.h"
 #include "../OpKinds.h"
 
+#include "kerf/Dist/Dist.h"
 #include "kerf/Lower/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -50,12 +52,30 @@ private:
     ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
     // With several results, one may be read before the last is stored, so the
     // call stays in the anchor's place; its operands are computed before that.
-    builder.setInsertionPointAfter(call.moreResults.empty() ? ops.back()
-                                                            : call.anchor);
+    // A gradient does not wait for a cast that belongs to the update.
+    auto isOfUpdate = [](Operation *op) {
+      return dist::getPhase(op) == dist::Phase::Update;
+    };
+    Operation *last = call.anchor;
+    if (call.moreResults.empty())
+      for (Operation *op : ops)
+        if (isOfUpdate(call.anchor) || !isOfUpdate(op))
+          last = op;
+    builder.setInsertionPointAfter(last);
     exec::LibraryCallInterface emitted =
         emitLibraryCall(builder, call, numCalls++,
                         {[](Value base) { return base; },
                          [&](Value result) { return placeOf(call, result); }});
+    int64_t place = position.lookup(last), behind = place;
+    for (Value operand : emitted->getOperands())
+      if (Operation *def = operand.getDefiningOp())
+        // Numbers of the block would be counted anew after each insertion.
+        if (int64_t made = position.lookup(def);
+            made > place && emitted->isBeforeInBlock(def)) {
+          emitted->moveAfter(def);
+          behind = std::max(behind, made);
+        }
+    position[emitted] = behind;
     SmallVector<Value> results = {call.result};
     for (const LibraryCall::Result &more : call.moreResults)
       results.push_back(more.value);

@@ -2,14 +2,15 @@
 //
 // A long reduction over leading dimensions to few elements (the statistics of
 // BatchNorm, norms of gradients) becomes two: one over parts, which several
-// threads compute, and one over their results. The parts depend only on the
-// shape and the kind of device, so the result does not depend on the number of
-// threads. Linear in the number of ops.
+// threads compute, and one over their results (kerf/Fusion/Reductions.h). The
+// parts depend only on the shape and the kind of device. Linear in the number
+// of ops.
 //
 //===----------------------------------------------------------------------===//
 #include "Prepare.h"
 
 #include "kerf/Dist/ReplacingBuilder.h"
+#include "kerf/Fusion/Reductions.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_SPLITREDUCTIONS
@@ -19,45 +20,9 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// On a GPU blocks of 32 columns are shared by the threads of
-/// one multiprocessor: as many parts as keep all of them busy, if each has
-/// something to add up.
-static int64_t numPartsForBlocks(int64_t count, int64_t columns) {
-  constexpr int64_t wanted = 264 * 32, min = 1 << 16, shortest = 32;
-  if (columns >= wanted || count * columns < min)
-    return 1;
-  int64_t target =
-      std::min<int64_t>(llvm::divideCeil(wanted, columns), count / shortest);
-  // A single column is a row of parts, each of which fills a block.
-  if (columns == 1)
-    target = std::min<int64_t>(target, 1024);
-  for (int64_t parts = target; parts <= 4 * target && parts * 8 <= count;
-       ++parts)
-    if (parts > 1 && count % parts == 0)
-      return parts;
-  for (int64_t parts = target; parts >= 8; --parts)
-    if (count % parts == 0)
-      return parts;
-  return 1;
-}
-
-/// Into how many parts `count` elements of `columns` columns are cut; 1: none.
-static int64_t numPartsForTasks(int64_t count, int64_t columns) {
-  constexpr int64_t columnsOfATask = 64, tasks = 8, min = 1 << 17;
-  if (columns >= tasks * columnsOfATask || count * columns < min)
-    return 1;
-  for (int64_t parts = 64; parts >= tasks; --parts)
-    if (count % parts == 0)
-      return parts;
-  return 1;
-}
-
 static void split(nn::ReduceOp reduce, exec::TargetAttr target) {
   RankedTensorType from = typeOf(reduce.getX()), to = reduce.getType();
-  bool leading = isa<FloatType>(from.getElementType());
-  for (auto [i, dim] : llvm::enumerate(reduce.getDims()))
-    leading &= dim == static_cast<int64_t>(i);
-  if (!leading || to.getNumElements() == 0)
+  if (!foldsLeadingDims(reduce) || to.getNumElements() == 0)
     return;
   int64_t columns = to.getNumElements();
   int64_t count = from.getNumElements() / columns;

@@ -3,6 +3,7 @@
 
 #include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
+#include "kerf/Fusion/Reductions.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -25,6 +26,14 @@ bool kerf::plan::isUpdate(Operation *op) {
   return isa<dist::AccumulateOp>(op) ||
          (op->getNumResults() > 0 &&
           llvm::all_of(op->getResults(), isWrittenInPlace));
+}
+
+bool kerf::plan::readsWindows(Operation *op) {
+  if (costClassOf(op) != CostClass::Row || op->getNumResults() != 1)
+    return false;
+  auto from = tensorType(op->getOperand(0));
+  auto to = tensorType(op->getResult(0));
+  return from.getRank() == to.getRank() && from.getShape() != to.getShape();
 }
 
 DenseSet<Operation *> kerf::plan::findConstants(const Graph &graph,
@@ -64,8 +73,12 @@ public:
                : Role::Kernel;
   }
 
+  bool isOfUpdate(Operation *op) const override {
+    return dist::getPhase(op) == dist::Phase::Update;
+  }
+
   bool mayJoin(Operation *op) const override {
-    return !isa<dist::AssignOp>(op) && !isUpdate(op);
+    return !isa<dist::AssignOp>(op);
   }
 
   /// A library call can take in a bias, an addend and functions of one number;
@@ -80,7 +93,7 @@ public:
     unsigned before = bitsOf(memoryOf(read.get()));
     unsigned after = bitsOf(next->getResult(0));
     if (after < before || (after > before && makerOf(read) != anchor) ||
-        roleOf(next) != Role::Kernel || !mayJoin(next) ||
+        roleOf(next) != Role::Kernel || !mayJoin(next) || isUpdate(next) ||
         function.isKept(read.get()))
       return false;
     if (isFloatCast(next))
@@ -89,10 +102,24 @@ public:
         function.elements(next->getResult(0)) != function.elements(read.get()))
       return false;
     if (next->getNumOperands() == 1 && movesOrCasts(next))
-      return true;
+      return storesMoved(anchor, next);
     return libraryWorkOf(next) == LibraryWork::Epilogue &&
            llvm::all_of(next->getOpOperands(), [&](OpOperand &operand) {
              return &operand == &read || isAddend(operand);
+           });
+  }
+
+  /// Whether a product stores what `move` gives: rows in any order, for a
+  /// product that reads it even parts of rows; a convolution its image alone.
+  bool storesMoved(Operation *anchor, Operation *move) const {
+    if (costClassOf(anchor) == CostClass::Convolution)
+      return false;
+    auto rowOf = [](Operation *op) {
+      return tensorType(op->getResult(0)).getShape().back();
+    };
+    return rowOf(move) == rowOf(anchor) ||
+           llvm::any_of(readsOf(move), [&](OpOperand *read) {
+             return roleOf(read->getOwner()) == Role::Call;
            });
   }
 
@@ -101,9 +128,8 @@ public:
     Operation *maker = makerOf(operand);
     if (maker && function.isConstant(maker))
       return true;
-    auto own = cast<RankedTensorType>(operand.get().getType());
-    auto whole =
-        cast<RankedTensorType>(operand.getOwner()->getResult(0).getType());
+    auto own = tensorType(operand.get());
+    auto whole = tensorType(operand.getOwner()->getResult(0));
     return own.getNumElements() == whole.getNumElements() ||
            own.getNumElements() == 1 ||
            (whole.getRank() > 0 &&
@@ -163,14 +189,16 @@ private:
 };
 } // namespace
 
-/// Whether the op reads elements several times, in windows (a pool): its
-/// operand must then lie in memory.
-static bool readsWindows(Operation *op) {
-  if (costClassOf(op) != CostClass::Row || op->getNumResults() != 1)
-    return false;
-  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto to = cast<RankedTensorType>(op->getResult(0).getType());
-  return from.getRank() == to.getRank() && from.getShape() != to.getShape();
+/// Into how many parts lowering cuts a sum (Reductions.h); 1: none.
+static int64_t numPartsOf(Operation *sum, const FunctionQuestions &function) {
+  if (costClassOf(sum) != CostClass::Row || sum->getNumResults() != 1)
+    return 1;
+  int64_t columns = function.elements(sum->getResult(0));
+  if (columns == 0)
+    return 1;
+  int64_t parts = numPartsForTasks(
+      function.elements(sum->getOperand(0)) / columns, columns);
+  return parts > 1 && foldsLeadingDims(sum) ? parts : 1;
 }
 
 /// Whether one loop nest can write all results of these ops that others read:
@@ -178,7 +206,30 @@ static bool readsWindows(Operation *op) {
 bool Answers::canFuse(ArrayRef<Operation *> ops) const {
   DenseSet<Operation *> inside(ops.begin(), ops.end());
   int64_t whole = 0, rows = 0;
+  // Whether rows of `read` elements in all, of which each gives one of `made`,
+  // are those of the ops before.
+  auto addRows = [&](int64_t read, int64_t made) {
+    if ((whole && whole != read) || (rows && made != read && rows != made))
+      return false;
+    whole = read;
+    if (made != read)
+      rows = made;
+    return true;
+  };
   for (Operation *op : ops) {
+    // A sum of parts is added up by the first kernel that reads it, unless that
+    // is larger.
+    for (OpOperand &operand : op->getOpOperands()) {
+      Operation *maker = makerOf(operand);
+      int64_t parts = maker ? numPartsOf(maker, function) : 1;
+      if (parts == 1)
+        continue;
+      int64_t sums = function.elements(maker->getResult(0));
+      if (inside.contains(maker) ||
+          (function.elements(op->getResult(0)) <= sums &&
+           !addRows(parts * sums, sums)))
+        return false;
+    }
     if (costClassOf(op) != CostClass::Row)
       continue;
     if (readsWindows(op)) {
@@ -188,26 +239,20 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
       continue;
     }
     int64_t read = function.elements(op->getOperand(0));
-    if (whole && whole != read)
-      return false;
-    whole = read;
-    for (Value result : op->getResults()) {
-      int64_t made = function.elements(result);
-      if (made == whole)
-        continue;
-      if (rows && rows != made)
+    int64_t parts = numPartsOf(op, function);
+    for (Value result : op->getResults())
+      if (!addRows(read, parts * function.elements(result)))
         return false;
-      rows = made;
-    }
   }
   for (Operation *op : ops)
     for (Value result : op->getResults()) {
-      bool isRead = llvm::any_of(result.getUsers(), [&](Operation *user) {
-        return !inside.contains(user);
+      bool isRead = llvm::any_of(readsOf(op), [&](OpOperand *read) {
+        return memoryOf(read->get()) == result &&
+               !inside.contains(read->getOwner());
       });
       if (!isRead)
         continue;
-      int64_t made = function.elements(result);
+      int64_t made = numPartsOf(op, function) * function.elements(result);
       if (!whole)
         whole = made;
       if (made != whole && (!rows || made != rows))
@@ -216,11 +261,33 @@ bool Answers::canFuse(ArrayRef<Operation *> ops) const {
   return true;
 }
 
+/// What only moves elements does so in front of its first reader, or at the end
+/// for another function (lowering's sink-shape-ops).
+void FunctionOrder::placeShapeOps(Block &block,
+                                  const FusionQuestions &questions) {
+  auto isShapeOp = [](Operation *op) {
+    return movesOrCasts(op) && !isFloatCast(op);
+  };
+  for (FusionGroup &group : llvm::reverse(map.groups)) {
+    if (group.ops.empty() || !llvm::all_of(group.ops, isShapeOp))
+      continue;
+    int64_t first = map.position.lookup(block.getTerminator());
+    for (Operation *op : group.ops)
+      for (OpOperand *read : questions.readsOf(op))
+        if (int64_t reader = map.find(read->getOwner());
+            reader >= 0 && &map.groups[reader] != &group)
+          first = std::min(first,
+                           map.position.lookup(map.groups[reader].ops.back()));
+    map.position[group.ops.back()] = first;
+  }
+}
+
 void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
   Answers answers(questions);
   FailureOr<FusionGroups> formed = formFusionGroups(block, answers);
   assert(succeeded(formed) && "planning refuses no op");
   map = std::move(*formed);
+  placeShapeOps(block, answers);
   SmallVector<int64_t> first = orderOf(map, answers);
   DenseMap<int64_t, int64_t> placeOf;
   for (auto [place, group] : llvm::enumerate(first))
@@ -238,14 +305,19 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
       successors[from].push_back(to);
   };
   std::vector<std::pair<int64_t, int64_t>> overwrites; ///< reader, writer
-  for (auto [place, group] : llvm::enumerate(first))
+  for (auto [place, group] : llvm::enumerate(first)) {
+    bool waits = false;
     for (Operation *op : map.groups[group].ops) {
-      if (isUpdate(op))
+      // What devices sum in the update they start as soon as it is made
+      // (overlap-collectives).
+      bool starts = answers.isOfUpdate(op) &&
+                    llvm::any_of(answers.readsOf(op), [&](OpOperand *read) {
+                      return answers.isApart(*read);
+                    });
+      if (isUpdate(op) || starts)
         urgent.set(place);
       for (OpOperand &operand : op->getOpOperands()) {
-        // A group that waits for other devices keeps its place in the program.
-        if (answers.isApart(operand))
-          urgent.reset(place);
+        waits |= answers.isApart(operand);
         if (!isAssignTarget(operand))
           addEdge(findPlace(answers.makerOf(operand)), place);
       }
@@ -256,6 +328,10 @@ void FunctionOrder::form(Block &block, const FunctionQuestions &questions) {
             if (!isAssignTarget(*read) && questions.isHere(read->getOwner()))
               overwrites.push_back({findPlace(read->getOwner()), place});
     }
+    // A group that waits for other devices keeps its place in the program.
+    if (waits)
+      urgent.reset(place);
+  }
   auto order = [&] {
     return orderByPriority(
         successors, [&](int64_t place) { return urgent[place] ? -1 : place; });

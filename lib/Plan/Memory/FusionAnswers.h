@@ -27,6 +27,10 @@ LibraryWork libraryWorkOf(mlir::Operation *op);
 /// or it adds to a sum over micro-batches. Such an op runs as soon as it can.
 bool isUpdate(mlir::Operation *op);
 
+/// Whether the op reads elements several times, in windows (a pool): its
+/// operand must then lie in memory.
+bool readsWindows(mlir::Operation *op);
+
 /// The ops that are computed at load under a solution, including sources that
 /// no step writes: what is the same in every step, unless computing it would
 /// move data between devices.
@@ -70,6 +74,8 @@ public:
   }
 
 private:
+  void placeShapeOps(mlir::Block &block, const FusionQuestions &questions);
+
   FusionGroups map;
   std::vector<int64_t> times; ///< per group
 };

@@ -16,6 +16,7 @@
 #include "../Stages/StageBytes.h"
 #include "StageMemory.h"
 
+#include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -27,20 +28,24 @@ using namespace kerf;
 using namespace kerf::plan;
 
 Part StageMemory::partOf(Operation *op) const {
+  auto phasePart = [&] {
+    switch (dist::getPhase(op)) {
+    case dist::Phase::Prologue:
+      return Prologue;
+    case dist::Phase::Forward:
+      return Forward;
+    case dist::Phase::BackwardInput:
+    case dist::Phase::BackwardWeight:
+      return map.stages == 1 ? Forward : Backward;
+    case dist::Phase::Update:
+      return Update;
+    }
+    return Forward;
+  };
   if (isWhole)
     return Forward;
-  switch (dist::getPhase(op)) {
-  case dist::Phase::Prologue:
-    return Prologue;
-  case dist::Phase::Forward:
-    return Forward;
-  case dist::Phase::BackwardInput:
-  case dist::Phase::BackwardWeight:
-    return map.stages == 1 ? Forward : Backward;
-  case dist::Phase::Update:
-    return Update;
-  }
-  return Forward;
+  Part part = phasePart();
+  return part == joined ? Update : part;
 }
 
 CostClass StageMemory::classOf(Operation *op) const {
@@ -56,6 +61,26 @@ void StageMemory::listRuns() {
         !op.hasTrait<OpTrait::IsTerminator>())
       has[partOf(&op)] = true;
   runs = StageRuns(map.schedule, stage, has);
+}
+
+/// What is received or loaded comes in the order in which ops read it.
+void StageMemory::listArrivals() {
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
+        op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    auto &list = arrivals[partOf(&op)];
+    for (Value operand : op.getOperands()) {
+      Operation *def = rootOf(operand).getDefiningOp();
+      if (!def || (!isa<SourceOpInterface>(def) && !isHere(def)))
+        list.try_emplace(rootOf(operand), list.size());
+    }
+  }
+}
+
+int64_t StageMemory::arrivalOf(Value value, int64_t run) const {
+  return StageRuns::arrivalAt(run,
+                              arrivals[runs.all()[run].part].lookup(value));
 }
 
 void StageMemory::addSlot(int64_t bytes, int64_t first, int64_t last) {
@@ -102,7 +127,7 @@ void StageMemory::formGroups() {
       return graph.sharedBytes(solution, value);
     };
     auto elements = [&](Value value) {
-      auto type = cast<RankedTensorType>(value.getType());
+      auto type = tensorType(value);
       return bytes(value) / elementBytes(type);
     };
     auto isInSlot = [&](Value value) { return kept.contains(rootOf(value)); };
@@ -139,11 +164,23 @@ void StageMemory::chooseKept() {
     if (needed[part].empty())
       continue;
     auto runsOnce = [](int each) { return each == Prologue || each == Update; };
+    auto isReceived = [&](Value value) {
+      Operation *def = value.getDefiningOp();
+      return def && !isa<SourceOpInterface>(def) && !isHere(def);
+    };
+    // What another stage sends is there if ops of the part read it, too.
     auto isFree = [&](Value value) {
-      Operation *def = makerHere(value);
-      return !def || isConstant(def);
+      Operation *def = value.getDefiningOp();
+      if (isReceived(value))
+        return llvm::any_of(value.getUsers(), [&](Operation *user) {
+          return !user->hasTrait<OpTrait::IsTerminator>() && isHere(user) &&
+                 partOf(user) == part;
+        });
+      return !def || isa<SourceOpInterface>(def) || isConstant(def);
     };
     auto canRepeat = [&](Value value) {
+      if (isReceived(value) || isSharedByMoving(value))
+        return false;
       Operation *op = value.getDefiningOp();
       for (Value operand : op->getOperands()) {
         auto source = operand.getDefiningOp<SourceOpInterface>();
@@ -170,8 +207,34 @@ void StageMemory::chooseKept() {
 /// itself. Convolutions cannot.
 bool StageMemory::isAddedInPlace(Value value, Operation *user) const {
   Operation *def = value.getDefiningOp();
-  return isa<dist::AccumulateOp>(user) && !isView(user) && def && isHere(def) &&
-         partOf(def) == partOf(user) && classOf(def) != CostClass::Convolution;
+  if (!isa<dist::AccumulateOp>(user) || isView(user) || !def || !isHere(def) ||
+      partOf(def) != partOf(user) || classOf(def) == CostClass::Convolution)
+    return false;
+  return llvm::none_of(orderOf(def).togetherWith(def), [&](Operation *op) {
+    return classOf(op) == CostClass::Convolution;
+  });
+}
+
+/// Whether the kernel of `def` reads elements of the input only where it writes
+/// the same element: none is moved on the way, or read in a window.
+bool StageMemory::readsInOrder(Operation *def, Value input) const {
+  llvm::SmallPtrSet<Operation *, 16> seen[2]; // without and with a move between
+  SmallVector<std::pair<Operation *, bool>> stack = {{def, false}};
+  while (!stack.empty()) {
+    auto [op, isMoved] = stack.pop_back_val();
+    isMoved |= readsWindows(op) || (movesOrCasts(op) && !isFloatCast(op));
+    if (!seen[isMoved].insert(op).second)
+      continue;
+    for (Value operand : op->getOperands()) {
+      Value root = rootOf(operand);
+      if (root == input && isMoved)
+        return false;
+      if (Operation *maker = root.getDefiningOp();
+          maker && orderOf(def).isTogether(def, maker))
+        stack.push_back({maker, isMoved});
+    }
+  }
+  return true;
 }
 
 /// An input of the kernel of `def`, of its size, that is not read afterwards.
@@ -202,9 +265,10 @@ Value StageMemory::overwritten(Operation *def, int64_t time,
            graph.sharedBytes(solution, root) == bytes && isLast(root) &&
            llvm::all_of(aliases.lookup(root), isLast);
   };
-  auto mayShare = [&](unsigned) {
+  auto mayShare = [&](unsigned number) {
     CostClass kind = classOf(def);
-    return kind == CostClass::Elementwise || kind == CostClass::Row;
+    return (kind == CostClass::Elementwise || kind == CostClass::Row) &&
+           readsInOrder(def, inputs[number]);
   };
   auto memoryOf = [](Value root) { return root; };
   int64_t chosen =
@@ -227,7 +291,7 @@ void StageMemory::addSource(Operation *op) {
       else
         isUsed = true;
     }
-    auto type = cast<RankedTensorType>(result.getType());
+    auto type = tensorType(result);
     for (LayoutId layout : cuts)
       memory.parameters +=
           sizeBytes(plan::localType(type, graph.layouts[layout]));
@@ -273,7 +337,7 @@ void StageMemory::addValue(Value value) {
   };
   bool isSum = def && isa<dist::AccumulateOp>(def);
   if (madeHere && !isSum)
-    note(partOf(def), makeTime(def));
+    note(partOf(def), makeTime(def) + isGathered(value));
   SmallVector<Value> all = {value};
   llvm::append_range(all, aliases.lookup(value));
   bool isUsedHere = false, isOutput = false, isRead = false;
@@ -318,7 +382,7 @@ void StageMemory::addValue(Value value) {
   if (map.microBatches > 1 && partsOfSums.contains(value) &&
       (isReceived || !receivers.empty())) {
     if (isReceived)
-      addSlot(bytes, lastRun, lastRun);
+      addSlot(bytes, arrivalOf(value, lastRun), StageRuns::timeOf(lastRun));
     else
       memory.gradients += aligned(bytes);
     return;
@@ -328,6 +392,9 @@ void StageMemory::addValue(Value value) {
     for (int64_t each = 0; each < count; ++each)
       visit(each);
   };
+  // The functions for which it is kept may read only what they compute from it.
+  if (auto part = kept.find(value); part != kept.end())
+    note(part->second, 0);
   // The first and last run that reads micro-batch `each`; of a value that each
   // micro-batch makes the update reads only the last.
   auto readRuns = [&](int64_t each) {
@@ -348,28 +415,31 @@ void StageMemory::addValue(Value value) {
   if (!def) { // an input: loaded for each run, or once for the whole step
     if (batch.isOfStep(value)) {
       auto [begin, end] = readRuns(0);
-      addSlot(bytes, begin, end);
+      addSlot(bytes, arrivalOf(value, begin), StageRuns::timeOf(end));
       return;
     }
     for (int64_t number = 0; number <= lastRun; ++number)
       if (used[runs.all()[number].part])
-        addSlot(bytes, number, number);
+        addSlot(bytes, arrivalOf(value, number), StageRuns::timeOf(number));
     return;
   }
   if (isReceived || kept.count(value) || !receivers.empty() || isOutput) {
     Part maker = madeHere ? partOf(def) : Forward;
     forEachMicroBatch([&](int64_t each) {
-      auto [begin, end] = readRuns(each);
+      auto [from, to] = readRuns(each);
       if (madeHere) {
-        begin = runs.runOf(maker, each);
+        from = runs.runOf(maker, each);
         if (!kept.count(value))
-          end = begin;
+          to = from;
       }
+      int64_t begin =
+                  madeHere ? StageRuns::timeOf(from) : arrivalOf(value, from),
+              end = std::max(begin, StageRuns::timeOf(to));
       for (int64_t receiver : receivers)
         end = std::max(end, maker == Prologue || maker == Update
-                                ? lastRun
+                                ? StageRuns::timeOf(lastRun)
                                 : runs.heldUntil(receiver, maker, each));
-      addSlot(bytes, begin, std::max(begin, end));
+      addSlot(bytes, begin, end);
     });
     return;
   }
@@ -391,9 +461,10 @@ void StageMemory::addValue(Value value) {
   }
 }
 
-PlanResult::Memory StageMemory::run() {
+void StageMemory::addAll() {
   listRuns();
   findViews();
+  listArrivals();
   listMoves();
   chooseKept();
   formGroups();
@@ -411,6 +482,49 @@ PlanResult::Memory StageMemory::run() {
     }
   }
   addMoves();
+}
+
+/// The function that partition makes one with the update when it runs last
+/// (join-updates): gradients are then summed over devices behind it, and
+/// neither sends anything to another stage.
+std::optional<Part> StageMemory::joinedWithUpdate() {
+  ArrayRef<StageRuns::Run> all = runs.all();
+  if (isWhole || all.size() < 2 || all.back().part != Update)
+    return std::nullopt;
+  Part last = all[all.size() - 2].part;
+  if (last == Prologue)
+    return std::nullopt;
+  bool sumsGradients = false;
+  for (Operation &op : function.getBody().front()) {
+    if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
+        op.hasTrait<OpTrait::IsTerminator>() ||
+        (partOf(&op) != last && partOf(&op) != Update))
+      continue;
+    auto isSent = [&](Value value) {
+      return llvm::any_of(value.getUsers(), [&](Operation *user) {
+        return !user->hasTrait<OpTrait::IsTerminator>() && !isHere(user);
+      });
+    };
+    if (llvm::any_of(op.getResults(), isSent) ||
+        (isa<dist::AssignOp>(op) && isSent(op.getOperand(0))))
+      return std::nullopt;
+    sumsGradients |=
+        isa<dist::AccumulateOp>(op) &&
+        graph.layouts[graph.resultLayout(solution, op.getResult(0))]
+            .isPartial();
+  }
+  return sumsGradients ? std::optional(last) : std::nullopt;
+}
+
+PlanResult::Memory StageMemory::run() {
+  addAll();
+  if (std::optional<Part> part = joinedWithUpdate()) {
+    StageMemory both(graph, solution, function, map, stage, constants,
+                     partsOfSums);
+    both.joined = part;
+    both.addAll();
+    buffers[Update] = std::move(both.buffers[Update]);
+  }
   int64_t max = 0, gradients = 0;
   for (std::vector<Buffer> &list : buffers) {
     llvm::erase_if(list, [](const Buffer &b) { return b.begin >= b.end; });

@@ -10,6 +10,8 @@
 #include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
 
+#include "llvm/ADT/Sequence.h"
+
 #include <map>
 
 using namespace mlir;
@@ -29,11 +31,31 @@ int64_t StageMemory::gatheredBytes(LayoutId from, LayoutId to,
   if (graph.layouts[from].dims == graph.layouts[to].dims &&
       graph.layouts[from].blocks == graph.layouts[to].blocks)
     return 0; // nothing, or an all-reduce
-  auto type = cast<RankedTensorType>(value.getType());
+  auto type = tensorType(value);
   int64_t before = sizeBytes(plan::localType(type, graph.layouts[from]));
   int64_t after = sizeBytes(plan::localType(type, graph.layouts[to]));
   bool isSlice = !graph.layouts[from].isPartial() && after < before;
   return isSlice ? 0 : after; // a slice is read in place
+}
+
+/// Whether a value is made in another buffer than the one that is shared.
+bool StageMemory::isGathered(Value value) const {
+  auto shared = graph.sharedLayout(solution, value);
+  return shared &&
+         gatheredBytes(graph.resultLayout(solution, value), *shared, value) > 0;
+}
+
+/// Whether devices move data to bring a value to its shared layout.
+bool StageMemory::isSharedByMoving(Value value) const {
+  std::optional<LayoutId> shared = graph.sharedLayout(solution, value);
+  LayoutId made = graph.resultLayout(solution, value);
+  if (!shared || *shared == made)
+    return false;
+  const dist::Layout &from = graph.layouts[made];
+  auto type = tensorType(value);
+  bool isSlice = sizeBytes(plan::localType(type, graph.layouts[*shared])) <
+                 sizeBytes(plan::localType(type, from));
+  return from.isPartial() || !isSlice;
 }
 
 int64_t StageMemory::gatheredFor(OpOperand &use) const {
@@ -42,6 +64,34 @@ int64_t StageMemory::gatheredFor(OpOperand &use) const {
   return gatheredBytes(graph.sharedLayout(solution, use.get())
                            .value_or(graph.resultLayout(solution, use.get())),
                        graph.operandLayout(solution, use), use.get());
+}
+
+/// Bytes of the copy whose padding is filled for a product that adds over it,
+/// where shards do not divide a dimension (partition's localize). Kernels fill
+/// while they read.
+int64_t StageMemory::filledFor(OpOperand &use) const {
+  auto ruled = dyn_cast<ShardingRuleInterface>(use.getOwner());
+  LibraryWork work = libraryWorkOf(use.getOwner());
+  if (!ruled || (work != LibraryWork::Product && work != LibraryWork::Call) ||
+      isa_and_nonnull<SourceOpInterface>(use.get().getDefiningOp()))
+    return 0;
+  auto type = tensorType(use.get());
+  const dist::Layout &layout =
+      graph.layouts[graph.operandLayout(solution, use)];
+  auto isUneven = [&](size_t dim) {
+    return layout.isUneven(dim, type.getDimSize(dim));
+  };
+  auto dims = llvm::seq<size_t>(0, type.getRank());
+  if (llvm::none_of(dims, isUneven))
+    return 0;
+  ShardingRule rule = ruled.getShardingRule();
+  const TensorFactors &factors = rule.operands[use.getOperandNumber()];
+  bool isFilled = llvm::any_of(dims, [&](size_t dim) {
+    return !factors[dim].empty() && isUneven(dim) &&
+           rule.factors[factors[dim][0]].kind == FactorKind::Reduction &&
+           !rule.factors[factors[dim][0]].masksItself;
+  });
+  return isFilled ? sizeBytes(plan::localType(type, layout)) : 0;
 }
 
 /// When the ops of the same function read what an op makes, views seen through.
@@ -72,23 +122,26 @@ Part StageMemory::partOfMove(OpOperand &use) const {
 
 void StageMemory::listMoves() {
   // Forward and backward share what they want alike, as do prologue and update
-  // (partition's insert-reshards).
-  std::map<std::tuple<void *, LayoutId, bool>, size_t> known;
+  // (partition's insert-reshards). Each function fills padding by itself.
+  std::map<std::tuple<void *, LayoutId, int>, size_t> known;
   for (Operation &op : function.getBody().front()) {
     if (isa<SourceOpInterface>(op) || !isHere(&op) || isConstant(&op) ||
         op.hasTrait<OpTrait::IsTerminator>())
       continue;
     for (OpOperand &use : op.getOpOperands()) {
       int64_t bytes = gatheredFor(use);
+      bool isFilled = bytes == 0;
+      if (isFilled)
+        bytes = filledFor(use);
       if (bytes == 0)
         continue;
-      Part part = partOfMove(use);
+      Part part = isFilled ? partOf(&op) : partOfMove(use);
       bool isOnce = part == Prologue || part == Update ||
                     dist::runsOncePerStep(dist::getPhase(&op));
-      auto [entry, isNew] =
-          known.try_emplace({use.get().getAsOpaquePointer(),
-                             graph.operandLayout(solution, use), isOnce},
-                            moved.size());
+      auto [entry, isNew] = known.try_emplace(
+          {use.get().getAsOpaquePointer(), graph.operandLayout(solution, use),
+           isFilled ? 2 + part : isOnce},
+          moved.size());
       if (isNew)
         moved.push_back({bytes, part, part, batch.isOfStep(use.get())});
       Move &move = moved[entry->second];
@@ -156,8 +209,9 @@ void StageMemory::addMoves() {
     int64_t count = move.isOfStep ? 1 : map.microBatches;
     for (int64_t each = 0; each < count; ++each) {
       bool isToEnd = move.isOfStep && move.readIn != Update;
-      addSlot(move.bytes, runs.runOf(move.part, each),
-              runs.runOf(move.readIn, isToEnd ? map.microBatches - 1 : each));
+      addSlot(move.bytes, StageRuns::timeOf(runs.runOf(move.part, each)),
+              StageRuns::timeOf(runs.runOf(
+                  move.readIn, isToEnd ? map.microBatches - 1 : each)));
     }
   }
   // What is shared in another layout is made in its own first.
@@ -166,10 +220,8 @@ void StageMemory::addMoves() {
         isView(&op))
       continue;
     for (Value result : op.getResults())
-      if (auto shared = graph.sharedLayout(solution, result);
-          shared &&
-          gatheredBytes(graph.resultLayout(solution, result), *shared, result))
-        scratch(partOf(&op), timeOf(&op), timeOf(&op) + 1,
+      if (isGathered(result))
+        scratch(partOf(&op), timeOf(&op), timeOf(&op) + 2,
                 graph.localBytes(solution, result));
   }
 }

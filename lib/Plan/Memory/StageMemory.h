@@ -59,6 +59,7 @@ private:
   };
 
   Part partOf(mlir::Operation *op) const;
+  std::optional<Part> joinedWithUpdate();
   bool isHere(mlir::Operation *op) const { return map.stageOf(op) == stage; }
   CostClass classOf(mlir::Operation *op) const;
   bool isView(mlir::Operation *op) const { return views.contains(op); }
@@ -73,7 +74,10 @@ private:
     return kTicks * orderOf(op).timeOf(op);
   }
   int64_t gatheredBytes(LayoutId from, LayoutId to, mlir::Value value) const;
+  bool isGathered(mlir::Value value) const;
+  bool isSharedByMoving(mlir::Value value) const;
   int64_t gatheredFor(mlir::OpOperand &use) const;
+  int64_t filledFor(mlir::OpOperand &use) const;
   std::pair<int64_t, int64_t> readTimes(mlir::Operation *op) const;
   /// When the value itself is read for a use, and when it is made.
   int64_t readTime(mlir::OpOperand &use) const;
@@ -87,9 +91,13 @@ private:
   /// Whether a view shows what a collective gives.
   bool isBehindMove(mlir::Value view) const;
   bool isAddedInPlace(mlir::Value value, mlir::Operation *user) const;
+  bool readsInOrder(mlir::Operation *def, mlir::Value input) const;
   mlir::Value overwritten(mlir::Operation *def, int64_t time,
                           int64_t bytes) const;
+  void addAll();
   void listRuns();
+  void listArrivals();
+  int64_t arrivalOf(mlir::Value value, int64_t run) const;
   void findViews();
   void formGroups();
   void listMoves();
@@ -115,19 +123,22 @@ private:
   int64_t stage;
   const llvm::DenseSet<mlir::Operation *> &constants;      ///< and sources
   const llvm::DenseMap<mlir::Value, int64_t> &partsOfSums; ///< StageBytes.h
-  bool isWhole; ///< all is one function
+  bool isWhole;               ///< all is one function
+  std::optional<Part> joined; ///< one function with the update
   Views views;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>>
       aliases; ///< of roots
   FunctionOrder orders[kParts];
   StageRuns runs;
+  /// Inputs and received values of each function, in their order.
+  llvm::DenseMap<mlir::Value, int64_t> arrivals[kParts];
   std::vector<Move> moved;
   llvm::DenseMap<mlir::OpOperand *, size_t> moveOf;
   /// Roots of values in slots, and the last part of the stage that reads them.
   llvm::DenseMap<mlir::Value, Part> kept;
   mutable llvm::DenseSet<mlir::Value> given; ///< written over
   std::vector<Buffer> buffers[kParts];
-  std::vector<ArenaBuffer> slots; ///< live in runs
+  std::vector<ArenaBuffer> slots; ///< live at times of StageRuns
   PlanResult::Memory memory;
 };
 

@@ -33,7 +33,7 @@ int64_t StageRuns::heldUntil(int64_t receiver, Part part,
                              int64_t microBatch) const {
   int64_t sent = runOf(part, microBatch);
   if (!isTraining)
-    return sent;
+    return timeOf(sent);
   auto placeThere = [&](cost::Phase phase, int64_t of) {
     const auto &list = schedule[receiver];
     return std::distance(list.begin(), llvm::find_if(list, [&](auto &each) {
@@ -51,6 +51,6 @@ int64_t StageRuns::heldUntil(int64_t receiver, Part part,
   };
   for (size_t number = sent + 1; number < runs.size(); ++number)
     if (isLater(runs[number]))
-      return static_cast<int64_t>(number);
-  return last();
+      return arrivalAt(static_cast<int64_t>(number), 0);
+  return timeOf(last());
 }

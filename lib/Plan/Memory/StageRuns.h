@@ -1,8 +1,8 @@
 //===- StageRuns.h - in which order a stage runs its functions --*- C++ -*-===//
 //
 // A stage runs its prologue, then forward and backward functions in the order
-// of its schedule, then its update. The lives of slots are intervals of the
-// numbers of these runs.
+// of its schedule, then its update. In front of each run stands what it takes,
+// one value after another. The lives of slots are intervals of these times.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MEMORY_STAGERUNS_H
@@ -34,12 +34,20 @@ public:
   /// micro-batch. If the stage lacks the function: run 0 for a prologue, else
   /// the last run.
   int64_t runOf(Part part, int64_t microBatch) const;
-  /// The last run that what a run sends must outlive: in training a message
-  /// comes back that the receiver sent behind taking it (lib/Partition/
-  /// HoldSends.cpp).
+  /// When a run works and sends, and when the value of this number among those
+  /// that it takes is there.
+  static int64_t timeOf(int64_t run) { return run * kTimes + kTimes - 1; }
+  static int64_t arrivalAt(int64_t run, int64_t number) {
+    return run * kTimes + number;
+  }
+  /// The last time that what a run sends must outlive: in training a message
+  /// comes back that the receiver sent behind taking it, in front of a later
+  /// run (lib/Partition/HoldSends.cpp).
   int64_t heldUntil(int64_t receiver, Part part, int64_t microBatch) const;
 
 private:
+  static constexpr int64_t kTimes = int64_t(1) << 24; ///< more than values
+
   cost::Schedule schedule;
   bool isTraining = false;
   std::vector<Run> runs;

@@ -14,10 +14,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static bool hasSeveralUses(Value value) {
   return llvm::count_if(value.getUses(), [](OpOperand &use) {
            return !isAssignTarget(use);

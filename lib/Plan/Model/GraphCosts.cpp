@@ -10,10 +10,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 LayoutId Graph::resultLayout(const Solution &solution, Value value) const {
   Provider provider = providerOf(value, false);
   return provider.layouts[solution[provider.node]];

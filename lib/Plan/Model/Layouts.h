@@ -10,6 +10,7 @@
 #include "kerf/Dist/Layout.h"
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Value.h"
 
 #include <deque>
 #include <unordered_map>
@@ -56,6 +57,11 @@ private:
   std::unordered_map<dist::Layout, LayoutId, Hash> ids;
   std::deque<dist::Layout> layouts;
 };
+
+/// The type of a value; all that is planned are tensors.
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
 
 /// One device's part of a tensor.
 inline mlir::RankedTensorType localType(mlir::RankedTensorType type,

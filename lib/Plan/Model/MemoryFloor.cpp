@@ -1,9 +1,8 @@
 //===- MemoryFloor.cpp ----------------------------------------------------===//
 #include "MemoryFloor.h"
 
-#include "Layouts.h"
+#include "Graph.h"
 
-#include "kerf/Dist/Dist.h"
 #include "kerf/Fusion/Casts.h"
 #include "kerf/Fusion/KeptValues.h"
 #include "kerf/Interfaces/ShardingRule.h"
@@ -15,14 +14,8 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 static int64_t numElements(Value value) {
   return tensorType(value).getNumElements();
-}
-static bool isAssigned(OpOperand &use) {
-  return isa<dist::AssignOp>(use.getOwner()) && use.getOperandNumber() == 0;
 }
 static bool isMutable(Operation *op) {
   auto source = dyn_cast<SourceOpInterface>(op);
@@ -54,7 +47,7 @@ MemoryFloor::MemoryFloor(func::FuncOp function, bool isTraining)
 int64_t MemoryFloor::bytesPerElement(Value value, bool &hasSeveralUses) const {
   int64_t own = elementBytes(tensorType(value)), least = 0, uses = 0;
   for (OpOperand &use : value.getUses()) {
-    if (isAssigned(use))
+    if (isAssignTarget(use))
       continue;
     ++uses;
     Operation *user = use.getOwner();

@@ -9,10 +9,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 std::vector<int64_t> Graph::bytesOf(Value value,
                                     llvm::ArrayRef<LayoutId> ids) const {
   std::vector<int64_t> bytes;

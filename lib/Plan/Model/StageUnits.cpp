@@ -45,7 +45,7 @@ int64_t kerf::plan::wholeFlops(Operation *op) {
   auto typesOf = [](auto values) {
     SmallVector<RankedTensorType> types;
     for (Value value : values)
-      types.push_back(cast<RankedTensorType>(value.getType()));
+      types.push_back(tensorType(value));
     return types;
   };
   return costed.getFlops(typesOf(op->getOperands()), typesOf(op->getResults()));

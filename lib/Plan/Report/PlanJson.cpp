@@ -48,7 +48,7 @@ static dist::ReshardOp sharedReshard(Value value) {
 
 static json::Array shapeOf(Value value) {
   json::Array shape;
-  for (int64_t size : cast<RankedTensorType>(value.getType()).getShape())
+  for (int64_t size : tensorType(value).getShape())
     shape.push_back(size);
   return shape;
 }
@@ -253,7 +253,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   Value value = names.find(*name);
   if (!value)
     return fail("values: the model has no value '" + *name + "'");
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  ArrayRef<int64_t> shape = tensorType(value).getShape();
   auto own = readSharding(*name, entry.getString("sharding"), shape);
   if (failed(own))
     return failure();
@@ -276,7 +276,7 @@ LogicalResult Reader::readValue(const json::Object &entry) {
   const json::Object *operands = entry.getObject("operands");
   for (OpOperand &operand : result.getOwner()->getOpOperands()) {
     std::string key = std::to_string(operand.getOperandNumber());
-    auto type = cast<RankedTensorType>(operand.get().getType());
+    auto type = tensorType(operand.get());
     auto attr =
         readSharding(*name, operands ? operands->getString(key) : std::nullopt,
                      type.getShape());

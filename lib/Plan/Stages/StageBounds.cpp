@@ -22,7 +22,7 @@ StageBounds::StageBounds(func::FuncOp function, const MeshCandidate &candidate,
       unitOf[op] = i;
   llvm::DenseMap<Value, int64_t> summed = partsOfSums(function, batch);
   auto part = [&](Value value) {
-    auto type = cast<RankedTensorType>(value.getType());
+    auto type = tensorType(value);
     auto found = summed.find(value);
     int64_t each = found == summed.end() ? elementBytes(type) : found->second;
     return static_cast<double>(type.getNumElements() * each) /

@@ -31,7 +31,7 @@ static bool isSumOfSums(Operation *sum, const BatchAnalysis &batch) {
 }
 
 static int64_t bytesOfElement(Value value) {
-  return elementBytes(cast<RankedTensorType>(value.getType()));
+  return elementBytes(tensorType(value));
 }
 
 /// Bytes of one element of the sum of `accumulate` when it is sent: of the type
