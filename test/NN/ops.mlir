@@ -37,6 +37,8 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %log1p = nn.log1p %x : tensor<2x3xf32>
   // CHECK: nn.tan
   %tan = nn.tan %x : tensor<2x3xf32>
+  // CHECK: nn.atan %
+  %atan = nn.atan %x : tensor<2x3xf32>
   // CHECK: nn.sinh
   %sinh = nn.sinh %x : tensor<2x3xf32>
   // CHECK: nn.cosh

@@ -114,6 +114,8 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::log1p(x);
   if (isa<nn::TanOp>(op))
     return std::tan(x);
+  if (isa<nn::AtanOp>(op))
+    return std::atan(x);
   if (isa<nn::SinhOp>(op))
     return std::sinh(x);
   if (isa<nn::CoshOp>(op))

@@ -192,6 +192,8 @@ Operation *RandomOp::unary() {
     return make<nn::AtanhOp>(argument(x, -0.8, 0.8));
   case 23:
     return make<nn::Log1pOp>(argument(x, -0.5, 2));
+  case 24:
+    return make<nn::AtanOp>(argument(x, -4, 4));
   default:
     return make<nn::GeluOp>(argument(x), flag(chance()));
   }

@@ -71,6 +71,10 @@ def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandR
 def NN_TanOp : NN_UnaryOp<"tan", "tan(x)", "{}", 30, NN_Float> {
   let onFloats = "s.div(s.sin(x[0]), s.cos(x[0]))";
 }
+def NN_AtanOp : NN_UnaryOp<"atan", "the inverse of tan", "{}", 30, NN_Float> {
+  let onFloats = "atan(s, x[0])";
+  let interval = "::kerf::Interval::within(1.571)";
+}
 def NN_SinhOp : NN_UnaryOp<"sinh", "(exp(x) - exp(-x)) / 2", "{}", 50, NN_Float> {
   let onFloats = "sinh(s, x[0])";
 }

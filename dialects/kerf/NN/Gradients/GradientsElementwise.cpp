@@ -113,6 +113,9 @@ KERF_UNARY(Log1pOp, wide(b, dy, getX(), [&](Value g, Value x) {
 KERF_UNARY(TanOp, wide(b, dy, getResult(), [&](Value g, Value y) {
              return b.mul(g, b.add(b.square(y), 1));
            }))
+KERF_UNARY(AtanOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.div(g, b.add(b.square(x), 1));
+           }))
 KERF_UNARY(SinhOp, wide(b, dy, getX(), [&](Value g, Value x) {
              return b.mul(g, b.make<CoshOp>(x));
            }))

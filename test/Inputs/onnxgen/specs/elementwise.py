@@ -8,8 +8,8 @@ from . import spec
 
 
 @spec("Abs", "Neg", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Tanh", "Sigmoid", "Sin", "Cos", "Softsign",
-      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", "Tan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
-      train=True)
+      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", "Tan", "Atan", "Sinh", "Cosh", "Asinh", "Acosh",
+      "Atanh", train=True)
 def unary(g, op):
     return g.node(op, [g.operand(op)])
 
