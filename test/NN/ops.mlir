@@ -37,6 +37,10 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %log1p = nn.log1p %x : tensor<2x3xf32>
   // CHECK: nn.tan
   %tan = nn.tan %x : tensor<2x3xf32>
+  // CHECK: nn.asin %
+  %asin = nn.asin %x : tensor<2x3xf32>
+  // CHECK: nn.acos %
+  %acos = nn.acos %x : tensor<2x3xf32>
   // CHECK: nn.atan %
   %atan = nn.atan %x : tensor<2x3xf32>
   // CHECK: nn.sinh

@@ -114,6 +114,10 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::log1p(x);
   if (isa<nn::TanOp>(op))
     return std::tan(x);
+  if (isa<nn::AsinOp>(op))
+    return std::asin(x);
+  if (isa<nn::AcosOp>(op))
+    return std::acos(x);
   if (isa<nn::AtanOp>(op))
     return std::atan(x);
   if (isa<nn::SinhOp>(op))

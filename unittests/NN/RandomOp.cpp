@@ -143,7 +143,7 @@ Operation *RandomOp::select() {
 
 Operation *RandomOp::unary() {
   Shape x = shape(0, 3);
-  switch (draw(0, 25)) {
+  switch (draw(0, 27)) {
   case 0:
     return make<nn::NegOp>(argument(x));
   case 1:
@@ -194,6 +194,10 @@ Operation *RandomOp::unary() {
     return make<nn::Log1pOp>(argument(x, -0.5, 2));
   case 24:
     return make<nn::AtanOp>(argument(x, -4, 4));
+  case 25:
+    return make<nn::AsinOp>(argument(x, -0.8, 0.8));
+  case 26:
+    return make<nn::AcosOp>(argument(x, -0.8, 0.8));
   default:
     return make<nn::GeluOp>(argument(x), flag(chance()));
   }

@@ -153,6 +153,25 @@ template <typename S> auto atan(S &s, typename S::V x) {
   });
 }
 
+/// atan(x / sqrt(1 - x^2)), where the root keeps its digits near 1.
+template <typename S> auto asin(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto below = s.sub(s.number(1), x);
+    auto above = s.add(x, s.number(1));
+    return atan(s, s.div(x, s.sqrt(s.mul(below, above))));
+  });
+}
+
+/// 2 atan(sqrt((1 - x) / (1 + x))), which is pi at -1, where the quotient is
+/// infinite.
+template <typename S> auto acos(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto below = s.sub(s.number(1), x);
+    auto above = s.add(x, s.number(1));
+    return s.mul(atan(s, s.sqrt(s.div(below, above))), s.number(2));
+  });
+}
+
 /// 1 / sqrt(x + epsilon).
 template <typename S> auto inverseRoot(S &s, typename S::V x, double epsilon) {
   auto shifted = s.add(x, s.number(epsilon));

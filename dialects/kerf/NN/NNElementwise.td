@@ -71,6 +71,14 @@ def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandR
 def NN_TanOp : NN_UnaryOp<"tan", "tan(x)", "{}", 30, NN_Float> {
   let onFloats = "s.div(s.sin(x[0]), s.cos(x[0]))";
 }
+def NN_AsinOp : NN_UnaryOp<"asin", "the inverse of sin, NaN beyond 1", "{}", 40, NN_Float> {
+  let onFloats = "asin(s, x[0])";
+  let interval = "::kerf::Interval::within(1.571)";
+}
+def NN_AcosOp : NN_UnaryOp<"acos", "the inverse of cos, NaN beyond 1", "{}", 40, NN_Float> {
+  let onFloats = "acos(s, x[0])";
+  let interval = "{0, 3.142}";
+}
 def NN_AtanOp : NN_UnaryOp<"atan", "the inverse of tan", "{}", 30, NN_Float> {
   let onFloats = "atan(s, x[0])";
   let interval = "::kerf::Interval::within(1.571)";

@@ -307,6 +307,8 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("Sin", 7, unaryFloat<SinOp>);
   table.add("Cos", 7, unaryFloat<CosOp>);
   table.add("Tan", 7, unaryFloat<TanOp>);
+  table.add("Asin", 7, unaryFloat<AsinOp>);
+  table.add("Acos", 7, unaryFloat<AcosOp>);
   table.add("Atan", 7, unaryFloat<AtanOp>);
   table.add("Sinh", 9, unaryFloat<SinhOp>);
   table.add("Cosh", 9, unaryFloat<CoshOp>);
