@@ -127,7 +127,7 @@ TEST_F(Kernels, BinaryOpsAndBroadcasting) {
   const char *elements[] = {"f32", "f64", "i64", "i32", "i8", "ui8", "f16"};
   const char *ops[] = {"add",  "sub",        "mul", "max", "min", "equal",
                        "less", "less_equal", "div", "mod", "rem"};
-  const char *logic[] = {"and", "or", "xor"};
+  const char *logic[] = {"and", "or", "xor", "shift_left", "shift_right"};
   const char *integers[] = {"i1", "i64", "i32", "i8"};
   for (auto [s, c] : llvm::enumerate(shapes)) {
     for (auto [t, element] : llvm::enumerate(elements))

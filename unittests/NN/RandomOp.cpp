@@ -1,6 +1,8 @@
 //===- RandomOp.cpp - a random op that has a gradient ---------------------===//
 #include "RandomOp.h"
 
+#include "kerf/NN/IR/Elements.h"
+
 #include <cmath>
 #include <numeric>
 
@@ -9,15 +11,33 @@ using namespace kerf;
 using namespace kerf::test;
 using interpret::Tensor;
 
+template <typename... Ops>
+static std::set<std::string> namesOnIntegersAlone(nn::detail::OpList<Ops...>) {
+  std::set<std::string> names;
+  auto add = [&](bool isAlone, StringRef name) {
+    if (isAlone)
+      names.insert(name.str());
+  };
+  (add(nn::isOnIntegers<Ops>() && !nn::isOnFloats<Ops>(),
+       Ops::getOperationName()),
+   ...);
+  return names;
+}
+
+std::set<std::string> kerf::test::opsOnIntegersAlone() {
+  return namesOnIntegersAlone(nn::detail::AllOps());
+}
+
 std::set<std::string> kerf::test::opsWithGradients(MLIRContext &context) {
+  const std::set<std::string> integers = opsOnIntegersAlone();
   const std::set<std::string> none = {
-      "nn.not",    "nn.and",     "nn.or",         "nn.xor",
       "nn.equal",  "nn.less",    "nn.less_equal", "nn.arg_reduce",
       "nn.philox", "nn.dropout", "nn.is_nan"};
   std::set<std::string> names;
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (std::string text = name.getStringRef().str();
-        name.hasInterface<DifferentiableInterface>() && !none.count(text))
+        name.hasInterface<DifferentiableInterface>() && !none.count(text) &&
+        !integers.count(text))
       names.insert(text);
   return names;
 }

@@ -17,6 +17,9 @@
 
 namespace kerf::test {
 
+/// Names of the elementwise ops that have no meaning on floats.
+std::set<std::string> opsOnIntegersAlone();
+
 /// Names of the registered ops that are differentiable, but for those that give
 /// no gradient (of booleans and integers alone) and nn.dropout, which is
 /// expanded before.

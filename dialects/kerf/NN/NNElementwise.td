@@ -239,6 +239,14 @@ def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs, bit by bit", "{}", 1, 0, NN_Integer
 def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs, bit by bit", "{}", 1, 0, NN_Integer> {
   let onIntegers = "s.bitXor(x[0], x[1])";
 }
+def NN_ShiftLeftOp : NN_BinaryOp<"shift_left", "lhs << rhs, 0 unless 0 <= rhs < bits of the type",
+    "{}", 1, 0, NN_Integer> {
+  let onIntegers = "s.shiftLeft(x[0], x[1])";
+}
+def NN_ShiftRightOp : NN_BinaryOp<"shift_right", "lhs >> rhs (rounds down), 0 or -1 by the sign unless 0 <= rhs < bits of the type",
+    "{}", 1, 0, NN_Integer> {
+  let onIntegers = "s.shiftRight(x[0], x[1])";
+}
 def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1> {
   let onElements = "s.equal(x[0], x[1])";
 }

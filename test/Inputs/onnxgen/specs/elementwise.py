@@ -138,6 +138,15 @@ def bitwise(g, op):
     return g.node(op, both(g, op))
 
 
+@spec("BitShift", since=11)
+def bit_shift(g, op):
+    """Amounts beyond the bits of the type are rare."""
+    x = g.operand(op)
+    bits = 8 * g.dtype(x).itemsize
+    low, high = (0 if g.dtype(x).kind == "u" else -3, bits + 3) if g.chance(0.2) else (0, 5)
+    return g.node(op, [x, g.partner(x, low=low, high=high)], direction=g.r.choice(("LEFT", "RIGHT")))
+
+
 @spec("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 def comparison(g, op):
     return g.node(op, both(g, op))
