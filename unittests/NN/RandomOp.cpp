@@ -51,7 +51,7 @@ RandomOp::RandomOp(MLIRContext *context, unsigned seed)
                               builder.getFunctionType({}, {}));
   block = main.addEntryBlock();
   builder.setInsertionPointToEnd(block);
-  op = any();
+  op = any(seed);
 }
 
 std::vector<Tensor> RandomOp::inputs() {
@@ -161,9 +161,9 @@ Operation *RandomOp::select() {
   return make<nn::SelectOp>(c, a, b);
 }
 
-Operation *RandomOp::unary() {
+Operation *RandomOp::unary(unsigned turn) {
   Shape x = shape(0, 3);
-  switch (draw(0, 27)) {
+  switch (turn % 28) {
   case 0:
     return make<nn::NegOp>(argument(x));
   case 1:
@@ -399,13 +399,13 @@ Operation *RandomOp::attention() {
       q, k, v, Value(), builder.getF64FloatAttr(real(0.1, 1)), flag(chance()));
 }
 
-Operation *RandomOp::any() {
-  switch (draw(0, 13)) {
+Operation *RandomOp::any(unsigned seed) {
+  switch (seed % 14) {
   case 8:
     return select();
   case 9:
   case 10:
-    return unary();
+    return unary(seed / 14);
   case 11:
     return rearrange();
   case 0:

@@ -69,7 +69,7 @@ private:
 
   mlir::Operation *binary();
   mlir::Operation *select();
-  mlir::Operation *unary();
+  mlir::Operation *unary(unsigned turn);
   mlir::RankedTensorType ofShape(llvm::ArrayRef<int64_t> shape) {
     return mlir::RankedTensorType::get(shape, builder.getF64Type());
   }
@@ -88,7 +88,9 @@ private:
   mlir::Operation *reduce();
   mlir::Operation *move();
   mlir::Operation *attention();
-  mlir::Operation *any();
+  /// Kinds of ops, and unary ones among them, take turns: as many seeds draw
+  /// each of them.
+  mlir::Operation *any(unsigned seed);
 
   mlir::OpBuilder builder;
   std::mt19937 random;
