@@ -27,6 +27,9 @@ def model(nodes, inputs=None, outputs=None, initializers=(), opset=20, imports=(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *imports], ir_version=10)
 
 
+INTEGERS = ([info("x", TensorProto.UINT8, [2])], [info("y", TensorProto.UINT8, [2])])
+
+
 def weight(name, *shape):
     return numpy_helper.from_array(np.ones(shape, np.float32), name)
 
@@ -96,6 +99,10 @@ CASES = {
     "8-too-many-outputs": (model([node("Relu", ["x"], ["y", "z"], "rectify")]), ["rectify", "2 outputs"]),
     "8-attribute-type": (bad_type(), ["soft", "axis"]),
     "8-missing-attribute": (model([node("Concat", ["x", "x"], ["y"], "join")]), ["join", "axis"]),
+    "8-missing-direction": (model([node("BitShift", ["x", "x"], ["y"], "shift")], *INTEGERS), ["shift", "direction"]),
+    "8-direction": (model([node("BitShift", ["x", "x"], ["y"], "shift", direction="UP")], *INTEGERS),
+                    ["shift", "UP", "LEFT or RIGHT"]),
+    "8-shift-of-floats": (model([node("BitShift", ["x", "x"], ["y"], "shift", direction="LEFT")]), ["shift", "integer"]),
     "8-missing-to": (model([node("Cast", ["x"], ["y"], "cast")]), ["cast", r"\bto\b"]),
     "9-undefined": (model([node("Add", ["x", "nowhere"], ["y"], "sum")]), ["nowhere"]),
     "9-undefined-output": (model([node("Relu", ["x"], ["z"], "rectify")]), ["'?y'?"]),

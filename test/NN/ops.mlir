@@ -37,6 +37,12 @@ func.func @unary(%x: tensor<2x3xf32>, %b: tensor<2x3xi1>) {
   %log1p = nn.log1p %x : tensor<2x3xf32>
   // CHECK: nn.tan
   %tan = nn.tan %x : tensor<2x3xf32>
+  // CHECK: nn.asin %
+  %asin = nn.asin %x : tensor<2x3xf32>
+  // CHECK: nn.acos %
+  %acos = nn.acos %x : tensor<2x3xf32>
+  // CHECK: nn.atan %
+  %atan = nn.atan %x : tensor<2x3xf32>
   // CHECK: nn.sinh
   %sinh = nn.sinh %x : tensor<2x3xf32>
   // CHECK: nn.cosh
@@ -100,6 +106,10 @@ func.func @binary(%x: tensor<2x3xf32>, %y: tensor<3xf32>, %s: tensor<f32>,
   %10 = nn.or %b, %b : tensor<2x3xi1>
   // CHECK: nn.xor
   %11 = nn.xor %b, %b : tensor<2x3xi1>
+  // CHECK: nn.shift_left %{{.*}} : tensor<2x1xi64>
+  %left = nn.shift_left %i, %i : tensor<2x1xi64>
+  // CHECK: nn.shift_right %{{.*}} : tensor<2x1xi64>
+  %right = nn.shift_right %i, %i : tensor<2x1xi64>
   // CHECK: nn.equal %{{.*}} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
   %12 = nn.equal %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
   // CHECK: nn.less %{{.*}} -> tensor<2x3xi1>

@@ -78,10 +78,12 @@ const char *kShapes[] = {"1x", "7x", "16x", "3x37x", "1000x", "5000x"};
 
 TEST_F(Kernels, UnaryOps) {
   const char *elements[] = {"f32", "f64"};
-  const char *ops[] = {"neg",     "abs",  "sign", "exp",   "erf",  "tanh",
-                       "sigmoid", "sin",  "cos",  "tan",   "sinh", "cosh",
-                       "asinh",   "relu", "gelu", "floor", "ceil", "round"};
-  const char *positive[] = {"log", "log1p", "sqrt", "rsqrt", "reciprocal"};
+  const char *ops[] = {"neg",     "abs",   "sign", "exp",   "erf",   "tanh",
+                       "sigmoid", "sin",   "cos",  "tan",   "asin",  "acos",
+                       "atan",    "sinh",  "cosh", "asinh", "atanh", "relu",
+                       "gelu",    "floor", "ceil", "round"};
+  const char *positive[] = {"log",   "log1p",      "sqrt",
+                            "rsqrt", "reciprocal", "acosh"};
   for (auto [t, element] : llvm::enumerate(elements))
     for (auto [s, shape] : llvm::enumerate(kShapes)) {
       std::string type = std::string(shape) + element;
@@ -125,7 +127,7 @@ TEST_F(Kernels, BinaryOpsAndBroadcasting) {
   const char *elements[] = {"f32", "f64", "i64", "i32", "i8", "ui8", "f16"};
   const char *ops[] = {"add",  "sub",        "mul", "max", "min", "equal",
                        "less", "less_equal", "div", "mod", "rem"};
-  const char *logic[] = {"and", "or", "xor"};
+  const char *logic[] = {"and", "or", "xor", "shift_left", "shift_right"};
   const char *integers[] = {"i1", "i64", "i32", "i8"};
   for (auto [s, c] : llvm::enumerate(shapes)) {
     for (auto [t, element] : llvm::enumerate(elements))

@@ -81,6 +81,16 @@ static double castTo(double x, Type from, Type to) {
   }
 }
 
+static double shiftLeft(double x, double y, IntegerType type) {
+  if (y < 0 || y >= type.getWidth())
+    return 0;
+  double modulus = std::pow(2, type.getWidth());
+  double nearest = std::remainder(x * std::pow(2, y), modulus);
+  if (type.isUnsigned() || type.getWidth() == 1)
+    return nearest < 0 ? nearest + modulus : nearest;
+  return nearest == modulus / 2 ? -nearest : nearest;
+}
+
 static double applyElementwise(Operation *op, const std::vector<double> &v) {
   double x = v[0], y = v.size() > 1 ? v[1] : 0;
   bool isInteger = isa<IntegerType>(elementType(op->getOperand(0)));
@@ -114,6 +124,12 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return std::log1p(x);
   if (isa<nn::TanOp>(op))
     return std::tan(x);
+  if (isa<nn::AsinOp>(op))
+    return std::asin(x);
+  if (isa<nn::AcosOp>(op))
+    return std::acos(x);
+  if (isa<nn::AtanOp>(op))
+    return std::atan(x);
   if (isa<nn::SinhOp>(op))
     return std::sinh(x);
   if (isa<nn::CoshOp>(op))
@@ -169,6 +185,10 @@ static double applyElementwise(Operation *op, const std::vector<double> &v) {
     return isBool ? x != 0 || y != 0 : double(int64_t(x) | int64_t(y));
   if (isa<nn::XorOp>(op))
     return isBool ? (x != 0) != (y != 0) : double(int64_t(x) ^ int64_t(y));
+  if (isa<nn::ShiftLeftOp>(op))
+    return shiftLeft(x, y, cast<IntegerType>(elementType(op->getOperand(0))));
+  if (isa<nn::ShiftRightOp>(op))
+    return y < 0 || y >= 64 ? x < 0 ? -1 : 0 : std::floor(x / std::pow(2, y));
   if (isa<nn::EqualOp>(op))
     return x == y;
   if (isa<nn::LessOp>(op))

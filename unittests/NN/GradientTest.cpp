@@ -5,6 +5,8 @@
 // builds its vector-Jacobian product; the interpreter evaluates it.
 //
 //===----------------------------------------------------------------------===//
+#include "RandomOp.h"
+
 #include "kerf/Interpret/Interpret.h"
 #include "kerf/NN/NN.h"
 #include "kerf/NN/Transforms/Simplify.h"
@@ -19,6 +21,7 @@
 
 using namespace mlir;
 using namespace kerf;
+using namespace kerf::test;
 using interpret::Tensor;
 
 namespace {
@@ -141,9 +144,9 @@ TEST_F(GradientTest, EqualsPyTorch) {
   // do not work on floats at all, dropout, which is expanded before, and
   // attention: FiniteDifferenceTest and unittests/Cuda/AttentionTest.cpp
   // (PyTorch's numbers).
-  const std::set<std::string> others = {
-      "nn.not",        "nn.and",  "nn.or",      "nn.xor",      "nn.philox",
-      "nn.less_equal", "nn.sign", "nn.dropout", "nn.attention"};
+  std::set<std::string> others = opsOnIntegersAlone();
+  others.insert(
+      {"nn.philox", "nn.less_equal", "nn.sign", "nn.dropout", "nn.attention"});
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<DifferentiableInterface>() &&
         !others.count(name.getStringRef().str()))

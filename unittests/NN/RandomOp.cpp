@@ -1,6 +1,8 @@
 //===- RandomOp.cpp - a random op that has a gradient ---------------------===//
 #include "RandomOp.h"
 
+#include "kerf/NN/IR/Elements.h"
+
 #include <cmath>
 #include <numeric>
 
@@ -9,15 +11,33 @@ using namespace kerf;
 using namespace kerf::test;
 using interpret::Tensor;
 
+template <typename... Ops>
+static std::set<std::string> namesOnIntegersAlone(nn::detail::OpList<Ops...>) {
+  std::set<std::string> names;
+  auto add = [&](bool isAlone, StringRef name) {
+    if (isAlone)
+      names.insert(name.str());
+  };
+  (add(nn::isOnIntegers<Ops>() && !nn::isOnFloats<Ops>(),
+       Ops::getOperationName()),
+   ...);
+  return names;
+}
+
+std::set<std::string> kerf::test::opsOnIntegersAlone() {
+  return namesOnIntegersAlone(nn::detail::AllOps());
+}
+
 std::set<std::string> kerf::test::opsWithGradients(MLIRContext &context) {
+  const std::set<std::string> integers = opsOnIntegersAlone();
   const std::set<std::string> none = {
-      "nn.not",    "nn.and",     "nn.or",         "nn.xor",
       "nn.equal",  "nn.less",    "nn.less_equal", "nn.arg_reduce",
       "nn.philox", "nn.dropout", "nn.is_nan"};
   std::set<std::string> names;
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (std::string text = name.getStringRef().str();
-        name.hasInterface<DifferentiableInterface>() && !none.count(text))
+        name.hasInterface<DifferentiableInterface>() && !none.count(text) &&
+        !integers.count(text))
       names.insert(text);
   return names;
 }
@@ -31,7 +51,7 @@ RandomOp::RandomOp(MLIRContext *context, unsigned seed)
                               builder.getFunctionType({}, {}));
   block = main.addEntryBlock();
   builder.setInsertionPointToEnd(block);
-  op = any();
+  op = any(seed);
 }
 
 std::vector<Tensor> RandomOp::inputs() {
@@ -141,9 +161,9 @@ Operation *RandomOp::select() {
   return make<nn::SelectOp>(c, a, b);
 }
 
-Operation *RandomOp::unary() {
+Operation *RandomOp::unary(unsigned turn) {
   Shape x = shape(0, 3);
-  switch (draw(0, 25)) {
+  switch (turn % 28) {
   case 0:
     return make<nn::NegOp>(argument(x));
   case 1:
@@ -192,6 +212,12 @@ Operation *RandomOp::unary() {
     return make<nn::AtanhOp>(argument(x, -0.8, 0.8));
   case 23:
     return make<nn::Log1pOp>(argument(x, -0.5, 2));
+  case 24:
+    return make<nn::AtanOp>(argument(x, -4, 4));
+  case 25:
+    return make<nn::AsinOp>(argument(x, -0.8, 0.8));
+  case 26:
+    return make<nn::AcosOp>(argument(x, -0.8, 0.8));
   default:
     return make<nn::GeluOp>(argument(x), flag(chance()));
   }
@@ -373,13 +399,13 @@ Operation *RandomOp::attention() {
       q, k, v, Value(), builder.getF64FloatAttr(real(0.1, 1)), flag(chance()));
 }
 
-Operation *RandomOp::any() {
-  switch (draw(0, 13)) {
+Operation *RandomOp::any(unsigned seed) {
+  switch (seed % 14) {
   case 8:
     return select();
   case 9:
   case 10:
-    return unary();
+    return unary(seed / 14);
   case 11:
     return rearrange();
   case 0:

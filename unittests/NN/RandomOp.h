@@ -17,6 +17,9 @@
 
 namespace kerf::test {
 
+/// Names of the elementwise ops that have no meaning on floats.
+std::set<std::string> opsOnIntegersAlone();
+
 /// Names of the registered ops that are differentiable, but for those that give
 /// no gradient (of booleans and integers alone) and nn.dropout, which is
 /// expanded before.
@@ -66,7 +69,7 @@ private:
 
   mlir::Operation *binary();
   mlir::Operation *select();
-  mlir::Operation *unary();
+  mlir::Operation *unary(unsigned turn);
   mlir::RankedTensorType ofShape(llvm::ArrayRef<int64_t> shape) {
     return mlir::RankedTensorType::get(shape, builder.getF64Type());
   }
@@ -85,7 +88,9 @@ private:
   mlir::Operation *reduce();
   mlir::Operation *move();
   mlir::Operation *attention();
-  mlir::Operation *any();
+  /// Kinds of ops, and unary ones among them, take turns: as many seeds draw
+  /// each of them.
+  mlir::Operation *any(unsigned seed);
 
   mlir::OpBuilder builder;
   std::mt19937 random;

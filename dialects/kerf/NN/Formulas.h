@@ -122,6 +122,56 @@ template <typename S> auto atanh(S &s, typename S::V x) {
   });
 }
 
+/// With tan(pi/8) and tan(3 pi/8) as borders, atan |x| is atan t, pi/4 + atan t
+/// or pi/2 + atan t, where |t| <= tan(pi/8). There atan t = t + t z P(z) with
+/// z = t^2, to 5e-18. Infinity gives t = -0, NaN itself.
+template <typename S> auto atan(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto size = s.abs(x);
+    auto middle = s.less(s.number(M_SQRT2 - 1), size);
+    auto far = s.less(s.number(M_SQRT2 + 1), size);
+    auto above = s.sub(size, s.number(1));
+    auto below = s.add(size, s.number(1));
+    auto over =
+        s.select(far, s.number(-1), s.selectNumber(middle, above, size));
+    auto under =
+        s.selectNumber(far, size, s.selectNumber(middle, below, s.number(1)));
+    auto t = s.div(over, under);
+    auto z = s.mul(t, t);
+    // The polynomial through 11 Chebyshev points of z in [0, tan(pi/8)^2].
+    auto p = s.number(-0.01917688711906226);
+    for (double coefficient :
+         {0.03923165829558719, -0.0508544973794026, 0.0585814891280221,
+          -0.06664511447381948, 0.07692183190826087, -0.09090904578123903,
+          0.11111111015256361, -0.14285714284666542, 0.1999999999999552,
+          -0.3333333333333333})
+      p = s.mulAdd(p, z, s.number(coefficient));
+    auto near = s.mulAdd(s.mul(p, z), t, t);
+    auto base = s.select(far, s.number(M_PI_2),
+                         s.select(middle, s.number(M_PI_4), s.number(0)));
+    return s.copySign(s.add(base, near), x);
+  });
+}
+
+/// atan(x / sqrt(1 - x^2)), where the root keeps its digits near 1.
+template <typename S> auto asin(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto below = s.sub(s.number(1), x);
+    auto above = s.add(x, s.number(1));
+    return atan(s, s.div(x, s.sqrt(s.mul(below, above))));
+  });
+}
+
+/// 2 atan(sqrt((1 - x) / (1 + x))), which is pi at -1, where the quotient is
+/// infinite.
+template <typename S> auto acos(S &s, typename S::V x) {
+  return s.exactly([&] {
+    auto below = s.sub(s.number(1), x);
+    auto above = s.add(x, s.number(1));
+    return s.mul(atan(s, s.sqrt(s.div(below, above))), s.number(2));
+  });
+}
+
 /// 1 / sqrt(x + epsilon).
 template <typename S> auto inverseRoot(S &s, typename S::V x, double epsilon) {
   auto shifted = s.add(x, s.number(epsilon));

@@ -71,6 +71,18 @@ def NN_CosOp : NN_UnaryOp<"cos", "cos(x)", "{}", 15, NN_Float, "::kerf::OperandR
 def NN_TanOp : NN_UnaryOp<"tan", "tan(x)", "{}", 30, NN_Float> {
   let onFloats = "s.div(s.sin(x[0]), s.cos(x[0]))";
 }
+def NN_AsinOp : NN_UnaryOp<"asin", "the inverse of sin, NaN beyond 1", "{}", 40, NN_Float> {
+  let onFloats = "asin(s, x[0])";
+  let interval = "::kerf::Interval::within(1.571)";
+}
+def NN_AcosOp : NN_UnaryOp<"acos", "the inverse of cos, NaN beyond 1", "{}", 40, NN_Float> {
+  let onFloats = "acos(s, x[0])";
+  let interval = "{0, 3.142}";
+}
+def NN_AtanOp : NN_UnaryOp<"atan", "the inverse of tan", "{}", 30, NN_Float> {
+  let onFloats = "atan(s, x[0])";
+  let interval = "::kerf::Interval::within(1.571)";
+}
 def NN_SinhOp : NN_UnaryOp<"sinh", "(exp(x) - exp(-x)) / 2", "{}", 50, NN_Float> {
   let onFloats = "sinh(s, x[0])";
 }
@@ -226,6 +238,14 @@ def NN_OrOp : NN_BinaryOp<"or", "lhs or rhs, bit by bit", "{}", 1, 0, NN_Integer
 }
 def NN_XorOp : NN_BinaryOp<"xor", "lhs xor rhs, bit by bit", "{}", 1, 0, NN_Integer> {
   let onIntegers = "s.bitXor(x[0], x[1])";
+}
+def NN_ShiftLeftOp : NN_BinaryOp<"shift_left", "lhs << rhs, 0 unless 0 <= rhs < bits of the type",
+    "{}", 1, 0, NN_Integer> {
+  let onIntegers = "s.shiftLeft(x[0], x[1])";
+}
+def NN_ShiftRightOp : NN_BinaryOp<"shift_right", "lhs >> rhs (rounds down), 0 or -1 by the sign unless 0 <= rhs < bits of the type",
+    "{}", 1, 0, NN_Integer> {
+  let onIntegers = "s.shiftRight(x[0], x[1])";
 }
 def NN_EqualOp : NN_BinaryOp<"equal", "lhs == rhs", "{}", 1, 1> {
   let onElements = "s.equal(x[0], x[1])";

@@ -86,6 +86,19 @@ static LogicalResult logic(Node &node) {
   return handle(node);
 }
 
+/// Shifts by a negative number, or by all bits, are those of operator set 28.
+static LogicalResult bitShift(Node &node) {
+  node.requireAttribute("direction");
+  std::string direction = node.text("direction", "");
+  if (node.failed)
+    return failure();
+  if (direction != "LEFT" && direction != "RIGHT")
+    return node.error("direction is \"" + direction +
+                      "\", expected LEFT or RIGHT");
+  return direction == "LEFT" ? binary<ShiftLeftOp>(node)
+                             : binary<ShiftRightOp>(node);
+}
+
 /// a > b is b < a, which also holds for NaN.
 template <typename Op> static LogicalResult swapped(Node &node) {
   if (failed(node.arity(2, 2)))
@@ -307,6 +320,9 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("Sin", 7, unaryFloat<SinOp>);
   table.add("Cos", 7, unaryFloat<CosOp>);
   table.add("Tan", 7, unaryFloat<TanOp>);
+  table.add("Asin", 7, unaryFloat<AsinOp>);
+  table.add("Acos", 7, unaryFloat<AcosOp>);
+  table.add("Atan", 7, unaryFloat<AtanOp>);
   table.add("Sinh", 9, unaryFloat<SinhOp>);
   table.add("Cosh", 9, unaryFloat<CoshOp>);
   table.add("Asinh", 9, unaryFloat<AsinhOp>);
@@ -332,6 +348,7 @@ void kerf::onnx_import::addElementwise(HandlerTable &table) {
   table.add("BitwiseAnd", 18, logic<true, binary<AndOp>>);
   table.add("BitwiseOr", 18, logic<true, binary<OrOp>>);
   table.add("BitwiseXor", 18, logic<true, binary<XorOp>>);
+  table.add("BitShift", 11, logic<true, bitShift>);
   table.add("Equal", 7, binary<EqualOp>);
   table.add("Less", 7, binary<LessOp>);
   table.add("LessOrEqual", 12, binary<LessEqualOp>);

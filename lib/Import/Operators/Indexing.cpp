@@ -156,9 +156,9 @@ static LogicalResult oneHot(Node &node) {
   return node.set(node.select(hot, on, off));
 }
 
-/// Sums of the elements that a triangular mask selects. (A product with ones
-/// and zeros would spread NaN and infinities to sums without them.)
-static LogicalResult cumSum(Node &node) {
+/// Sums or products of the elements that a triangular mask selects. (A product
+/// with ones and zeros would spread NaN and infinities to sums without them.)
+template <ReduceKind kind> static LogicalResult cumulative(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
   Value x = node.in(0);
@@ -172,12 +172,13 @@ static LogicalResult cumSum(Node &node) {
     return failure();
   int64_t size = shapeOf(x)[*axis];
   if (size > (1 << 14))
-    return node.unsupported("operator CumSum over more than 2^14 elements");
+    return node.unsupported("operator " + node.proto.op_type() +
+                            " over more than 2^14 elements");
   Type i64 = node.ops.getI64Type();
   Value row = node.reshape(node.iota(size, i64), {size, 1});
   Value column = node.iota(size, i64);
   Value first = reverse ? column : row, second = reverse ? row : column;
-  // ones[i][j]: whether element i belongs to sum j.
+  // Whether element i (row) belongs to result j (column).
   Value counts = exclusive ? node.make<LessOp>({first, second})
                            : node.make<LessEqualOp>({first, second});
   Integers shape(rankOf(x), 1);
@@ -186,17 +187,18 @@ static LogicalResult cumSum(Node &node) {
   shape.back() = size;
   Integers wide(shapeOf(x));
   wide.push_back(1);
+  double neutral = kind == ReduceKind::Prod ? 1 : 0;
   Value masked = node.select(node.reshape(counts, shape), node.reshape(x, wide),
-                             node.scalar(0, elementOf(x)));
-  Value sum = node.reduce(masked, ReduceKind::Sum, {*axis}, false);
-  if (!sum)
+                             node.scalar(neutral, elementOf(x)));
+  Value result = node.reduce(masked, kind, {*axis}, false);
+  if (!result)
     return failure();
   // The new last dimension takes the axis's place.
   Integers perm;
   for (int64_t dim = 0; dim + 1 < rankOf(x); ++dim)
     perm.push_back(dim);
   perm.insert(perm.begin() + *axis, rankOf(x) - 1);
-  return node.set(node.transpose(sum, perm));
+  return node.set(node.transpose(result, perm));
 }
 
 void kerf::onnx_import::addIndexing(HandlerTable &table) {
@@ -204,5 +206,6 @@ void kerf::onnx_import::addIndexing(HandlerTable &table) {
   table.add("GatherElements", 11, gatherElements);
   table.add("GatherND", 11, gatherND);
   table.add("OneHot", 9, oneHot);
-  table.add("CumSum", 11, cumSum);
+  table.add("CumSum", 11, cumulative<ReduceKind::Sum>);
+  table.add("CumProd", 26, cumulative<ReduceKind::Prod>);
 }

@@ -207,6 +207,19 @@ public:
   V bitOr(V x, V y) { return b.CreateOr(x, y); }
   V bitXor(V x, V y) { return b.CreateXor(x, y); }
   V invert(V x) { return b.CreateNot(x); }
+  /// An instruction's shift by all bits or more has no defined result.
+  V shiftLeft(V x, V y) {
+    C within = isShift(y);
+    V shifted = b.CreateShl(x, b.CreateSelect(within, y, number(0)));
+    return b.CreateSelect(within, shifted, number(0));
+  }
+  V shiftRight(V x, V y) {
+    C within = isShift(y);
+    if (!isUnsigned)
+      return b.CreateAShr(x, b.CreateSelect(within, y, number(bits() - 1)));
+    V shifted = b.CreateLShr(x, b.CreateSelect(within, y, number(0)));
+    return b.CreateSelect(within, shifted, number(0));
+  }
   C less(V x, V y) {
     return b.CreateICmp(
         isUnsigned ? llvm::CmpInst::ICMP_ULT : llvm::CmpInst::ICMP_SLT, x, y);
@@ -218,6 +231,9 @@ public:
   C equal(V x, V y) { return b.CreateICmpEQ(x, y); }
 
 private:
+  int64_t bits() { return b.bitsOf(b.typeOf(like)); }
+  /// As unsigned numbers, negative ones are beyond the bits, too.
+  C isShift(V y) { return b.CreateICmpULT(y, number(bits())); }
   /// A quotient overflows only for the divisor -1: `y` is replaced by 1 there;
   /// returns where.
   C safe(V &y) {

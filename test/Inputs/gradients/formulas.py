@@ -56,6 +56,9 @@ SLOPES = {
     "acosh": (np.arccosh, lambda x: 1 / np.sqrt(x * x - 1), 1.1, 6),
     "atanh": (np.arctanh, lambda x: 1 / (1 - x * x), -0.9, 0.9),
     "log1p": (np.log1p, lambda x: 1 / (1 + x), -0.9, 4),
+    "atan": (np.arctan, lambda x: 1 / (1 + x * x), -4, 4),
+    "asin": (np.arcsin, lambda x: 1 / np.sqrt(1 - x * x), -0.9, 0.9),
+    "acos": (np.arccos, lambda x: -1 / np.sqrt(1 - x * x), -0.9, 0.9),
 }
 for op, (function, slope, low, high) in SLOPES.items():
     x = random.uniform(low, high, (3, 5))

@@ -80,11 +80,11 @@ def training_graph(seed, k, evaluator):
     """A graph of differentiable operators with float32 weights and a scalar output `loss`."""
     r = random.Random(f"training {seed} {k}")
     rng = np.random.default_rng(r.getrandbits(64))
-    opset = r.choice([each for each in OPSETS if each >= 11])
+    required = r.choice(sorted(DIFFERENTIABLE))
+    opset = r.choice([each for each in OPSETS if each >= 11 and available([required], each)] or [OPSETS[-1]])
     g = Graph(r, rng, evaluator, opset, F32, weights=0.7, training=True)
     theme = THEMES[r.choice(("image", "transformer", "elementwise", "rows", "shape", "all"))]
     theme = [each for each in available(theme, opset) if each in DIFFERENTIABLE]
-    required = r.choice(available(sorted(DIFFERENTIABLE), opset))
     count = r.choice((2, 3, 4, 5, 6))
     for index in range(count):
         for _ in range(5):

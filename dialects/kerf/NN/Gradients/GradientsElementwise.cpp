@@ -69,6 +69,8 @@ KERF_CONSTANT(IsNaNOp)
 KERF_CONSTANT(AndOp)
 KERF_CONSTANT(OrOp)
 KERF_CONSTANT(XorOp)
+KERF_CONSTANT(ShiftLeftOp)
+KERF_CONSTANT(ShiftRightOp)
 KERF_CONSTANT(EqualOp)
 KERF_CONSTANT(LessOp)
 KERF_CONSTANT(LessEqualOp)
@@ -112,6 +114,19 @@ KERF_UNARY(Log1pOp, wide(b, dy, getX(), [&](Value g, Value x) {
            }))
 KERF_UNARY(TanOp, wide(b, dy, getResult(), [&](Value g, Value y) {
              return b.mul(g, b.add(b.square(y), 1));
+           }))
+/// 1 / sqrt(1 - x^2).
+static Value asinSlope(GradientBuilder &b, Value x) {
+  return b.rsqrt(b.mul(b.sub(1, x), b.add(x, 1)));
+}
+KERF_UNARY(AsinOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.mul(g, asinSlope(b, x));
+           }))
+KERF_UNARY(AcosOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.neg(b.mul(g, asinSlope(b, x)));
+           }))
+KERF_UNARY(AtanOp, wide(b, dy, getX(), [&](Value g, Value x) {
+             return b.div(g, b.add(b.square(x), 1));
            }))
 KERF_UNARY(SinhOp, wide(b, dy, getX(), [&](Value g, Value x) {
              return b.mul(g, b.make<CoshOp>(x));

@@ -22,7 +22,9 @@
 //
 // and for integers of 64 bits at most, which wrap: number, add, sub, mul, neg,
 // abs, sign, max, min, div (towards zero), mod, rem, pow, bitAnd, bitOr,
-// bitXor, invert, less, lessEqual, equal. Divisors are not 0.
+// bitXor, invert, shiftLeft, shiftRight (of a negative number: rounds down),
+// less, lessEqual, equal. Divisors are not 0; a shift by a negative number or
+// by all bits of the type leaves the sign alone (right) or nothing (left).
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_NN_IR_ELEMENTS_H
@@ -156,6 +158,14 @@ struct HostIntegers {
   V bitOr(V x, V y) const { return x | y; }
   V bitXor(V x, V y) const { return x ^ y; }
   V invert(V x) const { return ~x; }
+  V shiftLeft(V x, V y) const {
+    return uint64_t(y) < 64 ? V(uint64_t(x) << y) : 0;
+  }
+  V shiftRight(V x, V y) const {
+    if (isUnsigned)
+      return uint64_t(y) < 64 ? V(uint64_t(x) >> y) : 0;
+    return x >> std::min(uint64_t(y), uint64_t(63));
+  }
   C less(V x, V y) const {
     return isUnsigned ? uint64_t(x) < uint64_t(y) : x < y;
   }

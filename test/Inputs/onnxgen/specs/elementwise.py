@@ -8,10 +8,32 @@ from . import spec
 
 
 @spec("Abs", "Neg", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Tanh", "Sigmoid", "Sin", "Cos", "Softsign",
-      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", "Tan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
+      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", "Tan", "Atan", "Sinh", "Cosh", "Asinh",
       train=True)
 def unary(g, op):
     return g.node(op, [g.operand(op)])
+
+
+DOMAINS = {"Asin": (-1, 1), "Acos": (-1, 1), "Atanh": (-1, 1), "Acosh": (1, 8)}
+
+
+@spec(*DOMAINS, train=True)
+def on_domain(g, op):
+    """Mostly numbers of its domain, beyond which there is NaN alone: new ones, or a sine. Of training away from its
+    ends, where the derivative is infinite."""
+    low, high = DOMAINS[op]
+    if g.chance(0.15) and not g.training:
+        return g.node(op, [g.operand(op)])
+    if high == 1 and g.chance(0.5):
+        sine = g.node("Sin", [g.operand("Sin", dtypes=g.dtypes("Sin") & g.dtypes(op))])
+        if g.training:
+            sine = g.node("Mul", [sine, g.give(np.array(0.9, g.dtype(sine)), "constant", pickable=False)])
+        return g.node(op, [sine])
+    dtype = g.any_of(g.dtypes(op))
+    if not g.training:
+        return g.node(op, [g.source(g.sizes(), dtype, low, high)])
+    # kerf draws a training's inputs, of any size.
+    return g.node(op, [g.source(g.sizes(), dtype, 0.9 * low if low < 0 else 1.2, 0.9 * high, "initializer")])
 
 
 @spec("Erf", train=True)
@@ -114,6 +136,15 @@ def bitwise_not(g, op):
 @spec("BitwiseAnd", "BitwiseOr", "BitwiseXor", since=18)
 def bitwise(g, op):
     return g.node(op, both(g, op))
+
+
+@spec("BitShift", since=11)
+def bit_shift(g, op):
+    """Amounts beyond the bits of the type are rare."""
+    x = g.operand(op)
+    bits = 8 * g.dtype(x).itemsize
+    low, high = (0 if g.dtype(x).kind == "u" else -3, bits + 3) if g.chance(0.2) else (0, 5)
+    return g.node(op, [x, g.partner(x, low=low, high=high)], direction=g.r.choice(("LEFT", "RIGHT")))
 
 
 @spec("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")

@@ -1,7 +1,7 @@
-"""Operators that select by index, and sums along an axis."""
+"""Operators that select by index, and sums and products along an axis."""
 import numpy as np
 
-from ..arrays import FLOATS, I32, I64, random_array
+from ..arrays import F16, FLOATS, I32, I64, is_float, random_array
 from ..graph import Skip
 from . import spec
 
@@ -70,8 +70,21 @@ def one_hot(g, op):
                   axis=g.r.randint(-g.rank(x) - 1, g.rank(x)) if g.chance(0.7) else None)
 
 
-@spec("CumSum", train=True)
-def cum_sum(g, op):
+def may_overflow(array, axis):
+    """Whether a product along the axis, taken in some order, leaves the range of its type."""
+    if not is_float(array.dtype):
+        return False
+    size = np.abs(array.astype(np.float64))
+    digits = np.abs(np.log2(np.where(np.isfinite(size) & (size > 0), size, 1)))
+    return bool((digits.sum(axis) > (13 if array.dtype == F16 else 120)).any())
+
+
+@spec("CumSum", "CumProd", train=True)
+def cumulative(g, op):
     x = g.operand(op, low=1, dtypes=g.dtypes(op) & {*FLOATS, I32, I64})
-    axis = g.steer(g.r.randrange(-g.rank(x), g.rank(x)), g.r.choice((I64, I32)))
+    along = g.r.randrange(-g.rank(x), g.rank(x))
+    if op == "CumProd" and may_overflow(g.array(x), along):
+        kind = "initializer" if g.training else None  # kerf draws a training's inputs, of any size
+        x = g.source(g.shape(x), g.dtype(x), 0.8, 1.25, kind, specials=False)
+    axis = g.steer(along, g.r.choice((I64, I32)))
     return g.node(op, [x, axis], exclusive=g.r.choice((None, 0, 1)), reverse=g.r.choice((None, 0, 1)))
