@@ -19,8 +19,8 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
       "random numbers are taken as an input of the model; Dropout is taken by "
       "training";
   llvm::StringRef tensors =
-      "tensors are taken, each an input or output of its own; sequences, "
-      "optionals and strings are not";
+      "tensors are taken, and sequences of a known length; optionals and "
+      "strings are not";
   llvm::StringRef resized =
       "a resize by whole factors to the nearest element is taken as Unsqueeze, "
       "Expand and Reshape";
@@ -34,13 +34,9 @@ llvm::StringRef kerf::onnx_import::formInstead(llvm::StringRef opType) {
       .Cases({"RandomNormal", "RandomNormalLike", "RandomUniform",
               "RandomUniformLike", "Bernoulli", "Multinomial"},
              random)
-      .Cases({"SequenceAt", "SequenceConstruct", "SequenceEmpty",
-              "SequenceErase", "SequenceInsert", "SequenceLength",
-              "SequenceMap", "SplitToSequence", "ConcatFromSequence"},
-             tensors)
-      .Cases({"Optional", "OptionalGetElement", "OptionalHasElement",
-              "StringConcat", "StringNormalizer", "StringSplit",
-              "RegexFullMatch"},
+      .Cases({"SequenceMap", "Optional", "OptionalGetElement",
+              "OptionalHasElement", "StringConcat", "StringNormalizer",
+              "StringSplit", "RegexFullMatch"},
              tensors)
       .Cases({"Resize", "Upsample"}, resized)
       .Case("SwiGLU", "it is taken as Split, Sigmoid and two Muls")

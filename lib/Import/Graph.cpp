@@ -11,6 +11,7 @@
 #include "Handlers.h"
 
 #include "Importer.h"
+#include "Sequence.h"
 #include "kerf/Interfaces/KerfDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -235,6 +236,9 @@ void Importer::checkDeclared(const onnx::ValueInfoProto &info, Value value,
                              bool isRounded) {
   if (!value || !info.type().has_tensor_type())
     return;
+  if (isSequence(value))
+    return refuse(info.name(),
+                  "declared as a tensor, but its node gives a sequence");
   int32_t dataType = info.type().tensor_type().elem_type();
   Type element = elementType(&context, dataType);
   if (dataType != 0 && element != elementOf(value)) {
@@ -421,11 +425,16 @@ void Importer::importNode(const onnx::NodeProto &proto, Scope &scope,
     node.inputs.pop_back();
   if (skipped)
     return defineOutputs(proto, {}, scope);
+  if (!handlers().takesSequences(proto.op_type()))
+    for (auto [index, input] : llvm::enumerate(node.inputs))
+      if (isSequence(input))
+        (void)node.error("input " + Twine(index) + " of " + proto.op_type() +
+                         " is a sequence, expected a tensor");
   size_t issues = report.issues.size();
-  bool fine = succeeded(handler(node)) && !node.failed;
+  bool fine = !node.failed && succeeded(handler(node)) && !node.failed;
   if (fine)
     node.checkAttributes();
-  else if (report.issues.size() == issues)
+  else if (report.issues.size() == issues && !node.failed)
     (void)node.fail();
   defineOutputs(proto, node.failed || !fine ? ArrayRef<Value>() : node.outputs,
                 scope);

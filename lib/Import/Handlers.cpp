@@ -33,6 +33,7 @@ const HandlerTable &kerf::onnx_import::handlers() {
     addIndexing(result);
     addLosses(result);
     addRows(result);
+    addSequences(result);
     addShapeOps(result);
     addSources(result);
     addWindows(result);

@@ -21,8 +21,15 @@ constexpr int64_t kNewestIR = 14;
 class HandlerTable {
 public:
   /// `since` is the first version of the operator that `handler` serves.
-  void add(llvm::StringRef name, int64_t since, Handler handler) {
+  /// Others than those that take sequences get tensors only.
+  void add(llvm::StringRef name, int64_t since, Handler handler,
+           bool takesSequences = false) {
     entries[name].push_back({since, handler});
+    if (takesSequences)
+      withSequences.insert(name);
+  }
+  bool takesSequences(llvm::StringRef name) const {
+    return withSequences.contains(name);
   }
   /// The handler for the operator in this version of ai.onnx; null if there is
   /// none. `first` is set to the first version that has one, or 0.
@@ -34,6 +41,7 @@ private:
     Handler handler;
   };
   llvm::StringMap<llvm::SmallVector<Entry, 2>> entries;
+  llvm::StringSet<> withSequences;
 };
 
 const HandlerTable &handlers();
@@ -45,6 +53,7 @@ void addContractions(HandlerTable &table);
 void addIndexing(HandlerTable &table);
 void addLosses(HandlerTable &table);
 void addRows(HandlerTable &table);
+void addSequences(HandlerTable &table);
 void addShapeOps(HandlerTable &table);
 void addSources(HandlerTable &table);
 void addWindows(HandlerTable &table);

@@ -10,6 +10,7 @@
 #include "Importer.h"
 #include "Names.h"
 #include "Npy.h"
+#include "Sequence.h"
 #include "Untie.h"
 #include "Wire.h"
 
@@ -202,7 +203,10 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
       refuse(output.name(), "output is not defined by any node");
       continue;
     }
-    if (*value) {
+    if (isSequence(*value)) {
+      unsupported("an output that is a sequence", output.name(),
+                  "tensors are taken, each an output of its own");
+    } else if (*value) {
       checkDeclared(output, *value, /*isRounded=*/false);
       results.push_back(*value);
     }
@@ -219,6 +223,9 @@ bool Importer::finish(const onnx::GraphProto &graph, Scope &scope) {
                              ""});
     return false;
   }
+  for (auto sequence : llvm::make_early_inc_range(
+           function.getBody().getOps<UnrealizedConversionCastOp>()))
+    sequence.erase(); // only handlers read them
   ops.setInsertionPointToEnd(&function.getBody().front());
   func::ReturnOp::create(ops, function.getLoc(), results);
   function.setType(

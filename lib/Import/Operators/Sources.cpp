@@ -214,7 +214,7 @@ void kerf::onnx_import::addSources(HandlerTable &table) {
   table.add("Shape", 1, shape);
   table.add("Size", 1, size);
   table.add("Range", 11, range);
-  table.add("Identity", 1, identity);
+  table.add("Identity", 1, identity, /*takesSequences=*/true);
   table.add("If", 1, branch);
   table.add("EyeLike", 9, eyeLike);
 }
