@@ -141,6 +141,19 @@ static double nearest(double value, int digits, int lowest, double max) {
   return std::fabs(rounded) > max ? std::copysign(INFINITY, value) : rounded;
 }
 
+void kerf::interpret::roundRandomlyTo(Tensor &tensor, Type elementType,
+                                      std::mt19937_64 &random) {
+  if (auto type = dyn_cast<FloatType>(elementType)) {
+    // Moves by less than half the distance of two numbers of the type, so that
+    // these stay.
+    double most = std::ldexp(1, -static_cast<int>(type.getFPMantissaWidth()));
+    std::uniform_real_distribution<double> moves(-most / 2, most / 2);
+    for (double &value : tensor.data)
+      value += value * moves(random);
+  }
+  roundTo(tensor, elementType);
+}
+
 void kerf::interpret::roundTo(Tensor &tensor, Type elementType) {
   if (elementType.isF64())
     return;

@@ -82,11 +82,14 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
   Frame frame;
   State assigned;
   State *state = options.state;
+  std::mt19937_64 random(options.seed);
   auto rounded = [&](Value value, Tensor tensor) {
     Type type = getElementTypeOrSelf(value.getType());
     if (options.rounding == Rounding::Wide && (type.isF16() || type.isBF16()))
       type = Float32Type::get(type.getContext());
-    if (options.rounding != Rounding::None)
+    if (options.rounding == Rounding::Random)
+      roundRandomlyTo(tensor, type, random);
+    else if (options.rounding != Rounding::None)
       roundTo(tensor, type);
     return tensor;
   };

@@ -40,7 +40,7 @@ checks.expect("-v says what the pure cuts are", "if it were cut one way alone" i
               and "cut one way alone" not in given, full[-3000:])
 
 # What keeps meshes from having a plan is said once per reason.
-tight = kerf(*small[:-1], "--machine=h100-4", "--memory-limit=300KiB").stdout
+tight = kerf(*small[:-1], "--machine=h100-4", "--memory-limit=150KiB").stdout
 reasons = [line for line in tight.splitlines() if line.endswith(": nothing fits")]
 checks.expect("nothing fits, once", len(reasons) == 1 and "; " in reasons[0], tight)
 

@@ -34,6 +34,8 @@ struct Tolerance {
 struct Piece {
   std::vector<int64_t> starts, shape;
   std::vector<double> numbers;
+  /// By how much more each may differ; empty: by nothing.
+  std::vector<double> slack;
 };
 /// The whole tensor.
 Piece wholePiece(const kerf_tensor_info_t &info, std::vector<double> numbers);
@@ -44,6 +46,7 @@ struct Difference {
   std::vector<int64_t> shape, at;
   int64_t elements = 0, wrong = 0;
   int64_t unrounded = 0; ///< elements equal only to the unrounded reference
+  int64_t undecided = 0; ///< elements equal only by their slack
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
   Tolerance tolerance;
 };

@@ -8,6 +8,7 @@
 #include "mlir/IR/Diagnostics.h"
 
 #include <thread>
+#include <utility>
 
 using namespace kerf;
 using namespace kerf::tool;
@@ -35,8 +36,9 @@ static CompilationOptions importOptions(const Options &options,
 }
 
 Evaluation::Evaluation(const Options &options, bool simplified)
-    : model(options.model), compilation(std::make_shared<Compilation>(
-                                importOptions(options, simplified))) {
+    : model(options.model), isTraining(options.train),
+      compilation(
+          std::make_shared<Compilation>(importOptions(options, simplified))) {
   require(*compilation,
           compilation->runUntil(options.train ? "autodiff" : "import"));
   if (!options.train || !needsParts())
@@ -128,7 +130,30 @@ std::vector<interpret::Tensor> Evaluation::step(
   std::vector<interpret::Tensor> inputs;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     inputs.push_back(input(program, i));
+  if (isTraining)
+    inputsOfSteps.push_back(inputs);
+  return run(std::move(inputs), unfused, /*seed=*/0, std::move(seen));
+}
+
+std::vector<interpret::Tensor> Evaluation::stepsAgain(bool unfused,
+                                                      uint64_t seed) {
+  state.clear();
+  interpret::Rounding before =
+      std::exchange(rounding, interpret::Rounding::Random);
+  std::vector<interpret::Tensor> outputs;
+  for (auto [number, inputs] : llvm::enumerate(inputsOfSteps))
+    outputs = run(inputs, unfused, (seed << 32) + number, nullptr);
+  rounding = before;
+  return outputs;
+}
+
+std::vector<interpret::Tensor> Evaluation::run(
+    std::vector<interpret::Tensor> inputs, bool unfused, uint64_t seed,
+    std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
+        seen) {
+  auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   interpret::RunOptions run;
+  run.seed = seed;
   run.unfused = unfused;
   run.threads = numCores();
   run.rounding = rounding;

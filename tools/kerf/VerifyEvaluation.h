@@ -37,6 +37,10 @@ public:
        std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
            seen = nullptr);
 
+  /// Runs all steps of a training again, from the first state and on the same
+  /// inputs, with roundings by chance (interpret::Rounding::Random).
+  std::vector<interpret::Tensor> stepsAgain(bool unfused, uint64_t seed);
+
   interpret::Rounding rounding = interpret::Rounding::Stored;
   interpret::State state; ///< of training, after the last step
   /// Whether some op has statistics of parts of the batch, and whether forward
@@ -48,13 +52,20 @@ private:
   Evaluation() = default;
   const Compilation &compiled() const { return *compilation; }
   interpret::Tensor input(const Program &program, unsigned index) const;
+  std::vector<interpret::Tensor>
+  run(std::vector<interpret::Tensor> inputs, bool unfused, uint64_t seed,
+      std::function<bool(mlir::Operation *, llvm::ArrayRef<interpret::Tensor>)>
+          seen);
 
   std::string model;
+  bool isTraining = false;
   std::shared_ptr<Compilation> compilation;
   // Objects of the compilation's context: destroyed before it.
   mlir::OwningOpRef<mlir::ModuleOp> cut;
   std::unique_ptr<interpret::StepInParts> inParts;
   interpret::SampleDims sampleDims;
+  /// Of training: the inputs of every step so far.
+  std::vector<std::vector<interpret::Tensor>> inputsOfSteps;
   int64_t sample = 0;
 };
 

@@ -59,6 +59,10 @@ public:
     evaluation->rounding = interpret::Rounding::Stored;
     return true;
   }
+  bool stepsAgain(uint64_t seed) override {
+    outputs = evaluation->stepsAgain(unfused, seed);
+    return true;
+  }
   std::vector<Piece> output(const kerf_tensor_info_t &info,
                             int32_t index) override {
     return {wholePiece(info, std::move(outputs[index].data))};
@@ -112,7 +116,8 @@ public:
       interpret::Tensor &tensor = results[i][index];
       Piece piece{std::vector<int64_t>(info.rank, 0),
                   {tensor.shape.begin(), tensor.shape.end()},
-                  std::move(tensor.data)};
+                  std::move(tensor.data),
+                  {}};
       if (at)
         piece.starts[at->dim] = which[i] * at->inner;
       pieces.push_back(std::move(piece));

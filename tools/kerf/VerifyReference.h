@@ -22,6 +22,10 @@ public:
   /// output() then gives: a program need not round values that it does not
   /// store. False: this reference cannot do that.
   virtual bool stepWide(const Program &) { return false; }
+  /// Runs all steps of a training again with roundings by chance, whose outputs
+  /// and parameters output() and parameter() then give. False: this reference
+  /// cannot do that.
+  virtual bool stepsAgain(uint64_t) { return false; }
   /// What is known of an output, once for each step.
   virtual std::vector<Piece> output(const kerf_tensor_info_t &info,
                                     int32_t index) = 0;

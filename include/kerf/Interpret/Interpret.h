@@ -49,8 +49,10 @@ mlir::FailureOr<std::vector<Tensor>> run(mlir::func::FuncOp function,
 enum class Rounding {
   None,
   Stored, ///< to their element types, as a program that stores them would
-  Wide    ///< the same, but 16-bit floats to f32: a program may keep what it
+  Wide,   ///< the same, but 16-bit floats to f32: a program may keep what it
           ///< does not store in a wider type
+  Random  ///< as Stored, but up or down by chance: how far results move shows
+          ///< what rounding leaves of them
 };
 
 /// How a function is run to judge compiled programs.
@@ -61,6 +63,7 @@ struct RunOptions {
   bool unfused = false;
   unsigned threads = 1;
   Rounding rounding = Rounding::None;
+  uint64_t seed = 0; ///< of Rounding::Random
   State *state = nullptr;
   /// Called with the results of every op except sources; false ends the run.
   std::function<bool(mlir::Operation *op, llvm::ArrayRef<Tensor> results)> seen;

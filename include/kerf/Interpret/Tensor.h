@@ -10,6 +10,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
+#include <random>
 #include <vector>
 
 namespace kerf::interpret {
@@ -47,6 +48,10 @@ Tensor fromBytes(mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
 /// Rounds as a tensor of this element type would: to the nearest number, to
 /// infinity past the largest one; integers of up to 32 bits wrap around.
 void roundTo(Tensor &tensor, mlir::Type elementType);
+/// The same, but a number between two of the type becomes either by chance; the
+/// nearer one is likelier.
+void roundRandomlyTo(Tensor &tensor, mlir::Type elementType,
+                     std::mt19937_64 &random);
 
 } // namespace kerf::interpret
 
