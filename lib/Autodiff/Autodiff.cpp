@@ -34,6 +34,7 @@ kerf::autodiff::differentiate(ModuleOp module, const AutodiffOptions &options,
   step.eraseDeadOps();
   if (failed(step.expandTrainingForms()))
     return mlir::failure();
+  step.joinViews();
   lowerPrecision(main, options.precision, step.ops);
   if (failed(step.selectParameters()))
     return mlir::failure();

@@ -3,8 +3,7 @@
 // By default every float source is trained on which the loss depends through
 // floats and which is used like a parameter (Sources.h); --trainable and
 // --frozen match whole names and override this. A parameter that is read
-// through several views is several sources; views must not overlap, or one
-// element would be written twice.
+// through several views is several sources; none overlap (JoinViews.cpp).
 //
 //===----------------------------------------------------------------------===//
 #include "Sources.h"
@@ -174,22 +173,6 @@ std::string labelOf(SourceOpInterface source) {
 std::string labelOf(const Parameter &parameter) { return parameter.label; }
 std::string labelOf(const KeptParameter &parameter) { return parameter.name; }
 
-/// Whether two views of one tensor have an element in common.
-bool overlap(Value a, Value b) {
-  auto first = a.getDefiningOp<nn::WeightOp>();
-  auto second = b.getDefiningOp<nn::WeightOp>();
-  if (!first || !second || first.getName() != second.getName())
-    return false;
-  for (int64_t dim = 0; dim < typeOf(a).getRank(); ++dim) {
-    int64_t startA = first.getStarts() ? (*first.getStarts())[dim] : 0;
-    int64_t startB = second.getStarts() ? (*second.getStarts())[dim] : 0;
-    if (startA + typeOf(a).getDimSize(dim) <= startB ||
-        startB + typeOf(b).getDimSize(dim) <= startA)
-      return false;
-  }
-  return true;
-}
-
 std::string typeText(Value value) {
   std::string text;
   llvm::raw_string_ostream(text) << value.getType();
@@ -330,11 +313,6 @@ LogicalResult Step::selectParameters() {
                              "raw data to train it");
       continue;
     }
-    for (const Parameter &other : parameters)
-      if (overlap(other.value, parameter.value))
-        result = refuse(name + ": is used through views that overlap: " +
-                        other.label + " " + typeText(other.value) + " and " +
-                        parameter.label + " " + typeText(parameter.value));
     parameters.push_back(std::move(parameter));
   }
   for (Patterns *each : {&train, &more, &keep, &noDecay})

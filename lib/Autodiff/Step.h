@@ -91,6 +91,7 @@ public:
   void mergeSources();                       // Parameters.cpp
   mlir::FailureOr<mlir::Value> buildLoss();  // Losses.cpp
   mlir::LogicalResult expandTrainingForms(); // TrainingForms.cpp
+  void joinViews();                          // JoinViews.cpp
   mlir::LogicalResult selectParameters();    // Parameters.cpp
   void hoistPrologue();                      // Phases.cpp
   void numberForward();                      // Phases.cpp

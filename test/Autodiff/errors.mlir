@@ -5,7 +5,6 @@
 // RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) frozen=w,u.*' 2>&1 | FileCheck %s --check-prefix=NOMATCH
 // RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) frozen=w' 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not kerf-opt %t/model.mlir '--autodiff=loss=mse(y,t) trainable=(' 2>&1 | FileCheck %s --check-prefix=REGEX
-// RUN: not kerf-opt %t/views.mlir '--autodiff=loss=mse(y,t)' 2>&1 | FileCheck %s --check-prefix=VIEWS
 // RUN: not kerf-opt %t/missing.mlir '--autodiff=loss=mse(y,t)' 2>&1 | FileCheck %s --check-prefix=MISSING
 // REQUIRES: kerf-opt
 
@@ -15,7 +14,6 @@
 // NOMATCH: error: option frozen: no parameter matches 'u.*'
 // NOTHING: error: nothing to train: the loss depends on no float parameter that option trainable and option frozen leave
 // REGEX: error: option trainable: '(': parentheses not balanced
-// VIEWS: error: w: is used through views that overlap: w@0,0 tensor<4x3xf32> and w@1,0 tensor<4x3xf32>
 // Both are named.
 // MISSING: error: second: 'nn.scatter_add' has no gradient; first: 'nn.scatter_add' has no gradient
 // MISSING: note: parameters before these ops can stay as they are: option frozen=REGEX
@@ -25,15 +23,6 @@ func.func @main(%x: tensor<4x5xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64})
   %w = nn.weight "w" file 0 at 0 : tensor<5x6xf32>
   %y = nn.matmul %x, %w : (tensor<4x5xf32>, tensor<5x6xf32>) -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
-}
-
-//--- views.mlir
-func.func @main(%x: tensor<2x4xf32> {kerf.name = "x", kerf.batch_dim = 0 : i64}) -> (tensor<2x3xf32> {kerf.name = "y"}) {
-  %a = nn.weight "w" file 0 at 0 : tensor<4x3xf32> of tensor<5x3xf32> from [0, 0]
-  %b = nn.weight "w" file 0 at 0 : tensor<4x3xf32> of tensor<5x3xf32> from [1, 0]
-  %c = nn.add %a, %b : tensor<4x3xf32>
-  %y = nn.matmul %x, %c : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
-  return %y : tensor<2x3xf32>
 }
 
 //--- missing.mlir

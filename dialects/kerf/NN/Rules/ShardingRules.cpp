@@ -9,6 +9,8 @@
 #include "kerf/NN/NN.h"
 #include "kerf/Support/TensorTypes.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::nn;
@@ -103,6 +105,10 @@ ShardingRule PadOp::getShardingRule() {
   for (auto [dim, size] : llvm::enumerate(shapeOf(getX())))
     if (getLow()[dim] == 0 && getHigh()[dim] == 0)
       rule.results[0][dim] = rule.operands[0][dim] = factorFor(rule, size);
+  // A border of zeros adds up to zeros.
+  if (mlir::matchPattern(getValue(), mlir::m_AnyZeroFloat()) ||
+      mlir::matchPattern(getValue(), mlir::m_Zero()))
+    rule.linearGroups = {{0}};
   return rule;
 }
 

@@ -98,7 +98,8 @@ struct SliceOfWeight : OpRewritePattern<SliceOp> {
   LogicalResult matchAndRewrite(SliceOp op,
                                 PatternRewriter &rewriter) const override {
     auto weight = op.getX().getDefiningOp<WeightOp>();
-    if (!weight || isPlanned(op) ||
+    // A view of a variable would be what is in the file.
+    if (!weight || weight.getVariable() || isPlanned(op) ||
         llvm::any_of(op.getStrides(), [](int64_t s) { return s != 1; }))
       return failure();
     Integers starts(op.getStarts());
