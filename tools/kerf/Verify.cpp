@@ -126,6 +126,13 @@ static std::string sharesText(const Reference &reference) {
   return "shares " + list + " with the program";
 }
 
+/// The optimizer's name if the length of its updates does not depend on that of
+/// the gradient, else empty.
+static std::string normalizingOptimizer(const Options &options) {
+  std::string name = compilationOptions(options).training->optimizer.name;
+  return name == "sgd" || name == "momentum" ? "" : name;
+}
+
 static llvm::json::Object toJson(const Difference &d) {
   return llvm::json::Object{{"name", d.name},
                             {"elements", d.elements},
@@ -187,9 +194,12 @@ int kerf::tool::verify(const Options &options) {
   }
   std::vector<Difference> differences =
       compareOutputs(judged, *reference, options);
+  bool parametersDiffer = false;
   if (options.train && options.expected.empty())
-    for (Difference &d : compareParameters(judged, *reference, options))
+    for (Difference &d : compareParameters(judged, *reference, options)) {
+      parametersDiffer |= d.wrong > 0;
       differences.push_back(std::move(d));
+    }
   bool fine = llvm::none_of(differences,
                             [](const Difference &d) { return d.wrong > 0; });
   std::optional<FirstDifference> first;
@@ -209,6 +219,13 @@ int kerf::tool::verify(const Options &options) {
   }
   if (!fine)
     first = locate(options, judged, *reference);
+  if (parametersDiffer)
+    if (std::string name = normalizingOptimizer(options); !name.empty())
+      first->remarks.push_back(
+          name + " divides a gradient by its own size: parameters whose "
+                 "gradient is zero but for rounding (a bias before BatchNorm, "
+                 "that of keys in attention) are moved by noise; "
+                 "--optimizer=sgd compares such a model");
   if (options.json) {
     llvm::json::Array rows;
     for (const Difference &d : differences)

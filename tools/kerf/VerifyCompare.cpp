@@ -177,9 +177,10 @@ std::string kerf::tool::differenceText(const Difference &d) {
   if (d.unrounded)
     stream << "; " << d.unrounded
            << " as without rounding 16-bit values in between";
-  if (d.wrong)
-    stream << "; " << d.wrong << " outside atol "
-           << llvm::format("%g", d.tolerance.atol) << " + rtol "
+  if (d.largest > 0)
+    stream << "; "
+           << (d.wrong ? std::to_string(d.wrong) + " outside" : "within")
+           << " atol " << llvm::format("%g", d.tolerance.atol) << " + rtol "
            << llvm::format("%g", d.tolerance.rtol);
   return text;
 }
