@@ -91,10 +91,9 @@ void Step::joinViews() {
       boxes[weight.getNameAttr()].push_back(Box(weight));
   for (auto &[name, all] : boxes)
     for (size_t at = 0; at < all.size();) {
-      auto other = std::find_if(all.begin(), all.begin() + ptrdiff_t(at),
-                                [&](const Box &earlier) {
-                                  return earlier.overlaps(all[at]);
-                                });
+      auto other = std::find_if(
+          all.begin(), all.begin() + ptrdiff_t(at),
+          [&](const Box &earlier) { return earlier.overlaps(all[at]); });
       if (other == all.begin() + ptrdiff_t(at)) {
         ++at;
         continue;

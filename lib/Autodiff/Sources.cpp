@@ -143,6 +143,19 @@ bool SourceAnalysis::isLearnedNumber(const Use &use) {
   });
 }
 
+/// Whether a vector is added to the result of a product with weights.
+bool SourceAnalysis::isBias(Value source, const Use &use) {
+  auto shape = cast<RankedTensorType>(source.getType()).getShape();
+  if (use.role != OperandRole::Addend || use.op->getNumOperands() != 2 ||
+      llvm::count_if(shape, [](int64_t size) { return size != 1; }) != 1)
+    return false;
+  Operation *origin = originOf(use.op->getOperand(1 - use.operand));
+  return origin && llvm::any_of(origin->getOpOperands(), [&](OpOperand &each) {
+           return roleOf(each) == OperandRole::Learned &&
+                  constants.contains(each.get());
+         });
+}
+
 SourceVerdict SourceAnalysis::classifyNumber(ArrayRef<Use> uses,
                                              StringRef name) {
   if (llvm::any_of(uses, [&](const Use &use) { return isLearnedNumber(use); }))
@@ -158,6 +171,11 @@ bool SourceAnalysis::isTable(Operation *source, const Values &values,
       uses, [](const Use &use) { return use.role == OperandRole::Addend; });
   if (isAdded && values.isProgression())
     return true;
+  // Rotary positions multiply by both; a bias beside a scale is no pair.
+  bool isMultiplied = llvm::any_of(
+      uses, [](const Use &use) { return use.role == OperandRole::Factor; });
+  if (!isMultiplied)
+    return false;
   for (Operation *other : factors[values.size()])
     if (other != source)
       if (std::optional<Values> partner = reader.read(other))
@@ -190,6 +208,10 @@ SourceVerdict SourceAnalysis::classify(Operation *source, StringRef name) {
     return {!isNamedAsConstant(name), KeptWhy::Constant,
             !isNamedAsConstant(name)};
   if (has(OperandRole::Learned))
+    return {};
+  // A bias is learned, but for numbers that none would learn.
+  if (!values->isScoreMask() &&
+      llvm::any_of(uses, [&](const Use &use) { return isBias(value, use); }))
     return {};
   if (values->isScoreMask() ||
       (has(OperandRole::Addend) && values->isTwoValuedMask()) ||

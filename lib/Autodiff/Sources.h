@@ -47,6 +47,7 @@ private:
   llvm::SmallVector<Use> usesOf(mlir::Value source);
   bool areFrequencies(mlir::Value source);
   bool isLearnedNumber(const Use &use);
+  bool isBias(mlir::Value source, const Use &use);
   SourceVerdict classifyNumber(llvm::ArrayRef<Use> uses, llvm::StringRef name);
   bool isTable(mlir::Operation *source, const Values &values,
                llvm::ArrayRef<Use> uses);

@@ -19,6 +19,10 @@ using namespace kerf::autodiff;
 static constexpr double kVeryNegative = -9.9e3;
 // Tables are rounded: angles of some thousands to 2^-11, entries to 16 bits.
 static constexpr double kTolerance = 4e-3;
+// By how much of the radius the magnitudes of sines and of cosines differ at
+// least. Less than sqrt(2 * kTolerance) would be within the tolerance beside
+// any numbers that are alike: small biases beside a scale of ones.
+static constexpr double kLeastSpread = 0.1;
 
 double Values::operator[](int64_t index) const {
   int64_t at = isSplat ? 0 : index;
@@ -46,6 +50,10 @@ double Values::operator[](int64_t index) const {
   value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven,
                 &loses);
   return value.convertToDouble();
+}
+
+bool Values::hasPositions() const {
+  return llvm::count_if(shape(), [](int64_t size) { return size > 1; }) > 1;
 }
 
 bool Values::isUniform() const {
@@ -138,7 +146,7 @@ bool Values::pairsAreOnCircle(int64_t distance) const {
         ++pairs;
       }
   }
-  return pairs >= 4 && max - min > 0.01 * std::sqrt(radius);
+  return pairs >= 4 && max - min > kLeastSpread * std::sqrt(radius);
 }
 
 /// Sines of equally spaced angles: x[p+1] + x[p-1] = 2 cos(step) x[p], with one
@@ -172,7 +180,7 @@ bool Values::recursAlong(int64_t dim) const {
 }
 
 bool Values::isSinusoid() const {
-  if (type.getRank() == 0 || size() < 4)
+  if (!hasPositions())
     return false;
   // Pairs of neighbours, of halves, or of halves of halves (rows and columns of
   // an image).
@@ -189,19 +197,24 @@ bool Values::isSinusoid() const {
 }
 
 bool Values::isSinusoidWith(const Values &other) const {
-  if (size() != other.size() || size() < 4)
+  if (size() != other.size() || !hasPositions())
     return false;
-  double radius = -1, min = INFINITY, max = 0;
+  double radius = -1;
+  double min[2] = {INFINITY, INFINITY}, max[2] = {0, 0};
   for (int64_t i = 0; i < size(); ++i) {
-    double x = (*this)[i], y = other[i], square = x * x + y * y;
+    double pair[2] = {std::abs((*this)[i]), std::abs(other[i])};
+    double square = pair[0] * pair[0] + pair[1] * pair[1];
     if (radius < 0)
       radius = square;
     if (!(std::abs(square - radius) <= kTolerance * radius))
       return false;
-    min = std::min(min, std::abs(x));
-    max = std::max(max, std::abs(x));
+    for (int each : {0, 1}) {
+      min[each] = std::min(min[each], pair[each]);
+      max[each] = std::max(max[each], pair[each]);
+    }
   }
-  return max - min > 0.01 * std::sqrt(radius);
+  double least = kLeastSpread * std::sqrt(radius);
+  return max[0] - min[0] > least && max[1] - min[1] > least;
 }
 
 std::optional<Values> ValueReader::read(Operation *source) {

@@ -27,6 +27,8 @@ public:
   llvm::ArrayRef<int64_t> shape() const { return type.getShape(); }
   double operator[](int64_t index) const;
 
+  /// A row for each of several positions, as every table has.
+  bool hasPositions() const;
   /// All elements are equal.
   bool isUniform() const;
   /// 0 where a score is kept, and -inf or a very negative number where it is

@@ -52,6 +52,8 @@ void Importer::unsupported(const std::string &what, StringRef node,
 /// External data that cannot be had is one mistake, whatever the number of
 /// tensors and files.
 static StringRef causeOf(const onnx::TensorProto &tensor, StringRef error) {
+  if (size_t end = error.find("is past the end"); end != StringRef::npos)
+    return error.substr(end);
   size_t reason = error.rfind("\": ");
   if (tensor.data_location() != onnx::TensorProto::EXTERNAL ||
       !error.starts_with("external data \"") || reason == StringRef::npos)
@@ -257,6 +259,26 @@ static std::string readable(StringRef message) {
   }
 }
 
+/// What a file is that is no ONNX model, by how it begins; empty if unknown.
+static StringRef otherFormat(ArrayRef<uint8_t> bytes) {
+  StringRef text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  if (text.starts_with("PK\x03\x04"))
+    return "a zip archive, as torch.save and numpy.savez write "
+           "(torch.onnx.export writes ONNX)";
+  if (text.starts_with("\x93NUMPY"))
+    return "an array of NumPy";
+  if (text.starts_with("\x89HDF"))
+    return "HDF5";
+  if (text.size() > 8 && text[8] == '{' && text[7] == 0)
+    return "safetensors, weights without a graph";
+  StringRef head = text.take_front(256);
+  if (!head.empty() && llvm::all_of(head, [](char c) {
+        return llvm::isPrint(c) || llvm::isSpace(c);
+      }))
+    return "text";
+  return "";
+}
+
 FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   report.file = path.str();
   std::string error;
@@ -267,6 +289,9 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   }
   auto skeleton = readSkeleton(files().modelBytes(), error);
   if (!skeleton) {
+    StringRef other = otherFormat(files().modelBytes());
+    if (!other.empty())
+      error = ("is no ONNX model but " + other + ": " + error).str();
     refuse("", error);
     return failure();
   }

@@ -161,10 +161,11 @@ std::optional<SmallVector<int64_t>> Node::constantIntegers(size_t index) {
                             ? proto.input(int(index))
                             : std::to_string(index);
     if (isa<BlockArgument>(in(index)))
-      (void)error("input \"" + input +
-                  "\" steers a shape and must be known: bind it with "
-                  "option constant " +
-                  input + "=@FILE.npy");
+      (void)wrongUsage("input \"" + input +
+                       "\" steers a shape and must be known: bind it with "
+                       "option constant " +
+                       input + "=@FILE.npy or option constant " + input +
+                       "=1,2,3");
     else
       (void)unsupported("operator " + proto.op_type() +
                             " with a computed input " + Twine(index) +
@@ -231,6 +232,13 @@ std::optional<SmallVector<int64_t>> Node::axesWithin(ArrayRef<int64_t> axes,
 LogicalResult Node::error(const Twine &message) {
   if (!failed)
     importer.refuse(name, message);
+  failed = true;
+  return failure();
+}
+
+LogicalResult Node::wrongUsage(const Twine &message) {
+  if (!failed)
+    importer.usage(name, message);
   failed = true;
   return failure();
 }

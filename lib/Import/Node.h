@@ -151,6 +151,8 @@ public:
 
   /// Reports the first error of this node; returns failure.
   mlir::LogicalResult error(const llvm::Twine &message);
+  /// The same of what an option would mend.
+  mlir::LogicalResult wrongUsage(const llvm::Twine &message);
   /// Fails; a diagnostic of type inference becomes the node's error.
   mlir::LogicalResult fail();
   /// Reports something that Kerf does not have (mode, attribute value).

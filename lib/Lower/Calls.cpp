@@ -14,21 +14,6 @@
 using namespace mlir;
 using namespace kerf;
 
-std::string kerf::modelNode(Location loc) {
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().str();
-  if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location part : fused.getLocations()) {
-      std::string name = modelNode(part);
-      if (!name.empty())
-        return name;
-    }
-  }
-  if (auto call = dyn_cast<CallSiteLoc>(loc))
-    return modelNode(call.getCallee());
-  return "";
-}
-
 exec::Phase kerf::toPhase(dist::Phase phase) {
   switch (phase) {
   case dist::Phase::Prologue:

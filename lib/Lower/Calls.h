@@ -10,11 +10,9 @@
 #include "Library/LibraryCall.h"
 
 #include "kerf/Exec/Exec.h"
+#include "kerf/Support/ModelNode.h"
 
 namespace kerf {
-
-/// The node's name in the model: the innermost name of the location.
-std::string modelNode(mlir::Location loc);
 
 /// A phase as packages name it.
 exec::Phase toPhase(dist::Phase phase);

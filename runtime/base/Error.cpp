@@ -17,7 +17,6 @@ int kerf::rt::exitCode(kerf_code_t code) {
   case KERF_OTHER_VERSION:
     return 2;
   case KERF_BAD_PACKAGE:
-  case KERF_UNSUPPORTED_HOST:
     return 3;
   case KERF_INTERNAL:
     return 70;

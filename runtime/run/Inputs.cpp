@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <unistd.h>
 
 using namespace kerf::rt;
 
@@ -27,9 +29,14 @@ Flag parseFlag(const std::string &text) {
     return {"", text.substr(1), ""};
   if (size_t at = text.find("=@"); at != std::string::npos)
     return {text.substr(0, at), text.substr(at + 2), ""};
-  if (endsWith(text, ".npy") || endsWith(text, ".npz"))
-    return {"", text, ""};
   size_t equals = text.find('=');
+  if (endsWith(text, ".npy") || endsWith(text, ".npz")) {
+    if (equals != std::string::npos && ::access(text.c_str(), F_OK) != 0)
+      wrong(cat(text, ": no such file; a file by an input's name has an @: ",
+                "option input ", text.substr(0, equals), "=@",
+                text.substr(equals + 1)));
+    return {"", text, ""};
+  }
   if (equals == std::string::npos)
     wrong(cat("option input '", text,
               "': expected NAME=@FILE.npy, NAME=NUMBER, FILE.npy or "
@@ -134,15 +141,53 @@ GivenInput fitting(const DataArray &array, const std::string &file,
   return given;
 }
 
+bool isFloat(kerf_dtype_t dtype) {
+  return dtype == KERF_F32 || dtype == KERF_F64 || dtype == KERF_F16 ||
+         dtype == KERF_BF16;
+}
+
+/// The largest finite number of a type of floats.
+double largestOf(kerf_dtype_t dtype) {
+  switch (dtype) {
+  case KERF_F16:
+    return 65504;
+  case KERF_BF16:
+    return 0x1.fep127;
+  case KERF_F32:
+    return std::numeric_limits<float>::max();
+  default:
+    return std::numeric_limits<double>::max();
+  }
+}
+
+/// Whether an input can be given this number. Floats are rounded; integers must
+/// be what was written.
+bool holds(kerf_dtype_t dtype, const std::string &text, double number) {
+  if (isFloat(dtype))
+    return !std::isfinite(number) || std::abs(number) <= largestOf(dtype);
+  if (!(std::abs(number) < 9e18) || number != std::floor(number))
+    return false;
+  auto integer = static_cast<int64_t>(number);
+  char *end = nullptr;
+  int64_t written = std::strtoll(text.c_str(), &end, 10);
+  if (!*end && written != integer) // more digits than a double has
+    return false;
+  if (dtype == KERF_BOOL)
+    return integer == 0 || integer == 1;
+  bool isSigned = dtype == KERF_I8 || dtype == KERF_I16 || dtype == KERF_I32 ||
+                  dtype == KERF_I64;
+  auto bits = static_cast<int>(8 * kerf_dtype_size(dtype));
+  double limit = std::ldexp(1, isSigned ? bits - 1 : bits);
+  return number >= (isSigned ? -limit : 0) && number < limit;
+}
+
 GivenInput numberOf(const std::string &text, const InputSpec &input) {
   char *end = nullptr;
   double number = std::strtod(text.c_str(), &end);
   if (text.empty() || *end)
     wrong(cat("input \"", input.name, "\": '", text,
               "' is neither @FILE.npy nor a number"));
-  bool isFloat = input.dtype == KERF_F32 || input.dtype == KERF_F64 ||
-                 input.dtype == KERF_F16 || input.dtype == KERF_BF16;
-  if (!isFloat && !(std::abs(number) < 9e18))
+  if (!input.takesAny && !holds(input.dtype, text, number))
     wrong(cat("input \"", input.name, "\": '", text,
               "' is not a number of type ", kerf_dtype_name(input.dtype)));
   GivenInput given;

@@ -48,7 +48,7 @@ public:
 private:
   void check(kerf_status_t status) {
     if (status)
-      throw Exit{job.report(status, options.package, err)};
+      throw Exit{job.report(status, options.named(), err)};
   }
   [[noreturn]] void usage(const std::string &message) {
     if (job.leads()) // the others are ended by it
@@ -99,6 +99,15 @@ bool isNarrow(kerf_dtype_t dtype) {
   return dtype == KERF_F16 || dtype == KERF_BF16;
 }
 
+/// Floats of any type.
+std::vector<double> doubles(const kerf_tensor_info_t &info, const void *data) {
+  std::vector<double> values(info.bytes / kerf_dtype_size(info.dtype));
+  exactConversion(info.dtype, KERF_F64)(static_cast<const char *>(data),
+                                        reinterpret_cast<char *>(values.data()),
+                                        static_cast<int64_t>(values.size()));
+  return values;
+}
+
 /// Floats of at most 32 bits.
 std::vector<float> widened(const kerf_tensor_info_t &info, const void *data) {
   std::vector<float> values(info.bytes / kerf_dtype_size(info.dtype));
@@ -123,10 +132,10 @@ void Runner::readInputs() {
   }
   std::vector<std::optional<GivenInput>> given;
   std::string error;
-  if (!matchInputs(options.inputs, specs, options.package, given, error))
+  if (!matchInputs(options.inputs, specs, options.named(), given, error))
     usage(error);
   if (!options.drawsInputs)
-    if (error = missingInputs(specs, given, options.package); !error.empty())
+    if (error = missingInputs(specs, given, options.named()); !error.empty())
       usage(error);
   for (size_t i = 0; i < infos.size(); ++i) {
     if (given[i]) {
@@ -232,12 +241,14 @@ void Runner::printSummary() {
     check(kerf_session_get_output(session.get(), i, &data, &bytes));
     std::string line = cat(info.name, ": ", kerf_dtype_name(info.dtype), " ",
                            shapeString(shapeOf(info)));
-    if ((info.dtype == KERF_F32 || isNarrow(info.dtype)) && bytes != 0) {
-      std::vector<float> values = widened(info, data);
+    if ((info.dtype == KERF_F32 || info.dtype == KERF_F64 ||
+         isNarrow(info.dtype)) &&
+        bytes != 0) {
+      std::vector<double> values = doubles(info, data);
       double low = values[0], high = values[0], sum = 0;
-      for (float value : values) {
-        low = std::min<double>(low, value);
-        high = std::max<double>(high, value);
+      for (double value : values) {
+        low = std::min(low, value);
+        high = std::max(high, value);
         sum += value;
       }
       line += cat(", min ", low, ", max ", high, ", mean ",
@@ -329,7 +340,7 @@ void Runner::run() {
       kerf_package_open(options.package.c_str(), &packageOptions, &rawPackage));
   package.reset(rawPackage);
   if (job && kerf_package_num_ranks(rawPackage) != job.size())
-    usage(cat(options.package, ": has ", kerf_package_num_ranks(rawPackage),
+    usage(cat(options.named(), ": has ", kerf_package_num_ranks(rawPackage),
               " ranks, the job has ", job.size(), " processes"));
   if (job.leads()) {
     checkFiles();
@@ -351,9 +362,17 @@ void Runner::run() {
   if (job.leads()) {
     writeFiles();
     printSummary();
+    if (!options.inject.empty())
+      say(err, "note: " + noteUnmetFault(options.inject) + "\n");
   }
 }
 } // namespace
+
+std::string kerf::rt::noteUnmetFault(const std::string &inject) {
+  return cat("option inject=", inject,
+             " has had no effect: the run ended before "
+             "that rank started so many collectives (both count from 0)");
+}
 
 void kerf::rt::preferShortSpins() {
   if (!std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
@@ -388,7 +407,7 @@ int kerf::rt::runPackage(const RunOptions &options, JobScope &job,
     Error error = currentError();
     // Messages about files begin with them.
     bool isLocated = error.code == KERF_IO_ERROR;
-    code = job.report(toStatus(error), isLocated ? "" : options.package, err);
+    code = job.report(toStatus(error), isLocated ? "" : options.named(), err);
   }
   return job.leave(code, err);
 }
@@ -398,7 +417,7 @@ int kerf::rt::runPackage(const RunOptions &options, std::FILE *out,
   JobScope job;
   kerf_status_t status = job.join(options.timeoutSeconds, options.signals);
   if (status)
-    return reportStatus(status, options.package, err);
+    return reportStatus(status, options.named(), err);
   return runPackage(options, job, out, err);
 }
 
@@ -410,7 +429,7 @@ int kerf::rt::runPackageInProcesses(const RunOptions &options, std::FILE *out,
   kerf_package_t *package = nullptr;
   if (kerf_status_t status =
           kerf_package_open(options.package.c_str(), &open, &package))
-    return reportStatus(status, options.package, err);
+    return reportStatus(status, options.named(), err);
   int32_t ranks = kerf_package_num_ranks(package);
   kerf_package_close(package);
   return runProcesses(

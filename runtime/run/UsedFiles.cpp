@@ -124,10 +124,10 @@ void UsedFiles::replaces(const std::string &flag, const std::string &path) {
 }
 
 void UsedFiles::fills(const std::string &flag, const std::string &folder,
-                      const std::vector<std::string> &names, bool deep) {
+                      const std::vector<std::string> &names) {
   if (folder.empty())
     return;
-  uses.push_back({Kind::Folder, flag, withoutSlashes(folder), deep});
+  uses.push_back({Kind::Folder, flag, withoutSlashes(folder)});
   for (const std::string &name : names)
     uses.push_back({Kind::File, flag, folder + "/" + name});
 }
@@ -136,7 +136,7 @@ void UsedFiles::keeps(const std::string &flag, const std::string &folder,
                       const std::string &prefix, const std::string &ending) {
   if (!folder.empty())
     uses.push_back(
-        {Kind::Series, flag, withoutSlashes(folder), false, prefix, ending});
+        {Kind::Series, flag, withoutSlashes(folder), prefix, ending});
 }
 
 std::string kerf::rt::whyNotWritable(const std::string &folder) {
@@ -152,17 +152,14 @@ std::string kerf::rt::whyNotWritable(const std::string &folder) {
 }
 
 /// Why a folder cannot be made at `path` or filled; empty if it can.
-static std::string whyNoFolder(const std::string &path, bool deep) {
+static std::string whyNoFolder(const std::string &path) {
   struct stat info;
   if (::stat(path.c_str(), &info) == 0)
     return !S_ISDIR(info.st_mode) ? "is no folder"
            : whyNotWritable(path).empty()
                ? ""
                : "cannot write: " + whyNotWritable(path);
-  std::string above = withoutSlashes(folderOf(path));
-  while (deep && ::stat(above.c_str(), &info) != 0 && above != folderOf(above))
-    above = withoutSlashes(folderOf(above));
-  std::string why = whyNotWritable(above);
+  std::string why = whyNotWritable(withoutSlashes(folderOf(path)));
   return why.empty() ? "" : "cannot create: " + why;
 }
 
@@ -176,10 +173,15 @@ static std::string whyNotMade(const std::string &path) {
   }
 }
 
-static std::string whyNoPackage(const std::string &path) {
+/// Whether something is there that a package must not replace.
+static bool isNoPackage(const std::string &path) {
   struct stat info;
-  if (::lstat(path.c_str(), &info) == 0 &&
-      ::stat((path + "/manifest.json").c_str(), &info) != 0)
+  return ::lstat(path.c_str(), &info) == 0 &&
+         ::stat((path + "/manifest.json").c_str(), &info) != 0;
+}
+
+static std::string whyNoPackage(const std::string &path) {
+  if (isNoPackage(path))
     return "exists and is not a package; it is not replaced";
   std::string why = whyNotWritable(folderOf(path));
   return why.empty() ? "" : "cannot create: " + why;
@@ -235,6 +237,11 @@ std::string UsedFiles::checkDistinct() const {
 }
 
 std::string UsedFiles::check() const {
+  // A folder that has the model in it is no package either: that says more.
+  for (const Use &use : uses)
+    if (use.kind == Kind::Package && isFolder(use.path) &&
+        isNoPackage(use.path))
+      return use.path + ": " + whyNoPackage(use.path);
   if (std::string same = checkDistinct(); !same.empty())
     return same;
   struct stat info;
@@ -259,10 +266,8 @@ std::string UsedFiles::check() const {
       why = whyNoPackage(use.path);
       break;
     case Kind::Folder:
-      why = whyNoFolder(use.path, use.deep);
-      break;
     case Kind::Series:
-      why = whyNoFolder(use.path, false);
+      why = whyNoFolder(use.path);
       break;
     }
     if (!why.empty())

@@ -112,11 +112,11 @@ void Trainer::printSummary() {
     return;
   }
   std::fprintf(out,
-               "trained %lld steps: loss %s -> %s, %.4g ms and %lld bytes per "
-               "rank each%s\n",
-               static_cast<long long>(done), sixDigits(firstLoss).c_str(),
-               sixDigits(lastLoss).c_str(), seconds * 1e3,
-               static_cast<long long>(bytesPerRank),
+               "trained %lld %s: loss %s -> %s, %.4g ms per step, %lld bytes "
+               "sent per rank and step%s\n",
+               static_cast<long long>(done), done == 1 ? "step" : "steps",
+               sixDigits(firstLoss).c_str(), sixDigits(lastLoss).c_str(),
+               seconds * 1e3, static_cast<long long>(bytesPerRank),
                skipped ? cat(", ", skipped, skipped == 1 ? " step" : " steps",
                              " skipped (loss or gradients not finite)")
                              .c_str()

@@ -11,6 +11,7 @@
 #include "TrainedModel.h"
 
 #include "kerf/rt/printable.h"
+#include "kerf/rt/run.h"
 
 #include <nlohmann/json.hpp>
 
@@ -390,6 +391,8 @@ void Trainer::finish() {
   writeOutputs();
   evaluate();
   printSummary();
+  if (!options.inject.empty())
+    note(noteUnmetFault(options.inject));
 }
 
 void Trainer::run() {

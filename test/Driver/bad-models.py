@@ -1,4 +1,4 @@
-# Models that cannot be: a located error on stderr, exit code 3 (2 for what a flag
+# Models that cannot be: a located error on stderr, exit code 3 (2 for a file that is not there or is a folder, and what a flag
 # would mend), no package, never a signal. The number is that of the promise:
 # 1 unreadable, 5 payloads, 6 sizes, 7 unsupported, 8 nodes, 9 names, 10 shapes,
 # 11 symbolic dimensions.
@@ -70,7 +70,8 @@ CASES = {
     "1-truncated": (cut(mlp_size // 2), ["1-truncated"]),
     "1-truncated-early": (cut(40), ["1-truncated-early"]),
     "1-random": (np.random.default_rng(1).bytes(4096), ["1-random"]),
-    "1-text": (b"# not a model\n" * 10, ["1-text"]),
+    "1-text": (b"# not a model\n" * 10, ["1-text", "is no ONNX model but text"]),
+    "1-torch": (b"PK\x03\x04" + bytes(200), ["1-torch", "a zip archive, as torch.save", "torch.onnx.export"]),
     "1-no-graph": (helper.make_model(helper.make_graph([], "g", [], []), ir_version=10).SerializeToString()[:2],
                    ["1-no-graph"]),
     "5-raw-too-short": (add_weight(tensor("w", [2, 6], raw_data=bytes(44))), ["w", r"\b44\b", r"\b48\b"]),
@@ -139,8 +140,8 @@ def check(checks, name, content, patterns):
 
 checks = Checks()
 in_parallel([(check, checks, name, *case) for name, case in CASES.items()])
-expect_error(checks, "1-missing", ["plan", OUT / "none.onnx"], 3, ["none.onnx"])
-expect_error(checks, "1-folder", ["plan", OUT], 3, [OUT.name])
+expect_error(checks, "1-missing", ["plan", OUT / "none.onnx"], 2, ["none.onnx"])
+expect_error(checks, "1-folder", ["plan", OUT], 2, [OUT.name])
 # 11: the flag that binds the dimension is in the message.
 for command in ("plan", "compile", "verify"):
     package = OUT / "unbound.kerf"

@@ -122,6 +122,19 @@ before.mkdir()
 jobs.append((expect_error, checks, "kept", ["compile", *MLP, "--devices=4", "--mesh=dp=3", "-o", before], 2, ["3"]))
 jobs.append((expect_error, checks, "no-folder", ["compile", *MLP, "--devices=1", "-o", OUT / "none/at/all.kerf"], 2,
              ["all.kerf"], "kerf", [OUT / "none"]))
+jobs.append((expect_error, checks, "over-a-folder", ["compile", *MLP, "-o", MODELS / "mlp"], 2, ["not a package; it is not replaced"]))
+for flag in ("--dump-dir", "--output-dir"):
+    jobs.append((expect_error, checks, f"{flag} in no folder", ["run", *MLP, "--seed=1", f"{flag}={OUT / 'none/at'}"], 2,
+                 ["none/at: cannot create: No such file"], "kerf", [OUT / "none"]))
+# What is no model: missing, a folder, a package, a document.
+(OUT / "folder").mkdir()
+for command in ("inspect", "plan", "run", "verify"):
+    jobs.append((expect_error, checks, f"{command} nothing", [command, OUT / "none.onnx"], 2, ["none.onnx: cannot open: No such file"]))
+    jobs.append((expect_error, checks, f"{command} folder", [command, OUT / "folder"], 2, ["folder: is a folder, expected an ONNX model"]))
+    if command != "run":
+        jobs.append((expect_error, checks, f"{command} package", [command, before], 2, ["kept.kerf: is a package, expected an ONNX"]))
+jobs.append((expect_error, checks, "report model", ["report", MLP[0]], 2, ["is an ONNX model, expected plan.json or run.json"]))
+jobs.append((expect_error, checks, "report folder", ["report", OUT / "folder"], 2, ["is a folder, expected plan.json or run.json"]))
 jobs.append((expect_error, checks, "no-command", [], 2, ["subcommand"]))
 jobs.append((expect_error, checks, "unknown-command", ["ponder"], 2, ["ponder"]))
 in_parallel(jobs)

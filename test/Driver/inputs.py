@@ -119,6 +119,10 @@ for tool, model in (("kerf run", ["run", package]), ("kerf-run", [package]), ("k
     wrong("twice", [f"--input=@{OUT / 'two.npz'}", "--input=bias=1"], r'input "bias" is given twice')
     wrong("neither", ["--input=table"], r"--input 'table': expected NAME=@FILE.npy")
     wrong("no file", ["--input=ids=@absent.npy"], "absent.npy: cannot open")
+    wrong("no @", ["--input=ids=absent.npy"], "no such file; .*: --input ids=@absent.npy")
+    for number in ("1.5", "1e30", "nan", "9007199254740993"):
+        wrong(f"no integer {number}", [f"--input=ids={number}"], f"input \"ids\": '{number}' is not a number of type i64")
+    wrong("no float", ["--input=bias=1e39"], "'1e39' is not a number of type f32")
 
 # Sizes that contradict each other, or --dim.
 npy("three.npy", np.ones((3, 3), np.float32))
@@ -126,6 +130,26 @@ refused("two sizes", [TWO, f"--input=ids=@{OUT / 'ids.npy'}", f"--input=bias=@{O
         r'three.npy: dimension "batch" of input "bias" is 3, by input "ids" it is 2')
 refused("not the dim", [TWO, "--dim=batch=4", f"--input=ids=@{OUT / 'ids.npy'}", "--seed=1"],
         r'ids.npy: is i32 2, input "ids" expects i64 4')
+# Integers of few bits, and bools.
+for kind, name, bad in ((TensorProto.UINT8, "u8", ("256", "-1")), (TensorProto.INT8, "i8", ("128",)), (TensorProto.BOOL, "bool", ("2",))):
+    narrow = graph(name, [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)], [("x", kind, [3])],
+                   [("y", TensorProto.FLOAT, [3])])
+    for number in bad:
+        refused(f"{name} {number}", [narrow, f"--input=x={number}"], f"'{number}' is not a number of type {name}")
+    runs(f"{name} 1", [narrow, "--input=x=1"], "y", np.ones(3, np.float32))
+# A row that is not there: the lookup's own node, also where a kernel does more, and the model's name, not a temporary one.
+ROWS = graph("rows", [helper.make_node("Gather", ["table", "ids"], ["rows"], "look", axis=0),
+                      helper.make_node("Add", ["rows", "bias"], ["sum"], "add"), helper.make_node("Exp", ["sum"], ["y"], "last")],
+             [("table", TensorProto.FLOAT, [5, 3]), ("ids", TensorProto.INT64, [2]), ("bias", TensorProto.FLOAT, [2, 3])],
+             [("y", TensorProto.FLOAT, [2, 3])])
+result = kerf("run", ROWS, "--input=ids=7", "--seed=1")
+checks.expect("row", result.returncode == 5 and result.stderr == f"error: {ROWS}:look: index 7 is out of range on rank 0\n",
+              result.stderr)
+# Doubles are shown like other floats.
+wide = graph("wide", [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)], [("x", TensorProto.FLOAT, ["n"])],
+             [("y", TensorProto.DOUBLE, ["n"])])
+shown = kerf("run", wide, f"--input={OUT / 'v.npy'}").stdout
+checks.expect("f64 is shown", shown == "y: f64 3, min -1.25, max 3, mean 0.75\n", shown)
 # Nothing is planned for it, or a wish that cannot be would be an error.
 refused("planning", [TWO, "--shard=nobody=[{tp}]", "--seed=1", "--dim=words=5,batch=2"], "--shard: no value is named 'nobody'")
 refused("before planning", [TWO, "--shard=nobody=[{tp}]", "--input=weather=1"], 'no input "weather"')

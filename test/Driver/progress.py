@@ -60,6 +60,15 @@ if code == 0:
     checks.expect("what was not searched", "not searched: planning was ended" in reasons, reasons)
     checks.expect("the bound counts it", plan["objective"]["lower_bound"] <= plan["objective"]["cost"], plan["objective"])
 
+# SIGINT has the same effect without one.
+with open(OUT / "stderr", "wb") as stderr:
+    process = subprocess.Popen(["kerf", *map(str, LONG), "-q", "-o", OUT / "quiet.json"], stdout=subprocess.DEVNULL, stderr=stderr)
+time.sleep(6)
+process.send_signal(signal.SIGINT)
+code = process.wait(timeout=60)
+reasons = [each.get("reason", "") for each in json.loads((OUT / "quiet.json").read_text())["runners_up"]] if code == 0 else []
+checks.expect("without a terminal", "not searched: planning was ended" in reasons, f"{code} {reasons} {(OUT / 'stderr').read_text()}")
+
 # Not on a terminal: no line. Each of these takes 20 s and more without a deadline. That a search ends within a tenth of it
 # is for bench/deadline.py, on a machine that does nothing else. Here it is seconds of a processor, which other work does
 # not make more: those 2.2, and 2 for reading the model, making its training step and what is printed.

@@ -116,7 +116,7 @@ refused("key", [package("key.kerf", weihgts="w"), x, *RUN], 3, 'unknown key "wei
 (package("cut.kerf") / "manifest.json").write_text('{"schema": "kerf.pack')
 refused("cut", [OUT / "cut.kerf", x, *RUN], 3, "manifest.json: .*parse error")
 refused("target", [package("target.kerf", target={"cpu": "bdver4", "features": ["xop", "tbm", "sse2"]}), x, *RUN],
-        3, "compiled for bdver4, this CPU lacks: xop tbm")
+        5, "compiled for bdver4, this CPU lacks: xop tbm")
 
 # 12: the model's own error, at its node.
 refused("12-index", [good, *RUN, npy("negative.npy", 0, 1, 2, 3, 4, 5, -6, 7)], 5,

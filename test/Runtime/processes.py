@@ -202,9 +202,9 @@ for name, environment, flags, code, pattern in (
         ("no master", {"RANK": "1", "WORLD_SIZE": "4"}, [], 2, "MASTER_ADDR is not set"),
         ("processes within a job", {"RANK": "0", "WORLD_SIZE": "4"}, ["--processes"], 2, "--processes: this process is"),
         ("MPI missing", {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "KERF_MPI": "/nonexistent.so"}, [],
-         3, r"Open MPI cannot be opened: /nonexistent\.so.*libopenmpi3"),
+         5, r"Open MPI cannot be opened: /nonexistent\.so.*libopenmpi3"),
         ("no MPI", {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "KERF_MPI": "libm.so.6"}, [],
-         3, "libm.so.6 has no ompi_mpi_comm_world: it is not Open MPI"),
+         5, "libm.so.6 has no ompi_mpi_comm_world: it is not Open MPI"),
         ("a single process", {"RANK": "0", "WORLD_SIZE": "1"}, [], 0, "")):
     result = kerf(*COMMAND[1:], *flags, tool="kerf-run", env={**os.environ, **environment})
     checks.expect(name, result.returncode == code and re.search(pattern, result.stderr), result.stderr)

@@ -108,6 +108,13 @@ CASES = [
     ("sines and cosines looked up", "pe", np.concatenate([sines, cosines], 1), "gather", "table"),
     ("learned rows", "val_7", random(S, D), "gather", "trained"),
     ("bias", "val_8", random(D), "add", "trained"),
+    *((f"bias of {size} beside a scale of ones", "c.bias", random(D) * size, "add, then a scale", "trained")
+      for size in (1e-6, 0.1, 30)),
+    ("bias in front of a norm of groups", "c.bias", random(D) * 0.1, "convolution, groups", "trained"),
+    ("bias of a detector, some of one negative number", "cls.bias", np.arange(D) % 2 * -4.6, "add", "trained"),
+    ("bias in equal steps", "b.bias", np.linspace(-1, 1, D), "add", "trained"),
+    ("rotary positions of two tables, cosines", "cos_cached", np.concatenate([cosines, cosines], 1), "rotary", "table"),
+    ("learned scales beside sines", "gain", 1 + random(S, D) * 0.1, "rotary", "trained"),
     ("scale", "gamma", np.ones(D), "mul", "trained"),
     ("scale of random numbers", "val_9", random(D), "mul", "trained"),
     ("ones that an exporter wrote", "val_9", np.ones(D), "mul", "constant"),
@@ -145,6 +152,20 @@ def graph(name, values, place):
     x = node("MatMul", "x", constant(random(D, D).astype(np.float32), "first.weight"))  # [batch, S, D]
     if place in ("add", "mul", "matmul", "prelu"):
         y = node({"add": "Add", "mul": "Mul", "matmul": "MatMul", "prelu": "PRelu"}[place], x, c)
+    elif place == "add, then a scale":
+        y = node("Mul", node("Add", x, c), constant(np.ones(D, np.float32), "norm.weight"))
+    elif place == "convolution, groups":  # as exporters take GroupNormalization apart
+        kernel = constant(random(D, D, 1).astype(np.float32), "c.weight")
+        y = node("Conv", node("Transpose", x, perm=[0, 2, 1]), kernel, c)
+        y = node("InstanceNormalization", node("Reshape", y, constant(np.array([0, 2, -1]))),
+                 constant(np.ones(2, np.float32)), constant(np.zeros(2, np.float32)))
+        y = node("Mul", node("Reshape", y, constant(np.array([4, D, S]))), constant(np.ones((D, 1), np.float32), "n.weight"))
+    elif place == "rotary":
+        turned = node("Concat", node("Neg", node("Slice", x, constant(np.array([D // 2])), constant(np.array([D])),
+                                                constant(np.array([2])))),
+                      node("Slice", x, constant(np.array([0])), constant(np.array([D // 2])), constant(np.array([2]))), axis=2)
+        sine = constant(np.concatenate([sines, sines], 1).astype(np.float32), "sin_cached")
+        y = node("Add", node("Mul", x, c), node("Mul", turned, sine))
     elif place == "gather":
         y = node("Add", x, node("Gather", c, constant(np.arange(S))))
     elif place == "scores":

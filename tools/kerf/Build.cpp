@@ -19,6 +19,12 @@ static CompilationOptions shapesAlone(const Options &options) {
   return result;
 }
 
+/// Whether nothing is wrong but sizes that are left open.
+static bool isOnlyUnbound(const ImportReport &report) {
+  return !report.unboundDims.empty() && report.unsupported.empty() &&
+         report.issues.size() == 1;
+}
+
 int kerf::tool::inspect(const Options &options) {
   Compilation compilation(shapesAlone(options));
   Outcome outcome = compilation.runImport();
@@ -37,7 +43,9 @@ int kerf::tool::inspect(const Options &options) {
     }
   }
   llvm::outs().flush();
-  require(compilation, outcome);
+  // Sizes that are open are facts, not faults.
+  if (!isOnlyUnbound(report))
+    require(compilation, outcome);
   return kFine;
 }
 

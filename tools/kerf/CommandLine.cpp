@@ -144,7 +144,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addRanks(*sub, options);
 
   sub = add("train", "Train a model over ranks of this machine", train,
-            Prints::Verbose);
+            Prints::VerboseAndJson);
   addModel(*sub, options);
   addTraining(*sub, options);
   addLoop(*sub, options);
@@ -219,6 +219,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     refuseIdle(options, options.train || command == train);
     // In a job that is for the process that writes: see withJob().
     if (command != run && command != train) {
+      if (!options.model.empty())
+        requireModel(options.model, /*takesPackages=*/false);
       takeResumption(options);
       takeDevices(options);
       checkFiles(

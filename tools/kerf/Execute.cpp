@@ -9,6 +9,7 @@
 #include "Calibrate.h"
 #include "Commands.h"
 #include "Progress.h"
+#include "Report.h"
 #include "Setup.h"
 
 #include "kerf/rt/run.h"
@@ -35,6 +36,12 @@ static void compileInto(const std::string &package, const std::string &folder,
   require(compilation, compilation.runPackage(package));
   progress.finish();
   printNotes(compilation, options);
+  const llvm::json::Object *plan = &compilation.getPlanJson();
+  if (!options.quiet && parseDevices(options.devices).count > 1)
+    rt::say(stderr, "note: runs on " +
+                        std::to_string(parseDevices(options.devices).count) +
+                        " devices as " + meshText(plan->getObject("mesh")) +
+                        "; kerf plan says why\n");
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {
@@ -47,6 +54,7 @@ static int runInJob(Options &options, rt::JobScope &job) {
   } else {
     folder.emplace();
     run.package = folder->file("run.kerf");
+    run.model = options.model;
     run.skipHashes = true; // written a moment ago
     if (job.leads())
       compileInto(run.package, folder->file(""), options, !job);
@@ -74,5 +82,6 @@ static int runInJob(Options &options, rt::JobScope &job) {
 }
 
 int kerf::tool::run(const Options &given) {
-  return withJob(given, false, runInJob);
+  return withJob(given, /*takesPackages=*/true, /*handlesTermination=*/false,
+                 runInJob);
 }

@@ -15,6 +15,7 @@
 #include "kerf/rt/inputs.h"
 #include "kerf/rt/run.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 using namespace kerf;
@@ -41,6 +42,25 @@ static std::vector<std::string> readModel(const std::string &model,
     files.reads("the model's external data", path.str().str());
   }
   return rt::outputFileNames(facts.outputs);
+}
+
+void kerf::tool::requireModel(const std::string &path, bool takesPackages) {
+  namespace fs = llvm::sys::fs;
+  fs::file_status status;
+  if (std::error_code code = fs::status(path, status))
+    throw Failure{kUsage, path + ": cannot open: " + code.message(), {}};
+  if (status.type() != fs::file_type::directory_file)
+    return;
+  bool isPackage = fs::exists(path + "/manifest.json");
+  if (isPackage && !takesPackages)
+    throw Failure{kUsage,
+                  path + ": is a package, expected an ONNX model",
+                  {"kerf run and kerf-run take packages"}};
+  if (!isPackage)
+    throw Failure{kUsage,
+                  path + ": is a folder, expected an ONNX model" +
+                      (takesPackages ? " or a package" : ""),
+                  {}};
 }
 
 /// What the phases of a compilation are written as.
@@ -94,9 +114,8 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
   files.writes("--log", o.log);
   files.writes("--save-safetensors", o.safetensors);
   files.fills("--output-dir", o.outputDir, outputs);
-  files.fills("--dump-dir", o.dumpDir, dumpNames(o.train), /*deep=*/true);
-  files.fills("--kernel-dump-dir", o.kernelDumpDir, {"kernels.mlir"},
-              /*deep=*/true);
+  files.fills("--dump-dir", o.dumpDir, dumpNames(o.train));
+  files.fills("--kernel-dump-dir", o.kernelDumpDir, {"kernels.mlir"});
   if (std::string wrong = files.check(); !wrong.empty())
     throw Failure{kUsage, wrong, {}};
 }

@@ -15,6 +15,10 @@ enum class OutputKind { File, Package };
 /// first; in a job only the process that writes.
 void checkFiles(const Options &options, OutputKind kind, bool makesTemporary);
 
+/// Throws a Failure unless the model is a file, or where `takesPackages` a
+/// package.
+void requireModel(const std::string &path, bool takesPackages);
+
 } // namespace kerf::tool
 
 #endif // KERF_TOOLS_FILES_H

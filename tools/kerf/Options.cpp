@@ -37,7 +37,8 @@ void kerf::tool::addModel(CLI::App &app, Options &o) {
          "Bind symbolic dimensions: NAME=SIZE,NAME=SIZE")
       ->group("Model");
   app.add_option("--constant", o.constants,
-                 "Bind an input that steers shapes: NAME=@FILE.npy")
+                 "Bind an input that steers shapes: NAME=@FILE.npy or "
+                 "NAME=1,2,3")
       ->group("Model");
   app.add_option("--batch-dim", o.batchDims,
                  "Batch dimension of an input: NAME=DIM (-1: none; default: "

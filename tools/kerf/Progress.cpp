@@ -1,6 +1,7 @@
 //===- Progress.cpp - a line while a command works ------------------------===//
 #include "Progress.h"
 
+#include "kerf/rt/job.h"
 #include "kerf/rt/printable.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -24,6 +25,8 @@ public:
     action.sa_handler = [](int) { searchStopped = true; };
     action.sa_flags = SA_RESETHAND | SA_RESTART;
     ::sigaction(SIGINT, &action, &before);
+    if (before.sa_handler == SIG_IGN) // a shell's job in the background
+      ::sigaction(SIGINT, &before, nullptr);
   }
   ~Interrupt() { ::sigaction(SIGINT, &before, nullptr); }
 
@@ -40,7 +43,8 @@ static const char *wordsFor(llvm::StringRef phase) {
 
 Progress::Progress(const Options &options, CompilationOptions &compile)
     : isVolume(options.objective == "volume") {
-  if (!::isatty(2) || options.quiet)
+  // mpirun's signals are the job's.
+  if (rt::insideJob() && !::isatty(2))
     return;
   compile.plan.stop = &searchStopped;
   compile.onPhase = [this](llvm::StringRef name) { begin(name.str()); };
@@ -48,13 +52,14 @@ Progress::Progress(const Options &options, CompilationOptions &compile)
     std::lock_guard<std::mutex> lock(mutex);
     search = now;
   };
-  thread = std::thread([this] { show(); });
+  if (::isatty(2) && !options.quiet)
+    thread = std::thread([this] { show(); });
 }
 
 Progress::~Progress() {
+  begin("");
   if (!thread.joinable())
     return;
-  begin("");
   {
     std::lock_guard<std::mutex> lock(mutex);
     isOver = true;

@@ -23,7 +23,8 @@
 namespace kerf::tool {
 
 /// Lives as long as the compilation whose options it was attached to. Shows
-/// nothing, and leaves Ctrl-C alone, unless stderr is a terminal.
+/// nothing unless stderr is a terminal; SIGINT is taken with or without one,
+/// but in a job, whose signals are others'.
 class Progress {
 public:
   Progress(const Options &options, CompilationOptions &compile);

@@ -6,6 +6,7 @@
 #include "PlanReport.h"
 #include "Setup.h"
 
+#include "kerf/Import/ModelImage.h"
 #include "kerf/Support/Json.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -17,13 +18,26 @@ using namespace kerf::tool;
 namespace json = llvm::json;
 
 static Document readDocument(const std::string &path) {
+  if (isPackage(path))
+    throw Failure{kUsage,
+                  path + ": is a folder, expected plan.json or run.json",
+                  {"kerf run --stats=run.json writes what a run measured"}};
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     throw Failure{
         kUsage, path + ": cannot open: " + buffer.getError().message(), {}};
   auto value = kerf::parseJson((*buffer)->getBuffer());
-  if (!value)
-    throw Failure{kUsage, path + ": " + llvm::toString(value.takeError()), {}};
+  if (!value) {
+    std::string why = llvm::toString(value.takeError()), unread;
+    kerf::ModelFacts facts;
+    if (kerf::readModelFacts(path, facts, unread))
+      throw Failure{kUsage,
+                    path + ": is an ONNX model, expected plan.json or run.json",
+                    {"kerf inspect shows a model, kerf plan -o plan.json makes "
+                     "a plan of it"}};
+    throw Failure{
+        kUsage, path + ": " + why + ", expected plan.json or run.json", {}};
+  }
   json::Object *root = value->getAsObject();
   std::string schema = root ? textAt(root, "schema") : "";
   for (const kerf::Schema &known : {kerf::planSchema, kerf::runSchema})

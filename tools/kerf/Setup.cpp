@@ -40,10 +40,11 @@ static std::pair<std::string, std::string>
 splitAtEquals(const std::string &text, const std::string &flag, bool last) {
   size_t equals = last ? text.rfind("=[") : text.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw Failure{kUsage,
-                  flag + ": '" + text + "', expected " +
-                      (last ? "REGEX=[{axis},{}]" : "NAME=@FILE.npy"),
-                  {}};
+    throw Failure{
+        kUsage,
+        flag + ": '" + text + "', expected " +
+            (last ? "REGEX=[{axis},{}]" : "NAME=@FILE.npy or NAME=1,2,3"),
+        {}};
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -454,7 +455,7 @@ static void fitDevices(Options &options, int32_t size) {
 }
 
 int kerf::tool::withJob(
-    const Options &given, bool handlesTermination,
+    const Options &given, bool takesPackages, bool handlesTermination,
     const std::function<int(Options &, rt::JobScope &)> &body) {
   Options options = given;
   rt::JobScope job;
@@ -464,6 +465,7 @@ int kerf::tool::withJob(
     return rt::reportStatus(status, options.model, onStderr());
   try {
     if (!job || job.leads()) {
+      requireModel(options.model, takesPackages);
       takeDevices(options);
       checkFiles(options, OutputKind::File, !isPackage(options.model));
     }

@@ -63,7 +63,7 @@ private:
 /// has started; without one the scope is empty. Sets --devices to the size of
 /// the job. A failure on rank 0 ends all processes with its message and exit
 /// code.
-int withJob(const Options &options, bool handlesTermination,
+int withJob(const Options &options, bool takesPackages, bool handlesTermination,
             const std::function<int(Options &, rt::JobScope &)> &body);
 /// Throws a Failure with the message of a runtime status.
 void requireStatus(kerf_status_t status);

@@ -102,9 +102,32 @@ Model::Model(Options &options) {
   bindSizes(options, compilation->getImportReport());
   if (options.dims.size() != bound)
     outcome = import();
+  const ImportReport &report = compilation->getImportReport();
+  for (const ModelValue &input : report.inputs)
+    if (options.batchSize == 0 && !input.dims.empty() &&
+        llvm::is_contained(report.unboundDims, input.dims[0].symbol))
+      throw Failure{kUsage,
+                    options.model + ": dimension \"" + input.dims[0].symbol +
+                        "\" of input \"" + input.name +
+                        "\" is the batch: give --batch-size=B",
+                    {}};
   require(*compilation, outcome);
-  // The batch was given by --dim.
   auto main = compilation->getModule().lookupSymbol<mlir::func::FuncOp>("main");
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    auto dim = main.getArgAttrOfType<mlir::IntegerAttr>(i, kBatchDimAttr);
+    if (!dim)
+      continue;
+    int64_t batch =
+        llvm::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i])
+            .getDimSize(static_cast<unsigned>(dim.getInt()));
+    if (batch % std::max<int64_t>(options.accumulate, 1) != 0)
+      throw Failure{kUsage,
+                    "--accumulate: " + std::to_string(options.accumulate) +
+                        " does not divide the batch of " +
+                        std::to_string(batch),
+                    {}};
+  }
+  // The batch was given by --dim.
   if (options.batchSize > 0)
     for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
       auto shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
@@ -320,21 +343,19 @@ static rt::TrainOptions loopOptions(const Options &o) {
 }
 
 /// Names the output if no option says where the trained model goes: a file in
-/// the current folder, with a note, so that no trained model is lost.
-static void nameOutput(Options &options, bool leads) {
+/// the current folder, so that no trained model is lost. Returns whether.
+static bool nameOutput(Options &options) {
   if (!options.output.empty() || options.noOutput ||
       !options.safetensors.empty() || !options.checkpointDir.empty() ||
       !options.stopAfter.empty())
-    return;
+    return false;
   options.output = llvm::sys::path::stem(options.model).str() + ".trained.onnx";
-  if (!options.quiet && leads)
-    rt::say(stderr, "note: the trained model goes to " + options.output +
-                        " (-o FILE says where, --no-output keeps none)\n");
+  return true;
 }
 
 static int trainInJob(Options &options, rt::JobScope &job) {
   options.train = true;
-  nameOutput(options, job.leads());
+  bool isNamed = nameOutput(options);
   rt::TrainOptions loop = loopOptions(options);
   describeStep(options, loop);
   std::string wrong = rt::checkTrainOptions(loop, job.leads());
@@ -355,6 +376,10 @@ static int trainInJob(Options &options, rt::JobScope &job) {
     stopAfter(compilation, options);
     return kFine;
   }
+  if (isNamed && !options.quiet && job.leads()) // nothing was refused
+    rt::say(stderr, "note: the trained model goes to " +
+                        rt::printable(options.output) +
+                        " (-o FILE says where, --no-output keeps none)\n");
   TemporaryFolder folder;
   loop.package = folder.file("train.kerf");
   if (job.leads())
@@ -379,5 +404,6 @@ static int trainInJob(Options &options, rt::JobScope &job) {
 
 int kerf::tool::train(const Options &given) {
   // A signal ends training after the step, unless mpirun is ending the job.
-  return withJob(given, true, trainInJob);
+  return withJob(given, /*takesPackages=*/false, /*handlesTermination=*/true,
+                 trainInJob);
 }

@@ -186,9 +186,10 @@ std::string kerf::tool::differenceText(const Difference &d) {
     stream << "; " << d.undecided
            << " that rounding alone decides (a gradient that is 0 but for it, "
               "divided by its own size)";
-  if (d.wrong)
-    stream << "; " << d.wrong << " outside atol "
-           << llvm::format("%g", d.tolerance.atol) << " + rtol "
+  if (d.largest > 0)
+    stream << "; "
+           << (d.wrong ? std::to_string(d.wrong) + " outside" : "within")
+           << " atol " << llvm::format("%g", d.tolerance.atol) << " + rtol "
            << llvm::format("%g", d.tolerance.rtol);
   return text;
 }

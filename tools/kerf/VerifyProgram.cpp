@@ -146,7 +146,8 @@ Program::Program(const Options &given, Role role, Exposed *exposed)
   kerf_package_options_t packageOptions{};
   packageOptions.struct_size = sizeof(packageOptions);
   packageOptions.skip_hashes = 1;
-  check(kerf_package_open(path.c_str(), &packageOptions, &package), path);
+  check(kerf_package_open(path.c_str(), &packageOptions, &package),
+        options.model);
 }
 
 Program::~Program() {

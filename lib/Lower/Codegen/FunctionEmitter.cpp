@@ -8,6 +8,11 @@
 //===----------------------------------------------------------------------===//
 #include "FunctionEmitter.h"
 
+#include "kerf/NN/NN.h"
+#include "kerf/Support/ModelNode.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace llvm;
@@ -98,6 +103,21 @@ FunctionEmitter::V FunctionEmitter::fill(ArrayRef<V> buffers) {
   return array;
 }
 
+/// The model's nodes that can fail in a kernel, which has fused them with
+/// others: where there are several, any of them may be meant.
+static std::string failingNodes(exec::KernelOp kernel) {
+  SmallSetVector<StringRef, 2> names;
+  std::vector<std::string> storage;
+  kernel.walk([&](mlir::Operation *op) {
+    if (isa<nn::GatherOp>(op) || nn::dividesIntegers(op))
+      storage.push_back(modelNode(op->getLoc()));
+  });
+  for (const std::string &name : storage)
+    if (!name.empty())
+      names.insert(name);
+  return names.empty() ? kernel.getNode().str() : join(names, " or ");
+}
+
 mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
   auto kernel = symbols.lookup<exec::KernelOp>(op.getKernel());
   auto it = kernel ? kernels.find(kernel.getSymNameAttr()) : kernels.end();
@@ -114,7 +134,7 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(exec::LaunchOp op) {
     buffers.push_back(address(value));
   if (compiled.launch.canFail) {
     buffers.append({argument(0), argument(1)});
-    buffers.push_back(b.CreateGlobalString(kernel.getNode(), "node"));
+    buffers.push_back(b.CreateGlobalString(failingNodes(kernel), "node"));
   }
   auto *type = FunctionType::get(
       b.getVoidTy(), {pointer, pointer, b.getInt64Ty(), b.getInt64Ty()}, false);

@@ -27,10 +27,10 @@ public:
   void writes(const std::string &flag, const std::string &path);
   /// A package: a folder that is made or replaced as a whole.
   void replaces(const std::string &flag, const std::string &path);
-  /// A folder that is made where it is missing (`deep`: with those above it),
-  /// and files in it.
+  /// A folder that is made where it is missing, in one that exists, and files
+  /// in it.
   void fills(const std::string &flag, const std::string &folder,
-             const std::vector<std::string> &names, bool deep = false);
+             const std::vector<std::string> &names);
   /// A folder in which files of these names are made and removed: PREFIX,
   /// digits, ENDING.
   void keeps(const std::string &flag, const std::string &folder,
@@ -47,8 +47,7 @@ private:
   struct Use {
     Kind kind;
     std::string flag, path;
-    bool deep = false;
-    std::string prefix, ending;
+    std::string prefix = {}, ending = {};
   };
   struct Placed;
   static bool collide(const Placed &output, const Placed &other);

@@ -64,6 +64,7 @@ void fillRandom(const std::string &name, uint64_t seed, kerf_dtype_t dtype,
 
 struct RunOptions {
   std::string package;
+  std::string model; ///< that it was compiled from a moment ago, for messages
   std::vector<std::string> inputs; ///< flags, see kerf/rt/inputs.h
   bool drawsInputs = false;        ///< what is not given is drawn from `seed`
   uint64_t seed = 0;
@@ -75,6 +76,8 @@ struct RunOptions {
   bool quiet = false; ///< no summary
   bool verbose = false;
   bool skipHashes = false;
+  /// What the user has named.
+  const std::string &named() const { return model.empty() ? package : model; }
   /// Of a process in a job: see kerf_job_options_t.
   const kerf_signals_t *signals = nullptr;
 };
@@ -97,6 +100,9 @@ int runPackage(const RunOptions &options, JobScope &job, std::FILE *out,
 /// In as many processes of this host as the package has ranks.
 int runPackageInProcesses(const RunOptions &options, std::FILE *out,
                           const Messages &err);
+
+/// What is said of a fault that was to be injected into a run that went well.
+std::string noteUnmetFault(const std::string &inject);
 
 /// Prints a status as an error line with notes, frees it, gives its exit code
 /// (0 for none).
