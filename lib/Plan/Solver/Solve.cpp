@@ -136,6 +136,9 @@ SolveResult Solver<V>::finishInfeasible(llvm::StringRef why) {
 template <typename V>
 std::optional<std::vector<std::vector<char>>>
 Solver<V>::price(const EliminationOrder &order, int rounds) {
+  // With fewer choices a greedy order may take another way, to larger tables.
+  if (!order.fits)
+    return std::nullopt;
   Dual<V> dual(model, order);
   auto ascent = dual.ascend(
       rounds, clock,
@@ -352,6 +355,8 @@ template <typename V> void Solver<V>::branch() {
 
 template <typename V>
 bool Solver<V>::searchLimits(const EliminationOrder &order, size_t beam) {
+  if (!order.fits)
+    return false;
   Dual<V> dual(model, order);
   // The rows with the largest prices, as many as fit into a label.
   std::vector<uint32_t> rows;
