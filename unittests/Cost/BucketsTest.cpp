@@ -63,28 +63,27 @@ TEST(Buckets, NoBucketTakesLessThanItsMembersCost) {
       ASSERT_GT(rate, 0) << name.str();
       for (int trial = 0; trial < 200; ++trial) {
         // Sizes of all magnitudes.
-        auto largest = static_cast<int64_t>(
-            uint64_t(rule.packedBytes) >> (random() % 20));
+        auto largest =
+            static_cast<int64_t>(uint64_t(rule.packedBytes) >> (random() % 20));
         int64_t bucket = 0;
         double price = 0;
         while (bucket < rule.gradientBytes && random() % 64 != 0) {
-          int64_t bytes = 1 + static_cast<int64_t>(
-                                  random() % uint64_t(std::max<int64_t>(
-                                                 largest, 1)));
+          int64_t bytes =
+              1 + static_cast<int64_t>(random() %
+                                       uint64_t(std::max<int64_t>(largest, 1)));
           if (!rule.joins(CollectiveKind::AllReduce, bytes))
             continue;
           double member = rate * static_cast<double>(bytes);
-          EXPECT_LE(member, collectiveSeconds(
-                                machine, CollectiveKind::AllReduce, bytes,
-                                group));
+          EXPECT_LE(member,
+                    collectiveSeconds(machine, CollectiveKind::AllReduce, bytes,
+                                      group));
           bucket += bytes;
           price += member;
         }
         EXPECT_LE(bucket, rule.fullBytes());
-        EXPECT_LE(price, (1 + 1e-12) *
-                             collectiveSeconds(machine,
-                                               CollectiveKind::AllReduce,
-                                               bucket, group))
+        EXPECT_LE(price, (1 + 1e-12) * collectiveSeconds(
+                                           machine, CollectiveKind::AllReduce,
+                                           bucket, group))
             << name.str() << ", " << ranks << " ranks, " << bucket << " bytes";
       }
     }

@@ -15,6 +15,7 @@
 #include "kerf/Cost/Buckets.h"
 #include "kerf/Dist/Reshard.h"
 
+#include <array>
 #include <map>
 #include <unordered_map>
 
