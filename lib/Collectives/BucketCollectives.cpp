@@ -9,10 +9,11 @@
 // convolutional nets the large ones (fully connected layers) come first. Large
 // gradients are sent alone and at once, while the backward pass goes on; only
 // gradients too small to be worth their latency are copied into a common
-// buffer.
+// buffer (cost::BucketRule, which planning asks, too).
 //
 //===----------------------------------------------------------------------===//
 #include "kerf/Collectives/Passes.h"
+#include "kerf/Cost/Buckets.h"
 #include "kerf/Dist/ReplacingBuilder.h"
 #include "kerf/Interfaces/TransferCast.h"
 
@@ -89,8 +90,8 @@ private:
       return false;
     int64_t bytes = sizeBytes(reduce.getSourceType());
     if (isGradient(reduce))
-      return bytes < gradientBytes &&
-             (packedBytes == 0 || bytes <= packedBytes);
+      return cost::BucketRule{gradientBytes, packedBytes}.joins(
+          CollectiveKind::AllReduce, bytes);
     return bytes <= maxBytes;
   }
 

@@ -8,6 +8,7 @@
 // in the uses.
 //
 //===----------------------------------------------------------------------===//
+#include "kerf/Dist/MovePurpose.h"
 #include "kerf/Partition/OpSharding.h"
 #include "kerf/Partition/Passes.h"
 
@@ -92,7 +93,7 @@ private:
       Location loc = producer ? producer->getLoc() : op->getLoc();
       auto reshard =
           ReshardOp::create(builder, loc, type, use.get(), ShardingAttr(),
-                            wanted, TypeAttr(), purposeOf(producer, op));
+                            wanted, TypeAttr(), movePurpose(producer, op));
       if (findStage(op) || (producer && findStage(producer)))
         setStage(reshard, stage);
       setPhase(reshard, phase);
@@ -149,19 +150,6 @@ private:
       if (Value *value = earlier(Phase::Prologue))
         return *value;
     return known[{key, phase}];
-  }
-
-  PurposeAttr purposeOf(Operation *producer, Operation *user) {
-    for (Operation *op : {producer, user})
-      if (op)
-        if (PurposeAttr purpose = getPurpose(op))
-          return purpose;
-    if (producer && getPhase(producer) == Phase::BackwardWeight)
-      return PurposeAttr::get(&getContext(), Purpose::Gradient);
-    auto source = dyn_cast_or_null<SourceOpInterface>(producer);
-    return source && source.isParameter()
-               ? PurposeAttr::get(&getContext(), Purpose::Parameter)
-               : PurposeAttr();
   }
 
   Mesh mesh;

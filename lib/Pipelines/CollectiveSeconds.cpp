@@ -1,7 +1,7 @@
 //===- CollectiveSeconds.cpp - predicted times of collectives -------------===//
 #include "CollectiveSeconds.h"
 
-#include "kerf/Cost/Time.h"
+#include "kerf/Cost/Buckets.h"
 #include "kerf/Dist/Dist.h"
 
 using namespace mlir;
@@ -70,19 +70,19 @@ CollectivesOptions kerf::collectivesOptions(ModuleOp module,
   dist::MeshAttr attribute = dist::getMesh(module);
   if (failed(report) || !attribute)
     return options;
+  bool sumsGradients =
+      llvm::any_of(report->collectives, [](const CollectiveRecord &record) {
+        return record.kind && record.purpose == "gradient";
+      });
+  if (!sumsGradients)
+    return options;
   dist::Mesh mesh = attribute.toMesh();
-  for (const CollectiveRecord &record : report->collectives) {
-    if (!record.kind || record.purpose != "gradient")
-      continue;
-    auto group = placementOf(record, mesh, machine);
-    if (!group)
-      continue;
-    options.gradientBytes =
-        std::max(options.gradientBytes,
-                 cost::worthwhileBytes(machine, *record.kind, *group));
-    options.packedBytes =
-        std::max(options.packedBytes,
-                 cost::worthPackingBytes(machine, *record.kind, *group));
-  }
+  int64_t numStages = 1;
+  if (std::optional<unsigned> axis = mesh.find(dist::kStageAxis))
+    numStages = mesh.axes[*axis].size;
+  cost::BucketRule rule =
+      cost::bucketRule(machine, mesh.numRanks(), mesh.numRanks() / numStages);
+  options.gradientBytes = rule.gradientBytes;
+  options.packedBytes = rule.packedBytes;
   return options;
 }

@@ -13,8 +13,7 @@ void addSeconds(CommunicationReport &report, mlir::ModuleOp module,
                 const cost::Machine &machine);
 
 /// How the collectives phase should bucket the gradients of a module on this
-/// machine, from the groups over which they are summed; the default if there
-/// are no gradients.
+/// machine (cost::bucketRule); the default if there are no gradients.
 CollectivesOptions collectivesOptions(mlir::ModuleOp module,
                                       const cost::Machine &machine);
 

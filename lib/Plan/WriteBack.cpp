@@ -1,7 +1,7 @@
 //===- WriteBack.cpp - a solution as attributes ---------------------------===//
 #include "WriteBack.h"
 
-#include "kerf/Dist/Dist.h"
+#include "kerf/Dist/MovePurpose.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -122,8 +122,8 @@ void kerf::plan::insertSharedReshards(const SharedReshard &move) {
     if (def && isa<SourceOpInterface>(def))
       purpose =
           dist::PurposeAttr::get(value.getContext(), dist::Purpose::Parameter);
-    else if (def)
-      purpose = dist::getPurpose(def);
+    else
+      purpose = dist::movePurpose(def, nullptr);
     auto reshard = dist::ReshardOp::create(
         builder, value.getLoc(), value.getType(), value, dist::ShardingAttr(),
         move.to, TypeAttr(), purpose);

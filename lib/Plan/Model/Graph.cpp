@@ -320,7 +320,8 @@ void Graph::addOp(Operation *op) {
       wanted.push_back(strategy.operands[operand.getOperandNumber()]);
     const void *key = &layoutKeys.try_emplace(wanted).first->second;
     connect(from.node, from.layouts, from.key, node, wanted, key, operand.get(),
-            op, timesOf(op), isEarly(op), stays);
+            op, timesOf(op), movesGradient(operand.get(), op), isEarly(op),
+            stays);
   }
 }
 
@@ -329,7 +330,7 @@ void Graph::addAssign(dist::AssignOp op) {
   Provider from = providerOf(op.getValue(), true);
   Provider to = providerOf(op.getSource(), false);
   connect(from.node, from.layouts, from.key, to.node, to.layouts, to.key,
-          op.getValue(), op, 1);
+          op.getValue(), op, 1, movesGradient(op.getValue(), op));
 }
 
 Graph::Provider Graph::providerOf(Value value, bool throughShared) const {
@@ -358,22 +359,24 @@ Graph::Provider Graph::providerOf(Value value, bool throughShared) const {
 void Graph::connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                     const void *fromKey, uint32_t to,
                     const std::vector<LayoutId> &toLayouts, const void *toKey,
-                    Value value, Operation *payer, int64_t times, bool early,
-                    bool stays) {
+                    Value value, Operation *payer, int64_t times,
+                    bool isGradient, bool early, bool stays) {
   if (from == to)
     return;
   RankedTensorType type = tensorType(value);
-  auto [it, isNew] = edgeTables.try_emplace(
-      {fromKey, toKey, type.getAsOpaquePointer(), times, early, stays}, 0);
+  auto [it, isNew] =
+      edgeTables.try_emplace({fromKey, toKey, type.getAsOpaquePointer(), times,
+                              isGradient, early, stays},
+                             0);
   if (isNew) {
     CostTable table = CostTable::zeros(fromLayouts.size() * toLayouts.size());
     size_t entry = 0;
     for (LayoutId source : fromLayouts)
       for (LayoutId target : toLayouts) {
         if (source != target) {
-          const MoveCost &cost = costs.get(source, target, type);
-          Levels levels =
-              levelsOf(cost.seconds, cost.shares, cost.totalBytes, times);
+          const MoveCost &cost = costs.get(source, target, type, isGradient);
+          Levels levels = levelsOf(cost.seconds + cost.localSeconds,
+                                   cost.shares, cost.totalBytes, times);
           levels[options.objective == Objective::Time ? 0 : 1] +=
               early && cost.totalBytes > 0;
           if (cost.possible && !stays)
@@ -441,6 +444,7 @@ void Graph::addHub(Value value) {
   bool isEverywhere = !def || isa<SourceOpInterface>(def);
   connect(from.node, from.layouts, from.key, shared.node, shared.layouts, key,
           value, isEverywhere ? nullptr : def, sharedTimes(value),
+          movesGradient(value, nullptr),
           batch.isTraining() && !batch.isOfStep(value));
   sharedNodes[value] = std::move(shared);
 }
@@ -455,7 +459,8 @@ void Graph::addReturn(Operation *op) {
     const void *key = &layoutKeys.try_emplace(output.layouts).first->second;
     connect(from.node, from.layouts, from.key, output.node, output.layouts, key,
             operand.get(), op,
-            batch.isOfStep(operand.get()) ? 1 : candidate.microBatches);
+            batch.isOfStep(operand.get()) ? 1 : candidate.microBatches,
+            movesGradient(operand.get(), op));
     outputs[&operand] = std::move(output);
   }
 }

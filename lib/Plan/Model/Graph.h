@@ -137,7 +137,8 @@ public:
                                        mlir::Value value) const;
 
   /// Seconds and operations of an op in a step under a solution, including the
-  /// moves of its operands; the bytes of those moves.
+  /// moves of its operands; the bytes of those moves. What a move does on the
+  /// device itself (a slice) is compute.
   struct OpCost {
     double computeSeconds = 0, moveSeconds = 0;
     int64_t flops = 0;
@@ -212,14 +213,17 @@ private:
   bool isEarly(mlir::Operation *user) const {
     return batch.isTraining() && !batch.runsOnce(user);
   }
+  /// Whether bringing `value` to `user`, or if it is null to its shared layout,
+  /// moves a gradient.
+  static bool movesGradient(mlir::Value value, mlir::Operation *user);
   /// Adds the edge that moves `value` from node to node. The cost counts in the
   /// stage of `payer`, or, if it is null, in each stage that uses the value.
-  /// With `stays` the value is not moved.
+  /// With `stays` the value is not moved. `isGradient`: movesGradient().
   void connect(uint32_t from, const std::vector<LayoutId> &fromLayouts,
                const void *fromKey, uint32_t to,
                const std::vector<LayoutId> &toLayouts, const void *toKey,
                mlir::Value value, mlir::Operation *payer, int64_t times,
-               bool early = false, bool stays = false);
+               bool isGradient, bool early = false, bool stays = false);
   /// The node that provides `value` to a use, its layout for each choice, and a
   /// key that is equal for equal layouts.
   struct Provider {
@@ -267,9 +271,9 @@ private:
            const OpChoices *>
       choicesOfKeptLayout;
   std::map<std::vector<LayoutId>, const void *> layoutKeys;
-  std::map<
-      std::tuple<const void *, const void *, const void *, int64_t, bool, bool>,
-      uint32_t>
+  std::map<std::tuple<const void *, const void *, const void *, int64_t, bool,
+                      bool, bool>,
+           uint32_t>
       edgeTables;
 };
 

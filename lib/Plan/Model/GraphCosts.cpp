@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "Graph.h"
 
+#include "kerf/Dist/MovePurpose.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::plan;
@@ -53,6 +55,11 @@ int64_t Graph::moveTimes(OpOperand &operand) const {
   return timesOf(operand.getOwner());
 }
 
+bool Graph::movesGradient(Value value, Operation *user) {
+  dist::PurposeAttr purpose = dist::movePurpose(value.getDefiningOp(), user);
+  return purpose && purpose.getValue() == dist::Purpose::Gradient;
+}
+
 Graph::OpCost Graph::moveCostOf(const Solution &solution, OpOperand &operand) {
   OpCost total;
   if (isAssignTarget(operand))
@@ -63,7 +70,10 @@ Graph::OpCost Graph::moveCostOf(const Solution &solution, OpOperand &operand) {
   if (from == to)
     return total;
   int64_t times = moveTimes(operand);
-  const MoveCost &cost = costs.get(from, to, tensorType(operand.get()));
+  const MoveCost &cost =
+      costs.get(from, to, tensorType(operand.get()),
+                movesGradient(operand.get(), operand.getOwner()));
+  total.computeSeconds = cost.localSeconds * static_cast<double>(times);
   total.moveSeconds = cost.seconds * static_cast<double>(times);
   total.shares = cost.shares * times;
   total.totalBytes = cost.totalBytes * times;
@@ -81,6 +91,7 @@ Graph::OpCost Graph::costOf(const Solution &solution, Operation *op) {
   }
   for (OpOperand &operand : op->getOpOperands()) {
     OpCost move = moveCostOf(solution, operand);
+    total.computeSeconds += move.computeSeconds;
     total.moveSeconds += move.moveSeconds;
     total.shares += move.shares;
     total.totalBytes += move.totalBytes;
@@ -94,8 +105,10 @@ Graph::OpCost Graph::sharedCostOf(const Solution &solution, Value value) {
   if (!shared || *shared == resultLayout(solution, value))
     return total;
   const MoveCost &cost =
-      costs.get(resultLayout(solution, value), *shared, tensorType(value));
+      costs.get(resultLayout(solution, value), *shared, tensorType(value),
+                movesGradient(value, nullptr));
   int64_t times = sharedTimes(value);
+  total.computeSeconds = cost.localSeconds * static_cast<double>(times);
   total.moveSeconds = cost.seconds * static_cast<double>(times);
   total.shares = cost.shares * times;
   total.totalBytes = cost.totalBytes * times;

@@ -36,8 +36,20 @@ ReshardCosts::place(llvm::ArrayRef<dist::AxisRef> axes) const {
   return cost::placeStrided(machine, candidate.mesh.numRanks(), strides, sizes);
 }
 
+double ReshardCosts::secondsOf(const dist::ReshardStep &step, bool isGradient) {
+  cost::GroupPlacement group = place(step.axes);
+  if (!isGradient || !buckets.joins(*step.kind, step.bufferBytes))
+    return cost::collectiveSeconds(machine, *step.kind, step.bufferBytes,
+                                   group);
+  auto [rate, isNew] = bucketRates.try_emplace(
+      {group.size, group.ranksPerNode, group.numNodes, group.groupsPerNode}, 0);
+  if (isNew)
+    rate->second = cost::bucketSecondsPerByte(machine, buckets, group);
+  return static_cast<double>(step.bufferBytes) * rate->second;
+}
+
 MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
-                               RankedTensorType type) {
+                               RankedTensorType type, bool isGradient) {
   MoveCost result;
   const dist::Reshard *reshard = cache.find(
       layouts[from], layouts[to], type.getShape(), elementBytes(type));
@@ -50,13 +62,12 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
     for (int64_t size : step.localShape)
       localBytes *= size;
     if (step.isLocal()) {
-      result.seconds += cost::computeSeconds(
+      result.localSeconds += cost::computeSeconds(
           machine, cost::ComputeClass::Elementwise, 0, 2 * localBytes);
       continue;
     }
     CollectiveKind kind = *step.kind;
-    result.seconds += cost::collectiveSeconds(machine, kind, step.bufferBytes,
-                                              place(step.axes));
+    result.seconds += secondsOf(step, isGradient);
     cost::Int128 group = step.groupBytes;
     if (model != cost::VolumeModel::Ring)
       group =
@@ -75,10 +86,10 @@ MoveCost ReshardCosts::compute(LayoutId from, LayoutId to,
 }
 
 const MoveCost &ReshardCosts::get(LayoutId from, LayoutId to,
-                                  RankedTensorType type) {
-  auto [it, isNew] =
-      costs.try_emplace({from, to, type.getAsOpaquePointer()}, MoveCost());
+                                  RankedTensorType type, bool isGradient) {
+  auto [it, isNew] = costs.try_emplace(
+      {from, to, type.getAsOpaquePointer(), isGradient}, MoveCost());
   if (isNew && !(ends && ends()))
-    it->second = compute(from, to, type);
+    it->second = compute(from, to, type, isGradient);
   return it->second;
 }

@@ -2,7 +2,9 @@
 //
 // The price of bringing a value from the layout in which it is made to the one
 // in which it is used: the collectives of dist::decomposeReshard, the same that
-// partition will insert, counted in bytes and in seconds.
+// partition will insert, counted in bytes and in seconds. A gradient that joins
+// a bucket (cost::BucketRule) costs its bytes' share of a full one, so that
+// costs add up and no bucket takes less than its members cost.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_LIB_PLAN_MODEL_RESHARDCOSTS_H
@@ -10,16 +12,19 @@
 
 #include "Layouts.h"
 
-#include "kerf/Cost/Time.h"
+#include "kerf/Cost/Buckets.h"
 #include "kerf/Dist/Reshard.h"
 
+#include <array>
+#include <map>
 #include <unordered_map>
 
 namespace kerf::plan {
 
 struct MoveCost {
   bool possible = false;
-  double seconds = 0;
+  double seconds = 0;      ///< of collectives
+  double localSeconds = 0; ///< of slices, on the device itself
   /// By the volume model of the objective: `shares` of the busiest rank, in
   /// 1/byteScale of a byte; `totalBytes` of all ranks of one stage. Saturated.
   int64_t shares = 0, totalBytes = 0;
@@ -39,22 +44,28 @@ public:
                cost::VolumeModel model, const LayoutTable &layouts,
                int64_t byteScale)
       : candidate(candidate), machine(machine), model(model), layouts(layouts),
-        byteScale(byteScale), cache(candidate.mesh) {}
+        byteScale(byteScale),
+        buckets(cost::bucketRule(machine, candidate.mesh.numRanks(),
+                                 candidate.devicesPerStage())),
+        cache(candidate.mesh) {}
 
   /// Memoized. A value that stays partial must keep its partial axes.
-  const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type);
+  const MoveCost &get(LayoutId from, LayoutId to, mlir::RankedTensorType type,
+                      bool isGradient);
 
   /// Once it says so, costs that are not known are not worked out any more, and
   /// say "impossible"; for whoever then throws them away.
   void endWhen(llvm::function_ref<bool()> isOver) { ends = isOver; }
 
 private:
-  using Key = std::tuple<LayoutId, LayoutId, const void *>;
+  using Key = std::tuple<LayoutId, LayoutId, const void *, bool>;
   struct KeyHash {
     size_t operator()(const Key &key) const { return llvm::hash_value(key); }
   };
 
-  MoveCost compute(LayoutId from, LayoutId to, mlir::RankedTensorType type);
+  MoveCost compute(LayoutId from, LayoutId to, mlir::RankedTensorType type,
+                   bool isGradient);
+  double secondsOf(const dist::ReshardStep &step, bool isGradient);
   cost::GroupPlacement place(llvm::ArrayRef<dist::AxisRef> axes) const;
 
   const MeshCandidate &candidate;
@@ -62,6 +73,9 @@ private:
   cost::VolumeModel model;
   const LayoutTable &layouts;
   int64_t byteScale;
+  cost::BucketRule buckets;
+  /// bucketSecondsPerByte() of groups, by size and placement.
+  std::map<std::array<int64_t, 4>, double> bucketRates;
   dist::ReshardCache cache;
   std::unordered_map<Key, MoveCost, KeyHash> costs;
   llvm::function_ref<bool()> ends;

@@ -381,8 +381,8 @@ void Cutter::fillIn(const std::vector<size_t> &cuts) {
     summary.seconds = load.seconds();
     double compute = load.compute[0] + load.compute[1] + load.compute[2];
     plan.computeSeconds = std::max(plan.computeSeconds, compute);
-    plan.communicationSeconds =
-        std::max(plan.communicationSeconds, load.seconds() - compute);
+    plan.communicationSeconds = std::max(
+        plan.communicationSeconds, load.move[0] + load.move[1] + load.move[2]);
     plan.bytesPerRank = std::max(
         plan.bytesPerRank, cost::saturate(cost::ceilDivide(
                                traffic.shares[stage], graph.getByteScale())));

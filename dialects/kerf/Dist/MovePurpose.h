@@ -1,0 +1,17 @@
+//===- MovePurpose.h - what a move is for -----------------------*- C++ -*-===//
+#ifndef KERF_DIST_MOVEPURPOSE_H
+#define KERF_DIST_MOVEPURPOSE_H
+
+#include "kerf/Dist/Dist.h"
+
+namespace kerf::dist {
+
+/// The purpose of bringing a value to another layout: what its producer or, if
+/// that states none, its user states; else gradient behind the backward pass of
+/// weights, and parameter for a parameter. Null: an activation. `producer` is
+/// null for an argument, `user` for a layout that several uses share.
+PurposeAttr movePurpose(mlir::Operation *producer, mlir::Operation *user);
+
+} // namespace kerf::dist
+
+#endif // KERF_DIST_MOVEPURPOSE_H
