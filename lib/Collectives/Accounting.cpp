@@ -73,6 +73,8 @@ private:
       if (record.groupSize == 1 || count == 0)
         return success();
       record.kind = op.getKind();
+      if (auto pack = op->getOperand(0).getDefiningOp<PackOp>())
+        record.numTensors = static_cast<int64_t>(pack->getNumOperands());
       record.node = record.tensor = nodeName(op.getLoc());
       for (const AxisRef &ref : *axes)
         record.axes.push_back(dist::toString(ref, mesh));
@@ -202,6 +204,7 @@ llvm::json::Object kerf::toJson(const CommunicationReport &report) {
     collectives.push_back(Object{{"op", record.op()},
                                  {"node", record.node},
                                  {"tensor", record.tensor},
+                                 {"tensors", record.numTensors},
                                  {"axes", Array(record.axes)},
                                  {"stage", record.stage},
                                  {"group_size", record.groupSize},

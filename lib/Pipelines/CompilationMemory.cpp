@@ -39,7 +39,10 @@ Outcome Compilation::planWithout(int64_t laidOutBytes) {
   std::string message;
   auto next = planning->runWithout(laidOutBytes, module.get(), message);
   if (failed(next))
-    return failWith(Outcome::NoPlan, options.model + ": " + message);
+    return failWith(options.plan.stop && *options.plan.stop
+                        ? Outcome::Interrupted
+                        : Outcome::NoPlan,
+                    options.model + ": " + message);
   takePlanned(std::move(*next));
   if (options.afterPlan)
     options.afterPlan(module.get());

@@ -49,6 +49,8 @@ static json::Array candidatesArray(const plan::PlanResult &plan) {
       entry["lower_bound"] = candidate.lowerBound;
     } else {
       entry["reason"] = candidate.reason;
+      if (candidate.peakMemoryBytes > 0)
+        entry["peak_memory_bytes"] = candidate.peakMemoryBytes;
     }
     array.push_back(std::move(entry));
   }
@@ -107,6 +109,7 @@ json::Object kerf::planDocument(const CompilationOptions &options,
       {"model", json::Object{{"name", module.getSymName().value_or("")},
                              {"inputs", std::move(inputs)},
                              {"parameters", plan.parameters},
+                             {"parameter_names", plan::parameterNames(module)},
                              {"parameter_bytes", plan.parameterBytes},
                              {"flops", plan.flops}}},
       {"goal", plan.isTraining ? "train" : "inference"},

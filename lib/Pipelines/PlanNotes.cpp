@@ -9,15 +9,20 @@
 using namespace mlir;
 using namespace kerf;
 
+/// Into how many parts each axis of the mesh cuts a value at most.
 static void collect(Attribute attribute, const dist::Mesh &mesh,
-                    std::vector<bool> &cuts) {
+                    std::vector<int64_t> &parts) {
   auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attribute);
   if (!sharding)
     return;
+  std::vector<int64_t> own(mesh.axes.size(), 1);
   for (dist::AxesAttr dim : sharding.getDims())
     for (dist::AxisAttr axis : dim.getAxes())
       if (std::optional<unsigned> number = mesh.find(axis.getName()))
-        cuts[*number] = true;
+        own[*number] *=
+            axis.isWhole() ? mesh.axes[*number].size : axis.getSize();
+  for (auto [most, count] : llvm::zip_equal(parts, own))
+    most = std::max(most, count);
 }
 
 /// "input "x" has 16 along dimension 0, which dp=3 cuts into parts of 6".
@@ -67,23 +72,31 @@ std::vector<std::string> kerf::planNotes(ModuleOp module) {
   if (!attribute)
     return notes;
   dist::Mesh mesh = attribute.toMesh();
-  std::vector<bool> cuts(mesh.axes.size());
+  std::vector<int64_t> parts(mesh.axes.size(), 1);
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    collect(function.getArgAttr(i, dist::kSharding), mesh, cuts);
+    collect(function.getArgAttr(i, dist::kSharding), mesh, parts);
   function.walk([&](Operation *op) {
     for (dist::ShardingAttr sharding : dist::getResultShardings(op))
-      collect(sharding, mesh, cuts);
+      collect(sharding, mesh, parts);
     for (dist::ShardingAttr sharding : dist::getOperandShardings(op))
-      collect(sharding, mesh, cuts);
+      collect(sharding, mesh, parts);
     if (dist::findStage(op))
       if (std::optional<unsigned> stages = mesh.find("pp"))
-        cuts[*stages] = true;
+        parts[*stages] = mesh.axes[*stages].size;
   });
-  for (auto [axis, isCut] : llvm::zip_equal(mesh.axes, cuts))
-    if (axis.size > 1 && !axis.isTime && !isCut)
-      notes.push_back("nothing is cut over " + axis.name + "=" +
-                      std::to_string(axis.size) +
+  for (auto [axis, count] : llvm::zip_equal(mesh.axes, parts)) {
+    if (axis.isTime || count >= axis.size)
+      continue;
+    std::string name = axis.name + "=" + std::to_string(axis.size);
+    if (count == 1)
+      notes.push_back("nothing is cut over " + name +
                       ": all devices along it compute the same");
+    else
+      notes.push_back(name + " cuts nothing into more than " +
+                      std::to_string(count) + " parts: of its devices " +
+                      std::to_string(axis.size / count) +
+                      " each compute the same");
+  }
   notePadding(function, mesh, notes);
   return notes;
 }

@@ -15,8 +15,8 @@
 
 namespace kerf {
 
-/// Notes on a planned module, one line each: axes of the mesh over which every
-/// device computes the same, and inputs whose parts are padded.
+/// Notes on a planned module, one line each: axes of the mesh over which
+/// devices compute the same, and inputs whose parts are padded.
 std::vector<std::string> planNotes(mlir::ModuleOp module);
 
 } // namespace kerf

@@ -101,6 +101,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   };
   lookAt();
   std::string reason = attempt.summary.reason;
+  int64_t peak = attempt.summary.peakMemoryBytes;
   Attempt best;
   bool found = false;
   for (int tries = 0;
@@ -141,6 +142,7 @@ void Planner::makeFit(Attempt &attempt, double deadline) {
   } else if (!attempt.solved.hasSolution() &&
              attempt.solved.statistics.stoppedBy != "cutoff") {
     attempt.summary.reason = reason + ", and nothing smaller was found";
+    attempt.summary.peakMemoryBytes = peak;
   }
 }
 
@@ -195,6 +197,7 @@ void Planner::reopen() {
   for (size_t number = 0; number < candidates.size(); ++number)
     if (!tried[number] && !isOver() && isWanted(number)) {
       tried[number] = true;
+      report();
       attempt(candidates[number], batch.isTraining() ? 2 : 0);
     }
 }
@@ -205,8 +208,9 @@ void Planner::reject(int64_t laidOutBytes) {
   leastLaidOut = std::min(leastLaidOut, laidOutBytes);
   Attempt &attempt = *written;
   // No longer what others are compared with.
-  attempt.summary.reason =
-      "needs " + std::to_string(laidOutBytes) + " bytes when it is laid out";
+  attempt.summary.reason = "laid out, more memory than the limit";
+  attempt.summary.peakMemoryBytes = laidOutBytes;
+  report();
   auto predicted = static_cast<double>(peakOf(attempt.stages));
   auto limit = static_cast<double>(*memoryLimitOf(options));
   // What is predicted to take less than this by the share that was missed.
@@ -230,10 +234,11 @@ FailureOr<PlanResult> Planner::next(ModuleOp target, std::string &message) {
   Attempt *found = best();
   if (found->summary.reason.empty() && seconds.count() < kMaxSeconds)
     return write(*found, target);
-  message = "no plan was found that fits in memory: the least that was laid "
-            "out needs " +
-            std::to_string(leastLaidOut) + " bytes per device, the limit is " +
-            std::to_string(*memoryLimitOf(options)) +
-            candidateNotes(summaries());
+  message = (isStopped() ? "planning was ended before there was a plan"
+                         : "no plan was found") +
+            std::string(" that fits in memory: the least that was laid out "
+                        "needs ") +
+            bytesText(leastLaidOut) + " per device, the limit is " +
+            bytesText(*memoryLimitOf(options)) + candidateNotes(summaries());
   return failure();
 }

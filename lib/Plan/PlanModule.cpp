@@ -242,27 +242,11 @@ void Planner::sharpenBounds() {
   }
 }
 
-void Planner::report(size_t searched) const {
-  if (!options.progress)
-    return;
-  PlanProgress progress;
-  progress.searched = searched;
-  progress.candidates = candidates.size();
-  double best = incumbent();
-  if (!std::isinf(best)) {
-    progress.best = progress.lowerBound = best;
-    for (const Attempt &attempt : attempts)
-      if (!attempt.cannotBe())
-        progress.lowerBound =
-            std::min(progress.lowerBound, attempt.summary.lowerBound);
-  }
-  options.progress(progress);
-}
-
 void Planner::summarize(Attempt &attempt) {
   CandidateSummary &summary = attempt.summary;
   const MeshCandidate &candidate = attempt.graph->candidate;
   summary.reason.clear();
+  summary.peakMemoryBytes = 0;
   summary.status = attempt.solved.status;
   bool isTime = options.objective == Objective::Time;
   bool bounded = options.solver != SolverKind::Random;
@@ -290,10 +274,7 @@ void Planner::summarize(Attempt &attempt) {
   leastPredicted = std::min(leastPredicted, summary.peakMemoryBytes);
   if (!fits(attempt)) {
     summary.status = Status::Unknown;
-    summary.reason = "is predicted to need " +
-                     std::to_string(summary.peakMemoryBytes) +
-                     " bytes per device, the limit is " +
-                     std::to_string(*memoryLimitOf(options));
+    summary.reason = "predicted to need more memory than the limit";
   }
   // For bytes the cost is what the plan sends. For seconds it is the minimised
   // cost with one stage, and the cost of the cut with several.
@@ -325,7 +306,7 @@ int64_t Planner::minMemory() const {
   return min ? cost::saturate(*min) : 0;
 }
 
-PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
+PlanResult Planner::describe(const Attempt &best) {
   PlanResult result = describeCut(*best.graph, best.stages, function, options);
   result.cost = best.summary.cost;
   result.lowerBound = result.cost;
@@ -345,10 +326,16 @@ PlanResult Planner::describe(const Attempt &best, StringRef candidateSet) {
     result.lowerBound = std::min(result.lowerBound, whole(summary.lowerBound));
     result.candidates.push_back(summary);
   }
-  llvm::sort(result.candidates, isBetter);
+  // The one that is taken is in front of others that cost the same.
+  std::rotate(result.candidates.begin(),
+              result.candidates.begin() + (&best - attempts.data()),
+              result.candidates.begin() + (&best - attempts.data()) + 1);
+  llvm::stable_sort(result.candidates, isBetter);
   result.gap =
       result.cost > 0 ? (result.cost - result.lowerBound) / result.cost : 0;
-  result.candidateSet = candidateSet.str();
+  size_t tried = result.candidates.size();
+  result.candidateSet =
+      std::to_string(tried) + (tried == 1 ? " mesh" : " meshes") + candidateSet;
   result.solver = options.solver == SolverKind::Random       ? "random"
                   : options.solver == SolverKind::BruteForce ? "brute-force"
                                                              : "auto";
@@ -455,7 +442,7 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
     if (!isWanted(number))
       continue;
     tried[number] = true;
-    report(number);
+    report();
     double left = 0;
     if (options.deadlineSeconds > 0 || isStopped()) {
       left = isStopped() ? 0 : budget() - elapsed();
@@ -481,12 +468,17 @@ Attempt *Planner::search(PlanError &error, std::string &message) {
   }
   solveAgain();
   sharpenBounds();
-  report(candidates.size());
+  report();
   return attempts.empty() ? nullptr : best();
 }
 
-Trial Planner::tryOut() {
+Tried Planner::tryOut() {
   allowance = kSafeAllowance; // nothing is laid out
+  Trial found = verdict();
+  return {found, leastPredicted};
+}
+
+Trial Planner::verdict() {
   PlanError error = PlanError::None;
   std::string message;
   const Attempt *best = search(error, message);
@@ -504,11 +496,13 @@ Trial Planner::tryOut() {
 FailureOr<PlanResult> Planner::run(ModuleOp target, PlanError &error,
                                    std::string &message) {
   Attempt *best = search(error, message);
-  if (isStopped() && (!best || !best->summary.reason.empty())) {
+  auto stopped = [&] {
     error = PlanError::Stopped;
     message = "planning was ended before there was a plan";
     return failure();
-  }
+  };
+  if (isStopped() && (!best || !best->summary.reason.empty()))
+    return stopped();
   if (!best)
     return failure();
   if (!best->summary.reason.empty()) {
@@ -522,16 +516,20 @@ FailureOr<PlanResult> Planner::run(ModuleOp target, PlanError &error,
     Infeasibility why = explainInfeasible(
         options, {minMemory(), leastPredicted}, candidateNotes(summaries()),
         [&](const PlanOptions &trial) {
-          // Reasons are found in what is left of the time.
+          // Reasons are found in what is left of the time; they are nothing
+          // that the search for a plan has reached.
           PlanOptions own = trial;
+          own.progress = nullptr;
           if (options.deadlineSeconds > 0) {
             double left = options.deadlineSeconds - elapsed();
             if (left <= 0)
-              return Trial::Unknown;
+              return Tried();
             own.deadlineSeconds = std::min(own.deadlineSeconds, left);
           }
           return Planner(module, function, own).tryOut();
         });
+    if (isStopped())
+      return stopped();
     error = why.error;
     message = std::move(why.message);
     return failure();
@@ -547,7 +545,7 @@ std::vector<CandidateSummary> Planner::summaries() const {
 }
 
 FailureOr<PlanResult> Planner::write(Attempt &best, ModuleOp target) {
-  PlanResult result = describe(best, candidateSet);
+  PlanResult result = describe(best);
   writeBack(target, function, *best.graph, best.solved.solution, best.stages);
   written = &best;
   result.planningSeconds = elapsed();

@@ -66,7 +66,7 @@ public:
   void reject(int64_t laidOutBytes);
   mlir::FailureOr<PlanResult> next(mlir::ModuleOp target, std::string &message);
   /// The same, and nothing is written.
-  Trial tryOut();
+  Tried tryOut();
 
 private:
   double elapsed() const {
@@ -83,7 +83,8 @@ private:
                            elapsed() > 0.95 * options.deadlineSeconds &&
                            !std::isinf(incumbent()));
   }
-  /// Whether a plan was found that is predicted to keep the limit.
+  Trial verdict();
+  /// Whether a plan was found that may keep the limit.
   bool fits(const Attempt &attempt) const;
   /// If what was found does not fit: looks for the cheapest that does. The
   /// bound stays.
@@ -128,8 +129,8 @@ private:
     return best;
   }
   bool isStopped() const { return options.stop && *options.stop; }
-  void report(size_t searched) const;
-  PlanResult describe(const Attempt &best, llvm::StringRef candidateSet);
+  void report() const;
+  PlanResult describe(const Attempt &best);
   int64_t minMemory() const;
   std::vector<CandidateSummary> summaries() const;
   Attempt *best();
@@ -148,7 +149,7 @@ private:
   std::vector<bool> tried;               ///< per candidate
   /// Behind these come last resorts, and behind those more micro-batches.
   size_t numFirst = 0, numWithResorts = 0;
-  std::string candidateSet; ///< in words
+  std::string candidateSet; ///< in words, behind their number
   /// The deadline came before these.
   std::vector<CandidateSummary> unsearched;
   /// By stages and devices of a stage.

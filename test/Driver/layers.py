@@ -2,6 +2,7 @@
 #
 # REQUIRES: kerf, onnx
 # RUN: %python %s %t %inputs
+import json
 import pathlib
 import re
 import sys
@@ -25,7 +26,7 @@ for text, name in ((searched, "searched"), (given, "given")):
     checks.expect(f"{name} fits a screen", len(text.splitlines()) <= 48, text)
     checks.expect(f"{name}: lines are no longer than needed", max(map(len, text.splitlines())) <= 200, text)
 checks.expect("which cut, and why", re.search(r"^cut       x cuts the data, and every device of it has all parameters\n"
-                                              r"why       of [0-9.]+ ms predicted for a step, [0-9.]+ ms compute and 0 ns wait .*sends 0 B$", searched, re.M), searched)
+                                              r"why       of [0-9.]+ ms predicted for a step, [0-9.]+ ms compute; the busiest rank sends 0 B$", searched, re.M), searched)
 checks.expect("the runner-up", re.search(r"^else      the runner-up, .*, would take (as long|[0-9.]+ .s, [0-9.]+ times as long)$", searched, re.M), searched)
 checks.expect("an axis that cuts parameters", re.search(r"^cut       dp cuts the data.*; tp cuts \d+ of \d+ parameters \(", given, re.M), given)
 idle = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=1", "--devices=3", "--mesh=dp=3").stdout
@@ -40,12 +41,58 @@ checks.expect("-v says what the pure cuts are", "if it were cut one way alone" i
               and "cut one way alone" not in given, full[-3000:])
 
 # What keeps meshes from having a plan is said once per reason.
-tight = kerf(*small[:-1], "--machine=h100-4", "--memory-limit=150KiB").stdout
-reasons = [line for line in tight.splitlines() if line.endswith(": nothing fits")]
-checks.expect("nothing fits, once", len(reasons) == 1 and "; " in reasons[0], tight)
+tight = kerf(*small[:-1], "--machine=h100-4", "--memory-limit=300KiB").stdout
+reasons = [line for line in tight.splitlines() if line.endswith(": predicted to need more memory than the limit")]
+checks.expect("too much memory, once, with how much", len(reasons) == 1 and re.search(r"\(\d+ KiB\); .*\(\d+ KiB\): ", reasons[0]), tight)
 
 # Two plans: the same layers in one line.
-result = kerf("report", OUT / "searched.json", "--diff", OUT / "given.json")
+result = kerf("report", OUT / "searched.json", "--diff", OUT / "given.json", "-v")
 checks.expect("diff of layers", re.search(r"^  model\.transformer\.h\.0-11\.attn\.c_attn\.bias  \{\} against \{\"tp\"\}$", result.stdout, re.M)
               and "h.7." not in result.stdout, result.stdout[-3000:])
+
+# A training step: parameters are the model's, not states and what updates make; a buffer of many gradients is said to be
+# one; the parts of a step are all of it.
+STEP = ["--train", "--loss=cross_entropy(logits,labels)", "--optimizer=adamw"]
+step = ["plan", INPUTS / "training/mlp/model.onnx", "--dim=batch=16", *STEP]
+cut = kerf(*step, "--devices=2", "--mesh=tp=2").stdout
+found = re.search(r"tp cuts (\d+) of (\d+) parameters .*\n(?:.*\n)*trained   (\d+) parameters of", cut)
+checks.expect("parameters of the model alone", found and 0 < int(found[1]) <= int(found[2]) == int(found[3]), cut)
+whole = kerf(*step, "--devices=2", "--mesh=dp=2").stdout
+checks.expect("a buffer of several gradients", re.search(r"1 x all_reduce over dp, .* gradient: .*  \(\S+ and [1-9]\d* more\)$", whole, re.M), whole)
+one = kerf(*step, "--devices=1").stdout
+checks.expect("one device", "nothing cut on 1 device of cpu" in one, one)
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
+staged = kerf(*step, "--devices=2", "--mesh=pp=2", "--micro-batches=4").stdout
+why = re.search(r"^why       of (.*) predicted for a step, (.*); the busiest", staged, re.M)
+seconds = [float(number) * UNITS[unit] for number, unit in re.findall(r"([0-9.]+) ([num]?s)\b", why[1] + " " + why[2])] if why else [0]
+checks.expect("the parts of a step are all of it", "idle, while stages wait" in staged and abs(sum(seconds[1:]) - seconds[0]) < 0.01 * seconds[0], staged)
+
+# The plan that is taken stands first, and is not its own runner-up; the same cut under other names is none either.
+ties = kerf("plan", INPUTS / "training/gpt2/model.onnx", "--dim=batch=32", "--machine=h100-8", *STEP, "-o", OUT / "ties.json")
+plan_json = json.loads((OUT / "ties.json").read_text())
+first = plan_json["runners_up"][0]
+checks.expect("the plan is the first", first["mesh"].items() <= plan_json["mesh"].items() and first["micro_batches"] == plan_json["schedule"]["micro_batches"], first)
+
+
+def runner_up(name, *others):
+    plan_json["runners_up"] = [first, *others]
+    (OUT / f"{name}.json").write_text(json.dumps(plan_json))
+    return kerf("report", OUT / f"{name}.json").stdout
+
+
+other = {"mesh": {"q": 8}, "micro_batches": 1, "status": "infeasible", "reason": "nothing fits"}
+twin = {**first, "mesh": {("pp" if axis == "pp" else f"q{axis}"): size for axis, size in first["mesh"].items()}}
+text = runner_up("twin", twin, {**first, "mesh": {"z": 8}, "cost": 2 * first["cost"], "micro_batches": 16})
+checks.expect("not the same cut", "\nelse      the runner-up, z=8, 16 micro-batches, would take " in text and ", 2.00 times as long\n" in text, text)
+checks.expect("the same cut is one row", re.search(r"^  \S.* memory \S+ [KMG]iB  \(the same: .*\)$", text, re.M), text)
+text = runner_up("close", {**first, "mesh": {"z": 8}, "cost": 1.001 * first["cost"], "micro_batches": 16})
+checks.expect("as long", "would take as long\n" in text, text)
+text = runner_up("long-name", {**first, "mesh": {"pp": 2, "dp": 2, "abcdefghij": 2}, "micro_batches": 8})
+checks.expect("columns are apart", "8 micro-batches  " in text, text)
+text = runner_up("none", other)
+checks.expect("none of other meshes", "\nelse      there is no plan of another mesh\n" in text, text)
+text = runner_up("unknown", {**other, "status": "unknown", "reason": "not searched: the deadline came first"})
+checks.expect("none is known", "\nelse      no plan is known of another mesh\n" in text, text)
+text = runner_up("same", {**other, "mesh": first["mesh"], "micro_batches": 32})
+checks.expect("no other mesh was tried", "\nelse      there is no plan with another number of micro-batches, and no other mesh was looked at\n" in text, text)
 checks.finish()

@@ -53,10 +53,15 @@ code, shown, printed, interrupted = on_terminal([*LONG, "-o", OUT / "plan.json"]
 checks.expect("shows how far planning is", interrupted is not None, shown[-2000:])
 checks.expect("Ctrl-C gives the best plan so far", code == 0 and "objective volume" in printed, f"{code}\n{shown[-2000:]}\n{printed}")
 checks.expect("and says so", "the search was ended by Ctrl-C" in shown, shown[-2000:])
+lines = re.findall(r"planning[^\r]*", shown)
+checks.expect("nothing is offered that there is not", all(("best so far " in line) or "Ctrl-C ends planning" in line for line in lines), lines)
 checks.expect("the line is wiped", shown.rfind("\r\033[K") >= max(shown.rfind("planning, "), shown.rfind("compiling, ")), shown[-500:])
 if code == 0:
     plan = json.loads((OUT / "plan.json").read_text())
     reasons = [each.get("reason", "") for each in plan["runners_up"]]
+    # Those that are tried only where others have no plan count once they are.
+    meshes = {int(line.split(" of ")[1].split(" ")[0]) for line in lines if " of " in line}
+    checks.expect("no more meshes than are reported", max(meshes) <= len(reasons) and f"; {len(reasons)} meshes" in printed, (meshes, len(reasons)))
     checks.expect("what was not searched", "not searched: planning was ended" in reasons, reasons)
     checks.expect("the bound counts it", plan["objective"]["lower_bound"] <= plan["objective"]["cost"], plan["objective"])
 

@@ -39,6 +39,13 @@ checks.expect("padding", any('"x" has 16 along dimension 0, which dp=3 cuts into
                              for note in padded), str(padded))
 even = notes(MLP / "model.onnx", "--batch-size=16", *DP4)
 checks.expect("nothing to say", even == [], str(even))
+half = kerf("plan", INPUTS / "models/mlp/model.onnx", "--dim=batch=2", *DP4).stderr
+checks.expect("more ranks than samples", half == "note: dp=4 cuts nothing into more than 2 parts: of its devices 2 each compute the same\n", half)
+step = ["plan", MLP / "model.onnx", "--dim=batch=16", "--train", "--loss=cross_entropy(logits,labels)"]
+for flags, said in (([], True), (["--optimizer=adam"], False), (["-q"], False)):
+    result = kerf(*step, *flags)
+    checks.expect(f"which optimizer {flags}", result.returncode == 0 and ("note: --optimizer is not given: the step is that of sgd" in result.stderr) == said,
+                  result.stderr)
 
 # As torch.onnx names a constant; parameters are called after their modules.
 model = onnx.load(MLP / "model.onnx")

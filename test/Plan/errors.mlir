@@ -7,10 +7,18 @@
 // HINT: error: option shard: '[{},{dp}]' is not a legal sharding of 'w'
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 memory-limit=100" 2>&1 | FileCheck %s --check-prefix=MEMORY
-// MEMORY: error: no plan fits in memory: every plan needs at least {{[0-9]+}} bytes per device, the limit is 100
+// MEMORY: error: no plan fits in memory: every plan needs at least {{[0-9]+}} bytes ({{[0-9.]+}} KiB) per device, the limit is 100 bytes per device
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=pp=2 micro-batches=3" 2>&1 | FileCheck %s --check-prefix=MICRO
 // MICRO: error: option micro-batches: 3 does not divide the batch of 8
+
+// Names that the search gives its own axes; another name may cut the same.
+// RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=x=2" 2>&1 | FileCheck %s --check-prefix=FREE
+// FREE: error: option mesh: axis name "x" is reserved for meshes that are searched, expected any other name, which may cut the same, as option mesh=a=N
+// RUN: not kerf-opt %s --kerf-plan="devices=4 mesh=a=2,y=2" 2>&1 | FileCheck %s --check-prefix=TAKEN
+// TAKEN: error: option mesh: axis name "y" is reserved {{.*}} as option mesh=b=N
+// RUN: not kerf-opt %s --kerf-plan="devices=2 mesh=mb=2" 2>&1 | FileCheck %s --check-prefix=TIME
+// TIME: error: option mesh: axis name "mb" is reserved for micro-batches, expected option micro-batches=N
 
 // RUN: not kerf-opt %s --kerf-plan="devices=2 machine=abacus" 2>&1 | FileCheck %s --check-prefix=MACHINE
 // MACHINE: error: machine: {{.*}}abacus

@@ -4,6 +4,7 @@
 #include "Output.h"
 #include "PlanReport.h"
 #include "Progress.h"
+#include "Report.h"
 #include "Setup.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -70,8 +71,12 @@ static void printTrained(llvm::raw_ostream &out,
       size *= dim;
     elements += size;
   }
-  out << "\ntrained   " << training.trained.size() << " parameters of "
-      << formatCount(static_cast<double>(elements)) << " elements\n";
+  out << "\ntrained   "
+      << plural(static_cast<int64_t>(training.trained.size()), "parameter")
+      << " of "
+      << (elements == 1
+              ? "1 element\n"
+              : formatCount(static_cast<double>(elements)) + " elements\n");
   if (verbose)
     for (const autodiff::TrainedParameter &parameter : training.trained) {
       out << "  " << parameter.name << " [";
@@ -144,8 +149,11 @@ int kerf::tool::compile(const Options &options) {
     return kFine;
   printNotes(compilation, options);
   out << options.output << ":";
-  for (const auto &[phase, seconds] : compilation.getTimes())
-    out << " " << phase << " " << formatSeconds(seconds);
+  const char *separator = " ";
+  for (const auto &[phase, seconds] : compilation.getTimes()) {
+    out << separator << phase << " " << formatSeconds(seconds);
+    separator = ", ";
+  }
   out << "\n";
   return kFine;
 }

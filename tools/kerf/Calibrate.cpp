@@ -11,6 +11,7 @@
 #include "Calibrate.h"
 #include "Commands.h"
 #include "Measure.h"
+#include "Report.h"
 #include "Setup.h"
 
 #include "kerf/rt/run.h"
@@ -279,11 +280,10 @@ cost::Machine kerf::tool::calibrateRanks(int64_t ranks, int64_t threads,
   if (threads > 0)
     machine->threadsPerDevice = threads;
   machine->name = "calibrated";
-  machine->description =
-      llvm::formatv("{0} thread ranks of {1} threads on {2} cores, measured{3}",
-                    ranks, machine->threadsPerDevice, host.cores,
-                    quick ? " quickly" : "")
-          .str();
+  machine->description = plural(ranks, "thread rank") + " of " +
+                         plural(machine->threadsPerDevice, "thread") + " on " +
+                         plural(host.cores, "core") + ", measured" +
+                         (quick ? " quickly" : "");
   rt::preferShortSpins();
   return Calibration(std::move(*machine), quick, silent).run();
 }

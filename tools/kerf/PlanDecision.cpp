@@ -13,16 +13,14 @@
 using namespace kerf::tool;
 namespace json = llvm::json;
 
-bool kerf::tool::isParameter(const json::Object &plan,
-                             const json::Object &value) {
-  std::string name = textAt(&value, "name");
-  if (value.get("operands") || !value.get("shape"))
-    return false;
+llvm::StringSet<> kerf::tool::parametersOf(const json::Object &plan) {
+  llvm::StringSet<> names;
   const json::Object *model = plan.getObject("model");
-  const json::Array *inputs = model ? model->getArray("inputs") : nullptr;
-  return !inputs || llvm::none_of(*inputs, [&](const json::Value &input) {
-    return input.getAsString() == llvm::StringRef(name);
-  });
+  const json::Array *list =
+      model ? model->getArray("parameter_names") : nullptr;
+  for (const json::Value &each : list ? *list : json::Array())
+    names.insert(each.getAsString().value_or(""));
+  return names;
 }
 
 namespace {
@@ -37,6 +35,7 @@ struct Use {
 
 static Use useOf(const json::Object &plan, const std::string &axis) {
   Use use;
+  llvm::StringSet<> parameters = parametersOf(plan);
   const json::Array *values = plan.getArray("values");
   for (const json::Value &each : values ? *values : json::Array()) {
     const json::Object *value = each.getAsObject();
@@ -44,7 +43,7 @@ static Use useOf(const json::Object &plan, const std::string &axis) {
       continue;
     bool isCut =
         textAt(value, "sharding").find("\"" + axis + "\"") != std::string::npos;
-    if (!isParameter(plan, *value)) {
+    if (!parameters.contains(textAt(value, "name"))) {
       use.cutsData |= isCut;
       continue;
     }
@@ -86,44 +85,81 @@ static std::string cutText(const json::Object &plan) {
 static std::string whyText(const json::Object &plan) {
   const json::Object *time = plan.getObject("time");
   const json::Object *communication = plan.getObject("communication");
-  double step = numberAt(time, {"step_seconds"});
-  double exposed = numberAt(time, {"exposed_communication_seconds"});
   if (!time)
     return "the plan was given, and no other was looked at";
-  std::string text = "of " + formatSeconds(step) + " predicted for a step, " +
-                     formatSeconds(numberAt(time, {"compute_seconds"})) +
-                     " compute and " + formatSeconds(exposed) +
-                     " wait for communication";
+  std::string text = "of " + formatSeconds(numberAt(time, {"step_seconds"})) +
+                     " predicted for a step, " +
+                     stepText(time, "idle, while stages wait for each other");
   if (communication)
     text += "; the busiest rank sends " +
             formatBytes(numberAt(communication, {"bytes_per_rank"}));
   return text;
 }
 
-/// The next best that is not the same mesh, and what it costs more.
+bool kerf::tool::areAlike(const json::Object &a, const json::Object &b) {
+  auto sizesOf = [](const json::Object &candidate) {
+    std::vector<int64_t> sizes;
+    if (const json::Object *mesh = candidate.getObject("mesh"))
+      for (const auto &[name, size] : *mesh)
+        sizes.push_back(size.getAsInteger().value_or(1));
+    llvm::sort(sizes);
+    return sizes;
+  };
+  auto stagesOf = [](const json::Object &candidate) {
+    return numberAt(&candidate, {"mesh", "pp"});
+  };
+  return !a.get("reason") && !b.get("reason") && sizesOf(a) == sizesOf(b) &&
+         stagesOf(a) == stagesOf(b) &&
+         llvm::all_of(
+             std::initializer_list<const char *>{
+                 "micro_batches", "cost", "step_seconds", "bytes_per_rank",
+                 "total_bytes", "peak_memory_bytes"},
+             [&](const char *key) {
+               return numberAt(&a, {key}) == numberAt(&b, {key});
+             });
+}
+
+/// What can be said where no other candidate has a plan. The first of the list
+/// is the plan itself.
+static std::string noOtherText(const json::Array &list) {
+  std::string mesh = meshText(list[0].getAsObject()->getObject("mesh"));
+  bool hasOther = false, isProven = true;
+  for (const json::Value &each : llvm::drop_begin(list)) {
+    const json::Object *c = each.getAsObject();
+    hasOther |= meshText(c->getObject("mesh")) != mesh;
+    isProven &= textAt(c, "status") == "infeasible";
+  }
+  return std::string(isProven ? "there is no plan " : "no plan is known ") +
+         (hasOther ? "of another mesh"
+                   : "with another number of micro-batches, and no other mesh "
+                     "was looked at");
+}
+
+/// The next best that is not the same cut, and what it costs more.
 static std::string elseText(const json::Object &plan) {
-  const json::Array *list = plan.getArray("runners_up");
-  const json::Object *objective = plan.getObject("objective");
-  bool isVolume = textAt(objective, "kind") == "volume";
-  double best = numberAt(objective, {"cost"});
-  for (size_t i = 1; list && i < list->size(); ++i) {
-    const json::Object *c = (*list)[i].getAsObject();
-    if (!c || c->get("reason"))
+  const json::Array &list = *plan.getArray("runners_up");
+  if (list.size() < 2)
+    return "no other mesh was looked at";
+  bool isVolume = textAt(plan.getObject("objective"), "kind") == "volume";
+  const json::Object &chosen = *list[0].getAsObject();
+  double best = numberAt(&chosen, {"cost"});
+  for (const json::Value &each : llvm::drop_begin(list)) {
+    const json::Object &c = *each.getAsObject();
+    if (c.get("reason") || areAlike(chosen, c))
       continue;
-    double cost = numberAt(c, {"cost"});
-    std::string text = "the runner-up, " + candidateText(*c) + ", would ";
-    if (cost <= best * (1 + 1e-9))
+    double cost = numberAt(&c, {"cost"});
+    std::string text = "the runner-up, " + candidateText(c) + ", would ";
+    std::string times =
+        best > 0 ? llvm::formatv("{0:F2}", cost / best).str() : "";
+    if (cost <= best || times == "1.00")
       return text + (isVolume ? "send as much" : "take as long");
     text +=
         isVolume ? "send " + formatBytes(cost) : "take " + formatSeconds(cost);
-    if (best > 0)
-      text += llvm::formatv(", {0:F2} times as {1}", cost / best,
-                            isVolume ? "much" : "long")
-                  .str();
+    if (!times.empty())
+      text += ", " + times + " times as " + (isVolume ? "much" : "long");
     return text;
   }
-  return list && list->size() > 1 ? "no other mesh has a plan"
-                                  : "no other mesh was looked at";
+  return noOtherText(list);
 }
 
 std::string kerf::tool::candidateText(const json::Object &candidate) {
@@ -138,6 +174,6 @@ void kerf::tool::printDecision(llvm::raw_ostream &out,
                                const json::Object &plan) {
   out << "cut       " << cutText(plan) << "\n"
       << "why       " << whyText(plan) << "\n";
-  if (plan.get("runners_up"))
+  if (plan.getArray("runners_up"))
     out << "else      " << elseText(plan) << "\n";
 }

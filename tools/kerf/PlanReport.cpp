@@ -51,7 +51,8 @@ private:
   void printRunnersUp();
   void printCuts();
   /// That rows were left out.
-  void printMore(size_t all, size_t shown, const std::string &what);
+  void printMore(size_t all, size_t shown, const std::string &one,
+                 const std::string &more, const std::string &rest = "");
   /// Of a table, so that all of them fit a screen.
   static constexpr size_t kRows = 6;
 
@@ -81,8 +82,8 @@ void Printer::printHead() {
       << formatCount(number(model, "parameters")) << " parameters, "
       << formatFlops(number(model, "flops")) << " per step\n";
   out << "mesh      " << meshText(plan.getObject("mesh")) << " on "
-      << int64_t(plan.getNumber("devices").value_or(1)) << " devices of "
-      << text(plan.getObject("machine"), "name");
+      << plural(int64_t(plan.getNumber("devices").value_or(1)), "device")
+      << " of " << text(plan.getObject("machine"), "name");
   if (number(schedule, "micro_batches") > 1)
     out << ", " << int64_t(number(schedule, "micro_batches"))
         << " micro-batches";
@@ -104,7 +105,7 @@ void Printer::printStages() {
   for (const json::Value &value : *stages) {
     const json::Object *stage = value.getAsObject();
     out << "  " << int64_t(number(stage, "index")) << "  "
-        << int64_t(number(stage, "nodes")) << " ops, "
+        << plural(int64_t(number(stage, "nodes")), "op") << ", "
         << formatFlops(number(stage, "flops")) << ", "
         << formatSeconds(number(stage, "seconds")) << "\n";
   }
@@ -136,12 +137,13 @@ void Printer::printCollectives() {
     if (row.seconds > 0)
       out << ", " << formatSeconds(row.seconds);
     if (!row.example.empty())
-      out << "  (" << row.example << (row.count > 1 ? ", ...)" : ")");
+      out << "  (" << row.examples() << ")";
     out << "\n";
   }
   if (rows.empty())
     out << "  none\n";
-  printMore(rows.size(), max, "kinds, " + formatBytes(others) + " per rank");
+  printMore(rows.size(), max, "kind", "kinds",
+            ", " + formatBytes(others) + " per rank");
 }
 
 void Printer::printMemory() {
@@ -150,7 +152,11 @@ void Printer::printMemory() {
       memory ? memory->getArray("per_device") : nullptr;
   if (!devices)
     return;
-  out << "\nmemory per device";
+  // Lowering has replaced what was predicted.
+  bool isLaidOut = llvm::any_of(*devices, [](const json::Value &device) {
+    return device.getAsObject()->get("predicted");
+  });
+  out << "\nmemory per device" << (isLaidOut ? ", laid out" : "");
   if (std::optional<double> limit = memory->getNumber("limit"))
     out << " (limit " << formatBytes(*limit) << ")";
   out << "\n";
@@ -167,6 +173,14 @@ void Printer::printMemory() {
     out << " + activations " << formatBytes(number(entry, "activations"))
         << "\n";
   }
+}
+
+/// Of a column of keys, so that the next one is aligned.
+template <typename Lines> static size_t widthOf(const Lines &lines) {
+  size_t width = 18;
+  for (const auto &line : lines)
+    width = std::max(width, line.first.size());
+  return width;
 }
 
 /// Some of a list, with what it begins with.
@@ -198,12 +212,13 @@ void Printer::printCuts() {
   // Parameters by name, those of layers together; what is computed by number.
   std::vector<std::pair<std::string, std::string>> parameters;
   Rows<std::pair<int64_t, std::string>> kinds;
+  llvm::StringSet<> names = parametersOf(plan);
   for (const json::Value &value : *values) {
     const json::Object *entry = value.getAsObject();
     std::string name = text(entry, "name"), sharding = text(entry, "sharding");
     if (sharding.empty())
       sharding = "scalars";
-    if (entry && isParameter(plan, *entry)) {
+    if (names.contains(name)) {
       parameters.push_back({name, sharding});
       continue;
     }
@@ -218,22 +233,26 @@ void Printer::printCuts() {
   });
   if (!lines.empty())
     out << "\nparameters, by how their dimensions are cut\n";
+  size_t width = widthOf(llvm::ArrayRef(lines).take_front(kRows));
   for (const auto &[sharding, items] : llvm::ArrayRef(lines).take_front(kRows))
-    out << "  " << llvm::left_justify(sharding, 18) << " " << someOf(items)
+    out << "  " << llvm::left_justify(sharding, width) << " " << someOf(items)
         << "\n";
-  printMore(lines.size(), kRows, "kinds");
+  printMore(lines.size(), kRows, "kind", "kinds");
   std::vector<std::pair<std::string, std::pair<int64_t, std::string>>> sorted(
       kinds.begin(), kinds.end());
   llvm::stable_sort(sorted, [](const auto &a, const auto &b) {
     return a.second.first > b.second.first;
   });
-  out << "\ninputs and what is computed\n";
+  out << (textAt(&plan, "goal") == "train"
+              ? "\ninputs, states of updates and what is computed\n"
+              : "\ninputs and what is computed\n");
   constexpr size_t kFew = 4;
+  width = widthOf(llvm::ArrayRef(sorted).take_front(kFew));
   for (const auto &[sharding, kind] : llvm::ArrayRef(sorted).take_front(kFew))
-    out << "  " << llvm::left_justify(sharding, 18) << " " << kind.first
+    out << "  " << llvm::left_justify(sharding, width) << " " << kind.first
         << (kind.first == 1 ? " value (" : " values (") << kind.second
         << (kind.first == 1 ? ")\n" : ", ...)\n");
-  printMore(sorted.size(), kFew, "kinds");
+  printMore(sorted.size(), kFew, "kind", "kinds");
 }
 
 void Printer::printPureCuts() {
@@ -271,36 +290,58 @@ void Printer::printRunnersUp() {
   const json::Array *list = plan.getArray("runners_up");
   if (!list || list->size() < 2)
     return;
-  out << "\ncandidates (best first)\n";
-  size_t shown = 0, planned = 0, max = verbose ? list->size() : kRows;
+  out << "\ncandidates (best first; memory is predicted)\n";
+  // Cuts that are the same under other names of axes are one row.
+  std::vector<std::vector<const json::Object *>> rows;
   Rows<std::vector<std::string>> reasons;
   for (const json::Value &value : *list) {
     const json::Object *c = value.getAsObject();
-    std::string name = candidateText(*c);
     if (std::optional<llvm::StringRef> reason = c->getString("reason")) {
+      std::string name = candidateText(*c);
+      if (double bytes = number(c, "peak_memory_bytes"))
+        name += " (" + formatBytes(bytes) + ")";
       reasons[reason->str()].push_back(name);
       continue;
     }
-    if (++planned > max)
-      continue;
-    ++shown;
-    out << "  " << llvm::left_justify(name, 34)
+    auto alike = llvm::find_if(
+        rows, [&](const auto &row) { return areAlike(*row.front(), *c); });
+    if (alike == rows.end())
+      alike = rows.emplace(alike);
+    alike->push_back(c);
+  }
+  size_t max = verbose ? rows.size() : kRows, width = 32;
+  for (const auto &row : llvm::ArrayRef(rows).take_front(max))
+    width = std::max(width, candidateText(*row.front()).size());
+  for (const auto &row : llvm::ArrayRef(rows).take_front(max)) {
+    const json::Object *c = row.front();
+    out << "  " << llvm::left_justify(candidateText(*c), width + 2)
         << llvm::left_justify(cost(number(c, "cost")), 11) << "step "
         << llvm::left_justify(formatSeconds(number(c, "step_seconds")), 10)
         << "busiest rank "
         << llvm::left_justify(formatBytes(number(c, "bytes_per_rank")), 10)
-        << "memory " << formatBytes(number(c, "peak_memory_bytes")) << "\n";
+        << "memory " << formatBytes(number(c, "peak_memory_bytes"));
+    for (const json::Object *other : llvm::drop_begin(row))
+      out << (other == row[1] ? "  (the same: " : "; ")
+          << meshText(other->getObject("mesh"));
+    out << (row.size() > 1 ? ")\n" : "\n");
   }
-  printMore(planned, shown, "meshes");
+  printMore(rows.size(), max, "mesh", "meshes");
   // What kept a mesh from having a plan is said once.
+  size_t said = 0, all = 0;
   for (const auto &[reason, names] : reasons)
-    out << "  " << (verbose ? llvm::join(names, "; ") : someOf(names)) << ": "
-        << reason << "\n";
+    if (++all <= kRows || verbose) {
+      ++said;
+      out << "  " << (verbose ? llvm::join(names, "; ") : someOf(names)) << ": "
+          << reason << "\n";
+    }
+  printMore(all, said, "reason", "reasons");
 }
 
-void Printer::printMore(size_t all, size_t shown, const std::string &what) {
+void Printer::printMore(size_t all, size_t shown, const std::string &one,
+                        const std::string &more, const std::string &rest) {
   if (all > shown)
-    out << "  ... and " << all - shown << " more " << what << " (-v)\n";
+    out << "  ... and " << all - shown << " more "
+        << (all - shown == 1 ? one : more) << rest << " (-v)\n";
 }
 
 void Printer::print() {

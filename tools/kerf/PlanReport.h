@@ -2,6 +2,7 @@
 #ifndef KERF_TOOLS_PLANREPORT_H
 #define KERF_TOOLS_PLANREPORT_H
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -17,9 +18,11 @@ void printPlan(llvm::raw_ostream &out, const llvm::json::Object &plan,
 void printDecision(llvm::raw_ostream &out, const llvm::json::Object &plan);
 /// "pp=2 x dp=4, 8 micro-batches" of one of the runners-up.
 std::string candidateText(const llvm::json::Object &candidate);
-/// Whether an entry of "values" is a weight or a constant of the model.
-bool isParameter(const llvm::json::Object &plan,
-                 const llvm::json::Object &value);
+/// Whether two of the runners-up have axes of the same sizes, under whatever
+/// names, and the same figures.
+bool areAlike(const llvm::json::Object &a, const llvm::json::Object &b);
+/// Names of the parameters of the model, which states of optimizers are not.
+llvm::StringSet<> parametersOf(const llvm::json::Object &plan);
 
 } // namespace kerf::tool
 

@@ -112,7 +112,9 @@ std::string Progress::line(double seconds) const {
   }
   text += llvm::formatv(", {0:F0} s", seconds).str();
   if (phase == "plan")
-    text += searchStopped ? "; ending" : "; Ctrl-C takes the best so far";
+    text += searchStopped            ? "; ending"
+            : search && search->best ? "; Ctrl-C takes the best so far"
+                                     : "; Ctrl-C ends planning";
   return text;
 }
 

@@ -4,8 +4,8 @@
 // shows a line on a terminal: the phase, of planning how many meshes were
 // looked at, the best plan so far and the gap to what is proven. It is wiped
 // when the phase ends, so nothing of it stays among the results. While a plan
-// is searched, Ctrl-C ends the search with the best one so far; a second one,
-// and one in any other phase, ends the command.
+// is searched, Ctrl-C ends the search with the best one so far, if there is
+// one; a second one, and one in any other phase, ends the command.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KERF_TOOLS_PROGRESS_H

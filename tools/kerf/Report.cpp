@@ -92,6 +92,41 @@ std::string kerf::tool::verdictText(const json::Object *objective) {
                        : llvm::formatv(", gap {0:F1}%", 100 * gap).str());
 }
 
+std::string kerf::tool::plural(int64_t count, const std::string &one,
+                               const std::string &more) {
+  return std::to_string(count) + " " +
+         (count == 1     ? one
+          : more.empty() ? one + "s"
+                         : more);
+}
+
+std::string kerf::tool::stepText(const json::Object *time,
+                                 const std::string &rest) {
+  double step = numberAt(time, {"step_seconds"});
+  double compute = numberAt(time, {"compute_seconds"});
+  double exposed = numberAt(time, {"exposed_communication_seconds"});
+  // What nobody sees in three digits is left out.
+  const double least = 5e-4 * step;
+  std::vector<std::string> parts;
+  auto add = [&](double seconds, const std::string &what) {
+    if (seconds > least)
+      parts.push_back(formatSeconds(seconds) + " " + what);
+  };
+  add(compute, "compute");
+  add(exposed, "wait for communication");
+  add(step - compute - exposed, rest);
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  return text;
+}
+
+std::string CollectiveRow::examples() const {
+  return example +
+         (tensors > 1 ? " and " + std::to_string(tensors - 1) + " more" : "") +
+         (count > 1 ? ", ..." : "");
+}
+
 std::string kerf::tool::meshText(const json::Object *mesh) {
   std::map<std::pair<bool, std::string>, int64_t> axes;
   if (mesh)
@@ -127,6 +162,8 @@ kerf::tool::collectiveRows(const json::Object &root) {
     if (row == rows.end()) {
       rows.push_back({what, textAt(c, "node"), textAt(c, "formula")});
       row = rows.end() - 1;
+      row->tensors =
+          std::max<int64_t>(1, static_cast<int64_t>(numberAt(c, {"tensors"})));
     }
     double count = std::max(1.0, numberAt(c, {"count"}));
     row->count += int64_t(count);
@@ -140,14 +177,14 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
   const json::Object *communication = run.getObject("communication");
   out << "model     " << textAt(run.getObject("model"), "name") << "\n"
       << "mesh      " << meshText(run.getObject("mesh")) << " on "
-      << int64_t(numberAt(&run, {"devices"})) << " devices, "
-      << int64_t(numberAt(&run, {"threads_per_rank"})) << " threads each\n"
+      << plural(int64_t(numberAt(&run, {"devices"})), "device") << ", "
+      << plural(int64_t(numberAt(&run, {"threads_per_rank"})), "thread")
+      << " each\n"
       << "step      " << formatSeconds(numberAt(&run, {"time", "step_seconds"}))
-      << " (median of " << int64_t(numberAt(&run, {"repeat"})) << "): compute "
-      << formatSeconds(numberAt(&run, {"time", "compute_seconds"}))
-      << ", communication that nothing hides "
-      << formatSeconds(
-             numberAt(&run, {"time", "exposed_communication_seconds"}))
+      << " (median of " << int64_t(numberAt(&run, {"repeat"})) << "): "
+      << stepText(run.getObject("time"),
+                  "neither: starting, inputs and outputs, waiting for the "
+                  "slowest rank")
       << "\n\ncommunication  "
       << formatBytes(numberAt(communication, {"bytes_per_rank"}))
       << " sent by the busiest rank, "
@@ -158,7 +195,7 @@ void kerf::tool::printRun(llvm::raw_ostream &out, const json::Object &run) {
   for (const CollectiveRow &row : collectiveRows(run))
     out << "  " << row.count << " x " << row.what << ": "
         << formatBytes(row.bytes) << " per rank, " << formatSeconds(row.seconds)
-        << "  (" << row.example << (row.count > 1 ? ", ...)\n" : ")\n");
+        << "  (" << row.examples() << ")\n";
 }
 
 int kerf::tool::report(const Options &options) {
@@ -166,7 +203,8 @@ int kerf::tool::report(const Options &options) {
   std::string text;
   llvm::raw_string_ostream out(text);
   if (!options.otherDocument.empty())
-    printDiff(out, document, readDocument(options.otherDocument));
+    printDiff(out, document, readDocument(options.otherDocument),
+              options.verbose);
   else if (!options.html.empty())
     printHtml(out, document);
   else if (document.isPlan())

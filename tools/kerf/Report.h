@@ -33,9 +33,20 @@ struct CollectiveRow {
   std::string what; ///< operation, axes, buffer, purpose
   std::string example, formula;
   int64_t count = 0;
+  int64_t tensors = 1;           ///< in the buffer that begins with `example`
   double bytes = 0, seconds = 0; ///< of the busiest rank, all of them
+
+  /// "head.bias and 60 more, ...".
+  std::string examples() const;
 };
 std::vector<CollectiveRow> collectiveRows(const llvm::json::Object &root);
+
+/// "8 devices", "1 device".
+std::string plural(int64_t count, const std::string &one,
+                   const std::string &more = "");
+/// The parts of a step of "time", all of it: "8.78 ms compute and 531 us wait
+/// for communication"; `rest` says what takes what is neither.
+std::string stepText(const llvm::json::Object *time, const std::string &rest);
 
 /// A plan's objective and its proven bound: "1.2 ms, proven bound 1.1 ms, gap
 /// 8.3%"; empty for a given plan.
@@ -50,8 +61,10 @@ std::string textAt(const llvm::json::Object *object, llvm::StringRef key);
 
 /// The measurements of a run, as `kerf run` prints them.
 void printRun(llvm::raw_ostream &out, const llvm::json::Object &run);
-/// Both documents side by side, then the rows that only one of them has.
-void printDiff(llvm::raw_ostream &out, const Document &a, const Document &b);
+/// Both documents side by side, then the rows that only one of them has; as
+/// much as a screen holds, with `verbose` all of them.
+void printDiff(llvm::raw_ostream &out, const Document &a, const Document &b,
+               bool verbose);
 /// A self-contained page: no scripts, no fonts, no network.
 void printHtml(llvm::raw_ostream &out, const Document &document);
 

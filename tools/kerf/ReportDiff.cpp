@@ -12,6 +12,7 @@
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 
 #include <map>
 
@@ -24,12 +25,12 @@ using Format = std::string (*)(double);
 
 class Table {
 public:
-  Table(llvm::raw_ostream &out, const Document &a, const Document &b)
-      : out(out), a(a.root), b(b.root) {}
-
-  void heading(llvm::StringRef text, llvm::StringRef first,
-               llvm::StringRef second) {
-    out << left(text) << right(first) << right(second) << right("second/first")
+  /// Columns are as wide as the heads `first` and `second` need.
+  Table(llvm::raw_ostream &out, const Document &a, const Document &b,
+        const std::string &first, const std::string &second)
+      : out(out), a(a.root), b(b.root),
+        width(std::max<size_t>(15, 2 + std::max(first.size(), second.size()))) {
+    out << left("") << right(first) << right(second) << right("second/first")
         << "\n";
   }
   void text(llvm::StringRef name, const std::string &first,
@@ -61,13 +62,51 @@ private:
     cell.resize(std::max<size_t>(cell.size() + 1, 34), ' ');
     return cell;
   }
-  static std::string right(llvm::StringRef text) {
-    return std::string(text.size() < 15 ? 15 - text.size() : 1, ' ') +
+  std::string right(llvm::StringRef text) const {
+    return std::string(text.size() < width ? width - text.size() : 1, ' ') +
            text.str();
   }
   llvm::raw_ostream &out;
   const json::Object &a, &b;
+  size_t width;
 };
+
+/// What heads the columns: names of files, with their folders where they are
+/// the same; of long ones the end.
+std::pair<std::string, std::string> headsOf(const Document &a,
+                                            const Document &b) {
+  llvm::StringRef first = a.path, second = b.path;
+  if (llvm::sys::path::filename(first) != llvm::sys::path::filename(second)) {
+    first = llvm::sys::path::filename(first);
+    second = llvm::sys::path::filename(second);
+  }
+  auto endOf = [](llvm::StringRef text) {
+    constexpr size_t kMaxLetters = 30;
+    return text.size() <= kMaxLetters
+               ? text.str()
+               : "..." + text.take_back(kMaxLetters - 3).str();
+  };
+  return {endOf(first), endOf(second)};
+}
+
+/// How often collectives run in a step.
+int64_t callsOf(const Document &document) {
+  int64_t calls = 0;
+  for (const CollectiveRow &row : collectiveRows(document.root))
+    calls += row.count;
+  return calls;
+}
+
+/// Lines that fit a screen, unless all are wanted.
+void printLines(llvm::raw_ostream &out, const std::vector<std::string> &lines,
+                bool verbose) {
+  constexpr size_t kRows = 12;
+  size_t shown = verbose ? lines.size() : std::min(kRows, lines.size());
+  for (const std::string &line : llvm::ArrayRef(lines).take_front(shown))
+    out << "  " << line << "\n";
+  if (shown < lines.size())
+    out << "  ... and " << lines.size() - shown << " more (-v)\n";
+}
 
 /// Byte counts are printed exactly.
 std::string exact(double bytes) {
@@ -142,23 +181,25 @@ std::map<std::string, std::string> shardingsOf(const Document &document) {
 } // namespace
 
 void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
-                           const Document &b) {
+                           const Document &b, bool verbose) {
   auto kindOf = [](const Document &document) {
     return document.isPlan() ? "plan" : "run";
   };
   out << "first   " << a.path << " (" << kindOf(a) << ")\nsecond  " << b.path
       << " (" << kindOf(b) << ")\n\n";
-  Table table(out, a, b);
-  table.heading("", kindOf(a), kindOf(b));
+  auto [firstHead, secondHead] = headsOf(a, b);
+  Table table(out, a, b, firstHead, secondHead);
   table.text("model", textAt(a.root.getObject("model"), "name"),
              textAt(b.root.getObject("model"), "name"));
   table.text("mesh", meshText(a.root.getObject("mesh")),
              meshText(b.root.getObject("mesh")));
-  if (a.isPlan() && b.isPlan())
+  if (a.isPlan() && b.isPlan()) {
+    table.number("micro-batches", {"schedule", "micro_batches"}, exact);
     table.number("objective", {"objective", "cost"},
                  textAt(a.root.getObject("objective"), "kind") == "volume"
                      ? formatBytes
                      : formatSeconds);
+  }
   table.number("step", {"time", "step_seconds"}, formatSeconds);
   table.number("compute", {"time", "compute_seconds"}, formatSeconds);
   table.number("exposed communication",
@@ -178,22 +219,37 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
 
   bool alike = a.isPlan() == b.isPlan();
   auto first = collectivesOf(a, alike), second = collectivesOf(b, alike);
-  std::vector<std::pair<std::string, std::string>> lines;
+  struct Line {
+    double bytes;
+    std::pair<std::string, std::string> text;
+  };
+  std::vector<Line> sorted;
   for (const auto &[key, bytes] : first)
     if (!second.count(key))
-      lines.push_back({"only first   " + key, exact(bytes) + " bytes"});
+      sorted.push_back(
+          {bytes, {"only first   " + key, exact(bytes) + " bytes"}});
     else if (second[key] != bytes)
-      lines.push_back({"other bytes  " + key,
-                       exact(bytes) + " against " + exact(second[key])});
+      sorted.push_back({std::max(bytes, second[key]),
+                        {"other bytes  " + key,
+                         exact(bytes) + " against " + exact(second[key])}});
   for (const auto &[key, bytes] : second)
     if (!first.count(key))
-      lines.push_back({"only second  " + key, exact(bytes) + " bytes"});
-  out << "\ncollectives: " << first.size() << " against " << second.size()
+      sorted.push_back(
+          {bytes, {"only second  " + key, exact(bytes) + " bytes"}});
+  // Those that send most are what a screen has room for.
+  llvm::stable_sort(
+      sorted, [](const Line &x, const Line &y) { return x.bytes > y.bytes; });
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const Line &line : sorted)
+    lines.push_back(line.text);
+  out << "\ncollectives of a step: " << callsOf(a) << " against " << callsOf(b)
       << (lines.empty() ? ", all alike\n" : "\n");
   // What layers repeat stands in one line, with what each of them sends.
+  std::vector<std::string> rows;
   for (const AlikeNames &group : groupLayers(lines))
-    out << "  " << group.name << ", " << group.what
-        << (group.members.size() > 1 ? " each\n" : "\n");
+    rows.push_back(group.name + ", " + group.what +
+                   (group.members.size() > 1 ? " each" : ""));
+  printLines(out, rows, verbose);
 
   if (!a.isPlan() || !b.isPlan())
     return;
@@ -205,6 +261,26 @@ void kerf::tool::printDiff(llvm::raw_ostream &out, const Document &a,
       differing.push_back({name, sharding + " against " + other->second});
   out << "\nvalues: " << before.size() << " against " << after.size() << ", "
       << differing.size() << " of both are cut otherwise\n";
-  for (const AlikeNames &group : groupLayers(differing))
-    out << "  " << group.name << "  " << group.what << "\n";
+  // By name, those of layers together; or by how they are cut, by number.
+  rows.clear();
+  std::map<std::string, std::pair<int64_t, std::string>> kindOfCut;
+  for (const auto &[name, what] : differing) {
+    auto &[count, example] = kindOfCut[what];
+    if (count++ == 0)
+      example = name;
+  }
+  if (verbose) {
+    for (const AlikeNames &group : groupLayers(differing))
+      rows.push_back(group.name + "  " + group.what);
+  } else {
+    std::vector<std::pair<std::string, std::pair<int64_t, std::string>>> kinds(
+        kindOfCut.begin(), kindOfCut.end());
+    llvm::stable_sort(kinds, [](const auto &x, const auto &y) {
+      return x.second.first > y.second.first;
+    });
+    for (const auto &[what, kind] : kinds)
+      rows.push_back(what + ": " + plural(kind.first, "value") + " (" +
+                     kind.second + (kind.first > 1 ? ", ...)" : ")"));
+  }
+  printLines(out, rows, verbose);
 }

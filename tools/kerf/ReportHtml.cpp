@@ -144,7 +144,7 @@ void Page::head() {
       << (document.isPlan() ? " - plan" : " - run") << "</title><style>"
       << kStyle << "</style>\n<h1>" << name << ": "
       << escape(meshText(root.getObject("mesh"))) << " on "
-      << int64_t(numberAt(&root, {"devices"})) << " devices</h1>\n"
+      << plural(int64_t(numberAt(&root, {"devices"})), "device") << "</h1>\n"
       << "<p class=quiet>" << (document.isPlan() ? "plan" : "run") << " of "
       << escape(document.path);
   if (document.isPlan())
@@ -195,7 +195,7 @@ void Page::collectives() {
     row({"#" + std::to_string(each.count), escape(each.what),
          "#" + formatBytes(each.bytes), bar(part, max),
          "#" + formatSeconds(each.seconds),
-         "<code>" + escape(each.example) + "</code>"});
+         "<code>" + escape(each.examples()) + "</code>"});
   }
   end();
 }
@@ -272,10 +272,12 @@ void Page::stages() {
   const json::Array *all = list("", "stages");
   if (!all || all->size() < 2)
     return;
-  begin(llvm::formatv("Stages: {0}, {1} micro-batches, idle {2:F1}%",
-                      textAt(root.getObject("schedule"), "kind"),
-                      int64_t(numberAt(&root, {"schedule", "micro_batches"})),
-                      100 * numberAt(&root, {"schedule", "bubble_fraction"}))
+  begin(llvm::formatv(
+            "Stages: {0}, {1}, idle {2:F1}%",
+            textAt(root.getObject("schedule"), "kind"),
+            plural(int64_t(numberAt(&root, {"schedule", "micro_batches"})),
+                   "micro-batch", "micro-batches"),
+            100 * numberAt(&root, {"schedule", "bubble_fraction"}))
             .str(),
         {"#stage", "#ops", "#FLOP", "#time of a micro-batch", ""});
   double max = 0;
@@ -309,8 +311,8 @@ void Page::candidates() {
   const json::Array *all = list("", "runners_up");
   if (!all || all->size() < 2)
     return;
-  begin("Candidates, best first",
-        {"mesh", "#micro-batches", "#step", "#busiest rank", "#memory", ""});
+  begin("Candidates, best first", {"mesh", "#micro-batches", "#step",
+                                   "#busiest rank", "#predicted memory", ""});
   for (const json::Value &value : *all) {
     const json::Object *c = value.getAsObject();
     std::string reason = textAt(c, "reason");

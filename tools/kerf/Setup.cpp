@@ -413,6 +413,9 @@ void kerf::tool::require(const Compilation &compilation, Outcome outcome) {
 void kerf::tool::printNotes(const Compilation &compilation, const Options &o) {
   if (o.quiet)
     return;
+  if (o.train && o.optimizer.empty())
+    rt::say(stderr, "note: --optimizer is not given: the step is that of sgd, "
+                    "which keeps no state\n");
   for (const std::string &note : compilation.getNotes())
     rt::say(stderr, "note: " + rt::printable(spellFlags(note)) + "\n");
 }

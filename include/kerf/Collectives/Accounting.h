@@ -24,6 +24,8 @@ struct CollectiveRecord {
   std::optional<CollectiveKind> kind; ///< none: a send on a channel
   std::string node;   ///< name in the location: the op whose value moves
   std::string tensor; ///< the same, until values have names of their own
+  /// Values that are packed into the buffer, of which `tensor` is the first.
+  int64_t numTensors = 1;
   /// As `kerf run` names them: "tp", "x:(1)2".
   std::vector<std::string> axes;
   int64_t stage = 0;       ///< of the sender, for a send

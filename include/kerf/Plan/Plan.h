@@ -182,6 +182,9 @@ mlir::LogicalResult applyPlanJson(mlir::ModuleOp module,
 
 /// The "values" of plan.json: name, shape, sharding, operands, stage.
 llvm::json::Array valuesToJson(mlir::ModuleOp module);
+/// Which of them are parameters of the model: no constants, and no states that
+/// only updates read.
+llvm::json::Array parameterNames(mlir::ModuleOp module);
 
 } // namespace kerf::plan
 

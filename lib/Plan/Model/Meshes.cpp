@@ -93,6 +93,24 @@ freeAxes(int64_t count, bool orderMatters, bool isTraining, bool onlyOne,
   return shapes;
 }
 
+/// Why the planner takes a name of an axis for itself, and what to write.
+static std::string reservedName(const std::string &name,
+                                const PlanOptions &options) {
+  std::string message = "option mesh: axis name \"" + name + "\" is reserved";
+  if (name == "mb")
+    return message + " for micro-batches, expected option micro-batches=N";
+  char other = 'a';
+  auto isTaken = [&](const std::pair<std::string, int64_t> &axis) {
+    return axis.first == std::string(1, other);
+  };
+  while (llvm::any_of(options.mesh, isTaken))
+    ++other;
+  return message +
+         " for meshes that are searched, expected any other name, which may "
+         "cut the same, as option mesh=" +
+         other + "=N";
+}
+
 MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
                                     int64_t batchSize, bool canMicroBatch,
                                     bool isTraining, llvm::StringRef whyNot) {
@@ -107,7 +125,7 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
       continue;
     }
     if (name == "mb" || name == "x" || name == "y") {
-      set.error = "option mesh: axis name \"" + name + "\" is reserved";
+      set.error = reservedName(name, options);
       return set;
     }
     AxisRole role = name == "dp"   ? AxisRole::Batch
@@ -169,8 +187,6 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     fixedText +=
         (fixedText.empty() ? "" : ",") + name + "=" + std::to_string(size);
   set.description =
-      std::to_string(set.candidates.size()) +
-      (set.candidates.size() == 1 ? " mesh" : " meshes") +
       (fixedText.empty() ? "" : " with " + fixedText) +
       " (stages that divide the devices; p/2, p, 2p or 4p micro-batches "
       "that divide the batch, 1 where none of them can be; with one stage 1, "

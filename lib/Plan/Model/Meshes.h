@@ -25,8 +25,9 @@ struct MeshSet {
   /// time, for the same work and at least the same traffic. Tried while the
   /// memory limit makes fewer micro-batches cost more. Fewer first.
   std::vector<MeshCandidate> accumulations;
-  std::string description; ///< for plan.json
-  std::string error;       ///< why the request is impossible, or empty
+  /// For plan.json, behind how many meshes were tried.
+  std::string description;
+  std::string error; ///< why the request is impossible, or empty
 };
 
 /// `canMicroBatch`: the batch can be followed through the whole function;

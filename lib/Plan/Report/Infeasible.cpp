@@ -1,12 +1,14 @@
 //===- Infeasible.cpp - why there is no plan ------------------------------===//
 //
 // Constraints are dropped one after another: first all limits, then hints, then
-// each limit alone. A limit is suggested only after a search has found a plan
-// under it. Each search has a limit of a few seconds; nothing is reported
-// that it has not proven.
+// each limit alone. The smallest plan that any of the searches came upon is
+// told, with what it is predicted to take. Each search has a limit of a few
+// seconds; nothing is reported that it has not proven.
 //
 //===----------------------------------------------------------------------===//
 #include "Infeasible.h"
+
+#include "../Model/StageUnits.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -15,7 +17,6 @@
 
 using namespace kerf;
 using namespace kerf::plan;
-using llvm::SmallVector;
 
 std::optional<int64_t> kerf::plan::memoryLimitOf(const PlanOptions &options) {
   if (options.memoryLimitBytes)
@@ -35,28 +36,67 @@ std::string kerf::plan::atLeast(Objective objective, double bound) {
   return text;
 }
 
+static std::string shortBytes(int64_t bytes) {
+  constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  auto scaled = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; scaled >= 999.5 && unit + 1 < std::size(kUnits); ++unit)
+    scaled /= 1024;
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(scaled < 9.995   ? "%.2f "
+                                                 : scaled < 99.95 ? "%.1f "
+                                                                  : "%.0f ",
+                                                 scaled)
+                                 << kUnits[unit];
+  return text;
+}
+
+std::string kerf::plan::bytesText(int64_t bytes) {
+  return std::to_string(bytes) + " bytes" +
+         (bytes < 1024 ? "" : " (" + shortBytes(bytes) + ")");
+}
+
+/// "pp=2,dp=4 with 8 micro-batches (39.2 MiB)".
+static std::string nameOf(const CandidateSummary &candidate) {
+  std::string name;
+  for (const auto &[axis, size] : candidate.mesh)
+    name += (name.empty() ? "" : ",") + axis + "=" + std::to_string(size);
+  if (name.empty())
+    name = "one device";
+  if (candidate.microBatches > 1)
+    name +=
+        " with " + std::to_string(candidate.microBatches) + " micro-batches";
+  if (candidate.peakMemoryBytes > 0)
+    name += " (" + shortBytes(candidate.peakMemoryBytes) + ")";
+  return name;
+}
+
 std::string
 kerf::plan::candidateNotes(llvm::ArrayRef<CandidateSummary> candidates) {
-  std::vector<std::pair<std::string, std::string>> meshesOf; ///< of reasons
+  constexpr size_t kShown = 6;
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const CandidateSummary &candidate : candidates) {
     const std::string &reason = candidate.reason;
     if (reason.empty())
       continue;
-    std::string mesh;
-    for (const auto &[name, size] : candidate.mesh)
-      mesh += (mesh.empty() ? "" : ",") + name + "=" + std::to_string(size);
     auto known = llvm::find_if(
-        meshesOf, [&](const auto &entry) { return entry.first == reason; });
-    if (known == meshesOf.end())
-      known = meshesOf.insert(known, {reason, ""});
-    if (mesh.empty())
-      mesh = "one device";
-    if (!llvm::StringRef(known->second).ends_with(mesh)) // other micro-batches
-      known->second += (known->second.empty() ? "" : "; ") + mesh;
+        reasons, [&](const auto &entry) { return entry.first == reason; });
+    if (known == reasons.end())
+      known = reasons.insert(known, {reason, {}});
+    known->second.push_back(nameOf(candidate));
   }
   std::string notes;
-  for (const auto &[reason, meshes] : meshesOf)
-    notes += "\nnote: " + meshes + ": " + reason;
+  for (const auto &[reason, names] : llvm::ArrayRef(reasons).take_front(kShown))
+    notes += "\nnote: " +
+             llvm::join(llvm::ArrayRef(names).take_front(kShown), "; ") +
+             (names.size() > kShown
+                  ? "; and " + std::to_string(names.size() - kShown) + " more"
+                  : "") +
+             ": " + reason;
+  if (size_t left = reasons.size() - std::min(kShown, reasons.size()))
+    notes += "\nnote: and " + std::to_string(left) +
+             (left == 1 ? " more reason" : " more reasons") +
+             " of other meshes";
   return notes;
 }
 
@@ -71,9 +111,11 @@ static PlanOptions withAnyShare(PlanOptions options) {
   return options;
 }
 
+using TryVerdict = llvm::function_ref<Trial(const PlanOptions &options)>;
+
 /// A minimal set of hints that conflict. One search per hint.
 static std::vector<ShardHint> conflictingHints(PlanOptions options,
-                                               TryPlan tryPlan) {
+                                               TryVerdict tryPlan) {
   for (size_t i = options.hints.size(); i-- > 0;) {
     PlanOptions fewer = options;
     fewer.hints.erase(fewer.hints.begin() + static_cast<std::ptrdiff_t>(i));
@@ -83,34 +125,38 @@ static std::vector<ShardHint> conflictingHints(PlanOptions options,
   return options.hints;
 }
 
-/// A memory limit under which a plan was found; 0: none was. Little above what
-/// the smallest plan takes, if one is known, else above what every plan needs.
-static int64_t limitThatFits(PlanOptions options, LeastMemory least,
-                             TryPlan tryPlan) {
-  bool isKnown = least.predicted < std::numeric_limits<int64_t>::max();
-  int64_t min = isKnown ? least.predicted : least.proven;
-  if (min == 0)
-    min = *memoryLimitOf(options);
-  SmallVector<double> factors = {1.02, 1.15, 1.3, 1.7, 2.5};
-  for (double factor = 4; factor < 5000; factor *= 2)
-    factors.push_back(factor);
-  for (double factor : factors) {
-    double bytes = std::ceil(static_cast<double>(min) * factor);
-    if (bytes >= 9e18)
-      return 0;
-    options.memoryLimitBytes = static_cast<int64_t>(bytes);
-    if (tryPlan(options) == Trial::Found)
-      return *options.memoryLimitBytes;
+/// Looks for small plans under limits between what had no plan and the smallest
+/// plan so far, `least`, which the trials lower.
+static void findSmall(PlanOptions options, int64_t tooLittle,
+                      const int64_t &least, TryVerdict tryPlan) {
+  constexpr int kTrials = 6;
+  constexpr double kClose = 1.1;
+  auto low = static_cast<double>(tooLittle);
+  for (int trial = 0; trial < kTrials; ++trial) {
+    auto high = static_cast<double>(least);
+    if (high <= kClose * low)
+      return;
+    double middle = std::sqrt(std::max(low, 1.0)) * std::sqrt(high);
+    options.memoryLimitBytes = static_cast<int64_t>(middle);
+    if (tryPlan(options) != Trial::Found)
+      low = middle;
   }
-  return 0;
 }
 
 Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                                             LeastMemory least,
                                             const std::string &notes,
-                                            TryPlan tryPlan) {
+                                            TryPlan tryOut) {
   Infeasibility result;
   PlanOptions options = given;
+  auto tryPlan = [&](const PlanOptions &trial) {
+    Tried tried = tryOut(trial);
+    // A plan that divides the work otherwise is none.
+    if (isWorkWaived(given) || given.objective == Objective::Time ||
+        !trial.anyShareOfWork)
+      least.predicted = std::min(least.predicted, tried.leastBytes);
+    return tried.verdict;
+  };
   constexpr double trialSeconds = 5;
   options.deadlineSeconds =
       options.deadlineSeconds > 0
@@ -183,9 +229,11 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
     return result;
   }
   bool isProven = inMemory == Trial::None || least.proven > *limit;
-  auto bytes = [](int64_t count) {
-    return std::to_string(count) + " bytes per device";
-  };
+  auto bytes = [](int64_t count) { return bytesText(count) + " per device"; };
+  if (least.predicted > *limit)
+    findSmall(options, std::max(least.proven, *limit), least.predicted,
+              tryPlan);
+  bool isKnown = least.predicted < std::numeric_limits<int64_t>::max();
   if (isProven)
     result.message = "no plan fits in memory: " +
                      (least.proven > *limit
@@ -193,16 +241,14 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
                           : std::string("that is proven for each mesh"));
   else
     result.message = "no plan was found that fits in memory: " +
-                     (least.predicted < std::numeric_limits<int64_t>::max()
-                          ? "the smallest that was found needs about " +
-                                bytes(least.predicted)
-                          : std::string("none is proven not to"));
+                     (isKnown ? "the smallest that was found needs about " +
+                                    bytes(least.predicted)
+                              : std::string("none is proven not to"));
   result.message += ", the limit is " + bytes(*limit) + notes +
                     "\nnote: more devices, or option mesh with more tp or pp, "
                     "need less of each";
-  int64_t enough = limitThatFits(options, least, tryPlan);
-  if (enough)
-    result.message += "\nnote: a limit of " + std::to_string(enough) +
-                      " bytes would make it fit";
+  if (isProven && isKnown)
+    result.message += "\nnote: the smallest plan that is known needs about " +
+                      bytes(least.predicted);
   return result;
 }

@@ -14,10 +14,16 @@ namespace kerf::plan {
 
 /// The result of a search that writes no plan.
 enum class Trial { Found, None, Unknown };
+struct Tried {
+  Trial verdict = Trial::Unknown;
+  /// What the smallest plan that it came upon is predicted to take, whether it
+  /// keeps the limit or not; the largest number: it came upon none.
+  int64_t leastBytes = std::numeric_limits<int64_t>::max();
+};
 
 /// Searches under `options` and writes nothing. None: proven; Unknown: the
 /// search was cut short.
-using TryPlan = llvm::function_ref<Trial(const PlanOptions &options)>;
+using TryPlan = llvm::function_ref<Tried(const PlanOptions &options)>;
 
 struct Infeasibility {
   PlanError error = PlanError::Infeasible;
@@ -39,8 +45,11 @@ Infeasibility explainInfeasible(const PlanOptions &options, LeastMemory least,
 /// The bytes that a device may hold; none: no limit.
 std::optional<int64_t> memoryLimitOf(const PlanOptions &options);
 
-/// How each candidate ended, once per reason: notes behind a message.
+/// How candidates ended, once per reason, some of each: notes behind a message.
 std::string candidateNotes(llvm::ArrayRef<CandidateSummary> candidates);
+
+/// "41104400 bytes (39.2 MiB)".
+std::string bytesText(int64_t bytes);
 
 /// Why a candidate was not searched to its end.
 std::string atLeast(Objective objective, double bound);

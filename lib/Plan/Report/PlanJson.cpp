@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "../WriteBack.h"
 #include "PriceGiven.h"
+#include "PureCuts.h"
 
 #include "kerf/Dist/Dist.h"
 #include "kerf/Format/Schemas.h"
@@ -89,6 +90,16 @@ json::Array kerf::plan::valuesToJson(ModuleOp module) {
         {"name", "output:" + std::to_string(index)},
         {"sharding", textOf(function.getResultAttr(index, dist::kSharding))}});
   return values;
+}
+
+json::Array kerf::plan::parameterNames(ModuleOp module) {
+  json::Array parameters;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  ValueNames names(function);
+  for (Operation &op : function.getBody().front())
+    if (isModelParameter(op))
+      parameters.push_back(names[op.getResult(0)].str());
+  return parameters;
 }
 
 namespace {

@@ -20,6 +20,11 @@ static bool isKeptByUpdates(Operation &op) {
   });
 }
 
+bool kerf::plan::isModelParameter(Operation &op) {
+  auto source = dyn_cast<SourceOpInterface>(&op);
+  return source && source.isParameter() && !isKeptByUpdates(op);
+}
+
 /// Elements that a step changes by a gradient; without a step, all that is
 /// stored.
 static int64_t countTrained(func::FuncOp function) {
@@ -31,9 +36,7 @@ static int64_t countTrained(func::FuncOp function) {
     return countParameters(function).elements;
   int64_t elements = 0;
   for (Operation &op : block)
-    if (auto source = dyn_cast<SourceOpInterface>(&op);
-        source && source.isParameter() && isAssigned(op) &&
-        !isKeptByUpdates(op))
+    if (isModelParameter(op) && isAssigned(op))
       elements += typeOf(op.getResult(0)).getNumElements();
   return elements;
 }
@@ -41,8 +44,7 @@ static int64_t countTrained(func::FuncOp function) {
 ParameterCount kerf::plan::countParameters(func::FuncOp function) {
   ParameterCount count;
   for (Operation &op : function.getBody().front())
-    if (auto source = dyn_cast<SourceOpInterface>(&op);
-        source && source.isParameter() && !isKeptByUpdates(op)) {
+    if (isModelParameter(op)) {
       RankedTensorType type = typeOf(op.getResult(0));
       count.elements += type.getNumElements();
       count.bytes +=

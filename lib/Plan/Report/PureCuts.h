@@ -15,6 +15,10 @@
 
 namespace kerf::plan {
 
+/// Whether an op is a parameter of the model: no constant, and no state of an
+/// optimizer, which only updates read.
+bool isModelParameter(mlir::Operation &op);
+
 /// Parameters of a function: elements, and bytes as stored.
 struct ParameterCount {
   int64_t elements = 0, bytes = 0;

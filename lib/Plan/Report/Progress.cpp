@@ -1,0 +1,38 @@
+//===- Progress.cpp - how far a search is ---------------------------------===//
+//
+// What the user hears while a plan is searched: how many meshes were tried, of
+// how many, and the best plan so far. Meshes that are tried only where others
+// have no plan, or fall short of memory, count once they are. A plan that is
+// predicted to take more than the limit may be laid out all the same, since
+// predictions may be too high, but it is not told as the best.
+//
+//===----------------------------------------------------------------------===//
+#include "../Planner.h"
+
+using namespace kerf;
+using namespace kerf::plan;
+
+void Planner::report() const {
+  if (!options.progress)
+    return;
+  PlanProgress progress;
+  progress.searched = attempts.size() + unsearched.size();
+  progress.candidates =
+      numFirst + static_cast<size_t>(std::count(
+                     tried.begin() + static_cast<std::ptrdiff_t>(numFirst),
+                     tried.end(), true));
+  std::optional<int64_t> limit = memoryLimitOf(options);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Attempt &attempt : attempts)
+    if (attempt.summary.reason.empty() &&
+        (!limit || attempt.summary.peakMemoryBytes <= *limit))
+      best = std::min(best, attempt.summary.cost);
+  if (!std::isinf(best)) {
+    progress.best = progress.lowerBound = best;
+    for (const Attempt &attempt : attempts)
+      if (!attempt.cannotBe())
+        progress.lowerBound =
+            std::min(progress.lowerBound, attempt.summary.lowerBound);
+  }
+  options.progress(progress);
+}
