@@ -10,6 +10,10 @@
 // them; the gradients of slices add up. What that view overlaps joins it, until
 // no two overlap. Quadratic in the views of one weight.
 //
+// Import also makes the reshape of a weight a source. Views of two shapes are
+// compared by the elements in between, and become slices of the whole weight,
+// reshaped.
+//
 //===----------------------------------------------------------------------===//
 #include "Step.h"
 
@@ -22,18 +26,35 @@ using namespace kerf;
 using namespace kerf::autodiff;
 
 namespace {
-/// Views of one weight, and the box of its elements that holds them.
+/// Views of one weight, and the box of its elements that holds them: dimensions
+/// are those of `stored`.
 struct Box {
   SmallVector<nn::WeightOp> views;
+  RankedTensorType stored;
   SmallVector<int64_t> begin, end;
 
-  explicit Box(nn::WeightOp view) : views{view} {
+  explicit Box(nn::WeightOp view)
+      : views{view}, stored(cast<RankedTensorType>(view.getStored())) {
     for (auto [dim, size] : llvm::enumerate(shapeOf(view.getResult()))) {
       begin.push_back(view.getStarts() ? (*view.getStarts())[dim] : 0);
       end.push_back(begin.back() + size);
     }
   }
+  /// Numbers of the first element and the last in the order they are stored in.
+  std::pair<int64_t, int64_t> firstAndLast() const {
+    int64_t first = 0, last = 0;
+    for (auto [dim, size] : llvm::enumerate(stored.getShape())) {
+      first = first * size + begin[dim];
+      last = last * size + end[dim] - 1;
+    }
+    return {first, last};
+  }
   bool overlaps(const Box &other) const {
+    if (stored != other.stored) {
+      auto [first, last] = firstAndLast();
+      auto [otherFirst, otherLast] = other.firstAndLast();
+      return first <= otherLast && otherFirst <= last;
+    }
     for (size_t dim = 0; dim < begin.size(); ++dim)
       if (end[dim] <= other.begin[dim] || other.end[dim] <= begin[dim])
         return false;
@@ -41,6 +62,11 @@ struct Box {
   }
   void join(const Box &other) {
     views.append(other.views);
+    if (stored != other.stored) {
+      begin.assign(begin.size(), 0);
+      end = SmallVector<int64_t>(stored.getShape());
+      return;
+    }
     for (size_t dim = 0; dim < begin.size(); ++dim) {
       begin[dim] = std::min(begin[dim], other.begin[dim]);
       end[dim] = std::max(end[dim], other.end[dim]);
@@ -48,6 +74,20 @@ struct Box {
   }
 };
 } // namespace
+
+/// `whole` holds the elements of `view`'s stored tensor from `begin` on.
+static void replaceBySlice(OpBuilder &builder, nn::WeightOp view, Value whole,
+                           ArrayRef<int64_t> begin) {
+  builder.setInsertionPoint(view);
+  SmallVector<int64_t> starts(Box(view).begin), strides(starts.size(), 1);
+  for (auto [start, first] : llvm::zip_equal(starts, begin))
+    start -= first;
+  if (whole.getType() != view.getType())
+    whole = nn::SliceOp::create(builder, view.getLoc(), view.getType(), whole,
+                                starts, shapeOf(view.getResult()), strides);
+  view.replaceAllUsesWith(whole);
+  view.erase();
+}
 
 static void replaceBySlices(OpBuilder &builder, const Box &box) {
   OpBuilder::InsertionGuard guard(builder);
@@ -58,28 +98,28 @@ static void replaceBySlices(OpBuilder &builder, const Box &box) {
   SmallVector<int64_t> shape;
   for (auto [begin, end] : llvm::zip_equal(box.begin, box.end))
     shape.push_back(end - begin);
-  auto stored = cast<RankedTensorType>(first.getStored());
   builder.setInsertionPoint(first);
   auto whole = nn::WeightOp::create(
-      builder, first.getLoc(), stored.clone(shape), first.getNameAttr(),
+      builder, first.getLoc(), box.stored.clone(shape), first.getNameAttr(),
       first.getFileAttr(), first.getOffsetAttr(), first.getLengthAttr(),
-      first.getStoredAttr(),
-      ArrayRef(shape) == stored.getShape()
+      TypeAttr::get(box.stored),
+      ArrayRef(shape) == box.stored.getShape()
           ? DenseI64ArrayAttr()
           : builder.getDenseI64ArrayAttr(box.begin));
   whole->setDiscardableAttrs(first->getDiscardableAttrDictionary());
   for (nn::WeightOp view : box.views) {
     if (view.getInfinite())
       whole.setInfinite(true);
-    SmallVector<int64_t> starts(Box(view).begin), strides(shape.size(), 1);
-    for (auto [start, begin] : llvm::zip_equal(starts, box.begin))
-      start -= begin;
+    auto stored = cast<RankedTensorType>(view.getStored());
+    if (stored == box.stored) {
+      replaceBySlice(builder, view, whole, box.begin);
+      continue;
+    }
+    // The box is the whole weight: shapes differ.
     builder.setInsertionPoint(view);
-    view.replaceAllUsesWith(
-        nn::SliceOp::create(builder, view.getLoc(), view.getType(), whole,
-                            starts, shapeOf(view.getResult()), strides)
-            .getResult());
-    view.erase();
+    replaceBySlice(builder, view,
+                   nn::ReshapeOp::create(builder, view.getLoc(), stored, whole),
+                   SmallVector<int64_t>(size_t(stored.getRank()), 0));
   }
 }
 

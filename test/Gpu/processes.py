@@ -98,10 +98,10 @@ checks.expect("kerf run: the same bits", contents(OUT / "itself") == contents(OU
 # Faults of the machine: the message, and its exit code.
 for name, environment, text, code in (
         ("mixed GPUs", {"KERF_RECORDING": "names=NVIDIA H200,NVIDIA A100"},
-         "mixed GPU models: rank 0 has NVIDIA H200 (sm_90), rank 1 has NVIDIA A100 (sm_90)", 3),
-        ("a GPU that is not there", {"KERF_RECORDING": "devices=1"}, "rank 1 needs GPU 1, this machine has 1", 3),
-        ("one GPU for two", {"KERF_CUDA_DEVICES": "1,1"}, "ranks 0 and 1 both use GPU", 3),
-        ("no NCCL", {"KERF_NCCL": "/nowhere/libnccl.so"}, "several GPUs need NCCL, which is not on this machine", 3),
+         "mixed GPU models: rank 0 has NVIDIA H200 (sm_90), rank 1 has NVIDIA A100 (sm_90)", 5),
+        ("a GPU that is not there", {"KERF_RECORDING": "devices=1"}, "rank 1 needs GPU 1, this machine has 1", 5),
+        ("one GPU for two", {"KERF_CUDA_DEVICES": "1,1"}, "ranks 0 and 1 both use GPU", 5),
+        ("no NCCL", {"KERF_NCCL": "/nowhere/libnccl.so"}, "several GPUs need NCCL, which is not on this machine", 5),
         ("out of memory", {"KERF_RECORDING": "memory=6000"}, "out of memory on GPU", 5)):
     result, codes = by_hand(2, *command(small, OUT / "never", f"--timeout={T}"), environment={**RECORDED, **environment}).wait(60)
     checks.expect(f"{name}: message", text in result.stderr, result.stderr)

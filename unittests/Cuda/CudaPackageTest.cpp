@@ -333,7 +333,7 @@ TEST(CudaPackage, FallsBackToPtx) {
   RecordingDriver driver("refuse_cubin=1;refuse_ptx=1");
   RunResult got = runTestPackage(path, {input()});
   EXPECT_EQ(got.code, KERF_UNSUPPORTED_HOST);
-  EXPECT_EQ(got.exitCode, 3);
+  EXPECT_EQ(got.exitCode, 5);
   EXPECT_NE(got.message.find("no GPU code can be loaded"), std::string::npos)
       << got.message;
 }
@@ -360,21 +360,21 @@ TEST(CudaPackage, ErrorsOfTheMachine) {
     int code;
   } cases[] = {
       {"KERF_CUDA_DRIVER=/nowhere/libcuda.so.1",
-       "no CUDA driver on this machine, so no GPU can be used: ", 3},
-      {"KERF_RECORDING=devices=0", "the CUDA driver finds no GPU", 3},
+       "no CUDA driver on this machine, so no GPU can be used: ", 5},
+      {"KERF_RECORDING=devices=0", "the CUDA driver finds no GPU", 5},
       {"KERF_RECORDING=devices=1",
-       "rank 1 needs GPU 1, this machine has 1 (0: Recording GPU (sm_90))", 3},
-      {"KERF_CUDA_DEVICES=0,9", "rank 1 needs GPU 9, this machine has 8", 3},
+       "rank 1 needs GPU 1, this machine has 1 (0: Recording GPU (sm_90))", 5},
+      {"KERF_CUDA_DEVICES=0,9", "rank 1 needs GPU 9, this machine has 8", 5},
       {"KERF_CUDA_DEVICES=x", "bad list of GPUs 'x'", 2},
-      {"KERF_CUDA_DEVICES=1,1", "ranks 0 and 1 both use GPU", 3},
+      {"KERF_CUDA_DEVICES=1,1", "ranks 0 and 1 both use GPU", 5},
       {"KERF_NCCL=/nowhere/libnccl.so",
-       "several GPUs need NCCL, which is not on this machine: ", 3},
+       "several GPUs need NCCL, which is not on this machine: ", 5},
       {"'KERF_RECORDING=names=NVIDIA H200,NVIDIA A100'",
        "mixed GPU models: rank 0 has NVIDIA H200 (sm_90), rank 1 has NVIDIA "
        "A100 (sm_90)",
-       3},
+       5},
       {"KERF_RECORDING=arch=75",
-       "no GPU code can be loaded: no cubin for Recording GPU (sm_75)", 3},
+       "no GPU code can be loaded: no cubin for Recording GPU (sm_75)", 5},
       {"KERF_SHARE_GPU=1 KERF_RECORDING=devices=1", "", 0},
       {"KERF_RECORDING=devices=2", "", 0},
   };
