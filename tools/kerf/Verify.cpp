@@ -136,7 +136,8 @@ static constexpr double kMoves = 16;
 /// of BatchNorm) is what rounding left of it, and an optimizer that divides it
 /// by its own size moves the parameter by that. So before a training step is
 /// called wrong, the reference is run again with other roundings: each element
-/// of a parameter may differ by as much as it moves. Others hardly move.
+/// of a parameter or state (a momentum shows the gradient itself) may differ by
+/// as much as it moves. Others hardly move.
 static void compareWithSlack(const Program &judged, Reference &reference,
                              std::vector<Pair> &parameters,
                              llvm::MutableArrayRef<Difference> differences) {
@@ -146,8 +147,6 @@ static void compareWithSlack(const Program &judged, Reference &reference,
     for (auto [pair, parameter] :
          llvm::zip_equal(parameters, judged.mutableParameters())) {
       kerf_parameter_info_t info = judged.parameter(parameter.second);
-      if (!kindOfState(info).empty())
-        continue; // shows the gradient, without a division
       Piece &piece = pair.pieces.front();
       std::vector<double> other = *reference.parameter(info, pair.name);
       piece.slack.resize(other.size());

@@ -8,10 +8,17 @@ from . import spec
 
 
 @spec("Abs", "Neg", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Tanh", "Sigmoid", "Sin", "Cos", "Softsign",
-      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", "Tan", "Atan", "Sinh", "Cosh", "Asinh",
+      "HardSwish", "Softplus", "Mish", "Round", "Ceil", "Floor", "Sign", "Atan", "Sinh", "Cosh", "Asinh",
       train=True)
 def unary(g, op):
     return g.node(op, [g.operand(op)])
+
+
+@spec("Tan", train=True)
+def tangent(g, op):
+    """Of training away from its poles, beside which two steps say nothing: of a sine."""
+    return g.node(op, [g.node("Sin", [g.operand("Sin", dtypes=g.dtypes("Sin") & g.dtypes(op))]) if g.training else
+                       g.operand(op)])
 
 
 DOMAINS = {"Asin": (-1, 1), "Acos": (-1, 1), "Atanh": (-1, 1), "Acosh": (1, 8)}
