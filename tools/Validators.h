@@ -28,6 +28,20 @@ inline CLI::Validator positiveAndFinite() {
       "POSITIVE");
 }
 
+/// A scale that changes no digit of what it multiplies.
+inline CLI::Validator powerOfTwo() {
+  return CLI::Validator(
+      [](std::string &text) {
+        char *end = nullptr;
+        long long value = std::strtoll(text.c_str(), &end, 10);
+        bool isOne = !text.empty() && !*end && value > 0 &&
+                     value <= (1LL << 32) && (value & (value - 1)) == 0;
+        return isOne ? std::string()
+                     : "'" + text + "' is no power of two from 1 to 4294967296";
+      },
+      "");
+}
+
 inline CLI::Validator atLeast(int64_t min) {
   return CLI::Validator(
       [min](std::string &text) {

@@ -110,7 +110,7 @@ struct AutodiffPass : autodiff::impl::AutodiffPassBase<AutodiffPass> {
       std::optional<Precision> sent = parsePrecision(gradientDtype);
       if (!sent)
         return getOperation().emitError("gradient-dtype: '")
-               << gradientDtype << "', expected f32 or bf16";
+               << gradientDtype << "', expected f32, bf16 or f16";
       o.gradientDtype = *sent;
     }
     o.microBatches = microBatches;

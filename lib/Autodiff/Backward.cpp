@@ -51,7 +51,9 @@ LogicalResult Step::buildBackward() {
   Operation *last = loss().getDefiningOp();
   tag = {dist::Phase::BackwardInput, last ? colocationOf(last) : 0, {}};
   GradientBuilder seed = at(loss().getLoc());
-  gradients[loss()] = seed.number(1, loss());
+  Value scale = lossScale();
+  gradients[loss()] =
+      scale ? seed.castLike(scale, loss()) : seed.number(1, loss());
   std::vector<std::string> missing;
   for (Operation *op : llvm::reverse(path)) {
     SmallVector<Value> received;

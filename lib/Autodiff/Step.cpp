@@ -59,6 +59,12 @@ Value Step::stepScalar(StringRef name, Type element) {
   return addArgument(name, RankedTensorType::get({}, element));
 }
 
+Value Step::lossScale() {
+  if (!options.scalesLoss())
+    return {};
+  return stepScalar((ownPrefix + "loss_scale").str(), ops.getF32Type());
+}
+
 LogicalResult Step::request(const Twine &line) {
   failure.lines.push_back(line.str());
   return mlir::failure();

@@ -80,6 +80,8 @@ public:
                           std::optional<int64_t> batchDim = {});
   /// The scalar that the caller sets for each step; made at its first use.
   mlir::Value stepScalar(llvm::StringRef name, mlir::Type element);
+  /// By which the loss is multiplied before it is differentiated; null: by 1.
+  mlir::Value lossScale();
 
   mlir::LogicalResult request(const llvm::Twine &line);
   mlir::LogicalResult refuse(const llvm::Twine &line);

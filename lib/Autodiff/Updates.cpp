@@ -3,8 +3,8 @@
 // Once per step: gradients of all micro-batches are summed (dist.accumulate),
 // clipped by their global norm as torch.nn.utils.clip_grad_norm_ does, and
 // handed to the optimizer. Everything that the step changes is assigned at its
-// end. With --on-nan=skip all of it keeps its old value where the loss or the
-// norm is not finite.
+// end. With --on-nan=skip, and in float16, all of it keeps its old value where
+// the loss or the norm is not finite.
 //
 //===----------------------------------------------------------------------===//
 #include "Optimizers.h"
@@ -26,7 +26,8 @@ struct Assignment {
 class UpdateBuilder {
 public:
   UpdateBuilder(Step &step)
-      : step(step), options(step.options), ops(step.ops) {}
+      : step(step), options(step.options), ops(step.ops),
+        skips(options.skipNonFinite || options.scalesLoss()) {}
   void build();
 
 private:
@@ -51,6 +52,7 @@ private:
   Step &step;
   const AutodiffOptions &options;
   OpBuilder &ops;
+  const bool skips; ///< steps that are not finite
   Value loss, norm;
   int64_t normColocation = 0;
   std::vector<Assignment> assignments;
@@ -73,6 +75,8 @@ void UpdateBuilder::accumulateGradients() {
                    parameter.colocation, dist::Purpose::Gradient, loc);
     at(parameter.colocation, dist::Purpose::Gradient);
     parameter.gradient = step.sendNarrow(parameter.gradient, loc);
+    if (Value scale = step.lossScale())
+      parameter.gradient = step.at(loc).div(parameter.gradient, scale);
   }
 }
 
@@ -209,14 +213,14 @@ void UpdateBuilder::build() {
                     last ? colocationOf(last) : 0, dist::Purpose::Statistics,
                     step.named("loss"));
   accumulateGradients();
-  if (options.clipNorm || options.skipNonFinite)
+  if (options.clipNorm || skips)
     buildNorm();
   if (options.clipNorm)
     clip();
   for (const Parameter &parameter : step.parameters)
     update(parameter);
   updateStatistics(parts);
-  if (options.skipNonFinite)
+  if (skips)
     skipNonFinite();
   assign();
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -18,9 +19,13 @@ using namespace kerf::rt;
 /// What a checkpoint says of itself and of its run. openHashed has read the
 /// last.
 static constexpr const char *factNames[] = {
-    "format", "step",    "updates",    "epoch",
-    "index",  "seed",    "batch_size", "samples",
-    "data",   "shuffle", "last_batch", "batches_per_epoch",
+    "format",     "step",
+    "updates",    "epoch",
+    "index",      "seed",
+    "batch_size", "samples",
+    "data",       "shuffle",
+    "last_batch", "batches_per_epoch",
+    "loss_scale", "loss_scale_steps",
     "xxh3"};
 static const std::string prefix = "checkpoint-", ending = ".safetensors";
 
@@ -85,6 +90,11 @@ static void removeAbandoned(const std::string &folder) {
     ::closedir(open);
 }
 
+/// A power of two as the file has it: "2^16".
+static std::string exponentText(double power) {
+  return "2^" + std::to_string(std::ilogb(power));
+}
+
 void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
                                const Weights &weights,
                                kerf_session_t *session) {
@@ -106,6 +116,10 @@ void kerf::rt::writeCheckpoint(const std::string &folder, const RunState &state,
                     {"batches_per_epoch", std::to_string(state.perEpoch)},
                     {"shuffle", state.shuffle ? "on" : "off"},
                     {"last_batch", state.keepLast ? "keep" : "drop"}};
+  if (state.lossScale) {
+    facts["loss_scale"] = exponentText(state.lossScale->value);
+    facts["loss_scale_steps"] = std::to_string(state.lossScale->steps);
+  }
   removeAbandoned(folder);
   writeTensorFile(
       pathOf(folder, state.step), tensors,
@@ -138,6 +152,19 @@ static int64_t number(const Metadata &facts, const char *key) {
     throw Error(KERF_INVALID_ARGUMENT,
                 cat("has no number \"", key, "\" in its metadata"));
   return value;
+}
+
+/// The scale of a step in float16, of which there is none in other types.
+static std::optional<LossScale> lossScale(const Metadata &facts) {
+  auto it = facts.find("loss_scale");
+  if (it == facts.end())
+    return std::nullopt;
+  for (double value = LossScale::least; value <= LossScale::most; value *= 2)
+    if (exponentText(value) == it->second)
+      return LossScale{value, number(facts, "loss_scale_steps")};
+  throw Error(KERF_INVALID_ARGUMENT,
+              cat("loss_scale is ", it->second,
+                  ", expected a power of two as 2^16"));
 }
 
 /// Compares what the file says with this run.
@@ -212,6 +239,7 @@ Safetensors kerf::rt::openCheckpoint(const std::string &path, RunState &state) {
   state.epoch = number(facts, "epoch");
   state.index = number(facts, "index");
   checkPlace(state, number(facts, "batches_per_epoch"));
+  state.lossScale = lossScale(facts);
   return file;
 }
 
@@ -237,6 +265,11 @@ bool kerf::rt::loadNewestCheckpoint(const std::string &folder,
     }
     checkFacts(path, file.metadata(), state);
     checkTensors(path, file, weights);
+    if (found.lossScale.has_value() != state.lossScale.has_value())
+      foreign(path, found.lossScale ? "it has a scale of the loss, this run is "
+                                      "not in float16"
+                                    : "it has no scale of the loss, this run "
+                                      "is in float16");
     for (size_t i = 0; i < weights.parameters().size(); ++i)
       weights.set(session, i, file.find(weights.parameters()[i].name)->data);
     state = found;

@@ -9,10 +9,13 @@
 #ifndef KERF_RT_TRAIN_CHECKPOINTS_H
 #define KERF_RT_TRAIN_CHECKPOINTS_H
 
+#include "LossScale.h"
 #include "TensorFile.h"
 #include "Weights.h"
 
 #include "kerf/rt/files.h"
+
+#include <optional>
 
 namespace kerf::rt {
 
@@ -32,6 +35,7 @@ struct RunState {
   int64_t batch = 0, samples = 0, perEpoch = 0;
   uint64_t data = 0; ///< fingerprint of the samples
   bool shuffle = true, keepLast = false;
+  std::optional<LossScale> lossScale; ///< of a step in float16
 };
 
 constexpr size_t keptCheckpoints = 3;
@@ -43,7 +47,7 @@ void writeCheckpoint(const std::string &folder, const RunState &state,
                      const Weights &weights, kerf_session_t *session);
 
 /// Opens one file, checks its hash, format and position, and stores step,
-/// updates, epoch and batch index in `state`. Throws KERF_INVALID_ARGUMENT,
+/// updates, epoch, batch index and the loss's scale in `state`. Throws KERF_INVALID_ARGUMENT,
 /// KERF_OTHER_VERSION, KERF_BAD_PACKAGE or KERF_IO_ERROR; only the last names
 /// the file.
 Safetensors openCheckpoint(const std::string &path, RunState &state);

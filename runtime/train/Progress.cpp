@@ -114,6 +114,8 @@ void Progress::step(const StepReport &report) {
                        {"bytes_per_rank", report.bytesPerRank}};
   if (report.gradientNorm)
     line["gradient_norm"] = real(*report.gradientNorm);
+  if (report.lossScale)
+    line["loss_scale"] = *report.lossScale;
   if (report.skipped)
     line["skipped"] = true;
   writeLog(line.dump());

@@ -22,6 +22,7 @@ struct StepReport {
   std::optional<double> gradientNorm;
   int64_t bytesPerRank = 0;
   bool skipped = false;
+  std::optional<double> lossScale; ///< of a step in float16
 };
 
 class Progress {

@@ -65,6 +65,9 @@ void Trainer::openPackage() {
     kerf_tensor_info_t info;
     checkStatus(kerf_package_input(package, i, &info));
     std::string name = info.name;
+    if (name == "train.loss_scale")
+      state.lossScale = options.lossScale > 0 ? LossScale{options.lossScale, 0}
+                                              : LossScale();
     if (name.compare(0, 6, "train.") == 0)
       continue;
     bool isLabels =
@@ -224,6 +227,8 @@ void Trainer::setScalars() {
   // PyTorch's momentum starts as the first gradient, without dampening.
   scalars.gradientWeight =
       static_cast<float>(state.updates == 0 ? 1 : 1 - options.dampening);
+  if (state.lossScale)
+    scalars.lossScale = static_cast<float>(state.lossScale->value);
   scalars.seed = static_cast<int64_t>(options.seed);
   scalars.step = state.step;
   for (int32_t i = 0, n = kerf_package_num_inputs(package); i < n; ++i) {
@@ -238,6 +243,7 @@ void Trainer::setScalars() {
               : name == "train.bias_correction_1" ? &scalars.biasCorrection1
               : name == "train.bias_correction_2" ? &scalars.biasCorrection2
               : name == "train.gradient_weight"   ? &scalars.gradientWeight
+              : name == "train.loss_scale"        ? &scalars.lossScale
                                                   : nullptr;
     else if (info.dtype == KERF_I64)
       value = name == "train.seed"   ? &scalars.seed
@@ -297,7 +303,9 @@ void Trainer::step() {
     report.gradientNorm = scalarOutput(normOutput);
   bool finite = std::isfinite(report.loss) &&
                 (normOutput < 0 || std::isfinite(*report.gradientNorm));
-  if (!finite && !options.skipNan)
+  // In float16 a gradient that overflows says that the scale is too large.
+  bool overflow = state.lossScale && std::isfinite(report.loss) && !finite;
+  if (!finite && !overflow && !options.skipNan)
     throw Error(
         KERF_PROGRAM_FAILURE,
         cat("step ", report.step, ": the ",
@@ -308,6 +316,10 @@ void Trainer::step() {
             ", nothing is written (option on-nan=skip goes on without the "
             "step)"));
   report.skipped = !finite;
+  if (state.lossScale) {
+    report.lossScale = state.lossScale->value;
+    updateLossScale(finite);
+  }
   if (bytesPerRank < 0 && job.leads())
     bytesPerRank = nlohmann::json::parse(takeJson(kerf_session_statistics))
                        .at("communication")
@@ -332,6 +344,16 @@ void Trainer::step() {
   constexpr int64_t kMaxSkipped = 3;
   if (skippedInRow == kMaxSkipped && job.leads())
     requireFiniteParameters();
+}
+
+void Trainer::updateLossScale(bool finite) {
+  if (!state.lossScale->update(finite, options.lossScaleInterval))
+    throw Error(KERF_PROGRAM_FAILURE,
+                cat("step ", state.step + 1,
+                    ": gradients overflow float16 at a loss scale of ",
+                    text(2 * state.lossScale->value),
+                    " too, nothing is written (option precision=bf16 has the "
+                    "range of float32)"));
 }
 
 void Trainer::requireFiniteParameters() {

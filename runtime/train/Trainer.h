@@ -43,6 +43,9 @@ private:
   void resume();
   bool loadCheckpoint();
   void setScalars();
+  /// Of a step in float16: takes notice of an overflow. Throws where the
+  /// gradients cannot be had at any scale.
+  void updateLossScale(bool finite);
   /// One iteration; the batch's number in the log is state.step + 1.
   void step();
   void checkLabels(const Batch &batch);
@@ -75,7 +78,7 @@ private:
   /// The scalars that the program asks for, by their name after "train.".
   struct Scalars {
     float learningRate = 0, biasCorrection1 = 1, biasCorrection2 = 1;
-    float gradientWeight = 1;
+    float gradientWeight = 1, lossScale = 1;
     int64_t seed = 0, step = 0;
   };
 

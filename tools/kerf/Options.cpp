@@ -250,9 +250,9 @@ void kerf::tool::addTraining(CLI::App &app, Options &o) {
       ->check(CLI::IsMember({"sync", "local", "frozen"}))
       ->group(group);
   app.add_option("--gradient-dtype", o.gradientDtype,
-                 "In which gradients are sent: f32 or bf16 (default: the "
+                 "In which gradients are sent: f32, bf16 or f16 (default: the "
                  "precision)")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->group(group);
   app.add_option("--clip-norm", o.clipNorm,
                  "Clip the gradients' global norm to this")
@@ -305,6 +305,17 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
   app.add_option("--learning-rate", o.learningRate,
                  "constant, linear or cosine, then ,warmup=100,min=1e-5; step "
                  "or exponential, then ,every=1000,factor=0.1")
+      ->group(loop);
+  app.add_option("--loss-scale", o.lossScale,
+                     "Of --precision=f16: by what the loss is multiplied before "
+                     "it is differentiated, at first (a power of two, default: "
+                     "65536); halved where gradients overflow")
+      ->check(powerOfTwo())
+      ->group(loop);
+  app.add_option("--loss-scale-interval", o.lossScaleInterval,
+                     "Steps without overflow after which it doubles (default: "
+                     "2000)")
+      ->check(atLeast(1))
       ->group(loop);
   app.add_option("--checkpoint-dir", o.checkpointDir, "Keep checkpoints here")
       ->group(loop);

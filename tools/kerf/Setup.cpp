@@ -117,11 +117,6 @@ static void setPrecision(const Options &o, CompilationOptions &result) {
                   "--precision=tf32 is arithmetic of GPUs, expected "
                   "--devices=cuda:... (CPUs: f32, bf16 or f16)",
                   {}};
-  if (result.precision == Precision::F16 && o.train)
-    throw Failure{kUsage,
-                  "--precision=f16 cannot train: small gradients would be lost "
-                  "without a scaled loss, which there is not yet",
-                  {"--precision=bf16 has the range of f32"}};
   if (result.givenPlan || (result.resume && result.resume->plan))
     requireSame(result, "--precision", "precision", toString(result.precision));
 }

@@ -322,6 +322,8 @@ static rt::TrainOptions loopOptions(const Options &o) {
   t.steps = o.steps;
   t.epochs = o.epochs;
   t.skipNan = o.onNan == "skip";
+  t.lossScale = static_cast<double>(o.lossScale);
+  t.lossScaleInterval = o.lossScaleInterval;
   t.output = o.output;
   t.safetensors = o.safetensors;
   t.log = o.log;
@@ -337,6 +339,11 @@ static rt::TrainOptions loopOptions(const Options &o) {
   t.quiet = o.quiet;
   t.verbose = o.verbose;
   t.stop = &stopSignal;
+  if (o.precision != "f16" && (o.lossScale > 0 || o.lossScaleInterval != 2000))
+    throw Failure{kUsage,
+                  "--loss-scale and --loss-scale-interval are of "
+                  "--precision=f16",
+                  {}};
   if (o.evalEvery > 0 && o.evalData.empty())
     throw Failure{kUsage, "--eval-every needs --eval-data", {}};
   return t;

@@ -41,6 +41,10 @@ Options kerf::tool::forOneDevice(const Options &options) {
 }
 
 /// Four units of rounding of the type of a value; 0: of f32 and wider.
+/// By which the loss of a step in float16 is multiplied: enough for gradients
+/// of a mean, and far from what overflows.
+static constexpr double kLossScale = 1024;
+
 static double narrowestOf(mlir::Value value) {
   mlir::Type element = mlir::getElementTypeOrSelf(value.getType());
   return element.isBF16() ? 0x1p-6 : element.isF16() ? 0x1p-9 : 0;
@@ -168,6 +172,7 @@ bool Program::setStepScalar(const kerf_tensor_info_t &info,
   if (info.dtype == KERF_F32) {
     auto value = static_cast<float>(
         name == "train.learning_rate" ? optimizer->learningRate
+        : name == "train.loss_scale" ? kLossScale
         : name == "train.gradient_weight"
             ? (stepNumber == 0 ? 1 : 1 - optimizer->option("dampening"))
         : name == "train.bias_correction_1"

@@ -91,11 +91,15 @@ struct AutodiffOptions {
   /// only its training form uses them.
   int64_t microBatches = 1, dataParallel = 1;
 
+  /// Whether the backward pass starts from a loss times `train.loss_scale`,
+  /// which the caller sets: small gradients are 0 in float16, whose least
+  /// number is 6e-8. Steps whose gradients overflow change nothing.
+  bool scalesLoss() const { return precision == Precision::F16; }
   /// The type in which gradients are sent.
   Precision gradientType() const { return gradientDtype.value_or(precision); }
 };
 
-/// The type in which gradients are sent: "f32" or "bf16".
+/// The type in which gradients are sent: "f32", "bf16" or "f16".
 llvm::StringRef gradientDtypeName(const AutodiffOptions &options);
 
 /// Whether the name is one that torch.onnx gives constants ("val_9"), not that

@@ -62,7 +62,7 @@ def AutodiffPass : Pass<"autodiff", "::mlir::ModuleOp"> {
              clEnumValN(::kerf::autodiff::Precision::TF32, "tf32", "float32; products of GPUs round to 10 bits"),
              clEnumValN(::kerf::autodiff::Precision::BF16, "bf16", "bfloat16"),
              clEnumValN(::kerf::autodiff::Precision::F16, "f16", "float16"))}]>,
-    Option<"gradientDtype", "gradient-dtype", "std::string", "", "f32 or bf16; empty: the precision">,
+    Option<"gradientDtype", "gradient-dtype", "std::string", "", "f32, bf16 or f16; empty: the precision">,
     Option<"microBatches", "micro-batches", "int64_t", "1", "groups of BatchNorm's statistics">,
     Option<"dataParallel", "data-parallel", "int64_t", "1", "devices of one micro-batch, for batch-norm=local">
   ];

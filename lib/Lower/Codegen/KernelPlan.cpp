@@ -21,7 +21,10 @@ namespace {
 using Splits = std::map<int64_t, std::set<int64_t>>;
 
 constexpr int64_t kMinVectorLoop = 8;
-constexpr size_t kMaxCuts = 16;
+/// Ranges that a loop is cut into, each with code of its own; where each has
+/// little (a buffer of gradients is filled), and without cuts every element
+/// would ask in which it lies.
+constexpr size_t kMaxCuts = 16, kMaxCutsOfCopies = 512;
 constexpr int64_t kMaxGuards = 4;
 
 int64_t flopsOf(Operation *op) {
@@ -60,12 +63,18 @@ private:
   }
   bool dependsOnVector(ArrayRef<Index> index);
   void cutAt(const Guard &guard);
+  void needs(const Index &index);
   bool isExpensive(Operation *op);
 
   KernelPlan &plan;
   Splits &splits;
   std::set<std::pair<void *, IndexVec>> visited;
   DenseMap<Operation *, int64_t> visits;
+  /// Atoms on which it depends which element is read, or what is computed: a
+  /// reshape of a dense operand makes others, which cancel. Known once the walk
+  /// is complete.
+  std::set<AtomId> needed;
+  bool isComplete = false;
   int64_t undecided = 0;
 };
 
@@ -104,6 +113,12 @@ bool Walk::dependsOnVector(ArrayRef<Index> index) {
   return false;
 }
 
+void Walk::needs(const Index &index) {
+  for (auto [atom, factor] : index.terms)
+    if (needed.insert(atom).second)
+      needs(Index(plan.space[atom].argument));
+}
+
 void Walk::cutAt(const Guard &guard) {
   if (guard.index.terms.size() != 1 || guard.index.terms[0].second != 1 ||
       !plan.isVectorAtom(guard.index.terms[0].first))
@@ -126,6 +141,7 @@ bool Walk::visitUses(Operation *op, ArrayRef<Index> index) {
       if (low < guard.low || high >= guard.high) {
         always = false;
         cutAt(guard);
+        needs(guard.index);
       }
     }
     if (never)
@@ -174,6 +190,8 @@ bool Walk::visitGather(nn::GatherOp op, ArrayRef<Index> index) {
 }
 
 bool Walk::visitRow(Operation *op, ArrayRef<Index> index) {
+  for (const Index &i : index)
+    needs(i);
   SmallVector<int64_t> dims = rowDims(op);
   IndexVec outer;
   for (auto [dim, i] : llvm::enumerate(index))
@@ -210,6 +228,8 @@ static bool isCheapSource(Value value, const KernelPlan &plan) {
 }
 
 bool Walk::visitWhole(Operation *op, ArrayRef<Index> index) {
+  for (const Index &i : index)
+    needs(i);
   if (visits[op] > 1)
     return refuse(op->getName().getStringRef() + " is used at two indices");
   for (Value operand : op->getOperands()) {
@@ -239,6 +259,7 @@ bool Walk::visit(Value value, ArrayRef<Index> index) {
   Operation *op = value.getDefiningOp();
   if (!op || !plan.ops.contains(op)) {
     Index flat = plan.space.linearize(index, shapeOf(value));
+    needs(flat);
     auto &accesses = plan.accesses[value];
     if (!llvm::is_contained(accesses, flat))
       accesses.push_back(flat);
@@ -269,9 +290,10 @@ bool Walk::visit(Value value, ArrayRef<Index> index) {
   case KernelKind::Concat:
     return visitUses(op, index);
   case KernelKind::Constant:
-    plan.space.linearize(index, shapeOf(value));
+    needs(plan.space.linearize(index, shapeOf(value)));
     return true;
   case KernelKind::Iota:
+    needs(index[cast<nn::IotaOp>(op).getDim()]);
     return true;
   case KernelKind::Gather:
     return visitGather(cast<nn::GatherOp>(op), index);
@@ -346,12 +368,19 @@ bool Walk::run() {
       plan.outputIndex.push_back(
           plan.space.delinearize(plan.outer.index, shapeOf(output)));
   }
-  for (auto [output, index] : llvm::zip_equal(plan.outputs, plan.outputIndex))
+  for (auto [output, index] : llvm::zip_equal(plan.outputs, plan.outputIndex)) {
+    needs(plan.space.linearize(index, shapeOf(output)));
     if (!visit(output, index))
       return false;
+  }
+  bool copies = llvm::all_of(plan.ops, [](Operation *op) {
+    KernelKind kind = kindOf(op);
+    return kind == KernelKind::Concat || kind == KernelKind::Shape;
+  });
   for (auto &cut : plan.cuts)
-    if (cut.second.size() > kMaxCuts)
+    if (cut.second.size() > (copies ? kMaxCutsOfCopies : kMaxCuts))
       cut.second.clear();
+  isComplete = true;
   return true;
 }
 
@@ -362,8 +391,9 @@ bool Walk::suggestSplits() {
     int64_t best = 0;
     for (AtomId id = 0; id < plan.space.size(); ++id) {
       const Atom &atom = plan.space[id];
-      if (atom.kind != Atom::Kind::Quotient &&
-          atom.kind != Atom::Kind::Remainder)
+      if ((atom.kind != Atom::Kind::Quotient &&
+           atom.kind != Atom::Kind::Remainder) ||
+          (isComplete && !needed.count(id)))
         continue;
       const Index &of = atom.argument;
       if (of.constant || of.terms.size() != 1 || of.terms[0].second != 1)

@@ -100,7 +100,9 @@ struct WidenProducts : kerf::impl::WidenProductsBase<WidenProducts> {
       return;
     SmallVector<Operation *> products;
     forEachOp(getOperation(), [&](Operation *op) {
-      if (isa<nn::MatmulOp, nn::ConvOp>(op) &&
+      auto costed = dyn_cast<OpCostInterface>(op);
+      LibraryWork work = costed ? costed.getLibraryWork() : LibraryWork::None;
+      if ((work == LibraryWork::Product || work == LibraryWork::Call) &&
           typeOf(op->getResult(0)).getElementType().isF16())
         products.push_back(op);
     });

@@ -100,6 +100,8 @@ struct TrainOptions {
   double dampening = 0; ///< of SGD's momentum, from the second update on
   TrainLoss loss;
   bool skipNan = false;
+  double lossScale = 0; ///< of float16 at the start, a power of two; 0: 65536
+  int64_t lossScaleInterval = 2000; ///< steps after which it doubles
 
   std::string output, safetensors, log, trace, stats; ///< empty: none
   std::string checkpointDir;
