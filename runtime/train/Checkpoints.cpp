@@ -18,15 +18,14 @@ using namespace kerf::rt;
 
 /// What a checkpoint says of itself and of its run. openHashed has read the
 /// last.
-static constexpr const char *factNames[] = {
-    "format",     "step",
-    "updates",    "epoch",
-    "index",      "seed",
-    "batch_size", "samples",
-    "data",       "shuffle",
-    "last_batch", "batches_per_epoch",
-    "loss_scale", "loss_scale_steps",
-    "xxh3"};
+static constexpr const char *factNames[] = {"format",     "step",
+                                            "updates",    "epoch",
+                                            "index",      "seed",
+                                            "batch_size", "samples",
+                                            "data",       "shuffle",
+                                            "last_batch", "batches_per_epoch",
+                                            "loss_scale", "loss_scale_steps",
+                                            "xxh3"};
 static const std::string prefix = "checkpoint-", ending = ".safetensors";
 
 static std::string pathOf(const std::string &folder, int64_t step) {
@@ -162,9 +161,8 @@ static std::optional<LossScale> lossScale(const Metadata &facts) {
   for (double value = LossScale::least; value <= LossScale::most; value *= 2)
     if (exponentText(value) == it->second)
       return LossScale{value, number(facts, "loss_scale_steps")};
-  throw Error(KERF_INVALID_ARGUMENT,
-              cat("loss_scale is ", it->second,
-                  ", expected a power of two as 2^16"));
+  throw Error(KERF_INVALID_ARGUMENT, cat("loss_scale is ", it->second,
+                                         ", expected a power of two as 2^16"));
 }
 
 /// Compares what the file says with this run.

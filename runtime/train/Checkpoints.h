@@ -47,9 +47,9 @@ void writeCheckpoint(const std::string &folder, const RunState &state,
                      const Weights &weights, kerf_session_t *session);
 
 /// Opens one file, checks its hash, format and position, and stores step,
-/// updates, epoch, batch index and the loss's scale in `state`. Throws KERF_INVALID_ARGUMENT,
-/// KERF_OTHER_VERSION, KERF_BAD_PACKAGE or KERF_IO_ERROR; only the last names
-/// the file.
+/// updates, epoch, batch index and the loss's scale in `state`. Throws
+/// KERF_INVALID_ARGUMENT, KERF_OTHER_VERSION, KERF_BAD_PACKAGE or
+/// KERF_IO_ERROR; only the last names the file.
 Safetensors openCheckpoint(const std::string &path, RunState &state);
 
 /// Loads the newest undamaged checkpoint into the session; `state` gives what

@@ -66,8 +66,8 @@ void Trainer::openPackage() {
     checkStatus(kerf_package_input(package, i, &info));
     std::string name = info.name;
     if (name == "train.loss_scale")
-      state.lossScale = options.lossScale > 0 ? LossScale{options.lossScale, 0}
-                                              : LossScale();
+      state.lossScale =
+          options.lossScale > 0 ? LossScale{options.lossScale, 0} : LossScale();
     if (name.compare(0, 6, "train.") == 0)
       continue;
     bool isLabels =

@@ -307,14 +307,14 @@ void kerf::tool::addLoop(CLI::App &app, Options &o) {
                  "or exponential, then ,every=1000,factor=0.1")
       ->group(loop);
   app.add_option("--loss-scale", o.lossScale,
-                     "Of --precision=f16: by what the loss is multiplied before "
-                     "it is differentiated, at first (a power of two, default: "
-                     "65536); halved where gradients overflow")
+                 "Of --precision=f16: by what the loss is multiplied before "
+                 "it is differentiated, at first (a power of two, default: "
+                 "65536); halved where gradients overflow")
       ->check(powerOfTwo())
       ->group(loop);
   app.add_option("--loss-scale-interval", o.lossScaleInterval,
-                     "Steps without overflow after which it doubles (default: "
-                     "2000)")
+                 "Steps without overflow after which it doubles (default: "
+                 "2000)")
       ->check(atLeast(1))
       ->group(loop);
   app.add_option("--checkpoint-dir", o.checkpointDir, "Keep checkpoints here")

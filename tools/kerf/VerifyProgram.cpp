@@ -172,7 +172,7 @@ bool Program::setStepScalar(const kerf_tensor_info_t &info,
   if (info.dtype == KERF_F32) {
     auto value = static_cast<float>(
         name == "train.learning_rate" ? optimizer->learningRate
-        : name == "train.loss_scale" ? kLossScale
+        : name == "train.loss_scale"  ? kLossScale
         : name == "train.gradient_weight"
             ? (stepNumber == 0 ? 1 : 1 - optimizer->option("dampening"))
         : name == "train.bias_correction_1"
