@@ -18,6 +18,7 @@
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/FailPass.h"
 #include "kerf/Pipelines/Register.h"
+#include "kerf/Pipelines/VerifyIR.h"
 #include "kerf/Plan/Passes.h"
 
 #include "kerf/Dist/Dist.h"
@@ -408,6 +409,7 @@ Compilation::runPasses(StringRef phase,
     return success();
   });
   PassManager passes(context.get(), ModuleOp::getOperationName());
+  passes.enableVerifier(false); // once, behind all of them
   build(passes);
   if (options.failPhase == phase)
     passes.addPass(createFailPass());
@@ -415,6 +417,7 @@ Compilation::runPasses(StringRef phase,
   llvm::raw_string_ostream stream(text);
   passes.printAsTextualPipeline(stream);
   pipelines.push_back({phase.str(), std::move(text)});
+  passes.addPass(createVerifyIR());
   // A pass that fails on a plan of ours has a bug: keep a reproducer. Plans and
   // IR written by the user can be wrong. No reproducer is kept for passes that
   // may refuse their input, since it would need a copy of the module.

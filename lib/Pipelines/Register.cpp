@@ -12,6 +12,7 @@
 #include "kerf/NN/NN.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipelines/FailPass.h"
+#include "kerf/Pipelines/VerifyIR.h"
 #include "kerf/Plan/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,6 +27,7 @@ void kerf::registerDialects(mlir::DialectRegistry &registry) {
 void kerf::registerPasses() {
   mlir::registerTransformsPasses();
   registerFailPass();
+  registerVerifyIR();
   registerKerfImportPasses();
   autodiff::registerKerfAutodiffPasses();
   plan::registerKerfPlanPasses();

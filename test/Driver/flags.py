@@ -45,7 +45,7 @@ expect_error(checks, "run and a phase", ["run", mlp, "--dim=batch=8", "--stop-af
 expect_error(checks, "compile --mash", ["compile", mlp, "--mash=tp=2"], 2, ["unknown argument --mash=tp=2, did you mean --mesh"])
 expect_error(checks, "plan --weather", ["plan", mlp, "--weather"], 2, ["unknown argument --weather\n"])
 expect_error(checks, "kerf-run --seeds", ["--seeds=1"], 2, ["unknown argument --seeds=1, did you mean --seed"], tool="kerf-run")
-expect_error(checks, "compile without -o", ["compile", mlp], 2, ["--output is required"])
+expect_error(checks, "compile without -o", ["compile", mlp], 2, ["--output is missing", "NAME.kerf"])
 # Flags that --help does not list have names all the same.
 for flag in ("--without=nonsense", "--seed=-1"):
     expect_error(checks, flag, ["run", mlp, flag], 2, [f"error: {flag.split('=')[0]}: .*{flag.split('=')[1]}"])

@@ -54,8 +54,14 @@ bool kerf::tool::stopAfter(Compilation &compilation, const Options &options) {
   if (options.stopAfter.empty())
     return false;
   require(compilation, compilation.runUntil(options.stopAfter));
-  compilation.getModule().print(llvm::outs());
-  llvm::outs() << "\n";
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  compilation.getModule().print(stream);
+  stream << "\n";
+  if (!options.output.empty())
+    writeFile(options.output, text);
+  else
+    llvm::outs() << text;
   llvm::outs().flush();
   return true;
 }
@@ -135,6 +141,8 @@ int kerf::tool::plan(const Options &options) {
 }
 
 int kerf::tool::compile(const Options &options) {
+  if (options.output.empty() && options.stopAfter.empty())
+    throw Failure{kUsage, "--output is missing, expected as -o NAME.kerf", {}};
   CompilationOptions compile = compilationOptions(options);
   Progress progress(options, compile);
   Compilation compilation(std::move(compile));

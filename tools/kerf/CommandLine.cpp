@@ -120,7 +120,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addPlanning(*sub, options);
   addPhases(*sub, options);
   addTrain(sub);
-  sub->add_option("-o,--output", options.output, "Write plan.json here");
+  sub->add_option("-o,--output", options.output,
+                  "Write plan.json here, with --stop-after the IR");
 
   sub = add("compile", "Write a package that kerf-run runs", compile,
             Prints::Text);
@@ -131,8 +132,8 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
   addResuming(*sub, options);
   addCompiling(*sub, options);
   addTrain(sub);
-  sub->add_option("-o,--output", options.output, "The package, NAME.kerf")
-      ->required();
+  sub->add_option("-o,--output", options.output,
+                  "The package, NAME.kerf; with --stop-after the IR");
 
   sub = add("run", "Run a model or a package", run, Prints::VerboseAndJson);
   addModel(*sub, options);

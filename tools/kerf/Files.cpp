@@ -104,7 +104,7 @@ void kerf::tool::checkFiles(const Options &o, OutputKind kind,
   files.reads("--expected", o.expected);
   files.reads("the document", o.document);
   files.reads("--diff", o.otherDocument);
-  if (kind == OutputKind::Package)
+  if (kind == OutputKind::Package && o.stopAfter.empty())
     files.replaces("-o", o.output);
   else
     files.writes("-o", o.output);
