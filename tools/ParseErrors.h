@@ -41,6 +41,17 @@ inline std::string unknownArgument(const CLI::App &app) {
          (close.empty() ? "" : ", did you mean " + close + "?");
 }
 
+inline std::string unknownCommand(const CLI::App &app,
+                                  const std::string &command) {
+  std::vector<std::string> names;
+  for (const CLI::App *sub :
+       app.get_subcommands([](const CLI::App *) { return true; }))
+    names.push_back(sub->get_name());
+  std::string close = kerf::rt::closestName(command, names);
+  return "unknown command '" + command + "'" +
+         (close.empty() ? "" : ", did you mean " + close + "?");
+}
+
 /// One line.
 inline std::string describeParseError(const CLI::App &app,
                                       const CLI::ParseError &error) {

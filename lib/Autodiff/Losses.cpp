@@ -79,6 +79,9 @@ FailureOr<Value> LossBuilder::findPrediction() {
                           describe(value.getType()) + ", expected floats");
     return b.widen(value);
   }
+  if (spec.prediction != kOutputLoss && findLoss(spec.prediction))
+    return step.request("option loss: expected " + spec.prediction +
+                        "(OUTPUT,LABELS), with OUTPUT one of " + names);
   return step.request("option loss: the model has no output '" +
                       spec.prediction + "', expected one of " + names);
 }

@@ -258,7 +258,7 @@ llvm::Expected<Machine> kerf::cost::machinePreset(llvm::StringRef name,
       names += (names.empty() ? "" : ", ") + preset;
     return llvm::createStringError("unknown machine \"" + name +
                                    "\", expected a JSON file or one of " +
-                                   names);
+                                   names + " (D is 1, 4 or 8)");
   }
   machine->name = name.str();
   if (numDevices == 0 || numDevices == machine->numDevices())

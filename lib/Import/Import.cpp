@@ -291,7 +291,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run(StringRef path) {
   if (!skeleton) {
     StringRef other = otherFormat(files().modelBytes());
     if (!other.empty())
-      error = ("is no ONNX model but " + other + ": " + error).str();
+      error = ("is no ONNX model but " + other).str();
     refuse("", error);
     return failure();
   }

@@ -197,11 +197,14 @@ bool ModelFiles::readExternal(const onnx::TensorProto &tensor, int64_t size,
   data.file = entry->second;
   data.offset = offset;
   if (files[data.file]->isAbsent()) {
-    if (isa<FloatType>(data.type.getElementType()) &&
+    // No shape is computed from these: masks and weights.
+    if ((isa<FloatType>(data.type.getElementType()) ||
+         data.type.getElementType().isInteger(1)) &&
         data.type.getNumElements() > 1)
       return true;
     error = "external data \"" + location +
-            "\" is absent, but the model's shapes may depend on it";
+            "\" is absent, but the model's shapes may depend on it: expected "
+            "it beside the model";
     return false;
   }
   ArrayRef<uint8_t> bytes = files[data.file]->bytes();

@@ -148,7 +148,8 @@ bool Walker::message(Message kind, uint64_t at, uint64_t end, unsigned depth,
         return false;
       if (value > end - at)
         return fail(start, "field of " + Twine(value) + " bytes, only " +
-                               Twine(end - at) + " left");
+                               Twine(end - at) +
+                               " left: the file may be cut short");
       uint64_t begin = at;
       at += value;
       Message child = childOf(kind, static_cast<uint32_t>(field));

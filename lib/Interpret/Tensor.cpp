@@ -142,15 +142,19 @@ static double nearest(double value, int digits, int lowest, double max) {
 }
 
 void kerf::interpret::roundRandomlyTo(Tensor &tensor, Type elementType,
-                                      std::mt19937_64 &random) {
-  if (auto type = dyn_cast<FloatType>(elementType)) {
-    // Moves by less than half the distance of two numbers of the type, so that
-    // these stay.
-    double most = std::ldexp(1, -static_cast<int>(type.getFPMantissaWidth()));
-    std::uniform_real_distribution<double> moves(-most / 2, most / 2);
-    for (double &value : tensor.data)
-      value += value * moves(random);
-  }
+                                      double units, std::mt19937_64 &random) {
+  auto type = dyn_cast<FloatType>(elementType);
+  if (!type)
+    return roundTo(tensor, elementType);
+  Tensor exact = tensor;
+  roundTo(exact, elementType);
+  // Numbers of the type stay: nothing rounds them.
+  double most =
+      units * std::ldexp(1, -static_cast<int>(type.getFPMantissaWidth()));
+  std::uniform_real_distribution<double> moves(-most / 2, most / 2);
+  for (auto [value, rounded] : llvm::zip_equal(tensor.data, exact.data))
+    if (double moved = value + value * moves(random); value != rounded)
+      value = moved;
   roundTo(tensor, elementType);
 }
 

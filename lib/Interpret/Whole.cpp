@@ -88,7 +88,7 @@ FailureOr<std::vector<Tensor>> kerf::interpret::run(func::FuncOp function,
     if (options.rounding == Rounding::Wide && (type.isF16() || type.isBF16()))
       type = Float32Type::get(type.getContext());
     if (options.rounding == Rounding::Random)
-      roundRandomlyTo(tensor, type, random);
+      roundRandomlyTo(tensor, type, options.roundingUnits, random);
     else if (options.rounding != Rounding::None)
       roundTo(tensor, type);
     return tensor;

@@ -48,7 +48,9 @@ kerf_dtype_t parseDescr(const std::string &value) {
   for (const TypeCode &entry : codes)
     if (value.size() > 4 && value[4] == '\'' && code == entry.code)
       return entry.dtype;
-  bad("unsupported descr " + value.substr(0, value.find(',')));
+  bad(cat("elements of NumPy's type ", value.substr(0, value.find(',')),
+          ", expected bool, int8 to int64, uint8 to uint64, float16, float32, "
+          "float64 or bfloat16"));
 }
 
 Shape parseShape(const std::string &value) {

@@ -100,7 +100,7 @@ void kerf::rt::requireSpace(const TrainOptions &options,
       disk.flags += (disk.flags.empty() ? "" : ", ") + file.flag;
     if (disk.needed > disk.free)
       throw Error(KERF_INVALID_ARGUMENT,
-                  cat(folder, ": ", disk.flags, " need ", disk.needed,
-                      " bytes, ", disk.free, " are free"));
+                  cat(folder, ": ", disk.needed, " bytes are needed for ",
+                      disk.flags, ", ", disk.free, " are free"));
   }
 }

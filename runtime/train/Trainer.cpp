@@ -380,6 +380,9 @@ void Trainer::evaluate() {
       cat("step ", state.step, ": evaluation loss ", text(metrics.loss()));
   if (metrics.hasAccuracy)
     line += cat(", accuracy ", text(metrics.accuracy()));
+  // Labels that are ignored are no part of either.
+  if (metrics.hasAccuracy && metrics.count != metrics.samples)
+    line += cat(" of ", metrics.count, " labels");
   std::fprintf(out, "%s on %lld samples\n", line.c_str(),
                static_cast<long long>(metrics.samples));
   std::fflush(out);

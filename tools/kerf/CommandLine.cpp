@@ -238,7 +238,7 @@ int kerf::tool::runCommandLine(int argc, const char *const *argv) {
     auto isFirst = [&](CLI::App *sub) { return sub->get_name() == argv[1]; };
     bool hasCommand = argc > 1 && !app.get_subcommands(isFirst).empty();
     if (argc > 1 && argv[1][0] != '-' && !hasCommand)
-      message = std::string("unknown command '") + argv[1] + "'";
+      message = unknownCommand(app, argv[1]);
     rt::say(stderr, "error: " + rt::printable(message) + "\nnote: see kerf" +
                         (hasCommand ? " " : "") + (hasCommand ? argv[1] : "") +
                         " --help\n");

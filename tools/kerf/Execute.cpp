@@ -41,7 +41,11 @@ static void compileInto(const std::string &package, const std::string &folder,
     rt::say(stderr, "note: runs on " +
                         std::to_string(parseDevices(options.devices).count) +
                         " devices as " + meshText(plan->getObject("mesh")) +
-                        "; kerf plan says why\n");
+                        "; kerf plan" +
+                        (llvm::StringRef(options.machine).ends_with(".json")
+                             ? " --machine=" + rt::printable(options.machine)
+                             : std::string()) +
+                        " says why\n");
 }
 
 static int runInJob(Options &options, rt::JobScope &job) {

@@ -170,10 +170,17 @@ std::string kerf::tool::candidateText(const json::Object &candidate) {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>>
+kerf::tool::decisionLines(const json::Object &plan) {
+  std::vector<std::pair<std::string, std::string>> lines = {
+      {"cut", cutText(plan)}, {"why", whyText(plan)}};
+  if (plan.getArray("runners_up"))
+    lines.push_back({"else", elseText(plan)});
+  return lines;
+}
+
 void kerf::tool::printDecision(llvm::raw_ostream &out,
                                const json::Object &plan) {
-  out << "cut       " << cutText(plan) << "\n"
-      << "why       " << whyText(plan) << "\n";
-  if (plan.getArray("runners_up"))
-    out << "else      " << elseText(plan) << "\n";
+  for (const auto &[what, text] : decisionLines(plan))
+    out << llvm::left_justify(what, 10) << text << "\n";
 }

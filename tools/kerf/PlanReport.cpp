@@ -259,8 +259,9 @@ void Printer::printPureCuts() {
   const json::Object *cuts = plan.getObject("pure_cuts");
   if (!cuts)
     return;
-  out << "\nwhat a training step would send if it were cut one way alone, over "
-         "all devices\n  (ring: as good algorithms send; article: each device "
+  out << "\nwhat a training step in 32 bits would send if it were cut one way "
+         "alone, over all devices\n  (ring: as good algorithms send; article: "
+         "each device "
          "to every other one; *: the least)\n"
       << llvm::left_justify("", 44) << "article        ring\n";
   const char *names[] = {"data", "tensor", "pipeline"};

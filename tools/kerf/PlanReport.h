@@ -6,6 +6,10 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace kerf::tool {
 
 /// Mesh, the decision in sentences, stages, collectives, what is cut how,
@@ -14,7 +18,11 @@ namespace kerf::tool {
 void printPlan(llvm::raw_ostream &out, const llvm::json::Object &plan,
                bool verbose);
 
-/// Which cut, why, and what the next best would cost.
+/// Which cut, why, and what the next best would cost: "cut", "why" and "else",
+/// each with a sentence.
+std::vector<std::pair<std::string, std::string>>
+decisionLines(const llvm::json::Object &plan);
+/// The same as text.
 void printDecision(llvm::raw_ostream &out, const llvm::json::Object &plan);
 /// "pp=2 x dp=4, 8 micro-batches" of one of the runners-up.
 std::string candidateText(const llvm::json::Object &candidate);

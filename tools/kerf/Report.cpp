@@ -43,6 +43,9 @@ static Document readDocument(const std::string &path) {
   for (const kerf::Schema &known : {kerf::planSchema, kerf::runSchema})
     switch (matchSchema(known, schema)) {
     case kerf::SchemaMatch::Same:
+      for (const char *member : {"mesh", "communication", "memory"})
+        if (!root->getObject(member))
+          throw Failure{kUsage, path + ": " + member + ": missing", {}};
       return {path, std::move(*root)};
     case kerf::SchemaMatch::OtherVersion:
       throw Failure{
@@ -86,6 +89,8 @@ std::string kerf::tool::verdictText(const json::Object *objective) {
     return "not predicted for this cut";
   if (!objective->get("lower_bound"))
     return cost("cost") + ", no bound: the plan was given";
+  if (numberAt(objective, {"lower_bound"}) <= 0)
+    return cost("cost") + ", no bound yet: the search was ended early";
   double gap = numberAt(objective, {"gap"});
   return cost("cost") + ", proven bound " + cost("lower_bound") +
          (gap <= 1e-12 ? ", optimal over the candidates"

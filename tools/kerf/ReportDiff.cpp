@@ -161,6 +161,8 @@ std::map<std::string, double> collectivesOf(const Document &document,
     for (const json::Value &axis : axes ? *axes : json::Array())
       key += axis.getAsString().value_or("").str() + " ";
     key += "of " + textAt(c, "tensor");
+    if (auto tensors = int64_t(numberAt(c, {"tensors"})); tensors > 1)
+      key += " and " + std::to_string(tensors - 1) + " more";
     if (int64_t stage = int64_t(numberAt(c, {"stage"})))
       key += " in stage " + std::to_string(stage);
     result[key] +=

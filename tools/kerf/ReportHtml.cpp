@@ -4,6 +4,7 @@
 // It shows figures of the document; only sums and shares are computed.
 //
 //===----------------------------------------------------------------------===//
+#include "PlanReport.h"
 #include "Report.h"
 
 #include "kerf/rt/printable.h"
@@ -158,9 +159,15 @@ void Page::head() {
     return;
   out << "<p>" << escape(textAt(objective, "kind")) << " ("
       << escape(textAt(objective, "cost_model")) << "): <b>"
-      << escape(verdictText(objective))
-      << "</b>.<br><span class=quiet>Candidates: "
-      << escape(textAt(objective, "candidates")) << "</span></p>\n";
+      << escape(verdictText(objective)) << "</b>.</p>\n";
+  if (document.isPlan()) {
+    out << "<table>\n";
+    for (const auto &[what, text] : decisionLines(root))
+      row({escape(what), escape(text)});
+    out << "</table>\n";
+  }
+  out << "<details class=quiet><summary>What was searched</summary>"
+      << escape(textAt(objective, "candidates")) << "</details>\n";
 }
 
 void Page::time() {
@@ -298,7 +305,9 @@ void Page::pureCuts() {
   const json::Object *cuts = root.getObject("pure_cuts");
   if (!cuts)
     return;
-  begin("Pure cuts: bytes of one training step, all devices",
+  begin("What a training step in 32 bits would send if it were cut one way "
+        "alone, over all devices (ring: as good algorithms send; article: each "
+        "device to every other one)",
         {"", "#article", "#ring"});
   for (const char *name : {"data", "tensor", "pipeline"})
     row({name,

@@ -127,10 +127,14 @@ static std::vector<Pair> parameterPairs(const Program &judged,
   return result;
 }
 
-/// How often the reference is run again with other roundings, and by how many
-/// times as much as it moves a program may differ, which rounds in more places.
-static constexpr uint64_t kRoundings = 3;
+/// A program rounds in more places than the reference: it may differ by so many
+/// times as much as other roundings move the reference.
 static constexpr double kMoves = 16;
+/// How far each value is moved, in units of its rounding, when the reference is
+/// run again. Small moves are multiplied by what is missing to kMoves; large
+/// ones show where a value lies so close to a border (ReLU's 0) that rounding
+/// decides on which side, and each shows that by a chance of a half.
+static constexpr double kUnits[] = {1, 4, 16, 1, 4, 16};
 
 /// A gradient that is 0 but for rounding (of a key's bias, of a bias in front
 /// of BatchNorm) is what rounding left of it, and an optimizer that divides it
@@ -141,8 +145,8 @@ static constexpr double kMoves = 16;
 static void compareWithSlack(const Program &judged, Reference &reference,
                              std::vector<Pair> &parameters,
                              llvm::MutableArrayRef<Difference> differences) {
-  for (uint64_t seed = 1; seed <= kRoundings; ++seed) {
-    if (!reference.stepsAgain(seed))
+  for (auto [run, units] : llvm::enumerate(kUnits)) {
+    if (!reference.stepsAgain(run + 1, units))
       return;
     for (auto [pair, parameter] :
          llvm::zip_equal(parameters, judged.mutableParameters())) {
@@ -151,7 +155,8 @@ static void compareWithSlack(const Program &judged, Reference &reference,
       std::vector<double> other = *reference.parameter(info, pair.name);
       piece.slack.resize(other.size());
       for (size_t i = 0; i < other.size(); ++i)
-        if (double moved = kMoves * std::fabs(other[i] - piece.numbers[i]);
+        if (double moved =
+                kMoves / units * std::fabs(other[i] - piece.numbers[i]);
             std::isfinite(moved))
           piece.slack[i] = std::max(piece.slack[i], moved);
     }
@@ -180,6 +185,7 @@ static llvm::json::Object toJson(const Difference &d) {
                             {"wrong", d.wrong},
                             {"equal_unrounded", d.unrounded},
                             {"decided_by_rounding", d.undecided},
+                            {"nan_in_both", d.notNumbers},
                             {"largest_difference", d.largest},
                             {"largest_relative_difference", d.largestRelative},
                             {"at", indexText(d.at)}};

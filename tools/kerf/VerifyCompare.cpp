@@ -149,7 +149,9 @@ Difference kerf::tool::compare(const kerf_tensor_info_t &info, const void *data,
         for (size_t d = 0; d < index.size(); ++d)
           result.at.push_back(piece.starts[d] + index[d]);
       }
-      if (y != 0 && difference > 0)
+      result.notNumbers += std::isnan(x) && std::isnan(y);
+      // What the absolute tolerance takes anyway says nothing.
+      if (y != 0 && difference > tolerance.atol)
         result.largestRelative =
             std::max(result.largestRelative, difference / std::fabs(y));
       for (size_t d = index.size(); d-- > 0;) {
@@ -177,8 +179,11 @@ std::string kerf::tool::differenceText(const Difference &d) {
          << llvm::format("%.3g", d.largest);
   if (d.largest > 0)
     stream << " at " << indexText(d.at) << " ("
-           << llvm::format("%.7g against %.7g", d.found, d.expected)
-           << "), largest relative " << llvm::format("%.3g", d.largestRelative);
+           << llvm::format("%.7g against %.7g", d.found, d.expected) << ")";
+  if (d.largestRelative > 0)
+    stream << ", largest relative " << llvm::format("%.3g", d.largestRelative);
+  if (d.notNumbers)
+    stream << "; " << d.notNumbers << " are NaN in both";
   if (d.unrounded)
     stream << "; " << d.unrounded
            << " as without rounding 16-bit values in between";

@@ -45,8 +45,9 @@ struct Difference {
   std::string name;
   std::vector<int64_t> shape, at;
   int64_t elements = 0, wrong = 0;
-  int64_t unrounded = 0; ///< elements equal only to the unrounded reference
-  int64_t undecided = 0; ///< elements equal only by their slack
+  int64_t unrounded = 0;  ///< elements equal only to the unrounded reference
+  int64_t undecided = 0;  ///< elements equal only by their slack
+  int64_t notNumbers = 0; ///< elements that are NaN in both
   double largest = -1, largestRelative = 0, found = 0, expected = 0;
   Tolerance tolerance;
 };

@@ -135,9 +135,10 @@ std::vector<interpret::Tensor> Evaluation::step(
   return run(std::move(inputs), unfused, /*seed=*/0, std::move(seen));
 }
 
-std::vector<interpret::Tensor> Evaluation::stepsAgain(bool unfused,
-                                                      uint64_t seed) {
+std::vector<interpret::Tensor>
+Evaluation::stepsAgain(bool unfused, uint64_t seed, double units) {
   state.clear();
+  roundingUnits = units;
   interpret::Rounding before =
       std::exchange(rounding, interpret::Rounding::Random);
   std::vector<interpret::Tensor> outputs;
@@ -154,6 +155,7 @@ std::vector<interpret::Tensor> Evaluation::run(
   auto main = module().lookupSymbol<mlir::func::FuncOp>("main");
   interpret::RunOptions run;
   run.seed = seed;
+  run.roundingUnits = roundingUnits;
   run.unfused = unfused;
   run.threads = numCores();
   run.rounding = rounding;

@@ -39,10 +39,12 @@ public:
 
   /// Runs all steps of a training again, from the first state and on the same
   /// inputs, with roundings by chance (interpret::Rounding::Random).
-  std::vector<interpret::Tensor> stepsAgain(bool unfused, uint64_t seed);
+  std::vector<interpret::Tensor> stepsAgain(bool unfused, uint64_t seed,
+                                            double units);
 
   interpret::Rounding rounding = interpret::Rounding::Stored;
-  interpret::State state; ///< of training, after the last step
+  double roundingUnits = 1; ///< of Rounding::Random
+  interpret::State state;   ///< of training, after the last step
   /// Whether some op has statistics of parts of the batch, and whether forward
   /// and backward run on parts.
   bool needsParts() const;

@@ -59,8 +59,8 @@ public:
     evaluation->rounding = interpret::Rounding::Stored;
     return true;
   }
-  bool stepsAgain(uint64_t seed) override {
-    outputs = evaluation->stepsAgain(unfused, seed);
+  bool stepsAgain(uint64_t seed, double units) override {
+    outputs = evaluation->stepsAgain(unfused, seed, units);
     return true;
   }
   std::vector<Piece> output(const kerf_tensor_info_t &info,

@@ -25,7 +25,7 @@ public:
   /// Runs all steps of a training again with roundings by chance, whose outputs
   /// and parameters output() and parameter() then give. False: this reference
   /// cannot do that.
-  virtual bool stepsAgain(uint64_t) { return false; }
+  virtual bool stepsAgain(uint64_t, double) { return false; }
   /// What is known of an output, once for each step.
   virtual std::vector<Piece> output(const kerf_tensor_info_t &info,
                                     int32_t index) = 0;

@@ -64,6 +64,9 @@ struct RunOptions {
   unsigned threads = 1;
   Rounding rounding = Rounding::None;
   uint64_t seed = 0; ///< of Rounding::Random
+  /// The width of the range from which it draws, in distances of two numbers of
+  /// the type: 1 rounds up or down, more stands for several roundings.
+  double roundingUnits = 1;
   State *state = nullptr;
   /// Called with the results of every op except sources; false ends the run.
   std::function<bool(mlir::Operation *op, llvm::ArrayRef<Tensor> results)> seen;

@@ -48,9 +48,9 @@ Tensor fromBytes(mlir::RankedTensorType type, llvm::ArrayRef<uint8_t> bytes);
 /// Rounds as a tensor of this element type would: to the nearest number, to
 /// infinity past the largest one; integers of up to 32 bits wrap around.
 void roundTo(Tensor &tensor, mlir::Type elementType);
-/// The same, but a number between two of the type becomes either by chance; the
-/// nearer one is likelier.
-void roundRandomlyTo(Tensor &tensor, mlir::Type elementType,
+/// The same, but a number between two of the type is moved first, by up to half
+/// of `units` distances of two, so that it becomes either by chance.
+void roundRandomlyTo(Tensor &tensor, mlir::Type elementType, double units,
                      std::mt19937_64 &random);
 
 } // namespace kerf::interpret

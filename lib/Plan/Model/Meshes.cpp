@@ -135,8 +135,11 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
   }
   if (product > options.devices || options.devices % product != 0) {
     set.error = "option mesh: degrees multiply to " + cost::toString(product) +
-                ", expected a divisor of " + std::to_string(options.devices) +
-                " devices";
+                ", expected " +
+                (options.devices == 1
+                     ? std::string("1, since option devices has one device")
+                     : "a divisor of the " + std::to_string(options.devices) +
+                           " devices");
     return set;
   }
   if (options.microBatches && *options.microBatches > 1) {

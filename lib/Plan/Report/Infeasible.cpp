@@ -247,6 +247,9 @@ Infeasibility kerf::plan::explainInfeasible(const PlanOptions &given,
   result.message += ", the limit is " + bytes(*limit) + notes +
                     "\nnote: more devices, or option mesh with more tp or pp, "
                     "need less of each";
+  if (!isProven && options.deadlineSeconds > 0)
+    result.message += "\nnote: option deadline ended the search: there may be "
+                      "a plan that a longer one finds";
   if (isProven && isKnown)
     result.message += "\nnote: the smallest plan that is known needs about " +
                       bytes(least.predicted);
