@@ -201,6 +201,10 @@ void Step::noteShared() {
   }
   if (count > max)
     names += " and " + std::to_string(count - max) + " more";
+  // One is what models share on purpose: the table of tokens.
+  if (count > 1)
+    names += "; an exporter merges equal weights of fresh layers, unless the "
+             "model is exported in training mode";
   if (count > 0)
     notes.push_back("stored once and read in several places, so trained as "
                     "one: " +

@@ -499,6 +499,12 @@ FailureOr<PlanResult> Planner::run(ModuleOp target, PlanError &error,
   auto stopped = [&] {
     error = PlanError::Stopped;
     message = "planning was ended before there was a plan";
+    if (std::optional<int64_t> limit = memoryLimitOf(options);
+        limit && leastPredicted < std::numeric_limits<int64_t>::max())
+      message += " that fits in memory: the smallest that was found needs "
+                 "about " +
+                 bytesText(leastPredicted) + " per device, the limit is " +
+                 bytesText(*limit);
     return failure();
   };
   if (isStopped() && (!best || !best->summary.reason.empty()))

@@ -46,6 +46,15 @@ expect_error(checks, "compile --mash", ["compile", mlp, "--mash=tp=2"], 2, ["unk
 expect_error(checks, "plan --weather", ["plan", mlp, "--weather"], 2, ["unknown argument --weather\n"])
 expect_error(checks, "kerf-run --seeds", ["--seeds=1"], 2, ["unknown argument --seeds=1, did you mean --seed"], tool="kerf-run")
 expect_error(checks, "compile without -o", ["compile", mlp], 2, ["--output is missing", "NAME.kerf"])
+expect_error(checks, "kerf plam", ["plam", mlp], 2, ["unknown command 'plam', did you mean plan"])
+# IR goes to the file that is asked for, else it is printed.
+printed = kerf("compile", mlp, "--dim=batch=8", "--stop-after=plan")
+written = kerf("compile", mlp, "--dim=batch=8", "--stop-after=plan", "-o", out / "plan.mlir")
+checks.expect("IR without -o", printed.returncode == 0 and printed.stdout.startswith("#"), printed.stderr)
+checks.expect("IR with -o", written.returncode == 0 and written.stdout == "" and (out / "plan.mlir").read_text() == printed.stdout, written.stderr)
+# A report of what is no whole plan.
+(out / "empty.json").write_text('{"schema": "kerf.plan/1"}')
+expect_error(checks, "report of nothing", ["report", out / "empty.json"], 2, ["empty.json: mesh: missing"])
 # Flags that --help does not list have names all the same.
 for flag in ("--without=nonsense", "--seed=-1"):
     expect_error(checks, flag, ["run", mlp, flag], 2, [f"error: {flag.split('=')[0]}: .*{flag.split('=')[1]}"])

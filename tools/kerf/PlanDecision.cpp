@@ -135,6 +135,16 @@ static std::string noOtherText(const json::Array &list) {
                      "was looked at");
 }
 
+/// Whether two candidates came to one plan: x=4 and x=2,y=2 that both cut the
+/// data alone.
+static bool isSamePlan(const json::Object &a, const json::Object &b) {
+  return llvm::all_of(llvm::ArrayRef({"cost", "step_seconds", "bytes_per_rank",
+                                      "peak_memory_bytes", "micro_batches"}),
+                      [&](const char *key) {
+                        return numberAt(&a, {key}) == numberAt(&b, {key});
+                      });
+}
+
 /// The next best that is not the same cut, and what it costs more.
 static std::string elseText(const json::Object &plan) {
   const json::Array &list = *plan.getArray("runners_up");
@@ -145,7 +155,7 @@ static std::string elseText(const json::Object &plan) {
   double best = numberAt(&chosen, {"cost"});
   for (const json::Value &each : llvm::drop_begin(list)) {
     const json::Object &c = *each.getAsObject();
-    if (c.get("reason") || areAlike(chosen, c))
+    if (c.get("reason") || areAlike(chosen, c) || isSamePlan(chosen, c))
       continue;
     double cost = numberAt(&c, {"cost"});
     std::string text = "the runner-up, " + candidateText(c) + ", would ";

@@ -161,7 +161,9 @@ std::map<std::string, double> collectivesOf(const Document &document,
     for (const json::Value &axis : axes ? *axes : json::Array())
       key += axis.getAsString().value_or("").str() + " ";
     key += "of " + textAt(c, "tensor");
-    if (auto tensors = int64_t(numberAt(c, {"tensors"})); tensors > 1)
+    // A run does not know what travels in one buffer.
+    if (auto tensors = int64_t(numberAt(c, {"tensors"}));
+        tensors > 1 && withPhase)
       key += " and " + std::to_string(tensors - 1) + " more";
     if (int64_t stage = int64_t(numberAt(c, {"stage"})))
       key += " in stage " + std::to_string(stage);

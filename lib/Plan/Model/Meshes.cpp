@@ -134,12 +134,12 @@ MeshSet kerf::plan::enumerateMeshes(const PlanOptions &options,
     fixed.push_back({name, size, role});
   }
   if (product > options.devices || options.devices % product != 0) {
-    set.error = "option mesh: degrees multiply to " + cost::toString(product) +
-                ", expected " +
-                (options.devices == 1
-                     ? std::string("1, since option devices has one device")
-                     : "a divisor of the " + std::to_string(options.devices) +
-                           " devices");
+    set.error =
+        "option mesh: degrees multiply to " + cost::toString(product) +
+        ", expected " +
+        (options.devices == 1
+             ? std::string("1, since option devices has one device")
+             : "a divisor of " + std::to_string(options.devices) + " devices");
     return set;
   }
   if (options.microBatches && *options.microBatches > 1) {
