@@ -129,7 +129,7 @@ disk.mkdir()
 if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True).returncode == 0:
     try:
         expect_error(checks, "small disk", command("-o", disk / "a.onnx", f"--checkpoint-dir={disk / 'c'}", "--checkpoint-every=1"),
-                     2, [r"-o, --checkpoint-dir need \d+ bytes, \d+ are free"], absent=[disk / "a.onnx"])
+                     2, [r"\d+ bytes are needed for -o, --checkpoint-dir, \d+ are free"], absent=[disk / "a.onnx"])
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
 checks.finish()
