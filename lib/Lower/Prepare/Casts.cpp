@@ -100,7 +100,7 @@ struct WidenProducts : kerf::impl::WidenProductsBase<WidenProducts> {
       return;
     SmallVector<Operation *> products;
     forEachOp(getOperation(), [&](Operation *op) {
-      if (isa<nn::MatmulOp, nn::ConvOp>(op) &&
+      if (isa<nn::MatmulOp, nn::ConvOp, nn::ConvInputGradientOp>(op) &&
           typeOf(op->getResult(0)).getElementType().isF16())
         products.push_back(op);
     });

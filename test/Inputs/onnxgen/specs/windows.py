@@ -1,5 +1,7 @@
 """Convolutions, pools, batch normalization, LRN: images of one to three dimensions, channels first."""
-from ..arrays import FLOATS
+import numpy as np
+
+from ..arrays import F32, FLOATS
 from ..graph import Skip
 from . import spec
 
@@ -73,6 +75,81 @@ def conv(g, op):
         other = g.weight(g.shape(y)[g.r.randint(0, rank):], g.dtype(y))
         y = g.node(g.r.choice(("Add", "Mul", "Sub")), [y, other] if g.chance(0.6) else [other, y])
     return y
+
+
+@spec("ConvTranspose", train=True)
+def conv_transpose(g, op):
+    x = image(g, op, g.dtypes(op) & {F32})
+    channels, sizes = g.shape(x)[1], g.shape(x)[2:]
+    groups = 1
+    if g.chance(0.3):
+        groups = g.r.choice([each for each in range(1, channels + 1) if channels % each == 0])
+    rank = len(sizes)
+    out = g.r.choice((1, 2, 3))
+    kernel = [g.r.randint(1, 3) for _ in sizes]
+    strides = [g.r.choice((1, 1, 2, 3)) for _ in sizes]
+    dilations = [g.r.choice((1, 1, 1, 2)) for _ in sizes]
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel)]
+    attributes = {}
+    form = g.r.random()
+    if form < 0.5:
+        pads = [g.r.randint(0, min(2, span - 1)) for span in spans] * 2
+        if g.chance(0.4):
+            pads[rank:] = [g.r.randint(0, min(2, span - 1)) for span in spans]
+        attributes["pads"] = pads
+    elif form < 0.6:
+        attributes["auto_pad"] = "VALID"
+    elif form < 0.75 and all(span >= stride for span, stride in zip(spans, strides)):
+        attributes["auto_pad"] = g.r.choice(("SAME_UPPER", "SAME_LOWER"))
+    if "auto_pad" not in attributes and g.chance(0.3):
+        attributes["output_padding"] = [g.r.randint(0, max(stride, dilation) - 1)
+                                        for stride, dilation in zip(strides, dilations)]
+    w = g.weight([channels, out, *kernel], g.dtype(x))
+    bias = g.weight([out * groups], g.dtype(x)) if g.chance(0.5) else None
+    return g.node(op, [x, w, bias], group=groups if groups > 1 or g.chance(0.3) else None,
+                  strides=strides if set(strides) != {1} or g.chance(0.3) else None,
+                  dilations=dilations if set(dilations) != {1} or g.chance(0.3) else None,
+                  kernel_shape=kernel if g.chance(0.5) else None, **attributes)
+
+
+def resized(g, sizes):
+    """New sizes, and the scales that give them exactly."""
+    scales = [g.r.choice((1, 1, 2, 2, 3, 0.5, 1.5)) for _ in sizes]
+    return scales, [int(size * scale) for size, scale in zip(sizes, scales)]
+
+
+@spec("Upsample", train=True)
+def upsample(g, op):
+    x = image(g, op, g.dtypes(op) & {F32})
+    scales = [1.0, 1.0, *[float(g.r.choice((1, 2, 3))) for _ in g.shape(x)[2:]]]
+    mode = g.r.choice(("nearest", "linear" if g.rank(x) == 4 else "nearest"))
+    if g.opset < 9:
+        return g.node(op, [x], mode=mode, scales=scales)
+    return g.node(op, [x, g.give(np.array(scales, F32), "initializer", "s", pickable=False)], mode=mode)
+
+
+@spec("Resize", train=True)
+def resize(g, op):
+    x = image(g, op, g.dtypes(op) & {F32})
+    sizes = g.shape(x)[2:]
+    scales, to = resized(g, sizes)
+    mode = g.r.choice(("nearest", "linear", *(["cubic"] if g.rank(x) == 4 and g.opset >= 11 else [])))
+    if 0 in to or (mode == "linear" and g.rank(x) == 3):
+        raise Skip
+    given = g.give(np.array([1, 1, *scales], F32), "initializer", "s", pickable=False)
+    if g.opset < 11:
+        return g.node(op, [x, given], mode=mode)
+    coordinates = g.r.choice((None, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"))
+    # Positions half way between two elements are decided by how scales are rounded.
+    nearest = g.r.choice((None, "floor", "ceil", "round_prefer_ceil")) if mode == "nearest" else None
+    if mode == "nearest" and (coordinates == "align_corners" or any(scale == 1.5 for scale in scales)):
+        raise Skip
+    if g.chance(0.5):
+        given, sizes_given = "", g.steer([*g.shape(x)[:2], *to])
+    else:
+        sizes_given = None
+    return g.node(op, [x, None, given or None, sizes_given], mode=mode, coordinate_transformation_mode=coordinates,
+                  nearest_mode=nearest, cubic_coeff_a=-0.5 if mode == "cubic" and g.chance(0.3) else None)
 
 
 @spec("MaxPool", "AveragePool", train=True)
