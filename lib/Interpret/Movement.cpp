@@ -69,8 +69,8 @@ Tensor gather(nn::GatherOp op, Operands operands) {
   size_t numIndexDims = operands[1]->shape.size() - shared;
   size_t next = 0;
   forEachIndex(result.shape, [&](ArrayRef<int64_t> index) {
-    double picked = operands[1]->at(
-        index.slice(dim - shared, shared + numIndexDims));
+    double picked =
+        operands[1]->at(index.slice(dim - shared, shared + numIndexDims));
     int64_t size = operands[0]->shape[dim];
     if (!op.getPartial() && picked < 0)
       picked += static_cast<double>(size);

@@ -95,8 +95,7 @@ public:
         })
         .Case<nn::ScatterAddOp>(
             [&](nn::ScatterAddOp op) { return emitScatter(op); })
-        .Case<nn::ScatterOp>(
-            [&](nn::ScatterOp op) { return emitScatter(op); })
+        .Case<nn::ScatterOp>([&](nn::ScatterOp op) { return emitScatter(op); })
         .Case<nn::TopKOp>([&](nn::TopKOp op) {
           ArrayRef<int64_t> shape = shapeOf(op.getX());
           Value src = read(call.lhs), dst = places.write(call.result);
@@ -237,8 +236,7 @@ private:
   exec::LibraryCallInterface emitScatter(nn::ScatterOp op) {
     ArrayRef<int64_t> shape = shapeOf(op.getResult());
     auto dim = static_cast<int64_t>(op.getDim());
-    int64_t count =
-        llvm::product_of(shapeOf(op.getIndices()).drop_front(dim));
+    int64_t count = llvm::product_of(shapeOf(op.getIndices()).drop_front(dim));
     Value indices = read(call.lhs), updates = read(call.rhs),
           base = read(*call.base), dst = places.write(call.result);
     return exec::ScatterOp::create(

@@ -132,10 +132,10 @@ void checkRows(const std::string &update, int64_t outer, int64_t rows,
   std::string element = std::is_integral_v<T>
                             ? (sizeof(T) == 8 ? "i64" : "i32")
                             : (sizeof(T) == 8 ? "f64" : "f32");
-  std::vector<std::string> types = {
-      bufferOf(outer * count, "i64"), bufferOf(outer * count * inner, element),
-      bufferOf(outer * rows * inner, element),
-      bufferOf(outer * rows * inner, element)};
+  std::vector<std::string> types = {bufferOf(outer * count, "i64"),
+                                    bufferOf(outer * count * inner, element),
+                                    bufferOf(outer * rows * inner, element),
+                                    bufferOf(outer * rows * inner, element)};
   std::string text =
       "exec.scatter 0 \"\" " + update + " outer " + std::to_string(outer) +
       " rows " + std::to_string(rows) + " inner " + std::to_string(inner) +

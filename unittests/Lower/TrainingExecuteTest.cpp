@@ -294,30 +294,31 @@ func.func @main(%ids: tensor<2x3xi64>, %dy: tensor<2x3x20xf32>, %h: tensor<6x20x
 // or of no row; into a tensor that is read again, and over one that is not.
 TEST_F(TrainingExecuteTest, Scatter) {
   for (const char *kind : {"set", "add", "mul", "min", "max"})
-    check(R"(
+    check(
+        R"(
 func.func @main(%i: tensor<4x9xi64>, %x: tensor<4x30x5xf32>, %u: tensor<4x9x5xf32>, %h: tensor<4x30xf32>)
     -> (tensor<4x30x5xf32>, tensor<4x30x5xf32>, tensor<4x30xf32>, tensor<30x4xi32>) {
   %k = nn.constant dense<[7, -1, 40, 7]> : tensor<4xi32>
   %a = nn.scatter )" +
-              std::string(kind) +
-              R"( %x, %i, %u dim 1 : (tensor<4x30x5xf32>, tensor<4x9xi64>, tensor<4x9x5xf32>) -> tensor<4x30x5xf32>
+            std::string(kind) +
+            R"( %x, %i, %u dim 1 : (tensor<4x30x5xf32>, tensor<4x9xi64>, tensor<4x9x5xf32>) -> tensor<4x30x5xf32>
   %e = nn.exp %x : tensor<4x30x5xf32>
   %b = nn.scatter )" +
-              std::string(kind) +
-              R"( %e, %i, %u dim 1 : (tensor<4x30x5xf32>, tensor<4x9xi64>, tensor<4x9x5xf32>) -> tensor<4x30x5xf32>
+            std::string(kind) +
+            R"( %e, %i, %u dim 1 : (tensor<4x30x5xf32>, tensor<4x9xi64>, tensor<4x9x5xf32>) -> tensor<4x30x5xf32>
   %s = nn.slice %h from [0, 0] : (tensor<4x30xf32>) -> tensor<4x9xf32>
   %c = nn.scatter )" +
-              std::string(kind) +
-              R"( %h, %i, %s dim 1 : (tensor<4x30xf32>, tensor<4x9xi64>, tensor<4x9xf32>) -> tensor<4x30xf32>
+            std::string(kind) +
+            R"( %h, %i, %s dim 1 : (tensor<4x30xf32>, tensor<4x9xi64>, tensor<4x9xf32>) -> tensor<4x30xf32>
   %t = nn.transpose %h perm [1, 0] : (tensor<4x30xf32>) -> tensor<30x4xf32>
   %n = nn.cast %t : (tensor<30x4xf32>) -> tensor<30x4xi32>
   %o = nn.slice %n from [5, 0] : (tensor<30x4xi32>) -> tensor<4x4xi32>
   %d = nn.scatter )" +
-              std::string(kind) +
-              R"( %n, %k, %o dim 0 : (tensor<30x4xi32>, tensor<4xi32>, tensor<4x4xi32>) -> tensor<30x4xi32>
+            std::string(kind) +
+            R"( %n, %k, %o dim 0 : (tensor<30x4xi32>, tensor<4xi32>, tensor<4x4xi32>) -> tensor<30x4xi32>
   return %a, %b, %c, %d : tensor<4x30x5xf32>, tensor<4x30x5xf32>, tensor<4x30xf32>, tensor<30x4xi32>
 })",
-          4);
+        4);
 }
 
 // Many equal elements, of few and of many.

@@ -385,17 +385,17 @@ LogicalResult ScatterOp::verify() {
 
 SmallVector<Role> TopKOp::getRoles() {
   auto outer = static_cast<int64_t>(getOuter());
-  return {role("src", getSrcMutable(),
-               {outer, static_cast<int64_t>(getRows())}),
-          role("dst", getDstMutable(),
-               {outer, static_cast<int64_t>(getCount())})};
+  return {
+      role("src", getSrcMutable(), {outer, static_cast<int64_t>(getRows())}),
+      role("dst", getDstMutable(), {outer, static_cast<int64_t>(getCount())})};
 }
 
 LogicalResult TopKOp::verify() {
   if (failed(checkIndexed(*this, elementType(getSrc()))))
     return failure();
   if (!elementType(getDst()).isInteger(64))
-    return emitOpError("dst is of ") << elementType(getDst()) << ", expected i64";
+    return emitOpError("dst is of ")
+           << elementType(getDst()) << ", expected i64";
   // top_k C3
   if (getCount() > getRows())
     return emitOpError("count is ")

@@ -127,7 +127,8 @@ static LogicalResult convTranspose(Node &node) {
       {node.i64s("strides", w->strides), node.i64s("low", w->low),
        node.i64s("high", w->high), node.i64s("dilations", w->dilations),
        node.i64("groups", groups)});
-  if (result && llvm::any_of(w->behind, [](int64_t size) { return size > 0; })) {
+  if (result &&
+      llvm::any_of(w->behind, [](int64_t size) { return size > 0; })) {
     Integers low(shape.size(), 0), high{0};
     llvm::append_range(high, w->behind);
     high.push_back(0);

@@ -66,8 +66,7 @@ Value kerf::onnx_import::linearIndices(Node &node, Value indices,
     index = indicesWithin(node, index, size);
     if (!index)
       return {};
-    index = node.mul(index,
-                     double(llvm::product_of(sizes.drop_front(j + 1))));
+    index = node.mul(index, double(llvm::product_of(sizes.drop_front(j + 1))));
     linear = linear ? node.add(linear, index) : index;
   }
   return linear;
@@ -139,8 +138,8 @@ static LogicalResult gatherElements(Node &node) {
       data = node.slice(data, dim, 0, to[dim]);
   Value rows = gatherRows(node, node.transpose(data, toLast),
                           node.transpose(indices, toLast), rankOf(data) - 1);
-  return node.set(
-      rows ? node.transpose(rows, lastToAxis(*axis, rankOf(rows))) : rows);
+  return node.set(rows ? node.transpose(rows, lastToAxis(*axis, rankOf(rows)))
+                       : rows);
 }
 
 static LogicalResult gatherND(Node &node) {
@@ -258,11 +257,10 @@ static LogicalResult hardmax(Node &node) {
   Integers kept(shapeOf(x)), along(rankOf(x), 1);
   kept[*axis] = 1;
   along[*axis] = shapeOf(x)[*axis];
-  Value first = node.reshape(
-      node.make<ArgReduceOp>({x}, {node.i64("dim", *axis)}), kept);
+  Value first =
+      node.reshape(node.make<ArgReduceOp>({x}, {node.i64("dim", *axis)}), kept);
   Value places = node.reshape(node.iota(along[*axis], i64), along);
-  Value result =
-      node.cast(node.make<EqualOp>({first, places}), elementOf(x));
+  Value result = node.cast(node.make<EqualOp>({first, places}), elementOf(x));
   return node.set(node.reshape(result, shape));
 }
 
@@ -285,8 +283,7 @@ static LogicalResult reverseSequence(Node &node) {
   Value step = node.iota(size, node.ops.getI64Type());
   Value length = node.reshape(lengths, {samples, 1});
   Value turned = node.sub(node.add(length, -1), step);
-  Value places =
-      node.select(node.make<LessOp>({step, length}), turned, step);
+  Value places = node.select(node.make<LessOp>({step, length}), turned, step);
   Integers perm = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(x)));
   std::swap(perm[0], perm[batch]);
   Value rows = gatherRows(node, node.transpose(x, perm), places, 1);

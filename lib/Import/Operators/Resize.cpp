@@ -10,9 +10,9 @@
 // matrix of weights would cost as many operations as the axis is long. Gradient
 // and sharding (any axis that keeps its size) follow from these ops.
 //
-// Numbers are computed in f32, as ONNX Runtime and PyTorch do: which neighbour is
-// nearest depends on it. Images are put channels last, where convolutions have
-// them.
+// Numbers are computed in f32, as ONNX Runtime and PyTorch do: which neighbour
+// is nearest depends on it. Images are put channels last, where convolutions
+// have them.
 //
 //===----------------------------------------------------------------------===//
 #include "../Handlers.h"
@@ -72,7 +72,7 @@ static float coordinate(const Resampling &how, const Axis &axis, int64_t i) {
   if (mode == "tf_half_pixel_for_nn")
     return (x + 0.5f) / axis.scale;
   if (mode == "pytorch_half_pixel" && resized == 1)
-    return -0.5f;
+    return 0;
   float center = (x + 0.5f) / axis.scale - 0.5f;
   if (mode == "half_pixel_symmetric")
     return length / 2 * (1 - float(axis.to) / resized) + center;
@@ -91,8 +91,8 @@ static double filter(const Resampling &how, double distance) {
 
 static int64_t nearestTo(const Resampling &how, const Axis &axis, float at) {
   float below = std::floor(at), rest = at - below;
-  bool up = how.nearest == "simple" ? axis.scale < 1 && rest > 0
-            : how.nearest == "ceil" ? rest > 0
+  bool up = how.nearest == "simple"              ? axis.scale < 1 && rest > 0
+            : how.nearest == "ceil"              ? rest > 0
             : how.nearest == "floor"             ? false
             : how.nearest == "round_prefer_ceil" ? rest >= 0.5f
                                                  : rest > 0.5f;
@@ -119,8 +119,7 @@ static std::optional<Taps> tapsOf(const Resampling &how, const Axis &axis,
   Taps taps;
   for (int64_t k = first; k < 2 - first; ++k) {
     double weight = filter(how, (double(k) - rest) * narrowing);
-    if (weight == 0 ||
-        (how.excludeOutside && inside(below + k) != below + k))
+    if (weight == 0 || (how.excludeOutside && inside(below + k) != below + k))
       continue;
     taps[inside(below + k)] += weight;
     sum += weight;
@@ -287,25 +286,11 @@ static bool isOneOf(Node &node, StringRef name, StringRef value,
   return false;
 }
 
-/// The numbers of a constant input of floats; none if it is absent or empty.
+/// The numbers of a constant input; none if it is absent or empty.
 static std::optional<SmallVector<float>> floatsOf(Node &node, size_t index) {
   Value x = node.in(index);
-  if (!x || typeOf(x).getNumElements() == 0)
-    return std::nullopt;
-  DenseElementsAttr elements = node.elements(x);
-  if (!elements || !isa<FloatType>(elements.getElementType())) {
-    (void)node.unsupported("an input of operator " + node.proto.op_type() +
-                               " that is no constant of floats",
-                           "sizes must be known when the model is compiled");
-    return std::nullopt;
-  }
-  SmallVector<float> result;
-  for (APFloat value : elements.getValues<APFloat>()) {
-    bool lost;
-    value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lost);
-    result.push_back(value.convertToFloat());
-  }
-  return result;
+  return x && typeOf(x).getNumElements() != 0 ? node.constantFloats(index)
+                                              : std::nullopt;
 }
 
 static SmallVector<Axis> wholeAxes(Value x) {
@@ -364,8 +349,7 @@ static LogicalResult resizeOp(Node &node) {
   Resampling how;
   Value x = node.in(0);
   how.mode = node.text("mode", "nearest");
-  how.coordinates =
-      node.text("coordinate_transformation_mode", "half_pixel");
+  how.coordinates = node.text("coordinate_transformation_mode", "half_pixel");
   how.nearest = node.text("nearest_mode", "round_prefer_floor");
   how.cubicA = node.real("cubic_coeff_a", -0.75);
   how.excludeOutside = node.integer("exclude_outside", 0);
@@ -387,10 +371,14 @@ static LogicalResult resizeOp(Node &node) {
   SmallVector<Axis> axes = wholeAxes(x);
   Integers dims;
   if (auto given = node.opset < 18 ? std::nullopt : node.integerList("axes")) {
-    auto within = node.axesWithin(*given, rankOf(x));
-    if (!within)
-      return failure();
-    dims = *within;
+    for (int64_t axis : *given) { // in the order of scales and sizes
+      auto dim = node.axisWithin(axis, rankOf(x));
+      if (!dim)
+        return failure();
+      if (llvm::is_contained(dims, *dim))
+        return node.error("axes name dimension " + Twine(*dim) + " twice");
+      dims.push_back(*dim);
+    }
   } else {
     llvm::append_range(dims, llvm::seq<int64_t>(0, rankOf(x)));
   }
@@ -422,8 +410,8 @@ static LogicalResult resizeOp(Node &node) {
 }
 
 /// Resize of operator set 10, and Upsample: positions are those of the left
-/// corners. ONNX does not say which neighbour is nearest; ONNX Runtime takes the
-/// lower one where the result is larger, else the upper one.
+/// corners. ONNX does not say which neighbour is nearest; ONNX Runtime takes
+/// the lower one where the result is larger, else the upper one.
 static LogicalResult upsample(Node &node) {
   bool attribute = node.opset < 9;
   if (failed(attribute ? node.arity(1, 1) : node.arity(2, 2)))

@@ -1,8 +1,8 @@
 //===- Sampling.cpp - reading and writing images at computed places -------===//
 //
-// GridSample reads an image at positions that are computed: for each neighbour of
-// a position a gather of rows (the pixels of an image, all channels of each),
-// times a weight that is a function of the position. So positions get a
+// GridSample reads an image at positions that are computed: for each neighbour
+// of a position a gather of rows (the pixels of an image, all channels of
+// each), times a weight that is a function of the position. So positions get a
 // gradient, too. MaxUnpool is the reverse, a scatter; Col2Im is a transposed
 // convolution by weights of ones and zeros; AffineGrid a product.
 //
@@ -35,21 +35,19 @@ public:
 
   Neighbours along(Value position, int64_t size) {
     Neighbours found;
-    Value x = alignCorners
-                  ? node.mul(node.add(position, 1), double(size - 1) / 2)
-                  : node.mul(node.add(node.mul(node.add(position, 1),
-                                               double(size)),
-                                      -1),
-                             0.5);
+    Value x =
+        alignCorners
+            ? node.mul(node.add(position, 1), double(size - 1) / 2)
+            : node.mul(
+                  node.add(node.mul(node.add(position, 1), double(size)), -1),
+                  0.5);
     if (taps == 1)
       x = node.make<RoundOp>({x});
-    if (padding == Padding::Border)
-      x = clamped(x, size);
     Value below = node.make<FloorOp>({x}), rest = node.sub(x, below);
     for (int64_t k = 0; k < taps; ++k) {
       int64_t offset = k - (taps - 1) / 2;
-      Value index = node.cast(node.add(below, double(offset)),
-                              node.ops.getI64Type());
+      Value index =
+          node.cast(node.add(below, double(offset)), node.ops.getI64Type());
       Value weight = weightOf(rest, offset);
       found.indices.push_back(inside(index, size, weight));
       found.weights.push_back(weight);
@@ -60,14 +58,6 @@ public:
 private:
   Value number(double value, Value like) {
     return node.scalar(value, elementOf(like));
-  }
-  /// Positions beyond the border become the first or the last.
-  Value clamped(Value x, int64_t size) {
-    double border = alignCorners ? 0 : 0.5, last = double(size - 1);
-    Value low = node.make<LessOp>({x, number(-border, x)});
-    Value high = node.make<LessOp>({number(last + border, x), x});
-    return node.select(low, number(0, x),
-                       node.select(high, number(last, x), x));
   }
   /// An index within the image; weights of those that were outside become 0 if
   /// there are zeros.
@@ -80,8 +70,7 @@ private:
           number(double(alignCorners ? period : period - 1), index), m);
       index = node.make<MinOp>({m, back});
     }
-    Value within =
-        node.make<MaxOp>({first, node.make<MinOp>({index, last})});
+    Value within = node.make<MaxOp>({first, node.make<MinOp>({index, last})});
     if (padding == Padding::Zeros)
       weight = node.select(node.make<EqualOp>({within, index}), weight,
                            number(0, weight));
@@ -104,9 +93,8 @@ private:
         sum = node.mul(node.add(sum, factor), x);
       return node.add(sum, factors.back());
     };
-    return offset == 0 || offset == 1
-               ? polynomial({a + 2, -(a + 3), 0, 1})
-               : polynomial({a, -5 * a, 8 * a, -4 * a});
+    return offset == 0 || offset == 1 ? polynomial({a + 2, -(a + 3), 0, 1})
+                                      : polynomial({a, -5 * a, 8 * a, -4 * a});
   }
 
   Node &node;
@@ -121,8 +109,7 @@ static LogicalResult gridSample(Node &node) {
   if (failed(node.arity(2, 2)))
     return failure();
   Value x = node.in(0), grid = node.in(1);
-  std::string mode =
-      node.text("mode", node.opset < 20 ? "bilinear" : "linear");
+  std::string mode = node.text("mode", node.opset < 20 ? "bilinear" : "linear");
   std::string padded = node.text("padding_mode", "zeros");
   bool alignCorners = node.integer("align_corners", 0);
   int64_t taps = llvm::StringSwitch<int64_t>(mode)
@@ -144,8 +131,9 @@ static LogicalResult gridSample(Node &node) {
   if (rankOf(grid) != rankOf(x) || shapeOf(grid)[0] != shapeOf(x)[0] ||
       shapeOf(grid).back() != spatial || !isa<FloatType>(elementOf(grid)) ||
       !isa<FloatType>(elementOf(x)))
-    return node.error("grid must have the batch of the input and positions of " +
-                      Twine(spatial) + " floats");
+    return node.error(
+        "grid must have the batch of the input and positions of " +
+        Twine(spatial) + " floats");
   if (typeOf(x).getNumElements() == 0)
     return node.error("an empty image cannot be sampled");
   Type element = elementOf(x);
@@ -154,9 +142,8 @@ static LogicalResult gridSample(Node &node) {
   int64_t batch = shapeOf(x)[0], channels = shapeOf(x)[1];
   Integers made(shapeOf(grid).drop_front().drop_back());
   int64_t count = llvm::product_of(made);
-  Value pixels =
-      node.reshape(node.cast(toChannelsLast(node, x), wide),
-                   {batch, llvm::product_of(sizes), channels});
+  Value pixels = node.reshape(node.cast(toChannelsLast(node, x), wide),
+                              {batch, llvm::product_of(sizes), channels});
   Sampler sampler(node, taps, *padding, alignCorners);
   SmallVector<Neighbours> dims;
   for (int64_t d = 0; d < spatial; ++d) {
@@ -186,8 +173,8 @@ static LogicalResult gridSample(Node &node) {
   Integers shape{batch};
   llvm::append_range(shape, made);
   shape.push_back(channels);
-  return node.set(node.cast(
-      toChannelsFirst(node, node.reshape(sum, shape)), element));
+  return node.set(
+      node.cast(toChannelsFirst(node, node.reshape(sum, shape)), element));
 }
 
 static LogicalResult affineGrid(Node &node) {
@@ -315,8 +302,9 @@ static LogicalResult col2Im(Node &node) {
     high.push_back((*pads)[d + count]);
     if ((*block)[d] < 1 || (*strides)[d] < 1 || (*dilations)[d] < 1 ||
         low[d] < 0 || high[d] < 0 || (*image)[d] < 1)
-      return node.error("sizes, strides and dilations must be positive and pads "
-                        "not negative");
+      return node.error(
+          "sizes, strides and dilations must be positive and pads "
+          "not negative");
     made.push_back(windowCount((*image)[d], (*block)[d], (*strides)[d], low[d],
                                high[d], (*dilations)[d]));
   }
@@ -331,21 +319,19 @@ static LogicalResult col2Im(Node &node) {
   llvm::append_range(weights, *block);
   llvm::append_range(shape, *image);
   shape.push_back(channels);
-  Value own = node.make<ModOp>(
-      {node.iota(rows, node.ops.getI64Type()),
-       node.scalar(double(places), node.ops.getI64Type())});
+  Value own =
+      node.make<ModOp>({node.iota(rows, node.ops.getI64Type()),
+                        node.scalar(double(places), node.ops.getI64Type())});
   Value ones = node.make<EqualOp>(
-      {node.reshape(own, {rows, 1}),
-       node.iota(places, node.ops.getI64Type())});
+      {node.reshape(own, {rows, 1}), node.iota(places, node.ops.getI64Type())});
   return node.set(toChannelsFirst(
-      node,
-      node.makeTyped(
-          ConvInputGradientOp::getOperationName(), typeOf(x).clone(shape),
-          {toChannelsLast(node, node.reshape(x, columns)),
-           node.reshape(node.cast(ones, elementOf(x)), weights)},
-          {node.i64s("strides", *strides), node.i64s("low", low),
-           node.i64s("high", high), node.i64s("dilations", *dilations),
-           node.i64("groups", channels)})));
+      node, node.makeTyped(
+                ConvInputGradientOp::getOperationName(), typeOf(x).clone(shape),
+                {toChannelsLast(node, node.reshape(x, columns)),
+                 node.reshape(node.cast(ones, elementOf(x)), weights)},
+                {node.i64s("strides", *strides), node.i64s("low", low),
+                 node.i64s("high", high), node.i64s("dilations", *dilations),
+                 node.i64("groups", channels)})));
 }
 
 void kerf::onnx_import::addSampling(HandlerTable &table) {

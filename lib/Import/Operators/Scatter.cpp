@@ -98,8 +98,8 @@ static LogicalResult scatterElements(Node &node) {
   Value data = node.in(0), updates = node.in(2);
   Value indices = wideIndices(node, node.in(1));
   auto axis = node.axisWithin(node.integer("axis", 0), rankOf(data));
-  auto kind = node.opset < 16 ? ScatterKind::Set
-                              : reductionOf(node, elementOf(data));
+  auto kind =
+      node.opset < 16 ? ScatterKind::Set : reductionOf(node, elementOf(data));
   if (!indices || !axis || !kind)
     return failure();
   ArrayRef<int64_t> from = shapeOf(data), to = shapeOf(indices);
@@ -126,8 +126,8 @@ static LogicalResult scatterND(Node &node) {
     return failure();
   Value data = node.in(0), updates = node.in(2);
   Value indices = wideIndices(node, node.in(1));
-  auto kind = node.opset < 16 ? ScatterKind::Set
-                              : reductionOf(node, elementOf(data));
+  auto kind =
+      node.opset < 16 ? ScatterKind::Set : reductionOf(node, elementOf(data));
   if (!indices || !kind)
     return failure();
   ArrayRef<int64_t> from = shapeOf(data), to = shapeOf(indices);
@@ -146,7 +146,8 @@ static LogicalResult scatterND(Node &node) {
     return node.fail();
   Integers flat{llvm::product_of(from.take_front(depth))};
   llvm::append_range(flat, from.drop_front(depth));
-  Value changed = scatter(node, *kind, node.reshape(data, flat), rows, updates, 0);
+  Value changed =
+      scatter(node, *kind, node.reshape(data, flat), rows, updates, 0);
   return node.set(node.reshape(changed, Integers(from)));
 }
 

@@ -43,9 +43,10 @@ Value kerf::onnx_import::toChannelsFirst(Node &node, Value x) {
   return node.transpose(x, perm);
 }
 
-std::optional<Integers>
-kerf::onnx_import::perDimension(Node &node, StringRef name, size_t count,
-                                int64_t otherwise) {
+std::optional<Integers> kerf::onnx_import::perDimension(Node &node,
+                                                        StringRef name,
+                                                        size_t count,
+                                                        int64_t otherwise) {
   auto list = node.integerList(name);
   if (!list)
     return Integers(count, otherwise);

@@ -220,9 +220,8 @@ auto PullEmitter<B>::pullGather(mlir::Operation *op,
   int64_t rank = shapeOf(gather.getIndices()).size() - shared;
   int64_t size = shapeOf(gather.getData())[dim];
   mlir::Type indexElement = elementOf(gather.getIndices());
-  V raw = pull(gather.getIndices(),
-               IndexVec(index.begin() + dim - shared,
-                        index.begin() + dim + rank));
+  V raw = pull(gather.getIndices(), IndexVec(index.begin() + dim - shared,
+                                             index.begin() + dim + rank));
   T i64 = b.withElement(b.typeOf(raw), b.getInt64Ty());
   bool isUnsigned =
       indexElement.isUnsignedInteger() || indexElement.isInteger(1);

@@ -1,10 +1,10 @@
 //===- GpuCalls.cpp - library calls that are kernels on GPUs --------------===//
 //
 // scatter_add, scatter: a block owns some rows of the result. It goes through
-// all indices in portions, puts into shared memory which of its rows each names,
-// and adds (or multiplies, ...) the rows of the updates in their order; an
-// element is only ever touched by one thread. Reads the indices once per block,
-// the updates once.
+// all indices in portions, puts into shared memory which of its rows each
+// names, and adds (or multiplies, ...) the rows of the updates in their order;
+// an element is only ever touched by one thread. Reads the indices once per
+// block, the updates once.
 //
 // top_k: a thread owns an element of a row and counts those that come before
 // it, which is its place in the result.
@@ -151,15 +151,13 @@ Value CallEmitter::combined(exec::ScatterKind kind, V x, V update) {
   case exec::ScatterKind::Mul:
     return isFloat ? b.CreateFMul(x, update) : b.CreateMul(x, update);
   case exec::ScatterKind::Min:
-    return keepUnless(
-        isFloat ? b.CreateOr(b.CreateFCmpOLT(update, x),
-                             b.CreateFCmpUNO(update, update))
-                : b.CreateICmpSLT(update, x));
+    return keepUnless(isFloat ? b.CreateOr(b.CreateFCmpOLT(update, x),
+                                           b.CreateFCmpUNO(update, update))
+                              : b.CreateICmpSLT(update, x));
   case exec::ScatterKind::Max:
-    return keepUnless(
-        isFloat ? b.CreateOr(b.CreateFCmpOGT(update, x),
-                             b.CreateFCmpUNO(update, update))
-                : b.CreateICmpSLT(x, update));
+    return keepUnless(isFloat ? b.CreateOr(b.CreateFCmpOGT(update, x),
+                                           b.CreateFCmpUNO(update, update))
+                              : b.CreateICmpSLT(x, update));
   }
   llvm_unreachable("bad ScatterKind");
 }
@@ -254,9 +252,9 @@ void CallEmitter::scatter(Op op, V base, exec::ScatterKind kind,
 Value CallEmitter::larger(V x, V y) {
   if (!isa<FloatType>(x.getType()))
     return b.CreateICmpSLT(y, x);
-  return b.CreateOr(b.CreateFCmpOGT(x, y),
-                    b.CreateAnd(b.CreateFCmpUNO(x, x),
-                                b.CreateNot(b.CreateFCmpUNO(y, y))));
+  return b.CreateOr(
+      b.CreateFCmpOGT(x, y),
+      b.CreateAnd(b.CreateFCmpUNO(x, x), b.CreateNot(b.CreateFCmpUNO(y, y))));
 }
 
 void CallEmitter::topK(exec::TopKOp op) {
@@ -275,13 +273,12 @@ void CallEmitter::topK(exec::TopKOp op) {
     V rank = slot(word);
     b.CreateStore(b.integer(word, 0), rank);
     loop(rows, [&](V at) {
-      V rival = b.CreateLoad(
-          read, b.gep(read, src, add(mul(row, rows), at)), 0, true);
+      V rival = b.CreateLoad(read, b.gep(read, src, add(mul(row, rows), at)), 0,
+                             true);
       V wins = op.getSmallest() ? larger(value, rival) : larger(rival, value);
       V loses = op.getSmallest() ? larger(rival, value) : larger(value, rival);
       V before = b.CreateOr(
-          wins,
-          b.CreateAnd(b.CreateNot(loses), b.CreateICmpSLT(at, place)));
+          wins, b.CreateAnd(b.CreateNot(loses), b.CreateICmpSLT(at, place)));
       V known = b.CreateLoad(word, rank);
       b.CreateStore(b.CreateAdd(known, b.CreateZExt(before, word)), rank);
     });
@@ -439,6 +436,6 @@ FailureOr<GpuLaunch> emitCall(exec::LibraryCallInterface call,
 bool kerf::isGpuKernelCall(exec::LibraryCallInterface call) {
   return cuda::productWithEpilogueKernel(call) ||
          isa<exec::ScatterAddOp, exec::ScatterOp, exec::TopKOp,
-             exec::MaxPoolGradientOp, exec::AvgPoolGradientOp, exec::AttentionOp,
-             exec::AttentionGradientOp>(call.getOperation());
+             exec::MaxPoolGradientOp, exec::AvgPoolGradientOp,
+             exec::AttentionOp, exec::AttentionGradientOp>(call.getOperation());
 }

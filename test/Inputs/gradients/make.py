@@ -367,7 +367,7 @@ def transposed(name, y, w, out, strides, low, high, dilations, groups=1):
 transposed("conv_transpose_1d", (2, 4, 3), (3, 2, 3), [7], [2], [1], [1], [1])
 transposed("conv_transpose_2d", (2, 3, 4, 2), (2, 3, 3, 2), [6, 8], [2, 2], [1, 0], [1, 0], [1, 1])
 transposed("conv_transpose_groups", (1, 3, 3, 4), (4, 1, 2, 3), [4, 7], [1, 2], [0, 0], [0, 0], [1, 1], 2)
-transposed("conv_transpose_dilations", (1, 3, 2, 2), (2, 1, 2, 2), [7, 5], [2, 1], [0, 0], [0, 1], [2, 3])
+transposed("conv_transpose_dilations", (1, 3, 2, 2), (2, 1, 2, 2), [7, 5], [2, 1], [0, 0], [0, 0], [2, 3])
 transposed("conv_transpose_3d", (1, 2, 2, 3, 2), (2, 1, 2, 2, 2), [4, 3, 5], [2, 1, 2], [0, 0, 1], [0, 0, 0], [1, 1, 1])
 
 here = os.path.dirname(os.path.abspath(__file__))

@@ -42,8 +42,10 @@ def available(operators, opset):
     found = []
     for operator in operators:
         try:
-            onnx.defs.get_schema(operator, opset)
+            deprecated = onnx.defs.get_schema(operator, opset).deprecated
         except onnx.defs.SchemaError:
+            continue
+        if deprecated:
             continue
         old = opset <= legacy.LAST and operator not in legacy.ARITHMETIC and not legacy.unchanged(operator)
         if SPECS[operator][0] <= opset and not old:

@@ -126,7 +126,8 @@ KERF_VJP(ConvOp) {
   return gradients;
 }
 
-// result = conv^T(dy, w): the image of the forward convolution is what it gives.
+// result = conv^T(dy, w): the image of the forward convolution is what it
+// gives.
 KERF_VJP(ConvInputGradientOp) {
   SmallVector<Value> gradients(2);
   Value image = resultGradients[0];
@@ -134,9 +135,9 @@ KERF_VJP(ConvInputGradientOp) {
     return gradients;
   GradientBuilder b(builder, getLoc());
   if (isDifferentiable(getDy()))
-    gradients[0] = b.make<ConvOp>(image, getWeights(), getStridesAttr(),
-                                  getLowAttr(), getHighAttr(),
-                                  getDilationsAttr(), getGroupsAttr());
+    gradients[0] =
+        b.make<ConvOp>(image, getWeights(), getStridesAttr(), getLowAttr(),
+                       getHighAttr(), getDilationsAttr(), getGroupsAttr());
   if (isDifferentiable(getWeights()))
     gradients[1] = b.make<ConvWeightGradientOp>(
         getWeights().getType(), image, getDy(), getStridesAttr(), getLowAttr(),

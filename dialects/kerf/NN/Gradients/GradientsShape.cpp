@@ -129,9 +129,9 @@ KERF_VJP(GatherOp) {
     // Calls that go by indices add in f32.
     Value wide = b.widen(dy);
     Value zeros = b.broadcast(b.number(0, wide), shapeOf(getData()));
-    return b.castLike(scatter(b, ScatterKind::Add, zeros, getIndices(), wide,
-                              getDim()),
-                      getData());
+    return b.castLike(
+        scatter(b, ScatterKind::Add, zeros, getIndices(), wide, getDim()),
+        getData());
   });
 }
 
@@ -159,22 +159,22 @@ KERF_VJP(ScatterOp) {
     return gradients;
   case ScatterKind::Set: {
     if (ofData)
-      gradients[0] = scatter(b, ScatterKind::Set, dy, indices,
-                             full(0, getUpdates()), dim);
+      gradients[0] =
+          scatter(b, ScatterKind::Set, dy, indices, full(0, getUpdates()), dim);
     if (ofUpdates) {
       // Only the last update of a place is in the result: number them, and
       // compare with the number that is left.
       auto numbers = typeOf(indices).clone(Type(builder.getI64Type()));
       Dims row(numbers.getShape().drop_front(dim));
       auto count = llvm::product_of(row);
-      Value iota = b.make<IotaOp>(
-          RankedTensorType::get({count}, builder.getI64Type()),
-          builder.getI64IntegerAttr(0));
+      Value iota =
+          b.make<IotaOp>(RankedTensorType::get({count}, builder.getI64Type()),
+                         builder.getI64IntegerAttr(0));
       Value own = b.broadcast(b.reshape(iota, row), numbers.getShape());
       Dims places(shapeOf(getData()).take_front(dim + 1));
-      Value left = scatter(b, ScatterKind::Set,
-                           b.broadcast(b.number(0, own), places), indices, own,
-                           dim);
+      Value left =
+          scatter(b, ScatterKind::Set, b.broadcast(b.number(0, own), places),
+                  indices, own, dim);
       Dims shape(numbers.getShape());
       shape.resize(rankOf(getUpdates()), 1);
       gradients[2] =
@@ -191,10 +191,9 @@ KERF_VJP(ScatterOp) {
     };
     Value data = ones(b.equal(getData(), y), y);
     Value updates = ones(b.equal(getUpdates(), at(y)), getUpdates());
-    Value share = b.div(
-        dy, b.make<MaxOp>(
-                scatter(b, ScatterKind::Add, data, indices, updates, dim),
-                b.number(1, y)));
+    Value share = b.div(dy, b.make<MaxOp>(scatter(b, ScatterKind::Add, data,
+                                                  indices, updates, dim),
+                                          b.number(1, y)));
     gradients[0] = ofData ? b.mul(share, data) : Value();
     gradients[2] = ofUpdates ? b.mul(at(share), updates) : Value();
     return gradients;

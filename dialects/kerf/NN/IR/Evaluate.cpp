@@ -328,7 +328,8 @@ bool Evaluator::scatter(ScatterOp scatter, std::vector<T> &elements) {
       numbers{};
   auto dim = static_cast<int64_t>(scatter.getDim());
   ArrayRef<int64_t> shape = result.type.getShape();
-  int64_t size = shape[dim], inner = llvm::product_of(shape.drop_front(dim + 1));
+  int64_t size = shape[dim],
+          inner = llvm::product_of(shape.drop_front(dim + 1));
   int64_t outer = llvm::product_of(shape.take_front(dim));
   int64_t count = outer ? in[1].type.getNumElements() / outer : 0;
   for (int64_t i = 0; i < result.type.getNumElements(); ++i)

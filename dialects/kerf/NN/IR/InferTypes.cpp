@@ -196,8 +196,8 @@ static LogicalResult inferGather(std::optional<Location> location,
                              ", expected less than rank ", data.getRank());
   ArrayRef<int64_t> outer = data.getShape().take_front(dim);
   // gather C2
-  if (batched && (indices.getRank() < dim ||
-                  indices.getShape().take_front(dim) != outer))
+  if (batched &&
+      (indices.getRank() < dim || indices.getShape().take_front(dim) != outer))
     return emitOptionalError(location, "indices ", indices,
                              " do not begin with the first ", dim,
                              " dimensions of ", data);
@@ -227,8 +227,9 @@ KERF_INFER(ScatterOp) {
                          /*batched=*/true, shape)))
     return failure();
   if (tensor(op.getUpdates()) != data.clone(shape))
-    return emitOptionalError(location, "updates are ", op.getUpdates().getType(),
-                             ", expected ", data.clone(shape));
+    return emitOptionalError(location, "updates are ",
+                             op.getUpdates().getType(), ", expected ",
+                             data.clone(shape));
   types.push_back(data);
   return success();
 }
@@ -502,12 +503,11 @@ LogicalResult AvgPoolGradientOp::verify() {
 LogicalResult ScatterAddOp::verify() {
   SmallVector<int64_t> shape;
   RankedTensorType data = getResult().getType();
-  return success(
-      succeeded(inferGather(getLoc(), data, tensor(getIndices()),
-                            static_cast<int64_t>(getDim()), /*batched=*/false,
-                            shape)) &&
-      succeeded(
-          checkGradient(getLoc(), shape, data.getElementType(), getUpdates())));
+  return success(succeeded(inferGather(getLoc(), data, tensor(getIndices()),
+                                       static_cast<int64_t>(getDim()),
+                                       /*batched=*/false, shape)) &&
+                 succeeded(checkGradient(getLoc(), shape, data.getElementType(),
+                                         getUpdates())));
 }
 
 KERF_INFER(PhiloxOp) {

@@ -115,17 +115,15 @@ LocalValues GatherOp::buildLocal(OpBuilder &builder, ValueRange operands,
   ShardingRule rule = getShardingRule();
   const DimFactors &factors = rule.operands[0][getDim()];
   if (factors.empty() || context.shards(factors[0]) == 1)
-    return SmallVector<Value>{GatherOp::create(builder, getLoc(), operands[0],
-                                               operands[1], getDimAttr(),
-                                               getPartialAttr(),
-                                               getBatchedAttr())};
+    return SmallVector<Value>{
+        GatherOp::create(builder, getLoc(), operands[0], operands[1],
+                         getDimAttr(), getPartialAttr(), getBatchedAttr())};
   Value index = localIndices(builder, getLoc(), operands[1],
                              rule.factors[factors[0]].size, factors[0],
                              /*checked=*/true, context);
-  return SmallVector<Value>{GatherOp::create(builder, getLoc(), operands[0],
-                                             index, getDimAttr(),
-                                             builder.getUnitAttr(),
-                                             getBatchedAttr())};
+  return SmallVector<Value>{
+      GatherOp::create(builder, getLoc(), operands[0], index, getDimAttr(),
+                       builder.getUnitAttr(), getBatchedAttr())};
 }
 
 LocalValues ScatterOp::buildLocal(OpBuilder &builder, ValueRange operands,

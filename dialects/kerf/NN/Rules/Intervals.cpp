@@ -155,9 +155,7 @@ KERF_INTERVAL(ArgReduceOp) {
   return {0, double(typeOf(getX()).getDimSize(getDim()))};
 }
 
-KERF_INTERVAL(TopKOp) {
-  return {0, double(typeOf(getX()).getShape().back())};
-}
+KERF_INTERVAL(TopKOp) { return {0, double(typeOf(getX()).getShape().back())}; }
 
 // NaN where all scores are -infinity or one is infinity.
 KERF_INTERVAL(SoftmaxOp) { return {0, 1}; }

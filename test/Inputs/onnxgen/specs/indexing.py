@@ -166,3 +166,41 @@ def top_k(g, op):
         return g.node(op, [x], wanted, axis=written, k=k)[0]
     largest = g.r.choice((None, 0, 1)) if g.opset >= 11 else None
     return g.node(op, [x, g.steer([k])], wanted, axis=written, largest=largest)[0]
+
+
+@spec("TensorScatter", train=True)
+def tensor_scatter(g, op):
+    x = g.operand(op, low=2, dtypes=g.dtypes(op) & {*FLOATS, I64})
+    rank, shape = g.rank(x), list(g.shape(x))
+    if 0 in shape:
+        raise Skip
+    axis = g.r.randrange(1, rank)
+    count = g.r.randint(1, shape[axis])
+    mode = g.r.choice((None, "linear", "circular"))
+    last = shape[axis] if mode == "circular" else shape[axis] - count + 1
+    first = indices(g, shape[:1], last, False) if g.chance(0.8) else None
+    if first and g.dtype(first) != I64:
+        raise Skip
+    updates = g.source([*shape[:axis], count, *shape[axis + 1:]], g.dtype(x), pickable=False)
+    return g.node(op, [x, updates, first], axis=axis - rank if g.chance(0.5) else axis, mode=mode)
+
+
+@spec("Hardmax")
+def hardmax(g, op):
+    # Where two elements are nearly the same rounding decides.
+    x = g.source([max(1, size) for size in g.sizes(low=1, high=4)], g.any_of(g.dtypes(op) & set(FLOATS)), specials=False)
+    rank = g.rank(x)
+    axis = g.r.randrange(0 if g.opset < 11 else -rank, rank) if g.chance(0.7) else None
+    if axis is None and g.opset < 13 and rank < 2:
+        axis = 0
+    return g.node(op, [x], axis=axis)
+
+
+@spec("ReverseSequence", train=True)
+def reverse_sequence(g, op):
+    x = g.operand(op, low=2, dtypes=g.dtypes(op) & {*FLOATS, I32, I64})
+    if 0 in g.shape(x):
+        raise Skip
+    batch = g.r.choice((0, 1))
+    lengths = g.rng.integers(1, g.shape(x)[1 - batch] + 1, g.shape(x)[batch])
+    return g.node(op, [x, g.give(lengths.astype(I64), pickable=False)], batch_axis=batch, time_axis=1 - batch)

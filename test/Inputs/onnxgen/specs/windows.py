@@ -152,6 +152,64 @@ def resize(g, op):
                   nearest_mode=nearest, cubic_coeff_a=-0.5 if mode == "cubic" and g.chance(0.3) else None)
 
 
+@spec("CenterCropPad", train=True)
+def center_crop_pad(g, op):
+    x = g.operand(op, low=1, dtypes=g.dtypes(op) & set(FLOATS))
+    rank = g.rank(x)
+    if 0 in g.shape(x) or g.array(x).size > 400:
+        raise Skip
+    axes = g.r.sample(range(rank), g.r.randint(1, rank))
+    sizes = [max(1, g.shape(x)[axis] + g.r.randint(-3, 2)) for axis in axes]
+    if len(axes) == rank and g.chance(0.4):
+        order = sorted(range(rank), key=lambda at: axes[at])
+        return g.node(op, [x, g.steer([sizes[at] for at in order])])
+    return g.node(op, [x, g.steer(sizes)], axes=axes)
+
+
+@spec("GridSample", train=True)
+def grid_sample(g, op):
+    x = image(g, op, g.dtypes(op) & {F32})
+    spatial = g.rank(x) - 2
+    if spatial == 1 or (spatial == 3 and g.opset < 20):
+        raise Skip
+    positions = g.source([g.shape(x)[0], *[g.r.randint(1, 4) for _ in range(spatial)], spatial], F32, -1.3, 1.3, specials=False,
+                         pickable=False)
+    modes = ("bilinear", "bicubic") if g.opset < 20 else ("linear", "cubic") if spatial == 2 else ("linear",)
+    return g.node(op, [x, positions], mode=g.r.choice(modes), padding_mode=g.r.choice(("zeros", "border", "reflection")),
+                  align_corners=g.r.choice((None, 0, 1)))
+
+
+@spec("AffineGrid", train=True)
+def affine_grid(g, op):
+    spatial = g.r.choice((2, 3))
+    batch = g.r.choice((1, 2))
+    theta = g.source([batch, spatial, spatial + 1], F32)
+    return g.node(op, [theta, g.steer([batch, 3, *[g.r.randint(2, 5) for _ in range(spatial)]])],
+                  align_corners=g.r.choice((None, 0, 1)))
+
+
+@spec("MaxUnpool", train=True)
+def max_unpool(g, op):
+    x = g.source([g.r.choice((1, 2)), g.r.choice((1, 3)), *[g.r.randint(1, 4) for _ in range(g.r.choice((1, 2, 2, 3)))]], F32)
+    shape = g.shape(x)
+    kernel = [2] * (len(shape) - 2)
+    made = [*shape[:2], *[2 * size for size in shape[2:]]]
+    places = g.rng.permutation(int(np.prod(made)))[:int(np.prod(shape))].reshape(shape)
+    return g.node(op, [x, g.give(places.astype(np.int64), pickable=False)], kernel_shape=kernel, strides=kernel)
+
+
+@spec("Col2Im", train=True)
+def col2im(g, op):
+    rank = g.r.choice((1, 2, 2))
+    sizes = [g.r.randint(3, 6) for _ in range(rank)]
+    block = [g.r.randint(1, 3) for _ in range(rank)]
+    strides = [g.r.choice((1, 2)) for _ in range(rank)]
+    pads = [g.r.choice((0, 1)) for _ in range(rank)] * 2
+    count = [(size + 2 * pad - k) // stride + 1 for size, pad, k, stride in zip(sizes, pads, block, strides)]
+    x = g.source([g.r.choice((1, 2)), g.r.choice((1, 2, 3)) * int(np.prod(block)), int(np.prod(count))], F32)
+    return g.node(op, [x, g.steer(sizes), g.steer(block)], strides=strides, pads=pads, dilations=[1] * rank)
+
+
 @spec("MaxPool", "AveragePool", train=True)
 def pool(g, op):
     largest = op == "MaxPool"
