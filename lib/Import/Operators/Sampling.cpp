@@ -22,10 +22,10 @@ namespace {
 
 enum class Padding { Zeros, Border, Reflection };
 
-/// Positions along one dimension of the image: their neighbours' indices, all
-/// within it, and weights.
+/// Positions along one dimension of the image, [.., taps]: the indices of their
+/// neighbours, all within it, and weights.
 struct Neighbours {
-  SmallVector<Value> indices, weights;
+  Value indices, weights;
 };
 
 class Sampler {
@@ -33,35 +33,30 @@ public:
   Sampler(Node &node, int64_t taps, Padding padding, bool alignCorners)
       : node(node), taps(taps), padding(padding), alignCorners(alignCorners) {}
 
+  /// `position` is [.., 1], from -1 to 1.
   Neighbours along(Value position, int64_t size) {
-    Neighbours found;
-    Value x =
-        alignCorners
-            ? node.mul(node.add(position, 1), double(size - 1) / 2)
-            : node.mul(
-                  node.add(node.mul(node.add(position, 1), double(size)), -1),
-                  0.5);
+    Value x = node.add(position, 1);
+    x = alignCorners ? node.mul(x, double(size - 1) / 2)
+                     : node.mul(node.add(node.mul(x, double(size)), -1), 0.5);
     if (taps == 1)
       x = node.make<RoundOp>({x});
     Value below = node.make<FloorOp>({x}), rest = node.sub(x, below);
-    for (int64_t k = 0; k < taps; ++k) {
-      int64_t offset = k - (taps - 1) / 2;
-      Value index =
-          node.cast(node.add(below, double(offset)), node.ops.getI64Type());
-      Value weight = weightOf(rest, offset);
-      found.indices.push_back(inside(index, size, weight));
-      found.weights.push_back(weight);
-    }
-    return found;
+    // Neighbours begin with the one below, or with cubic before that.
+    Value offsets = node.add(node.iota(taps, elementOf(x)),
+                             -double((taps - 1) / 2));
+    Value index =
+        node.cast(node.add(below, offsets), node.ops.getI64Type());
+    Value weights = weightsAt(node.make<AbsOp>({node.sub(rest, offsets)}));
+    return inside(index, size, weights);
   }
 
 private:
   Value number(double value, Value like) {
     return node.scalar(value, elementOf(like));
   }
-  /// An index within the image; weights of those that were outside become 0 if
+  /// Indices within the image; weights of those that were outside become 0 if
   /// there are zeros.
-  Value inside(Value index, int64_t size, Value &weight) {
+  Neighbours inside(Value index, int64_t size, Value weights) {
     Value first = number(0, index), last = number(double(size - 1), index);
     if (padding == Padding::Reflection && size > 1) {
       int64_t period = alignCorners ? 2 * (size - 1) : 2 * size;
@@ -72,17 +67,14 @@ private:
     }
     Value within = node.make<MaxOp>({first, node.make<MinOp>({index, last})});
     if (padding == Padding::Zeros)
-      weight = node.select(node.make<EqualOp>({within, index}), weight,
-                           number(0, weight));
-    return within;
+      weights = node.select(node.make<EqualOp>({within, index}), weights,
+                            number(0, weights));
+    return {within, weights};
   }
-  /// Of the neighbour at `offset` from the one below a position.
-  Value weightOf(Value rest, int64_t offset) {
+  /// Of neighbours at these distances, at most half the number of taps.
+  Value weightsAt(Value x) {
     if (taps == 1)
-      return node.splat(shapeOf(rest), 1, elementOf(rest));
-    Value x = node.add(rest, -double(offset)); // -2 .. 2
-    if (offset > 0)
-      x = node.mul(x, -1);
+      return node.splat(shapeOf(x), 1, elementOf(x));
     if (taps == 2)
       return node.add(node.mul(x, -1), 1);
     constexpr double a = -0.75;
@@ -93,8 +85,9 @@ private:
         sum = node.mul(node.add(sum, factor), x);
       return node.add(sum, factors.back());
     };
-    return offset == 0 || offset == 1 ? polynomial({a + 2, -(a + 3), 0, 1})
-                                      : polynomial({a, -5 * a, 8 * a, -4 * a});
+    return node.select(node.make<LessEqualOp>({x, number(1, x)}),
+                       polynomial({a + 2, -(a + 3), 0, 1}),
+                       polynomial({a, -5 * a, 8 * a, -4 * a}));
   }
 
   Node &node;
@@ -134,8 +127,8 @@ static LogicalResult gridSample(Node &node) {
     return node.error(
         "grid must have the batch of the input and positions of " +
         Twine(spatial) + " floats");
-  if (typeOf(x).getNumElements() == 0)
-    return node.error("an empty image cannot be sampled");
+  if (typeOf(x).getNumElements() == 0 || typeOf(grid).getNumElements() == 0)
+    return node.error("an empty image cannot be sampled, or at no position");
   Type element = elementOf(x);
   Type wide = element.isF64() ? element : node.ops.getF32Type();
   Integers sizes(shapeOf(x).drop_front(2));
@@ -145,31 +138,31 @@ static LogicalResult gridSample(Node &node) {
   Value pixels = node.reshape(node.cast(toChannelsLast(node, x), wide),
                               {batch, llvm::product_of(sizes), channels});
   Sampler sampler(node, taps, *padding, alignCorners);
-  SmallVector<Neighbours> dims;
+  // Neighbours in all dimensions: one more dimension for each.
+  Value index, weight;
   for (int64_t d = 0; d < spatial; ++d) {
     // Positions name the last dimension first.
     Value position = node.reshape(
         node.slice(node.cast(grid, wide), rankOf(grid) - 1, spatial - 1 - d, 1),
-        {batch, count});
-    dims.push_back(sampler.along(position, sizes[d]));
+        {batch, count, 1});
+    Neighbours found = sampler.along(position, sizes[d]);
+    Integers shape{batch, count};
+    shape.append(spatial, 1);
+    shape[2 + d] = taps;
+    Value at = node.reshape(found.indices, shape);
+    Value own = node.reshape(found.weights, shape);
+    index = index ? node.add(node.mul(index, double(sizes[d])), at) : at;
+    weight = weight ? node.mul(weight, own) : own;
   }
-  Value sum;
-  std::function<void(size_t, Value, Value)> nest = [&](size_t d, Value index,
-                                                       Value weight) {
-    if (d == dims.size()) {
-      Value term = node.mul(gatherRows(node, pixels, index, 1),
-                            node.reshape(weight, {batch, count, 1}));
-      sum = sum ? node.add(sum, term) : term;
-      return;
-    }
-    for (auto [at, own] : llvm::zip_equal(dims[d].indices, dims[d].weights))
-      nest(d + 1,
-           index ? node.add(node.mul(index, double(sizes[d])), at) : Value(at),
-           weight ? node.mul(weight, own) : Value(own));
-  };
-  nest(0, Value(), Value());
-  if (!sum)
+  if (!index || !weight)
     return node.fail();
+  int64_t all = typeOf(index).getNumElements() / (batch * count);
+  Value terms = node.mul(
+      node.reshape(gatherRows(node, pixels,
+                              node.reshape(index, {batch, count * all}), 1),
+                   {batch, count, all, channels}),
+      node.reshape(weight, {batch, count, all, 1}));
+  Value sum = node.reduce(terms, ReduceKind::Sum, {2}, false);
   Integers shape{batch};
   llvm::append_range(shape, made);
   shape.push_back(channels);
