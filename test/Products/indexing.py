@@ -97,6 +97,15 @@ for (shape, axis, k), largest, dtype in itertools.product(
     suite.case(f"TopK {shape} {axis} {k} {largest} {dtype}", top)
 
 
+for batch in (0, 1):
+    def turned(g, batch=batch):
+        lengths = np.array([3, 1, 5, 2] if batch == 0 else [4, 1, 2, 3, 4])
+        return g.ReverseSequence(g.Neg(g.x(4, 5, 3)), given(g, lengths, False), batch_axis=batch, time_axis=1 - batch)
+    suite.case(f"ReverseSequence {batch}", turned)
+for axis in (0, 1, -1):
+    suite.case(f"Hardmax {axis}", lambda g, axis=axis: g.Hardmax(g.Round(g.x(4, 5, 3)), axis=axis))
+
+
 def routing(g):
     """A router: the two best of eight experts, and their weights where they stood."""
     p = g.Softmax(g.MatMul(g.x(6, 5), g.c(5, 8)))

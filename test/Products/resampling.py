@@ -1,6 +1,6 @@
-# Resize and Upsample (every mode, coordinates, rounding, factors up and down, policies), and transposed convolutions
+# Resize and Upsample (every mode, coordinates, rounding, factors up and down, policies), transposed convolutions
 # (strides, dilations, groups, pads of either side, output_padding, output_shape, automatic pads), in one, two and three
-# dimensions. Against ONNX Runtime, on one rank and cut at random.
+# dimensions, and images that are read and written at computed places. Against ONNX Runtime, on one rank and cut at random.
 #
 # REQUIRES: kerf-commands, onnx, onnxruntime
 # RUN: %python %s %t %inputs
@@ -101,4 +101,39 @@ for rank in IMAGES:
             x = g.Relu(g.x(2, channels, *IMAGES[rank]))
             return g.Relu(g.ConvTranspose(x, g.c(channels, out, *kernel), g.c(out * groups), **attributes))
         suite.case(f"ConvTranspose{rank} {kernel} stride {stride} dilation {dilation} {pad} {more} {group}", transposed)
+
+for mode, padding, align, image in itertools.product(
+        ("nearest", "linear", "cubic"), ("zeros", "border", "reflection"), (0, 1), ((5, 7), (1, 4), (3, 4, 2))):
+    if mode == "cubic" and len(image) == 3:
+        continue
+
+    def sampled(g, mode=mode, padding=padding, align=align, image=image):
+        positions = g.x(2, *[4] * len(image), len(image))
+        return g.GridSample(g.Relu(g.x(2, 3, *image)), g.Mul(positions, g.const(0.8)), mode=mode, padding_mode=padding,
+                            align_corners=align)
+    suite.case(f"GridSample {mode} {padding} {align} {image}", sampled)
+for align, sizes in itertools.product((0, 1), ((2, 3, 4, 5), (2, 3, 3, 4, 2))):
+    def affine(g, align=align, sizes=sizes):
+        return g.AffineGrid(g.x(2, len(sizes) - 2, len(sizes) - 1), g.ints(*sizes), align_corners=align)
+    suite.case(f"AffineGrid {align} {sizes}", affine)
+for kernel, strides, pads, dilations in (((2, 3), (1, 1), (0, 0), (1, 1)), ((3, 2), (2, 1), (1, 0), (1, 1)), ((2, 2), (1, 2), (0, 1), (2, 1))):
+    def columns(g, kernel=kernel, strides=strides, pads=pads, dilations=dilations):
+        count = [(6 + 2 * pad - (k - 1) * dilation - 1) // stride + 1
+                 for k, stride, pad, dilation in zip(kernel, strides, pads, dilations)]
+        x = g.x(2, 3 * kernel[0] * kernel[1], count[0] * count[1])
+        return g.Col2Im(x, g.ints(6, 6), g.ints(*kernel), strides=list(strides), pads=[*pads, *pads], dilations=list(dilations))
+    suite.case(f"Col2Im {kernel} {strides} {pads} {dilations}", columns)
+for sizes, axes in (((2, 3, 5, 20), None), ((11, 5), (3, 2)), ((2,), (-2,))):
+    def centred(g, sizes=sizes, axes=axes):
+        return g.CenterCropPad(g.x(*SHAPE), g.ints(*sizes), **(dict(axes=list(axes)) if axes else {}))
+    suite.case(f"CenterCropPad {sizes} {axes}", centred)
+
+
+def unpooled(g):
+    x = g.Relu(g.x(2, 3, 2, 4))
+    places = np.random.default_rng(3).permutation(2 * 3 * 4 * 8)[:48].reshape(2, 3, 2, 4)
+    return g.MaxUnpool(x, g.const(places, np.int64), kernel_shape=[2, 2], strides=[2, 2])
+
+
+suite.case("MaxUnpool", unpooled)
 suite.finish()
